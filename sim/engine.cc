@@ -1,0 +1,473 @@
+// The engine. Two clocks run in it:
+//  - What needs no network runs ahead. The finish of a compute operation is known as soon as the times that it
+//    depends on are, and so is that of a transfer that no link limits; each instance is therefore run forward without
+//    events until all its streams wait for something that is not known yet.
+//  - What shares links needs one order of time. When the last member of a communicator has arrived, an event marks
+//    the instant at which the fluid part begins; from then on FairSharing gives its rate, and the finish predicted
+//    from it is an event too. All events of an instant are handled before rates are solved, once.
+// Running ahead is safe because everything that an event at `now` makes known lies at or after `now`.
+//
+// A row of `meetings_` is one transfer: the k-th on its communicator. The row is the truth and an event a hint: an
+// event whose version is not the row's is skipped, and one that fires before the row's finish is put off to it. Left
+// out: links that change their capacity while the step runs.
+#include "sim/engine.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "sim/compiled.h"
+#include "sim/error.h"
+#include "sim/event_queue.h"
+#include "sim/fair_sharing.h"
+#include "sim/noise.h"
+
+namespace orrery::sim {
+
+namespace {
+
+constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kLatest = std::int64_t{1} << 61;  // 26 days: sums of two such times do not overflow
+constexpr std::uint32_t kNone = 0xffffffff;
+constexpr std::uint32_t kRunnable = 0xfffffffe;    // Cursor::blocked_on when nothing is known to block it
+constexpr std::uint32_t kOnTransfer = 0xfffffffd;  // its head has arrived at a meeting
+
+/// Picoseconds that `work` bytes take at `rate`: rounded up, except that a thousandth of a picosecond is taken for the
+/// rounding of doubles, so that a whole number of picoseconds stays one.
+std::int64_t fluid_time(double work, double rate) {
+  const double time = std::ceil(work * kPicosecondsPerSecond / rate - 1e-3);
+  SIM_CHECK(time < static_cast<double>(kLatest), "{} bytes at {} bytes/s take longer than 26 days", work, rate);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(time));
+}
+
+struct Rank {
+  std::uint32_t program = 0;
+  std::uint32_t cursors = 0;   // first row of its streams
+  std::uint32_t slots = 0;     // first row of its slots
+  std::uint32_t runnable = 0;  // bit per stream
+  std::uint64_t signals = 0;   // first row of its signals
+  double slowdown = 1;
+  std::uint64_t noise_key = 0;
+  std::int64_t last_finish = 0;
+  std::uint32_t record = kNone;
+  bool scaled = false;  // slowdown or noise apply
+};
+
+struct Cursor {
+  std::int64_t free = 0;  // the stream's last operation has finished
+  std::uint32_t next = 0;
+  std::uint32_t blocked_on = kRunnable;  // a signal, or one of the above
+};
+
+struct Member {
+  std::uint32_t rank = 0;
+  std::uint32_t slot = 0;
+};
+
+struct Meeting {
+  std::uint32_t communicator = 0;
+  std::uint32_t occurrence = 0;
+  std::uint32_t arrived = 0;
+  std::uint32_t next = kNone;  // of the same communicator, not yet complete; or the next unused row
+  std::uint32_t program = 0;   // of the first member to arrive; what it says all must say
+  std::uint32_t row = 0;
+  std::uint32_t version = 0;
+  bool flowing = false;
+  std::int64_t start = 0;          // the last arrival so far
+  std::int64_t updated = 0;        // when `remaining` was true
+  std::int64_t finish = kUnknown;  // predicted
+  std::int64_t queued = kUnknown;  // its valid event
+  double remaining = 0;            // bytes
+  double rate = 0;                 // bytes/s
+};
+
+class Engine {
+ public:
+  Engine(const Plan& plan, const Network& network, const RunOptions& options);
+  Result run();
+
+ private:
+  void list_members();
+  void prepare_records(const RunOptions& options);
+  void run_ready();
+  void run_stream(std::uint32_t rank, std::uint32_t stream);
+  void note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int64_t finish);
+  void arrive(std::uint32_t rank, const CompiledOp& op, std::uint32_t row, std::int64_t arrival);
+  std::uint32_t meeting_of(std::uint32_t communicator, std::uint32_t occurrence, std::uint32_t program,
+                           std::uint32_t row);
+  void check_agreement(const Meeting& meeting, std::uint32_t program, std::uint32_t op) const;
+  void begin(std::uint32_t meeting);
+  void finish_meeting(std::uint32_t meeting, std::int64_t finish);
+  void wake(std::uint32_t rank, std::uint32_t stream);
+  void handle(const Event& event);
+  void predict(std::uint32_t meeting, std::int64_t now);
+  void schedule(std::uint32_t meeting, std::int64_t at);
+  void record(const Rank& rank, std::uint32_t op, std::int64_t ready, std::int64_t start, std::int64_t finish);
+  void explain_deadlock();
+  const Program& program_of(const Meeting& m) const { return plan_.programs.rows()[m.program]; }
+
+  const Plan& plan_;
+  const Network& network_;
+  std::vector<CompiledProgram> programs_;
+  std::vector<Rank> ranks_;
+  std::vector<Cursor> cursors_;
+  std::vector<std::int64_t> signals_;
+  std::vector<std::uint32_t> members_begin_;
+  std::vector<Member> members_;
+  std::vector<std::uint32_t> pending_;  // communicator -> its first incomplete meeting
+  std::vector<Meeting> meetings_;
+  std::uint32_t unused_meeting_ = kNone;
+  std::vector<std::uint32_t> ready_;  // ranks with a runnable stream
+  FairSharing sharing_;
+  EventQueue queue_;
+  Result result_;
+};
+
+Engine::Engine(const Plan& plan, const Network& network, const RunOptions& options)
+    : plan_(plan), network_(network), sharing_(network.capacity) {
+  programs_.reserve(plan.programs.size());
+  for (const Program& program : plan.programs) programs_.push_back(compile(program, plan.streams));
+
+  const std::size_t ranks = plan.instances.size();
+  ranks_.resize(ranks);
+  cursors_.resize(ranks * plan.streams);
+  std::uint64_t signals = 0;
+  for (std::uint32_t i = 0; i < ranks; ++i) {
+    const Instance& instance = plan.instances[InstanceId{i}];
+    const CompiledProgram& program = programs_[index(instance.program)];
+    Rank& rank = ranks_[i];
+    rank.program = index(instance.program);
+    rank.cursors = i * plan.streams;
+    rank.slots = plan.slots_begin[i];
+    rank.signals = signals;
+    rank.slowdown = instance.slowdown;
+    rank.noise_key = instance.noise_key;
+    rank.scaled = instance.slowdown != 1.0 || plan.noise.sigma > 0;
+    signals += program.signals;
+    for (std::uint32_t s = 0; s < plan.streams; ++s) cursors_[rank.cursors + s].next = program.stream_begin[s];
+  }
+  signals_.assign(signals, kUnknown);
+  list_members();
+  prepare_records(options);
+  pending_.assign(plan.communicators.size(), kNone);
+}
+
+void Engine::list_members() {
+  members_begin_.assign(plan_.communicators.size() + 1, 0);
+  for (const CommunicatorId c : plan_.slots) ++members_begin_[index(c) + 1];
+  for (std::size_t c = 0; c < plan_.communicators.size(); ++c) members_begin_[c + 1] += members_begin_[c];
+  members_.resize(plan_.slots.size());
+  std::vector<std::uint32_t> next(members_begin_.begin(), members_begin_.end() - 1);
+  for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
+    const auto slots = plan_.slots_of(InstanceId{i});
+    for (std::uint32_t s = 0; s < slots.size(); ++s) members_[next[index(slots[s])]++] = {i, s};
+  }
+}
+
+void Engine::prepare_records(const RunOptions& options) {
+  for (const InstanceId instance : options.record) {
+    SIM_CHECK(index(instance) < ranks_.size(), "cannot record the unknown instance {}", index(instance));
+    const std::uint32_t size = plan_.programs[plan_.instances[instance].program].size();
+    ranks_[index(instance)].record = static_cast<std::uint32_t>(result_.records.size());
+    const std::vector<SimTime> never(size, kNever);
+    result_.records.push_back({instance, never, never, never});
+  }
+}
+
+void Engine::record(const Rank& rank, std::uint32_t op, std::int64_t ready, std::int64_t start, std::int64_t finish) {
+  Record& row = result_.records[rank.record];
+  row.ready[op] = SimTime(ready);
+  row.start[op] = SimTime(start);
+  row.finish[op] = SimTime(finish);
+}
+
+void Engine::wake(std::uint32_t rank, std::uint32_t stream) {
+  Rank& r = ranks_[rank];
+  if (r.runnable == 0) ready_.push_back(rank);
+  r.runnable |= std::uint32_t{1} << stream;
+}
+
+/// The head of `cursor` has finished.
+void Engine::note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int64_t finish) {
+  SIM_CHECK(finish < kLatest, "the simulated time passes 26 days");
+  cursor.free = finish;
+  cursor.blocked_on = kRunnable;
+  ++cursor.next;
+  ++result_.events;
+  rank.last_finish = std::max(rank.last_finish, finish);
+  if (op.signal == kNoSignal) return;
+  signals_[rank.signals + op.signal] = finish;
+  const auto number = static_cast<std::uint32_t>(&rank - ranks_.data());
+  for (std::uint32_t s = 0; s < plan_.streams; ++s) {
+    if (cursors_[rank.cursors + s].blocked_on == op.signal) wake(number, s);
+  }
+}
+
+void Engine::run_ready() {
+  while (!ready_.empty()) {
+    const std::uint32_t rank = ready_.back();
+    ready_.pop_back();
+    while (ranks_[rank].runnable != 0) {
+      const auto stream = static_cast<std::uint32_t>(std::countr_zero(ranks_[rank].runnable));
+      run_stream(rank, stream);
+      ranks_[rank].runnable &= ~(std::uint32_t{1} << stream);
+    }
+  }
+}
+
+/// Runs one stream ahead until its head waits for something that is not known yet.
+void Engine::run_stream(std::uint32_t number, std::uint32_t stream) {
+  Rank& rank = ranks_[number];
+  Cursor& cursor = cursors_[rank.cursors + stream];
+  if (cursor.blocked_on == kOnTransfer) return;
+  const CompiledProgram& program = programs_[rank.program];
+  const std::uint32_t end = program.stream_begin[stream + 1];
+  const std::int64_t* signals = signals_.data() + rank.signals;
+  while (cursor.next < end) {
+    const CompiledOp& op = program.ops[cursor.next];
+    std::int64_t ready = cursor.free;
+    for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) {
+      const std::uint32_t signal = program.waits[w];
+      if (signals[signal] == kUnknown) {
+        cursor.blocked_on = signal;
+        return;
+      }
+      ready = std::max(ready, signals[signal]);
+    }
+    const std::int64_t segment = op.segment == kNoSignal ? 0 : signals[op.segment];
+    if (segment == kUnknown) {
+      cursor.blocked_on = op.segment;
+      return;
+    }
+    const std::int64_t host = segment + op.host_start;
+    if (op.slot != kNoSlot) {
+      cursor.blocked_on = kOnTransfer;
+      arrive(number, op, cursor.next, std::max(ready, host + op.host_bound));
+      if (cursor.blocked_on == kOnTransfer) return;
+      continue;
+    }
+    std::int64_t duration = op.duration;
+    std::int64_t bound = op.host_bound;
+    if (rank.scaled) {
+      const double factor = rank.slowdown * noise_factor(plan_.noise, rank.noise_key, op.op);
+      const std::int64_t issue = plan_.programs.rows()[rank.program].issue[op.op];
+      const ScaledCompute scaled = scale_compute(duration, bound, issue, factor);
+      duration = scaled.duration;
+      bound = scaled.issue_bound;
+    }
+    const std::int64_t finish = std::max(ready + duration, host + bound);
+    if (rank.record != kNone) record(rank, op.op, std::max(ready, host), std::max(ready, host), finish);
+    note(rank, cursor, op, finish);
+  }
+}
+
+/// The meeting of the k-th transfers on a communicator; made when the first member arrives.
+std::uint32_t Engine::meeting_of(std::uint32_t communicator, std::uint32_t occurrence, std::uint32_t program,
+                                 std::uint32_t row) {
+  for (std::uint32_t m = pending_[communicator]; m != kNone; m = meetings_[m].next) {
+    if (meetings_[m].occurrence == occurrence) return m;
+  }
+  if (unused_meeting_ == kNone) {
+    unused_meeting_ = static_cast<std::uint32_t>(meetings_.size());
+    meetings_.emplace_back();
+  }
+  const std::uint32_t number = unused_meeting_;
+  const std::uint32_t version = meetings_[number].version;
+  unused_meeting_ = meetings_[number].next;
+  Meeting& m = meetings_[number];
+  m = Meeting{};
+  m.communicator = communicator;
+  m.occurrence = occurrence;
+  m.program = program;
+  m.row = row;
+  m.version = version;
+  m.next = pending_[communicator];
+  pending_[communicator] = number;
+  return number;
+}
+
+void Engine::check_agreement(const Meeting& meeting, std::uint32_t program, std::uint32_t op) const {
+  const Program& first = program_of(meeting);
+  const std::uint32_t a = programs_[meeting.program].ops[meeting.row].op;
+  const Program& other = plan_.programs.rows()[program];
+  SIM_CHECK(first.work[a] == other.work[op] && first.duration[a] == other.duration[op] &&
+                first.pattern[a] == other.pattern[op] && first.rate_cap[a] == other.rate_cap[op],
+            "transfer {} on communicator {}: operation {} of program {} ({} bytes, {} ps, pattern {}, cap {}) meets "
+            "operation {} of program {} ({} bytes, {} ps, pattern {}, cap {})",
+            meeting.occurrence, meeting.communicator, a, meeting.program, first.work[a], first.duration[a],
+            first.pattern[a], first.rate_cap[a], op, program, other.work[op], other.duration[op], other.pattern[op],
+            other.rate_cap[op]);
+}
+
+void Engine::arrive(std::uint32_t number, const CompiledOp& op, std::uint32_t row, std::int64_t arrival) {
+  const Rank& rank = ranks_[number];
+  SIM_CHECK(arrival < kLatest, "the simulated time passes 26 days");
+  if (rank.record != kNone) record(rank, op.op, arrival, kUnknown, kUnknown);
+  const std::uint32_t communicator = index(plan_.slots[rank.slots + op.slot]);
+  const std::uint32_t meeting = meeting_of(communicator, op.occurrence, rank.program, row);
+  Meeting& m = meetings_[meeting];
+  if (m.program != rank.program || m.row != row) check_agreement(m, rank.program, op.op);
+  m.start = std::max(m.start, arrival);
+  if (++m.arrived == plan_.communicators.rows()[communicator].members) begin(meeting);
+}
+
+/// All members have arrived.
+void Engine::begin(std::uint32_t meeting) {
+  Meeting& m = meetings_[meeting];
+  std::uint32_t* link = &pending_[m.communicator];
+  while (*link != meeting) link = &meetings_[*link].next;
+  *link = m.next;
+  m.next = kNone;
+
+  const Program& program = program_of(m);
+  const CompiledOp& op = programs_[m.program].ops[m.row];
+  const RouteId route{index(plan_.communicators.rows()[m.communicator].first_route) + program.pattern[op.op]};
+  const std::int64_t fluid = m.start + op.duration + network_.route_latency[index(route)].value();
+  SIM_CHECK(fluid < kLatest, "the simulated time passes 26 days");
+  const double work = program.work[op.op];
+  const double cap = program.rate_cap[op.op];
+  if (work > 0 && !network_.links_of(route).empty()) {
+    schedule(meeting, fluid);
+  } else {
+    finish_meeting(meeting, fluid + (work > 0 && cap > 0 ? fluid_time(work, cap) : 0));
+  }
+}
+
+void Engine::finish_meeting(std::uint32_t meeting, std::int64_t finish) {
+  const Meeting m = meetings_[meeting];
+  for (std::uint32_t at = members_begin_[m.communicator]; at < members_begin_[m.communicator + 1]; ++at) {
+    const Member member = members_[at];
+    Rank& rank = ranks_[member.rank];
+    const CompiledProgram& program = programs_[rank.program];
+    const CompiledOp& op = program.ops[program.slot_ops[program.slot_begin[member.slot] + m.occurrence]];
+    Cursor& cursor = cursors_[rank.cursors + op.stream];
+    if (rank.record != kNone) {
+      record(rank, op.op, result_.records[rank.record].ready[op.op].value(), m.start, finish);
+    }
+    note(rank, cursor, op, finish);
+    wake(member.rank, op.stream);
+  }
+  ++meetings_[meeting].version;
+  meetings_[meeting].next = unused_meeting_;
+  unused_meeting_ = meeting;
+}
+
+void Engine::schedule(std::uint32_t meeting, std::int64_t at) {
+  Meeting& m = meetings_[meeting];
+  m.finish = at;
+  if (m.queued <= at) return;  // an earlier event is on its way and will be put off
+  m.queued = at;
+  queue_.push({at, meeting, ++m.version});
+}
+
+/// The rate of `meeting` has changed at `now`: settles what has been moved and predicts the finish.
+void Engine::predict(std::uint32_t meeting, std::int64_t now) {
+  Meeting& m = meetings_[meeting];
+  m.remaining -= m.rate * (static_cast<double>(now - m.updated) / kPicosecondsPerSecond);
+  m.updated = now;
+  m.rate = sharing_.rate(meeting);
+  schedule(meeting, now + fluid_time(std::max(m.remaining, 0.0), m.rate));
+}
+
+void Engine::handle(const Event& event) {
+  Meeting& m = meetings_[event.subject];
+  if (m.version != event.version) return;
+  m.queued = kUnknown;
+  if (m.finish > event.at) {
+    schedule(event.subject, m.finish);
+    return;
+  }
+  ++result_.events;
+  if (m.flowing) {
+    sharing_.remove(event.subject);
+    finish_meeting(event.subject, event.at);
+    return;
+  }
+  const Program& program = program_of(m);
+  const std::uint32_t op = programs_[m.program].ops[m.row].op;
+  const RouteId route{index(plan_.communicators.rows()[m.communicator].first_route) + program.pattern[op]};
+  m.flowing = true;
+  m.remaining = program.work[op];
+  m.updated = event.at;
+  m.rate = 0;
+  sharing_.add(event.subject, network_.links_of(route), program.rate_cap[op]);
+}
+
+void Engine::explain_deadlock() {
+  constexpr std::size_t kMostStuck = 64;
+  std::vector<std::uint32_t> transfers_at(cursors_.size(), kNone);
+  for (std::uint32_t c = 0; c < pending_.size(); ++c) {
+    for (std::uint32_t m = pending_[c]; m != kNone; m = meetings_[m].next) {
+      for (std::uint32_t at = members_begin_[c]; at < members_begin_[c + 1]; ++at) {
+        const Rank& rank = ranks_[members_[at].rank];
+        const CompiledProgram& program = programs_[rank.program];
+        const std::uint32_t slot = members_[at].slot;
+        if (slot + 1 >= program.slot_begin.size()) continue;
+        const std::uint32_t k = program.slot_begin[slot] + meetings_[m].occurrence;
+        if (k >= program.slot_begin[slot + 1]) continue;
+        const std::uint32_t row = program.slot_ops[k];
+        const std::uint32_t cursor = rank.cursors + program.ops[row].stream;
+        if (cursors_[cursor].next == row && cursors_[cursor].blocked_on == kOnTransfer) transfers_at[cursor] = m;
+      }
+    }
+  }
+  // Transfers first: they name the cause, streams that wait for other streams only follow.
+  for (const bool transfers : {true, false}) {
+    for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
+      const CompiledProgram& program = programs_[ranks_[i].program];
+      for (std::uint32_t s = 0; s < plan_.streams; ++s) {
+        const Cursor& cursor = cursors_[ranks_[i].cursors + s];
+        const std::uint32_t m = transfers_at[ranks_[i].cursors + s];
+        if (cursor.next == program.stream_begin[s + 1] || (m != kNone) != transfers) continue;
+        if (result_.stuck.size() == kMostStuck) return;
+        Stuck stuck{InstanceId{i}, program.ops[cursor.next].op, CommunicatorId{}, 0, 0};
+        if (m != kNone) {
+          stuck.communicator = CommunicatorId{meetings_[m].communicator};
+          stuck.arrived = meetings_[m].arrived;
+          stuck.members = plan_.communicators[stuck.communicator].members;
+        }
+        result_.stuck.push_back(stuck);
+      }
+    }
+  }
+}
+
+Result Engine::run() {
+  for (std::uint32_t i = static_cast<std::uint32_t>(ranks_.size()); i-- > 0;) {
+    for (std::uint32_t s = 0; s < plan_.streams; ++s) wake(i, s);
+  }
+  run_ready();
+  while (!queue_.empty()) {
+    const std::int64_t now = queue_.top().at;
+    while (!queue_.empty() && queue_.top().at == now) {
+      handle(queue_.pop());
+      run_ready();
+    }
+    for (const std::uint32_t meeting : sharing_.solve()) predict(meeting, now);
+  }
+  result_.solves = sharing_.solves();
+  result_.last_finish.reserve(ranks_.size());
+  bool finished = true;
+  for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
+    result_.last_finish.push_back(SimTime(ranks_[i].last_finish));
+    result_.makespan = std::max(result_.makespan, SimTime(ranks_[i].last_finish));
+    const CompiledProgram& program = programs_[ranks_[i].program];
+    for (std::uint32_t s = 0; s < plan_.streams; ++s) {
+      finished = finished && cursors_[ranks_[i].cursors + s].next == program.stream_begin[s + 1];
+    }
+  }
+  if (!finished) {
+    result_.outcome = Outcome::deadlock;
+    explain_deadlock();
+  }
+  return std::move(result_);
+}
+
+}  // namespace
+
+Result run(const Plan& plan, const Network& network, const RunOptions& options) {
+  check(plan, network);
+  return Engine(plan, network, options).run();
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,43 @@
+// Two kinds of wrong, kept apart: the user's input (UserError, exit status 2) and our own mistakes (SIM_CHECK, exit
+// status 1). UserError is thrown only while loading and caught once, in tools/.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace orrery::sim {
+
+/// Where something was read: file (or "--set"), line and column from 1; 0 when there is none.
+struct Place {
+  std::string file;
+  int line = 0;
+  int column = 0;
+};
+
+/// The user's input is wrong. `what()` is the one line of the contract:
+/// `FILE:LINE:COLUMN: key: what was read, what would be right`.
+class UserError : public std::runtime_error {
+ public:
+  UserError(const Place& place, const std::string& key, const std::string& message);
+  /// For errors that belong to no place in a file (a missing file, an impossible option).
+  explicit UserError(const std::string& message);
+};
+
+/// One of our own mistakes. Never caught below main.
+class InternalError : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+[[noreturn]] void check_failed(const char* file, int line, const char* condition, const std::string& message);
+
+}  // namespace orrery::sim
+
+/// On in every build: a wrong simulation is worse than a slow one.
+#define SIM_CHECK(condition, ...)                                                                  \
+  do {                                                                                             \
+    if (!(condition)) [[unlikely]]                                                                 \
+      ::orrery::sim::check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__));     \
+  } while (false)

@@ -1,0 +1,319 @@
+// Incremental max-min fair sharing; the model is described in fair_sharing.h.
+#include "sim/fair_sharing.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "sim/error.h"
+#include "sim/hash.h"
+
+namespace orrery::sim {
+
+namespace {
+constexpr std::uint32_t kFlowBit = 0x80000000u;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int kRateBits = 40;
+// What the slackness test forgives: more than the rounding of rates, less than anyone can measure. It makes "exactly
+// full" count as slack in the full network and in its quotient alike.
+constexpr double kSlackTolerance = 0x1p-38;
+}  // namespace
+
+FairSharing::FairSharing(const Table<LinkId, double>& capacity) {
+  links_.resize(capacity.size());
+  for (std::size_t l = 0; l < capacity.size(); ++l) {
+    links_[l].capacity = capacity.rows()[l];
+    links_[l].level = kInfinity;
+    links_[l].limit = load(1.0 + kSlackTolerance, links_[l].capacity);
+  }
+}
+
+FairSharing::Load FairSharing::load(double weight, double rate) { return static_cast<Load>(weight * rate * 0x1p40); }
+
+double FairSharing::from_load(Load load) { return static_cast<double>(load) * 0x1p-40; }
+
+bool FairSharing::later(const HeapItem& a, const HeapItem& b) {
+  return a.level != b.level ? a.level > b.level : a.subject > b.subject;
+}
+
+void FairSharing::mark(std::uint32_t link) {
+  if (links_[link].dirty) return;
+  links_[link].dirty = true;
+  dirty_.push_back(link);
+}
+
+void FairSharing::report(std::uint32_t flow) {
+  if (flows_[flow].reported) return;
+  flows_[flow].reported = true;
+  changed_.push_back(flow);
+}
+
+void FairSharing::add(std::uint32_t flow, std::span<const WeightedLink> links, double cap) {
+  SIM_CHECK(flow < kFlowBit && !links.empty(), "transfer {} with {} links", flow, links.size());
+  if (flow >= flows_.size()) flows_.resize(flow + 1);
+  Flow& f = flows_[flow];
+  SIM_CHECK(!f.active, "transfer {} is already active", flow);
+  double alone = cap > 0 ? cap : kInfinity;
+  for (const WeightedLink& l : links) alone = std::min(alone, links_[index(l.link)].capacity / l.weight);
+  f.links = links;
+  f.active = true;
+  f.fresh = true;
+  f.rate = f.alone = round_significant<kRateBits>(alone);
+  for (const WeightedLink& l : links) {
+    Link& link = links_[index(l.link)];
+    if (link.active++ == 0) link.flows.clear();
+    link.flows.push_back({flow, f.generation, l.weight});
+    link.demand += load(l.weight, f.alone);
+    if (tight(link)) mark(index(l.link));
+  }
+  report(flow);
+}
+
+void FairSharing::remove(std::uint32_t flow) {
+  Flow& f = flows_[flow];
+  SIM_CHECK(f.active, "transfer {} is not active", flow);
+  f.active = false;
+  ++f.generation;
+  for (const WeightedLink& l : f.links) {
+    Link& link = links_[index(l.link)];
+    --link.active;
+    if (link.active == 0) link.level = kInfinity;
+    if (link.active > 0 && tight(link)) mark(index(l.link));
+    link.demand -= load(l.weight, f.alone);
+  }
+}
+
+void FairSharing::drop_removed(Link& link) {
+  const auto removed = [&](const Entry& entry) {
+    return !flows_[entry.flow].active || flows_[entry.flow].generation != entry.generation;
+  };
+  std::erase_if(link.flows, removed);
+}
+
+void FairSharing::set_free(std::uint32_t flow) {
+  if (flows_[flow].free) return;
+  flows_[flow].free = true;
+  free_.push_back(flow);
+}
+
+void FairSharing::include(std::uint32_t number) {
+  Link& link = links_[number];
+  if (link.stamp == stamp_) return;
+  link.stamp = stamp_;
+  component_links_.push_back(number);
+  drop_removed(link);
+}
+
+/// The links whose load changed, and the transfers that they stopped. One that has become slack stops nobody any more.
+void FairSharing::start_component() {
+  ++stamp_;
+  component_links_.clear();
+  free_.clear();
+  reached_ = 0;
+  for (const std::uint32_t number : dirty_) {
+    Link& link = links_[number];
+    link.dirty = false;
+    if (tight(link)) {
+      include(number);
+    } else {
+      drop_removed(link);
+    }
+    for (const Entry& entry : link.flows) {
+      if (flows_[entry.flow].fresh || flows_[entry.flow].rate >= link.level) set_free(entry.flow);
+    }
+    if (!tight(link)) link.level = kInfinity;
+  }
+  dirty_.clear();
+}
+
+/// Brings in the links that free transfers can fill.
+void FairSharing::reach() {
+  for (; reached_ < free_.size(); ++reached_) {
+    for (const WeightedLink& l : flows_[free_[reached_]].links) {
+      if (tight(links_[index(l.link)])) include(index(l.link));
+    }
+  }
+}
+
+bool FairSharing::has_bottleneck(const Flow& flow) const {
+  if (flow.rate >= flow.alone) return true;
+  for (const WeightedLink& l : flow.links) {
+    const Link& link = links_[index(l.link)];
+    if ((link.stamp == stamp_ ? link.next_level : link.level) <= flow.rate) return true;
+  }
+  return false;
+}
+
+/// Sets free who was forced down or has lost its bottleneck (or, to come to an end, everyone in sight); false when the
+/// rates found are fair.
+bool FairSharing::widen(bool all) {
+  const std::size_t before = free_.size();
+  for (const std::uint32_t number : component_links_) {
+    const Link& link = links_[number];
+    if (link.next_level == link.level) continue;
+    for (const Entry& entry : link.flows) {
+      const Flow& f = flows_[entry.flow];
+      if (f.free) continue;
+      const bool forced_down = f.rate > link.next_level;
+      if (forced_down || (f.rate >= link.level && !has_bottleneck(f))) set_free(entry.flow);
+    }
+  }
+  if (free_.size() == before) return false;
+  if (all) {
+    for (const std::uint32_t number : component_links_) {
+      for (const Entry& entry : links_[number].flows) set_free(entry.flow);
+    }
+  }
+  return true;
+}
+
+void FairSharing::commit() {
+  for (const std::uint32_t flow : free_) {
+    Flow& f = flows_[flow];
+    f.free = f.fresh = false;
+    if (f.rate == f.next) continue;
+    f.rate = f.next;
+    report(flow);
+  }
+  for (const std::uint32_t l : component_links_) links_[l].level = links_[l].next_level;
+}
+
+/// Lists who is on the link: free transfers only count, the others are bounds that level_of() works off.
+void FairSharing::load_link(Link& link) {
+  link.weight = link.floor = 0;
+  link.used = 0;
+  link.next_level = kInfinity;
+  link.moving = 0;
+  link.bound = static_cast<std::uint32_t>(bounds_.size());
+  for (const Entry& entry : link.flows) {
+    link.weight += entry.weight;
+    const Flow& f = flows_[entry.flow];
+    if (f.free) {
+      ++link.moving;
+    } else {
+      bounds_.push_back({entry.flow, entry.weight, f.rate});
+    }
+  }
+  link.bound_end = static_cast<std::uint32_t>(bounds_.size());
+}
+
+/// The rate at which the link would be full if all that move on it kept rising together; who is not free and slower
+/// than that stops at its own rate. Equality does not stop: then this very link may be what holds it there.
+double FairSharing::level_of(Link& link) {
+  while (link.moving + (link.bound_end - link.bound) > 0) {
+    const double left = (link.capacity - from_load(link.used)) / link.weight;
+    const double level = left > link.floor ? round_significant<kRateBits>(left) : link.floor;
+    const std::uint32_t before = link.bound;
+    for (std::uint32_t b = before; b < link.bound_end; ++b) {
+      const Bound bound = bounds_[b];
+      if (bound.rate >= level) continue;
+      link.used += load(bound.weight, bound.rate);
+      link.weight -= bound.weight;
+      std::swap(bounds_[b], bounds_[link.bound++]);
+    }
+    if (link.bound == before) return level;
+  }
+  return kInfinity;
+}
+
+void FairSharing::push(double level, std::uint32_t subject) {
+  heap_.push_back({level, subject});
+  std::push_heap(heap_.begin(), heap_.end(), later);
+}
+
+void FairSharing::stop(std::uint32_t flow, double level) {
+  Flow& f = flows_[flow];
+  if (!f.free || f.stopped) return;
+  f.stopped = true;
+  f.next = level;
+  --moving_;
+  for (const WeightedLink& l : f.links) {
+    Link& link = links_[index(l.link)];
+    if (link.stamp != stamp_) continue;
+    link.used += load(l.weight, level);
+    link.weight -= l.weight;
+    link.floor = level;
+    --link.moving;
+  }
+}
+
+/// Moves all links and transfers that stop at `level` from the heap to bottlenecks_, before any of them is stopped:
+/// then the order among them cannot matter.
+void FairSharing::take_bottlenecks(double level) {
+  while (!heap_.empty() && heap_.front().level <= level) {
+    std::pop_heap(heap_.begin(), heap_.end(), later);
+    const HeapItem item = heap_.back();
+    heap_.pop_back();
+    if ((item.subject & kFlowBit) != 0) {
+      bottlenecks_.push_back(item.subject);
+      continue;
+    }
+    Link& link = links_[item.subject];
+    if (link.moving == 0) continue;
+    const double now = level_of(link);
+    if (now > level) {
+      push(now, item.subject);
+    } else {
+      bottlenecks_.push_back(item.subject);
+    }
+  }
+}
+
+void FairSharing::fill() {
+  bounds_.clear();
+  heap_.clear();
+  moving_ = free_.size();
+  for (const std::uint32_t flow : free_) {
+    flows_[flow].stopped = false;
+    heap_.push_back({flows_[flow].alone, flow | kFlowBit});
+  }
+  for (const std::uint32_t l : component_links_) {
+    load_link(links_[l]);
+    if (links_[l].moving > 0) heap_.push_back({level_of(links_[l]), l});
+  }
+  std::make_heap(heap_.begin(), heap_.end(), later);
+
+  while (moving_ > 0) {
+    const double level = heap_.front().level;
+    bottlenecks_.clear();
+    take_bottlenecks(level);
+    for (const std::uint32_t subject : bottlenecks_) {
+      if ((subject & kFlowBit) != 0) continue;
+      links_[subject].next_level = level;
+      for (const Entry& entry : links_[subject].flows) stop(entry.flow, level);
+    }
+    for (const std::uint32_t subject : bottlenecks_) {
+      if ((subject & kFlowBit) != 0) stop(subject & ~kFlowBit, level);
+    }
+  }
+  // Links on which nobody free moves any more may still hold the others.
+  for (const std::uint32_t l : component_links_) {
+    Link& link = links_[l];
+    if (link.next_level == kInfinity && link.bound < link.bound_end) link.next_level = level_of(link);
+  }
+}
+
+std::span<const std::uint32_t> FairSharing::solve() {
+  if (!dirty_.empty()) {
+    ++solves_;
+    start_component();
+    constexpr int kPatience = 64;
+    for (int round = 0;; ++round) {
+      reach();
+      fill();
+      if (!widen(round >= kPatience)) break;
+    }
+    commit();
+  }
+  // A transfer that came and went within the instant is nobody's concern any more.
+  std::size_t kept = 0;
+  for (const std::uint32_t flow : changed_) {
+    flows_[flow].reported = flows_[flow].fresh = false;
+    if (flows_[flow].active) changed_[kept++] = flow;
+  }
+  changed_.resize(kept);
+  reported_.swap(changed_);
+  changed_.clear();
+  return reported_;
+}
+
+}  // namespace orrery::sim

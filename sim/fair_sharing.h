@@ -1,0 +1,133 @@
+// Max-min fair sharing that is kept up to date while transfers come and go. Only what a change does reach is solved
+// again, in two ways:
+//  - A link is slack while its transfers, each at the highest rate that its own cap and routes allow when alone, fill
+//    no more than its capacity: such a link can stop nobody and takes no part. In a fabric without oversubscription
+//    that keeps most re-solves inside one group of ranks.
+//  - Rates are max-min fair if and only if every transfer has a bottleneck: its own cap, or a full link on which
+//    nobody is faster. So only the transfers that a change can move directly are set free at first, all others on
+//    their links keep their rates; whoever is then forced down, or has lost its bottleneck, is set free too, until
+//    all have one.
+//
+// Exactness. A rate is a function of the transfers that are active, not of the history: rates are kept to 40
+// significant bits; loads are summed as integers and sums of weights from Network::add_route are exact in a double,
+// so the order of summing cannot show. A network of n identical parts and its quotient therefore have the same rates
+// to the last bit.
+//
+// Algorithm: progressive filling (Bertsekas & Gallager, Data Networks, 6.5.2) with a heap of links by the level at
+// which they would be full; the level of a link only grows while others stop, so stale heap entries are corrected
+// when they surface.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/network.h"
+
+namespace orrery::sim {
+
+class FairSharing {
+ public:
+  /// `capacity` is copied.
+  explicit FairSharing(const Table<LinkId, double>& capacity);
+
+  /// Starts transfer number `flow` (small numbers, used again after remove()). `links` must stay valid until
+  /// remove(); not empty. `cap` in bytes/s, 0 = none.
+  void add(std::uint32_t flow, std::span<const WeightedLink> links, double cap);
+  void remove(std::uint32_t flow);
+
+  /// Solves again what add() and remove() touched since the last call. Returns the transfers whose rate changed
+  /// (every new one is among them), each once, in no particular order; valid until the next call.
+  std::span<const std::uint32_t> solve();
+  /// Bytes/s, as of the last solve().
+  double rate(std::uint32_t flow) const { return flows_[flow].rate; }
+  /// How many calls of solve() had to share anything; a transfer that finds its links slack costs none.
+  std::uint64_t solves() const { return solves_; }
+
+ private:
+  __extension__ using Load = __int128;  // bytes/s in units of 2^-40, exact under addition and removal
+
+  struct Flow {
+    std::span<const WeightedLink> links;
+    double rate = 0;
+    double alone = 0;  // the rate that it has when nobody else is there
+    double next = 0;   // the rate that this solve finds
+    std::uint32_t generation = 0;
+    bool active = false;
+    bool fresh = false;  // not solved yet
+    bool free = false;   // its rate may change in this solve; else it moves at most as fast as before
+    bool stopped = false;
+    bool reported = false;
+  };
+  struct Entry {
+    std::uint32_t flow = 0;
+    std::uint32_t generation = 0;
+    double weight = 0;
+  };
+  struct Bound {
+    std::uint32_t flow = 0;
+    double weight = 0;
+    double rate = 0;
+  };
+  struct Link {
+    double capacity = 0;
+    double level = 0;  // the rate at which it is full; infinity while it stops nobody
+    // Scratch of one solve:
+    double weight = 0;  // of transfers that have not stopped
+    double floor = 0;   // the last level at which a free transfer of this link stopped
+    double next_level = 0;
+    Load used = 0;             // of those that have stopped
+    std::uint32_t moving = 0;  // free transfers that have not stopped
+    std::uint32_t bound = 0;   // rows of bounds_: transfers that are not free and have not stopped
+    std::uint32_t bound_end = 0;
+    std::uint32_t stamp = 0;
+    // Kept:
+    std::uint32_t active = 0;
+    bool dirty = false;
+    Load demand = 0;
+    Load limit = 0;
+    std::vector<Entry> flows;  // with entries of removed transfers, dropped when the list is read
+  };
+  struct HeapItem {
+    double level = 0;
+    std::uint32_t subject = 0;  // link, or flow with kFlowBit
+  };
+
+  static Load load(double weight, double rate);
+  static double from_load(Load load);
+  static bool later(const HeapItem& a, const HeapItem& b);
+  bool tight(const Link& link) const { return link.demand > link.limit; }
+  void mark(std::uint32_t link);
+  void report(std::uint32_t flow);
+  void drop_removed(Link& link);
+  void start_component();
+  void set_free(std::uint32_t flow);
+  void include(std::uint32_t link);
+  void reach();
+  bool has_bottleneck(const Flow& flow) const;
+  bool widen(bool all);
+  void commit();
+  void load_link(Link& link);
+  double level_of(Link& link);
+  void fill();
+  void push(double level, std::uint32_t subject);
+  void take_bottlenecks(double level);
+  void stop(std::uint32_t flow, double level);
+
+  std::vector<Flow> flows_;
+  std::vector<Link> links_;
+  std::vector<std::uint32_t> dirty_;
+  std::vector<std::uint32_t> changed_;
+  std::vector<std::uint32_t> reported_;
+  std::vector<std::uint32_t> component_links_;  // links that may be full and carry free transfers, or were touched
+  std::vector<std::uint32_t> free_;             // transfers whose rate may change
+  std::size_t reached_ = 0;                     // how many of free_ have brought in their links
+  std::vector<HeapItem> heap_;
+  std::vector<std::uint32_t> bottlenecks_;
+  std::vector<Bound> bounds_;
+  std::size_t moving_ = 0;  // free transfers that have not stopped
+  std::uint32_t stamp_ = 0;
+  std::uint64_t solves_ = 0;
+};
+
+}  // namespace orrery::sim

@@ -1,0 +1,34 @@
+// 64-bit mixing, for colours in folding and for noise without state. The finaliser is that of SplitMix64 (Steele, Lea,
+// Flood: Fast splittable pseudorandom number generators, OOPSLA 2014; constants: Stafford's variant 13).
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace orrery::sim {
+
+/// A bijection of 64-bit words in which every input bit moves about half of the output bits.
+constexpr std::uint64_t mix64(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+/// A hash of an ordered pair.
+constexpr std::uint64_t hash_pair(std::uint64_t a, std::uint64_t b) {
+  return mix64(mix64(a) ^ (b * 0xd6e8feb86659fd93u));
+}
+
+/// Keeps `kept_bits` significant bits of a positive finite number, rounding to nearest.
+template <int kept_bits>
+double round_significant(double x) {
+  static_assert(kept_bits > 1 && kept_bits < 53);
+  constexpr int kDropped = 53 - kept_bits;
+  auto bits = std::bit_cast<std::uint64_t>(x);
+  bits += std::uint64_t{1} << (kDropped - 1);
+  bits &= ~((std::uint64_t{1} << kDropped) - 1);
+  return std::bit_cast<double>(bits);
+}
+
+}  // namespace orrery::sim

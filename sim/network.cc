@@ -1,0 +1,43 @@
+// Links and routes. Weights are kept to 38 significant bits (a relative change below 2e-12): then the sum of up to
+// 32,768 equal weights is exact in a double, and a folded link carries bit for bit what the full one does.
+#include "sim/network.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/error.h"
+#include "sim/hash.h"
+
+namespace orrery::sim {
+
+LinkId Network::add_link(Bandwidth rate) {
+  SIM_CHECK(std::isfinite(rate.value()) && rate.value() > 0, "link capacity {}", rate.value());
+  return capacity.push_back(rate.value());
+}
+
+RouteId Network::add_route(std::span<const WeightedLink> links, Duration latency) {
+  SIM_CHECK(latency.value() >= 0, "route latency {} ps", latency.value());
+  const std::size_t begin = route_links.size();
+  for (const WeightedLink& link : links) {
+    SIM_CHECK(index(link.link) < capacity.size(), "route over unknown link {}", index(link.link));
+    SIM_CHECK(std::isfinite(link.weight) && link.weight > 0, "weight {} on link {}", link.weight, index(link.link));
+    route_links.push_back(link);
+  }
+  const auto first = route_links.begin() + static_cast<std::ptrdiff_t>(begin);
+  std::stable_sort(first, route_links.end(), [](const auto& a, const auto& b) { return a.link < b.link; });
+  auto last = first;
+  for (auto next = first; next != route_links.end(); ++next) {
+    if (last != first && (last - 1)->link == next->link) {
+      (last - 1)->weight += next->weight;
+    } else {
+      *last++ = *next;
+    }
+  }
+  route_links.erase(last, route_links.end());
+  for (auto link = first; link != route_links.end(); ++link) link->weight = round_significant<38>(link->weight);
+  route_begin.push_back(static_cast<std::uint32_t>(route_links.size()));
+  route_latency.push_back(latency);
+  return RouteId{static_cast<std::uint32_t>(routes() - 1)};
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,30 @@
+// Noise by hashing; see noise.h.
+#include "sim/noise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "sim/hash.h"
+
+namespace orrery::sim {
+
+double gaussian(std::uint64_t seed, std::uint64_t key, std::uint64_t op) {
+  const std::uint64_t first = hash_pair(hash_pair(seed, key), op);
+  const std::uint64_t second = mix64(first);
+  constexpr double kUnit = 0x1p-53;
+  const double u = (static_cast<double>(first >> 11) + 0.5) * kUnit;  // never 0, so the logarithm is finite
+  const double v = static_cast<double>(second >> 11) * kUnit;
+  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
+}
+
+double noise_factor(const Noise& noise, std::uint64_t key, std::uint64_t op) {
+  return noise.sigma > 0 ? std::exp(noise.sigma * gaussian(noise.seed, key, op)) : 1.0;
+}
+
+ScaledCompute scale_compute(std::int64_t duration, std::int64_t issue_bound, std::int64_t issue, double factor) {
+  const std::int64_t scaled = std::llround(static_cast<double>(duration) * factor);
+  return {scaled, std::max(issue, issue_bound + (scaled - duration))};
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,26 @@
+// Lognormal noise on compute durations: a pure function of (seed, key, operation), so that neither the order of
+// events nor folding can change what an operation draws. Left out: correlation in time, heavier tails than the
+// lognormal.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/plan.h"
+
+namespace orrery::sim {
+
+/// A standard normal deviate (Box and Muller 1958) drawn by hashing.
+double gaussian(std::uint64_t seed, std::uint64_t key, std::uint64_t op);
+
+/// exp(sigma * gaussian): median 1.
+double noise_factor(const Noise& noise, std::uint64_t key, std::uint64_t op);
+
+/// A compute operation of `duration` and `issue_bound` ps as one instance runs it: the device part is scaled by
+/// slowdown and noise; issue_bound, whose tail is device time, moves by the same amount but stays at least `issue`.
+struct ScaledCompute {
+  std::int64_t duration = 0;
+  std::int64_t issue_bound = 0;
+};
+ScaledCompute scale_compute(std::int64_t duration, std::int64_t issue_bound, std::int64_t issue, double factor);
+
+}  // namespace orrery::sim

@@ -1,0 +1,146 @@
+// Building a plan and checking that its tables fit together.
+#include "sim/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/error.h"
+#include "sim/network.h"
+
+namespace orrery::sim {
+
+namespace {
+
+constexpr std::int64_t kLongest = std::int64_t{1} << 60;  // ps; the engine adds a few of these without overflow
+
+void check_program(const Program& program, std::uint32_t number, std::uint8_t streams) {
+  const std::size_t n = program.kind.size();
+  const bool columns = program.stream.size() == n && program.category.size() == n && program.host_waits.size() == n &&
+                       program.issue.size() == n && program.duration.size() == n && program.issue_bound.size() == n &&
+                       program.slot.size() == n && program.pattern.size() == n && program.work.size() == n &&
+                       program.rate_cap.size() == n && program.label.size() == n && program.waits_begin.size() == n + 1;
+  SIM_CHECK(columns, "program {}: columns of unequal length", number);
+  SIM_CHECK(program.waits_begin.back() == program.waits.size(), "program {}: waits", number);
+  for (std::uint32_t op = 0; op < n; ++op) {
+    SIM_CHECK(program.stream[op] < streams, "program {} operation {}: stream {}", number, op, program.stream[op]);
+    SIM_CHECK(program.issue[op] >= 0 && program.issue[op] < kLongest, "program {} operation {}: issue", number, op);
+    SIM_CHECK(program.duration[op] >= 0 && program.duration[op] < kLongest, "program {} operation {}: duration {}",
+              number, op, program.duration[op]);
+    SIM_CHECK(program.waits_begin[op] <= program.waits_begin[op + 1], "program {} operation {}: waits", number, op);
+    for (const std::uint32_t wait : program.waits_of(op)) {
+      SIM_CHECK(wait < op, "program {} operation {} waits for the later operation {}", number, op, wait);
+    }
+    if (program.kind[op] == OpKind::compute) {
+      SIM_CHECK(program.issue_bound[op] >= program.issue[op] && program.issue_bound[op] < kLongest,
+                "program {} operation {}: issue bound {} below issue {}", number, op, program.issue_bound[op],
+                program.issue[op]);
+    } else {
+      SIM_CHECK(program.slot[op] != kNoSlot, "program {} operation {}: a transfer without a communicator", number, op);
+      SIM_CHECK(std::isfinite(program.work[op]) && program.work[op] >= 0, "program {} operation {}: work", number, op);
+      SIM_CHECK(std::isfinite(program.rate_cap[op]) && program.rate_cap[op] >= 0, "program {} operation {}: rate cap",
+                number, op);
+    }
+  }
+}
+
+void check_network(const Network& network) {
+  SIM_CHECK(network.route_begin.size() == network.routes() + 1, "routes");
+  SIM_CHECK(network.route_begin.back() == network.route_links.size(), "route links");
+  for (const double capacity : network.capacity)
+    SIM_CHECK(std::isfinite(capacity) && capacity > 0, "capacity {}", capacity);
+  for (const Duration latency : network.route_latency) {
+    SIM_CHECK(latency.value() >= 0 && latency.value() < kLongest, "route latency {}", latency.value());
+  }
+  for (const WeightedLink& link : network.route_links) {
+    SIM_CHECK(index(link.link) < network.capacity.size(), "route over unknown link {}", index(link.link));
+    SIM_CHECK(std::isfinite(link.weight) && link.weight > 0, "weight {}", link.weight);
+  }
+}
+
+/// For each program and slot one more than the highest pattern that its transfers use.
+std::vector<std::vector<std::uint64_t>> patterns_by_slot(const Plan& plan) {
+  std::vector<std::vector<std::uint64_t>> result(plan.programs.size());
+  for (std::uint32_t p = 0; p < plan.programs.size(); ++p) {
+    const Program& program = plan.programs[ProgramId{p}];
+    for (std::uint32_t op = 0; op < program.size(); ++op) {
+      if (program.kind[op] != OpKind::transfer) continue;
+      SIM_CHECK(program.slot[op] < plan.slots.size(), "program {} operation {}: slot {}", p, op, program.slot[op]);
+      auto& needed = result[p];
+      if (needed.size() <= program.slot[op]) needed.resize(program.slot[op] + 1, 0);
+      needed[program.slot[op]] = std::max(needed[program.slot[op]], program.pattern[op] + std::uint64_t{1});
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::uint32_t Program::add(const Op& op, std::span<const std::uint32_t> after) {
+  const std::uint32_t at = size();
+  kind.push_back(op.kind);
+  stream.push_back(op.stream);
+  category.push_back(op.category);
+  host_waits.push_back(op.host_waits ? 1 : 0);
+  issue.push_back(op.issue.value());
+  duration.push_back(op.duration.value());
+  issue_bound.push_back(op.issue_bound.value());
+  slot.push_back(op.slot);
+  pattern.push_back(op.pattern);
+  work.push_back(op.work);
+  rate_cap.push_back(op.rate_cap);
+  label.push_back(op.label);
+  for (const std::uint32_t wait : after) {
+    SIM_CHECK(wait < at, "operation {} waits for operation {}, which is not earlier", at, wait);
+    waits.push_back(wait);
+  }
+  waits_begin.push_back(static_cast<std::uint32_t>(waits.size()));
+  return at;
+}
+
+InstanceId Plan::add_instance(const Instance& instance, std::span<const CommunicatorId> communicators_by_slot) {
+  slots.insert(slots.end(), communicators_by_slot.begin(), communicators_by_slot.end());
+  slots_begin.push_back(static_cast<std::uint32_t>(slots.size()));
+  return instances.push_back(instance);
+}
+
+void check(const Plan& plan, const Network& network) {
+  constexpr std::uint8_t kMostStreams = 32;
+  SIM_CHECK(plan.streams >= 1 && plan.streams <= kMostStreams, "{} streams", plan.streams);
+  SIM_CHECK(std::isfinite(plan.noise.sigma) && plan.noise.sigma >= 0, "noise sigma {}", plan.noise.sigma);
+  check_network(network);
+  for (std::uint32_t p = 0; p < plan.programs.size(); ++p) check_program(plan.programs[ProgramId{p}], p, plan.streams);
+  SIM_CHECK(plan.slots_begin.size() == plan.instances.size() + 1 && plan.slots_begin.back() == plan.slots.size(),
+            "slots of instances");
+
+  std::vector<std::uint32_t> arrivals(plan.communicators.size());
+  for (const CommunicatorId c : plan.slots) {
+    SIM_CHECK(index(c) < plan.communicators.size(), "unknown communicator {}", index(c));
+    ++arrivals[index(c)];
+  }
+  for (std::uint32_t c = 0; c < plan.communicators.size(); ++c) {
+    const Communicator& communicator = plan.communicators[CommunicatorId{c}];
+    SIM_CHECK(communicator.members == arrivals[c], "communicator {} has {} members, but {} slots name it", c,
+              communicator.members, arrivals[c]);
+    SIM_CHECK(communicator.patterns >= 1 &&
+                  std::uint64_t{index(communicator.first_route)} + communicator.patterns <= network.routes(),
+              "communicator {} uses routes {} to +{} of {}", c, index(communicator.first_route), communicator.patterns,
+              network.routes());
+  }
+  const auto patterns_needed = patterns_by_slot(plan);
+  for (std::uint32_t i = 0; i < plan.instances.size(); ++i) {
+    const Instance& instance = plan.instances[InstanceId{i}];
+    SIM_CHECK(index(instance.program) < plan.programs.size(), "instance {}: unknown program", i);
+    SIM_CHECK(std::isfinite(instance.slowdown) && instance.slowdown > 0, "instance {}: slowdown {}", i,
+              instance.slowdown);
+    const auto& needed = patterns_needed[index(instance.program)];
+    const auto have = plan.slots_of(InstanceId{i});
+    SIM_CHECK(needed.size() <= have.size(), "instance {} has {} slots, its program uses {}", i, have.size(),
+              needed.size());
+    for (std::size_t s = 0; s < needed.size(); ++s) {
+      SIM_CHECK(needed[s] <= plan.communicators[have[s]].patterns, "instance {} slot {}: pattern {} of {}", i, s,
+                needed[s], plan.communicators[have[s]].patterns);
+    }
+  }
+}
+
+}  // namespace orrery::sim

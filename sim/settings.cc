@@ -1,0 +1,427 @@
+// Settings: the tree, its readers and the merging of trees. Numbers are parsed with std::from_chars, so that neither
+// the locale nor undefined conversions can change what a file means; whole text must be used up, so "3x" and "0x10"
+// are refused. Left out: expressions, references between values, dates.
+#include "sim/settings.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <span>
+
+namespace orrery::sim {
+
+namespace {
+
+constexpr double kExactIntegers = 9007199254740992.0;  // 2^53: above it doubles skip integers
+constexpr std::size_t kDeepestPath = 64;
+
+std::string_view trim(std::string_view text) {
+  const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; };
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+/// A finite number at the front of `text` and what follows it; nothing when there is none or it overflows.
+std::optional<std::pair<double, std::string_view>> leading_number(std::string_view text) {
+  text = trim(text);
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || !std::isfinite(value)) return std::nullopt;
+  return std::pair{value, trim(text.substr(static_cast<std::size_t>(end - text.data())))};
+}
+
+std::optional<double> whole_number_text(std::string_view text) {
+  const auto parsed = leading_number(text);
+  if (!parsed || !parsed->second.empty()) return std::nullopt;
+  return parsed->first;
+}
+
+struct Scale {
+  std::string_view name;
+  double factor;
+};
+
+constexpr std::array<Scale, 14> kPrefixes{{{"", 1},
+                                           {"k", 1e3},
+                                           {"K", 1e3},
+                                           {"M", 1e6},
+                                           {"G", 1e9},
+                                           {"T", 1e12},
+                                           {"P", 1e15},
+                                           {"E", 1e18},
+                                           {"Ki", 1024.0},
+                                           {"Mi", 1048576.0},
+                                           {"Gi", 1073741824.0},
+                                           {"Ti", 1099511627776.0},
+                                           {"Pi", 1125899906842624.0},
+                                           {"Ei", 1152921504606846976.0}}};
+
+/// The factor of a unit made of a prefix and one of `bases`, as in "GB/s".
+std::optional<double> prefixed_factor(std::string_view unit, std::span<const Scale> bases) {
+  for (const Scale& base : bases) {
+    if (!unit.ends_with(base.name)) continue;
+    const std::string_view prefix = unit.substr(0, unit.size() - base.name.size());
+    for (const Scale& scale : kPrefixes) {
+      if (scale.name == prefix) return scale.factor * base.factor;
+    }
+  }
+  return std::nullopt;
+}
+
+constexpr std::array<Scale, 19> kTimeUnits{{{"ps", 1},
+                                            {"ns", 1e3},
+                                            {"us", 1e6},
+                                            {"\xc2\xb5s", 1e6},
+                                            {"\xce\xbcs", 1e6},
+                                            {"ms", 1e9},
+                                            {"s", 1e12},
+                                            {"sec", 1e12},
+                                            {"second", 1e12},
+                                            {"seconds", 1e12},
+                                            {"min", 60e12},
+                                            {"minute", 60e12},
+                                            {"minutes", 60e12},
+                                            {"h", 3600e12},
+                                            {"hour", 3600e12},
+                                            {"hours", 3600e12},
+                                            {"nsec", 1e3},
+                                            {"usec", 1e6},
+                                            {"msec", 1e9}}};
+
+std::string describe(const Settings& value) {
+  switch (value.kind()) {
+    case Settings::Kind::null:
+      return "nothing";
+    case Settings::Kind::scalar:
+      return '"' + value.text() + '"';
+    case Settings::Kind::sequence:
+      return "a list";
+    case Settings::Kind::mapping:
+      return "a mapping";
+  }
+  return "?";
+}
+
+bool is_null_word(std::string_view text) {
+  return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
+}
+
+template <class Number>
+std::string range_text(std::string_view noun, Number low, Number high, bool has_low, bool has_high) {
+  if (has_low && has_high) return fmt::format("{} from {} to {}", noun, low, high);
+  if (has_low) return fmt::format("{} of at least {}", noun, low);
+  if (has_high) return fmt::format("{} of at most {}", noun, high);
+  return std::string(noun);
+}
+
+/// Number times unit. `factor_of` maps the unit's text to its factor or nothing.
+template <class FactorOf>
+double read_quantity(const Settings& value, const char* expected, FactorOf factor_of) {
+  if (!value.is_scalar()) value.fail(fmt::format("expected {}, got {}", expected, describe(value)));
+  const auto parsed = leading_number(value.text());
+  if (!parsed) value.fail(fmt::format("expected {}, got {}", expected, describe(value)));
+  const auto& [number, unit] = *parsed;
+  if (unit.empty()) value.fail(fmt::format("expected {}, got {} without a unit", expected, describe(value)));
+  const std::optional<double> factor = factor_of(unit);
+  if (!factor)
+    value.fail(fmt::format("expected {}, got {} with the unknown unit \"{}\"", expected, describe(value), unit));
+  const double product = number * *factor;
+  if (!std::isfinite(product) || product < 0) {
+    value.fail(fmt::format("expected {} that is finite and not negative, got {}", expected, describe(value)));
+  }
+  return product;
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  // Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours, case ignored.
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  const std::size_t width = b.size() + 1;
+  std::vector<std::size_t> before(width), above(width), row(width);
+  for (std::size_t j = 0; j < width; ++j) above[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j < width; ++j) {
+      const bool same = lower(a[i - 1]) == lower(b[j - 1]);
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (same ? 0 : 1)});
+      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1])) {
+        row[j] = std::min(row[j], before[j - 2] + 1);
+      }
+    }
+    std::swap(before, above);
+    std::swap(above, row);
+  }
+  return above[width - 1];
+}
+
+}  // namespace
+
+Settings Settings::scalar(std::string text, Place place, bool quoted) {
+  Settings value;
+  value.kind_ = !quoted && is_null_word(text) ? Kind::null : Kind::scalar;
+  value.quoted_ = quoted;
+  value.place_ = std::move(place);
+  if (value.kind_ == Kind::scalar) value.text_ = std::move(text);
+  return value;
+}
+
+Settings Settings::sequence(Place place) {
+  Settings value;
+  value.kind_ = Kind::sequence;
+  value.place_ = std::move(place);
+  return value;
+}
+
+Settings Settings::mapping(Place place) {
+  Settings value;
+  value.kind_ = Kind::mapping;
+  value.place_ = std::move(place);
+  return value;
+}
+
+void Settings::adopt(Settings& child, const std::string& name) const {
+  child.path_ = path_.empty() || name.starts_with('[') ? path_ + name : path_ + "." + name;
+  for (auto& [key, member] : child.members_) child.adopt(member, key);
+  for (std::size_t i = 0; i < child.items_.size(); ++i) child.adopt(child.items_[i], fmt::format("[{}]", i));
+}
+
+void Settings::fail(const std::string& message) const { throw UserError(place_, path_, message); }
+
+const Settings* Settings::find(std::string_view key) const {
+  if (kind_ == Kind::null) return nullptr;
+  if (kind_ != Kind::mapping) fail(fmt::format("expected a mapping (with the key {}), got {}", key, describe(*this)));
+  for (const auto& [name, member] : members_) {
+    if (name == key) return member.is_null() ? nullptr : &member;
+  }
+  return nullptr;
+}
+
+const Settings& Settings::at(std::string_view key) const {
+  const Settings* member = find(key);
+  if (member == nullptr) {
+    const std::string path = path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+    throw UserError(place_, path, "is missing; this key is required");
+  }
+  return *member;
+}
+
+void Settings::append(Settings item) {
+  SIM_CHECK(kind_ == Kind::sequence, "append to a value that is no sequence: {}", path_);
+  adopt(item, fmt::format("[{}]", items_.size()));
+  items_.push_back(std::move(item));
+}
+
+void Settings::set(std::string key, Settings value) {
+  SIM_CHECK(kind_ == Kind::mapping, "set in a value that is no mapping: {}", path_);
+  adopt(value, key);
+  for (auto& [name, member] : members_) {
+    if (name == key) {
+      member = std::move(value);
+      return;
+    }
+  }
+  members_.emplace_back(std::move(key), std::move(value));
+}
+
+void Settings::set_path(std::string_view dotted, Settings value) {
+  const auto depth = static_cast<std::size_t>(std::count(dotted.begin(), dotted.end(), '.')) + 1;
+  if (depth > kDeepestPath) value.fail(fmt::format("expected a key of at most {} parts, got {}", kDeepestPath, depth));
+  Settings* node = this;
+  std::string_view rest = dotted;
+  while (true) {
+    const std::size_t dot = rest.find('.');
+    const std::string name(rest.substr(0, dot));
+    if (name.empty()) value.fail(fmt::format("expected a key such as cluster.gpus, got \"{}\"", dotted));
+    if (node->kind_ == Kind::null) {
+      node->kind_ = Kind::mapping;
+      if (node->place_.file.empty()) node->place_ = value.place_;
+    }
+    if (node->kind_ != Kind::mapping) {
+      throw UserError(value.place_, std::string(dotted),
+                      fmt::format("expected {} to be a mapping, but it is {}", node->path_, describe(*node)));
+    }
+    if (dot == std::string_view::npos) {
+      node->set(name, std::move(value));
+      return;
+    }
+    auto at_name = [&](const auto& member) { return member.first == name; };
+    auto member = std::find_if(node->members_.begin(), node->members_.end(), at_name);
+    if (member == node->members_.end()) {
+      node->set(name, mapping(value.place_));
+      member = node->members_.end() - 1;
+    }
+    node = &member->second;
+    rest.remove_prefix(dot + 1);
+  }
+}
+
+std::int64_t Settings::as_int(std::int64_t low, std::int64_t high) const {
+  using Limits = std::numeric_limits<std::int64_t>;
+  const std::string_view text = trim(text_);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  bool good = kind_ == Kind::scalar && error == std::errc{} && end == text.data() + text.size();
+  if (kind_ == Kind::scalar && !good) {
+    const std::optional<double> number = whole_number_text(text);
+    good = number && std::floor(*number) == *number && std::abs(*number) < kExactIntegers;
+    if (good) value = static_cast<std::int64_t>(*number);
+  }
+  if (!good || value < low || value > high) {
+    fail(fmt::format("expected {}, got {}",
+                     range_text("an integer", low, high, low != Limits::min(), high != Limits::max()),
+                     describe(*this)));
+  }
+  return value;
+}
+
+double Settings::as_number(double low, double high) const {
+  const std::optional<double> value = kind_ == Kind::scalar ? whole_number_text(text_) : std::nullopt;
+  if (!value || *value < low || *value > high) {
+    fail(fmt::format("expected {}, got {}", range_text("a number", low, high, std::isfinite(low), std::isfinite(high)),
+                     describe(*this)));
+  }
+  return *value;
+}
+
+bool Settings::as_bool() const {
+  std::string word = text_;
+  for (char& c : word) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  if (kind_ == Kind::scalar && (word == "true" || word == "yes" || word == "on")) return true;
+  if (kind_ == Kind::scalar && (word == "false" || word == "no" || word == "off")) return false;
+  fail(fmt::format("expected true or false, got {}", describe(*this)));
+}
+
+std::string Settings::as_choice(const std::vector<std::string>& choices) const {
+  if (kind_ == Kind::scalar && std::find(choices.begin(), choices.end(), text_) != choices.end()) return text_;
+  std::string message = fmt::format("expected one of {}, got {}", fmt::join(choices, ", "), describe(*this));
+  const std::string nearest = kind_ == Kind::scalar ? nearest_word(text_, choices) : "";
+  if (!nearest.empty()) message += fmt::format("; did you mean \"{}\"?", nearest);
+  fail(message);
+}
+
+Bytes Settings::as_bytes() const {
+  constexpr const char* kExpected = "a size with a unit, as in \"80 GB\" or \"512 MiB\"";
+  constexpr std::array<Scale, 1> kBases{{{"B", 1}}};
+  const double bytes = read_quantity(*this, kExpected, [&](std::string_view u) { return prefixed_factor(u, kBases); });
+  if (bytes > 9e18) fail(fmt::format("expected {} of at most 9e18 bytes, got {}", kExpected, describe(*this)));
+  return Bytes(std::llround(bytes));
+}
+
+Bandwidth Settings::as_bandwidth() const {
+  constexpr const char* kExpected = "a rate with a unit, as in \"400 Gb/s\" (bits) or \"25 GB/s\" (bytes)";
+  constexpr std::array<Scale, 5> kBases{{{"B/s", 1}, {"b/s", 0.125}, {"Bps", 1}, {"bps", 0.125}, {"bit/s", 0.125}}};
+  const double rate = read_quantity(*this, kExpected, [&](std::string_view u) { return prefixed_factor(u, kBases); });
+  if (rate <= 0) fail(fmt::format("expected {} above zero, got {}", kExpected, describe(*this)));
+  return Bandwidth(rate);
+}
+
+FlopRate Settings::as_flop_rate() const {
+  constexpr const char* kExpected = "a compute rate with a unit, as in \"989 TFLOP/s\"";
+  constexpr std::array<Scale, 6> kBases{
+      {{"FLOP/s", 1}, {"FLOPS", 1}, {"FLOPs", 1}, {"FLOPs/s", 1}, {"flop/s", 1}, {"flops", 1}}};
+  const double rate = read_quantity(*this, kExpected, [&](std::string_view u) { return prefixed_factor(u, kBases); });
+  if (rate <= 0) fail(fmt::format("expected {} above zero, got {}", kExpected, describe(*this)));
+  return FlopRate(rate);
+}
+
+Duration Settings::as_duration() const {
+  constexpr const char* kExpected = "a time with a unit, as in \"5 us\" or \"1.2 ms\"";
+  constexpr double kLongest = 1e18;  // a million seconds: sums of a few stay inside SimTime
+  const auto factor_of = [](std::string_view unit) -> std::optional<double> {
+    for (const Scale& scale : kTimeUnits) {
+      if (scale.name == unit) return scale.factor;
+    }
+    return std::nullopt;
+  };
+  const double picoseconds = read_quantity(*this, kExpected, factor_of);
+  if (picoseconds > kLongest) {
+    fail(fmt::format("expected {} of at most 1000000 s, got {}", kExpected, describe(*this)));
+  }
+  return Duration(std::llround(picoseconds));
+}
+
+std::int64_t Settings::get_int(std::string_view key, std::int64_t fallback, std::int64_t low, std::int64_t high) const {
+  const Settings* member = find(key);
+  return member != nullptr ? member->as_int(low, high) : fallback;
+}
+
+double Settings::get_number(std::string_view key, double fallback, double low, double high) const {
+  const Settings* member = find(key);
+  return member != nullptr ? member->as_number(low, high) : fallback;
+}
+
+bool Settings::get_bool(std::string_view key, bool fallback) const {
+  const Settings* member = find(key);
+  return member != nullptr ? member->as_bool() : fallback;
+}
+
+std::string Settings::get_text(std::string_view key, std::string fallback) const {
+  const Settings* member = find(key);
+  if (member == nullptr) return fallback;
+  if (!member->is_scalar()) member->fail(fmt::format("expected text, got {}", describe(*member)));
+  return member->text();
+}
+
+std::string Settings::get_choice(std::string_view key, std::string fallback,
+                                 const std::vector<std::string>& choices) const {
+  const Settings* member = find(key);
+  return member != nullptr ? member->as_choice(choices) : fallback;
+}
+
+Duration Settings::get_duration(std::string_view key, Duration fallback) const {
+  const Settings* member = find(key);
+  return member != nullptr ? member->as_duration() : fallback;
+}
+
+Bandwidth Settings::get_bandwidth(std::string_view key, Bandwidth fallback) const {
+  const Settings* member = find(key);
+  return member != nullptr ? member->as_bandwidth() : fallback;
+}
+
+Bytes Settings::get_bytes(std::string_view key, Bytes fallback) const {
+  const Settings* member = find(key);
+  return member != nullptr ? member->as_bytes() : fallback;
+}
+
+void Settings::refuse_unknown(const std::vector<std::string>& known) const {
+  if (kind_ == Kind::null) return;
+  if (kind_ != Kind::mapping) fail(fmt::format("expected a mapping, got {}", describe(*this)));
+  for (const auto& [name, member] : members_) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string nearest = nearest_word(name, known);
+    member.fail(nearest.empty() ? fmt::format("unknown key; expected one of {}", fmt::join(known, ", "))
+                                : fmt::format("unknown key; did you mean \"{}\"?", nearest));
+  }
+}
+
+std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates) {
+  constexpr std::size_t kLongestWord = 100;  // nobody mistypes more, and the distance is quadratic
+  if (word.size() > kLongestWord) return "";
+  std::string best;
+  std::size_t best_distance = word.size() / 2 + 1;
+  for (const std::string& candidate : candidates) {
+    if (candidate.size() > 2 * kLongestWord) continue;
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+Settings overlay(const Settings& base, const Settings& changes) {
+  if (!base.is_mapping() || !changes.is_mapping()) return changes;
+  Settings merged = changes;
+  for (const auto& [name, member] : base.members()) {
+    const auto same = [&key = name](const auto& other) { return other.first == key; };
+    const auto change = std::find_if(changes.members().begin(), changes.members().end(), same);
+    merged.set(name, change == changes.members().end() ? member : overlay(member, change->second));
+  }
+  return merged;
+}
+
+}  // namespace orrery::sim

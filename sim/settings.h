@@ -1,0 +1,103 @@
+// Settings: a document as a tree of text values that remember where they were read. The scenario language, device
+// profiles, fabrics, models and software generations all arrive as Settings; whoever owns a value reads it from here,
+// so that every complaint can name file, line, column and key. Knows nothing of YAML: scenarios/ builds the trees.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/error.h"
+#include "sim/units.h"
+
+namespace orrery::sim {
+
+class Settings {
+ public:
+  enum class Kind : std::uint8_t { null, scalar, sequence, mapping };
+
+  Settings() = default;
+  /// Unquoted text that is empty, "~" or "null" makes a null.
+  static Settings scalar(std::string text, Place place, bool quoted = false);
+  static Settings sequence(Place place);
+  static Settings mapping(Place place);
+
+  Kind kind() const { return kind_; }
+  bool is_null() const { return kind_ == Kind::null; }
+  bool is_scalar() const { return kind_ == Kind::scalar; }
+  bool is_sequence() const { return kind_ == Kind::sequence; }
+  bool is_mapping() const { return kind_ == Kind::mapping; }
+  const Place& place() const { return place_; }
+  /// The dotted path from the root of its document, as in "parallelism.tensor".
+  const std::string& path() const { return path_; }
+
+  const std::string& text() const { return text_; }
+  const std::vector<Settings>& items() const { return items_; }
+  const std::vector<std::pair<std::string, Settings>>& members() const { return members_; }
+
+  /// The member of that name, or nullptr when it is absent or null (the language treats both alike).
+  const Settings* find(std::string_view key) const;
+  /// As find, but a missing member is the user's error.
+  const Settings& at(std::string_view key) const;
+
+  void append(Settings item);
+  void set(std::string key, Settings value);  // replaces an existing member
+  /// Sets the value at a dotted path, making mappings on the way ("cluster.gpus" = 16); the user's error when the path
+  /// crosses a scalar.
+  void set_path(std::string_view dotted, Settings value);
+
+  /// Throws UserError at this node.
+  [[noreturn]] void fail(const std::string& message) const;
+
+  // Readers of a scalar; each throws UserError naming what was read and what would be right.
+  std::int64_t as_int(std::int64_t low = std::numeric_limits<std::int64_t>::min(),
+                      std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
+  double as_number(double low = -std::numeric_limits<double>::infinity(),
+                   double high = std::numeric_limits<double>::infinity()) const;
+  bool as_bool() const;
+  /// One of `choices`; an unknown word is answered with the nearest of them.
+  std::string as_choice(const std::vector<std::string>& choices) const;
+  Bytes as_bytes() const;          // "80 GB" (1e9), "80 GiB", "512 MB", "4096 B"
+  Bandwidth as_bandwidth() const;  // "400 Gb/s" (bits), "3.35 TB/s" (bytes), "25 GB/s"
+  FlopRate as_flop_rate() const;   // "989 TFLOP/s"
+  Duration as_duration() const;    // "5 us", "130 ns", "1.2 ms", "2 s"
+
+  // Readers of optional members: the default when absent or null.
+  std::int64_t get_int(std::string_view key, std::int64_t fallback,
+                       std::int64_t low = std::numeric_limits<std::int64_t>::min(),
+                       std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
+  double get_number(std::string_view key, double fallback, double low = -std::numeric_limits<double>::infinity(),
+                    double high = std::numeric_limits<double>::infinity()) const;
+  bool get_bool(std::string_view key, bool fallback) const;
+  std::string get_text(std::string_view key, std::string fallback) const;
+  std::string get_choice(std::string_view key, std::string fallback, const std::vector<std::string>& choices) const;
+  Duration get_duration(std::string_view key, Duration fallback) const;
+  Bandwidth get_bandwidth(std::string_view key, Bandwidth fallback) const;
+  Bytes get_bytes(std::string_view key, Bytes fallback) const;
+
+  /// Refuses every member whose name is not in `known`, naming the nearest known one.
+  void refuse_unknown(const std::vector<std::string>& known) const;
+
+ private:
+  void adopt(Settings& child, const std::string& name) const;
+
+  Kind kind_ = Kind::null;
+  bool quoted_ = false;
+  Place place_;
+  std::string path_;
+  std::string text_;
+  std::vector<Settings> items_;
+  std::vector<std::pair<std::string, Settings>> members_;
+};
+
+/// The candidate with the smallest edit distance to `word`; empty when none is near (distance above half its length).
+std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates);
+
+/// `base` with `changes` laid over it: mappings merge member by member, anything else is replaced. Used for inheritance
+/// (a software generation inherits an older one) and for --set.
+Settings overlay(const Settings& base, const Settings& changes);
+
+}  // namespace orrery::sim

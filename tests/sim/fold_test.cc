@@ -1,0 +1,139 @@
+// Folding on plans whose classes can be told by hand. That folded and full give the same times is in random_test.cc.
+#include "sim/fold.h"
+
+#include <algorithm>
+#include <set>
+
+#include "sim/engine.h"
+#include "tests/catch.h"
+
+using namespace orrery::sim;
+
+namespace {
+
+struct Tables {
+  Plan plan;
+  Network network;
+};
+
+/// `groups` rings of `size` ranks: each rank computes, meets its group over its NICs, then all ranks of all groups over
+/// one shared switch. Rank g * size + r is member r of group g; its NIC is link 1 + g * size + r.
+Tables rings(std::uint32_t groups, std::uint32_t size) {
+  Tables t;
+  const LinkId shared = t.network.add_link(Bandwidth{100e9});
+  Program p;
+  Op op;
+  op.duration = Duration(1000);
+  p.add(op);
+  op.kind = OpKind::transfer;
+  op.slot = 0;
+  op.work = 1e6;
+  p.add(op);
+  op.slot = 1;
+  p.add(op);
+  const auto program = t.plan.programs.push_back(p);
+  std::vector<CommunicatorId> group;
+  for (std::uint32_t g = 0; g < groups; ++g) {
+    std::vector<WeightedLink> ring{{shared, 0.25}};
+    for (std::uint32_t r = 0; r < size; ++r) ring.push_back({t.network.add_link(Bandwidth{10e9}), 1.5});
+    group.push_back(t.plan.communicators.push_back({size, t.network.add_route(ring, Duration(10)), 1}));
+  }
+  const RouteId all_route = t.network.add_route(std::vector<WeightedLink>{{shared, 1}}, {});
+  const auto all = t.plan.communicators.push_back({groups * size, all_route, 1});
+  for (std::uint32_t g = 0; g < groups; ++g) {
+    for (std::uint32_t r = 0; r < size; ++r) {
+      t.plan.add_instance({program, 1.0, g * size + r}, std::vector{group[g], all});
+    }
+  }
+  return t;
+}
+
+}  // namespace
+
+TEST_CASE("ranks that nothing tells apart are one") {
+  const Tables t = rings(6, 4);
+  const Folded f = fold(t.plan, t.network);
+  REQUIRE(f.plan.instances.size() == 1);
+  CHECK(f.class_size == std::vector<std::uint32_t>{24});
+  CHECK(f.representative == std::vector<InstanceId>{InstanceId{0}});
+  // One ring class, one all-ranks class; in each the class arrives once.
+  REQUIRE(f.plan.communicators.size() == 2);
+  for (const Communicator& c : f.plan.communicators) CHECK(c.members == 1);
+  // The shared switch, and one NIC for all. A NIC carries one ring, the switch all six.
+  REQUIRE(f.network.capacity.size() == 2);
+  const auto ring = f.network.links_of(f.plan.communicators[CommunicatorId{0}].first_route);
+  REQUIRE(ring.size() == 2);
+  std::vector<double> weights{ring[0].weight, ring[1].weight};
+  std::sort(weights.begin(), weights.end());
+  CHECK(weights == std::vector<double>{1.5, 6 * 0.25});
+  CHECK(f.network.route_latency[0] == Duration(10));
+}
+
+TEST_CASE("a slow rank splits itself, its group and nobody else") {
+  Tables t = rings(6, 4);
+  t.plan.instances[InstanceId{9}].slowdown = 1.2;  // member 1 of group 2
+  const Folded f = fold(t.plan, t.network);
+  // The slow one, the three others of its group, and the twenty ranks of the other groups.
+  REQUIRE(f.plan.instances.size() == 3);
+  std::multiset<std::uint32_t> sizes(f.class_size.begin(), f.class_size.end());
+  CHECK(sizes == std::multiset<std::uint32_t>{1, 3, 20});
+  CHECK(f.class_of[InstanceId{8}] == f.class_of[InstanceId{11}]);
+  CHECK(f.class_of[InstanceId{8}] != f.class_of[InstanceId{9}]);
+  CHECK(f.class_of[InstanceId{0}] == f.class_of[InstanceId{23}]);
+}
+
+TEST_CASE("a weak link splits the groups that use it") {
+  Tables t = rings(5, 3);
+  t.network.capacity[LinkId{1}] = 5e9;  // a NIC of group 0
+  const Folded f = fold(t.plan, t.network);
+  CHECK(f.plan.instances.size() == 2);
+  CHECK(f.class_size[index(f.class_of[InstanceId{0}])] == 3);
+  CHECK(f.class_size[index(f.class_of[InstanceId{3}])] == 12);
+}
+
+TEST_CASE("an unused link makes no difference") {
+  Tables t = rings(5, 3);
+  t.network.add_link(Bandwidth{1});
+  CHECK(fold(t.plan, t.network).plan.instances.size() == 1);
+}
+
+TEST_CASE("noise tells ranks apart by their key") {
+  Tables t = rings(2, 2);
+  t.plan.noise.sigma = 0.1;
+  CHECK(fold(t.plan, t.network).plan.instances.size() == 4);
+  for (std::uint32_t i = 0; i < 4; ++i) t.plan.instances[InstanceId{i}].noise_key = i % 2;
+  CHECK(fold(t.plan, t.network).plan.instances.size() == 2);
+}
+
+TEST_CASE("a ring of sends folds to one rank that meets itself") {
+  // Rank i sends to i + 1: slot 0 out, slot 1 in, on two streams.
+  Tables t;
+  t.plan.streams = 2;
+  constexpr std::uint32_t kRanks = 7;
+  Program p;
+  Op op;
+  op.duration = Duration(100);
+  p.add(op);
+  op.kind = OpKind::transfer;
+  op.work = 1e3;
+  op.slot = 0;
+  p.add(op);
+  op.slot = 1;
+  op.stream = 1;
+  p.add(op);
+  const auto program = t.plan.programs.push_back(p);
+  std::vector<CommunicatorId> out;
+  for (std::uint32_t i = 0; i < kRanks; ++i) {
+    const std::vector<WeightedLink> route{{t.network.add_link(Bandwidth{1e9})}};
+    out.push_back(t.plan.communicators.push_back({2, t.network.add_route(route, {}), 1}));
+  }
+  for (std::uint32_t i = 0; i < kRanks; ++i) {
+    t.plan.add_instance({program}, std::vector{out[i], out[(i + kRanks - 1) % kRanks]});
+  }
+  const Folded f = fold(t.plan, t.network);
+  REQUIRE(f.plan.instances.size() == 1);
+  CHECK(f.plan.communicators[CommunicatorId{0}].members == 2);
+  // 100 ps of compute, 100 of latency, then 1 kB at 1 GB/s: a microsecond.
+  CHECK(run(f.plan, f.network).makespan == SimTime(200 + 1'000'000));
+  CHECK(run(t.plan, t.network).makespan == SimTime(200 + 1'000'000));
+}

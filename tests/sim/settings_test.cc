@@ -1,0 +1,176 @@
+// Settings: what a scalar may say, how complaints read, and how trees merge.
+#include "sim/settings.h"
+
+#include <functional>
+
+#include "tests/catch.h"
+
+using namespace orrery::sim;
+
+namespace {
+
+const Place kPlace{"s.yaml", 3, 7};
+
+Settings scalar(const std::string& text) { return Settings::scalar(text, kPlace); }
+
+/// The message of the UserError that `action` throws.
+std::string complaint(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no complaint";
+}
+
+Settings tree() {
+  Settings cluster = Settings::mapping(kPlace);
+  cluster.set("gpus", scalar("16"));
+  cluster.set("fabric", scalar("null"));
+  Settings root = Settings::mapping({"s.yaml", 1, 1});
+  root.set("cluster", cluster);
+  Settings list = Settings::sequence(kPlace);
+  list.append(scalar("a"));
+  list.append(scalar("b"));
+  root.set("list", list);
+  return root;
+}
+
+}  // namespace
+
+TEST_CASE("integers: whole, in range, nothing else") {
+  CHECK(scalar("8").as_int() == 8);
+  CHECK(scalar(" -8 ").as_int() == -8);
+  CHECK(scalar("1e3").as_int() == 1000);
+  CHECK(scalar("4.0").as_int() == 4);
+  CHECK(scalar("9223372036854775807").as_int() == std::numeric_limits<std::int64_t>::max());
+  for (const char* bad : {"1e300", "3.5", "0x10", "x", "8 GPUs", "nan", "inf", "-inf", "9223372036854775808", "1e17",
+                          "--1", "1_000", "1,000", "+-1"}) {
+    INFO(bad);
+    CHECK_THROWS_AS(scalar(bad).as_int(), UserError);
+  }
+  CHECK(complaint([] { (void)scalar("x").as_int(1, 1000000); }) ==
+        "s.yaml:3:7: expected an integer from 1 to 1000000, got \"x\"");
+  CHECK(complaint([] { (void)scalar("0").as_int(1); }) == "s.yaml:3:7: expected an integer of at least 1, got \"0\"");
+  CHECK(complaint([] { (void)scalar("9").as_int(std::numeric_limits<std::int64_t>::min(), 8); }) ==
+        "s.yaml:3:7: expected an integer of at most 8, got \"9\"");
+  CHECK(complaint([] { (void)Settings::sequence(kPlace).as_int(); }) == "s.yaml:3:7: expected an integer, got a list");
+}
+
+TEST_CASE("numbers are finite and in range") {
+  CHECK(scalar("0.25").as_number() == 0.25);
+  CHECK(scalar("+1e-3").as_number() == 0.001);
+  for (const char* bad : {"1e400", "nan", "inf", "infinity", "1e-400", "1.5x", "0x1p3", "one"}) {
+    INFO(bad);
+    CHECK_THROWS_AS(scalar(bad).as_number(), UserError);
+  }
+  CHECK(complaint([] { (void)scalar("2").as_number(0, 1); }) == "s.yaml:3:7: expected a number from 0 to 1, got \"2\"");
+}
+
+TEST_CASE("booleans and choices") {
+  CHECK(scalar("true").as_bool());
+  CHECK_FALSE(scalar("No").as_bool());
+  CHECK_THROWS_AS(scalar("1").as_bool(), UserError);
+  CHECK(scalar("full").as_choice({"none", "selective", "full"}) == "full");
+  CHECK(complaint([] {
+          (void)scalar("seletcive").as_choice({"none", "selective", "full"});
+        }) == "s.yaml:3:7: expected one of none, selective, full, got \"seletcive\"; did you mean \"selective\"?");
+}
+
+TEST_CASE("quantities: the unit decides, b is a bit and B a byte") {
+  CHECK(scalar("80 GB").as_bytes() == Bytes(80'000'000'000));
+  CHECK(scalar("80GiB").as_bytes() == Bytes(80LL * 1024 * 1024 * 1024));
+  CHECK(scalar("1.5 kB").as_bytes() == Bytes(1500));
+  CHECK(scalar("4096 B").as_bytes() == Bytes(4096));
+  CHECK(scalar("400 Gb/s").as_bandwidth() == Bandwidth(50e9));
+  CHECK(scalar("400 Gbps").as_bandwidth() == Bandwidth(50e9));
+  CHECK(scalar("3.35 TB/s").as_bandwidth().value() == Approx(3.35e12));
+  CHECK(scalar("25 GB/s").as_bandwidth() == Bandwidth(25e9));
+  CHECK(scalar("1 GiB/s").as_bandwidth() == Bandwidth(1073741824.0));
+  CHECK(scalar("989 TFLOP/s").as_flop_rate() == FlopRate(989e12));
+  CHECK(scalar("5 us").as_duration() == Duration(5'000'000));
+  CHECK(scalar("130 ns").as_duration() == Duration(130'000));
+  CHECK(scalar("7 ps").as_duration() == Duration(7));
+  CHECK(scalar("1.2 ms").as_duration() == Duration(1'200'000'000));
+  CHECK(scalar("2 hours").as_duration() == Duration(7'200'000'000'000'000));
+}
+
+TEST_CASE("quantities without a unit, with a wrong one, or out of range are refused") {
+  for (const char* bad :
+       {"80", "80 Gb", "80 GB/s", "80 gigs", "GB", "-1 GB", "1e300 GB", "nan GB", "1e19 B", "8 0 GB"}) {
+    INFO(bad);
+    CHECK_THROWS_AS(scalar(bad).as_bytes(), UserError);
+  }
+  for (const char* bad : {"400", "400 G", "400 GB", "0 GB/s", "-1 GB/s", "1e308 TB/s"}) {
+    INFO(bad);
+    CHECK_THROWS_AS(scalar(bad).as_bandwidth(), UserError);
+  }
+  for (const char* bad : {"5", "5 m", "-5 us", "1e9 s", "1e300 hours", "us"}) {
+    INFO(bad);
+    CHECK_THROWS_AS(scalar(bad).as_duration(), UserError);
+  }
+  CHECK_THROWS_AS(scalar("5 FLOP").as_flop_rate(), UserError);
+  CHECK(complaint([] { (void)scalar("80").as_bytes(); }) ==
+        "s.yaml:3:7: expected a size with a unit, as in \"80 GB\" or \"512 MiB\", got \"80\" without a unit");
+  CHECK(complaint([] { (void)scalar("5 parsec").as_duration(); }) ==
+        "s.yaml:3:7: expected a time with a unit, as in \"5 us\" or \"1.2 ms\", got \"5 parsec\" with the unknown unit "
+        "\"parsec\"");
+}
+
+TEST_CASE("paths name every node, null is absent") {
+  const Settings root = tree();
+  CHECK(root.at("cluster").at("gpus").path() == "cluster.gpus");
+  CHECK(root.at("list").items()[1].path() == "list[1]");
+  CHECK(root.find("nothing") == nullptr);
+  CHECK(root.at("cluster").find("fabric") == nullptr);
+  CHECK(root.at("cluster").get_int("fabric", 5) == 5);
+  CHECK(complaint([&] { (void)root.at("cluster").at("fabric"); }) ==
+        "s.yaml:3:7: cluster.fabric: is missing; this key is required");
+  CHECK(complaint([&] { (void)root.at("cluster").at("gpus").find("x"); }) ==
+        "s.yaml:3:7: cluster.gpus: expected a mapping (with the key x), got \"16\"");
+  CHECK(Settings::scalar("null", kPlace).is_null());
+  CHECK(Settings::scalar("null", kPlace, true).text() == "null");
+  CHECK(Settings().find("x") == nullptr);
+}
+
+TEST_CASE("unknown keys are answered with the nearest known one") {
+  const Settings root = tree();
+  CHECK_NOTHROW(root.refuse_unknown({"cluster", "list"}));
+  CHECK(complaint([&] {
+          root.refuse_unknown({"clusters", "list"});
+        }) == "s.yaml:3:7: cluster: unknown key; did you mean \"clusters\"?");
+  CHECK(nearest_word("tesnor", {"tensor", "data"}) == "tensor");
+  CHECK(nearest_word("xyz", {"tensor", "data"}).empty());
+  CHECK(nearest_word(std::string(1000, 'a'), {"tensor"}).empty());
+}
+
+TEST_CASE("set_path makes mappings on the way and refuses to cross scalars") {
+  Settings root = tree();
+  root.set_path("cluster.gpus", scalar("32"));
+  root.set_path("batch.global", scalar("8"));
+  root.set_path("cluster.fabric.kind", scalar("star"));  // null gives way
+  CHECK(root.at("cluster").get_int("gpus", 0) == 32);
+  CHECK(root.at("batch").at("global").path() == "batch.global");
+  CHECK(root.at("cluster").at("fabric").get_text("kind", "") == "star");
+  CHECK_THROWS_AS(root.set_path("cluster.gpus.more", scalar("1")), UserError);
+  CHECK_THROWS_AS(root.set_path("list.x", scalar("1")), UserError);
+  for (const char* bad : {"", ".", "a..b", "cluster."}) CHECK_THROWS_AS(root.set_path(bad, scalar("1")), UserError);
+  std::string deep = "a";
+  for (int n = 0; n < 100; ++n) deep += ".a";
+  CHECK_THROWS_AS(root.set_path(deep, scalar("1")), UserError);
+}
+
+TEST_CASE("overlay merges mappings member by member and replaces the rest") {
+  Settings changes = Settings::mapping({"other.yaml", 1, 1});
+  Settings cluster = Settings::mapping({"other.yaml", 2, 1});
+  cluster.set("gpus", scalar("64"));
+  changes.set("cluster", cluster);
+  changes.set("list", scalar("none"));
+  Settings base = tree();
+  base.set_path("cluster.device", scalar("h100"));
+  const Settings merged = overlay(base, changes);
+  CHECK(merged.at("cluster").get_int("gpus", 0) == 64);
+  CHECK(merged.at("cluster").get_text("device", "") == "h100");
+  CHECK(merged.at("cluster").at("device").path() == "cluster.device");
+  CHECK(merged.get_text("list", "") == "none");
+}

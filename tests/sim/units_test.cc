@@ -1,0 +1,102 @@
+// Units, ids, the event queue, noise and rounding: the small parts.
+#include "sim/units.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "sim/event_queue.h"
+#include "sim/hash.h"
+#include "sim/id.h"
+#include "sim/noise.h"
+#include "tests/catch.h"
+#include "tests/sim/random_plan.h"
+
+using namespace orrery::sim;
+
+template <class A, class B>
+concept Addable = requires(A a, B b) {
+  a + b;
+};
+static_assert(Addable<Bytes, Bytes> && !Addable<Bytes, Bandwidth> && !Addable<SimTime, SimTime>);
+static_assert(!std::is_convertible_v<LinkId, std::uint32_t> && !std::is_convertible_v<LinkId, RouteId>);
+
+TEST_CASE("moving bytes takes time, rounded up") {
+  CHECK(Bytes(1000) / Bandwidth(1e9) == Duration(1'000'000));
+  CHECK(Bytes(1) / Bandwidth(3e12) == Duration(1));  // a third of a picosecond
+  CHECK(SimTime(5) + Duration(3) == SimTime(8));
+  CHECK(SimTime(5) - SimTime(3) == Duration(2));
+  CHECK(seconds(2.5e-6) == microseconds(2.5));
+  CHECK(to_seconds(seconds(0.125)) == 0.125);
+}
+
+TEST_CASE("events come out by time, ties by content, whatever the order they went in") {
+  orrery::test::Random random(3);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<Event> events;
+    for (std::uint32_t n = 0; n < 200; ++n) events.push_back({random.below(40), random.below(10), n});
+    EventQueue queue;
+    std::vector<Event> out;
+    std::vector<Event> expected = events;
+    for (const Event& event : events) queue.push(event);
+    while (!queue.empty()) out.push_back(queue.pop());
+    const auto key = [](const Event& e) { return std::tuple(e.at, e.subject, e.version); };
+    std::sort(expected.begin(), expected.end(), [&](const Event& a, const Event& b) { return key(a) < key(b); });
+    REQUIRE(out.size() == expected.size());
+    for (std::size_t n = 0; n < out.size(); ++n) REQUIRE(key(out[n]) == key(expected[n]));
+  }
+}
+
+TEST_CASE("pushes and pops may mix") {
+  orrery::test::Random random(4);
+  EventQueue queue;
+  std::multiset<std::int64_t> model;
+  for (std::uint32_t n = 0; n < 5000; ++n) {
+    if (model.empty() || random.chance(55)) {
+      const std::int64_t at = random.below(1000);
+      queue.push({at, n, 0});
+      model.insert(at);
+    } else {
+      REQUIRE(queue.pop().at == *model.begin());
+      model.erase(model.begin());
+    }
+    REQUIRE(queue.size() == model.size());
+  }
+}
+
+TEST_CASE("rounding to significant bits") {
+  CHECK(round_significant<40>(25e9) == 25e9);  // few bits: unchanged
+  CHECK(round_significant<40>(24999999999.999996) == 25e9);
+  for (const double x : {1.0 / 3, 1e9 / 7, 3e-5, 1e14 / 3}) {
+    CHECK(std::abs(round_significant<40>(x) - x) <= x * 0x1p-40);
+    CHECK(round_significant<40>(round_significant<40>(x)) == round_significant<40>(x));
+  }
+}
+
+TEST_CASE("noise is a function of seed, key and operation, lognormal with median one") {
+  const Noise noise{0.05, 42};
+  CHECK(noise_factor(noise, 1, 2) == noise_factor(noise, 1, 2));
+  CHECK(noise_factor(noise, 1, 2) != noise_factor(noise, 2, 1));
+  CHECK(noise_factor({0, 42}, 1, 2) == 1.0);
+  double sum = 0, squares = 0;
+  constexpr int kDraws = 100000;
+  for (std::uint64_t n = 0; n < kDraws; ++n) {
+    const double x = gaussian(42, n % 100, n / 100);
+    sum += x;
+    squares += x * x;
+  }
+  // The mean of n draws has standard deviation n^-1/2, that of the squares (2/n)^1/2: five of them.
+  CHECK(std::abs(sum / kDraws) < 5 / std::sqrt(kDraws));
+  CHECK(std::abs(squares / kDraws - 1) < 5 * std::sqrt(2.0 / kDraws));
+}
+
+TEST_CASE("slowing a compute operation moves its device part only") {
+  // 100 ps of kernels, the last of which the host launches 30 ps before the bound of 150.
+  const ScaledCompute slow = scale_compute(100, 150, 40, 1.5);
+  CHECK(slow.duration == 150);
+  CHECK(slow.issue_bound == 200);
+  CHECK(scale_compute(100, 60, 40, 0.5).issue_bound == 40);  // the host is not sped up
+}
