@@ -1,0 +1,211 @@
+// A cluster as a graph: nodes of GPUs, their NICs, and the switches between them. A generator (one file each:
+// nvswitch_node, mesh_node, fat_tree, single_switch, dragonfly) writes the wiring once, with twin switches as groups
+// (wiring.h); from it come both the flat link tables with the router that answers "which links does traffic from GPU a
+// to GPU b load" (made at once, in milliseconds) and the graph of every single switch and link (graph.h, made on demand
+// for descriptions and pictures).
+//
+// Routing policies:
+//  - adaptive: traffic spreads evenly over all shortest paths. Parallel links between two groups of twin switches (same
+//    neighbours) act as one bundle of their summed capacity, so a route names bundles. The groups form a tree (a fat
+//    tree is one, once its twins are contracted), so a route climbs to the lowest common group and descends.
+//  - ecmp with a seed: every flow is hashed onto one of the shortest paths, link by link; collisions are real.
+//  - ecmp without a seed: the expectation over seeds; bundles whose capacity is divided by the expected
+//    collision factor of a full load (balls into bins), which keeps symmetric ranks symmetric.
+//
+// Not modelled: congestion control and its transients, credit loops, failures of single lanes, cable lengths (a
+// constant per switch), traffic of other jobs.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/id.h"
+#include "sim/network.h"
+#include "sim/settings.h"
+#include "sim/units.h"
+#include "topology/graph.h"
+
+namespace orrery::topology {
+
+using sim::Duration;
+using sim::LinkId;
+using sim::Settings;
+
+/// Inside a node: how its GPUs reach each other. From the `node:` section of a device profile.
+struct NodeSpec {
+  enum class Kind : std::uint8_t { nvswitch, mesh };
+  Kind kind = Kind::nvswitch;
+  std::int64_t gpus = 8;  // GPUs (or dies) of a full node
+  // nvswitch: `switches` chips; each GPU has `links` links spread over them; `rate`: one GPU, one direction, all links.
+  std::int64_t switches = 6;
+  std::int64_t links = 12;
+  Bandwidth rate{300e9};
+  Duration latency{};       // GPU to GPU, one way, wire and switch
+  double efficiency = 1.0;  // payload share of the line rate that a saturating transfer reaches
+  // mesh: direct links between pairs of GPUs (both directions at `rate` each).
+  struct MeshLink {
+    std::int64_t a, b;
+    Bandwidth rate;
+  };
+  std::vector<MeshLink> mesh;
+  Bandwidth pcie{32e9};            // GPU to NIC, per direction; a payload rate, `efficiency` does not apply
+  std::int64_t pcie_switches = 4;  // each serves gpus / pcie_switches GPUs and their NICs
+  std::string provenance;          // where the facts come from, for reports
+};
+
+/// Between nodes. From scenarios/fabrics/<fabric>.yaml or inline.
+struct FabricSpec {
+  enum class Kind : std::uint8_t { none, single_switch, fat_tree, dragonfly };
+  enum class Routing : std::uint8_t { adaptive, ecmp };
+  std::string name;
+  Kind kind = Kind::none;
+  Routing routing = Routing::adaptive;
+  std::optional<std::uint64_t> ecmp_seed;
+  std::int64_t nics = 8;      // per node
+  Bandwidth nic_rate{25e9};   // per NIC and direction
+  double efficiency = 1.0;    // payload share of the line rate that a saturating transfer reaches
+  Duration nic_latency{};     // send + receive side of one message, without switches
+  Duration switch_latency{};  // per switch on the way
+  // fat_tree
+  bool rail = true;  // NIC i of every node of a unit goes to leaf i of the unit; false: a node's NICs share a leaf
+  std::int64_t radix = 64;             // ports of a switch at `uplink_rate`
+  std::int64_t unit_nodes = 32;        // nodes under one set of leaves
+  Bandwidth uplink_rate{50e9};         // leaf to spine and spine to core, per link
+  double oversubscription = 1.0;       // leaf downlink capacity / uplink capacity
+  std::int64_t spine_radix = 0;        // ports of a spine or core switch; 0: as `radix`
+  double core_oversubscription = 1.0;  // spine downlink capacity / uplink capacity, where there is a core tier
+  std::int64_t pod_leaves = 0;  // leaves that one set of spines joins below the core; 0: as many as its ports allow
+  /// Which leaves share a set of spines below the core: those of neighbouring units, or (rail) those of one rail.
+  enum class SpineGroups : std::uint8_t { unit, rail };
+  SpineGroups spine_groups = SpineGroups::unit;
+  std::int64_t flows_per_nic = 1;  // ecmp: concurrent flows (queue pairs) that a NIC's traffic is hashed as
+  // dragonfly
+  std::int64_t groups = 0, switches_per_group = 0, nodes_per_switch = 0;
+  Bandwidth local_rate{}, global_rate{};  // per link
+  std::int64_t local_links = 1;           // between each two switches of a group
+  std::int64_t global_links = 1;          // between each two groups
+  std::string provenance;                 // where the facts come from, for reports
+};
+
+/// One key of a `node:` section or of a fabric file, for schemas and help.
+struct KeyDoc {
+  std::string path;      // below the section
+  std::string type;      // "integer" | "number" | "text" | "choice" | "quantity" | "list"
+  std::string unit;      // "bytes/s", "s", "GPUs", ...; empty when it has none
+  std::string fallback;  // as text; empty: required; "-": absent means none
+  std::vector<std::string> choices;
+  std::string meaning;  // one sentence
+};
+const std::vector<KeyDoc>& node_keys();
+const std::vector<KeyDoc>& fabric_keys();
+
+/// Reads the `node:` section of a device profile; the keys are those of node_keys(). Throws UserError for unknown keys,
+/// keys that do not belong to the kind, and numbers out of range.
+NodeSpec load_node_spec(const Settings& node);
+/// Reads a fabric; the keys are those of fabric_keys(). A fabric that serves several generations of servers gives
+/// nic_rate and uplink_rate as mappings from device family to rate (`{a100: 200 Gb/s, h100: 400 Gb/s}`); the family is
+/// the longest key with which `device`, the device profile's name, begins. Throws UserError.
+FabricSpec load_fabric_spec(const Settings& fabric, std::string_view device = {});
+
+/// Expected slow-down by hash collisions when `flows` flows of rate `flow_rate` are hashed one by one onto `lanes`
+/// equal lanes of rate `lane_rate`, over what the same flows would take if they were spread evenly: with X =
+/// Binomial(flows - 1, 1 / lanes) others on a flow's lane, E[max(1, (1 + X) flow_rate / lane_rate)] / max(1, flows
+/// flow_rate / (lanes lane_rate)).
+double expected_collision_factor(std::int64_t flows, std::int64_t lanes, Bandwidth flow_rate, Bandwidth lane_rate);
+
+/// A link or a bundle of parallel links, one direction.
+struct LinkInfo {
+  Bandwidth capacity{};  // payload bytes/s: line rate x lanes x efficiency / expected collisions
+  Tier tier = Tier::node;
+  std::int32_t lanes = 1;
+  /// Provably cannot be the bottleneck: all that feeds it (or, on the way down, all that it feeds) carries no more than
+  /// it does. Stays true when other links get slower; rates do not change when such links are left out of all routes at
+  /// once.
+  bool never_binding = false;
+};
+
+struct Path {
+  std::vector<sim::WeightedLink> links;  // in order of travel
+  Duration latency{};
+  Tier top = Tier::node;  // the highest tier crossed
+};
+
+class Cluster {
+ public:
+  /// `gpus` GPUs in nodes of `gpus_per_node` (at most what the node holds; the last node may be part filled only when
+  /// there is one node). Throws UserError through `where` when the fabric cannot hold them.
+  Cluster(const NodeSpec& node, const FabricSpec& fabric, std::int64_t gpus, std::int64_t gpus_per_node,
+          const Settings& where);
+  ~Cluster();
+  Cluster(Cluster&&) noexcept;
+  Cluster& operator=(Cluster&&) noexcept;
+
+  std::int64_t gpus() const;
+  std::int64_t gpus_per_node() const;
+  std::int64_t nodes() const;
+  std::int64_t node_of(std::int64_t gpu) const;
+  const NodeSpec& node_spec() const;
+  const FabricSpec& fabric_spec() const;
+
+  const sim::Table<LinkId, LinkInfo>& links() const;
+  std::string link_name(LinkId link) const;
+
+  /// Links from one GPU to another (in the same node: NVLink or mesh; else through the NIC nearest to each). `flow`
+  /// distinguishes flows of the same pair for ECMP hashing. Cheap: microseconds, cached by switch pair.
+  Path path(std::int64_t from, std::int64_t to, std::uint64_t flow = 0) const;
+  /// The NIC (index within its node) that a GPU uses: of n NICs and G GPUs floor(g n / G) when n <= G, else the
+  /// first of its own. Needs a fabric.
+  std::int64_t nic_of(std::int64_t gpu) const;
+  /// 0 without a fabric.
+  std::int64_t nics_per_node() const;
+  /// The links between a NIC and its leaf switch, both directions: what a slow NIC slows down. Empty without a fabric.
+  std::vector<LinkId> nic_links(std::int64_t node, std::int64_t nic) const;
+  /// As path() between nodes, but leaving through NIC `nic_from` and arriving by NIC `nic_to` (collectives that spread
+  /// over all NICs of a node); from the NIC's own GPU.
+  Path nic_path(std::int64_t node_from, std::int64_t nic_from, std::int64_t node_to, std::int64_t nic_to,
+                std::uint64_t flow = 0) const;
+
+  /// The whole cluster, every switch and every link; made on demand from the wiring that the link tables come from.
+  Graph graph() const;
+
+  /// Counts by vertex kind and tier, bisection bandwidth, path lengths (hops) by tier, as a table of text.
+  struct Description {
+    struct Count {
+      std::string what;
+      std::int64_t count;
+    };
+    std::vector<Count> vertices;
+    /// Cables and lanes of one tier; line rates.
+    struct TierRow {
+      Tier tier;
+      std::int64_t links;
+      Bandwidth rate_each;
+      Bandwidth total;
+    };
+    std::vector<TierRow> tiers;  // one direction
+    Bandwidth bisection{};       // between two halves of the nodes, payload, one direction
+    /// `hops` counts physical links, `share` is that of the other GPUs.
+    struct PathRow {
+      Tier top;
+      std::int64_t hops;
+      Duration latency;
+      double share;
+    };
+    std::vector<PathRow> paths;     // from GPU 0 to all others, by highest tier
+    double collision_factor = 1.0;  // expected ECMP slow-down of a fully loaded leaf uplink
+  };
+  Description describe() const;
+  /// Graphviz text. Large clusters are drawn in part: the first nodes, leaves, spines and what joins them, and say so.
+  void write_dot(std::ostream& out) const;
+
+  struct State;  // state.h; for the files of this room
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace orrery::topology

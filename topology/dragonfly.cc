@@ -1,0 +1,85 @@
+// Dragonfly (Kim, Dally, Scott, Abts, ISCA 2008): switches in groups, every two switches of a group and every two
+// groups joined by direct links; adaptive routing takes the direct way or, where that is full, a detour over a third
+// party.
+//
+// Contracted, a complete graph acts as an exchange to which every member brings all its links: a switch its local
+// links, a group its global links. When the job's nodes fill g of the machine's G groups and talk to each other evenly,
+// only the share (g - 1) / (G - 1) of a group's global links leads where the traffic goes; the rest of the traffic
+// takes two global links (Valiant), so an average byte crosses 2 - (g - 1) / (G - 1) of them, and the exchange's
+// capacity is divided by that. Between groups the latency is that of the longest direct way: two switches in each
+// group.
+//
+// Left out: other jobs on the same global links, the choice of detours packet by packet, local detours; the NICs of a
+// node share one switch.
+#include <cmath>
+
+#include "topology/wiring.h"
+
+namespace orrery::topology {
+
+FabricWiring dragonfly(const FabricSpec& spec, std::int64_t nodes, const Settings& where) {
+  const std::int64_t switches = spec.switches_per_group;
+  const std::int64_t per_group = switches * spec.nodes_per_switch;
+  if (nodes > spec.groups * per_group) {
+    where.fail(fmt::format("{} nodes are too many for fabric {}: {} groups of {} switches hold {} nodes", nodes,
+                           spec.name, spec.groups, switches, spec.groups * per_group));
+  }
+  const std::int64_t global_lanes = (spec.groups - 1) * spec.global_links;
+  const std::int64_t ports =
+      spec.nodes_per_switch * spec.nics + (switches - 1) * spec.local_links + (global_lanes + switches - 1) / switches;
+  if (ports > spec.radix) {
+    where.fail(
+        fmt::format("a switch of fabric {} needs {} ports, but has {}; use fewer nodes_per_switch, local_links or "
+                    "global_links",
+                    spec.name, ports, spec.radix));
+  }
+  const auto int32 = [](std::int64_t n) { return static_cast<std::int32_t>(n); };
+  const std::int64_t used = (nodes + per_group - 1) / per_group;
+  FabricWiring wiring;
+  for (std::int64_t s = 0; s < used * switches; ++s) {
+    wiring.groups.push_back(
+        {.kind = VertexKind::leaf, .name = fmt::format("switch g{} s{}", s / switches, s % switches)});
+  }
+  for (std::int64_t node = 0; node < nodes; ++node) {
+    for (std::int64_t i = 0; i < spec.nics; ++i) {
+      wiring.leaf_of_nic.push_back(static_cast<std::uint32_t>(node / spec.nodes_per_switch));
+    }
+  }
+  const auto join = [&](std::int64_t low, std::int64_t high, std::int64_t lanes, Bandwidth rate, Tier tier,
+                        double detour) {
+    const auto l = static_cast<std::uint32_t>(low);
+    wiring.groups[l].parent = static_cast<std::uint32_t>(high);
+    wiring.groups[l].up = static_cast<std::uint32_t>(wiring.bundles.size());
+    wiring.bundles.push_back({l, static_cast<std::uint32_t>(high), int32(lanes), rate, tier, 1, 0, detour});
+  };
+  if (switches == 1 && used == 1) return wiring;
+  const std::int64_t first_group = used * switches;
+  for (std::int64_t g = 0; g < used; ++g) {
+    // Turning around in a group crosses no switch but the two at the ends; passing through, the one with the global
+    // link.
+    wiring.groups.push_back({.kind = VertexKind::group,
+                             .apex_switches = 0,
+                             .transit_switches = switches > 1 ? 1 : 0,
+                             .mesh_links = int32(spec.local_links),
+                             .name = fmt::format("group g{}", g)});
+    for (std::int64_t s = 0; s < switches; ++s) {
+      // One switch alone has no local links; its group is itself.
+      const std::int64_t lanes = switches > 1 ? (switches - 1) * spec.local_links : global_lanes;
+      join(g * switches + s, first_group + g, lanes, switches > 1 ? spec.local_rate : spec.global_rate, Tier::spine,
+           1.0);
+    }
+  }
+  if (used == 1) return wiring;
+  const double direct = static_cast<double>(used - 1) / static_cast<double>(spec.groups - 1);
+  wiring.groups.push_back({.kind = VertexKind::global,
+                           .apex_switches = 0,
+                           .transit_switches = 0,
+                           .mesh_links = int32(spec.global_links),
+                           .name = "global"});
+  for (std::int64_t g = 0; g < used; ++g) {
+    join(first_group + g, first_group + used, global_lanes, spec.global_rate, Tier::global, 2.0 - direct);
+  }
+  return wiring;
+}
+
+}  // namespace orrery::topology

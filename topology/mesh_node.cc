@@ -1,0 +1,79 @@
+// A node whose GPUs (or dies) are joined by direct links. A pair without one goes over other dies: fewest links first,
+// then the widest bottleneck, then the lowest numbers; there and back take the same way. Sources for the shipped nodes:
+// OLCF Frontier user guide and C. Pearson, "Interconnect Bandwidth Heterogeneity on AMD MI250x and Infinity Fabric"
+// (2023) for the MI250X; AMD Instinct MI300X platform data sheet for the 8-way mesh. Left out: spreading one transfer
+// over several ways.
+#include <algorithm>
+
+#include "topology/wiring.h"
+
+namespace orrery::topology {
+
+namespace {
+
+struct Step {
+  std::int32_t hops = -1;
+  double width = 0;  // narrowest link so far
+  std::int32_t previous = -1;
+  std::uint32_t link = 0;  // directed, from `previous`
+};
+
+/// The best way from `source` to every GPU. Breadth first; a GPU's row is final when its ring of equal hops is done.
+std::vector<Step> best_ways(const NodeWiring& wiring, std::int32_t source) {
+  std::vector<Step> best(static_cast<std::size_t>(wiring.gpus));
+  best[static_cast<std::size_t>(source)] = {0, 1e300, -1, 0};
+  std::vector<std::int32_t> ring{source};
+  while (!ring.empty()) {
+    std::vector<std::int32_t> next;
+    std::sort(ring.begin(), ring.end());
+    for (const std::int32_t u : ring) {
+      const Step from = best[static_cast<std::size_t>(u)];
+      for (std::uint32_t b = 0; b < wiring.bundles.size(); ++b) {
+        const Bundle& bundle = wiring.bundles[b];
+        const auto low = static_cast<std::int32_t>(bundle.low), high = static_cast<std::int32_t>(bundle.high);
+        if (low != u && high != u) continue;
+        const std::int32_t v = low == u ? high : low;
+        Step& to = best[static_cast<std::size_t>(v)];
+        const double width = std::min(from.width, bundle.lane_rate.value());
+        if (to.hops < 0) next.push_back(v);
+        if (to.hops < 0 || (to.hops == from.hops + 1 && width > to.width)) {
+          to = {from.hops + 1, width, u, 2 * b + (low == u ? 0U : 1U)};
+        }
+      }
+    }
+    ring = std::move(next);
+  }
+  return best;
+}
+
+}  // namespace
+
+NodeWiring mesh_node(const NodeSpec& spec, std::int64_t gpus, std::int64_t nics) {
+  NodeWiring wiring;
+  wiring.gpus = static_cast<std::int32_t>(gpus);
+  wiring.groups.assign(static_cast<std::size_t>(gpus), {VertexKind::gpu, 1});
+  for (const NodeSpec::MeshLink& link : spec.mesh) {
+    if (link.a >= gpus || link.b >= gpus) continue;  // a dark part of the node
+    wiring.bundles.push_back({static_cast<std::uint32_t>(std::min(link.a, link.b)),
+                              static_cast<std::uint32_t>(std::max(link.a, link.b)), 1, link.rate, Tier::node});
+  }
+  const auto n = static_cast<std::size_t>(gpus);
+  wiring.routes.resize(n * n);
+  for (std::size_t a = 0; a < n; ++a) {
+    const std::vector<Step> best = best_ways(wiring, static_cast<std::int32_t>(a));
+    for (std::size_t b = a + 1; b < n; ++b) {
+      std::vector<std::uint32_t>& there = wiring.routes[a * n + b];
+      for (std::size_t at = b; at != a; at = static_cast<std::size_t>(best[at].previous)) {
+        SIM_CHECK(best[at].hops > 0, "no way from GPU {} to GPU {} inside the node", a, b);
+        there.push_back(best[at].link);
+      }
+      std::reverse(there.begin(), there.end());
+      std::vector<std::uint32_t>& back = wiring.routes[b * n + a];
+      for (auto link = there.rbegin(); link != there.rend(); ++link) back.push_back(*link ^ 1U);
+    }
+  }
+  attach_nics(wiring, spec, nics);
+  return wiring;
+}
+
+}  // namespace orrery::topology

@@ -1,0 +1,152 @@
+// Reads the `node:` section of a device profile. Its keys are the rows of node_keys(); an example of each kind:
+//
+//   node: {kind: nvswitch, gpus: 8, switches: 6, links: 12, rate: 300 GB/s, latency: 0.7 us, efficiency: 0.9,
+//          pcie: 32 GB/s, pcie_switches: 4, provenance: NVIDIA DGX A100 system architecture white paper}
+//   node: {kind: mesh, gpus: 8, mesh_rate: 64 GB/s, latency: 1 us, pcie: 64 GB/s, pcie_switches: 8}
+//   node: {kind: mesh, gpus: 4, mesh: [{pair: [0, 1], rate: 200 GB/s}, {pair: [1, 2], rate: 50 GB/s}, ...]}
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "topology/cluster.h"
+#include "topology/wiring.h"
+
+namespace orrery::topology {
+
+namespace {
+
+constexpr std::int64_t kMostGpusPerNode = 1024;  // NVLink domains of today have 72
+constexpr std::int64_t kMostMeshGpus = 64;       // routes are kept for all pairs
+constexpr std::int64_t kMostParts = 1'000'000;
+
+std::vector<std::string> generator_names() {
+  std::vector<std::string> names;
+  for (const NodeGenerator& g : node_generators()) names.push_back(g.name);
+  return names;
+}
+
+void refuse_other_kind(const Settings& node, const std::string& kind, const std::vector<std::string>& others) {
+  for (const std::string& key : others) {
+    if (const Settings* value = node.find(key))
+      value->fail(fmt::format("has no meaning for a node of kind {}; leave it out", kind));
+  }
+}
+
+std::vector<NodeSpec::MeshLink> read_mesh(const Settings& node, std::int64_t gpus) {
+  std::vector<NodeSpec::MeshLink> links;
+  std::set<std::pair<std::int64_t, std::int64_t>> taken;
+  if (const Settings* list = node.find("mesh")) {
+    if (!list->is_sequence()) list->fail("expected a list of {pair: [a, b], rate: ...}");
+    for (const Settings& item : list->items()) {
+      item.refuse_unknown({"pair", "rate"});
+      const Settings& pair = item.at("pair");
+      if (!pair.is_sequence() || pair.items().size() != 2) pair.fail("expected two GPUs, as in [0, 1]");
+      const std::int64_t a = pair.items()[0].as_int(0, gpus - 1), b = pair.items()[1].as_int(0, gpus - 1);
+      if (a == b) pair.fail(fmt::format("joins GPU {} to itself; expected two different GPUs", a));
+      if (!taken.insert(std::minmax(a, b)).second)
+        pair.fail(fmt::format("GPUs {} and {} are joined twice; name each pair once", a, b));
+      links.push_back({std::min(a, b), std::max(a, b), item.at("rate").as_bandwidth()});
+    }
+  }
+  if (const Settings* rate = node.find("mesh_rate")) {
+    const Bandwidth each = rate->as_bandwidth();
+    for (std::int64_t a = 0; a < gpus; ++a) {
+      for (std::int64_t b = a + 1; b < gpus; ++b) {
+        if (!taken.contains({a, b})) links.push_back({a, b, each});
+      }
+    }
+  }
+  return links;
+}
+
+/// A node that is cut in two, or whose first GPUs are, would leave some without a way.
+void check_connected(const Settings& node, const NodeSpec& spec) {
+  for (std::int64_t gpus = 2; gpus <= spec.gpus; ++gpus) {
+    Graph graph;
+    graph.vertices.resize(static_cast<std::size_t>(gpus));
+    for (const NodeSpec::MeshLink& link : spec.mesh) {
+      if (link.b < gpus)
+        graph.edges.push_back(
+            {static_cast<std::uint32_t>(link.a), static_cast<std::uint32_t>(link.b), 1, link.rate, Tier::node});
+    }
+    const std::vector<std::int32_t> hops = hops_from(graph, 0);
+    const auto lost = std::find(hops.begin(), hops.end(), -1);
+    if (lost != hops.end()) {
+      node.fail(fmt::format(
+          "GPU {} has no way to GPU 0 over the GPUs before {}; number the GPUs so that each has a link to an "
+          "earlier one, or add links to mesh",
+          lost - hops.begin(), gpus));
+    }
+  }
+}
+
+}  // namespace
+
+const std::vector<KeyDoc>& node_keys() {
+  static const std::vector<KeyDoc> kKeys = {
+      {"kind", "choice", "", "", generator_names(),
+       "How the GPUs of a node reach each other: through switch chips or by direct links."},
+      {"gpus", "integer", "GPUs", "8", {}, "GPUs (or dies) of a full node."},
+      {"switches", "integer", "chips", "", {}, "NVSwitch chips of a node (kind nvswitch)."},
+      {"links", "integer", "links", "", {}, "NVLinks of one GPU, spread over the chips (kind nvswitch)."},
+      {"rate", "quantity", "bytes/s", "", {}, "Rate of one GPU per direction, all its links together (kind nvswitch)."},
+      {"mesh", "list", "", "-", {}, "Direct links, each {pair: [a, b], rate: per direction} (kind mesh)."},
+      {"mesh_rate",
+       "quantity",
+       "bytes/s",
+       "-",
+       {},
+       "Rate per direction of a direct link between every pair that mesh does not name (kind mesh)."},
+      {"latency", "quantity", "s", "0.7 us", {}, "From GPU to GPU, one way; in a mesh per direct link."},
+      {"efficiency",
+       "number",
+       "",
+       "1",
+       {},
+       "Share of the line rate that a saturating transfer's payload reaches, above 0, at most 1."},
+      {"pcie", "quantity", "bytes/s", "32 GB/s", {}, "Payload rate between a GPU and its NIC, per direction."},
+      {"pcie_switches",
+       "integer",
+       "switches",
+       "4",
+       {},
+       "PCIe switches of a node; each serves an equal share of the GPUs and their NICs."},
+      {"provenance", "text", "", "-", {}, "Where the facts come from."},
+  };
+  return kKeys;
+}
+
+NodeSpec load_node_spec(const Settings& node) {
+  std::vector<std::string> known;
+  for (const KeyDoc& key : node_keys()) known.push_back(key.path);
+  node.refuse_unknown(known);
+  const std::string kind = node.at("kind").as_choice(generator_names());
+  NodeSpec spec;
+  for (const NodeGenerator& g : node_generators()) {
+    if (g.name == kind) spec.kind = g.kind;
+  }
+  spec.latency = node.get_duration("latency", sim::microseconds(0.7));
+  spec.efficiency = node.get_number("efficiency", 1.0, 1e-6, 1.0);
+  spec.pcie = node.get_bandwidth("pcie", Bandwidth(32e9));
+  spec.pcie_switches = node.get_int("pcie_switches", 4, 1, kMostGpusPerNode);
+  spec.provenance = node.get_text("provenance", "");
+  if (spec.kind == NodeSpec::Kind::nvswitch) {
+    refuse_other_kind(node, kind, {"mesh", "mesh_rate"});
+    spec.gpus = node.get_int("gpus", 8, 1, kMostGpusPerNode);
+    spec.switches = node.at("switches").as_int(1, kMostParts);
+    spec.links = node.at("links").as_int(1, kMostParts);
+    if (spec.links < spec.switches) {
+      node.at("links").fail(
+          fmt::format("{} links do not reach {} chips; expected at least one link to each", spec.links, spec.switches));
+    }
+    spec.rate = node.at("rate").as_bandwidth();
+    return spec;
+  }
+  refuse_other_kind(node, kind, {"switches", "links", "rate"});
+  spec.gpus = node.get_int("gpus", 8, 1, kMostMeshGpus);
+  spec.mesh = read_mesh(node, spec.gpus);
+  check_connected(node, spec);
+  return spec;
+}
+
+}  // namespace orrery::topology

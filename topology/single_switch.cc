@@ -1,0 +1,18 @@
+// All NICs on one switch: an ideal star, or a small cluster. The switch is non-blocking; only its port count limits.
+#include "topology/wiring.h"
+
+namespace orrery::topology {
+
+FabricWiring single_switch(const FabricSpec& spec, std::int64_t nodes, const Settings& where) {
+  if (nodes * spec.nics > spec.radix) {
+    where.fail(
+        fmt::format("{} nodes of {} NICs need {} ports, but the one switch of fabric {} has {}; use at most {} nodes",
+                    nodes, spec.nics, nodes * spec.nics, spec.name, spec.radix, spec.radix / spec.nics));
+  }
+  FabricWiring wiring;
+  wiring.groups.push_back({.kind = VertexKind::leaf, .name = "switch"});
+  wiring.leaf_of_nic.assign(static_cast<std::size_t>(nodes * spec.nics), 0);
+  return wiring;
+}
+
+}  // namespace orrery::topology
