@@ -1,0 +1,118 @@
+// Do collectives on an idle network take their alpha-beta time, and do their routes load what theory says?
+#include "workloads/collectives/collective.h"
+
+#include <map>
+
+#include "scenarios/scenario.h"
+#include "sim/engine.h"
+#include "tests/catch.h"
+#include "tests/workloads/example.h"
+
+using namespace orrery;
+using namespace orrery::workloads;
+
+namespace {
+
+/// Time of one collective over these GPUs, run by the engine alone on the cluster.
+double engine_seconds(CollectiveOp op, double bytes, const std::vector<std::int64_t>& gpus, const Job& job, const topology::Cluster& cluster,
+                      CollectiveCost* cost_out = nullptr) {
+  sim::Plan plan;
+  sim::Network network;
+  for (const auto& link : cluster.links()) network.add_link(link.capacity);
+  const GroupShape shape = shape_of(gpus, cluster);
+  const bool reduces = op == CollectiveOp::all_reduce;
+  const sim::RouteId first = add_group_routes(network, gpus, shape, reduces, cluster);
+  const auto id = plan.communicators.push_back({static_cast<std::uint32_t>(gpus.size()), first, patterns_of(shape, reduces)});
+  const CollectiveCost cost = collective_cost(op, bytes, shape, job.device, job.software, cluster);
+  sim::Program program;
+  sim::Op call;
+  call.kind = sim::OpKind::transfer, call.slot = 0, call.duration = cost.latency, call.work = cost.work, call.rate_cap = cost.rate_cap;
+  call.pattern = static_cast<std::uint32_t>(cost.pattern);
+  program.add(call);
+  const auto program_id = plan.programs.push_back(program);
+  const std::vector<sim::CommunicatorId> slots{id};
+  for (std::size_t i = 0; i < gpus.size(); ++i) plan.add_instance({program_id, 1.0, i}, slots);
+  const sim::Result result = sim::run(plan, network);
+  REQUIRE(result.outcome == sim::Outcome::finished);
+  if (cost_out != nullptr) *cost_out = cost;
+  return sim::to_seconds(result.makespan);
+}
+
+std::vector<std::int64_t> strided(std::int64_t n, std::int64_t stride) {
+  std::vector<std::int64_t> gpus;
+  for (std::int64_t i = 0; i < n; ++i) gpus.push_back(i * stride);
+  return gpus;
+}
+
+}  // namespace
+
+TEST_CASE("a ring across nodes takes base + hops x step + path latencies + wire bytes / rate") {
+  const Job job = tests::small_job({"cluster.gpus=256", "parallelism.data=64", "batch.global=64"});
+  const topology::Cluster cluster(job.node, job.fabric, 256, 8, sim::Settings());
+  for (const std::int64_t nodes : {2, 4, 32}) {
+    for (const double bytes : {64e6, 1e9}) {
+      const auto gpus = strided(nodes, 8);  // one rank per node: one NIC carries everything
+      CollectiveCost cost;
+      const double t = engine_seconds(CollectiveOp::all_gather, bytes, gpus, job, cluster, &cost);
+      double path = 0, rate = 1e30;
+      for (std::int64_t i = 0; i < nodes; ++i) {
+        const auto p = cluster.path(gpus[static_cast<std::size_t>(i)], gpus[static_cast<std::size_t>((i + 1) % nodes)]);
+        path += sim::to_seconds(p.latency);
+        for (const auto& link : p.links) rate = std::min(rate, cluster.links()[link.link].capacity.value());
+      }
+      const double n = static_cast<double>(nodes);
+      const double expected = sim::to_seconds(job.software.collective_base) + n * sim::to_seconds(job.software.collective_step_ring) + path + bytes * (n - 1) / n / rate;
+      CHECK(t <= expected * (1 + 1e-9));  // another protocol may be better for small buffers, never worse
+      if (cost.algorithm == "ring Simple") CHECK(t == Approx(expected).epsilon(1e-9));
+    }
+  }
+}
+
+TEST_CASE("eight ranks per node spread a ring over eight NICs") {
+  const Job job = tests::small_job({"cluster.gpus=256", "parallelism.data=64", "batch.global=64"});
+  const topology::Cluster cluster(job.node, job.fabric, 256, 8, sim::Settings());
+  const double one = engine_seconds(CollectiveOp::reduce_scatter, 4e9, strided(16, 8), job, cluster);
+  const double eight = engine_seconds(CollectiveOp::reduce_scatter, 4e9, strided(128, 1), job, cluster);
+  // Bandwidth terms: 15/16 of the buffer over one NIC against 127/128 over eight.
+  CHECK(one / eight > 6.5);
+  CHECK(one / eight < 8.0);
+}
+
+TEST_CASE("inside a node the engine reproduces the profile's fit") {
+  const Job job = tests::small_job();
+  const topology::Cluster cluster(job.node, job.fabric, 16, 8, sim::Settings());
+  for (const auto op : {CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter}) {
+    for (const std::int64_t n : {2, 4, 8}) {
+      for (const std::int64_t bytes : {1LL << 12, 1LL << 20, 1LL << 24, 1LL << 28}) {
+        const double expected = sim::to_seconds(job.device.node_collective(op, n, sim::Bytes(bytes)).total());
+        CHECK(engine_seconds(op, static_cast<double>(bytes), strided(n, 1), job, cluster) == Approx(expected).epsilon(1e-6));
+      }
+    }
+  }
+}
+
+TEST_CASE("collectives grow with size and, at a given size, with the ranks that take part") {
+  const Job job = tests::small_job({"cluster.gpus=1024", "parallelism.data=256", "batch.global=256"});
+  const topology::Cluster cluster(job.node, job.fabric, 1024, 8, sim::Settings());
+  for (const auto op : {CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter}) {
+    double before = 0;
+    for (double bytes = 1024; bytes < 4e9; bytes *= 4) {
+      const double t = engine_seconds(op, bytes, strided(16, 8), job, cluster);
+      CHECK(t > before);
+      before = t;
+    }
+    before = 0;
+    for (std::int64_t nodes = 2; nodes <= 128; nodes *= 2) {
+      const double t = engine_seconds(op, 1e8, strided(nodes, 8), job, cluster);
+      CHECK(t > before);
+      before = t;
+    }
+  }
+}
+
+TEST_CASE("every rank of a ring sends (n-1)/n of the buffer") {
+  CHECK(wire_bytes(CollectiveOp::all_gather, 4, 100) == Approx(75));
+  CHECK(wire_bytes(CollectiveOp::all_reduce, 4, 100) == Approx(150));
+  CHECK(wire_bytes(CollectiveOp::send_receive, 2, 100) == 100);
+  CHECK(wire_bytes(CollectiveOp::all_reduce, 1, 100) == 0);
+}

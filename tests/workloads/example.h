@@ -1,0 +1,30 @@
+// Small jobs for tests: a scenario in YAML with changes laid over it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scenarios/scenario.h"
+#include "workloads/step.h"
+
+namespace orrery::tests {
+
+/// 16 A100s, 8 layers, TP2 PP2 DP4, eight micro-batches a replica; `sets` as on the command line.
+inline workloads::Job small_job(const std::vector<std::string>& sets = {}) {
+  static const char* const text = R"(
+name: small
+cluster: {device: a100-sxm-80gb, gpus: 16, fabric: tomahawk4-200g}
+model: {kind: gpt, layers: 8, hidden: 2048, heads: 16, ffn_hidden: 8192, vocab: 51200, seq: 1024}
+parallelism: {tensor: 2, pipeline: 2, data: 4}
+batch: {global: 32, micro: 1}
+precision: bf16
+recompute: none
+attention: flash
+software: megatron-2023
+)";
+  sim::Settings document = scenarios::parse_yaml(text, "small.yaml");
+  for (const std::string& set : sets) scenarios::apply_set(document, set);
+  return scenarios::load_scenario(document).job;
+}
+
+}  // namespace orrery::tests

@@ -1,0 +1,210 @@
+// Does a simulated step keep its books: time, bytes, folding, and the direction in which every choice moves the answer?
+#include "workloads/step.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "tests/catch.h"
+#include "tests/workloads/example.h"
+#include "workloads/account.h"
+#include "workloads/memory.h"
+#include "workloads/step_plan.h"
+
+using namespace orrery;
+using namespace orrery::workloads;
+using orrery::tests::small_job;
+
+namespace {
+using Sets = std::vector<std::string>;
+
+double seconds(const Sets& sets) { return sim::to_seconds(simulate_step(small_job(sets)).iteration); }
+
+/// Layouts that between them use every schedule, sharding, overlap and recompute mode.
+const std::vector<Sets>& layouts() {
+  static const std::vector<Sets> all{
+      {},
+      {"parallelism.schedule=gpipe"},
+      {"parallelism.virtual_pipeline=2"},
+      {"parallelism.virtual_pipeline=4", "parallelism.sequence_parallel=true"},
+      {"parallelism.sharding=optimizer"},
+      {"parallelism.sharding=gradients", "parallelism.sequence_parallel=true", "parallelism.virtual_pipeline=2",
+       "overlap={tensor: true, pipeline: true, gradients: true, parameters: true}"},
+      {"parallelism.sharding=parameters", "parallelism.pipeline=1", "parallelism.data=8"},
+      {"parallelism.sharding=parameters", "parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16",
+       "overlap={tensor: false, pipeline: false, gradients: false, parameters: false}", "recompute=full"},
+      {"recompute=full", "attention=unfused"},
+      {"recompute=selective", "attention=unfused", "parallelism.sequence_parallel=true"},
+      {"parallelism.tensor=8", "parallelism.data=1", "overlap={tensor: true}"},
+      {"parallelism.tensor=16", "parallelism.pipeline=1", "parallelism.data=1"},
+      {"parallelism.tensor=1", "parallelism.pipeline=8", "parallelism.data=2", "software=megatron-2021"},
+      {"parallelism.pipeline=4", "parallelism.data=2", "overlap.gradients=true", "software.gradient_bucket='40 MB'"},
+      {"model.parallel_block=true", "model.gated_mlp=true", "model.kv_heads=4", "optimizer=lamb"},
+      {"model.tied_embeddings=false", "optimizer=sgd", "cluster.device=h100-sxm-80gb", "precision=fp8"},
+      {"model.layers=7", "parallelism.pipeline=2", "parallelism.virtual_pipeline=2"},
+  };
+  return all;
+}
+
+std::string name(const Sets& sets) {
+  return std::accumulate(sets.begin(), sets.end(), std::string(), [](const std::string& a, const std::string& b) { return a + b + " "; });
+}
+}  // namespace
+
+TEST_CASE("folded and full give the same step to the picosecond, in every layout") {
+  for (const Sets& sets : layouts()) {
+    INFO(name(sets));
+    const Job job = small_job(sets);
+    const StepReport folded = simulate_step(job), full = simulate_step(job, {true, false});
+    CHECK(folded.iteration == full.iteration);
+    CHECK(folded.breakdown_s == full.breakdown_s);
+    CHECK(full.ranks_simulated == 16);
+    CHECK(folded.ranks_simulated < 16);
+  }
+}
+
+TEST_CASE("folded and full agree when a GPU or a NIC is slow or kernels jitter") {
+  for (const Sets& sets : {Sets{"perturb.slow_gpus=[{gpu: 5, slowdown: 1.3}]"}, Sets{"perturb.slow_nics=[{node: 1, nic: 2, rate: 0.25}]"},
+                           Sets{"perturb.jitter={sigma: 0.05, seed: 7}"}}) {
+    for (const Sets& layout : layouts()) {
+      Sets both = layout;
+      both.insert(both.end(), sets.begin(), sets.end());
+      INFO(name(both));
+      const Job job = small_job(both);
+      CHECK(simulate_step(job).iteration == simulate_step(job, {true, false}).iteration);
+    }
+  }
+}
+
+TEST_CASE("simulated bytes equal the closed form in every dimension and layout") {
+  for (const Sets& sets : layouts()) {
+    INFO(name(sets));
+    for (const TrafficRow& row : traffic_table(small_job(sets))) {
+      INFO(row.dimension + " " + row.operation + " " + row.what);
+      CHECK(row.closed_form_bytes > 0);
+      CHECK(row.simulated_bytes == Approx(row.closed_form_bytes).epsilon(1e-9));
+    }
+  }
+}
+
+TEST_CASE("the breakdown sums to the iteration") {
+  for (const Sets& sets : layouts()) {
+    INFO(name(sets));
+    const StepReport report = simulate_step(small_job(sets));
+    double sum = 0;
+    for (const double part : report.breakdown_s) {
+      CHECK(part >= 0);
+      sum += part;
+    }
+    CHECK(sum == Approx(sim::to_seconds(report.iteration)).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("tensor parallelism communicates as in the table: two collectives forward and two backward per layer") {
+  // b s h e = 1 x 1024 x 2048 x 2 bytes; 8 layers, 8 micro-batches, 4 replicas; each of two ranks sends half of the buffer.
+  const double buffer = 1024.0 * 2048 * 2, runs = 8.0 * 4;
+  double all_reduce = 0, gather = 0, scatter = 0;
+  for (const TrafficRow& row : traffic_table(small_job())) {
+    if (row.dimension == "tensor" && row.calls_per_layer > 0) {
+      CHECK(row.operation == "all_reduce");
+      CHECK(row.calls_per_layer == 2);
+      all_reduce += row.simulated_bytes;
+    }
+  }
+  CHECK(all_reduce == Approx(4 * 8 * runs * 2 * (2 * buffer / 2)));  // four per layer, two ranks, 2 (n-1)/n of the buffer
+  for (const TrafficRow& row : traffic_table(small_job({"parallelism.sequence_parallel=true"}))) {
+    if (row.dimension != "tensor" || row.calls_per_layer == 0 || row.what == "saved inputs, backward") continue;
+    (row.operation == "all_gather" ? gather : scatter) += row.simulated_bytes;
+  }
+  CHECK(gather == Approx(4 * 8 * runs * 2 * (buffer / 2)));
+  CHECK(scatter == Approx(gather));  // a pair moves what an all-reduce moves
+}
+
+TEST_CASE("choices move the step in the direction that they must") {
+  const double base = seconds({});
+  CHECK(seconds({"batch.global=64"}) > base);
+  CHECK(seconds({"model.layers=16"}) > base);
+  CHECK(seconds({"model.hidden=4096"}) > base);
+  CHECK(seconds({"model.ffn_hidden=16384"}) > base);
+  CHECK(seconds({"model.vocab=102400"}) > base);
+  CHECK(seconds({"model.seq=2048"}) > base);
+  CHECK(seconds({"model.attention_window=128"}) < base);
+  CHECK(seconds({"model.kv_heads=2"}) < base);
+  CHECK(seconds({"model.gated_mlp=true"}) > base);
+  CHECK(seconds({"model.parallel_block=true"}) < base);
+  CHECK(seconds({"recompute=full"}) > base);
+  CHECK(seconds({"recompute=selective"}) > base);
+  CHECK(seconds({"attention=unfused"}) > base);
+  CHECK(seconds({"optimizer=lamb"}) > base);
+  CHECK(seconds({"optimizer=sgd"}) < base);
+  CHECK(seconds({"overlap.gradients=true"}) < base);
+  CHECK(seconds({"overlap.pipeline=true"}) < base);
+  CHECK(seconds({"overlap.tensor=true"}) < base);
+  CHECK(seconds({"parallelism.sharding=optimizer", "overlap.parameters=true"}) < seconds({"parallelism.sharding=optimizer"}));
+  CHECK(seconds({"cluster.device=h100-sxm-80gb"}) < base);
+  CHECK(seconds({"cluster.fabric=ndr-rail"}) < base);
+  CHECK(seconds({"perturb.slow_gpus=[{gpu: 3, slowdown: 1.2}]"}) > base);
+  CHECK(seconds({"perturb.slow_nics=[{node: 0, nic: 0, rate: 0.1}]"}) > base);
+  CHECK(seconds({"perturb.jitter={sigma: 0.1, seed: 1}"}) != base);
+  CHECK(seconds({"perturb.jitter={sigma: 0.1, seed: 1}"}) != seconds({"perturb.jitter={sigma: 0.1, seed: 2}"}));
+  CHECK(seconds({"placement={order: [pipeline, data, context, tensor]}"}) > base);
+}
+
+TEST_CASE("a slower GPU slows the step by no more than its own slowdown") {
+  const double base = seconds({});
+  const double slow = seconds({"perturb.slow_gpus=[{gpu: 0, slowdown: 1.5}]"});
+  CHECK(slow > base);
+  CHECK(slow <= 1.5 * base);
+}
+
+TEST_CASE("evaluation adds forward passes and is spread over the steps between") {
+  const Job job = small_job({"evaluation={every_steps: 4, sequences: 100}"});
+  const StepReport report = simulate_step(job);
+  CHECK(report.evaluation_s > 0);
+  // 100 sequences are four batches of 32; a forward pass is shorter than a step.
+  CHECK(report.evaluation_s < 4 * sim::to_seconds(report.iteration));
+  CHECK(report.iteration_with_evaluation_s ==
+        Approx(sim::to_seconds(report.iteration) + sim::to_seconds(job.software.step_host) + report.evaluation_s / 4));
+}
+
+TEST_CASE("rates follow from the iteration") {
+  const Job job = small_job();
+  const StepReport r = simulate_step(job);
+  const double s = sim::to_seconds(r.iteration);
+  CHECK(r.tokens_per_s == Approx(32 * 1024 / s));
+  CHECK(r.model_tflops_per_gpu == Approx(model_flops(job.model, 32) / s / 16 / 1e12));
+  CHECK(r.mfu_pct == Approx(100 * r.model_tflops_per_gpu / 312));
+}
+
+TEST_CASE("model states take 16 bytes per parameter, or 2 + 14/d when gradients and optimizer are sharded") {
+  const auto states = [](const Sets& sets) {
+    const Job job = small_job(sets);
+    double sum = 0;
+    for (const StageMemory& m : stage_memory(job, split_layers(job.model.layers, job.parallelism.pipeline, 1))) {
+      sum += m.parameters + m.gradients + m.optimizer;
+    }
+    return sum / parameter_count(job.model);
+  };
+  const Sets one{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16", "batch.global=32"};
+  const auto with = [&](const char* sharding) { Sets s = one; s.push_back(std::string("parallelism.sharding=") + sharding); return states(s); };
+  CHECK(with("none") == Approx(16).epsilon(2e-3));  // the final norm's 2h are not in the closed form
+  CHECK(with("optimizer") == Approx(4 + 12.0 / 16).epsilon(2e-3));
+  CHECK(with("gradients") == Approx(2 + 14.0 / 16).epsilon(2e-3));
+  CHECK(with("parameters") == Approx(16.0 / 16).epsilon(2e-3));
+}
+
+TEST_CASE("activations per layer follow Korthikanti et al., equations 1 to 6") {
+  const double sbh = 1024.0 * 2048, a = 16, s = 1024, h = 2048, t = 2;
+  const auto bytes = [](const Sets& sets) { return layer_activation_bytes(small_job(sets)); };
+  CHECK(bytes({"attention=unfused"}) == Approx(sbh * (10 + 24 / t + 5 * a * s / (h * t))));
+  CHECK(bytes({"attention=unfused", "parallelism.sequence_parallel=true"}) == Approx(sbh / t * (34 + 5 * a * s / h)));
+  CHECK(bytes({"attention=unfused", "recompute=selective", "parallelism.sequence_parallel=true"}) == Approx(sbh / t * 34));
+  CHECK(bytes({"recompute=full"}) == Approx(2 * sbh));
+}
+
+TEST_CASE("1F1B keeps p - s micro-batches in flight, GPipe all of them") {
+  const Job job = small_job({"parallelism.tensor=1", "parallelism.pipeline=4", "parallelism.data=4"});
+  const LayerSplit split = split_layers(8, 4, 1);
+  for (std::int32_t stage = 0; stage < 4; ++stage) CHECK(in_flight(job, split, stage).layers == 2 * (4 - stage));
+  const Job gpipe = small_job({"parallelism.tensor=1", "parallelism.pipeline=4", "parallelism.data=4", "parallelism.schedule=gpipe"});
+  CHECK(in_flight(gpipe, split, 0).layers == 2 * 8);
+}

@@ -1,0 +1,27 @@
+// Names of the choices of a job, as the scenario language spells them.
+#include "workloads/job.h"
+
+#include <array>
+
+namespace orrery::workloads {
+
+namespace {
+constexpr std::array<std::string_view, 7> kSchedules{"gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2", "zb_v", "dualpipe"};
+constexpr std::array<std::string_view, 4> kShardings{"none", "optimizer", "gradients", "parameters"};
+constexpr std::array<std::string_view, 3> kRecomputes{"none", "selective", "full"};
+constexpr std::array<std::string_view, 2> kAttentions{"flash", "unfused"};
+constexpr std::array<std::string_view, 3> kOptimizers{"adam", "lamb", "sgd"};
+}  // namespace
+
+std::string_view name_of(ScheduleKind schedule) { return kSchedules[static_cast<std::size_t>(schedule)]; }
+std::string_view name_of(Sharding sharding) { return kShardings[static_cast<std::size_t>(sharding)]; }
+std::string_view name_of(Recompute recompute) { return kRecomputes[static_cast<std::size_t>(recompute)]; }
+std::string_view name_of(AttentionKind attention) { return kAttentions[static_cast<std::size_t>(attention)]; }
+std::string_view name_of(OptimizerKind optimizer) { return kOptimizers[static_cast<std::size_t>(optimizer)]; }
+
+const std::vector<std::string>& schedule_names() {
+  static const std::vector<std::string> names(kSchedules.begin(), kSchedules.end());
+  return names;
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,118 @@
+// A job: everything that decides what one training step does, validated, by value. load_scenario makes it; make_plan
+// compiles it into tables.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibration/profile.h"
+#include "calibration/software.h"
+#include "topology/cluster.h"
+
+namespace orrery::workloads {
+
+using calibration::DataType;
+
+enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved_1f1b, zb_h1, zb_h2, zb_v, dualpipe };
+enum class Sharding : std::uint8_t { none, optimizer, gradients, parameters };  // ZeRO 0 to 3
+enum class Recompute : std::uint8_t { none, selective, full };
+enum class AttentionKind : std::uint8_t { flash, unfused };
+enum class OptimizerKind : std::uint8_t { adam, lamb, sgd };
+
+/// A decoder-only transformer. Sizes are counts of elements.
+struct Model {
+  std::string name;   // of the file, or the label
+  std::string label;  // free text
+  std::int64_t layers = 1, hidden = 1, heads = 1, kv_heads = 1, ffn_hidden = 4, vocab = 1, seq = 1;
+  bool gated_mlp = false;        // SwiGLU: two up projections
+  bool parallel_block = false;   // attention and MLP side by side: one layer norm, one reduction
+  std::int64_t attention_window = 0;  // 0: full causal attention
+  bool tied_embeddings = true;
+  std::int64_t head_dim() const { return hidden / heads; }
+};
+
+struct Parallelism {
+  std::int64_t tensor = 1, pipeline = 1, virtual_pipeline = 1, data = 1, context = 1, expert = 1;
+  bool sequence_parallel = false;
+  Sharding sharding = Sharding::none;
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+};
+
+struct Batch {
+  std::int64_t global = 1;  // sequences per step
+  std::int64_t micro = 1;   // sequences per micro-batch and data-parallel rank
+};
+
+struct Precision {
+  DataType matmul = DataType::bf16;       // operands of the linear layers' GEMMs
+  DataType activations = DataType::bf16;  // what flows between kernels and over the network
+  DataType gradients = DataType::fp32;    // of the data-parallel reduction
+  DataType parameters = DataType::bf16;   // of the parameter all-gather
+};
+
+struct Overlap {
+  bool tensor = false, pipeline = false, gradients = false, parameters = false;
+};
+
+struct Placement {
+  enum class Kind : std::uint8_t { order, random, list };
+  Kind kind = Kind::order;
+  /// Fastest-varying dimension first; of "tensor", "context", "data", "pipeline".
+  std::vector<std::string> order{"tensor", "context", "data", "pipeline"};
+  std::uint64_t seed = 0;            // random
+  std::vector<std::int64_t> gpus;    // list: rank -> GPU
+};
+
+struct Perturbation {
+  struct SlowGpu { std::int64_t gpu; double slowdown; };      // compute takes `slowdown` times as long
+  struct SlowNic { std::int64_t node, nic; double rate; };    // share of its rate that is left, in (0, 1]
+  std::vector<SlowGpu> slow_gpus;
+  std::vector<SlowNic> slow_nics;
+  double jitter_sigma = 0;  // of log compute time, per operation and rank
+  std::uint64_t jitter_seed = 0;
+};
+
+struct Evaluation {
+  std::int64_t every_steps = 0;  // 0: none
+  std::int64_t sequences = 0;    // per evaluation
+};
+
+struct Job {
+  std::string name, description;
+  // Cluster
+  calibration::DeviceProfile device;
+  topology::NodeSpec node;
+  topology::FabricSpec fabric;
+  std::int64_t gpus = 1, gpus_per_node = 8;
+  // Work
+  Model model;
+  Parallelism parallelism;
+  Batch batch;
+  Precision precision;
+  Recompute recompute = Recompute::none;
+  AttentionKind attention = AttentionKind::flash;
+  Overlap overlap;
+  OptimizerKind optimizer = OptimizerKind::adam;
+  calibration::Software software;
+  Placement placement;
+  Perturbation perturbation;
+  Evaluation evaluation;
+  /// Which defaults were taken for what the scenario left open, one sentence each.
+  std::vector<std::string> assumptions;
+
+  std::int64_t microbatches() const { return batch.global / (parallelism.data * batch.micro); }
+};
+
+std::string_view name_of(ScheduleKind schedule);
+std::string_view name_of(Sharding sharding);
+std::string_view name_of(Recompute recompute);
+std::string_view name_of(AttentionKind attention);
+std::string_view name_of(OptimizerKind optimizer);
+
+/// Names with their meaning, for the schema; explicit catalogues, in the order of the enumerations. A schedule that the
+/// catalogue does not list is refused by load_scenario.
+const std::vector<std::string>& schedule_names();
+
+}  // namespace orrery::workloads

@@ -1,0 +1,117 @@
+// Cuts pieces into operations. A collective that overlaps with the GEMM beside it is pipelined shard by shard (Wang et al.,
+// ASPLOS 2023; Transformer Engine's userbuffers): of t shards one is at hand at the start and one is left at the end, so
+//  - an all-gather runs beside the first (t-1)/t of the GEMM that it feeds, and the last 1/t waits for it;
+//  - a reduce-scatter begins when 1/t of the GEMM that it drains is done, and its last 1/t follows the GEMM's end.
+#include "workloads/pass_template.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace orrery::workloads {
+
+namespace {
+Kernel part(const Kernel& kernel, double share, const char* suffix) {
+  return {kernel.name + suffix, sim::Duration(std::llround(static_cast<double>(kernel.time.value()) * share)), kernel.matmul};
+}
+}  // namespace
+
+std::uint32_t TemplateLibrary::run_of(std::vector<Kernel> kernels) {
+  std::vector<std::pair<std::string, std::int64_t>> key;
+  key.reserve(kernels.size());
+  for (const Kernel& kernel : kernels) key.emplace_back(kernel.name, kernel.time.value());
+  const auto [it, fresh] = run_ids_.try_emplace(std::move(key), static_cast<std::uint32_t>(out_.runs.size()));
+  if (fresh) out_.runs.push_back(std::move(kernels));
+  return it->second;
+}
+
+std::uint32_t TemplateLibrary::traffic(const TrafficKey& key) {
+  const auto [it, fresh] = traffic_ids_.try_emplace({key.dimension, static_cast<int>(key.op), key.what, key.bytes},
+                                                    static_cast<std::uint32_t>(out_.traffic.size()));
+  if (fresh) out_.traffic.push_back(key);
+  return it->second;
+}
+
+PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t layer) {
+  PassItem item;
+  item.layer = layer;
+  // max-plus closed form of a run of kernels launched one after the other (sim/plan.h).
+  const sim::Duration launch = job_.software.kernel_issue;
+  sim::Duration tail{};
+  for (std::size_t k = kernels.size(); k-- > 0;) {
+    tail += kernels[k].time;
+    item.issue_bound = std::max(item.issue_bound, launch * static_cast<std::int64_t>(k + 1) + tail);
+  }
+  item.duration = tail;
+  item.issue = launch * static_cast<std::int64_t>(kernels.size());
+  item.run = run_of(std::move(kernels));
+  return item;
+}
+
+PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts, std::int32_t passes_by) {
+  PassItem item;
+  item.comm = true;
+  item.layer = piece.layer;
+  item.cost = collective_cost(piece.op, piece.bytes * share, shapes_.tensor, job_.device, job_.software, cluster_);
+  const std::int64_t group = job_.parallelism.tensor;
+  item.traffic = traffic({"tensor", piece.op, piece.what, group, piece.bytes, wire_bytes(piece.op, group, piece.bytes)});
+  item.share = share;
+  item.counts = counts;
+  item.passes_by = passes_by;
+  return item;
+}
+
+std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces, const std::vector<std::size_t>* piece_marks,
+                                             std::vector<std::size_t>* item_marks) {
+  const double t = static_cast<double>(job_.parallelism.tensor);
+  const double slower = job_.software.tensor_overlap_slowdown;
+  std::vector<PassItem> out;
+  std::vector<std::size_t> items_before(pieces.size() + 1, 0);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    items_before[i] = out.size();
+    const Piece& piece = pieces[i];
+    if (piece.is_comm()) {
+      const bool drains = piece.overlap == CommOverlap::with_previous && i > 0 && !pieces[i - 1].is_comm() &&
+                          pieces[i - 1].kernels.back().matmul;
+      if (drains) continue;  // emitted with the run before
+      const bool passes = piece.overlap == CommOverlap::behind || piece.overlap == CommOverlap::with_next;
+      out.push_back(transfer(piece, 1.0, true, passes ? 1 : 0));
+      continue;
+    }
+    std::vector<Kernel> kernels = piece.kernels;
+    const bool fed = i > 0 && pieces[i - 1].is_comm() && pieces[i - 1].overlap == CommOverlap::with_next && kernels.front().matmul;
+    const bool drained = i + 1 < pieces.size() && pieces[i + 1].is_comm() && pieces[i + 1].overlap == CommOverlap::with_previous &&
+                         kernels.back().matmul && (kernels.size() > 1 || !fed);
+    if (fed) {
+      out.push_back(compute({part(kernels.front(), slower * (t - 1) / t, " (overlapped)")}, piece.layer));
+      kernels.front() = part(kernels.front(), slower / t, " (last shard)");
+    }
+    if (drained) {
+      const Kernel whole = kernels.back();
+      kernels.back() = part(whole, slower / t, " (first shard)");
+      out.push_back(compute(std::move(kernels), piece.layer));
+      out.push_back(transfer(pieces[i + 1], (t - 1) / t, true, 1));
+      out.push_back(compute({part(whole, slower * (t - 1) / t, " (overlapped)")}, piece.layer));
+      out.push_back(transfer(pieces[i + 1], 1 / t, false, 0));
+    } else {
+      out.push_back(compute(std::move(kernels), piece.layer));
+    }
+  }
+  items_before[pieces.size()] = out.size();
+  if (piece_marks != nullptr) {
+    for (const std::size_t mark : *piece_marks) item_marks->push_back(items_before[mark]);
+  }
+  return out;
+}
+
+const PassTemplate& TemplateLibrary::of(const ChunkShape& shape) {
+  const auto [it, fresh] = templates_.try_emplace({shape.layers, shape.embedding, shape.head});
+  if (fresh) {
+    const ChunkPasses passes = gpt_chunk(job_, shape);
+    it->second.forward = items(passes.forward, nullptr, nullptr);
+    it->second.backward = items(passes.backward, &passes.layer_done, &it->second.layer_done);
+  }
+  return it->second;
+}
+
+}  // namespace orrery::workloads

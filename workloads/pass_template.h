@@ -1,0 +1,60 @@
+// Pass templates: the pieces of a pass over one chunk with their device and transfer times worked out once, ready to be
+// stamped into a program for every micro-batch.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "workloads/stage_program.h"
+
+namespace orrery::workloads {
+
+/// A compute operation or a tensor-parallel transfer of a pass.
+struct PassItem {
+  bool comm = false;
+  std::int32_t layer = -1;
+  // compute
+  std::uint32_t run = 0;
+  sim::Duration duration{}, issue{}, issue_bound{};
+  // comm
+  CollectiveCost cost;
+  std::uint32_t traffic = kNoTraffic;
+  double share = 1.0;
+  bool counts = true;
+  std::int32_t passes_by = 0;  // how many compute operations may follow before one has to wait for this transfer
+};
+
+struct PassTemplate {
+  std::vector<PassItem> forward, backward;
+  std::vector<std::size_t> layer_done;  // number of backward items after which the layer's gradients are ready
+};
+
+/// Makes templates and remembers them by chunk shape; owns what they share: runs of kernels and kinds of traffic.
+class TemplateLibrary {
+ public:
+  TemplateLibrary(const Job& job, const GroupShapes& shapes, const topology::Cluster& cluster, StagePrograms& out)
+      : job_(job), shapes_(shapes), cluster_(cluster), out_(out) {}
+
+  const PassTemplate& of(const ChunkShape& shape);
+  /// A compute item of these kernels; times scaled by nothing.
+  PassItem compute(std::vector<Kernel> kernels, std::int32_t layer);
+  std::uint32_t traffic(const TrafficKey& key);
+
+ private:
+  std::vector<PassItem> items(const Pieces& pieces, const std::vector<std::size_t>* piece_marks, std::vector<std::size_t>* item_marks);
+  PassItem transfer(const Piece& piece, double share, bool counts, std::int32_t passes_by);
+  std::uint32_t run_of(std::vector<Kernel> kernels);
+
+  const Job& job_;
+  const GroupShapes& shapes_;
+  const topology::Cluster& cluster_;
+  StagePrograms& out_;
+  std::map<std::tuple<std::int64_t, bool, bool>, PassTemplate> templates_;
+  std::map<std::vector<std::pair<std::string, std::int64_t>>, std::uint32_t> run_ids_;
+  std::map<std::tuple<std::string, int, std::string, double>, std::uint32_t> traffic_ids_;
+};
+
+}  // namespace orrery::workloads

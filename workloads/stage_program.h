@@ -1,0 +1,80 @@
+// The operation list of one pipeline stage: passes in schedule order, each pass the pieces of its chunk, with tensor
+// collectives, pipeline messages and data-parallel collectives where the job's overlap puts them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/plan.h"
+#include "workloads/collectives/collective.h"
+#include "workloads/models/gpt.h"
+#include "workloads/schedules/schedule.h"
+#include "workloads/step.h"
+
+namespace orrery::workloads {
+
+/// What a stage's communicators are for; a program numbers the ones that it uses as slots.
+enum class Peer : std::uint8_t {
+  tensor, data, next_activation, previous_activation, next_gradient, previous_gradient, embedding, world
+};
+inline constexpr std::size_t kPeers = 8;
+
+/// One kind of traffic; operations point to it through OpNote::traffic.
+struct TrafficKey {
+  std::string dimension;  // tensor | data | pipeline | embedding | norm
+  CollectiveOp op{};
+  std::string what;
+  std::int64_t group = 1;
+  double bytes = 0;       // whole buffer of one call
+  double sent_per_call = 0;  // what one rank sends
+};
+
+inline constexpr std::uint32_t kNoTraffic = 0xffffffff;
+
+/// What a reader wants to know of an operation, beside the engine's columns.
+struct OpNote {
+  std::uint32_t run = 0;            // compute: index into StagePrograms::runs
+  std::uint32_t traffic = kNoTraffic;
+  std::int32_t microbatch = -1;
+  std::int16_t chunk = -1;
+  bool backward = false;
+  bool counts = true;               // false: the tail of a transfer that was cut in two, its call counted already
+  double share = 1.0;               // of the call's bytes that this operation moves
+};
+
+/// How the layers lie on stages and chunks: `shape[chunk][stage]` flattened by global chunk = chunk * stages + stage.
+struct LayerSplit {
+  std::vector<ChunkShape> shapes;
+  const ChunkShape& of(std::int64_t chunk, std::int64_t stage, std::int64_t stages) const {
+    return shapes[static_cast<std::size_t>(chunk * stages + stage)];
+  }
+};
+
+/// Equal shares when stages x chunks divide the layers; else as even as can be with embedding and head a layer each.
+LayerSplit split_layers(std::int64_t layers, std::int64_t stages, std::int64_t chunks);
+
+/// Parameters (elements) on one rank of a stage.
+double stage_parameters(const Job& job, const LayerSplit& split, std::int64_t stage);
+
+/// How the groups of a job lie on the cluster, as costs need to know: worst over all groups of a kind.
+struct GroupShapes {
+  GroupShape tensor, data, embedding, world;
+  topology::Tier pipeline_top = topology::Tier::node;
+  std::vector<bool> pipeline_same_node;  // per stage: its message to the next stage stays inside a node
+};
+
+/// The programs of all stages, before instances exist.
+struct StagePrograms {
+  std::vector<sim::Program> programs;               // by stage
+  std::vector<std::vector<OpNote>> notes;           // by stage and operation
+  std::vector<std::vector<Peer>> slots;             // by stage: slot -> what it is for
+  std::vector<std::vector<Kernel>> runs;            // kernels of compute operations
+  std::vector<TrafficKey> traffic;
+};
+
+/// Compiles the programs. `evaluation`: forward passes only, over `microbatches` micro-batches.
+StagePrograms compile_programs(const Job& job, const LayerSplit& split, const GroupShapes& shapes,
+                               const topology::Cluster& cluster, std::int64_t microbatches, bool evaluation);
+
+}  // namespace orrery::workloads

@@ -1,0 +1,244 @@
+// Instances and communicators of a step. See step_plan.h.
+#include "workloads/step_plan.h"
+
+#include <algorithm>
+#include <array>
+
+#include "sim/error.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+using sim::CommunicatorId;
+using sim::RouteId;
+
+GroupShape worse(const GroupShape& a, const GroupShape& b) {
+  GroupShape w = a;
+  w.nodes = std::max(a.nodes, b.nodes);
+  w.per_node = std::max(a.per_node, b.per_node);
+  w.rails = std::min(a.rails, b.rails);
+  w.top = std::max(a.top, b.top);
+  w.hop = std::max(a.hop, b.hop);
+  return w;
+}
+
+/// Makes the communicators of a job, one per group, and hands each rank its own by what it is for.
+class Communicators {
+ public:
+  Communicators(const Job& job, const RankMap& ranks, const topology::Cluster& cluster, const GroupShapes& shapes, StepPlan& out)
+      : job_(job), ranks_(ranks), cluster_(cluster), shapes_(shapes), out_(out),
+        of_(kPeers * static_cast<std::size_t>(ranks.ranks()), kNobody) {}
+
+  void make(const std::array<bool, kPeers>& used) {
+    const Parallelism& p = job_.parallelism;
+    const auto use = [&](Peer peer) { return used[static_cast<std::size_t>(peer)]; };
+    if (use(Peer::tensor)) {
+      for (std::int64_t rank = 0; rank < ranks_.ranks(); rank += p.tensor) {
+        const Coordinates at = ranks_.coordinates_of(rank);
+        const auto gpus = ranks_.tensor_group(at);
+        const CommunicatorId id = group(gpus, shapes_.tensor, true);
+        for (std::int64_t t = 0; t < p.tensor; ++t) assign(Peer::tensor, rank + t, id);
+      }
+    }
+    if (use(Peer::data)) make_data_groups();
+    if (use(Peer::next_activation)) make_pipeline_pairs(use(Peer::next_gradient));
+    if (use(Peer::embedding)) make_embedding_pairs();
+    if (use(Peer::world)) make_norm_groups();
+  }
+
+  CommunicatorId of(Peer peer, std::int64_t rank) const {
+    const std::uint32_t id = of_[slot(peer, rank)];
+    SIM_CHECK(id != kNobody, "rank {} has no communicator for peer {}", rank, static_cast<int>(peer));
+    return CommunicatorId{id};
+  }
+
+ private:
+  static constexpr std::uint32_t kNobody = 0xffffffff;
+  static std::size_t slot(Peer peer, std::int64_t rank) {
+    return static_cast<std::size_t>(rank) * kPeers + static_cast<std::size_t>(peer);
+  }
+  void assign(Peer peer, std::int64_t rank, CommunicatorId id) { of_[slot(peer, rank)] = sim::index(id); }
+
+  CommunicatorId add(std::uint32_t members, RouteId first, std::uint32_t patterns) {
+    return out_.plan.communicators.push_back({members, first, patterns});
+  }
+
+  /// Costs choose patterns for the worst group of a kind, so all groups of the kind get as many routes as that one needs.
+  CommunicatorId group(const std::vector<std::int64_t>& gpus, const GroupShape& worst, bool all_reduces) {
+    const GroupShape shape = shape_of(gpus, cluster_);
+    const std::uint32_t patterns = patterns_of(worst, all_reduces);
+    const RouteId first = add_group_routes(out_.network, gpus, shape, all_reduces, cluster_);
+    for (std::uint32_t have = patterns_of(shape, all_reduces); have < patterns; ++have) {
+      add_group_routes(out_.network, gpus, shape, false, cluster_);
+    }
+    return add(static_cast<std::uint32_t>(gpus.size()), first, patterns);
+  }
+
+  void make_data_groups() {
+    const Parallelism& p = job_.parallelism;
+    Coordinates at;
+    for (at.pipeline = 0; at.pipeline < p.pipeline; ++at.pipeline) {
+      for (at.tensor = 0; at.tensor < p.tensor; ++at.tensor) {
+        const CommunicatorId id = group(ranks_.data_group(at), shapes_.data, p.sharding == Sharding::none);
+        for (at.data = 0; at.data < p.data; ++at.data) {
+          for (at.context = 0; at.context < p.context; ++at.context) assign(Peer::data, ranks_.rank_of(at), id);
+        }
+        at.data = at.context = 0;
+      }
+    }
+  }
+
+  void make_pipeline_pairs(bool gradients) {
+    const Parallelism& p = job_.parallelism;
+    // With one chunk per stage nothing goes from the last stage round to the first.
+    const std::int64_t senders = p.virtual_pipeline > 1 ? p.pipeline : p.pipeline - 1;
+    for (std::int64_t rank = 0; rank < ranks_.ranks(); ++rank) {
+      Coordinates at = ranks_.coordinates_of(rank);
+      if (at.pipeline >= senders) continue;
+      at.pipeline = (at.pipeline + 1) % p.pipeline;
+      const std::int64_t next = ranks_.rank_of(at);
+      const std::int64_t from = ranks_.gpu_of(rank), to = ranks_.gpu_of(next);
+      const CommunicatorId forward = add(2, add_pair_route(out_.network, from, to, cluster_), 1);
+      assign(Peer::next_activation, rank, forward);
+      assign(Peer::previous_activation, next, forward);
+      if (!gradients) continue;
+      const CommunicatorId backward = add(2, add_pair_route(out_.network, to, from, cluster_), 1);
+      assign(Peer::next_gradient, rank, backward);
+      assign(Peer::previous_gradient, next, backward);
+    }
+  }
+
+  void make_embedding_pairs() {
+    const Parallelism& p = job_.parallelism;
+    for (std::int64_t rank = 0; rank < ranks_.ranks(); ++rank) {
+      Coordinates at = ranks_.coordinates_of(rank);
+      if (at.pipeline != 0) continue;
+      at.pipeline = p.pipeline - 1;
+      const std::int64_t last = ranks_.rank_of(at);
+      const std::vector<std::int64_t> gpus{ranks_.gpu_of(rank), ranks_.gpu_of(last)};
+      const CommunicatorId id = group(gpus, shapes_.embedding, true);
+      assign(Peer::embedding, rank, id);
+      assign(Peer::embedding, last, id);
+    }
+  }
+
+  /// The gradient norm's group: all ranks when gradients are sharded, else one replica of the model. Its route is empty.
+  void make_norm_groups() {
+    const Parallelism& p = job_.parallelism;
+    const bool whole = p.sharding != Sharding::none;
+    const std::int64_t groups = whole ? 1 : p.data * p.context;
+    std::vector<CommunicatorId> ids;
+    for (std::int64_t g = 0; g < groups; ++g) {
+      ids.push_back(add(static_cast<std::uint32_t>(ranks_.ranks() / groups), out_.network.add_route({}, shapes_.world.hop), 1));
+    }
+    for (std::int64_t rank = 0; rank < ranks_.ranks(); ++rank) {
+      const Coordinates at = ranks_.coordinates_of(rank);
+      assign(Peer::world, rank, ids[static_cast<std::size_t>(whole ? 0 : at.data * p.context + at.context)]);
+    }
+  }
+
+  const Job& job_;
+  const RankMap& ranks_;
+  const topology::Cluster& cluster_;
+  const GroupShapes& shapes_;
+  StepPlan& out_;
+  std::vector<std::uint32_t> of_;
+};
+
+/// Links in tier order carry what is left of their rate when a NIC is slow: every link between that NIC's GPUs and the leaf.
+void slow_down_nics(const Job& job, const topology::Cluster& cluster, sim::Network& network) {
+  for (const auto& slow : job.perturbation.slow_nics) {
+    for (const sim::LinkId link : cluster.nic_links(slow.node, slow.nic)) network.capacity[link] *= slow.rate;
+  }
+}
+
+}  // namespace
+
+GroupShapes group_shapes(const Job& job, const RankMap& ranks, const topology::Cluster& cluster) {
+  const Parallelism& p = job.parallelism;
+  GroupShapes shapes;
+  shapes.tensor = shape_of(ranks.tensor_group({}), cluster);
+  shapes.data = shape_of(ranks.data_group({}), cluster);
+  if (p.tensor > 1) {
+    for (std::int64_t rank = 0; rank < ranks.ranks(); rank += p.tensor) {
+      const auto gpus = ranks.tensor_group(ranks.coordinates_of(rank));
+      const bool inside = std::all_of(gpus.begin(), gpus.end(), [&](std::int64_t g) { return cluster.node_of(g) == cluster.node_of(gpus[0]); });
+      if (!inside || shapes.tensor.nodes > 1) shapes.tensor = worse(shapes.tensor, shape_of(gpus, cluster));
+    }
+  }
+  Coordinates at;
+  for (at.pipeline = 0; at.pipeline < p.pipeline; ++at.pipeline) {
+    for (at.tensor = 0; at.tensor < p.tensor; ++at.tensor) shapes.data = worse(shapes.data, shape_of(ranks.data_group(at), cluster));
+  }
+  // Stage by stage: one pair that crosses nodes makes all ranks of the stage send as if it did, so that both ends agree.
+  shapes.pipeline_same_node.assign(static_cast<std::size_t>(p.pipeline), true);
+  for (std::int64_t rank = 0; rank < ranks.ranks(); ++rank) {
+    Coordinates to = ranks.coordinates_of(rank);
+    const auto stage = static_cast<std::size_t>(to.pipeline);
+    to.pipeline = (to.pipeline + 1) % p.pipeline;
+    if (cluster.node_of(ranks.gpu_of(rank)) != cluster.node_of(ranks.gpu_of(ranks.rank_of(to)))) shapes.pipeline_same_node[stage] = false;
+  }
+  for (const std::int64_t data : {std::int64_t{0}, p.data - 1}) {  // the ends of the data dimension lie farthest apart
+    for (std::int64_t stage = 0; stage + 1 < p.pipeline; ++stage) {
+      const Coordinates from{0, 0, data, stage}, to{0, 0, data, stage + 1};
+      const auto path = cluster.path(ranks.gpu_of(ranks.rank_of(from)), ranks.gpu_of(ranks.rank_of(to)));
+      shapes.pipeline_top = std::max(shapes.pipeline_top, path.top);
+    }
+  }
+  for (std::int64_t rank = 0; rank < ranks.ranks() / p.pipeline; ++rank) {
+    Coordinates last = ranks.coordinates_of(rank);
+    last.pipeline = p.pipeline - 1;
+    const std::vector<std::int64_t> gpus{ranks.gpu_of(rank), ranks.gpu_of(ranks.rank_of(last))};
+    if (rank == 0 || cluster.node_of(gpus[0]) != cluster.node_of(gpus[1])) shapes.embedding = shape_of(gpus, cluster);
+    if (shapes.embedding.nodes > 1) break;
+  }
+  shapes.world.ranks = p.sharding != Sharding::none ? ranks.ranks() : p.tensor * p.pipeline;
+  shapes.world.nodes = (shapes.world.ranks + cluster.gpus_per_node() - 1) / cluster.gpus_per_node();
+  shapes.world.per_node = std::min(shapes.world.ranks, cluster.gpus_per_node());
+  if (shapes.world.nodes > 1) {
+    shapes.world.hop = cluster.path(0, cluster.gpus() - 1).latency;
+    shapes.world.top = cluster.path(0, cluster.gpus() - 1).top;
+  }
+  return shapes;
+}
+
+StepPlan make_plan(const Job& job, const topology::Cluster& cluster, bool evaluation) {
+  StepPlan out;
+  const RankMap ranks(job);
+  const Parallelism& p = job.parallelism;
+  out.split = split_layers(job.model.layers, p.pipeline, p.virtual_pipeline);
+  out.shapes = group_shapes(job, ranks, cluster);
+  out.stages = compile_programs(job, out.split, out.shapes, cluster, job.microbatches(), evaluation);
+
+  for (const auto& link : cluster.links()) out.network.add_link(link.capacity);
+  slow_down_nics(job, cluster, out.network);
+
+  std::array<bool, kPeers> used{};
+  for (const auto& slots : out.stages.slots) {
+    for (const Peer peer : slots) used[static_cast<std::size_t>(peer)] = true;
+  }
+  Communicators communicators(job, ranks, cluster, out.shapes, out);
+  communicators.make(used);
+
+  out.plan.streams = static_cast<std::uint8_t>(kStreams);
+  out.plan.noise = {job.perturbation.jitter_sigma, job.perturbation.jitter_seed};
+  for (sim::Program& program : out.stages.programs) out.plan.programs.push_back(std::move(program));
+  out.stages.programs.clear();
+  std::vector<double> slowdown(static_cast<std::size_t>(ranks.ranks()), 1.0);
+  for (const auto& slow : job.perturbation.slow_gpus) slowdown[static_cast<std::size_t>(slow.gpu)] = slow.slowdown;
+  std::vector<CommunicatorId> by_slot;
+  for (std::int64_t rank = 0; rank < ranks.ranks(); ++rank) {
+    const auto stage = static_cast<std::size_t>(ranks.coordinates_of(rank).pipeline);
+    by_slot.clear();
+    for (const Peer peer : out.stages.slots[stage]) by_slot.push_back(communicators.of(peer, rank));
+    sim::Instance instance;
+    instance.program = sim::ProgramId{static_cast<std::uint32_t>(stage)};
+    instance.slowdown = slowdown[static_cast<std::size_t>(ranks.gpu_of(rank))];
+    instance.noise_key = static_cast<std::uint64_t>(rank);
+    out.plan.add_instance(instance, by_slot);
+  }
+  return out;
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,195 @@
+// Closed forms, with b = micro-batch, s = sequence, h = hidden, e = bytes of an element, m = micro-batches, l = layers, n = group:
+//  - tensor (arXiv 1909.08053, 2205.05198): two collectives pairs per layer forward and two backward, of b s h e bytes; with sequence
+//    parallelism all-gather + reduce-scatter, else all-reduce; a rank sends (n-1)/n of the buffer, an all-reduce twice that.
+//  - pipeline (arXiv 2104.04473): b s h e bytes (over t where tensor ranks share the message) across p v - 1 boundaries, both ways.
+//  - data: the rank's parameters once per step (all-reduce, or reduce-scatter and all-gather); with sharded parameters two
+//    all-gathers and one reduce-scatter per micro-batch.
+#include "workloads/traffic.h"
+
+#include <algorithm>
+
+namespace orrery::workloads {
+
+namespace {
+
+double d(std::int64_t x) { return static_cast<double>(x); }
+
+class ClosedForm {
+ public:
+  explicit ClosedForm(const Job& job) : job_(job), p_(job.parallelism) {}
+
+  std::vector<TrafficRow> rows() {
+    if (p_.tensor > 1) tensor();
+    if (p_.pipeline > 1) pipeline();
+    if (p_.data * p_.context > 1) data();
+    if (p_.pipeline > 1 && job_.model.tied_embeddings) embedding();
+    norm();
+    return rows_;
+  }
+
+ private:
+  /// `calls`: over all groups; every one of the group's ranks sends `sent` bytes in each.
+  void add(const char* dimension, CollectiveOp op, const char* what, std::int64_t group, double bytes, double calls, double per_layer) {
+    TrafficRow row;
+    row.dimension = dimension;
+    row.operation = calibration::name_of(op);
+    row.what = what;
+    row.group = group;
+    row.bytes_per_call = bytes;
+    row.calls_per_layer = per_layer;
+    const double n = d(group), share = (n - 1) / n;
+    const double sent_by_group = op == CollectiveOp::send_receive ? bytes : n * bytes * share * (op == CollectiveOp::all_reduce ? 2 : 1);
+    row.closed_form_bytes = calls * sent_by_group;
+    if (row.closed_form_bytes > 0) rows_.push_back(row);
+  }
+
+  double replicas() const { return d(p_.data * p_.context); }
+  double activation() const {
+    return d(job_.batch.micro) * d(job_.model.seq) * d(job_.model.hidden) * calibration::bytes_of(job_.precision.activations);
+  }
+
+  void tensor() {
+    const double m = d(job_.microbatches()), layers = d(job_.model.layers);
+    const double per_pass = job_.model.parallel_block ? 1 : 2;
+    const double runs = m * replicas();
+    const bool sp = p_.sequence_parallel;
+    const auto boundary = [&](const char* what, double calls, double per_layer, bool gather) {
+      if (sp && gather) add("tensor", CollectiveOp::all_gather, what, p_.tensor, activation(), calls, per_layer);
+      if (sp) add("tensor", CollectiveOp::reduce_scatter, what, p_.tensor, activation(), calls, per_layer);
+      else add("tensor", CollectiveOp::all_reduce, what, p_.tensor, activation(), calls, per_layer);
+    };
+    boundary("activations, forward", per_pass * layers * runs, per_pass, true);
+    if (job_.recompute == Recompute::full) boundary("activations, forward (recomputed)", per_pass * layers * runs, per_pass, true);
+    boundary("activation gradients, backward", per_pass * layers * runs, per_pass, true);
+    if (sp) add("tensor", CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, activation(), per_pass * layers * runs, per_pass);
+    boundary("embedding, forward", runs, 0, false);
+    if (sp) add("tensor", CollectiveOp::all_gather, "embedding gradient, backward", p_.tensor, activation(), runs, 0);
+    if (sp) add("tensor", CollectiveOp::all_gather, "head input, forward", p_.tensor, activation(), runs, 0);
+    if (sp) add("tensor", CollectiveOp::all_gather, "head saved input, backward", p_.tensor, activation(), runs, 0);
+    boundary("head input gradient, backward", runs, 0, false);
+    add("tensor", CollectiveOp::all_reduce, "loss", p_.tensor, 4 * d(job_.batch.micro) * d(job_.model.seq), 3 * runs, 0);
+    if (!sp && job_.software.scatter_gather_pipeline && p_.pipeline > 1) {
+      add("tensor", CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(), 2 * runs * boundaries(), 0);
+    }
+  }
+
+  double boundaries() const { return d(p_.pipeline * p_.virtual_pipeline - 1); }
+
+  void pipeline() {
+    const bool split = p_.tensor > 1 && (p_.sequence_parallel || job_.software.scatter_gather_pipeline);
+    const double bytes = activation() / (split ? d(p_.tensor) : 1.0);
+    const double messages = boundaries() * d(job_.microbatches()) * replicas() * d(p_.tensor);
+    add("pipeline", CollectiveOp::send_receive, "activations, forward", 2, bytes, messages, 0);
+    add("pipeline", CollectiveOp::send_receive, "activation gradients, backward", 2, bytes, messages, 0);
+  }
+
+  void data() {
+    const std::int64_t group = p_.data * p_.context;
+    const ShardParameters shard = shard_parameters(job_);
+    const double per_tensor_rank = d(job_.model.layers) * shard.layer + shard.embedding + shard.head;
+    const double gradients = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.precision.gradients);
+    const double parameters = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.precision.parameters);
+    const double m = d(job_.microbatches());
+    // One virtual call per tensor rank that moves all stages' parameters; the counted table knows the real number of calls.
+    switch (p_.sharding) {
+      case Sharding::none: add("data", CollectiveOp::all_reduce, "gradients, backward", group, gradients, 1, 0); break;
+      case Sharding::optimizer:
+      case Sharding::gradients:
+        add("data", CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, 1, 0);
+        add("data", CollectiveOp::all_gather, "parameters, forward", group, parameters, 1, 0);
+        break;
+      case Sharding::parameters:
+        add("data", CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, m, 1);
+        add("data", CollectiveOp::all_gather, "parameters, forward", group, parameters, m, 1);
+        add("data", CollectiveOp::all_gather, "parameters, backward", group, parameters, m, 1);
+        break;
+    }
+  }
+
+  void embedding() {
+    double bytes = d(padded_vocab(job_) / p_.tensor) * d(job_.model.hidden) * calibration::bytes_of(job_.precision.gradients);
+    if (p_.sharding == Sharding::parameters) bytes /= d(p_.data * p_.context);
+    add("embedding", CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes, d(p_.tensor) * replicas(), 0);
+  }
+
+  void norm() {
+    const std::int64_t ranks = p_.tensor * p_.pipeline * p_.data * p_.context;
+    const bool whole = p_.sharding != Sharding::none;
+    const std::int64_t group = whole ? ranks : p_.tensor * p_.pipeline;
+    add("norm", CollectiveOp::all_reduce, "gradient norm", group, 4, d(ranks / group), 0);
+  }
+
+  const Job& job_;
+  const Parallelism& p_;
+  std::vector<TrafficRow> rows_;
+};
+
+topology::Tier level_of(const TrafficKey& key, const GroupShapes& shapes) {
+  if (key.dimension == "tensor") return shapes.tensor.top;
+  if (key.dimension == "data") return shapes.data.top;
+  if (key.dimension == "pipeline") return shapes.pipeline_top;
+  if (key.dimension == "embedding") return shapes.embedding.top;
+  return shapes.world.top;
+}
+
+bool same_row(const TrafficRow& a, const TrafficRow& b) {
+  return a.dimension == b.dimension && a.operation == b.operation && a.what == b.what;
+}
+
+}  // namespace
+
+std::vector<TrafficRow> closed_form_traffic(const Job& job) { return ClosedForm(job).rows(); }
+
+std::vector<TrafficRow> count_traffic(const StepPlan& step) {
+  const auto& notes = step.stages.notes;
+  std::vector<double> instances(notes.size(), 0);
+  for (const sim::Instance& instance : step.plan.instances) instances[sim::index(instance.program)] += 1;
+  std::vector<TrafficRow> rows;
+  std::vector<std::size_t> row_of(step.stages.traffic.size());
+  for (std::size_t k = 0; k < step.stages.traffic.size(); ++k) {
+    const TrafficKey& key = step.stages.traffic[k];
+    TrafficRow row;
+    row.dimension = key.dimension, row.operation = calibration::name_of(key.op), row.what = key.what, row.group = key.group;
+    row.level = topology::name_of(level_of(key, step.shapes));
+    const auto it = std::find_if(rows.begin(), rows.end(), [&](const TrafficRow& r) { return same_row(r, row); });
+    row_of[k] = static_cast<std::size_t>(it - rows.begin());
+    if (it == rows.end()) rows.push_back(row);
+  }
+  std::vector<double> calls(rows.size()), bytes(rows.size());
+  for (std::size_t stage = 0; stage < notes.size(); ++stage) {
+    std::fill(calls.begin(), calls.end(), 0.0);
+    std::fill(bytes.begin(), bytes.end(), 0.0);
+    for (const OpNote& note : notes[stage]) {
+      if (note.traffic == kNoTraffic) continue;
+      const TrafficKey& key = step.stages.traffic[note.traffic];
+      const std::size_t r = row_of[note.traffic];
+      const bool receiver = key.op == CollectiveOp::send_receive && !note.counts;
+      if (receiver) continue;
+      rows[r].simulated_bytes += key.sent_per_call * note.share * instances[stage];
+      if (note.counts) calls[r] += 1, bytes[r] += key.bytes;
+    }
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      if (calls[r] <= rows[r].calls) continue;
+      rows[r].calls = calls[r];
+      rows[r].bytes_per_call = bytes[r] / calls[r];
+    }
+  }
+  return rows;
+}
+
+std::vector<TrafficRow> merge_traffic(std::vector<TrafficRow> closed_form, const std::vector<TrafficRow>& counted) {
+  for (const TrafficRow& row : counted) {
+    const auto it = std::find_if(closed_form.begin(), closed_form.end(), [&](const TrafficRow& r) { return same_row(r, row); });
+    if (it == closed_form.end()) {
+      closed_form.push_back(row);
+      continue;
+    }
+    it->level = row.level;
+    it->calls = row.calls;
+    it->bytes_per_call = row.bytes_per_call;
+    it->simulated_bytes = row.simulated_bytes;
+  }
+  return closed_form;
+}
+
+}  // namespace orrery::workloads

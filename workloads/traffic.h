@@ -1,0 +1,19 @@
+// The communication table: closed forms of what a step moves, beside what the compiled plan moves.
+#pragma once
+
+#include <vector>
+
+#include "workloads/step_plan.h"
+
+namespace orrery::workloads {
+
+/// Rows from formulas of the job alone (Megatron-LM papers; see traffic.cc); simulated_bytes is 0.
+std::vector<TrafficRow> closed_form_traffic(const Job& job);
+
+/// Rows counted over the operations of the plan's programs and the instances that run them; closed_form_bytes is 0.
+std::vector<TrafficRow> count_traffic(const StepPlan& plan);
+
+/// Both in one table, matched by dimension, operation and what. A row that only one of them knows keeps a zero in the other.
+std::vector<TrafficRow> merge_traffic(std::vector<TrafficRow> closed_form, const std::vector<TrafficRow>& counted);
+
+}  // namespace orrery::workloads
