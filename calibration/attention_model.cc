@@ -1,0 +1,82 @@
+// The task model of attention_model.h.
+#include "calibration/attention_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery::calibration {
+namespace {
+
+constexpr double kBlock = 128;  // queries of a task, and keys of a step of its loop
+
+double rate_at(double rate_64, double rate_128, double head_dim) {
+  // Past 128 the score block no longer shrinks relative to the products; below 64 softmax dominates as d falls.
+  if (head_dim >= 128) return rate_128;
+  const double t = std::log2(std::max(head_dim, 8.0) / 64);
+  if (t >= 0) return rate_64 * std::pow(rate_128 / rate_64, t);
+  return rate_64 * std::max(head_dim, 8.0) / 64;
+}
+
+double smooth_max(double a, double b) {
+  const double high = std::max(a, b), ratio = std::min(a, b) / high, square = ratio * ratio;
+  return high * std::sqrt(std::sqrt(1 + square * square));
+}
+
+}  // namespace
+
+double AttentionModel::pairs(const Shape& s) {
+  const double reach = s.window > 0 ? std::min(s.window, s.keys) : s.keys;
+  if (!s.causal) return s.queries * reach;
+  // Query i of the last `queries` positions sees min(reach, keys - queries + i + 1) keys.
+  const double before = std::max(0.0, s.keys - s.queries);
+  const double ramp = std::clamp(reach - before, 0.0, s.queries);  // queries that see less than `reach`
+  return ramp * (before + std::min(reach, before + ramp)) / 2 + ramp / 2 + (s.queries - ramp) * reach;
+}
+
+double AttentionModel::traffic(const Shape& s) const {
+  const double q = 2 * s.batch * s.heads * s.queries * s.head_dim;
+  const double kv = 2 * s.batch * s.kv_heads * s.keys * s.head_dim;
+  // Forward reads Q, K, V, writes O. Backward reads Q, O, dO, K, V and writes dQ, dK, dV.
+  return s.backward ? 4 * q + 4 * kv : 2 * q + 2 * kv;
+}
+
+double AttentionModel::forward(const Shape& s) const {
+  const double rate = rate_at(rate_64, rate_128, s.head_dim) * peak / processors;
+  const double blocks = std::ceil(s.queries / kBlock);
+  const double tasks = s.batch * s.heads * blocks;
+  const double reach = s.window > 0 ? std::min(s.window, s.keys) : s.keys;
+  // Blocks are computed whole: on the diagonal, half a block more than the pairs that count.
+  const double longest = std::ceil(reach / kBlock) * kBlock;
+  const double mean = s.causal ? std::min(pairs(s) / s.queries + kBlock / 2, longest) : longest;
+  const double unit = 4 * kBlock * s.head_dim / rate;
+  const double share = tasks / processors;
+  const double waves = quantisation * std::ceil(share) + (1 - quantisation) * std::max(share, 1.0);
+  return std::max(waves * (unit * mean + setup), unit * longest + setup);
+}
+
+double AttentionModel::structure(const Shape& s) const {
+  const double memory = traffic(s) / (memory_efficiency * memory_bandwidth);
+  double time;
+  if (s.backward) {
+    const double sums = 2 * 2 * s.batch * s.heads * s.queries * s.head_dim / (memory_efficiency * memory_bandwidth);
+    time = 2 * launch + sums + smooth_max(2.5 / backward_ratio * forward(s), memory);
+  } else {
+    time = launch + smooth_max(forward(s), memory);
+  }
+  if (s.cache_write) {
+    const double copied = 2 * 2 * s.batch * (s.heads * s.queries + 2 * s.kv_heads * s.keys) * s.head_dim;
+    time += cache_launch + copied / (cache_efficiency * memory_bandwidth);
+  }
+  return time;
+}
+
+double AttentionModel::roofline(const Shape& s) const {
+  const double flops = 4 * s.batch * s.heads * s.head_dim * pairs(s) * (s.backward ? 2.5 : 1.0);
+  return std::max(flops / peak, traffic(s) / memory_bandwidth);
+}
+
+double AttentionModel::seconds(const Shape& s) const {
+  return std::max(structure(s) * std::exp(surface.at(s.queries, s.batch * s.heads, s.head_dim)), roofline(s));
+}
+
+}  // namespace orrery::calibration

@@ -1,0 +1,36 @@
+// Names of data types, streaming kernels and collective operations: the words that profiles and reports use.
+#include "calibration/kernel.h"
+
+#include <array>
+
+#include "calibration/profile.h"
+#include "sim/error.h"
+
+namespace orrery::calibration {
+
+std::string_view name_of(DataType t) {
+  static constexpr std::array<std::string_view, 4> kNames{"fp32", "bf16", "fp16", "fp8"};
+  const auto i = static_cast<std::size_t>(t);
+  SIM_CHECK(i < kNames.size(), "data type {}", i);
+  return kNames[i];
+}
+
+std::string_view name_of(Streaming kernel) {
+  static constexpr std::array<std::string_view, kStreamingKernels> kNames{
+      "layer_norm", "layer_norm_backward", "gelu",      "gelu_backward",      "bias_dropout_residual", "dropout",
+      "softmax",    "softmax_backward",    "cross_entropy", "embedding",      "embedding_backward",    "cast_transpose",
+      "copy",       "accumulate",          "optimizer", "gradient_norm"};
+  const auto i = static_cast<std::size_t>(kernel);
+  SIM_CHECK(i < kNames.size(), "streaming kernel {}", i);
+  return kNames[i];
+}
+
+std::string_view name_of(CollectiveOp op) {
+  static constexpr std::array<std::string_view, kCollectiveOps> kNames{"all_reduce", "all_gather", "reduce_scatter",
+                                                                       "all_to_all", "broadcast",  "send_receive"};
+  const auto i = static_cast<std::size_t>(op);
+  SIM_CHECK(i < kNames.size(), "collective {}", i);
+  return kNames[i];
+}
+
+}  // namespace orrery::calibration

@@ -1,0 +1,131 @@
+// DeviceProfile: the data sheet and the answers. Kernel sustained clocks: a kernel of a long step takes its isolated time
+// divided by the sustained factor of its class, except the launch, which does not depend on power.
+#include "calibration/profile.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "calibration/profile_model.h"
+#include "sim/error.h"
+
+namespace orrery::calibration {
+namespace {
+
+using sim::Settings;
+
+constexpr double kLongestKernel = 8e6;  // seconds; what a Duration holds
+
+std::size_t index(DataType t) { return static_cast<std::size_t>(t); }
+
+sim::Duration duration(double seconds) {
+  SIM_CHECK(std::isfinite(seconds) && seconds >= 0, "a kernel of {} s", seconds);
+  return sim::seconds(std::min(seconds, kLongestKernel));
+}
+
+double positive_rate(const Settings& s) {
+  const double rate = s.as_flop_rate().value();
+  if (!(rate > 0) || rate > 1e20) s.fail("read " + s.text() + ", would be right: a positive rate, as in 989 TFLOP/s");
+  return rate;
+}
+
+void load_data_sheet(const Settings& document, DeviceProfile::Model& m) {
+  m.processors = document.at("processors").as_int(1, 100'000);
+  const Settings& peak = document.at("peak");
+  peak.refuse_unknown({"fp32", "bf16", "fp16", "fp8"});
+  const double bf16 = positive_rate(peak.at("bf16"));
+  m.peak.fill(bf16);
+  for (DataType t : {DataType::fp32, DataType::fp16, DataType::fp8})
+    if (const Settings* p = peak.find(name_of(t))) m.peak[index(t)] = positive_rate(*p);
+  const Settings& memory = document.at("memory");
+  m.memory = static_cast<double>(memory.as_bytes().value());
+  if (m.memory <= 0) memory.fail("read " + memory.text() + ", would be right: a positive size, as in 80 GB");
+  const Settings& bandwidth = document.at("memory_bandwidth");
+  m.memory_bandwidth = bandwidth.as_bandwidth().value();
+  if (!(m.memory_bandwidth > 0)) bandwidth.fail("read " + bandwidth.text() + ", would be right: as in 3.35 TB/s");
+}
+
+void load_sustained(const Settings& document, DeviceProfile::Model& m) {
+  const Settings* s = document.find("sustained");
+  if (s == nullptr) return;
+  s->refuse_unknown({"matmul", "fp8", "attention", "provenance"});
+  m.sustained_matmul = s->get_number("matmul", 1.0, 0.2, 1.0);
+  m.sustained_fp8 = s->get_number("fp8", m.sustained_matmul, 0.2, 1.0);
+  m.sustained_attention = s->get_number("attention", m.sustained_matmul, 0.2, 1.0);
+}
+
+void load_gemms(const Settings& section, DeviceProfile::Model& m) {
+  section.refuse_unknown({"bf16", "fp16", "fp32", "fp8"});
+  // Types without a section of their own run like bf16 at their peak.
+  for (std::size_t t = 0; t < kDataTypes; ++t) {
+    const Settings* own = section.find(name_of(static_cast<DataType>(t)));
+    m.gemm[t] = load_gemm(own != nullptr ? *own : section.at("bf16"), m, static_cast<DataType>(t));
+  }
+}
+
+double d(std::int64_t x) { return static_cast<double>(x); }
+
+}  // namespace
+
+DeviceProfile DeviceProfile::load(const sim::Settings& document) {
+  if (!document.is_mapping()) document.fail("a device profile is a mapping of keys");
+  document.refuse_unknown({"name", "provenance", "processors", "peak", "memory", "memory_bandwidth", "sustained", "gemm",
+                           "attention", "streaming", "collectives", "node"});
+  auto m = std::make_shared<Model>();
+  m->name = document.at("name").text();
+  m->provenance = document.get_text("provenance", "");
+  load_data_sheet(document, *m);
+  load_sustained(document, *m);
+  load_gemms(document.at("gemm"), *m);
+  m->attention = load_attention(document.at("attention"), *m);
+  m->streaming = load_streaming(document.at("streaming"));
+  m->collective = load_collectives(document.at("collectives"));
+  DeviceProfile out;
+  out.model_ = std::move(m);
+  return out;
+}
+
+const std::string& DeviceProfile::name() const { return model_->name; }
+std::int64_t DeviceProfile::processors() const { return model_->processors; }
+FlopRate DeviceProfile::peak(DataType t) const { return FlopRate(model_->peak[index(t)]); }
+Bytes DeviceProfile::memory() const { return Bytes(static_cast<std::int64_t>(model_->memory)); }
+Bandwidth DeviceProfile::memory_bandwidth() const { return Bandwidth(model_->memory_bandwidth); }
+const std::string& DeviceProfile::provenance() const { return model_->provenance; }
+
+DeviceProfile DeviceProfile::isolated() const {
+  auto m = std::make_shared<Model>(*model_);
+  m->sustained_matmul = m->sustained_fp8 = m->sustained_attention = 1;
+  DeviceProfile out;
+  out.model_ = std::move(m);
+  return out;
+}
+
+Duration DeviceProfile::gemm(const Gemm& g) const {
+  SIM_CHECK(g.m >= 1 && g.n >= 1 && g.k >= 1 && g.batch >= 1, "GEMM of {} x {} x {}, batch {}", g.m, g.n, g.k, g.batch);
+  const GemmModel& model = model_->gemm[index(g.dtype)];
+  const double isolated = model.seconds({d(g.m), d(g.n), d(g.k), d(g.batch), g.accumulate, g.cast_input});
+  const double factor = g.dtype == DataType::fp8 ? model_->sustained_fp8 : model_->sustained_matmul;
+  return duration(model.launch + std::max(0.0, isolated - model.launch) / factor);
+}
+
+Duration DeviceProfile::attention(const Attention& a) const {
+  SIM_CHECK(a.batch >= 1 && a.queries >= 1 && a.keys >= 1 && a.heads >= 1 && a.kv_heads >= 1 && a.head_dim >= 1 && a.window >= 0,
+            "attention of {} x {} queries, {} keys, {} heads, {} kv heads, head dim {}, window {}", a.batch, a.queries, a.keys,
+            a.heads, a.kv_heads, a.head_dim, a.window);
+  const AttentionModel& model = model_->attention;
+  const double isolated = model.seconds({d(a.batch), d(a.queries), d(a.keys), d(a.heads), d(a.kv_heads), d(a.head_dim),
+                                         d(a.window), a.causal, a.backward, a.cache_write});
+  return duration(model.launch + std::max(0.0, isolated - model.launch) / model_->sustained_attention);
+}
+
+Duration DeviceProfile::streaming(Streaming kernel, double bytes) const {
+  SIM_CHECK(std::isfinite(bytes) && bytes >= 0, "a streaming kernel of {} bytes", bytes);
+  const StreamingModel& s = model_->streaming;
+  return duration(s.floor + bytes / (s.efficiency[static_cast<std::size_t>(kernel)] * model_->memory_bandwidth));
+}
+
+CollectiveTiming DeviceProfile::node_collective(CollectiveOp op, std::int64_t gpus, Bytes size) const {
+  SIM_CHECK(gpus >= 1 && size.value() >= 0, "a collective of {} GPUs over {} bytes", gpus, size.value());
+  return model_->collective[static_cast<std::size_t>(op)].timing(op, d(gpus), d(size.value()));
+}
+
+}  // namespace orrery::calibration

@@ -1,0 +1,68 @@
+// What a device really does: a device profile, read from calibration/profiles/<device>.yaml, and the kernel-time model
+// that answers from it. Every number in a profile has a unit and a provenance.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "calibration/kernel.h"
+#include "calibration/keys.h"
+#include "sim/settings.h"
+#include "sim/units.h"
+
+namespace orrery::calibration {
+
+using sim::Bandwidth;
+using sim::Bytes;
+using sim::Duration;
+using sim::FlopRate;
+
+enum class CollectiveOp : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send_receive };
+inline constexpr std::size_t kCollectiveOps = 6;
+std::string_view name_of(CollectiveOp op);
+
+/// How a collective inside one node behaves when nothing else runs: it takes latency + wire_bytes / rate, where
+/// wire_bytes is what each GPU sends (ring all-reduce: 2(n-1)/n of the buffer) and rate what one GPU then sustains.
+struct CollectiveTiming {
+  Duration latency{};
+  double wire_bytes = 0;
+  Bandwidth rate{};
+  Duration total() const { return latency + sim::seconds(wire_bytes / rate.value()); }
+};
+
+/// A device and its fitted kernel-time model. Immutable; cheap to copy.
+class DeviceProfile {
+ public:
+  /// Throws sim::UserError naming the place of a missing, negative, non-finite or non-monotone number.
+  static DeviceProfile load(const sim::Settings& document);
+
+  const std::string& name() const;
+  std::int64_t processors() const;  // SMs or CUs
+  FlopRate peak(DataType t) const;  // dense, from the data sheet
+  Bytes memory() const;
+  Bandwidth memory_bandwidth() const;  // data sheet
+  const std::string& provenance() const;  // one line: what was measured, fitted or transferred, and how well it fits
+
+  /// Device time of one kernel inside a long training step (steady clocks), without host launch cost.
+  /// Monotone: a larger shape is never faster by more than the tile quantisation. Errors: SIM_CHECK on sizes < 1.
+  Duration gemm(const Gemm& shape) const;
+  Duration attention(const Attention& shape) const;
+  /// `bytes`: read + written.
+  Duration streaming(Streaming kernel, double bytes) const;
+
+  /// `size` as in nccl-tests: the whole buffer (all-gather: output, reduce-scatter: input). gpus >= 1; one GPU takes 0.
+  CollectiveTiming node_collective(CollectiveOp op, std::int64_t gpus, Bytes size) const;
+
+  /// The same device at the clocks of a short benchmark on a cool board, which is what sample tables hold: without the
+  /// sustained-clock factor.
+  DeviceProfile isolated() const;
+
+  struct Model;  // the fit; profile.cc and gemm_model.cc know it
+
+ private:
+  std::shared_ptr<const Model> model_;
+};
+
+}  // namespace orrery::calibration

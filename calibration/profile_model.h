@@ -1,0 +1,47 @@
+// What a DeviceProfile holds. Private to this room: the fit tool writes it, profile.cc answers from it.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "calibration/attention_model.h"
+#include "calibration/collective_model.h"
+#include "calibration/gemm_model.h"
+#include "calibration/profile.h"
+
+namespace orrery::calibration {
+
+inline constexpr std::size_t kDataTypes = 4;
+
+/// Streaming kernels: time = floor + bytes / (efficiency * memory bandwidth).
+struct StreamingModel {
+  double floor = 3e-6;  // seconds
+  std::array<double, kStreamingKernels> efficiency{};
+};
+
+struct DeviceProfile::Model {
+  std::string name, provenance;
+  std::int64_t processors = 1;
+  std::array<double, kDataTypes> peak{};  // FLOP/s
+  double memory = 0, memory_bandwidth = 0;
+  // Clocks of a long step over those of a short benchmark, 0 to 1.
+  double sustained_matmul = 1, sustained_fp8 = 1, sustained_attention = 1;
+  std::array<GemmModel, kDataTypes> gemm;
+  AttentionModel attention;
+  StreamingModel streaming;
+  std::array<CollectiveModel, kCollectiveOps> collective;
+};
+
+// Readers of the model sections. `device` carries the data sheet; the models copy what they need of it.
+GemmModel load_gemm(const sim::Settings& section, const DeviceProfile::Model& device, DataType type);
+AttentionModel load_attention(const sim::Settings& section, const DeviceProfile::Model& device);
+StreamingModel load_streaming(const sim::Settings& section);
+std::array<CollectiveModel, kCollectiveOps> load_collectives(const sim::Settings& section);
+
+// Writers: the same sections as YAML text, indented by `indent` spaces, without their own key.
+std::string to_yaml(const GemmModel& model, int indent);
+std::string to_yaml(const AttentionModel& model, int indent);
+std::string to_yaml(const CollectiveModel& model, int indent);
+
+}  // namespace orrery::calibration

@@ -1,0 +1,294 @@
+// The model sections of a profile, from Settings and back to YAML. Every number is checked where it is read.
+#include <cmath>
+
+#include "calibration/keys.h"
+#include "calibration/profile_model.h"
+#include "sim/error.h"
+
+namespace orrery::calibration {
+namespace {
+
+using sim::Settings;
+
+double seconds_at(const Settings& section, std::string_view key, double low, double high) {
+  const Settings& s = section.at(key);
+  const double value = sim::to_seconds(s.as_duration());
+  if (!(value >= low) || !(value <= high))
+    s.fail(fmt::format("read {}, would be right: between {} us and {} us", s.text(), low * 1e6, high * 1e6));
+  return value;
+}
+
+double share_at(const Settings& section, std::string_view key, double high = 1.0) {
+  const Settings& s = section.at(key);
+  const double value = s.as_number(0, high);
+  if (value == 0) s.fail("read 0, would be right: a positive number");
+  return value;
+}
+
+std::vector<double> numbers_at(const Settings& section, std::string_view key, double low, double high) {
+  const Settings& list = section.at(key);
+  if (!list.is_sequence() || list.items().empty()) list.fail("would be right: a list of numbers");
+  std::vector<double> out;
+  for (const Settings& item : list.items()) out.push_back(item.as_number(low, high));
+  return out;
+}
+
+std::vector<double> rising_at(const Settings& section, std::string_view key) {
+  std::vector<double> out = numbers_at(section, key, 1, 1e9);
+  for (std::size_t i = 1; i < out.size(); ++i)
+    if (!(out[i] > out[i - 1])) section.at(key).items()[i].fail("does not rise, would be right: larger than the one before");
+  return out;
+}
+
+/// A fall of the correction steeper than this share of the growth of a size would make larger shapes faster.
+constexpr double kSteepestFall = 0.9;
+
+void check_slopes(const Surface& s, const Settings& where) {
+  const std::size_t nn = s.n.size(), nk = s.k.size();
+  const auto check = [&](double from, double to, double low, double high) {
+    if (from - to > kSteepestFall * std::log(high / low) + 1e-3)
+      where.fail(fmt::format("falls from {:.3f} to {:.3f} between {} and {}: larger shapes would be faster", from, to, low, high));
+  };
+  for (std::size_t m = 0; m < s.m.size(); ++m)
+    for (std::size_t n = 0; n < nn; ++n)
+      for (std::size_t k = 0; k < nk; ++k) {
+        const double here = s.value[(m * nn + n) * nk + k];
+        if (m + 1 < s.m.size()) check(here, s.value[((m + 1) * nn + n) * nk + k], s.m[m], s.m[m + 1]);
+        if (n + 1 < nn) check(here, s.value[(m * nn + n + 1) * nk + k], s.n[n], s.n[n + 1]);
+        if (k + 1 < nk) check(here, s.value[(m * nn + n) * nk + k + 1], s.k[k], s.k[k + 1]);
+      }
+}
+
+Surface load_surface(const Settings* section, const char* m, const char* n, const char* k) {
+  Surface s;
+  if (section == nullptr) return s;
+  section->refuse_unknown({m, n, k, "log_correction"});
+  s.m = rising_at(*section, m), s.n = rising_at(*section, n), s.k = rising_at(*section, k);
+  const Settings& rows = section->at("log_correction");
+  const std::size_t expected = s.m.size() * s.n.size();
+  if (!rows.is_sequence() || rows.items().size() != expected)
+    rows.fail(fmt::format("has {} rows, would be right: {}, one for each pair of {} and {}",
+                          rows.is_sequence() ? rows.items().size() : 0, expected, m, n));
+  for (const Settings& row : rows.items()) {
+    if (!row.is_sequence() || row.items().size() != s.k.size())
+      row.fail(fmt::format("would be right: {} numbers, one for each {}", s.k.size(), k));
+    for (const Settings& x : row.items()) s.value.push_back(x.as_number(-3, 3));
+  }
+  s.prepare();
+  check_slopes(s, rows);
+  return s;
+}
+
+/// A surface over m and n alone: a row of numbers for each m.
+Surface load_detail(const Settings* section) {
+  Surface s;
+  if (section == nullptr) return s;
+  section->refuse_unknown({"m", "n", "log_correction"});
+  s.m = rising_at(*section, "m"), s.n = rising_at(*section, "n"), s.k = {1};
+  const Settings& rows = section->at("log_correction");
+  if (!rows.is_sequence() || rows.items().size() != s.m.size())
+    rows.fail(fmt::format("would be right: {} rows, one for each m", s.m.size()));
+  for (const Settings& row : rows.items()) {
+    if (!row.is_sequence() || row.items().size() != s.n.size())
+      row.fail(fmt::format("would be right: {} numbers, one for each n", s.n.size()));
+    for (const Settings& x : row.items()) s.value.push_back(x.as_number(-3, 3));
+  }
+  s.prepare();
+  check_slopes(s, rows);
+  return s;
+}
+
+std::string list(const std::vector<double>& values, const char* format) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    out += i == 0 ? "" : ", ";
+    out += fmt::format(fmt::runtime(format), values[i]);
+  }
+  return out + "]";
+}
+
+std::string surface_yaml(const Surface& s, const std::string& pad, const char* m, const char* n, const char* k) {
+  if (s.value.empty()) return "";
+  std::string out = pad + "surface:  # ln(time / structure) between these sizes, trilinear in their logarithms\n";
+  out += fmt::format("{}  {}: {}\n{}  {}: {}\n{}  {}: {}\n{}  log_correction:\n", pad, m, list(s.m, "{:.0f}"), pad, n,
+                     list(s.n, "{:.0f}"), pad, k, list(s.k, "{:.0f}"), pad);
+  for (std::size_t row = 0; row < s.m.size() * s.n.size(); ++row) {
+    const auto first = s.value.begin() + static_cast<std::ptrdiff_t>(row * s.k.size());
+    out += fmt::format("{}    - {}\n", pad, list({first, first + static_cast<std::ptrdiff_t>(s.k.size())}, "{:.3f}"));
+  }
+  return out;
+}
+
+std::string detail_yaml(const Surface& s, const std::string& pad) {
+  if (s.value.empty()) return "";
+  std::string out = pad + "detail:  # added to the surface; a row for each m, a column for each n\n";
+  out += fmt::format("{0}  m: {1}\n{0}  n: {2}\n{0}  log_correction:\n", pad, list(s.m, "{:.0f}"), list(s.n, "{:.0f}"));
+  for (std::size_t row = 0; row < s.m.size(); ++row) {
+    const auto first = s.value.begin() + static_cast<std::ptrdiff_t>(row * s.n.size());
+    out += fmt::format("{}    - {}\n", pad, list({first, first + static_cast<std::ptrdiff_t>(s.n.size())}, "{:.3f}"));
+  }
+  return out;
+}
+
+constexpr double kCastBytes = 3;  // 16 bit in, 8 bit out
+
+Protocol load_protocol(const Settings& s, std::size_t groups) {
+  s.refuse_unknown({"base", "hop", "overlap", "rate"});
+  Protocol p;
+  p.base = seconds_at(s, "base", 1e-7, 1e-2);
+  p.hop = seconds_at(s, "hop", 0, 1e-2);
+  p.overlap = s.get_number("overlap", 0.0, 0.0, 1.0);
+  const Settings& rates = s.at("rate");
+  if (!rates.is_sequence() || rates.items().size() != groups)
+    rates.fail(fmt::format("would be right: {} rates, one for each group size", groups));
+  for (const Settings& r : rates.items()) {
+    p.rate.push_back(r.as_bandwidth().value());
+    if (!(p.rate.back() > 0)) r.fail("read " + r.text() + ", would be right: a positive rate");
+  }
+  return p;
+}
+
+std::string protocol_yaml(const Protocol& p) {
+  std::string rates;
+  for (double r : p.rate) rates += fmt::format("{}{:.1f} GB/s", rates.empty() ? "" : ", ", r / 1e9);
+  return fmt::format("{{base: {:.2f} us, hop: {:.3f} us, overlap: {:.3f}, rate: [{}]}}", p.base * 1e6, p.hop * 1e6, p.overlap,
+                     rates);
+}
+
+void check_error(const Settings& section) {
+  if (const Settings* e = section.find("error")) {
+    e->refuse_unknown({"samples", "median_pct", "p90_pct", "below_1mb_median_pct", "folds", "extrapolated_median_pct"});
+    for (const auto& [key, value] : e->members()) value.as_number(0, 1e9);
+  }
+}
+
+}  // namespace
+
+GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataType type) {
+  s.refuse_unknown({"provenance", "error", "launch", "quantisation", "memory_efficiency", "join_time", "join_efficiency",
+                    "tiles", "surface", "detail", "cast_launch", "cast_rate"});
+  check_error(s);
+  GemmModel g;
+  g.peak = device.peak[static_cast<std::size_t>(type)];
+  g.processors = static_cast<double>(device.processors);
+  g.memory_bandwidth = device.memory_bandwidth;
+  g.element_bytes = bytes_of(type);
+  g.launch = seconds_at(s, "launch", 0, 1e-3);
+  g.quantisation = s.at("quantisation").as_number(0, 1);
+  g.memory_efficiency = share_at(s, "memory_efficiency");
+  g.join_time = seconds_at(s, "join_time", 0, 1e-3);
+  g.join_efficiency = share_at(s, "join_efficiency", 100);
+  const Settings& tiles = s.at("tiles");
+  if (!tiles.is_sequence() || tiles.items().empty()) tiles.fail("would be right: a list of {m, n, rate, setup}");
+  for (const Settings& t : tiles.items()) {
+    t.refuse_unknown({"m", "n", "rate", "setup"});
+    g.tiles.push_back({static_cast<double>(t.at("m").as_int(1, 4096)), static_cast<double>(t.at("n").as_int(1, 4096)),
+                       share_at(t, "rate"), seconds_at(t, "setup", 0, 1e-3)});
+  }
+  g.surface = load_surface(s.find("surface"), "m", "n", "k");
+  g.detail = load_detail(s.find("detail"));
+  if (s.find("cast_rate") != nullptr) {
+    g.cast_launch = seconds_at(s, "cast_launch", 0, 1e-3);
+    g.cast_time = kCastBytes / s.at("cast_rate").as_bandwidth().value();
+    if (!(g.cast_time > 0) || !std::isfinite(g.cast_time)) s.at("cast_rate").fail("would be right: a positive rate");
+  }
+  return g;
+}
+
+AttentionModel load_attention(const Settings& s, const DeviceProfile::Model& device) {
+  s.refuse_unknown({"provenance", "error", "launch", "rate", "setup", "quantisation", "memory_efficiency", "backward_ratio",
+                    "cache_launch", "cache_efficiency", "surface"});
+  check_error(s);
+  AttentionModel a;
+  a.peak = device.peak[static_cast<std::size_t>(DataType::bf16)];
+  a.processors = static_cast<double>(device.processors);
+  a.memory_bandwidth = device.memory_bandwidth;
+  a.launch = seconds_at(s, "launch", 0, 1e-3);
+  const Settings& rate = s.at("rate");
+  rate.refuse_unknown({"head_dim_64", "head_dim_128"});
+  a.rate_64 = share_at(rate, "head_dim_64"), a.rate_128 = share_at(rate, "head_dim_128");
+  a.setup = seconds_at(s, "setup", 0, 1e-3);
+  a.quantisation = s.at("quantisation").as_number(0, 1);
+  a.memory_efficiency = share_at(s, "memory_efficiency");
+  a.backward_ratio = share_at(s, "backward_ratio");
+  a.cache_launch = s.find("cache_launch") != nullptr ? seconds_at(s, "cache_launch", 0, 1e-3) : 0;
+  a.cache_efficiency = s.find("cache_efficiency") != nullptr ? share_at(s, "cache_efficiency", 10) : 0.5;
+  a.surface = load_surface(s.find("surface"), "queries", "sequences_heads", "head_dim");
+  return a;
+}
+
+StreamingModel load_streaming(const Settings& s) {
+  s.refuse_unknown({"provenance", "floor", "efficiency"});
+  StreamingModel out;
+  out.floor = seconds_at(s, "floor", 0, 1e-3);
+  const Settings& efficiency = s.at("efficiency");
+  std::vector<std::string> known;
+  for (std::size_t i = 0; i < kStreamingKernels; ++i) known.emplace_back(name_of(static_cast<Streaming>(i)));
+  efficiency.refuse_unknown(known);
+  for (std::size_t i = 0; i < kStreamingKernels; ++i) out.efficiency[i] = share_at(efficiency, known[i]);
+  return out;
+}
+
+std::array<CollectiveModel, kCollectiveOps> load_collectives(const Settings& s) {
+  std::vector<std::string> known{"provenance", "gpus"};
+  for (std::size_t i = 0; i < kCollectiveOps; ++i) known.emplace_back(name_of(static_cast<CollectiveOp>(i)));
+  s.refuse_unknown(known);
+  const std::vector<double> gpus = rising_at(s, "gpus");
+  std::array<CollectiveModel, kCollectiveOps> out;
+  for (std::size_t i = 0; i < kCollectiveOps; ++i) {
+    const Settings& op = s.at(name_of(static_cast<CollectiveOp>(i)));
+    op.refuse_unknown({"provenance", "error", "low_latency", "bulk", "switch", "in_switch_from"});
+    check_error(op);
+    CollectiveModel& m = out[i];
+    m.gpus = gpus;
+    m.low_latency = load_protocol(op.at("low_latency"), gpus.size());
+    m.bulk = load_protocol(op.at("bulk"), gpus.size());
+    const Settings& sizes = op.at("switch");
+    if (!sizes.is_sequence() || sizes.items().size() != gpus.size())
+      sizes.fail(fmt::format("would be right: {} sizes, one for each group size", gpus.size()));
+    for (const Settings& b : sizes.items()) {
+      m.switch_bytes.push_back(static_cast<double>(b.as_bytes().value()));
+      if (!(m.switch_bytes.back() > 0)) b.fail("read " + b.text() + ", would be right: a positive size");
+    }
+    m.in_switch_from = static_cast<double>(op.get_int("in_switch_from", 0, 0, 1'000'000));
+  }
+  return out;
+}
+
+std::string to_yaml(const GemmModel& g, int indent) {
+  const std::string pad(static_cast<std::size_t>(indent), ' ');
+  std::string out = fmt::format(
+      "{0}launch: {1:.3f} us\n{0}quantisation: {2:.3f}\n{0}memory_efficiency: {3:.3f}\n{0}join_time: {4:.3f} us\n"
+      "{0}join_efficiency: {5:.3f}\n",
+      pad, g.launch * 1e6, g.quantisation, g.memory_efficiency, g.join_time * 1e6, g.join_efficiency);
+  if (g.cast_time > 0)
+    out += fmt::format("{0}cast_launch: {1:.3f} us\n{0}cast_rate: {2:.1f} GB/s\n", pad, g.cast_launch * 1e6,
+                       kCastBytes / g.cast_time / 1e9);
+  out += pad + "tiles:  # rate: share of peak in the inner loop; setup: prologue and epilogue of a tile\n";
+  for (const Tile& t : g.tiles)
+    out += fmt::format("{}  - {{m: {:.0f}, n: {:.0f}, rate: {:.4f}, setup: {:.3f} us}}\n", pad, t.m, t.n, t.rate, t.setup * 1e6);
+  return out + surface_yaml(g.surface, pad, "m", "n", "k") + detail_yaml(g.detail, pad);
+}
+
+std::string to_yaml(const AttentionModel& a, int indent) {
+  const std::string pad(static_cast<std::size_t>(indent), ' ');
+  return fmt::format(
+             "{0}launch: {1:.3f} us\n{0}rate: {{head_dim_64: {2:.4f}, head_dim_128: {3:.4f}}}\n{0}setup: {4:.3f} us\n"
+             "{0}quantisation: {5:.3f}\n{0}memory_efficiency: {6:.3f}\n{0}backward_ratio: {7:.3f}\n{0}cache_launch: {8:.3f} us\n"
+             "{0}cache_efficiency: {9:.3f}\n",
+             pad, a.launch * 1e6, a.rate_64, a.rate_128, a.setup * 1e6, a.quantisation, a.memory_efficiency, a.backward_ratio,
+             a.cache_launch * 1e6, a.cache_efficiency) +
+         surface_yaml(a.surface, pad, "queries", "sequences_heads", "head_dim");
+}
+
+std::string to_yaml(const CollectiveModel& m, int indent) {
+  const std::string pad(static_cast<std::size_t>(indent), ' ');
+  std::string sizes;
+  for (double b : m.switch_bytes) sizes += fmt::format("{}{:.1f} kB", sizes.empty() ? "" : ", ", b / 1e3);
+  std::string out = fmt::format("{0}low_latency: {1}\n{0}bulk: {2}\n{0}switch: [{3}]\n", pad, protocol_yaml(m.low_latency),
+                                protocol_yaml(m.bulk), sizes);
+  if (m.in_switch_from > 0) out += fmt::format("{}in_switch_from: {:.0f}\n", pad, m.in_switch_from);
+  return out;
+}
+
+}  // namespace orrery::calibration

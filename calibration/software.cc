@@ -1,0 +1,175 @@
+// Reads a software generation. One table holds every key: its documentation and its reader, so that no key can be
+// documented and ignored, or read and undocumented.
+#include "calibration/software.h"
+
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "sim/error.h"
+
+namespace orrery::calibration {
+namespace {
+
+using sim::Settings;
+
+// Longer host costs and larger buckets than these are misprints.
+constexpr sim::Duration kLongest{100'000'000'000'000};  // 100 s
+constexpr std::int64_t kLargestBucket = 1'000'000'000'000;
+
+struct Row {
+  KeyDoc doc;
+  std::function<void(Software&, const Settings&)> read;
+};
+
+void read_duration(sim::Duration& into, const Settings& s) {
+  into = s.as_duration();
+  if (into < sim::Duration{} || into > kLongest) s.fail("read " + s.text() + ", would be right: between 0 s and 100 s");
+}
+
+Row duration(std::string key, sim::Duration Software::* field, std::string meaning) {
+  return {{std::move(key), "quantity", "time", "0 us", std::move(meaning)},
+          [field](Software& out, const Settings& s) { read_duration(out.*field, s); }};
+}
+
+Row boolean(std::string key, bool Software::* field, std::string meaning) {
+  return {{std::move(key), "boolean", "", Software{}.*field ? "true" : "false", std::move(meaning)},
+          [field](Software& out, const Settings& s) { out.*field = s.as_bool(); }};
+}
+
+Row choice(std::string key, std::string Software::* field, std::vector<std::string> choices, std::string meaning) {
+  return {{std::move(key), "choice", "", Software{}.*field, std::move(meaning)},
+          [field, list = std::move(choices)](Software& out, const Settings& s) { out.*field = s.as_choice(list); }};
+}
+
+Row text(std::string key, std::string Software::* field, std::string meaning) {
+  return {{std::move(key), "text", "", "-", std::move(meaning)},
+          [field](Software& out, const Settings& s) { out.*field = s.text(); }};
+}
+
+Row number(std::string key, double Software::* field, double low, double high, std::string meaning) {
+  return {{std::move(key), "number", "", Software{}.*field == 0 ? "0" : "1", std::move(meaning)},
+          [field, low, high](Software& out, const Settings& s) { out.*field = s.as_number(low, high); }};
+}
+
+Row bytes(std::string key, sim::Bytes Software::* field, std::string meaning) {
+  return {{std::move(key), "quantity", "bytes", "0 B", std::move(meaning)},
+          [field](Software& out, const Settings& s) {
+            out.*field = s.as_bytes();
+            const std::int64_t read = (out.*field).value();
+            if (read < 0 || read > kLargestBucket) s.fail("read " + s.text() + ", would be right: between 0 B and 1 TB");
+          }};
+}
+
+Row data_type(std::string key, DataType Software::* field, std::string meaning) {
+  return {{std::move(key), "choice", "", std::string(name_of(Software{}.*field)), std::move(meaning)},
+          [field](Software& out, const Settings& s) {
+            const std::string word = s.as_choice({"fp32", "bf16", "fp16", "fp8"});
+            for (DataType t : {DataType::fp32, DataType::bf16, DataType::fp16, DataType::fp8})
+              if (name_of(t) == word) out.*field = t;
+          }};
+}
+
+std::vector<Row> host_rows() {
+  using S = Software;
+  return {
+      text("name", &S::name, "Name of the generation."),
+      text("provenance", &S::provenance, "Where its facts and numbers come from."),
+      {{"facts", "list", "", "-", "What is known of the generation, in words, with sources; for the reader only."},
+       [](S&, const Settings&) {}},
+      {{"inherits", "name", "", "-", "An older generation; every key that is left out is taken from it."},
+       [](S&, const Settings& s) { s.fail("was not resolved before loading"); }},
+      duration("kernel_issue", &S::kernel_issue, "Host time to launch one kernel (framework and driver)."),
+      duration("transfer_issue", &S::transfer_issue, "Host time to launch one collective or send/receive."),
+      duration("step_host", &S::step_host, "Host time per step outside kernels: data loader, logging, optimizer loop."),
+      boolean("host_waits_for_pipeline", &S::host_waits_for_pipeline,
+              "The host synchronises with the device after every pipeline send or receive."),
+  };
+}
+
+std::vector<Row> default_rows() {
+  using S = Software;
+  return {
+      choice("attention", &S::attention, {"flash", "unfused"}, "Default of the scenario's `attention`."),
+      choice("recompute", &S::recompute, {"none", "selective", "full"}, "Default of the scenario's `recompute`."),
+      choice("sharding", &S::sharding, {"none", "optimizer", "gradients", "parameters"},
+             "Default of the scenario's `parallelism.sharding`."),
+      text("schedule", &S::schedule, "Default of the scenario's `parallelism.schedule`."),
+      boolean("sequence_parallel", &S::sequence_parallel, "Default of the scenario's `parallelism.sequence_parallel`."),
+      boolean("overlap_tensor", &S::overlap_tensor, "Default of the scenario's `overlap.tensor`."),
+      boolean("overlap_pipeline", &S::overlap_pipeline, "Default of the scenario's `overlap.pipeline`."),
+      boolean("overlap_gradients", &S::overlap_gradients, "Default of the scenario's `overlap.gradients`."),
+      boolean("overlap_parameters", &S::overlap_parameters, "Default of the scenario's `overlap.parameters`."),
+  };
+}
+
+std::vector<Row> kernel_rows() {
+  using S = Software;
+  return {
+      data_type("gradient_dtype", &S::gradient_dtype, "Type in which gradients are reduced over data parallelism."),
+      data_type("parameter_gather_dtype", &S::parameter_gather_dtype, "Type in which parameters are all-gathered."),
+      boolean("fused_bias_gelu", &S::fused_bias_gelu, "Bias and GeLU in one kernel."),
+      boolean("fused_bias_dropout_residual", &S::fused_bias_dropout_residual,
+              "Bias, dropout and residual addition in one kernel."),
+      boolean("fused_layer_norm", &S::fused_layer_norm, "Layer norm in one kernel, else about three passes over the data."),
+      boolean("fused_wgrad_accumulation", &S::fused_wgrad_accumulation,
+              "The weight gradient GEMM adds into the fp32 gradient."),
+      boolean("fused_cast", &S::fused_cast, "fp8 casts inside the preceding norm or activation kernel."),
+      boolean("scatter_gather_pipeline", &S::scatter_gather_pipeline,
+              "Pipeline messages are split over the tensor group and gathered inside the node."),
+      number("extra_kernels_per_layer", &S::extra_kernels_per_layer, 0, 1000,
+             "Small kernels per layer and direction beyond those modelled (views, copies)."),
+      bytes("gradient_bucket", &S::gradient_bucket, "Size of a gradient bucket; 0: one bucket per chunk."),
+      bytes("parameter_bucket", &S::parameter_bucket, "Size of a parameter bucket; 0: one bucket per chunk."),
+      number("compute_slowdown_under_collective", &S::compute_slowdown_under_collective, 1, 10,
+             "Factor on kernels that run beside a data-parallel collective: SMs and memory bandwidth are shared."),
+      number("tensor_overlap_slowdown", &S::tensor_overlap_slowdown, 1, 10,
+             "Factor on a GEMM that is split to overlap with its tensor-parallel collective."),
+  };
+}
+
+std::vector<Row> collective_rows() {
+  using S = Software;
+  return {
+      duration("collective_base", &S::collective_base, "Fixed cost of one collective between nodes."),
+      duration("collective_step_ring", &S::collective_step_ring, "Per ring step across the network, Simple protocol."),
+      duration("collective_step_node", &S::collective_step_node, "Per ring step inside a node."),
+      duration("collective_step_tree", &S::collective_step_tree, "Per tree level across the network."),
+      number("jitter_sigma", &S::jitter_sigma, 0, 2, "Standard deviation of log compute time between ranks and operations."),
+  };
+}
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> all = [] {
+    std::vector<Row> out;
+    for (const auto& part : {host_rows(), default_rows(), kernel_rows(), collective_rows()})
+      out.insert(out.end(), part.begin(), part.end());
+    return out;
+  }();
+  return all;
+}
+
+}  // namespace
+
+const std::vector<KeyDoc>& software_keys() {
+  static const std::vector<KeyDoc> docs = [] {
+    std::vector<KeyDoc> out;
+    for (const Row& row : rows()) out.push_back(row.doc);
+    return out;
+  }();
+  return docs;
+}
+
+Software Software::load(const sim::Settings& document) {
+  if (!document.is_mapping()) document.fail("a software generation is a mapping of keys");
+  std::vector<std::string> known;
+  for (const Row& row : rows()) known.push_back(row.doc.path);
+  document.refuse_unknown(known);
+  Software out;
+  for (const Row& row : rows())
+    if (const Settings* value = document.find(row.doc.path)) row.read(out, *value);
+  if (out.name.empty()) document.fail("has no name, would be right: name: <the generation>");
+  return out;
+}
+
+}  // namespace orrery::calibration

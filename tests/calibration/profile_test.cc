@@ -1,0 +1,182 @@
+// Profiles: the shipped ones load and answer sanely, broken ones are refused where they are broken.
+#include <algorithm>
+#include <set>
+
+#include "calibration/keys.h"
+#include "sim/error.h"
+#include "tests/calibration/support.h"
+#include "tests/catch.h"
+
+namespace {
+
+using namespace orrery::calibration;
+using namespace orrery::calibration_test;
+using orrery::sim::Settings;
+using orrery::sim::UserError;
+
+std::string complaint(const Settings& document) {
+  try {
+    DeviceProfile::load(document);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+Settings text(const std::string& value) { return orrery::scenarios::parse_yaml("x: " + value, "test.yaml").at("x"); }
+
+double seconds(Duration d) { return orrery::sim::to_seconds(d); }
+
+Attention attention(std::int64_t seq, std::int64_t heads, std::int64_t dim) {
+  Attention a;
+  a.queries = a.keys = seq;
+  a.heads = a.kv_heads = heads;
+  a.head_dim = dim;
+  return a;
+}
+
+void collect_paths(const Settings& node, const std::string& at, std::set<std::string>& out) {
+  for (const auto& [key, value] : node.members()) {
+    const std::string path = at.empty() ? key : at + "." + key;
+    out.insert(path);
+    if (value.is_mapping()) collect_paths(value, path, out);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every shipped profile loads under its own name with a provenance") {
+  const auto names = names_in("calibration/profiles");
+  CHECK(names.size() >= 7);
+  for (const std::string& name : names) {
+    const DeviceProfile p = profile(name);
+    CHECK(p.name() == name);
+    CHECK_FALSE(p.provenance().empty());
+    CHECK(p.memory().value() >= 40'000'000'000);
+    CHECK(p.peak(DataType::bf16).value() > 1e14);
+  }
+}
+
+TEST_CASE("every key of a shipped profile is documented") {
+  std::set<std::string> documented;
+  for (const KeyDoc& doc : profile_keys()) documented.insert(doc.path);
+  for (const std::string& name : names_in("calibration/profiles")) {
+    std::set<std::string> used;
+    collect_paths(profile_document(name), "", used);
+    for (const std::string& path : used) {
+      // Below these, keys are documented in the line of their parent.
+      const bool inside = path.find("error.") != std::string::npos || path.find("surface.") != std::string::npos ||
+                          path.find("detail.") != std::string::npos || path.find("low_latency.") != std::string::npos ||
+                          path.find("bulk.") != std::string::npos || path.starts_with("node.");
+      INFO(name << ": " << path);
+      CHECK((inside || documented.count(path) == 1));
+    }
+  }
+}
+
+TEST_CASE("a broken profile is refused at its place") {
+  const Settings good = profile_document("a100-sxm-80gb");
+  REQUIRE(complaint(good).empty());
+  const auto with = [&](const std::string& path, const std::string& value) {
+    Settings broken = good;
+    broken.set_path(path, text(value));
+    return complaint(broken);
+  };
+  CHECK(with("processors", "0").find("processors") != std::string::npos);
+  CHECK(with("memory_bandwidth", "-3 TB/s").find("memory_bandwidth") != std::string::npos);
+  CHECK(with("memory_bandwidth", "3").find("memory_bandwidth") != std::string::npos);
+  CHECK(with("peak.bf16", ".nan").find("peak.bf16") != std::string::npos);
+  CHECK(with("gemm.bf16.quantisation", "1.5").find("quantisation") != std::string::npos);
+  CHECK(with("gemm.bf16.tiles", "[]").find("tiles") != std::string::npos);
+  CHECK(with("gemm.bf16.surface.m", "[512, 512]").find("surface.m") != std::string::npos);
+  CHECK(with("gemm.bf16.surface.log_correction", "[[1]]").find("log_correction") != std::string::npos);
+  CHECK(with("streaming.efficiency.gelu", "0").find("streaming.efficiency.gelu") != std::string::npos);
+  CHECK(with("collectives.all_reduce.bulk.rate", "[200 GB/s]").find("bulk.rate") != std::string::npos);
+  CHECK(with("collectives.gpus", "[8, 4, 2]").find("collectives.gpus") != std::string::npos);
+  CHECK(with("sustained.matmul", "1.2").find("sustained.matmul") != std::string::npos);
+  CHECK(with("gemm.bf16.quantization", "1").find("quantisation") != std::string::npos);  // the nearest known key
+  // A correction that falls faster than the work grows would make larger shapes faster.
+  CHECK(with("gemm.bf16.surface", "{m: [512, 1024], n: [512], k: [512], log_correction: [[0.5], [-0.5]]}").find("faster") !=
+        std::string::npos);
+}
+
+TEST_CASE("attention: bounds, windows, causality, backward") {
+  for (const std::string& name : names_in("calibration/profiles")) {
+    const DeviceProfile p = profile(name);
+    INFO(name);
+    for (const std::int64_t seq : {1, 512, 2048, 32768}) {
+      Attention a = attention(seq, 32, 128);
+      const double s = static_cast<double>(seq);
+      const double causal_flops = 4 * 32.0 * 128 * (s * (s + 1) / 2);
+      const double t = seconds(p.attention(a));
+      CHECK(t * p.peak(DataType::bf16).value() > causal_flops);
+      a.causal = false;
+      CHECK(seconds(p.attention(a)) >= t * 0.999);
+      a.causal = true;
+      a.backward = true;
+      CHECK(seconds(p.attention(a)) > t);
+    }
+    // Long sequences: work is quadratic, so twice the sequence takes nearly four times as long (rates still ramp a little).
+    const double ratio = seconds(p.attention(attention(32768, 32, 128))) / seconds(p.attention(attention(16384, 32, 128)));
+    CHECK(ratio > 3.4);
+    CHECK(ratio < 4.3);
+    // A window of an eighth leaves (1/8)(2 - 1/8) = 0.23 of the causal pairs; blocks on the diagonal add a little.
+    Attention windowed = attention(16384, 32, 128);
+    windowed.window = 2048;
+    const double share = seconds(p.attention(windowed)) / seconds(p.attention(attention(16384, 32, 128)));
+    CHECK(share > 0.23);
+    CHECK(share < 0.32);
+    // Backward: 2.5 times the FLOPs at 0.8 to 0.87 of the rate (FlashAttention-2).
+    Attention back = attention(16384, 32, 128);
+    back.backward = true;
+    const double slower = seconds(p.attention(back)) / seconds(p.attention(attention(16384, 32, 128)));
+    CHECK(slower > 2.5 / 0.9);
+    CHECK(slower < 2.5 / 0.75);
+  }
+}
+
+TEST_CASE("attention never gets faster with more work") {
+  for (const std::string& name : names_in("calibration/profiles")) {
+    const DeviceProfile p = profile(name);
+    Random random(3);
+    double worst = 0;
+    for (int i = 0; i < 5000; ++i) {
+      Attention a = attention(random.size(1, 40000), random.size(1, 128), i % 2 == 0 ? 64 : 128);
+      a.kv_heads = 1;
+      a.batch = random.size(1, 64);
+      Attention b = a;
+      if (i % 3 == 0) b.batch = random.size(static_cast<double>(a.batch), 2.0 * static_cast<double>(a.batch));
+      else if (i % 3 == 1) b.heads = random.size(static_cast<double>(a.heads), 2.0 * static_cast<double>(a.heads));
+      else b.queries = b.keys = random.size(static_cast<double>(a.keys), 2.0 * static_cast<double>(a.keys));
+      worst = std::max(worst, seconds(p.attention(a)) / seconds(p.attention(b)) - 1);
+    }
+    INFO(name);
+    CHECK(worst < 0.05);
+  }
+}
+
+TEST_CASE("streaming kernels: a floor, then a rate below the data sheet's") {
+  for (const std::string& name : names_in("calibration/profiles")) {
+    const DeviceProfile p = profile(name);
+    for (std::size_t i = 0; i < kStreamingKernels; ++i) {
+      const auto kernel = static_cast<Streaming>(i);
+      const double floor = seconds(p.streaming(kernel, 0)), large = seconds(p.streaming(kernel, 1e9));
+      CHECK(floor > 1e-6);
+      CHECK(floor < 2e-5);
+      CHECK(large > 1e9 / p.memory_bandwidth().value());
+      // Linear in between.
+      CHECK(seconds(p.streaming(kernel, 5e8)) == Approx((floor + large) / 2).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("the sustained factor slows matrix products, not the launch") {
+  Settings document = profile_document("a100-sxm-80gb");
+  document.set_path("sustained.matmul", text("0.5"));
+  const DeviceProfile slow = DeviceProfile::load(document);
+  Gemm g;
+  g.m = g.n = g.k = 8192;
+  const double isolated = seconds(slow.isolated().gemm(g)), sustained = seconds(slow.gemm(g));
+  CHECK(sustained == Approx(2 * isolated).epsilon(0.01));
+  CHECK(sustained < 2 * isolated);
+}

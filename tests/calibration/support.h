@@ -1,0 +1,71 @@
+// What the calibration tests share: shipped documents, resolved, and the tables of measurements where they exist.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "calibration/profile.h"
+#include "calibration/software.h"
+#include "scenarios/scenario.h"
+#include "sim/settings.h"
+
+namespace orrery::calibration_test {
+
+inline std::string source(const std::string& path) { return std::string(ORRERY_SOURCE_DIR) + "/" + path; }
+
+inline std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> out;
+  for (const auto& entry : std::filesystem::directory_iterator(source(folder)))
+    if (entry.path().extension() == ".yaml") out.push_back(entry.path().stem().string());
+  return out;
+}
+
+inline sim::Settings profile_document(const std::string& name) {
+  return scenarios::read_yaml(source("calibration/profiles/" + name + ".yaml"));
+}
+
+inline calibration::DeviceProfile profile(const std::string& name) {
+  return calibration::DeviceProfile::load(profile_document(name));
+}
+
+/// A generation laid over those that it inherits from.
+inline sim::Settings software_document(const std::string& name) {
+  const sim::Settings own = scenarios::read_yaml(source("calibration/software/" + name + ".yaml"));
+  const sim::Settings* parent = own.find("inherits");
+  if (parent == nullptr) return own;
+  sim::Settings changes = sim::Settings::mapping(own.place());
+  for (const auto& [key, value] : own.members())
+    if (key != "inherits") changes.set(key, value);
+  return sim::overlay(software_document(parent->text()), changes);
+}
+
+/// Published tables are not part of the project; where they lie beside it, fits are checked against them.
+inline std::string table(const std::string& name) {
+  const std::string file = source("../shared/measured/" + name + ".csv");
+  return std::filesystem::exists(file) ? file : "";
+}
+
+/// SplitMix64: the same shapes on every run and machine.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() {
+    std::uint64_t x = (state_ += 0x9e3779b97f4a7c15ull);
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+  }
+  /// Between low and high, even in the logarithm.
+  std::int64_t size(double low, double high) {
+    const double t = static_cast<double>(next() >> 11) * 0x1p-53;
+    return static_cast<std::int64_t>(low * std::pow(high / low, t));
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace orrery::calibration_test
