@@ -1,0 +1,132 @@
+// What holds between the sections of a scenario. Divisibility is that of Megatron-LM (Shoeybi et al., arXiv 1909.08053;
+// Narayanan et al., arXiv 2104.04473): heads, key/value heads and the MLP are cut over the tensor group; interleaving
+// needs whole groups of micro-batches. Layers need not divide: the split is as even as it can be, the embedding and the
+// LM head each counting as one layer. Memory is not checked here: running out of it is an answer, not a mistake.
+#include <algorithm>
+#include <cmath>
+
+#include "scenarios/load.h"
+#include "workloads/step.h"
+
+namespace orrery::scenarios {
+
+using sim::Settings;
+using workloads::Job;
+using workloads::ScheduleKind;
+
+namespace {
+
+// A plan lists every layer of every micro-batch once per direction: beyond these it would not fit into memory.
+constexpr std::int64_t kMostLayerPasses = 1'000'000;
+constexpr std::int64_t kMostChunkPasses = 4'000'000;
+// Times are integer picoseconds up to about 9e6 s; a step whose ideal takes this long leaves room for a bad efficiency.
+constexpr double kLongestIdealStep = 1e5;
+constexpr double kMostParameters = 1e15;
+
+void check_tensor(const Settings& document, const Job& job) {
+  const workloads::Model& model = job.model;
+  const std::int64_t tensor = job.parallelism.tensor;
+  const auto divides = [&](std::int64_t size, const char* key) {
+    if (size % tensor == 0) return;
+    fail_at(document, "parallelism.tensor",
+            fmt::format("expected a divisor of model.{}, which is {}, got {}", key, size, tensor));
+  };
+  divides(model.heads, "heads");
+  divides(model.kv_heads, "kv_heads");
+  divides(model.ffn_hidden, "ffn_hidden");
+  if (job.parallelism.sequence_parallel && model.seq % tensor != 0) {
+    fail_at(document, "parallelism.sequence_parallel",
+            fmt::format("needs model.seq, which is {}, to be a multiple of tensor {}; false would be right", model.seq,
+                        tensor));
+  }
+}
+
+void check_pipeline(const Settings& document, const Job& job) {
+  const workloads::Parallelism& layout = job.parallelism;
+  const std::int64_t chunks = layout.pipeline * layout.virtual_pipeline;
+  const std::int64_t cells = job.model.layers + 2;  // the embedding and the LM head count as layers
+  if (chunks > cells) {
+    const char* key = layout.virtual_pipeline > 1 ? "parallelism.virtual_pipeline" : "parallelism.pipeline";
+    fail_at(
+        document, key,
+        fmt::format(
+            "more chunks than layers: {} stages x {} chunks = {}, but the model has {} layers (with embedding and LM "
+            "head {}); at most {} chunks would be right",
+            layout.pipeline, layout.virtual_pipeline, chunks, job.model.layers, cells, cells));
+  }
+  if (layout.virtual_pipeline > 1 && layout.pipeline == 1) {
+    fail_at(document, "parallelism.virtual_pipeline",
+            fmt::format("read {} with one pipeline stage; 1, or a pipeline of at least 2, would be right",
+                        layout.virtual_pipeline));
+  }
+  if (layout.schedule == ScheduleKind::interleaved_1f1b && job.microbatches() % layout.pipeline != 0) {
+    fail_at(
+        document, "batch.global",
+        fmt::format(
+            "gives {} micro-batches per rank (global {} / data {} / micro {}); interleaved_1f1b needs a multiple of "
+            "pipeline {}",
+            job.microbatches(), job.batch.global, layout.data, job.batch.micro, layout.pipeline));
+  }
+}
+
+/// Seconds that a step takes at least, with every GPU at its peak all the time: by arithmetic, or by moving
+/// activations.
+double ideal_seconds(const Job& job) {
+  const workloads::Model& model = job.model;
+  const double gpus = static_cast<double>(job.gpus);
+  const double tokens = static_cast<double>(job.batch.global) * static_cast<double>(model.seq);
+  const double compute =
+      workloads::model_flops(model, job.batch.global) / job.device.peak(workloads::DataType::bf16).value();
+  const double per_token = 40.0 * static_cast<double>(model.hidden) * static_cast<double>(model.layers) +
+                           10.0 * static_cast<double>(model.vocab);
+  return std::max(compute, tokens * per_token / job.device.memory_bandwidth().value()) / gpus;
+}
+
+void check_sizes(const Settings& document, const Job& job) {
+  const workloads::Parallelism& layout = job.parallelism;
+  const double microbatches = static_cast<double>(job.microbatches());
+  const double layer_passes = microbatches * static_cast<double>(job.model.layers);
+  const double chunk_passes = microbatches * static_cast<double>(layout.pipeline * layout.virtual_pipeline);
+  if (layer_passes > static_cast<double>(kMostLayerPasses) || chunk_passes > static_cast<double>(kMostChunkPasses)) {
+    fail_at(document, "batch.global",
+            fmt::format(
+                "gives {} micro-batches per rank over {} layers in {} chunks, too many operations to list; at most {} "
+                "layer passes would be right (a larger micro-batch, more data parallelism)",
+                job.microbatches(), job.model.layers, layout.pipeline * layout.virtual_pipeline, kMostLayerPasses));
+  }
+  if (workloads::parameter_count(job.model) > kMostParameters) {
+    fail_at(document, "model",
+            fmt::format("has {:.3g} parameters; at most {:.0e} would be right", workloads::parameter_count(job.model),
+                        kMostParameters));
+  }
+  const double ideal = ideal_seconds(job);
+  if (!(ideal <= kLongestIdealStep)) {
+    fail_at(document, "batch.global",
+            fmt::format("one step would take at least {:.3g} s on these GPUs; at most {:.0e} s would be right", ideal,
+                        kLongestIdealStep));
+  }
+}
+
+}  // namespace
+
+void check_job(const Settings& document, Job& job) {
+  check_tensor(document, job);
+  check_pipeline(document, job);
+  check_sizes(document, job);
+  // A profile without an fp8 peak answers with its bf16 peak.
+  const bool has_fp8 = job.device.peak(workloads::DataType::fp8) > job.device.peak(workloads::DataType::bf16);
+  if (job.precision.matmul == workloads::DataType::fp8 && !has_fp8) {
+    fail_at(document, "precision",
+            fmt::format("read fp8, but {} has no fp8 arithmetic; bf16 or fp16 would be right", job.device.name()));
+  }
+  // Megatron-LM pads the vocabulary so that every rank of a tensor group holds as many rows, a multiple of 128.
+  const std::int64_t unit = 128 * job.parallelism.tensor;
+  const std::int64_t padded = (job.model.vocab + unit - 1) / unit * unit;
+  if (padded != job.model.vocab) {
+    job.assumptions.push_back(
+        fmt::format("model.vocab {} is padded to {}, a multiple of 128 x tensor {}, as Megatron-LM does.",
+                    job.model.vocab, padded, job.parallelism.tensor));
+  }
+}
+
+}  // namespace orrery::scenarios

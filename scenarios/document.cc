@@ -1,0 +1,141 @@
+// Scenario files and lists of them as documents, and changes to them from the command line.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "scenarios/library.h"
+#include "scenarios/scenario.h"
+#include "scenarios/yaml.h"
+
+namespace orrery::scenarios {
+
+namespace fs = std::filesystem;
+using sim::Place;
+using sim::Settings;
+using sim::UserError;
+
+namespace {
+
+constexpr const char* kSet = "--set";
+
+/// An item of a list as a document of its own: paths begin at it.
+Settings as_document(const Settings& item) {
+  if (!item.is_mapping()) item.fail("expected a scenario: a mapping of keys");
+  Settings document = Settings::mapping(item.place());
+  for (const auto& [name, member] : item.members()) document.set(name, member);
+  return document;
+}
+
+std::string text_of(const Settings& document, std::string_view key) {
+  const Settings* member = document.find(key);
+  return member != nullptr && member->is_scalar() ? member->text() : "";
+}
+
+/// The file that `name` means: itself, or the shipped scenario of that name.
+std::string scenario_file(const std::string& name) {
+  std::error_code error;
+  if (fs::exists(name, error) || name.find('/') != std::string::npos) return name;
+  const std::vector<std::string> names = shipped("scenarios");
+  if (std::find(names.begin(), names.end(), name) != names.end()) {
+    return (fs::path(data_directory()) / "scenarios" / (name + ".yaml")).string();
+  }
+  const std::string nearest = sim::nearest_word(name, names);
+  throw UserError(Place{name, 0, 0}, "",
+                  nearest.empty()
+                      ? "there is no such file, and no shipped scenario of that name"
+                      : fmt::format("there is no such file; did you mean the shipped scenario \"{}\"?", nearest));
+}
+
+/// "FILE#ID": the record of that id. Only where no file is called so.
+Settings record_of(const std::string& file, const std::string& id) {
+  const std::vector<Settings> records = read_records(file);
+  std::vector<std::string> ids;
+  for (const Settings& record : records) {
+    ids.push_back(text_of(record, "id"));
+    if (ids.back() == id) return record;
+  }
+  const std::string nearest = sim::nearest_word(id, ids);
+  throw UserError(Place{file, 0, 0}, "",
+                  fmt::format("holds no record \"{}\"{}", id,
+                              nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest)));
+}
+
+/// Where `dotted` goes below a document that is given by name ("cluster.device" of "cluster.device.memory"), makes the
+/// name a mapping that inherits it, so that one of its values can be changed.
+void open_references(Settings& document, const std::string& dotted) {
+  for (const Shelf& shelf : shelves()) {
+    if (shelf.key.empty() || !dotted.starts_with(shelf.key + ".")) continue;
+    const Settings* node = &document;
+    std::string_view rest = shelf.key;
+    while (node != nullptr && !rest.empty()) {
+      const std::size_t dot = rest.find('.');
+      node = node->is_mapping() ? node->find(rest.substr(0, dot)) : nullptr;
+      rest = dot == std::string_view::npos ? std::string_view{} : rest.substr(dot + 1);
+    }
+    std::string name;
+    if (node != nullptr && node->is_scalar()) name = node->text();
+    const bool open = node == nullptr || name == "unknown";
+    if (open && shelf.kind == "software") name = kDefaultSoftware;
+    if (open && shelf.kind != "software") continue;
+    if (name.empty()) continue;
+    const Place place = node != nullptr ? node->place() : Place{kSet, 0, 0};
+    Settings reference = Settings::mapping(place);
+    reference.set("inherits", Settings::scalar(name, place, true));
+    document.set_path(shelf.key, std::move(reference));
+  }
+}
+
+}  // namespace
+
+void apply_set(Settings& document, const std::string& assignment) {
+  const Place place{kSet, 0, 0};
+  const std::size_t equals = assignment.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw UserError(place, "", fmt::format("read \"{}\"; key.path=value would be right", assignment));
+  }
+  const std::string key = assignment.substr(0, equals);
+  Settings value;
+  try {
+    value = parse_yaml_value(assignment.substr(equals + 1), kSet);
+  } catch (const UserError& error) {
+    throw UserError(place, key, fmt::format("the value {}", error.what() + std::string(kSet).size() + 2));
+  }
+  if (value.is_null()) value = Settings::scalar("", place);
+  open_references(document, key);
+  document.set_path(key, std::move(value));
+}
+
+Settings read_scenario(const std::string& file, const std::vector<std::string>& sets) {
+  std::error_code error;
+  const std::size_t hash = file.rfind('#');
+  Settings document;
+  if (hash != std::string::npos && !fs::exists(file, error)) {
+    document = record_of(file.substr(0, hash), file.substr(hash + 1));
+  } else {
+    const std::string path = scenario_file(file);
+    std::vector<Settings> records = read_records(path);
+    if (records.size() != 1) {
+      throw UserError(Place{path, 0, 0}, "",
+                      fmt::format("holds {} records; one scenario, or {}#ID, would be right", records.size(), path));
+    }
+    document = std::move(records.front());
+  }
+  for (const std::string& assignment : sets) apply_set(document, assignment);
+  return document;
+}
+
+std::vector<Settings> read_records(const std::string& file) {
+  const Settings document = read_yaml(file);
+  std::vector<Settings> records;
+  if (document.is_null()) throw UserError(Place{file, 0, 0}, "", "is empty; a scenario would be right");
+  if (!document.is_sequence()) {
+    if (!document.is_mapping()) document.fail("expected a scenario (a mapping of keys) or a list of records");
+    records.push_back(document);
+    return records;
+  }
+  for (const Settings& item : document.items()) records.push_back(as_document(item));
+  return records;
+}
+
+}  // namespace orrery::scenarios

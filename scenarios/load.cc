@@ -1,0 +1,187 @@
+// Settings -> Scenario: the entry, the shared readers, and the sections `software` and `cluster`.
+#include "scenarios/load.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "scenarios/library.h"
+#include "scenarios/schema.h"
+
+namespace orrery::scenarios {
+
+using sim::Settings;
+using sim::UserError;
+using workloads::Job;
+
+namespace {
+
+constexpr std::int64_t kMostGpus = 1'048'576;
+
+const Settings* member_at(const Settings& document, std::string_view path) {
+  const Settings* node = &document;
+  while (node != nullptr && !path.empty()) {
+    const std::size_t dot = path.find('.');
+    node = node->is_mapping() ? node->find(path.substr(0, dot)) : nullptr;
+    path = dot == std::string_view::npos ? std::string_view{} : path.substr(dot + 1);
+  }
+  return node;
+}
+
+/// Says that a document was changed in the scenario, and where.
+void note_changes(Job& job, const Shelf& shelf, const Settings& reference, const Resolved& resolved) {
+  if (!resolved.changed) return;
+  std::vector<std::string> changed;
+  for (const auto& [name, member] : reference.members()) {
+    if (name != "inherits") changed.push_back(name);
+  }
+  job.assumptions.push_back(
+      fmt::format("{}: {} with {} changed by the scenario.", shelf.key, resolved.name, fmt::join(changed, ", ")));
+}
+
+void load_fabric(const Settings& cluster, Job& job) {
+  const Settings* reference = given(&cluster, "fabric");
+  Settings fallback;
+  if (reference == nullptr) {
+    if (job.gpus > job.gpus_per_node) {
+      fail_at(cluster, "fabric",
+              fmt::format("is missing; {} GPUs in nodes of {} need one, as in ndr-rail", job.gpus, job.gpus_per_node));
+    }
+    assume(job, "cluster.fabric", "single-node", "as all GPUs are in one node");
+    fallback = Settings::scalar("single-node", cluster.place());
+    reference = &fallback;
+  }
+  const Shelf& shelf = shelf_of("fabrics");
+  const Resolved fabric = resolve(shelf, *reference);
+  job.fabric = topology::load_fabric_spec(fabric.document, job.device.name());
+  if (!fabric.name.empty()) job.fabric.name = fabric.name;
+  if (job.fabric.name.empty()) job.fabric.name = "inline";
+  note_changes(job, shelf, *reference, fabric);
+  if (job.fabric.kind == topology::FabricSpec::Kind::none && job.gpus > job.gpus_per_node) {
+    reference->fail(fmt::format("read {}, which joins no nodes; {} GPUs in nodes of {} need a fabric that does",
+                                job.fabric.name, job.gpus, job.gpus_per_node));
+  }
+}
+
+}  // namespace
+
+const Settings* given(const Settings* section, std::string_view key) {
+  const Settings* member = section != nullptr ? section->find(key) : nullptr;
+  return member != nullptr && member->is_scalar() && member->text() == "unknown" ? nullptr : member;
+}
+
+const Settings& required(const Settings& section, std::string_view key) {
+  const Settings& member = section.at(key);
+  if (member.is_scalar() && member.text() == "unknown") member.fail("read \"unknown\"; this key has no default");
+  return member;
+}
+
+std::int64_t integer(const Settings* section, std::string_view key, std::int64_t fallback, std::int64_t low,
+                     std::int64_t high) {
+  const Settings* member = given(section, key);
+  return member != nullptr ? member->as_int(low, high) : fallback;
+}
+
+double number(const Settings* section, std::string_view key, double fallback, double low, double high) {
+  const Settings* member = given(section, key);
+  return member != nullptr ? member->as_number(low, high) : fallback;
+}
+
+bool boolean(const Settings* section, std::string_view key, bool fallback) {
+  const Settings* member = given(section, key);
+  return member != nullptr ? member->as_bool() : fallback;
+}
+
+std::string text(const Settings* section, std::string_view key, std::string fallback) {
+  return section != nullptr ? section->get_text(key, std::move(fallback)) : fallback;
+}
+
+void fail_at(const Settings& document, std::string_view path, const std::string& message) {
+  const std::string whole = document.path().empty() ? std::string(path) : fmt::format("{}.{}", document.path(), path);
+  for (std::string_view part = path;; part = part.substr(0, part.rfind('.'))) {
+    if (const Settings* node = member_at(document, part); node != nullptr)
+      throw UserError(node->place(), whole, message);
+    if (part.find('.') == std::string_view::npos) break;
+  }
+  throw UserError(document.place(), whole, message);
+}
+
+void refuse_unknown(const Settings& section, const std::string& path) { section.refuse_unknown(known_keys(path)); }
+
+void assume(Job& job, std::string_view key, std::string_view value, std::string_view why) {
+  job.assumptions.push_back(fmt::format("{} is not given: {}, {}.", key, value, why));
+}
+
+void load_software(const Settings& document, Job& job) {
+  const Settings* reference = given(&document, "software");
+  Settings fallback;
+  if (reference == nullptr) {
+    assume(job, "software", kDefaultSoftware, "the default generation");
+    fallback = Settings::scalar(kDefaultSoftware, document.place());
+    reference = &fallback;
+  }
+  const Shelf& shelf = shelf_of("software");
+  Resolved software = resolve(shelf, *reference);
+  if (software.document.find("name") == nullptr) {
+    software.document.set("name", Settings::scalar("inline", reference->place(), true));
+  }
+  job.software = calibration::Software::load(software.document);
+  note_changes(job, shelf, *reference, software);
+}
+
+void load_cluster(const Settings& document, Job& job) {
+  const Settings& cluster = document.at("cluster");
+  refuse_unknown(cluster, "cluster");
+  const Shelf& shelf = shelf_of("devices");
+  const Settings& reference = required(cluster, "device");
+  const Resolved device = resolve(shelf, reference);
+  job.device = calibration::DeviceProfile::load(device.document);
+  job.node = topology::load_node_spec(device.document.at("node"));
+  note_changes(job, shelf, reference, device);
+
+  job.gpus = required(cluster, "gpus").as_int(1, kMostGpus);
+  const std::int64_t full = job.node.gpus;
+  if (const Settings* per_node = given(&cluster, "gpus_per_node"); per_node != nullptr) {
+    job.gpus_per_node = std::min(per_node->as_int(1, kMostGpus), job.gpus);
+    if (job.gpus_per_node > full) {
+      per_node->fail(fmt::format("expected at most {}, which a node of {} holds, got {}", full, job.device.name(),
+                                 per_node->text()));
+    }
+  } else {
+    job.gpus_per_node = std::min(job.gpus, full);
+    assume(job, "cluster.gpus_per_node", std::to_string(job.gpus_per_node),
+           job.gpus_per_node == full ? "a full node of the device" : "all GPUs in one node");
+  }
+  if (job.gpus % job.gpus_per_node != 0) {
+    cluster.at("gpus").fail(
+        fmt::format("expected whole nodes: a multiple of {} GPUs, got {}", job.gpus_per_node, job.gpus));
+  }
+  load_fabric(cluster, job);
+}
+
+Scenario load_scenario(const Settings& document) {
+  if (!document.is_mapping()) document.fail("expected a scenario: a mapping of keys");
+  refuse_unknown(document, "");
+  Scenario scenario;
+  Job& job = scenario.job;
+  const std::string name = text(&document, "name", "");
+  scenario.id = text(&document, "id", name);
+  job.name = name.empty() ? scenario.id : name;
+  if (job.name.empty()) job.name = std::filesystem::path(document.place().file).stem().string();
+  if (scenario.id.empty()) scenario.id = job.name;
+  job.description = text(&document, "description", "");
+  scenario.source = text(&document, "source", "");
+  scenario.notes = text(&document, "notes", "");
+  load_software(document, job);
+  load_cluster(document, job);
+  load_model(document, job);
+  load_layout(document, job);
+  load_options(document, job);
+  check_job(document, job);
+  load_placement(document, job);
+  load_perturbation(document, job);
+  load_evaluation(document, job);
+  scenario.measured = load_measured(document, job);
+  return scenario;
+}
+
+}  // namespace orrery::scenarios

@@ -1,0 +1,55 @@
+// Internal to the room: the parts of load_scenario, one per section of the language, and the readers that they share.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "scenarios/scenario.h"
+#include "sim/settings.h"
+#include "workloads/job.h"
+
+namespace orrery::scenarios {
+
+/// The member of a section, or nullptr when the section or the member is absent, null or `unknown`: all three mean the
+/// documented default. Throws UserError when the section is no mapping.
+const sim::Settings* given(const sim::Settings* section, std::string_view key);
+/// As given, but the language has no default: absent, null and `unknown` are the user's error.
+const sim::Settings& required(const sim::Settings& section, std::string_view key);
+
+std::int64_t integer(const sim::Settings* section, std::string_view key, std::int64_t fallback, std::int64_t low,
+                     std::int64_t high);
+double number(const sim::Settings* section, std::string_view key, double fallback, double low, double high);
+bool boolean(const sim::Settings* section, std::string_view key, bool fallback);
+std::string text(const sim::Settings* section, std::string_view key, std::string fallback);
+
+/// Throws UserError at the member where it was given, else at its section, always naming the member's whole path.
+[[noreturn]] void fail_at(const sim::Settings& document, std::string_view path, const std::string& message);
+
+/// Refuses members of `section` that the schema does not list below `path`.
+void refuse_unknown(const sim::Settings& section, const std::string& path);
+
+/// Notes which default was taken: "KEY is not given: VALUE, WHY."
+void assume(workloads::Job& job, std::string_view key, std::string_view value, std::string_view why);
+
+// Sections, in the order in which they depend on each other. Each throws UserError.
+void load_software(const sim::Settings& document, workloads::Job& job);
+void load_cluster(const sim::Settings& document, workloads::Job& job);
+void load_model(const sim::Settings& document, workloads::Job& job);
+void load_layout(const sim::Settings& document, workloads::Job& job);  // parallelism and batch
+void load_options(const sim::Settings& document,
+                  workloads::Job& job);  // precision, recompute, attention, overlap, optimizer
+void load_placement(const sim::Settings& document, workloads::Job& job);
+void load_perturbation(const sim::Settings& document, workloads::Job& job);
+void load_evaluation(const sim::Settings& document, workloads::Job& job);
+std::optional<Measured> load_measured(const sim::Settings& document, const workloads::Job& job);
+
+/// What holds between sections: divisibility, chunks and layers, schedules, sizes that a plan can hold.
+void check_job(const sim::Settings& document, workloads::Job& job);
+
+}  // namespace orrery::scenarios

@@ -1,0 +1,256 @@
+// The sections that say how the work is done: precision, recompute, attention, overlap, optimizer, placement, perturb,
+// evaluation; and what was measured. What is left out of the first four is the training software's default.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "scenarios/load.h"
+
+namespace orrery::scenarios {
+
+using sim::Settings;
+using workloads::DataType;
+using workloads::Job;
+
+namespace {
+
+DataType type_named(const std::string& name) {
+  for (const DataType type : {DataType::fp32, DataType::bf16, DataType::fp16, DataType::fp8}) {
+    if (calibration::name_of(type) == name) return type;
+  }
+  SIM_CHECK(false, "no data type is called {}", name);
+  return {};
+}
+
+DataType read_type(const Settings* section, const char* key, DataType fallback,
+                   const std::vector<std::string>& choices) {
+  const Settings* type = given(section, key);
+  return type != nullptr ? type_named(type->as_choice(choices)) : fallback;
+}
+
+/// A generation's 16-bit type, where it is the other one of fp16 and bf16 than the scenario trains in.
+DataType in_training_type(DataType preferred, const workloads::Precision& precision) {
+  const bool sixteen = preferred == DataType::bf16 || preferred == DataType::fp16;
+  const bool no_fp8 = preferred == DataType::fp8 && precision.matmul != DataType::fp8;
+  return sixteen || no_fp8 ? precision.activations : preferred;
+}
+
+void load_precision(const Settings& document, Job& job) {
+  const Settings* section = given(&document, "precision");
+  workloads::Precision& precision = job.precision;
+  const Settings* matmul = section;
+  const Settings* classes = section != nullptr && section->is_mapping() ? section : nullptr;
+  if (classes != nullptr) {
+    refuse_unknown(*classes, "precision");
+    matmul = given(classes, "matmul");
+  }
+  precision.matmul = matmul != nullptr ? type_named(matmul->as_choice({"fp16", "bf16", "fp8"})) : DataType::bf16;
+  if (matmul == nullptr)
+    assume(job, classes != nullptr ? "precision.matmul" : "precision", "bf16", "the usual training type");
+  const DataType wide = precision.matmul == DataType::fp8 ? DataType::bf16 : precision.matmul;
+  precision.activations = read_type(classes, "activations", wide, {"fp16", "bf16"});
+  precision.gradients = read_type(classes, "gradients", in_training_type(job.software.gradient_dtype, precision),
+                                  {"fp32", "bf16", "fp16"});
+  precision.parameters =
+      read_type(classes, "parameters", in_training_type(job.software.parameter_gather_dtype, precision),
+                {"fp32", "bf16", "fp16", "fp8"});
+  job.assumptions.push_back(fmt::format("Gradients are reduced in {} and parameters gathered in {}.",
+                                        calibration::name_of(precision.gradients),
+                                        calibration::name_of(precision.parameters)));
+}
+
+/// The index of the choice that was given, else of the software's default.
+std::size_t load_choice(const Settings& document, Job& job, const char* key, const std::vector<std::string>& choices,
+                        const std::string& preferred) {
+  std::string word = preferred;
+  if (const Settings* member = given(&document, key); member != nullptr) {
+    word = member->as_choice(choices);
+  } else {
+    assume(job, key, preferred, fmt::format("the default of {}", job.software.name));
+  }
+  return static_cast<std::size_t>(std::find(choices.begin(), choices.end(), word) - choices.begin());
+}
+
+void load_overlap(const Settings& document, Job& job) {
+  const Settings* section = given(&document, "overlap");
+  const calibration::Software& software = job.software;
+  if (section != nullptr && section->is_scalar()) {
+    const bool all = section->as_bool();
+    job.overlap = {all, all, all, all};
+    return;
+  }
+  if (section != nullptr) refuse_unknown(*section, "overlap");
+  std::vector<std::string> absent;
+  const auto flag = [&](const char* key, bool fallback) {
+    if (given(section, key) == nullptr) absent.push_back(fmt::format("{} {}", key, fallback));
+    return boolean(section, key, fallback);
+  };
+  job.overlap.tensor = flag("tensor", software.overlap_tensor);
+  job.overlap.pipeline = flag("pipeline", software.overlap_pipeline);
+  job.overlap.gradients = flag("gradients", software.overlap_gradients);
+  job.overlap.parameters = flag("parameters", software.overlap_parameters);
+  if (!absent.empty()) {
+    job.assumptions.push_back(
+        fmt::format("overlap is not given in full: {}, the default of {}.", fmt::join(absent, ", "), software.name));
+  }
+}
+
+const std::vector<Settings>& list_of(const Settings& section, const char* what) {
+  if (!section.is_sequence()) section.fail(fmt::format("expected a list of {}", what));
+  return section.items();
+}
+
+void load_order(const Settings& order, Job& job) {
+  const std::vector<std::string> dimensions{"tensor", "context", "data", "pipeline"};
+  job.placement.order.clear();
+  for (const Settings& item : list_of(order, "tensor, context, data and pipeline, fastest-varying first")) {
+    const std::string dimension = item.as_choice(dimensions);
+    if (std::find(job.placement.order.begin(), job.placement.order.end(), dimension) != job.placement.order.end()) {
+      item.fail(
+          fmt::format("read {} a second time; each of tensor, context, data, pipeline once would be right", dimension));
+    }
+    job.placement.order.push_back(dimension);
+  }
+  if (job.placement.order.size() != dimensions.size()) {
+    order.fail(fmt::format("read {} dimensions; each of tensor, context, data, pipeline once would be right",
+                           job.placement.order.size()));
+  }
+}
+
+void load_gpu_list(const Settings& list, Job& job) {
+  const std::vector<Settings>& items = list_of(list, "GPU numbers, one per rank");
+  std::vector<bool> taken(static_cast<std::size_t>(job.gpus), false);
+  for (const Settings& item : items) {
+    const std::int64_t gpu = item.as_int(0, job.gpus - 1);
+    if (taken[static_cast<std::size_t>(gpu)])
+      item.fail(fmt::format("read GPU {} a second time; one rank per GPU would be right", gpu));
+    taken[static_cast<std::size_t>(gpu)] = true;
+    job.placement.gpus.push_back(gpu);
+  }
+  if (job.placement.gpus.size() != taken.size()) {
+    list.fail(fmt::format("read {} GPUs; all {} of the cluster would be right", job.placement.gpus.size(), job.gpus));
+  }
+}
+
+}  // namespace
+
+void load_options(const Settings& document, Job& job) {
+  load_precision(document, job);
+  const std::vector<std::string> recomputes{"none", "selective", "full"}, attentions{"flash", "unfused"};
+  const std::vector<std::string> optimizers{"adam", "lamb", "sgd"};
+  job.recompute =
+      static_cast<workloads::Recompute>(load_choice(document, job, "recompute", recomputes, job.software.recompute));
+  job.attention = static_cast<workloads::AttentionKind>(
+      load_choice(document, job, "attention", attentions, job.software.attention));
+  load_overlap(document, job);
+  job.optimizer = workloads::OptimizerKind::adam;
+  if (const Settings* optimizer = given(&document, "optimizer"); optimizer != nullptr) {
+    const std::string word = optimizer->as_choice(optimizers);
+    job.optimizer = static_cast<workloads::OptimizerKind>(std::find(optimizers.begin(), optimizers.end(), word) -
+                                                          optimizers.begin());
+  } else {
+    assume(job, "optimizer", "adam", "the usual one");
+  }
+}
+
+void load_placement(const Settings& document, Job& job) {
+  const Settings* section = given(&document, "placement");
+  if (section == nullptr) return;
+  refuse_unknown(*section, "placement");
+  const Settings* order = given(section, "order");
+  const Settings* seed = given(section, "random_seed");
+  const Settings* gpus = given(section, "gpus");
+  if ((order != nullptr) + (seed != nullptr) + (gpus != nullptr) > 1) {
+    section->fail("read more than one of order, random_seed and gpus; one would be right");
+  }
+  if (order != nullptr) {
+    load_order(*order, job);
+  } else if (seed != nullptr) {
+    job.placement.kind = workloads::Placement::Kind::random;
+    job.placement.seed = static_cast<std::uint64_t>(seed->as_int(0));
+  } else if (gpus != nullptr) {
+    job.placement.kind = workloads::Placement::Kind::list;
+    load_gpu_list(*gpus, job);
+  }
+}
+
+void load_perturbation(const Settings& document, Job& job) {
+  const Settings* section = given(&document, "perturb");
+  if (section == nullptr) return;
+  refuse_unknown(*section, "perturb");
+  if (const Settings* list = given(section, "slow_gpus"); list != nullptr) {
+    std::set<std::int64_t> seen;
+    for (const Settings& item : list_of(*list, "mappings {gpu, slowdown}")) {
+      refuse_unknown(item, "perturb.slow_gpus[]");
+      const std::int64_t gpu = required(item, "gpu").as_int(0, job.gpus - 1);
+      if (!seen.insert(gpu).second)
+        item.at("gpu").fail(fmt::format("read GPU {} a second time; once would be right", gpu));
+      job.perturbation.slow_gpus.push_back({gpu, required(item, "slowdown").as_number(0.1, 1000)});
+    }
+  }
+  if (const Settings* list = given(section, "slow_nics"); list != nullptr) {
+    std::set<std::pair<std::int64_t, std::int64_t>> seen;
+    for (const Settings& item : list_of(*list, "mappings {node, nic, rate}")) {
+      refuse_unknown(item, "perturb.slow_nics[]");
+      const std::int64_t node = required(item, "node").as_int(0, job.gpus / job.gpus_per_node - 1);
+      const std::int64_t nic = required(item, "nic").as_int(0, job.fabric.nics - 1);
+      if (!seen.insert({node, nic}).second) {
+        item.at("nic").fail(fmt::format("read NIC {} of node {} a second time; once would be right", nic, node));
+      }
+      job.perturbation.slow_nics.push_back({node, nic, required(item, "rate").as_number(0.001, 1)});
+    }
+  }
+  if (const Settings* jitter = given(section, "jitter"); jitter != nullptr) {
+    refuse_unknown(*jitter, "perturb.jitter");
+    job.perturbation.jitter_sigma = required(*jitter, "sigma").as_number(0, 1);
+    job.perturbation.jitter_seed = static_cast<std::uint64_t>(integer(jitter, "seed", 0, 0, INT64_MAX));
+  }
+}
+
+void load_evaluation(const Settings& document, Job& job) {
+  const Settings* section = given(&document, "evaluation");
+  if (section == nullptr) return;
+  refuse_unknown(*section, "evaluation");
+  job.evaluation.every_steps = required(*section, "every_steps").as_int(1, 1'000'000'000);
+  job.evaluation.sequences = required(*section, "sequences").as_int(1, 1'000'000'000);
+}
+
+std::optional<Measured> load_measured(const Settings& document, const Job& job) {
+  const Settings* section = given(&document, "measured");
+  if (section == nullptr) return std::nullopt;
+  refuse_unknown(*section, "measured");
+  const auto read = [&](const char* key) -> std::optional<double> {
+    const Settings* member = given(section, key);
+    if (member == nullptr) return std::nullopt;
+    const double value = member->as_number(0);
+    if (value <= 0) member->fail(fmt::format("expected a number above zero, got {}", member->text()));
+    return value;
+  };
+  Measured measured;
+  measured.iteration_s = read("iteration_s");
+  measured.iteration_wall_s = read("iteration_wall_s");
+  measured.tokens_per_s = read("tokens_per_s");
+  measured.tokens_per_s_including_eval = read("tokens_per_s_including_eval");
+  measured.tflops_per_gpu = read("tflops_per_gpu");
+  measured.mfu_pct = read("mfu_pct");
+  measured.hfu_pct = read("hfu_pct");
+  measured.memory_gb = read("memory_gb");
+  const double gpus = static_cast<double>(job.gpus);
+  const double seq = static_cast<double>(job.model.seq);
+  // Other spellings of throughput; an explicit tokens_per_s wins.
+  const std::pair<const char*, double> throughputs[] = {
+      {"tokens_per_s_per_gpu", gpus}, {"samples_per_s", seq}, {"samples_per_s_per_gpu", gpus * seq}};
+  for (const auto& [key, factor] : throughputs) {
+    const std::optional<double> value = read(key);
+    if (value && !measured.tokens_per_s) measured.tokens_per_s = *value * factor;
+  }
+  if (const std::optional<double> pflops = read("aggregate_pflops"); pflops && !measured.tflops_per_gpu) {
+    measured.tflops_per_gpu = *pflops * 1000 / gpus;
+  }
+  if (given(section, "oom") != nullptr) measured.oom = boolean(section, "oom", false);
+  measured.tflops_kind = text(section, "tflops_kind", "");
+  measured.iteration_source = text(section, "iteration_source", "");
+  return measured;
+}
+
+}  // namespace orrery::scenarios

@@ -1,0 +1,211 @@
+// The sections `model`, `parallelism` and `batch`: what is trained and how it is laid out over ranks.
+//
+// Defaults: kv_heads = heads (multi-head attention); ffn_hidden = 4 hidden (GPT), or with a gated MLP 8/3 hidden
+// rounded up to a multiple of 256 (Touvron et al., LLaMA, arXiv 2302.13971, and its code); data = gpus / (tensor x
+// pipeline x context).
+#include <algorithm>
+
+#include "scenarios/library.h"
+#include "scenarios/load.h"
+#include "workloads/schedules/schedule.h"
+
+namespace orrery::scenarios {
+
+using sim::Settings;
+using workloads::Job;
+using workloads::ScheduleKind;
+
+namespace {
+
+constexpr std::int64_t kMostRanks = 1'048'576;
+constexpr std::int64_t kMostSequences = 1'000'000'000;
+
+/// The value of the enumeration whose name the text is; `text` is one of them.
+template <class Enum>
+Enum enum_named(std::string_view name, int count) {
+  for (int i = 0; i < count; ++i) {
+    if (workloads::name_of(static_cast<Enum>(i)) == name) return static_cast<Enum>(i);
+  }
+  SIM_CHECK(false, "no enumerator is called {}", name);
+  return {};
+}
+
+void load_features(const Settings& section, Job& job) {
+  workloads::Model& model = job.model;
+  std::vector<std::string> absent;
+  const auto flag = [&](const char* key, bool fallback, const char* phrase) {
+    if (given(&section, key) == nullptr) absent.emplace_back(phrase);
+    return boolean(&section, key, fallback);
+  };
+  model.gated_mlp = flag("gated_mlp", false, "no gated MLP");
+  model.parallel_block = flag("parallel_block", false, "no parallel block");
+  model.tied_embeddings = flag("tied_embeddings", true, "tied embeddings");
+  if (!absent.empty()) {
+    job.assumptions.push_back(fmt::format("The model's features that are not given: {}.", fmt::join(absent, ", ")));
+  }
+  model.attention_window = integer(&section, "attention_window", 0, 0, model.seq);
+  if (given(&section, "attention_window") == nullptr) {
+    assume(job, "model.attention_window", "none", "that is full causal attention");
+  }
+}
+
+ScheduleKind load_schedule(const Settings* section, Job& job) {
+  const std::int64_t chunks = job.parallelism.virtual_pipeline;
+  if (const Settings* schedule = given(section, "schedule"); schedule != nullptr) {
+    const auto kind = enum_named<ScheduleKind>(schedule->as_choice(workloads::schedule_names()), 7);
+    if (!workloads::is_modelled(kind)) {
+      schedule->fail(
+          fmt::format("{} is not modelled yet; gpipe, 1f1b or interleaved_1f1b would be right", schedule->text()));
+    }
+    if (kind == ScheduleKind::interleaved_1f1b && chunks == 1) {
+      job.assumptions.push_back("parallelism.schedule: interleaved_1f1b with one chunk per stage runs as 1f1b.");
+      return ScheduleKind::one_f_one_b;
+    }
+    if (kind != ScheduleKind::interleaved_1f1b && chunks > 1) {
+      schedule->fail(
+          fmt::format("read {} with virtual_pipeline {}; interleaved_1f1b would be right", schedule->text(), chunks));
+    }
+    return kind;
+  }
+  if (chunks > 1) {
+    assume(job, "parallelism.schedule", "interleaved_1f1b", "as virtual_pipeline is above 1");
+    return ScheduleKind::interleaved_1f1b;
+  }
+  const auto& names = workloads::schedule_names();
+  const std::string& preferred = job.software.schedule;
+  ScheduleKind kind = ScheduleKind::one_f_one_b;
+  if (std::find(names.begin(), names.end(), preferred) != names.end()) kind = enum_named<ScheduleKind>(preferred, 7);
+  // What a generation prefers may need more than one chunk, or be a schedule that only its own scenarios name.
+  if (kind == ScheduleKind::interleaved_1f1b || !workloads::is_modelled(kind)) kind = ScheduleKind::one_f_one_b;
+  if (job.parallelism.pipeline > 1)
+    assume(job, "parallelism.schedule", workloads::name_of(kind), "as there is one chunk per stage");
+  return kind;
+}
+
+void refuse_above_one(const Settings* section, const char* key) {
+  const Settings* degree = given(section, key);
+  if (degree != nullptr && degree->as_int(1, kMostRanks) != 1) {
+    degree->fail(
+        fmt::format("read {}; {} parallelism is not modelled yet: only 1 would be right", degree->text(), key));
+  }
+}
+
+/// The data-parallel degree: given, or what the other degrees leave of the GPUs.
+void load_data_degree(const Settings& document, const Settings* section, Job& job) {
+  workloads::Parallelism& layout = job.parallelism;
+  const std::int64_t others = layout.tensor * layout.pipeline * layout.context;  // each at most 2^20: no overflow
+  const std::string product = fmt::format("tensor {} x pipeline {}", layout.tensor, layout.pipeline);
+  if (const Settings* data = given(section, "data"); data != nullptr) {
+    layout.data = data->as_int(1, kMostRanks);
+    if (others > job.gpus || layout.data * others != job.gpus) {
+      const std::string right = job.gpus % others == 0 ? fmt::format("data: {}", job.gpus / others)
+                                                       : fmt::format("a multiple of {} GPUs", others);
+      data->fail(fmt::format("{} x data {} needs {} GPUs, but cluster.gpus is {}; {} would be right", product,
+                             layout.data, static_cast<double>(layout.data) * static_cast<double>(others), job.gpus,
+                             right));
+    }
+    return;
+  }
+  if (others > job.gpus || job.gpus % others != 0) {
+    fail_at(document, "parallelism.tensor",
+            fmt::format("{} does not divide cluster.gpus, which is {}; a multiple of {} GPUs would be right", product,
+                        job.gpus, others));
+  }
+  layout.data = job.gpus / others;
+  assume(job, "parallelism.data", std::to_string(layout.data), "which uses all GPUs");
+}
+
+void load_batch(const Settings& document, Job& job, bool data_given) {
+  const Settings& section = document.at("batch");
+  refuse_unknown(section, "batch");
+  job.batch.micro = integer(&section, "micro", 1, 1, 1'000'000);
+  if (given(&section, "micro") == nullptr) assume(job, "batch.micro", "1", "the smallest micro-batch");
+  const Settings& global = required(section, "global");
+  job.batch.global = global.as_int(1, kMostSequences);
+  const std::int64_t step = job.parallelism.data * job.batch.micro;
+  const std::int64_t rest = job.batch.global % step;
+  if (rest == 0) return;
+  const std::int64_t padded = job.batch.global - rest + step;
+  // Where the scenario leaves the data-parallel degree open, its batch need not fit the degree that is derived.
+  if (!data_given && (padded - job.batch.global) * 100 <= job.batch.global) {
+    job.assumptions.push_back(
+        fmt::format("batch.global {} is no multiple of data {} x micro {}: {} sequences are simulated.",
+                    job.batch.global, job.parallelism.data, job.batch.micro, padded));
+    job.batch.global = padded;
+    return;
+  }
+  global.fail(fmt::format("expected a multiple of data {} x micro {} = {}, got {}", job.parallelism.data,
+                          job.batch.micro, step, job.batch.global));
+}
+
+}  // namespace
+
+void load_model(const Settings& document, Job& job) {
+  const Settings& reference = required(document, "model");
+  const Resolved resolved = resolve(shelf_of("models"), reference);
+  const Settings& section = resolved.document;
+  refuse_unknown(section, "model");
+  if (const Settings* kind = given(&section, "kind"); kind != nullptr) kind->as_choice({"gpt"});
+  workloads::Model& model = job.model;
+  model.label = text(&section, "label", "");
+  model.name = text(&section, "name", resolved.name.empty() ? model.label : resolved.name);
+  if (model.name.empty()) model.name = "inline";
+  model.layers = required(section, "layers").as_int(1, 10'000);
+  model.hidden = required(section, "hidden").as_int(1, 1'000'000);
+  model.heads = required(section, "heads").as_int(1, 1'000'000);
+  model.vocab = required(section, "vocab").as_int(1, 100'000'000);
+  model.seq = required(section, "seq").as_int(1, 100'000'000);
+  load_features(section, job);
+
+  model.kv_heads = integer(&section, "kv_heads", model.heads, 1, 1'000'000);
+  if (given(&section, "kv_heads") == nullptr) {
+    assume(job, "model.kv_heads", std::to_string(model.kv_heads), "one per query head");
+  }
+  const std::int64_t wide = model.gated_mlp ? (8 * model.hidden / 3 + 255) / 256 * 256 : 4 * model.hidden;
+  model.ffn_hidden = integer(&section, "ffn_hidden", wide, 1, 10'000'000);
+  if (given(&section, "ffn_hidden") == nullptr) {
+    assume(job, "model.ffn_hidden", std::to_string(wide),
+           model.gated_mlp ? "8/3 of hidden rounded up to a multiple of 256" : "4 x hidden");
+  }
+  if (model.hidden % model.heads != 0) {
+    fail_at(section, "heads", fmt::format("expected a divisor of hidden {}, got {}", model.hidden, model.heads));
+  }
+  if (model.heads % model.kv_heads != 0) {
+    fail_at(section, "kv_heads", fmt::format("expected a divisor of heads {}, got {}", model.heads, model.kv_heads));
+  }
+}
+
+void load_layout(const Settings& document, Job& job) {
+  const Settings* section = given(&document, "parallelism");
+  if (section != nullptr) refuse_unknown(*section, "parallelism");
+  workloads::Parallelism& layout = job.parallelism;
+  layout.tensor = integer(section, "tensor", 1, 1, kMostRanks);
+  layout.pipeline = integer(section, "pipeline", 1, 1, 10'000);
+  layout.virtual_pipeline = integer(section, "virtual_pipeline", 1, 1, 10'000);
+  for (const char* key : {"tensor", "pipeline", "virtual_pipeline"}) {
+    const bool idle = layout.pipeline == 1 && std::string_view(key) == "virtual_pipeline";
+    if (given(section, key) == nullptr && !idle) assume(job, fmt::format("parallelism.{}", key), "1", "that is none");
+  }
+  refuse_above_one(section, "context");
+  refuse_above_one(section, "expert");
+  load_data_degree(document, section, job);
+
+  const std::string by_default = fmt::format("the default of {}", job.software.name);
+  if (const Settings* sharding = given(section, "sharding"); sharding != nullptr) {
+    layout.sharding =
+        enum_named<workloads::Sharding>(sharding->as_choice({"none", "optimizer", "gradients", "parameters"}), 4);
+  } else {
+    layout.sharding = enum_named<workloads::Sharding>(job.software.sharding, 4);
+    assume(job, "parallelism.sharding", job.software.sharding, by_default);
+  }
+  layout.sequence_parallel = boolean(section, "sequence_parallel", job.software.sequence_parallel);
+  if (given(section, "sequence_parallel") == nullptr) {
+    if (layout.tensor == 1 || job.model.seq % layout.tensor != 0) layout.sequence_parallel = false;
+    if (layout.tensor > 1)
+      assume(job, "parallelism.sequence_parallel", layout.sequence_parallel ? "true" : "false", by_default);
+  }
+  layout.schedule = load_schedule(section, job);
+  load_batch(document, job, given(section, "data") != nullptr);
+}
+
+}  // namespace orrery::scenarios

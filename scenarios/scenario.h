@@ -1,0 +1,58 @@
+// The scenario language: YAML in, a validated Job out. The only room that knows YAML.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/settings.h"
+#include "workloads/job.h"
+
+namespace orrery::scenarios {
+
+/// What was measured, when the scenario is a record of a measurement.
+struct Measured {
+  std::optional<double> iteration_s, tokens_per_s, tflops_per_gpu, mfu_pct, hfu_pct, memory_gb;
+  std::optional<double> tokens_per_s_including_eval;  // evaluation passes counted in
+  std::optional<double> iteration_wall_s;  // with the host's work outside the step timer
+  std::optional<bool> oom;
+  std::string tflops_kind;  // as the source says: "model ...", "hardware ...", "megatron ..."
+  std::string iteration_source;  // "printed", "derived from ..."
+};
+
+struct Scenario {
+  workloads::Job job;
+  std::string id;
+  std::string source, notes;
+  std::optional<Measured> measured;
+};
+
+/// Reads YAML text into Settings with places: a member is placed at its key, an item and the document at their
+/// beginning. An empty document is null. Throws UserError for files that cannot be read, bytes that are not UTF-8 text,
+/// broken YAML, nesting deeper than 64, more than a million values or 64 MiB, keys given twice, and what the language
+/// leaves out (anchors, aliases, merge keys, tags, several documents).
+sim::Settings read_yaml(const std::string& file);
+sim::Settings parse_yaml(const std::string& text, const std::string& file_name);
+
+/// "key.path=value" laid over `document`; the value is YAML. Below a document that is given by name
+/// ("software.jitter_sigma" where software is megatron-2023) the name becomes a mapping that inherits it. Throws
+/// UserError with the place "--set".
+void apply_set(sim::Settings& document, const std::string& assignment);
+
+/// Reads a scenario: a file, the name of a shipped one, or FILE#ID for one record of a list; a list of one record is
+/// that record. Then lays `sets` over it, in order. Throws UserError.
+sim::Settings read_scenario(const std::string& file, const std::vector<std::string>& sets = {});
+/// All records of a list (or the one scenario) in a file.
+std::vector<sim::Settings> read_records(const std::string& file);
+
+/// Settings -> Scenario. Resolves names (device, fabric, software, model) to files, fills defaults and says which,
+/// refuses unknown keys, and checks that everything fits together. Every user error ends here.
+Scenario load_scenario(const sim::Settings& document);
+
+/// The folder that holds calibration/ and scenarios/: $ORRERY_HOME, else found upwards from the executable (there or in
+/// share/orrery), else the source tree.
+std::string data_directory();
+/// Names of what the folder ships, sorted: "devices", "software", "models", "fabrics", "scenarios".
+std::vector<std::string> shipped(const std::string& kind);
+
+}  // namespace orrery::scenarios

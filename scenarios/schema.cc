@@ -1,0 +1,318 @@
+// The table of the scenario language. The loader refuses what is not listed here; the defaults are those that the
+// loader takes. Below `cluster.device`, `cluster.fabric` and `software` lie the keys of the documents that these names
+// stand for; the rooms that read them list them.
+#include "scenarios/schema.h"
+
+#include <algorithm>
+
+#include "calibration/keys.h"
+#include "topology/cluster.h"
+#include "workloads/job.h"
+
+namespace orrery::scenarios {
+
+namespace {
+
+using Rows = std::vector<Key>;
+
+const std::string kBySoftware = "that of the software";
+
+Rows document_keys() {
+  return {
+      {"name", "text", "", "the id, else the file's name", {}, "Name of the scenario, in reports."},
+      {"id", "text", "", "the name", {}, "Name of a record in a list of measurements."},
+      {"description", "text", "", "-", {}, "What the scenario is, for people."},
+      {"source", "text", "", "-", {}, "Where a measured record was published."},
+      {"notes", "text", "", "-", {}, "Remarks on a measured record."},
+  };
+}
+
+Rows cluster_keys() {
+  return {
+      {"cluster", "mapping", "", "", {}, "The machine that the job runs on."},
+      {"cluster.device",
+       "name",
+       "",
+       "",
+       {},
+       "Device: a file of calibration/profiles, a path, or a mapping that may inherit one."},
+      {"cluster.device.inherits", "name", "", "-", {}, "A device profile; the other members of the mapping change it."},
+      {"cluster.gpus",
+       "integer",
+       "GPUs",
+       "",
+       {},
+       "GPUs (or dies, where a device is one die) that the job uses, at most 1048576."},
+      {"cluster.gpus_per_node", "integer", "GPUs", "all that a node holds", {}, "GPUs of each node that the job uses."},
+      {"cluster.fabric",
+       "name",
+       "",
+       "single-node where one node is enough",
+       {},
+       "Network between nodes: a file of scenarios/fabrics, a path, or a mapping that may inherit one."},
+      {"cluster.fabric.inherits", "name", "", "-", {}, "A fabric; the other members of the mapping change it."},
+  };
+}
+
+Rows model_keys() {
+  return {
+      {"model",
+       "name",
+       "",
+       "",
+       {},
+       "The model: a file of scenarios/models, a path, or a mapping that may inherit one."},
+      {"model.inherits", "name", "", "-", {}, "A model; the other members of the mapping change it."},
+      {"model.name", "text", "", "the file's name", {}, "Name of the model, in reports."},
+      {"model.kind", "choice", "", "gpt", {"gpt"}, "Family: gpt is a decoder-only transformer."},
+      {"model.layers", "integer", "layers", "", {}, "Transformer layers, at most 10000."},
+      {"model.hidden", "integer", "elements", "", {}, "Hidden size h; a multiple of heads."},
+      {"model.heads", "integer", "heads", "", {}, "Query heads."},
+      {"model.kv_heads",
+       "integer",
+       "heads",
+       "heads",
+       {},
+       "Key/value heads; fewer than heads is grouped-query attention."},
+      {"model.ffn_hidden",
+       "integer",
+       "elements",
+       "4 x hidden; gated: 8/3 x hidden rounded up to a multiple of 256",
+       {},
+       "Inner size of the MLP."},
+      {"model.vocab",
+       "integer",
+       "tokens",
+       "",
+       {},
+       "Vocabulary, padded to a multiple of 128 x tensor as Megatron-LM does."},
+      {"model.seq", "integer", "tokens", "", {}, "Sequence length."},
+      {"model.gated_mlp", "boolean", "", "false", {}, "SwiGLU: two up projections instead of one."},
+      {"model.parallel_block",
+       "boolean",
+       "",
+       "false",
+       {},
+       "Attention and MLP side by side, with one layer norm and one reduction."},
+      {"model.attention_window",
+       "integer",
+       "tokens",
+       "none: full causal attention",
+       {},
+       "Each query sees the last so many keys (sliding window)."},
+      {"model.tied_embeddings", "boolean", "", "true", {}, "Input and output embeddings share their weights."},
+      {"model.label", "text", "", "-", {}, "Free text."},
+      {"model.provenance", "text", "", "-", {}, "Where the sizes come from, for people."},
+  };
+}
+
+Rows layout_keys() {
+  return {
+      {"parallelism", "mapping", "", "every degree 1", {}, "How the work is laid out over the GPUs."},
+      {"parallelism.tensor",
+       "integer",
+       "ranks",
+       "1",
+       {},
+       "Tensor-parallel degree; divides heads, kv_heads and ffn_hidden."},
+      {"parallelism.pipeline", "integer", "stages", "1", {}, "Pipeline stages."},
+      {"parallelism.virtual_pipeline", "integer", "chunks", "1", {}, "Chunks of layers per stage (interleaving)."},
+      {"parallelism.data", "integer", "ranks", "gpus / (tensor x pipeline x context)", {}, "Data-parallel degree."},
+      {"parallelism.context", "integer", "ranks", "1", {}, "Context-parallel degree; only 1 is modelled yet."},
+      {"parallelism.expert", "integer", "ranks", "1", {}, "Expert-parallel degree; only 1 is modelled yet."},
+      {"parallelism.sequence_parallel",
+       "boolean",
+       "",
+       kBySoftware,
+       {},
+       "Norms, dropout and residuals cut along the sequence over the tensor group."},
+      {"parallelism.sharding",
+       "choice",
+       "",
+       kBySoftware,
+       {"none", "optimizer", "gradients", "parameters"},
+       "What data-parallel ranks share out instead of repeating: ZeRO stages 0 to 3."},
+      {"parallelism.schedule", "choice", "",
+       "interleaved_1f1b with more than one chunk, else 1f1b or that of the software", workloads::schedule_names(),
+       "Pipeline schedule; gpipe, 1f1b and interleaved_1f1b are modelled yet."},
+      {"batch", "mapping", "", "", {}, "Sequences per step."},
+      {"batch.global", "integer", "sequences", "", {}, "Sequences per step; a multiple of data x micro."},
+      {"batch.micro", "integer", "sequences", "1", {}, "Sequences per micro-batch and data-parallel rank."},
+  };
+}
+
+Rows option_keys() {
+  return {
+      {"precision", "choice", "", "bf16", {"fp16", "bf16", "fp8"}, "Training type, or a mapping per class of tensors."},
+      {"precision.matmul", "choice", "", "bf16", {"fp16", "bf16", "fp8"}, "Operands of the linear layers."},
+      {"precision.activations",
+       "choice",
+       "",
+       "that of matmul; fp8: bf16",
+       {"fp16", "bf16"},
+       "What flows between kernels and over the network."},
+      {"precision.gradients", "choice", "", kBySoftware, {"fp32", "bf16", "fp16"}, "The data-parallel reduction."},
+      {"precision.parameters", "choice", "", kBySoftware, {"fp32", "bf16", "fp16", "fp8"}, "The parameter all-gather."},
+      {"recompute",
+       "choice",
+       "",
+       kBySoftware,
+       {"none", "selective", "full"},
+       "What the backward pass computes again: nothing, attention, or whole layers."},
+      {"attention",
+       "choice",
+       "",
+       kBySoftware,
+       {"flash", "unfused"},
+       "Attention in one kernel, or as GEMMs and softmax."},
+      {"overlap",
+       "mapping",
+       "",
+       kBySoftware,
+       {},
+       "Which communication runs beside compute; true or false sets all four."},
+      {"overlap.tensor",
+       "boolean",
+       "",
+       kBySoftware,
+       {},
+       "Tensor-parallel collectives, cut into the GEMMs beside them."},
+      {"overlap.pipeline", "boolean", "", kBySoftware, {}, "Pipeline sends and receives."},
+      {"overlap.gradients", "boolean", "", kBySoftware, {}, "The gradient reduction, beside the backward pass."},
+      {"overlap.parameters", "boolean", "", kBySoftware, {}, "The parameter all-gather, beside the forward pass."},
+      {"optimizer", "choice", "", "adam", {"adam", "lamb", "sgd"}, "Optimizer: its states and its kernels."},
+      {"software",
+       "name",
+       "",
+       "megatron-core-0.8",
+       {},
+       "Generation of training software: a file of calibration/software, a path, or a mapping that may inherit one."},
+  };
+}
+
+Rows situation_keys() {
+  return {
+      {"placement",
+       "mapping",
+       "",
+       "order: [tensor, context, data, pipeline]",
+       {},
+       "Which GPU each rank runs on; one of its keys."},
+      {"placement.order",
+       "list",
+       "",
+       "[tensor, context, data, pipeline]",
+       {"tensor", "context", "data", "pipeline"},
+       "Dimensions of the layout, fastest-varying first over the GPUs."},
+      {"placement.random_seed", "integer", "", "-", {}, "A random permutation, of this seed."},
+      {"placement.gpus", "list", "", "-", {}, "The GPU of every rank: a permutation of all GPUs."},
+      {"perturb", "mapping", "", "-", {}, "What is not as it should be in the machine."},
+      {"perturb.slow_gpus", "list", "", "-", {}, "GPUs that compute slowly."},
+      {"perturb.slow_gpus[].gpu", "integer", "", "", {}, "Number of the GPU, from 0."},
+      {"perturb.slow_gpus[].slowdown", "number", "", "", {}, "Factor on its compute times: 1.1 is a tenth slower."},
+      {"perturb.slow_nics", "list", "", "-", {}, "NICs that have lost a part of their rate."},
+      {"perturb.slow_nics[].node", "integer", "", "", {}, "Number of the node, from 0."},
+      {"perturb.slow_nics[].nic", "integer", "", "", {}, "Number of the NIC within its node, from 0."},
+      {"perturb.slow_nics[].rate", "number", "", "", {}, "Share of its rate that is left, from 0.001 to 1."},
+      {"perturb.jitter", "mapping", "", "-", {}, "Lognormal noise on compute times, per operation and rank."},
+      {"perturb.jitter.sigma", "number", "", "", {}, "Standard deviation of the log of compute time, from 0 to 1."},
+      {"perturb.jitter.seed", "integer", "", "0", {}, "Seed of the noise; the same seed gives the same times."},
+      {"evaluation", "mapping", "", "-", {}, "Forward-only passes between training steps, reported beside the step."},
+      {"evaluation.every_steps", "integer", "steps", "", {}, "Training steps from one evaluation to the next."},
+      {"evaluation.sequences", "integer", "sequences", "", {}, "Sequences of one evaluation."},
+  };
+}
+
+Rows measured_keys() {
+  return {
+      {"measured", "mapping", "", "-", {}, "What was measured: makes the scenario a record that can be validated."},
+      {"measured.iteration_s", "number", "s", "-", {}, "One optimizer step, training only."},
+      {"measured.iteration_source", "text", "", "-", {}, "Printed in the source, or derived from what."},
+      {"measured.iteration_wall_s",
+       "number",
+       "s",
+       "-",
+       {},
+       "One step by the wall clock, with what lies outside the step timer."},
+      {"measured.tokens_per_s", "number", "tokens/s", "-", {}, "Throughput of the whole job, training only."},
+      {"measured.tokens_per_s_including_eval",
+       "number",
+       "tokens/s",
+       "-",
+       {},
+       "Throughput that also counts evaluation time."},
+      {"measured.tokens_per_s_per_gpu", "number", "tokens/s", "-", {}, "Throughput of one GPU."},
+      {"measured.samples_per_s", "number", "sequences/s", "-", {}, "Throughput of the whole job in sequences."},
+      {"measured.samples_per_s_per_gpu", "number", "sequences/s", "-", {}, "Throughput of one GPU in sequences."},
+      {"measured.tflops_per_gpu",
+       "number",
+       "TFLOP/s",
+       "-",
+       {},
+       "Arithmetic rate of one GPU, of the kind in tflops_kind."},
+      {"measured.aggregate_pflops", "number", "PFLOP/s", "-", {}, "Arithmetic rate of the whole job."},
+      {"measured.tflops_kind",
+       "text",
+       "",
+       "-",
+       {},
+       "What tflops_per_gpu counts: model, or hardware including recompute."},
+      {"measured.mfu_pct", "number", "%", "-", {}, "Model FLOPs utilization."},
+      {"measured.hfu_pct", "number", "%", "-", {}, "Hardware FLOPs utilization."},
+      {"measured.memory_gb", "number", "GB", "-", {}, "Peak memory of one GPU."},
+      {"measured.oom", "boolean", "", "-", {}, "Whether the run went out of memory."},
+  };
+}
+
+/// The rows of another room's document, below `prefix`.
+template <class KeyDocs>
+Rows below(const std::string& prefix, const KeyDocs& docs) {
+  Rows rows;
+  for (const auto& doc : docs) {
+    // The scenario describes `inherits` itself; where the document is named, its own requirements are met.
+    if (doc.path == "inherits") continue;
+    rows.push_back({prefix + "." + doc.path, doc.type, doc.unit, doc.fallback, {}, doc.meaning});
+    if constexpr (requires { doc.choices; }) rows.back().choices = doc.choices;
+  }
+  return rows;
+}
+
+std::vector<Key> all_keys() {
+  std::vector<Key> keys;
+  const auto add = [&](Rows rows) { std::move(rows.begin(), rows.end(), std::back_inserter(keys)); };
+  add(document_keys());
+  add(cluster_keys());
+  add(model_keys());
+  add(layout_keys());
+  add(option_keys());
+  add(situation_keys());
+  add(measured_keys());
+  keys.push_back(
+      {"software.inherits", "name", "", "-", {}, "A generation; the other members of the mapping change it."});
+  add(below("software", calibration::software_keys()));
+  add(below("cluster.device", calibration::profile_keys()));
+  add(below("cluster.device.node", topology::node_keys()));
+  add(below("cluster.fabric", topology::fabric_keys()));
+  return keys;
+}
+
+}  // namespace
+
+const std::vector<Key>& schema() {
+  static const std::vector<Key> keys = all_keys();
+  return keys;
+}
+
+std::vector<std::string> known_keys(const std::string& path) {
+  const std::string prefix = path.empty() ? "" : path + ".";
+  std::vector<std::string> names;
+  for (const Key& key : schema()) {
+    if (!key.path.starts_with(prefix)) continue;
+    std::string name = key.path.substr(prefix.size());
+    name = name.substr(0, name.find_first_of(".["));
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace orrery::scenarios

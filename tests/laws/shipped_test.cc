@@ -1,0 +1,53 @@
+// Does everything that ships load, and does every command of the catalogue have its file?
+#include "scenarios/scenario.h"
+#include "tests/catch.h"
+#include "tests/laws/tree.h"
+#include "tools/commands.h"
+
+using namespace orrery;
+
+namespace {
+
+bool in_folder(const laws::SourceFile& file, const std::string& folder) {
+  return file.suffix == ".yaml" && file.path.starts_with(folder) && file.path.find('/', folder.size()) == std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("every shipped scenario loads, and is named as its file") {
+  std::size_t count = 0;
+  for (const laws::SourceFile& file : laws::source_files()) {
+    if (!in_folder(file, "scenarios/")) continue;
+    INFO(file.path);
+    ++count;
+    const scenarios::Scenario scenario =
+        scenarios::load_scenario(scenarios::read_scenario(std::string(ORRERY_SOURCE_DIR) + "/" + file.path));
+    CHECK(scenario.id + ".yaml" == file.path.substr(std::string("scenarios/").size()));
+    CHECK_FALSE(scenario.job.description.empty());
+  }
+  CHECK(count >= 3);
+}
+
+TEST_CASE("every published table names shipped scenarios and cites its sources") {
+  std::size_t rows = 0;
+  for (const laws::SourceFile& file : laws::source_files()) {
+    if (!in_folder(file, "scenarios/reproduce/")) continue;
+    INFO(file.path);
+    const sim::Settings table = scenarios::read_yaml(std::string(ORRERY_SOURCE_DIR) + "/" + file.path);
+    for (const sim::Settings& system : table.at("systems").items()) {
+      ++rows;
+      const std::string scenario = std::string(ORRERY_SOURCE_DIR) + "/scenarios/" + system.at("scenario").text();
+      CHECK(laws::fs::is_regular_file(scenario));
+      CHECK(system.at("source").text().size() > 20);
+    }
+  }
+  CHECK(rows >= 3);
+}
+
+TEST_CASE("every command is one file of its name") {
+  for (const tools::Command& command : tools::commands()) {
+    INFO(command.name);
+    CHECK(laws::fs::is_regular_file(std::string(ORRERY_SOURCE_DIR) + "/tools/" + std::string(command.name) + ".cc"));
+    CHECK_FALSE(command.summary.empty());
+  }
+}

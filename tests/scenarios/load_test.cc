@@ -1,0 +1,198 @@
+// Does a scenario become the job that it means, and do its defaults say that they were taken?
+#include <algorithm>
+
+#include "tests/catch.h"
+#include "tests/scenarios/expect.h"
+
+using namespace orrery::scenarios;
+using orrery::sim::Settings;
+namespace workloads = orrery::workloads;
+using workloads::DataType;
+using workloads::Job;
+
+namespace {
+
+bool assumes(const Job& job, const std::string& text) {
+  return std::any_of(job.assumptions.begin(), job.assumptions.end(),
+                     [&](const std::string& line) { return line.find(text) != std::string::npos; });
+}
+
+Job job_with(int line, const std::string& text) { return load_text(with_line(line, text)).job; }
+
+Job job_set(const std::string& assignment) {
+  Settings document = parse_yaml(small_scenario(), "t.yaml");
+  apply_set(document, assignment);
+  return load_scenario(document).job;
+}
+
+}  // namespace
+
+TEST_CASE("what is given arrives") {
+  const Scenario scenario = load_text(small_scenario());
+  const Job& job = scenario.job;
+  CHECK(scenario.id == "small");
+  CHECK(job.name == "small");
+  CHECK(job.device.name() == "a100-sxm-80gb");
+  CHECK(job.fabric.name == "selene-hdr");
+  CHECK(job.software.name == "megatron-2023");
+  CHECK(job.gpus == 64);
+  CHECK(job.gpus_per_node == 8);
+  CHECK(job.model.layers == 24);
+  CHECK(job.parallelism.tensor == 4);
+  CHECK(job.parallelism.data == 8);
+  CHECK(job.microbatches() == 256 / (8 * 2));
+  CHECK(job.precision.matmul == DataType::bf16);
+  CHECK_FALSE(scenario.measured);
+}
+
+TEST_CASE("what is left out takes the documented default and says so") {
+  const Job job = load_text(small_scenario()).job;
+  CHECK(job.model.kv_heads == 16);
+  CHECK(job.model.ffn_hidden == 4 * 2048);
+  CHECK(job.model.attention_window == 0);
+  CHECK(job.model.tied_embeddings);
+  CHECK(job.parallelism.virtual_pipeline == 1);
+  CHECK(workloads::name_of(job.recompute) == job.software.recompute);
+  CHECK(workloads::name_of(job.attention) == job.software.attention);
+  CHECK(workloads::name_of(job.parallelism.sharding) == job.software.sharding);
+  CHECK(job.parallelism.sequence_parallel == job.software.sequence_parallel);
+  CHECK(job.overlap.gradients == job.software.overlap_gradients);
+  for (const char* key :
+       {"recompute is not given: ", "attention is not given: ", "parallelism.sharding is not given: ",
+        "parallelism.sequence_parallel is not given: ", "parallelism.schedule is not given: 1f1b",
+        "overlap is not given", "optimizer is not given: adam", "cluster.gpus_per_node is not given: 8",
+        "model.attention_window is not given: none", "model.kv_heads is not given: 16"}) {
+    INFO(key);
+    CHECK(assumes(job, key));
+  }
+  CHECK_FALSE(assumes(job, "software is not given"));
+  CHECK(assumes(job_with(20, ""), "software is not given: megatron-core-0.8"));
+  CHECK(assumes(job_with(18, ""), "batch.micro is not given: 1"));
+  const Job derived = job_with(15, "");
+  CHECK(derived.parallelism.data == 64 / (4 * 2));
+  CHECK(assumes(derived, "parallelism.data is not given: 8"));
+  CHECK(assumes(job_with(19, ""), "precision is not given: bf16"));
+}
+
+TEST_CASE("unknown, null and absent are the same") {
+  const std::vector<std::string> absent = job_with(18, "").assumptions;
+  CHECK(job_with(18, "  micro: unknown").assumptions == absent);
+  CHECK(job_with(18, "  micro: null").assumptions == absent);
+  CHECK(job_with(18, "  micro:").assumptions == absent);
+  const std::vector<std::string> usual = load_text(small_scenario()).job.assumptions;
+  CHECK(load_text(small_scenario() + "recompute: unknown\nattention: unknown\nplacement: unknown\n").job.assumptions ==
+        usual);
+  CHECK(job_with(11, "  seq: 1024\n  attention_window: unknown").assumptions == usual);
+  CHECK(job_with(20, "").software.name == job_with(20, "software: unknown").software.name);
+}
+
+TEST_CASE("a gated MLP is 8/3 wide, rounded up to a multiple of 256") {
+  // 8 x 2048 / 3 = 5461.3; 21.3 multiples of 256, so 22 of them. 8 x 3072 / 3 = 8192 = 32 x 256 exactly.
+  CHECK(job_with(11, "  seq: 1024\n  gated_mlp: true").model.ffn_hidden == 22 * 256);
+  CHECK(job_with(8, "  hidden: 3072\n  gated_mlp: true").model.ffn_hidden == 8192);
+}
+
+TEST_CASE("schedules: chunks choose interleaving, one chunk never does") {
+  const auto schedule = [](const std::string& lines) {
+    return job_with(14, "  pipeline: 2\n" + lines).parallelism.schedule;
+  };
+  CHECK(schedule("  virtual_pipeline: 3") == workloads::ScheduleKind::interleaved_1f1b);
+  CHECK(schedule("  schedule: gpipe") == workloads::ScheduleKind::gpipe);
+  CHECK(schedule("  schedule: interleaved_1f1b") == workloads::ScheduleKind::one_f_one_b);
+  // This generation's own default is interleaving, which one chunk cannot do.
+  CHECK(job_with(20, "software: nemo-23.04").parallelism.schedule == workloads::ScheduleKind::one_f_one_b);
+}
+
+TEST_CASE("precision: one word, or a mapping per class of tensors") {
+  const Job half = job_with(19, "precision: fp16");
+  CHECK(half.precision.matmul == DataType::fp16);
+  CHECK(half.precision.activations == DataType::fp16);
+  CHECK(half.precision.gradients == half.software.gradient_dtype);
+  CHECK(half.precision.parameters == DataType::fp16);
+  Settings document = parse_yaml(with_line(19, "precision: fp8"), "t.yaml");
+  apply_set(document, "cluster.device=h100-sxm-80gb");
+  const Job eight = load_scenario(document).job;
+  CHECK(eight.precision.matmul == DataType::fp8);
+  CHECK(eight.precision.activations == DataType::bf16);
+  const Job mixed = job_with(19, "precision: {matmul: bf16, gradients: bf16, parameters: fp32}");
+  CHECK(mixed.precision.gradients == DataType::bf16);
+  CHECK(mixed.precision.parameters == DataType::fp32);
+}
+
+TEST_CASE("overlap: four flags, or one word for all") {
+  const Job all = load_text(small_scenario() + "overlap: true\n").job;
+  CHECK((all.overlap.tensor && all.overlap.pipeline && all.overlap.gradients && all.overlap.parameters));
+  const Job one = load_text(small_scenario() + "overlap: {gradients: true}\n").job;
+  CHECK(one.overlap.gradients);
+  CHECK(one.overlap.tensor == one.software.overlap_tensor);
+}
+
+TEST_CASE("names may be changed in place") {
+  const Job faster = job_set("software.kernel_issue=3 us");
+  CHECK(faster.software.kernel_issue == orrery::sim::microseconds(3));
+  CHECK(faster.software.transfer_issue == load_text(small_scenario()).job.software.transfer_issue);
+  CHECK(assumes(faster, "software: megatron-2023 with kernel_issue changed"));
+  CHECK(job_set("cluster.device.memory=100 GB").device.memory().value() == 100'000'000'000);
+  CHECK(job_with(3, "  device: {inherits: a100-sxm-80gb, memory: 100 GB}").device.memory().value() == 100'000'000'000);
+  CHECK(job_set("model={inherits: gpt3-6.7b, layers: 30}").model.layers == 30);
+  CHECK(job_set("model={inherits: gpt3-6.7b, layers: 30}").model.hidden == 4096);
+  CHECK(job_set("model=gpt3-6.7b").model.name == "gpt3-6.7b");
+  // Through one more generation: 2023 inherits 2022 inherits 2021.
+  const Job late = job_set("software=megatron-2023"), early = job_set("software=megatron-2021");
+  CHECK(late.software.collective_base == early.software.collective_base);
+}
+
+TEST_CASE("one node needs no fabric") {
+  Settings document = parse_yaml(with_line(5, ""), "t.yaml");
+  for (const char* change : {"cluster.gpus=8", "parallelism.data=1"}) apply_set(document, change);
+  const Job job = load_scenario(document).job;
+  CHECK(job.fabric.kind == orrery::topology::FabricSpec::Kind::none);
+  CHECK(assumes(job, "cluster.fabric is not given: single-node"));
+  for (const char* change : {"cluster.gpus=4", "parallelism.pipeline=1"}) apply_set(document, change);
+  CHECK(load_scenario(document).job.gpus_per_node == 4);
+}
+
+TEST_CASE("a batch that a derived data-parallel degree does not divide is rounded up by at most 1 %") {
+  // tensor 4 x pipeline 2 leave 8 of 64 GPUs; 255 sequences are no multiple of 8 x 2, 256 are, 0.4 % more.
+  Settings document = parse_yaml(with_line(15, ""), "t.yaml");
+  apply_set(document, "batch.global=255");
+  const Job job = load_scenario(document).job;
+  CHECK(job.batch.global == 256);
+  CHECK(assumes(job, "256 sequences are simulated"));
+  apply_set(document, "batch.global=33");  // 48 would be half as many again
+  CHECK(user_error([&] {
+          load_scenario(document);
+        }).starts_with("--set: batch.global: expected a multiple of data 8 x micro 2"));
+}
+
+TEST_CASE("placement, perturbation and evaluation") {
+  const auto with = [](const std::string& lines) { return load_text(small_scenario() + lines).job; };
+  CHECK(with("placement: {order: [data, tensor, pipeline, context]}\n").placement.order.front() == "data");
+  CHECK(with("placement: {random_seed: 7}\n").placement.seed == 7);
+  std::string reversed = "placement: {gpus: [";
+  for (int gpu = 63; gpu >= 0; --gpu) reversed += std::to_string(gpu) + ",";
+  CHECK(with(reversed + "]}\n").placement.gpus.front() == 63);
+  const Job rough = with(
+      "perturb: {slow_gpus: [{gpu: 17, slowdown: 1.1}], slow_nics: [{node: 3, nic: 0, rate: 0.5}],"
+      " jitter: {sigma: 0.02, seed: 1}}\n");
+  REQUIRE(rough.perturbation.slow_gpus.size() == 1);
+  CHECK(rough.perturbation.slow_gpus[0].gpu == 17);
+  CHECK(rough.perturbation.slow_nics[0].rate == 0.5);
+  CHECK(rough.perturbation.jitter_sigma == 0.02);
+  CHECK(with("evaluation: {every_steps: 10, sequences: 5660}\n").evaluation.sequences == 5660);
+}
+
+TEST_CASE("measured figures, in any of their units") {
+  const Scenario record =
+      load_text(small_scenario() + "measured: {iteration_s: 1.5, tflops_kind: model, oom: false}\n");
+  REQUIRE(record.measured);
+  CHECK(*record.measured->iteration_s == 1.5);
+  CHECK(record.measured->oom == false);
+  // 64 GPUs, sequences of 1024.
+  const auto tokens = [](const std::string& line) {
+    return *load_text(small_scenario() + line).measured->tokens_per_s;
+  };
+  CHECK(tokens("measured: {tokens_per_s_per_gpu: 100}\n") == 6400);
+  CHECK(tokens("measured: {samples_per_s: 3}\n") == 3072);
+  CHECK(tokens("measured: {tokens_per_s: 5, samples_per_s: 3}\n") == 5);
+}

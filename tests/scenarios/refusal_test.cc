@@ -1,0 +1,220 @@
+// Is every mistake refused in one line, at its place, with what would be right?
+#include <filesystem>
+#include <fstream>
+
+#include "tests/catch.h"
+#include "tests/scenarios/expect.h"
+
+using namespace orrery::scenarios;
+using orrery::sim::Settings;
+
+namespace {
+
+struct Mistake {
+  int line;             // of small_scenario()
+  std::string instead;  // what stands there
+  std::string place;    // of the complaint, with its key
+  std::string right;    // what it says, in part
+};
+
+std::string error_at(int line, const std::string& instead) {
+  return user_error([&] { load_text(with_line(line, instead)); });
+}
+
+void check_all(const std::vector<Mistake>& mistakes) {
+  for (const Mistake& mistake : mistakes) {
+    const std::string error = error_at(mistake.line, mistake.instead);
+    INFO(mistake.instead << " -> " << error);
+    CHECK(error.starts_with("t.yaml:" + mistake.place + ": "));
+    CHECK(error.find(mistake.right) != std::string::npos);
+    CHECK(error.find('\n') == std::string::npos);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the small scenario itself is right") { CHECK(error_at(1, "name: small") == "(no error)"); }
+
+TEST_CASE("unknown keys name the nearest") {
+  check_all(
+      {{1, "nmae: x", "1:1: nmae", "did you mean \"name\"?"},
+       {4, "  gpu: 64", "4:3: cluster.gpu", "did you mean \"gpus\"?"},
+       {8, "  hiden: 2048", "8:3: model.hiden", "did you mean \"hidden\"?"},
+       {13, "  tenosr: 4", "13:3: parallelism.tenosr", "did you mean \"tensor\"?"},
+       {18, "  mirco: 2", "18:3: batch.mirco", "did you mean \"micro\"?"},
+       {19, "precision: {matmull: fp8}", "19:13: precision.matmull", "did you mean \"matmul\"?"},
+       {19, "overlap: {tensors: true}", "19:11: overlap.tensors", "did you mean \"tensor\"?"},
+       {19, "measured: {iteration: 1}", "19:12: measured.iteration", "did you mean \"iteration_s\"?"},
+       {19, "perturb: {slow_gpu: []}", "19:11: perturb.slow_gpu", "did you mean \"slow_gpus\"?"},
+       {19, "perturb: {failed_links: []}", "19:11: perturb.failed_links", "unknown key"},
+       {20, "software: {inherits: megatron-2023, kernel_isue: 3 us}", "20:37: software.kernel_isue", "kernel_issue"}});
+}
+
+TEST_CASE("names that nothing is called") {
+  check_all({{3, "  device: a100-sxm-80bg", "3:3: cluster.device", "did you mean \"a100-sxm-80gb\"?"},
+             {5, "  fabric: selene", "5:3: cluster.fabric", "there is no fabric \"selene\""},
+             {20, "software: megatron-20023", "20:1: software", "did you mean \"megatron-2023\"?"},
+             {20, "software: {inherits: megatron-2032}", "20:12: software.inherits", "did you mean"},
+             {20, "software: [a]", "20:1: software", "expected the name of a software generation"},
+             {3, "  device: ..", "3:3: cluster.device", "expected the name of a device profile"},
+             {3, "  device: 'a b'", "3:3: cluster.device", "expected the name of a device profile"}});
+  CHECK(error_at(3, "  device: /no/such.yaml") == "/no/such.yaml: cannot be read: No such file or directory");
+}
+
+TEST_CASE("what must be there") {
+  check_all({{3, "", "2:1: cluster.device", "is missing"},
+             {4, "", "2:1: cluster.gpus", "is missing"},
+             {4, "  gpus: unknown", "4:3: cluster.gpus", "no default"},
+             {5, "", "2:1: cluster.fabric", "64 GPUs in nodes of 8 need one"},
+             {7, "", "6:1: model.layers", "is missing"},
+             {17, "", "16:1: batch.global", "is missing"}});
+}
+
+TEST_CASE("numbers out of range, and words that are none") {
+  check_all({{4, "  gpus: 0", "4:3: cluster.gpus", "from 1 to 1048576"},
+             {4, "  gpus: 1048577", "4:3: cluster.gpus", "from 1 to 1048576"},
+             {4, "  gpus: many", "4:3: cluster.gpus", "integer"},
+             {4, "  gpus: 64.5", "4:3: cluster.gpus", "integer"},
+             {7, "  layers: 10001", "7:3: model.layers", "from 1 to 10000"},
+             {8, "  hidden: -2048", "8:3: model.hidden", "from 1 to 1000000"},
+             {11, "  seq: 100000001", "11:3: model.seq", "from 1 to 100000000"},
+             {17, "  global: 1e400", "17:3: batch.global", "integer"},
+             {19, "precision: fp7", "19:1: precision", "one of fp16, bf16, fp8"},
+             {19, "recompute: some", "19:1: recompute", "one of none, selective, full"},
+             {19, "attention: flush", "19:1: attention", "did you mean \"flash\"?"},
+             {19, "optimizer: adan", "19:1: optimizer", "did you mean \"adam\"?"},
+             {15, "  data: 8\n  sharding: zero", "16:3: parallelism.sharding",
+              "one of none, optimizer, gradients, parameters"},
+             {15, "  data: 8\n  schedule: 1f1c", "16:3: parallelism.schedule", "did you mean \"1f1b\"?"},
+             {7, "  layers: 24\n  kind: moe", "8:3: model.kind", "one of gpt"}});
+}
+
+TEST_CASE("degrees that do not fit the GPUs") {
+  check_all({{15, "  data: 9", "15:3: parallelism.data", "cluster.gpus is 64; data: 8 would be right"},
+             {13, "  tensor: 16", "15:3: parallelism.data", "data: 2 would be right"},
+             {4, "  gpus: 60\n  gpus_per_node: 4", "16:3: parallelism.data", "a multiple of 8 GPUs would be right"},
+             {4, "  gpus: 60", "4:3: cluster.gpus", "a multiple of 8 GPUs, got 60"},
+             {4, "  gpus: 64\n  gpus_per_node: 9", "5:3: cluster.gpus_per_node", "at most 8"},
+             {15, "  data: 8\n  context: 2", "16:3: parallelism.context", "only 1 would be right"},
+             {15, "  data: 8\n  expert: 8", "16:3: parallelism.expert", "only 1 would be right"},
+             {5, "  fabric: single-node", "5:3: cluster.fabric", "joins no nodes"}});
+  Settings document = parse_yaml(with_line(15, ""), "t.yaml");
+  apply_set(document, "parallelism.tensor=3");
+  CHECK(user_error([&] {
+          load_scenario(document);
+        }).starts_with("--set: parallelism.tensor: tensor 3 x pipeline 2 does not"));
+}
+
+TEST_CASE("batches that do not fit the layout") {
+  check_all({{17, "  global: 250", "17:3: batch.global", "a multiple of data 8 x micro 2 = 16, got 250"},
+             {18, "  micro: 3", "17:3: batch.global", "a multiple of data 8 x micro 3 = 24, got 256"}});
+  // 15 micro-batches are no multiple of 2 stages.
+  Settings document = parse_yaml(small_scenario(), "t.yaml");
+  apply_set(document, "batch.global=240");
+  CHECK(user_error([&] { load_scenario(document); }) == "(no error)");
+  apply_set(document, "parallelism.virtual_pipeline=2");
+  CHECK(user_error([&] {
+          load_scenario(document);
+        }).starts_with("--set: batch.global: gives 15 micro-batches per rank (global 240 / data 8 / micro 2)"));
+}
+
+TEST_CASE("models that do not divide") {
+  check_all(
+      {{9, "  heads: 18", "9:3: model.heads", "a divisor of hidden 2048, got 18"},
+       {9, "  heads: 16\n  kv_heads: 5", "10:3: model.kv_heads", "a divisor of heads 16, got 5"},
+       {9, "  heads: 2", "13:3: parallelism.tensor", "a divisor of model.heads, which is 2, got 4"},
+       {9, "  heads: 16\n  kv_heads: 2", "14:3: parallelism.tensor", "model.kv_heads, which is 2, got 4"},
+       {9, "  heads: 16\n  ffn_hidden: 8190", "14:3: parallelism.tensor", "model.ffn_hidden, which is 8190, got 4"},
+       {11, "  seq: 1022\nx: 1", "12:1: x", "unknown key"}});
+  Settings document = parse_yaml(with_line(15, "  data: 8\n  sequence_parallel: true"), "t.yaml");
+  CHECK(user_error([&] { load_scenario(document); }) == "(no error)");
+  apply_set(document, "model.seq=1022");
+  CHECK(user_error([&] {
+          load_scenario(document);
+        }).starts_with("t.yaml:16:3: parallelism.sequence_parallel: needs model.seq"));
+}
+
+TEST_CASE("pipelines that cannot be") {
+  // 24 layers with embedding and head are 26 cells: 2 stages x 13 chunks fit, 14 do not.
+  CHECK(error_at(14, "  pipeline: 2\n  virtual_pipeline: 13") == "(no error)");
+  check_all(
+      {{14, "  pipeline: 2\n  virtual_pipeline: 14", "15:3: parallelism.virtual_pipeline", "more chunks than layers"},
+       {14, "  pipeline: 2\n  virtual_pipeline: 2\n  schedule: 1f1b", "16:3: parallelism.schedule",
+        "interleaved_1f1b would be"},
+       {15, "  data: 8\n  schedule: zb_h1", "16:3: parallelism.schedule", "zb_h1 is not modelled yet"},
+       {15, "  data: 8\n  schedule: dualpipe", "16:3: parallelism.schedule", "dualpipe is not modelled yet"}});
+  Settings document = parse_yaml(small_scenario(), "t.yaml");
+  for (const char* change : {"parallelism.pipeline=1", "parallelism.data=16", "parallelism.virtual_pipeline=2"}) {
+    apply_set(document, change);
+  }
+  CHECK(user_error([&] {
+          load_scenario(document);
+        }).starts_with("--set: parallelism.virtual_pipeline: read 2 with one pipeline"));
+  Settings deep = parse_yaml(small_scenario(), "t.yaml");
+  for (const char* change : {"cluster.gpus=32768", "parallelism.pipeline=1024", "parallelism.tensor=4"})
+    apply_set(deep, change);
+  CHECK(user_error([&] { load_scenario(deep); }).starts_with("--set: parallelism.pipeline: more chunks than layers"));
+}
+
+TEST_CASE("sizes that no plan could hold") {
+  // 16 million sequences / data 8 / micro 2 = a million micro-batches of 24 layers.
+  check_all({{17, "  global: 16000000", "17:3: batch.global", "too many operations"},
+             {11, "  seq: 100000000", "17:3: batch.global", "one step would take at least"}});
+  Settings document = parse_yaml(small_scenario(), "t.yaml");
+  for (const char* change : {"model.hidden=1000000", "model.layers=10000"}) apply_set(document, change);
+  CHECK(user_error([&] { load_scenario(document); }).find("parameters; at most 1e+15") != std::string::npos);
+}
+
+TEST_CASE("fp8 needs a device that has it") {
+  check_all({{19, "precision: fp8", "19:1: precision", "a100-sxm-80gb has no fp8 arithmetic"}});
+}
+
+TEST_CASE("placement and perturbation name the culprit") {
+  check_all(
+      {{19, "placement: {order: [tensor, data, pipeline]}", "19:13: placement.order", "each of tensor, context, data"},
+       {19, "placement: {order: [data, data, tensor, pipeline]}", "19:27: placement.order[1]", "a second time"},
+       {19, "placement: {order: [width]}", "19:21: placement.order[0]", "one of tensor, context, data, pipeline"},
+       {19, "placement: {gpus: [0, 1]}", "19:13: placement.gpus", "read 2 GPUs; all 64"},
+       {19, "placement: {gpus: [0, 0]}", "19:23: placement.gpus[1]", "GPU 0 a second time"},
+       {19, "placement: {gpus: [64]}", "19:20: placement.gpus[0]", "from 0 to 63, got \"64\""},
+       {19, "placement: {gpus: [0], random_seed: 1}", "19:1: placement", "more than one of"},
+       {19, "perturb: {slow_gpus: [{gpu: 64, slowdown: 2}]}", "19:24: perturb.slow_gpus[0].gpu", "from 0 to 63"},
+       {19, "perturb: {slow_gpus: [{gpu: 1, slowdown: 0}]}", "19:32: perturb.slow_gpus[0].slowdown",
+        "from 0.1 to 1000"},
+       {19, "perturb: {slow_gpus: [{gpu: 1}]}", "19:23: perturb.slow_gpus[0].slowdown", "is missing"},
+       {19, "perturb: {slow_gpus: 3}", "19:11: perturb.slow_gpus", "expected a list"},
+       {19, "perturb: {slow_nics: [{node: 8, nic: 0, rate: 1}]}", "19:24: perturb.slow_nics[0].node", "from 0 to 7"},
+       {19, "perturb: {slow_nics: [{node: 0, nic: 0, rate: 0}]}", "19:41: perturb.slow_nics[0].rate",
+        "from 0.001 to 1"},
+       {19, "perturb: {jitter: {sigma: 2}}", "19:20: perturb.jitter.sigma", "from 0 to 1"},
+       {19, "evaluation: {every_steps: 0, sequences: 4}", "19:14: evaluation.every_steps", "from 1"},
+       {19, "measured: {iteration_s: fast}", "19:12: measured.iteration_s", "number"}});
+}
+
+TEST_CASE("sections that are no mappings") {
+  check_all({{1, "measured: 3", "1:1: measured", "expected a mapping"},
+             {1, "placement: tensor", "1:1: placement", "expected a mapping"},
+             {1, "overlap: maybe", "1:1: overlap", "true or false"}});
+  CHECK(user_error([] { load_text("- 1\n"); }).find("expected a scenario") != std::string::npos);
+  CHECK(user_error([] { load_text("cluster: 8\n"); }).starts_with("t.yaml:1:1: cluster: expected a mapping"));
+}
+
+TEST_CASE("inheritance that never ends") {
+  const auto folder = std::filesystem::temp_directory_path() / "orrery_refusal_test";
+  std::filesystem::create_directories(folder);
+  const auto write = [&](const std::string& name, const std::string& text) { std::ofstream(folder / name) << text; };
+  write("a.yaml", "inherits: ./b.yaml\n");
+  write("b.yaml", "inherits: ./a.yaml\n");
+  CHECK(error_at(20, "software: " + (folder / "a.yaml").string()).find("inherits this very document") !=
+        std::string::npos);
+  for (int i = 0; i < 40; ++i) {
+    write(fmt::format("c{}.yaml", i), fmt::format("inherits: ./c{}.yaml\n", i + 1));
+  }
+  CHECK(error_at(20, "software: " + (folder / "c0.yaml").string()).find("more than 16 files") != std::string::npos);
+  // A path is relative to the file that names it, and may inherit a shipped generation.
+  write("mine.yaml", "name: mine\ninherits: megatron-2023\nkernel_issue: 9 us\n");
+  const auto job = load_text(with_line(20, "software: " + (folder / "mine.yaml").string())).job;
+  CHECK(job.software.name == "mine");
+  CHECK(job.software.kernel_issue == orrery::sim::microseconds(9));
+  std::filesystem::remove_all(folder);
+}

@@ -1,0 +1,99 @@
+// Is the table of the language complete, and do schema and help show it?
+#include "scenarios/schema.h"
+
+#include <algorithm>
+#include <set>
+
+#include "tests/catch.h"
+#include "tests/scenarios/expect.h"
+
+using namespace orrery::scenarios;
+using orrery::sim::Settings;
+
+namespace {
+
+/// The JSON value below "properties" along a dotted path. JSON is YAML, so the room's own reader parses it; descends
+/// into the alternatives of "anyOf" and into list items.
+const Settings* property(const Settings& node, std::string_view path) {
+  if (path.empty()) return &node;
+  const std::size_t dot = path.find('.');
+  std::string name(path.substr(0, dot));
+  if (name.ends_with("[]")) name.resize(name.size() - 2);
+  const std::string_view rest = dot == std::string_view::npos ? std::string_view{} : path.substr(dot + 1);
+  std::vector<const Settings*> objects{&node};
+  if (const Settings* any = node.find("anyOf"); any != nullptr) {
+    for (const Settings& alternative : any->items()) {
+      objects.push_back(&alternative);
+      if (const Settings* items = alternative.find("items"); items != nullptr) objects.push_back(items);
+    }
+  }
+  for (const Settings* object : objects) {
+    const Settings* properties = object->find("properties");
+    const Settings* member = properties != nullptr ? properties->find(name) : nullptr;
+    if (name == "*") member = object->find("additionalProperties");
+    if (member != nullptr && member->is_mapping()) return property(*member, rest);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("the JSON Schema lists every key with its meaning and choices") {
+  const std::string json = json_schema();
+  const Settings document = parse_yaml(json, "schema.json");
+  CHECK(document.at("$schema").text() == "https://json-schema.org/draft/2020-12/schema");
+  CHECK_FALSE(document.at("additionalProperties").as_bool());
+  REQUIRE(schema().size() > 100);
+  for (const Key& key : schema()) {
+    INFO(key.path);
+    const Settings* node = property(document, key.path);
+    REQUIRE(node != nullptr);
+    CHECK(node->at("description").text().starts_with(key.meaning));
+    for (const std::string& choice : key.choices) CHECK(json.find('"' + choice + '"') != std::string::npos);
+  }
+  // Required are exactly the sections without a default.
+  std::set<std::string> required;
+  for (const Settings& item : document.at("required").items()) required.insert(item.text());
+  CHECK(required == std::set<std::string>{"cluster", "model", "batch"});
+}
+
+TEST_CASE("every row is well formed and no path is listed twice") {
+  const std::set<std::string> types{"integer",  "number", "boolean", "text", "choice",
+                                    "quantity", "list",   "mapping", "name"};
+  std::set<std::string> paths;
+  for (const Key& key : schema()) {
+    INFO(key.path);
+    CHECK(types.contains(key.type));
+    CHECK(key.meaning.ends_with("."));
+    CHECK(paths.insert(key.path).second);
+    // Whatever is above a key is a key too, so that help can climb.
+    const std::size_t dot = key.path.rfind('.');
+    if (dot != std::string::npos) {
+      std::string parent = key.path.substr(0, dot);
+      if (parent.ends_with("[]")) parent.resize(parent.size() - 2);
+      const bool listed = std::any_of(schema().begin(), schema().end(), [&](const Key& k) { return k.path == parent; });
+      CHECK((listed || parent.starts_with("cluster.device") || parent.starts_with("cluster.fabric")));
+    }
+  }
+}
+
+TEST_CASE("known keys are the members one level below") {
+  CHECK(known_keys("batch") == std::vector<std::string>{"global", "micro"});
+  CHECK(known_keys("perturb.slow_nics[]") == std::vector<std::string>{"node", "nic", "rate"});
+  CHECK(known_keys("perturb") == std::vector<std::string>{"slow_gpus", "slow_nics", "jitter"});
+  CHECK(known_keys("batch.global").empty());
+}
+
+TEST_CASE("help explains a key, by its path or its last part, and points at the nearest on a miss") {
+  CHECK(help("parallelism.tensor").starts_with("parallelism.tensor: Tensor-parallel degree"));
+  CHECK(help("virtual_pipeline").find("default: 1") != std::string::npos);
+  CHECK(help("cluster.gpus").find("required") != std::string::npos);
+  CHECK(help("batch").find("keys below: global, micro") != std::string::npos);
+  CHECK(help("tensor").find("overlap.tensor") != std::string::npos);  // both keys of that name
+  CHECK(help("tensor").find("parallelism.tensor") != std::string::npos);
+  CHECK(user_error([] { help("parallelism.tensr"); }).find("did you mean \"parallelism.tensor\"?") !=
+        std::string::npos);
+  CHECK(user_error([] { help("virtual_pipline"); }).find("did you mean \"virtual_pipeline\"?") != std::string::npos);
+  CHECK(user_error([] { help("zzzzzzzzzzzz"); }).find("there is no such key") != std::string::npos);
+  for (const Key& key : schema()) CHECK(help(key.path).starts_with(key.path + ": "));
+}

@@ -1,0 +1,98 @@
+// Runs the built program as a user does, and keeps what it says. Needs the macro ORRERY_BINARY.
+#pragma once
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+extern char** environ;
+
+namespace orrery::tests {
+
+namespace fs = std::filesystem;
+
+inline std::string read_file(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+/// A folder of its own that goes away with the test.
+class Folder {
+ public:
+  Folder() {
+    static int count = 0;
+    path_ = fs::temp_directory_path() / ("orrery-test-" + std::to_string(::getpid()) + "-" + std::to_string(count++));
+    fs::create_directories(path_);
+  }
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name, std::ios::binary) << text;
+    return file(name);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+struct Outcome {
+  int status = -1;  // exit status; 128 + signal when it was killed
+  std::string out, err;
+};
+
+/// `stdout_file`: where standard output goes instead of being captured (as in "/dev/full").
+inline Outcome orrery(std::vector<std::string> arguments, const std::string& stdout_file = {}) {
+  const Folder folder;
+  const std::string out = stdout_file.empty() ? folder.file("out") : stdout_file, err = folder.file("err");
+  std::string program = ORRERY_BINARY;
+  std::vector<char*> argv{program.data()};
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  pid_t child = 0;
+  Outcome outcome;
+  if (posix_spawn(&child, program.c_str(), &actions, nullptr, argv.data(), environ) == 0) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  posix_spawn_file_actions_destroy(&actions);
+  if (stdout_file.empty()) outcome.out = read_file(out);
+  outcome.err = read_file(err);
+  return outcome;
+}
+
+/// A small job on 16 GPUs that every room takes part in; `change` replaces text in it.
+inline std::string small_scenario(const std::string& from = {}, const std::string& to = {}) {
+  std::string text = R"(name: small
+cluster: {device: h100-sxm-80gb, gpus: 16, gpus_per_node: 8, fabric: ndr-rail}
+model: {kind: gpt, layers: 8, hidden: 2048, heads: 16, kv_heads: 16, ffn_hidden: 8192, vocab: 51200, seq: 2048}
+parallelism: {tensor: 2, pipeline: 2, virtual_pipeline: 2, data: 4, sequence_parallel: true, sharding: optimizer, schedule: interleaved_1f1b}
+batch: {global: 16, micro: 1}
+precision: bf16
+recompute: none
+software: nemo-23.09
+)";
+  if (!from.empty()) text.replace(text.find(from), from.size(), to);
+  return text;
+}
+
+}  // namespace orrery::tests

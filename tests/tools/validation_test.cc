@@ -1,0 +1,84 @@
+// Are predictions compared with the figure that the record names, and are the summaries the usual ones?
+#include "tools/validation.h"
+
+#include <algorithm>
+
+#include "scenarios/scenario.h"
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+
+using namespace orrery;
+using tools::RowStatus;
+
+namespace {
+
+workloads::StepReport report() {
+  workloads::StepReport r;
+  r.iteration = sim::seconds(2.0);
+  r.tokens_per_s = 3000;
+  r.model_tflops_per_gpu = 100;
+  r.hardware_tflops_per_gpu = 130;
+  r.mfu_pct = 40;
+  return r;
+}
+
+sim::Settings record(const std::string& measured) {
+  return scenarios::parse_yaml(tests::small_scenario() + measured, "record.yaml");
+}
+
+}  // namespace
+
+TEST_CASE("the first of iteration, tokens, FLOPs and MFU that was measured is compared") {
+  scenarios::Measured m;
+  CHECK(tools::compare(m, report()).name.empty());
+  m.mfu_pct = 50;
+  CHECK(tools::compare(m, report()).predicted == 40);
+  m.tflops_per_gpu = 90;
+  m.tflops_kind = "model (computed)";
+  CHECK(tools::compare(m, report()).predicted == 100);
+  m.tflops_kind = "hardware incl. recompute";
+  CHECK(tools::compare(m, report()).predicted == 130);
+  m.tflops_kind = "megatron_improved";
+  CHECK(tools::compare(m, report()).predicted == 130);
+  m.tokens_per_s = 2500;
+  CHECK(tools::compare(m, report()).name == "tokens_per_s");
+  CHECK(tools::compare(m, report()).predicted == 3000);
+  m.iteration_s = 1.9;
+  CHECK(tools::compare(m, report()).name == "iteration_s");
+  CHECK(tools::compare(m, report()).predicted == Approx(2.0));
+}
+
+TEST_CASE("summaries of a list worked out by hand") {
+  // Errors -1, +2, +3, -10: absolute 1, 2, 3, 10; mean 4; median (2 + 3) / 2; bias (-1 + 2 + 3 - 10) / 4.
+  const tools::ErrorSummary s = tools::summarize({-1, 2, 3, -10});
+  CHECK(s.n == 4);
+  CHECK(s.mape_pct == Approx(4));
+  CHECK(s.median_ape_pct == Approx(2.5));
+  CHECK(s.max_ape_pct == Approx(10));
+  CHECK(s.bias_pct == Approx(-1.5));
+  CHECK(tools::summarize({-7}).median_ape_pct == Approx(7));
+  CHECK(tools::summarize({}).n == 0);
+}
+
+TEST_CASE("a record that fails is a row that says why; one that runs has its error") {
+  const tools::ValidationRow good = tools::validate_record("list", record("measured: {iteration_s: 1}\n"), {"sma*"});
+  CHECK(good.status == RowStatus::ok);
+  CHECK(good.id == "small");
+  CHECK(good.fitted);
+  CHECK(good.metric == "iteration_s");
+  // Measured one second: the error in percent is the prediction in percent of a second, less 100.
+  REQUIRE(good.predicted.has_value());
+  CHECK(*good.predicted > 0);
+  CHECK(*good.error_pct == Approx(100 * *good.predicted - 100));
+
+  const tools::ValidationRow bad = tools::validate_record("list", record("measured: {iteration_s: fast}\n"), {"other"});
+  CHECK(bad.status == RowStatus::error);
+  CHECK_FALSE(bad.fitted);
+  CHECK_FALSE(bad.internal);
+  CHECK(bad.message.find("iteration_s") != std::string::npos);
+  CHECK_FALSE(bad.error_pct.has_value());
+
+  const tools::ValidationRow none = tools::validate_record("list", record(""), {});
+  CHECK(none.status == RowStatus::error);
+  CHECK(none.message.find("measured") != std::string::npos);
+}

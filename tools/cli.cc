@@ -1,0 +1,100 @@
+// The catalogue of commands, and the one place where exceptions become exit statuses: 2 and one line on stderr for the
+// user's mistakes, 1 for ours.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+#include <new>
+#include <string>
+
+#include "sim/error.h"
+#include "sim/settings.h"
+#include "tools/commands.h"
+
+namespace orrery::tools {
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> kCommands = {
+      {"run", "simulate one training step of a scenario", declare_run},
+      {"reproduce", "a published table beside its prediction, with the error of every cell", declare_reproduce},
+      {"validate", "simulate lists of measured scenarios; per-row and summary error", declare_validate},
+      {"traffic", "the communication table: closed form beside simulated bytes", declare_traffic},
+      {"topology", "counts, tiers, bisection and path lengths of a cluster; the graph as a picture", declare_topology},
+      {"schema", "JSON Schema of the scenario language", declare_schema},
+      {"help", "meaning, unit and default of one scenario key", declare_help},
+  };
+  return kCommands;
+}
+
+namespace {
+
+std::string one_line(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  return text;
+}
+
+/// A mistyped command deserves the nearest one; CLI11 alone would call it an unexpected argument.
+void refuse_unknown_command(int argc, const char* const* argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  const std::string word = argv[1];
+  std::vector<std::string> names;
+  for (const Command& command : commands()) names.emplace_back(command.name);
+  if (std::find(names.begin(), names.end(), word) != names.end()) return;
+  const std::string near = sim::nearest_word(word, names);
+  throw sim::UserError(fmt::format("orrery: '{}' is not a command{}; the commands are {}", word,
+                                   near.empty() ? "" : fmt::format(", did you mean '{}'?", near),
+                                   fmt::join(names, ", ")));
+}
+
+int parse_and_run(int argc, const char* const* argv) {
+  CLI::App app{"orrery: discrete-event simulator of large language model training on GPU clusters"};
+  app.name("orrery");
+  app.set_version_flag("--version", "orrery 0.1.0");
+  app.require_subcommand(1);
+  Action chosen;
+  for (const Command& command : commands()) {
+    CLI::App* sub = app.add_subcommand(std::string(command.name), std::string(command.summary));
+    Action action = command.declare(*sub);
+    sub->final_callback([&chosen, action] { chosen = action; });
+  }
+  refuse_unknown_command(argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version print themselves
+    throw sim::UserError("orrery: " + one_line(error.what()));
+  }
+  const int status = chosen();
+  errno = 0;
+  std::cout.flush();
+  if (!std::cout) {
+    throw sim::UserError(fmt::format("orrery: standard output cannot be written: {}",
+                                     errno != 0 ? std::strerror(errno) : "the disk is full or the pipe is closed"));
+  }
+  return status;
+}
+
+}  // namespace
+
+int run_command_line(int argc, const char* const* argv) {
+  const auto report_bug = [](const char* what) {
+    std::cerr << "orrery: internal error: " << one_line(what) << ", please report this with the scenario\n";
+    return kBug;
+  };
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const sim::UserError& error) {
+    std::cerr << error.what() << '\n';
+    return kUserError;
+  } catch (const std::bad_alloc&) {
+    return report_bug("out of memory");
+  } catch (const std::exception& error) {
+    return report_bug(error.what());
+  }
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,43 @@
+// The command line: an explicit catalogue of commands, one file each. A command declares its options on a CLI11
+// subcommand and hands back what to run after parsing. Nothing registers itself; a new command is one file, one
+// declaration here and one row of the catalogue in cli.cc.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace orrery::tools {
+
+/// Exit statuses of the contract; 130 is the shell's convention for "stopped by Ctrl-C".
+enum ExitStatus : int { kDone = 0, kBug = 1, kUserError = 2, kInterrupted = 130 };
+
+/// What a command does once its options are parsed; returns the exit status. Throws sim::UserError for the user's
+/// mistakes.
+using Action = std::function<int()>;
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;
+  Action (*declare)(CLI::App& app);
+};
+
+Action declare_run(CLI::App& app);
+Action declare_reproduce(CLI::App& app);
+Action declare_validate(CLI::App& app);
+Action declare_traffic(CLI::App& app);
+Action declare_topology(CLI::App& app);
+Action declare_schema(CLI::App& app);
+Action declare_help(CLI::App& app);
+
+/// All commands, in the order in which help lists them.
+const std::vector<Command>& commands();
+
+/// Parses the arguments, runs one command and turns every exception into an exit status and one line on stderr.
+int run_command_line(int argc, const char* const* argv);
+
+}  // namespace orrery::tools

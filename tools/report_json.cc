@@ -1,0 +1,107 @@
+// The JSON of `run`. Left out: versioning; keys are only ever added.
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "tools/report.h"
+
+namespace orrery::tools {
+
+using nlohmann::ordered_json;
+
+double sent_share(const std::string& operation, std::int64_t group) {
+  if (group <= 1) return 0;
+  const double n = static_cast<double>(group);
+  if (operation == "all_reduce") return 2 * (n - 1) / n;
+  if (operation == "all_gather" || operation == "reduce_scatter" || operation == "all_to_all") return (n - 1) / n;
+  return 1;
+}
+
+ordered_json traffic_json(const workloads::TrafficRow& row) {
+  ordered_json json;
+  json["dimension"] = row.dimension;
+  json["operation"] = row.operation;
+  json["calls"] = row.calls;
+  json["bytes_per_call"] = row.bytes_per_call;
+  json["bytes_per_rank"] = row.calls * row.bytes_per_call * sent_share(row.operation, row.group);
+  json["what"] = row.what;
+  json["group"] = row.group;
+  json["level"] = row.level;
+  json["calls_per_layer"] = row.calls_per_layer;
+  json["closed_form_bytes"] = row.closed_form_bytes;
+  json["simulated_bytes"] = row.simulated_bytes;
+  return json;
+}
+
+namespace {
+
+ordered_json memory_json(const workloads::StepReport& report) {
+  ordered_json json;
+  json["fits"] = report.fits;
+  json["peak_bytes"] = report.peak_bytes;
+  json["capacity_bytes"] = report.capacity_bytes;
+  json["stages"] = ordered_json::array();
+  for (const workloads::StageMemory& stage : report.stages) {
+    ordered_json row;
+    row["parameters"] = stage.parameters;
+    row["gradients"] = stage.gradients;
+    row["optimizer"] = stage.optimizer;
+    row["activations"] = stage.activations;
+    row["buffers"] = stage.buffers;
+    row["total"] = stage.total;
+    json["stages"].push_back(std::move(row));
+  }
+  return json;
+}
+
+ordered_json provenance_json(const workloads::Job& job) {
+  ordered_json json;
+  json["device_profile"] = job.device.name();
+  json["device_profile_source"] = job.device.provenance();
+  json["fabric"] = job.fabric.name;
+  json["fabric_source"] = job.fabric.provenance;
+  json["software"] = job.software.name;
+  json["software_source"] = job.software.provenance;
+  return json;
+}
+
+}  // namespace
+
+ordered_json report_json(const scenarios::Scenario& scenario, const workloads::StepReport& report) {
+  ordered_json json;
+  json["scenario"] = scenario.id;
+  json["gpus"] = report.gpus;
+  json["ranks_simulated"] = report.ranks_simulated;
+  json["events"] = report.events;
+  json["wall_s"] = report.wall_s;
+  json["iteration_time_s"] = sim::to_seconds(report.iteration);
+  json["tokens_per_s"] = report.tokens_per_s;
+  json["tokens_per_s_per_gpu"] = report.tokens_per_s_per_gpu;
+  json["model_tflops_per_gpu"] = report.model_tflops_per_gpu;
+  json["hardware_tflops_per_gpu"] = report.hardware_tflops_per_gpu;
+  json["aggregate_pflops"] = report.aggregate_pflops;
+  json["mfu_pct"] = report.mfu_pct;
+  json["hfu_pct"] = report.hfu_pct;
+  if (scenario.job.evaluation.every_steps > 0) {
+    json["iteration_time_with_evaluation_s"] = report.iteration_with_evaluation_s;
+    json["tokens_per_s_with_evaluation"] = report.tokens_per_s_with_evaluation;
+    json["evaluation_s"] = report.evaluation_s;
+  }
+  ordered_json breakdown;
+  for (std::size_t c = 0; c < workloads::kCategories; ++c) {
+    breakdown[std::string(workloads::name_of(static_cast<workloads::Category>(c)))] = report.breakdown_s[c];
+  }
+  json["breakdown_s"] = std::move(breakdown);
+  json["busiest_stage"] = report.busiest_stage;
+  json["memory"] = memory_json(report);
+  json["traffic"] = ordered_json::array();
+  for (const workloads::TrafficRow& row : report.traffic) json["traffic"].push_back(traffic_json(row));
+  json["assumptions"] = report.assumptions;
+  json["provenance"] = provenance_json(scenario.job);
+  return json;
+}
+
+void write_json(std::ostream& out, const ordered_json& json) {
+  out << json.dump(2, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+}
+
+}  // namespace orrery::tools

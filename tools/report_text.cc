@@ -1,0 +1,113 @@
+// The report of `run` for people. Left out: traffic, which has a command of its own.
+#include <fmt/format.h>
+
+#include <ostream>
+
+#include "tools/report.h"
+#include "tools/text.h"
+
+namespace orrery::tools {
+
+namespace {
+
+using workloads::StageMemory;
+using workloads::StepReport;
+
+constexpr std::size_t kBarWidth = 50;
+
+void write_head(std::ostream& out, const scenarios::Scenario& scenario, const StepReport& report) {
+  const workloads::Job& job = scenario.job;
+  out << wrapped(fmt::format("{}: {}", scenario.id.empty() ? job.name : scenario.id, scenario_line(job)), "", "  ");
+  if (!job.description.empty()) out << wrapped(job.description, "  ", "  ");
+  out << fmt::format("  {} of {} ranks simulated, {} events, {}\n", report.ranks_simulated, report.gpus,
+                     count_text(static_cast<double>(report.events)), time_text(report.wall_s));
+}
+
+void write_rates(std::ostream& out, const workloads::Job& job, const StepReport& report) {
+  TextTable table({{"", Align::left}, {""}, {"", Align::left}});
+  table.add_row({"iteration time", time_text(sim::to_seconds(report.iteration)), ""});
+  table.add_row({"tokens per second", si_text(report.tokens_per_s, ""),
+                 fmt::format("{} per GPU", number_text(report.tokens_per_s_per_gpu))});
+  if (job.evaluation.every_steps > 0) {
+    table.add_row({"with evaluation", time_text(report.iteration_with_evaluation_s),
+                   fmt::format("{} tokens/s, one evaluation of {} sequences every {} steps takes {}",
+                               si_text(report.tokens_per_s_with_evaluation, ""), job.evaluation.sequences,
+                               job.evaluation.every_steps, time_text(report.evaluation_s))});
+  }
+  table.add_row({"model FLOP/s per GPU", si_text(report.model_tflops_per_gpu * 1e12, ""),
+                 fmt::format("MFU {:.1f} %", report.mfu_pct)});
+  table.add_row({"hardware FLOP/s per GPU", si_text(report.hardware_tflops_per_gpu * 1e12, ""),
+                 fmt::format("HFU {:.1f} %, both of the dense bf16 peak, {}", report.hfu_pct,
+                             si_text(job.device.peak(calibration::DataType::bf16).value(), "FLOP/s"))});
+  table.add_row({"aggregate model FLOP/s", si_text(report.aggregate_pflops * 1e15, ""), ""});
+  out << "\nTime and rates\n";
+  table.write(out);
+}
+
+void write_breakdown(std::ostream& out, const StepReport& report) {
+  const double total = sim::to_seconds(report.iteration);
+  TextTable table({{"", Align::left}, {""}, {""}, {"", Align::left}});
+  for (std::size_t c = 0; c < workloads::kCategories; ++c) {
+    const double part = report.breakdown_s[c];
+    if (part == 0) continue;
+    const double share = total > 0 ? part / total : 0;
+    table.add_row({std::string(workloads::name_of(static_cast<workloads::Category>(c))), time_text(part),
+                   fmt::format("{:.1f} %", 100 * share), bar(share, kBarWidth)});
+  }
+  out << fmt::format("\nWhere the time goes (exposed time of the busiest rank, in stage {})\n", report.busiest_stage);
+  table.write(out);
+}
+
+std::vector<std::string> memory_cells(const StageMemory& stage) {
+  std::vector<std::string> cells;
+  for (const double bytes :
+       {stage.parameters, stage.gradients, stage.optimizer, stage.activations, stage.buffers, stage.total}) {
+    cells.push_back(bytes_text(bytes));
+  }
+  return cells;
+}
+
+void write_memory(std::ostream& out, const StepReport& report) {
+  TextTable table(
+      {{"stage", Align::left}, {"parameters"}, {"gradients"}, {"optimizer"}, {"activations"}, {"buffers"}, {"total"}});
+  // Neighbours that print alike share a line: a pipeline of 64 stages need not take 64 lines.
+  for (std::size_t first = 0; first < report.stages.size();) {
+    const std::vector<std::string> cells = memory_cells(report.stages[first]);
+    std::size_t last = first;
+    while (last + 1 < report.stages.size() && memory_cells(report.stages[last + 1]) == cells) ++last;
+    std::vector<std::string> row{first == last ? fmt::format("{}", first) : fmt::format("{} to {}", first, last)};
+    row.insert(row.end(), cells.begin(), cells.end());
+    table.add_row(std::move(row));
+    first = last + 1;
+  }
+  out << fmt::format("\nMemory per GPU: peak {} of {}, {}\n", bytes_text(report.peak_bytes),
+                     bytes_text(report.capacity_bytes), report.fits ? "fits" : "OUT OF MEMORY");
+  table.write(out);
+}
+
+}  // namespace
+
+std::string scenario_line(const workloads::Job& job) {
+  const workloads::Parallelism& p = job.parallelism;
+  std::string layout = fmt::format("TP {} PP {}", p.tensor, p.pipeline);
+  if (p.virtual_pipeline > 1) layout += fmt::format("x{}", p.virtual_pipeline);
+  layout += fmt::format(" DP {}", p.data);
+  if (p.context > 1) layout += fmt::format(" CP {}", p.context);
+  if (p.expert > 1) layout += fmt::format(" EP {}", p.expert);
+  return fmt::format("{} x {} on {}, {}, {} {}, batch {} x {}, {}", job.gpus, job.device.name(),
+                     job.fabric.name.empty() ? "no fabric" : job.fabric.name, job.model.name, layout,
+                     workloads::name_of(p.schedule), job.batch.global, job.model.seq,
+                     calibration::name_of(job.precision.matmul));
+}
+
+void write_report(std::ostream& out, const scenarios::Scenario& scenario, const StepReport& report) {
+  write_head(out, scenario, report);
+  write_rates(out, scenario.job, report);
+  write_breakdown(out, report);
+  write_memory(out, report);
+  if (report.assumptions.empty()) return;
+  out << "\nAssumptions\n";
+  for (const std::string& assumption : report.assumptions) out << wrapped(assumption, "  - ", "    ");
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,223 @@
+// `orrery reproduce`: published tables beside their predictions, with the error of every cell. A table is a file under
+// scenarios/reproduce/; this file knows none of their numbers.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/scenario.h"
+#include "tools/commands.h"
+#include "tools/output.h"
+#include "tools/parallel.h"
+#include "tools/report.h"
+#include "tools/text.h"
+#include "workloads/step.h"
+
+namespace orrery::tools {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDefaultTable = "megascale-eos";
+
+struct ReproduceOptions {
+  std::string table = kDefaultTable, json;
+};
+
+/// The columns of a table, in print order; the keys are those of `published`.
+const std::vector<std::pair<std::string, std::string>>& columns() {
+  static const std::vector<std::pair<std::string, std::string>> kColumns = {{"iteration_time_s", "step,\nseconds"},
+                                                                            {"tokens_per_s", "tokens/s,\nmillions"},
+                                                                            {"aggregate_pflops", "aggregate\nPFLOP/s"},
+                                                                            {"time_to_train", "time to\ntrain"}};
+  return kColumns;
+}
+
+/// A row of a table: one published system.
+struct System {
+  std::string name, scenario_file, source, notes, unit;
+  double training_tokens = 0;
+  bool with_evaluation = false;
+  std::map<std::string, double> published, predicted;
+  std::vector<std::string> derived;
+  std::optional<scenarios::Scenario> scenario;
+  bool fits = true;
+};
+
+std::string folder() { return scenarios::data_directory() + "/scenarios/reproduce"; }
+
+std::vector<std::string> tables() {
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder(), failed)) {
+    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+double seconds_of(const std::string& unit) { return unit == "days" ? 86400.0 : unit == "hours" ? 3600.0 : 60.0; }
+
+System read_system(const sim::Settings& row) {
+  row.refuse_unknown({"name", "scenario", "with_evaluation", "source", "training", "published", "derived", "notes"});
+  System system;
+  system.name = row.at("name").text();
+  system.scenario_file = row.at("scenario").text();
+  system.source = row.at("source").text();
+  system.notes = row.get_text("notes", "");
+  system.with_evaluation = row.get_bool("with_evaluation", false);
+  system.training_tokens = row.at("training").at("tokens").as_number(1);
+  system.unit = row.at("training").at("unit").as_choice({"minutes", "hours", "days"});
+  std::vector<std::string> known;
+  for (const auto& [key, title] : columns()) known.push_back(key);
+  row.at("published").refuse_unknown(known);
+  for (const auto& [key, value] : row.at("published").members()) system.published[key] = value.as_number(0);
+  if (const sim::Settings* derived = row.find("derived")) {
+    for (const sim::Settings& key : derived->items()) system.derived.push_back(key.as_choice(known));
+  }
+  return system;
+}
+
+void predict(System& system) {
+  const std::string file = scenarios::data_directory() + "/scenarios/" + system.scenario_file;
+  system.scenario = scenarios::load_scenario(scenarios::read_scenario(file));
+  const workloads::StepReport report = workloads::simulate_step(system.scenario->job);
+  const bool with = system.with_evaluation;
+  const double step = with ? report.iteration_with_evaluation_s : sim::to_seconds(report.iteration);
+  const double tokens_per_s = with ? report.tokens_per_s_with_evaluation : report.tokens_per_s;
+  system.fits = report.fits;
+  system.predicted["iteration_time_s"] = step;
+  system.predicted["tokens_per_s"] = tokens_per_s;
+  // Validation passes train nothing: the step's FLOPs over the longer time.
+  system.predicted["aggregate_pflops"] = report.aggregate_pflops * sim::to_seconds(report.iteration) / step;
+  system.predicted["time_to_train"] = system.training_tokens / tokens_per_s / seconds_of(system.unit);
+}
+
+std::string cell_text(const System& system, const std::string& key, double value) {
+  if (key == "tokens_per_s") return number_text(value / 1e6);
+  if (key == "time_to_train") return number_text(value) + " " + system.unit;
+  return number_text(value);
+}
+
+std::vector<std::string> cells_of(const System& system, const std::string& what) {
+  std::vector<std::string> cells;
+  for (const auto& [key, title] : columns()) {
+    const auto published = system.published.find(key);
+    if (what == "predicted") {
+      cells.push_back(cell_text(system, key, system.predicted.at(key)));
+    } else if (published == system.published.end()) {
+      cells.emplace_back("-");
+    } else if (what == "published") {
+      const bool derived = std::count(system.derived.begin(), system.derived.end(), key) > 0;
+      cells.push_back((derived ? "= " : "") + cell_text(system, key, published->second));
+    } else {
+      cells.push_back(error_text(100 * (system.predicted.at(key) / published->second - 1)));
+    }
+  }
+  return cells;
+}
+
+void write_table(std::ostream& out, const std::string& title, const std::vector<System>& systems) {
+  std::vector<Column> heads = {{"system", Align::left}, {"GPUs"}, {"TP"}, {"PP"}, {"DP"}, {"batch"}, {"", Align::left}};
+  for (const auto& [key, text] : columns()) heads.push_back({text});
+  TextTable table(std::move(heads), "");
+  for (const System& system : systems) {
+    const workloads::Job& job = system.scenario->job;
+    for (const char* what : {"published", "predicted", "error"}) {
+      std::vector<std::string> row(6);
+      if (what == std::string("published")) {
+        row = {system.name,
+               fmt::format("{}", job.gpus),
+               fmt::format("{}", job.parallelism.tensor),
+               fmt::format("{}", job.parallelism.pipeline),
+               fmt::format("{}", job.parallelism.data),
+               fmt::format("{}", job.batch.global)};
+      }
+      row.emplace_back(what);
+      for (std::string& cell : cells_of(system, what)) row.push_back(std::move(cell));
+      table.add_row(std::move(row));
+    }
+    table.add_note();
+  }
+  out << title << "\n\n";
+  table.write(out);
+  out << "= derived from printed figures\n\nSources\n";
+  for (const System& system : systems) {
+    out << wrapped(fmt::format("{}: {}. {}{}", system.name, system.source, system.notes,
+                               system.fits ? "" : " PREDICTED TO RUN OUT OF MEMORY."),
+                   "  - ", "    ");
+  }
+}
+
+nlohmann::ordered_json table_json(const std::string& name, const std::vector<System>& systems) {
+  nlohmann::ordered_json json;
+  json["table"] = name;
+  json["rows"] = nlohmann::ordered_json::array();
+  for (const System& system : systems) {
+    const workloads::Job& job = system.scenario->job;
+    nlohmann::ordered_json row;
+    row["system"] = system.name;
+    row["scenario"] = system.scenario->id;
+    row["gpus"] = job.gpus;
+    row["tensor"] = job.parallelism.tensor;
+    row["pipeline"] = job.parallelism.pipeline;
+    row["data"] = job.parallelism.data;
+    row["batch"] = job.batch.global;
+    row["time_to_train_unit"] = system.unit;
+    for (const auto& [key, published] : system.published) {
+      const double predicted = system.predicted.at(key);
+      row["cells"][key] = {{"published", published},
+                           {"predicted", predicted},
+                           {"error_pct", 100 * (predicted / published - 1)},
+                           {"derived", std::count(system.derived.begin(), system.derived.end(), key) > 0}};
+    }
+    row["source"] = system.source;
+    json["rows"].push_back(std::move(row));
+  }
+  return json;
+}
+
+int reproduce(const ReproduceOptions& options) {
+  check_writable(options.json);
+  const std::vector<std::string> known = tables();
+  if (std::find(known.begin(), known.end(), options.table) == known.end()) {
+    throw sim::UserError(
+        fmt::format("orrery: '{}' is not a published table; the tables are {}", options.table, fmt::join(known, ", ")));
+  }
+  const sim::Settings document = scenarios::read_yaml(fmt::format("{}/{}.yaml", folder(), options.table));
+  document.refuse_unknown({"title", "systems"});
+  std::vector<System> systems;
+  for (const sim::Settings& row : document.at("systems").items()) systems.push_back(read_system(row));
+  const InterruptGuard guard;
+  const std::vector<char> finished =
+      for_each_parallel(systems.size(), default_jobs(), "systems", [&](std::size_t i) { predict(systems[i]); });
+  std::vector<System> done;
+  for (std::size_t i = 0; i < systems.size(); ++i) {
+    if (finished[i] != 0) done.push_back(std::move(systems[i]));
+  }
+  if (!options.json.empty()) {
+    write_output(options.json, [&](std::ostream& out) { write_json(out, table_json(options.table, done)); });
+  }
+  if (options.json != "-") {
+    write_table(std::cout, fmt::format("{}: {}", options.table, document.at("title").text()), done);
+  }
+  return done.size() < systems.size() ? kInterrupted : kDone;
+}
+
+}  // namespace
+
+Action declare_reproduce(CLI::App& app) {
+  const auto options = std::make_shared<ReproduceOptions>();
+  app.add_option("table", options->table, std::string("which published table (default ") + kDefaultTable + ")");
+  app.add_option("--json", options->json, "write the table as JSON to FILE, or to standard output for -")
+      ->type_name("FILE");
+  return [options] { return reproduce(*options); };
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,164 @@
+// `orrery topology`: a cluster in numbers and as a picture. The cluster is a scenario's, or a shipped fabric with a
+// device and a number of GPUs.
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "scenarios/library.h"
+#include "scenarios/scenario.h"
+#include "tools/commands.h"
+#include "tools/output.h"
+#include "tools/text.h"
+#include "topology/cluster.h"
+
+extern char** environ;
+
+namespace orrery::tools {
+
+namespace {
+
+using topology::Cluster;
+
+struct TopologyOptions {
+  std::string what, dot, svg, device = "h100-sxm-80gb";
+  std::int64_t gpus = 256;
+  std::vector<std::string> sets;
+};
+
+bool looks_like_file(const std::string& text) {
+  return text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".yml") ||
+         std::filesystem::exists(text);
+}
+
+/// A shipped document by name, inheritance resolved; the user's error when there is none of that name.
+sim::Settings shipped_document(const std::string& kind, const std::string& name) {
+  return scenarios::resolve(scenarios::shelf_of(kind), sim::Settings::scalar(name, {"command line", 0, 0})).document;
+}
+
+Cluster cluster_of(const TopologyOptions& options, std::string& title) {
+  if (looks_like_file(options.what)) {
+    const sim::Settings document = scenarios::read_scenario(options.what, options.sets);
+    const scenarios::Scenario scenario = scenarios::load_scenario(document);
+    const workloads::Job& job = scenario.job;
+    title = fmt::format("{}: {} x {} on {}", scenario.id, job.gpus, job.device.name(), job.fabric.name);
+    return Cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, document.at("cluster"));
+  }
+  const sim::Settings fabric_document = shipped_document("fabrics", options.what);
+  const sim::Settings device_document = shipped_document("devices", options.device);
+  const topology::FabricSpec fabric = topology::load_fabric_spec(fabric_document);
+  const topology::NodeSpec node = topology::load_node_spec(device_document.at("node"));
+  title = fmt::format("{}: {} x {}", options.what, options.gpus, options.device);
+  return Cluster(node, fabric, options.gpus, std::min(node.gpus, options.gpus), fabric_document);
+}
+
+std::string rate_text(sim::Bandwidth rate) { return si_text(rate.value(), "B/s"); }
+
+void write_description(std::ostream& out, const std::string& title, const Cluster& cluster) {
+  const Cluster::Description about = cluster.describe();
+  out << wrapped(fmt::format("{}, {} nodes of {}", title, cluster.nodes(), cluster.gpus_per_node()), "", "  ");
+  if (!cluster.fabric_spec().provenance.empty()) out << wrapped(cluster.fabric_spec().provenance, "  ", "  ");
+  out << "\nCounts\n";
+  TextTable counts({{"", Align::left}, {""}});
+  for (const auto& row : about.vertices) counts.add_row({row.what, count_text(static_cast<double>(row.count))});
+  counts.write(out);
+  out << "\nLinks, one direction, payload\n";
+  TextTable tiers({{"tier", Align::left}, {"links"}, {"rate of each"}, {"together"}});
+  for (const auto& row : about.tiers) {
+    tiers.add_row({std::string(topology::name_of(row.tier)), count_text(static_cast<double>(row.links)),
+                   rate_text(row.rate_each), rate_text(row.total)});
+  }
+  tiers.write(out);
+  out << fmt::format("\nBisection between two halves of the nodes: {}\n", rate_text(about.bisection));
+  if (about.collision_factor > 1.0) {
+    out << fmt::format("Expected ECMP slow-down of a fully loaded leaf uplink: {:.3f}\n", about.collision_factor);
+  }
+  out << "\nPaths from GPU 0 to all others\n";
+  TextTable paths({{"highest tier", Align::left}, {"hops"}, {"latency"}, {"share of GPUs"}});
+  for (const auto& row : about.paths) {
+    paths.add_row({std::string(topology::name_of(row.top)), fmt::format("{}", row.hops),
+                   time_text(sim::to_seconds(row.latency)), fmt::format("{:.2f} %", 100 * row.share)});
+  }
+  paths.write(out);
+}
+
+/// Runs Graphviz without a shell, so that no file name can be read as a command.
+void run_dot(const std::string& dot_file, const std::string& svg_file, const std::string& shown) {
+  std::string program = "dot", format = "-Tsvg", output = "-o" + svg_file, input = dot_file;
+  char* arguments[] = {program.data(), format.data(), output.data(), input.data(), nullptr};
+  pid_t child = 0;
+  const int failed = ::posix_spawnp(&child, "dot", nullptr, nullptr, arguments, environ);
+  int status = 0;
+  if (failed == 0) {
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  }
+  if (failed == ENOENT || (failed == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 127)) {
+    throw sim::UserError(
+        fmt::format("{}: drawing needs the program dot of Graphviz, which is not installed; install "
+                    "the package graphviz, or write --dot and draw it elsewhere",
+                    shown));
+  }
+  if (failed != 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    throw sim::UserError(fmt::format("{}: Graphviz could not draw the cluster ({}); try --dot with fewer GPUs", shown,
+                                     failed != 0 ? std::strerror(failed) : "dot failed"));
+  }
+}
+
+void write_svg(const Cluster& cluster, const std::string& path) {
+  check_writable(path);
+  namespace fs = std::filesystem;
+  const std::string stem = (fs::temp_directory_path() / fmt::format("orrery-{}", ::getpid())).string();
+  const std::string dot_file = stem + ".dot", svg_file = stem + ".svg";
+  const auto clean = [&] {
+    std::error_code ignored;
+    fs::remove(dot_file, ignored);
+    fs::remove(svg_file, ignored);
+  };
+  try {
+    write_output(dot_file, [&](std::ostream& out) { cluster.write_dot(out); });
+    run_dot(dot_file, svg_file, path);
+    write_output(path, [&](std::ostream& out) { out << std::ifstream(svg_file, std::ios::binary).rdbuf(); });
+  } catch (...) {
+    clean();
+    throw;
+  }
+  clean();
+}
+
+int topology(const TopologyOptions& options) {
+  check_writable(options.dot);
+  check_writable(options.svg);
+  std::string title;
+  const Cluster cluster = cluster_of(options, title);
+  if (!options.dot.empty()) write_output(options.dot, [&](std::ostream& out) { cluster.write_dot(out); });
+  if (!options.svg.empty()) write_svg(cluster, options.svg);
+  if (options.dot != "-" && options.svg != "-") write_description(std::cout, title, cluster);
+  return kDone;
+}
+
+}  // namespace
+
+Action declare_topology(CLI::App& app) {
+  const auto options = std::make_shared<TopologyOptions>();
+  app.add_option("cluster", options->what, "scenario file, or the name of a shipped fabric")->required();
+  app.add_option("--device", options->device, "device profile of the nodes of a fabric (default h100-sxm-80gb)");
+  app.add_option("--gpus", options->gpus, "GPUs on a fabric (default 256)")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+  app.add_option("--dot", options->dot, "write the graph for Graphviz to FILE, or to standard output for -")
+      ->type_name("FILE");
+  app.add_option("--svg", options->svg, "draw the graph (needs Graphviz)")->type_name("FILE");
+  return [options] { return topology(*options); };
+}
+
+}  // namespace orrery::tools

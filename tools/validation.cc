@@ -1,0 +1,124 @@
+// Comparison of predictions with measurements. Left out: weights; every record counts once.
+#include "tools/validation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <new>
+#include <numeric>
+
+#include "sim/error.h"
+
+namespace orrery::tools {
+
+std::string_view name_of(RowStatus status) {
+  switch (status) {
+    case RowStatus::ok:
+      return "ok";
+    case RowStatus::oom:
+      return "oom";
+    case RowStatus::error:
+      return "error";
+  }
+  return "error";
+}
+
+Metric compare(const scenarios::Measured& measured, const workloads::StepReport& report) {
+  if (measured.iteration_s) return {"iteration_s", *measured.iteration_s, sim::to_seconds(report.iteration)};
+  if (measured.tokens_per_s) return {"tokens_per_s", *measured.tokens_per_s, report.tokens_per_s};
+  if (measured.tflops_per_gpu) {
+    const bool hardware = measured.tflops_kind.starts_with("hardware") || measured.tflops_kind.starts_with("megatron");
+    return {"tflops_per_gpu", *measured.tflops_per_gpu,
+            hardware ? report.hardware_tflops_per_gpu : report.model_tflops_per_gpu};
+  }
+  if (measured.mfu_pct) return {"mfu_pct", *measured.mfu_pct, report.mfu_pct};
+  return {};
+}
+
+namespace {
+
+bool matches(const std::string& id, const std::string& pattern) {
+  if (!pattern.ends_with('*')) return id == pattern;
+  return id.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1));
+}
+
+std::string id_of(const sim::Settings& record) {
+  for (const char* key : {"id", "name"}) {
+    const sim::Settings* value = record.is_mapping() ? record.find(key) : nullptr;
+    if (value != nullptr && value->is_scalar()) return value->text();
+  }
+  return "line " + std::to_string(record.place().line);
+}
+
+void predict(ValidationRow& row, const sim::Settings& record) {
+  const scenarios::Scenario scenario = scenarios::load_scenario(record);
+  if (!scenario.measured) record.fail("has no 'measured' section, expected measured: {iteration_s: ...}");
+  const scenarios::Measured& measured = *scenario.measured;
+  const workloads::StepReport report = workloads::simulate_step(scenario.job);
+  row.measured_oom = measured.oom;
+  row.predicted_oom = !report.fits;
+  row.measured_memory_gb = measured.memory_gb;
+  row.predicted_memory_gb = report.peak_bytes / 1e9;
+  if (!report.fits && !measured.oom.value_or(false)) row.status = RowStatus::oom;
+  const Metric metric = compare(measured, report);
+  if (metric.name.empty()) {
+    if (measured.oom.has_value() || measured.memory_gb.has_value()) return;  // compared beside the metric
+    record.fail("measured names nothing to compare, expected iteration_s, tokens_per_s, tflops_per_gpu or mfu_pct");
+  }
+  row.metric = metric.name;
+  row.measured = metric.measured;
+  row.predicted = metric.predicted;
+  if (metric.measured > 0) row.error_pct = 100 * (metric.predicted - metric.measured) / metric.measured;
+}
+
+}  // namespace
+
+ValidationRow validate_record(const std::string& list, const sim::Settings& record,
+                              const std::vector<std::string>& fitted) {
+  ValidationRow row;
+  row.list = list;
+  row.id = id_of(record);
+  row.fitted = std::any_of(fitted.begin(), fitted.end(), [&](const std::string& p) { return matches(row.id, p); });
+  const auto fail = [&](const std::string& message, bool internal) {
+    row.status = RowStatus::error;
+    row.message = message;
+    row.internal = internal;
+  };
+  try {
+    predict(row, record);
+  } catch (const sim::UserError& error) {
+    fail(error.what(), false);
+  } catch (const std::bad_alloc&) {
+    fail("internal error: out of memory", true);
+  } catch (const std::exception& error) {
+    fail(std::string("internal error: ") + error.what(), true);
+  }
+  return row;
+}
+
+std::vector<std::string> fitted_records() {
+  const std::string file = scenarios::data_directory() + "/calibration/fitted.yaml";
+  std::vector<std::string> ids;
+  if (!std::filesystem::exists(file)) return ids;
+  const sim::Settings document = scenarios::read_yaml(file);
+  if (!document.is_sequence()) document.fail("expected a list of record ids");
+  for (const sim::Settings& item : document.items()) ids.push_back(item.text());
+  return ids;
+}
+
+ErrorSummary summarize(std::vector<double> error_pct) {
+  ErrorSummary summary;
+  summary.n = error_pct.size();
+  if (error_pct.empty()) return summary;
+  const double n = static_cast<double>(error_pct.size());
+  summary.bias_pct = std::accumulate(error_pct.begin(), error_pct.end(), 0.0) / n;
+  for (double& error : error_pct) error = std::abs(error);
+  std::sort(error_pct.begin(), error_pct.end());
+  summary.mape_pct = std::accumulate(error_pct.begin(), error_pct.end(), 0.0) / n;
+  summary.max_ape_pct = error_pct.back();
+  const std::size_t half = error_pct.size() / 2;
+  summary.median_ape_pct = error_pct.size() % 2 == 1 ? error_pct[half] : (error_pct[half - 1] + error_pct[half]) / 2;
+  return summary;
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,59 @@
+// Predictions beside measurements: what `orrery validate` computes, apart from how it is printed.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenarios/scenario.h"
+#include "workloads/step.h"
+
+namespace orrery::tools {
+
+enum class RowStatus { ok, oom, error };
+std::string_view name_of(RowStatus status);
+
+/// A measured figure and how a step report answers it.
+struct Metric {
+  std::string name;  // of the contract: iteration_s, tokens_per_s, tflops_per_gpu or mfu_pct; empty: none measured
+  double measured = 0;
+  double predicted = 0;
+};
+
+/// The first of iteration_s, tokens_per_s, tflops_per_gpu and mfu_pct that was measured. TFLOP/s count hardware FLOPs
+/// where the record's `tflops_kind` begins with "hardware" or "megatron" (Megatron-LM's own formula counts recomputed
+/// FLOPs; Narayanan et al. 2021, equation 3), model FLOPs otherwise.
+Metric compare(const scenarios::Measured& measured, const workloads::StepReport& report);
+
+struct ValidationRow {
+  std::string list;  // the file, without folder and suffix
+  std::string id;
+  std::string metric;  // empty when the record could not be loaded or measured nothing comparable
+  std::optional<double> measured, predicted, error_pct;
+  std::optional<double> measured_memory_gb, predicted_memory_gb;  // decimal GB of the fullest GPU
+  std::optional<bool> measured_oom;
+  bool predicted_oom = false;
+  bool fitted = false;    // the record took part in fitting the shipped profiles or software generations
+  bool internal = false;  // the error is ours
+  RowStatus status = RowStatus::ok;
+  std::string message;  // of an error
+};
+
+/// One record, whatever happens to it: a record that cannot be loaded or simulated becomes a row with status error.
+/// Status oom: the prediction does not fit the memory, and the record does not say that the measurement ran out too.
+ValidationRow validate_record(const std::string& list, const sim::Settings& record,
+                              const std::vector<std::string>& fitted);
+
+/// Ids of the records that calibration was fitted to, from calibration/fitted.yaml; empty when there is none. An entry
+/// that ends in * stands for all ids that begin so.
+std::vector<std::string> fitted_records();
+
+/// Over rows that have an error_pct. All zero for none.
+struct ErrorSummary {
+  std::size_t n = 0;
+  double mape_pct = 0, median_ape_pct = 0, max_ape_pct = 0;  // of |predicted - measured| / measured
+  double bias_pct = 0;                                       // mean of (predicted - measured) / measured
+};
+ErrorSummary summarize(std::vector<double> error_pct);
+
+}  // namespace orrery::tools
