@@ -26,6 +26,8 @@ struct SurfaceOptions {
   double smoothness = 0.3;      // weight of second differences, in samples at a knot
   double shrinkage = 1e-3;      // weight of the values themselves
   double flatness = 0.0;        // weight of first differences: where there are no samples, the surface runs on level
+  /// Largest fall between two knots: where the structure is flat (inside a wave), a fall makes larger shapes faster.
+  double largest_fall = 0.5;
 };
 struct SurfacePoint {
   double m = 1, n = 1, k = 1;
@@ -36,7 +38,7 @@ Surface fit_surface(const SurfaceOptions& options, std::span<const SurfacePoint>
 
 struct GemmFitOptions {
   SurfaceOptions surface;
-  SurfaceOptions detail{{}, {}, {1}, 0.0, 1.0, 0.0};  // no knots in m: none
+  SurfaceOptions detail{{}, {}, {1}, 0.0, 1.0, 0.0, 0.09};  // no knots in m: none
   int evaluations = 4000;             // of the structural search
   std::size_t search_samples = 1500;  // samples that the structural search looks at
 };

@@ -48,11 +48,11 @@ void smooth_all(std::vector<double>& a, const Surface& s, double weight, double 
 constexpr double kSteepestFall = 0.85;
 
 /// Moves knots that fall too steeply towards each other, each by half.
-void limit_falls(Surface& s) {
+void limit_falls(Surface& s, double largest_fall) {
   const std::size_t nn = s.n.size(), nk = s.k.size();
   bool moved = false;
   const auto meet = [&](std::size_t from, std::size_t to, double low, double high) {
-    const double excess = s.value[from] - s.value[to] - kSteepestFall * std::log(high / low);
+    const double excess = s.value[from] - s.value[to] - std::min(kSteepestFall * std::log(high / low), largest_fall);
     if (excess <= 0) return;
     s.value[from] -= excess / 2, s.value[to] += excess / 2;
     moved = moved || excess > 1e-4;
@@ -104,7 +104,7 @@ Surface fit_surface(const SurfaceOptions& options, std::span<const SurfacePoint>
     for (std::size_t i = 0; i < knots; ++i) a[i * knots + i] += options.shrinkage;
     s.value = solve_spd(std::move(a), std::move(b));
   }
-  limit_falls(s);
+  limit_falls(s, options.largest_fall);
   return s;
 }
 

@@ -34,12 +34,12 @@ void write_rates(std::ostream& out, const workloads::Job& job, const StepReport&
                                si_text(report.tokens_per_s_with_evaluation, ""), job.evaluation.sequences,
                                job.evaluation.every_steps, time_text(report.evaluation_s))});
   }
-  table.add_row({"model FLOP/s per GPU", si_text(report.model_tflops_per_gpu * 1e12, ""),
+  table.add_row({"model FLOPs per GPU", si_text(report.model_tflops_per_gpu * 1e12, "FLOP/s"),
                  fmt::format("MFU {:.1f} %", report.mfu_pct)});
-  table.add_row({"hardware FLOP/s per GPU", si_text(report.hardware_tflops_per_gpu * 1e12, ""),
+  table.add_row({"hardware FLOPs per GPU", si_text(report.hardware_tflops_per_gpu * 1e12, "FLOP/s"),
                  fmt::format("HFU {:.1f} %, both of the dense bf16 peak, {}", report.hfu_pct,
                              si_text(job.device.peak(calibration::DataType::bf16).value(), "FLOP/s"))});
-  table.add_row({"aggregate model FLOP/s", si_text(report.aggregate_pflops * 1e15, ""), ""});
+  table.add_row({"model FLOPs, all GPUs", fmt::format("{} PFLOP/s", number_text(report.aggregate_pflops)), ""});
   out << "\nTime and rates\n";
   table.write(out);
 }

@@ -32,7 +32,7 @@ struct ReproduceOptions {
 
 /// The columns of a table, in print order; the keys are those of `published`.
 const std::vector<std::pair<std::string, std::string>>& columns() {
-  static const std::vector<std::pair<std::string, std::string>> kColumns = {{"iteration_time_s", "step,\nseconds"},
+  static const std::vector<std::pair<std::string, std::string>> kColumns = {{"iteration_time_s", "step,\ns"},
                                                                             {"tokens_per_s", "tokens/s,\nmillions"},
                                                                             {"aggregate_pflops", "aggregate\nPFLOP/s"},
                                                                             {"time_to_train", "time to\ntrain"}};
@@ -101,7 +101,8 @@ void predict(System& system) {
 
 std::string cell_text(const System& system, const std::string& key, double value) {
   if (key == "tokens_per_s") return number_text(value / 1e6);
-  if (key == "time_to_train") return number_text(value) + " " + system.unit;
+  if (key == "time_to_train")
+    return fmt::format("{} {}", number_text(value), system.unit == "minutes" ? "min" : system.unit);
   return number_text(value);
 }
 

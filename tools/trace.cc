@@ -34,26 +34,33 @@ class TraceWriter {
 
   void metadata(std::size_t process, std::size_t thread, const char* what, const std::string& argument) {
     next();
-    fmt::format_to(sink(), R"({{"ph":"M","pid":{},"tid":{},"name":"{}","args":{{{}}}}})", process, thread, what,
-                   argument);
+    write(R"({{"ph":"M","pid":{},"tid":{},"name":"{}","args":{{{}}}}})", process, thread, what, argument);
   }
 
   /// `arguments`: the inside of a JSON object; may be empty.
   void slice(std::size_t process, std::size_t thread, const std::string& name, std::string_view category,
              std::int64_t from_ns, std::int64_t to_ns, const std::string& arguments) {
     next();
-    fmt::format_to(sink(), R"({{"ph":"X","pid":{},"tid":{},"name":{},"cat":"{}","ts":{},"dur":{},"args":{{{}}}}})",
-                   process, thread, quoted(name), category, trace_microseconds(from_ns),
-                   trace_microseconds(std::max<std::int64_t>(0, to_ns - from_ns)), arguments);
+    write(R"({{"ph":"X","pid":{},"tid":{},"name":{},"cat":"{}","ts":{},"dur":{},"args":{{{}}}}})", process, thread,
+          quoted(name), category, trace_microseconds(from_ns),
+          trace_microseconds(std::max<std::int64_t>(0, to_ns - from_ns)), arguments);
   }
 
  private:
-  std::ostreambuf_iterator<char> sink() { return std::ostreambuf_iterator<char>(out_); }
+  /// Through operator<<, which stops at the first failure; writing to the stream's buffer would run on past a full
+  /// disk.
+  template <class... Parts>
+  void write(fmt::format_string<Parts...> form, Parts&&... parts) {
+    text_.clear();
+    fmt::format_to(std::back_inserter(text_), form, std::forward<Parts>(parts)...);
+    out_.write(text_.data(), static_cast<std::streamsize>(text_.size()));
+  }
   void next() {
     out_ << (first_ ? "\n" : ",\n");
     first_ = false;
   }
   std::ostream& out_;
+  fmt::memory_buffer text_;
   bool first_ = true;
 };
 

@@ -34,7 +34,7 @@ class StageCompiler {
 
   void compile(const std::vector<Pass>& passes) {
     chunk_seen_.assign(static_cast<std::size_t>(chunks_), false);
-    chunk_gather_.assign(static_cast<std::size_t>(chunks_), kNone);
+    chunk_gathers_.assign(static_cast<std::size_t>(chunks_), {});
     backwards_left_.assign(static_cast<std::size_t>(chunks_), 0);
     for (const Pass& pass : passes) backwards_left_[index(pass.chunk)] += pass.backward;
     if (!evaluation_) gather_parameters_ahead();
@@ -130,10 +130,9 @@ class StageCompiler {
     const ChunkShape& shape = split_.of(pass.chunk, stage_, stages_);
     const PassTemplate& passes = library_.of(shape);
     receive(pass);
-    if (!pass.backward && !chunk_seen_[index(pass.chunk)]) {
-      chunk_seen_[index(pass.chunk)] = true;
-      if (chunk_gather_[index(pass.chunk)] != kNone) next_waits_.push_back(chunk_gather_[index(pass.chunk)]);
-    }
+    const bool first_use = !pass.backward && !chunk_seen_[index(pass.chunk)];
+    chunk_seen_[index(pass.chunk)] = chunk_seen_[index(pass.chunk)] || !pass.backward;
+    std::size_t awaited = 0;
     const bool last_backward = pass.backward && --backwards_left_[index(pass.chunk)] == 0;
     const auto buckets = last_backward && reduces_beside_backward() ? gradient_buckets(shape, passes) : std::vector<Bucket>{};
     if (full_shard_) begin_units(pass, shape);
@@ -141,6 +140,7 @@ class StageCompiler {
     const auto& items = pass.backward ? passes.backward : passes.forward;
     for (std::size_t i = 0; i < items.size(); ++i) {
       if (full_shard_) enter_unit(items[i].layer);
+      if (first_use) await_parameters(shape, items[i].layer, i, items.size(), awaited);
       if (items[i].comm) {
         const Transfer t{Stream::tensor, Category::tensor_comm, Peer::tensor, items[i].cost, items[i].traffic, items[i].share, items[i].counts, false};
         pending_.push_back({transfer(t, after_compute()), items[i].passes_by});
@@ -248,23 +248,37 @@ class StageCompiler {
     reducing_ = true;
   }
 
-  /// All-gathers the parameters of one chunk, bucket by bucket; returns the last operation.
-  std::uint32_t gather_chunk(std::int64_t chunk, const std::vector<std::uint32_t>& waits) {
+  /// All-gathers the parameters of one chunk, bucket by bucket, in the order in which the forward pass uses them.
+  std::vector<std::uint32_t> gather_chunk(std::int64_t chunk, const std::vector<std::uint32_t>& waits) {
     const double bytes = chunk_parameters(split_.of(chunk, stage_, stages_)) * parameter_bytes();
     const auto bucket = static_cast<double>(job_.software.parameter_bucket.value());
     const auto parts = bucket > 0 ? std::max<std::int64_t>(1, std::llround(bytes / bucket)) : 1;
-    std::uint32_t last = kNone;
+    std::vector<std::uint32_t> gathers;
     for (std::int64_t i = 0; i < parts; ++i) {
-      last = transfer(data_transfer(CollectiveOp::all_gather, bytes / static_cast<double>(parts), "parameters, forward"), waits);
+      gathers.push_back(transfer(data_transfer(CollectiveOp::all_gather, bytes / static_cast<double>(parts), "parameters, forward"), waits));
     }
-    return last;
+    return gathers;
+  }
+
+  /// Before a layer's first use the next compute operation waits for the buckets that hold its parameters.
+  void await_parameters(const ChunkShape& shape, std::int32_t layer, std::size_t item, std::size_t items, std::size_t& awaited) {
+    const std::vector<std::uint32_t>& gathers = chunk_gathers_[index(chunk_)];
+    if (awaited >= gathers.size()) return;
+    const double all = chunk_parameters(shape), embedding = shape.embedding ? shard_.embedding : 0;
+    const bool is_head = layer < 0 && item > 0 && item + 1 >= items;
+    const double needed = layer >= 0 ? embedding + static_cast<double>(layer + 1) * shard_.layer : is_head || !shape.embedding ? all : embedding;
+    const auto buckets = static_cast<double>(gathers.size());
+    const auto through = std::min(gathers.size(), static_cast<std::size_t>(std::ceil(needed / all * buckets - 1e-9)));
+    if (through <= awaited) return;
+    next_waits_.push_back(gathers[through - 1]);  // buckets arrive in order
+    awaited = through;
   }
 
   void gather_parameters_ahead() {
     if (!gathers_beside_forward()) return;
     for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
       chunk_ = static_cast<std::int32_t>(chunk);
-      chunk_gather_[static_cast<std::size_t>(chunk)] = gather_chunk(chunk, {});
+      chunk_gathers_[static_cast<std::size_t>(chunk)] = gather_chunk(chunk, {});
     }
   }
 
@@ -394,7 +408,7 @@ class StageCompiler {
   std::vector<std::uint32_t> next_waits_;      // what the next compute operation waits for
   std::vector<Pending> pending_;               // tensor collectives that a later compute operation waits for
   std::vector<bool> chunk_seen_;
-  std::vector<std::uint32_t> chunk_gather_;
+  std::vector<std::vector<std::uint32_t>> chunk_gathers_;
   std::vector<std::int64_t> backwards_left_;
   std::uint32_t last_reduction_ = kNone;
   std::vector<Unit> units_;

@@ -106,10 +106,10 @@ TEST_CASE("a larger product is never faster by more than the quantisation of wav
       grown = random.size(static_cast<double>(grown), 2.0 * static_cast<double>(grown) + 64);
       worst = std::max(worst, seconds(p, g) / seconds(p, h) - 1);
     }
-    // Inside one wave the structure is flat, and the detail holds what libraries' choice of tiles costs there: up to an
-    // eighth, measured between 768 and 1024 on an A100.
+    // Inside one wave the structure is flat, and the detail holds what libraries' choice of tiles costs there: the fit
+    // keeps falls between its knots below 0.09.
     INFO(name);
-    CHECK(worst < 0.13);
+    CHECK(worst < 0.1);
   }
 }
 

@@ -9,7 +9,8 @@ using namespace orrery;
 namespace {
 
 bool in_folder(const laws::SourceFile& file, const std::string& folder) {
-  return file.suffix == ".yaml" && file.path.starts_with(folder) && file.path.find('/', folder.size()) == std::string::npos;
+  return file.suffix == ".yaml" && file.path.starts_with(folder) &&
+         file.path.find('/', folder.size()) == std::string::npos;
 }
 
 }  // namespace

@@ -138,10 +138,10 @@ TEST_CASE("heavy libraries stay in the .cc files of the room that owns them") {
 
 TEST_CASE("no machine's paths and no unfinished work in the tree") {
   // Put together from halves, so that this file does not find itself.
-  const std::vector<std::string> kForbidden = {std::string("/ho") + "me/",      std::string("/ro") + "ot/",
-                                               std::string("/Us") + "ers/",     std::string("/wo") + "rk/",
-                                               std::string("/tm") + "p/",       std::string("TO") + "DO",
-                                               std::string("FIX") + "ME",       std::string("not imple") + "mented"};
+  const std::vector<std::string> kForbidden = {std::string("/ho") + "me/",  std::string("/ro") + "ot/",
+                                               std::string("/Us") + "ers/", std::string("/wo") + "rk/",
+                                               std::string("/tm") + "p/",   std::string("TO") + "DO",
+                                               std::string("FIX") + "ME",   std::string("not imple") + "mented"};
   Problems problems;
   for (const SourceFile& file : source_files()) {
     if (file.path == "LICENSE") continue;

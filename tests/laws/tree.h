@@ -39,7 +39,8 @@ inline std::vector<SourceFile> source_files() {
   for (const fs::directory_entry& entry : fs::directory_iterator(root)) {
     if (entry.is_regular_file()) add(entry.path());
   }
-  for (const char* room : {"sim", "topology", "calibration", "workloads", "scenarios", "tools", "tests", "docs", ".ci"}) {
+  for (const char* room :
+       {"sim", "topology", "calibration", "workloads", "scenarios", "tools", "tests", "docs", ".ci"}) {
     if (!fs::is_directory(root / room)) continue;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / room)) {
       if (entry.is_regular_file()) add(entry.path());

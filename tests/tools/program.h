@@ -85,7 +85,7 @@ inline std::string small_scenario(const std::string& from = {}, const std::strin
   std::string text = R"(name: small
 cluster: {device: h100-sxm-80gb, gpus: 16, gpus_per_node: 8, fabric: ndr-rail}
 model: {kind: gpt, layers: 8, hidden: 2048, heads: 16, kv_heads: 16, ffn_hidden: 8192, vocab: 51200, seq: 2048}
-parallelism: {tensor: 2, pipeline: 2, virtual_pipeline: 2, data: 4, sequence_parallel: true, sharding: optimizer, schedule: interleaved_1f1b}
+parallelism: {tensor: 2, pipeline: 2, virtual_pipeline: 2, data: 4, sequence_parallel: true, sharding: optimizer}
 batch: {global: 16, micro: 1}
 precision: bf16
 recompute: none

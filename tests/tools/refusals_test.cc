@@ -1,4 +1,6 @@
 // Does every mistake of the user end with status 2 and one line that says where, what was read and what would be right?
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -31,7 +33,7 @@ Outcome run_text(const Folder& folder, const std::string& text) {
 
 /// As check_refused, in the form FILE:LINE:COLUMN: key: message.
 void check_refused_at(const Outcome& outcome, int line, const std::string& key) {
-  check_refused(outcome, {"case.yaml:" + std::to_string(line) + ":", ": " + key + ": "});
+  check_refused(outcome, {fmt::format("case.yaml:{}:", line), fmt::format(": {}: ", key)});
   CHECK(std::regex_search(outcome.err, std::regex("^[^:]+:[0-9]+:[0-9]+: [^:]+: .+\n$")));
 }
 
@@ -66,8 +68,7 @@ TEST_CASE("keys and values that the language does not know") {
 
 TEST_CASE("a quantity without its unit") {
   const Folder folder;
-  const std::string text =
-      small_scenario("fabric: ndr-rail", "fabric: {inherits: ndr-rail, nic_latency: 5}");
+  const std::string text = small_scenario("fabric: ndr-rail", "fabric: {inherits: ndr-rail, nic_latency: 5}");
   check_refused(run_text(folder, text), {"case.yaml:2:", "5", "us"});
 }
 
@@ -89,7 +90,7 @@ TEST_CASE("hostile documents: nesting, aliases") {
   check_refused(run_text(folder, braces), {"case.yaml"});
   std::string laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 12; ++i) {
-    const std::string name = "a" + std::to_string(i), below = "*a" + std::to_string(i - 1);
+    const std::string name = fmt::format("a{}", i), below = fmt::format("*a{}", i - 1);
     laughs += name + ": &" + name + " [";
     for (int k = 0; k < 10; ++k) laughs += (k > 0 ? ", " : "") + below;
     laughs += "]\n";
@@ -101,7 +102,8 @@ TEST_CASE("outputs that cannot be written, before and after the simulation") {
   const Folder folder;
   const std::string scenario = folder.write("case.yaml", small_scenario());
   for (const std::string option : {"--json", "--trace"}) {
-    check_refused(tests::orrery({"run", scenario, option, folder.file("no/such/folder.json")}), {"no/such/folder.json"});
+    check_refused(tests::orrery({"run", scenario, option, folder.file("no/such/folder.json")}),
+                  {"no/such/folder.json"});
     check_refused(tests::orrery({"run", scenario, option, folder.path().string()}), {folder.path().string()});
     check_refused(tests::orrery({"run", scenario, option, "/dev/full"}), {"/dev/full"});
   }

@@ -34,9 +34,8 @@ inline TraceCheck check_trace(const nlohmann::json& trace) {
     if (event.at("cat").get<std::string>().empty()) result.problems.push_back("no category");
   }
   for (auto& [track, slices] : tracks) {
-    std::stable_sort(slices.begin(), slices.end(), [](const Slice& a, const Slice& b) {
-      return a.from != b.from ? a.from < b.from : a.to > b.to;
-    });
+    std::stable_sort(slices.begin(), slices.end(),
+                     [](const Slice& a, const Slice& b) { return a.from != b.from ? a.from < b.from : a.to > b.to; });
     std::vector<Slice> open;
     for (const Slice& slice : slices) {
       while (!open.empty() && open.back().to <= slice.from) open.pop_back();

@@ -15,7 +15,7 @@ inline workloads::Job small_job(const std::vector<std::string>& sets = {}) {
 name: small
 cluster: {device: a100-sxm-80gb, gpus: 16, fabric: tomahawk4-200g}
 model: {kind: gpt, layers: 8, hidden: 2048, heads: 16, ffn_hidden: 8192, vocab: 51200, seq: 1024}
-parallelism: {tensor: 2, pipeline: 2, data: 4}
+parallelism: {tensor: 2, pipeline: 2, data: 4, sequence_parallel: false, sharding: none}
 batch: {global: 32, micro: 1}
 precision: bf16
 recompute: none

@@ -136,10 +136,11 @@ TEST_CASE("choices move the step in the direction that they must") {
   CHECK(seconds({"attention=unfused"}) > base);
   CHECK(seconds({"optimizer=lamb"}) > base);
   CHECK(seconds({"optimizer=sgd"}) < base);
-  CHECK(seconds({"overlap.gradients=true"}) < base);
+  CHECK(seconds({"overlap.gradients=true", "software.gradient_bucket='40 MB'"}) < base);
   CHECK(seconds({"overlap.pipeline=true"}) < base);
   CHECK(seconds({"overlap.tensor=true"}) < base);
-  CHECK(seconds({"parallelism.sharding=optimizer", "overlap.parameters=true"}) < seconds({"parallelism.sharding=optimizer"}));
+  CHECK(seconds({"parallelism.sharding=optimizer", "overlap.parameters=true", "software.parameter_bucket='40 MB'"}) <
+        seconds({"parallelism.sharding=optimizer", "software.parameter_bucket='40 MB'"}));
   CHECK(seconds({"cluster.device=h100-sxm-80gb"}) < base);
   CHECK(seconds({"cluster.fabric=ndr-rail"}) < base);
   CHECK(seconds({"perturb.slow_gpus=[{gpu: 3, slowdown: 1.2}]"}) > base);

@@ -125,7 +125,7 @@ std::string fit_gemm_section(const std::vector<GemmSample>& all, DataType type, 
   options.surface.m = within({512, 1024, 2048, 4096, 8192, 32768}, 1, *sizes_m.rbegin());
   options.surface.n = within(knots, 1, *sizes_n.rbegin());
   options.surface.k = within(knots, 1, *sizes_k.rbegin());
-  options.surface.flatness = 0.2;
+  options.surface.flatness = 0.05, options.surface.largest_fall = 0.09;
   options.detail.m.assign(sizes_m.begin(), sizes_m.end());
   options.detail.n.assign(sizes_n.begin(), sizes_n.end());
   const GemmModel model = fit_gemm(start, samples, options);

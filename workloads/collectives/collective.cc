@@ -81,13 +81,14 @@ GroupShape shape_of(std::span<const std::int64_t> gpus, const topology::Cluster&
   shape.ranks = static_cast<std::int64_t>(gpus.size());
   const auto nodes = by_node(gpus, cluster);
   shape.nodes = static_cast<std::int64_t>(nodes.size());
-  std::int64_t rails = shape.ranks;
   for (const auto& members : nodes) {
     shape.per_node = std::max(shape.per_node, static_cast<std::int64_t>(members.size()));
-    rails = std::min(rails, static_cast<std::int64_t>(exits_of(members, cluster).size()));
   }
-  shape.rails = std::max<std::int64_t>(1, rails);
-  if (shape.nodes > 1) {
+  if (shape.nodes > 1) {  // one node need not have a fabric
+    shape.rails = shape.ranks;
+    for (const auto& members : nodes) {
+      shape.rails = std::min(shape.rails, static_cast<std::int64_t>(exits_of(members, cluster).size()));
+    }
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const topology::Path path = cluster.path(nodes[i].front(), nodes[(i + 1) % nodes.size()].front());
       shape.hop = std::max(shape.hop, path.latency);
