@@ -5,9 +5,9 @@
 //   waves    = q * ceil(tasks / P) + (1 - q) * max(tasks / P, 1)
 //   compute  = max(waves * mean task, longest task),   memory = traffic / (efficiency * memory bandwidth)
 //   time     = (launch + (compute^4 + memory^4)^(1/4)) * exp(surface(seq, batch * heads, d))
-// rate_d is given at head dimensions 64 and 128 and interpolated in ln d. FLOPs are 4 b h s^2 d, half of that when causal
-// (Dao, FlashAttention-2, arXiv 2307.08691, section 4.1). The backward pass has five matrix products for two, 2.5 times
-// the FLOPs (same place), at a share of the forward pass's rate, and a first kernel that sums dO * O.
+// rate_d is given at head dimensions 64 and 128 and interpolated in ln d. FLOPs are 4 b h s^2 d, half of that when
+// causal (Dao, FlashAttention-2, arXiv 2307.08691, section 4.1). The backward pass has five matrix products for
+// two, 2.5 times the FLOPs (same place), at a share of the forward pass's rate, and a first kernel that sums dO * O.
 // Left out: dropout inside attention; atomics of the backward pass; split-keys variants for decoding.
 #pragma once
 
@@ -16,22 +16,22 @@
 namespace orrery::calibration {
 
 struct AttentionModel {
-  double peak = 0;              // FLOP/s, 16 bit
+  double peak = 0;  // FLOP/s, 16 bit
   double processors = 1;
-  double memory_bandwidth = 0;  // bytes/s, data sheet
-  double launch = 5e-6;         // seconds
+  double memory_bandwidth = 0;           // bytes/s, data sheet
+  double launch = 5e-6;                  // seconds
   double rate_64 = 0.5, rate_128 = 0.6;  // share of peak in the inner loop
-  double setup = 2e-6;          // seconds per task
+  double setup = 2e-6;                   // seconds per task
   double quantisation = 0.5;
   double memory_efficiency = 0.8;
-  double backward_ratio = 0.85; // rate of the backward pass over that of the forward pass
-  double cache_launch = 0;      // seconds, Attention::cache_write
+  double backward_ratio = 0.85;   // rate of the backward pass over that of the forward pass
+  double cache_launch = 0;        // seconds, Attention::cache_write
   double cache_efficiency = 0.5;  // of memory bandwidth, while copying keys and values
-  Surface surface;              // m: queries, n: batch * heads, k: head_dim
+  Surface surface;                // m: queries, n: batch * heads, k: head_dim
 
   struct Shape {
     double batch = 1, queries = 1, keys = 1, heads = 1, kv_heads = 1, head_dim = 64;
-    double window = 0;          // 0: all keys
+    double window = 0;  // 0: all keys
     bool causal = true, backward = false, cache_write = false;
   };
   double structure(const Shape& s) const;

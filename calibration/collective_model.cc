@@ -31,24 +31,30 @@ double protocol_seconds(const Protocol& p, double hops, double wire, double rate
 double wire_bytes(CollectiveOp op, double gpus, double bytes) {
   const double others = (gpus - 1) / gpus;
   switch (op) {
-    case CollectiveOp::all_reduce: return 2 * others * bytes;
+    case CollectiveOp::all_reduce:
+      return 2 * others * bytes;
     case CollectiveOp::all_gather:
     case CollectiveOp::reduce_scatter:
-    case CollectiveOp::all_to_all: return others * bytes;
+    case CollectiveOp::all_to_all:
+      return others * bytes;
     case CollectiveOp::broadcast:
-    case CollectiveOp::send_receive: return bytes;
+    case CollectiveOp::send_receive:
+      return bytes;
   }
   SIM_CHECK(false, "collective {}", static_cast<int>(op));
 }
 
 double steps(CollectiveOp op, double gpus) {
   switch (op) {
-    case CollectiveOp::all_reduce: return 2 * (gpus - 1);
+    case CollectiveOp::all_reduce:
+      return 2 * (gpus - 1);
     case CollectiveOp::all_gather:
     case CollectiveOp::reduce_scatter:
-    case CollectiveOp::broadcast: return gpus - 1;
+    case CollectiveOp::broadcast:
+      return gpus - 1;
     case CollectiveOp::all_to_all:
-    case CollectiveOp::send_receive: return 1;
+    case CollectiveOp::send_receive:
+      return 1;
   }
   SIM_CHECK(false, "collective {}", static_cast<int>(op));
 }

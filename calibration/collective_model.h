@@ -1,15 +1,16 @@
 // Time of a collective inside one node, alone: a choice of two protocols, each with a start-up and a rate, as in NCCL.
 //
 // With n GPUs and a buffer of S bytes each GPU sends w bytes in s steps:
-//   all-reduce 2(n-1)/n S in 2(n-1), all-gather and reduce-scatter (n-1)/n S in n-1, all-to-all (n-1)/n S in 1 (all peers at
-//   once), broadcast S in n-1, send/receive S in 1; an all-reduce by in-switch reduction (NVLS) (n+1)/n S in 2.
+//   all-reduce 2(n-1)/n S in 2(n-1), all-gather and reduce-scatter (n-1)/n S in n-1, all-to-all (n-1)/n S in 1 (all
+//   peers at once), broadcast S in n-1, send/receive S in 1; an all-reduce by in-switch reduction (NVLS) (n+1)/n S
+//   in 2.
 // A protocol p takes
 //   L = base_p + s * hop_p,   T = w / rate_p(n),   time_p = L + T + 2 g_p sqrt(L T),   g_p in [0, 1]
-// which for g = 1 is a transfer pipelined at its best chunk size, (sqrt L + sqrt T)^2. The low-latency protocol is used up
-// to switch(n) bytes of buffer and bulk beyond, where NCCL's tuning switches, which need not be where they cross; times
-// never fall as S grows. Between the measured group sizes, rates and switches are interpolated in ln n; beyond them held.
-// Source of the protocols: NVIDIA/nccl src/graph/tuning.cc. Left out: channels per GPU, registered buffers, the third
-// protocol (LL below LL128).
+// which for g = 1 is a transfer pipelined at its best chunk size, (sqrt L + sqrt T)^2. The low-latency protocol is used
+// up to switch(n) bytes of buffer and bulk beyond, where NCCL's tuning switches, which need not be where they cross;
+// times never fall as S grows. Between the measured group sizes, rates and switches are interpolated in ln n; beyond
+// them held. Source of the protocols: NVIDIA/nccl src/graph/tuning.cc. Left out: channels per GPU, registered buffers,
+// the third protocol (LL below LL128).
 #pragma once
 
 #include <vector>
@@ -28,7 +29,7 @@ struct CollectiveModel {
   std::vector<double> gpus;          // group sizes, rising
   std::vector<double> switch_bytes;  // per group size
   Protocol low_latency, bulk;
-  double in_switch_from = 0;         // group size from which bulk is in-switch reduction; 0: never
+  double in_switch_from = 0;  // group size from which bulk is in-switch reduction; 0: never
 
   CollectiveTiming timing(CollectiveOp op, double group, double bytes) const;
 

@@ -1,7 +1,7 @@
 // Fits of the kernel-time model to measured samples, and how well they hold: pure functions, no files. Structural
-// parameters by Nelder-Mead on the mean robust log error, corrections by iteratively reweighted ridge regression (so that
-// outliers, heuristics' bad days, do not bend the surface). Cross-validation deals samples into folds by a hash of their
-// place in the table.
+// parameters by Nelder-Mead on the mean robust log error, corrections by iteratively reweighted ridge regression (so
+// that outliers, heuristics' bad days, do not bend the surface). Cross-validation deals samples into folds by a hash of
+// their place in the table.
 #pragma once
 
 #include <span>
@@ -39,8 +39,8 @@ Surface fit_surface(const SurfaceOptions& options, std::span<const SurfacePoint>
 struct GemmFitOptions {
   SurfaceOptions surface;
   SurfaceOptions detail{{}, {}, {1}, 0.0, 1.0, 0.0, 0.09};  // no knots in m: none
-  int evaluations = 4000;             // of the structural search
-  std::size_t search_samples = 1500;  // samples that the structural search looks at
+  int evaluations = 4000;                                   // of the structural search
+  std::size_t search_samples = 1500;                        // samples that the structural search looks at
 };
 
 /// A device's facts with first guesses and the tile shapes that libraries ship.

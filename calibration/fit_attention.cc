@@ -9,8 +9,9 @@ namespace orrery::calibration {
 namespace {
 
 std::vector<double> pack(const AttentionModel& a) {
-  return {std::log(a.rate_64), std::log(a.rate_128), std::log(a.setup), std::log(a.quantisation),
-          std::log(a.memory_efficiency), std::log(a.cache_launch), std::log(a.cache_efficiency)};
+  return {std::log(a.rate_64),         std::log(a.rate_128),          std::log(a.setup),
+          std::log(a.quantisation),    std::log(a.memory_efficiency), std::log(a.cache_launch),
+          std::log(a.cache_efficiency)};
 }
 
 AttentionModel unpack(AttentionModel a, const std::vector<double>& p) {
@@ -24,7 +25,8 @@ AttentionModel unpack(AttentionModel a, const std::vector<double>& p) {
   return a;
 }
 
-FitError errors_of(const AttentionModel& model, std::span<const AttentionSample> samples, std::vector<double>& relative) {
+FitError errors_of(const AttentionModel& model, std::span<const AttentionSample> samples,
+                   std::vector<double>& relative) {
   for (const AttentionSample& s : samples) relative.push_back(model.seconds(model_shape(s.shape)) / s.seconds - 1);
   return summarise(relative);
 }
@@ -33,8 +35,8 @@ FitError errors_of(const AttentionModel& model, std::span<const AttentionSample>
 
 AttentionModel::Shape model_shape(const Attention& a) {
   const auto d = [](std::int64_t x) { return static_cast<double>(x); };
-  return {d(a.batch), d(a.queries), d(a.keys), d(a.heads), d(a.kv_heads), d(a.head_dim), d(a.window),
-          a.causal, a.backward, a.cache_write};
+  return {d(a.batch),    d(a.queries), d(a.keys), d(a.heads), d(a.kv_heads),
+          d(a.head_dim), d(a.window),  a.causal,  a.backward, a.cache_write};
 }
 
 AttentionModel fit_attention(const AttentionModel& start, std::span<const AttentionSample> samples,
@@ -43,7 +45,8 @@ AttentionModel fit_attention(const AttentionModel& start, std::span<const Attent
   const auto cost = [&](const std::vector<double>& p) {
     const AttentionModel m = unpack(start, p);
     double sum = 0;
-    for (const AttentionSample& s : samples) sum += robust_error(std::log(m.structure(model_shape(s.shape)) / s.seconds));
+    for (const AttentionSample& s : samples)
+      sum += robust_error(std::log(m.structure(model_shape(s.shape)) / s.seconds));
     return sum / static_cast<double>(samples.size());
   };
   const std::vector<double> first = pack(start);
@@ -51,7 +54,8 @@ AttentionModel fit_attention(const AttentionModel& start, std::span<const Attent
   std::vector<SurfacePoint> points;
   for (const AttentionSample& s : samples) {
     const auto shape = model_shape(s.shape);
-    points.push_back({shape.queries, shape.batch * shape.heads, shape.head_dim, std::log(s.seconds / model.structure(shape))});
+    points.push_back(
+        {shape.queries, shape.batch * shape.heads, shape.head_dim, std::log(s.seconds / model.structure(shape))});
   }
   model.surface = fit_surface(surface, points);
   return model;

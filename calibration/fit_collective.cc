@@ -55,7 +55,8 @@ double best_switches(CollectiveModel& m, std::span<const CollectiveSample> sampl
       if (running < best) {
         best = running;
         const double here = static_cast<double>(own[i]->bytes.value());
-        m.switch_bytes[g] = i + 1 < own.size() ? std::sqrt(here * static_cast<double>(own[i + 1]->bytes.value())) : here * 2;
+        m.switch_bytes[g] =
+            i + 1 < own.size() ? std::sqrt(here * static_cast<double>(own[i + 1]->bytes.value())) : here * 2;
       }
     }
     cost += best;

@@ -10,8 +10,8 @@ namespace {
 
 // Parameters are searched as logarithms, so that they stay positive; shares are kept below 1 by clamping.
 std::vector<double> pack(const GemmModel& m) {
-  std::vector<double> p{std::log(m.launch), std::log(m.quantisation), std::log(m.memory_efficiency), std::log(m.join_time),
-                        std::log(m.join_efficiency)};
+  std::vector<double> p{std::log(m.launch), std::log(m.quantisation), std::log(m.memory_efficiency),
+                        std::log(m.join_time), std::log(m.join_efficiency)};
   for (const Tile& t : m.tiles) p.push_back(std::log(t.rate)), p.push_back(std::log(t.setup));
   if (m.cast_time > 0) p.push_back(std::log(m.cast_launch)), p.push_back(std::log(m.cast_time));
   return p;
@@ -49,16 +49,21 @@ GemmModel fit_structure(const GemmModel& start, std::span<const GemmSample> samp
 }  // namespace
 
 GemmModel::Shape model_shape(const Gemm& g) {
-  return {static_cast<double>(g.m), static_cast<double>(g.n), static_cast<double>(g.k), static_cast<double>(g.batch),
-          g.accumulate, g.cast_input};
+  return {static_cast<double>(g.m),
+          static_cast<double>(g.n),
+          static_cast<double>(g.k),
+          static_cast<double>(g.batch),
+          g.accumulate,
+          g.cast_input};
 }
 
 GemmModel gemm_start(double peak, double processors, double memory_bandwidth, DataType type) {
   GemmModel g;
   g.peak = peak, g.processors = processors, g.memory_bandwidth = memory_bandwidth, g.element_bytes = bytes_of(type);
   // CUTLASS's and cuBLAS's shapes; large tiles reuse operands best, small ones leave fewer processors idle.
-  g.tiles = {{256, 128, 0.9, 1e-6}, {128, 256, 0.9, 1e-6}, {128, 128, 0.85, 1e-6}, {128, 64, 0.7, 1e-6}, {64, 128, 0.7, 1e-6},
-             {64, 256, 0.7, 1e-6},  {256, 256, 0.8, 1e-6}, {64, 64, 0.5, 1e-6},    {192, 128, 0.8, 1e-6}, {128, 192, 0.8, 1e-6}};
+  g.tiles = {{256, 128, 0.9, 1e-6}, {128, 256, 0.9, 1e-6}, {128, 128, 0.85, 1e-6}, {128, 64, 0.7, 1e-6},
+             {64, 128, 0.7, 1e-6},  {64, 256, 0.7, 1e-6},  {256, 256, 0.8, 1e-6},  {64, 64, 0.5, 1e-6},
+             {192, 128, 0.8, 1e-6}, {128, 192, 0.8, 1e-6}};
   if (type == DataType::fp8) g.cast_launch = 1e-5, g.cast_time = 2e-12;
   return g;
 }

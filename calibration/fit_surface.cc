@@ -1,5 +1,5 @@
-// The correction surface by iteratively reweighted ridge regression: least absolute errors, small second differences, and
-// no fall so steep that a larger shape would be faster.
+// The correction surface by iteratively reweighted ridge regression: least absolute errors, small second differences,
+// and no fall so steep that a larger shape would be faster.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace orrery::calibration {
 namespace {
 
 /// Adds `weight` times the square of a second difference along one axis of the knots to the normal equations.
-void smooth(std::vector<double>& a, std::size_t knots, std::size_t first, std::size_t stride, const std::vector<double>& x,
-            std::size_t i, double weight) {
+void smooth(std::vector<double>& a, std::size_t knots, std::size_t first, std::size_t stride,
+            const std::vector<double>& x, std::size_t i, double weight) {
   const double left = std::log(x[i] / x[i - 1]), right = std::log(x[i + 1] / x[i]);
   // Second divided difference, scaled to equal weights on an even grid.
   const double c[3] = {2 * right / (left + right), -2, 2 * left / (left + right)};
@@ -42,7 +42,6 @@ void smooth_all(std::vector<double>& a, const Surface& s, double weight, double 
         if (k > 0) flatten(a, knots, here, 1, flatness);
       }
 }
-
 
 /// Steepest allowed fall per unit of ln(size), below what the loader refuses.
 constexpr double kSteepestFall = 0.85;

@@ -51,8 +51,8 @@ void Surface::shares(double size_m, double size_n, double size_k, Share (&out)[8
     const std::size_t im = std::min(bm.low + up_m, m.size() - 1), in = std::min(bn.low + up_n, n.size() - 1),
                       ik = std::min(bk.low + up_k, k.size() - 1);
     out[corner].knot = (im * n.size() + in) * k.size() + ik;
-    out[corner].weight = (up_m ? bm.weight : 1 - bm.weight) * (up_n ? bn.weight : 1 - bn.weight) *
-                         (up_k ? bk.weight : 1 - bk.weight);
+    out[corner].weight =
+        (up_m ? bm.weight : 1 - bm.weight) * (up_n ? bn.weight : 1 - bn.weight) * (up_k ? bk.weight : 1 - bk.weight);
   }
 }
 

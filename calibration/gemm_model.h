@@ -3,18 +3,19 @@
 // For a tile shape t of (m_t, n_t) and a split s of the inner dimension,
 //   units = batch * ceil(m/m_t) * ceil(n/n_t) * s,     waves = q * ceil(units/P) + (1-q) * max(units/P, 1)
 //   compute(t, s) = waves * (2 m_t n_t (k/s) / (rate_t * peak / P) + setup_t) + join(s)
-// where q in [0, 1] is how strictly waves are quantised (1: a wave ends when its last tile ends; below 1: tails overlap, as
-// in stream-K and persistent kernels), setup_t the prologue and epilogue of a tile, and join(s) what adding s partial
-// results costs: a fixed time and s fp32 copies of C. The fastest (t, s) is taken, as libraries' heuristics mean to.
+// where q in [0, 1] is how strictly waves are quantised (1: a wave ends when its last tile ends; below 1: tails
+// overlap, as in stream-K and persistent kernels), setup_t the prologue and epilogue of a tile, and join(s) what adding
+// s partial results costs: a fixed time and s fp32 copies of C. The fastest (t, s) is taken, as libraries' heuristics
+// mean to.
 //   memory = (A + B + C traffic) / (efficiency * memory bandwidth)
 //   structure = launch + (compute^4 + memory^4)^(1/4)
 //   time = structure * exp((1 - launch / structure) * (surface(ln m, ln n, ln k) + detail(ln m, ln n)))
-// so that a launch is not corrected. Both corrections are trilinear between knots and constant beyond them. The surface is smooth and holds what the structure
-// leaves out (rasterisation and cache reuse, power limits on long kernels); the detail has denser knots in m and n and holds
-// what libraries' choice of tiles costs at the sizes that models use. Never below the roofline of data sheet peak and
-// bandwidth.
-// Structure: NVIDIA, "Matrix Multiplication Background User's Guide" (tile and wave quantisation); Osama et al., Stream-K
-// (arXiv 2301.03598). Left out: operand layout, sparsity, alignment below 16 bytes.
+// so that a launch is not corrected. Both corrections are trilinear between knots and constant beyond them. The surface
+// is smooth and holds what the structure leaves out (rasterisation and cache reuse, power limits on long kernels); the
+// detail has denser knots in m and n and holds what libraries' choice of tiles costs at the sizes that models use.
+// Never below the roofline of data sheet peak and bandwidth. Structure: NVIDIA, "Matrix Multiplication Background
+// User's Guide" (tile and wave quantisation); Osama et al., Stream-K (arXiv 2301.03598). Left out: operand layout,
+// sparsity, alignment below 16 bytes.
 #pragma once
 
 #include <cstddef>
@@ -46,26 +47,26 @@ struct Surface {
 
 struct Tile {
   double m = 128, n = 128;
-  double rate = 0.9;     // share of peak while the inner loop runs
-  double setup = 1e-6;   // seconds per tile
+  double rate = 0.9;    // share of peak while the inner loop runs
+  double setup = 1e-6;  // seconds per tile
 };
 
 struct GemmModel {
-  double peak = 0;              // FLOP/s of the device
+  double peak = 0;  // FLOP/s of the device
   double processors = 1;
   double memory_bandwidth = 0;  // bytes/s, data sheet
   double element_bytes = 2;     // of A and B
   double launch = 2e-6;         // seconds
   double quantisation = 0.9;    // q
   double memory_efficiency = 0.85;
-  double join_time = 2e-6;      // seconds, when s > 1
-  double join_efficiency = 1.0; // of memory bandwidth, for the partial results; above 1 where caches hold them
+  double join_time = 2e-6;       // seconds, when s > 1
+  double join_efficiency = 1.0;  // of memory bandwidth, for the partial results; above 1 where caches hold them
   std::vector<Tile> tiles;
   Surface surface;
-  Surface detail;               // one knot in k
+  Surface detail;  // one knot in k
   // fp8: casting a 16 bit A ahead of the product (Gemm::cast_input).
-  double cast_launch = 0;       // seconds
-  double cast_time = 0;         // seconds per element
+  double cast_launch = 0;  // seconds
+  double cast_time = 0;    // seconds per element
 
   struct Shape {
     double m = 1, n = 1, k = 1, batch = 1;

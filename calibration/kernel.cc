@@ -17,9 +17,9 @@ std::string_view name_of(DataType t) {
 
 std::string_view name_of(Streaming kernel) {
   static constexpr std::array<std::string_view, kStreamingKernels> kNames{
-      "layer_norm", "layer_norm_backward", "gelu",      "gelu_backward",      "bias_dropout_residual", "dropout",
-      "softmax",    "softmax_backward",    "cross_entropy", "embedding",      "embedding_backward",    "cast_transpose",
-      "copy",       "accumulate",          "optimizer", "gradient_norm"};
+      "layer_norm", "layer_norm_backward", "gelu",          "gelu_backward", "bias_dropout_residual", "dropout",
+      "softmax",    "softmax_backward",    "cross_entropy", "embedding",     "embedding_backward",    "cast_transpose",
+      "copy",       "accumulate",          "optimizer",     "gradient_norm"};
   const auto i = static_cast<std::size_t>(kernel);
   SIM_CHECK(i < kNames.size(), "streaming kernel {}", i);
   return kNames[i];

@@ -35,15 +35,29 @@ struct Attention {
   bool causal = true;
   std::int64_t window = 0;  // each query sees the last `window` keys; 0 = all
   bool backward = false;
-  /// Inference wrappers copy keys and values into a cache and rotate queries in a kernel ahead of the attention; published
-  /// tables are timed like this. A training step does not run that kernel.
+  /// Inference wrappers copy keys and values into a cache and rotate queries in a kernel ahead of the attention;
+  /// published tables are timed like this. A training step does not run that kernel.
   bool cache_write = false;
 };
 
 /// Kernels bound by memory traffic; the caller says how many bytes they move.
 enum class Streaming : std::uint8_t {
-  layer_norm, layer_norm_backward, gelu, gelu_backward, bias_dropout_residual, dropout, softmax, softmax_backward,
-  cross_entropy, embedding, embedding_backward, cast_transpose, copy, accumulate, optimizer, gradient_norm
+  layer_norm,
+  layer_norm_backward,
+  gelu,
+  gelu_backward,
+  bias_dropout_residual,
+  dropout,
+  softmax,
+  softmax_backward,
+  cross_entropy,
+  embedding,
+  embedding_backward,
+  cast_transpose,
+  copy,
+  accumulate,
+  optimizer,
+  gradient_norm
 };
 inline constexpr std::size_t kStreamingKernels = 16;
 std::string_view name_of(Streaming kernel);

@@ -58,8 +58,10 @@ int descend(const Function& f, Point& best, const Point& step, int evaluations) 
     if (r < s.values[0]) {
       Point expanded = mix(centre, s.points[n], -2);
       const double e = value(expanded);
-      if (e < r) accept(std::move(expanded), e);
-      else accept(std::move(reflected), r);
+      if (e < r)
+        accept(std::move(expanded), e);
+      else
+        accept(std::move(reflected), r);
     } else if (r < s.values[n - 1]) {
       accept(std::move(reflected), r);
     } else {
@@ -68,7 +70,8 @@ int descend(const Function& f, Point& best, const Point& step, int evaluations) 
       if (v < std::min(r, s.values[n])) {
         accept(std::move(inner), v);
       } else {
-        for (std::size_t j = 1; j <= n; ++j) s.points[j] = mix(s.points[0], s.points[j], 0.5), s.values[j] = value(s.points[j]);
+        for (std::size_t j = 1; j <= n; ++j)
+          s.points[j] = mix(s.points[0], s.points[j], 0.5), s.values[j] = value(s.points[j]);
       }
     }
   }

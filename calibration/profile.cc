@@ -1,5 +1,5 @@
-// DeviceProfile: the data sheet and the answers. Kernel sustained clocks: a kernel of a long step takes its isolated time
-// divided by the sustained factor of its class, except the launch, which does not depend on power.
+// DeviceProfile: the data sheet and the answers. Kernel sustained clocks: a kernel of a long step takes its isolated
+// time divided by the sustained factor of its class, except the launch, which does not depend on power.
 #include "calibration/profile.h"
 
 #include <algorithm>
@@ -68,8 +68,8 @@ double d(std::int64_t x) { return static_cast<double>(x); }
 
 DeviceProfile DeviceProfile::load(const sim::Settings& document) {
   if (!document.is_mapping()) document.fail("a device profile is a mapping of keys");
-  document.refuse_unknown({"name", "provenance", "processors", "peak", "memory", "memory_bandwidth", "sustained", "gemm",
-                           "attention", "streaming", "collectives", "node"});
+  document.refuse_unknown({"name", "provenance", "processors", "peak", "memory", "memory_bandwidth", "sustained",
+                           "gemm", "attention", "streaming", "collectives", "node"});
   auto m = std::make_shared<Model>();
   m->name = document.at("name").text();
   m->provenance = document.get_text("provenance", "");
@@ -108,9 +108,10 @@ Duration DeviceProfile::gemm(const Gemm& g) const {
 }
 
 Duration DeviceProfile::attention(const Attention& a) const {
-  SIM_CHECK(a.batch >= 1 && a.queries >= 1 && a.keys >= 1 && a.heads >= 1 && a.kv_heads >= 1 && a.head_dim >= 1 && a.window >= 0,
-            "attention of {} x {} queries, {} keys, {} heads, {} kv heads, head dim {}, window {}", a.batch, a.queries, a.keys,
-            a.heads, a.kv_heads, a.head_dim, a.window);
+  SIM_CHECK(a.batch >= 1 && a.queries >= 1 && a.keys >= 1 && a.heads >= 1 && a.kv_heads >= 1 && a.head_dim >= 1 &&
+                a.window >= 0,
+            "attention of {} x {} queries, {} keys, {} heads, {} kv heads, head dim {}, window {}", a.batch, a.queries,
+            a.keys, a.heads, a.kv_heads, a.head_dim, a.window);
   const AttentionModel& model = model_->attention;
   const double isolated = model.seconds({d(a.batch), d(a.queries), d(a.keys), d(a.heads), d(a.kv_heads), d(a.head_dim),
                                          d(a.window), a.causal, a.backward, a.cache_write});

@@ -42,7 +42,7 @@ class DeviceProfile {
   std::int64_t processors() const;  // SMs or CUs
   FlopRate peak(DataType t) const;  // dense, from the data sheet
   Bytes memory() const;
-  Bandwidth memory_bandwidth() const;  // data sheet
+  Bandwidth memory_bandwidth() const;     // data sheet
   const std::string& provenance() const;  // one line: what was measured, fitted or transferred, and how well it fits
 
   /// Device time of one kernel inside a long training step (steady clocks), without host launch cost.

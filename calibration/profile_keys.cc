@@ -9,24 +9,26 @@ namespace {
 using Docs = std::vector<KeyDoc>;
 
 void data_sheet(Docs& out) {
-  out.insert(out.end(), {
-      {"name", "text", "", "", "Name of the device."},
-      {"provenance", "text", "", "-", "What was measured, fitted or transferred, and how well it fits."},
-      {"processors", "integer", "SMs or CUs", "", "Processors that tiles are dealt out to."},
-      {"peak", "mapping", "", "", "Dense matrix peaks of the data sheet."},
-      {"peak.bf16", "quantity", "FLOP/s", "", "Dense bf16 peak."},
-      {"peak.fp16", "quantity", "FLOP/s", "peak.bf16", "Dense fp16 peak."},
-      {"peak.fp32", "quantity", "FLOP/s", "peak.bf16", "Dense peak for fp32 data (TF32 where the device has it)."},
-      {"peak.fp8", "quantity", "FLOP/s", "peak.bf16", "Dense fp8 peak."},
-      {"memory", "quantity", "bytes", "", "Device memory."},
-      {"memory_bandwidth", "quantity", "bytes/s", "", "Device memory bandwidth of the data sheet."},
-      {"sustained", "mapping", "", "-", "Clocks of a long step over those of a short benchmark."},
-      {"sustained.matmul", "number", "", "1", "Factor on the rate of 16 and 32 bit matrix products."},
-      {"sustained.fp8", "number", "", "sustained.matmul", "Factor on the rate of fp8 matrix products."},
-      {"sustained.attention", "number", "", "sustained.matmul", "Factor on the rate of fused attention."},
-      {"sustained.provenance", "text", "", "-", "Where the factors come from."},
-      {"node", "mapping", "", "", "How the GPUs of a node reach each other; see the keys of a node."},
-  });
+  out.insert(
+      out.end(),
+      {
+          {"name", "text", "", "", "Name of the device."},
+          {"provenance", "text", "", "-", "What was measured, fitted or transferred, and how well it fits."},
+          {"processors", "integer", "SMs or CUs", "", "Processors that tiles are dealt out to."},
+          {"peak", "mapping", "", "", "Dense matrix peaks of the data sheet."},
+          {"peak.bf16", "quantity", "FLOP/s", "", "Dense bf16 peak."},
+          {"peak.fp16", "quantity", "FLOP/s", "peak.bf16", "Dense fp16 peak."},
+          {"peak.fp32", "quantity", "FLOP/s", "peak.bf16", "Dense peak for fp32 data (TF32 where the device has it)."},
+          {"peak.fp8", "quantity", "FLOP/s", "peak.bf16", "Dense fp8 peak."},
+          {"memory", "quantity", "bytes", "", "Device memory."},
+          {"memory_bandwidth", "quantity", "bytes/s", "", "Device memory bandwidth of the data sheet."},
+          {"sustained", "mapping", "", "-", "Clocks of a long step over those of a short benchmark."},
+          {"sustained.matmul", "number", "", "1", "Factor on the rate of 16 and 32 bit matrix products."},
+          {"sustained.fp8", "number", "", "sustained.matmul", "Factor on the rate of fp8 matrix products."},
+          {"sustained.attention", "number", "", "sustained.matmul", "Factor on the rate of fused attention."},
+          {"sustained.provenance", "text", "", "-", "Where the factors come from."},
+          {"node", "mapping", "", "", "How the GPUs of a node reach each other; see the keys of a node."},
+      });
 }
 
 void errors(Docs& out, const std::string& at) {
@@ -35,38 +37,48 @@ void errors(Docs& out, const std::string& at) {
 }
 
 void gemm(Docs& out, const std::string& at) {
-  out.push_back({at, "mapping", "", at == "gemm.bf16" ? "" : "gemm.bf16", "Wave model of matrix products of this type."});
+  out.push_back(
+      {at, "mapping", "", at == "gemm.bf16" ? "" : "gemm.bf16", "Wave model of matrix products of this type."});
   errors(out, at);
-  out.insert(out.end(), {
-      {at + ".launch", "quantity", "time", "", "Device time of an empty kernel."},
-      {at + ".quantisation", "number", "", "", "How strictly waves are whole: 1 whole, 0 fractional."},
-      {at + ".memory_efficiency", "number", "", "", "Share of memory bandwidth that operands and result move at."},
-      {at + ".join_time", "quantity", "time", "", "Fixed cost of splitting the inner dimension."},
-      {at + ".join_efficiency", "number", "", "", "Rate of adding partial results, over memory bandwidth."},
-      {at + ".cast_launch", "quantity", "time", "0 us", "Fixed cost of casting a 16 bit operand ahead of the product."},
-      {at + ".cast_rate", "quantity", "bytes/s", "-", "Rate of that cast, over 3 bytes an element."},
-      {at + ".tiles", "list", "", "", "Tile shapes: m, n, rate (share of peak in the inner loop), setup (time per tile)."},
-      {at + ".surface", "mapping", "", "-", "Correction: knots m, n, k and log_correction, a row for each (m, n)."},
-      {at + ".detail", "mapping", "", "-", "Correction added to it: knots m, n and log_correction, a row for each m."},
-  });
+  out.insert(
+      out.end(),
+      {
+          {at + ".launch", "quantity", "time", "", "Device time of an empty kernel."},
+          {at + ".quantisation", "number", "", "", "How strictly waves are whole: 1 whole, 0 fractional."},
+          {at + ".memory_efficiency", "number", "", "", "Share of memory bandwidth that operands and result move at."},
+          {at + ".join_time", "quantity", "time", "", "Fixed cost of splitting the inner dimension."},
+          {at + ".join_efficiency", "number", "", "", "Rate of adding partial results, over memory bandwidth."},
+          {at + ".cast_launch", "quantity", "time", "0 us",
+           "Fixed cost of casting a 16 bit operand ahead of the product."},
+          {at + ".cast_rate", "quantity", "bytes/s", "-", "Rate of that cast, over 3 bytes an element."},
+          {at + ".tiles", "list", "", "",
+           "Tile shapes: m, n, rate (share of peak in the inner loop), setup (time per tile)."},
+          {at + ".surface", "mapping", "", "-", "Correction: knots m, n, k and log_correction, a row for each (m, n)."},
+          {at + ".detail", "mapping", "", "-",
+           "Correction added to it: knots m, n and log_correction, a row for each m."},
+      });
 }
 
 void attention(Docs& out) {
   out.push_back({"attention", "mapping", "", "", "Task model of fused attention."});
   errors(out, "attention");
-  out.insert(out.end(), {
-      {"attention.launch", "quantity", "time", "", "Device time of an empty kernel."},
-      {"attention.rate", "mapping", "", "", "Share of the bf16 peak in the inner loop, by head dimension."},
-      {"attention.rate.head_dim_64", "number", "", "", "At head dimension 64."},
-      {"attention.rate.head_dim_128", "number", "", "", "At head dimension 128."},
-      {"attention.setup", "quantity", "time", "", "Prologue and epilogue of a task of 128 queries."},
-      {"attention.quantisation", "number", "", "", "How strictly waves are whole: 1 whole, 0 fractional."},
-      {"attention.memory_efficiency", "number", "", "", "Share of memory bandwidth that Q, K, V and O move at."},
-      {"attention.backward_ratio", "number", "", "", "Rate of the backward pass over that of the forward pass."},
-      {"attention.cache_launch", "quantity", "time", "0 us", "Fixed cost of the cache copy that tables of serving kernels include."},
-      {"attention.cache_efficiency", "number", "", "0.5", "Share of memory bandwidth that this copy moves at."},
-      {"attention.surface", "mapping", "", "-", "Correction: knots queries, sequences_heads, head_dim and log_correction."},
-  });
+  out.insert(
+      out.end(),
+      {
+          {"attention.launch", "quantity", "time", "", "Device time of an empty kernel."},
+          {"attention.rate", "mapping", "", "", "Share of the bf16 peak in the inner loop, by head dimension."},
+          {"attention.rate.head_dim_64", "number", "", "", "At head dimension 64."},
+          {"attention.rate.head_dim_128", "number", "", "", "At head dimension 128."},
+          {"attention.setup", "quantity", "time", "", "Prologue and epilogue of a task of 128 queries."},
+          {"attention.quantisation", "number", "", "", "How strictly waves are whole: 1 whole, 0 fractional."},
+          {"attention.memory_efficiency", "number", "", "", "Share of memory bandwidth that Q, K, V and O move at."},
+          {"attention.backward_ratio", "number", "", "", "Rate of the backward pass over that of the forward pass."},
+          {"attention.cache_launch", "quantity", "time", "0 us",
+           "Fixed cost of the cache copy that tables of serving kernels include."},
+          {"attention.cache_efficiency", "number", "", "0.5", "Share of memory bandwidth that this copy moves at."},
+          {"attention.surface", "mapping", "", "-",
+           "Correction: knots queries, sequences_heads, head_dim and log_correction."},
+      });
 }
 
 void streaming(Docs& out) {
@@ -88,10 +100,13 @@ void collectives(Docs& out) {
     out.push_back({at, "mapping", "", "", "Two protocols and where the library switches between them."});
     errors(out, at);
     for (const char* protocol : {"low_latency", "bulk"})
-      out.push_back({at + "." + protocol, "mapping", "", "",
-                     "base and hop (time), overlap (0 to 1), rate (one for each group size, bytes/s that a GPU sends)."});
-    out.push_back({at + ".switch", "list", "bytes", "", "Buffer size up to which low_latency is used, for each group size."});
-    out.push_back({at + ".in_switch_from", "integer", "GPUs", "0", "Group size from which bulk is in-switch reduction; 0: never."});
+      out.push_back(
+          {at + "." + protocol, "mapping", "", "",
+           "base and hop (time), overlap (0 to 1), rate (one for each group size, bytes/s that a GPU sends)."});
+    out.push_back(
+        {at + ".switch", "list", "bytes", "", "Buffer size up to which low_latency is used, for each group size."});
+    out.push_back({at + ".in_switch_from", "integer", "GPUs", "0",
+                   "Group size from which bulk is in-switch reduction; 0: never."});
   }
 }
 
@@ -101,7 +116,8 @@ const std::vector<KeyDoc>& profile_keys() {
   static const Docs docs = [] {
     Docs out;
     data_sheet(out);
-    out.push_back({"gemm", "mapping", "", "", "Matrix products, by data type; types left out run like bf16 at their peak."});
+    out.push_back(
+        {"gemm", "mapping", "", "", "Matrix products, by data type; types left out run like bf16 at their peak."});
     for (const char* type : {"bf16", "fp16", "fp32", "fp8"}) gemm(out, std::string("gemm.") + type);
     attention(out);
     streaming(out);

@@ -36,7 +36,8 @@ std::vector<double> numbers_at(const Settings& section, std::string_view key, do
 std::vector<double> rising_at(const Settings& section, std::string_view key) {
   std::vector<double> out = numbers_at(section, key, 1, 1e9);
   for (std::size_t i = 1; i < out.size(); ++i)
-    if (!(out[i] > out[i - 1])) section.at(key).items()[i].fail("does not rise, would be right: larger than the one before");
+    if (!(out[i] > out[i - 1]))
+      section.at(key).items()[i].fail("does not rise, would be right: larger than the one before");
   return out;
 }
 
@@ -47,7 +48,8 @@ void check_slopes(const Surface& s, const Settings& where) {
   const std::size_t nn = s.n.size(), nk = s.k.size();
   const auto check = [&](double from, double to, double low, double high) {
     if (from - to > kSteepestFall * std::log(high / low) + 1e-3)
-      where.fail(fmt::format("falls from {:.3f} to {:.3f} between {} and {}: larger shapes would be faster", from, to, low, high));
+      where.fail(fmt::format("falls from {:.3f} to {:.3f} between {} and {}: larger shapes would be faster", from, to,
+                             low, high));
   };
   for (std::size_t m = 0; m < s.m.size(); ++m)
     for (std::size_t n = 0; n < nn; ++n)
@@ -151,8 +153,8 @@ Protocol load_protocol(const Settings& s, std::size_t groups) {
 std::string protocol_yaml(const Protocol& p) {
   std::string rates;
   for (double r : p.rate) rates += fmt::format("{}{:.1f} GB/s", rates.empty() ? "" : ", ", r / 1e9);
-  return fmt::format("{{base: {:.2f} us, hop: {:.3f} us, overlap: {:.3f}, rate: [{}]}}", p.base * 1e6, p.hop * 1e6, p.overlap,
-                     rates);
+  return fmt::format("{{base: {:.2f} us, hop: {:.3f} us, overlap: {:.3f}, rate: [{}]}}", p.base * 1e6, p.hop * 1e6,
+                     p.overlap, rates);
 }
 
 void check_error(const Settings& section) {
@@ -165,8 +167,8 @@ void check_error(const Settings& section) {
 }  // namespace
 
 GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataType type) {
-  s.refuse_unknown({"provenance", "error", "launch", "quantisation", "memory_efficiency", "join_time", "join_efficiency",
-                    "tiles", "surface", "detail", "cast_launch", "cast_rate"});
+  s.refuse_unknown({"provenance", "error", "launch", "quantisation", "memory_efficiency", "join_time",
+                    "join_efficiency", "tiles", "surface", "detail", "cast_launch", "cast_rate"});
   check_error(s);
   GemmModel g;
   g.peak = device.peak[static_cast<std::size_t>(type)];
@@ -196,8 +198,8 @@ GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataT
 }
 
 AttentionModel load_attention(const Settings& s, const DeviceProfile::Model& device) {
-  s.refuse_unknown({"provenance", "error", "launch", "rate", "setup", "quantisation", "memory_efficiency", "backward_ratio",
-                    "cache_launch", "cache_efficiency", "surface"});
+  s.refuse_unknown({"provenance", "error", "launch", "rate", "setup", "quantisation", "memory_efficiency",
+                    "backward_ratio", "cache_launch", "cache_efficiency", "surface"});
   check_error(s);
   AttentionModel a;
   a.peak = device.peak[static_cast<std::size_t>(DataType::bf16)];
@@ -266,7 +268,8 @@ std::string to_yaml(const GemmModel& g, int indent) {
                        kCastBytes / g.cast_time / 1e9);
   out += pad + "tiles:  # rate: share of peak in the inner loop; setup: prologue and epilogue of a tile\n";
   for (const Tile& t : g.tiles)
-    out += fmt::format("{}  - {{m: {:.0f}, n: {:.0f}, rate: {:.4f}, setup: {:.3f} us}}\n", pad, t.m, t.n, t.rate, t.setup * 1e6);
+    out += fmt::format("{}  - {{m: {:.0f}, n: {:.0f}, rate: {:.4f}, setup: {:.3f} us}}\n", pad, t.m, t.n, t.rate,
+                       t.setup * 1e6);
   return out + surface_yaml(g.surface, pad, "m", "n", "k") + detail_yaml(g.detail, pad);
 }
 
@@ -274,10 +277,11 @@ std::string to_yaml(const AttentionModel& a, int indent) {
   const std::string pad(static_cast<std::size_t>(indent), ' ');
   return fmt::format(
              "{0}launch: {1:.3f} us\n{0}rate: {{head_dim_64: {2:.4f}, head_dim_128: {3:.4f}}}\n{0}setup: {4:.3f} us\n"
-             "{0}quantisation: {5:.3f}\n{0}memory_efficiency: {6:.3f}\n{0}backward_ratio: {7:.3f}\n{0}cache_launch: {8:.3f} us\n"
+             "{0}quantisation: {5:.3f}\n{0}memory_efficiency: {6:.3f}\n{0}backward_ratio: {7:.3f}\n{0}cache_launch: "
+             "{8:.3f} us\n"
              "{0}cache_efficiency: {9:.3f}\n",
-             pad, a.launch * 1e6, a.rate_64, a.rate_128, a.setup * 1e6, a.quantisation, a.memory_efficiency, a.backward_ratio,
-             a.cache_launch * 1e6, a.cache_efficiency) +
+             pad, a.launch * 1e6, a.rate_64, a.rate_128, a.setup * 1e6, a.quantisation, a.memory_efficiency,
+             a.backward_ratio, a.cache_launch * 1e6, a.cache_efficiency) +
          surface_yaml(a.surface, pad, "queries", "sequences_heads", "head_dim");
 }
 
@@ -285,8 +289,8 @@ std::string to_yaml(const CollectiveModel& m, int indent) {
   const std::string pad(static_cast<std::size_t>(indent), ' ');
   std::string sizes;
   for (double b : m.switch_bytes) sizes += fmt::format("{}{:.1f} kB", sizes.empty() ? "" : ", ", b / 1e3);
-  std::string out = fmt::format("{0}low_latency: {1}\n{0}bulk: {2}\n{0}switch: [{3}]\n", pad, protocol_yaml(m.low_latency),
-                                protocol_yaml(m.bulk), sizes);
+  std::string out = fmt::format("{0}low_latency: {1}\n{0}bulk: {2}\n{0}switch: [{3}]\n", pad,
+                                protocol_yaml(m.low_latency), protocol_yaml(m.bulk), sizes);
   if (m.in_switch_from > 0) out += fmt::format("{}in_switch_from: {:.0f}\n", pad, m.in_switch_from);
   return out;
 }

@@ -31,11 +31,13 @@ class Line {
   Line(const std::string& file, int number, const std::map<std::string, std::size_t>& columns, std::string_view text)
       : file_(file), number_(number), columns_(columns), fields_(split(text)) {
     if (fields_.size() != columns.size())
-      fail("line", "read " + std::to_string(fields_.size()) + " columns, would be right: " + std::to_string(columns.size()));
+      fail("line",
+           "read " + std::to_string(fields_.size()) + " columns, would be right: " + std::to_string(columns.size()));
   }
   [[noreturn]] void fail(const std::string& column, const std::string& message) const {
     const auto at = columns_.find(column);
-    throw UserError(Place{file_, number_, at == columns_.end() ? 1 : static_cast<int>(at->second) + 1}, column, message);
+    throw UserError(Place{file_, number_, at == columns_.end() ? 1 : static_cast<int>(at->second) + 1}, column,
+                    message);
   }
   std::string_view text(const std::string& column) const { return fields_[columns_.at(column)]; }
 
@@ -76,7 +78,8 @@ CollectiveOp collective(const Line& line) {
   if (t == "alltoall") return CollectiveOp::all_to_all;
   for (std::size_t i = 0; i < kCollectiveOps; ++i)
     if (name_of(static_cast<CollectiveOp>(i)) == t) return static_cast<CollectiveOp>(i);
-  line.fail("op", "read '" + std::string(t) + "', would be right: all_reduce, all_gather, reduce_scatter, alltoall, ...");
+  line.fail("op",
+            "read '" + std::string(t) + "', would be right: all_reduce, all_gather, reduce_scatter, alltoall, ...");
 }
 
 void read_gemm(const Line& line, Samples& out) {
@@ -141,8 +144,10 @@ Samples read_samples(const std::string& file) {
     if (all && table == nullptr) table = &t;
   }
   if (table == nullptr)
-    throw UserError(Place{file, 1, 1}, "header",
-                    "read '" + text + "', would be right: dtype,m,n,k,ms or batch,seq,heads,kv_heads,head_dim,ms or op,gpus,bytes,us");
+    throw UserError(
+        Place{file, 1, 1}, "header",
+        "read '" + text +
+            "', would be right: dtype,m,n,k,ms or batch,seq,heads,kv_heads,head_dim,ms or op,gpus,bytes,us");
   Samples out;
   while (std::getline(in, text)) {
     ++number;

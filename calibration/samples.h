@@ -1,6 +1,6 @@
-// Tables of measured kernels, as CSV: the samples that a fit reads and a profile is checked against. The header line says
-// which table it is: gemm (dtype,m,n,k,ms), attention (batch,seq,heads,kv_heads,head_dim,ms), nccl (op,gpus,bytes,us),
-// kernels (device,kernel,m,n,k,us).
+// Tables of measured kernels, as CSV: the samples that a fit reads and a profile is checked against. The header line
+// says which table it is: gemm (dtype,m,n,k,ms), attention (batch,seq,heads,kv_heads,head_dim,ms), nccl
+// (op,gpus,bytes,us), kernels (device,kernel,m,n,k,us).
 #pragma once
 
 #include <string>

@@ -27,41 +27,41 @@ void read_duration(sim::Duration& into, const Settings& s) {
   if (into < sim::Duration{} || into > kLongest) s.fail("read " + s.text() + ", would be right: between 0 s and 100 s");
 }
 
-Row duration(std::string key, sim::Duration Software::* field, std::string meaning) {
+Row duration(std::string key, sim::Duration Software::*field, std::string meaning) {
   return {{std::move(key), "quantity", "time", "0 us", std::move(meaning)},
           [field](Software& out, const Settings& s) { read_duration(out.*field, s); }};
 }
 
-Row boolean(std::string key, bool Software::* field, std::string meaning) {
+Row boolean(std::string key, bool Software::*field, std::string meaning) {
   return {{std::move(key), "boolean", "", Software{}.*field ? "true" : "false", std::move(meaning)},
           [field](Software& out, const Settings& s) { out.*field = s.as_bool(); }};
 }
 
-Row choice(std::string key, std::string Software::* field, std::vector<std::string> choices, std::string meaning) {
+Row choice(std::string key, std::string Software::*field, std::vector<std::string> choices, std::string meaning) {
   return {{std::move(key), "choice", "", Software{}.*field, std::move(meaning)},
           [field, list = std::move(choices)](Software& out, const Settings& s) { out.*field = s.as_choice(list); }};
 }
 
-Row text(std::string key, std::string Software::* field, std::string meaning) {
+Row text(std::string key, std::string Software::*field, std::string meaning) {
   return {{std::move(key), "text", "", "-", std::move(meaning)},
           [field](Software& out, const Settings& s) { out.*field = s.text(); }};
 }
 
-Row number(std::string key, double Software::* field, double low, double high, std::string meaning) {
+Row number(std::string key, double Software::*field, double low, double high, std::string meaning) {
   return {{std::move(key), "number", "", Software{}.*field == 0 ? "0" : "1", std::move(meaning)},
           [field, low, high](Software& out, const Settings& s) { out.*field = s.as_number(low, high); }};
 }
 
-Row bytes(std::string key, sim::Bytes Software::* field, std::string meaning) {
-  return {{std::move(key), "quantity", "bytes", "0 B", std::move(meaning)},
-          [field](Software& out, const Settings& s) {
+Row bytes(std::string key, sim::Bytes Software::*field, std::string meaning) {
+  return {{std::move(key), "quantity", "bytes", "0 B", std::move(meaning)}, [field](Software& out, const Settings& s) {
             out.*field = s.as_bytes();
             const std::int64_t read = (out.*field).value();
-            if (read < 0 || read > kLargestBucket) s.fail("read " + s.text() + ", would be right: between 0 B and 1 TB");
+            if (read < 0 || read > kLargestBucket)
+              s.fail("read " + s.text() + ", would be right: between 0 B and 1 TB");
           }};
 }
 
-Row data_type(std::string key, DataType Software::* field, std::string meaning) {
+Row data_type(std::string key, DataType Software::*field, std::string meaning) {
   return {{std::move(key), "choice", "", std::string(name_of(Software{}.*field)), std::move(meaning)},
           [field](Software& out, const Settings& s) {
             const std::string word = s.as_choice({"fp32", "bf16", "fp16", "fp8"});
@@ -111,10 +111,18 @@ std::vector<Row> kernel_rows() {
       boolean("fused_bias_gelu", &S::fused_bias_gelu, "Bias and GeLU in one kernel."),
       boolean("fused_bias_dropout_residual", &S::fused_bias_dropout_residual,
               "Bias, dropout and residual addition in one kernel."),
-      boolean("fused_layer_norm", &S::fused_layer_norm, "Layer norm in one kernel, else about three passes over the data."),
+      boolean("fused_layer_norm", &S::fused_layer_norm,
+              "Layer norm in one kernel, else about three passes over the data."),
       boolean("fused_wgrad_accumulation", &S::fused_wgrad_accumulation,
               "The weight gradient GEMM adds into the fp32 gradient."),
       boolean("fused_cast", &S::fused_cast, "fp8 casts inside the preceding norm or activation kernel."),
+      boolean("attention_layout_copies", &S::attention_layout_copies,
+              "Queries, keys, values and attention output are copied into the layout that the attention kernel wants."),
+      boolean("fused_cross_entropy", &S::fused_cross_entropy,
+              "The loss reads the 16-bit logits once per pass, else fp32 copies are made and passed over one operation "
+              "at a time."),
+      boolean("async_tensor_backward", &S::async_tensor_backward,
+              "Reductions of input gradients run beside the weight gradient GEMMs."),
       boolean("scatter_gather_pipeline", &S::scatter_gather_pipeline,
               "Pipeline messages are split over the tensor group and gathered inside the node."),
       number("extra_kernels_per_layer", &S::extra_kernels_per_layer, 0, 1000,
@@ -135,7 +143,6 @@ std::vector<Row> collective_rows() {
       duration("collective_step_ring", &S::collective_step_ring, "Per ring step across the network, Simple protocol."),
       duration("collective_step_node", &S::collective_step_node, "Per ring step inside a node."),
       duration("collective_step_tree", &S::collective_step_tree, "Per tree level across the network."),
-      number("jitter_sigma", &S::jitter_sigma, 0, 2, "Standard deviation of log compute time between ranks and operations."),
   };
 }
 

@@ -1,6 +1,6 @@
-// A generation of training software (a framework and its era), read from calibration/software/<name>.yaml: what it fuses,
-// what it overlaps, what its host code costs. Facts come from the frameworks' repositories and papers, numbers from fits;
-// rows that share a name share every number. A generation may inherit from an older one and override.
+// A generation of training software (a framework and its era), read from calibration/software/<name>.yaml: what it
+// fuses, what it overlaps, what its host code costs. Facts come from the frameworks' repositories and papers, numbers
+// from fits; rows that share a name share every number. A generation may inherit from an older one and override.
 #pragma once
 
 #include <string>
@@ -17,13 +17,13 @@ struct Software {
   std::string provenance;
 
   // Host.
-  sim::Duration kernel_issue{};    // host time to launch one kernel (framework and driver)
-  sim::Duration transfer_issue{};  // host time to launch one collective or send/receive
-  sim::Duration step_host{};       // per step, outside kernels: data loader, logging, Python
+  sim::Duration kernel_issue{};          // host time to launch one kernel (framework and driver)
+  sim::Duration transfer_issue{};        // host time to launch one collective or send/receive
+  sim::Duration step_host{};             // per step, outside kernels: data loader, logging, Python
   bool host_waits_for_pipeline = false;  // the host synchronises with the device after every pipeline send/receive
 
   // Defaults of scenario keys that were left out.
-  std::string attention = "flash";       // flash | unfused
+  std::string attention = "flash";  // flash | unfused
   std::string recompute = "none";
   std::string sharding = "none";
   std::string schedule = "1f1b";
@@ -31,34 +31,33 @@ struct Software {
   bool overlap_tensor = false, overlap_pipeline = false, overlap_gradients = false, overlap_parameters = false;
 
   // What is computed how.
-  DataType gradient_dtype = DataType::fp32;     // of the data-parallel reduction
+  DataType gradient_dtype = DataType::fp32;          // of the data-parallel reduction
   DataType parameter_gather_dtype = DataType::bf16;  // of the parameter all-gather
-  bool fused_bias_gelu = true;            // bias + GeLU in one kernel
+  bool fused_bias_gelu = true;                       // bias + GeLU in one kernel
   bool fused_bias_dropout_residual = true;
-  bool fused_layer_norm = true;           // one kernel, else about three passes over the data
-  bool fused_wgrad_accumulation = true;   // weight gradient GEMM adds into the fp32 gradient
-  bool fused_cast = false;                // fp8 casts inside the preceding norm or activation kernel
-  bool scatter_gather_pipeline = false;   // pipeline messages split over the tensor group, gathered by NVLink
-  double extra_kernels_per_layer = 0;     // small kernels per layer and direction beyond those modelled (views, copies)
-  sim::Bytes gradient_bucket{};           // 0: one bucket per chunk
+  bool fused_layer_norm = true;          // one kernel, else about three passes over the data
+  bool fused_wgrad_accumulation = true;  // weight gradient GEMM adds into the fp32 gradient
+  bool attention_layout_copies = false;  // q, k, v and output copied into the layout of the attention kernel
+  bool fused_cross_entropy = false;      // one pass over 16-bit logits; else fp32 copies, one operation at a time
+  bool fused_cast = false;               // fp8 casts inside the preceding norm or activation kernel
+  bool scatter_gather_pipeline = false;  // pipeline messages split over the tensor group, gathered by NVLink
+  double extra_kernels_per_layer = 0;    // small kernels per layer and direction beyond those modelled (views, copies)
+  sim::Bytes gradient_bucket{};          // 0: one bucket per chunk
   sim::Bytes parameter_bucket{};
 
-  bool async_tensor_backward = false;     // input-gradient reductions run beside the weight-gradient GEMMs
+  bool async_tensor_backward = false;  // input-gradient reductions run beside the weight-gradient GEMMs
 
   // Quality of overlap.
-  double compute_slowdown_under_collective = 1.0;  // kernels beside a data-parallel collective: SMs and bandwidth shared
-  double tensor_overlap_slowdown = 1.0;            // a GEMM split to overlap with its collective
+  double compute_slowdown_under_collective =
+      1.0;                               // kernels beside a data-parallel collective: SMs and bandwidth shared
+  double tensor_overlap_slowdown = 1.0;  // a GEMM split to overlap with its collective
 
   // Inter-node collectives (NCCL and its transport).
   // The fabric's own path latency comes on top of each step across the network.
-  sim::Duration collective_base{};      // fixed cost of one inter-node collective or send/receive
-  sim::Duration collective_step_ring{};   // protocol cost per ring step across the network, Simple protocol
-  sim::Duration collective_step_node{};   // per ring step inside a node
-  sim::Duration collective_step_tree{};   // protocol cost per tree level across the network
-
-  // Noise between ranks and operations: the standard deviation of log compute time; its expectation of the maximum over a
-  // synchronising group is what stragglers cost.
-  double jitter_sigma = 0;
+  sim::Duration collective_base{};       // fixed cost of one inter-node collective or send/receive
+  sim::Duration collective_step_ring{};  // protocol cost per ring step across the network, Simple protocol
+  sim::Duration collective_step_node{};  // per ring step inside a node
+  sim::Duration collective_step_tree{};  // protocol cost per tree level across the network
 
   /// Reads a generation whose inheritance has been resolved. Throws sim::UserError.
   static Software load(const sim::Settings& document);

@@ -35,7 +35,7 @@ sim::Settings read_yaml(const std::string& file);
 sim::Settings parse_yaml(const std::string& text, const std::string& file_name);
 
 /// "key.path=value" laid over `document`; the value is YAML. Below a document that is given by name
-/// ("software.jitter_sigma" where software is megatron-2023) the name becomes a mapping that inherits it. Throws
+/// ("software.step_host" where software is megatron-2023) the name becomes a mapping that inherits it. Throws
 /// UserError with the place "--set".
 void apply_set(sim::Settings& document, const std::string& assignment);
 

@@ -1,3 +1,4 @@
+// Texts of errors: one line each, whatever the user's input holds.
 #include "sim/error.h"
 
 namespace orrery::sim {

@@ -1,6 +1,7 @@
-// The compute stream's timeline, gap by gap. While a kernel runs, time is compute (or optimizer). A gap ends when the operation
-// behind it starts; the transfer that it waited for last tells why: from the moment that transfer began to move it is
-// communication, before that its partners were not there yet, which is bubble. A gap that no transfer explains is the host's.
+// The compute stream's timeline, gap by gap. While a kernel runs, time is compute (or optimizer). A gap ends when the
+// operation behind it starts; the transfer that it waited for last tells why: from the moment that transfer began to
+// move it is communication, before that its partners were not there yet, which is bubble. A gap that no transfer
+// explains is the host's.
 #include "workloads/account.h"
 
 #include <algorithm>
@@ -17,7 +18,8 @@ struct Ledger {
     if (duration > 0) ps[at(category)] += duration;
   }
   /// The gap [from, to] before something that waited for transfer `op`.
-  void book_gap(const sim::Record& record, const sim::Program& program, std::uint32_t op, std::int64_t from, std::int64_t to) {
+  void book_gap(const sim::Record& record, const sim::Program& program, std::uint32_t op, std::int64_t from,
+                std::int64_t to) {
     const std::int64_t begun = std::clamp(record.start[op].value(), from, to);
     const std::int64_t moved = std::clamp(record.finish[op].value(), begun, to);
     book(Category::bubble, begun - from);
@@ -43,12 +45,15 @@ std::array<double, kCategories> account(const sim::Record& record, const sim::Pr
           last = wait;
         }
       }
-      if (latest > clock) ledger.book_gap(record, program, last, clock, start);
-      else ledger.book(Category::other, start - clock);
+      if (latest > clock)
+        ledger.book_gap(record, program, last, clock, start);
+      else
+        ledger.book(Category::other, start - clock);
     }
     const auto category = static_cast<Category>(program.category[op]);
     const std::int64_t busy = std::min(finish - start, program.duration[op]);
-    // Slow or noisy ranks take longer than the program says: that is compute too. What is left of a launch-bound run is the host's.
+    // Slow or noisy ranks take longer than the program says: that is compute too. What is left of a launch-bound run is
+    // the host's.
     const bool host_bound = finish - start > program.duration[op] && program.issue_bound[op] > program.duration[op];
     ledger.book(category, host_bound ? busy : finish - start);
     if (host_bound) ledger.book(Category::other, finish - start - busy);
@@ -58,12 +63,14 @@ std::array<double, kCategories> account(const sim::Record& record, const sim::Pr
   std::uint32_t last = 0;
   std::int64_t latest = clock;
   for (std::uint32_t op = 0; op < program.size(); ++op) {
-    if (program.kind[op] == sim::OpKind::transfer && record.finish[op].value() > latest) latest = record.finish[op].value(), last = op;
+    if (program.kind[op] == sim::OpKind::transfer && record.finish[op].value() > latest)
+      latest = record.finish[op].value(), last = op;
   }
   if (latest > clock) ledger.book_gap(record, program, last, clock, latest);
   ledger.book(Category::bubble, makespan.value() - std::max(clock, latest));
   std::array<double, kCategories> seconds{};
-  for (std::size_t c = 0; c < kCategories; ++c) seconds[c] = static_cast<double>(ledger.ps[c]) / sim::kPicosecondsPerSecond;
+  for (std::size_t c = 0; c < kCategories; ++c)
+    seconds[c] = static_cast<double>(ledger.ps[c]) / sim::kPicosecondsPerSecond;
   return seconds;
 }
 

@@ -1,9 +1,9 @@
 // Parameters and floating-point operations of a model, as the contract's Metrics define them.
 //
 // For a plain GPT the sums below are the closed forms of Narayanan et al. (arXiv 2104.04473, equations 2 and 3):
-// P = 12 l h^2 (1 + 13/12h + (V+s)/12lh) and F = 72 B s l h^2 (1 + s/6h + V/12lh), 96 B s l h^2 (1 + s/6h + V/16lh) with full
-// recompute. They count the whole square of the attention matrix, causal or not. Written as sums over the parts so that
-// grouped-query attention, gated MLPs, other feed-forward sizes and windows follow.
+// P = 12 l h^2 (1 + 13/12h + (V+s)/12lh) and F = 72 B s l h^2 (1 + s/6h + V/12lh), 96 B s l h^2 (1 + s/6h + V/16lh)
+// with full recompute. They count the whole square of the attention matrix, causal or not. Written as sums over the
+// parts so that grouped-query attention, gated MLPs, other feed-forward sizes and windows follow.
 #include "workloads/step.h"
 
 namespace orrery::workloads {

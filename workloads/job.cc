@@ -6,7 +6,8 @@
 namespace orrery::workloads {
 
 namespace {
-constexpr std::array<std::string_view, 7> kSchedules{"gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2", "zb_v", "dualpipe"};
+constexpr std::array<std::string_view, 7> kSchedules{"gpipe", "1f1b", "interleaved_1f1b", "zb_h1",
+                                                     "zb_h2", "zb_v", "dualpipe"};
 constexpr std::array<std::string_view, 4> kShardings{"none", "optimizer", "gradients", "parameters"};
 constexpr std::array<std::string_view, 3> kRecomputes{"none", "selective", "full"};
 constexpr std::array<std::string_view, 2> kAttentions{"flash", "unfused"};

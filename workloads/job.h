@@ -26,8 +26,8 @@ struct Model {
   std::string name;   // of the file, or the label
   std::string label;  // free text
   std::int64_t layers = 1, hidden = 1, heads = 1, kv_heads = 1, ffn_hidden = 4, vocab = 1, seq = 1;
-  bool gated_mlp = false;        // SwiGLU: two up projections
-  bool parallel_block = false;   // attention and MLP side by side: one layer norm, one reduction
+  bool gated_mlp = false;             // SwiGLU: two up projections
+  bool parallel_block = false;        // attention and MLP side by side: one layer norm, one reduction
   std::int64_t attention_window = 0;  // 0: full causal attention
   bool tied_embeddings = true;
   std::int64_t head_dim() const { return hidden / heads; }
@@ -61,13 +61,19 @@ struct Placement {
   Kind kind = Kind::order;
   /// Fastest-varying dimension first; of "tensor", "context", "data", "pipeline".
   std::vector<std::string> order{"tensor", "context", "data", "pipeline"};
-  std::uint64_t seed = 0;            // random
-  std::vector<std::int64_t> gpus;    // list: rank -> GPU
+  std::uint64_t seed = 0;          // random
+  std::vector<std::int64_t> gpus;  // list: rank -> GPU
 };
 
 struct Perturbation {
-  struct SlowGpu { std::int64_t gpu; double slowdown; };      // compute takes `slowdown` times as long
-  struct SlowNic { std::int64_t node, nic; double rate; };    // share of its rate that is left, in (0, 1]
+  struct SlowGpu {
+    std::int64_t gpu;
+    double slowdown;
+  };  // compute takes `slowdown` times as long
+  struct SlowNic {
+    std::int64_t node, nic;
+    double rate;
+  };  // share of its rate that is left, in (0, 1]
   std::vector<SlowGpu> slow_gpus;
   std::vector<SlowNic> slow_nics;
   double jitter_sigma = 0;  // of log compute time, per operation and rank

@@ -1,12 +1,13 @@
 // Memory of a rank.
 //
-// Model states: mixed-precision Adam keeps 16 bytes per parameter: 2 weight, 2 gradient, 4 master weight, 8 moments (Rajbhandari et
-// al., arXiv 1910.02054); sharding divides optimizer, gradients and parameters in that order by the number of data-parallel ranks.
-// Frameworks that accumulate gradients in fp32 hold 2 bytes more, listed under buffers so that the states stay comparable.
-// Activations per layer and micro-batch (Korthikanti et al., arXiv 2205.05198, equations 1 to 6), in bytes with 16-bit
-// activations and one-byte dropout masks: s b h (10 + 24/t + 5 a s / (h t)), sequence parallel s b h / t (34 + 5 a s / h), the last term
-// gone with fused attention or selective recompute, full recompute 2 s b h. Logits: fp32 and 16-bit copies.
-// Left out: allocator fragmentation beyond the reserve, and cuBLAS workspaces by shape.
+// Model states: mixed-precision Adam keeps 16 bytes per parameter: 2 weight, 2 gradient, 4 master weight, 8 moments
+// (Rajbhandari et al., arXiv 1910.02054); sharding divides optimizer, gradients and parameters in that order by the
+// number of data-parallel ranks. Frameworks that accumulate gradients in fp32 hold 2 bytes more, listed under buffers
+// so that the states stay comparable. Activations per layer and micro-batch (Korthikanti et al., arXiv 2205.05198,
+// equations 1 to 6), in bytes with 16-bit activations and one-byte dropout masks: s b h (10 + 24/t + 5 a s / (h t)),
+// sequence parallel s b h / t (34 + 5 a s / h), the last term gone with fused attention or selective recompute, full
+// recompute 2 s b h. Logits: fp32 and 16-bit copies. Left out: allocator fragmentation beyond the reserve, and cuBLAS
+// workspaces by shape.
 #include "workloads/memory.h"
 
 #include <algorithm>
@@ -27,8 +28,8 @@ double layer_activation_bytes(const Job& job) {
   const double e = calibration::bytes_of(job.precision.activations);
   if (job.recompute == Recompute::full) return e * sbh / (sp ? t : 1.0);
   const double kv = d(m.kv_heads) / d(m.heads), ffn = d(m.ffn_hidden) / d(m.hidden);
-  // Outside the tensor-parallel regions: two norm inputs (e each), two dropout masks (1 each), and the inputs of the two column-parallel
-  // layers (e each), which are one tensor in a parallel block.
+  // Outside the tensor-parallel regions: two norm inputs (e each), two dropout masks (1 each), and the inputs of the
+  // two column-parallel layers (e each), which are one tensor in a parallel block.
   double outside = 2 * e + 2 + 2 * e;
   if (m.parallel_block) outside = e + 1 + e;
   // Inside: q, k, v, attention output, up projection's output (twice when gated) and activation.
@@ -47,7 +48,8 @@ InFlight in_flight(const Job& job, const LayerSplit& split, std::int32_t stage) 
   const auto chunks = static_cast<std::int32_t>(job.parallelism.virtual_pipeline);
   InFlight now, most;
   double most_layers = -1;
-  for (const Pass& pass : passes_of(job.parallelism.schedule, stage, stages, chunks, static_cast<std::int32_t>(job.microbatches()))) {
+  for (const Pass& pass :
+       passes_of(job.parallelism.schedule, stage, stages, chunks, static_cast<std::int32_t>(job.microbatches()))) {
     const ChunkShape& shape = split.of(pass.chunk, stage, stages);
     const double sign = pass.backward ? -1 : 1;
     now.layers += sign * d(shape.layers);

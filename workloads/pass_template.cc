@@ -1,5 +1,6 @@
-// Cuts pieces into operations. A collective that overlaps with the GEMM beside it is pipelined shard by shard (Wang et al.,
-// ASPLOS 2023; Transformer Engine's userbuffers): of t shards one is at hand at the start and one is left at the end, so
+// Cuts pieces into operations. A collective that overlaps with the GEMM beside it is pipelined shard by shard (Wang et
+// al., ASPLOS 2023; Transformer Engine's userbuffers): of t shards one is at hand at the start and one is left at the
+// end, so
 //  - an all-gather runs beside the first (t-1)/t of the GEMM that it feeds, and the last 1/t waits for it;
 //  - a reduce-scatter begins when 1/t of the GEMM that it drains is done, and its last 1/t follows the GEMM's end.
 #include "workloads/pass_template.h"
@@ -12,7 +13,8 @@ namespace orrery::workloads {
 
 namespace {
 Kernel part(const Kernel& kernel, double share, const char* suffix) {
-  return {kernel.name + suffix, sim::Duration(std::llround(static_cast<double>(kernel.time.value()) * share)), kernel.matmul};
+  return {kernel.name + suffix, sim::Duration(std::llround(static_cast<double>(kernel.time.value()) * share)),
+          kernel.matmul};
 }
 }  // namespace
 
@@ -54,7 +56,8 @@ PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts
   item.layer = piece.layer;
   item.cost = collective_cost(piece.op, piece.bytes * share, shapes_.tensor, job_.device, job_.software, cluster_);
   const std::int64_t group = job_.parallelism.tensor;
-  item.traffic = traffic({"tensor", piece.op, piece.what, group, piece.bytes, wire_bytes(piece.op, group, piece.bytes)});
+  item.traffic =
+      traffic({"tensor", piece.op, piece.what, group, piece.bytes, wire_bytes(piece.op, group, piece.bytes)});
   item.share = share;
   item.counts = counts;
   item.passes_by = passes_by;
@@ -79,9 +82,17 @@ std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces, const std::ve
       continue;
     }
     std::vector<Kernel> kernels = piece.kernels;
-    const bool fed = i > 0 && pieces[i - 1].is_comm() && pieces[i - 1].overlap == CommOverlap::with_next && kernels.front().matmul;
-    const bool drained = i + 1 < pieces.size() && pieces[i + 1].is_comm() && pieces[i + 1].overlap == CommOverlap::with_previous &&
-                         kernels.back().matmul && (kernels.size() > 1 || !fed);
+    const bool beside = i > 0 && pieces[i - 1].is_comm() && pieces[i - 1].overlap == CommOverlap::behind;
+    if (beside) {  // the collective takes SMs and memory bandwidth from the GEMMs that it runs beside
+      for (Kernel& kernel : kernels) {
+        if (kernel.matmul) kernel = part(kernel, slower, "");
+      }
+    }
+    const bool fed =
+        i > 0 && pieces[i - 1].is_comm() && pieces[i - 1].overlap == CommOverlap::with_next && kernels.front().matmul;
+    const bool drained = i + 1 < pieces.size() && pieces[i + 1].is_comm() &&
+                         pieces[i + 1].overlap == CommOverlap::with_previous && kernels.back().matmul &&
+                         (kernels.size() > 1 || !fed);
     if (fed) {
       out.push_back(compute({part(kernels.front(), slower * (t - 1) / t, " (overlapped)")}, piece.layer));
       kernels.front() = part(kernels.front(), slower / t, " (last shard)");

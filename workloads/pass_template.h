@@ -44,7 +44,8 @@ class TemplateLibrary {
   std::uint32_t traffic(const TrafficKey& key);
 
  private:
-  std::vector<PassItem> items(const Pieces& pieces, const std::vector<std::size_t>* piece_marks, std::vector<std::size_t>* item_marks);
+  std::vector<PassItem> items(const Pieces& pieces, const std::vector<std::size_t>* piece_marks,
+                              std::vector<std::size_t>* item_marks);
   PassItem transfer(const Piece& piece, double share, bool counts, std::int32_t passes_by);
   std::uint32_t run_of(std::vector<Kernel> kernels);
 

@@ -9,7 +9,8 @@
 namespace orrery::workloads {
 
 namespace {
-/// SplitMix64 (Steele et al., OOPSLA 2014): the same permutation on every platform, which std::shuffle does not promise.
+/// SplitMix64 (Steele et al., OOPSLA 2014): the same permutation on every platform, which std::shuffle does not
+/// promise.
 std::uint64_t next_random(std::uint64_t& state) {
   std::uint64_t z = (state += 0x9e3779b97f4a7c15ULL);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -19,7 +20,9 @@ std::uint64_t next_random(std::uint64_t& state) {
 }  // namespace
 
 RankMap::RankMap(const Job& job)
-    : tensor_(job.parallelism.tensor), context_(job.parallelism.context), data_(job.parallelism.data),
+    : tensor_(job.parallelism.tensor),
+      context_(job.parallelism.context),
+      data_(job.parallelism.data),
       pipeline_(job.parallelism.pipeline) {
   const std::int64_t n = ranks();
   gpu_.resize(static_cast<std::size_t>(n));

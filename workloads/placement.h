@@ -22,7 +22,8 @@ class RankMap {
   }
   Coordinates coordinates_of(std::int64_t rank) const;
   std::int64_t gpu_of(std::int64_t rank) const { return gpu_[static_cast<std::size_t>(rank)]; }
-  /// GPUs of the tensor group, and of the data group (context ranks included: they hold the same weights), of that member.
+  /// GPUs of the tensor group, and of the data group (context ranks included: they hold the same weights), of that
+  /// member.
   std::vector<std::int64_t> tensor_group(const Coordinates& member) const;
   std::vector<std::int64_t> data_group(const Coordinates& member) const;
 

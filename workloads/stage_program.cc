@@ -1,9 +1,9 @@
 // Compiles the programs of all stages. See stage_program.h.
 //
-// Order of a step: (parameter all-gathers, when they overlap with the forward pass) - passes, with gradient reductions beside the
-// last backward pass of each chunk when they overlap - remaining reductions - tied embedding - gradient norm - optimizer - (parameter
-// all-gather when it does not overlap). The step is taken from steady state: an all-gather that overlaps with the next step's
-// forward pass stands at the start of this one.
+// Order of a step: (parameter all-gathers, when they overlap with the forward pass) - passes, with gradient reductions
+// beside the last backward pass of each chunk when they overlap - remaining reductions - tied embedding - gradient norm
+// - optimizer - (parameter all-gather when it does not overlap). The step is taken from steady state: an all-gather
+// that overlaps with the next step's forward pass stands at the start of this one.
 #include "workloads/stage_program.h"
 
 #include <algorithm>
@@ -26,9 +26,17 @@ class StageCompiler {
  public:
   StageCompiler(const Job& job, const LayerSplit& split, const GroupShapes& shapes, const topology::Cluster& cluster,
                 TemplateLibrary& library, std::int64_t stage, bool evaluation)
-      : job_(job), split_(split), shapes_(shapes), cluster_(cluster), library_(library), stage_(stage),
-        stages_(job.parallelism.pipeline), chunks_(job.parallelism.virtual_pipeline), evaluation_(evaluation),
-        data_ranks_(job.parallelism.data * job.parallelism.context), shard_(shard_parameters(job)),
+      : job_(job),
+        split_(split),
+        shapes_(shapes),
+        cluster_(cluster),
+        library_(library),
+        stage_(stage),
+        stages_(job.parallelism.pipeline),
+        chunks_(job.parallelism.virtual_pipeline),
+        evaluation_(evaluation),
+        data_ranks_(job.parallelism.data * job.parallelism.context),
+        shard_(shard_parameters(job)),
         sharded_(job.parallelism.sharding != Sharding::none),
         full_shard_(job.parallelism.sharding == Sharding::parameters && data_ranks_ > 1) {}
 
@@ -71,7 +79,8 @@ class StageCompiler {
     op.stream = static_cast<std::uint8_t>(Stream::compute);
     op.category = static_cast<std::uint8_t>(category);
     const double slower = beside_data_collective() ? job_.software.compute_slowdown_under_collective : 1.0;
-    op.duration = slower == 1.0 ? item.duration : Duration(std::llround(static_cast<double>(item.duration.value()) * slower));
+    op.duration =
+        slower == 1.0 ? item.duration : Duration(std::llround(static_cast<double>(item.duration.value()) * slower));
     op.issue = item.issue;
     op.issue_bound = item.issue_bound + (op.duration - item.duration);
     std::vector<std::uint32_t> waits = std::move(next_waits_);
@@ -134,7 +143,8 @@ class StageCompiler {
     chunk_seen_[index(pass.chunk)] = chunk_seen_[index(pass.chunk)] || !pass.backward;
     std::size_t awaited = 0;
     const bool last_backward = pass.backward && --backwards_left_[index(pass.chunk)] == 0;
-    const auto buckets = last_backward && reduces_beside_backward() ? gradient_buckets(shape, passes) : std::vector<Bucket>{};
+    const auto buckets =
+        last_backward && reduces_beside_backward() ? gradient_buckets(shape, passes) : std::vector<Bucket>{};
     if (full_shard_) begin_units(pass, shape);
     std::size_t next_bucket = 0;
     const auto& items = pass.backward ? passes.backward : passes.forward;
@@ -142,12 +152,14 @@ class StageCompiler {
       if (full_shard_) enter_unit(items[i].layer);
       if (first_use) await_parameters(shape, items[i].layer, i, items.size(), awaited);
       if (items[i].comm) {
-        const Transfer t{Stream::tensor, Category::tensor_comm, Peer::tensor, items[i].cost, items[i].traffic, items[i].share, items[i].counts, false};
+        const Transfer t{Stream::tensor,   Category::tensor_comm, Peer::tensor,    items[i].cost,
+                         items[i].traffic, items[i].share,        items[i].counts, false};
         pending_.push_back({transfer(t, after_compute()), items[i].passes_by});
       } else {
         compute(items[i], Category::compute);
       }
-      while (next_bucket < buckets.size() && buckets[next_bucket].after_items == i + 1) reduce_gradients(buckets[next_bucket++].parameters);
+      while (next_bucket < buckets.size() && buckets[next_bucket].after_items == i + 1)
+        reduce_gradients(buckets[next_bucket++].parameters);
     }
     if (full_shard_) end_units();
     send(pass);
@@ -169,9 +181,11 @@ class StageCompiler {
     t.stream = stream;
     t.category = Category::pipeline_comm;
     t.peer = peer;
-    t.cost = send_cost(message_bytes(), shapes_.pipeline_same_node[static_cast<std::size_t>(from)], job_.device, job_.software);
-    t.traffic = library_.traffic({"pipeline", CollectiveOp::send_receive, gradient ? "activation gradients, backward" : "activations, forward",
-                                  2, message_bytes(), message_bytes()});
+    t.cost = send_cost(message_bytes(), shapes_.pipeline_same_node[static_cast<std::size_t>(from)], job_.device,
+                       job_.software);
+    t.traffic = library_.traffic({"pipeline", CollectiveOp::send_receive,
+                                  gradient ? "activation gradients, backward" : "activations, forward", 2,
+                                  message_bytes(), message_bytes()});
     return t;
   }
 
@@ -186,12 +200,15 @@ class StageCompiler {
     t.host_waits = job_.software.host_waits_for_pipeline && !job_.overlap.pipeline;
     const std::uint32_t op = transfer(t, {});
     if (message_is_split() && !job_.parallelism.sequence_parallel) {
-      // Scatter/gather (arXiv 2104.04473, section 4.1): each tensor rank carries a part across, NVLink puts it together.
+      // Scatter/gather (arXiv 2104.04473, section 4.1): each tensor rank carries a part across, NVLink puts it
+      // together.
       const double bytes = message_bytes() * static_cast<double>(job_.parallelism.tensor);
       Transfer gather{Stream::tensor, Category::tensor_comm, Peer::tensor, {}, kNoTraffic, 1.0, true, false};
-      gather.cost = collective_cost(CollectiveOp::all_gather, bytes, shapes_.tensor, job_.device, job_.software, cluster_);
-      gather.traffic = library_.traffic({"tensor", CollectiveOp::all_gather, "pipeline message", job_.parallelism.tensor, bytes,
-                                         wire_bytes(CollectiveOp::all_gather, job_.parallelism.tensor, bytes)});
+      gather.cost =
+          collective_cost(CollectiveOp::all_gather, bytes, shapes_.tensor, job_.device, job_.software, cluster_);
+      gather.traffic =
+          library_.traffic({"tensor", CollectiveOp::all_gather, "pipeline message", job_.parallelism.tensor, bytes,
+                            wire_bytes(CollectiveOp::all_gather, job_.parallelism.tensor, bytes)});
       next_waits_.push_back(transfer(gather, {op}));
     } else {
       next_waits_.push_back(op);
@@ -201,19 +218,26 @@ class StageCompiler {
   void send(const Pass& pass) {
     const std::int64_t g = global_chunk(pass);
     if (stages_ == 1 || (pass.backward ? g == 0 : g == stages_ * chunks_ - 1)) return;
-    const Transfer t = pass.backward ? message(Peer::previous_gradient, Stream::pipeline_send_gradient, previous_stage(), true)
-                                     : message(Peer::next_activation, Stream::pipeline_send, stage_, false);
+    const Transfer t = pass.backward
+                           ? message(Peer::previous_gradient, Stream::pipeline_send_gradient, previous_stage(), true)
+                           : message(Peer::next_activation, Stream::pipeline_send, stage_, false);
     const std::uint32_t op = transfer(t, after_compute());
     if (!job_.overlap.pipeline) next_waits_.push_back(op);
   }
 
   // ---- data parallelism: reductions and gathers of whole chunks (ZeRO 0 to 2) ----
-  struct Bucket { std::size_t after_items; double parameters; };
+  struct Bucket {
+    std::size_t after_items;
+    double parameters;
+  };
 
   double chunk_parameters(const ChunkShape& shape) const {
-    return static_cast<double>(shape.layers) * shard_.layer + (shape.embedding ? shard_.embedding : 0) + (shape.head ? shard_.head : 0);
+    return static_cast<double>(shape.layers) * shard_.layer + (shape.embedding ? shard_.embedding : 0) +
+           (shape.head ? shard_.head : 0);
   }
-  bool reduces_beside_backward() const { return data_ranks_ > 1 && job_.overlap.gradients && !full_shard_ && !evaluation_; }
+  bool reduces_beside_backward() const {
+    return data_ranks_ > 1 && job_.overlap.gradients && !full_shard_ && !evaluation_;
+  }
   bool gathers_beside_forward() const { return data_ranks_ > 1 && sharded_ && !full_shard_ && job_.overlap.parameters; }
   double gradient_bytes() const { return calibration::bytes_of(job_.precision.gradients); }
   double parameter_bytes() const { return calibration::bytes_of(job_.precision.parameters); }
@@ -244,7 +268,8 @@ class StageCompiler {
 
   void reduce_gradients(double parameters) {
     const CollectiveOp op = sharded_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
-    last_reduction_ = transfer(data_transfer(op, parameters * gradient_bytes(), "gradients, backward"), after_compute());
+    last_reduction_ =
+        transfer(data_transfer(op, parameters * gradient_bytes(), "gradients, backward"), after_compute());
     reducing_ = true;
   }
 
@@ -255,18 +280,22 @@ class StageCompiler {
     const auto parts = bucket > 0 ? std::max<std::int64_t>(1, std::llround(bytes / bucket)) : 1;
     std::vector<std::uint32_t> gathers;
     for (std::int64_t i = 0; i < parts; ++i) {
-      gathers.push_back(transfer(data_transfer(CollectiveOp::all_gather, bytes / static_cast<double>(parts), "parameters, forward"), waits));
+      gathers.push_back(transfer(
+          data_transfer(CollectiveOp::all_gather, bytes / static_cast<double>(parts), "parameters, forward"), waits));
     }
     return gathers;
   }
 
   /// Before a layer's first use the next compute operation waits for the buckets that hold its parameters.
-  void await_parameters(const ChunkShape& shape, std::int32_t layer, std::size_t item, std::size_t items, std::size_t& awaited) {
+  void await_parameters(const ChunkShape& shape, std::int32_t layer, std::size_t item, std::size_t items,
+                        std::size_t& awaited) {
     const std::vector<std::uint32_t>& gathers = chunk_gathers_[index(chunk_)];
     if (awaited >= gathers.size()) return;
     const double all = chunk_parameters(shape), embedding = shape.embedding ? shard_.embedding : 0;
     const bool is_head = layer < 0 && item > 0 && item + 1 >= items;
-    const double needed = layer >= 0 ? embedding + static_cast<double>(layer + 1) * shard_.layer : is_head || !shape.embedding ? all : embedding;
+    const double needed = layer >= 0                    ? embedding + static_cast<double>(layer + 1) * shard_.layer
+                          : is_head || !shape.embedding ? all
+                                                        : embedding;
     const auto buckets = static_cast<double>(gathers.size());
     const auto through = std::min(gathers.size(), static_cast<std::size_t>(std::ceil(needed / all * buckets - 1e-9)));
     if (through <= awaited) return;
@@ -293,8 +322,8 @@ class StageCompiler {
   }
 
   // ---- data parallelism: parameters sharded layer by layer (ZeRO 3, FSDP) ----
-  // Units are the layers of the chunk, and embedding and head (-1) together with the first unit entered. A unit's parameters are
-  // gathered before it runs; with overlap, the gather of the next unit is issued when a unit starts.
+  // Units are the layers of the chunk, and embedding and head (-1) together with the first unit entered. A unit's
+  // parameters are gathered before it runs; with overlap, the gather of the next unit is issued when a unit starts.
   void begin_units(const Pass& pass, const ChunkShape& shape) {
     units_.clear();
     const bool forward = !pass.backward;
@@ -311,7 +340,8 @@ class StageCompiler {
   void gather_unit(std::size_t i) {
     if (i >= units_.size() || units_[i].gather != kNone) return;
     const char* what = backward_ ? "parameters, backward" : "parameters, forward";
-    units_[i].gather = transfer(data_transfer(CollectiveOp::all_gather, units_[i].parameters * parameter_bytes(), what), after_compute());
+    units_[i].gather = transfer(data_transfer(CollectiveOp::all_gather, units_[i].parameters * parameter_bytes(), what),
+                                after_compute());
   }
 
   void enter_unit(std::int32_t layer) {
@@ -327,7 +357,9 @@ class StageCompiler {
 
   void scatter_unit(std::size_t i) {
     if (evaluation_) return;
-    const std::uint32_t op = transfer(data_transfer(CollectiveOp::reduce_scatter, units_[i].parameters * gradient_bytes(), "gradients, backward"), after_compute());
+    const std::uint32_t op = transfer(
+        data_transfer(CollectiveOp::reduce_scatter, units_[i].parameters * gradient_bytes(), "gradients, backward"),
+        after_compute());
     last_reduction_ = op;
     if (!job_.overlap.gradients) next_waits_.push_back(op);
   }
@@ -353,7 +385,8 @@ class StageCompiler {
     optimizing_ = true;
     const double parameters = stage_parameters(job_, split_, stage_);
     const double updated = sharded_ ? parameters / static_cast<double>(data_ranks_) : parameters;
-    const Kernel norm{"gradient norm", job_.device.streaming(calibration::Streaming::gradient_norm, updated * gradient_bytes()), false};
+    const Kernel norm{"gradient norm",
+                      job_.device.streaming(calibration::Streaming::gradient_norm, updated * gradient_bytes()), false};
     compute(library_.compute({norm}, -1), Category::optimizer);
     reduce_norm();
     compute(library_.compute(optimizer_kernels(job_, parameters, updated), -1), Category::optimizer);
@@ -368,15 +401,18 @@ class StageCompiler {
   /// First and last stage hold the same word embedding and add up its gradients.
   void reduce_tied_embedding() {
     if (stages_ == 1 || !job_.model.tied_embeddings || (stage_ != 0 && stage_ != stages_ - 1)) return;
-    const double elements = static_cast<double>(padded_vocab(job_) / job_.parallelism.tensor) * static_cast<double>(job_.model.hidden);
+    const double elements =
+        static_cast<double>(padded_vocab(job_) / job_.parallelism.tensor) * static_cast<double>(job_.model.hidden);
     const double bytes = elements * gradient_bytes() / (full_shard_ ? static_cast<double>(data_ranks_) : 1.0);
     Transfer t{Stream::data, Category::data_comm, Peer::embedding, {}, kNoTraffic, 1.0, true, false};
     t.cost = collective_cost(CollectiveOp::all_reduce, bytes, shapes_.embedding, job_.device, job_.software, cluster_);
-    t.traffic = library_.traffic({"embedding", CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes, wire_bytes(CollectiveOp::all_reduce, 2, bytes)});
+    t.traffic = library_.traffic({"embedding", CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes,
+                                  wire_bytes(CollectiveOp::all_reduce, 2, bytes)});
     next_waits_.push_back(transfer(t, after_compute()));
   }
 
-  /// The norm is summed over every rank that holds a part of the gradients; the host reads it to decide on clipping or skipping.
+  /// The norm is summed over every rank that holds a part of the gradients; the host reads it to decide on clipping or
+  /// skipping.
   void reduce_norm() {
     const std::int64_t ranks = shapes_.world.ranks;
     if (ranks == 1) return;
@@ -384,12 +420,20 @@ class StageCompiler {
     t.cost = collective_cost(CollectiveOp::all_reduce, 4, shapes_.world, job_.device, job_.software, cluster_);
     t.cost.pattern = Pattern::around;  // the world's route is empty: four bytes load no link
     t.cost.work = 0, t.cost.rate_cap = 0;
-    t.traffic = library_.traffic({"norm", CollectiveOp::all_reduce, "gradient norm", ranks, 4, wire_bytes(CollectiveOp::all_reduce, ranks, 4)});
+    t.traffic = library_.traffic(
+        {"norm", CollectiveOp::all_reduce, "gradient norm", ranks, 4, wire_bytes(CollectiveOp::all_reduce, ranks, 4)});
     next_waits_.push_back(transfer(t, after_compute()));
   }
 
-  struct Pending { std::uint32_t op; std::int32_t passes_by; };
-  struct Unit { std::int32_t layer; double parameters; std::uint32_t gather; };
+  struct Pending {
+    std::uint32_t op;
+    std::int32_t passes_by;
+  };
+  struct Unit {
+    std::int32_t layer;
+    double parameters;
+    std::uint32_t gather;
+  };
 
   const Job& job_;
   const LayerSplit& split_;
@@ -405,8 +449,8 @@ class StageCompiler {
   std::int32_t microbatch_ = -1, chunk_ = -1;
   bool backward_ = false, reducing_ = false, optimizing_ = false;
   std::uint32_t last_compute_ = kNone;
-  std::vector<std::uint32_t> next_waits_;      // what the next compute operation waits for
-  std::vector<Pending> pending_;               // tensor collectives that a later compute operation waits for
+  std::vector<std::uint32_t> next_waits_;  // what the next compute operation waits for
+  std::vector<Pending> pending_;           // tensor collectives that a later compute operation waits for
   std::vector<bool> chunk_seen_;
   std::vector<std::vector<std::uint32_t>> chunk_gathers_;
   std::vector<std::int64_t> backwards_left_;
@@ -416,35 +460,6 @@ class StageCompiler {
 };
 
 }  // namespace
-
-LayerSplit split_layers(std::int64_t layers, std::int64_t stages, std::int64_t chunks) {
-  const std::int64_t parts = stages * chunks;
-  LayerSplit split;
-  split.shapes.resize(static_cast<std::size_t>(parts));
-  split.shapes.front().embedding = true;
-  split.shapes.back().head = true;
-  if (layers % parts == 0) {
-    for (ChunkShape& shape : split.shapes) shape.layers = layers / parts;
-    return split;
-  }
-  const std::int64_t units = layers + 2;
-  for (std::int64_t i = 0; i < parts; ++i) {
-    ChunkShape& shape = split.shapes[static_cast<std::size_t>(i)];
-    const std::int64_t share = (i + 1) * units / parts - i * units / parts;
-    shape.layers = share - (shape.embedding ? 1 : 0) - (shape.head ? 1 : 0);
-  }
-  return split;
-}
-
-double stage_parameters(const Job& job, const LayerSplit& split, std::int64_t stage) {
-  const ShardParameters shard = shard_parameters(job);
-  double parameters = 0;
-  for (std::int64_t chunk = 0; chunk < job.parallelism.virtual_pipeline; ++chunk) {
-    const ChunkShape& shape = split.of(chunk, stage, job.parallelism.pipeline);
-    parameters += static_cast<double>(shape.layers) * shard.layer + (shape.embedding ? shard.embedding : 0) + (shape.head ? shard.head : 0);
-  }
-  return parameters;
-}
 
 StagePrograms compile_programs(const Job& job, const LayerSplit& split, const GroupShapes& shapes,
                                const topology::Cluster& cluster, std::int64_t microbatches, bool evaluation) {
@@ -456,7 +471,8 @@ StagePrograms compile_programs(const Job& job, const LayerSplit& split, const Gr
   for (std::int32_t stage = 0; stage < stages; ++stage) {
     const ScheduleKind schedule = job.parallelism.schedule;
     StageCompiler compiler(job, split, shapes, cluster, library, stage, evaluation);
-    compiler.compile(evaluation ? forward_only(schedule, stage, stages, chunks, m) : passes_of(schedule, stage, stages, chunks, m));
+    compiler.compile(evaluation ? forward_only(schedule, stage, stages, chunks, m)
+                                : passes_of(schedule, stage, stages, chunks, m));
     out.programs.push_back(std::move(compiler.program));
     out.notes.push_back(std::move(compiler.notes));
     out.slots.push_back(std::move(compiler.slots));

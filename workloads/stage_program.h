@@ -16,7 +16,14 @@ namespace orrery::workloads {
 
 /// What a stage's communicators are for; a program numbers the ones that it uses as slots.
 enum class Peer : std::uint8_t {
-  tensor, data, next_activation, previous_activation, next_gradient, previous_gradient, embedding, world
+  tensor,
+  data,
+  next_activation,
+  previous_activation,
+  next_gradient,
+  previous_gradient,
+  embedding,
+  world
 };
 inline constexpr std::size_t kPeers = 8;
 
@@ -26,7 +33,7 @@ struct TrafficKey {
   CollectiveOp op{};
   std::string what;
   std::int64_t group = 1;
-  double bytes = 0;       // whole buffer of one call
+  double bytes = 0;          // whole buffer of one call
   double sent_per_call = 0;  // what one rank sends
 };
 
@@ -34,13 +41,13 @@ inline constexpr std::uint32_t kNoTraffic = 0xffffffff;
 
 /// What a reader wants to know of an operation, beside the engine's columns.
 struct OpNote {
-  std::uint32_t run = 0;            // compute: index into StagePrograms::runs
+  std::uint32_t run = 0;  // compute: index into StagePrograms::runs
   std::uint32_t traffic = kNoTraffic;
   std::int32_t microbatch = -1;
   std::int16_t chunk = -1;
   bool backward = false;
-  bool counts = true;               // false: the tail of a transfer that was cut in two, its call counted already
-  double share = 1.0;               // of the call's bytes that this operation moves
+  bool counts = true;  // false: the tail of a transfer that was cut in two, its call counted already
+  double share = 1.0;  // of the call's bytes that this operation moves
 };
 
 /// How the layers lie on stages and chunks: `shape[chunk][stage]` flattened by global chunk = chunk * stages + stage.
@@ -66,10 +73,10 @@ struct GroupShapes {
 
 /// The programs of all stages, before instances exist.
 struct StagePrograms {
-  std::vector<sim::Program> programs;               // by stage
-  std::vector<std::vector<OpNote>> notes;           // by stage and operation
-  std::vector<std::vector<Peer>> slots;             // by stage: slot -> what it is for
-  std::vector<std::vector<Kernel>> runs;            // kernels of compute operations
+  std::vector<sim::Program> programs;      // by stage
+  std::vector<std::vector<OpNote>> notes;  // by stage and operation
+  std::vector<std::vector<Peer>> slots;    // by stage: slot -> what it is for
+  std::vector<std::vector<Kernel>> runs;   // kernels of compute operations
   std::vector<TrafficKey> traffic;
 };
 

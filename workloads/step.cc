@@ -31,7 +31,8 @@ std::string describe(const sim::Result& result, const StepPlan& step) {
   std::string text = "the schedule locks up:";
   for (std::size_t i = 0; i < std::min<std::size_t>(result.stuck.size(), 4); ++i) {
     const sim::Stuck& stuck = result.stuck[i];
-    text += fmt::format(" instance {} operation {} ({} of {} arrived);", sim::index(stuck.instance), stuck.op, stuck.arrived, stuck.members);
+    text += fmt::format(" instance {} operation {} ({} of {} arrived);", sim::index(stuck.instance), stuck.op,
+                        stuck.arrived, stuck.members);
   }
   return text + fmt::format(" {} programs", step.plan.programs.size());
 }
@@ -75,10 +76,10 @@ void evaluate(const Job& job, const topology::Cluster& cluster, StepReport& repo
   const Simulated one = simulate(step, false);
   const auto batches = static_cast<double>((job.evaluation.sequences + job.batch.global - 1) / job.batch.global);
   report.evaluation_s = batches * sim::to_seconds(one.result.makespan);
-  report.iteration_with_evaluation_s += sim::to_seconds(job.software.step_host) +
-                                        report.evaluation_s / static_cast<double>(job.evaluation.every_steps);
-  report.tokens_per_s_with_evaluation = static_cast<double>(job.batch.global) * static_cast<double>(job.model.seq) /
-                                        report.iteration_with_evaluation_s;
+  report.iteration_with_evaluation_s +=
+      sim::to_seconds(job.software.step_host) + report.evaluation_s / static_cast<double>(job.evaluation.every_steps);
+  report.tokens_per_s_with_evaluation =
+      static_cast<double>(job.batch.global) * static_cast<double>(job.model.seq) / report.iteration_with_evaluation_s;
 }
 
 Timeline timeline(const StepPlan& step, const sim::Record& record, std::int64_t rank, std::int64_t ranks) {
@@ -93,7 +94,8 @@ Timeline timeline(const StepPlan& step, const sim::Record& record, std::int64_t 
     span.stream = static_cast<Stream>(program.stream[op]);
     span.category = static_cast<Category>(program.category[op]);
     span.ready = record.ready[op], span.start = record.start[op], span.finish = record.finish[op];
-    const std::string pass = note.microbatch < 0 ? "" : fmt::format("{}{}.{} ", note.backward ? 'B' : 'F', note.chunk, note.microbatch);
+    const std::string pass =
+        note.microbatch < 0 ? "" : fmt::format("{}{}.{} ", note.backward ? 'B' : 'F', note.chunk, note.microbatch);
     if (program.kind[op] == sim::OpKind::compute) {
       for (const Kernel& kernel : step.stages.runs[note.run]) span.kernels.push_back({kernel.name, kernel.time});
       span.name = pass + span.kernels.front().name;
@@ -145,15 +147,20 @@ void add_memory(const Job& job, const StepPlan& step, StepReport& report) {
 }  // namespace
 
 std::string_view name_of(Category category) {
-  static constexpr std::array<std::string_view, kCategories> names{
-      "compute", "tensor_comm", "pipeline_comm", "data_comm", "context_comm", "expert_comm", "bubble", "optimizer", "other"};
+  static constexpr std::array<std::string_view, kCategories> names{"compute",   "tensor_comm",  "pipeline_comm",
+                                                                   "data_comm", "context_comm", "expert_comm",
+                                                                   "bubble",    "optimizer",    "other"};
   return names[static_cast<std::size_t>(category)];
 }
 
 std::string_view name_of(Stream stream) {
-  static constexpr std::array<std::string_view, kStreams> names{
-      "compute", "tensor collective", "data collective", "pipeline send", "pipeline receive", "pipeline send (gradient)",
-      "pipeline receive (gradient)"};
+  static constexpr std::array<std::string_view, kStreams> names{"compute",
+                                                                "tensor collective",
+                                                                "data collective",
+                                                                "pipeline send",
+                                                                "pipeline receive",
+                                                                "pipeline send (gradient)",
+                                                                "pipeline receive (gradient)"};
   return names[static_cast<std::size_t>(stream)];
 }
 

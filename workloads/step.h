@@ -15,30 +15,47 @@
 namespace orrery::workloads {
 
 /// What exposed time is attributed to, and what operations belong to (Op::category).
-enum class Category : std::uint8_t { compute, tensor_comm, pipeline_comm, data_comm, context_comm, expert_comm, bubble, optimizer, other };
+enum class Category : std::uint8_t {
+  compute,
+  tensor_comm,
+  pipeline_comm,
+  data_comm,
+  context_comm,
+  expert_comm,
+  bubble,
+  optimizer,
+  other
+};
 inline constexpr std::size_t kCategories = 9;
 std::string_view name_of(Category category);
 
 /// The streams of a GPU, as in Op::stream.
-/// Activations travel forward and gradients backward on pipeline streams of their own, so that neither queues behind the other.
+/// Activations travel forward and gradients backward on pipeline streams of their own, so that neither queues behind
+/// the other.
 enum class Stream : std::uint8_t {
-  compute, tensor, data, pipeline_send, pipeline_receive, pipeline_send_gradient, pipeline_receive_gradient
+  compute,
+  tensor,
+  data,
+  pipeline_send,
+  pipeline_receive,
+  pipeline_send_gradient,
+  pipeline_receive_gradient
 };
 inline constexpr std::size_t kStreams = 7;
 std::string_view name_of(Stream stream);
 
 /// One row of the communication table. Closed form and simulated count are computed independently and must be equal.
 struct TrafficRow {
-  std::string dimension;   // tensor | data | pipeline | context | embedding ...
-  std::string operation;   // all_gather | reduce_scatter | all_reduce | send_receive
-  std::string what;        // what is moved, as in "activations, forward"
-  std::int64_t group = 1;          // ranks in the group
-  std::string level;               // highest network tier that the group crosses
-  double calls_per_layer = 0;      // per micro-batch; 0 where it is not per layer
-  double calls = 0;                // per step, of the rank that makes most
-  double bytes_per_call = 0;       // the whole buffer, as in nccl-tests (send_receive: the message)
-  double closed_form_bytes = 0;    // per step, summed over all ranks: what the rank sends
-  double simulated_bytes = 0;      // the same, counted in the simulated plan
+  std::string dimension;         // tensor | data | pipeline | context | embedding ...
+  std::string operation;         // all_gather | reduce_scatter | all_reduce | send_receive
+  std::string what;              // what is moved, as in "activations, forward"
+  std::int64_t group = 1;        // ranks in the group
+  std::string level;             // highest network tier that the group crosses
+  double calls_per_layer = 0;    // per micro-batch; 0 where it is not per layer
+  double calls = 0;              // per step, of the rank that makes most
+  double bytes_per_call = 0;     // the whole buffer, as in nccl-tests (send_receive: the message)
+  double closed_form_bytes = 0;  // per step, summed over all ranks: what the rank sends
+  double simulated_bytes = 0;    // the same, counted in the simulated plan
 };
 
 struct StageMemory {
@@ -53,8 +70,8 @@ struct KernelSlice {
 
 /// One recorded rank, ready to draw.
 struct Timeline {
-  std::int64_t rank = 0;         // a rank that the class stands for
-  std::int64_t ranks = 1;        // how many ranks it stands for
+  std::int64_t rank = 0;   // a rank that the class stands for
+  std::int64_t ranks = 1;  // how many ranks it stands for
   std::int64_t stage = 0;
   struct Span {
     std::string name;
@@ -81,8 +98,8 @@ struct StepReport {
   sim::Duration iteration{};
   std::array<double, kCategories> breakdown_s{};  // exposed time of the busiest rank; sums to the iteration
   std::int64_t busiest_stage = 0;
-  double evaluation_s = 0;                   // one evaluation (0: none)
-  double iteration_with_evaluation_s = 0;    // iteration + evaluation / every_steps
+  double evaluation_s = 0;                 // one evaluation (0: none)
+  double iteration_with_evaluation_s = 0;  // iteration + evaluation / every_steps
   // Rates
   double tokens_per_s = 0, tokens_per_s_per_gpu = 0, tokens_per_s_with_evaluation = 0;
   double model_tflops_per_gpu = 0, hardware_tflops_per_gpu = 0, aggregate_pflops = 0, mfu_pct = 0, hfu_pct = 0;
@@ -92,7 +109,10 @@ struct StepReport {
   std::vector<StageMemory> stages;
   // Traffic
   std::vector<TrafficRow> traffic;
-  struct TierBytes { topology::Tier tier; double bytes; };
+  struct TierBytes {
+    topology::Tier tier;
+    double bytes;
+  };
   std::vector<TierBytes> tier_bytes;  // bytes per step whose highest tier is this one
   std::vector<Timeline> timelines;
   std::vector<std::string> assumptions;
@@ -109,7 +129,8 @@ std::vector<TrafficRow> traffic_table(const Job& job);
 double parameter_count(const Model& model);
 /// Model FLOPs of one step (contract, Metrics), window and gated MLP taken into account.
 double model_flops(const Model& model, std::int64_t global_batch);
-/// What the device computes, recomputed forward passes included (the scores that fused attention rebuilds are not counted).
+/// What the device computes, recomputed forward passes included (the scores that fused attention rebuilds are not
+/// counted).
 double hardware_flops(const Model& model, std::int64_t global_batch, Recompute recompute);
 
 }  // namespace orrery::workloads

@@ -26,8 +26,13 @@ GroupShape worse(const GroupShape& a, const GroupShape& b) {
 /// Makes the communicators of a job, one per group, and hands each rank its own by what it is for.
 class Communicators {
  public:
-  Communicators(const Job& job, const RankMap& ranks, const topology::Cluster& cluster, const GroupShapes& shapes, StepPlan& out)
-      : job_(job), ranks_(ranks), cluster_(cluster), shapes_(shapes), out_(out),
+  Communicators(const Job& job, const RankMap& ranks, const topology::Cluster& cluster, const GroupShapes& shapes,
+                StepPlan& out)
+      : job_(job),
+        ranks_(ranks),
+        cluster_(cluster),
+        shapes_(shapes),
+        out_(out),
         of_(kPeers * static_cast<std::size_t>(ranks.ranks()), kNobody) {}
 
   void make(const std::array<bool, kPeers>& used) {
@@ -64,7 +69,8 @@ class Communicators {
     return out_.plan.communicators.push_back({members, first, patterns});
   }
 
-  /// Costs choose patterns for the worst group of a kind, so all groups of the kind get as many routes as that one needs.
+  /// Costs choose patterns for the worst group of a kind, so all groups of the kind get as many routes as that one
+  /// needs.
   CommunicatorId group(const std::vector<std::int64_t>& gpus, const GroupShape& worst, bool all_reduces) {
     const GroupShape shape = shape_of(gpus, cluster_);
     const std::uint32_t patterns = patterns_of(worst, all_reduces);
@@ -123,14 +129,16 @@ class Communicators {
     }
   }
 
-  /// The gradient norm's group: all ranks when gradients are sharded, else one replica of the model. Its route is empty.
+  /// The gradient norm's group: all ranks when gradients are sharded, else one replica of the model. Its route is
+  /// empty.
   void make_norm_groups() {
     const Parallelism& p = job_.parallelism;
     const bool whole = p.sharding != Sharding::none;
     const std::int64_t groups = whole ? 1 : p.data * p.context;
     std::vector<CommunicatorId> ids;
     for (std::int64_t g = 0; g < groups; ++g) {
-      ids.push_back(add(static_cast<std::uint32_t>(ranks_.ranks() / groups), out_.network.add_route({}, shapes_.world.hop), 1));
+      ids.push_back(
+          add(static_cast<std::uint32_t>(ranks_.ranks() / groups), out_.network.add_route({}, shapes_.world.hop), 1));
     }
     for (std::int64_t rank = 0; rank < ranks_.ranks(); ++rank) {
       const Coordinates at = ranks_.coordinates_of(rank);
@@ -146,7 +154,8 @@ class Communicators {
   std::vector<std::uint32_t> of_;
 };
 
-/// Links in tier order carry what is left of their rate when a NIC is slow: every link between that NIC's GPUs and the leaf.
+/// Links in tier order carry what is left of their rate when a NIC is slow: every link between that NIC's GPUs and the
+/// leaf.
 void slow_down_nics(const Job& job, const topology::Cluster& cluster, sim::Network& network) {
   for (const auto& slow : job.perturbation.slow_nics) {
     for (const sim::LinkId link : cluster.nic_links(slow.node, slow.nic)) network.capacity[link] *= slow.rate;
@@ -163,21 +172,25 @@ GroupShapes group_shapes(const Job& job, const RankMap& ranks, const topology::C
   if (p.tensor > 1) {
     for (std::int64_t rank = 0; rank < ranks.ranks(); rank += p.tensor) {
       const auto gpus = ranks.tensor_group(ranks.coordinates_of(rank));
-      const bool inside = std::all_of(gpus.begin(), gpus.end(), [&](std::int64_t g) { return cluster.node_of(g) == cluster.node_of(gpus[0]); });
+      const bool inside = std::all_of(gpus.begin(), gpus.end(),
+                                      [&](std::int64_t g) { return cluster.node_of(g) == cluster.node_of(gpus[0]); });
       if (!inside || shapes.tensor.nodes > 1) shapes.tensor = worse(shapes.tensor, shape_of(gpus, cluster));
     }
   }
   Coordinates at;
   for (at.pipeline = 0; at.pipeline < p.pipeline; ++at.pipeline) {
-    for (at.tensor = 0; at.tensor < p.tensor; ++at.tensor) shapes.data = worse(shapes.data, shape_of(ranks.data_group(at), cluster));
+    for (at.tensor = 0; at.tensor < p.tensor; ++at.tensor)
+      shapes.data = worse(shapes.data, shape_of(ranks.data_group(at), cluster));
   }
-  // Stage by stage: one pair that crosses nodes makes all ranks of the stage send as if it did, so that both ends agree.
+  // Stage by stage: one pair that crosses nodes makes all ranks of the stage send as if it did, so that both ends
+  // agree.
   shapes.pipeline_same_node.assign(static_cast<std::size_t>(p.pipeline), true);
   for (std::int64_t rank = 0; rank < ranks.ranks(); ++rank) {
     Coordinates to = ranks.coordinates_of(rank);
     const auto stage = static_cast<std::size_t>(to.pipeline);
     to.pipeline = (to.pipeline + 1) % p.pipeline;
-    if (cluster.node_of(ranks.gpu_of(rank)) != cluster.node_of(ranks.gpu_of(ranks.rank_of(to)))) shapes.pipeline_same_node[stage] = false;
+    if (cluster.node_of(ranks.gpu_of(rank)) != cluster.node_of(ranks.gpu_of(ranks.rank_of(to))))
+      shapes.pipeline_same_node[stage] = false;
   }
   for (const std::int64_t data : {std::int64_t{0}, p.data - 1}) {  // the ends of the data dimension lie farthest apart
     for (std::int64_t stage = 0; stage + 1 < p.pipeline; ++stage) {

@@ -13,9 +13,9 @@
 namespace orrery::workloads {
 
 struct StepPlan {
-  sim::Plan plan;         // instance i is rank i
+  sim::Plan plan;  // instance i is rank i
   sim::Network network;
-  StagePrograms stages;   // notes, runs and traffic; its programs have moved into plan
+  StagePrograms stages;  // notes, runs and traffic; its programs have moved into plan
   LayerSplit split;
   GroupShapes shapes;
 };

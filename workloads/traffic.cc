@@ -1,8 +1,13 @@
-// Closed forms, with b = micro-batch, s = sequence, h = hidden, e = bytes of an element, m = micro-batches, l = layers, n = group:
-//  - tensor (arXiv 1909.08053, 2205.05198): two collectives pairs per layer forward and two backward, of b s h e bytes; with sequence
-//    parallelism all-gather + reduce-scatter, else all-reduce; a rank sends (n-1)/n of the buffer, an all-reduce twice that.
-//  - pipeline (arXiv 2104.04473): b s h e bytes (over t where tensor ranks share the message) across p v - 1 boundaries, both ways.
-//  - data: the rank's parameters once per step (all-reduce, or reduce-scatter and all-gather); with sharded parameters two
+// Closed forms, with b = micro-batch, s = sequence, h = hidden, e = bytes of an element, m = micro-batches, l = layers,
+// n = group:
+//  - tensor (arXiv 1909.08053, 2205.05198): two collectives pairs per layer forward and two backward, of b s h e bytes;
+//  with sequence
+//    parallelism all-gather + reduce-scatter, else all-reduce; a rank sends (n-1)/n of the buffer, an all-reduce twice
+//    that.
+//  - pipeline (arXiv 2104.04473): b s h e bytes (over t where tensor ranks share the message) across p v - 1
+//  boundaries, both ways.
+//  - data: the rank's parameters once per step (all-reduce, or reduce-scatter and all-gather); with sharded parameters
+//  two
 //    all-gathers and one reduce-scatter per micro-batch.
 #include "workloads/traffic.h"
 
@@ -29,7 +34,8 @@ class ClosedForm {
 
  private:
   /// `calls`: over all groups; every one of the group's ranks sends `sent` bytes in each.
-  void add(const char* dimension, CollectiveOp op, const char* what, std::int64_t group, double bytes, double calls, double per_layer) {
+  void add(const char* dimension, CollectiveOp op, const char* what, std::int64_t group, double bytes, double calls,
+           double per_layer) {
     TrafficRow row;
     row.dimension = dimension;
     row.operation = calibration::name_of(op);
@@ -38,14 +44,16 @@ class ClosedForm {
     row.bytes_per_call = bytes;
     row.calls_per_layer = per_layer;
     const double n = d(group), share = (n - 1) / n;
-    const double sent_by_group = op == CollectiveOp::send_receive ? bytes : n * bytes * share * (op == CollectiveOp::all_reduce ? 2 : 1);
+    const double sent_by_group =
+        op == CollectiveOp::send_receive ? bytes : n * bytes * share * (op == CollectiveOp::all_reduce ? 2 : 1);
     row.closed_form_bytes = calls * sent_by_group;
     if (row.closed_form_bytes > 0) rows_.push_back(row);
   }
 
   double replicas() const { return d(p_.data * p_.context); }
   double activation() const {
-    return d(job_.batch.micro) * d(job_.model.seq) * d(job_.model.hidden) * calibration::bytes_of(job_.precision.activations);
+    return d(job_.batch.micro) * d(job_.model.seq) * d(job_.model.hidden) *
+           calibration::bytes_of(job_.precision.activations);
   }
 
   void tensor() {
@@ -55,19 +63,26 @@ class ClosedForm {
     const bool sp = p_.sequence_parallel;
     const auto boundary = [&](const char* what, double calls, double per_layer, bool gather) {
       if (sp && gather) add("tensor", CollectiveOp::all_gather, what, p_.tensor, activation(), calls, per_layer);
-      if (sp) add("tensor", CollectiveOp::reduce_scatter, what, p_.tensor, activation(), calls, per_layer);
-      else add("tensor", CollectiveOp::all_reduce, what, p_.tensor, activation(), calls, per_layer);
+      if (sp)
+        add("tensor", CollectiveOp::reduce_scatter, what, p_.tensor, activation(), calls, per_layer);
+      else
+        add("tensor", CollectiveOp::all_reduce, what, p_.tensor, activation(), calls, per_layer);
     };
     boundary("activations, forward", per_pass * layers * runs, per_pass, true);
-    if (job_.recompute == Recompute::full) boundary("activations, forward (recomputed)", per_pass * layers * runs, per_pass, true);
+    if (job_.recompute == Recompute::full)
+      boundary("activations, forward (recomputed)", per_pass * layers * runs, per_pass, true);
     boundary("activation gradients, backward", per_pass * layers * runs, per_pass, true);
-    if (sp) add("tensor", CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, activation(), per_pass * layers * runs, per_pass);
+    if (sp)
+      add("tensor", CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, activation(),
+          per_pass * layers * runs, per_pass);
     boundary("embedding, forward", runs, 0, false);
     if (sp) add("tensor", CollectiveOp::all_gather, "embedding gradient, backward", p_.tensor, activation(), runs, 0);
     if (sp) add("tensor", CollectiveOp::all_gather, "head input, forward", p_.tensor, activation(), runs, 0);
     if (sp) add("tensor", CollectiveOp::all_gather, "head saved input, backward", p_.tensor, activation(), runs, 0);
     boundary("head input gradient, backward", runs, 0, false);
-    add("tensor", CollectiveOp::all_reduce, "loss", p_.tensor, 4 * d(job_.batch.micro) * d(job_.model.seq), 3 * runs, 0);
+    // Maximum, target logit and sum of exponentials of every token, in fp32.
+    add("tensor", CollectiveOp::all_reduce, "loss", p_.tensor, 4 * d(job_.batch.micro) * d(job_.model.seq), 3 * runs,
+        0);
     if (!sp && job_.software.scatter_gather_pipeline && p_.pipeline > 1) {
       add("tensor", CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(), 2 * runs * boundaries(), 0);
     }
@@ -90,9 +105,12 @@ class ClosedForm {
     const double gradients = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.precision.gradients);
     const double parameters = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.precision.parameters);
     const double m = d(job_.microbatches());
-    // One virtual call per tensor rank that moves all stages' parameters; the counted table knows the real number of calls.
+    // One virtual call per tensor rank that moves all stages' parameters; the counted table knows the real number of
+    // calls.
     switch (p_.sharding) {
-      case Sharding::none: add("data", CollectiveOp::all_reduce, "gradients, backward", group, gradients, 1, 0); break;
+      case Sharding::none:
+        add("data", CollectiveOp::all_reduce, "gradients, backward", group, gradients, 1, 0);
+        break;
       case Sharding::optimizer:
       case Sharding::gradients:
         add("data", CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, 1, 0);
@@ -107,7 +125,8 @@ class ClosedForm {
   }
 
   void embedding() {
-    double bytes = d(padded_vocab(job_) / p_.tensor) * d(job_.model.hidden) * calibration::bytes_of(job_.precision.gradients);
+    double bytes =
+        d(padded_vocab(job_) / p_.tensor) * d(job_.model.hidden) * calibration::bytes_of(job_.precision.gradients);
     if (p_.sharding == Sharding::parameters) bytes /= d(p_.data * p_.context);
     add("embedding", CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes, d(p_.tensor) * replicas(), 0);
   }
@@ -149,7 +168,8 @@ std::vector<TrafficRow> count_traffic(const StepPlan& step) {
   for (std::size_t k = 0; k < step.stages.traffic.size(); ++k) {
     const TrafficKey& key = step.stages.traffic[k];
     TrafficRow row;
-    row.dimension = key.dimension, row.operation = calibration::name_of(key.op), row.what = key.what, row.group = key.group;
+    row.dimension = key.dimension, row.operation = calibration::name_of(key.op), row.what = key.what,
+    row.group = key.group;
     row.level = topology::name_of(level_of(key, step.shapes));
     const auto it = std::find_if(rows.begin(), rows.end(), [&](const TrafficRow& r) { return same_row(r, row); });
     row_of[k] = static_cast<std::size_t>(it - rows.begin());
@@ -179,7 +199,8 @@ std::vector<TrafficRow> count_traffic(const StepPlan& step) {
 
 std::vector<TrafficRow> merge_traffic(std::vector<TrafficRow> closed_form, const std::vector<TrafficRow>& counted) {
   for (const TrafficRow& row : counted) {
-    const auto it = std::find_if(closed_form.begin(), closed_form.end(), [&](const TrafficRow& r) { return same_row(r, row); });
+    const auto it =
+        std::find_if(closed_form.begin(), closed_form.end(), [&](const TrafficRow& r) { return same_row(r, row); });
     if (it == closed_form.end()) {
       closed_form.push_back(row);
       continue;

@@ -1,8 +1,9 @@
 // The wave model: bounds, quantisation, monotonicity, and behaviour far outside any table.
+#include "calibration/gemm_model.h"
+
 #include <algorithm>
 #include <cmath>
 
-#include "calibration/gemm_model.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"
 
@@ -82,7 +83,8 @@ TEST_CASE("no shipped device computes above its roofline, however odd the shape"
       g.dtype = static_cast<DataType>(random.next() % 4);
       g.m = random.size(1, 1e6), g.n = random.size(1, 1e6), g.k = random.size(1, 1e6);
       const double flops = 2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
-      const double operands = static_cast<double>(g.m * g.k + g.k * g.n) * bytes_of(g.dtype) + 2.0 * static_cast<double>(g.m * g.n);
+      const double operands =
+          static_cast<double>(g.m * g.k + g.k * g.n) * bytes_of(g.dtype) + 2.0 * static_cast<double>(g.m * g.n);
       const double bound = std::max(flops / p.peak(g.dtype).value(), operands / p.memory_bandwidth().value());
       const double t = seconds(p, g);
       INFO(name << " " << g.m << " x " << g.n << " x " << g.k);

@@ -96,8 +96,8 @@ TEST_CASE("a broken profile is refused at its place") {
   CHECK(with("sustained.matmul", "1.2").find("sustained.matmul") != std::string::npos);
   CHECK(with("gemm.bf16.quantization", "1").find("quantisation") != std::string::npos);  // the nearest known key
   // A correction that falls faster than the work grows would make larger shapes faster.
-  CHECK(with("gemm.bf16.surface", "{m: [512, 1024], n: [512], k: [512], log_correction: [[0.5], [-0.5]]}").find("faster") !=
-        std::string::npos);
+  CHECK(with("gemm.bf16.surface", "{m: [512, 1024], n: [512], k: [512], log_correction: [[0.5], [-0.5]]}")
+            .find("faster") != std::string::npos);
 }
 
 TEST_CASE("attention: bounds, windows, causality, backward") {
@@ -116,8 +116,10 @@ TEST_CASE("attention: bounds, windows, causality, backward") {
       a.backward = true;
       CHECK(seconds(p.attention(a)) > t);
     }
-    // Long sequences: work is quadratic, so twice the sequence takes nearly four times as long (rates still ramp a little).
-    const double ratio = seconds(p.attention(attention(32768, 32, 128))) / seconds(p.attention(attention(16384, 32, 128)));
+    // Long sequences: work is quadratic, so twice the sequence takes nearly four times as long (rates still ramp a
+    // little).
+    const double ratio =
+        seconds(p.attention(attention(32768, 32, 128))) / seconds(p.attention(attention(16384, 32, 128)));
     CHECK(ratio > 3.4);
     CHECK(ratio < 4.3);
     // A window of an eighth leaves (1/8)(2 - 1/8) = 0.23 of the causal pairs; blocks on the diagonal add a little.
@@ -145,9 +147,12 @@ TEST_CASE("attention never gets faster with more work") {
       a.kv_heads = 1;
       a.batch = random.size(1, 64);
       Attention b = a;
-      if (i % 3 == 0) b.batch = random.size(static_cast<double>(a.batch), 2.0 * static_cast<double>(a.batch));
-      else if (i % 3 == 1) b.heads = random.size(static_cast<double>(a.heads), 2.0 * static_cast<double>(a.heads));
-      else b.queries = b.keys = random.size(static_cast<double>(a.keys), 2.0 * static_cast<double>(a.keys));
+      if (i % 3 == 0)
+        b.batch = random.size(static_cast<double>(a.batch), 2.0 * static_cast<double>(a.batch));
+      else if (i % 3 == 1)
+        b.heads = random.size(static_cast<double>(a.heads), 2.0 * static_cast<double>(a.heads));
+      else
+        b.queries = b.keys = random.size(static_cast<double>(a.keys), 2.0 * static_cast<double>(a.keys));
       worst = std::max(worst, seconds(p.attention(a)) / seconds(p.attention(b)) - 1);
     }
     INFO(name);

@@ -1,12 +1,13 @@
-// Fits: optimisers find known answers, tables are read strictly, and shipped profiles predict the published tables as well
-// as they claim.
+// Fits: optimisers find known answers, tables are read strictly, and shipped profiles predict the published tables as
+// well as they claim.
+#include "calibration/samples.h"
+
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 
 #include "calibration/fit.h"
-#include "calibration/samples.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"
@@ -18,7 +19,8 @@ using namespace orrery::calibration_test;
 using orrery::sim::UserError;
 
 std::string complaint(const std::string& csv) {
-  const auto file = std::filesystem::temp_directory_path() / ("orrery_samples_" + std::to_string(std::hash<std::string>{}(csv)));
+  const auto file =
+      std::filesystem::temp_directory_path() / ("orrery_samples_" + std::to_string(std::hash<std::string>{}(csv)));
   std::ofstream(file) << csv;
   std::string out;
   try {
@@ -51,7 +53,9 @@ bool missing(const std::string& file, const std::string& what) {
   return file.empty();
 }
 
-double relative(orrery::sim::Duration predicted, double measured) { return orrery::sim::to_seconds(predicted) / measured - 1; }
+double relative(orrery::sim::Duration predicted, double measured) {
+  return orrery::sim::to_seconds(predicted) / measured - 1;
+}
 
 void check_bound(const std::vector<double>& errors, const Bound& bound) {
   const FitError e = summarise(errors);
@@ -131,7 +135,8 @@ TEST_CASE("published attention is predicted within bounds") {
     if (missing(file, "attention")) return;
     const DeviceProfile p = profile(device.profile).isolated();
     std::vector<double> errors;
-    for (const AttentionSample& s : read_samples(file).attention) errors.push_back(relative(p.attention(s.shape), s.seconds));
+    for (const AttentionSample& s : read_samples(file).attention)
+      errors.push_back(relative(p.attention(s.shape), s.seconds));
     INFO(device.profile);
     check_bound(errors, device.attention);
   }

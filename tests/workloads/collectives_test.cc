@@ -1,12 +1,11 @@
 // Do collectives on an idle network take their alpha-beta time, and do their routes load what theory says?
-#include "workloads/collectives/collective.h"
-
 #include <map>
 
 #include "scenarios/scenario.h"
 #include "sim/engine.h"
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
+#include "workloads/collectives/collective.h"
 
 using namespace orrery;
 using namespace orrery::workloads;
@@ -14,19 +13,21 @@ using namespace orrery::workloads;
 namespace {
 
 /// Time of one collective over these GPUs, run by the engine alone on the cluster.
-double engine_seconds(CollectiveOp op, double bytes, const std::vector<std::int64_t>& gpus, const Job& job, const topology::Cluster& cluster,
-                      CollectiveCost* cost_out = nullptr) {
+double engine_seconds(CollectiveOp op, double bytes, const std::vector<std::int64_t>& gpus, const Job& job,
+                      const topology::Cluster& cluster, CollectiveCost* cost_out = nullptr) {
   sim::Plan plan;
   sim::Network network;
   for (const auto& link : cluster.links()) network.add_link(link.capacity);
   const GroupShape shape = shape_of(gpus, cluster);
   const bool reduces = op == CollectiveOp::all_reduce;
   const sim::RouteId first = add_group_routes(network, gpus, shape, reduces, cluster);
-  const auto id = plan.communicators.push_back({static_cast<std::uint32_t>(gpus.size()), first, patterns_of(shape, reduces)});
+  const auto id =
+      plan.communicators.push_back({static_cast<std::uint32_t>(gpus.size()), first, patterns_of(shape, reduces)});
   const CollectiveCost cost = collective_cost(op, bytes, shape, job.device, job.software, cluster);
   sim::Program program;
   sim::Op call;
-  call.kind = sim::OpKind::transfer, call.slot = 0, call.duration = cost.latency, call.work = cost.work, call.rate_cap = cost.rate_cap;
+  call.kind = sim::OpKind::transfer, call.slot = 0, call.duration = cost.latency, call.work = cost.work,
+  call.rate_cap = cost.rate_cap;
   call.pattern = static_cast<std::uint32_t>(cost.pattern);
   program.add(call);
   const auto program_id = plan.programs.push_back(program);
@@ -61,7 +62,9 @@ TEST_CASE("a ring across nodes takes base + hops x step + path latencies + wire 
         for (const auto& link : p.links) rate = std::min(rate, cluster.links()[link.link].capacity.value());
       }
       const double n = static_cast<double>(nodes);
-      const double expected = sim::to_seconds(job.software.collective_base) + n * sim::to_seconds(job.software.collective_step_ring) + path + bytes * (n - 1) / n / rate;
+      const double expected = sim::to_seconds(job.software.collective_base) +
+                              n * sim::to_seconds(job.software.collective_step_ring) + path +
+                              bytes * (n - 1) / n / rate;
       CHECK(t <= expected * (1 + 1e-9));  // another protocol may be better for small buffers, never worse
       if (cost.algorithm == "ring Simple") CHECK(t == Approx(expected).epsilon(1e-9));
     }
@@ -85,7 +88,8 @@ TEST_CASE("inside a node the engine reproduces the profile's fit") {
     for (const std::int64_t n : {2, 4, 8}) {
       for (const std::int64_t bytes : {1LL << 12, 1LL << 20, 1LL << 24, 1LL << 28}) {
         const double expected = sim::to_seconds(job.device.node_collective(op, n, sim::Bytes(bytes)).total());
-        CHECK(engine_seconds(op, static_cast<double>(bytes), strided(n, 1), job, cluster) == Approx(expected).epsilon(1e-6));
+        CHECK(engine_seconds(op, static_cast<double>(bytes), strided(n, 1), job, cluster) ==
+              Approx(expected).epsilon(1e-6));
       }
     }
   }

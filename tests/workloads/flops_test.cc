@@ -1,4 +1,5 @@
-// Do parameter and FLOP counts match the closed forms of the contract (Narayanan et al., arXiv 2104.04473, equations 2 and 3)?
+// Do parameter and FLOP counts match the closed forms of the contract (Narayanan et al., arXiv 2104.04473, equations 2
+// and 3)?
 #include "tests/catch.h"
 #include "workloads/step.h"
 
@@ -7,26 +8,33 @@ using namespace orrery::workloads;
 namespace {
 Model gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t vocab, std::int64_t seq) {
   Model m;
-  m.layers = layers, m.hidden = hidden, m.heads = m.kv_heads = heads, m.ffn_hidden = 4 * hidden, m.vocab = vocab, m.seq = seq;
+  m.layers = layers, m.hidden = hidden, m.heads = m.kv_heads = heads, m.ffn_hidden = 4 * hidden, m.vocab = vocab,
+  m.seq = seq;
   return m;
 }
 }  // namespace
 
 TEST_CASE("parameters are 12 l h^2 (1 + 13/12h + (V+s)/12lh)") {
   for (const Model& m : {gpt(96, 12288, 96, 51200, 2048), gpt(32, 4096, 32, 50257, 2048), gpt(2, 64, 4, 1000, 128)}) {
-    const double l = static_cast<double>(m.layers), h = static_cast<double>(m.hidden), v = static_cast<double>(m.vocab), s = static_cast<double>(m.seq);
+    const double l = static_cast<double>(m.layers), h = static_cast<double>(m.hidden), v = static_cast<double>(m.vocab),
+                 s = static_cast<double>(m.seq);
     CHECK(parameter_count(m) == Approx(12 * l * h * h * (1 + 13 / (12 * h) + (v + s) / (12 * l * h))).epsilon(1e-12));
   }
 }
 
-TEST_CASE("model FLOPs are 72 B s l h^2 (1 + s/6h + V/12lh); full recompute makes 96 B s l h^2 (1 + s/6h + V/16lh) of them") {
+TEST_CASE(
+    "model FLOPs are 72 B s l h^2 (1 + s/6h + V/12lh); full recompute makes 96 B s l h^2 (1 + s/6h + V/16lh) of them") {
   for (const Model& m : {gpt(96, 12288, 96, 51200, 2048), gpt(24, 2304, 24, 51200, 2048)}) {
-    const double l = static_cast<double>(m.layers), h = static_cast<double>(m.hidden), v = static_cast<double>(m.vocab), s = static_cast<double>(m.seq);
-    CHECK(model_flops(m, 512) == Approx(72 * 512 * s * l * h * h * (1 + s / (6 * h) + v / (12 * l * h))).epsilon(1e-12));
-    CHECK(hardware_flops(m, 512, Recompute::full) == Approx(96 * 512 * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h))).epsilon(1e-12));
+    const double l = static_cast<double>(m.layers), h = static_cast<double>(m.hidden), v = static_cast<double>(m.vocab),
+                 s = static_cast<double>(m.seq);
+    CHECK(model_flops(m, 512) ==
+          Approx(72 * 512 * s * l * h * h * (1 + s / (6 * h) + v / (12 * l * h))).epsilon(1e-12));
+    CHECK(hardware_flops(m, 512, Recompute::full) ==
+          Approx(96 * 512 * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h))).epsilon(1e-12));
     CHECK(hardware_flops(m, 512, Recompute::none) == model_flops(m, 512));
     // Selective recompute repeats the two attention products: 4 s^2 h of forward per layer and sequence.
-    CHECK(hardware_flops(m, 512, Recompute::selective) - model_flops(m, 512) == Approx(512 * l * 4 * s * s * h).epsilon(1e-9));
+    CHECK(hardware_flops(m, 512, Recompute::selective) - model_flops(m, 512) ==
+          Approx(512 * l * 4 * s * s * h).epsilon(1e-9));
   }
 }
 

@@ -13,7 +13,8 @@ using namespace orrery::workloads;
 namespace {
 
 /// A pipeline whose passes take fixed times and whose messages are free: p instances, one program each.
-sim::SimTime makespan(ScheduleKind schedule, std::int32_t p, std::int32_t v, std::int32_t m, std::int64_t forward_ps, std::int64_t backward_ps) {
+sim::SimTime makespan(ScheduleKind schedule, std::int32_t p, std::int32_t v, std::int32_t m, std::int64_t forward_ps,
+                      std::int64_t backward_ps) {
   sim::Plan plan;
   sim::Network network;
   plan.streams = 5;
@@ -54,8 +55,9 @@ sim::SimTime makespan(ScheduleKind schedule, std::int32_t p, std::int32_t v, std
     // Slots in the order 0..3; renumber to those used, because an unused member would never arrive.
     std::map<std::uint32_t, std::uint32_t> renumber;
     std::vector<sim::CommunicatorId> slots;
-    const sim::CommunicatorId by_slot[4] = {forward[static_cast<std::size_t>(s)], forward[static_cast<std::size_t>((s + p - 1) % p)],
-                                            backward[static_cast<std::size_t>((s + p - 1) % p)], backward[static_cast<std::size_t>(s)]};
+    const sim::CommunicatorId by_slot[4] = {
+        forward[static_cast<std::size_t>(s)], forward[static_cast<std::size_t>((s + p - 1) % p)],
+        backward[static_cast<std::size_t>((s + p - 1) % p)], backward[static_cast<std::size_t>(s)]};
     for (const std::uint32_t slot : used) {
       renumber[slot] = static_cast<std::uint32_t>(slots.size());
       slots.push_back(by_slot[slot]);

@@ -46,7 +46,8 @@ const std::vector<Sets>& layouts() {
 }
 
 std::string name(const Sets& sets) {
-  return std::accumulate(sets.begin(), sets.end(), std::string(), [](const std::string& a, const std::string& b) { return a + b + " "; });
+  return std::accumulate(sets.begin(), sets.end(), std::string(),
+                         [](const std::string& a, const std::string& b) { return a + b + " "; });
 }
 }  // namespace
 
@@ -63,8 +64,9 @@ TEST_CASE("folded and full give the same step to the picosecond, in every layout
 }
 
 TEST_CASE("folded and full agree when a GPU or a NIC is slow or kernels jitter") {
-  for (const Sets& sets : {Sets{"perturb.slow_gpus=[{gpu: 5, slowdown: 1.3}]"}, Sets{"perturb.slow_nics=[{node: 1, nic: 2, rate: 0.25}]"},
-                           Sets{"perturb.jitter={sigma: 0.05, seed: 7}"}}) {
+  for (const Sets& sets :
+       {Sets{"perturb.slow_gpus=[{gpu: 5, slowdown: 1.3}]"}, Sets{"perturb.slow_nics=[{node: 1, nic: 2, rate: 0.25}]"},
+        Sets{"perturb.jitter={sigma: 0.05, seed: 7}"}}) {
     for (const Sets& layout : layouts()) {
       Sets both = layout;
       both.insert(both.end(), sets.begin(), sets.end());
@@ -100,7 +102,8 @@ TEST_CASE("the breakdown sums to the iteration") {
 }
 
 TEST_CASE("tensor parallelism communicates as in the table: two collectives forward and two backward per layer") {
-  // b s h e = 1 x 1024 x 2048 x 2 bytes; 8 layers, 8 micro-batches, 4 replicas; each of two ranks sends half of the buffer.
+  // b s h e = 1 x 1024 x 2048 x 2 bytes; 8 layers, 8 micro-batches, 4 replicas; each of two ranks sends half of the
+  // buffer.
   const double buffer = 1024.0 * 2048 * 2, runs = 8.0 * 4;
   double all_reduce = 0, gather = 0, scatter = 0;
   for (const TrafficRow& row : traffic_table(small_job())) {
@@ -110,7 +113,8 @@ TEST_CASE("tensor parallelism communicates as in the table: two collectives forw
       all_reduce += row.simulated_bytes;
     }
   }
-  CHECK(all_reduce == Approx(4 * 8 * runs * 2 * (2 * buffer / 2)));  // four per layer, two ranks, 2 (n-1)/n of the buffer
+  CHECK(all_reduce ==
+        Approx(4 * 8 * runs * 2 * (2 * buffer / 2)));  // four per layer, two ranks, 2 (n-1)/n of the buffer
   for (const TrafficRow& row : traffic_table(small_job({"parallelism.sequence_parallel=true"}))) {
     if (row.dimension != "tensor" || row.calls_per_layer == 0 || row.what == "saved inputs, backward") continue;
     (row.operation == "all_gather" ? gather : scatter) += row.simulated_bytes;
@@ -186,7 +190,11 @@ TEST_CASE("model states take 16 bytes per parameter, or 2 + 14/d when gradients 
     return sum / parameter_count(job.model);
   };
   const Sets one{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16", "batch.global=32"};
-  const auto with = [&](const char* sharding) { Sets s = one; s.push_back(std::string("parallelism.sharding=") + sharding); return states(s); };
+  const auto with = [&](const char* sharding) {
+    Sets s = one;
+    s.push_back(std::string("parallelism.sharding=") + sharding);
+    return states(s);
+  };
   CHECK(with("none") == Approx(16).epsilon(2e-3));  // the final norm's 2h are not in the closed form
   CHECK(with("optimizer") == Approx(4 + 12.0 / 16).epsilon(2e-3));
   CHECK(with("gradients") == Approx(2 + 14.0 / 16).epsilon(2e-3));
@@ -198,7 +206,8 @@ TEST_CASE("activations per layer follow Korthikanti et al., equations 1 to 6") {
   const auto bytes = [](const Sets& sets) { return layer_activation_bytes(small_job(sets)); };
   CHECK(bytes({"attention=unfused"}) == Approx(sbh * (10 + 24 / t + 5 * a * s / (h * t))));
   CHECK(bytes({"attention=unfused", "parallelism.sequence_parallel=true"}) == Approx(sbh / t * (34 + 5 * a * s / h)));
-  CHECK(bytes({"attention=unfused", "recompute=selective", "parallelism.sequence_parallel=true"}) == Approx(sbh / t * 34));
+  CHECK(bytes({"attention=unfused", "recompute=selective", "parallelism.sequence_parallel=true"}) ==
+        Approx(sbh / t * 34));
   CHECK(bytes({"recompute=full"}) == Approx(2 * sbh));
 }
 
@@ -206,6 +215,7 @@ TEST_CASE("1F1B keeps p - s micro-batches in flight, GPipe all of them") {
   const Job job = small_job({"parallelism.tensor=1", "parallelism.pipeline=4", "parallelism.data=4"});
   const LayerSplit split = split_layers(8, 4, 1);
   for (std::int32_t stage = 0; stage < 4; ++stage) CHECK(in_flight(job, split, stage).layers == 2 * (4 - stage));
-  const Job gpipe = small_job({"parallelism.tensor=1", "parallelism.pipeline=4", "parallelism.data=4", "parallelism.schedule=gpipe"});
+  const Job gpipe =
+      small_job({"parallelism.tensor=1", "parallelism.pipeline=4", "parallelism.data=4", "parallelism.schedule=gpipe"});
   CHECK(in_flight(gpipe, split, 0).layers == 2 * 8);
 }

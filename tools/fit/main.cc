@@ -1,7 +1,8 @@
 // orrery_fit PROFILE.yaml --source TEXT [--gemm F.csv] [--attention F.csv] [--nccl F.csv] [--in-switch-from N]
 //           [--also OTHER.yaml]...
-// Fits the kernel-time model of a device to tables of measurements and rewrites the fitted part of its profile, below the
-// marker line; everything above is hand-written and kept. --also writes the same fit into the profile of a sibling device.
+// Fits the kernel-time model of a device to tables of measurements and rewrites the fitted part of its profile, below
+// the marker line; everything above is hand-written and kept. --also writes the same fit into the profile of a sibling
+// device.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,16 +42,25 @@ Options parse(int argc, char** argv) {
       if (i + 1 >= argc) throw UserError(word + ": wants a value");
       return argv[++i];
     };
-    if (word == "--source") o.source = next();
-    else if (word == "--gemm") o.gemm = next();
-    else if (word == "--attention") o.attention = next();
-    else if (word == "--nccl") o.nccl = next();
-    else if (word == "--in-switch-from") o.in_switch_from = std::strtod(next().c_str(), nullptr);
-    else if (word == "--also") o.also.push_back(next());
-    else if (o.profile.empty() && !word.starts_with("--")) o.profile = word;
-    else throw UserError(word + ": unknown option");
+    if (word == "--source")
+      o.source = next();
+    else if (word == "--gemm")
+      o.gemm = next();
+    else if (word == "--attention")
+      o.attention = next();
+    else if (word == "--nccl")
+      o.nccl = next();
+    else if (word == "--in-switch-from")
+      o.in_switch_from = std::strtod(next().c_str(), nullptr);
+    else if (word == "--also")
+      o.also.push_back(next());
+    else if (o.profile.empty() && !word.starts_with("--"))
+      o.profile = word;
+    else
+      throw UserError(word + ": unknown option");
   }
-  if (o.profile.empty() || o.source.empty()) throw UserError("would be right: orrery_fit PROFILE.yaml --source TEXT --gemm F ...");
+  if (o.profile.empty() || o.source.empty())
+    throw UserError("would be right: orrery_fit PROFILE.yaml --source TEXT --gemm F ...");
   return o;
 }
 
@@ -81,8 +91,8 @@ DeviceProfile::Model data_sheet(const Settings& head) {
 }
 
 std::string error_line(const FitError& cross, const std::string& extra = "") {
-  return fmt::format("error: {{samples: {}, median_pct: {:.2f}, p90_pct: {:.2f}{}, folds: {}}}", cross.samples, cross.median_ape,
-                     cross.p90_ape, extra, kFolds);
+  return fmt::format("error: {{samples: {}, median_pct: {:.2f}, p90_pct: {:.2f}{}, folds: {}}}", cross.samples,
+                     cross.median_ape, cross.p90_ape, extra, kFolds);
 }
 
 std::vector<double> within(const std::vector<double>& knots, double low, double high) {
@@ -112,8 +122,8 @@ std::string fit_gemm_section(const std::vector<GemmSample>& all, DataType type, 
   for (const auto& s : all)
     if (s.shape.dtype == type) samples.push_back(s);
   if (samples.empty()) return "";
-  const GemmModel start = gemm_start(device.peak[static_cast<std::size_t>(type)], static_cast<double>(device.processors),
-                                     device.memory_bandwidth, type);
+  const GemmModel start = gemm_start(device.peak[static_cast<std::size_t>(type)],
+                                     static_cast<double>(device.processors), device.memory_bandwidth, type);
   std::set<double> sizes_m, sizes_n, sizes_k;
   for (const auto& s : samples) {
     sizes_m.insert(static_cast<double>(s.shape.m));
@@ -131,8 +141,9 @@ std::string fit_gemm_section(const std::vector<GemmSample>& all, DataType type, 
   const GemmModel model = fit_gemm(start, samples, options);
   const FitError cross = cross_validate_gemm(start, samples, options, kFolds);
   const FitError beyond = extrapolated(start, samples, options);
-  std::cerr << fmt::format("gemm {}: {} samples, cross-validated {:.2f} / {:.2f} %, extrapolated {:.2f} / {:.2f} %\n", name_of(type),
-                           cross.samples, cross.median_ape, cross.p90_ape, beyond.median_ape, beyond.p90_ape);
+  std::cerr << fmt::format("gemm {}: {} samples, cross-validated {:.2f} / {:.2f} %, extrapolated {:.2f} / {:.2f} %\n",
+                           name_of(type), cross.samples, cross.median_ape, cross.p90_ape, beyond.median_ape,
+                           beyond.p90_ape);
   return fmt::format("  {}:\n    provenance: {}\n    {}\n", name_of(type), provenance,
                      error_line(cross, fmt::format(", extrapolated_median_pct: {:.2f}", beyond.median_ape))) +
          to_yaml(model, 4);
@@ -153,16 +164,17 @@ std::string fit_attention_section(const std::vector<AttentionSample>& samples, c
   surface.n = {4, 16, 64, 256, 1024};
   surface.k = has_64 ? std::vector<double>{64, 128} : std::vector<double>{128};
   AttentionModel model = fit_attention(start, samples, surface);
-  // Not in the tables: head dimension 64 runs at 0.85 of the rate of 128 (FlashAttention-2, arXiv 2307.08691, figure 5).
+  // Not in the tables: head dimension 64 runs at 0.85 of the rate of 128 (FlashAttention-2, arXiv 2307.08691, figure
+  // 5).
   if (!has_64) model.rate_64 = 0.85 * model.rate_128;
   const FitError cross = cross_validate_attention(start, samples, surface, kFolds);
-  std::cerr << fmt::format("attention: {} samples, cross-validated {:.2f} / {:.2f} %\n", cross.samples, cross.median_ape,
-                           cross.p90_ape);
+  std::cerr << fmt::format("attention: {} samples, cross-validated {:.2f} / {:.2f} %\n", cross.samples,
+                           cross.median_ape, cross.p90_ape);
   return fmt::format("attention:\n  provenance: {}\n  {}\n", provenance, error_line(cross)) + to_yaml(model, 2);
 }
 
-std::string fit_collective_section(const std::vector<CollectiveSample>& samples, const Settings& head, const Options& options,
-                                   const std::string& provenance) {
+std::string fit_collective_section(const std::vector<CollectiveSample>& samples, const Settings& head,
+                                   const Options& options, const std::string& provenance) {
   const Settings& node = head.at("node");
   const double line = node.at("rate").as_bandwidth().value() * node.at("efficiency").as_number(0, 1);
   constexpr double kMegabyte = 1 << 20;
@@ -182,16 +194,19 @@ std::string fit_collective_section(const std::vector<CollectiveSample>& samples,
                                                                  : op;
     const auto own = of(like);
     if (own.empty()) throw UserError(fmt::format("{}: no sample of {}", options.nccl, name_of(like)));
-    const CollectiveModel model = fit_collective(own, line, op == CollectiveOp::all_reduce ? options.in_switch_from : 0);
+    const CollectiveModel model =
+        fit_collective(own, line, op == CollectiveOp::all_reduce ? options.in_switch_from : 0);
     if (sizes.empty())
       for (double g : model.gpus) sizes += fmt::format("{}{:.0f}", sizes.empty() ? "" : ", ", g);
     out += fmt::format("  {}:\n", name_of(op));
     if (like == op) {
-      const FitError large = collective_error(model, own, kMegabyte, 1e18), small = collective_error(model, own, 0, kMegabyte);
-      std::cerr << fmt::format("{}: from 1 MB {:.2f} / {:.2f} %, below {:.2f} / {:.2f} %\n", name_of(op), large.median_ape,
-                               large.p90_ape, small.median_ape, small.p90_ape);
-      out += fmt::format("    error: {{samples: {}, median_pct: {:.2f}, p90_pct: {:.2f}, below_1mb_median_pct: {:.2f}}}\n",
-                         own.size(), large.median_ape, large.p90_ape, small.median_ape);
+      const FitError large = collective_error(model, own, kMegabyte, 1e18),
+                     small = collective_error(model, own, 0, kMegabyte);
+      std::cerr << fmt::format("{}: from 1 MB {:.2f} / {:.2f} %, below {:.2f} / {:.2f} %\n", name_of(op),
+                               large.median_ape, large.p90_ape, small.median_ape, small.p90_ape);
+      out +=
+          fmt::format("    error: {{samples: {}, median_pct: {:.2f}, p90_pct: {:.2f}, below_1mb_median_pct: {:.2f}}}\n",
+                      own.size(), large.median_ape, large.p90_ape, small.median_ape);
     } else {
       out += fmt::format("    provenance: transferred from {}\n", name_of(like));
     }
@@ -211,8 +226,10 @@ int run(const Options& o) {
     sections += "\ngemm:  # model: calibration/gemm_model.h; error: cross-validated over folds\n";
     for (DataType t : {DataType::bf16, DataType::fp8}) sections += fit_gemm_section(samples, t, device, provenance);
   }
-  if (!o.attention.empty()) sections += "\n" + fit_attention_section(read_samples(o.attention).attention, device, provenance);
-  if (!o.nccl.empty()) sections += "\n" + fit_collective_section(read_samples(o.nccl).collective, settings, o, provenance);
+  if (!o.attention.empty())
+    sections += "\n" + fit_attention_section(read_samples(o.attention).attention, device, provenance);
+  if (!o.nccl.empty())
+    sections += "\n" + fit_collective_section(read_samples(o.nccl).collective, settings, o, provenance);
   std::ofstream(o.profile) << head << kMarker << "\n" << sections;
   for (const std::string& other : o.also) {
     std::string transferred = sections;

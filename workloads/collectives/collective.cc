@@ -12,7 +12,8 @@ using sim::Duration;
 using sim::WeightedLink;
 
 const std::array<Protocol, 3>& protocols() {
-  // Latencies of NCCL's tuning model in microseconds; LL128 is used across the network where it supports it (InfiniBand, RoCE).
+  // Latencies of NCCL's tuning model in microseconds; LL128 is used across the network where it supports it
+  // (InfiniBand, RoCE).
   static const std::array<Protocol, 3> table{{{"ring LL", 6.6, 0.6, 2.7, 5.0, 0.5},
                                               {"ring LL128", 14.0, 1.9, 4.0, 8.5, 0.9375},
                                               {"ring Simple", 8.4, 3.4, 14.0, 14.0, 1.0}}};
@@ -23,12 +24,15 @@ double wire_bytes(CollectiveOp op, std::int64_t ranks, double bytes) {
   if (ranks <= 1) return 0;
   const double share = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
   switch (op) {
-    case CollectiveOp::all_reduce: return 2 * share * bytes;
+    case CollectiveOp::all_reduce:
+      return 2 * share * bytes;
     case CollectiveOp::all_gather:
     case CollectiveOp::reduce_scatter:
-    case CollectiveOp::all_to_all: return share * bytes;
+    case CollectiveOp::all_to_all:
+      return share * bytes;
     case CollectiveOp::broadcast:
-    case CollectiveOp::send_receive: return bytes;
+    case CollectiveOp::send_receive:
+      return bytes;
   }
   return bytes;
 }
@@ -68,9 +72,12 @@ std::int64_t tree_levels(const GroupShape& shape) {
   return levels;
 }
 
-void append(std::vector<WeightedLink>& links, const topology::Path& path, double weight, const topology::Cluster& cluster) {
+/// Leaves out links that can never be the bottleneck, but for those of the NICs, which a perturbation may slow down.
+void append(std::vector<WeightedLink>& links, const topology::Path& path, double weight,
+            const topology::Cluster& cluster) {
   for (const WeightedLink& link : path.links) {
-    if (!cluster.links()[link.link].never_binding) links.push_back({link.link, link.weight * weight});
+    const topology::LinkInfo& info = cluster.links()[link.link];
+    if (!info.never_binding || info.tier == topology::Tier::leaf) links.push_back({link.link, link.weight * weight});
   }
 }
 
@@ -105,7 +112,8 @@ sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_
   std::vector<WeightedLink> links;
   Duration around{};
   const auto nodes = by_node(gpus, cluster);
-  // Inside a node every ring passes through all members; a member forwards by NVLink except on the rings that leave by its NIC.
+  // Inside a node every ring passes through all members; a member forwards by NVLink except on the rings that leave by
+  // its NIC.
   for (const auto& members : nodes) {
     const std::size_t g = members.size();
     if (g < 2) continue;
@@ -133,19 +141,22 @@ sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_
   return first;
 }
 
-sim::RouteId add_pair_route(sim::Network& network, std::int64_t from, std::int64_t to, const topology::Cluster& cluster) {
+sim::RouteId add_pair_route(sim::Network& network, std::int64_t from, std::int64_t to,
+                            const topology::Cluster& cluster) {
   std::vector<WeightedLink> links;
   const topology::Path path = cluster.path(from, to);
   append(links, path, 1.0, cluster);
   return network.add_route(links, path.latency);
 }
 
-CollectiveCost collective_cost(CollectiveOp op, double bytes, const GroupShape& shape, const calibration::DeviceProfile& device,
-                               const calibration::Software& software, const topology::Cluster& cluster) {
+CollectiveCost collective_cost(CollectiveOp op, double bytes, const GroupShape& shape,
+                               const calibration::DeviceProfile& device, const calibration::Software& software,
+                               const topology::Cluster& cluster) {
   CollectiveCost cost;
   if (shape.ranks <= 1) return cost;
   if (shape.nodes == 1) {
-    const auto timing = device.node_collective(op, shape.ranks, sim::Bytes(std::max<std::int64_t>(1, std::llround(bytes))));
+    const auto timing =
+        device.node_collective(op, shape.ranks, sim::Bytes(std::max<std::int64_t>(1, std::llround(bytes))));
     cost.latency = timing.latency;
     cost.work = timing.wire_bytes;
     cost.rate_cap = timing.rate.value();
@@ -180,7 +191,8 @@ CollectiveCost send_cost(double bytes, bool same_node, const calibration::Device
   cost.work = bytes;
   cost.algorithm = "send";
   if (same_node) {
-    const auto timing = device.node_collective(CollectiveOp::send_receive, 2, sim::Bytes(std::max<std::int64_t>(1, std::llround(bytes))));
+    const auto timing = device.node_collective(CollectiveOp::send_receive, 2,
+                                               sim::Bytes(std::max<std::int64_t>(1, std::llround(bytes))));
     cost.latency = timing.latency;
     cost.work = timing.wire_bytes;
     cost.rate_cap = timing.rate.value();

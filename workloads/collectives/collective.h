@@ -1,9 +1,9 @@
 // Collectives as transfers: what a group loads on the network (a route) and what one call costs beyond bandwidth.
 //
-// A group whose members share a node follows the device profile's in-node fit. A group that spans nodes runs NCCL's ring or
-// tree: time = base + steps x step latency + wire bytes / rate, the rate found by the engine on the group's route. The choice
-// of algorithm and protocol minimises the estimate on an idle network, as NCCL does (its tuning model: base and step latencies by
-// algorithm and protocol, github.com/NVIDIA/nccl src/graph/tuning.cc).
+// A group whose members share a node follows the device profile's in-node fit. A group that spans nodes runs NCCL's
+// ring or tree: time = base + steps x step latency + wire bytes / rate, the rate found by the engine on the group's
+// route. The choice of algorithm and protocol minimises the estimate on an idle network, as NCCL does (its tuning
+// model: base and step latencies by algorithm and protocol, github.com/NVIDIA/nccl src/graph/tuning.cc).
 #pragma once
 
 #include <array>
@@ -32,10 +32,10 @@ enum class Pattern : std::uint32_t {
 struct GroupShape {
   std::int64_t ranks = 1;
   std::int64_t nodes = 1;
-  std::int64_t per_node = 1;   // ranks of the group in a node, at most
-  std::int64_t rails = 1;      // NICs of a node that the group's rings leave through
+  std::int64_t per_node = 1;  // ranks of the group in a node, at most
+  std::int64_t rails = 1;     // NICs of a node that the group's rings leave through
   topology::Tier top = topology::Tier::node;
-  sim::Duration hop{};         // longest path latency between ring neighbours in different nodes
+  sim::Duration hop{};  // longest path latency between ring neighbours in different nodes
 };
 
 /// One call: op.duration (latency), op.work, op.rate_cap and op.pattern of the engine.
@@ -61,11 +61,13 @@ sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_
                               bool all_reduces, const topology::Cluster& cluster);
 
 /// Adds the path of a send from one GPU to another; returns its route.
-sim::RouteId add_pair_route(sim::Network& network, std::int64_t from, std::int64_t to, const topology::Cluster& cluster);
+sim::RouteId add_pair_route(sim::Network& network, std::int64_t from, std::int64_t to,
+                            const topology::Cluster& cluster);
 
 /// Cost of one collective on a group of this shape.
-CollectiveCost collective_cost(CollectiveOp op, double bytes, const GroupShape& shape, const calibration::DeviceProfile& device,
-                               const calibration::Software& software, const topology::Cluster& cluster);
+CollectiveCost collective_cost(CollectiveOp op, double bytes, const GroupShape& shape,
+                               const calibration::DeviceProfile& device, const calibration::Software& software,
+                               const topology::Cluster& cluster);
 
 /// Cost of one message between two GPUs.
 CollectiveCost send_cost(double bytes, bool same_node, const calibration::DeviceProfile& device,
@@ -79,11 +81,13 @@ struct Estimate {
   std::string_view algorithm;
 };
 /// Ring: base + steps x step + wire bytes / rate; `passes` 1 (all-gather, reduce-scatter) or 2 (all-reduce).
-Estimate ring(double bytes, std::int64_t passes, const GroupShape& shape, double rate, const calibration::Software& software);
+Estimate ring(double bytes, std::int64_t passes, const GroupShape& shape, double rate,
+              const calibration::Software& software);
 /// Double binary tree all-reduce: base + 2 log2(nodes) steps + 2 bytes / rate.
 Estimate double_binary_tree(double bytes, const GroupShape& shape, double rate, const calibration::Software& software);
 
-/// NCCL's three protocols: latency scale and share of bandwidth. LL sends 4 bytes of flag with 4 of data; LL128 8 of 128.
+/// NCCL's three protocols: latency scale and share of bandwidth. LL sends 4 bytes of flag with 4 of data; LL128 8 of
+/// 128.
 struct Protocol {
   std::string_view name;
   double base_us, node_us, net_us, tree_net_us;  // tuning.cc: baseLat, hwLat[NVLINK], hwLat[NET] of ring and of tree

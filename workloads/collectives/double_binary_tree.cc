@@ -1,6 +1,6 @@
-// Double binary tree all-reduce (Sanders, Speck & Träff, Parallel Computing 2009; NCCL 2.4): two trees, each carrying half of
-// the buffer, every node an inner node of one and a leaf of the other, so that a node sends 2 x bytes in all. Inside a node the
-// ranks form a chain. Latency: up and down log2(nodes) network levels and the chain.
+// Double binary tree all-reduce (Sanders, Speck & Träff, Parallel Computing 2009; NCCL 2.4): two trees, each carrying
+// half of the buffer, every node an inner node of one and a leaf of the other, so that a node sends 2 x bytes in all.
+// Inside a node the ranks form a chain. Latency: up and down log2(nodes) network levels and the chain.
 #include <cmath>
 #include <limits>
 

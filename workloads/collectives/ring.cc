@@ -1,13 +1,14 @@
-// Ring collectives (Patarasuk & Yuan, JPDC 2009; as NCCL runs them): all-gather and reduce-scatter send (n-1)/n of the buffer
-// in n - 1 steps, all-reduce twice that. A chunk passes `nodes` network hops and n - nodes hops inside nodes on its way round.
-// Not modelled: the reduction's arithmetic, and the pipelining of chunks within a step.
+// Ring collectives (Patarasuk & Yuan, JPDC 2009; as NCCL runs them): all-gather and reduce-scatter send (n-1)/n of the
+// buffer in n - 1 steps, all-reduce twice that. A chunk passes `nodes` network hops and n - nodes hops inside nodes on
+// its way round. Not modelled: the reduction's arithmetic, and the pipelining of chunks within a step.
 #include <limits>
 
 #include "workloads/collectives/collective.h"
 
 namespace orrery::workloads {
 
-Estimate ring(double bytes, std::int64_t passes, const GroupShape& shape, double rate, const calibration::Software& software) {
+Estimate ring(double bytes, std::int64_t passes, const GroupShape& shape, double rate,
+              const calibration::Software& software) {
   const auto p = static_cast<double>(passes);
   const double wire = p * bytes * static_cast<double>(shape.ranks - 1) / static_cast<double>(shape.ranks);
   const auto net_hops = p * static_cast<double>(shape.nodes);

@@ -82,10 +82,12 @@ class ChunkBuilder {
 
   double hidden_elements() const { return static_cast<double>(tokens_) * static_cast<double>(model_.hidden); }
   double norm_elements() const { return norm_tokens_ * static_cast<double>(model_.hidden); }
-  double per_rank(std::int64_t width) const { return static_cast<double>(tokens_) * static_cast<double>(width) / static_cast<double>(tensor_); }
+  double per_rank(std::int64_t width) const {
+    return static_cast<double>(tokens_) * static_cast<double>(width) / static_cast<double>(tensor_);
+  }
 
-  /// The small kernels that the model does not name: views made contiguous, bias gradients, masks. Each is taken as the floor of a
-  /// copy, because that is what such a kernel costs.
+  /// The small kernels that the model does not name: views made contiguous, bias gradients, masks. Each is taken as the
+  /// floor of a copy, because that is what such a kernel costs.
   void extra_kernels(double share) {
     const auto n = static_cast<int>(std::lround(software_.extra_kernels_per_layer * share));
     for (int i = 0; i < n; ++i) stream(Streaming::copy, 2 * element_, "view");
@@ -101,8 +103,8 @@ class ChunkBuilder {
     add(name, time, batch == 1);
   }
 
-  /// A fp8 GEMM reads operands that somebody has to cast and transpose: inside the kernel before it when the software fuses that,
-  /// else in a kernel of its own (reads 16 bit, writes fp8 twice).
+  /// A fp8 GEMM reads operands that somebody has to cast and transpose: inside the kernel before it when the software
+  /// fuses that, else in a kernel of its own (reads 16 bit, writes fp8 twice).
   void cast(double elements, const char* name) {
     if (!fp8_) return;
     if (!software_.fused_cast) stream(Streaming::cast_transpose, elements * (element_ + 2), name);
@@ -115,7 +117,8 @@ class ChunkBuilder {
     gemm(name, m, n, tokens_, Gemm::Form::weight_gradient, fused);
     if (!fused) {
       const int gradient = calibration::bytes_of(job_.precision.gradients);
-      stream(Streaming::accumulate, static_cast<double>(m) * static_cast<double>(n) * (element_ + 2 * gradient), "add weight gradient");
+      stream(Streaming::accumulate, static_cast<double>(m) * static_cast<double>(n) * (element_ + 2 * gradient),
+             "add weight gradient");
     }
   }
 
@@ -170,10 +173,21 @@ class ChunkBuilder {
 
   /// Elements of the score matrices on this rank; unfused attention writes them to memory, window or not.
   double score_elements() const {
-    return static_cast<double>(job_.batch.micro * heads()) * static_cast<double>(model_.seq) * static_cast<double>(model_.seq);
+    return static_cast<double>(job_.batch.micro * heads()) * static_cast<double>(model_.seq) *
+           static_cast<double>(model_.seq);
+  }
+
+  /// Bytes read and written when a tensor of `width` per token and rank is copied into another layout.
+  double layout_copy(std::int64_t width) const {
+    return static_cast<double>(tokens_) * static_cast<double>(width) * 2 * element_;
   }
 
   void attention_core_forward() {
+    if (software_.attention_layout_copies) {
+      if (job_.attention == AttentionKind::flash)
+        stream(Streaming::copy, layout_copy(qkv_width()), "attention input layout");
+      stream(Streaming::copy, layout_copy(heads() * model_.head_dim()), "attention output layout");
+    }
     if (job_.attention == AttentionKind::flash) {
       add("attention forward", job_.device.attention(fused_attention(false)));
       return;
@@ -187,6 +201,10 @@ class ChunkBuilder {
 
   void attention_core_backward() {
     if (job_.recompute == Recompute::selective) attention_core_forward();
+    if (software_.attention_layout_copies) {
+      stream(Streaming::copy, layout_copy(heads() * model_.head_dim()), "attention gradient layout");
+      stream(Streaming::copy, layout_copy(qkv_width()), "concatenate q, k, v gradients");
+    }
     if (job_.attention == AttentionKind::flash) {
       add("attention backward", job_.device.attention(fused_attention(true)));
       return;
@@ -205,7 +223,8 @@ class ChunkBuilder {
     const double elements = per_rank(model_.ffn_hidden);
     const double reads = model_.gated_mlp ? 2 : 1;
     if (!software_.fused_bias_gelu) stream(Streaming::accumulate, elements * reads * 2 * element_, "add bias");
-    stream(Streaming::gelu, elements * (reads + 1) * element_ + fused_cast_bytes(elements), model_.gated_mlp ? "swiglu" : "gelu");
+    stream(Streaming::gelu, elements * (reads + 1) * element_ + fused_cast_bytes(elements),
+           model_.gated_mlp ? "swiglu" : "gelu");
   }
   void activation_backward() {
     const double elements = per_rank(model_.ffn_hidden);
@@ -216,33 +235,40 @@ class ChunkBuilder {
   }
 
   // ---- tensor-parallel boundaries ----
-  // Forward: g gathers the sequence shards before a column-parallel layer; f reduces after a row-parallel one. Without sequence
-  // parallelism the first is nothing and the second an all-reduce (arXiv 2205.05198, figure 5).
+  // Forward: g gathers the sequence shards before a column-parallel layer; f reduces after a row-parallel one. Without
+  // sequence parallelism the first is nothing and the second an all-reduce (arXiv 2205.05198, figure 5).
   double wire_element() const { return element_; }
   void enter_forward(const char* what = "activations, forward") {
-    if (sequence_parallel_) comm(CollectiveOp::all_gather, hidden_elements(), what, CommOverlap::with_next, wire_element());
+    if (sequence_parallel_)
+      comm(CollectiveOp::all_gather, hidden_elements(), what, CommOverlap::with_next, wire_element());
   }
   void leave_forward(const char* what = "activations, forward") {
     comm(sequence_parallel_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, hidden_elements(), what,
          CommOverlap::with_previous, wire_element());
   }
   void enter_backward(const char* what = "activation gradients, backward") {  // the gradient of leave_forward
-    if (sequence_parallel_) comm(CollectiveOp::all_gather, hidden_elements(), what, CommOverlap::with_next, wire_element());
+    if (sequence_parallel_)
+      comm(CollectiveOp::all_gather, hidden_elements(), what, CommOverlap::with_next, wire_element());
   }
 
-  /// Backward of column-parallel layers that share one input: data gradients, then their reduction beside the weight gradients.
-  /// With sequence parallelism only a shard of the input was kept, so it is gathered once more, beside the data gradient.
-  struct Linear { const char* data_name; const char* weight_name; std::int64_t width; };
+  /// Backward of column-parallel layers that share one input: data gradients, then their reduction beside the weight
+  /// gradients. With sequence parallelism only a shard of the input was kept, so it is gathered once more, beside the
+  /// data gradient.
+  struct Linear {
+    const char* data_name;
+    const char* weight_name;
+    std::int64_t width;
+  };
   void column_backward(const std::vector<Linear>& linears) {
     const bool async = software_.async_tensor_backward || job_.overlap.tensor;
     if (sequence_parallel_) {
-      comm(CollectiveOp::all_gather, hidden_elements(), "saved inputs, backward", async ? CommOverlap::behind : CommOverlap::none,
-           wire_element());
+      comm(CollectiveOp::all_gather, hidden_elements(), "saved inputs, backward",
+           async ? CommOverlap::behind : CommOverlap::none, wire_element());
     }
     for (const Linear& l : linears) gemm(l.data_name, model_.hidden, tokens_, l.width, Gemm::Form::data_gradient);
     if (linears.size() > 1) stream(Streaming::accumulate, 3 * hidden_elements() * element_, "add input gradients");
-    comm(sequence_parallel_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, hidden_elements(), "activation gradients, backward",
-         async ? CommOverlap::behind : CommOverlap::none, wire_element());
+    comm(sequence_parallel_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, hidden_elements(),
+         "activation gradients, backward", async ? CommOverlap::behind : CommOverlap::none, wire_element());
     for (const Linear& l : linears) weight_gradient(l.weight_name, l.width, model_.hidden);
     cut_ = tensor_ > 1;
   }
@@ -287,7 +313,8 @@ class ChunkBuilder {
     cast(per_rank(model_.hidden), "cast attention output");
     cast(per_rank(model_.ffn_hidden), "cast activation");
     gemm("attention projection", model_.hidden, tokens_, model_.hidden / tensor_, Gemm::Form::forward);
-    gemm("mlp down", model_.hidden, tokens_, ffn(), Gemm::Form::forward);  // adds onto the projection's output (beta = 1)
+    gemm("mlp down", model_.hidden, tokens_, ffn(),
+         Gemm::Form::forward);  // adds onto the projection's output (beta = 1)
     leave_forward();
     bias_dropout_residual("bias dropout residual");
   }
@@ -323,21 +350,25 @@ class ChunkBuilder {
     cast(per_rank(model_.ffn_hidden), "cast gradient");
     cast(static_cast<double>(tokens_) * static_cast<double>(qkv_width()), "cast gradient");
     extra_kernels(1.0);
-    column_backward({{"mlp up data gradient", "mlp up weight gradient", ffn_up()}, {"qkv data gradient", "qkv weight gradient", qkv_width()}});
+    column_backward({{"mlp up data gradient", "mlp up weight gradient", ffn_up()},
+                     {"qkv data gradient", "qkv weight gradient", qkv_width()}});
     layer_norm_backward("layer norm backward");
   }
 
   // ---- ends ----
   void embedding_forward() {
     stream(Streaming::embedding, 2 * hidden_elements() * element_, "embedding");
-    comm(sequence_parallel_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, hidden_elements(), "embedding, forward",
-         CommOverlap::none, wire_element());
+    comm(sequence_parallel_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, hidden_elements(),
+         "embedding, forward", CommOverlap::none, wire_element());
     stream(Streaming::dropout, norm_elements() * (2 * element_ + 1), "embedding dropout");
   }
   void embedding_backward() {
     stream(Streaming::dropout, norm_elements() * (2 * element_ + 1), "embedding dropout backward");
-    if (sequence_parallel_) comm(CollectiveOp::all_gather, hidden_elements(), "embedding gradient, backward", CommOverlap::none, wire_element());
-    stream(Streaming::embedding_backward, hidden_elements() * (element_ + 2 * calibration::bytes_of(job_.precision.gradients)), "embedding backward");
+    if (sequence_parallel_)
+      comm(CollectiveOp::all_gather, hidden_elements(), "embedding gradient, backward", CommOverlap::none,
+           wire_element());
+    stream(Streaming::embedding_backward,
+           hidden_elements() * (element_ + 2 * calibration::bytes_of(job_.precision.gradients)), "embedding backward");
   }
 
   double logits() const { return static_cast<double>(tokens_) * static_cast<double>(padded_vocab(job_) / tensor_); }
@@ -345,24 +376,40 @@ class ChunkBuilder {
     layer_norm_forward("final layer norm");
     enter_forward("head input, forward");
     gemm("lm head", padded_vocab(job_) / tensor_, tokens_, model_.hidden, Gemm::Form::forward, false, 1, false);
-    // Logits in fp32: converted, then read for the maximum and for the sum of exponentials, which are kept.
-    stream(Streaming::cross_entropy, logits() * (element_ + 4), "logits to fp32");
-    for (int reduction = 0; reduction < 3; ++reduction) {  // maximum, target logit, sum of exponentials
-      stream(Streaming::cross_entropy, logits() * 4, "cross entropy");
-      comm(CollectiveOp::all_reduce, static_cast<double>(tokens_), "loss", CommOverlap::none, 4);
+    if (software_.fused_cross_entropy) {
+      stream(Streaming::cross_entropy, logits() * element_, "cross entropy");
+      comm(CollectiveOp::all_reduce, 3 * static_cast<double>(tokens_), "loss", CommOverlap::none, 4);
+      return;
     }
-    stream(Streaming::cross_entropy, logits() * 4, "cross entropy");
+    // One operation at a time on fp32 copies, as megatron/core/tensor_parallel/cross_entropy.py does.
+    stream(Streaming::cross_entropy, logits() * (element_ + 4), "logits to fp32");
+    stream(Streaming::cross_entropy, logits() * 4, "logit maximum");
+    comm(CollectiveOp::all_reduce, static_cast<double>(tokens_), "loss", CommOverlap::none, 4);
+    stream(Streaming::cross_entropy, logits() * 8, "subtract maximum");
+    comm(CollectiveOp::all_reduce, static_cast<double>(tokens_), "loss", CommOverlap::none, 4);  // target logits
+    stream(Streaming::cross_entropy, logits() * 8, "exponentials");
+    stream(Streaming::cross_entropy, logits() * 4, "sum of exponentials");
+    comm(CollectiveOp::all_reduce, static_cast<double>(tokens_), "loss", CommOverlap::none, 4);
+    stream(Streaming::cross_entropy, logits() * 8, "divide by sum");
   }
   void head_backward() {
-    stream(Streaming::cross_entropy, logits() * (4 + element_), "cross entropy backward");
+    if (software_.fused_cross_entropy) {
+      stream(Streaming::cross_entropy, logits() * 2 * element_, "cross entropy backward");
+    } else {
+      stream(Streaming::cross_entropy, logits() * 8, "scale softmax gradient");
+      stream(Streaming::cross_entropy, logits() * (4 + element_), "logit gradient to 16 bit");
+    }
     const bool async = software_.async_tensor_backward || job_.overlap.tensor;
     if (sequence_parallel_) {
-      comm(CollectiveOp::all_gather, hidden_elements(), "head saved input, backward", async ? CommOverlap::behind : CommOverlap::none, wire_element());
+      comm(CollectiveOp::all_gather, hidden_elements(), "head saved input, backward",
+           async ? CommOverlap::behind : CommOverlap::none, wire_element());
     }
-    gemm("lm head data gradient", model_.hidden, tokens_, padded_vocab(job_) / tensor_, Gemm::Form::data_gradient, false, 1, false);
-    comm(sequence_parallel_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, hidden_elements(), "head input gradient, backward",
-         async ? CommOverlap::behind : CommOverlap::none, wire_element());
-    gemm("lm head weight gradient", padded_vocab(job_) / tensor_, model_.hidden, tokens_, Gemm::Form::weight_gradient, true, 1, false);
+    gemm("lm head data gradient", model_.hidden, tokens_, padded_vocab(job_) / tensor_, Gemm::Form::data_gradient,
+         false, 1, false);
+    comm(sequence_parallel_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, hidden_elements(),
+         "head input gradient, backward", async ? CommOverlap::behind : CommOverlap::none, wire_element());
+    gemm("lm head weight gradient", padded_vocab(job_) / tensor_, model_.hidden, tokens_, Gemm::Form::weight_gradient,
+         true, 1, false);
     cut_ = tensor_ > 1;
     layer_norm_backward("final layer norm backward");
   }
@@ -378,7 +425,8 @@ class ChunkBuilder {
   bool fp8_;
   std::int32_t layer_ = -1;
   bool recomputing_ = false;
-  bool cut_ = false;  // the next kernel starts a new run although none lies between (a collective must be awaited there)
+  bool cut_ =
+      false;  // the next kernel starts a new run although none lies between (a collective must be awaited there)
   Pieces* out_ = nullptr;
 };
 
@@ -420,7 +468,8 @@ std::vector<Kernel> optimizer_kernels(const Job& job, double parameters, double 
     case OptimizerKind::adam:
       kernels.push_back({"adam", time(Streaming::optimizer, updated * (3 * 8 + gradient + weight))});
       break;
-    case OptimizerKind::lamb:  // stage 1 forms the update and both norms, stage 2 applies it (arXiv 1904.00962, algorithm 2)
+    case OptimizerKind::lamb:  // stage 1 forms the update and both norms, stage 2 applies it (arXiv 1904.00962,
+                               // algorithm 2)
       kernels.push_back({"lamb stage 1", time(Streaming::optimizer, updated * (2 * 8 + 4 + gradient + 4))});
       kernels.push_back({"lamb stage 2", time(Streaming::optimizer, updated * (4 + 8 + weight))});
       break;

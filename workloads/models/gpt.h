@@ -1,9 +1,9 @@
 // A GPT decoder as the kernels and collectives that one pass over one micro-batch runs on one rank, in order.
 //
-// Sources: Vaswani et al.; Megatron-LM (arXiv 1909.08053) for the tensor-parallel split; Korthikanti et al. (arXiv 2205.05198)
-// for sequence parallelism and selective recompute; the parallel block of GPT-J and PaLM as MegaScale uses it (arXiv
-// 2402.15627, section 3.1). Left out: the position of every view and reshape (Software::extra_kernels_per_layer stands for
-// them), weight initialisation, dropout's random numbers.
+// Sources: Vaswani et al.; Megatron-LM (arXiv 1909.08053) for the tensor-parallel split; Korthikanti et al. (arXiv
+// 2205.05198) for sequence parallelism and selective recompute; the parallel block of GPT-J and PaLM as MegaScale uses
+// it (arXiv 2402.15627, section 3.1). Left out: the position of every view and reshape
+// (Software::extra_kernels_per_layer stands for them), weight initialisation, dropout's random numbers.
 #pragma once
 
 #include <cstdint>
@@ -24,20 +24,20 @@ struct Kernel {
 
 /// How a tensor-parallel collective lies beside compute.
 enum class CommOverlap : std::uint8_t {
-  none,          // compute waits for it
-  with_next,     // feeds the next run's first GEMM, which may be cut to overlap with it
-  with_previous, // drains the previous run's last GEMM, likewise
-  behind,        // runs beside the next run in full; the run after that waits for it
+  none,           // compute waits for it
+  with_next,      // feeds the next run's first GEMM, which may be cut to overlap with it
+  with_previous,  // drains the previous run's last GEMM, likewise
+  behind,         // runs beside the next run in full; the run after that waits for it
 };
 
 /// Compute (kernels) or a tensor-parallel collective (op and bytes), in issue order.
 struct Piece {
-  std::vector<Kernel> kernels;           // compute when not empty
+  std::vector<Kernel> kernels;  // compute when not empty
   calibration::CollectiveOp op{};
-  double bytes = 0;                      // whole buffer, as in nccl-tests
-  std::string what;                      // for the communication table
+  double bytes = 0;  // whole buffer, as in nccl-tests
+  std::string what;  // for the communication table
   CommOverlap overlap = CommOverlap::none;
-  std::int32_t layer = -1;               // layer within the chunk; -1: embedding or head
+  std::int32_t layer = -1;  // layer within the chunk; -1: embedding or head
   bool is_comm() const { return kernels.empty(); }
 };
 using Pieces = std::vector<Piece>;
@@ -45,8 +45,9 @@ using Pieces = std::vector<Piece>;
 /// The passes over one chunk of layers.
 struct ChunkPasses {
   Pieces forward, backward;
-  /// Backward pieces end the gradients of layer i after piece `layer_done[i]` (index into `backward`), i = 0 first layer;
-  /// the embedding's and the head's gradients are ready with the whole pass and the first layer done, respectively.
+  /// Backward pieces end the gradients of layer i after piece `layer_done[i]` (index into `backward`), i = 0 first
+  /// layer; the embedding's and the head's gradients are ready with the whole pass and the first layer done,
+  /// respectively.
   std::vector<std::size_t> layer_done;
   std::size_t head_done = 0;
 };
@@ -61,8 +62,8 @@ struct ChunkShape {
 /// All passes of one chunk, kernel by kernel. `forward_only`: an evaluation, without dropout's masks kept or recompute.
 ChunkPasses gpt_chunk(const Job& job, const ChunkShape& shape);
 
-/// Kernels of the optimizer step (after the gradient norm) on one rank that holds `parameters` parameters (elements), of which
-/// it updates `updated`.
+/// Kernels of the optimizer step (after the gradient norm) on one rank that holds `parameters` parameters (elements),
+/// of which it updates `updated`.
 std::vector<Kernel> optimizer_kernels(const Job& job, double parameters, double updated);
 
 /// Parameters (elements) that one rank holds of a layer, of the embedding, and of the head, after the tensor split.

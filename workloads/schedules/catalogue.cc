@@ -9,10 +9,14 @@ namespace orrery::workloads {
 std::vector<Pass> passes_of(ScheduleKind schedule, std::int32_t stage, std::int32_t stages, std::int32_t chunks,
                             std::int32_t microbatches) {
   switch (schedule) {
-    case ScheduleKind::gpipe: return gpipe(microbatches);
-    case ScheduleKind::one_f_one_b: return one_f_one_b(stage, stages, microbatches);
-    case ScheduleKind::interleaved_1f1b: return interleaved_1f1b(stage, stages, chunks, microbatches);
-    default: break;
+    case ScheduleKind::gpipe:
+      return gpipe(microbatches);
+    case ScheduleKind::one_f_one_b:
+      return one_f_one_b(stage, stages, microbatches);
+    case ScheduleKind::interleaved_1f1b:
+      return interleaved_1f1b(stage, stages, chunks, microbatches);
+    default:
+      break;
   }
   SIM_CHECK(false, "no passes for schedule {}", name_of(schedule));
   return {};

@@ -1,7 +1,7 @@
-// Interleaved 1F1B (Narayanan et al., arXiv 2104.04473, section 2.2 and figure 4 bottom), in the order of Megatron-LM: the
-// k-th forward pass of a stage takes chunk (k mod p v) / p and micro-batch (k / p v) p + k mod p; backward passes run through
-// the chunks from the last to the first. Stage s warms up with 2 (p-1-s) + (v-1) p forward passes. Bubble (p-1)/(v m) of
-// the ideal time.
+// Interleaved 1F1B (Narayanan et al., arXiv 2104.04473, section 2.2 and figure 4 bottom), in the order of Megatron-LM:
+// the k-th forward pass of a stage takes chunk (k mod p v) / p and micro-batch (k / p v) p + k mod p; backward passes
+// run through the chunks from the last to the first. Stage s warms up with 2 (p-1-s) + (v-1) p forward passes. Bubble
+// (p-1)/(v m) of the ideal time.
 #include <algorithm>
 
 #include "sim/error.h"
@@ -18,7 +18,8 @@ Pass nth_pass(bool backward, std::int64_t k, std::int32_t stages, std::int32_t c
 }
 }  // namespace
 
-std::vector<Pass> interleaved_1f1b(std::int32_t stage, std::int32_t stages, std::int32_t chunks, std::int32_t microbatches) {
+std::vector<Pass> interleaved_1f1b(std::int32_t stage, std::int32_t stages, std::int32_t chunks,
+                                   std::int32_t microbatches) {
   SIM_CHECK(microbatches % stages == 0, "{} micro-batches do not come in groups of {} stages", microbatches, stages);
   const std::int64_t total = static_cast<std::int64_t>(microbatches) * chunks;
   // With one group of micro-batches Megatron-LM runs every forward pass before the first backward pass.

@@ -1,6 +1,6 @@
 // 1F1B with flush (Narayanan et al., arXiv 2104.04473, figure 4 top; PipeDream-flush): stage s of p warms up with
-// min(m, p-1-s) forward passes, then alternates one forward and one backward, then drains. At most p - s micro-batches are in
-// flight. Bubble (p-1)/m of the ideal time, as GPipe.
+// min(m, p-1-s) forward passes, then alternates one forward and one backward, then drains. At most p - s micro-batches
+// are in flight. Bubble (p-1)/m of the ideal time, as GPipe.
 #include <algorithm>
 
 #include "workloads/schedules/schedule.h"

@@ -1,0 +1,468 @@
+// Every input counts: walks the whole schema of the scenario language. Each key either moves the answer, in the
+// direction that physics asks for, or is refused with a reason, or is text for people. A key that is missing from the
+// table below fails the test, so that no key can be added, read and ignored.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "scenarios/scenario.h"
+#include "scenarios/schema.h"
+#include "tests/catch.h"
+#include "workloads/step.h"
+
+using namespace orrery;
+
+namespace {
+
+using Sets = std::vector<std::string>;
+
+sim::Settings document(const Sets& sets) {
+  static const char* const text = R"(
+name: walk
+cluster: {device: a100-sxm-80gb, gpus: 16, fabric: ndr-rail}
+model: {kind: gpt, layers: 8, hidden: 2048, heads: 16, ffn_hidden: 8192, vocab: 51200, seq: 1024}
+parallelism: {tensor: 2, pipeline: 2, data: 4, sequence_parallel: false, sharding: none}
+batch: {global: 32, micro: 1}
+precision: bf16
+recompute: none
+attention: flash
+overlap: {tensor: false, pipeline: false, gradients: false, parameters: false}
+software: megatron-2023
+)";
+  sim::Settings root = scenarios::parse_yaml(text, "walk.yaml");
+  for (const std::string& set : sets) scenarios::apply_set(root, set);
+  return root;
+}
+
+/// What a user reads off a run.
+struct Answer {
+  double step_s = 0, with_evaluation_s = 0, memory = 0, mfu = 0, capacity = 0;
+  bool operator==(const Answer&) const = default;
+};
+
+Answer answer(const Sets& sets) {
+  const auto report = workloads::simulate_step(scenarios::load_scenario(document(sets)).job);
+  return {sim::to_seconds(report.iteration), report.iteration_with_evaluation_s, report.peak_bytes, report.mfu_pct,
+          report.capacity_bytes};
+}
+
+enum class Effect { slower, faster, differs, more_memory, more_capacity, lower_mfu, longer_evaluation, refused };
+
+struct Case {
+  std::string key;
+  Effect effect;
+  std::string value;  // of the key
+  Sets base;          // laid over both runs
+  std::string other;  // value of the key in the base run; empty: as the document has it
+};
+
+const Sets kSharded{"parallelism.sharding=optimizer"};
+const Sets kOverlapped{"parallelism.sharding=optimizer", "parallelism.sequence_parallel=true",
+                       "overlap={tensor: true, pipeline: true, gradients: true, parameters: true}"};
+const Sets kUnfused{"attention=unfused"};
+const Sets kFp8{"cluster.device=h100-sxm-80gb", "precision=fp8"};
+// One unit of 32 nodes filled twice over, so that traffic climbs to the spines; data groups cross units.
+const Sets kTwoUnits{"cluster.gpus=512", "parallelism.data=128", "batch.global=256",
+                     "placement={order: [data, pipeline, context, tensor]}"};
+// 64 leaves: more than a switch of 32 ports can join in two tiers.
+const Sets kManyLeaves{"cluster.gpus=1024",
+                       "parallelism.data=256",
+                       "batch.global=512",
+                       "placement={order: [data, pipeline, context, tensor]}",
+                       "cluster.fabric.unit_nodes=16",
+                       "cluster.fabric.switch_latency=500 us"};
+const Sets kEthernet{"cluster.gpus=1024", "parallelism.data=256", "batch.global=512", "cluster.fabric=tomahawk4-200g",
+                     "placement={order: [data, pipeline, context, tensor]}"};
+
+Sets plus(Sets a, const Sets& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+std::vector<Case> language() {
+  using enum Effect;
+  return {
+      {"cluster.device", faster, "h100-sxm-80gb", {}, ""},
+      {"cluster.gpus", faster, "32", {"parallelism.data=null", "batch.global=64"}, ""},
+      {"cluster.gpus_per_node", slower, "2", {"parallelism.tensor=4", "parallelism.data=2"}, ""},
+      {"cluster.fabric", slower, "roce-4x200g", {}, ""},
+      {"model", differs, "gpt3-6.7b", {}, ""},
+      {"model.kind", refused, "bert", {}, ""},
+      {"model.layers", slower, "16", {}, ""},
+      {"model.hidden", slower, "4096", {}, ""},
+      {"model.heads", differs, "32", {}, ""},
+      {"model.kv_heads", faster, "2", {}, ""},
+      {"model.ffn_hidden", slower, "16384", {}, ""},
+      {"model.vocab", slower, "102400", {}, ""},
+      {"model.seq", slower, "2048", {}, ""},
+      {"model.gated_mlp", slower, "true", {}, ""},
+      {"model.parallel_block", faster, "true", {}, ""},
+      {"model.attention_window", faster, "128", {}, ""},
+      {"model.tied_embeddings", faster, "false", {}, ""},  // nothing to add up between first and last stage
+      {"parallelism.tensor", differs, "4", {"parallelism.data=null"}, ""},
+      {"parallelism.pipeline", differs, "4", {"parallelism.data=null"}, ""},
+      {"parallelism.virtual_pipeline",
+       faster,
+       "4",
+       {"overlap.pipeline=true", "batch.global=8", "software.kernel_issue=0 us"},
+       ""},
+      {"parallelism.data", refused, "3", {}, ""},
+      {"parallelism.context", refused, "2", {}, ""},
+      {"parallelism.expert", refused, "2", {}, ""},
+      {"parallelism.sequence_parallel", differs, "true", {}, ""},
+      {"parallelism.sharding", differs, "optimizer", {}, ""},
+      {"parallelism.schedule", more_memory, "gpipe", {}, ""},
+      {"batch.global", slower, "64", {}, ""},
+      {"batch.micro", faster, "2", {}, ""},
+      {"precision", faster, "fp8", {"cluster.device=h100-sxm-80gb", "model.hidden=8192", "model.ffn_hidden=32768"}, ""},
+      {"precision.matmul",
+       faster,
+       "precision={matmul: fp8}",
+       {"cluster.device=h100-sxm-80gb", "model.hidden=8192", "model.ffn_hidden=32768"},
+       "precision={matmul: bf16}"},
+      {"precision.activations", refused, "precision={activations: fp32}", {}, ""},
+      {"precision.gradients", faster, "precision={gradients: bf16}", {}, "precision={gradients: fp32}"},
+      {"precision.parameters", slower, "precision={parameters: fp32}", kSharded, "precision={parameters: bf16}"},
+      {"recompute", slower, "full", {}, ""},
+      {"attention", slower, "unfused", {}, ""},
+      {"overlap.tensor",
+       faster,
+       "true",
+       {"parallelism.sequence_parallel=true", "software.tensor_overlap_slowdown=1"},
+       ""},
+      {"overlap.pipeline", faster, "true", {}, ""},
+      {"overlap.gradients", faster, "true", {"software.gradient_bucket='40 MB'"}, ""},
+      {"overlap.parameters", faster, "true", plus(kSharded, {"software.parameter_bucket='40 MB'"}), ""},
+      {"optimizer", slower, "lamb", {}, ""},
+      {"software", differs, "megatron-2021", {}, ""},
+      {"placement.order", slower, "[data, pipeline, context, tensor]", {}, "[tensor, context, data, pipeline]"},
+      {"placement.random_seed", slower, "3", {}, ""},
+      {"placement.gpus", slower, "[0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15]", {}, ""},
+      {"perturb.slow_gpus", slower, "[{gpu: 3, slowdown: 1.2}]", {}, ""},
+      {"perturb.slow_gpus[].gpu", refused, "perturb.slow_gpus=[{gpu: 99, slowdown: 1.2}]", {}, ""},
+      {"perturb.slow_gpus[].slowdown",
+       slower,
+       "perturb.slow_gpus=[{gpu: 3, slowdown: 1.4}]",
+       {},
+       "perturb.slow_gpus=[{gpu: 3, slowdown: 1.2}]"},
+      {"perturb.slow_nics", slower, "[{node: 0, nic: 0, rate: 0.1}]", {}, ""},
+      {"perturb.slow_nics[].node", refused, "perturb.slow_nics=[{node: 99, nic: 0, rate: 0.1}]", {}, ""},
+      {"perturb.slow_nics[].nic", refused, "perturb.slow_nics=[{node: 0, nic: 99, rate: 0.1}]", {}, ""},
+      {"perturb.slow_nics[].rate",
+       slower,
+       "perturb.slow_nics=[{node: 0, nic: 0, rate: 0.05}]",
+       {},
+       "perturb.slow_nics=[{node: 0, nic: 0, rate: 0.1}]"},
+      {"perturb.jitter.sigma",
+       differs,
+       "perturb.jitter={sigma: 0.1, seed: 1}",
+       {},
+       "perturb.jitter={sigma: 0.05, seed: 1}"},
+      {"perturb.jitter.seed",
+       differs,
+       "perturb.jitter={sigma: 0.1, seed: 2}",
+       {},
+       "perturb.jitter={sigma: 0.1, seed: 1}"},
+      {"evaluation.every_steps",
+       longer_evaluation,
+       "evaluation={every_steps: 5, sequences: 100}",
+       {},
+       "evaluation={every_steps: 10, sequences: 100}"},
+      {"evaluation.sequences",
+       longer_evaluation,
+       "evaluation={every_steps: 10, sequences: 200}",
+       {},
+       "evaluation={every_steps: 10, sequences: 100}"},
+  };
+}
+
+std::vector<Case> software() {
+  using enum Effect;
+  const Sets nothing_given{"attention=null", "recompute=null", "overlap=null", "parallelism.sharding=null",
+                           "parallelism.sequence_parallel=null"};
+  const Sets small{"model.hidden=512", "model.ffn_hidden=2048", "model.heads=8", "model.vocab=1024", "model.seq=256"};
+  return {
+      {"software.inherits", differs, "megatron-2021", {}, "megatron-2023"},
+      {"software.kernel_issue", slower, "30 us", small, ""},
+      {"software.transfer_issue", slower, "90 us", small, ""},
+      {"software.step_host", longer_evaluation, "1 s", {"evaluation={every_steps: 10, sequences: 100}"}, ""},
+      {"software.host_waits_for_pipeline", slower, "true", small, "false"},
+      {"software.attention", slower, "unfused", nothing_given, "flash"},
+      {"software.recompute", slower, "full", nothing_given, "none"},
+      {"software.sharding", differs, "optimizer", nothing_given, "none"},
+      {"software.schedule", more_memory, "gpipe", nothing_given, "1f1b"},
+      {"software.sequence_parallel", differs, "true", nothing_given, "false"},
+      {"software.overlap_tensor", faster, "true", plus(nothing_given, {"software.tensor_overlap_slowdown=1"}), "false"},
+      {"software.overlap_pipeline", faster, "true", nothing_given, "false"},
+      {"software.overlap_gradients", faster, "true", plus(nothing_given, {"software.gradient_bucket='40 MB'"}),
+       "false"},
+      {"software.overlap_parameters", faster, "true",
+       plus(nothing_given, {"software.sharding=optimizer", "software.parameter_bucket='40 MB'"}), "false"},
+      {"software.gradient_dtype", slower, "fp32", {}, "bf16"},
+      {"software.parameter_gather_dtype", slower, "fp32", kSharded, "bf16"},
+      {"software.fused_bias_gelu", slower, "false", {}, "true"},
+      {"software.fused_bias_dropout_residual", slower, "false", {}, "true"},
+      {"software.fused_layer_norm", slower, "false", {}, "true"},
+      {"software.fused_wgrad_accumulation", slower, "false", {}, "true"},
+      {"software.fused_cast", slower, "false", kFp8, "true"},
+      {"software.attention_layout_copies", slower, "true", {}, "false"},
+      {"software.fused_cross_entropy", slower, "false", {}, "true"},
+      {"software.async_tensor_backward", faster, "true", {"software.tensor_overlap_slowdown=1"}, "false"},
+      {"software.scatter_gather_pipeline", differs, "true", {}, "false"},
+      {"software.extra_kernels_per_layer", slower, "40", {}, "0"},
+      {"software.gradient_bucket", differs, "40 MB", {"overlap.gradients=true"}, "0 B"},
+      {"software.parameter_bucket", differs, "40 MB", plus(kSharded, {"overlap.parameters=true"}), "0 B"},
+      {"software.compute_slowdown_under_collective", slower, "1.5",
+       plus(kOverlapped, {"software.gradient_bucket='40 MB'"}), "1"},
+      {"software.tensor_overlap_slowdown", slower, "1.3", kOverlapped, "1"},
+      {"software.collective_base", slower, "5 ms", {}, "8 us"},
+      {"software.collective_step_ring", slower, "10 us", kSharded, "0 us"},
+      {"software.collective_step_node",
+       slower,
+       "3 us",
+       {"parallelism.sharding=optimizer", "parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16"},
+       "0 us"},
+      {"software.collective_step_tree",
+       differs,
+       "0 us",
+       {"cluster.gpus=128", "parallelism.data=32", "batch.global=256"},
+       "500 us"},
+  };
+}
+
+std::vector<Case> fabric() {
+  using enum Effect;
+  return {
+      {"cluster.fabric.inherits", slower, "roce-4x200g", {}, "ndr-rail"},
+      {"cluster.fabric.kind", refused, "star", {}, ""},
+      {"cluster.fabric.nics", slower, "1", {}, "8"},
+      {"cluster.fabric.nic_rate", slower, "100 Gb/s", {}, "400 Gb/s"},
+      {"cluster.fabric.efficiency", slower, "0.5", {}, "0.9"},
+      {"cluster.fabric.nic_latency", slower, "500 us", {}, "2 us"},
+      {"cluster.fabric.switch_latency", slower, "500 us", {}, "1 us"},
+      {"cluster.fabric.radix", slower, "32", kManyLeaves, "128"},
+      {"cluster.fabric.routing", slower, "ecmp", plus(kTwoUnits, {"cluster.fabric.uplink_rate='400 Gb/s'"}),
+       "adaptive"},
+      {"cluster.fabric.ecmp_seed", differs, "5", kEthernet, "4"},
+      {"cluster.fabric.flows_per_nic", faster, "64", kEthernet, "1"},
+      {"cluster.fabric.rail", differs, "false",
+       plus(kTwoUnits, {"cluster.fabric.unit_nodes=4", "cluster.fabric.switch_latency=500 us"}), "true"},
+      {"cluster.fabric.unit_nodes", differs, "16", plus(kTwoUnits, {"cluster.fabric.switch_latency=500 us"}), "32"},
+      // Uplinks of the downlinks' rate collide more often than twice as fast ones: why Tomahawk-4 ports were split.
+      {"cluster.fabric.uplink_rate", slower, "200 Gb/s", plus(kEthernet, {"cluster.fabric.radix=128"}), "400 Gb/s"},
+      {"cluster.fabric.oversubscription", slower, "16", kTwoUnits, "1"},
+      {"cluster.device.node.rate", slower, "10 GB/s", {}, "300 GB/s"},
+      {"cluster.device.node.efficiency", slower, "0.02", {}, "0.9"},
+      {"cluster.device.node.pcie", slower, "1 GB/s", {}, "32 GB/s"},
+      {"cluster.device.node.latency",
+       slower,
+       "5 ms",
+       {"parallelism.tensor=1", "parallelism.data=2", "parallelism.pipeline=8"},
+       "1 us"},
+      {"cluster.device.node.gpus", slower, "4", {"parallelism.tensor=8", "parallelism.data=1"}, "8"},
+      {"cluster.device.processors", slower, "54", {}, "108"},
+      {"cluster.device.memory_bandwidth", slower, "0.5 TB/s", {}, "2 TB/s"},
+      {"cluster.device.memory", more_capacity, "100 GB", {}, "80 GB"},
+      {"cluster.device.sustained.matmul", slower, "0.7", {}, "0.95"},
+      {"cluster.device.sustained.fp8", slower, "0.7", kFp8, "0.95"},
+      {"cluster.device.sustained.attention", slower, "0.5", {}, "0.95"},
+      {"cluster.device.peak.bf16", differs, "200 TFLOP/s", {}, "312 TFLOP/s"},
+  };
+}
+
+/// "key=value", unless the value names its key itself (members of list items and of pairs).
+std::string assignment(const std::string& key, const std::string& value) {
+  const std::string root = key.substr(0, key.find('.'));
+  const bool whole = value.starts_with(root + "=") || value.starts_with(root + ".");
+  return whole ? value : key + "=" + value;
+}
+
+void check(const Case& c) {
+  INFO(c.key);
+  Sets before = c.base, after = c.base;
+  if (!c.other.empty()) before.push_back(assignment(c.key, c.other));
+  after.push_back(assignment(c.key, c.value));
+  if (c.effect == Effect::refused) {
+    try {
+      answer(after);
+      FAIL_CHECK("was not refused");
+    } catch (const sim::UserError& error) {
+      const std::string last = c.key.substr(c.key.rfind('.') + 1);
+      INFO(error.what());
+      CHECK(std::string(error.what()).find(last) != std::string::npos);
+    }
+    return;
+  }
+  const Answer a = answer(before), b = answer(after);
+  INFO(fmt::format("{} -> {} s, {} -> {} GB", a.step_s, b.step_s, a.memory / 1e9, b.memory / 1e9));
+  switch (c.effect) {
+    case Effect::slower:
+      CHECK(b.step_s > a.step_s);
+      break;
+    case Effect::faster:
+      CHECK(b.step_s < a.step_s);
+      break;
+    case Effect::more_memory:
+      CHECK(b.memory > a.memory);
+      break;
+    case Effect::more_capacity:
+      CHECK(b.capacity > a.capacity);
+      break;
+    case Effect::lower_mfu:
+      CHECK(b.mfu < a.mfu);
+      break;
+    case Effect::longer_evaluation:
+      CHECK(b.with_evaluation_s > a.with_evaluation_s);
+      break;
+    default:
+      CHECK_FALSE(a == b);
+      break;
+  }
+}
+
+/// Text for people and for the scoreboard; containers whose members have cases of their own; what only orrery
+/// collective asks.
+bool is_text_or_container(const scenarios::Key& key) {
+  static const std::set<std::string> names{"name",  "id",         "description", "source", "notes",
+                                           "label", "provenance", "facts",       "error"};
+  const std::string last = key.path.substr(key.path.rfind('.') + 1);
+  return names.contains(last) || key.type == "mapping" || key.path.starts_with("measured.");
+}
+
+}  // namespace
+
+TEST_CASE("every key of the language moves the answer as it must, or is refused") {
+  for (const Case& c : language()) check(c);
+  for (const Case& c : options()) check(c);
+}
+
+TEST_CASE("every key of a software generation moves the answer as it must") {
+  for (const Case& c : software()) check(c);
+}
+
+TEST_CASE("every key of a fabric and the data sheet of a device move the answer as they must") {
+  for (const Case& c : fabric()) check(c);
+}
+
+TEST_CASE("no key of the schema is missing from the walk") {
+  std::set<std::string> walked;
+  for (const auto& cases : {language(), options(), software(), fabric()}) {
+    for (const Case& c : cases) walked.insert(c.key);
+  }
+  // Checked elsewhere: the tables of the kernel-time model (below), wiring that only other kinds of fabric and node
+  // read, and the counts of chips and ports that topology tests derive from port arithmetic.
+  const std::vector<std::string> elsewhere{"cluster.device.gemm",
+                                           "cluster.device.attention",
+                                           "cluster.device.streaming",
+                                           "cluster.device.collectives",
+                                           "cluster.device.peak",
+                                           "cluster.device.inherits",
+                                           "model.inherits",
+                                           "cluster.device.node.kind",
+                                           "cluster.device.node.switches",
+                                           "cluster.device.node.links",
+                                           "cluster.device.node.mesh",
+                                           "cluster.device.node.pcie_switches",
+                                           "cluster.fabric.spine_radix",
+                                           "cluster.fabric.core_oversubscription",
+                                           "cluster.fabric.pod_leaves",
+                                           "cluster.fabric.spine_groups",
+                                           "cluster.fabric.groups",
+                                           "cluster.fabric.switches_per_group",
+                                           "cluster.fabric.nodes_per_switch",
+                                           "cluster.fabric.local_rate",
+                                           "cluster.fabric.global_rate",
+                                           "cluster.fabric.local_links",
+                                           "cluster.fabric.global_links"};
+  for (const scenarios::Key& key : scenarios::schema()) {
+    const bool known = walked.contains(key.path) || is_text_or_container(key) ||
+                       std::any_of(elsewhere.begin(), elsewhere.end(),
+                                   [&](const std::string& prefix) { return key.path.starts_with(prefix); });
+    INFO(key.path);
+    CHECK(known);
+  }
+}
+
+namespace {
+
+/// What a device profile answers over a spread of kernels and collectives, as one list of picoseconds.
+std::vector<std::int64_t> kernel_times(const calibration::DeviceProfile& device) {
+  using namespace calibration;
+  std::vector<std::int64_t> times;
+  for (const DataType type : {DataType::bf16, DataType::fp16, DataType::fp32, DataType::fp8}) {
+    for (const std::int64_t n : {64, 512, 2048, 8192}) {
+      for (const std::int64_t k : {64, 1024, 16384}) times.push_back(device.gemm({type, n, n, k}).value());
+    }
+  }
+  for (const std::int64_t head_dim : {64, 128}) {
+    for (const std::int64_t s : {128, 2048, 16384}) {
+      for (const std::int64_t heads : {1, 32}) {
+        times.push_back(device.attention({DataType::bf16, 1, s, s, heads, heads, head_dim}).value());
+        times.push_back(device.attention({DataType::bf16, 1, s, s, heads, heads, head_dim, true, 0, true}).value());
+      }
+    }
+  }
+  for (int kernel = 0; kernel <= static_cast<int>(Streaming::gradient_norm); ++kernel) {
+    for (const double bytes : {1e3, 1e9})
+      times.push_back(device.streaming(static_cast<Streaming>(kernel), bytes).value());
+  }
+  for (int op = 0; op <= static_cast<int>(CollectiveOp::send_receive); ++op) {
+    for (const std::int64_t gpus : {2, 3, 4, 5, 6, 7, 8}) {
+      for (std::int64_t bytes = 1024; bytes < (1LL << 33); bytes *= 4) {
+        times.push_back(device.node_collective(static_cast<CollectiveOp>(op), gpus, sim::Bytes(bytes)).total().value());
+      }
+    }
+  }
+  return times;
+}
+
+void scalars(const sim::Settings& node, const std::string& path, std::map<std::string, std::string>& out) {
+  if (node.is_scalar()) out[path] = node.text();
+  for (const auto& [name, member] : node.members()) scalars(member, path.empty() ? name : path + "." + name, out);
+}
+
+}  // namespace
+
+TEST_CASE("every number of a device's kernel-time model moves some kernel's time") {
+  for (const char* name : {"a100-sxm-80gb", "h100-sxm-80gb"}) {
+    const sim::Settings profile =
+        scenarios::read_yaml(scenarios::data_directory() + "/calibration/profiles/" + name + ".yaml");
+    const auto times = kernel_times(calibration::DeviceProfile::load(profile));
+    std::map<std::string, std::string> numbers;
+    for (const char* section : {"gemm", "attention", "streaming", "collectives"}) {
+      if (const sim::Settings* found = profile.find(section)) scalars(*found, section, numbers);
+    }
+    CHECK(numbers.size() > 20);
+    for (const auto& [path, text] : numbers) {
+      if (path.find("provenance") != std::string::npos || path.find(".error") != std::string::npos) continue;
+      // What the published tables time beside the kernel: only the comparison with such tables reads it.
+      if (path.find(".cache_") != std::string::npos || path.find(".cast_") != std::string::npos) continue;
+      std::size_t end = 0;
+      double value = 0;
+      try {
+        value = std::stod(text, &end);
+      } catch (const std::exception&) {
+        continue;
+      }
+      if (value == 0) continue;
+      INFO(name << " " << path << " = " << text);
+      sim::Settings changed = profile;
+      const double scaled = value * 0.8;
+      const bool whole = value >= 2 && value == std::floor(value) && end == text.size();
+      const std::string number =
+          whole ? fmt::format("{}", static_cast<std::int64_t>(value) - 1) : fmt::format("{:.9g}", scaled);
+      changed.set_path(path, sim::Settings::scalar(number + text.substr(end), {"--set", 0, 0}));
+      try {
+        const bool moved = kernel_times(calibration::DeviceProfile::load(changed)) != times;
+        CHECK(moved);
+      } catch (const sim::UserError& error) {
+        SUCCEED(error.what());  // refused with a reason is fine too
+      }
+    }
+  }
+}

@@ -1,0 +1,37 @@
+// Which layers lie on which stage and chunk. When stages x chunks do not divide the layers, embedding and LM head count
+// as one layer each and the cuts fall as evenly as whole layers allow.
+#include "workloads/stage_program.h"
+
+namespace orrery::workloads {
+
+LayerSplit split_layers(std::int64_t layers, std::int64_t stages, std::int64_t chunks) {
+  const std::int64_t parts = stages * chunks;
+  LayerSplit split;
+  split.shapes.resize(static_cast<std::size_t>(parts));
+  split.shapes.front().embedding = true;
+  split.shapes.back().head = true;
+  if (layers % parts == 0) {
+    for (ChunkShape& shape : split.shapes) shape.layers = layers / parts;
+    return split;
+  }
+  const std::int64_t units = layers + 2;
+  for (std::int64_t i = 0; i < parts; ++i) {
+    ChunkShape& shape = split.shapes[static_cast<std::size_t>(i)];
+    const std::int64_t share = (i + 1) * units / parts - i * units / parts;
+    shape.layers = share - (shape.embedding ? 1 : 0) - (shape.head ? 1 : 0);
+  }
+  return split;
+}
+
+double stage_parameters(const Job& job, const LayerSplit& split, std::int64_t stage) {
+  const ShardParameters shard = shard_parameters(job);
+  double parameters = 0;
+  for (std::int64_t chunk = 0; chunk < job.parallelism.virtual_pipeline; ++chunk) {
+    const ChunkShape& shape = split.of(chunk, stage, job.parallelism.pipeline);
+    parameters += static_cast<double>(shape.layers) * shard.layer + (shape.embedding ? shard.embedding : 0) +
+                  (shape.head ? shard.head : 0);
+  }
+  return parameters;
+}
+
+}  // namespace orrery::workloads
