@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -184,6 +185,10 @@ void write_summary(std::ostream& out, const std::vector<ValidationRow>& rows, st
   for (const std::string& list : lists_of(rows)) add(list, summarize(errors_of(rows, list)), list);
   table.add_note();
   add("all", summarize(errors_of(rows, "")), "");
+  std::vector<ValidationRow> unfitted;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(unfitted),
+               [](const ValidationRow& r) { return !r.fitted; });
+  if (unfitted.size() < rows.size()) add("all but fitted rows", summarize(errors_of(unfitted, "")), "");
   out << "Summary\n";
   table.write(out);
   const ErrorSummary memory = summarize(memory_errors(rows));

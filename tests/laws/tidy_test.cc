@@ -79,7 +79,8 @@ TEST_CASE("files have at most 500 lines, lines at most 120 columns, no tabs, no 
 
 TEST_CASE("a function has at most 90 lines") {
   // Approximation: from the last line that has text in the first column to the brace that closes a block there (a
-  // signature may take several lines). Namespaces close with a comment, types with a semicolon. A catalogue is a table, however long, that happens to be a function.
+  // signature may take several lines). Namespaces close with a comment, types with a semicolon. A catalogue is a table,
+  // however long, that happens to be a function.
   Problems problems;
   for (const SourceFile& file : source_files()) {
     if (file.suffix != ".cc" && file.suffix != ".h") continue;
