@@ -17,7 +17,7 @@ using workloads::ScheduleKind;
 namespace {
 
 // A plan lists every layer of every micro-batch once per direction: beyond these it would not fit into memory.
-constexpr std::int64_t kMostLayerPasses = 1'000'000;
+constexpr std::int64_t kMostLayerPasses = 500'000;
 constexpr std::int64_t kMostChunkPasses = 4'000'000;
 // Times are integer picoseconds up to about 9e6 s; a step whose ideal takes this long leaves room for a bad efficiency.
 constexpr double kLongestIdealStep = 1e5;
@@ -107,12 +107,21 @@ void check_sizes(const Settings& document, const Job& job) {
   }
 }
 
+/// Whether the fabric has the ports for this many nodes: only its wiring tells. Building it costs a millisecond or two.
+void check_wiring(const Settings& document, const Job& job) {
+  const Settings& cluster = document.at("cluster");
+  const Settings* fabric = cluster.find("fabric");
+  const topology::Cluster wired(job.node, job.fabric, job.gpus, job.gpus_per_node,
+                                fabric != nullptr ? *fabric : cluster);
+}
+
 }  // namespace
 
 void check_job(const Settings& document, Job& job) {
   check_tensor(document, job);
   check_pipeline(document, job);
   check_sizes(document, job);
+  check_wiring(document, job);
   // A profile without an fp8 peak answers with its bf16 peak.
   const bool has_fp8 = job.device.peak(workloads::DataType::fp8) > job.device.peak(workloads::DataType::bf16);
   if (job.precision.matmul == workloads::DataType::fp8 && !has_fp8) {
