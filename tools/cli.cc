@@ -25,6 +25,7 @@ const std::vector<Command>& commands() {
       {"topology", "counts, tiers, bisection and path lengths of a cluster; the graph as a picture", declare_topology},
       {"collective", "bus and algorithm bandwidth of one collective by size, as in nccl-tests", declare_collective},
       {"flows", "max-min sharing alone: when each flow of a table ends", declare_flows},
+      {"calibrate", "error of the kernel-time model on a table of measured kernels", declare_calibrate},
       {"schema", "JSON Schema of the scenario language", declare_schema},
       {"help", "meaning, unit and default of one scenario key", declare_help},
   };
