@@ -26,6 +26,7 @@ const std::vector<Command>& commands() {
       {"collective", "bus and algorithm bandwidth of one collective by size, as in nccl-tests", declare_collective},
       {"flows", "max-min sharing alone: when each flow of a table ends", declare_flows},
       {"calibrate", "error of the kernel-time model on a table of measured kernels", declare_calibrate},
+      {"compare", "speedup, memory efficiency and FLOPs utilization of one scenario over another", declare_compare},
       {"schema", "JSON Schema of the scenario language", declare_schema},
       {"help", "meaning, unit and default of one scenario key", declare_help},
   };
