@@ -102,6 +102,7 @@ void read_attention(const Line& line, Samples& out) {
 void read_collective(const Line& line, Samples& out) {
   const std::int64_t gpus = line.count("gpus");
   if (gpus > 1'000'000) line.fail("gpus", "would be right: at most a million");
+  if (line.count("bytes") > 1'000'000'000'000'000) line.fail("bytes", "would be right: at most 1e15");
   out.collective.push_back({collective(line), gpus, sim::Bytes(line.count("bytes")), line.number("us") * 1e-6});
 }
 

@@ -23,6 +23,10 @@ const std::vector<Command>& commands() {
       {"validate", "simulate lists of measured scenarios; per-row and summary error", declare_validate},
       {"traffic", "the communication table: closed form beside simulated bytes", declare_traffic},
       {"topology", "counts, tiers, bisection and path lengths of a cluster; the graph as a picture", declare_topology},
+      {"collective", "bus and algorithm bandwidth of one collective by size, as in nccl-tests", declare_collective},
+      {"flows", "max-min sharing alone: when each flow of a table ends", declare_flows},
+      {"calibrate", "error of the kernel-time model on a table of measured kernels", declare_calibrate},
+      {"compare", "speedup, memory efficiency and FLOPs utilization of one scenario over another", declare_compare},
       {"schema", "JSON Schema of the scenario language", declare_schema},
       {"help", "meaning, unit and default of one scenario key", declare_help},
   };

@@ -31,6 +31,10 @@ Action declare_reproduce(CLI::App& app);
 Action declare_validate(CLI::App& app);
 Action declare_traffic(CLI::App& app);
 Action declare_topology(CLI::App& app);
+Action declare_collective(CLI::App& app);
+Action declare_flows(CLI::App& app);
+Action declare_calibrate(CLI::App& app);
+Action declare_compare(CLI::App& app);
 Action declare_schema(CLI::App& app);
 Action declare_help(CLI::App& app);
 

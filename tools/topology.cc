@@ -14,8 +14,8 @@
 #include <iostream>
 #include <memory>
 
-#include "scenarios/library.h"
-#include "scenarios/scenario.h"
+#include "sim/error.h"
+#include "tools/cluster.h"
 #include "tools/commands.h"
 #include "tools/output.h"
 #include "tools/text.h"
@@ -30,36 +30,10 @@ namespace {
 using topology::Cluster;
 
 struct TopologyOptions {
-  std::string what, dot, svg, device = "h100-sxm-80gb";
+  ClusterOptions cluster;
+  std::string dot, svg;
   std::int64_t gpus = 256;
-  std::vector<std::string> sets;
 };
-
-bool looks_like_file(const std::string& text) {
-  return text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".yml") ||
-         std::filesystem::exists(text);
-}
-
-/// A shipped document by name, inheritance resolved; the user's error when there is none of that name.
-sim::Settings shipped_document(const std::string& kind, const std::string& name) {
-  return scenarios::resolve(scenarios::shelf_of(kind), sim::Settings::scalar(name, {"command line", 0, 0})).document;
-}
-
-Cluster cluster_of(const TopologyOptions& options, std::string& title) {
-  if (looks_like_file(options.what)) {
-    const sim::Settings document = scenarios::read_scenario(options.what, options.sets);
-    const scenarios::Scenario scenario = scenarios::load_scenario(document);
-    const workloads::Job& job = scenario.job;
-    title = fmt::format("{}: {} x {} on {}", scenario.id, job.gpus, job.device.name(), job.fabric.name);
-    return Cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, document.at("cluster"));
-  }
-  const sim::Settings fabric_document = shipped_document("fabrics", options.what);
-  const sim::Settings device_document = shipped_document("devices", options.device);
-  const topology::FabricSpec fabric = topology::load_fabric_spec(fabric_document);
-  const topology::NodeSpec node = topology::load_node_spec(device_document.at("node"));
-  title = fmt::format("{}: {} x {}", options.what, options.gpus, options.device);
-  return Cluster(node, fabric, options.gpus, std::min(node.gpus, options.gpus), fabric_document);
-}
 
 std::string rate_text(sim::Bandwidth rate) { return si_text(rate.value(), "B/s"); }
 
@@ -137,11 +111,11 @@ void write_svg(const Cluster& cluster, const std::string& path) {
 int topology(const TopologyOptions& options) {
   check_writable(options.dot);
   check_writable(options.svg);
-  std::string title;
-  const Cluster cluster = cluster_of(options, title);
+  const NamedCluster named = read_cluster(options.cluster, options.gpus);
+  const Cluster& cluster = named.cluster;
   if (!options.dot.empty()) write_output(options.dot, [&](std::ostream& out) { cluster.write_dot(out); });
   if (!options.svg.empty()) write_svg(cluster, options.svg);
-  if (options.dot != "-" && options.svg != "-") write_description(std::cout, title, cluster);
+  if (options.dot != "-" && options.svg != "-") write_description(std::cout, named.title, cluster);
   return kDone;
 }
 
@@ -149,12 +123,8 @@ int topology(const TopologyOptions& options) {
 
 Action declare_topology(CLI::App& app) {
   const auto options = std::make_shared<TopologyOptions>();
-  app.add_option("cluster", options->what, "scenario file, or the name of a shipped fabric")->required();
-  app.add_option("--device", options->device, "device profile of the nodes of a fabric (default h100-sxm-80gb)");
+  declare_cluster(app, options->cluster);
   app.add_option("--gpus", options->gpus, "GPUs on a fabric (default 256)")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
   app.add_option("--dot", options->dot, "write the graph for Graphviz to FILE, or to standard output for -")
       ->type_name("FILE");
   app.add_option("--svg", options->svg, "draw the graph (needs Graphviz)")->type_name("FILE");

@@ -114,6 +114,40 @@ TEST_CASE("collectives grow with size and, at a given size, with the ranks that 
   }
 }
 
+TEST_CASE("a collective timed by one member takes as long as with all of them, at every size of a row") {
+  const Job job = tests::small_job({"cluster.gpus=256", "parallelism.data=64", "batch.global=64"});
+  const topology::Cluster cluster(job.node, job.fabric, 256, 8, sim::Settings());
+  const std::vector<double> sizes{1e4, 1e6, 1e8};
+  for (const auto op : {CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter}) {
+    for (const auto& gpus : {strided(8, 1), strided(64, 1), strided(16, 8)}) {
+      const auto timed = time_collective(op, sizes, gpus, cluster, job.device, job.software);
+      REQUIRE(timed.size() == sizes.size());
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        CHECK(sim::to_seconds(timed[i].time) ==
+              Approx(engine_seconds(op, sizes[i], gpus, job, cluster)).epsilon(1e-9).margin(2e-12));
+      }
+    }
+  }
+}
+
+TEST_CASE("a pairwise exchange leaves every GPU its own NIC, whichever share of the others lies behind it") {
+  const Job job = tests::small_job({"cluster.gpus=256", "parallelism.data=64", "batch.global=64"});
+  const topology::Cluster cluster(job.node, job.fabric, 256, 8, sim::Settings());
+  const double nic = job.fabric.nic_rate.value() * job.fabric.efficiency;
+  const std::int64_t nics = job.fabric.nics;
+  for (const std::int64_t n : {16, 32, 64}) {
+    const auto gpus = strided(n, 1);
+    const double bytes = 1e10, each = bytes / static_cast<double>(n);
+    const auto timed =
+        time_collective(CollectiveOp::all_to_all, std::vector<double>{bytes}, gpus, cluster, job.device, job.software);
+    // A node of eight sends 8 x (n - 8) parts through its NICs.
+    const double expected = 8 * static_cast<double>(n - 8) * each / (nic * static_cast<double>(nics));
+    INFO(n);
+    CHECK(sim::to_seconds(timed[0].time) >= expected);
+    CHECK(sim::to_seconds(timed[0].time) <= 1.05 * expected);
+  }
+}
+
 TEST_CASE("every rank of a ring sends (n-1)/n of the buffer") {
   CHECK(wire_bytes(CollectiveOp::all_gather, 4, 100) == Approx(75));
   CHECK(wire_bytes(CollectiveOp::all_reduce, 4, 100) == Approx(150));

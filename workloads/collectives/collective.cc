@@ -37,10 +37,8 @@ double wire_bytes(CollectiveOp op, std::int64_t ranks, double bytes) {
   return bytes;
 }
 
-namespace {
-
-/// The group's GPUs node by node, in ring order.
-std::vector<std::vector<std::int64_t>> by_node(std::span<const std::int64_t> gpus, const topology::Cluster& cluster) {
+std::vector<std::vector<std::int64_t>> members_by_node(std::span<const std::int64_t> gpus,
+                                                       const topology::Cluster& cluster) {
   std::vector<std::int64_t> sorted(gpus.begin(), gpus.end());
   std::sort(sorted.begin(), sorted.end());
   std::vector<std::vector<std::int64_t>> nodes;
@@ -53,6 +51,16 @@ std::vector<std::vector<std::int64_t>> by_node(std::span<const std::int64_t> gpu
   }
   return nodes;
 }
+
+void append_path(std::vector<WeightedLink>& links, const topology::Path& path, double weight,
+                 const topology::Cluster& cluster) {
+  for (const WeightedLink& link : path.links) {
+    const topology::LinkInfo& info = cluster.links()[link.link];
+    if (!info.never_binding || info.tier == topology::Tier::leaf) links.push_back({link.link, link.weight * weight});
+  }
+}
+
+namespace {
 
 /// One GPU for each NIC that the node's members are nearest to: the ring leaves the node through these.
 std::vector<std::int64_t> exits_of(const std::vector<std::int64_t>& members, const topology::Cluster& cluster) {
@@ -72,21 +80,12 @@ std::int64_t tree_levels(const GroupShape& shape) {
   return levels;
 }
 
-/// Leaves out links that can never be the bottleneck, but for those of the NICs, which a perturbation may slow down.
-void append(std::vector<WeightedLink>& links, const topology::Path& path, double weight,
-            const topology::Cluster& cluster) {
-  for (const WeightedLink& link : path.links) {
-    const topology::LinkInfo& info = cluster.links()[link.link];
-    if (!info.never_binding || info.tier == topology::Tier::leaf) links.push_back({link.link, link.weight * weight});
-  }
-}
-
 }  // namespace
 
 GroupShape shape_of(std::span<const std::int64_t> gpus, const topology::Cluster& cluster) {
   GroupShape shape;
   shape.ranks = static_cast<std::int64_t>(gpus.size());
-  const auto nodes = by_node(gpus, cluster);
+  const auto nodes = members_by_node(gpus, cluster);
   shape.nodes = static_cast<std::int64_t>(nodes.size());
   for (const auto& members : nodes) {
     shape.per_node = std::max(shape.per_node, static_cast<std::int64_t>(members.size()));
@@ -111,14 +110,15 @@ sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_
                               bool all_reduces, const topology::Cluster& cluster) {
   std::vector<WeightedLink> links;
   Duration around{};
-  const auto nodes = by_node(gpus, cluster);
+  const auto nodes = members_by_node(gpus, cluster);
   // Inside a node every ring passes through all members; a member forwards by NVLink except on the rings that leave by
   // its NIC.
   for (const auto& members : nodes) {
     const std::size_t g = members.size();
     if (g < 2) continue;
     const double weight = nodes.size() == 1 ? 1.0 : static_cast<double>(g - 1) / static_cast<double>(g);
-    for (std::size_t i = 0; i < g; ++i) append(links, cluster.path(members[i], members[(i + 1) % g]), weight, cluster);
+    for (std::size_t i = 0; i < g; ++i)
+      append_path(links, cluster.path(members[i], members[(i + 1) % g]), weight, cluster);
   }
   Duration tree_hop{};
   if (nodes.size() > 1) {
@@ -127,7 +127,7 @@ sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_
       const auto from = exits_of(nodes[i], cluster), to = exits_of(nodes[(i + 1) % nodes.size()], cluster);
       for (std::size_t rail = 0; rail < static_cast<std::size_t>(shape.rails); ++rail) {
         const topology::Path path = cluster.path(from[rail], to[rail], rail);
-        append(links, path, weight, cluster);
+        append_path(links, path, weight, cluster);
         if (rail == 0) around += path.latency;
         tree_hop = std::max(tree_hop, path.latency);
       }
@@ -145,15 +145,29 @@ sim::RouteId add_pair_route(sim::Network& network, std::int64_t from, std::int64
                             const topology::Cluster& cluster) {
   std::vector<WeightedLink> links;
   const topology::Path path = cluster.path(from, to);
-  append(links, path, 1.0, cluster);
+  append_path(links, path, 1.0, cluster);
   return network.add_route(links, path.latency);
+}
+
+std::vector<std::string_view> algorithms_of(CollectiveOp op, const GroupShape& shape) {
+  if (op == CollectiveOp::send_receive) return {"send"};
+  if (shape.nodes == 1) return {"node"};
+  if (op == CollectiveOp::all_to_all) return {"pairwise"};
+  std::vector<std::string_view> names;
+  for (const Protocol& protocol : protocols()) names.push_back(protocol.name);
+  if (op == CollectiveOp::all_reduce) names.push_back("tree");
+  return names;
 }
 
 CollectiveCost collective_cost(CollectiveOp op, double bytes, const GroupShape& shape,
                                const calibration::DeviceProfile& device, const calibration::Software& software,
-                               const topology::Cluster& cluster) {
+                               const topology::Cluster& cluster, std::string_view algorithm) {
   CollectiveCost cost;
   if (shape.ranks <= 1) return cost;
+  if (algorithm != kAuto) {
+    const auto known = algorithms_of(op, shape);
+    SIM_CHECK(std::find(known.begin(), known.end(), algorithm) != known.end(), "no algorithm '{}'", algorithm);
+  }
   if (shape.nodes == 1) {
     const auto timing =
         device.node_collective(op, shape.ranks, sim::Bytes(std::max<std::int64_t>(1, std::llround(bytes))));
@@ -163,17 +177,25 @@ CollectiveCost collective_cost(CollectiveOp op, double bytes, const GroupShape& 
     cost.algorithm = "node";
     return cost;
   }
+  if (op == CollectiveOp::all_to_all) {
+    const Estimate exchange = pairwise_exchange(bytes, shape, software);
+    cost.latency = exchange.latency;
+    cost.work = exchange.work;
+    cost.algorithm = exchange.algorithm;
+    return cost;
+  }
   const topology::FabricSpec& fabric = cluster.fabric_spec();
   const double rate = fabric.nic_rate.value() * fabric.efficiency * static_cast<double>(shape.rails);
   const std::int64_t passes = op == CollectiveOp::all_reduce ? 2 : 1;
-  Estimate best = ring(bytes, passes, shape, rate, software);
+  const bool only_tree = algorithm == "tree";
+  Estimate best = ring(bytes, passes, shape, rate, software, only_tree ? kAuto : algorithm);
   cost.pattern = passes == 2 ? Pattern::twice : Pattern::around;
-  if (op == CollectiveOp::all_reduce) {
+  if (op == CollectiveOp::all_reduce && (algorithm == kAuto || only_tree)) {
     const Estimate tree = double_binary_tree(bytes, shape, rate, software);
     const auto total = [&](const Estimate& e, std::int64_t hops) {
       return sim::to_seconds(e.latency) + sim::to_seconds(shape.hop * hops) + e.work / (rate * e.rate_share);
     };
-    if (total(tree, 2 * tree_levels(shape)) < total(best, 2 * shape.nodes)) {
+    if (only_tree || total(tree, 2 * tree_levels(shape)) < total(best, 2 * shape.nodes)) {
       best = tree;
       cost.pattern = Pattern::tree;
     }

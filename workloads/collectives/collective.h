@@ -64,14 +64,42 @@ sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_
 sim::RouteId add_pair_route(sim::Network& network, std::int64_t from, std::int64_t to,
                             const topology::Cluster& cluster);
 
-/// Cost of one collective on a group of this shape.
+/// Leaves the choice of algorithm to the estimate on an idle network.
+inline constexpr std::string_view kAuto = "auto";
+
+/// The algorithms that collective_cost can choose for a group of this shape, besides kAuto.
+std::vector<std::string_view> algorithms_of(CollectiveOp op, const GroupShape& shape);
+
+/// Cost of one collective on a group of this shape; `algorithm`: kAuto or one of algorithms_of().
 CollectiveCost collective_cost(CollectiveOp op, double bytes, const GroupShape& shape,
                                const calibration::DeviceProfile& device, const calibration::Software& software,
-                               const topology::Cluster& cluster);
+                               const topology::Cluster& cluster, std::string_view algorithm = kAuto);
 
 /// Cost of one message between two GPUs.
 CollectiveCost send_cost(double bytes, bool same_node, const calibration::DeviceProfile& device,
                          const calibration::Software& software);
+
+/// One size of a collective, alone on an idle cluster.
+struct TimedCollective {
+  double bytes = 0;  // the whole buffer, as in nccl-tests
+  sim::Duration time{};
+  std::string_view algorithm;
+};
+
+/// Runs one call per size over these GPUs, one after the other, on the engine. A send_receive is that of nccl-tests:
+/// every GPU sends `bytes` to the next and receives from the one before. At least two GPUs.
+std::vector<TimedCollective> time_collective(CollectiveOp op, std::span<const double> sizes,
+                                             std::span<const std::int64_t> gpus, const topology::Cluster& cluster,
+                                             const calibration::DeviceProfile& device,
+                                             const calibration::Software& software, std::string_view algorithm = kAuto);
+
+/// The group's GPUs node by node, in ring order.
+std::vector<std::vector<std::int64_t>> members_by_node(std::span<const std::int64_t> gpus,
+                                                       const topology::Cluster& cluster);
+/// Adds the links of a path, but for those that can never be the bottleneck; links of NICs stay in, since a
+/// perturbation may slow them down.
+void append_path(std::vector<sim::WeightedLink>& links, const topology::Path& path, double weight,
+                 const topology::Cluster& cluster);
 
 // One algorithm each, in files of their own.
 struct Estimate {
@@ -80,11 +108,18 @@ struct Estimate {
   double rate_share = 1.0;  // of the link rate that the protocol reaches
   std::string_view algorithm;
 };
-/// Ring: base + steps x step + wire bytes / rate; `passes` 1 (all-gather, reduce-scatter) or 2 (all-reduce).
+/// Ring: base + steps x step + wire bytes / rate; `passes` 1 (all-gather, reduce-scatter) or 2 (all-reduce). Of the
+/// protocols the fastest, or the one of that name.
 Estimate ring(double bytes, std::int64_t passes, const GroupShape& shape, double rate,
-              const calibration::Software& software);
+              const calibration::Software& software, std::string_view protocol = kAuto);
 /// Double binary tree all-reduce: base + 2 log2(nodes) steps + 2 bytes / rate.
 Estimate double_binary_tree(double bytes, const GroupShape& shape, double rate, const calibration::Software& software);
+
+/// Pairwise exchange (all-to-all across nodes): base + bytes to others / what the route leaves each rank.
+Estimate pairwise_exchange(double bytes, const GroupShape& shape, const calibration::Software& software);
+/// Adds the route of a pairwise exchange; returns it.
+sim::RouteId add_exchange_route(sim::Network& network, std::span<const std::int64_t> gpus,
+                                const topology::Cluster& cluster);
 
 /// NCCL's three protocols: latency scale and share of bandwidth. LL sends 4 bytes of flag with 4 of data; LL128 8 of
 /// 128.

@@ -8,7 +8,7 @@
 namespace orrery::workloads {
 
 Estimate ring(double bytes, std::int64_t passes, const GroupShape& shape, double rate,
-              const calibration::Software& software) {
+              const calibration::Software& software, std::string_view wanted) {
   const auto p = static_cast<double>(passes);
   const double wire = p * bytes * static_cast<double>(shape.ranks - 1) / static_cast<double>(shape.ranks);
   const auto net_hops = p * static_cast<double>(shape.nodes);
@@ -16,6 +16,7 @@ Estimate ring(double bytes, std::int64_t passes, const GroupShape& shape, double
   Estimate best;
   double best_s = std::numeric_limits<double>::infinity();
   for (const Protocol& protocol : protocols()) {
+    if (wanted != kAuto && wanted != protocol.name) continue;
     const bool simple = protocol.bandwidth_share == 1.0;
     const double base = simple ? sim::to_seconds(software.collective_base) : protocol.base_us * 1e-6;
     const double net = simple ? sim::to_seconds(software.collective_step_ring) : protocol.net_us * 1e-6;

@@ -1,0 +1,105 @@
+// Does `orrery calibrate --check` report the model's error, class by class, and refuse what it cannot do?
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "calibration/profile.h"
+#include "scenarios/scenario.h"
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+#include "tools/cluster.h"
+
+using namespace orrery;
+using nlohmann::json;
+using tests::Folder;
+using tests::Outcome;
+
+namespace {
+
+calibration::DeviceProfile profile() {
+  return calibration::DeviceProfile::load(tools::document_of("devices", "h100-sxm-80gb")).isolated();
+}
+
+json check(const Folder& folder, const std::string& csv, const std::string& name = "h100-sxm-80gb") {
+  const Outcome outcome =
+      tests::orrery({"calibrate", "--check", name, folder.write("samples.csv", csv), "--json", "-"});
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  return json::parse(outcome.out)["kernels"];
+}
+
+void check_refused(const Outcome& outcome, const std::string& part) {
+  INFO("expected " << part << " in: " << outcome.err);
+  CHECK(outcome.status == 2);
+  CHECK(outcome.out.empty());
+  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+  CHECK(outcome.err.find(part) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("samples that the model itself made, some scaled, have the errors that they were given") {
+  const Folder folder;
+  // Measured = predicted / (1 + e): the relative error of the prediction is e.
+  std::string csv = "dtype,m,n,k,ms\n";
+  const auto add = [&](std::int64_t size, double error) {
+    calibration::Gemm g;
+    g.m = g.n = g.k = size;
+    csv += fmt::format("bfloat16,{0},{0},{0},{1:.12g}\n", size, sim::to_seconds(profile().gemm(g)) * 1e3 / (1 + error));
+  };
+  add(1024, 0.10);   // 2.1 GFLOP: small
+  add(4096, -0.02);  // 137 GFLOP: medium
+  add(4096, 0.04);
+  add(4096, 0.00);
+  const json gemm = check(folder, csv).at("gemm bf16");
+  CHECK(gemm.size() == 3);
+  const auto figure = [&](const std::string& size, int n, double median, double p90, double bias) {
+    INFO(size);
+    CHECK(gemm.at(size).at("n") == n);
+    CHECK(gemm.at(size).at("median_ape_pct").get<double>() == Approx(median).margin(1e-6));
+    CHECK(gemm.at(size).at("bias_pct").get<double>() == Approx(bias).margin(1e-6));
+    CHECK(gemm.at(size).at("p90_ape_pct").get<double>() == Approx(p90).margin(1e-6));
+  };
+  figure("below 10 GFLOP", 1, 10, 10, 10);
+  // Absolute errors 0, 2, 4: nine tenths of the way is 0.8 of the last step.
+  figure("10 GFLOP to 1 TFLOP", 3, 2, 2 + 0.8 * 2, (-2.0 + 4.0 + 0.0) / 3);
+  // 0, 2, 4, 10: the median lies between 2 and 4, nine tenths of three steps are 0.7 of the last.
+  figure("all", 4, 3, 4 + 0.7 * 6, (10.0 - 2.0 + 4.0 + 0.0) / 4);
+}
+
+TEST_CASE("attention and collectives are checked by size as well; a profile may be a file") {
+  const Folder folder;
+  const std::string file = scenarios::data_directory() + "/calibration/profiles/h100-sxm-80gb.yaml";
+  const json attention = check(folder, "batch,seq,heads,kv_heads,head_dim,ms\n1,2048,16,16,128,0.1\n", file);
+  CHECK(attention.at("attention").at("all").at("n") == 1);
+  const double predicted =
+      sim::to_seconds(profile().node_collective(calibration::CollectiveOp::all_reduce, 8, sim::Bytes(1 << 28)).total());
+  const json nccl = check(
+      folder, fmt::format("op,gpus,bytes,us\nall_reduce,8,{},{:.12g}\nalltoall,8,1024,10\n", 1 << 28, predicted * 1e6));
+  CHECK(nccl.at("all_reduce").at("from 64 MiB").at("median_ape_pct").get<double>() == Approx(0).margin(1e-6));
+  CHECK(nccl.at("all_to_all").at("below 1 MiB").at("n") == 1);
+  const Outcome text = tests::orrery(
+      {"calibrate", "--check", "h100-sxm-80gb", folder.write("t.csv", "op,gpus,bytes,us\nall_reduce,8,9,9\n")});
+  CHECK(text.status == 0);
+  CHECK(text.out.find("all_reduce") != std::string::npos);
+}
+
+TEST_CASE("what calibrate refuses") {
+  const Folder folder;
+  const std::string good = folder.write("good.csv", "op,gpus,bytes,us\nall_reduce,8,1024,10\n");
+  check_refused(tests::orrery({"calibrate"}), "--check");
+  check_refused(tests::orrery({"calibrate", "--quick", "--out", folder.file("new.yaml")}), "--check");
+  check_refused(tests::orrery({"calibrate", "--check", "h100-sxm-80gb"}), "table");
+  check_refused(tests::orrery({"calibrate", "--check", "h100-sxm-80bg", good}), "h100-sxm-80gb");
+  check_refused(tests::orrery({"calibrate", "--check", folder.file("no.yaml"), good}), "no.yaml");
+  check_refused(tests::orrery({"calibrate", "--check", "h100-sxm-80gb", folder.file("no.csv")}), "no.csv");
+  const auto table = [&](const std::string& text) {
+    return tests::orrery({"calibrate", "--check", "h100-sxm-80gb", folder.write("case.csv", text)});
+  };
+  check_refused(table("op,gpus,bytes,us\n"), "case.csv");
+  check_refused(table("op,gpus,bytes,us\nall_reduce,8,1024,-1\n"), "case.csv:2:4: us: ");
+  check_refused(table("op,gpus,bytes,us\nall_reduce,8,1e18,1\n"), "case.csv:2:3: bytes: ");
+  check_refused(table("op,gpus\nall_reduce,8\n"), "case.csv:1:1: header: ");
+  check_refused(table("device,kernel,m,n,k,us\na100,matmul,1,1,1,5\n"), "case.csv");
+}

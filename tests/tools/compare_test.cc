@@ -1,0 +1,76 @@
+// Are the three ratios of `orrery compare` those of the contract, and is what runs out of memory said to be OOM?
+#include <nlohmann/json.hpp>
+
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+
+using namespace orrery;
+using nlohmann::json;
+using tests::Folder;
+using tests::Outcome;
+using tests::small_scenario;
+
+namespace {
+
+json json_of(const std::vector<std::string>& arguments) {
+  const Outcome outcome = tests::orrery(arguments);
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  return json::parse(outcome.out);
+}
+
+}  // namespace
+
+TEST_CASE("ratios are those of the two runs, and above 1 where the target is better") {
+  const Folder folder;
+  const std::string one = folder.write("one.yaml", small_scenario());
+  const std::string other = folder.write("other.yaml", small_scenario("recompute: none", "recompute: full"));
+  const json a = json_of({"run", one, "--json", "-"}), b = json_of({"run", other, "--json", "-"});
+  const json c = json_of({"compare", one, other, "--json", "-"});
+  const auto ratio = [](const json& above, const json& below) { return above.get<double>() / below.get<double>(); };
+  CHECK(c["oom"] == false);
+  CHECK(c["ThroughputSpeedup"].get<double>() == Approx(ratio(a["tokens_per_s"], b["tokens_per_s"])).epsilon(1e-12));
+  CHECK(c["MemoryUsageEfficiency"].get<double>() ==
+        Approx(ratio(b["memory"]["peak_bytes"], a["memory"]["peak_bytes"])).epsilon(1e-12));
+  CHECK(c["FLOPsUtilization"].get<double>() == Approx(ratio(a["mfu_pct"], b["mfu_pct"])).epsilon(1e-12));
+  // Recomputing costs time and saves memory.
+  CHECK(c["ThroughputSpeedup"] > 1);
+  CHECK(c["MemoryUsageEfficiency"] < 1);
+  CHECK(c["FLOPsUtilization"] > 1);
+  const json same = json_of({"compare", one, one, "--json", "-"});
+  for (const char* name : {"ThroughputSpeedup", "MemoryUsageEfficiency", "FLOPsUtilization"}) CHECK(same[name] == 1.0);
+  const std::string text = tests::orrery({"compare", one, other}).out;
+  for (const char* word : {"step time", "tokens per second", "MFU", "peak memory", "ThroughputSpeedup"}) {
+    INFO(word);
+    CHECK(text.find(word) != std::string::npos);
+  }
+  CHECK(text.find("OOM") == std::string::npos);
+}
+
+TEST_CASE("what does not fit its memory is OOM, on either side") {
+  const Folder folder;
+  const std::string fits = folder.write("fits.yaml", small_scenario());
+  // 12 x 8 x 32768^2 = 1e11 parameters over 4 GPUs of a replica: 16-bit weights alone need 52 GB, with fp32 gradients
+  // 155 GB of the 80 GB.
+  const std::string large =
+      folder.write("large.yaml", small_scenario("hidden: 2048, heads: 16, kv_heads: 16, ffn_hidden: 8192",
+                                                "hidden: 32768, heads: 256, kv_heads: 256, ffn_hidden: 131072"));
+  for (const bool swapped : {false, true}) {
+    const std::string &target = swapped ? fits : large, &baseline = swapped ? large : fits;
+    const json c = json_of({"compare", target, baseline, "--json", "-"});
+    const json &bad = c[swapped ? "baseline" : "target"], &good = c[swapped ? "target" : "baseline"];
+    CHECK(c["oom"] == true);
+    CHECK(bad["oom"] == true);
+    CHECK(bad["iteration_time_s"].is_null());
+    CHECK(bad["tokens_per_s"].is_null());
+    CHECK(bad["peak_bytes"].get<double>() > bad["capacity_bytes"].get<double>());
+    CHECK(good["oom"] == false);
+    CHECK(good["iteration_time_s"].get<double>() > 0);
+    for (const char* name : {"ThroughputSpeedup", "MemoryUsageEfficiency", "FLOPsUtilization"}) {
+      CHECK(c[name].is_null());
+    }
+    CHECK(tests::orrery({"compare", target, baseline}).out.find("OOM") != std::string::npos);
+  }
+  CHECK(tests::orrery({"compare", fits}).status == 2);
+  CHECK(tests::orrery({"compare", fits, folder.file("missing.yaml")}).status == 2);
+}

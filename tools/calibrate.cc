@@ -1,0 +1,191 @@
+// `orrery calibrate --check`: how far the kernel-time model of a device profile is from a table of measured kernels, by
+// kernel and size class. Tables hold short benchmarks, so the profile answers at the clocks of a cool board. Left out:
+// measuring; this build holds no GPU code.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "calibration/profile.h"
+#include "calibration/samples.h"
+#include "sim/error.h"
+#include "tools/cluster.h"
+#include "tools/commands.h"
+#include "tools/output.h"
+#include "tools/report.h"
+#include "tools/text.h"
+
+namespace orrery::tools {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+struct CalibrateOptions {
+  std::string check, samples, json, out;
+  int device = 0;
+  bool quick = false;
+};
+
+/// Size classes, by where they begin: in FLOPs (small: the launch and a few waves count; large: the steady rate) or in
+/// bytes (small: latency; large: bandwidth).
+struct SizeClasses {
+  std::array<double, 2> begins;  // of medium and of large
+  std::array<const char*, 3> names;
+};
+constexpr SizeClasses kByFlops{{1e10, 1e12}, {"below 10 GFLOP", "10 GFLOP to 1 TFLOP", "from 1 TFLOP"}};
+constexpr SizeClasses kByBytes{{1 << 20, 1 << 26}, {"below 1 MiB", "1 MiB to 64 MiB", "from 64 MiB"}};
+constexpr const char* kAll = "all";
+
+/// predicted / measured - 1 of the samples, by kernel and size class; classes in the order of their sizes, all first.
+struct Errors {
+  std::map<std::string, std::array<std::vector<double>, 4>> by_kernel;
+  std::map<std::string, const SizeClasses*> classes;
+
+  void add(const std::string& kernel, const SizeClasses& by, double size, sim::Duration predicted, double measured) {
+    const double relative = sim::to_seconds(predicted) / measured - 1;
+    classes[kernel] = &by;
+    std::size_t number = 0;
+    while (number < by.begins.size() && size >= by.begins[number]) ++number;
+    by_kernel[kernel][0].push_back(relative);
+    by_kernel[kernel][1 + number].push_back(relative);
+  }
+};
+
+Errors errors_of(const calibration::Samples& samples, const calibration::DeviceProfile& device) {
+  const auto d = [](std::int64_t count) { return static_cast<double>(count); };
+  Errors errors;
+  for (const calibration::GemmSample& sample : samples.gemm) {
+    const calibration::Gemm& g = sample.shape;
+    errors.add(fmt::format("gemm {}", name_of(g.dtype)), kByFlops, 2 * d(g.m) * d(g.n) * d(g.k), device.gemm(g),
+               sample.seconds);
+  }
+  for (const calibration::AttentionSample& sample : samples.attention) {
+    const calibration::Attention& a = sample.shape;
+    // Two products of queries x keys x head dimension, half of each masked.
+    const double flops = 2 * d(a.batch) * d(a.heads) * d(a.queries) * d(a.keys) * d(a.head_dim);
+    errors.add("attention", kByFlops, flops, device.attention(a), sample.seconds);
+  }
+  for (const calibration::CollectiveSample& sample : samples.collective) {
+    errors.add(std::string(name_of(sample.op)), kByBytes, d(sample.bytes.value()),
+               device.node_collective(sample.op, sample.gpus, sample.bytes).total(), sample.seconds);
+  }
+  return errors;
+}
+
+/// One class of one kernel.
+struct Figure {
+  std::size_t n = 0;
+  double median_ape_pct = 0, p90_ape_pct = 0, bias_pct = 0;
+};
+
+/// Of sorted values, between neighbours by straight line.
+double quantile(const std::vector<double>& sorted, double share) {
+  const double at = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(at), above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+/// As in `validate`: the median of an even number lies between two, the bias is the mean.
+Figure figure_of(const std::vector<double>& relative) {
+  const double sum = std::accumulate(relative.begin(), relative.end(), 0.0);
+  std::vector<double> absolute;
+  for (const double error : relative) absolute.push_back(std::abs(error));
+  std::sort(absolute.begin(), absolute.end());
+  return {relative.size(), 100 * quantile(absolute, 0.5), 100 * quantile(absolute, 0.9),
+          100 * sum / static_cast<double>(relative.size())};
+}
+
+template <class Visit>
+void each_class(const Errors& errors, const std::string& kernel, const Visit& visit) {
+  const auto& classes = errors.by_kernel.at(kernel);
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    if (!classes[i].empty()) visit(i == 0 ? kAll : errors.classes.at(kernel)->names[i - 1], figure_of(classes[i]));
+  }
+}
+
+void write_errors(std::ostream& out, const Errors& errors) {
+  TextTable table({{"kernel", Align::left},
+                   {"size", Align::left},
+                   {"samples"},
+                   {"median\n|error| %"},
+                   {"90th\n|error| %"},
+                   {"bias %"}});
+  for (const auto& [kernel, unused] : errors.by_kernel) {
+    each_class(errors, kernel, [&, name = kernel](const char* size, const Figure& figure) {
+      table.add_row({size == kAll ? name : "", size, fmt::format("{}", figure.n),
+                     fmt::format("{:.2f}", figure.median_ape_pct), fmt::format("{:.2f}", figure.p90_ape_pct),
+                     fmt::format("{:+.2f}", figure.bias_pct)});
+    });
+  }
+  table.write(out);
+}
+
+ordered_json errors_json(const CalibrateOptions& options, const std::string& device, const Errors& errors) {
+  ordered_json json;
+  json["profile"] = device;
+  json["samples"] = options.samples;
+  for (const auto& [kernel, unused] : errors.by_kernel) {
+    ordered_json& node = json["kernels"][kernel];
+    each_class(errors, kernel, [&](const char* size, const Figure& figure) {
+      node[size] = {{"n", figure.n},
+                    {"median_ape_pct", figure.median_ape_pct},
+                    {"p90_ape_pct", figure.p90_ape_pct},
+                    {"bias_pct", figure.bias_pct}};
+    });
+  }
+  return json;
+}
+
+int calibrate(const CalibrateOptions& options) {
+  if (options.check.empty()) {
+    throw sim::UserError(
+        "orrery: calibrate: this build holds no GPU code and measures nothing; calibrate --check PROFILE SAMPLES.csv "
+        "checks a profile against a table of measurements");
+  }
+  if (options.samples.empty()) {
+    throw sim::UserError("orrery: calibrate: --check needs a table of measurements, as in --check PROFILE SAMPLES.csv");
+  }
+  check_writable(options.json);
+  const auto device = calibration::DeviceProfile::load(document_of("devices", options.check));
+  const calibration::Samples samples = calibration::read_samples(options.samples);
+  const Errors errors = errors_of(samples, device.isolated());
+  if (errors.by_kernel.empty()) {
+    throw sim::UserError(
+        fmt::format("{}: holds no sample that a profile can be checked on; a table of gemm (dtype,m,n,k,ms), attention "
+                    "(batch,seq,heads,kv_heads,head_dim,ms) or nccl (op,gpus,bytes,us) would be right",
+                    options.samples));
+  }
+  if (!options.json.empty()) {
+    write_output(options.json,
+                 [&](std::ostream& out) { write_json(out, errors_json(options, device.name(), errors)); });
+  }
+  if (options.json != "-") {
+    std::cout << wrapped(fmt::format("{} against {}", device.name(), options.samples), "", "  ");
+    write_errors(std::cout, errors);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+Action declare_calibrate(CLI::App& app) {
+  const auto options = std::make_shared<CalibrateOptions>();
+  app.add_option("--check", options->check, "device profile to check: a shipped name or a file")->type_name("PROFILE");
+  app.add_option("samples", options->samples, "table of measured kernels (CSV)");
+  app.add_option("--json", options->json, "write the errors as JSON to FILE, or to standard output for -")
+      ->type_name("FILE");
+  app.add_option("--device", options->device, "GPU to measure (needs a build with GPU code)");
+  app.add_flag("--quick", options->quick, "measure fewer shapes (needs a build with GPU code)");
+  app.add_option("--out", options->out, "profile to write (needs a build with GPU code)")->type_name("PROFILE");
+  return [options] { return calibrate(*options); };
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,55 @@
+// Clusters by name. Left out: fabrics with software of their own; a bare fabric runs the default generation.
+#include "tools/cluster.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "scenarios/library.h"
+#include "scenarios/scenario.h"
+
+namespace orrery::tools {
+
+namespace {
+
+bool looks_like_file(const std::string& text) {
+  return text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".yml") ||
+         std::filesystem::exists(text);
+}
+
+}  // namespace
+
+sim::Settings document_of(const std::string& kind, const std::string& name) {
+  return scenarios::resolve(scenarios::shelf_of(kind), sim::Settings::scalar(name, {"command line", 0, 0})).document;
+}
+
+void declare_cluster(CLI::App& app, ClusterOptions& options) {
+  app.add_option("cluster", options.what, "scenario file, or the name of a shipped fabric")->required();
+  app.add_option("--device", options.device, "device profile of the nodes of a fabric (default h100-sxm-80gb)");
+  app.add_option("--set", options.sets, "key.path=value, laid over the scenario; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+}
+
+NamedCluster read_cluster(const ClusterOptions& options, std::int64_t gpus) {
+  if (looks_like_file(options.what)) {
+    const sim::Settings document = scenarios::read_scenario(options.what, options.sets);
+    const scenarios::Scenario scenario = scenarios::load_scenario(document);
+    const workloads::Job& job = scenario.job;
+    return {fmt::format("{}: {} x {} on {}", scenario.id, job.gpus, job.device.name(), job.fabric.name), job.device,
+            job.software, topology::Cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, document.at("cluster"))};
+  }
+  const sim::Settings fabric_document = document_of("fabrics", options.what);
+  const sim::Settings device_document = document_of("devices", options.device);
+  calibration::DeviceProfile device = calibration::DeviceProfile::load(device_document);
+  const topology::FabricSpec fabric = topology::load_fabric_spec(fabric_document, device.name());
+  const topology::NodeSpec node = topology::load_node_spec(device_document.at("node"));
+  return {fmt::format("{}: {} x {}", options.what, gpus, options.device), std::move(device),
+          calibration::Software::load(document_of("software", scenarios::kDefaultSoftware)),
+          topology::Cluster(node, fabric, gpus, std::min(node.gpus, gpus), fabric_document)};
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,43 @@
+// The cluster that a command is asked about: a scenario's, or a shipped fabric with a device and a number of GPUs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "calibration/profile.h"
+#include "calibration/software.h"
+#include "sim/settings.h"
+#include "topology/cluster.h"
+
+namespace CLI {
+class App;
+}
+
+namespace orrery::tools {
+
+struct ClusterOptions {
+  std::string what;  // a scenario file, or the name of a fabric
+  std::string device = "h100-sxm-80gb";
+  std::vector<std::string> sets;
+};
+
+struct NamedCluster {
+  std::string title;
+  calibration::DeviceProfile device;
+  calibration::Software software;
+  topology::Cluster cluster;
+};
+
+/// Declares CLUSTER, --device and --set.
+void declare_cluster(CLI::App& app, ClusterOptions& options);
+
+/// Reads it; `gpus` is how many a fabric gets, in nodes as full as the device allows (a scenario says itself how many
+/// it has). Throws sim::UserError.
+NamedCluster read_cluster(const ClusterOptions& options, std::int64_t gpus);
+
+/// A shipped document ("fabrics", "devices", "software") by name or path, inheritance resolved. Throws sim::UserError
+/// when there is none of that name.
+sim::Settings document_of(const std::string& kind, const std::string& name);
+
+}  // namespace orrery::tools

@@ -1,0 +1,195 @@
+// `orrery collective`: what nccl-tests would print on a cluster: one collective alone, size by size, over its first N
+// GPUs. Bus bandwidth is what each GPU sends per second (nccl-tests, doc/PERFORMANCE.md). Left out: noise between
+// repetitions, and groups that skip GPUs.
+#include "workloads/collectives/collective.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "sim/error.h"
+#include "tools/cluster.h"
+#include "tools/commands.h"
+#include "tools/output.h"
+#include "tools/report.h"
+#include "tools/text.h"
+
+namespace orrery::tools {
+
+namespace {
+
+using calibration::CollectiveOp;
+using nlohmann::ordered_json;
+using sim::UserError;
+using workloads::TimedCollective;
+
+constexpr double kMostBytes = 1e15;
+constexpr std::size_t kMostSizes = 1000;
+constexpr std::array<CollectiveOp, 5> kOps{CollectiveOp::all_reduce, CollectiveOp::all_gather,
+                                           CollectiveOp::reduce_scatter, CollectiveOp::all_to_all,
+                                           CollectiveOp::send_receive};
+
+struct CollectiveOptions {
+  ClusterOptions cluster;
+  std::string op, sizes = "1MB:1GB:2", algorithm{workloads::kAuto}, json;
+  std::int64_t gpus = 0;
+};
+
+[[noreturn]] void refuse_sizes(const std::string& text, const std::string& why) {
+  throw UserError({"--sizes", 0, 0}, "",
+                  fmt::format("read '{}', {}; BEGIN:END:FACTOR would be right, as in 1MB:1GB:2", text, why));
+}
+
+/// "64 MB", "1GiB", or a plain count of bytes.
+double size_of(const std::string& text) {
+  const bool plain = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  const auto value = sim::Settings::scalar(plain ? text + " B" : text, {"--sizes", 0, 0}).as_bytes();
+  return static_cast<double>(value.value());
+}
+
+/// BEGIN:END:FACTOR, BEGIN:END (doubling) or one size.
+std::vector<double> sizes_of(const std::string& text) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == ':') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  if (parts.size() > 3) refuse_sizes(text, "which has more than three parts");
+  const double begin = size_of(parts[0]), end = parts.size() > 1 ? size_of(parts[1]) : begin;
+  double factor = 2;
+  if (parts.size() == 3) {
+    const char* last = parts[2].data() + parts[2].size();
+    const auto [at, error] = std::from_chars(parts[2].data(), last, factor);
+    if (error != std::errc{} || at != last || !(factor > 1 && factor <= 1e6)) {
+      refuse_sizes(text, "whose factor is no number above 1");
+    }
+  }
+  if (begin < 1 || end < begin || end > kMostBytes) refuse_sizes(text, "which is no range of sizes from 1 B to 1 PB");
+  std::vector<double> sizes;
+  for (double size = begin; size <= end * (1 + 1e-9); size *= factor) {
+    if (sizes.empty() || std::round(size) > sizes.back()) sizes.push_back(std::round(size));
+    if (sizes.size() > kMostSizes) refuse_sizes(text, fmt::format("which makes more than {} sizes", kMostSizes));
+  }
+  return sizes;
+}
+
+CollectiveOp op_of(const std::string& name) {
+  const auto found = std::find_if(kOps.begin(), kOps.end(), [&](CollectiveOp op) { return name_of(op) == name; });
+  SIM_CHECK(found != kOps.end(), "the operation '{}' passed its check", name);
+  return *found;
+}
+
+/// A fabric gets whole nodes: a part-filled last node is not a cluster that can be bought.
+std::int64_t whole_nodes(const CollectiveOptions& options) {
+  const sim::Settings device = document_of("devices", options.cluster.device);
+  const std::int64_t node = topology::load_node_spec(device.at("node")).gpus;
+  return options.gpus <= node ? options.gpus : (options.gpus + node - 1) / node * node;
+}
+
+std::string_view algorithm_of(const CollectiveOptions& options, CollectiveOp op, const workloads::GroupShape& shape) {
+  if (options.algorithm == workloads::kAuto) return workloads::kAuto;
+  const std::vector<std::string_view> names = workloads::algorithms_of(op, shape);
+  const auto found = std::find(names.begin(), names.end(), options.algorithm);
+  if (found != names.end()) return *found;
+  throw UserError(fmt::format("--algorithm: read '{}', for {} over {} GPUs in {} node{} would be right: {}, {}",
+                              options.algorithm, options.op, shape.ranks, shape.nodes, shape.nodes == 1 ? "" : "s",
+                              workloads::kAuto, fmt::join(names, ", ")));
+}
+
+struct Row {
+  double bytes = 0, time_us = 0, algbw_gbs = 0, busbw_gbs = 0;
+  std::string_view algorithm;
+};
+
+std::vector<Row> rows_of(const CollectiveOptions& options, const std::vector<TimedCollective>& times) {
+  const double factor = sent_share(options.op, options.gpus);
+  std::vector<Row> rows;
+  for (const TimedCollective& timed : times) {
+    const double seconds = sim::to_seconds(timed.time), algbw = timed.bytes / seconds * 1e-9;
+    rows.push_back({timed.bytes, seconds * 1e6, algbw, algbw * factor, timed.algorithm});
+  }
+  return rows;
+}
+
+void write_rows(std::ostream& out, const std::vector<Row>& rows) {
+  TextTable table({{"bytes"}, {"time_us"}, {"algbw_gbs"}, {"busbw_gbs"}, {"algorithm", Align::left}});
+  for (const Row& row : rows) {
+    table.add_row({fmt::format("{:.0f}", row.bytes), fmt::format("{:.2f}", row.time_us),
+                   fmt::format("{:.2f}", row.algbw_gbs), fmt::format("{:.2f}", row.busbw_gbs),
+                   std::string(row.algorithm)});
+  }
+  table.write(out);
+}
+
+ordered_json rows_json(const CollectiveOptions& options, const std::string& title, const std::vector<Row>& rows) {
+  ordered_json json;
+  json["cluster"] = title;
+  json["op"] = options.op;
+  json["gpus"] = options.gpus;
+  json["rows"] = ordered_json::array();
+  for (const Row& row : rows) {
+    json["rows"].push_back({{"bytes", static_cast<std::int64_t>(row.bytes)},
+                            {"time_us", row.time_us},
+                            {"algbw_gbs", row.algbw_gbs},
+                            {"busbw_gbs", row.busbw_gbs},
+                            {"algorithm", row.algorithm}});
+  }
+  return json;
+}
+
+int collective(const CollectiveOptions& options) {
+  check_writable(options.json);
+  const CollectiveOp op = op_of(options.op);
+  const std::vector<double> sizes = sizes_of(options.sizes);
+  const NamedCluster named = read_cluster(options.cluster, whole_nodes(options));
+  if (options.gpus > named.cluster.gpus()) {
+    throw UserError(fmt::format("--gpus: read {}, at most the {} GPUs of the cluster would be right", options.gpus,
+                                named.cluster.gpus()));
+  }
+  std::vector<std::int64_t> gpus(static_cast<std::size_t>(options.gpus));
+  std::iota(gpus.begin(), gpus.end(), 0);
+  const std::string_view algorithm = algorithm_of(options, op, workloads::shape_of(gpus, named.cluster));
+  const std::vector<Row> rows = rows_of(
+      options, workloads::time_collective(op, sizes, gpus, named.cluster, named.device, named.software, algorithm));
+  if (!options.json.empty()) {
+    write_output(options.json, [&](std::ostream& out) { write_json(out, rows_json(options, named.title, rows)); });
+  }
+  if (options.json != "-") {
+    std::cout << wrapped(fmt::format("{}, {} over {} GPUs", named.title, options.op, options.gpus), "", "  ");
+    write_rows(std::cout, rows);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+Action declare_collective(CLI::App& app) {
+  const auto options = std::make_shared<CollectiveOptions>();
+  std::vector<std::string> names;
+  for (const CollectiveOp op : kOps) names.emplace_back(name_of(op));
+  declare_cluster(app, options->cluster);
+  app.add_option("--op", options->op, "the collective")->required()->check(CLI::IsMember(names));
+  app.add_option("--gpus", options->gpus, "GPUs that take part: the first N of the cluster")
+      ->required()
+      ->check(CLI::Range(2, 1 << 17));
+  app.add_option("--sizes", options->sizes, "BEGIN:END:FACTOR of the whole buffer (default 1MB:1GB:2)")
+      ->type_name("SIZES");
+  app.add_option("--algorithm", options->algorithm, "auto (default), or the name of one that fits the group")
+      ->type_name("NAME");
+  app.add_option("--json", options->json, "write the rows as JSON to FILE, or to standard output for -")
+      ->type_name("FILE");
+  return [options] { return collective(*options); };
+}
+
+}  // namespace orrery::tools
