@@ -329,7 +329,7 @@ void Engine::begin(std::uint32_t meeting) {
   if (work > 0 && !network_.links_of(route).empty()) {
     schedule(meeting, fluid);
   } else {
-    finish_meeting(meeting, fluid + (work > 0 && cap > 0 ? fluid_time(work, cap) : 0));
+    finish_meeting(meeting, fluid + unlimited_transfer(work, cap).value());
   }
 }
 
@@ -464,6 +464,10 @@ Result Engine::run() {
 }
 
 }  // namespace
+
+Duration unlimited_transfer(double work, double rate_cap) {
+  return Duration(work > 0 && rate_cap > 0 ? fluid_time(work, rate_cap) : 0);
+}
 
 Result run(const Plan& plan, const Network& network, const RunOptions& options) {
   check(plan, network);

@@ -21,8 +21,8 @@ enum class Outcome : std::uint8_t { finished, deadlock };
 /// Per-operation times of one recorded instance; all columns have the program's length.
 struct Record {
   InstanceId instance{};
-  std::vector<SimTime> ready;   // stream, waits and host are ready (a transfer: this member has arrived)
-  std::vector<SimTime> start;   // begins to run (a transfer: the last member has arrived)
+  std::vector<SimTime> ready;  // stream, waits and host are ready (a transfer: this member has arrived)
+  std::vector<SimTime> start;  // begins to run (a transfer: the last member has arrived)
   std::vector<SimTime> finish;
 };
 
@@ -37,17 +37,21 @@ struct Stuck {
 
 struct Result {
   Outcome outcome = Outcome::finished;
-  SimTime makespan{};               // the last finish
-  std::uint64_t events = 0;         // operations finished + fluid events handled
-  std::uint64_t solves = 0;         // instants at which links had to be shared anew
+  SimTime makespan{};        // the last finish
+  std::uint64_t events = 0;  // operations finished + fluid events handled
+  std::uint64_t solves = 0;  // instants at which links had to be shared anew
   Table<InstanceId, SimTime> last_finish;
-  std::vector<Record> records;      // of the instances asked for, in that order
-  std::vector<Stuck> stuck;         // head of each blocked stream, at most 64; empty when finished
+  std::vector<Record> records;  // of the instances asked for, in that order
+  std::vector<Stuck> stuck;     // head of each blocked stream, at most 64; empty when finished
 };
 
 struct RunOptions {
-  std::vector<InstanceId> record;   // whose operations are recorded
+  std::vector<InstanceId> record;  // whose operations are recorded
 };
+
+/// What the fluid part of a transfer of `work` bytes takes when no link limits it: work / rate_cap, rounded up to
+/// picoseconds; nothing without work or cap.
+Duration unlimited_transfer(double work, double rate_cap);
 
 /// Simulates the plan. Throws InternalError for tables that do not fit (see check()).
 Result run(const Plan& plan, const Network& network, const RunOptions& options = {});

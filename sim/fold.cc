@@ -19,26 +19,45 @@ namespace {
 constexpr std::uint32_t kNone = 0xffffffff;
 using Colours = std::vector<std::uint64_t>;
 
-/// Numbers words densely in order of first appearance: an open-addressing table at most half full.
+/// Numbers words densely in order of first appearance: an open-addressing table at most half full, which starts small,
+/// since there are few classes however many ranks.
 class Numbering {
  public:
-  explicit Numbering(std::size_t most)
-      : mask_(std::bit_ceil(2 * most + 2) - 1), words_(mask_ + 1), numbers_(mask_ + 1, kNone) {}
   std::uint32_t number(std::uint64_t word) {
-    std::size_t at = word & mask_;
-    while (numbers_[at] != kNone && words_[at] != word) at = (at + 1) & mask_;
-    if (numbers_[at] == kNone) {
-      numbers_[at] = size_++;
-      words_[at] = word;
-    }
-    return numbers_[at];
+    const std::size_t at = place(word);
+    if (numbers_[at] != kNone) return numbers_[at];
+    numbers_[at] = size_;
+    words_[at] = word;
+    if (2 * ++size_ > mask_) grow();
+    return size_ - 1;
   }
   std::uint32_t size() const { return size_; }
 
  private:
-  std::size_t mask_;
-  std::vector<std::uint64_t> words_;
-  std::vector<std::uint32_t> numbers_;
+  std::size_t place(std::uint64_t word) const {
+    std::size_t at = mix64(word) & mask_;
+    while (numbers_[at] != kNone && words_[at] != word) at = (at + 1) & mask_;
+    return at;
+  }
+  void grow() {
+    Numbering larger;
+    larger.mask_ = 2 * mask_ + 1;
+    larger.words_.resize(larger.mask_ + 1);
+    larger.numbers_.assign(larger.mask_ + 1, kNone);
+    for (std::size_t at = 0; at <= mask_; ++at) {
+      if (numbers_[at] == kNone) continue;
+      const std::size_t to = larger.place(words_[at]);
+      larger.numbers_[to] = numbers_[at];
+      larger.words_[to] = words_[at];
+    }
+    larger.size_ = size_;
+    *this = std::move(larger);
+  }
+
+  static constexpr std::size_t kFirstSize = 256;
+  std::size_t mask_ = kFirstSize - 1;
+  std::vector<std::uint64_t> words_ = std::vector<std::uint64_t>(kFirstSize);
+  std::vector<std::uint32_t> numbers_ = std::vector<std::uint32_t>(kFirstSize, kNone);
   std::uint32_t size_ = 0;
 };
 
@@ -50,14 +69,14 @@ struct Classes {
 };
 
 std::uint32_t count(const Colours& colours) {
-  Numbering numbering(colours.size());
+  Numbering numbering;
   for (const std::uint64_t c : colours) numbering.number(c);
   return numbering.size();
 }
 
 Classes classes_of(const Colours& colours) {
   Classes classes;
-  Numbering numbering(colours.size());
+  Numbering numbering;
   classes.class_of.reserve(colours.size());
   for (std::uint32_t v = 0; v < colours.size(); ++v) {
     classes.class_of.push_back(numbering.number(colours[v]));
@@ -146,10 +165,15 @@ void Refinement::refine() {
   for (std::size_t c = 0; c < communicators.size(); ++c) {
     std::uint64_t sum = 0;
     const std::uint64_t own = communicators[c];
+    std::uint64_t pattern_weight = 0, onto_link = mix64(own);
     for (std::uint32_t at = begin_[c]; at < begin_[c + 1]; ++at) {
       const Incidence& incidence = incidences_[at];
-      sum += mix64(links[incidence.link] ^ incidence.pattern_weight);
-      next_links[incidence.link] += mix64(own ^ incidence.pattern_weight);
+      if (incidence.pattern_weight != pattern_weight) {  // mostly the same as for the link before
+        pattern_weight = incidence.pattern_weight;
+        onto_link = mix64(own ^ pattern_weight);
+      }
+      sum += mix64(links[incidence.link] ^ pattern_weight);
+      next_links[incidence.link] += onto_link;
     }
     next_communicators[c] = sum;
   }
@@ -193,7 +217,8 @@ void add_routes(const Plan& plan, const Network& network, const UsedLinks& used,
     std::uint32_t route, link_class;
     double weight;
   };
-  std::vector<Load> loads;
+  std::vector<Load> loads;  // one per route and link class
+  Numbering numbering;
   for (std::uint32_t c = 0; c < plan.communicators.size(); ++c) {
     const Communicator& communicator = plan.communicators.rows()[c];
     for (std::uint32_t p = 0; p < communicator.patterns; ++p) {
@@ -201,12 +226,15 @@ void add_routes(const Plan& plan, const Network& network, const UsedLinks& used,
         const std::uint32_t link = used.number[index(l.link)];
         const std::uint32_t link_class = links.class_of[link];
         if (links.representative[link_class] != link) continue;
-        loads.push_back({first_route[communicators.class_of[c]] + p, link_class, l.weight});
+        const std::uint32_t route = first_route[communicators.class_of[c]] + p;
+        const std::uint32_t n = numbering.number((std::uint64_t{route} << 32) | link_class);
+        if (n == loads.size()) loads.push_back({route, link_class, 0});
+        loads[n].weight += l.weight;
       }
     }
   }
-  std::stable_sort(loads.begin(), loads.end(), [](const Load& a, const Load& b) {
-    return a.route != b.route ? a.route < b.route : a.link_class < b.link_class;
+  std::sort(loads.begin(), loads.end(), [](const Load& x, const Load& y) {
+    return x.route != y.route ? x.route < y.route : x.link_class < y.link_class;
   });
   // Written without Network::add_route: a sum of weights must stay exact, not be rounded once more.
   Network& quotient = folded.network;
@@ -214,14 +242,8 @@ void add_routes(const Plan& plan, const Network& network, const UsedLinks& used,
   for (std::uint32_t k = 0; k < communicators.size(); ++k) {
     const Communicator& communicator = plan.communicators.rows()[communicators.representative[k]];
     for (std::uint32_t p = 0; p < communicator.patterns; ++p) {
-      const std::size_t begin = quotient.route_links.size();
-      for (; at < loads.size() && loads[at].route == first_route[k] + p; ++at) {
-        if (quotient.route_links.size() > begin && index(quotient.route_links.back().link) == loads[at].link_class) {
-          quotient.route_links.back().weight += loads[at].weight;
-        } else {
-          quotient.route_links.push_back({LinkId{loads[at].link_class}, loads[at].weight});
-        }
-      }
+      for (; at < loads.size() && loads[at].route == first_route[k] + p; ++at)
+        quotient.route_links.push_back({LinkId{loads[at].link_class}, loads[at].weight});
       quotient.route_begin.push_back(static_cast<std::uint32_t>(quotient.route_links.size()));
       quotient.route_latency.push_back(network.route_latency[index(communicator.first_route) + p]);
     }

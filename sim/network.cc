@@ -24,7 +24,20 @@ RouteId Network::add_route(std::span<const WeightedLink> links, Duration latency
     route_links.push_back(link);
   }
   const auto first = route_links.begin() + static_cast<std::ptrdiff_t>(begin);
-  std::stable_sort(first, route_links.end(), [](const auto& a, const auto& b) { return a.link < b.link; });
+  // Stable, so that weights are added in the order given; a path of ten links is sorted in place, without the buffer
+  // that std::stable_sort allocates.
+  const auto by_link = [](const WeightedLink& a, const WeightedLink& b) { return a.link < b.link; };
+  constexpr std::size_t kShort = 32;
+  if (links.size() <= kShort) {
+    for (auto next = first; next != route_links.end(); ++next) {
+      const WeightedLink moved = *next;
+      auto hole = next;
+      for (; hole != first && moved.link < (hole - 1)->link; --hole) *hole = *(hole - 1);
+      *hole = moved;
+    }
+  } else {
+    std::stable_sort(first, route_links.end(), by_link);
+  }
   auto last = first;
   for (auto next = first; next != route_links.end(); ++next) {
     if (last != first && (last - 1)->link == next->link) {

@@ -30,7 +30,8 @@ struct Ledger {
 
 }  // namespace
 
-std::array<double, kCategories> account(const sim::Record& record, const sim::Program& program, sim::SimTime makespan) {
+std::array<double, kCategories> account(const sim::Record& record, const sim::Program& program, sim::SimTime makespan,
+                                        std::span<const sim::Duration> tensor_wait) {
   Ledger ledger;
   std::int64_t clock = 0;
   for (std::uint32_t op = 0; op < program.size(); ++op) {
@@ -55,7 +56,9 @@ std::array<double, kCategories> account(const sim::Record& record, const sim::Pr
     // Slow or noisy ranks take longer than the program says: that is compute too. What is left of a launch-bound run is
     // the host's.
     const bool host_bound = finish - start > program.duration[op] && program.issue_bound[op] > program.duration[op];
-    ledger.book(category, host_bound ? busy : finish - start);
+    const std::int64_t waits = tensor_wait.empty() ? 0 : tensor_wait[op].value();
+    ledger.book(category, (host_bound ? busy : finish - start) - waits);
+    ledger.book(Category::tensor_comm, waits);
     if (host_bound) ledger.book(Category::other, finish - start - busy);
     clock = std::max(clock, finish);
   }
@@ -74,10 +77,23 @@ std::array<double, kCategories> account(const sim::Record& record, const sim::Pr
   return seconds;
 }
 
-double busy_seconds(const sim::Record& record, const sim::Program& program) {
+double busy_seconds(const sim::Record& record, const sim::Program& program,
+                    std::span<const sim::Duration> tensor_wait) {
   std::int64_t ps = 0;
   for (std::uint32_t op = 0; op < program.size(); ++op) {
-    if (program.kind[op] == sim::OpKind::compute) ps += record.finish[op].value() - record.start[op].value();
+    if (program.kind[op] != sim::OpKind::compute) continue;
+    ps += record.finish[op].value() - record.start[op].value();
+    if (!tensor_wait.empty()) ps -= tensor_wait[op].value();
+  }
+  return static_cast<double>(ps) / sim::kPicosecondsPerSecond;
+}
+
+double launch_bound_seconds(const sim::Record& record, const sim::Program& program,
+                            std::span<const sim::Duration> tensor_wait) {
+  std::int64_t ps = 0;
+  for (std::uint32_t op = 0; op < program.size() && !tensor_wait.empty(); ++op) {
+    if (tensor_wait[op].value() == 0) continue;
+    ps += record.finish[op].value() - record.start[op].value() - program.duration[op];
   }
   return static_cast<double>(ps) / sim::kPicosecondsPerSecond;
 }

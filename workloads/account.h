@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 
 #include "sim/engine.h"
 #include "sim/plan.h"
@@ -9,10 +10,19 @@
 
 namespace orrery::workloads {
 
-/// Exposed time of one recorded rank over [0, makespan], in seconds by category; sums to the makespan.
-std::array<double, kCategories> account(const sim::Record& record, const sim::Program& program, sim::SimTime makespan);
+/// Exposed time of one recorded rank over [0, makespan], in seconds by category; sums to the makespan. `tensor_wait`:
+/// by operation, the part of its duration that is waiting for tensor collectives (an operation that stands for a pass);
+/// empty where no operation does.
+std::array<double, kCategories> account(const sim::Record& record, const sim::Program& program, sim::SimTime makespan,
+                                        std::span<const sim::Duration> tensor_wait = {});
 
 /// Seconds of device time of the rank's compute operations.
-double busy_seconds(const sim::Record& record, const sim::Program& program);
+double busy_seconds(const sim::Record& record, const sim::Program& program,
+                    std::span<const sim::Duration> tensor_wait = {});
+
+/// Seconds by which launches stretch operations that stand for a pass, for which account() cannot say where in the pass
+/// they did.
+double launch_bound_seconds(const sim::Record& record, const sim::Program& program,
+                            std::span<const sim::Duration> tensor_wait);
 
 }  // namespace orrery::workloads

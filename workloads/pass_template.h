@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -32,6 +33,19 @@ struct PassTemplate {
   std::vector<std::size_t> layer_done;  // number of backward items after which the layer's gradients are ready
 };
 
+/// A pass as one operation: what its kernels and tensor collectives come to when nothing outside can disturb them.
+/// Begun at t0 on an idle tensor stream, its host at h0, it ends at max(t0 + duration, h0 + issue_bound).
+struct WholePass {
+  bool closed = false;  // no collective of the pass is under way when its last kernel ends
+  sim::Duration duration{}, issue{}, issue_bound{};
+  sim::Duration tensor_wait{};  // part of duration in which the compute stream waits for tensor collectives
+  double highest_rate = 0;      // bytes/s of its fastest collective; infinite if one has no cap of its own
+};
+
+/// `slower`: factor on device time of kernels (beside a data-parallel collective). Exact, to the picosecond, where the
+/// tensor group's members run in step and no link limits its collectives.
+WholePass whole_pass(std::span<const PassItem> items, double slower, sim::Duration transfer_issue);
+
 /// Makes templates and remembers them by chunk shape; owns what they share: runs of kernels and kinds of traffic.
 class TemplateLibrary {
  public:
@@ -39,6 +53,12 @@ class TemplateLibrary {
       : job_(job), shapes_(shapes), cluster_(cluster), out_(out) {}
 
   const PassTemplate& of(const ChunkShape& shape);
+  struct Whole {
+    WholePass pass;
+    std::uint32_t note = kNoWholePass;
+  };
+  /// The forward or backward pass of a template of() this shape as one operation.
+  const Whole& whole(const ChunkShape& shape, const PassTemplate& passes, bool backward, double slower);
   /// A compute item of these kernels; times scaled by nothing.
   PassItem compute(std::vector<Kernel> kernels, std::int32_t layer);
   std::uint32_t traffic(const TrafficKey& key);
@@ -54,6 +74,7 @@ class TemplateLibrary {
   const topology::Cluster& cluster_;
   StagePrograms& out_;
   std::map<std::tuple<std::int64_t, bool, bool>, PassTemplate> templates_;
+  std::map<std::tuple<std::int64_t, bool, bool, bool, double>, Whole> wholes_;
   std::map<std::vector<std::pair<std::string, std::int64_t>>, std::uint32_t> run_ids_;
   std::map<std::tuple<std::string, int, std::string, double>, std::uint32_t> traffic_ids_;
 };

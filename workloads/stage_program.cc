@@ -24,9 +24,11 @@ constexpr std::uint32_t kNone = 0xffffffff;
 
 class StageCompiler {
  public:
-  StageCompiler(const Job& job, const LayerSplit& split, const GroupShapes& shapes, const topology::Cluster& cluster,
-                TemplateLibrary& library, std::int64_t stage, bool evaluation)
-      : job_(job),
+  StageCompiler(const Job& job, const LayerSplit& split, const GroupShapes& shapes, const std::vector<Peer>& slots,
+                const topology::Cluster& cluster, TemplateLibrary& library, std::int64_t stage, double undisturbed_rate,
+                bool evaluation)
+      : slots_(slots),
+        job_(job),
         split_(split),
         shapes_(shapes),
         cluster_(cluster),
@@ -35,6 +37,7 @@ class StageCompiler {
         stages_(job.parallelism.pipeline),
         chunks_(job.parallelism.virtual_pipeline),
         evaluation_(evaluation),
+        undisturbed_rate_(gathers_messages() ? 0 : undisturbed_rate),
         data_ranks_(job.parallelism.data * job.parallelism.context),
         shard_(shard_parameters(job)),
         sharded_(job.parallelism.sharding != Sharding::none),
@@ -52,17 +55,15 @@ class StageCompiler {
 
   sim::Program program;
   std::vector<OpNote> notes;
-  std::vector<Peer> slots;
 
  private:
   static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
 
   // ---- operations ----
-  std::uint32_t slot_of(Peer peer) {
-    const auto it = std::find(slots.begin(), slots.end(), peer);
-    if (it != slots.end()) return static_cast<std::uint32_t>(it - slots.begin());
-    slots.push_back(peer);
-    return static_cast<std::uint32_t>(slots.size() - 1);
+  std::uint32_t slot_of(Peer peer) const {
+    const auto it = std::find(slots_.begin(), slots_.end(), peer);
+    SIM_CHECK(it != slots_.end(), "stage {} has no communicator for peer {}", stage_, static_cast<int>(peer));
+    return static_cast<std::uint32_t>(it - slots_.begin());
   }
 
   OpNote note() const {
@@ -78,7 +79,7 @@ class StageCompiler {
     op.kind = OpKind::compute;
     op.stream = static_cast<std::uint8_t>(Stream::compute);
     op.category = static_cast<std::uint8_t>(category);
-    const double slower = beside_data_collective() ? job_.software.compute_slowdown_under_collective : 1.0;
+    const double slower = slowdown();
     op.duration =
         slower == 1.0 ? item.duration : Duration(std::llround(static_cast<double>(item.duration.value()) * slower));
     op.issue = item.issue;
@@ -148,6 +149,12 @@ class StageCompiler {
     if (full_shard_) begin_units(pass, shape);
     std::size_t next_bucket = 0;
     const auto& items = pass.backward ? passes.backward : passes.forward;
+    const bool awaits = first_use && !chunk_gathers_[index(pass.chunk)].empty();
+    if (undisturbed_rate_ > 0 && !full_shard_ && !awaits && buckets.empty() && pending_.empty() &&
+        emit_whole(shape, passes)) {
+      send(pass);
+      return;
+    }
     for (std::size_t i = 0; i < items.size(); ++i) {
       if (full_shard_) enter_unit(items[i].layer);
       if (first_use) await_parameters(shape, items[i].layer, i, items.size(), awaited);
@@ -165,12 +172,33 @@ class StageCompiler {
     send(pass);
   }
 
+  /// The pass as one operation; false, and nothing done, where a collective of it outlasts its kernels.
+  bool emit_whole(const ChunkShape& shape, const PassTemplate& passes) {
+    const TemplateLibrary::Whole& whole = library_.whole(shape, passes, backward_, slowdown());
+    if (!whole.pass.closed || whole.pass.highest_rate > undisturbed_rate_) return false;
+    Op op;
+    op.kind = OpKind::compute;
+    op.stream = static_cast<std::uint8_t>(Stream::compute);
+    op.category = static_cast<std::uint8_t>(Category::compute);
+    op.duration = whole.pass.duration;
+    op.issue = whole.pass.issue;
+    op.issue_bound = whole.pass.issue_bound;
+    OpNote n = note();
+    n.whole = whole.note;
+    notes.push_back(n);
+    last_compute_ = program.add(op, next_waits_);
+    next_waits_.clear();
+    return true;
+  }
+
   // ---- pipeline messages ----
   double message_bytes() const {
     const double whole = static_cast<double>(job_.batch.micro * job_.model.seq / job_.parallelism.context) *
                          static_cast<double>(job_.model.hidden) * calibration::bytes_of(job_.precision.activations);
     return message_is_split() ? whole / static_cast<double>(job_.parallelism.tensor) : whole;
   }
+  /// A message arrives in parts, which NVLink puts together on the tensor stream.
+  bool gathers_messages() const { return stages_ > 1 && message_is_split() && !job_.parallelism.sequence_parallel; }
   bool message_is_split() const {
     return job_.parallelism.tensor > 1 && (job_.parallelism.sequence_parallel || job_.software.scatter_gather_pipeline);
   }
@@ -199,7 +227,7 @@ class StageCompiler {
     t.counts = false;  // the sender counts the message
     t.host_waits = job_.software.host_waits_for_pipeline && !job_.overlap.pipeline;
     const std::uint32_t op = transfer(t, {});
-    if (message_is_split() && !job_.parallelism.sequence_parallel) {
+    if (gathers_messages()) {
       // Scatter/gather (arXiv 2104.04473, section 4.1): each tensor rank carries a part across, NVLink puts it
       // together.
       const double bytes = message_bytes() * static_cast<double>(job_.parallelism.tensor);
@@ -310,6 +338,8 @@ class StageCompiler {
       chunk_gathers_[static_cast<std::size_t>(chunk)] = gather_chunk(chunk, {});
     }
   }
+
+  double slowdown() const { return beside_data_collective() ? job_.software.compute_slowdown_under_collective : 1.0; }
 
   /// Kernels that run while a data-parallel collective is under way lose SMs and memory bandwidth to it.
   bool beside_data_collective() const {
@@ -435,6 +465,7 @@ class StageCompiler {
     std::uint32_t gather;
   };
 
+  const std::vector<Peer>& slots_;
   const Job& job_;
   const LayerSplit& split_;
   const GroupShapes& shapes_;
@@ -442,6 +473,7 @@ class StageCompiler {
   TemplateLibrary& library_;
   std::int64_t stage_, stages_, chunks_;
   bool evaluation_;
+  double undisturbed_rate_;
   std::int64_t data_ranks_;
   ShardParameters shard_;
   bool sharded_, full_shard_;
@@ -462,20 +494,21 @@ class StageCompiler {
 }  // namespace
 
 StagePrograms compile_programs(const Job& job, const LayerSplit& split, const GroupShapes& shapes,
-                               const topology::Cluster& cluster, std::int64_t microbatches, bool evaluation) {
+                               const std::vector<std::vector<Peer>>& slots, const topology::Cluster& cluster,
+                               double undisturbed_rate, bool evaluation) {
   StagePrograms out;
   TemplateLibrary library(job, shapes, cluster, out);
   const auto stages = static_cast<std::int32_t>(job.parallelism.pipeline);
   const auto chunks = static_cast<std::int32_t>(job.parallelism.virtual_pipeline);
-  const auto m = static_cast<std::int32_t>(microbatches);
+  const auto m = static_cast<std::int32_t>(job.microbatches());
   for (std::int32_t stage = 0; stage < stages; ++stage) {
     const ScheduleKind schedule = job.parallelism.schedule;
-    StageCompiler compiler(job, split, shapes, cluster, library, stage, evaluation);
+    const std::vector<Peer>& slots_of_stage = slots[static_cast<std::size_t>(stage)];
+    StageCompiler compiler(job, split, shapes, slots_of_stage, cluster, library, stage, undisturbed_rate, evaluation);
     compiler.compile(evaluation ? forward_only(schedule, stage, stages, chunks, m)
                                 : passes_of(schedule, stage, stages, chunks, m));
     out.programs.push_back(std::move(compiler.program));
     out.notes.push_back(std::move(compiler.notes));
-    out.slots.push_back(std::move(compiler.slots));
   }
   return out;
 }

@@ -14,7 +14,7 @@
 
 namespace orrery::workloads {
 
-/// What a stage's communicators are for; a program numbers the ones that it uses as slots.
+/// What a stage's communicators are for; Groups::slots numbers those that a stage has.
 enum class Peer : std::uint8_t {
   tensor,
   data,
@@ -38,6 +38,7 @@ struct TrafficKey {
 };
 
 inline constexpr std::uint32_t kNoTraffic = 0xffffffff;
+inline constexpr std::uint32_t kNoWholePass = 0xffffffff;
 
 /// What a reader wants to know of an operation, beside the engine's columns.
 struct OpNote {
@@ -46,8 +47,15 @@ struct OpNote {
   std::int32_t microbatch = -1;
   std::int16_t chunk = -1;
   bool backward = false;
-  bool counts = true;  // false: the tail of a transfer that was cut in two, its call counted already
-  double share = 1.0;  // of the call's bytes that this operation moves
+  bool counts = true;                  // false: the tail of a transfer that was cut in two, its call counted already
+  double share = 1.0;                  // of the call's bytes that this operation moves
+  std::uint32_t whole = kNoWholePass;  // compute: a pass in one operation, index into StagePrograms::whole_passes
+};
+
+/// What an operation that stands for a pass holds.
+struct WholePassNote {
+  sim::Duration tensor_wait{};    // of its duration
+  std::vector<OpNote> transfers;  // one per tensor collective
 };
 
 /// How the layers lie on stages and chunks: `shape[chunk][stage]` flattened by global chunk = chunk * stages + stage.
@@ -75,13 +83,16 @@ struct GroupShapes {
 struct StagePrograms {
   std::vector<sim::Program> programs;      // by stage
   std::vector<std::vector<OpNote>> notes;  // by stage and operation
-  std::vector<std::vector<Peer>> slots;    // by stage: slot -> what it is for
   std::vector<std::vector<Kernel>> runs;   // kernels of compute operations
+  std::vector<WholePassNote> whole_passes;
   std::vector<TrafficKey> traffic;
 };
 
-/// Compiles the programs. `evaluation`: forward passes only, over `microbatches` micro-batches.
+/// Compiles the programs. `slots`: by stage, which peers its ranks have communicators for. `undisturbed_rate`: bytes/s
+/// up to which tensor collectives are sure of their own rate; a pass whose collectives all stay below becomes one
+/// operation (0: none does). `evaluation`: forward passes of one global batch only.
 StagePrograms compile_programs(const Job& job, const LayerSplit& split, const GroupShapes& shapes,
-                               const topology::Cluster& cluster, std::int64_t microbatches, bool evaluation);
+                               const std::vector<std::vector<Peer>>& slots, const topology::Cluster& cluster,
+                               double undisturbed_rate, bool evaluation);
 
 }  // namespace orrery::workloads

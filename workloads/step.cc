@@ -21,36 +21,55 @@ namespace {
 constexpr std::size_t kMostRecorded = 256;
 
 struct Simulated {
+  sim::Plan plan;  // what ran: every rank, or one instance per class
   sim::Result result;
   std::vector<std::int64_t> ranks;        // of the records: the rank that each stands for
   std::vector<std::int64_t> class_sizes;  // of the records
-  std::int64_t instances = 0;
 };
 
-std::string describe(const sim::Result& result, const StepPlan& step) {
+std::string describe(const sim::Result& result, const sim::Plan& plan) {
   std::string text = "the schedule locks up:";
   for (std::size_t i = 0; i < std::min<std::size_t>(result.stuck.size(), 4); ++i) {
     const sim::Stuck& stuck = result.stuck[i];
     text += fmt::format(" instance {} operation {} ({} of {} arrived);", sim::index(stuck.instance), stuck.op,
                         stuck.arrived, stuck.members);
   }
-  return text + fmt::format(" {} programs", step.plan.programs.size());
+  return text + fmt::format(" {} programs", plan.programs.size());
 }
 
-Simulated simulate(const StepPlan& step, bool full) {
+/// Runs the step's programs, which move into the result.
+Simulated simulate(StepPlan& step, bool full, bool recorded) {
   Simulated out;
-  const sim::Folded folded = sim::fold(step.plan, step.network);
+  const sim::Folded& folded = step.groups->folded;
+  out.plan = full ? step.groups->plan : folded.plan;
+  for (std::size_t stage = 0; stage < step.stages.programs.size(); ++stage) {
+    out.plan.programs[sim::ProgramId{static_cast<std::uint32_t>(stage)}] = std::move(step.stages.programs[stage]);
+  }
+  step.stages.programs.clear();
   sim::RunOptions options;
-  const std::size_t recorded = std::min(kMostRecorded, folded.representative.size());
-  for (std::size_t c = 0; c < recorded; ++c) {
+  const std::size_t records = recorded ? std::min(kMostRecorded, folded.representative.size()) : 0;
+  for (std::size_t c = 0; c < records; ++c) {
     out.ranks.push_back(sim::index(folded.representative[c]));
     out.class_sizes.push_back(folded.class_size[c]);
     options.record.push_back(full ? folded.representative[c] : sim::InstanceId{static_cast<std::uint32_t>(c)});
   }
-  out.result = full ? sim::run(step.plan, step.network, options) : sim::run(folded.plan, folded.network, options);
-  out.instances = static_cast<std::int64_t>(full ? step.plan.instances.size() : folded.plan.instances.size());
-  SIM_CHECK(out.result.outcome == sim::Outcome::finished, "{}", describe(out.result, step));
+  out.result = sim::run(out.plan, full ? step.groups->network : folded.network, options);
+  SIM_CHECK(out.result.outcome == sim::Outcome::finished, "{}", describe(out.result, out.plan));
   return out;
+}
+
+/// By stage and operation; empty where no operation stands for a pass.
+std::vector<std::vector<sim::Duration>> tensor_waits(const StagePrograms& stages) {
+  std::vector<std::vector<sim::Duration>> waits(stages.notes.size());
+  if (stages.whole_passes.empty()) return waits;
+  for (std::size_t stage = 0; stage < waits.size(); ++stage) {
+    waits[stage].reserve(stages.notes[stage].size());
+    for (const OpNote& note : stages.notes[stage]) {
+      waits[stage].push_back(note.whole == kNoWholePass ? sim::Duration{}
+                                                        : stages.whole_passes[note.whole].tensor_wait);
+    }
+  }
+  return waits;
 }
 
 void rate(const Job& job, StepReport& report) {
@@ -68,12 +87,13 @@ void rate(const Job& job, StepReport& report) {
   report.hfu_pct = 100 * report.hardware_tflops_per_gpu / peak;
 }
 
-void evaluate(const Job& job, const topology::Cluster& cluster, StepReport& report) {
+void evaluate(const Job& job, const topology::Cluster& cluster, const std::shared_ptr<const Groups>& groups,
+              StepReport& report) {
   report.iteration_with_evaluation_s = sim::to_seconds(report.iteration);
   report.tokens_per_s_with_evaluation = report.tokens_per_s;
   if (job.evaluation.every_steps == 0) return;
-  const StepPlan step = make_plan(job, cluster, true);
-  const Simulated one = simulate(step, false);
+  StepPlan step = make_plan(job, cluster, groups, {true, true});
+  const Simulated one = simulate(step, false, false);
   const auto batches = static_cast<double>((job.evaluation.sequences + job.batch.global - 1) / job.batch.global);
   report.evaluation_s = batches * sim::to_seconds(one.result.makespan);
   report.iteration_with_evaluation_s +=
@@ -82,12 +102,13 @@ void evaluate(const Job& job, const topology::Cluster& cluster, StepReport& repo
       static_cast<double>(job.batch.global) * static_cast<double>(job.model.seq) / report.iteration_with_evaluation_s;
 }
 
-Timeline timeline(const StepPlan& step, const sim::Record& record, std::int64_t rank, std::int64_t ranks) {
+Timeline timeline(const StepPlan& step, const Simulated& run, std::size_t i) {
+  const sim::Record& record = run.result.records[i];
   Timeline out;
-  out.rank = rank, out.ranks = ranks;
-  const auto stage = sim::index(step.plan.instances[sim::InstanceId{static_cast<std::uint32_t>(rank)}].program);
+  out.rank = run.ranks[i], out.ranks = run.class_sizes[i];
+  const auto stage = sim::index(run.plan.instances[record.instance].program);
   out.stage = stage;
-  const sim::Program& program = step.plan.programs[sim::ProgramId{stage}];
+  const sim::Program& program = run.plan.programs[sim::ProgramId{stage}];
   for (std::uint32_t op = 0; op < program.size(); ++op) {
     const OpNote& note = step.stages.notes[stage][op];
     Timeline::Span span;
@@ -109,21 +130,28 @@ Timeline timeline(const StepPlan& step, const sim::Record& record, std::int64_t 
   return out;
 }
 
-void account_for(const StepPlan& step, const Simulated& run, const StepOptions& options, StepReport& report) {
+/// False where the record is too coarse: launches stretch passes that were simulated as one operation, and their time
+/// cannot be told from waiting for collectives inside.
+bool account_for(const StepPlan& step, const Simulated& run, const StepOptions& options, StepReport& report) {
+  constexpr double kMostUntold = 0.01;  // of the step
+  const auto waits = tensor_waits(step.stages);
   double most = -1;
   for (std::size_t i = 0; i < run.result.records.size(); ++i) {
     const sim::Record& record = run.result.records[i];
-    const auto instance = sim::InstanceId{static_cast<std::uint32_t>(run.ranks[i])};
-    const sim::ProgramId stage = step.plan.instances[instance].program;
-    const sim::Program& program = step.plan.programs[stage];
-    const double busy = busy_seconds(record, program);
+    const sim::ProgramId stage = run.plan.instances[record.instance].program;
+    const sim::Program& program = run.plan.programs[stage];
+    const auto& waits_here = waits[sim::index(stage)];
+    if (launch_bound_seconds(record, program, waits_here) > kMostUntold * sim::to_seconds(report.iteration))
+      return false;
+    const double busy = busy_seconds(record, program, waits_here);
     if (busy > most) {
       most = busy;
-      report.breakdown_s = account(record, program, run.result.makespan);
+      report.breakdown_s = account(record, program, run.result.makespan, waits_here);
       report.busiest_stage = sim::index(stage);
     }
-    if (options.timelines) report.timelines.push_back(timeline(step, record, run.ranks[i], run.class_sizes[i]));
+    if (options.timelines) report.timelines.push_back(timeline(step, run, i));
   }
+  return true;
 }
 
 void count_tiers(StepReport& report) {
@@ -168,15 +196,21 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   StepReport report;
   const topology::Cluster cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
-  const StepPlan step = make_plan(job, cluster);
-  const Simulated run = simulate(step, options.full);
+  const std::shared_ptr<const Groups> groups = make_groups(job, cluster);
+  bool compact = !options.full && !options.timelines;
+  StepPlan step;
+  while (true) {
+    step = make_plan(job, cluster, groups, {false, compact});
+    const Simulated run = simulate(step, options.full, true);
+    report.ranks_simulated = static_cast<std::int64_t>(run.plan.instances.size());
+    report.events = run.result.events;
+    report.iteration = sim::Duration(run.result.makespan.value());
+    if (account_for(step, run, options, report)) break;
+    compact = false;
+  }
   report.gpus = job.gpus;
-  report.ranks_simulated = run.instances;
-  report.events = run.result.events;
-  report.iteration = sim::Duration(run.result.makespan.value());
-  account_for(step, run, options, report);
   rate(job, report);
-  evaluate(job, cluster, report);
+  evaluate(job, cluster, groups, report);
   add_memory(job, step, report);
   report.traffic = merge_traffic(closed_form_traffic(job), count_traffic(step));
   count_tiers(report);
@@ -187,7 +221,7 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
 
 std::vector<TrafficRow> traffic_table(const Job& job) {
   const topology::Cluster cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
-  return merge_traffic(closed_form_traffic(job), count_traffic(make_plan(job, cluster)));
+  return merge_traffic(closed_form_traffic(job), count_traffic(make_plan(job, cluster, make_groups(job, cluster))));
 }
 
 }  // namespace orrery::workloads

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "sim/error.h"
 
@@ -27,7 +28,7 @@ GroupShape worse(const GroupShape& a, const GroupShape& b) {
 class Communicators {
  public:
   Communicators(const Job& job, const RankMap& ranks, const topology::Cluster& cluster, const GroupShapes& shapes,
-                StepPlan& out)
+                Groups& out)
       : job_(job),
         ranks_(ranks),
         cluster_(cluster),
@@ -150,7 +151,7 @@ class Communicators {
   const RankMap& ranks_;
   const topology::Cluster& cluster_;
   const GroupShapes& shapes_;
-  StepPlan& out_;
+  Groups& out_;
   std::vector<std::uint32_t> of_;
 };
 
@@ -216,41 +217,129 @@ GroupShapes group_shapes(const Job& job, const RankMap& ranks, const topology::C
   return shapes;
 }
 
-StepPlan make_plan(const Job& job, const topology::Cluster& cluster, bool evaluation) {
-  StepPlan out;
-  const RankMap ranks(job);
+namespace {
+
+std::vector<Peer> peers_of_stage(const Job& job, const GroupShapes& shapes, std::int64_t stage) {
   const Parallelism& p = job.parallelism;
-  out.split = split_layers(job.model.layers, p.pipeline, p.virtual_pipeline);
+  const bool first = stage == 0, last = stage == p.pipeline - 1, wraps = p.virtual_pipeline > 1;
+  std::vector<Peer> peers;
+  if (p.tensor > 1) peers.push_back(Peer::tensor);
+  if (p.data * p.context > 1) peers.push_back(Peer::data);
+  if (p.pipeline > 1 && (!last || wraps)) peers.insert(peers.end(), {Peer::next_activation, Peer::next_gradient});
+  if (p.pipeline > 1 && (!first || wraps))
+    peers.insert(peers.end(), {Peer::previous_activation, Peer::previous_gradient});
+  if (p.pipeline > 1 && job.model.tied_embeddings && (first || last)) peers.push_back(Peer::embedding);
+  if (shapes.world.ranks > 1) peers.push_back(Peer::world);
+  return peers;
+}
+
+/// The highest rate of any transfer of the communicator: what its links leave it alone.
+double highest_rate(const sim::Network& network, const sim::Communicator& communicator) {
+  double highest = 0;
+  for (std::uint32_t p = 0; p < communicator.patterns; ++p) {
+    const auto links = network.links_of(RouteId{sim::index(communicator.first_route) + p});
+    double rate = links.empty() ? 0 : std::numeric_limits<double>::infinity();
+    for (const sim::WeightedLink& link : links) rate = std::min(rate, network.capacity[link.link] / link.weight);
+    highest = std::max(highest, rate);
+  }
+  return highest;
+}
+
+/// See Groups::tensor_rate_limit: what is left of the tensor group's links when every other communicator takes all it
+/// can. In step: every class meets only itself on its tensor communicator, at its own pace.
+double tensor_rate_limit(const Job& job, const Groups& groups) {
+  if (!job.perturbation.slow_gpus.empty() || job.perturbation.jitter_sigma > 0) return 0;
+  const sim::Plan& plan = groups.folded.plan;
+  const sim::Network& network = groups.folded.network;
+  std::vector<bool> is_tensor(plan.communicators.size(), false);
+  for (std::uint32_t i = 0; i < plan.instances.size(); ++i) {
+    const auto& peers = groups.slots[sim::index(plan.instances[sim::InstanceId{i}].program)];
+    const auto slots = plan.slots_of(sim::InstanceId{i});
+    for (std::size_t s = 0; s < slots.size(); ++s) {
+      if (peers[s] != Peer::tensor) continue;
+      if (plan.communicators[slots[s]].members != 1) return 0;
+      is_tensor[sim::index(slots[s])] = true;
+    }
+  }
+  std::vector<double> taken(network.capacity.size(), 0);
+  std::vector<std::uint32_t> tensor_groups(network.capacity.size(), 0);
+  const auto for_links = [&](std::uint32_t c, const auto& visit) {
+    const sim::Communicator& communicator = plan.communicators[CommunicatorId{c}];
+    for (std::uint32_t p = 0; p < communicator.patterns; ++p) {
+      for (const auto& link : network.links_of(RouteId{sim::index(communicator.first_route) + p})) visit(link);
+    }
+  };
+  for (std::uint32_t c = 0; c < is_tensor.size(); ++c) {
+    const double rate = highest_rate(network, plan.communicators[CommunicatorId{c}]);
+    for_links(c, [&](const sim::WeightedLink& link) {
+      if (is_tensor[c])
+        ++tensor_groups[sim::index(link.link)];
+      else
+        taken[sim::index(link.link)] += rate * link.weight;
+    });
+  }
+  double limit = std::numeric_limits<double>::infinity();
+  for (std::uint32_t c = 0; c < is_tensor.size(); ++c) {
+    if (!is_tensor[c]) continue;
+    for_links(c, [&](const sim::WeightedLink& link) {
+      const std::size_t l = sim::index(link.link);
+      const double left = tensor_groups[l] > 1 ? 0 : network.capacity[link.link] - taken[l];
+      limit = std::min(limit, std::max(0.0, left) / link.weight);
+    });
+    const sim::Communicator& communicator = plan.communicators[CommunicatorId{c}];
+    if (network.route_latency[sim::index(communicator.first_route)].value() != 0) return 0;  // it spans nodes
+  }
+  return limit;
+}
+
+}  // namespace
+
+std::shared_ptr<const Groups> make_groups(const Job& job, const topology::Cluster& cluster) {
+  const auto made = std::make_shared<Groups>();
+  Groups& out = *made;
+  const RankMap ranks(job);
   out.shapes = group_shapes(job, ranks, cluster);
-  out.stages = compile_programs(job, out.split, out.shapes, cluster, job.microbatches(), evaluation);
 
   for (const auto& link : cluster.links()) out.network.add_link(link.capacity);
   slow_down_nics(job, cluster, out.network);
 
   std::array<bool, kPeers> used{};
-  for (const auto& slots : out.stages.slots) {
-    for (const Peer peer : slots) used[static_cast<std::size_t>(peer)] = true;
+  for (std::int64_t stage = 0; stage < job.parallelism.pipeline; ++stage) {
+    out.slots.push_back(peers_of_stage(job, out.shapes, stage));
+    out.plan.programs.push_back({});
+    for (const Peer peer : out.slots.back()) used[static_cast<std::size_t>(peer)] = true;
   }
   Communicators communicators(job, ranks, cluster, out.shapes, out);
   communicators.make(used);
 
   out.plan.streams = static_cast<std::uint8_t>(kStreams);
   out.plan.noise = {job.perturbation.jitter_sigma, job.perturbation.jitter_seed};
-  for (sim::Program& program : out.stages.programs) out.plan.programs.push_back(std::move(program));
-  out.stages.programs.clear();
   std::vector<double> slowdown(static_cast<std::size_t>(ranks.ranks()), 1.0);
   for (const auto& slow : job.perturbation.slow_gpus) slowdown[static_cast<std::size_t>(slow.gpu)] = slow.slowdown;
   std::vector<CommunicatorId> by_slot;
   for (std::int64_t rank = 0; rank < ranks.ranks(); ++rank) {
     const auto stage = static_cast<std::size_t>(ranks.coordinates_of(rank).pipeline);
     by_slot.clear();
-    for (const Peer peer : out.stages.slots[stage]) by_slot.push_back(communicators.of(peer, rank));
+    for (const Peer peer : out.slots[stage]) by_slot.push_back(communicators.of(peer, rank));
     sim::Instance instance;
     instance.program = sim::ProgramId{static_cast<std::uint32_t>(stage)};
     instance.slowdown = slowdown[static_cast<std::size_t>(ranks.gpu_of(rank))];
     instance.noise_key = static_cast<std::uint64_t>(rank);
     out.plan.add_instance(instance, by_slot);
   }
+  out.folded = sim::fold(out.plan, out.network);
+  out.tensor_rate_limit = tensor_rate_limit(job, out);
+  return made;
+}
+
+StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared_ptr<const Groups> groups,
+                   const PlanOptions& options) {
+  StepPlan out;
+  const Parallelism& p = job.parallelism;
+  out.split = split_layers(job.model.layers, p.pipeline, p.virtual_pipeline);
+  out.stages = compile_programs(job, out.split, groups->shapes, groups->slots, cluster,
+                                options.compact ? groups->tensor_rate_limit : 0, options.evaluation);
+  out.groups = std::move(groups);
   return out;
 }
 

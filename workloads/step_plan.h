@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "sim/fold.h"
 #include "sim/network.h"
 #include "sim/plan.h"
 #include "topology/cluster.h"
@@ -12,16 +14,34 @@
 
 namespace orrery::workloads {
 
-struct StepPlan {
-  sim::Plan plan;  // instance i is rank i
-  sim::Network network;
-  StagePrograms stages;  // notes, runs and traffic; its programs have moved into plan
-  LayerSplit split;
+/// Who talks to whom: what depends on layout, placement, cluster and perturbation alone, so that a training step, its
+/// evaluation and all the jobs of a search that share them make it once.
+struct Groups {
   GroupShapes shapes;
+  std::vector<std::vector<Peer>> slots;  // by stage: what its ranks have communicators for
+  sim::Plan plan;                        // instance i is rank i; one program per stage, empty
+  sim::Network network;
+  sim::Folded folded;
+  /// Bytes/s up to which a tensor collective runs at its own rate whatever else is under way; 0 where the members of a
+  /// tensor group may be out of step.
+  double tensor_rate_limit = 0;
+};
+std::shared_ptr<const Groups> make_groups(const Job& job, const topology::Cluster& cluster);
+
+struct StepPlan {
+  std::shared_ptr<const Groups> groups;
+  StagePrograms stages;
+  LayerSplit split;
 };
 
-/// Compiles a training step, or an evaluation of one global batch.
-StepPlan make_plan(const Job& job, const topology::Cluster& cluster, bool evaluation = false);
+struct PlanOptions {
+  bool evaluation = false;  // forward passes of one global batch instead of a training step
+  /// Passes that nothing outside them can disturb become one operation each: the same times, fewer operations.
+  bool compact = false;
+};
+/// Compiles a training step or an evaluation; `groups` are those of the job.
+StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared_ptr<const Groups> groups,
+                   const PlanOptions& options = {});
 
 /// How the groups lie on the cluster; costs use the worst group of each kind, so that all members agree.
 GroupShapes group_shapes(const Job& job, const RankMap& ranks, const topology::Cluster& cluster);

@@ -162,7 +162,7 @@ std::vector<TrafficRow> closed_form_traffic(const Job& job) { return ClosedForm(
 std::vector<TrafficRow> count_traffic(const StepPlan& step) {
   const auto& notes = step.stages.notes;
   std::vector<double> instances(notes.size(), 0);
-  for (const sim::Instance& instance : step.plan.instances) instances[sim::index(instance.program)] += 1;
+  for (const sim::Instance& instance : step.groups->plan.instances) instances[sim::index(instance.program)] += 1;
   std::vector<TrafficRow> rows;
   std::vector<std::size_t> row_of(step.stages.traffic.size());
   for (std::size_t k = 0; k < step.stages.traffic.size(); ++k) {
@@ -170,7 +170,7 @@ std::vector<TrafficRow> count_traffic(const StepPlan& step) {
     TrafficRow row;
     row.dimension = key.dimension, row.operation = calibration::name_of(key.op), row.what = key.what,
     row.group = key.group;
-    row.level = topology::name_of(level_of(key, step.shapes));
+    row.level = topology::name_of(level_of(key, step.groups->shapes));
     const auto it = std::find_if(rows.begin(), rows.end(), [&](const TrafficRow& r) { return same_row(r, row); });
     row_of[k] = static_cast<std::size_t>(it - rows.begin());
     if (it == rows.end()) rows.push_back(row);
@@ -179,14 +179,19 @@ std::vector<TrafficRow> count_traffic(const StepPlan& step) {
   for (std::size_t stage = 0; stage < notes.size(); ++stage) {
     std::fill(calls.begin(), calls.end(), 0.0);
     std::fill(bytes.begin(), bytes.end(), 0.0);
-    for (const OpNote& note : notes[stage]) {
-      if (note.traffic == kNoTraffic) continue;
+    const auto count = [&](const OpNote& note) {
+      if (note.traffic == kNoTraffic) return;
       const TrafficKey& key = step.stages.traffic[note.traffic];
       const std::size_t r = row_of[note.traffic];
       const bool receiver = key.op == CollectiveOp::send_receive && !note.counts;
-      if (receiver) continue;
+      if (receiver) return;
       rows[r].simulated_bytes += key.sent_per_call * note.share * instances[stage];
       if (note.counts) calls[r] += 1, bytes[r] += key.bytes;
+    };
+    for (const OpNote& note : notes[stage]) {
+      count(note);
+      if (note.whole == kNoWholePass) continue;
+      for (const OpNote& transfer : step.stages.whole_passes[note.whole].transfers) count(transfer);
     }
     for (std::size_t r = 0; r < rows.size(); ++r) {
       if (calls[r] <= rows[r].calls) continue;

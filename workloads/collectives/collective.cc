@@ -52,11 +52,17 @@ std::vector<std::vector<std::int64_t>> members_by_node(std::span<const std::int6
   return nodes;
 }
 
+namespace {
+bool never_matters(sim::LinkId link, const topology::Cluster& cluster) {
+  const topology::LinkInfo& info = cluster.links()[link];
+  return info.never_binding && info.tier != topology::Tier::leaf;
+}
+}  // namespace
+
 void append_path(std::vector<WeightedLink>& links, const topology::Path& path, double weight,
                  const topology::Cluster& cluster) {
   for (const WeightedLink& link : path.links) {
-    const topology::LinkInfo& info = cluster.links()[link.link];
-    if (!info.never_binding || info.tier == topology::Tier::leaf) links.push_back({link.link, link.weight * weight});
+    if (!never_matters(link.link, cluster)) links.push_back({link.link, link.weight * weight});
   }
 }
 
@@ -123,8 +129,11 @@ sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_
   Duration tree_hop{};
   if (nodes.size() > 1) {
     const double weight = 1.0 / static_cast<double>(shape.rails);
+    const auto first_exits = exits_of(nodes[0], cluster);
+    auto from = first_exits, to = first_exits;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const auto from = exits_of(nodes[i], cluster), to = exits_of(nodes[(i + 1) % nodes.size()], cluster);
+      from.swap(to);
+      to = i + 1 < nodes.size() ? exits_of(nodes[i + 1], cluster) : first_exits;
       for (std::size_t rail = 0; rail < static_cast<std::size_t>(shape.rails); ++rail) {
         const topology::Path path = cluster.path(from[rail], to[rail], rail);
         append_path(links, path, weight, cluster);
@@ -143,10 +152,9 @@ sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_
 
 sim::RouteId add_pair_route(sim::Network& network, std::int64_t from, std::int64_t to,
                             const topology::Cluster& cluster) {
-  std::vector<WeightedLink> links;
-  const topology::Path path = cluster.path(from, to);
-  append_path(links, path, 1.0, cluster);
-  return network.add_route(links, path.latency);
+  topology::Path path = cluster.path(from, to);
+  std::erase_if(path.links, [&](const WeightedLink& link) { return never_matters(link.link, cluster); });
+  return network.add_route(path.links, path.latency);
 }
 
 std::vector<std::string_view> algorithms_of(CollectiveOp op, const GroupShape& shape) {
