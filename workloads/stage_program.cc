@@ -7,7 +7,10 @@
 #include "workloads/stage_program.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <optional>
+#include <span>
 
 #include "sim/error.h"
 #include "workloads/pass_template.h"
@@ -45,6 +48,8 @@ class StageCompiler {
 
   void compile(const std::vector<Pass>& passes) {
     chunk_seen_.assign(static_cast<std::size_t>(chunks_), false);
+    templates_.assign(static_cast<std::size_t>(chunks_), nullptr);
+    wholes_.assign(4 * static_cast<std::size_t>(chunks_), nullptr);
     chunk_gathers_.assign(static_cast<std::size_t>(chunks_), {});
     backwards_left_.assign(static_cast<std::size_t>(chunks_), 0);
     for (const Pass& pass : passes) backwards_left_[index(pass.chunk)] += pass.backward;
@@ -108,7 +113,7 @@ class StageCompiler {
     bool host_waits = false;
   };
 
-  std::uint32_t transfer(const Transfer& t, std::vector<std::uint32_t> waits) {
+  std::uint32_t transfer(const Transfer& t, std::span<const std::uint32_t> waits) {
     Op op;
     op.kind = OpKind::transfer;
     op.stream = static_cast<std::uint8_t>(t.stream);
@@ -128,8 +133,8 @@ class StageCompiler {
     return program.add(op, waits);
   }
 
-  std::vector<std::uint32_t> after_compute() const {
-    return last_compute_ == kNone ? std::vector<std::uint32_t>{} : std::vector<std::uint32_t>{last_compute_};
+  std::span<const std::uint32_t> after_compute() const {
+    return {&last_compute_, last_compute_ == kNone ? std::size_t{0} : std::size_t{1}};
   }
 
   // ---- passes ----
@@ -138,7 +143,7 @@ class StageCompiler {
   void emit_pass(const Pass& pass) {
     microbatch_ = pass.microbatch, chunk_ = pass.chunk, backward_ = pass.backward;
     const ChunkShape& shape = split_.of(pass.chunk, stage_, stages_);
-    const PassTemplate& passes = library_.of(shape);
+    const PassTemplate& passes = template_of(shape);
     receive(pass);
     const bool first_use = !pass.backward && !chunk_seen_[index(pass.chunk)];
     chunk_seen_[index(pass.chunk)] = chunk_seen_[index(pass.chunk)] || !pass.backward;
@@ -172,9 +177,18 @@ class StageCompiler {
     send(pass);
   }
 
+  const PassTemplate& template_of(const ChunkShape& shape) {
+    const PassTemplate*& known = templates_[index(chunk_)];
+    if (known == nullptr) known = &library_.of(shape);
+    return *known;
+  }
+
   /// The pass as one operation; false, and nothing done, where a collective of it outlasts its kernels.
   bool emit_whole(const ChunkShape& shape, const PassTemplate& passes) {
-    const TemplateLibrary::Whole& whole = library_.whole(shape, passes, backward_, slowdown());
+    const double slower = slowdown();
+    const TemplateLibrary::Whole*& known = wholes_[4 * index(chunk_) + 2 * backward_ + (slower != 1.0)];
+    if (known == nullptr) known = &library_.whole(shape, passes, backward_, slower);
+    const TemplateLibrary::Whole& whole = *known;
     if (!whole.pass.closed || whole.pass.highest_rate > undisturbed_rate_) return false;
     Op op;
     op.kind = OpKind::compute;
@@ -204,8 +218,10 @@ class StageCompiler {
   }
 
   /// The message between `from` and the stage after it; both ends must describe it alike.
-  Transfer message(Peer peer, Stream stream, std::int64_t from, bool gradient) {
-    Transfer t;
+  const Transfer& message(Peer peer, Stream stream, std::int64_t from, bool gradient) {
+    std::optional<Transfer>& known = messages_[static_cast<std::size_t>(peer)];
+    if (known) return *known;
+    Transfer& t = known.emplace();
     t.stream = stream;
     t.category = Category::pipeline_comm;
     t.peer = peer;
@@ -237,7 +253,7 @@ class StageCompiler {
       gather.traffic =
           library_.traffic({"tensor", CollectiveOp::all_gather, "pipeline message", job_.parallelism.tensor, bytes,
                             wire_bytes(CollectiveOp::all_gather, job_.parallelism.tensor, bytes)});
-      next_waits_.push_back(transfer(gather, {op}));
+      next_waits_.push_back(transfer(gather, {&op, 1}));
     } else {
       next_waits_.push_back(op);
     }
@@ -246,9 +262,9 @@ class StageCompiler {
   void send(const Pass& pass) {
     const std::int64_t g = global_chunk(pass);
     if (stages_ == 1 || (pass.backward ? g == 0 : g == stages_ * chunks_ - 1)) return;
-    const Transfer t = pass.backward
-                           ? message(Peer::previous_gradient, Stream::pipeline_send_gradient, previous_stage(), true)
-                           : message(Peer::next_activation, Stream::pipeline_send, stage_, false);
+    const Transfer& t = pass.backward
+                            ? message(Peer::previous_gradient, Stream::pipeline_send_gradient, previous_stage(), true)
+                            : message(Peer::next_activation, Stream::pipeline_send, stage_, false);
     const std::uint32_t op = transfer(t, after_compute());
     if (!job_.overlap.pipeline) next_waits_.push_back(op);
   }
@@ -302,7 +318,7 @@ class StageCompiler {
   }
 
   /// All-gathers the parameters of one chunk, bucket by bucket, in the order in which the forward pass uses them.
-  std::vector<std::uint32_t> gather_chunk(std::int64_t chunk, const std::vector<std::uint32_t>& waits) {
+  std::vector<std::uint32_t> gather_chunk(std::int64_t chunk, std::span<const std::uint32_t> waits) {
     const double bytes = chunk_parameters(split_.of(chunk, stage_, stages_)) * parameter_bytes();
     const auto bucket = static_cast<double>(job_.software.parameter_bucket.value());
     const auto parts = bucket > 0 ? std::max<std::int64_t>(1, std::llround(bytes / bucket)) : 1;
@@ -484,6 +500,9 @@ class StageCompiler {
   std::vector<std::uint32_t> next_waits_;  // what the next compute operation waits for
   std::vector<Pending> pending_;           // tensor collectives that a later compute operation waits for
   std::vector<bool> chunk_seen_;
+  std::vector<const PassTemplate*> templates_;            // by chunk
+  std::vector<const TemplateLibrary::Whole*> wholes_;     // by chunk, direction and whether slowed down
+  std::array<std::optional<Transfer>, kPeers> messages_;  // by peer
   std::vector<std::vector<std::uint32_t>> chunk_gathers_;
   std::vector<std::int64_t> backwards_left_;
   std::uint32_t last_reduction_ = kNone;

@@ -10,6 +10,7 @@
 #include "sim/fold.h"
 #include "workloads/account.h"
 #include "workloads/memory.h"
+#include "workloads/steady_state.h"
 #include "workloads/step_plan.h"
 #include "workloads/traffic.h"
 
@@ -192,21 +193,80 @@ std::string_view name_of(Stream stream) {
   return names[static_cast<std::size_t>(stream)];
 }
 
+namespace {
+
+/// What an exact repetition of the step leaves out of a simulation.
+struct Repeated {
+  StepPlan step;  // of the shorter step
+  Simulated run;  // likewise
+  sim::Duration left_out{};
+  std::int64_t period = 0, periods = 0;
+};
+
+/// Simulates a shorter step, if it repeats exactly what is left out.
+std::optional<Repeated> simulate_repeated(const Job& job, const topology::Cluster& cluster,
+                                          const std::shared_ptr<const Groups>& groups) {
+  constexpr int kAttempts = 2;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const std::optional<Jump> jump = choose_jump(job, attempt);
+    if (!jump || groups->folded.representative.size() > kMostRecorded) return {};
+    Repeated out;
+    out.step = make_plan(with_microbatches(job, jump->microbatches), cluster, groups, {false, true});
+    out.run = simulate(out.step, false, true);
+    const auto shift =
+        shift_of(*jump, job.parallelism.virtual_pipeline, out.step.stages, out.run.plan, out.run.result.records);
+    if (!shift) continue;
+    out.left_out = *shift * jump->periods;
+    out.period = jump->period, out.periods = jump->periods;
+    return out;
+  }
+  return {};
+}
+
+/// Time and breakdown of a step that repeats; false where it does not, or the breakdown cannot be told.
+bool account_for_repeated(const Job& job, const topology::Cluster& cluster, const std::shared_ptr<const Groups>& groups,
+                          StepReport& report) {
+  const std::optional<Repeated> repeated = simulate_repeated(job, cluster, groups);
+  if (!repeated) return false;
+  const Simulated& run = repeated->run;
+  report.ranks_simulated = static_cast<std::int64_t>(run.plan.instances.size());
+  report.iteration = sim::Duration(run.result.makespan.value());
+  if (!account_for(repeated->step, run, {}, report)) return false;
+  // One period less tells what a period adds to each part of the breakdown.
+  const std::int64_t simulated = job.microbatches() - repeated->period * repeated->periods;
+  StepPlan less = make_plan(with_microbatches(job, simulated - repeated->period), cluster, groups, {false, true});
+  const Simulated before = simulate(less, false, true);
+  if ((run.result.makespan - before.result.makespan) * repeated->periods != repeated->left_out) return false;
+  StepReport shorter;
+  shorter.iteration = sim::Duration(before.result.makespan.value());
+  if (!account_for(less, before, {}, shorter) || shorter.busiest_stage != report.busiest_stage) return false;
+  for (std::size_t c = 0; c < kCategories; ++c) {
+    report.breakdown_s[c] += (report.breakdown_s[c] - shorter.breakdown_s[c]) * static_cast<double>(repeated->periods);
+  }
+  report.iteration += repeated->left_out;
+  report.events = run.result.events + before.result.events;
+  return true;
+}
+
+}  // namespace
+
 StepReport simulate_step(const Job& job, const StepOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   StepReport report;
   const topology::Cluster cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
-  const std::shared_ptr<const Groups> groups = make_groups(job, cluster);
+  const std::shared_ptr<const Groups> groups = make_groups(job, cluster, !options.full);
   bool compact = !options.full && !options.timelines;
-  StepPlan step;
-  while (true) {
-    step = make_plan(job, cluster, groups, {false, compact});
-    const Simulated run = simulate(step, options.full, true);
-    report.ranks_simulated = static_cast<std::int64_t>(run.plan.instances.size());
-    report.events = run.result.events;
-    report.iteration = sim::Duration(run.result.makespan.value());
-    if (account_for(step, run, options, report)) break;
-    compact = false;
+  StepPlan step = make_plan(job, cluster, groups, {false, compact});
+  if (!compact || !account_for_repeated(job, cluster, groups, report)) {
+    while (true) {
+      const Simulated run = simulate(step, options.full, true);
+      report.ranks_simulated = static_cast<std::int64_t>(run.plan.instances.size());
+      report.events = run.result.events;
+      report.iteration = sim::Duration(run.result.makespan.value());
+      if (account_for(step, run, options, report)) break;
+      compact = false;
+      step = make_plan(job, cluster, groups, {false, compact});
+    }
   }
   report.gpus = job.gpus;
   rate(job, report);
@@ -217,6 +277,17 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
   report.assumptions = job.assumptions;
   report.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
+}
+
+StepTime time_step(const Job& job, const topology::Cluster& cluster, const std::shared_ptr<const Groups>& groups) {
+  if (const std::optional<Repeated> repeated = simulate_repeated(job, cluster, groups)) {
+    return {sim::Duration(repeated->run.result.makespan.value()) + repeated->left_out, repeated->run.result.events,
+            static_cast<std::int64_t>(repeated->run.plan.instances.size())};
+  }
+  StepPlan step = make_plan(job, cluster, groups, {false, true});
+  const Simulated run = simulate(step, false, false);
+  return {sim::Duration(run.result.makespan.value()), run.result.events,
+          static_cast<std::int64_t>(run.plan.instances.size())};
 }
 
 std::vector<TrafficRow> traffic_table(const Job& job) {

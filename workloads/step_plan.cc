@@ -294,7 +294,7 @@ double tensor_rate_limit(const Job& job, const Groups& groups) {
 
 }  // namespace
 
-std::shared_ptr<const Groups> make_groups(const Job& job, const topology::Cluster& cluster) {
+std::shared_ptr<const Groups> make_groups(const Job& job, const topology::Cluster& cluster, bool folded_only) {
   const auto made = std::make_shared<Groups>();
   Groups& out = *made;
   const RankMap ranks(job);
@@ -329,6 +329,11 @@ std::shared_ptr<const Groups> make_groups(const Job& job, const topology::Cluste
   }
   out.folded = sim::fold(out.plan, out.network);
   out.tensor_rate_limit = tensor_rate_limit(job, out);
+  if (folded_only) {
+    out.plan = {};
+    out.network = {};
+    out.folded.class_of = {};
+  }
   return made;
 }
 

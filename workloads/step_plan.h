@@ -26,7 +26,8 @@ struct Groups {
   /// tensor group may be out of step.
   double tensor_rate_limit = 0;
 };
-std::shared_ptr<const Groups> make_groups(const Job& job, const topology::Cluster& cluster);
+/// `folded_only`: without `plan` and `network`, which are large and which only a simulation of every rank needs.
+std::shared_ptr<const Groups> make_groups(const Job& job, const topology::Cluster& cluster, bool folded_only = false);
 
 struct StepPlan {
   std::shared_ptr<const Groups> groups;

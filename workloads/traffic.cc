@@ -162,7 +162,9 @@ std::vector<TrafficRow> closed_form_traffic(const Job& job) { return ClosedForm(
 std::vector<TrafficRow> count_traffic(const StepPlan& step) {
   const auto& notes = step.stages.notes;
   std::vector<double> instances(notes.size(), 0);
-  for (const sim::Instance& instance : step.groups->plan.instances) instances[sim::index(instance.program)] += 1;
+  const sim::Folded& folded = step.groups->folded;
+  for (std::uint32_t c = 0; c < folded.class_size.size(); ++c)
+    instances[sim::index(folded.plan.instances[sim::InstanceId{c}].program)] += folded.class_size[c];
   std::vector<TrafficRow> rows;
   std::vector<std::size_t> row_of(step.stages.traffic.size());
   for (std::size_t k = 0; k < step.stages.traffic.size(); ++k) {

@@ -57,7 +57,8 @@ TEST_CASE("folded and full give the same step to the picosecond, in every layout
     const Job job = small_job(sets);
     const StepReport folded = simulate_step(job), full = simulate_step(job, {true, false});
     CHECK(folded.iteration == full.iteration);
-    CHECK(folded.breakdown_s == full.breakdown_s);
+    // A step that was cut short because it repeats adds its periods up in doubles: less than a picosecond apart.
+    for (std::size_t c = 0; c < kCategories; ++c) CHECK(std::abs(folded.breakdown_s[c] - full.breakdown_s[c]) < 1e-12);
     CHECK(full.ranks_simulated == 16);
     CHECK(folded.ranks_simulated < 16);
   }

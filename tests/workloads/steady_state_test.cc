@@ -1,0 +1,86 @@
+// Is a step that was cut short, because it repeats, the step that every rank and every micro-batch gives?
+#include "workloads/steady_state.h"
+
+#include "tests/catch.h"
+#include "tests/workloads/example.h"
+#include "workloads/step.h"
+
+using namespace orrery;
+using namespace orrery::workloads;
+using orrery::tests::small_job;
+
+namespace {
+using Sets = std::vector<std::string>;
+
+std::string name(const Sets& sets) {
+  std::string text;
+  for (const std::string& set : sets) text += set + " ";
+  return text;
+}
+}  // namespace
+
+TEST_CASE("a step that repeats is cut short without moving by a picosecond") {
+  const std::vector<Sets> layouts{
+      {},
+      {"parallelism.pipeline=4", "parallelism.data=2"},
+      {"parallelism.tensor=1", "parallelism.pipeline=8", "parallelism.data=2", "software=megatron-2021"},
+      {"parallelism.virtual_pipeline=2"},
+      {"parallelism.virtual_pipeline=4", "parallelism.sequence_parallel=true", "parallelism.sharding=optimizer",
+       "overlap={tensor: true, pipeline: true, gradients: true, parameters: true}"},
+      {"parallelism.pipeline=4", "parallelism.data=2", "parallelism.virtual_pipeline=2", "recompute=full"},
+      {"parallelism.tensor=4", "parallelism.pipeline=1", "parallelism.data=4", "parallelism.sharding=parameters"},
+      {"model.layers=7", "parallelism.pipeline=2", "parallelism.virtual_pipeline=2"},
+      {"perturb.slow_gpus=[{gpu: 5, slowdown: 1.3}]"},
+      {"perturb.slow_nics=[{node: 1, nic: 2, rate: 0.25}]"},
+  };
+  for (const std::int64_t batch : {256, 384, 640}) {
+    for (const Sets& layout : layouts) {
+      Sets sets = layout;
+      sets.push_back("batch={global: " + std::to_string(batch) + ", micro: 1}");
+      INFO(name(sets));
+      const Job job = small_job(sets);
+      const auto jump = choose_jump(job, 0);
+      REQUIRE(jump);
+      CHECK(jump->microbatches + jump->periods * jump->period == job.microbatches());
+      const StepReport cut = simulate_step(job), full = simulate_step(job, {true, false});
+      CHECK(cut.iteration == full.iteration);
+      for (std::size_t c = 0; c < kCategories; ++c)
+        CHECK(cut.breakdown_s[c] == Approx(full.breakdown_s[c]).margin(1e-12));
+      for (std::size_t r = 0; r < cut.traffic.size(); ++r)
+        CHECK(cut.traffic[r].simulated_bytes == Approx(full.traffic[r].simulated_bytes));
+    }
+  }
+}
+
+TEST_CASE("what does not repeat is not cut short") {
+  const Sets long_run{"batch={global: 512, micro: 1}"};
+  const auto with = [&](const std::string& set) {
+    Sets sets = long_run;
+    sets.push_back(set);
+    return choose_jump(small_job(sets), 0).has_value();
+  };
+  CHECK(choose_jump(small_job(long_run), 0).has_value());
+  CHECK_FALSE(with("perturb.jitter={sigma: 0.05, seed: 7}"));
+  CHECK_FALSE(with("parallelism.schedule=gpipe"));
+  CHECK_FALSE(choose_jump(small_job({"batch={global: 16, micro: 1}"}), 0).has_value());
+}
+
+TEST_CASE("a step whose operations do not all move by one shift is not taken to repeat") {
+  // Two stages of one operation per micro-batch, 12 micro-batches, 5 ps apart but for one.
+  StagePrograms stages;
+  sim::Plan plan;
+  sim::Record record;
+  stages.notes.emplace_back();
+  for (std::int32_t m = 0; m < 12; ++m) {
+    OpNote note;
+    note.microbatch = m, note.chunk = 0;
+    stages.notes[0].push_back(note);
+    record.finish.push_back(sim::SimTime(5 * m));
+  }
+  plan.programs.push_back({});
+  plan.instances.push_back({});
+  const Jump jump{12, 1, 100, 4};
+  CHECK(shift_of(jump, 1, stages, plan, {record}) == sim::Duration(5));
+  record.finish[6] = sim::SimTime(31);
+  CHECK_FALSE(shift_of(jump, 1, stages, plan, {record}).has_value());
+}

@@ -1,0 +1,102 @@
+// Finding out whether a step repeats. See steady_state.h.
+#include "workloads/steady_state.h"
+
+#include <span>
+#include <vector>
+
+namespace orrery::workloads {
+
+namespace {
+
+/// Warm-up and cool-down of a schedule, in micro-batches: how far apart forward and backward pass of one micro-batch
+/// lie on the first stage, at most.
+std::int64_t ends_of(const Parallelism& p) { return p.virtual_pipeline > 1 ? 2 * p.pipeline : p.pipeline; }
+
+/// The operations of one stage by micro-batch and chunk, in program order, as compressed rows.
+struct OpsByPass {
+  std::int64_t chunks = 0;
+  std::vector<std::uint32_t> begin, ops;
+
+  OpsByPass(const std::vector<OpNote>& notes, std::int64_t microbatches, std::int64_t chunks_per_stage)
+      : chunks(chunks_per_stage), begin(static_cast<std::size_t>(microbatches * chunks_per_stage) + 1, 0) {
+    for (const OpNote& note : notes) {
+      if (note.microbatch >= 0) ++begin[row(note.microbatch, note.chunk) + 1];
+    }
+    for (std::size_t r = 1; r < begin.size(); ++r) begin[r] += begin[r - 1];
+    ops.resize(begin.back());
+    std::vector<std::uint32_t> next(begin.begin(), begin.end() - 1);
+    for (std::uint32_t op = 0; op < notes.size(); ++op) {
+      if (notes[op].microbatch >= 0) ops[next[row(notes[op].microbatch, notes[op].chunk)]++] = op;
+    }
+  }
+  std::size_t row(std::int64_t microbatch, std::int64_t chunk) const {
+    return static_cast<std::size_t>(microbatch * chunks + chunk);
+  }
+  std::span<const std::uint32_t> of(std::int64_t microbatch, std::int64_t chunk) const {
+    const std::size_t r = row(microbatch, chunk);
+    return {ops.data() + begin[r], begin[r + 1] - begin[r]};
+  }
+};
+
+}  // namespace
+
+std::int64_t period_of(ScheduleKind schedule, std::int64_t stages) {
+  switch (schedule) {
+    case ScheduleKind::one_f_one_b:
+      return 1;
+    case ScheduleKind::interleaved_1f1b:
+      return stages;
+    default:
+      return 0;
+  }
+}
+
+std::optional<Jump> choose_jump(const Job& job, int attempt) {
+  constexpr std::int64_t kWindow = 3, kSettle = 2;  // periods
+  if (job.perturbation.jitter_sigma > 0) return {};
+  Jump jump;
+  jump.period = period_of(job.parallelism.schedule, job.parallelism.pipeline);
+  if (jump.period == 0) return {};
+  const std::int64_t settle = (kSettle << attempt) * jump.period + (attempt > 0 ? ends_of(job.parallelism) : 0);
+  jump.first = ends_of(job.parallelism) + settle;
+  const std::int64_t most = jump.first + (kWindow + 1) * jump.period + ends_of(job.parallelism);
+  const std::int64_t m = job.microbatches();
+  if (m <= most) return {};
+  jump.periods = (m - most) / jump.period;
+  jump.microbatches = m - jump.periods * jump.period;
+  // Short of two fifths saved, checking for the repetition costs more than it gains.
+  if (jump.periods < 1 || 5 * jump.microbatches > 3 * m) return {};
+  return jump;
+}
+
+Job with_microbatches(const Job& job, std::int64_t microbatches) {
+  Job shorter = job;
+  shorter.batch.global = microbatches * job.parallelism.data * job.batch.micro;
+  return shorter;
+}
+
+std::optional<sim::Duration> shift_of(const Jump& jump, std::int64_t chunks, const StagePrograms& stages,
+                                      const sim::Plan& plan, const std::vector<sim::Record>& records) {
+  std::vector<OpsByPass> passes;
+  passes.reserve(stages.notes.size());
+  for (const auto& notes : stages.notes) passes.emplace_back(notes, jump.microbatches, chunks);
+  std::optional<std::int64_t> shift;
+  for (const sim::Record& record : records) {
+    const OpsByPass& here = passes[sim::index(plan.instances[record.instance].program)];
+    for (std::int64_t microbatch = jump.first; microbatch < jump.first + 3 * jump.period; ++microbatch) {
+      for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+        const auto before = here.of(microbatch, chunk), after = here.of(microbatch + jump.period, chunk);
+        if (before.size() != after.size()) return {};
+        for (std::size_t i = 0; i < before.size(); ++i) {
+          const std::int64_t moved = record.finish[after[i]].value() - record.finish[before[i]].value();
+          if (!shift) shift = moved;
+          if (moved != *shift) return {};
+        }
+      }
+    }
+  }
+  if (!shift) return {};
+  return sim::Duration(*shift);
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,40 @@
+// Steady state: a long run of micro-batches repeats itself, and what repeats exactly need not be simulated again.
+//
+// The argument. Let every operation of micro-batches [a, a + 3q) end exactly one shift later than its like q
+// micro-batches before, in every class of ranks, forward and backward, where q is the schedule's period. An operation
+// depends on operations at most a period apart (its stream, its pass, its partner on the next stage), and rates depend
+// on what is under way at the same time only; so one more period inserted there repeats the last one, and everything
+// behind it moves by the shift. The step of m micro-batches is then that of m' < m plus (m - m') / q shifts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "workloads/step_plan.h"
+
+namespace orrery::workloads {
+
+/// Micro-batches after which the order of passes repeats on every stage, away from both ends of the step; 0: never, or
+/// with different shifts forward and backward (GPipe).
+std::int64_t period_of(ScheduleKind schedule, std::int64_t stages);
+
+/// A shorter step to simulate in place of the job's.
+struct Jump {
+  std::int64_t microbatches = 0;  // of the shorter step
+  std::int64_t period = 0;        // in micro-batches
+  std::int64_t periods = 0;       // left out
+  std::int64_t first = 0;         // the micro-batch from which three periods must repeat
+};
+
+/// The shortest step that can show a repetition; each `attempt` (0, 1, ...) doubles the room for it to settle. None
+/// where the job is short, noisy, or its schedule does not repeat.
+std::optional<Jump> choose_jump(const Job& job, int attempt);
+
+/// The job with that many micro-batches.
+Job with_microbatches(const Job& job, std::int64_t microbatches);
+
+/// The shift by which the simulated step repeats; none if it does not, to the picosecond. `records`: one per class.
+std::optional<sim::Duration> shift_of(const Jump& jump, std::int64_t chunks, const StagePrograms& stages,
+                                      const sim::Plan& plan, const std::vector<sim::Record>& records);
+
+}  // namespace orrery::workloads
