@@ -51,11 +51,13 @@ struct NodeSpec {
   struct MeshLink {
     std::int64_t a, b;
     Bandwidth rate;
+    bool operator==(const MeshLink&) const = default;
   };
   std::vector<MeshLink> mesh;
   Bandwidth pcie{32e9};            // GPU to NIC, per direction; a payload rate, `efficiency` does not apply
   std::int64_t pcie_switches = 4;  // each serves gpus / pcie_switches GPUs and their NICs
   std::string provenance;          // where the facts come from, for reports
+  bool operator==(const NodeSpec&) const = default;
 };
 
 /// Between nodes. From scenarios/fabrics/<fabric>.yaml or inline.
@@ -90,6 +92,7 @@ struct FabricSpec {
   std::int64_t local_links = 1;           // between each two switches of a group
   std::int64_t global_links = 1;          // between each two groups
   std::string provenance;                 // where the facts come from, for reports
+  bool operator==(const FabricSpec&) const = default;
 };
 
 /// One key of a `node:` section or of a fabric file, for schemas and help.

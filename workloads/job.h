@@ -63,21 +63,25 @@ struct Placement {
   std::vector<std::string> order{"tensor", "context", "data", "pipeline"};
   std::uint64_t seed = 0;          // random
   std::vector<std::int64_t> gpus;  // list: rank -> GPU
+  bool operator==(const Placement&) const = default;
 };
 
 struct Perturbation {
   struct SlowGpu {
     std::int64_t gpu;
     double slowdown;
+    bool operator==(const SlowGpu&) const = default;
   };  // compute takes `slowdown` times as long
   struct SlowNic {
     std::int64_t node, nic;
     double rate;
+    bool operator==(const SlowNic&) const = default;
   };  // share of its rate that is left, in (0, 1]
   std::vector<SlowGpu> slow_gpus;
   std::vector<SlowNic> slow_nics;
   double jitter_sigma = 0;  // of log compute time, per operation and rank
   std::uint64_t jitter_seed = 0;
+  bool operator==(const Perturbation&) const = default;
 };
 
 struct Evaluation {

@@ -11,6 +11,7 @@
 #include "workloads/account.h"
 #include "workloads/memory.h"
 #include "workloads/steady_state.h"
+#include "workloads/step_cache.h"
 #include "workloads/step_plan.h"
 #include "workloads/traffic.h"
 
@@ -250,11 +251,27 @@ bool account_for_repeated(const Job& job, const topology::Cluster& cluster, cons
 
 }  // namespace
 
-StepReport simulate_step(const Job& job, const StepOptions& options) {
-  const auto begin = std::chrono::steady_clock::now();
-  StepReport report;
-  const topology::Cluster cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
-  const std::shared_ptr<const Groups> groups = make_groups(job, cluster, !options.full);
+namespace {
+
+/// Time alone, folded: the shortest simulation that is exact.
+void time_step(const Job& job, const topology::Cluster& cluster, const std::shared_ptr<const Groups>& groups,
+               StepReport& report) {
+  const auto take = [&](const Simulated& run, sim::Duration left_out) {
+    report.ranks_simulated = static_cast<std::int64_t>(run.plan.instances.size());
+    report.events = run.result.events;
+    report.iteration = sim::Duration(run.result.makespan.value()) + left_out;
+  };
+  if (const std::optional<Repeated> repeated = simulate_repeated(job, cluster, groups)) {
+    take(repeated->run, repeated->left_out);
+    return;
+  }
+  StepPlan step = make_plan(job, cluster, groups, {false, true});
+  take(simulate(step, false, false), {});
+}
+
+/// Time, breakdown, timelines, memory and traffic.
+void simulate_in_detail(const Job& job, const topology::Cluster& cluster, const std::shared_ptr<const Groups>& groups,
+                        const StepOptions& options, StepReport& report) {
   bool compact = !options.full && !options.timelines;
   StepPlan step = make_plan(job, cluster, groups, {false, compact});
   if (!compact || !account_for_repeated(job, cluster, groups, report)) {
@@ -268,26 +285,31 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
       step = make_plan(job, cluster, groups, {false, compact});
     }
   }
-  report.gpus = job.gpus;
-  rate(job, report);
-  evaluate(job, cluster, groups, report);
   add_memory(job, step, report);
   report.traffic = merge_traffic(closed_form_traffic(job), count_traffic(step));
   count_tiers(report);
   report.assumptions = job.assumptions;
-  report.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return report;
 }
 
-StepTime time_step(const Job& job, const topology::Cluster& cluster, const std::shared_ptr<const Groups>& groups) {
-  if (const std::optional<Repeated> repeated = simulate_repeated(job, cluster, groups)) {
-    return {sim::Duration(repeated->run.result.makespan.value()) + repeated->left_out, repeated->run.result.events,
-            static_cast<std::int64_t>(repeated->run.plan.instances.size())};
+}  // namespace
+
+StepReport simulate_step(const Job& job, const StepOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  StepReport report;
+  StepCache own(1);
+  StepCache& cache = options.cache != nullptr ? *options.cache : own;
+  const auto cluster = cache.cluster_of(job);
+  const auto groups = options.full ? make_groups(job, *cluster) : cache.groups_of(job);
+  if (options.brief && !options.full && !options.timelines) {
+    time_step(job, *cluster, groups, report);
+  } else {
+    simulate_in_detail(job, *cluster, groups, options, report);
   }
-  StepPlan step = make_plan(job, cluster, groups, {false, true});
-  const Simulated run = simulate(step, false, false);
-  return {sim::Duration(run.result.makespan.value()), run.result.events,
-          static_cast<std::int64_t>(run.plan.instances.size())};
+  report.gpus = job.gpus;
+  rate(job, report);
+  evaluate(job, *cluster, groups, report);
+  report.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return report;
 }
 
 std::vector<TrafficRow> traffic_table(const Job& job) {

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +14,7 @@
 
 namespace orrery::workloads {
 
-struct Groups;
+class StepCache;
 
 /// What exposed time is attributed to, and what operations belong to (Op::category).
 enum class Category : std::uint8_t {
@@ -88,8 +87,10 @@ struct Timeline {
 };
 
 struct StepOptions {
-  bool full = false;       // simulate every rank instead of one per class
-  bool timelines = false;  // keep what a trace needs
+  bool full = false;           // simulate every rank instead of one per class
+  bool timelines = false;      // keep what a trace needs
+  bool brief = false;          // times and rates only: no breakdown, memory, traffic or assumptions
+  StepCache* cache = nullptr;  // of a study with many jobs; not with `full`
 };
 
 struct StepReport {
@@ -124,15 +125,6 @@ struct StepReport {
 /// Simulates one training step (and one evaluation pass where the job asks for it). Throws sim::UserError for what only
 /// planning can find out, InternalError for a deadlock (a schedule that locks up is our bug; it names the operations).
 StepReport simulate_step(const Job& job, const StepOptions& options = {});
-
-/// What a search asks of a layout: the step's time alone, as simulate_step gives it, folded.
-struct StepTime {
-  sim::Duration iteration{};
-  std::uint64_t events = 0;
-  std::int64_t classes = 0;  // of ranks that nothing tells apart
-};
-/// `cluster` and `groups` are those of the job; both can serve many jobs (see Groups). Throws as simulate_step does.
-StepTime time_step(const Job& job, const topology::Cluster& cluster, const std::shared_ptr<const Groups>& groups);
 
 /// Traffic rows alone, without running the engine.
 std::vector<TrafficRow> traffic_table(const Job& job);

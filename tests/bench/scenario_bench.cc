@@ -5,6 +5,8 @@
 
 #include "scenarios/scenario.h"
 #include "workloads/step.h"
+#include "workloads/step_cache.h"
+#include "workloads/step_plan.h"
 
 namespace {
 
@@ -32,8 +34,30 @@ void simulate(benchmark::State& state, const char* name, bool full) {
   state.counters["events/s"] = benchmark::Counter(events, benchmark::Counter::kIsRate);
 }
 
+/// What a search pays for a layout on a cluster whose groups it has made already.
+void time_layout(benchmark::State& state, const char* name) {
+  const scenarios::Scenario scenario = scenarios::load_scenario(scenarios::read_scenario(shipped(name)));
+  workloads::StepCache cache;
+  workloads::StepOptions options;
+  options.brief = true;
+  options.cache = &cache;
+  for (auto _ : state) benchmark::DoNotOptimize(workloads::simulate_step(scenario.job, options));
+  state.SetItemsProcessed(state.iterations());
+}
+
+void groups(benchmark::State& state, const char* name) {
+  const scenarios::Scenario scenario = scenarios::load_scenario(scenarios::read_scenario(shipped(name)));
+  const workloads::Job& job = scenario.job;
+  const topology::Cluster cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
+  for (auto _ : state) benchmark::DoNotOptimize(workloads::make_groups(job, cluster, true));
+}
+
 BENCHMARK_CAPTURE(load, eos, "eos-gpt3-175b")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(load, megascale, "megascale-gpt3-175b")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(groups, eos, "eos-gpt3-175b")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(groups, megascale, "megascale-gpt3-175b")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(time_layout, eos, "eos-gpt3-175b")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(time_layout, megascale, "megascale-gpt3-175b")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(simulate, eos_folded, "eos-gpt3-175b", false)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(simulate, megascale_folded, "megascale-gpt3-175b", false)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(simulate, eos_full, "eos-gpt3-175b", true)->Unit(benchmark::kMillisecond);

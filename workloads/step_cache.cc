@@ -1,0 +1,51 @@
+// See step_cache.h. Two threads that miss the same entry at once both make it; the second result is dropped.
+#include "workloads/step_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace orrery::workloads {
+
+template <class Key, class Value, class Make>
+std::shared_ptr<const Value> StepCache::remember(std::list<Known<Key, Value>>& known, Key key, const Make& make) {
+  const auto find = [&] {
+    const auto it = std::find_if(known.begin(), known.end(), [&](const auto& k) { return k.key == key; });
+    if (it != known.end()) known.splice(known.begin(), known, it);
+    return it != known.end();
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (find()) return known.front().value;
+  }
+  std::shared_ptr<const Value> made = make();
+  const std::lock_guard lock(mutex_);
+  if (!find()) known.push_front({std::move(key), std::move(made)});
+  if (known.size() > entries_) known.pop_back();
+  return known.front().value;
+}
+
+std::shared_ptr<const topology::Cluster> StepCache::cluster_of(const Job& job) {
+  return remember(clusters_, Site{job.node, job.fabric, job.gpus, job.gpus_per_node}, [&] {
+    return std::make_shared<const topology::Cluster>(job.node, job.fabric, job.gpus, job.gpus_per_node,
+                                                     sim::Settings());
+  });
+}
+
+std::shared_ptr<const Groups> StepCache::groups_of(const Job& job) {
+  const Parallelism& p = job.parallelism;
+  const auto cluster = cluster_of(job);
+  Layout layout{cluster,
+                p.tensor,
+                p.context,
+                p.data,
+                p.pipeline,
+                p.virtual_pipeline > 1,
+                p.sharding != Sharding::none,
+                job.model.tied_embeddings,
+                p.schedule,
+                job.placement,
+                job.perturbation};
+  return remember(groups_, std::move(layout), [&] { return make_groups(job, *cluster, true); });
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,54 @@
+// What jobs of one study share: clusters, and the groups of a layout on them. Making and folding the groups of ten
+// thousand ranks takes longer than simulating a folded step, so a search makes them once per layout.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+
+#include "workloads/step_plan.h"
+
+namespace orrery::workloads {
+
+/// Remembers the clusters and groups asked for last. For several threads at a time; what it hands out stays valid.
+class StepCache {
+ public:
+  /// `entries`: of either kind; the groups of 10,000 ranks, folded, take about a megabyte.
+  explicit StepCache(std::size_t entries = 64) : entries_(entries) {}
+
+  std::shared_ptr<const topology::Cluster> cluster_of(const Job& job);
+  /// Groups without the tables of every rank.
+  std::shared_ptr<const Groups> groups_of(const Job& job);
+
+ private:
+  struct Site {  // everything of a job that its cluster depends on
+    topology::NodeSpec node;
+    topology::FabricSpec fabric;
+    std::int64_t gpus = 0, gpus_per_node = 0;
+    bool operator==(const Site&) const = default;
+  };
+  struct Layout {  // everything that its groups depend on besides
+    std::shared_ptr<const topology::Cluster> cluster;
+    std::int64_t tensor = 0, context = 0, data = 0, pipeline = 0;
+    bool wraps = false, sharded = false, tied = false;
+    ScheduleKind schedule{};
+    Placement placement;
+    Perturbation perturbation;
+    bool operator==(const Layout&) const = default;
+  };
+  template <class Key, class Value>
+  struct Known {
+    Key key;
+    std::shared_ptr<const Value> value;
+  };
+  template <class Key, class Value, class Make>
+  std::shared_ptr<const Value> remember(std::list<Known<Key, Value>>& known, Key key, const Make& make);
+
+  std::size_t entries_;
+  std::mutex mutex_;
+  std::list<Known<Site, topology::Cluster>> clusters_;  // asked for last first
+  std::list<Known<Layout, Groups>> groups_;
+};
+
+}  // namespace orrery::workloads
