@@ -76,6 +76,24 @@ ScheduleKind with_chunks(const Settings& schedule, ScheduleKind kind, bool chunk
   return kind;
 }
 
+/// Stages that step their optimizers apart cannot share an embedding between the first and the last of them, or one
+/// waits for the other: the authors of ZB-H1 and ZB-H2 untie it (--untie-embeddings-and-output-weights in their
+/// example script, github.com/sail-sg/zero-bubble-pipeline-parallelism), and so does a model that leaves it open.
+void untie_embeddings(const Settings& document, Job& job) {
+  const workloads::Parallelism& layout = job.parallelism;
+  if (!layout.optimizer_post_validation || workloads::ChunkMap(job).ends_meet()) return;
+  const Resolved model = resolve(shelf_of("models"), required(document, "model"));
+  if (given(&model.document, "tied_embeddings") != nullptr) return;
+  job.model.tied_embeddings = false;
+  for (std::string& line : job.assumptions) {  // what load_features said before the schedule was known
+    const std::size_t at = line.starts_with("The model's features") ? line.find(" tied embeddings") : std::string::npos;
+    if (at != std::string::npos) line.replace(at, 5, " untied");
+  }
+  assume(job, "model.tied_embeddings", "false",
+         fmt::format("as the authors of {} train: shared, the first stage would wait for the last",
+                     workloads::name_of(layout.schedule)));
+}
+
 ScheduleKind load_schedule(const Settings* section, Job& job) {
   const std::int64_t chunks = job.parallelism.virtual_pipeline;
   if (const Settings* schedule = given(section, "schedule"); schedule != nullptr) {
@@ -264,6 +282,7 @@ void load_layout(const Settings& document, Job& job) {
     assume(job, "parallelism.optimizer_post_validation", "true",
            fmt::format("as the authors of {} step the optimizer", workloads::name_of(layout.schedule)));
   }
+  untie_embeddings(document, job);
   load_batch(document, job, given(section, "data") != nullptr);
 }
 

@@ -100,7 +100,12 @@ Rows model_keys() {
        "none: full causal attention",
        {},
        "Each query sees the last so many keys (sliding window)."},
-      {"model.tied_embeddings", "boolean", "", "true", {}, "Input and output embeddings share their weights."},
+      {"model.tied_embeddings",
+       "boolean",
+       "",
+       "true; false with optimizer_post_validation where first and last layer lie apart",
+       {},
+       "Input and output embeddings share their weights."},
       {"model.label", "text", "", "-", {}, "Free text."},
       {"model.provenance", "text", "", "-", {}, "Where the sizes come from, for people."},
   };

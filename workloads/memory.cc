@@ -46,11 +46,14 @@ double layer_activation_bytes(const Job& job) {
 }
 
 InFlight in_flight(const Job& job, const LayerSplit& split, std::int32_t stage) {
-  const auto stages = static_cast<std::int32_t>(job.parallelism.pipeline);
+  const StageOrders orders = step_passes(job, split);
+  return in_flight(orders[static_cast<std::size_t>(stage)], split, stage, job.parallelism.pipeline);
+}
+
+InFlight in_flight(const std::vector<Pass>& passes, const LayerSplit& split, std::int32_t stage, std::int64_t stages) {
   InFlight now, most;
   double most_layers = -1, recomputed = 0, most_recomputed = 0;
-  const StageOrders orders = step_passes(job, split);
-  for (const Pass& pass : orders[static_cast<std::size_t>(stage)]) {
+  for (const Pass& pass : passes) {
     const ChunkShape& shape = split.of(pass.chunk, stage, stages);
     // A gradient of the inputs leaves what that of the weights needs: nearly all (Qi et al., arXiv 2401.10241, table
     // 1).
@@ -81,6 +84,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const double sbh = d(job.rank_seq()) * d(job.batch.micro) * d(job.model.hidden);
   const double logits = d(job.rank_seq()) * d(job.batch.micro) * d(padded_vocab(job)) / t;
   const ShardParameters shard = shard_parameters(job);
+  const StageOrders orders = step_passes(job, split);
   std::vector<StageMemory> stages;
   for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(job.parallelism.pipeline); ++stage) {
     const double parameters = stage_parameters(job, split, stage);
@@ -88,7 +92,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     m.parameters = parameters * e / (level >= 3 ? data : 1);
     m.gradients = parameters * 2 / (level >= 2 ? data : 1);
     m.optimizer = parameters * (4 + moments) / (level >= 1 ? data : 1);
-    const InFlight held = in_flight(job, split, stage);
+    const InFlight held = in_flight(orders[static_cast<std::size_t>(stage)], split, stage, job.parallelism.pipeline);
     m.activations = held.layers * layer_activation_bytes(job) + held.embeddings * sbh * (1 + e) +
                     held.heads * (logits * (4 + e) + sbh * e);
     if (job.recompute == Recompute::full && held.layers > 0) {  // what is recomputed, in full

@@ -19,6 +19,7 @@ struct InFlight {
   double between_halves = 0;  // layers, at most, whose inputs' gradients are done and whose weights' are not
 };
 InFlight in_flight(const Job& job, const LayerSplit& split, std::int32_t stage);
+InFlight in_flight(const std::vector<Pass>& passes, const LayerSplit& split, std::int32_t stage, std::int64_t stages);
 
 /// Bytes of activations that one layer keeps for its backward pass, for one micro-batch on one rank.
 double layer_activation_bytes(const Job& job);

@@ -133,7 +133,8 @@ class ClosedForm {
     const double per_tensor_rank = d(job_.model.layers) * shard.layer + shard.embedding + shard.head;
     const double gradients = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.precision.gradients);
     const double parameters = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.precision.parameters);
-    const double m = d(job_.microbatches());
+    // Of DualPipe's two copies of a block each sees half of the micro-batches, in step with the other.
+    const double m = d(job_.microbatches()) * d(p_.data * p_.context) / d(job_.replicas());
     // One virtual call per tensor rank that moves all stages' parameters; the counted table knows the real number of
     // calls.
     switch (p_.sharding) {

@@ -73,6 +73,7 @@ class Search {
     Stage& stage = at_[s];
     const double start = std::max(stage.clock, arrives);
     if (stage.forwards > 0) stage.waited += start - stage.clock;
+    longest_wait_ = std::max(longest_wait_, stage.waited);
     stage.passes.push_back({kind, 0, m});
     return stage.clock = start + takes;
   }
@@ -91,9 +92,7 @@ class Search {
     Stage& stage = at_[s];
     while (stage.weights < stage.gradients && stage.clock + cost(s).weight_gradient <= arrives) weight(s);
     if (stage.weights == stage.gradients || stage.clock >= arrives) return;
-    double longest = 0;
-    for (const Stage& other : at_) longest = std::max(longest, other.waited);
-    if (choices_.eager || stage.waited + arrives - stage.clock > longest) weight(s);
+    if (choices_.eager || stage.waited + arrives - stage.clock > longest_wait_) weight(s);
   }
 
   /// The first forward pass everywhere, then more until the first gradient comes back, earlier stages always ahead of
@@ -126,9 +125,7 @@ class Search {
     double ready = at_[s].clock + cost(s).forward;
     if (at_[s].held() + 1 > most_) ready += cost(s).weight_gradient;
     if (ready <= gradient_back) return false;
-    double longest = 0;
-    for (const Stage& other : at_) longest = std::max(longest, other.waited);
-    return at_[s].clock >= gradient_back || gradient_back - at_[s].clock <= longest - at_[s].waited;
+    return at_[s].clock >= gradient_back || gradient_back - at_[s].clock <= longest_wait_ - at_[s].waited;
   }
 
   void run_forwards() {
@@ -152,6 +149,7 @@ class Search {
   const PipelineTimes& times_;
   Choices choices_;
   std::vector<Stage> at_;
+  double longest_wait_ = 0;  // of any stage, after its first pass
 };
 
 }  // namespace
