@@ -75,7 +75,7 @@ InFlight in_flight(const std::vector<Pass>& passes, const LayerSplit& split, std
 }
 
 std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
-  const double data = d(job.replicas());
+  const double data = d(job.shard_ranks());
   const double t = d(job.parallelism.tensor);
   const double e = calibration::bytes_of(job.precision.activations);
   const double g = calibration::bytes_of(job.precision.gradients);

@@ -63,6 +63,10 @@ const std::vector<Sets>& layouts() {
       {"parallelism.schedule=dualpipe", "parallelism.pipeline=4", "parallelism.data=1", "parallelism.tensor=4",
        "placement={order: [pipeline, data, context, tensor]}", "overlap.pipeline=false"},
       {"parallelism.stage_layers=[3, 5]"},
+      {"parallelism.sharding=parameters", "parallelism.shard_group=2"},
+      {"parallelism.sharding=optimizer", "parallelism.shard_group=4", "parallelism.context=2", "parallelism.tensor=1",
+       "overlap={tensor: true, pipeline: true, gradients: true, parameters: true}", "software.gradient_bucket='40 MB'"},
+      {"parallelism.sharding=gradients", "parallelism.shard_group=4", "parallelism.schedule=dualpipe"},
       {"parallelism.stage_layers=[0, 3, 3, 2]", "parallelism.schedule=zb_v"},
       {"parallelism.context=2", "parallelism.data=2"},
       {"parallelism.context=4", "parallelism.data=1", "parallelism.sequence_parallel=true", "recompute=full",
@@ -233,6 +237,9 @@ TEST_CASE("model states take 16 bytes per parameter, or 2 + 14/d when gradients 
   CHECK(with("optimizer") == Approx(4 + 12.0 / 16).epsilon(2e-3));
   CHECK(with("gradients") == Approx(2 + 14.0 / 16).epsilon(2e-3));
   CHECK(with("parameters") == Approx(16.0 / 16).epsilon(2e-3));
+  Sets hybrid = one;  // shared out among four, four times
+  hybrid.insert(hybrid.end(), {"parallelism.sharding=parameters", "parallelism.shard_group=4"});
+  CHECK(states(hybrid) == Approx(16.0 / 4).epsilon(2e-3));
 }
 
 TEST_CASE("activations per layer follow Korthikanti et al., equations 1 to 6") {
