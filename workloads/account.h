@@ -10,11 +10,11 @@
 
 namespace orrery::workloads {
 
-/// Exposed time of one recorded rank over [0, makespan], in seconds by category; sums to the makespan. `tensor_wait`:
-/// by operation, the part of its duration that is waiting for tensor collectives (an operation that stands for a pass);
-/// empty where no operation does.
-std::array<double, kCategories> account(const sim::Record& record, const sim::Program& program, sim::SimTime makespan,
-                                        std::span<const sim::Duration> tensor_wait = {});
+/// Exposed time of one recorded rank over [begin, end], in seconds by category; sums to end - begin. All its kernels
+/// lie between the two. `tensor_wait`: by operation, the part of its duration that is waiting for tensor collectives
+/// (an operation that stands for a pass); empty where no operation does.
+std::array<double, kCategories> account(const sim::Record& record, const sim::Program& program, sim::SimTime begin,
+                                        sim::SimTime end, std::span<const sim::Duration> tensor_wait = {});
 
 /// Seconds of device time of the rank's compute operations.
 double busy_seconds(const sim::Record& record, const sim::Program& program,

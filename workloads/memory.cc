@@ -12,6 +12,8 @@
 
 #include <algorithm>
 
+#include "workloads/step_passes.h"
+
 namespace orrery::workloads {
 
 namespace {
@@ -22,7 +24,7 @@ constexpr double kFrameworkReserve = 1.5e9;
 
 double layer_activation_bytes(const Job& job) {
   const Model& m = job.model;
-  const double sbh = d(m.seq) * d(job.batch.micro) * d(m.hidden);
+  const double sbh = d(job.rank_seq()) * d(job.batch.micro) * d(m.hidden);
   const double t = d(job.parallelism.tensor);
   const bool sp = job.parallelism.sequence_parallel && job.parallelism.tensor > 1;
   const double e = calibration::bytes_of(job.precision.activations);
@@ -38,39 +40,51 @@ double layer_activation_bytes(const Job& job) {
   if (job.attention == AttentionKind::unfused && job.recompute == Recompute::none) {
     bytes += d(m.heads) / t * d(job.batch.micro) * d(m.seq) * d(m.seq) * (2 * e + 1);  // softmax, mask, dropout output
   } else if (job.attention == AttentionKind::flash) {
-    bytes += 4 * d(m.heads) / t * d(job.batch.micro) * d(m.seq);  // log-sum-exp of each row
+    bytes += 4 * d(m.heads) / t * d(job.batch.micro) * d(job.rank_seq());  // log-sum-exp of each row
   }
   return bytes;
 }
 
 InFlight in_flight(const Job& job, const LayerSplit& split, std::int32_t stage) {
-  const auto stages = static_cast<std::int32_t>(job.parallelism.pipeline);
-  const auto chunks = static_cast<std::int32_t>(job.parallelism.virtual_pipeline);
+  const StageOrders orders = step_passes(job, split);
+  return in_flight(orders[static_cast<std::size_t>(stage)], split, stage, job.parallelism.pipeline);
+}
+
+InFlight in_flight(const std::vector<Pass>& passes, const LayerSplit& split, std::int32_t stage, std::int64_t stages) {
   InFlight now, most;
-  double most_layers = -1;
-  for (const Pass& pass :
-       passes_of(job.parallelism.schedule, stage, stages, chunks, static_cast<std::int32_t>(job.microbatches()))) {
+  double most_layers = -1, recomputed = 0, most_recomputed = 0;
+  for (const Pass& pass : passes) {
     const ChunkShape& shape = split.of(pass.chunk, stage, stages);
-    const double sign = pass.backward ? -1 : 1;
+    // A gradient of the inputs leaves what that of the weights needs: nearly all (Qi et al., arXiv 2401.10241, table
+    // 1).
+    if (pass.kind == PassKind::input_gradient) {
+      recomputed += d(shape.layers);
+      most_recomputed = std::max(most_recomputed, recomputed);
+      continue;
+    }
+    if (pass.kind == PassKind::weight_gradient) recomputed -= d(shape.layers);
+    const double sign = pass.kind == PassKind::forward ? 1 : -1;
     now.layers += sign * d(shape.layers);
     now.embeddings += sign * (shape.embedding ? 1 : 0);
     now.heads += sign * (shape.head ? 1 : 0);
     const double weight = now.layers + 0.5 * now.heads;
     if (weight > most_layers) most_layers = weight, most = now;
   }
+  most.between_halves = most_recomputed;
   return most;
 }
 
 std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
-  const double data = d(job.parallelism.data * job.parallelism.context);
+  const double data = d(job.shard_ranks());
   const double t = d(job.parallelism.tensor);
   const double e = calibration::bytes_of(job.precision.activations);
   const double g = calibration::bytes_of(job.precision.gradients);
   const double moments = job.optimizer == OptimizerKind::sgd ? 4 : 8;
   const auto level = static_cast<int>(job.parallelism.sharding);
-  const double sbh = d(job.model.seq) * d(job.batch.micro) * d(job.model.hidden);
-  const double logits = d(job.model.seq) * d(job.batch.micro) * d(padded_vocab(job)) / t;
+  const double sbh = d(job.rank_seq()) * d(job.batch.micro) * d(job.model.hidden);
+  const double logits = d(job.rank_seq()) * d(job.batch.micro) * d(padded_vocab(job)) / t;
   const ShardParameters shard = shard_parameters(job);
+  const StageOrders orders = step_passes(job, split);
   std::vector<StageMemory> stages;
   for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(job.parallelism.pipeline); ++stage) {
     const double parameters = stage_parameters(job, split, stage);
@@ -78,13 +92,13 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     m.parameters = parameters * e / (level >= 3 ? data : 1);
     m.gradients = parameters * 2 / (level >= 2 ? data : 1);
     m.optimizer = parameters * (4 + moments) / (level >= 1 ? data : 1);
-    const InFlight held = in_flight(job, split, stage);
+    const InFlight held = in_flight(orders[static_cast<std::size_t>(stage)], split, stage, job.parallelism.pipeline);
     m.activations = held.layers * layer_activation_bytes(job) + held.embeddings * sbh * (1 + e) +
                     held.heads * (logits * (4 + e) + sbh * e);
-    if (job.recompute == Recompute::full && held.layers > 0) {  // the layer being recomputed, in full
+    if (job.recompute == Recompute::full && held.layers > 0) {  // what is recomputed, in full
       Job without = job;
       without.recompute = Recompute::none;
-      m.activations += layer_activation_bytes(without);
+      m.activations += std::max(1.0, held.between_halves) * layer_activation_bytes(without);
     }
     m.buffers = kFrameworkReserve + parameters * (g - 2) / (level >= 2 ? data : 1);
     if (level >= 3) m.buffers += 2 * shard.layer * (e + g);  // the unit at work and the one fetched ahead

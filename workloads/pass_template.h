@@ -2,6 +2,7 @@
 // stamped into a program for every micro-batch.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -21,6 +22,7 @@ struct PassItem {
   std::uint32_t run = 0;
   sim::Duration duration{}, issue{}, issue_bound{};
   // comm
+  bool context = false;  // among the context group, else the tensor group
   CollectiveCost cost;
   std::uint32_t traffic = kNoTraffic;
   double share = 1.0;
@@ -29,14 +31,16 @@ struct PassItem {
 };
 
 struct PassTemplate {
-  std::vector<PassItem> forward, backward;
-  std::vector<std::size_t> layer_done;  // number of backward items after which the layer's gradients are ready
+  std::array<std::vector<PassItem>, 4> items;       // by kind of pass
+  std::array<std::vector<std::size_t>, 4> done_at;  // by kind and layer: items after which its gradients are ready
+  const std::vector<PassItem>& of(PassKind kind) const { return items[static_cast<std::size_t>(kind)]; }
+  const std::vector<std::size_t>& layer_done(PassKind kind) const { return done_at[static_cast<std::size_t>(kind)]; }
 };
 
 /// A pass as one operation: what its kernels and tensor collectives come to when nothing outside can disturb them.
 /// Begun at t0 on an idle tensor stream, its host at h0, it ends at max(t0 + duration, h0 + issue_bound).
 struct WholePass {
-  bool closed = false;  // no collective of the pass is under way when its last kernel ends
+  bool closed = false;  // nobody but the tensor group takes part, and nothing is under way when the last kernel ends
   sim::Duration duration{}, issue{}, issue_bound{};
   sim::Duration tensor_wait{};  // part of duration in which the compute stream waits for tensor collectives
   double highest_rate = 0;      // bytes/s of its fastest collective; infinite if one has no cap of its own
@@ -57,8 +61,8 @@ class TemplateLibrary {
     WholePass pass;
     std::uint32_t note = kNoWholePass;
   };
-  /// The forward or backward pass of a template of() this shape as one operation.
-  const Whole& whole(const ChunkShape& shape, const PassTemplate& passes, bool backward, double slower);
+  /// A pass of a template of() this shape as one operation.
+  const Whole& whole(const ChunkShape& shape, const PassTemplate& passes, PassKind kind, double slower);
   /// A compute item of these kernels; times scaled by nothing.
   PassItem compute(std::vector<Kernel> kernels, std::int32_t layer);
   std::uint32_t traffic(const TrafficKey& key);
@@ -74,7 +78,7 @@ class TemplateLibrary {
   const topology::Cluster& cluster_;
   StagePrograms& out_;
   std::map<std::tuple<std::int64_t, bool, bool>, PassTemplate> templates_;
-  std::map<std::tuple<std::int64_t, bool, bool, bool, double>, Whole> wholes_;
+  std::map<std::tuple<std::int64_t, bool, bool, PassKind, double>, Whole> wholes_;
   std::map<std::vector<std::pair<std::string, std::int64_t>>, std::uint32_t> run_ids_;
   std::map<std::tuple<std::string, int, std::string, double>, std::uint32_t> traffic_ids_;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "sim/error.h"
@@ -118,7 +119,7 @@ Timeline timeline(const StepPlan& step, const Simulated& run, std::size_t i) {
     span.category = static_cast<Category>(program.category[op]);
     span.ready = record.ready[op], span.start = record.start[op], span.finish = record.finish[op];
     const std::string pass =
-        note.microbatch < 0 ? "" : fmt::format("{}{}.{} ", note.backward ? 'B' : 'F', note.chunk, note.microbatch);
+        note.microbatch < 0 ? "" : fmt::format("{}{}.{} ", letter_of(note.kind), note.chunk, note.microbatch);
     if (program.kind[op] == sim::OpKind::compute) {
       for (const Kernel& kernel : step.stages.runs[note.run]) span.kernels.push_back({kernel.name, kernel.time});
       span.name = pass + span.kernels.front().name;
@@ -132,9 +133,49 @@ Timeline timeline(const StepPlan& step, const Simulated& run, std::size_t i) {
   return out;
 }
 
+/// The window of a rank that counts as its step.
+struct Window {
+  sim::SimTime begin{}, end{};
+};
+
+/// When the rank is at work: from its first kernel, or the gather of parameters that this waited for, to its last
+/// kernel or data-parallel collective.
+Window at_work(const sim::Record& record, const sim::Program& program) {
+  Window window{sim::SimTime(std::numeric_limits<std::int64_t>::max()), {}};
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    const bool compute = program.kind[op] == sim::OpKind::compute;
+    const auto category = static_cast<Category>(program.category[op]);
+    if (compute || category == Category::data_comm) window.end = std::max(window.end, record.finish[op]);
+    if (!compute || record.start[op] >= window.begin) continue;
+    window.begin = record.start[op];
+    for (const std::uint32_t wait : program.waits_of(op)) {
+      if (static_cast<Category>(program.category[wait]) == Category::data_comm)
+        window.begin = std::min(window.begin, record.start[wait]);
+    }
+  }
+  return window;
+}
+
+/// A step after a step after a step: all stages repeat with the period of the one that is longest at work, each begun
+/// as much later than the first as it begins here, so every message of the next step is as early as in this one.
+sim::Duration longest_at_work(const Simulated& run) {
+  sim::Duration longest{};
+  for (const sim::Record& record : run.result.records) {
+    const Window window = at_work(record, run.plan.programs[run.plan.instances[record.instance].program]);
+    longest = std::max(longest, sim::Duration(window.end.value() - window.begin.value()));
+  }
+  return longest;
+}
+
+/// The step's period; asks for records where stages step apart.
+sim::Duration iteration_of(const Job& job, const Simulated& run) {
+  return job.parallelism.optimizer_post_validation ? longest_at_work(run) : sim::Duration(run.result.makespan.value());
+}
+
 /// False where the record is too coarse: launches stretch passes that were simulated as one operation, and their time
 /// cannot be told from waiting for collectives inside.
-bool account_for(const StepPlan& step, const Simulated& run, const StepOptions& options, StepReport& report) {
+bool account_for(const Job& job, const StepPlan& step, const Simulated& run, const StepOptions& options,
+                 StepReport& report) {
   constexpr double kMostUntold = 0.01;  // of the step
   const auto waits = tensor_waits(step.stages);
   double most = -1;
@@ -148,7 +189,10 @@ bool account_for(const StepPlan& step, const Simulated& run, const StepOptions& 
     const double busy = busy_seconds(record, program, waits_here);
     if (busy > most) {
       most = busy;
-      report.breakdown_s = account(record, program, run.result.makespan, waits_here);
+      const bool apart = job.parallelism.optimizer_post_validation;
+      const sim::SimTime begin = apart ? at_work(record, program).begin : sim::SimTime{};
+      const sim::SimTime end(begin.value() + report.iteration.value());
+      report.breakdown_s = account(record, program, begin, end, waits_here);
       report.busiest_stage = sim::index(stage);
     }
     if (options.timelines) report.timelines.push_back(timeline(step, run, i));
@@ -190,7 +234,12 @@ std::string_view name_of(Stream stream) {
                                                                 "pipeline send",
                                                                 "pipeline receive",
                                                                 "pipeline send (gradient)",
-                                                                "pipeline receive (gradient)"};
+                                                                "pipeline receive (gradient)",
+                                                                "pipeline send (returning)",
+                                                                "pipeline receive (returning)",
+                                                                "pipeline send (returning gradient)",
+                                                                "pipeline receive (returning gradient)",
+                                                                "context collective"};
   return names[static_cast<std::size_t>(stream)];
 }
 
@@ -232,7 +281,7 @@ bool account_for_repeated(const Job& job, const topology::Cluster& cluster, cons
   const Simulated& run = repeated->run;
   report.ranks_simulated = static_cast<std::int64_t>(run.plan.instances.size());
   report.iteration = sim::Duration(run.result.makespan.value());
-  if (!account_for(repeated->step, run, {}, report)) return false;
+  if (!account_for(job, repeated->step, run, {}, report)) return false;
   // One period less tells what a period adds to each part of the breakdown.
   const std::int64_t simulated = job.microbatches() - repeated->period * repeated->periods;
   StepPlan less = make_plan(with_microbatches(job, simulated - repeated->period), cluster, groups, {false, true});
@@ -240,7 +289,7 @@ bool account_for_repeated(const Job& job, const topology::Cluster& cluster, cons
   if ((run.result.makespan - before.result.makespan) * repeated->periods != repeated->left_out) return false;
   StepReport shorter;
   shorter.iteration = sim::Duration(before.result.makespan.value());
-  if (!account_for(less, before, {}, shorter) || shorter.busiest_stage != report.busiest_stage) return false;
+  if (!account_for(job, less, before, {}, shorter) || shorter.busiest_stage != report.busiest_stage) return false;
   for (std::size_t c = 0; c < kCategories; ++c) {
     report.breakdown_s[c] += (report.breakdown_s[c] - shorter.breakdown_s[c]) * static_cast<double>(repeated->periods);
   }
@@ -249,24 +298,20 @@ bool account_for_repeated(const Job& job, const topology::Cluster& cluster, cons
   return true;
 }
 
-}  // namespace
-
-namespace {
-
 /// Time alone, folded: the shortest simulation that is exact.
 void time_step(const Job& job, const topology::Cluster& cluster, const std::shared_ptr<const Groups>& groups,
                StepReport& report) {
   const auto take = [&](const Simulated& run, sim::Duration left_out) {
     report.ranks_simulated = static_cast<std::int64_t>(run.plan.instances.size());
     report.events = run.result.events;
-    report.iteration = sim::Duration(run.result.makespan.value()) + left_out;
+    report.iteration = iteration_of(job, run) + left_out;
   };
   if (const std::optional<Repeated> repeated = simulate_repeated(job, cluster, groups)) {
     take(repeated->run, repeated->left_out);
     return;
   }
   StepPlan step = make_plan(job, cluster, groups, {false, true});
-  take(simulate(step, false, false), {});
+  take(simulate(step, false, job.parallelism.optimizer_post_validation), {});
 }
 
 /// Time, breakdown, timelines, memory and traffic.
@@ -279,8 +324,8 @@ void simulate_in_detail(const Job& job, const topology::Cluster& cluster, const 
       const Simulated run = simulate(step, options.full, true);
       report.ranks_simulated = static_cast<std::int64_t>(run.plan.instances.size());
       report.events = run.result.events;
-      report.iteration = sim::Duration(run.result.makespan.value());
-      if (account_for(step, run, options, report)) break;
+      report.iteration = iteration_of(job, run);
+      if (account_for(job, step, run, options, report)) break;
       compact = false;
       step = make_plan(job, cluster, groups, {false, compact});
     }

@@ -32,19 +32,14 @@ std::shared_ptr<const topology::Cluster> StepCache::cluster_of(const Job& job) {
 }
 
 std::shared_ptr<const Groups> StepCache::groups_of(const Job& job) {
-  const Parallelism& p = job.parallelism;
   const auto cluster = cluster_of(job);
-  Layout layout{cluster,
-                p.tensor,
-                p.context,
-                p.data,
-                p.pipeline,
-                p.virtual_pipeline > 1,
-                p.sharding != Sharding::none,
-                job.model.tied_embeddings,
-                p.schedule,
-                job.placement,
-                job.perturbation};
+  Parallelism p = job.parallelism;
+  p.virtual_pipeline = std::min<std::int64_t>(p.virtual_pipeline, 2);  // more chunks use the same pairs
+  p.sequence_parallel = false;
+  p.context_method = {};
+  p.stage_layers.clear();
+  p.optimizer_post_validation = false;
+  Layout layout{cluster, std::move(p), job.model.tied_embeddings, job.placement, job.perturbation};
   return remember(groups_, std::move(layout), [&] { return make_groups(job, *cluster, true); });
 }
 

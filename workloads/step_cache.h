@@ -30,9 +30,8 @@ class StepCache {
   };
   struct Layout {  // everything that its groups depend on besides
     std::shared_ptr<const topology::Cluster> cluster;
-    std::int64_t tensor = 0, context = 0, data = 0, pipeline = 0;
-    bool wraps = false, sharded = false, tied = false;
-    ScheduleKind schedule{};
+    Parallelism parallelism;  // less what groups do not depend on
+    bool tied = false;
     Placement placement;
     Perturbation perturbation;
     bool operator==(const Layout&) const = default;

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <limits>
+#include <optional>
 
 #include "sim/error.h"
+#include "workloads/schedules/chunk_map.h"
 
 namespace orrery::workloads {
 
@@ -22,6 +25,58 @@ GroupShape worse(const GroupShape& a, const GroupShape& b) {
   w.top = std::max(a.top, b.top);
   w.hop = std::max(a.hop, b.hop);
   return w;
+}
+
+/// The data-parallel groups of one tensor and pipeline coordinate, as ranks.
+struct DataGroups {
+  std::vector<std::vector<std::int64_t>> shards;    // neighbours share out a state
+  std::vector<std::vector<std::int64_t>> replicas;  // the same part in every group of shards
+};
+
+std::vector<DataGroups> data_groups(const Job& job, const RankMap& ranks) {
+  const Parallelism& p = job.parallelism;
+  const bool mirrored = ChunkMap(job).order() == ChunkOrder::both_ways;  // both stages of a pair are in one group
+  const auto share = static_cast<std::size_t>(job.shard_ranks());
+  std::vector<DataGroups> all;
+  Coordinates at;
+  for (at.pipeline = 0; at.pipeline < (mirrored ? p.pipeline / 2 : p.pipeline); ++at.pipeline) {
+    for (at.tensor = 0; at.tensor < p.tensor; ++at.tensor) {
+      const std::vector<std::int64_t> members = ranks.replicas(at);
+      DataGroups groups;
+      groups.shards.resize(members.size() / share);
+      groups.replicas.resize(share);
+      for (std::size_t i = 0; i < members.size(); ++i) {
+        groups.shards[i / share].push_back(members[i]);
+        groups.replicas[i % share].push_back(members[i]);
+      }
+      all.push_back(std::move(groups));
+    }
+  }
+  return all;
+}
+
+std::vector<std::int64_t> gpus_of(const std::vector<std::int64_t>& members, const RankMap& ranks) {
+  std::vector<std::int64_t> gpus;
+  gpus.reserve(members.size());
+  for (const std::int64_t rank : members) gpus.push_back(ranks.gpu_of(rank));
+  return gpus;
+}
+
+/// Shapes of the data-parallel groups, the worst of each kind.
+void add_data_shapes(const Job& job, const RankMap& ranks, const topology::Cluster& cluster, GroupShapes& shapes) {
+  bool first = true;
+  const auto take = [&](GroupShape& worst, const std::vector<std::int64_t>& members, bool begins) {
+    const GroupShape shape = shape_of(gpus_of(members, ranks), cluster);
+    worst = begins ? shape : worse(worst, shape);
+  };
+  for (const DataGroups& groups : data_groups(job, ranks)) {
+    for (std::size_t i = 0; i < groups.shards.size(); ++i) take(shapes.data, groups.shards[i], first && i == 0);
+    if (groups.shards.size() > 1) {
+      for (std::size_t i = 0; i < groups.replicas.size(); ++i)
+        take(shapes.replicate, groups.replicas[i], first && i == 0);
+    }
+    first = false;
+  }
 }
 
 /// Makes the communicators of a job, one per group, and hands each rank its own by what it is for.
@@ -47,8 +102,16 @@ class Communicators {
         for (std::int64_t t = 0; t < p.tensor; ++t) assign(Peer::tensor, rank + t, id);
       }
     }
-    if (use(Peer::data)) make_data_groups();
-    if (use(Peer::next_activation)) make_pipeline_pairs(use(Peer::next_gradient));
+    if (use(Peer::context)) make_context_groups();
+    if (use(Peer::data)) make_data_groups(use(Peer::replicate));
+    if (use(Peer::next_activation)) {
+      make_pipeline_pairs({Peer::next_activation, Peer::previous_activation, Peer::next_gradient,
+                           Peer::previous_gradient, true, use(Peer::next_gradient)});
+    }
+    if (use(Peer::return_activation_out)) {
+      make_pipeline_pairs({Peer::return_gradient_out, Peer::return_gradient_in, Peer::return_activation_in,
+                           Peer::return_activation_out, use(Peer::return_gradient_out), true});
+    }
     if (use(Peer::embedding)) make_embedding_pairs();
     if (use(Peer::world)) make_norm_groups();
   }
@@ -82,37 +145,57 @@ class Communicators {
     return add(static_cast<std::uint32_t>(gpus.size()), first, patterns);
   }
 
-  void make_data_groups() {
-    const Parallelism& p = job_.parallelism;
-    Coordinates at;
-    for (at.pipeline = 0; at.pipeline < p.pipeline; ++at.pipeline) {
-      for (at.tensor = 0; at.tensor < p.tensor; ++at.tensor) {
-        const CommunicatorId id = group(ranks_.data_group(at), shapes_.data, p.sharding == Sharding::none);
-        for (at.data = 0; at.data < p.data; ++at.data) {
-          for (at.context = 0; at.context < p.context; ++at.context) assign(Peer::data, ranks_.rank_of(at), id);
-        }
-        at.data = at.context = 0;
-      }
+  void make_context_groups() {
+    for (std::int64_t rank = 0; rank < ranks_.ranks(); ++rank) {
+      Coordinates at = ranks_.coordinates_of(rank);
+      if (at.context != 0) continue;
+      const CommunicatorId id = group(ranks_.context_group(at), shapes_.context, false);
+      for (; at.context < job_.parallelism.context; ++at.context) assign(Peer::context, ranks_.rank_of(at), id);
     }
   }
 
-  void make_pipeline_pairs(bool gradients) {
+  void make_data_groups(bool replicate) {
     const Parallelism& p = job_.parallelism;
-    // With one chunk per stage nothing goes from the last stage round to the first.
-    const std::int64_t senders = p.virtual_pipeline > 1 ? p.pipeline : p.pipeline - 1;
+    const bool reduces = p.sharding == Sharding::none;
+    for (const DataGroups& groups : data_groups(job_, ranks_)) {
+      for (const auto& members : groups.shards) assign_group(Peer::data, members, shapes_.data, reduces);
+      if (!replicate) continue;
+      for (const auto& members : groups.replicas) assign_group(Peer::replicate, members, shapes_.replicate, true);
+    }
+  }
+
+  void assign_group(Peer peer, const std::vector<std::int64_t>& members, const GroupShape& worst, bool all_reduces) {
+    const CommunicatorId id = group(gpus_of(members, ranks_), worst, all_reduces);
+    for (const std::int64_t rank : members) assign(peer, rank, id);
+  }
+
+  /// Which ends of the messages between a stage and the one after it: with the stream's direction, and against it.
+  struct PairPeers {
+    Peer down_out, down_in, up_in, up_out;
+    bool down = true, up = true;
+  };
+
+  void make_pipeline_pairs(const PairPeers& peers) {
+    const Parallelism& p = job_.parallelism;
+    // With one chunk per stage nothing goes from the last stage round to the first, nor where chunks turn back.
+    const bool around = p.virtual_pipeline > 1 && ChunkMap(job_).order() == ChunkOrder::loop;
+    const std::int64_t senders = around ? p.pipeline : p.pipeline - 1;
     for (std::int64_t rank = 0; rank < ranks_.ranks(); ++rank) {
       Coordinates at = ranks_.coordinates_of(rank);
       if (at.pipeline >= senders) continue;
       at.pipeline = (at.pipeline + 1) % p.pipeline;
       const std::int64_t next = ranks_.rank_of(at);
       const std::int64_t from = ranks_.gpu_of(rank), to = ranks_.gpu_of(next);
-      const CommunicatorId forward = add(2, add_pair_route(out_.network, from, to, cluster_), 1);
-      assign(Peer::next_activation, rank, forward);
-      assign(Peer::previous_activation, next, forward);
-      if (!gradients) continue;
-      const CommunicatorId backward = add(2, add_pair_route(out_.network, to, from, cluster_), 1);
-      assign(Peer::next_gradient, rank, backward);
-      assign(Peer::previous_gradient, next, backward);
+      if (peers.down) {
+        const CommunicatorId down = add(2, add_pair_route(out_.network, from, to, cluster_), 1);
+        assign(peers.down_out, rank, down);
+        assign(peers.down_in, next, down);
+      }
+      if (peers.up) {
+        const CommunicatorId up = add(2, add_pair_route(out_.network, to, from, cluster_), 1);
+        assign(peers.up_in, rank, up);
+        assign(peers.up_out, next, up);
+      }
     }
   }
 
@@ -169,7 +252,7 @@ GroupShapes group_shapes(const Job& job, const RankMap& ranks, const topology::C
   const Parallelism& p = job.parallelism;
   GroupShapes shapes;
   shapes.tensor = shape_of(ranks.tensor_group({}), cluster);
-  shapes.data = shape_of(ranks.data_group({}), cluster);
+  add_data_shapes(job, ranks, cluster, shapes);
   if (p.tensor > 1) {
     for (std::int64_t rank = 0; rank < ranks.ranks(); rank += p.tensor) {
       const auto gpus = ranks.tensor_group(ranks.coordinates_of(rank));
@@ -178,10 +261,12 @@ GroupShapes group_shapes(const Job& job, const RankMap& ranks, const topology::C
       if (!inside || shapes.tensor.nodes > 1) shapes.tensor = worse(shapes.tensor, shape_of(gpus, cluster));
     }
   }
-  Coordinates at;
-  for (at.pipeline = 0; at.pipeline < p.pipeline; ++at.pipeline) {
-    for (at.tensor = 0; at.tensor < p.tensor; ++at.tensor)
-      shapes.data = worse(shapes.data, shape_of(ranks.data_group(at), cluster));
+  if (p.context > 1) {
+    shapes.context = shape_of(ranks.context_group({}), cluster);
+    for (std::int64_t rank = 0; rank < ranks.ranks(); ++rank) {
+      const Coordinates at = ranks.coordinates_of(rank);
+      if (at.context == 0) shapes.context = worse(shapes.context, shape_of(ranks.context_group(at), cluster));
+    }
   }
   // Stage by stage: one pair that crosses nodes makes all ranks of the stage send as if it did, so that both ends
   // agree.
@@ -219,18 +304,39 @@ GroupShapes group_shapes(const Job& job, const RankMap& ranks, const topology::C
 
 namespace {
 
+/// What the ranks of a stage have communicators for.
 std::vector<Peer> peers_of_stage(const Job& job, const GroupShapes& shapes, std::int64_t stage) {
   const Parallelism& p = job.parallelism;
-  const bool first = stage == 0, last = stage == p.pipeline - 1, wraps = p.virtual_pipeline > 1;
+  const ChunkMap map(job);
   std::vector<Peer> peers;
-  if (p.tensor > 1) peers.push_back(Peer::tensor);
-  if (p.data * p.context > 1) peers.push_back(Peer::data);
-  if (p.pipeline > 1 && (!last || wraps)) peers.insert(peers.end(), {Peer::next_activation, Peer::next_gradient});
-  if (p.pipeline > 1 && (!first || wraps))
-    peers.insert(peers.end(), {Peer::previous_activation, Peer::previous_gradient});
-  if (p.pipeline > 1 && job.model.tied_embeddings && (first || last)) peers.push_back(Peer::embedding);
-  if (shapes.world.ranks > 1) peers.push_back(Peer::world);
+  const auto have = [&](bool is_so, std::initializer_list<Peer> which) {
+    for (const Peer peer : which) {
+      if (is_so && std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
+    }
+  };
+  have(p.tensor > 1, {Peer::tensor});
+  have(p.context > 1, {Peer::context});
+  have(job.replicas() > 1, {Peer::data});
+  have(job.shard_ranks() < job.replicas(), {Peer::replicate});
+  for (std::int64_t chunk = 0; chunk < map.chunks(); ++chunk) {
+    const Cell cell{stage, chunk};
+    const auto crosses = [&](const std::optional<Cell>& other) { return other && other->stage != stage; };
+    const bool returns = map.returns(chunk), out = crosses(map.next(cell)), in = crosses(map.previous(cell));
+    have(out && !returns, {Peer::next_activation, Peer::next_gradient});
+    have(in && !returns, {Peer::previous_activation, Peer::previous_gradient});
+    have(out && returns, {Peer::return_activation_out, Peer::return_gradient_in});
+    have(in && returns, {Peer::return_activation_in, Peer::return_gradient_out});
+  }
+  have(!map.ends_meet() && job.model.tied_embeddings && (stage == 0 || stage == p.pipeline - 1), {Peer::embedding});
+  have(shapes.world.ranks > 1, {Peer::world});
   return peers;
+}
+
+/// Streams that the job's programs can use; the rarest come last.
+std::uint8_t streams_of(const Job& job) {
+  if (job.parallelism.context > 1) return static_cast<std::uint8_t>(kStreams);
+  const bool returns = ChunkMap(job).order() != ChunkOrder::loop;
+  return static_cast<std::uint8_t>(returns ? Stream::return_receive_gradient : Stream::pipeline_receive_gradient) + 1;
 }
 
 /// The highest rate of any transfer of the communicator: what its links leave it alone.
@@ -312,7 +418,7 @@ std::shared_ptr<const Groups> make_groups(const Job& job, const topology::Cluste
   Communicators communicators(job, ranks, cluster, out.shapes, out);
   communicators.make(used);
 
-  out.plan.streams = static_cast<std::uint8_t>(kStreams);
+  out.plan.streams = streams_of(job);
   out.plan.noise = {job.perturbation.jitter_sigma, job.perturbation.jitter_seed};
   std::vector<double> slowdown(static_cast<std::size_t>(ranks.ranks()), 1.0);
   for (const auto& slow : job.perturbation.slow_gpus) slowdown[static_cast<std::size_t>(slow.gpu)] = slow.slowdown;
@@ -340,8 +446,7 @@ std::shared_ptr<const Groups> make_groups(const Job& job, const topology::Cluste
 StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared_ptr<const Groups> groups,
                    const PlanOptions& options) {
   StepPlan out;
-  const Parallelism& p = job.parallelism;
-  out.split = split_layers(job.model.layers, p.pipeline, p.virtual_pipeline);
+  out.split = split_layers(job);
   out.stages = compile_programs(job, out.split, groups->shapes, groups->slots, cluster,
                                 options.compact ? groups->tensor_rate_limit : 0, options.evaluation);
   out.groups = std::move(groups);

@@ -1,7 +1,7 @@
 // Max-plus composition (Baccelli et al., Synchronization and Linearity, 1992): every time inside the pass is
 // max(t0 + a, h0 + b) for two constants, so that walking the items once with pairs (a, b) in place of times gives the
 // pass's own pair. The rules are those of the engine: streams in order, a kernel run's issue_bound, a transfer's issue,
-// latency and capped fluid part. Left out: routes that load links, whose rate others can change.
+// latency and capped fluid part. Left out: routes whose rate others can change, and the context group's collectives.
 #include <algorithm>
 #include <cmath>
 
@@ -58,7 +58,8 @@ WholePass whole_pass(std::span<const PassItem> items, double slower, sim::Durati
     busy += duration;
   }
   WholePass pass;
-  pass.closed = pending.empty() && !items.empty();
+  const bool meets_others = std::any_of(items.begin(), items.end(), [](const PassItem& item) { return item.context; });
+  pass.closed = pending.empty() && !items.empty() && !meets_others;
   pass.duration = sim::Duration(compute.device);
   pass.issue = sim::Duration(host);
   pass.issue_bound = sim::Duration(std::max(compute.host, host));
@@ -67,11 +68,11 @@ WholePass whole_pass(std::span<const PassItem> items, double slower, sim::Durati
   return pass;
 }
 
-const TemplateLibrary::Whole& TemplateLibrary::whole(const ChunkShape& shape, const PassTemplate& passes, bool backward,
+const TemplateLibrary::Whole& TemplateLibrary::whole(const ChunkShape& shape, const PassTemplate& passes, PassKind kind,
                                                      double slower) {
-  const auto [it, fresh] = wholes_.try_emplace({shape.layers, shape.embedding, shape.head, backward, slower});
+  const auto [it, fresh] = wholes_.try_emplace({shape.layers, shape.embedding, shape.head, kind, slower});
   if (!fresh) return it->second;
-  const std::vector<PassItem>& items = backward ? passes.backward : passes.forward;
+  const std::vector<PassItem>& items = passes.of(kind);
   Whole& whole = it->second;
   whole.pass = whole_pass(items, slower, job_.software.transfer_issue);
   whole.note = static_cast<std::uint32_t>(out_.whole_passes.size());
