@@ -134,7 +134,7 @@ void Buffers::allocate(Device& device) {
   for (int set = 0; set < sets_; ++set) {
     for (int i = 0; i < static_cast<int>(tensors_.size()); ++i) {
       const Tensor& t = tensor(i);
-      // Outputs are filled as well: kernels that add to theirs must find numbers there.
+      if (t.role != Role::input) continue;
       fill(at<void>(i, set), static_cast<int>(type_of(t.storage)), t.fill, t.scale, t.count, seed_of(i, set),
            device.stream());
       check_launch("filling the inputs");

@@ -63,8 +63,8 @@ __global__ void __launch_bounds__(kThreads)
 void cast_transpose(std::uint8_t* out, std::uint8_t* transposed, float* largest, const Bf16* x, float scale,
                     std::int64_t rows, std::int64_t columns, Stream stream) {
   static_cast<void>(gpuMemsetAsync(largest, 0, sizeof(float), stream));
-  cast_kernel<<<dim3(static_cast<unsigned>(columns / kTile), static_cast<unsigned>(rows / kTile)), kThreads, 0,
-                stream>>>(out, transposed, largest, x, scale, rows, columns);
+  ORRERY_LAUNCH(cast_kernel, dim3(static_cast<unsigned>(columns / kTile), static_cast<unsigned>(rows / kTile)),
+                kThreads, stream, out, transposed, largest, x, scale, rows, columns);
 }
 
 }  // namespace orrery::calibration::gpu

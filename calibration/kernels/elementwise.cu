@@ -150,46 +150,47 @@ dim3 grid_of_rows(std::int64_t rows, std::int64_t vectors) {
 }  // namespace
 
 void copy(Bf16* out, const Bf16* x, std::int64_t count, Stream stream) {
-  copy_kernel<<<blocks_for(count / 8, 2 * kThreads), kThreads, 0, stream>>>(
-      reinterpret_cast<Packed*>(out), reinterpret_cast<const Packed*>(x), count / 8);
+  ORRERY_LAUNCH(copy_kernel, blocks_for(count / 8, 2 * kThreads), kThreads, stream, reinterpret_cast<Packed*>(out),
+                reinterpret_cast<const Packed*>(x), count / 8);
 }
 
 void gelu_forward(Bf16* y, const Bf16* x, std::int64_t count, Stream stream) {
-  gelu_kernel<<<blocks_for(count / 8, 2 * kThreads), kThreads, 0, stream>>>(y, x, count / 8);
+  ORRERY_LAUNCH(gelu_kernel, blocks_for(count / 8, 2 * kThreads), kThreads, stream, y, x, count / 8);
 }
 
 void gelu_backward(Bf16* dx, const Bf16* dy, const Bf16* x, std::int64_t count, Stream stream) {
-  gelu_backward_kernel<<<blocks_for(count / 8, kThreads), kThreads, 0, stream>>>(dx, dy, x, count / 8);
+  ORRERY_LAUNCH(gelu_backward_kernel, blocks_for(count / 8, kThreads), kThreads, stream, dx, dy, x, count / 8);
 }
 
 void swiglu_forward(Bf16* y, const Bf16* x, std::int64_t rows, std::int64_t columns, Stream stream) {
-  swiglu_kernel<<<grid_of_rows(rows, columns / 8), threads_of_rows(columns / 8), 0, stream>>>(y, x, columns / 8);
+  ORRERY_LAUNCH(swiglu_kernel, grid_of_rows(rows, columns / 8), threads_of_rows(columns / 8), stream, y, x,
+                columns / 8);
 }
 
 void swiglu_backward(Bf16* dx, const Bf16* dy, const Bf16* x, std::int64_t rows, std::int64_t columns, Stream stream) {
-  swiglu_backward_kernel<<<grid_of_rows(rows, columns / 8), threads_of_rows(columns / 8), 0, stream>>>(dx, dy, x,
-                                                                                                       columns / 8);
+  ORRERY_LAUNCH(swiglu_backward_kernel, grid_of_rows(rows, columns / 8), threads_of_rows(columns / 8), stream, dx, dy,
+                x, columns / 8);
 }
 
 void dropout(Bf16* y, std::uint8_t* mask, const Bf16* x, std::int64_t count, Stream stream) {
-  dropout_kernel<<<blocks_for(count / 8, kThreads), kThreads, 0, stream>>>(y, reinterpret_cast<uint2*>(mask), x,
-                                                                           count / 8);
+  ORRERY_LAUNCH(dropout_kernel, blocks_for(count / 8, kThreads), kThreads, stream, y, reinterpret_cast<uint2*>(mask), x,
+                count / 8);
 }
 
 void bias_dropout_residual(Bf16* y, std::uint8_t* mask, const Bf16* x, const Bf16* bias, const Bf16* residual,
                            std::int64_t rows, std::int64_t columns, Stream stream) {
-  bias_dropout_residual_kernel<<<grid_of_rows(rows, columns / 8), threads_of_rows(columns / 8), 0, stream>>>(
-      y, reinterpret_cast<uint2*>(mask), x, bias, residual, columns / 8);
+  ORRERY_LAUNCH(bias_dropout_residual_kernel, grid_of_rows(rows, columns / 8), threads_of_rows(columns / 8), stream, y,
+                reinterpret_cast<uint2*>(mask), x, bias, residual, columns / 8);
 }
 
 void dropout_backward(Bf16* dx, const Bf16* dy, const std::uint8_t* mask, std::int64_t count, Stream stream) {
-  dropout_backward_kernel<<<blocks_for(count / 8, kThreads), kThreads, 0, stream>>>(
-      dx, dy, reinterpret_cast<const uint2*>(mask), count / 8);
+  ORRERY_LAUNCH(dropout_backward_kernel, blocks_for(count / 8, kThreads), kThreads, stream, dx, dy,
+                reinterpret_cast<const uint2*>(mask), count / 8);
 }
 
 void accumulate(float* sum, const Bf16* x, std::int64_t count, Stream stream) {
-  accumulate_kernel<<<blocks_for(count / 8, kThreads), kThreads, 0, stream>>>(reinterpret_cast<float4*>(sum), x,
-                                                                              count / 8);
+  ORRERY_LAUNCH(accumulate_kernel, blocks_for(count / 8, kThreads), kThreads, stream, reinterpret_cast<float4*>(sum), x,
+                count / 8);
 }
 
 }  // namespace orrery::calibration::gpu

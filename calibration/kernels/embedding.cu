@@ -43,12 +43,12 @@ dim3 grid_for(std::int64_t rows, std::int64_t vectors) {
 
 void embedding_forward(Bf16* y, const Bf16* table, const std::int32_t* token, std::int64_t rows, std::int64_t columns,
                        Stream stream) {
-  gather_kernel<<<grid_for(rows, columns / 8), kThreads, 0, stream>>>(y, table, token, columns / 8);
+  ORRERY_LAUNCH(gather_kernel, grid_for(rows, columns / 8), kThreads, stream, y, table, token, columns / 8);
 }
 
 void embedding_backward(float* dtable, const Bf16* dy, const std::int32_t* token, std::int64_t rows,
                         std::int64_t columns, Stream stream) {
-  scatter_kernel<<<grid_for(rows, columns / 8), kThreads, 0, stream>>>(dtable, dy, token, columns / 8);
+  ORRERY_LAUNCH(scatter_kernel, grid_for(rows, columns / 8), kThreads, stream, dtable, dy, token, columns / 8);
 }
 
 }  // namespace orrery::calibration::gpu

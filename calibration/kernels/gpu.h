@@ -1,7 +1,11 @@
-// One spelling for the CUDA and the HIP runtime: gpuMalloc is cudaMalloc or hipMalloc. Only what the module calls.
+// One spelling for the CUDA and the HIP runtime: gpuMalloc is cudaMalloc or hipMalloc. Only what the module calls. A
+// third runtime, the host pretending to be a device, lets the tests run the kernels themselves.
 #pragma once
 
-#if defined(ORRERY_HIP)
+#if defined(ORRERY_EMULATED)
+#include "calibration/kernels/emulated.h"
+#define ORRERY_GPU(name) emulated##name
+#elif defined(ORRERY_HIP)
 #if defined(__HIPCC__)
 #include <hip/hip_runtime.h>
 #else
@@ -65,7 +69,21 @@ using ErrorCode = ORRERY_GPU(Error_t);
 #define gpuEventSynchronize ORRERY_GPU(EventSynchronize)
 #define gpuEventElapsedTime ORRERY_GPU(EventElapsedTime)
 
-#if defined(ORRERY_HIP)
+/// Starts a kernel: its grid and its block in parentheses, then its arguments.
+#if defined(ORRERY_EMULATED)
+#define ORRERY_LAUNCH(kernel, grid, threads, stream, ...) \
+  (static_cast<void>(stream), ::emulated::launch(grid, threads, [=] { kernel(__VA_ARGS__); }))
+#else
+#define ORRERY_LAUNCH(kernel, grid, threads, stream, ...) kernel<<<grid, threads, 0, stream>>>(__VA_ARGS__)
+#endif
+
+#if defined(ORRERY_EMULATED)
+#define gpuErrorOutOfMemory emulatedErrorOutOfMemory
+#define gpuErrorNoDevice emulatedErrorNoDevice
+#define gpuErrorInsufficientDriver emulatedErrorNoDevice
+#define gpuHostAlloc emulatedMalloc
+#define gpuHostFree emulatedFree
+#elif defined(ORRERY_HIP)
 #define gpuErrorOutOfMemory hipErrorOutOfMemory
 #define gpuErrorNoDevice hipErrorNoDevice
 #define gpuErrorInsufficientDriver hipErrorInsufficientDriver

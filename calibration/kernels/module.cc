@@ -16,8 +16,9 @@ struct State {
   std::unique_ptr<Device> device;
   std::string message;
 };
+/// Never destroyed: the program may close the device while statics are being destroyed.
 State& state() {
-  static State one;
+  static State& one = *new State;
   return one;
 }
 

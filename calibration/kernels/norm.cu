@@ -165,7 +165,7 @@ void forward(Bf16* y, float* mean, float* inverse, const Bf16* x, const Bf16* ga
   const auto kernel = s.each == 1   ? norm_forward_kernel<1, kCentred>
                       : s.each == 2 ? norm_forward_kernel<2, kCentred>
                                     : norm_forward_kernel<4, kCentred>;
-  kernel<<<static_cast<unsigned>(rows), s.threads, 0, stream>>>(y, mean, inverse, x, gain, bias, s.vectors);
+  ORRERY_LAUNCH(kernel, static_cast<unsigned>(rows), s.threads, stream, y, mean, inverse, x, gain, bias, s.vectors);
 }
 
 template <bool kCentred>
@@ -178,9 +178,9 @@ void backward(Bf16* dx, float* dgain, float* dbias, float* partial, const Bf16* 
   // Half as many threads as a large device holds.
   const int wanted = static_cast<int>(131072 / s.threads), most = wanted < kNormBlocks ? wanted : kNormBlocks;
   const int blocks = rows < most ? static_cast<int>(rows) : most;
-  kernel<<<static_cast<unsigned>(blocks), s.threads, 0, stream>>>(dx, partial, dy, x, gain, mean, inverse, rows,
-                                                                  s.vectors);
-  add_partials<<<blocks_for(columns, 32), dim3(32, 8), 0, stream>>>(dgain, dbias, partial, blocks, columns);
+  ORRERY_LAUNCH(kernel, static_cast<unsigned>(blocks), s.threads, stream, dx, partial, dy, x, gain, mean, inverse, rows,
+                s.vectors);
+  ORRERY_LAUNCH(add_partials, blocks_for(columns, 32), dim3(32, 8), stream, dgain, dbias, partial, blocks, columns);
 }
 
 }  // namespace

@@ -98,28 +98,28 @@ unsigned walking_blocks(std::int64_t vectors) {
 
 void adam(float* parameter, float* momentum, float* variance, Bf16* copy, const float* gradient, std::int64_t count,
           Stream stream) {
-  adam_kernel<<<blocks_for(count / 4, kThreads), kThreads, 0, stream>>>(
-      reinterpret_cast<float4*>(parameter), reinterpret_cast<float4*>(momentum), reinterpret_cast<float4*>(variance),
-      reinterpret_cast<uint2*>(copy), reinterpret_cast<const float4*>(gradient), count / 4, AdamRates{});
+  ORRERY_LAUNCH(adam_kernel, blocks_for(count / 4, kThreads), kThreads, stream, reinterpret_cast<float4*>(parameter),
+                reinterpret_cast<float4*>(momentum), reinterpret_cast<float4*>(variance),
+                reinterpret_cast<uint2*>(copy), reinterpret_cast<const float4*>(gradient), count / 4, AdamRates{});
 }
 
 void lamb(float* parameter, float* momentum, float* variance, float* direction, Bf16* copy, float* sums,
           const float* gradient, std::int64_t count, Stream stream) {
   const std::int64_t vectors = count / 4;
   static_cast<void>(gpuMemsetAsync(sums, 0, 2 * sizeof(float), stream));
-  lamb_direction_kernel<<<walking_blocks(vectors), kThreads, 0, stream>>>(
-      reinterpret_cast<const float4*>(parameter), reinterpret_cast<float4*>(momentum),
-      reinterpret_cast<float4*>(variance), reinterpret_cast<float4*>(direction), sums,
-      reinterpret_cast<const float4*>(gradient), vectors, AdamRates{});
-  lamb_move_kernel<<<blocks_for(vectors, kThreads), kThreads, 0, stream>>>(
-      reinterpret_cast<float4*>(parameter), reinterpret_cast<const float4*>(direction), reinterpret_cast<uint2*>(copy),
-      sums, vectors, static_cast<float>(AdamRates{}.rate));
+  ORRERY_LAUNCH(lamb_direction_kernel, walking_blocks(vectors), kThreads, stream,
+                reinterpret_cast<const float4*>(parameter), reinterpret_cast<float4*>(momentum),
+                reinterpret_cast<float4*>(variance), reinterpret_cast<float4*>(direction), sums,
+                reinterpret_cast<const float4*>(gradient), vectors, AdamRates{});
+  ORRERY_LAUNCH(lamb_move_kernel, blocks_for(vectors, kThreads), kThreads, stream, reinterpret_cast<float4*>(parameter),
+                reinterpret_cast<const float4*>(direction), reinterpret_cast<uint2*>(copy), sums, vectors,
+                static_cast<float>(AdamRates{}.rate));
 }
 
 void gradient_norm(float* sum, const float* gradient, std::int64_t count, Stream stream) {
   static_cast<void>(gpuMemsetAsync(sum, 0, sizeof(float), stream));
-  squares_kernel<<<walking_blocks(count / 4), kThreads, 0, stream>>>(sum, reinterpret_cast<const float4*>(gradient),
-                                                                     count / 4);
+  ORRERY_LAUNCH(squares_kernel, walking_blocks(count / 4), kThreads, stream, sum,
+                reinterpret_cast<const float4*>(gradient), count / 4);
 }
 
 }  // namespace orrery::calibration::gpu

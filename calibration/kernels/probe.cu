@@ -84,30 +84,30 @@ void fill(void* out, int type, Fill kind, double scale, std::int64_t count, std:
   const auto words = static_cast<std::uint16_t*>(out);
   const auto bytes = static_cast<std::uint8_t*>(out);
   if (kind == Fill::index) {
-    fill_index<<<grid, kThreads, 0, stream>>>(static_cast<std::int32_t*>(out), static_cast<std::int32_t>(scale), count,
-                                              seed);
+    ORRERY_LAUNCH(fill_index, grid, kThreads, stream, static_cast<std::int32_t*>(out), static_cast<std::int32_t>(scale),
+                  count, seed);
     return;
   }
   if (kind == Fill::byte_mask) {
-    fill_mask<<<grid, kThreads, 0, stream>>>(bytes, count, seed);
+    ORRERY_LAUNCH(fill_mask, grid, kThreads, stream, bytes, count, seed);
     return;
   }
   switch (static_cast<CaseType>(type)) {
     case CaseType::bfloat16:
-      fill_kernel<<<grid, kThreads, 0, stream>>>(words, kind, scale, count, seed, ToBf16{});
+      ORRERY_LAUNCH(fill_kernel, grid, kThreads, stream, words, kind, scale, count, seed, ToBf16{});
       return;
     case CaseType::float16:
-      fill_kernel<<<grid, kThreads, 0, stream>>>(words, kind, scale, count, seed, ToFp16{});
+      ORRERY_LAUNCH(fill_kernel, grid, kThreads, stream, words, kind, scale, count, seed, ToFp16{});
       return;
     case CaseType::fp8_e4m3:
-      fill_kernel<<<grid, kThreads, 0, stream>>>(bytes, kind, scale, count, seed, ToE4m3{});
+      ORRERY_LAUNCH(fill_kernel, grid, kThreads, stream, bytes, kind, scale, count, seed, ToE4m3{});
       return;
     case CaseType::fp8_e5m2:
-      fill_kernel<<<grid, kThreads, 0, stream>>>(bytes, kind, scale, count, seed, ToE5m2{});
+      ORRERY_LAUNCH(fill_kernel, grid, kThreads, stream, bytes, kind, scale, count, seed, ToE5m2{});
       return;
     case CaseType::float32:
     case CaseType::none:
-      fill_kernel<<<grid, kThreads, 0, stream>>>(static_cast<float*>(out), kind, scale, count, seed, ToFloat{});
+      ORRERY_LAUNCH(fill_kernel, grid, kThreads, stream, static_cast<float*>(out), kind, scale, count, seed, ToFloat{});
       return;
   }
 }
@@ -115,19 +115,22 @@ void fill(void* out, int type, Fill kind, double scale, std::int64_t count, std:
 void count_poison(const void* data, int width, std::int64_t count, unsigned long long* found, Stream stream) {
   if (count <= 0) return;
   const unsigned grid = grid_for(count);
-  if (width == 1) poison_kernel<<<grid, kThreads, 0, stream>>>(static_cast<const std::uint8_t*>(data), count, found);
-  if (width == 2) poison_kernel<<<grid, kThreads, 0, stream>>>(static_cast<const std::uint16_t*>(data), count, found);
-  if (width == 4) poison_kernel<<<grid, kThreads, 0, stream>>>(static_cast<const std::uint32_t*>(data), count, found);
+  if (width == 1)
+    ORRERY_LAUNCH(poison_kernel, grid, kThreads, stream, static_cast<const std::uint8_t*>(data), count, found);
+  if (width == 2)
+    ORRERY_LAUNCH(poison_kernel, grid, kThreads, stream, static_cast<const std::uint16_t*>(data), count, found);
+  if (width == 4)
+    ORRERY_LAUNCH(poison_kernel, grid, kThreads, stream, static_cast<const std::uint32_t*>(data), count, found);
 }
 
-void empty_kernel(Stream stream) { nothing<<<1, 32, 0, stream>>>(); }
+void empty_kernel(Stream stream) { ORRERY_LAUNCH(nothing, 1, 32, stream); }
 
-void spin(long long cycles, Stream stream) { spin_kernel<<<1, 32, 0, stream>>>(cycles); }
+void spin(long long cycles, Stream stream) { ORRERY_LAUNCH(spin_kernel, 1, 32, stream, cycles); }
 
 void background(void* out, const void* a, const void* b, std::int64_t bytes, int blocks, int rounds,
                 const volatile int* stop, Stream stream) {
-  background_kernel<<<static_cast<unsigned>(blocks), 512, 0, stream>>>(
-      static_cast<uint4*>(out), static_cast<const uint4*>(a), static_cast<const uint4*>(b), bytes / 16, rounds, stop);
+  ORRERY_LAUNCH(background_kernel, static_cast<unsigned>(blocks), 512, stream, static_cast<uint4*>(out),
+                static_cast<const uint4*>(a), static_cast<const uint4*>(b), bytes / 16, rounds, stop);
 }
 
 }  // namespace orrery::calibration::gpu

@@ -144,7 +144,7 @@ unsigned threads_for(int vectors, int each) {
 void softmax_forward(Bf16* y, const Bf16* x, float scale, std::int64_t rows, std::int64_t columns, Stream stream) {
   const int vectors = static_cast<int>(columns / 8), each = vectors <= 512 ? 1 : vectors <= 1024 ? 2 : 4;
   const auto kernel = each == 1 ? softmax_kernel<1> : each == 2 ? softmax_kernel<2> : softmax_kernel<4>;
-  kernel<<<static_cast<unsigned>(rows), threads_for(vectors, each), 0, stream>>>(y, x, scale, vectors);
+  ORRERY_LAUNCH(kernel, static_cast<unsigned>(rows), threads_for(vectors, each), stream, y, x, scale, vectors);
 }
 
 void softmax_backward(Bf16* dx, const Bf16* dy, const Bf16* y, float scale, std::int64_t rows, std::int64_t columns,
@@ -153,19 +153,20 @@ void softmax_backward(Bf16* dx, const Bf16* dy, const Bf16* y, float scale, std:
   const auto kernel = each == 1   ? softmax_backward_kernel<1>
                       : each == 2 ? softmax_backward_kernel<2>
                                   : softmax_backward_kernel<4>;
-  kernel<<<static_cast<unsigned>(rows), threads_for(vectors, each), 0, stream>>>(dx, dy, y, scale, vectors);
+  ORRERY_LAUNCH(kernel, static_cast<unsigned>(rows), threads_for(vectors, each), stream, dx, dy, y, scale, vectors);
 }
 
 void cross_entropy_forward(float* loss, float* log_sum, const Bf16* logits, const std::int32_t* target,
                            std::int64_t rows, std::int64_t columns, Stream stream) {
-  cross_entropy_kernel<<<static_cast<unsigned>(rows), kCrossThreads, 0, stream>>>(loss, log_sum, logits, target,
-                                                                                  static_cast<int>(columns / 8));
+  ORRERY_LAUNCH(cross_entropy_kernel, static_cast<unsigned>(rows), kCrossThreads, stream, loss, log_sum, logits, target,
+                static_cast<int>(columns / 8));
 }
 
 void cross_entropy_backward(Bf16* dlogits, const Bf16* logits, const float* log_sum, const std::int32_t* target,
                             float scale, std::int64_t rows, std::int64_t columns, Stream stream) {
   const dim3 grid(static_cast<unsigned>(rows), blocks_for(columns / 8, kThreads));
-  cross_entropy_backward_kernel<<<grid, kThreads, 0, stream>>>(dlogits, logits, log_sum, target, scale, columns / 8);
+  ORRERY_LAUNCH(cross_entropy_backward_kernel, grid, kThreads, stream, dlogits, logits, log_sum, target, scale,
+                columns / 8);
 }
 
 }  // namespace orrery::calibration::gpu

@@ -36,7 +36,9 @@ Replay::Replay(Device& device, const std::function<void(Stream)>& record) {
     recorded = false;  // a library that synchronises, say; its launches are timed one by one instead
   }
   recorded = gpuStreamEndCapture(stream, &graph_) == gpuSuccess && recorded && graph_ != nullptr;
-#if defined(ORRERY_HIP)
+#if defined(ORRERY_EMULATED)
+  recorded = false;
+#elif defined(ORRERY_HIP)
   recorded = recorded && hipGraphInstantiate(&exec_, graph_, nullptr, nullptr, 0) == hipSuccess;
 #elif CUDART_VERSION >= 12000
   recorded = recorded && cudaGraphInstantiate(&exec_, graph_, 0) == cudaSuccess;
