@@ -41,7 +41,7 @@ Journal::Journal(const std::string& file, const std::string& identity, const std
     if (::lseek(descriptor_, 0, SEEK_END) == 0) {
       std::string head = fmt::format("{}\n{}\n", kFormat, identity_line(identity));
       for (const std::string& note : notes) head += "# " + note + "\n";
-      write(head + std::string(kSampleColumns) + "\n");
+      write(head + std::string(kMeasuredColumns) + "\n");
     }
   } catch (...) {
     ::close(descriptor_);
@@ -70,9 +70,9 @@ void Journal::read(const std::string& identity) {
     }
     if (line.empty() || line[0] == '#') continue;
     if (!columns) {
-      if (line != kSampleColumns)
+      if (line != kMeasuredColumns)
         throw UserError(Place{file_, number, 1}, "header",
-                        "read '" + line + "', would be right: " + std::string(kSampleColumns));
+                        "read '" + line + "', would be right: " + std::string(kMeasuredColumns));
       columns = true;
       continue;
     }

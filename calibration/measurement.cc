@@ -41,7 +41,10 @@ std::string key_of(const Case& c) {
 }
 
 std::string key_of_row(std::string_view row) {
-  static const auto kCommas = std::count(kSampleColumns.begin(), kSampleColumns.end(), ',');
+  static const auto kCommas = [] {
+    const std::string_view columns = kMeasuredColumns;
+    return std::count(columns.begin(), columns.end(), ',');
+  }();
   if (std::count(row.begin(), row.end(), ',') != kCommas) return {};
   std::size_t end = 0;
   for (int column = 0; column < kCaseColumns; ++column) end = row.find(',', end) + 1;

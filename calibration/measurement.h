@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "calibration/kernels/abi.h"
+#include "calibration/samples.h"
 
 namespace orrery::calibration {
 
@@ -15,11 +16,7 @@ std::string_view name_of(CaseClass c);
 std::string_view name_of(CaseType t);
 std::string_view name_of(CaseForm f);
 
-/// The columns of a samples file, comma-separated.
-inline constexpr std::string_view kSampleColumns =
-    "class,name,dtype,form,m,n,k,batch,seq,heads,kv_heads,head_dim,window,elements,bytes,gpus,"
-    "seconds,spread_pct,repeats,error,sm_mhz,power_w";
-/// Of them, those that say what is measured.
+/// Of kMeasuredColumns, those that say what is measured.
 inline constexpr int kCaseColumns = 16;
 
 /// The first kCaseColumns columns; the same for two cases exactly where they are the same case.

@@ -46,7 +46,7 @@ TEST_CASE("rows are there at once, and a resumed journal knows them") {
     Journal journal(file, "gpu", {"a note"}, false);
     journal.append(gemm(512));
     journal.append(gemm(1024));
-    CHECK(read_file(file) == "# orrery samples 1\n# of: gpu\n# a note\n" + std::string(kSampleColumns) + "\n" +
+    CHECK(read_file(file) == "# orrery samples 1\n# of: gpu\n# a note\n" + std::string(kMeasuredColumns) + "\n" +
                                  row_of(gemm(512)) + "\n" + row_of(gemm(1024)) + "\n");
   }
   Journal journal(file, "gpu", {}, true);
