@@ -42,6 +42,14 @@ GpuStatus guarded(const Work& work) {
   return status;
 }
 
+/// Sizes that a class needs and does not have would divide by zero below.
+bool has_sizes(const Case& c) {
+  if (c.kind == CaseClass::streaming) return c.m > 0 && c.n > 0;
+  if (c.kind == CaseClass::attention)
+    return c.batch > 0 && c.seq > 0 && c.heads > 0 && c.kv_heads > 0 && c.heads % c.kv_heads == 0 && c.head_dim > 0;
+  return c.batch > 0 && c.m > 0 && c.n > 0 && c.k > 0;
+}
+
 /// Its memory is given back before this returns, also where it throws.
 GpuTiming measure(Device& device, const Case& what, double budget, bool timed) {
   switch (what.kind) {
@@ -56,6 +64,7 @@ GpuTiming measure(Device& device, const Case& what, double budget, bool timed) {
     default:
       break;
   }
+  if (!has_sizes(what)) throw Failure{GpuStatus::failed, "the case lacks a size"};
   const std::unique_ptr<Workload> workload = what.kind == CaseClass::streaming   ? make_streaming(device, what)
                                              : what.kind == CaseClass::attention ? make_attention(device, what)
                                                                                  : make_gemm(device, what);

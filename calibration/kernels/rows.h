@@ -66,8 +66,9 @@ ORRERY_BOTH bool kept(std::uint64_t draw, unsigned i) {
 }
 inline constexpr std::uint64_t kDropoutSeed = 0x5eed;
 
+/// The rate is large, so that a check sees the step beside the parameter.
 struct AdamRates {
-  double rate = 1e-4, first = 0.9, second = 0.95, epsilon = 1e-8, decay = 0.1;
+  double rate = 0.05, first = 0.9, second = 0.95, epsilon = 1e-8, decay = 0.1;
   double first_correction = 1 / (1 - 0.9), second_correction = 1 / (1 - 0.95);  // of the first step
 };
 template <class T>

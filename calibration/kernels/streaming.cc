@@ -105,6 +105,8 @@ class StreamingWorkload : public Workload {
 std::unique_ptr<Workload> make_streaming(Device& device, const Case& what) {
   const auto found = catalogue().find(what.name);
   if (found == catalogue().end()) throw Failure{GpuStatus::unavailable, "no kernel of this name"};
+  if (found->first == "cast_transpose" && device.facts().peak[static_cast<int>(CaseType::fp8_e4m3)] <= 0)
+    throw Failure{GpuStatus::unavailable, "the device has no fp8"};
   const Streaming& kernel = found->second;
   if (what.n % kernel.multiple != 0 || (kernel.multiple > 8 && what.m % kernel.multiple != 0) ||
       (kernel.longest != 0 && what.n > kernel.longest)) {

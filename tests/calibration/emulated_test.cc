@@ -93,6 +93,7 @@ TEST_CASE("a wrong or an unwritten element is noticed") {
   c.dtype = CaseType::bfloat16;
   c.form = CaseForm::tn;
   c.m = c.n = c.k = 16;
+  c.batch = 1;
   for (const char* how : {"wrong", "unwritten"}) {
     ::setenv("ORRERY_EMULATED_ERROR", how, 1);
     Measurement m;
@@ -112,6 +113,9 @@ TEST_CASE("repeats are counted and timed; shapes that a kernel cannot take are n
   CHECK(emulated().measure(streaming("layer_norm", 64, 16448), 0, false, m) == GpuStatus::unavailable);
   CHECK(emulated().message().find("length") != std::string::npos);
   CHECK(emulated().measure(streaming("no_such_kernel", 64, 64), 0, false, m) == GpuStatus::unavailable);
-  Case large = streaming("copy", 1 << 20, 1 << 20);
+  Case incomplete = streaming("copy", 64, 64);
+  incomplete.kind = CaseClass::gemm;
+  CHECK(emulated().measure(incomplete, 0, false, m) == GpuStatus::failed);
+  const Case large = streaming("copy", 1 << 20, 1 << 20);
   CHECK(emulated().measure(large, 0, false, m) == GpuStatus::out_of_memory);
 }
