@@ -1,7 +1,7 @@
 // Fits of the kernel-time model to measured samples, and how well they hold: pure functions, no files. Structural
-// parameters by Nelder-Mead on the mean robust log error, corrections by iteratively reweighted ridge regression (so
-// that outliers, heuristics' bad days, do not bend the surface). Cross-validation deals samples into folds by a hash of
-// their place in the table.
+// parameters by Levenberg-Marquardt or Nelder-Mead on the mean robust log error, corrections by iteratively reweighted
+// ridge regression (so that outliers, heuristics' bad days, do not bend the surface). Cross-validation deals samples
+// into folds by a hash of their place in the table.
 #pragma once
 
 #include <span>
@@ -12,12 +12,14 @@
 #include "calibration/collective_model.h"
 #include "calibration/gemm_model.h"
 #include "calibration/optimise.h"
+#include "calibration/profile_model.h"
 #include "calibration/samples.h"
+#include "calibration/uncertainty.h"
 
 namespace orrery::calibration {
 
-/// Mean absolute value far out, quadratic near 0 (Huber), of a log error.
-double robust_error(double log_error);
+inline constexpr int kFolds = 5;
+
 /// Which fold a sample belongs to: a hash of its place, so that neighbours in the table fall into different folds.
 int fold_of(std::size_t place, int folds);
 
@@ -28,6 +30,7 @@ struct SurfaceOptions {
   double flatness = 0.0;        // weight of first differences: where there are no samples, the surface runs on level
   /// Largest fall between two knots: where the structure is flat (inside a wave), a fall makes larger shapes faster.
   double largest_fall = 0.5;
+  double flatness_k = 0.0;  // added to flatness along k
 };
 struct SurfacePoint {
   double m = 1, n = 1, k = 1;
@@ -38,25 +41,35 @@ Surface fit_surface(const SurfaceOptions& options, std::span<const SurfacePoint>
 
 struct GemmFitOptions {
   SurfaceOptions surface;
-  SurfaceOptions detail{{}, {}, {1}, 0.0, 1.0, 0.0, 0.09};  // no knots in m: none
-  int evaluations = 4000;                                   // of the structural search
-  std::size_t search_samples = 1500;                        // samples that the structural search looks at
+  SurfaceOptions detail;              // no knots in m: none
+  int iterations = 25;                // of the structural search
+  std::size_t search_samples = 1500;  // samples that the structural search looks at
 };
 
-/// A device's facts with first guesses and the tile shapes that libraries ship.
+/// A device's facts with first guesses and tile shapes that libraries ship. Their rates and set-up times follow from
+/// five numbers of the device: a tile of (m, n) runs at best / (1 + a / m + b / n) of peak, as smaller tiles move more
+/// operands per product, and takes s + e * m * n to fill its pipeline and to write its results. Single tiles may leave
+/// this law where samples ask for it.
 GemmModel gemm_start(double peak, double processors, double memory_bandwidth, DataType type);
-/// Fits structure and surface; `start` gives the device's facts and first guesses.
+/// Knots for `samples`: as dense as their number allows.
+GemmFitOptions gemm_options(std::span<const GemmSample> samples);
+/// Fits structure and corrections; `start` gives the device's facts.
 GemmModel fit_gemm(const GemmModel& start, std::span<const GemmSample> samples, const GemmFitOptions& options);
 FitError gemm_error(const GemmModel& model, std::span<const GemmSample> samples);
-/// Fits on all folds but one and predicts that one, for each fold.
-FitError cross_validate_gemm(const GemmModel& start, std::span<const GemmSample> samples, const GemmFitOptions& options,
-                             int folds);
+/// Fits on all folds but one and predicts that one, for each fold; then fits on all but the largest tenth by FLOPs and
+/// predicts that tenth.
+FitQuality judge_gemm(const GemmModel& start, std::span<const GemmSample> samples, const GemmFitOptions& options,
+                      int folds);
 
+/// Knots for `samples`.
+SurfaceOptions attention_options(std::span<const AttentionSample> samples);
+/// Forward samples give the model, backward samples, where there are any, the rate of the backward pass over it.
 AttentionModel fit_attention(const AttentionModel& start, std::span<const AttentionSample> samples,
                              const SurfaceOptions& surface);
 FitError attention_error(const AttentionModel& model, std::span<const AttentionSample> samples);
-FitError cross_validate_attention(const AttentionModel& start, std::span<const AttentionSample> samples,
-                                  const SurfaceOptions& surface, int folds);
+/// Of the forward pass.
+FitQuality judge_attention(const AttentionModel& start, std::span<const AttentionSample> samples,
+                           const SurfaceOptions& surface, int folds);
 
 /// Fits one operation of one device. `line_rate`: bytes/s per GPU and direction, which no protocol exceeds;
 /// `in_switch_from`: as in CollectiveModel.
@@ -64,8 +77,23 @@ CollectiveModel fit_collective(std::span<const CollectiveSample> samples, double
 /// Of the samples with from_bytes <= bytes < to_bytes.
 FitError collective_error(const CollectiveModel& model, std::span<const CollectiveSample> samples, double from_bytes,
                           double to_bytes);
+/// In-sample: a table holds too few sizes to leave any out.
+FitQuality judge_collective(const CollectiveModel& model, std::span<const CollectiveSample> samples);
+
+/// One floor for all kernels and a share of `memory_bandwidth` for each kernel of the samples; kernels without a sample
+/// keep what `start` says.
+StreamingModel fit_streaming(const StreamingModel& start, std::span<const StreamingSample> samples,
+                             double memory_bandwidth);
+/// In-sample.
+FitQuality judge_streaming(const StreamingModel& model, std::span<const StreamingSample> samples,
+                           double memory_bandwidth);
 
 GemmModel::Shape model_shape(const Gemm& g);
 AttentionModel::Shape model_shape(const Attention& a);
+/// The sizes that uncertainty is told by, and the work that classes are told by (FLOPs).
+Sizes sizes_of(const Gemm& g);
+Sizes sizes_of(const Attention& a);
+double flops_of(const Gemm& g);
+double flops_of(const Attention& a);
 
 }  // namespace orrery::calibration

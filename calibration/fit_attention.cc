@@ -1,4 +1,4 @@
-// Fit of the attention model: structure by Nelder-Mead, surface over what it leaves.
+// Fit of the attention model: structure by Nelder-Mead, surface over what it leaves; the backward pass by one ratio.
 #include <algorithm>
 #include <cmath>
 
@@ -9,9 +9,11 @@ namespace orrery::calibration {
 namespace {
 
 std::vector<double> pack(const AttentionModel& a) {
-  return {std::log(a.rate_64),         std::log(a.rate_128),          std::log(a.setup),
-          std::log(a.quantisation),    std::log(a.memory_efficiency), std::log(a.cache_launch),
-          std::log(a.cache_efficiency)};
+  std::vector<double> p;
+  for (double x : {a.rate_64, a.rate_128, a.setup, a.quantisation, a.memory_efficiency, a.cache_launch,
+                   a.cache_launch > 0 ? a.cache_efficiency : 0.0})
+    if (x > 0) p.push_back(std::log(x));
+  return p;
 }
 
 AttentionModel unpack(AttentionModel a, const std::vector<double>& p) {
@@ -19,19 +21,62 @@ AttentionModel unpack(AttentionModel a, const std::vector<double>& p) {
   const auto take = [&](double low, double high) { return std::clamp(std::exp(p[i++]), low, high); };
   a.rate_64 = take(0.05, 1), a.rate_128 = take(0.05, 1);
   a.setup = take(1e-8, 1e-4);
-  a.quantisation = take(0, 1);
+  a.quantisation = take(1e-3, 1);
   a.memory_efficiency = take(0.2, 0.95);
-  a.cache_launch = take(1e-8, 1e-4), a.cache_efficiency = take(0.02, 2);
+  if (a.cache_launch > 0) a.cache_launch = take(1e-8, 1e-4), a.cache_efficiency = take(0.02, 2);
   return a;
 }
 
-FitError errors_of(const AttentionModel& model, std::span<const AttentionSample> samples,
-                   std::vector<double>& relative) {
-  for (const AttentionSample& s : samples) relative.push_back(model.seconds(model_shape(s.shape)) / s.seconds - 1);
-  return summarise(relative);
+Judged judged(const AttentionModel& model, const AttentionSample& s) {
+  return {model.seconds(model_shape(s.shape)) / s.seconds - 1, kByFlops.of(flops_of(s.shape))};
+}
+
+/// The rate of the backward pass over that of the forward pass with the least error.
+double fit_backward(AttentionModel model, std::span<const AttentionSample> backward) {
+  const auto with = [&](const std::vector<double>& p) {
+    model.backward_ratio = std::clamp(std::exp(p[0]), 0.2, 1.0);
+    return model;
+  };
+  const LogErrors errors = [&](const std::vector<double>& p, std::vector<double>& out) {
+    const AttentionModel m = with(p);
+    out.clear();
+    for (const AttentionSample& s : backward) out.push_back(std::log(m.seconds(model_shape(s.shape)) / s.seconds));
+  };
+  return with(levenberg_marquardt(errors, {std::log(0.7)}, 40).parameters).backward_ratio;
+}
+
+std::vector<AttentionSample> of_pass(std::span<const AttentionSample> samples, bool backward) {
+  std::vector<AttentionSample> out;
+  for (const AttentionSample& s : samples)
+    if (s.shape.backward == backward) out.push_back(s);
+  return out;
 }
 
 }  // namespace
+
+Sizes sizes_of(const Attention& a) {
+  return {static_cast<double>(a.queries), static_cast<double>(a.batch) * static_cast<double>(a.heads),
+          static_cast<double>(a.head_dim)};
+}
+
+double flops_of(const Attention& a) {
+  const auto shape = model_shape(a);
+  return 4 * shape.batch * shape.heads * shape.head_dim * AttentionModel::pairs(shape) * (a.backward ? 2.5 : 1.0);
+}
+
+SurfaceOptions attention_options(std::span<const AttentionSample> samples) {
+  bool has_64 = false;
+  for (const auto& s : samples) has_64 = has_64 || s.shape.head_dim <= 64;
+  SurfaceOptions out;
+  out.m = {512, 1024, 2048, 4096, 8192, 16384};
+  out.n = {4, 16, 64, 256, 1024};
+  out.k = has_64 ? std::vector<double>{64, 128} : std::vector<double>{128};
+  if (samples.size() < 4 * out.m.size() * out.n.size() * out.k.size()) {
+    out.m = {512, 4096, 16384}, out.n = {4, 64, 1024};
+    out.smoothness = 1, out.shrinkage = 0.3;
+  }
+  return out;
+}
 
 AttentionModel::Shape model_shape(const Attention& a) {
   const auto d = [](std::int64_t x) { return static_cast<double>(x); };
@@ -39,9 +84,13 @@ AttentionModel::Shape model_shape(const Attention& a) {
           d(a.head_dim), d(a.window),  a.causal,  a.backward, a.cache_write};
 }
 
-AttentionModel fit_attention(const AttentionModel& start, std::span<const AttentionSample> samples,
+AttentionModel fit_attention(const AttentionModel& begin, std::span<const AttentionSample> all,
                              const SurfaceOptions& surface) {
-  SIM_CHECK(!samples.empty(), "no samples");
+  const std::vector<AttentionSample> samples = of_pass(all, false), backward = of_pass(all, true);
+  SIM_CHECK(!samples.empty(), "no samples of the forward pass");
+  AttentionModel start = begin;
+  const bool caches = std::any_of(samples.begin(), samples.end(), [](const auto& s) { return s.shape.cache_write; });
+  start.cache_launch = caches ? 1e-5 : 0;
   const auto cost = [&](const std::vector<double>& p) {
     const AttentionModel m = unpack(start, p);
     double sum = 0;
@@ -58,23 +107,36 @@ AttentionModel fit_attention(const AttentionModel& start, std::span<const Attent
         {shape.queries, shape.batch * shape.heads, shape.head_dim, std::log(s.seconds / model.structure(shape))});
   }
   model.surface = fit_surface(surface, points);
+  if (!backward.empty()) model.backward_ratio = fit_backward(model, backward);
   return model;
 }
 
 FitError attention_error(const AttentionModel& model, std::span<const AttentionSample> samples) {
   std::vector<double> relative;
-  return errors_of(model, samples, relative);
+  for (const AttentionSample& s : samples) relative.push_back(judged(model, s).relative);
+  return summarise(std::move(relative));
 }
 
-FitError cross_validate_attention(const AttentionModel& start, std::span<const AttentionSample> samples,
-                                  const SurfaceOptions& surface, int folds) {
-  std::vector<double> relative;
+FitQuality judge_attention(const AttentionModel& start, std::span<const AttentionSample> all,
+                           const SurfaceOptions& surface, int folds) {
+  const std::vector<AttentionSample> samples = of_pass(all, false);
+  std::vector<Judged> held_out;
   for (int fold = 0; fold < folds; ++fold) {
     std::vector<AttentionSample> train, test;
     for (std::size_t i = 0; i < samples.size(); ++i) (fold_of(i, folds) == fold ? test : train).push_back(samples[i]);
-    errors_of(fit_attention(start, train, surface), test, relative);
+    if (train.empty()) continue;
+    const AttentionModel model = fit_attention(start, train, surface);
+    for (const AttentionSample& s : test) held_out.push_back(judged(model, s));
   }
-  return summarise(std::move(relative));
+  FitQuality out = quality_of(held_out, folds);
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    out.from[axis] = 1e18, out.to[axis] = 1;
+    for (const auto& s : samples) {
+      out.from[axis] = std::min(out.from[axis], sizes_of(s.shape)[axis]);
+      out.to[axis] = std::max(out.to[axis], sizes_of(s.shape)[axis]);
+    }
+  }
+  return out;
 }
 
 }  // namespace orrery::calibration

@@ -103,4 +103,19 @@ FitError collective_error(const CollectiveModel& model, std::span<const Collecti
   return summarise(std::move(relative));
 }
 
+FitQuality judge_collective(const CollectiveModel& model, std::span<const CollectiveSample> samples) {
+  std::vector<Judged> judged;
+  Sizes from{1e18, 1e18, 1}, to{1, 1, 1};
+  for (const auto& s : samples) {
+    const double gpus = static_cast<double>(s.gpus), bytes = static_cast<double>(s.bytes.value());
+    const double predicted = sim::to_seconds(model.timing(s.op, gpus, bytes).total());
+    judged.push_back({predicted / s.seconds - 1, kByBytes.of(bytes)});
+    from = {std::min(from[0], gpus), std::min(from[1], bytes), 1},
+    to = {std::max(to[0], gpus), std::max(to[1], bytes), 1};
+  }
+  FitQuality out = quality_of(judged, 0);
+  if (!samples.empty()) out.from = from, out.to = to;
+  return out;
+}
+
 }  // namespace orrery::calibration

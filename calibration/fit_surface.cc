@@ -28,18 +28,18 @@ void flatten(std::vector<double>& a, std::size_t knots, std::size_t here, std::s
   a[here * knots + before] -= weight, a[before * knots + here] -= weight;
 }
 
-void smooth_all(std::vector<double>& a, const Surface& s, double weight, double flatness) {
+void smooth_all(std::vector<double>& a, const Surface& s, const SurfaceOptions& o) {
   const std::size_t knots = s.size(), nn = s.n.size(), nk = s.k.size();
   for (std::size_t m = 0; m < s.m.size(); ++m)
     for (std::size_t n = 0; n < nn; ++n)
       for (std::size_t k = 0; k < nk; ++k) {
-        if (m > 0 && m + 1 < s.m.size()) smooth(a, knots, n * nk + k, nn * nk, s.m, m, weight);
-        if (n > 0 && n + 1 < nn) smooth(a, knots, m * nn * nk + k, nk, s.n, n, weight);
-        if (k > 0 && k + 1 < nk) smooth(a, knots, (m * nn + n) * nk, 1, s.k, k, weight);
+        if (m > 0 && m + 1 < s.m.size()) smooth(a, knots, n * nk + k, nn * nk, s.m, m, o.smoothness);
+        if (n > 0 && n + 1 < nn) smooth(a, knots, m * nn * nk + k, nk, s.n, n, o.smoothness);
+        if (k > 0 && k + 1 < nk) smooth(a, knots, (m * nn + n) * nk, 1, s.k, k, o.smoothness);
         const std::size_t here = (m * nn + n) * nk + k;
-        if (m > 0) flatten(a, knots, here, nn * nk, flatness);
-        if (n > 0) flatten(a, knots, here, nk, flatness);
-        if (k > 0) flatten(a, knots, here, 1, flatness);
+        if (m > 0) flatten(a, knots, here, nn * nk, o.flatness);
+        if (n > 0) flatten(a, knots, here, nk, o.flatness);
+        if (k > 0) flatten(a, knots, here, 1, o.flatness + o.flatness_k);
       }
 }
 
@@ -83,7 +83,7 @@ Surface fit_surface(const SurfaceOptions& options, std::span<const SurfacePoint>
   };
   std::vector<Row> rows(points.size());
   for (std::size_t i = 0; i < points.size(); ++i) {
-    s.shares(points[i].m, points[i].n, points[i].k, rows[i].around);
+    s.shares({std::log(points[i].m), std::log(points[i].n), std::log(points[i].k)}, rows[i].around);
     for (auto& k : rows[i].around) k.weight *= points[i].share;
     rows[i].target = points[i].log_error;
   }
@@ -99,17 +99,12 @@ Surface fit_surface(const SurfaceOptions& options, std::span<const SurfacePoint>
         for (const auto& l : r.around) a[k.knot * knots + l.knot] += w * k.weight * l.weight;
       }
     }
-    smooth_all(a, s, options.smoothness, options.flatness);
+    smooth_all(a, s, options);
     for (std::size_t i = 0; i < knots; ++i) a[i * knots + i] += options.shrinkage;
     s.value = solve_spd(std::move(a), std::move(b));
   }
   limit_falls(s, options.largest_fall);
   return s;
-}
-
-double robust_error(double log_error) {
-  const double x = std::fabs(log_error), knee = 0.02;
-  return x < knee ? x * x / (2 * knee) : x - knee / 2;
 }
 
 int fold_of(std::size_t i, int folds) {

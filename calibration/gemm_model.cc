@@ -42,10 +42,9 @@ void Surface::prepare() {
   log_k_ = logs(k);
 }
 
-void Surface::shares(double size_m, double size_n, double size_k, Share (&out)[8]) const {
-  const Bracket bm = bracket(log_m_, std::log(size_m));
-  const Bracket bn = bracket(log_n_, std::log(size_n));
-  const Bracket bk = bracket(log_k_, std::log(size_k));
+void Surface::shares(const std::array<double, 3>& log_sizes, Share (&out)[8]) const {
+  const Bracket bm = bracket(log_m_, log_sizes[0]), bn = bracket(log_n_, log_sizes[1]),
+                bk = bracket(log_k_, log_sizes[2]);
   for (std::size_t corner = 0; corner < 8; ++corner) {
     const std::size_t up_m = corner & 1, up_n = (corner >> 1) & 1, up_k = corner >> 2;
     const std::size_t im = std::min(bm.low + up_m, m.size() - 1), in = std::min(bn.low + up_n, n.size() - 1),
@@ -57,9 +56,13 @@ void Surface::shares(double size_m, double size_n, double size_k, Share (&out)[8
 }
 
 double Surface::at(double size_m, double size_n, double size_k) const {
+  return value.empty() ? 0 : at_log({std::log(size_m), std::log(size_n), std::log(size_k)});
+}
+
+double Surface::at_log(const std::array<double, 3>& log_sizes) const {
   if (value.empty()) return 0;
   Share around[8];
-  shares(size_m, size_n, size_k, around);
+  shares(log_sizes, around);
   double sum = 0;
   for (const Share& s : around) sum += s.weight * value[s.knot];
   return sum;
@@ -110,7 +113,9 @@ double GemmModel::correctable(const Shape& s, double structure_seconds) const {
 
 double GemmModel::seconds(const Shape& s) const {
   const double time = structure(s);
-  const double correction = surface.at(s.m, s.n, s.k) + detail.at(s.m, s.n, s.k);
+  const std::array<double, 3> log_sizes{std::log(s.m), std::log(s.n), std::log(s.k)};
+  double correction = surface.at_log(log_sizes) + detail.at_log(log_sizes);
+  if (const double form = form_factor[static_cast<std::size_t>(s.form)]; form != 1) correction += std::log(form);
   return std::max(time * std::exp(correctable(s, time) * correction), roofline(s));
 }
 

@@ -9,18 +9,24 @@
 // mean to.
 //   memory = (A + B + C traffic) / (efficiency * memory bandwidth)
 //   structure = launch + (compute^4 + memory^4)^(1/4)
-//   time = structure * exp((1 - launch / structure) * (surface(ln m, ln n, ln k) + detail(ln m, ln n)))
+//   time = structure * exp((1 - launch / structure) * (surface(ln m, ln n, ln k) + detail(ln m, ln n, ln k)
+//                                                      + ln form))
 // so that a launch is not corrected. Both corrections are trilinear between knots and constant beyond them. The surface
 // is smooth and holds what the structure leaves out (rasterisation and cache reuse, power limits on long kernels); the
-// detail has denser knots in m and n and holds what libraries' choice of tiles costs at the sizes that models use.
-// Never below the roofline of data sheet peak and bandwidth. Structure: NVIDIA, "Matrix Multiplication Background
-// User's Guide" (tile and wave quantisation); Osama et al., Stream-K (arXiv 2301.03598). Left out: operand layout,
-// sparsity, alignment below 16 bytes.
+// detail has denser knots in m and n and few in k: it holds what libraries' choice of tiles costs at the sizes that
+// models use, a choice that depends on the output's sizes and holds over long stretches of k. `form` is the time of a
+// form of operands in memory over that of the forward pass. Never below the roofline of data sheet peak and bandwidth.
+// Structure: NVIDIA, "Matrix Multiplication Background User's Guide" (tile and wave quantisation); Osama et al.,
+// Stream-K (arXiv 2301.03598). Left out: sparsity, alignment below 16 bytes; which tile a library's heuristic picks for
+// one shape (it is not always the fastest) and what power draw the runs before left: these stay as scatter.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "calibration/kernel.h"
 
 namespace orrery::calibration {
 
@@ -36,8 +42,10 @@ struct Surface {
     double weight = 0;
   };
   /// The (at most eight) knots around a point; weights sum to 1.
-  void shares(double size_m, double size_n, double size_k, Share (&out)[8]) const;
+  void shares(const std::array<double, 3>& log_sizes, Share (&out)[8]) const;
   double at(double size_m, double size_n, double size_k) const;
+  /// The same from logarithms of the sizes.
+  double at_log(const std::array<double, 3>& log_sizes) const;
   /// Fills the logarithms of the knots; call after the knots have been set.
   void prepare();
 
@@ -63,7 +71,8 @@ struct GemmModel {
   double join_efficiency = 1.0;  // of memory bandwidth, for the partial results; above 1 where caches hold them
   std::vector<Tile> tiles;
   Surface surface;
-  Surface detail;  // one knot in k
+  Surface detail;
+  std::array<double, kGemmForms> form_factor{1, 1, 1};  // time over that of the forward pass's form
   // fp8: casting a 16 bit A ahead of the product (Gemm::cast_input).
   double cast_launch = 0;  // seconds
   double cast_time = 0;    // seconds per element
@@ -72,6 +81,7 @@ struct GemmModel {
     double m = 1, n = 1, k = 1, batch = 1;
     bool accumulate = false;  // C is read and written in fp32
     bool cast_input = false;
+    Gemm::Form form = Gemm::Form::forward;
   };
   /// Seconds without the surface.
   double structure(const Shape& s) const;

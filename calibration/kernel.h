@@ -27,6 +27,8 @@ struct Gemm {
   bool cast_input = false;
 };
 
+inline constexpr std::size_t kGemmForms = 3;
+
 /// Fused (flash) attention of `heads` query heads over `kv_heads` key/value heads.
 struct Attention {
   DataType dtype = DataType::bf16;

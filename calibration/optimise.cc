@@ -1,4 +1,5 @@
-// Nelder-Mead and Cholesky, in plain loops: fits have tens of structural and hundreds of linear parameters.
+// Nelder-Mead, Levenberg-Marquardt and Cholesky, in plain loops: fits have tens of structural and a thousand linear
+// parameters.
 #include "calibration/optimise.h"
 
 #include <algorithm>
@@ -80,6 +81,35 @@ int descend(const Function& f, Point& best, const Point& step, int evaluations) 
   return calls;
 }
 
+constexpr double kKnee = 0.02;
+
+double mean_robust(const std::vector<double>& errors) {
+  double sum = 0;
+  for (double x : errors) sum += robust_error(x);
+  return sum / static_cast<double>(errors.size());
+}
+
+struct NormalEquations {
+  std::vector<double> a, b;
+};
+
+/// Of the weighted least squares problem whose residuals are `errors` and whose columns are `slope`.
+NormalEquations normal_equations(const std::vector<std::vector<double>>& slope, const std::vector<double>& errors) {
+  const std::size_t n = slope.size();
+  NormalEquations e{std::vector<double>(n * n, 0.0), std::vector<double>(n, 0.0)};
+  for (std::size_t s = 0; s < errors.size(); ++s) {
+    const double weight = kKnee / std::max(kKnee, std::fabs(errors[s]));
+    for (std::size_t i = 0; i < n; ++i) {
+      const double w = weight * slope[i][s];
+      e.b[i] -= w * errors[s];
+      for (std::size_t j = 0; j <= i; ++j) e.a[i * n + j] += w * slope[j][s];
+    }
+  }
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < i; ++j) e.a[j * n + i] = e.a[i * n + j];
+  return e;
+}
+
 double percentile(const std::vector<double>& sorted, double q) {
   return sorted[static_cast<std::size_t>(q * static_cast<double>(sorted.size() - 1) + 0.5)];
 }
@@ -99,6 +129,49 @@ std::vector<double> nelder_mead(const Function& f, Point start, const Point& ste
     scale *= -0.6;  // the next simplex looks the other way
   }
   return start;
+}
+
+double robust_error(double log_error) {
+  const double x = std::fabs(log_error);
+  return x < kKnee ? x * x / (2 * kKnee) : x - kKnee / 2;
+}
+
+LogFit levenberg_marquardt(const LogErrors& errors, Point start, int iterations) {
+  constexpr double kStep = 0.01, kLongestMove = 0.7;
+  const std::size_t n = start.size();
+  std::vector<double> now, next;
+  errors(start, now);
+  double cost = mean_robust(now), damping = 1e-2;
+  std::vector<std::vector<double>> slope(n);
+  for (int i = 0; i < iterations; ++i) {
+    for (std::size_t p = 0; p < n; ++p) {
+      Point moved = start;
+      moved[p] += kStep;
+      errors(moved, slope[p]);
+      for (std::size_t s = 0; s < now.size(); ++s) slope[p][s] = (slope[p][s] - now[s]) / kStep;
+    }
+    const NormalEquations e = normal_equations(slope, now);
+    const double before = cost;
+    for (int attempt = 0; attempt < 6 && cost >= before; ++attempt) {
+      std::vector<double> a = e.a;
+      // The small constant keeps a parameter that no sample depends on from making the system singular.
+      for (std::size_t p = 0; p < n; ++p)
+        a[p * n + p] += damping * a[p * n + p] + 1e-6 * static_cast<double>(now.size());
+      const Point move = solve_spd(std::move(a), e.b);
+      Point moved = start;
+      for (std::size_t p = 0; p < n; ++p) moved[p] += std::clamp(move[p], -kLongestMove, kLongestMove);
+      errors(moved, next);
+      const double c = mean_robust(next);
+      if (c < cost) {
+        cost = c, start = std::move(moved), now.swap(next);
+        damping = std::max(1e-4, damping / 4);
+      } else {
+        damping *= 5;
+      }
+    }
+    if (before - cost < 1e-4 * before && i >= 5) break;
+  }
+  return {std::move(start), cost};
 }
 
 std::vector<double> solve_spd(std::vector<double> a, std::vector<double> b) {
@@ -138,6 +211,12 @@ FitError summarise(std::vector<double> relative) {
   out.median_ape = 100 * percentile(relative, 0.5);
   out.p90_ape = 100 * percentile(relative, 0.9);
   return out;
+}
+
+double quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return percentile(values, q);
 }
 
 }  // namespace orrery::calibration

@@ -1,4 +1,5 @@
-// Small optimisers for fits: Nelder-Mead for structural parameters, ridge least squares for linear corrections.
+// Small optimisers for fits: Nelder-Mead and Levenberg-Marquardt for structural parameters, ridge least squares for
+// linear corrections.
 // Nelder and Mead, "A simplex method for function minimization", Computer Journal 7 (1965).
 #pragma once
 
@@ -12,6 +13,19 @@ namespace orrery::calibration {
 std::vector<double> nelder_mead(const std::function<double(const std::vector<double>&)>& f, std::vector<double> start,
                                 const std::vector<double>& step, int evaluations);
 
+/// ln(predicted / measured) of every sample at the given parameters.
+using LogErrors = std::function<void(const std::vector<double>& parameters, std::vector<double>& errors)>;
+/// Minimises the mean robust error (see robust_error) by Levenberg-Marquardt with weights 1 / |error| far out and a
+/// numeric Jacobian (steps of 0.01): parameters are logarithms of order 1. Marquardt, SIAM J. Appl. Math. 11 (1963).
+struct LogFit {
+  std::vector<double> parameters;
+  double cost = 0;
+};
+LogFit levenberg_marquardt(const LogErrors& errors, std::vector<double> start, int iterations);
+
+/// Mean absolute value far out, quadratic near 0 (Huber), of a log error.
+double robust_error(double log_error);
+
 /// Solves the symmetric positive definite system a x = b (row-major n x n) by Cholesky; SIM_CHECKs definiteness.
 std::vector<double> solve_spd(std::vector<double> a, std::vector<double> b);
 
@@ -22,5 +36,7 @@ struct FitError {
 };
 /// From predicted / measured - 1, one per sample.
 FitError summarise(std::vector<double> relative);
+/// The value that a share q of `values` does not exceed; 0 for none.
+double quantile(std::vector<double> values, double q);
 
 }  // namespace orrery::calibration

@@ -55,10 +55,13 @@ void load_sustained(const Settings& document, DeviceProfile::Model& m) {
 
 void load_gemms(const Settings& section, DeviceProfile::Model& m) {
   section.refuse_unknown({"bf16", "fp16", "fp32", "fp8"});
-  // Types without a section of their own run like bf16 at their peak.
+  // Types without a section of their own run like bf16 at their peak: fp16 in the same kernels, the others assumed.
   for (std::size_t t = 0; t < kDataTypes; ++t) {
-    const Settings* own = section.find(name_of(static_cast<DataType>(t)));
-    m.gemm[t] = load_gemm(own != nullptr ? *own : section.at("bf16"), m, static_cast<DataType>(t));
+    const auto type = static_cast<DataType>(t);
+    const Settings* own = section.find(name_of(type));
+    const Settings& from = own != nullptr ? *own : section.at("bf16");
+    m.gemm[t] = load_gemm(from, m, type);
+    if (own != nullptr || type == DataType::fp16) m.gemm_error[t] = load_uncertainty(from.find("error"));
   }
 }
 
@@ -77,8 +80,13 @@ DeviceProfile DeviceProfile::load(const sim::Settings& document) {
   load_sustained(document, *m);
   load_gemms(document.at("gemm"), *m);
   m->attention = load_attention(document.at("attention"), *m);
+  m->attention_error = load_uncertainty(document.at("attention").find("error"));
   m->streaming = load_streaming(document.at("streaming"));
+  m->streaming_error = load_uncertainty(document.at("streaming").find("error"));
   m->collective = load_collectives(document.at("collectives"));
+  for (std::size_t i = 0; i < kCollectiveOps; ++i)
+    m->collective_error[i] =
+        load_uncertainty(document.at("collectives").at(name_of(static_cast<CollectiveOp>(i))).find("error"));
   DeviceProfile out;
   out.model_ = std::move(m);
   return out;
@@ -102,7 +110,7 @@ DeviceProfile DeviceProfile::isolated() const {
 Duration DeviceProfile::gemm(const Gemm& g) const {
   SIM_CHECK(g.m >= 1 && g.n >= 1 && g.k >= 1 && g.batch >= 1, "GEMM of {} x {} x {}, batch {}", g.m, g.n, g.k, g.batch);
   const GemmModel& model = model_->gemm[index(g.dtype)];
-  const double isolated = model.seconds({d(g.m), d(g.n), d(g.k), d(g.batch), g.accumulate, g.cast_input});
+  const double isolated = model.seconds({d(g.m), d(g.n), d(g.k), d(g.batch), g.accumulate, g.cast_input, g.form});
   const double factor = g.dtype == DataType::fp8 ? model_->sustained_fp8 : model_->sustained_matmul;
   return duration(model.launch + std::max(0.0, isolated - model.launch) / factor);
 }
@@ -122,6 +130,33 @@ Duration DeviceProfile::streaming(Streaming kernel, double bytes) const {
   SIM_CHECK(std::isfinite(bytes) && bytes >= 0, "a streaming kernel of {} bytes", bytes);
   const StreamingModel& s = model_->streaming;
   return duration(s.floor + bytes / (s.efficiency[static_cast<std::size_t>(kernel)] * model_->memory_bandwidth));
+}
+
+double DeviceProfile::uncertainty(const Gemm& g) const {
+  const double flops = 2 * d(g.m) * d(g.n) * d(g.k) * d(g.batch);
+  return model_->gemm_error[index(g.dtype)].at(kByFlops.of(flops), {d(g.m), d(g.n), d(g.k)});
+}
+
+double DeviceProfile::uncertainty(const Attention& a) const {
+  const double pairs = a.causal ? d(a.queries) * d(a.keys) / 2 : d(a.queries) * d(a.keys);
+  const double flops = 4 * d(a.batch) * d(a.heads) * d(a.head_dim) * pairs;
+  const double forward =
+      model_->attention_error.at(kByFlops.of(flops), {d(a.queries), d(a.batch) * d(a.heads), d(a.head_dim)});
+  // One ratio for all shapes stands for the backward pass. FlashAttention-2's ranges over +-10 % with the sequence
+  // (arXiv 2307.08691, figures 4 to 6).
+  constexpr double kBackwardRatio = 0.1;
+  return a.backward ? std::hypot(forward, kBackwardRatio) : forward;
+}
+
+double DeviceProfile::uncertainty(Streaming, double bytes) const {
+  return model_->streaming_error.at(kByBytes.of(bytes), {std::max(1.0, bytes), 1, 1});
+}
+
+double DeviceProfile::uncertainty(CollectiveOp op, std::int64_t gpus, Bytes size) const {
+  if (gpus <= 1) return 0;
+  const double bytes = d(size.value());
+  return model_->collective_error[static_cast<std::size_t>(op)].at(kByBytes.of(bytes),
+                                                                   {d(gpus), std::max(1.0, bytes), 1});
 }
 
 CollectiveTiming DeviceProfile::node_collective(CollectiveOp op, std::int64_t gpus, Bytes size) const {

@@ -55,11 +55,20 @@ class DeviceProfile {
   /// `size` as in nccl-tests: the whole buffer (all-gather: output, reduce-scatter: input). gpus >= 1; one GPU takes 0.
   CollectiveTiming node_collective(CollectiveOp op, std::int64_t gpus, Bytes size) const;
 
+  /// How far off the time of a kernel may be, relative to it: nine in ten kernels of its class are closer, as far as
+  /// cross-validation can tell; more outside the sizes that were fitted, kUnmeasured where nothing was. The steady
+  /// clocks of a long step come on top.
+  double uncertainty(const Gemm& shape) const;
+  double uncertainty(const Attention& shape) const;
+  double uncertainty(Streaming kernel, double bytes) const;
+  double uncertainty(CollectiveOp op, std::int64_t gpus, Bytes size) const;
+
   /// The same device at the clocks of a short benchmark on a cool board, which is what sample tables hold: without the
   /// sustained-clock factor.
   DeviceProfile isolated() const;
 
-  struct Model;  // the fit; profile.cc and gemm_model.cc know it
+  struct Model;  // the fit; only this room knows it
+  const Model& model() const { return *model_; }
 
  private:
   std::shared_ptr<const Model> model_;

@@ -33,7 +33,10 @@ void data_sheet(Docs& out) {
 
 void errors(Docs& out, const std::string& at) {
   out.push_back({at + ".provenance", "text", "", "-", "Where the numbers come from."});
-  out.push_back({at + ".error", "mapping", "", "-", "How well the fit holds; for the reader only."});
+  out.push_back({at + ".error", "mapping", "", "-",
+                 "How well the fit holds: samples, folds (left out: in-sample), percentiles of the error in percent "
+                 "(by_size: small, medium, large) and the smallest and largest sizes fitted (from, to). "
+                 "Uncertainty of every answer comes from it."});
 }
 
 void gemm(Docs& out, const std::string& at) {
@@ -53,9 +56,11 @@ void gemm(Docs& out, const std::string& at) {
           {at + ".cast_rate", "quantity", "bytes/s", "-", "Rate of that cast, over 3 bytes an element."},
           {at + ".tiles", "list", "", "",
            "Tile shapes: m, n, rate (share of peak in the inner loop), setup (time per tile)."},
+          {at + ".forms", "mapping", "", "-",
+           "Time of the data_gradient and weight_gradient forms of operands over that of the forward form."},
           {at + ".surface", "mapping", "", "-", "Correction: knots m, n, k and log_correction, a row for each (m, n)."},
           {at + ".detail", "mapping", "", "-",
-           "Correction added to it: knots m, n and log_correction, a row for each m."},
+           "Correction added to it: knots m, n, k and log_correction, a row for each k and m."},
       });
 }
 
@@ -83,7 +88,7 @@ void attention(Docs& out) {
 
 void streaming(Docs& out) {
   out.push_back({"streaming", "mapping", "", "", "Kernels bound by memory traffic."});
-  out.push_back({"streaming.provenance", "text", "", "-", "Where the numbers come from."});
+  errors(out, "streaming");
   out.push_back({"streaming.floor", "quantity", "time", "", "Device time of the smallest kernel."});
   out.push_back({"streaming.efficiency", "mapping", "", "", "Share of memory bandwidth, by kernel."});
   for (std::size_t i = 0; i < kStreamingKernels; ++i)

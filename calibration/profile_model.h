@@ -9,6 +9,7 @@
 #include "calibration/collective_model.h"
 #include "calibration/gemm_model.h"
 #include "calibration/profile.h"
+#include "calibration/uncertainty.h"
 
 namespace orrery::calibration {
 
@@ -31,6 +32,10 @@ struct DeviceProfile::Model {
   AttentionModel attention;
   StreamingModel streaming;
   std::array<CollectiveModel, kCollectiveOps> collective;
+  // How far off the answers may be, from the `error` of each section.
+  std::array<Uncertainty, kDataTypes> gemm_error;
+  Uncertainty attention_error, streaming_error;
+  std::array<Uncertainty, kCollectiveOps> collective_error;
 };
 
 // Readers of the model sections. `device` carries the data sheet; the models copy what they need of it.
@@ -42,6 +47,7 @@ std::array<CollectiveModel, kCollectiveOps> load_collectives(const sim::Settings
 // Writers: the same sections as YAML text, indented by `indent` spaces, without their own key.
 std::string to_yaml(const GemmModel& model, int indent);
 std::string to_yaml(const AttentionModel& model, int indent);
+std::string to_yaml(const StreamingModel& model, int indent);
 std::string to_yaml(const CollectiveModel& model, int indent);
 
 }  // namespace orrery::calibration

@@ -1,7 +1,6 @@
 // The model sections of a profile, from Settings and back to YAML. Every number is checked where it is read.
 #include <cmath>
 
-#include "calibration/keys.h"
 #include "calibration/profile_model.h"
 #include "sim/error.h"
 
@@ -81,19 +80,24 @@ Surface load_surface(const Settings* section, const char* m, const char* n, cons
   return s;
 }
 
-/// A surface over m and n alone: a row of numbers for each m.
+/// A surface with a row of numbers for each k and m; without `k`, one knot there.
 Surface load_detail(const Settings* section) {
   Surface s;
   if (section == nullptr) return s;
-  section->refuse_unknown({"m", "n", "log_correction"});
+  section->refuse_unknown({"m", "n", "k", "log_correction"});
   s.m = rising_at(*section, "m"), s.n = rising_at(*section, "n"), s.k = {1};
+  if (section->find("k") != nullptr) s.k = rising_at(*section, "k");
   const Settings& rows = section->at("log_correction");
-  if (!rows.is_sequence() || rows.items().size() != s.m.size())
-    rows.fail(fmt::format("would be right: {} rows, one for each m", s.m.size()));
-  for (const Settings& row : rows.items()) {
-    if (!row.is_sequence() || row.items().size() != s.n.size())
-      row.fail(fmt::format("would be right: {} numbers, one for each n", s.n.size()));
-    for (const Settings& x : row.items()) s.value.push_back(x.as_number(-3, 3));
+  if (!rows.is_sequence() || rows.items().size() != s.m.size() * s.k.size())
+    rows.fail(fmt::format("would be right: {} rows, one for each k and m", s.m.size() * s.k.size()));
+  s.value.resize(s.size());
+  for (std::size_t row = 0; row < rows.items().size(); ++row) {
+    const Settings& numbers = rows.items()[row];
+    if (!numbers.is_sequence() || numbers.items().size() != s.n.size())
+      numbers.fail(fmt::format("would be right: {} numbers, one for each n", s.n.size()));
+    const std::size_t k = row / s.m.size(), m = row % s.m.size();
+    for (std::size_t n = 0; n < s.n.size(); ++n)
+      s.value[(m * s.n.size() + n) * s.k.size() + k] = numbers.items()[n].as_number(-3, 3);
   }
   s.prepare();
   check_slopes(s, rows);
@@ -123,12 +127,16 @@ std::string surface_yaml(const Surface& s, const std::string& pad, const char* m
 
 std::string detail_yaml(const Surface& s, const std::string& pad) {
   if (s.value.empty()) return "";
-  std::string out = pad + "detail:  # added to the surface; a row for each m, a column for each n\n";
-  out += fmt::format("{0}  m: {1}\n{0}  n: {2}\n{0}  log_correction:\n", pad, list(s.m, "{:.0f}"), list(s.n, "{:.0f}"));
-  for (std::size_t row = 0; row < s.m.size(); ++row) {
-    const auto first = s.value.begin() + static_cast<std::ptrdiff_t>(row * s.n.size());
-    out += fmt::format("{}    - {}\n", pad, list({first, first + static_cast<std::ptrdiff_t>(s.n.size())}, "{:.3f}"));
-  }
+  std::string out =
+      pad + "detail:  # added to the surface; a row for each m, a column for each n, a block for each k\n";
+  out += fmt::format("{0}  m: {1}\n{0}  n: {2}\n{0}  k: {3}\n{0}  log_correction:\n", pad, list(s.m, "{:.0f}"),
+                     list(s.n, "{:.0f}"), list(s.k, "{:.0f}"));
+  for (std::size_t k = 0; k < s.k.size(); ++k)
+    for (std::size_t m = 0; m < s.m.size(); ++m) {
+      std::vector<double> row;
+      for (std::size_t n = 0; n < s.n.size(); ++n) row.push_back(s.value[(m * s.n.size() + n) * s.k.size() + k]);
+      out += fmt::format("{}    - {}{}\n", pad, list(row, "{:.3f}"), m == 0 ? fmt::format("  # k {:.0f}", s.k[k]) : "");
+    }
   return out;
 }
 
@@ -157,19 +165,19 @@ std::string protocol_yaml(const Protocol& p) {
                      p.overlap, rates);
 }
 
-void check_error(const Settings& section) {
-  if (const Settings* e = section.find("error")) {
-    e->refuse_unknown({"samples", "median_pct", "p90_pct", "below_1mb_median_pct", "folds", "extrapolated_median_pct"});
-    for (const auto& [key, value] : e->members()) value.as_number(0, 1e9);
-  }
+/// Factors of the forms that have one; the forward pass's is 1.
+void load_forms(const Settings* section, GemmModel& g) {
+  if (section == nullptr) return;
+  section->refuse_unknown({"data_gradient", "weight_gradient"});
+  g.form_factor[1] = section->get_number("data_gradient", 1.0, 0.5, 2.0);
+  g.form_factor[2] = section->get_number("weight_gradient", 1.0, 0.5, 2.0);
 }
 
 }  // namespace
 
 GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataType type) {
   s.refuse_unknown({"provenance", "error", "launch", "quantisation", "memory_efficiency", "join_time",
-                    "join_efficiency", "tiles", "surface", "detail", "cast_launch", "cast_rate"});
-  check_error(s);
+                    "join_efficiency", "tiles", "surface", "detail", "cast_launch", "cast_rate", "forms"});
   GemmModel g;
   g.peak = device.peak[static_cast<std::size_t>(type)];
   g.processors = static_cast<double>(device.processors);
@@ -189,6 +197,7 @@ GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataT
   }
   g.surface = load_surface(s.find("surface"), "m", "n", "k");
   g.detail = load_detail(s.find("detail"));
+  load_forms(s.find("forms"), g);
   if (s.find("cast_rate") != nullptr) {
     g.cast_launch = seconds_at(s, "cast_launch", 0, 1e-3);
     g.cast_time = kCastBytes / s.at("cast_rate").as_bandwidth().value();
@@ -200,7 +209,6 @@ GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataT
 AttentionModel load_attention(const Settings& s, const DeviceProfile::Model& device) {
   s.refuse_unknown({"provenance", "error", "launch", "rate", "setup", "quantisation", "memory_efficiency",
                     "backward_ratio", "cache_launch", "cache_efficiency", "surface"});
-  check_error(s);
   AttentionModel a;
   a.peak = device.peak[static_cast<std::size_t>(DataType::bf16)];
   a.processors = static_cast<double>(device.processors);
@@ -220,7 +228,7 @@ AttentionModel load_attention(const Settings& s, const DeviceProfile::Model& dev
 }
 
 StreamingModel load_streaming(const Settings& s) {
-  s.refuse_unknown({"provenance", "floor", "efficiency"});
+  s.refuse_unknown({"provenance", "error", "floor", "efficiency"});
   StreamingModel out;
   out.floor = seconds_at(s, "floor", 0, 1e-3);
   const Settings& efficiency = s.at("efficiency");
@@ -240,7 +248,6 @@ std::array<CollectiveModel, kCollectiveOps> load_collectives(const Settings& s) 
   for (std::size_t i = 0; i < kCollectiveOps; ++i) {
     const Settings& op = s.at(name_of(static_cast<CollectiveOp>(i)));
     op.refuse_unknown({"provenance", "error", "low_latency", "bulk", "switch", "in_switch_from"});
-    check_error(op);
     CollectiveModel& m = out[i];
     m.gpus = gpus;
     m.low_latency = load_protocol(op.at("low_latency"), gpus.size());
@@ -266,6 +273,10 @@ std::string to_yaml(const GemmModel& g, int indent) {
   if (g.cast_time > 0)
     out += fmt::format("{0}cast_launch: {1:.3f} us\n{0}cast_rate: {2:.1f} GB/s\n", pad, g.cast_launch * 1e6,
                        kCastBytes / g.cast_time / 1e9);
+  if (g.form_factor[1] != 1 || g.form_factor[2] != 1)
+    out +=
+        fmt::format("{0}forms: {{data_gradient: {1:.3f}, weight_gradient: {2:.3f}}}  # time over the forward form's\n",
+                    pad, g.form_factor[1], g.form_factor[2]);
   out += pad + "tiles:  # rate: share of peak in the inner loop; setup: prologue and epilogue of a tile\n";
   for (const Tile& t : g.tiles)
     out += fmt::format("{}  - {{m: {:.0f}, n: {:.0f}, rate: {:.4f}, setup: {:.3f} us}}\n", pad, t.m, t.n, t.rate,
@@ -283,6 +294,15 @@ std::string to_yaml(const AttentionModel& a, int indent) {
              pad, a.launch * 1e6, a.rate_64, a.rate_128, a.setup * 1e6, a.quantisation, a.memory_efficiency,
              a.backward_ratio, a.cache_launch * 1e6, a.cache_efficiency) +
          surface_yaml(a.surface, pad, "queries", "sequences_heads", "head_dim");
+}
+
+std::string to_yaml(const StreamingModel& m, int indent) {
+  const std::string pad(static_cast<std::size_t>(indent), ' ');
+  std::string out =
+      fmt::format("{0}floor: {1:.3f} us\n{0}efficiency:  # share of data sheet memory bandwidth\n", pad, m.floor * 1e6);
+  for (std::size_t i = 0; i < kStreamingKernels; ++i)
+    out += fmt::format("{}  {}: {:.3f}\n", pad, name_of(static_cast<Streaming>(i)), m.efficiency[i]);
+  return out;
 }
 
 std::string to_yaml(const CollectiveModel& m, int indent) {

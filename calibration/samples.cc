@@ -1,7 +1,7 @@
 // CSV tables of measurements. Plain commas: none of the published tables quotes a field.
 #include "calibration/samples.h"
 
-#include <array>
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <map>
@@ -55,7 +55,9 @@ class Line {
       fail(column, "read '" + std::string(text(column)) + "', would be right: a positive integer");
     return static_cast<std::int64_t>(value);
   }
-  std::int64_t optional_count(const std::string& column) const { return text(column).empty() ? 0 : count(column); }
+  std::int64_t optional_count(const std::string& column, std::int64_t missing = 0) const {
+    return text(column).empty() ? missing : count(column);
+  }
 
  private:
   const std::string& file_;
@@ -64,21 +66,31 @@ class Line {
   std::vector<std::string_view> fields_;
 };
 
+template <class Name>
+bool named(std::string_view text, std::size_t count, const Name& name_at, std::size_t& found) {
+  for (found = 0; found < count; ++found)
+    if (name_at(found) == text) return true;
+  return false;
+}
+
 DataType data_type(const Line& line) {
   const std::string_view t = line.text("dtype");
   if (t == "bfloat16" || t == "bf16") return DataType::bf16;
   if (t == "float16" || t == "fp16") return DataType::fp16;
   if (t == "float32" || t == "fp32") return DataType::fp32;
-  if (t == "fp8") return DataType::fp8;
-  line.fail("dtype", "read '" + std::string(t) + "', would be right: bfloat16, float16, float32 or fp8");
+  if (t == "fp8" || t == "fp8_e4m3" || t == "fp8_e5m2") return DataType::fp8;
+  line.fail("dtype",
+            "read '" + std::string(t) + "', would be right: bfloat16, float16, float32, fp8, fp8_e4m3 or fp8_e5m2");
 }
 
-CollectiveOp collective(const Line& line) {
-  const std::string_view t = line.text("op");
+CollectiveOp collective(const Line& line, const std::string& column) {
+  const std::string_view t = line.text(column);
   if (t == "alltoall") return CollectiveOp::all_to_all;
-  for (std::size_t i = 0; i < kCollectiveOps; ++i)
-    if (name_of(static_cast<CollectiveOp>(i)) == t) return static_cast<CollectiveOp>(i);
-  line.fail("op",
+  std::size_t found = 0;
+  if (named(
+          t, kCollectiveOps, [](std::size_t i) { return name_of(static_cast<CollectiveOp>(i)); }, found))
+    return static_cast<CollectiveOp>(found);
+  line.fail(column,
             "read '" + std::string(t) + "', would be right: all_reduce, all_gather, reduce_scatter, alltoall, ...");
 }
 
@@ -99,11 +111,15 @@ void read_attention(const Line& line, Samples& out) {
   out.attention.push_back({a, line.number("ms") * 1e-3});
 }
 
-void read_collective(const Line& line, Samples& out) {
+CollectiveSample collective_sample(const Line& line, const std::string& op_column, double seconds) {
   const std::int64_t gpus = line.count("gpus");
   if (gpus > 1'000'000) line.fail("gpus", "would be right: at most a million");
   if (line.count("bytes") > 1'000'000'000'000'000) line.fail("bytes", "would be right: at most 1e15");
-  out.collective.push_back({collective(line), gpus, sim::Bytes(line.count("bytes")), line.number("us") * 1e-6});
+  return {collective(line, op_column), gpus, sim::Bytes(line.count("bytes")), seconds};
+}
+
+void read_collective(const Line& line, Samples& out) {
+  out.collective.push_back(collective_sample(line, "op", line.number("us") * 1e-6));
 }
 
 void read_kernel(const Line& line, Samples& out) {
@@ -111,17 +127,100 @@ void read_kernel(const Line& line, Samples& out) {
                         line.optional_count("n"), line.optional_count("k"), line.number("us") * 1e-6});
 }
 
+Gemm::Form form_of(const Line& line) {
+  const std::string_view t = line.text("form");
+  if (t == "tn" || t.empty()) return Gemm::Form::forward;
+  if (t == "nn") return Gemm::Form::data_gradient;
+  if (t == "nt") return Gemm::Form::weight_gradient;
+  line.fail("form", "read '" + std::string(t) + "', would be right: tn, nn or nt");
+}
+
+GemmSample measured_gemm(const Line& line) {
+  Gemm g;
+  g.dtype = data_type(line), g.form = form_of(line);
+  g.m = line.count("m"), g.n = line.count("n"), g.k = line.count("k"), g.batch = line.optional_count("batch", 1);
+  const std::string_view name = line.text("name");
+  if (!name.empty() && name != "accumulate")
+    line.fail("name", "read '" + std::string(name) + "', would be right: nothing or accumulate");
+  g.accumulate = name == "accumulate";
+  return {g, line.number("seconds")};
+}
+
+AttentionSample measured_attention(const Line& line) {
+  Attention a;
+  a.dtype = data_type(line);
+  a.batch = line.optional_count("batch", 1), a.queries = a.keys = line.count("seq");
+  a.heads = line.count("heads"), a.kv_heads = line.count("kv_heads"), a.head_dim = line.count("head_dim");
+  a.window = line.optional_count("window");
+  if (a.heads % a.kv_heads != 0) line.fail("kv_heads", "does not divide heads");
+  const std::string_view name = line.text("name");
+  if (name != "forward" && name != "backward")
+    line.fail("name", "read '" + std::string(name) + "', would be right: forward or backward");
+  a.backward = name == "backward";
+  return {a, line.number("seconds")};
+}
+
+void measured_streaming(const Line& line, Samples& out) {
+  const std::string_view name = line.text("name");
+  const double bytes = line.number("bytes"), seconds = line.number("seconds");
+  std::size_t found = 0;
+  if (named(
+          name, kStreamingKernels, [](std::size_t i) { return name_of(static_cast<Streaming>(i)); }, found))
+    out.streaming.push_back({static_cast<Streaming>(found), bytes, seconds});
+  else
+    out.facts.push_back({"streaming", std::string(name), bytes, seconds});
+}
+
+/// A row of what `orrery calibrate` wrote.
+void read_measured(const Line& line, Samples& out) {
+  const std::string_view kind = line.text("class");
+  if (kind == "gemm" || kind == "batched_gemm")
+    out.gemm.push_back(measured_gemm(line));
+  else if (kind == "attention")
+    out.attention.push_back(measured_attention(line));
+  else if (kind == "streaming")
+    measured_streaming(line, out);
+  else if (kind == "sustained")
+    out.steady.push_back({data_type(line), !line.text("heads").empty(), line.number("seconds")});
+  else if (kind == "host" || kind == "interference")
+    out.facts.push_back({std::string(kind), std::string(line.text("name")),
+                         static_cast<double>(line.optional_count("bytes")), line.number("seconds")});
+  else if (kind == "collective")
+    out.collective.push_back(collective_sample(line, "name", line.number("seconds")));
+  else
+    line.fail("class", "read '" + std::string(kind) +
+                           "', would be right: gemm, batched_gemm, attention, streaming, host, sustained, "
+                           "interference or collective");
+}
+
 struct Table {
   std::vector<std::string> columns;
   void (*read)(const Line&, Samples&);
 };
 
-const std::array<Table, 4>& tables() {
-  static const std::array<Table, 4> all{{{{"dtype", "m", "n", "k", "ms"}, read_gemm},
-                                         {{"batch", "seq", "heads", "kv_heads", "head_dim", "ms"}, read_attention},
-                                         {{"op", "gpus", "bytes", "us"}, read_collective},
-                                         {{"device", "kernel", "m", "n", "k", "us"}, read_kernel}}};
+const std::vector<Table>& tables() {
+  static const std::vector<Table> all = [] {
+    std::vector<std::string> measured;
+    for (std::string_view c : split(kMeasuredColumns)) measured.emplace_back(c);
+    return std::vector<Table>{{{"dtype", "m", "n", "k", "ms"}, read_gemm},
+                              {{"batch", "seq", "heads", "kv_heads", "head_dim", "ms"}, read_attention},
+                              {{"op", "gpus", "bytes", "us"}, read_collective},
+                              {{"device", "kernel", "m", "n", "k", "us"}, read_kernel},
+                              {std::move(measured), read_measured}};
+  }();
   return all;
+}
+
+const Table& table_of(const std::map<std::string, std::size_t>& columns, const std::string& header, const Place& at) {
+  for (const Table& t : tables()) {
+    bool all = true;
+    for (const std::string& c : t.columns) all = all && columns.count(c) == 1;
+    if (all) return t;
+  }
+  throw UserError(at, "header",
+                  "read '" + header +
+                      "', would be right: dtype,m,n,k,ms or batch,seq,heads,kv_heads,head_dim,ms or op,gpus,bytes,us "
+                      "or the columns that orrery calibrate writes");
 }
 
 }  // namespace
@@ -130,30 +229,31 @@ Samples read_samples(const std::string& file) {
   std::ifstream in(file);
   if (!in) throw UserError(Place{file, 0, 0}, "samples", "cannot be read");
   std::string text;
-  int number = 1;
-  if (!std::getline(in, text)) throw UserError(Place{file, 1, 1}, "header", "the file is empty");
-  const auto trim = [&text] {
-    while (!text.empty() && (text.back() == '\r' || text.back() == ' ')) text.pop_back();
-  };
-  trim();
-  std::map<std::string, std::size_t> columns;
-  for (std::string_view c : split(text)) columns.emplace(std::string(c), columns.size());
-  const Table* table = nullptr;
-  for (const Table& t : tables()) {
-    bool all = true;
-    for (const std::string& c : t.columns) all = all && columns.count(c) == 1;
-    if (all && table == nullptr) table = &t;
-  }
-  if (table == nullptr)
-    throw UserError(
-        Place{file, 1, 1}, "header",
-        "read '" + text +
-            "', would be right: dtype,m,n,k,ms or batch,seq,heads,kv_heads,head_dim,ms or op,gpus,bytes,us");
-  Samples out;
-  while (std::getline(in, text)) {
+  int number = 0;
+  bool whole = true;  // the line ends in a line break
+  const auto next = [&] {
+    if (!std::getline(in, text)) return false;
     ++number;
-    trim();
-    if (!text.empty()) table->read(Line(file, number, columns, text), out);
+    whole = !in.eof();
+    while (!text.empty() && (text.back() == '\r' || text.back() == ' ')) text.pop_back();
+    return true;
+  };
+  do {
+    if (!next()) throw UserError(Place{file, std::max(number, 1), 1}, "header", "the file is empty");
+  } while (text.starts_with('#'));
+  std::map<std::string, std::size_t> columns;
+  for (std::string_view c : split(text))
+    if (!columns.emplace(std::string(c), columns.size()).second)
+      throw UserError(Place{file, number, 1}, "header", "names the column '" + std::string(c) + "' twice");
+  const Table& table = table_of(columns, text, Place{file, number, 1});
+  Samples out;
+  while (next()) {
+    if (text.empty()) continue;
+    // A measurement that was cut off while it was written may read as a smaller number.
+    if (!whole && table.read == read_measured)
+      throw UserError(Place{file, number, 1}, "line",
+                      "the last line is cut off, would be right: a line break at its end; delete the line");
+    table.read(Line(file, number, columns, text), out);
   }
   return out;
 }

@@ -1,6 +1,7 @@
 // Tables of measured kernels, as CSV: the samples that a fit reads and a profile is checked against. The header line
 // says which table it is: gemm (dtype,m,n,k,ms), attention (batch,seq,heads,kv_heads,head_dim,ms), nccl
-// (op,gpus,bytes,us), kernels (device,kernel,m,n,k,us).
+// (op,gpus,bytes,us), kernels (device,kernel,m,n,k,us), or what `orrery calibrate` measured, all classes in one table
+// (kMeasuredColumns), which may begin with comment lines (#).
 #pragma once
 
 #include <string>
@@ -30,12 +31,41 @@ struct KernelSample {  // of a table that holds several devices; sizes that a ke
   double seconds = 0;
 };
 
+struct StreamingSample {
+  Streaming kernel{};
+  double bytes = 0;  // read + written
+  double seconds = 0;
+};
+/// Measured, but not what a profile is fitted to: host costs, streaming kernels that no step here runs, interference.
+struct FactSample {
+  std::string kind, name;  // class and name of the row
+  double bytes = 0;        // 0: has no size
+  double value = 0;        // seconds; a ratio for interference
+};
+struct SteadySample {  // rate in a long run over the rate of a short one
+  DataType dtype = DataType::bf16;
+  bool attention = false;
+  double ratio = 1;
+};
+
 struct Samples {
   std::vector<GemmSample> gemm;
   std::vector<AttentionSample> attention;
   std::vector<CollectiveSample> collective;
   std::vector<KernelSample> kernel;
+  std::vector<StreamingSample> streaming;
+  std::vector<SteadySample> steady;
+  std::vector<FactSample> facts;
 };
+
+/// The header of the table that `orrery calibrate` writes. class: gemm | batched_gemm | attention | streaming | host |
+/// sustained | interference | collective; name: empty or `accumulate` for gemm, forward | backward for attention, else
+/// the kernel, cost or operation; form: tn (forward), nn (data gradient), nt (weight gradient); seconds: the median
+/// over repeats, for sustained and interference the ratio; spread_pct: half the interquartile range over the median;
+/// error: relative, against float64. Fields that a class lacks are empty.
+inline constexpr const char* kMeasuredColumns =
+    "class,name,dtype,form,m,n,k,batch,seq,heads,kv_heads,head_dim,window,elements,bytes,gpus,seconds,spread_pct,"
+    "repeats,error,sm_mhz,power_w";
 
 /// Reads one table. Throws sim::UserError naming file, line, column and what would be right.
 Samples read_samples(const std::string& file);

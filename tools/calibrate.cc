@@ -1,6 +1,8 @@
 // `orrery calibrate --check`: how far the kernel-time model of a device profile is from a table of measured kernels, by
-// kernel and size class. Tables hold short benchmarks, so the profile answers at the clocks of a cool board. Left out:
-// measuring; this build holds no GPU code.
+// kernel and size class. Tables hold short benchmarks, so the profile answers at the clocks of a cool board. Measuring
+// is in calibrate_measure.cc.
+#include "tools/calibrate.h"
+
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -29,9 +31,9 @@ namespace {
 using nlohmann::ordered_json;
 
 struct CalibrateOptions {
-  std::string check, samples, json, out;
-  int device = 0;
-  bool quick = false;
+  std::string check, samples, json;
+  MeasureOptions measure;
+  bool verify = false;
 };
 
 /// Size classes, by where they begin: in FLOPs (small: the launch and a few waves count; large: the steady rate) or in
@@ -144,12 +146,7 @@ ordered_json errors_json(const CalibrateOptions& options, const std::string& dev
   return json;
 }
 
-int calibrate(const CalibrateOptions& options) {
-  if (options.check.empty()) {
-    throw sim::UserError(
-        "orrery: calibrate: this build holds no GPU code and measures nothing; calibrate --check PROFILE SAMPLES.csv "
-        "checks a profile against a table of measurements");
-  }
+int check(const CalibrateOptions& options) {
   if (options.samples.empty()) {
     throw sim::UserError("orrery: calibrate: --check needs a table of measurements, as in --check PROFILE SAMPLES.csv");
   }
@@ -174,6 +171,14 @@ int calibrate(const CalibrateOptions& options) {
   return kDone;
 }
 
+int calibrate(const CalibrateOptions& options) {
+  if (!options.check.empty()) return check(options);
+  if (!options.samples.empty())
+    throw sim::UserError(
+        fmt::format("orrery: calibrate: read '{}', would be right: --check PROFILE before a table", options.samples));
+  return options.verify ? verify_device(options.measure) : measure_device(options.measure);
+}
+
 }  // namespace
 
 Action declare_calibrate(CLI::App& app) {
@@ -182,9 +187,15 @@ Action declare_calibrate(CLI::App& app) {
   app.add_option("samples", options->samples, "table of measured kernels (CSV)");
   app.add_option("--json", options->json, "write the errors as JSON to FILE, or to standard output for -")
       ->type_name("FILE");
-  app.add_option("--device", options->device, "GPU to measure (needs a build with GPU code)");
-  app.add_flag("--quick", options->quick, "measure fewer shapes (needs a build with GPU code)");
-  app.add_option("--out", options->out, "profile to write (needs a build with GPU code)")->type_name("PROFILE");
+  MeasureOptions& measure = options->measure;
+  app.add_option("--device", measure.device, "GPU to measure");
+  app.add_flag("--quick", measure.quick, "measure fewer shapes: under 2 minutes, else under 20");
+  app.add_option("--out", measure.out, "profile to write; its samples go beside it, as .csv")
+      ->type_name("PROFILE.yaml");
+  app.add_flag("--resume", measure.resume, "continue the samples file of an earlier run");
+  app.add_flag("--verify", options->verify, "check the result of every kernel once, time nothing");
+  app.add_option("--module", measure.module, "GPU module to load in place of those beside the program")
+      ->type_name("FILE");
   return [options] { return calibrate(*options); };
 }
 

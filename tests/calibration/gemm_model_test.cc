@@ -74,6 +74,18 @@ TEST_CASE("the surface is trilinear between knots and constant beyond") {
   CHECK(s.at(1, 100, 1) == Approx(0.1));
 }
 
+TEST_CASE("a form of operands takes its factor longer, except the launch") {
+  GemmModel g = simple_model();
+  g.launch = 3e-6;
+  g.form_factor = {1, 1, 1.2};
+  GemmModel::Shape shape{1280, 1280, 65536};
+  const double forward = g.seconds(shape);
+  shape.form = Gemm::Form::weight_gradient;
+  // The correction is a power of the factor: exact as the launch vanishes beside the rest.
+  CHECK(g.seconds(shape) > forward);
+  CHECK(g.seconds(shape) - g.launch == Approx(1.2 * (forward - g.launch)).epsilon(0.01));
+}
+
 TEST_CASE("no shipped device computes above its roofline, however odd the shape") {
   for (const std::string& name : names_in("calibration/profiles")) {
     const DeviceProfile p = profile(name).isolated();

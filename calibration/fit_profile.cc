@@ -1,0 +1,215 @@
+// A whole profile from the samples of one device.
+#include "calibration/fit_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "calibration/fit.h"
+#include "sim/error.h"
+
+namespace orrery::calibration {
+namespace {
+
+using sim::UserError;
+
+constexpr const char* kMeasured = "'measured here'";
+
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  return text;
+}
+
+/// One line of YAML that reads back as `text`.
+std::string quoted(const std::string& text) {
+  std::string out;
+  for (char c : one_line(text)) out += c == '\'' ? "''" : std::string(1, c);
+  return fmt::format("'{}'", out);
+}
+
+std::string transferred(const DeviceProfile& base) { return quoted("transferred from " + base.name()); }
+
+/// The same with how far off it may be left open: errors of another device do not hold here.
+std::string section(const std::string& key, const std::string& provenance, const std::string& body) {
+  return fmt::format("\n{}:\n  provenance: {}\n{}", key, provenance, body);
+}
+
+double peak_of(const DeviceFacts& facts, DataType type) {
+  const auto at = facts.peak_flops.find(type);
+  return at == facts.peak_flops.end() ? 0 : at->second;
+}
+
+DeviceProfile::Model device_of(const DeviceFacts& f) {
+  DeviceProfile::Model m;
+  m.name = f.name;
+  m.processors = f.processors, m.memory = f.memory_bytes, m.memory_bandwidth = f.memory_bandwidth;
+  const double peak = std::max(peak_of(f, DataType::bf16), peak_of(f, DataType::fp16));
+  if (f.processors < 1 || !(peak > 0) || !(f.memory_bytes > 0) || !(f.memory_bandwidth > 0))
+    throw UserError(fmt::format(
+        "{}: a profile needs the number of processors (read {}), a 16 bit peak ({} FLOP/s), memory ({} bytes) and its "
+        "bandwidth ({} bytes/s)",
+        f.name, f.processors, peak, f.memory_bytes, f.memory_bandwidth));
+  m.peak.fill(peak_of(f, DataType::bf16) > 0 ? peak_of(f, DataType::bf16) : peak);
+  for (const auto& [type, rate] : f.peak_flops)
+    if (rate > 0) m.peak[static_cast<std::size_t>(type)] = rate;
+  return m;
+}
+
+std::string data_sheet(const DeviceFacts& f, const DeviceProfile::Model& m) {
+  std::string out = fmt::format("# {}, as measured by orrery calibrate.\n", f.name);
+  for (const std::string& note : f.notes) out += fmt::format("# {}\n", one_line(note));
+  out += fmt::format("name: {}\nprovenance: {}\n", quoted(f.name), quoted("measured here: " + f.description));
+  out += fmt::format("processors: {}\npeak: {{", m.processors);
+  const char* comma = "";
+  for (DataType t : {DataType::bf16, DataType::fp16, DataType::fp32, DataType::fp8}) {
+    if (t != DataType::bf16 && peak_of(f, t) <= 0) continue;
+    out += fmt::format("{}{}: {:.1f} TFLOP/s", comma, name_of(t), m.peak[static_cast<std::size_t>(t)] / 1e12);
+    comma = ", ";
+  }
+  return out + fmt::format(
+                   "}}  # dense, from the architecture and its highest clock\nmemory: {:.0f} MB\n"
+                   "memory_bandwidth: {:.1f} GB/s  # bus width and memory clock\n",
+                   m.memory / 1e6, m.memory_bandwidth / 1e9);
+}
+
+std::string sustained(const Samples& samples, const DeviceProfile* base) {
+  std::vector<double> matmul, fp8, attention;
+  for (const SteadySample& s : samples.steady)
+    (s.attention ? attention : s.dtype == DataType::fp8 ? fp8 : matmul).push_back(std::clamp(s.ratio, 0.2, 1.0));
+  if (samples.steady.empty()) {
+    if (base == nullptr) return "";
+    const auto& b = base->model();
+    return fmt::format("\nsustained:\n  matmul: {:.3f}\n  fp8: {:.3f}\n  attention: {:.3f}\n  provenance: {}\n",
+                       b.sustained_matmul, b.sustained_fp8, b.sustained_attention, transferred(*base));
+  }
+  std::string out = "\nsustained:  # rate in a long run over the rate of a short one\n";
+  for (const auto& [key, values] : {std::pair{"matmul", &matmul}, {"fp8", &fp8}, {"attention", &attention}})
+    if (!values->empty()) out += fmt::format("  {}: {:.3f}\n", key, quantile(*values, 0.5));
+  return out + fmt::format("  provenance: {}\n", kMeasured);
+}
+
+std::string node(const DeviceFacts& f) {
+  constexpr const char* kRest = "  latency: 0.7 us\n  efficiency: 0.85\n  pcie: 32 GB/s\n  pcie_switches: 4\n";
+  if (f.nvlink_bandwidth > 0)
+    return fmt::format(
+        "\nnode:  # edit: one GPU does not show how its node is built\n  kind: nvswitch\n  gpus: 8\n  switches: 4\n"
+        "  links: 18\n  rate: {:.1f} GB/s\n{}  provenance: rate from the driver; everything else assumed\n",
+        f.nvlink_bandwidth / 1e9, kRest);
+  return fmt::format(
+      "\nnode:  # edit: one GPU does not show how its node is built\n  kind: mesh\n  gpus: 1\n{}  provenance: "
+      "assumed\n",
+      kRest);
+}
+
+std::string gemm(const Samples& samples, const DeviceProfile::Model& device, const DeviceProfile* base) {
+  std::string out;
+  bool has_bf16 = false;
+  for (DataType t : {DataType::bf16, DataType::fp16, DataType::fp32, DataType::fp8}) {
+    const std::string fitted = fit_gemm_section(samples.gemm, t, device, kMeasured).yaml;
+    has_bf16 = has_bf16 || (t == DataType::bf16 && !fitted.empty());
+    out += fitted;
+  }
+  const std::string head = "\ngemm:  # model: calibration/gemm_model.h; error: cross-validated over folds\n";
+  if (has_bf16) return head + out;
+  // Other types fall back on bf16, so there has to be one: the fp16 kernels of this device, or another device's.
+  std::vector<GemmSample> half;
+  for (GemmSample s : samples.gemm)
+    if (s.shape.dtype == DataType::fp16) s.shape.dtype = DataType::bf16, half.push_back(s);
+  if (!half.empty())
+    return head + fit_gemm_section(half, DataType::bf16, device, "'measured here, as fp16'").yaml + out;
+  if (base == nullptr)
+    throw UserError(
+        fmt::format("{}: no matrix product was measured, and no profile is given to take them from", device.name));
+  return head +
+         fmt::format("  bf16:\n    provenance: {}\n{}", transferred(*base),
+                     to_yaml(base->model().gemm[static_cast<std::size_t>(DataType::bf16)], 4)) +
+         out;
+}
+
+std::string attention(const Samples& samples, const DeviceProfile::Model& device, const DeviceProfile* base) {
+  const bool forward = std::any_of(samples.attention.begin(), samples.attention.end(),
+                                   [](const AttentionSample& s) { return !s.shape.backward; });
+  if (forward) return fmt::format("\n{}", fit_attention_section(samples.attention, device, kMeasured).yaml);
+  if (base != nullptr) return section("attention", transferred(*base), to_yaml(base->model().attention, 2));
+  AttentionModel assumed;
+  assumed.rate_64 = 0.45, assumed.rate_128 = 0.55;
+  return section("attention", "'assumed: rates of FlashAttention-2 on an A100 (arXiv 2307.08691)'",
+                 to_yaml(assumed, 2));
+}
+
+std::string streaming(const Samples& samples, const DeviceProfile::Model& device, const DeviceProfile* base) {
+  StreamingModel start;
+  start.efficiency.fill(0.7);
+  if (base != nullptr) start = base->model().streaming;
+  const std::string others = base != nullptr ? "transferred from " + base->name() : "assumed";
+  if (samples.streaming.empty()) return section("streaming", quoted(others), to_yaml(start, 2));
+  const StreamingModel model = fit_streaming(start, samples.streaming, device.memory_bandwidth);
+  std::string missing;
+  for (std::size_t i = 0; i < kStreamingKernels; ++i) {
+    const auto kernel = static_cast<Streaming>(i);
+    if (std::none_of(samples.streaming.begin(), samples.streaming.end(),
+                     [&](const StreamingSample& s) { return s.kernel == kernel; }))
+      missing += fmt::format("{}{}", missing.empty() ? "" : ", ", name_of(kernel));
+  }
+  const std::string provenance = missing.empty() ? "measured here" : "measured here; " + others + ": " + missing;
+  return section("streaming", quoted(provenance),
+                 fmt::format("  {}\n", to_yaml(judge_streaming(model, samples.streaming, device.memory_bandwidth))) +
+                     to_yaml(model, 2));
+}
+
+std::string collectives(const DeviceFacts& f, const Samples& samples, const DeviceProfile* base) {
+  constexpr double kPcie = 25e9;  // bytes/s, PCIe 4.0 x16 after protocol
+  const double line = f.nvlink_bandwidth > 0 ? f.nvlink_bandwidth : kPcie;
+  const auto has = [&](CollectiveOp op) {
+    return std::any_of(samples.collective.begin(), samples.collective.end(),
+                       [op](const CollectiveSample& s) { return s.op == op; });
+  };
+  // The other operations follow from these.
+  if (has(CollectiveOp::all_reduce) && has(CollectiveOp::all_gather) && has(CollectiveOp::reduce_scatter) &&
+      has(CollectiveOp::all_to_all))
+    return fmt::format("\n{}", fit_collective_section(samples.collective, line, 0, kMeasured, "the samples").yaml);
+  std::string out;
+  if (base != nullptr) {
+    const auto& models = base->model().collective;
+    std::string groups;
+    for (double g : models[0].gpus) groups += fmt::format("{}{:.0f}", groups.empty() ? "" : ", ", g);
+    out = fmt::format("  gpus: [{}]\n", groups);
+    for (std::size_t i = 0; i < kCollectiveOps; ++i)
+      out += fmt::format("  {}:\n{}", name_of(static_cast<CollectiveOp>(i)), to_yaml(models[i], 4));
+    return section("collectives", transferred(*base), out);
+  }
+  CollectiveModel assumed;
+  assumed.gpus = {2}, assumed.switch_bytes = {1 << 20};
+  assumed.low_latency.rate = {0.3 * line}, assumed.bulk.rate = {0.8 * line};
+  out = "  gpus: [2]\n";
+  for (std::size_t i = 0; i < kCollectiveOps; ++i)
+    out += fmt::format("  {}:\n{}", name_of(static_cast<CollectiveOp>(i)), to_yaml(assumed, 4));
+  return section("collectives", "'assumed: 0.8 of the link rate; one GPU measures none'", out);
+}
+
+/// Host costs and interference are facts of the device and its driver; generations of software hold what a step uses.
+std::string facts_text(const Samples& samples) {
+  if (samples.facts.empty()) return "";
+  std::string out =
+      "\n# Measured besides, for the reader; the simulator takes host costs and interference from the\n"
+      "# software generation:\n";
+  for (const FactSample& s : samples.facts) {
+    const std::string size = s.bytes > 0 ? fmt::format(", {:.0f} bytes", s.bytes) : "";
+    out += s.kind == "interference" ? fmt::format("#   {}{}: {:.3f} times as long\n", s.name, size, s.value)
+                                    : fmt::format("#   {} {}{}: {:.3f} us\n", s.kind, s.name, size, s.value * 1e6);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string fit_profile(const DeviceFacts& facts, const Samples& samples, const DeviceProfile* base) {
+  const DeviceProfile::Model device = device_of(facts);
+  return data_sheet(facts, device) + sustained(samples, base) + node(facts) + streaming(samples, device, base) +
+         gemm(samples, device, base) + attention(samples, device, base) + collectives(facts, samples, base) +
+         facts_text(samples);
+}
+
+}  // namespace orrery::calibration

@@ -1,0 +1,99 @@
+// The fitted sections of a profile, each with its provenance and how well it holds.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "calibration/fit.h"
+#include "calibration/fit_profile.h"
+#include "sim/error.h"
+
+namespace orrery::calibration {
+namespace {
+
+std::string summary_of(std::string_view kernel, const FitQuality& q) {
+  std::string out =
+      fmt::format("{}: {} samples, {} {:.2f} / {:.2f} %", kernel, q.held_out.samples,
+                  q.folds > 0 ? "cross-validated" : "in-sample", q.held_out.median_ape, q.held_out.p90_ape);
+  if (q.beyond.samples > 0)
+    out += fmt::format(", extrapolated {:.2f} / {:.2f} %", q.beyond.median_ape, q.beyond.p90_ape);
+  return out + "\n";
+}
+
+}  // namespace
+
+FittedSection fit_gemm_section(const std::vector<GemmSample>& all, DataType type, const DeviceProfile::Model& device,
+                               const std::string& provenance) {
+  std::vector<GemmSample> samples;
+  for (const auto& s : all)
+    if (s.shape.dtype == type) samples.push_back(s);
+  if (samples.empty()) return {};
+  const GemmModel start = gemm_start(device.peak[static_cast<std::size_t>(type)],
+                                     static_cast<double>(device.processors), device.memory_bandwidth, type);
+  const GemmFitOptions options = gemm_options(samples);
+  const GemmModel model = fit_gemm(start, samples, options);
+  const FitQuality quality = judge_gemm(start, samples, options, kFolds);
+  return {fmt::format("  {}:\n    provenance: {}\n    {}\n", name_of(type), provenance, to_yaml(quality)) +
+              to_yaml(model, 4),
+          summary_of(fmt::format("gemm {}", name_of(type)), quality)};
+}
+
+FittedSection fit_attention_section(const std::vector<AttentionSample>& samples, const DeviceProfile::Model& device,
+                                    const std::string& provenance) {
+  AttentionModel start;
+  start.peak = device.peak[static_cast<std::size_t>(DataType::bf16)];
+  start.processors = static_cast<double>(device.processors);
+  start.memory_bandwidth = device.memory_bandwidth;
+  start.launch = 4e-6;
+  const SurfaceOptions surface = attention_options(samples);
+  AttentionModel model = fit_attention(start, samples, surface);
+  std::string notes;
+  if (surface.k.size() == 1) {
+    // FlashAttention-2, arXiv 2307.08691, figure 5.
+    model.rate_64 = 0.85 * model.rate_128;
+    notes += "  # rate at head_dim 64: 0.85 of that at 128, as in FlashAttention-2 (arXiv 2307.08691, figure 5)\n";
+  }
+  if (std::none_of(samples.begin(), samples.end(), [](const auto& s) { return s.shape.backward; }))
+    notes += "  # backward_ratio: from FlashAttention-2 (arXiv 2307.08691, figures 4 to 6), not measured\n";
+  const FitQuality quality = judge_attention(start, samples, surface, kFolds);
+  return {
+      fmt::format("attention:\n  provenance: {}\n{}  {}\n", provenance, notes, to_yaml(quality)) + to_yaml(model, 2),
+      summary_of("attention", quality)};
+}
+
+FittedSection fit_collective_section(const std::vector<CollectiveSample>& samples, double line_rate,
+                                     double in_switch_from, const std::string& provenance, const std::string& table) {
+  std::string out, sizes, summary;
+  for (std::size_t i = 0; i < kCollectiveOps; ++i) {
+    const auto op = static_cast<CollectiveOp>(i);
+    std::vector<CollectiveSample> own;
+    const auto collect = [&](CollectiveOp from) {
+      for (const auto& s : samples)
+        if (s.op == from) own.push_back(s);
+    };
+    collect(op);
+    // A broadcast moves what an all-gather moves, a send/receive what an exchange between two moves.
+    const CollectiveOp like = !own.empty()                       ? op
+                              : op == CollectiveOp::broadcast    ? CollectiveOp::all_gather
+                              : op == CollectiveOp::send_receive ? CollectiveOp::all_to_all
+                                                                 : op;
+    if (like != op) collect(like);
+    if (own.empty()) throw sim::UserError(fmt::format("{}: no sample of {}", table, name_of(like)));
+    const CollectiveModel model = fit_collective(own, line_rate, op == CollectiveOp::all_reduce ? in_switch_from : 0);
+    if (sizes.empty())
+      for (double g : model.gpus) sizes += fmt::format("{}{:.0f}", sizes.empty() ? "" : ", ", g);
+    out += fmt::format("  {}:\n", name_of(op));
+    if (like == op) {
+      const FitQuality quality = judge_collective(model, own);
+      summary += summary_of(name_of(op), quality);
+      const FitError large = collective_error(model, own, 1 << 20, 1e18);
+      summary += fmt::format("  from 1 MB {:.2f} / {:.2f} %\n", large.median_ape, large.p90_ape);
+      out += fmt::format("    {}\n", to_yaml(quality));
+    } else {
+      out += fmt::format("    provenance: transferred from {}\n", name_of(like));
+    }
+    out += to_yaml(model, 4);
+  }
+  return {fmt::format("collectives:\n  provenance: {}\n  gpus: [{}]\n", provenance, sizes) + out, summary};
+}
+
+}  // namespace orrery::calibration

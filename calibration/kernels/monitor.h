@@ -1,0 +1,33 @@
+// Clocks and power of a device while it works: NVML on CUDA, ROCm SMI on HIP. Both are optional.
+#pragma once
+
+#include <string>
+
+namespace orrery::calibration::gpu {
+
+class Monitor {
+ public:
+  /// `bus`: PCI address of the device, as the runtime prints it.
+  explicit Monitor(const std::string& bus);
+  ~Monitor();
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
+
+  bool works() const { return works_; }
+  const std::string& problem() const { return problem_; }
+  std::string version() const;
+  /// 0 where unknown.
+  double sm_mhz() const;
+  double power_w() const;
+  double power_limit_w() const;
+  /// Sum over the active NVLinks, bytes/s and direction; 0 where there is none.
+  double nvlink_bandwidth() const;
+
+ private:
+  bool works_ = false;
+  std::string problem_;
+  void* device_ = nullptr;  // NVML handle
+  unsigned number_ = 0;     // ROCm SMI number
+};
+
+}  // namespace orrery::calibration::gpu

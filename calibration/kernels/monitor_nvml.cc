@@ -1,0 +1,90 @@
+// NVML. Its functions are declared here as in NVIDIA's NVML API reference, because toolkits come without nvml.h.
+#include <array>
+
+#include "calibration/kernels/library.h"
+#include "calibration/kernels/monitor.h"
+
+namespace orrery::calibration::gpu {
+namespace {
+
+constexpr unsigned kClockSm = 1;         // nvmlClockType_t NVML_CLOCK_SM
+constexpr unsigned kFeatureEnabled = 1;  // nvmlEnableState_t
+constexpr unsigned kMostLinks = 36;      // links that a device may have; NVML says so for each number
+
+struct Nvml {
+  Library library{{"libnvidia-ml.so.1", "libnvidia-ml.so"}};
+  int (*init)() = nullptr;
+  int (*by_bus)(const char*, void**) = nullptr;
+  int (*clock)(void*, unsigned, unsigned*) = nullptr;
+  int (*power)(void*, unsigned*) = nullptr;
+  int (*power_limit)(void*, unsigned*) = nullptr;
+  int (*version)(char*, unsigned) = nullptr;
+  int (*link_state)(void*, unsigned, unsigned*) = nullptr;
+  int (*link_version)(void*, unsigned, unsigned*) = nullptr;
+  bool ready = false;
+
+  Nvml() {
+    ready = library.get(init, "nvmlInit_v2") && library.get(by_bus, "nvmlDeviceGetHandleByPciBusId_v2") &&
+            library.get(clock, "nvmlDeviceGetClockInfo") && library.get(power, "nvmlDeviceGetPowerUsage") &&
+            library.get(power_limit, "nvmlDeviceGetEnforcedPowerLimit") &&
+            library.get(version, "nvmlSystemGetNVMLVersion") && library.get(link_state, "nvmlDeviceGetNvLinkState") &&
+            library.get(link_version, "nvmlDeviceGetNvLinkVersion") && init() == 0;
+  }
+};
+
+Nvml& nvml() {
+  static Nvml library;
+  return library;
+}
+
+/// Bytes/s and direction of one link by NVLink generation, from NVIDIA's white papers of V100, A100, H100 and B200.
+double link_rate(unsigned generation) {
+  constexpr std::array<double, 6> kRates{0, 20e9, 25e9, 25e9, 25e9, 50e9};
+  return generation < kRates.size() ? kRates[generation] : 0;
+}
+
+}  // namespace
+
+Monitor::Monitor(const std::string& bus) {
+  if (!nvml().ready) {
+    problem_ = nvml().library.found() ? "NVML does not start" : nvml().library.problem();
+    return;
+  }
+  works_ = nvml().by_bus(bus.c_str(), &device_) == 0;
+  if (!works_) problem_ = "NVML does not know the device";
+}
+
+Monitor::~Monitor() = default;
+
+std::string Monitor::version() const {
+  std::array<char, 80> text{};
+  if (!works_ || nvml().version(text.data(), static_cast<unsigned>(text.size())) != 0) return {};
+  return text.data();
+}
+
+double Monitor::sm_mhz() const {
+  unsigned mhz = 0;
+  return works_ && nvml().clock(device_, kClockSm, &mhz) == 0 ? mhz : 0;
+}
+
+double Monitor::power_w() const {
+  unsigned milliwatts = 0;
+  return works_ && nvml().power(device_, &milliwatts) == 0 ? milliwatts * 1e-3 : 0;
+}
+
+double Monitor::power_limit_w() const {
+  unsigned milliwatts = 0;
+  return works_ && nvml().power_limit(device_, &milliwatts) == 0 ? milliwatts * 1e-3 : 0;
+}
+
+double Monitor::nvlink_bandwidth() const {
+  double sum = 0;
+  for (unsigned link = 0; works_ && link < kMostLinks; ++link) {
+    unsigned active = 0, generation = 0;
+    if (nvml().link_state(device_, link, &active) != 0 || active != kFeatureEnabled) continue;
+    if (nvml().link_version(device_, link, &generation) == 0) sum += link_rate(generation);
+  }
+  return sum;
+}
+
+}  // namespace orrery::calibration::gpu

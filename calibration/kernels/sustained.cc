@@ -1,0 +1,133 @@
+// Two ratios that a short benchmark of one kernel hides. Sustained: the rate of a kernel that has run until clocks and
+// power settled, over its rate on a board that has rested. Interference: the time of a product beside a kernel that
+// streams through memory from a few multiprocessors, as a collective does, over its time alone.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "calibration/kernels/timing.h"
+
+namespace orrery::calibration::gpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+std::unique_ptr<Workload> workload_of(Device& device, Case what) {
+  if (what.heads > 0) {
+    std::strcpy(what.name, "forward");
+    return make_attention(device, what);
+  }
+  what.name[0] = 0;
+  what.form = CaseForm::tn;
+  what.batch = 1;
+  return make_gemm(device, what);
+}
+
+double median(std::vector<double> v) {
+  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
+  return v[v.size() / 2];
+}
+
+/// Seconds of one launch, in a batch of `launches`.
+double batch(Device& device, Workload& workload, int launches) {
+  Mark begin, end;
+  begin.record(device.stream());
+  for (int i = 0; i < launches; ++i) workload.launch(i % workload.sets(), device.stream());
+  end.record(device.stream());
+  end.wait();
+  return end.since(begin) / launches;
+}
+
+/// As many launches as fill `seconds`.
+int launches_for(double seconds, double one) { return static_cast<int>(std::clamp(seconds / one, 1.0, 1e5)); }
+
+/// Traffic on a stream of its own until it goes out of scope, whatever happens in between.
+class Background {
+ public:
+  Background(Device& device, bool reduction) : reduction_(reduction), a_(kBytes), b_(kBytes), out_(kBytes) {
+    for (const Memory* m : {&a_, &b_})
+      fill(m->data(), static_cast<int>(CaseType::bfloat16), Fill::normal, 1, static_cast<std::int64_t>(kBytes / 2), 7,
+           device.stream());
+    check(gpuStreamSynchronize(device.stream()), "filling the traffic's buffers");
+    void* flag = nullptr;
+    check(gpuHostAlloc(&flag, sizeof *stop_), "allocating pinned memory");
+    stop_ = static_cast<volatile int*>(flag);
+    *stop_ = 0;
+    check(gpuStreamCreateWithFlags(&stream_, gpuStreamNonBlocking), "making a stream");
+    start(1);  // loads the kernel while nothing else runs
+    check(gpuStreamSynchronize(stream_), "running the traffic");
+  }
+  ~Background() {
+    if (stop_ != nullptr) *stop_ = 1;
+    if (stream_ != nullptr) static_cast<void>(gpuStreamSynchronize(stream_));
+    if (stream_ != nullptr) static_cast<void>(gpuStreamDestroy(stream_));
+    if (stop_ != nullptr) static_cast<void>(gpuHostFree(const_cast<int*>(stop_)));
+  }
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+
+  /// `rounds` through the buffers; an end in sight, should the flag never reach the device.
+  void start(int rounds) {
+    background(out_.data(), a_.data(), reduction_ ? b_.data() : nullptr, kBytes, kBlocks, rounds, stop_, stream_);
+    check_launch("starting the traffic");
+  }
+
+ private:
+  static constexpr std::size_t kBytes = std::size_t{256} << 20;  // beyond any L2 cache
+  static constexpr int kBlocks = 24;                             // channels of NCCL inside an NVSwitch node
+  bool reduction_;
+  Memory a_, b_, out_;
+  volatile int* stop_ = nullptr;
+  Stream stream_ = nullptr;
+};
+
+}  // namespace
+
+GpuTiming measure_sustained(Device& device, const Case& what, double budget) {
+  const std::unique_ptr<Workload> workload = workload_of(device, what);
+  const double one = batch(device, *workload, 2);
+  std::this_thread::sleep_for(std::chrono::duration<double>(std::min(2.0, budget / 5)));
+  batch(device, *workload, launches_for(0.02, one));  // clocks rise from idle within milliseconds
+  std::vector<double> cold, steady;
+  for (int i = 0; i < 3; ++i) cold.push_back(batch(device, *workload, launches_for(0.02, one)));
+  GpuTiming timing;
+  const auto begin = Clock::now();
+  while (seconds_since(begin) < budget) {
+    const double now = batch(device, *workload, launches_for(0.2, one));
+    if (seconds_since(begin) < 0.75 * budget) continue;
+    steady.push_back(now);
+    timing.sm_mhz = device.monitor().sm_mhz();
+    timing.power_w = device.monitor().power_w();
+  }
+  if (steady.empty()) steady.push_back(batch(device, *workload, launches_for(0.2, one)));
+  for (const double s : steady) {
+    if (timing.repeats < kMostRepeats) timing.seconds[timing.repeats++] = median(cold) / s;
+  }
+  return timing;
+}
+
+GpuTiming measure_interference(Device& device, const Case& what, double budget) {
+  const std::unique_ptr<Workload> workload = workload_of(device, what);
+  const bool reduction = std::strcmp(what.name, "gemm_beside_reduction") == 0;
+  const double one = batch(device, *workload, 2);
+  const int launches = launches_for(5e-3, one);
+  GpuTiming timing;
+  const auto begin = Clock::now();
+  while (timing.repeats < 16 && (timing.repeats < 3 || seconds_since(begin) < budget)) {
+    const double alone = batch(device, *workload, launches);
+    double beside = 0;
+    {
+      Background traffic(device, reduction);
+      traffic.start(4000);
+      beside = batch(device, *workload, launches);
+    }
+    timing.seconds[timing.repeats++] = beside / alone;
+  }
+  return timing;
+}
+
+}  // namespace orrery::calibration::gpu

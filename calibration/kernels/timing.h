@@ -1,0 +1,47 @@
+// Repeated measurement of a workload with device events.
+#pragma once
+
+#include <functional>
+
+#include "calibration/kernels/workload.h"
+
+namespace orrery::calibration::gpu {
+
+/// An event, destroyed with its owner.
+class Mark {
+ public:
+  Mark();
+  ~Mark();
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
+  void record(Stream stream);
+  void wait() const;
+  /// Seconds from `begin` to this one; both must be over.
+  double since(const Mark& begin) const;
+
+ private:
+  Event event_ = nullptr;
+};
+
+/// Work recorded once and replayed: the launches follow each other without the host.
+class Replay {
+ public:
+  /// `record` enqueues on the stream that it is given.
+  Replay(Device& device, const std::function<void(Stream)>& record);
+  ~Replay();
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+  /// False where the work cannot be recorded.
+  bool works() const { return exec_ != nullptr; }
+  void launch(Stream stream) const;
+
+ private:
+  Graph graph_ = nullptr;
+  GraphExec exec_ = nullptr;
+};
+
+/// Seconds of one launch, many times, for about `budget` seconds: after a warm-up, launches are put into batches of at
+/// least a millisecond that rotate through all sets, so that neither events nor the L2 cache count.
+GpuTiming time_workload(Device& device, Workload& workload, double budget);
+
+}  // namespace orrery::calibration::gpu

@@ -1,0 +1,363 @@
+// Grids are logarithmic, with shapes off the powers of two in between, because tiles divide those unevenly. Shapes of
+// models: the products of a layer and of the LM head at tensor parallelism 1, 2, 4 and 8 (Megatron-LM's split, Shoeybi
+// et al., arXiv 1909.08053), for one sequence.
+#include "calibration/measurement_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <unordered_set>
+
+#include "calibration/measurement.h"
+
+namespace orrery::calibration {
+namespace {
+
+using Sizes = std::vector<std::int64_t>;
+
+constexpr double kLongestKernel = 0.05;  // seconds; longer shapes say nothing new
+constexpr double kMemoryShare = 0.6;
+
+double d(std::int64_t v) { return static_cast<double>(v); }
+int width_of(CaseType t) {
+  if (t == CaseType::float32) return 4;
+  return t == CaseType::fp8_e4m3 || t == CaseType::fp8_e5m2 ? 1 : 2;
+}
+bool is_fp8(CaseType t) { return t == CaseType::fp8_e4m3 || t == CaseType::fp8_e5m2; }
+
+/// Collects cases once each, if the device can run them.
+class Plan {
+ public:
+  Plan(const GpuFacts& device, double budget) : device_(device), budget_(budget) {}
+
+  void add(const Case& what, double budget = 0) {
+    const bool matrix =
+        what.kind != CaseClass::streaming && what.kind != CaseClass::host && what.kind != CaseClass::collective;
+    if (matrix && device_.peak[static_cast<int>(what.dtype)] <= 0) return;
+    // Before Blackwell, fp8 products want both operands contiguous in k.
+    if (is_fp8(what.dtype) && what.form != CaseForm::none && what.form != CaseForm::tn) return;
+    if (memory_bytes(what) > kMemoryShare * device_.memory_bytes) return;
+    if (kernel_seconds(what, device_) > kLongestKernel) return;
+    if (!seen_.insert(key_of(what)).second) return;
+    PlannedCase planned{what, budget > 0 ? budget : budget_, 0};
+    planned.estimate = estimate(planned);
+    cases_.push_back(planned);
+  }
+  std::vector<PlannedCase> take() { return std::move(cases_); }
+
+  void gemm(CaseType type, CaseForm form, std::int64_t m, std::int64_t n, std::int64_t k, bool accumulate = false,
+            std::int64_t batch = 1) {
+    Case c;
+    c.kind = batch > 1 ? CaseClass::batched_gemm : CaseClass::gemm;
+    c.dtype = type;
+    c.form = form;
+    c.m = m, c.n = n, c.k = k, c.batch = batch;
+    if (accumulate) set_name(c, "accumulate");
+    add(c);
+  }
+  void grid(CaseType type, CaseForm form, const Sizes& ms, const Sizes& ns, const Sizes& ks, bool accumulate = false) {
+    for (const std::int64_t m : ms)
+      for (const std::int64_t n : ns)
+        for (const std::int64_t k : ks) gemm(type, form, m, n, k, accumulate);
+  }
+  void attention(CaseType type, std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t kv_heads,
+                 std::int64_t head_dim, std::int64_t window = 0) {
+    for (const char* pass : {"forward", "backward"}) {
+      Case c;
+      c.kind = CaseClass::attention;
+      set_name(c, pass);
+      c.dtype = type;
+      c.batch = batch, c.seq = seq, c.heads = heads, c.kv_heads = kv_heads, c.head_dim = head_dim, c.window = window;
+      add(c);
+    }
+  }
+  void streaming(std::string_view name, std::int64_t rows, std::int64_t columns) {
+    Case c;
+    c.kind = CaseClass::streaming;
+    set_name(c, name);
+    const bool single = name == "accumulate" || name == "optimizer" || name == "lamb" || name == "gradient_norm";
+    c.dtype = single ? CaseType::float32 : CaseType::bfloat16;
+    c.m = rows, c.n = columns, c.elements = rows * columns;
+    c.bytes = static_cast<std::int64_t>(streaming_bytes(name) * d(c.elements));
+    add(c);
+  }
+  void host(std::string_view name, std::int64_t bytes = 0) {
+    Case c;
+    c.kind = CaseClass::host;
+    set_name(c, name);
+    c.bytes = bytes;
+    add(c);
+  }
+  void sustained(CaseType type, double seconds, std::int64_t heads = 0) {
+    Case c;
+    c.kind = CaseClass::sustained;
+    set_name(c, "steady_over_cold");
+    c.dtype = type;
+    if (heads > 0) {
+      c.batch = 4, c.seq = 8192, c.heads = c.kv_heads = heads, c.head_dim = 128;
+    } else {
+      c.m = c.n = c.k = 8192;
+    }
+    add(c, seconds);
+  }
+  void interference(std::string_view name, CaseType type, std::int64_t m, std::int64_t n, std::int64_t k) {
+    Case c;
+    c.kind = CaseClass::interference;
+    set_name(c, name);
+    c.dtype = type;
+    c.m = m, c.n = n, c.k = k;
+    add(c, 4 * budget_);
+  }
+  void collective(std::string_view name, std::int64_t gpus, std::int64_t bytes) {
+    Case c;
+    c.kind = CaseClass::collective;
+    set_name(c, name);
+    c.dtype = CaseType::bfloat16;
+    c.gpus = gpus;
+    c.bytes = bytes;
+    add(c);
+  }
+
+ private:
+  double estimate(const PlannedCase& p) const {
+    const Case& c = p.what;
+    const double once = kernel_seconds(c, device_);
+    // Buffers past the L2 cache are filled with random numbers, at least one set.
+    const double filled = std::max(memory_bytes(c), 3 * device_.l2_bytes);
+    const double set_up = 0.02 + filled / 5e11;
+    const double repeats = std::max(p.budget, 5 * std::max(once, 1e-3)) + 3 * std::max(once, 1e-3);
+    double reference = 0.005;
+    if (c.kind == CaseClass::gemm || c.kind == CaseClass::batched_gemm) reference += 64 * d(c.k) * 1e-8;
+    if (c.kind == CaseClass::attention)
+      reference += 2 * d(c.seq * c.head_dim) * 2e-8 + (c.name[0] == 'b' ? 0.6 : 32 * d(c.seq * c.head_dim) * 2e-9);
+    if (c.kind == CaseClass::sustained) return set_up + p.budget + 2.2;
+    if (c.kind == CaseClass::collective) return set_up + repeats + 0.5 * d(c.gpus);
+    return set_up + reference + repeats;
+  }
+
+  const GpuFacts& device_;
+  double budget_;
+  std::vector<PlannedCase> cases_;
+  std::unordered_set<std::string> seen_;
+};
+
+constexpr std::array kStreaming{"layer_norm",
+                                "layer_norm_backward",
+                                "gelu",
+                                "gelu_backward",
+                                "bias_dropout_residual",
+                                "softmax",
+                                "softmax_backward",
+                                "optimizer",
+                                "copy",
+                                "cross_entropy",
+                                "embedding",
+                                "embedding_backward",
+                                "cast_transpose",
+                                "accumulate",
+                                "gradient_norm",
+                                "dropout",
+                                "rms_norm",
+                                "rms_norm_backward",
+                                "swiglu",
+                                "swiglu_backward",
+                                "bias_dropout_residual_backward",
+                                "cross_entropy_backward",
+                                "lamb"};
+
+/// About `elements` of them, in rows of the length that the kernel has in training.
+void streaming_of(Plan& plan, std::string_view name, std::int64_t elements, std::int64_t hidden) {
+  std::int64_t columns = hidden;
+  if (name.substr(0, 7) == "softmax") columns = 2048;
+  if (name.substr(0, 5) == "cross") columns = 51200;
+  const std::int64_t rows = std::max<std::int64_t>(64, elements / columns / 64 * 64);
+  plan.streaming(name, rows, columns);
+}
+
+void coarse(Plan& plan, const GpuFacts& device, bool quick) {
+  const CaseType main = device.peak[static_cast<int>(CaseType::bfloat16)] > 0 ? CaseType::bfloat16 : CaseType::float16;
+  const Sizes wide{512, 2048, 8192}, few{1024, 4096, 16384};
+  plan.grid(main, CaseForm::tn, {512, 2048, 8192}, wide, wide);
+  for (const std::int64_t seq : {2048, 8192})
+    for (const std::int64_t head_dim : {64, 128}) plan.attention(main, 32768 / seq / 2, seq, 16, 16, head_dim);
+  for (const char* name : kStreaming)
+    for (const std::int64_t elements : {1 << 20, 1 << 24, 1 << 27}) streaming_of(plan, name, elements, 4096);
+  for (const char* name : {"launch_eager", "launch_graph", "kernel_gap"}) plan.host(name);
+  for (const char* name : {"copy_h2d", "copy_d2h", "copy_d2d"})
+    for (const std::int64_t bytes : {1 << 16, 1 << 28}) plan.host(name, bytes);
+  plan.grid(CaseType::fp8_e4m3, CaseForm::tn, few, few, few);
+  plan.grid(main, CaseForm::nn, few, {2048, 8192}, {2048, 8192});
+  plan.grid(main, CaseForm::nt, {2048, 8192}, {2048, 8192}, few, true);
+  plan.sustained(main, quick ? 6 : 25);
+  for (const char* name : {"gemm_beside_copy", "gemm_beside_reduction"})
+    plan.interference(name, main, 4096, 4096, 4096);
+  const std::array all{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_receive"};
+  for (std::int64_t gpus = 2; gpus <= device.gpus && gpus <= 8; gpus *= 2)
+    for (const char* name : all)
+      for (const std::int64_t bytes : {1 << 16, 1 << 22, 1 << 28}) plan.collective(name, gpus, bytes);
+}
+
+/// The products of one layer and of the head, forward, and of both gradients.
+void products_of(Plan& plan, const ModelShape& m, std::int64_t tensor, CaseType type, bool gradients) {
+  const std::int64_t head_dim = m.hidden / m.heads;
+  if (m.heads % tensor != 0 || m.ffn_hidden % tensor != 0) return;
+  const std::int64_t kv = std::max<std::int64_t>(m.kv_heads / tensor, 1);
+  const auto product = [&](std::int64_t out, std::int64_t in) {
+    if (out % 16 != 0 || in % 16 != 0) return;
+    plan.gemm(type, CaseForm::tn, m.seq, out, in);
+    if (!gradients) return;
+    plan.gemm(type, CaseForm::nn, m.seq, in, out);
+    plan.gemm(type, CaseForm::nt, out, in, m.seq, true);
+  };
+  product((m.heads / tensor + 2 * kv) * head_dim, m.hidden);
+  product(m.hidden, m.heads / tensor * head_dim);
+  product((m.gated_mlp ? 2 : 1) * m.ffn_hidden / tensor, m.hidden);
+  product(m.hidden, m.ffn_hidden / tensor);
+  // The vocabulary is padded so that every part is a multiple of 128.
+  product((m.vocab + 128 * tensor - 1) / (128 * tensor) * 128, m.hidden);
+}
+
+void of_models(Plan& plan, const std::vector<ModelShape>& models, CaseType main, bool fp8) {
+  for (const std::int64_t tensor : {1, 8, 4, 2}) {
+    for (const ModelShape& m : models) {
+      if (m.hidden <= 0 || m.heads <= 0 || m.kv_heads <= 0) continue;
+      products_of(plan, m, tensor, fp8 ? CaseType::fp8_e4m3 : main, !fp8);
+      if (fp8 || m.heads % tensor != 0) continue;
+      plan.attention(main, 1, m.seq, m.heads / tensor, std::max<std::int64_t>(m.kv_heads / tensor, 1),
+                     m.hidden / m.heads);
+    }
+  }
+}
+
+void fine(Plan& plan, const GpuFacts& device) {
+  const CaseType main = device.peak[static_cast<int>(CaseType::bfloat16)] > 0 ? CaseType::bfloat16 : CaseType::float16;
+  const Sizes all{256, 512, 1024, 2048, 4096, 8192, 16384}, odd{384, 768, 1536, 3072, 6144, 12288};
+  plan.grid(CaseType::fp8_e4m3, CaseForm::tn, {1024, 2048, 4096, 8192}, {1024, 2048, 4096, 8192},
+            {1024, 2048, 4096, 8192});
+  for (const std::int64_t seq : {512, 1024, 2048, 4096, 16384, 32768})
+    for (const std::int64_t heads : {8, 32})
+      for (const std::int64_t group : {1, 8})
+        for (const std::int64_t head_dim : {64, 128})
+          plan.attention(main, std::max<std::int64_t>(1, 16384 / seq), seq, heads, heads / group, head_dim);
+  for (const std::int64_t seq : {8192, 32768}) plan.attention(main, 1, seq, 32, 8, 128, 4096);
+  plan.sustained(CaseType::fp8_e4m3, 25);
+  plan.sustained(main, 25, 16);
+  for (const char* name : kStreaming) {
+    for (int power = 16; power <= 28; power += 2) streaming_of(plan, name, std::int64_t{1} << power, 12288);
+    streaming_of(plan, name, 1 << 26, 1024);
+  }
+  for (const std::int64_t batch : {16, 64})
+    for (const std::int64_t seq : {1024, 2048, 4096})
+      for (const std::int64_t head_dim : {64, 128}) {
+        plan.gemm(main, CaseForm::tn, seq, seq, head_dim, false, batch);
+        plan.gemm(main, CaseForm::nn, seq, head_dim, seq, false, batch);
+        plan.gemm(main, CaseForm::nt, seq, head_dim, seq, false, batch);
+      }
+  plan.grid(main, CaseForm::tn, all, all, all);
+  plan.grid(CaseType::fp8_e5m2, CaseForm::tn, {1024, 4096, 16384}, {2048, 8192}, {2048, 8192});
+  plan.grid(CaseType::fp8_e5m2, CaseForm::tn, {2048, 8192}, {2048, 8192}, {1024, 4096, 16384}, true);
+  plan.grid(CaseType::float16, CaseForm::tn, {512, 2048, 8192}, {512, 2048, 8192}, {512, 2048, 8192});
+  plan.grid(CaseType::float32, CaseForm::tn, {2048, 8192}, {2048, 8192}, {2048, 8192});
+  plan.grid(main, CaseForm::tn, odd, {768, 3072, 12288}, {768, 3072, 12288});
+  plan.grid(main, CaseForm::nn, odd, {1024, 4096}, {1024, 4096});
+  plan.grid(main, CaseForm::nt, {1024, 4096}, {1024, 4096}, odd, true);
+  plan.grid(main, CaseForm::nt, {2048, 8192}, {2048, 8192}, {1024, 4096});
+  for (const char* name : {"copy_h2d", "copy_d2h", "copy_d2d"})
+    for (int power = 12; power <= 30; power += 3) plan.host(name, std::int64_t{1} << power);
+  for (const char* name : {"gemm_beside_copy", "gemm_beside_reduction"}) {
+    plan.interference(name, main, 2048, 12288, 12288);
+    plan.interference(name, main, 2048, 3072, 12288);
+  }
+  const std::array operations{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_receive"};
+  for (std::int64_t gpus = 2; gpus <= device.gpus && gpus <= 8; gpus *= 2)
+    for (const char* name : operations)
+      for (int power = 10; power <= 30; power += 2) plan.collective(name, gpus, std::int64_t{1} << power);
+}
+
+}  // namespace
+
+double memory_bytes(const Case& c) {
+  const double width = width_of(c.dtype);
+  switch (c.kind) {
+    case CaseClass::gemm:
+    case CaseClass::batched_gemm:
+    case CaseClass::sustained:
+    case CaseClass::interference:
+      if (c.heads > 0) break;
+      return std::max(d(c.batch), 1.0) *
+             (width * (d(c.m) * d(c.k) + d(c.k) * d(c.n)) + (c.name[0] == 'a' || width == 4 ? 4 : 2) * d(c.m) * d(c.n));
+    case CaseClass::attention:
+      break;
+    case CaseClass::streaming:
+      return d(c.bytes) * 1.2;
+    default:
+      return 2 * d(c.bytes);
+  }
+  const bool backward = c.name[0] == 'b';
+  const double positions = d(c.batch) * d(c.seq);
+  return positions * d(c.head_dim) * width *
+         (backward ? 6 * d(c.heads) + 4 * d(c.kv_heads) : 2 * d(c.heads) + 2 * d(c.kv_heads));
+}
+
+double kernel_seconds(const Case& c, const GpuFacts& device) {
+  double flops = 0;
+  if (c.heads > 0) {
+    // Two products forward and five backward over half of the square, or over the window.
+    const double seen = c.window > 0 ? std::min(d(c.window), d(c.seq) / 2) : d(c.seq) / 2;
+    flops = 4 * d(c.batch) * d(c.heads) * d(c.seq) * seen * d(c.head_dim) * (c.name[0] == 'b' ? 2.5 : 1);
+  } else if (c.k > 0) {
+    flops = 2 * std::max(d(c.batch), 1.0) * d(c.m) * d(c.n) * d(c.k);
+  }
+  const double peak = device.peak[static_cast<int>(c.dtype)];
+  const double compute = peak > 0 ? flops / (0.6 * peak) : 0;
+  double bytes = memory_bytes(c), rate = 0.8 * device.memory_bandwidth;
+  if (c.kind == CaseClass::host) bytes = d(c.bytes), rate = 1e10;  // a slow PCIe link
+  if (c.kind == CaseClass::collective) bytes = 2 * d(c.bytes), rate = 2e10;
+  return 3e-6 + std::max(compute, rate > 0 ? bytes / rate : 0);
+}
+
+std::vector<PlannedCase> measurement_plan(const GpuFacts& device, const std::vector<ModelShape>& models, bool quick) {
+  const CaseType main = device.peak[static_cast<int>(CaseType::bfloat16)] > 0 ? CaseType::bfloat16 : CaseType::float16;
+  Plan plan(device, quick ? 0.03 : 0.1);
+  coarse(plan, device, quick);
+  if (quick) return plan.take();
+  of_models(plan, models, main, false);
+  of_models(plan, models, main, true);
+  fine(plan, device);
+  return plan.take();
+}
+
+std::vector<PlannedCase> verification_plan(const GpuFacts& device) {
+  Plan plan(device, 0.01);
+  for (int t = 1; t < kCaseTypes; ++t) {
+    const auto type = static_cast<CaseType>(t);
+    for (const CaseForm form : {CaseForm::tn, CaseForm::nn, CaseForm::nt}) {
+      plan.gemm(type, form, 512, 768, 1024);
+      plan.gemm(type, form, 272, 1040, 336);  // multiples of 16 that no tile divides
+      plan.gemm(type, form, 512, 256, 384, false, 6);
+      if (type != CaseType::float32) plan.gemm(type, form, 512, 768, 1024, true);
+    }
+  }
+  for (const CaseType type : {CaseType::bfloat16, CaseType::float16})
+    for (const std::int64_t kv_heads : {4, 1})
+      for (const std::int64_t head_dim : {64, 128})
+        for (const std::int64_t window : {0, 96}) plan.attention(type, 2, 256, 4, kv_heads, head_dim, window);
+  plan.attention(CaseType::bfloat16, 1, 2048, 8, 2, 128);
+  for (const char* name : kStreaming) {
+    plan.streaming(name, 192, 1024);
+    plan.streaming(name, 256, 6144);
+    plan.streaming(name, 64, 12288);
+    plan.streaming(name, 320, 640);
+  }
+  for (const char* name : {"launch_eager", "launch_graph", "kernel_gap"}) plan.host(name);
+  for (const char* name : {"copy_h2d", "copy_d2h", "copy_d2d"}) plan.host(name, 1 << 20);
+  for (const char* name : {"gemm_beside_copy", "gemm_beside_reduction"})
+    plan.interference(name, CaseType::bfloat16, 2048, 2048, 2048);
+  for (std::int64_t gpus = 2; gpus <= device.gpus; gpus *= 2)
+    for (const char* name : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_receive"})
+      plan.collective(name, gpus, 1 << 20);
+  return plan.take();
+}
+
+}  // namespace orrery::calibration

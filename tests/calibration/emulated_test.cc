@@ -1,0 +1,121 @@
+// Do the GPU kernels compute what they should? Their own sources run here on an emulated device, and the module's own
+// checks against float64 judge them; a library that is made to err shows that the checks notice.
+#include <cstdlib>
+#include <string>
+
+#include "calibration/gpu_module.h"
+#include "calibration/measurement_plan.h"
+#include "tests/catch.h"
+
+using namespace orrery::calibration;
+
+namespace {
+
+GpuModule& emulated() {
+  ::setenv("ORRERY_GPU_LIBRARY_PATH", ORRERY_EMULATED_FOLDER, 1);
+  static GpuModule module(ORRERY_EMULATED_GPU);
+  static const GpuFacts facts = module.open(0);
+  static_cast<void>(facts);
+  return module;
+}
+
+/// Relative error of a case whose result is right.
+double error_of(const Case& what) {
+  Measurement m;
+  const GpuStatus status = emulated().measure(what, 0, false, m);
+  INFO(describe(what) << ": " << (status == GpuStatus::done ? "" : emulated().message()));
+  REQUIRE(status == GpuStatus::done);
+  return m.error;
+}
+
+Case streaming(const char* name, std::int64_t rows, std::int64_t columns) {
+  Case c;
+  c.kind = CaseClass::streaming;
+  set_name(c, name);
+  c.dtype = CaseType::bfloat16;
+  c.m = rows, c.n = columns;
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("every streaming kernel is right on an emulated device, at several lengths of a row") {
+  for (const PlannedCase& p : verification_plan(emulated().open(0))) {
+    if (p.what.kind != CaseClass::streaming || p.what.m != 192) continue;  // once each
+    const std::string name = p.what.name;
+    const bool summed = name == "lamb" || name == "gradient_norm" || name == "accumulate" || name == "optimizer";
+    const bool table = name == "embedding" || name == "embedding_backward";
+    for (const std::int64_t columns : {64, 640, 4160, 12288}) {
+      if ((summed && columns > 4160) || (table && columns > 64)) continue;  // long on a host
+      const double error = error_of(streaming(name.c_str(), 64, columns));
+      INFO(name << " " << columns << ": " << error);
+      // Rounding to bf16 is 2^-9 relative at most; copies are exact.
+      CHECK(error < 4e-3);
+      if (name == "copy" || name == "embedding" || name == "cast_transpose") CHECK(error == 0);
+    }
+  }
+}
+
+TEST_CASE("products have the layout that their form says, with batches and with sums") {
+  for (const CaseType type : {CaseType::bfloat16, CaseType::float16, CaseType::float32}) {
+    for (const CaseForm form : {CaseForm::tn, CaseForm::nn, CaseForm::nt}) {
+      for (const bool accumulate : {false, true}) {
+        Case c;
+        c.dtype = type;
+        c.form = form;
+        c.m = 24, c.n = 40, c.k = 56, c.batch = accumulate ? 1 : 3;
+        if (accumulate) set_name(c, "accumulate");
+        CHECK(error_of(c) < 4e-3);
+      }
+    }
+  }
+}
+
+TEST_CASE("attention agrees with the textbook, forward and backward, with shared heads and windows") {
+  for (const char* pass : {"forward", "backward"}) {
+    for (const std::int64_t kv_heads : {4, 2}) {
+      for (const std::int64_t window : {0, 24}) {
+        for (const std::int64_t seq : {64, 288}) {
+          Case c;
+          c.kind = CaseClass::attention;
+          set_name(c, pass);
+          c.dtype = CaseType::bfloat16;
+          c.batch = 2, c.seq = seq, c.heads = 4, c.kv_heads = kv_heads, c.head_dim = 16, c.window = window;
+          CHECK(error_of(c) < 1e-2);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a wrong or an unwritten element is noticed") {
+  Case c;
+  c.dtype = CaseType::bfloat16;
+  c.form = CaseForm::tn;
+  c.m = c.n = c.k = 16;
+  c.batch = 1;
+  for (const char* how : {"wrong", "unwritten"}) {
+    ::setenv("ORRERY_EMULATED_ERROR", how, 1);
+    Measurement m;
+    INFO(how);
+    CHECK(emulated().measure(c, 0, false, m) == GpuStatus::wrong);
+    ::unsetenv("ORRERY_EMULATED_ERROR");
+  }
+  CHECK(emulated().message().find("1 elements were not written") != std::string::npos);
+  CHECK(error_of(c) < 4e-3);
+}
+
+TEST_CASE("repeats are counted and timed; shapes that a kernel cannot take are named") {
+  Measurement m;
+  REQUIRE(emulated().measure(streaming("gelu", 64, 640), 0.01, true, m) == GpuStatus::done);
+  CHECK(m.repeats >= 3);
+  CHECK(m.seconds > 0);
+  CHECK(emulated().measure(streaming("layer_norm", 64, 16448), 0, false, m) == GpuStatus::unavailable);
+  CHECK(emulated().message().find("length") != std::string::npos);
+  CHECK(emulated().measure(streaming("no_such_kernel", 64, 64), 0, false, m) == GpuStatus::unavailable);
+  Case incomplete = streaming("copy", 64, 64);
+  incomplete.kind = CaseClass::gemm;
+  CHECK(emulated().measure(incomplete, 0, false, m) == GpuStatus::failed);
+  const Case large = streaming("copy", 1 << 20, 1 << 20);
+  CHECK(emulated().measure(large, 0, false, m) == GpuStatus::out_of_memory);
+}

@@ -1,0 +1,204 @@
+// From samples to a profile: times made with a known device over the kind of grid that a calibration measures, with a
+// percent of noise, give back a profile that loads, says where its numbers come from, and predicts shapes that it has
+// not seen.
+#include "calibration/fit_profile.h"
+
+#include <cmath>
+#include <iostream>
+
+#include "calibration/fit.h"
+#include "sim/error.h"
+#include "tests/calibration/support.h"
+#include "tests/catch.h"
+
+namespace {
+
+using namespace orrery::calibration;
+using namespace orrery::calibration_test;
+using orrery::sim::to_seconds;
+using orrery::sim::UserError;
+
+constexpr double kDataGradient = 1.04, kWeightGradient = 1.10;  // times of the other forms over the forward form's
+
+DeviceFacts facts_of(const DeviceProfile& p) {
+  DeviceFacts f;
+  f.name = "Round Trip's GPU", f.description = "driver 1; made of\nknown times";
+  f.processors = p.processors();
+  f.memory_bytes = static_cast<double>(p.memory().value()), f.memory_bandwidth = p.memory_bandwidth().value();
+  for (DataType t : {DataType::bf16, DataType::fp16, DataType::fp32, DataType::fp8})
+    f.peak_flops[t] = p.peak(t).value();
+  f.nvlink_bandwidth = 450e9;
+  f.notes = {"clocks as they come"};
+  return f;
+}
+
+/// Between 0.99 and 1.01.
+double noise(Random& random) { return 1 + 0.01 * (static_cast<double>(random.next() >> 11) * 0x1p-52 - 1); }
+
+Gemm product(std::int64_t m, std::int64_t n, std::int64_t k, Gemm::Form form) {
+  Gemm g;
+  g.m = m, g.n = n, g.k = k, g.form = form;
+  return g;
+}
+
+Attention fused(std::int64_t seq, std::int64_t heads, std::int64_t dim, bool backward) {
+  Attention a;
+  a.queries = a.keys = seq, a.heads = a.kv_heads = heads, a.head_dim = dim, a.backward = backward;
+  return a;
+}
+
+double form_of(Gemm::Form form) {
+  return form == Gemm::Form::forward ? 1 : form == Gemm::Form::data_gradient ? kDataGradient : kWeightGradient;
+}
+
+Samples measured(const DeviceProfile& truth) {
+  Random random(17);
+  Samples out;
+  for (std::int64_t m = 256; m <= 16384; m *= 2)
+    for (std::int64_t n = 256; n <= 16384; n *= 2)
+      for (std::int64_t k = 256; k <= 16384; k *= 2)
+        for (auto form : {Gemm::Form::forward, Gemm::Form::data_gradient, Gemm::Form::weight_gradient}) {
+          if (form != Gemm::Form::forward && (m * n * k) % 3 == 1) continue;  // not every form of every shape
+          const Gemm g = product(m, n, k, form);
+          out.gemm.push_back(
+              {g, to_seconds(truth.gemm(product(m, n, k, Gemm::Form::forward))) * form_of(form) * noise(random)});
+        }
+  for (std::int64_t seq = 512; seq <= 16384; seq *= 2)
+    for (std::int64_t heads : {8, 16, 32, 64})
+      for (std::int64_t dim : {64, 128})
+        for (bool backward : {false, true}) {
+          const Attention a = fused(seq, heads, dim, backward);
+          out.attention.push_back({a, to_seconds(truth.attention(a)) * noise(random)});
+        }
+  for (std::size_t i = 0; i < kStreamingKernels; ++i)
+    for (double bytes = 1e5; bytes < 4e9; bytes *= 4) {
+      const auto kernel = static_cast<Streaming>(i);
+      out.streaming.push_back({kernel, bytes, to_seconds(truth.streaming(kernel, bytes)) * noise(random)});
+    }
+  for (std::size_t i = 0; i < kCollectiveOps; ++i)
+    for (std::int64_t gpus : {2, 4, 8})
+      for (std::int64_t bytes = 4096; bytes <= 1 << 30; bytes *= 4) {
+        const auto op = static_cast<CollectiveOp>(i);
+        const orrery::sim::Bytes size(bytes);
+        out.collective.push_back(
+            {op, gpus, size, to_seconds(truth.node_collective(op, gpus, size).total()) * noise(random)});
+      }
+  out.steady = {{DataType::bf16, false, 0.9}, {DataType::bf16, true, 0.95}, {DataType::fp8, false, 1.02}};
+  out.facts = {{"host", "launch_eager", 0, 4e-6}, {"interference", "gemm_beside_copy", 0, 1.2}};
+  return out;
+}
+
+DeviceProfile load(const std::string& yaml) {
+  return DeviceProfile::load(orrery::scenarios::parse_yaml(yaml, "fitted.yaml"));
+}
+
+FitError errors(const std::vector<std::pair<Duration, Duration>>& fitted_and_true) {
+  std::vector<double> relative;
+  for (const auto& [fitted, truth] : fitted_and_true) relative.push_back(to_seconds(fitted) / to_seconds(truth) - 1);
+  return summarise(std::move(relative));
+}
+
+}  // namespace
+
+TEST_CASE("samples of a known device give that device back") {
+  const DeviceProfile truth = profile("a100-sxm-80gb").isolated();
+  const std::string yaml = fit_profile(facts_of(truth), measured(truth), nullptr);
+  const DeviceProfile fitted = load(yaml);
+  CHECK(fitted.name() == "Round Trip's GPU");
+  CHECK(fitted.provenance() == "measured here: driver 1; made of known times");
+  CHECK(fitted.processors() == truth.processors());
+  CHECK(fitted.peak(DataType::bf16).value() == Approx(truth.peak(DataType::bf16).value()));
+  CHECK(yaml.find("transferred") == std::string::npos);
+  CHECK(yaml.find("launch_eager: 4.000 us") != std::string::npos);
+  const DeviceProfile cool = fitted.isolated();
+  Random random(23);
+  std::vector<std::pair<Duration, Duration>> gemm, attention, backward;
+  std::vector<double> form_ratio;
+  for (int i = 0; i < 400; ++i) {
+    const Gemm g = product(random.size(300, 16000), random.size(300, 16000), random.size(300, 16000), {});
+    gemm.emplace_back(cool.gemm(g), truth.gemm(g));
+    Gemm weight = g;
+    weight.form = Gemm::Form::weight_gradient;
+    form_ratio.push_back(to_seconds(cool.gemm(weight)) / to_seconds(cool.gemm(g)));
+    const Attention a = fused(random.size(512, 16000), random.size(8, 64), i % 2 == 0 ? 64 : 128, i % 4 > 1);
+    (a.backward ? backward : attention).emplace_back(cool.attention(a), truth.attention(a));
+  }
+  const FitError g = errors(gemm), a = errors(attention), b = errors(backward);
+  INFO("gemm " << g.median_ape << " / " << g.p90_ape << ", attention " << a.median_ape << " / " << a.p90_ape
+               << ", backward " << b.median_ape << " / " << b.p90_ape);
+  CHECK(g.median_ape < 4);
+  CHECK(a.median_ape < 3);
+  CHECK(b.median_ape < 4);  // one ratio for all shapes
+  CHECK(quantile(form_ratio, 0.5) == Approx(kWeightGradient).epsilon(0.02));
+  for (std::size_t i = 0; i < kStreamingKernels; ++i) {
+    const auto kernel = static_cast<Streaming>(i);
+    for (double bytes : {3e5, 3e7, 3e9})
+      CHECK(to_seconds(fitted.streaming(kernel, bytes)) ==
+            Approx(to_seconds(truth.streaming(kernel, bytes))).epsilon(0.03));
+  }
+  std::vector<std::pair<Duration, Duration>> collective;
+  for (std::size_t i = 0; i < kCollectiveOps; ++i)
+    for (std::int64_t bytes : {3000000, 30000000, 300000000}) {
+      const auto op = static_cast<CollectiveOp>(i);
+      collective.emplace_back(fitted.node_collective(op, 8, orrery::sim::Bytes(bytes)).total(),
+                              truth.node_collective(op, 8, orrery::sim::Bytes(bytes)).total());
+    }
+  CHECK(errors(collective).median_ape < 5);
+  // A ratio above 1 is noise: clocks do not rise when the device gets warm.
+  const Gemm large = product(8192, 8192, 8192, {});
+  CHECK(to_seconds(fitted.gemm(large)) == Approx(to_seconds(cool.gemm(large)) / 0.9).epsilon(0.01));
+  Gemm fp8 = large;
+  fp8.dtype = DataType::fp8;
+  CHECK(fitted.gemm(fp8) == cool.gemm(fp8));
+}
+
+TEST_CASE("what was not measured is transferred from a base, or assumed, and says so") {
+  const DeviceProfile base = profile("h100-sxm-80gb");
+  const DeviceFacts facts = facts_of(base);
+  Samples few;
+  Random random(29);
+  for (int i = 0; i < 40; ++i) {
+    const Gemm g = product(random.size(256, 8192), random.size(256, 8192), random.size(256, 8192), {});
+    few.gemm.push_back({g, to_seconds(base.isolated().gemm(g))});
+  }
+  const std::string with_base = fit_profile(facts, few, &base), alone = fit_profile(facts, few, nullptr);
+  CHECK(with_base.find("'transferred from h100-sxm-80gb'") != std::string::npos);
+  CHECK(alone.find("transferred") == std::string::npos);
+  CHECK(alone.find("assumed") != std::string::npos);
+  const DeviceProfile p = load(with_base);
+  load(alone);
+  Attention a = fused(4096, 32, 128, false);
+  CHECK(to_seconds(p.isolated().attention(a)) == Approx(to_seconds(base.isolated().attention(a))).epsilon(0.01));
+  CHECK(p.uncertainty(a) == kUnmeasured);  // of another device
+  CHECK(p.uncertainty(product(1024, 1024, 1024, {})) < kUnmeasured);
+  // Only the base has matrix products.
+  CHECK(load(fit_profile(facts, Samples{}, &base)).uncertainty(Gemm{}) >= kUnmeasured);
+  CHECK_THROWS_AS(fit_profile(facts, Samples{}, nullptr), UserError);
+  DeviceFacts nothing = facts;
+  nothing.processors = 0;
+  CHECK_THROWS_AS(fit_profile(nothing, few, &base), UserError);
+}
+
+TEST_CASE("stated uncertainty covers about nine in ten samples that the fit has not seen") {
+  const std::string file = table("gemm-a100-sxm");
+  if (file.empty()) {
+    std::cout << "skipped: no table of matrix products beside the project\n";
+    return;
+  }
+  const DeviceProfile device = profile("a100-sxm-80gb").isolated();
+  std::vector<GemmSample> train, test;
+  const auto all = read_samples(file).gemm;
+  // A fold of its own: the fit judges itself on the others.
+  for (std::size_t i = 0; i < all.size(); ++i) (fold_of(i + 7919, 4) == 0 ? test : train).push_back(all[i]);
+  Samples samples;
+  samples.gemm = train;
+  const DeviceProfile fitted = load(fit_profile(facts_of(device), samples, &device));
+  std::size_t covered = 0;
+  for (const GemmSample& s : test)
+    if (std::fabs(to_seconds(fitted.isolated().gemm(s.shape)) / s.seconds - 1) <= fitted.uncertainty(s.shape))
+      ++covered;
+  const double share = static_cast<double>(covered) / static_cast<double>(test.size());
+  INFO(share << " of " << test.size());
+  CHECK(share > 0.85);
+  CHECK(share < 0.96);
+}

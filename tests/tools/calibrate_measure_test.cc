@@ -1,0 +1,184 @@
+// Does `orrery calibrate` measure, resume, stop and refuse as it should? A fake GPU module stands in for the device.
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <sstream>
+#include <thread>
+
+#include "calibration/gpu_module.h"
+#include "calibration/journal.h"
+#include "sim/error.h"
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+
+using namespace orrery;
+using tests::Folder;
+using tests::Outcome;
+
+namespace {
+
+/// Set while it lives; the program inherits it.
+class Environment {
+ public:
+  Environment(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Environment() { ::unsetenv(name_); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  const char* name_;
+};
+
+Outcome calibrate(const Folder& folder, std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments{"calibrate", "--module", ORRERY_FAKE_GPU,
+                                     "--quick",   "--out",    folder.file("p.yaml")};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return tests::orrery(arguments);
+}
+
+std::vector<std::string> lines_of(const std::string& file) {
+  std::istringstream in(tests::read_file(file));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<std::string> rows_of(const std::string& file) {
+  std::vector<std::string> rows = lines_of(file);
+  std::erase_if(rows, [](const std::string& line) { return line.starts_with('#') || line.starts_with("class,"); });
+  return rows;
+}
+
+void check_refused(const Outcome& outcome, const std::string& part) {
+  INFO("expected " << part << " in: " << outcome.err);
+  CHECK(outcome.status == 2);
+  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+  CHECK(outcome.err.find(part) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("a run measures every class, names what it could not, and writes samples and profile") {
+  const Folder folder;
+  const Outcome outcome = calibrate(folder);
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  CHECK(outcome.err.empty());  // no progress where nobody watches
+  CHECK(std::filesystem::exists(folder.file("p.yaml")));
+  const std::vector<std::string> rows = rows_of(folder.file("p.csv"));
+  for (const char* start :
+       {"gemm,,bfloat16,tn,", "gemm,,fp8_e4m3,tn,", "gemm,,bfloat16,nn,", "gemm,accumulate,bfloat16,nt,",
+        "attention,forward,", "attention,backward,", "streaming,layer_norm,", "host,launch_eager,", "host,copy_h2d,",
+        "sustained,", "interference,gemm_beside_copy,"}) {
+    INFO(start);
+    CHECK(std::any_of(rows.begin(), rows.end(), [&](const std::string& row) { return row.starts_with(start); }));
+  }
+  // The fake device runs out of memory with one kernel and has no collectives.
+  CHECK(std::none_of(rows.begin(), rows.end(), [](const std::string& row) { return row.starts_with("collective,"); }));
+  CHECK(outcome.out.find("out of memory") != std::string::npos);
+  CHECK(outcome.out.find("libnccl.so.2 not found") != std::string::npos);
+  // 8192^3: 10 us and 1.0995 PFLOP at 500 TFLOP/s, within the fake's 1 %; half of the range 1.00 to 1.01 is the spread.
+  const auto row = std::find_if(rows.begin(), rows.end(), [](const std::string& r) {
+    return r.starts_with("gemm,,bfloat16,tn,8192,8192,8192,1,");
+  });
+  REQUIRE(row != rows.end());
+  std::vector<std::string> fields;
+  std::istringstream in(*row);
+  for (std::string field; std::getline(in, field, ',');) fields.push_back(field);
+  REQUIRE(fields.size() == 22);
+  CHECK(std::stod(fields[16]) == Approx(10e-6 + 2.0 * 8192 * 8192 * 8192 / 500e12).epsilon(0.0101));
+  CHECK(std::stod(fields[17]) == Approx(0.5).epsilon(1e-3));
+  CHECK(fields[18] == "5");
+  CHECK(fields[20] == "1755");
+}
+
+TEST_CASE("a device that vanishes ends the run cleanly; resuming measures the rest and nothing twice") {
+  const Folder folder;
+  {
+    const Environment lost("ORRERY_FAKE_LOST", "31");
+    check_refused(calibrate(folder), "30 measurements are kept");
+  }
+  CHECK(!std::filesystem::exists(folder.file("p.yaml")));
+  const std::vector<std::string> first = rows_of(folder.file("p.csv"));
+  CHECK(first.size() == 30);
+  check_refused(calibrate(folder), "--resume");  // without it, nothing is overwritten
+  CHECK(rows_of(folder.file("p.csv")) == first);
+  // A row that a power cut left half written.
+  std::ofstream(folder.file("p.csv"), std::ios::app) << "gemm,,bfloat16,tn,81";
+  REQUIRE(calibrate(folder, {"--resume"}).status == 0);
+  std::vector<std::string> all = rows_of(folder.file("p.csv"));
+  CHECK(std::equal(first.begin(), first.end(), all.begin()));
+  const Folder fresh;
+  REQUIRE(calibrate(fresh).status == 0);
+  CHECK(all == rows_of(fresh.file("p.csv")));
+  // Samples of another GPU are not mixed in: the fake's second one has another driver.
+  check_refused(calibrate(folder, {"--resume", "--device", "1"}), "p.csv:2:1");
+}
+
+TEST_CASE("Ctrl-C keeps what is finished") {
+  const Folder folder;
+  const Environment slow("ORRERY_FAKE_SLOW_MS", "20");
+  std::string program = ORRERY_BINARY, module = ORRERY_FAKE_GPU, out = folder.file("p.yaml");
+  std::string words[] = {"calibrate", "--module", "--quick", "--out"};
+  char* argv[] = {program.data(),  words[0].data(), words[1].data(), module.data(),
+                  words[2].data(), words[3].data(), out.data(),      nullptr};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 2, folder.file("err").c_str(), O_WRONLY | O_CREAT, 0600);
+  pid_t child = 0;
+  REQUIRE(posix_spawn(&child, program.c_str(), &actions, nullptr, argv, environ) == 0);
+  posix_spawn_file_actions_destroy(&actions);
+  while (!std::filesystem::exists(folder.file("p.csv")) || rows_of(folder.file("p.csv")).size() < 3)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ::kill(child, SIGINT);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 130));
+  CHECK(tests::read_file(folder.file("err")).find("--resume continues") != std::string::npos);
+  CHECK(rows_of(folder.file("p.csv")).size() >= 3);
+  CHECK(tests::read_file(folder.file("p.csv")).back() == '\n');
+}
+
+TEST_CASE("--verify checks each kernel and prints its error") {
+  const Outcome outcome = tests::orrery({"calibrate", "--module", ORRERY_FAKE_GPU, "--verify"});
+  CHECK(outcome.status == 1);  // the fake runs out of memory with lamb
+  CHECK(outcome.out.find("attention backward bfloat16") != std::string::npos);
+  CHECK(outcome.out.find("1.00e-03") != std::string::npos);
+  CHECK(outcome.out.find("streaming lamb") != std::string::npos);
+}
+
+TEST_CASE("what measuring refuses") {
+  const Folder folder;
+  check_refused(calibrate(folder, {"--device", "2"}), "--device: read 2, would be right: 0 to 1");
+  check_refused(tests::orrery({"calibrate", "--module", ORRERY_FAKE_GPU, "--out", folder.file("no/p.yaml")}), "p.yaml");
+  check_refused(tests::orrery({"calibrate", "--module", ORRERY_FAKE_GPU, "--out", folder.file("p.txt")}), ".yaml");
+  check_refused(tests::orrery({"calibrate", "--module", folder.write("m.so", "no"), "--out", folder.file("p.yaml")}),
+                "cannot be loaded");
+  const Environment none("ORRERY_FAKE_NONE", "1");
+  check_refused(calibrate(folder), "there is none");
+  CHECK(!std::filesystem::exists(folder.file("p.csv")));
+}
+
+#if defined(ORRERY_CUDA_MODULE) || defined(ORRERY_HIP_MODULE)
+TEST_CASE("the modules of this build load, and say so where there is no GPU") {
+  std::vector<std::string> modules;
+#if defined(ORRERY_CUDA_MODULE)
+  modules.emplace_back(ORRERY_CUDA_MODULE);
+#endif
+#if defined(ORRERY_HIP_MODULE)
+  modules.emplace_back(ORRERY_HIP_MODULE);
+#endif
+  for (const std::string& path : modules) {
+    INFO(path);
+    const Folder folder;
+    calibration::GpuModule module(path);
+    if (module.devices() > 0) continue;  // a machine with a GPU: loading is all that is asked here
+    CHECK(!module.message().empty());
+    check_refused(tests::orrery({"calibrate", "--module", path, "--out", folder.file("p.yaml")}), "no GPU");
+    CHECK(!std::filesystem::exists(folder.file("p.csv")));
+  }
+}
+#endif

@@ -1,0 +1,101 @@
+// A GPU module without a GPU, for the tests of `orrery calibrate`: it answers the module's interface with times of a
+// simple device (10 us and what work there is at 500 TFLOP/s and 4 TB/s, with 1 % of noise from the case itself).
+// The environment says how it misbehaves: ORRERY_FAKE_LOST=N loses the device at the N-th measurement, ORRERY_FAKE_NONE
+// finds no device, ORRERY_FAKE_SLOW_MS=T takes T milliseconds for each.
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "calibration/kernels/abi.h"
+
+using namespace orrery::calibration;
+
+namespace {
+
+std::string message;
+int measured = 0;
+
+double number(const char* name, double fallback) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? fallback : std::strtod(text, nullptr);
+}
+
+double seconds_of(const Case& c) {
+  const auto d = [](std::int64_t v) { return static_cast<double>(v); };
+  if (c.kind == CaseClass::sustained) return 0.85;
+  if (c.kind == CaseClass::interference) return 1.2;
+  double flops = 2 * std::max(d(c.batch), 1.0) * d(c.m) * d(c.n) * d(c.k);
+  double bytes = d(c.bytes);
+  if (c.kind == CaseClass::attention) {
+    flops = 2 * d(c.batch * c.heads) * d(c.seq) * d(c.seq) * d(c.head_dim) * (c.name[0] == 'b' ? 2.5 : 1);
+  }
+  return 10e-6 + std::max(flops / 500e12, bytes / 4e12);
+}
+
+}  // namespace
+
+extern "C" {
+
+std::int32_t orrery_gpu_abi() { return kGpuAbi; }
+const char* orrery_gpu_message() { return message.c_str(); }
+
+GpuStatus orrery_gpu_count(std::int32_t* count) {
+  *count = std::getenv("ORRERY_FAKE_NONE") == nullptr ? 2 : 0;
+  if (*count == 0) message = "looking for GPUs: there is none";
+  return *count == 0 ? GpuStatus::no_device : GpuStatus::done;
+}
+
+GpuStatus orrery_gpu_open(std::int32_t device, GpuFacts* facts) {
+  GpuFacts f;
+  std::snprintf(f.name, sizeof f.name, "NVIDIA H200");
+  std::snprintf(f.architecture, sizeof f.architecture, "sm_90");
+  std::snprintf(f.driver, sizeof f.driver, "13.%d", device);
+  std::snprintf(f.runtime, sizeof f.runtime, "13.0");
+  std::snprintf(f.libraries, sizeof f.libraries, "none");
+  std::snprintf(f.missing, sizeof f.missing, "NCCL (collectives): libnccl.so.2 not found");
+  f.gpus = 2;
+  f.processors = 132;
+  f.memory_bytes = f.free_bytes = 150e9;
+  f.l2_bytes = 60e6;
+  f.memory_bandwidth = 4.8e12;
+  f.clock_hz = 1.98e9;
+  for (const CaseType t : {CaseType::bfloat16, CaseType::float16}) f.peak[static_cast<int>(t)] = 989e12;
+  for (const CaseType t : {CaseType::fp8_e4m3, CaseType::fp8_e5m2}) f.peak[static_cast<int>(t)] = 1979e12;
+  f.peak[static_cast<int>(CaseType::float32)] = 494e12;
+  *facts = f;
+  return GpuStatus::done;
+}
+
+GpuStatus orrery_gpu_measure(const Case* what, double, std::int32_t timed, GpuTiming* timing) {
+  *timing = GpuTiming{};
+  if (++measured >= number("ORRERY_FAKE_LOST", 1e9)) {
+    message = "an illegal memory access was encountered";
+    return GpuStatus::lost;
+  }
+  std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(number("ORRERY_FAKE_SLOW_MS", 0)));
+  if (what->kind == CaseClass::collective) {
+    message = "NCCL: libnccl.so.2 not found";
+    return GpuStatus::unavailable;
+  }
+  if (std::strcmp(what->name, "lamb") == 0) {
+    message = "needs more";
+    return GpuStatus::out_of_memory;
+  }
+  timing->error = 1e-3;
+  if (timed == 0) return GpuStatus::done;
+  timing->repeats = 5;
+  const double noise = 0.01 * std::sin(static_cast<double>(what->m + 3 * what->n + 7 * what->k + 11 * what->seq));
+  // The median is the third; one repeat is far off.
+  const double factors[] = {0.99, 1.0, 1.0, 1.01, 3.0};
+  for (int i = 0; i < 5; ++i) timing->seconds[i] = seconds_of(*what) * (1 + noise) * factors[i];
+  timing->sm_mhz = 1755;
+  timing->power_w = 640;
+  return GpuStatus::done;
+}
+
+void orrery_gpu_close() {}
+}

@@ -1,0 +1,22 @@
+// The measuring half of `orrery calibrate`; the checking half is in calibrate.cc.
+#pragma once
+
+#include <string>
+
+namespace orrery::tools {
+
+struct MeasureOptions {
+  std::string out;     // profile to write; the samples go beside it, as .csv
+  std::string module;  // GPU module to load; empty: those beside the program
+  int device = 0;
+  bool quick = false, resume = false;
+};
+
+/// Measures the GPU, then fits and writes a profile. Returns the exit status; throws sim::UserError. Whatever was
+/// measured stays in the samples file, however the run ends.
+int measure_device(const MeasureOptions& options);
+
+/// Checks the result of every kernel once on small shapes and prints the errors. kBug where one is wrong.
+int verify_device(const MeasureOptions& options);
+
+}  // namespace orrery::tools
