@@ -30,7 +30,8 @@ struct SurfaceOptions {
   double flatness = 0.0;        // weight of first differences: where there are no samples, the surface runs on level
   /// Largest fall between two knots: where the structure is flat (inside a wave), a fall makes larger shapes faster.
   double largest_fall = 0.5;
-  double flatness_k = 0.0;  // added to flatness along k
+  double largest_fall_k = 0.5;  // along k, where work grows with the size inside a wave too
+  double flatness_k = 0.0;      // added to flatness along k
 };
 struct SurfacePoint {
   double m = 1, n = 1, k = 1;
@@ -77,8 +78,9 @@ CollectiveModel fit_collective(std::span<const CollectiveSample> samples, double
 /// Of the samples with from_bytes <= bytes < to_bytes.
 FitError collective_error(const CollectiveModel& model, std::span<const CollectiveSample> samples, double from_bytes,
                           double to_bytes);
-/// In-sample: a table holds too few sizes to leave any out.
-FitQuality judge_collective(const CollectiveModel& model, std::span<const CollectiveSample> samples);
+/// Fits on all folds but one and predicts that one, for each fold.
+FitQuality judge_collective(std::span<const CollectiveSample> samples, double line_rate, double in_switch_from,
+                            int folds);
 
 /// One floor for all kernels and a share of `memory_bandwidth` for each kernel of the samples; kernels without a sample
 /// keep what `start` says.

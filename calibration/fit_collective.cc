@@ -103,18 +103,30 @@ FitError collective_error(const CollectiveModel& model, std::span<const Collecti
   return summarise(std::move(relative));
 }
 
-FitQuality judge_collective(const CollectiveModel& model, std::span<const CollectiveSample> samples) {
-  std::vector<Judged> judged;
-  Sizes from{1e18, 1e18, 1}, to{1, 1, 1};
-  for (const auto& s : samples) {
-    const double gpus = static_cast<double>(s.gpus), bytes = static_cast<double>(s.bytes.value());
-    const double predicted = sim::to_seconds(model.timing(s.op, gpus, bytes).total());
-    judged.push_back({predicted / s.seconds - 1, kByBytes.of(bytes)});
-    from = {std::min(from[0], gpus), std::min(from[1], bytes), 1},
-    to = {std::max(to[0], gpus), std::max(to[1], bytes), 1};
+FitQuality judge_collective(std::span<const CollectiveSample> samples, double line_rate, double in_switch_from,
+                            int folds) {
+  std::vector<Judged> held_out;
+  FitQuality out;
+  out.from = {1e18, 1e18, 1};
+  for (int fold = 0; fold < folds; ++fold) {
+    std::vector<CollectiveSample> train, test;
+    for (std::size_t i = 0; i < samples.size(); ++i) (fold_of(i, folds) == fold ? test : train).push_back(samples[i]);
+    if (train.empty()) continue;
+    const CollectiveModel model = fit_collective(train, line_rate, in_switch_from);
+    for (const auto& s : test) {
+      const double gpus = static_cast<double>(s.gpus), bytes = static_cast<double>(s.bytes.value());
+      const double predicted = sim::to_seconds(model.timing(s.op, gpus, bytes).total());
+      held_out.push_back({predicted / s.seconds - 1, kByBytes.of(bytes)});
+    }
   }
-  FitQuality out = quality_of(judged, 0);
-  if (!samples.empty()) out.from = from, out.to = to;
+  const Sizes none = out.from;
+  out = quality_of(held_out, folds);
+  out.from = none;
+  for (const auto& s : samples) {
+    const Sizes sizes{static_cast<double>(s.gpus), static_cast<double>(s.bytes.value()), 1};
+    for (std::size_t i = 0; i < 2; ++i)
+      out.from[i] = std::min(out.from[i], sizes[i]), out.to[i] = std::max(out.to[i], sizes[i]);
+  }
   return out;
 }
 

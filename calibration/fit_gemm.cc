@@ -192,7 +192,8 @@ GemmFitOptions gemm_options(std::span<const GemmSample> samples) {
   out.surface.m = between({16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 32768}, *m.begin(), *m.rbegin());
   out.surface.n = between(knots, *n.begin(), *n.rbegin());
   out.surface.k = between(knots, *k.begin(), *k.rbegin());
-  out.surface.flatness = 0.05, out.surface.largest_fall = 0.09;
+  out.surface.smoothness = 0.2, out.surface.flatness = 0.02;
+  out.surface.largest_fall = 0.09, out.surface.largest_fall_k = 0.3;
   const auto surface_knots = [&] { return out.surface.m.size() * out.surface.n.size() * out.surface.k.size(); };
   while (surface_knots() > std::max<std::size_t>(8, samples.size() / 4))
     for (auto* axis : {&out.surface.m, &out.surface.n, &out.surface.k}) *axis = thinned(*axis);
@@ -201,7 +202,8 @@ GemmFitOptions gemm_options(std::span<const GemmSample> samples) {
   const std::vector<double> detail_k = between({768, 4096, 16384}, *k.begin(), *k.rbegin());
   if (m.size() * n.size() * detail_k.size() * 3 > samples.size()) return out;
   out.detail.m.assign(m.begin(), m.end()), out.detail.n.assign(n.begin(), n.end()), out.detail.k = detail_k;
-  out.detail.smoothness = 0, out.detail.shrinkage = 0.3, out.detail.flatness_k = 0.5, out.detail.largest_fall = 0.09;
+  out.detail.smoothness = 0, out.detail.shrinkage = 0.3, out.detail.flatness_k = 0.5;
+  out.detail.largest_fall = 0.09, out.detail.largest_fall_k = 0.3;
   return out;
 }
 

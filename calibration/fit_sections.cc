@@ -78,15 +78,16 @@ FittedSection fit_collective_section(const std::vector<CollectiveSample>& sample
                                                                  : op;
     if (like != op) collect(like);
     if (own.empty()) throw sim::UserError(fmt::format("{}: no sample of {}", table, name_of(like)));
-    const CollectiveModel model = fit_collective(own, line_rate, op == CollectiveOp::all_reduce ? in_switch_from : 0);
+    const double in_switch = op == CollectiveOp::all_reduce ? in_switch_from : 0;
+    const CollectiveModel model = fit_collective(own, line_rate, in_switch);
     if (sizes.empty())
       for (double g : model.gpus) sizes += fmt::format("{}{:.0f}", sizes.empty() ? "" : ", ", g);
     out += fmt::format("  {}:\n", name_of(op));
     if (like == op) {
-      const FitQuality quality = judge_collective(model, own);
+      const FitQuality quality = judge_collective(own, line_rate, in_switch, kFolds);
       summary += summary_of(name_of(op), quality);
       const FitError large = collective_error(model, own, 1 << 20, 1e18);
-      summary += fmt::format("  from 1 MB {:.2f} / {:.2f} %\n", large.median_ape, large.p90_ape);
+      summary += fmt::format("  in-sample from 1 MB {:.2f} / {:.2f} %\n", large.median_ape, large.p90_ape);
       out += fmt::format("    {}\n", to_yaml(quality));
     } else {
       out += fmt::format("    provenance: transferred from {}\n", name_of(like));

@@ -47,11 +47,11 @@ void smooth_all(std::vector<double>& a, const Surface& s, const SurfaceOptions& 
 constexpr double kSteepestFall = 0.85;
 
 /// Moves knots that fall too steeply towards each other, each by half.
-void limit_falls(Surface& s, double largest_fall) {
+void limit_falls(Surface& s, const SurfaceOptions& o) {
   const std::size_t nn = s.n.size(), nk = s.k.size();
   bool moved = false;
-  const auto meet = [&](std::size_t from, std::size_t to, double low, double high) {
-    const double excess = s.value[from] - s.value[to] - std::min(kSteepestFall * std::log(high / low), largest_fall);
+  const auto meet = [&](std::size_t from, std::size_t to, double growth, double largest) {
+    const double excess = s.value[from] - s.value[to] - std::min(kSteepestFall * std::log(growth), largest);
     if (excess <= 0) return;
     s.value[from] -= excess / 2, s.value[to] += excess / 2;
     moved = moved || excess > 1e-4;
@@ -62,9 +62,9 @@ void limit_falls(Surface& s, double largest_fall) {
       for (std::size_t n = 0; n < nn; ++n)
         for (std::size_t k = 0; k < nk; ++k) {
           const std::size_t here = (m * nn + n) * nk + k;
-          if (m + 1 < s.m.size()) meet(here, here + nn * nk, s.m[m], s.m[m + 1]);
-          if (n + 1 < nn) meet(here, here + nk, s.n[n], s.n[n + 1]);
-          if (k + 1 < nk) meet(here, here + 1, s.k[k], s.k[k + 1]);
+          if (m + 1 < s.m.size()) meet(here, here + nn * nk, s.m[m + 1] / s.m[m], o.largest_fall);
+          if (n + 1 < nn) meet(here, here + nk, s.n[n + 1] / s.n[n], o.largest_fall);
+          if (k + 1 < nk) meet(here, here + 1, s.k[k + 1] / s.k[k], o.largest_fall_k);
         }
   }
 }
@@ -103,7 +103,7 @@ Surface fit_surface(const SurfaceOptions& options, std::span<const SurfacePoint>
     for (std::size_t i = 0; i < knots; ++i) a[i * knots + i] += options.shrinkage;
     s.value = solve_spd(std::move(a), std::move(b));
   }
-  limit_falls(s, options.largest_fall);
+  limit_falls(s, options);
   return s;
 }
 

@@ -76,6 +76,8 @@ Uncertainty load_uncertainty(const Settings* error) {
   out.per_doubling = out.inside[0];
   if (const Settings* list = error->find("median_by_size_pct")) by_size_at(*list);
   if (const Settings* list = error->find("p90_by_size_pct")) out.inside = by_size_at(*list);
+  if (error->find("folds") == nullptr)
+    for (double& share : out.inside) share *= kInSample;
   if (const Settings* s = error->find("extrapolated_p90_pct")) out.per_doubling = percent_at(*s);
   if (const Settings* s = error->find("from")) out.from = sizes_at(*s);
   if (const Settings* s = error->find("to")) out.to = sizes_at(*s);

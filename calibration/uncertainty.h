@@ -30,6 +30,9 @@ inline constexpr SizeClasses kByBytes{{1 << 20, 1 << 26}, {"below 1 MiB", "1 MiB
 /// What is said of numbers that were transferred or taken from a data sheet: a guess, as nothing was measured.
 inline constexpr double kUnmeasured = 0.25;
 
+/// Errors on the very samples that a fit saw flatter it; they count this much more.
+inline constexpr double kInSample = 2;
+
 /// The sizes that a kernel is told apart by; up to three, others 1.
 using Sizes = std::array<double, 3>;
 
@@ -60,7 +63,8 @@ struct FitQuality {
 };
 FitQuality quality_of(const std::vector<Judged>& held_out, int folds);
 
-/// The `error` mapping of a profile section; `error` null: unmeasured. Throws sim::UserError.
+/// The `error` mapping of a profile section; `error` null: unmeasured; without `folds`: in-sample. Throws
+/// sim::UserError.
 Uncertainty load_uncertainty(const sim::Settings* error);
 /// The same mapping as one line of YAML, "error: {...}".
 std::string to_yaml(const FitQuality& quality);

@@ -1,8 +1,11 @@
 // Profiles: the shipped ones load and answer sanely, broken ones are refused where they are broken.
 #include <algorithm>
+#include <iostream>
 #include <set>
 
 #include "calibration/keys.h"
+#include "calibration/optimise.h"
+#include "calibration/samples.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"
@@ -57,6 +60,54 @@ TEST_CASE("every shipped profile loads under its own name with a provenance") {
   }
 }
 
+TEST_CASE("every number of a shipped profile says where it comes from") {
+  // Measured here, fitted to published measurements, transferred from another device, from a data sheet, or assumed.
+  const auto known = [](const std::string& text) {
+    for (const char* kind : {"measured here", "fitted", "transferred", "data sheet", "assumed"})
+      if (text.find(kind) != std::string::npos) return true;
+    return false;
+  };
+  for (const std::string& name : names_in("calibration/profiles")) {
+    const Settings document = profile_document(name);
+    INFO(name);
+    CHECK(known(document.at("provenance").text()));  // of what stands at the top: the data sheet
+    for (const auto& [key, section] : document.members()) {
+      if (!section.is_mapping() || key == "peak") continue;
+      INFO(key);
+      if (key != "gemm") CHECK(known(section.get_text("provenance", "")));
+      for (const auto& [type, gemm] : section.members())
+        if (key == "gemm") CHECK(known(gemm.get_text("provenance", "")));
+    }
+  }
+}
+
+TEST_CASE("an MI210, one MI250X die with 104 of its 110 CUs, is predicted from the MI250X's profile") {
+  const std::string file = table("kernels-a100-mi210");
+  if (file.empty()) {
+    std::cout << "skipped: no table of MI210 kernels beside the project\n";
+    return;
+  }
+  Settings document = profile_document("mi250x-gcd");
+  document.set_path("processors", text("104"));
+  document.set_path("peak.bf16", text("181.05 TFLOP/s"));  // 191.5 * 104 / 110
+  document.set_path("peak.fp16", text("181.05 TFLOP/s"));
+  const DeviceProfile p = DeviceProfile::load(document).isolated();
+  constexpr double kFramework = 28e-6;  // seconds of launch that each row of the table includes
+  std::vector<double> gemm;
+  for (const KernelSample& s : read_samples(file).kernel) {
+    if (s.device != "mi210") continue;
+    if (s.kernel == "matmul") {
+      Gemm g;
+      g.dtype = DataType::fp16, g.m = s.m, g.n = s.n, g.k = s.k;
+      gemm.push_back((seconds(p.gemm(g)) + kFramework) / s.seconds - 1);
+    }
+  }
+  const FitError e = summarise(gemm);
+  CHECK(e.samples == 22);
+  CHECK(e.median_ape < 1.5);
+  CHECK(e.p90_ape < 5);
+}
+
 TEST_CASE("every key of a shipped profile is documented") {
   std::set<std::string> documented;
   for (const KeyDoc& doc : profile_keys()) documented.insert(doc.path);
@@ -95,6 +146,17 @@ TEST_CASE("a broken profile is refused at its place") {
   CHECK(with("collectives.gpus", "[8, 4, 2]").find("collectives.gpus") != std::string::npos);
   CHECK(with("sustained.matmul", "1.2").find("sustained.matmul") != std::string::npos);
   CHECK(with("gemm.bf16.quantization", "1").find("quantisation") != std::string::npos);  // the nearest known key
+  CHECK(with("gemm.bf16.launch", ".inf us").find("gemm.bf16.launch") != std::string::npos);
+  CHECK(with("gemm.bf16.launch", "-1 us").find("gemm.bf16.launch") != std::string::npos);
+  CHECK(with("gemm.bf16.launch", "1 parsec").find("gemm.bf16.launch") != std::string::npos);
+  CHECK(with("gemm.bf16.detail.k", "[4096, 768]").find("detail.k") != std::string::npos);
+  CHECK(with("gemm.bf16.detail.log_correction", "[[.nan]]").find("log_correction") != std::string::npos);
+  CHECK(with("gemm.bf16.forms", "{weight_gradient: 0}").find("weight_gradient") != std::string::npos);
+  CHECK(with("gemm.bf16.forms", "{weight_gradients: 1}").find("weight_gradient") != std::string::npos);
+  CHECK(with("gemm.bf16.error.p90_pct", "-2").find("p90_pct") != std::string::npos);
+  CHECK(with("attention.rate.head_dim_64", ".nan").find("head_dim_64") != std::string::npos);
+  CHECK(with("streaming.floor", "-1 us").find("streaming.floor") != std::string::npos);
+  CHECK(with("collectives.all_reduce.switch", "[1 MB, 1 MB, -1 MB]").find("switch") != std::string::npos);
   // A correction that falls faster than the work grows would make larger shapes faster.
   CHECK(with("gemm.bf16.surface", "{m: [512, 1024], n: [512], k: [512], log_correction: [[0.5], [-0.5]]}")
             .find("faster") != std::string::npos);

@@ -43,10 +43,10 @@ struct Device {
 };
 
 // What the fits have to keep: the cross-validated errors that the profiles state, rounded up.
-constexpr Device kDevices[] = {{"a100-sxm-80gb", "a100", {2, 9}, {0, 0}, {2, 7}},
-                               {"h100-sxm-80gb", "h100", {2.5, 9}, {2, 6}, {2.5, 8}},
-                               {"h200-sxm-141gb", "h200", {2.5, 8}, {2, 6}, {2, 7}},
-                               {"b200-sxm-180gb", "b200", {3, 9.5}, {2.5, 7.5}, {2, 7}}};
+constexpr Device kDevices[] = {{"a100-sxm-80gb", "a100", {1.5, 7}, {0, 0}, {2, 7}},
+                               {"h100-sxm-80gb", "h100", {2, 8}, {1.5, 6}, {2.5, 8}},
+                               {"h200-sxm-141gb", "h200", {2, 7}, {1.5, 5.5}, {2, 7}},
+                               {"b200-sxm-180gb", "b200", {2.5, 9}, {2.3, 7}, {2, 7}}};
 
 bool missing(const std::string& file, const std::string& what) {
   if (file.empty()) std::cout << "skipped: no table of " << what << " beside the project\n";

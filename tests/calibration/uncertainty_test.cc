@@ -29,13 +29,14 @@ std::string complaint(const std::string& yaml) {
 
 TEST_CASE("uncertainty: by size class inside the range, growing with each doubling beyond it") {
   const Uncertainty u = read(
-      "error: {p90_pct: 6, p90_by_size_pct: [9, 6, 5], extrapolated_p90_pct: 4, from: [512, 512, 512], "
+      "error: {p90_pct: 6, p90_by_size_pct: [9, 6, 5], folds: 5, extrapolated_p90_pct: 4, from: [512, 512, 512], "
       "to: [8192, 8192, 8192]}");
   CHECK(u.at(0, {512, 1024, 8192}) == Approx(0.09));
   CHECK(u.at(2, {8192, 8192, 8192}) == Approx(0.05));
-  CHECK(u.at(2, {16384, 8192, 8192}) == Approx(0.05 + 0.04));              // one doubling
-  CHECK(u.at(0, {256, 8192, 4 * 8192}) == Approx(0.09 + (1 + 2) * 0.04));  // one below, two above
-  CHECK(read("error: {p90_pct: 6}").at(1, {1, 1, 1}) == Approx(0.06));     // a range that was not said
+  CHECK(u.at(2, {16384, 8192, 8192}) == Approx(0.05 + 0.04));                     // one doubling
+  CHECK(u.at(0, {256, 8192, 4 * 8192}) == Approx(0.09 + (1 + 2) * 0.04));         // one below, two above
+  CHECK(read("error: {p90_pct: 6, folds: 5}").at(1, {1, 1, 1}) == Approx(0.06));  // a range that was not said
+  CHECK(read("error: {p90_pct: 6}").at(1, {1, 1, 1}) == Approx(0.06 * kInSample));
   CHECK(read("{}").at(1, {1, 1, 1}) == kUnmeasured);
 }
 
