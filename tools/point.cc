@@ -65,20 +65,25 @@ std::string_view name_of(PointStatus status) {
   return kNames[static_cast<std::size_t>(status)];
 }
 
-PointResult evaluate(const scenarios::Scenario& scenario) {
-  const workloads::Job& job = scenario.job;
+double peak_memory_gb(const workloads::Job& job) {
   const workloads::Parallelism& layout = job.parallelism;
-  PointResult result;
   double peak = 0;
   for (const workloads::StageMemory& stage : workloads::stage_memory(
            job, workloads::split_layers(job.model.layers, layout.pipeline, layout.virtual_pipeline))) {
     peak = std::max(peak, stage.total);
   }
-  const double capacity = static_cast<double>(job.device.memory().value());
-  result.peak_memory_gb = peak / 1e9;
-  if (peak > capacity) {
+  return peak / 1e9;
+}
+
+PointResult evaluate(const scenarios::Scenario& scenario) {
+  const workloads::Job& job = scenario.job;
+  PointResult result;
+  const double capacity_gb = static_cast<double>(job.device.memory().value()) / 1e9;
+  result.peak_memory_gb = peak_memory_gb(job);
+  if (result.peak_memory_gb > capacity_gb) {
     result.status = PointStatus::oom;
-    result.reason = fmt::format("out of memory: needs {} of {} per GPU", bytes_text(peak), bytes_text(capacity));
+    result.reason = fmt::format("out of memory: needs {} of {} per GPU", bytes_text(result.peak_memory_gb * 1e9),
+                                bytes_text(capacity_gb * 1e9));
     return result;
   }
   const workloads::StepReport report = workloads::simulate_step(job);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -38,6 +39,42 @@ struct SweepOptions {
   unsigned jobs = 0;
 };
 
+/// Loads the points of a sweep. Where only sections of load_variant vary, the first scenario that loads lends the others
+/// its machine and its model.
+class Loader {
+ public:
+  Loader(sim::Settings base, const Product& product) : base_(std::move(base)), product_(product) {
+    const std::vector<std::string>& sections = scenarios::variant_sections();
+    only_variants_ = std::all_of(
+        product.variations().begin(), product.variations().end(), [&](const Variation& variation) {
+          const std::string section = variation.key.substr(0, variation.key.find('.'));
+          return std::find(sections.begin(), sections.end(), section) != sections.end();
+        });
+  }
+  scenarios::Scenario load(std::size_t index) {
+    sim::Settings document = base_;
+    product_.apply(index, document);
+    if (!only_variants_) return scenarios::load_scenario(document);
+    std::shared_ptr<const scenarios::Scenario> first;
+    {
+      const std::lock_guard lock(mutex_);
+      first = first_;
+    }
+    if (first) return scenarios::load_variant(*first, document);
+    scenarios::Scenario scenario = scenarios::load_scenario(document);
+    const std::lock_guard lock(mutex_);
+    first_ = std::make_shared<const scenarios::Scenario>(scenario);
+    return scenario;
+  }
+
+ private:
+  sim::Settings base_;
+  const Product& product_;
+  bool only_variants_ = false;
+  std::mutex mutex_;
+  std::shared_ptr<const scenarios::Scenario> first_;
+};
+
 struct Sweep {
   sim::Settings base;
   Product product;
@@ -63,12 +100,8 @@ Sweep read_sweep(const SweepOptions& options) {
 }
 
 /// A finished point as its row of the table.
-std::string row_of(const Sweep& sweep, std::size_t index) {
-  const PointResult result = evaluate_made([&] {
-    sim::Settings document = sweep.base;
-    sweep.product.apply(index, document);
-    return scenarios::load_scenario(document);
-  });
+std::string row_of(const Sweep& sweep, Loader& loader, std::size_t index) {
+  const PointResult result = evaluate_made([&] { return loader.load(index); });
   std::vector<std::string> cells = sweep.product.texts(index);
   for (std::string& cell : cells_of(result)) cells.push_back(std::move(cell));
   return sweep.form.row(index, cells);
@@ -85,7 +118,7 @@ std::string journal_file(const SweepOptions& options) {
 }
 
 /// Works on what `rows` lacks and adds it; false when Ctrl-C came first.
-bool run_points(const Sweep& sweep, const SweepOptions& options, Crew& crew, JournalRows& rows) {
+bool run_points(const Sweep& sweep, const SweepOptions& options, Loader& loader, Crew& crew, JournalRows& rows) {
   std::optional<Journal> journal;
   const std::string file = journal_file(options);
   if (!file.empty()) journal.emplace(file, sweep.form, options.resume, rows);
@@ -96,7 +129,7 @@ bool run_points(const Sweep& sweep, const SweepOptions& options, Crew& crew, Jou
   const std::size_t resumed = rows.size();
   Progress progress("points");
   const bool all = crew.run(
-      tasks, [&](std::size_t i) { return row_of(sweep, i); },
+      tasks, [&](std::size_t i) { return row_of(sweep, loader, i); },
       [&](std::size_t i, const std::string& row) {
         if (journal) journal->append(row);
         rows.emplace(i, row);
@@ -177,15 +210,16 @@ ordered_json sweep_json(const SweepOptions& options, const Sweep& sweep, const J
 int run_sweep(const SweepOptions& options) {
   for (const std::string& file : {options.csv, options.json}) check_writable(file);
   const Sweep sweep = read_sweep(options);
+  Loader loader(sweep.base, sweep.product);
   JournalRows rows;
   const std::unique_ptr<Crew> crew = make_crew(options.jobs);
   if (crew->serves()) {
-    crew->serve([&](std::size_t i) { return row_of(sweep, i); });
+    crew->serve([&](std::size_t i) { return row_of(sweep, loader, i); });
     return kDone;
   }
   if (!options.resume.empty()) rows = read_journal(options.resume, sweep.form);
   const InterruptGuard guard;
-  const bool all = run_points(sweep, options, *crew, rows);
+  const bool all = run_points(sweep, options, loader, *crew, rows);
   if (options.csv == "-") {
     std::cout << sweep.form.header() << '\n';
     for (const auto& [index, row] : rows) std::cout << row << '\n';
