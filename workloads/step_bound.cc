@@ -1,46 +1,53 @@
 // Lower bound of a step, from the rules of a plan (sim/plan.h) and of its programs (workloads/stage_program.h).
 //
-// On one rank all compute operations run one after the other on one stream, each for at least the time of its kernels,
-// and a collective that is not overlapped lies between two of them: it begins after the one and the other waits for it.
-// So a stage with m micro-batches needs W = m x (sum of its forward and backward passes) of its stream, whatever the
-// schedule. Under GPipe, 1F1B and interleaved 1F1B the first pass of stage s is the forward pass of its first chunk,
-// which waits for those of the stages before it, one after the other; its last pass is the backward pass of the same
-// chunk, which those stages wait for. With f and b the times of these passes and W of a stage:
-//   step >= max over s of (sum_{i<s} f_i + W_s + sum_{i<s} b_i) + the slowest stage's optimizer,
+// On one rank the operations of a stream run one after the other, each for at least its duration; a transfer takes at
+// least its latency and its bytes at its rate cap, and across nodes at the rate of the NICs that its ring leaves a node
+// through. A collective that compute waits for lies between two operations of the compute stream. So a stage with m
+// micro-batches needs W = m x (its passes) of every stream, whatever the schedule. Under GPipe, 1F1B and interleaved
+// 1F1B the first pass of stage s is the forward pass of its first chunk, which waits for those of the stages before it;
+// its last pass is the backward pass of the same chunk, which those stages wait for. With w the compute of these two:
+//   step >= max over s of (sum_{i<s} w_i + W_s) + the slowest stage's optimizer,
 // since the optimizer's kernels wait for the gradient norm of all stages. Under any other schedule the mean of W over
-// the stages stands for the maximum in parentheses. The host needs m x (sum of launches) as well.
+// the stages stands for the maximum. The streams of tensor and data collectives and the host bound the step as well.
 //
-// Left out, each of which only makes a step longer: pipeline messages, overlapped and data-parallel collectives, time on
-// links (a collective counts with its latency and its rate cap), the slower kernels beside a collective, and the host
-// except as a whole. Kernels cut in two round each part: a picosecond per kernel is taken off.
+// Left out, each of which only makes a step longer: pipeline messages, the latency of routes, sharing of links, buckets
+// (all of a stage's gradients count as one transfer without latency), slower kernels beside data collectives, and the
+// host except as a whole. A chunk of no layers counts nothing: what it costs beside a layer is all that is worked out.
 #include "workloads/step_bound.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "workloads/collectives/collective.h"
 #include "workloads/models/gpt.h"
-#include "workloads/stage_program.h"
+#include "workloads/pass_template.h"
+#include "workloads/step_plan.h"
 
 namespace orrery::workloads {
 
 namespace {
 
-/// Whether every tensor group lies inside a node, so that all of them take the same time.
-bool tensor_groups_are_in_nodes(const Job& job) {
-  const bool in_order = job.placement.kind == Placement::Kind::order && job.placement.order.front() == "tensor";
-  return in_order && job.parallelism.tensor > 1 && job.gpus_per_node % job.parallelism.tensor == 0;
+// Rounding to whole picoseconds, several times over.
+constexpr double kSafety = 1 - 1e-9;
+
+double d(std::int64_t x) { return static_cast<double>(x); }
+
+/// Picoseconds that a transfer takes at least.
+double least_time(const CollectiveCost& cost, const GroupShape& shape, double across_nodes) {
+  double rate = cost.rate_cap > 0 ? cost.rate_cap : std::numeric_limits<double>::infinity();
+  if (shape.nodes > 1) rate = std::min(rate, across_nodes);
+  return std::max(0.0, d(cost.latency.value()) + cost.work / rate * sim::kPicosecondsPerSecond);
 }
 
-/// Of a tensor collective that compute waits for.
-std::int64_t least_time(const Piece& piece, const Job& job) {
-  if (piece.overlap != CommOverlap::none || !tensor_groups_are_in_nodes(job)) return 0;
-  const auto bytes = sim::Bytes(std::max<std::int64_t>(1, std::llround(piece.bytes)));
-  constexpr std::int64_t kRounding = 2;
-  const sim::Duration total = job.device.node_collective(piece.op, job.parallelism.tensor, bytes).total();
-  return std::max<std::int64_t>(0, total.value() - kRounding);
+/// A ring sends an equal share through each of the NICs of a node that it uses, at most one per member and all there are.
+double rate_across_nodes(const GroupShape& shape, const topology::Cluster& cluster) {
+  if (shape.nodes <= 1) return std::numeric_limits<double>::infinity();
+  double nic = 0;
+  for (const sim::LinkId link : cluster.nic_links(0, 0)) nic = std::max(nic, cluster.links()[link].capacity.value());
+  return nic * d(std::min(cluster.nics_per_node(), shape.per_node));
 }
 
 bool has_classic_order(ScheduleKind schedule) {
@@ -52,103 +59,162 @@ bool is_perturbed(const Perturbation& perturbation) {
   return !perturbation.slow_gpus.empty() || !perturbation.slow_nics.empty() || perturbation.jitter_sigma > 0;
 }
 
-/// What the costs of a pass depend on, of what may differ between the jobs of one StepBound.
-std::string key_of(const Job& job) {
-  const Precision& precision = job.precision;
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", job.parallelism.tensor, job.parallelism.context,
-                     job.batch.micro, job.parallelism.sequence_parallel, static_cast<int>(job.recompute),
-                     static_cast<int>(job.attention), static_cast<int>(precision.matmul),
-                     static_cast<int>(precision.activations), static_cast<int>(precision.gradients),
-                     static_cast<int>(precision.parameters), job.overlap.tensor, job.gpus_per_node);
-}
+std::int64_t owners_of(const Job& job) { return job.parallelism.data * job.parallelism.context; }
 
-struct Work {
-  std::int64_t serial = 0, issue = 0;  // ps
-};
-
-std::int64_t optimizer_time(const Job& job, double parameters) {
-  const bool sharded = job.parallelism.sharding != Sharding::none;
-  const auto owners = static_cast<double>(sharded ? job.parallelism.data * job.parallelism.context : 1);
-  std::int64_t ps = 0;
-  for (const Kernel& kernel : optimizer_kernels(job, parameters, parameters / owners)) ps += kernel.time.value();
+double optimizer_time(const Job& job, double parameters) {
+  const double owners = job.parallelism.sharding != Sharding::none ? d(owners_of(job)) : 1.0;
+  double ps = 0;
+  for (const Kernel& kernel : optimizer_kernels(job, parameters, parameters / owners)) ps += d(kernel.time.value());
   return ps;
 }
 
 }  // namespace
 
-StepBound::Costs StepBound::costs_of(const Job& job) const {
-  const auto pass_of = [&](const Pieces& pieces) {
-    Pass pass;
-    for (const Piece& piece : pieces) {
-      if (piece.is_comm()) {
-        pass.serial += least_time(piece, job);
-        pass.issue += job.software.transfer_issue.value();
-      }
-      for (const Kernel& kernel : piece.kernels) pass.serial += kernel.time.value() - 1;
-      pass.issue += job.software.kernel_issue.value() * static_cast<std::int64_t>(piece.kernels.size());
-    }
-    return pass;
-  };
-  const auto parts_of = [&](const ChunkShape& shape) {
-    const ChunkPasses passes = gpt_chunk(job, shape);
-    return Parts{pass_of(passes.forward), pass_of(passes.backward)};
-  };
-  const auto less = [](const Parts& whole, const Parts& part) {
-    return Parts{{whole.forward.serial - part.forward.serial, whole.forward.issue - part.forward.issue},
-                 {whole.backward.serial - part.backward.serial, whole.backward.issue - part.backward.issue}};
-  };
-  // A chunk is its layers, and before and behind them the embedding and the head: its kernels add up.
-  const Parts layer = parts_of({1, false, false});
-  return {layer, less(parts_of({1, true, false}), layer), less(parts_of({1, false, true}), layer)};
+StepBound::Load& StepBound::Load::operator+=(const Load& other) {
+  compute += other.compute, tensor += other.tensor, issue += other.issue;
+  return *this;
+}
+StepBound::Load StepBound::Load::operator-(const Load& other) const {
+  return {compute - other.compute, tensor - other.tensor, issue - other.issue};
+}
+StepBound::Load StepBound::Load::operator*(double times) const {
+  return {compute * times, tensor * times, issue * times};
 }
 
-const StepBound::Costs& StepBound::remembered(const Job& job) {
-  const auto [found, fresh] = costs_.try_emplace(key_of(job));
-  if (fresh) found->second = costs_of(job);
+const topology::Cluster& StepBound::cluster_of(const Job& job) {
+  std::unique_ptr<topology::Cluster>& cluster = clusters_[job.gpus];
+  if (!cluster) {
+    cluster = std::make_unique<topology::Cluster>(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
+  }
+  return *cluster;
+}
+
+const StepBound::Places& StepBound::places_of(const Job& job) {
+  const Parallelism& p = job.parallelism;
+  const auto [found, fresh] =
+      places_.try_emplace(fmt::format("{} {} {} {} {}", job.gpus, p.tensor, p.pipeline, p.data, p.context));
+  if (fresh) {
+    const topology::Cluster& cluster = cluster_of(job);
+    Places& places = found->second;
+    places.shapes = group_shapes(job, RankMap(job), cluster);
+    places.tensor_rate = rate_across_nodes(places.shapes.tensor, cluster);
+    places.data_rate = rate_across_nodes(places.shapes.data, cluster);
+  }
   return found->second;
+}
+
+const StepBound::Costs& StepBound::costs_of(const Job& job) {
+  const Places& places = places_of(job);
+  const GroupShape& group = places.shapes.tensor;
+  const Precision& precision = job.precision;
+  const auto [found, fresh] = costs_.try_emplace(fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", job.gpus, job.parallelism.tensor, group.nodes, group.per_node,
+      group.rails, group.hop.value(), job.parallelism.context, job.batch.micro, job.parallelism.sequence_parallel,
+      static_cast<int>(job.recompute), static_cast<int>(job.attention), static_cast<int>(precision.matmul),
+      static_cast<int>(precision.activations), static_cast<int>(precision.gradients), job.overlap.tensor));
+  if (!fresh) return found->second;
+  StagePrograms unused;
+  TemplateLibrary library(job, places.shapes, cluster_of(job), unused);
+  const auto load = [&](const ChunkShape& shape) {
+    Load sum;
+    const PassTemplate& passes = library.of(shape);
+    for (const auto* items : {&passes.forward, &passes.backward}) {
+      for (const PassItem& item : *items) {
+        if (!item.comm) {
+          sum += {d(item.duration.value()), 0, d(item.issue.value())};
+          continue;
+        }
+        const double time = least_time(item.cost, group, places.tensor_rate);
+        sum += {item.passes_by == 0 ? time : 0, time, d(job.software.transfer_issue.value())};
+      }
+    }
+    return sum;
+  };
+  const Load layer = load({1, false, false});
+  found->second = {layer, load({1, true, false}) - layer, load({1, false, true}) - layer};
+  return found->second;
+}
+
+StepBound::Load StepBound::load_of(const Costs& costs, const ChunkShape& shape) const {
+  if (shape.layers == 0) return {};
+  Load load = costs.layer * d(shape.layers);
+  if (shape.embedding) load += costs.embedding;
+  if (shape.head) load += costs.head;
+  return load;
+}
+
+StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double parameters) {
+  DataLoad load;
+  const std::int64_t owners = owners_of(job);
+  if (owners == 1) return load;
+  const Places& places = places_of(job);
+  const double gradient = calibration::bytes_of(job.precision.gradients);
+  const double parameter = calibration::bytes_of(job.precision.parameters);
+  if (job.parallelism.sharding == Sharding::parameters) {
+    const auto time = [&](CollectiveOp op, double bytes) {
+      const CollectiveCost cost =
+          collective_cost(op, bytes, places.shapes.data, job.device, job.software, cluster_of(job));
+      return least_time(cost, places.shapes.data, places.data_rate);
+    };
+    const double layer = shard_parameters(job).layer, passes = d(job.microbatches()) * layers;
+    const double gathers = 2 * passes * time(CollectiveOp::all_gather, layer * parameter);
+    const double scatters = passes * time(CollectiveOp::reduce_scatter, layer * gradient);
+    load.beside = gathers + scatters;
+    if (!job.overlap.parameters) load.within += gathers;
+    return load;
+  }
+  if (places.shapes.data.nodes <= 1) return load;
+  const bool sharded = job.parallelism.sharding != Sharding::none;
+  const auto time = [&](CollectiveOp op, double bytes) {
+    return wire_bytes(op, owners, bytes) / places.data_rate * sim::kPicosecondsPerSecond;
+  };
+  const double reduce = time(sharded ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, parameters * gradient);
+  const double gather = sharded ? time(CollectiveOp::all_gather, parameters * parameter) : 0;
+  (job.overlap.gradients ? load.beside : load.reduce) += reduce;
+  (job.overlap.parameters ? load.beside : load.gather) += gather;
+  return load;
 }
 
 sim::Duration StepBound::of(const Job& job) {
   if (is_perturbed(job.perturbation)) return {};
-  const Costs& costs = remembered(job);
+  const Costs costs = costs_of(job);
   const std::int64_t stages = job.parallelism.pipeline, chunks = job.parallelism.virtual_pipeline;
+  const double microbatches = d(job.microbatches());
   const LayerSplit split = split_layers(job.model.layers, stages, chunks);
-  const auto add = [&](Work& work, const ChunkShape& shape, Pass Parts::*pass) {
-    const auto add_part = [&](const Parts& part, std::int64_t times) {
-      work.serial += (part.*pass).serial * times;
-      work.issue += (part.*pass).issue * times;
-    };
-    add_part(costs.layer, shape.layers);
-    if (shape.embedding) add_part(costs.embedding, 1);
-    if (shape.head) add_part(costs.head, 1);
+  const bool classic = has_classic_order(job.parallelism.schedule);
+  // All stages are done with their passes before any optimizer begins; one stage's gather follows its own optimizer.
+  double passed = 0, optimizer = 0, gathered = 0, parameters = 0;
+  const auto consider = [&](const Load& load, double before, double optimizing, const DataLoad& data) {
+    const double passes = std::max({microbatches * load.compute + before + data.within, microbatches * load.tensor,
+                                    microbatches * load.issue, data.beside}) +
+                          data.reduce;
+    passed = std::max(passed, passes);
+    optimizer = std::max(optimizer, optimizing);
+    gathered = std::max(gathered, passes + optimizing + data.gather);
   };
-  Work all;
-  for (const ChunkShape& shape : split.shapes) {
-    add(all, shape, &Parts::forward);
-    add(all, shape, &Parts::backward);
-  }
-  double parameters = 0;
-  for (std::int64_t stage = 0; stage < stages; ++stage) parameters += stage_parameters(job, split, stage);
-  const std::int64_t microbatches = job.microbatches();
-  // The busiest stage does at least as much as the mean.
-  std::int64_t path = microbatches * all.serial / stages, host = microbatches * all.issue / stages;
-  std::int64_t optimizer = optimizer_time(job, parameters / static_cast<double>(stages));
-  if (has_classic_order(job.parallelism.schedule)) {
-    Work before;  // forward and backward passes of the stages before, over their first chunks
-    for (std::int64_t stage = 0; stage < stages; ++stage) {
-      Work own;
-      for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-        add(own, split.of(chunk, stage, stages), &Parts::forward);
-        add(own, split.of(chunk, stage, stages), &Parts::backward);
-      }
-      path = std::max(path, before.serial + microbatches * own.serial);
-      host = std::max(host, microbatches * own.issue);
-      optimizer = std::max(optimizer, optimizer_time(job, stage_parameters(job, split, stage)));
-      add(before, split.of(0, stage, stages), &Parts::forward);
-      add(before, split.of(0, stage, stages), &Parts::backward);
+  Load all;
+  double before = 0;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    Load own;
+    double layers = 0;
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+      own += load_of(costs, split.of(chunk, stage, stages));
+      layers += d(split.of(chunk, stage, stages).layers);
     }
+    all += own;
+    const double held = stage_parameters(job, split, stage);
+    parameters += held;
+    if (!classic) continue;
+    consider(own, before, optimizer_time(job, held), data_load(job, layers, held));
+    before += load_of(costs, split.of(0, stage, stages)).compute;
   }
-  return sim::Duration(std::max(path + optimizer, host));
+  if (!classic) {  // the busiest stage does at least as much as the mean
+    const double share = 1 / d(stages);
+    DataLoad data = data_load(job, d(job.model.layers) * share, parameters * share);
+    data.gather = 0;
+    consider(all * share, 0, optimizer_time(job, parameters * share), data);
+  }
+  return sim::Duration(static_cast<std::int64_t>(std::max(passed + optimizer, gathered) * kSafety));
 }
 
 }  // namespace orrery::workloads

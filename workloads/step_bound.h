@@ -3,34 +3,55 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 
+#include "topology/cluster.h"
 #include "workloads/job.h"
+#include "workloads/stage_program.h"
 
 namespace orrery::workloads {
 
-/// Bounds for jobs that differ in parallelism, batch, recompute, precision, attention, overlap and optimizer alone;
-/// remembers what they share. Not for several threads at a time.
+/// Bounds for jobs that differ in the number of GPUs and in what scenarios::load_variant reads; remembers what they
+/// share. Not for several threads at a time.
 class StepBound {
  public:
   /// At most the simulated iteration time; see step_bound.cc for the derivation. Zero for jobs with perturbations.
   sim::Duration of(const Job& job);
 
  private:
-  /// One forward or backward pass over one layer, the embedding or the head, for one micro-batch on one rank.
-  struct Pass {
-    std::int64_t serial = 0;  // ps of the compute stream, with the collectives that it must wait for
-    std::int64_t issue = 0;   // ps of the host
-  };
-  struct Parts {
-    Pass forward, backward;
+  /// What one rank does for one micro-batch at least, in picoseconds by resource.
+  struct Load {
+    double compute = 0;  // the compute stream, with the collectives that it must wait for
+    double tensor = 0;   // the stream of tensor collectives
+    double issue = 0;    // the host
+    Load& operator+=(const Load& other);
+    Load operator-(const Load& other) const;
+    Load operator*(double times) const;
   };
   struct Costs {
-    Parts layer, embedding, head;
+    Load layer, embedding, head;  // forward and backward
   };
-  Costs costs_of(const Job& job) const;
-  const Costs& remembered(const Job& job);
+  /// How the groups of a layout lie on the cluster.
+  struct Places {
+    GroupShapes shapes;
+    double tensor_rate = 0, data_rate = 0;  // bytes/s that a rank of a group across nodes sends at most
+  };
+  const topology::Cluster& cluster_of(const Job& job);
+  const Places& places_of(const Job& job);
+  const Costs& costs_of(const Job& job);
+  Load load_of(const Costs& costs, const ChunkShape& shape) const;
+  struct DataLoad {
+    double beside = 0;  // ps of the data stream, beside the passes
+    double within = 0;  // ps between passes, which wait
+    double reduce = 0;  // ps after the passes, before the optimizer
+    double gather = 0;  // ps after the optimizer
+  };
+  /// Of a stage that holds so many layers and parameters.
+  DataLoad data_load(const Job& job, double layers, double parameters);
 
+  std::map<std::int64_t, std::unique_ptr<topology::Cluster>> clusters_;
+  std::map<std::string, Places> places_;
   std::map<std::string, Costs> costs_;
 };
 
