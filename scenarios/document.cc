@@ -109,9 +109,7 @@ void apply(Settings& document, const Assignment& assignment) {
   document.set_path(assignment.key, assignment.value);
 }
 
-void apply_set(Settings& document, const std::string& assignment) {
-  apply(document, parse_assignment(assignment));
-}
+void apply_set(Settings& document, const std::string& assignment) { apply(document, parse_assignment(assignment)); }
 
 Settings read_scenario(const std::string& file, const std::vector<std::string>& sets) {
   std::error_code error;

@@ -1,5 +1,6 @@
 // The sections that say how the work is done: precision, recompute, attention, overlap, optimizer, placement, perturb,
-// evaluation, training and cost; and what was measured. What is left out of the first four is the training software's default.
+// evaluation, training and cost; and what was measured. What is left out of the first four is the training software's
+// default.
 #include <algorithm>
 #include <cmath>
 #include <set>

@@ -166,7 +166,7 @@ void mark_front(SearchResult& out) {
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     const PointResult &x = out.best[a].result, &y = out.best[b].result;
-    return x.iteration_s != y.iteration_s       ? x.iteration_s < y.iteration_s
+    return x.iteration_s != y.iteration_s         ? x.iteration_s < y.iteration_s
            : x.peak_memory_gb != y.peak_memory_gb ? x.peak_memory_gb < y.peak_memory_gb
                                                   : a < b;
   });
@@ -175,8 +175,8 @@ void mark_front(SearchResult& out) {
   for (const std::size_t i : order) {
     const PointResult& result = out.best[i].result;
     const bool beaten = last != nullptr && (dominates(*last, result) || last->peak_memory_gb <= result.peak_memory_gb);
-    const bool equal = last != nullptr && last->iteration_s == result.iteration_s &&
-                       last->peak_memory_gb == result.peak_memory_gb;
+    const bool equal =
+        last != nullptr && last->iteration_s == result.iteration_s && last->peak_memory_gb == result.peak_memory_gb;
     if (beaten && !equal) continue;
     out.pareto[i] = 1;
     last = &result;

@@ -1,5 +1,5 @@
-// Journal files. A row is one write(2) to a file opened for appending: after a kill of the program it is there whole or,
-// as the last, cut off. Left out: fsync per row; a power cut may take the rows of the last seconds.
+// Journal files. A row is one write(2) to a file opened for appending: after a kill of the program it is there whole
+// or, as the last, cut off. Left out: fsync per row; a power cut may take the rows of the last seconds.
 #include "tools/journal.h"
 
 #include <fcntl.h>
@@ -40,7 +40,8 @@ std::size_t whole_lines(const std::string& text) {
 std::string text_of(const std::string& file) {
   std::error_code error;
   if (!fs::is_regular_file(file, error)) {
-    throw sim::UserError(fmt::format("{}: cannot be resumed: there is no such file; --csv {} would begin it", file, file));
+    throw sim::UserError(
+        fmt::format("{}: cannot be resumed: there is no such file; --csv {} would begin it", file, file));
   }
   std::ifstream in(file, std::ios::binary);
   std::ostringstream text;
@@ -95,9 +96,10 @@ JournalRows read_journal(const std::string& file, const JournalForm& form) {
     const bool is_index = error == std::errc{} && end == cells[0].data() + cells[0].size() && index < form.points;
     if (!is_index || cells.size() != form.columns.size() + 2) refuse_row(number, "is no row of a sweep");
     if (cells.back() != form.fingerprint) {
-      refuse_row(number, fmt::format("belongs to sweep {}, and this one is {} (another scenario, other values, or other "
-                                     "profiles)",
-                                     cells.back(), form.fingerprint));
+      refuse_row(number,
+                 fmt::format("belongs to sweep {}, and this one is {} (another scenario, other values, or other "
+                             "profiles)",
+                             cells.back(), form.fingerprint));
     }
     rows.emplace(index, line);
   }

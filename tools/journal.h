@@ -1,5 +1,6 @@
-// The table that a long study writes while it runs: a row is on disk as soon as its point is finished, so that a kill at
-// any byte loses nothing finished. Rows carry the study's fingerprint, so that a study cannot go on in another's file.
+// The table that a long study writes while it runs: a row is on disk as soon as its point is finished, so that a kill
+// at any byte loses nothing finished. Rows carry the study's fingerprint, so that a study cannot go on in another's
+// file.
 #pragma once
 
 #include <cstddef>

@@ -91,9 +91,9 @@ LayoutSpace::LayoutSpace(sim::Settings document, const std::vector<Variation>& v
   for (const auto& [key, value] : settings_of({})) keys.push_back(key);
   for (const Variation& variation : variations) {
     if (std::find(keys.begin(), keys.end(), variation.key) == keys.end()) {
-      throw sim::UserError({"--vary", 0, 0}, variation.key,
-                           fmt::format("is no key of a layout; {} would be right, or --set for one value",
-                                       fmt::join(keys, ", ")));
+      throw sim::UserError(
+          {"--vary", 0, 0}, variation.key,
+          fmt::format("is no key of a layout; {} would be right, or --set for one value", fmt::join(keys, ", ")));
     }
     if (!given_.emplace(variation.key, variation.texts).second) {
       throw sim::UserError({"--vary", 0, 0}, variation.key, "is given a second time; once would be right");
@@ -146,9 +146,9 @@ void LayoutSpace::enumerate_rest(Layout layout) {
   const std::vector<std::string> sharding =
       words("parallelism.sharding", replicated ? all_sharding : std::vector<std::string>{"none"});
   const std::vector<std::string> truths{"true", "false"};
-  const std::vector<std::string> sequence = words(
-      "parallelism.sequence_parallel", layout.tensor > 1 ? std::vector<std::string>{"false", "true"}
-                                                         : std::vector<std::string>{"false"});
+  const std::vector<std::string> sequence =
+      words("parallelism.sequence_parallel",
+            layout.tensor > 1 ? std::vector<std::string>{"false", "true"} : std::vector<std::string>{"false"});
   for (const std::int64_t n : numbers("parallelism.virtual_pipeline", chunks)) {
     layout.chunks = n;
     for (const std::int64_t micro : numbers("batch.micro", divisors(global_ / layout.data))) {
@@ -185,8 +185,8 @@ scenarios::Scenario LayoutSpace::load(const Layout& layout) {
     const std::lock_guard lock(mutex_);
     if (const auto found = machines_.find(layout.gpus); found != machines_.end()) machine = found->second;
   }
-  scenarios::Scenario scenario = machine ? scenarios::load_variant(*machine, document)
-                                         : scenarios::load_scenario(document);
+  scenarios::Scenario scenario =
+      machine ? scenarios::load_variant(*machine, document) : scenarios::load_scenario(document);
   scenario.job.evaluation = {};
   if (!machine) {
     const std::lock_guard lock(mutex_);

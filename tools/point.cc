@@ -31,14 +31,14 @@ struct NumberColumn {
   bool of_oom;     // an oom row has it too
   bool may_be_no;  // zero means that the scenario does not say enough
 };
-constexpr std::array<NumberColumn, 7> kNumbers{{{"iteration_s", &PointResult::iteration_s, false, false},
-                                                {"tokens_per_s", &PointResult::tokens_per_s, false, false},
-                                                {"mfu_pct", &PointResult::mfu_pct, false, false},
-                                                {"peak_memory_gb", &PointResult::peak_memory_gb, true, false},
-                                                {"time_to_train_s", &PointResult::time_to_train_s, false, true},
-                                                {"cost_usd", &PointResult::cost_usd, false, true},
-                                                {"usd_per_million_tokens", &PointResult::usd_per_million_tokens, false,
-                                                 true}}};
+constexpr std::array<NumberColumn, 7> kNumbers{
+    {{"iteration_s", &PointResult::iteration_s, false, false},
+     {"tokens_per_s", &PointResult::tokens_per_s, false, false},
+     {"mfu_pct", &PointResult::mfu_pct, false, false},
+     {"peak_memory_gb", &PointResult::peak_memory_gb, true, false},
+     {"time_to_train_s", &PointResult::time_to_train_s, false, true},
+     {"cost_usd", &PointResult::cost_usd, false, true},
+     {"usd_per_million_tokens", &PointResult::usd_per_million_tokens, false, true}}};
 
 bool applies(const NumberColumn& column, const PointResult& result) {
   const bool has = result.status == PointStatus::ok || (column.of_oom && result.status == PointStatus::oom);
@@ -159,9 +159,7 @@ void add_point(nlohmann::ordered_json& row, const PointResult& result) {
   row["reason"] = result.reason.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(result.reason);
 }
 
-std::vector<std::string> point_titles() {
-  return {"status", "step", "tokens/s", "MFU", "memory", "cost"};
-}
+std::vector<std::string> point_titles() { return {"status", "step", "tokens/s", "MFU", "memory", "cost"}; }
 
 std::vector<std::string> point_text(const PointResult& result) {
   const bool ok = result.status == PointStatus::ok;

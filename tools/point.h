@@ -10,8 +10,8 @@
 
 namespace orrery::tools {
 
-/// ok: simulated. oom: it does not fit the memory, so no step was simulated. infeasible: the scenario cannot be run, the
-/// user's error. error: our own mistake, kept in its row so that one point cannot end a study.
+/// ok: simulated. oom: it does not fit the memory, so no step was simulated. infeasible: the scenario cannot be run,
+/// the user's error. error: our own mistake, kept in its row so that one point cannot end a study.
 enum class PointStatus { ok, oom, infeasible, error };
 std::string_view name_of(PointStatus status);
 

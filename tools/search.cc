@@ -1,6 +1,6 @@
 // `orrery search`: the best layouts of a job on its GPUs, or the smallest cluster that meets a deadline. Layouts that
-// cannot win by a proven bound are not simulated; --exhaustive simulates all that fit, as a check. Left out: what is not
-// a layout (batch size, model, network); `orrery sweep` varies any key.
+// cannot win by a proven bound are not simulated; --exhaustive simulates all that fit, as a check. Left out: what is
+// not a layout (batch size, model, network); `orrery sweep` varies any key.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -40,13 +40,13 @@ double deadline_seconds(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   std::string unit(end, text.data() + text.size());
   unit.erase(0, unit.find_first_not_of(' '));
-  constexpr std::pair<const char*, double> kUnits[] = {{"s", 1},         {"minutes", 60}, {"hours", 3600}, {"h", 3600},
-                                                       {"days", 86'400}, {"d", 86'400},   {"weeks", 604'800}};
+  constexpr std::pair<const char*, double> kUnits[] = {
+      {"s", 1}, {"minutes", 60}, {"hours", 3600}, {"h", 3600}, {"days", 86'400}, {"d", 86'400}, {"weeks", 604'800}};
   for (const auto& [name, seconds] : kUnits) {
     if (error == std::errc{} && value > 0 && (unit == name || unit + "s" == name)) return value * seconds;
   }
-  throw sim::UserError(
-      fmt::format("--deadline: read '{}'; a time in minutes, hours, days or weeks would be right, as in '30 days'", text));
+  throw sim::UserError(fmt::format(
+      "--deadline: read '{}'; a time in minutes, hours, days or weeks would be right, as in '30 days'", text));
 }
 
 /// Sizes for the smallest cluster: whole nodes, each half of a larger one or three quarters of it.
@@ -96,8 +96,9 @@ void complete_goal(const Options& options, const workloads::Job& job, Question& 
   const bool timed = !options.deadline.empty() || goal.objective == Objective::time;
   const std::string objective = "--objective " + options.objective;
   if (timed && goal.training_tokens == 0) {
-    refuse(options.deadline.empty() ? objective : "--deadline", "the tokens to train on: --tokens 300e9, or training: "
-                                                                "{tokens: 300e9} in the scenario");
+    refuse(options.deadline.empty() ? objective : "--deadline",
+           "the tokens to train on: --tokens 300e9, or training: "
+           "{tokens: 300e9} in the scenario");
   }
   if (goal.objective == Objective::cost && job.training.price_per_gpu_hour_usd == 0) {
     refuse(objective, "a price: cost: {price_per_gpu_hour_usd: 2.5} in the scenario, or by --set");
@@ -117,8 +118,8 @@ void write_best(std::ostream& out, const LayoutSpace& space, const SearchResult&
   const bool sizes = std::any_of(result.best.begin(), result.best.end(), [&](const Visit& v) {
     return space.layouts()[v.layout].gpus != space.layouts()[result.best.front().layout].gpus;
   });
-  std::vector<Column> columns{{""}, {"layout", Align::left}, {"SP", Align::left}, {"sharding", Align::left},
-                              {"recompute", Align::left}};
+  std::vector<Column> columns{
+      {""}, {"layout", Align::left}, {"SP", Align::left}, {"sharding", Align::left}, {"recompute", Align::left}};
   if (sizes) columns.insert(columns.begin() + 1, {"GPUs"});
   const std::vector<std::string> titles = point_titles();
   for (std::size_t i = 1; i < titles.size(); ++i) columns.push_back({titles[i]});

@@ -39,14 +39,14 @@ struct SweepOptions {
   unsigned jobs = 0;
 };
 
-/// Loads the points of a sweep. Where only sections of load_variant vary, the first scenario that loads lends the others
-/// its machine and its model.
+/// Loads the points of a sweep. Where only sections of load_variant vary, the first scenario that loads lends the
+/// others its machine and its model.
 class Loader {
  public:
   Loader(sim::Settings base, const Product& product) : base_(std::move(base)), product_(product) {
     const std::vector<std::string>& sections = scenarios::variant_sections();
-    only_variants_ = std::all_of(
-        product.variations().begin(), product.variations().end(), [&](const Variation& variation) {
+    only_variants_ =
+        std::all_of(product.variations().begin(), product.variations().end(), [&](const Variation& variation) {
           const std::string section = variation.key.substr(0, variation.key.find('.'));
           return std::find(sections.begin(), sections.end(), section) != sections.end();
         });
@@ -84,8 +84,8 @@ struct Sweep {
 Sweep read_sweep(const SweepOptions& options) {
   std::vector<Variation> variations;
   for (const std::string& text : options.varies) variations.push_back(parse_variation(text));
-  Sweep sweep{scenarios::read_scenario(options.scenario, options.sets), Product(std::move(variations), options.limit),
-              {}};
+  Sweep sweep{
+      scenarios::read_scenario(options.scenario, options.sets), Product(std::move(variations), options.limit), {}};
   std::vector<std::string> asked;
   for (const Variation& variation : sweep.product.variations()) {
     sweep.form.columns.push_back(variation.key);

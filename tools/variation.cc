@@ -103,7 +103,8 @@ Variation parse_variation(const std::string& text) {
   Variation variation;
   variation.key = text.substr(0, equals);
   check_key(variation.key);
-  if (text.find('\n') != std::string::npos) refuse(variation.key, "read a line break; values on one line would be right");
+  if (text.find('\n') != std::string::npos)
+    refuse(variation.key, "read a line break; values on one line would be right");
   for (std::string& part : split(text.substr(equals + 1), ',')) {
     const std::size_t first = part.find_first_not_of(' ');
     if (first == std::string::npos) refuse(variation.key, "read a value that is empty; null would mean the default");

@@ -42,7 +42,8 @@ double least_time(const CollectiveCost& cost, const GroupShape& shape, double ac
   return std::max(0.0, d(cost.latency.value()) + cost.work / rate * sim::kPicosecondsPerSecond);
 }
 
-/// A ring sends an equal share through each of the NICs of a node that it uses, at most one per member and all there are.
+/// A ring sends an equal share through each of the NICs of a node that it uses, at most one per member and all there
+/// are.
 double rate_across_nodes(const GroupShape& shape, const topology::Cluster& cluster) {
   if (shape.nodes <= 1) return std::numeric_limits<double>::infinity();
   double nic = 0;

@@ -60,7 +60,18 @@ Answer answer(const Sets& sets) {
           run.usd};
 }
 
-enum class Effect { slower, faster, differs, more_memory, more_capacity, lower_mfu, longer_evaluation, longer_training, dearer, refused };
+enum class Effect {
+  slower,
+  faster,
+  differs,
+  more_memory,
+  more_capacity,
+  lower_mfu,
+  longer_evaluation,
+  longer_training,
+  dearer,
+  refused
+};
 
 struct Case {
   std::string key;

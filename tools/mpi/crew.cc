@@ -3,6 +3,8 @@
 // once. Rank 0 does a silent rank's tasks itself, as MapReduce's backup tasks (Dean and Ghemawat, 2004), so that a rank
 // that dies cannot hold up a study that mpirun lets live. Left out: detecting why a rank is silent, and going on when
 // rank 0 dies; the table on disk has all that was finished.
+#include "tools/crew.h"
+
 #include <mpi.h>
 #include <unistd.h>
 
@@ -17,8 +19,6 @@
 #include <mutex>
 #include <set>
 #include <thread>
-
-#include "tools/crew.h"
 
 namespace orrery::tools {
 
@@ -198,7 +198,8 @@ class Master : public Crew {
     const std::lock_guard lock(board.mutex);
     for (std::size_t r = 1; r < ranks_.size(); ++r) {
       Rank& rank = ranks_[r];
-      const bool late = !rank.holds.empty() && seconds_since(rank.heard) > std::max(kSilentSeconds, 10 * board.longest_s);
+      const bool late =
+          !rank.holds.empty() && seconds_since(rank.heard) > std::max(kSilentSeconds, 10 * board.longest_s);
       if (late && !rank.silent) {
         rank.silent = true;
         for (const std::size_t task : rank.holds) {
@@ -236,8 +237,8 @@ class Master : public Crew {
     if (gone == ranks_.size()) {
       MPI_Finalize();
     } else {
-      std::fprintf(stderr, "orrery: %zu of %zu ranks are lost; their tasks were done by rank 0\n",
-                   ranks_.size() - gone, ranks_.size());
+      std::fprintf(stderr, "orrery: %zu of %zu ranks are lost; their tasks were done by rank 0\n", ranks_.size() - gone,
+                   ranks_.size());
     }
   }
 
