@@ -51,13 +51,10 @@ Answer answer(const Sets& sets) {
   const workloads::Job job = scenarios::load_scenario(document(sets)).job;
   const auto report = workloads::simulate_step(job);
   const workloads::TrainingCost run = workloads::training_cost(job, report.tokens_per_s_with_evaluation);
-  return {sim::to_seconds(report.iteration),
-          report.iteration_with_evaluation_s,
-          report.peak_bytes,
-          report.mfu_pct,
-          report.capacity_bytes,
-          run.time_s,
-          run.usd};
+  const double step_s = sim::to_seconds(report.iteration);
+  return {
+      step_s, report.iteration_with_evaluation_s, report.peak_bytes, report.mfu_pct, report.capacity_bytes, run.time_s,
+      run.usd};
 }
 
 enum class Effect {

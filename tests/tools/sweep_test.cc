@@ -157,7 +157,7 @@ TEST_CASE("a sweep that is killed keeps its finished rows, and one stopped by Ct
     std::filesystem::remove(file, ignored);
     const pid_t child = tests::spawn_orrery(arguments);
     REQUIRE(child > 0);
-    while (lines_of(read_file(file)).size() < 4) {
+    for (int look = 0; look < 60'000 && lines_of(read_file(file)).size() < 4; ++look) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     ::kill(child, signal);

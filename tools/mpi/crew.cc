@@ -26,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-enum Tag : int { kTasks = 1, kResult = 2, kEnd = 3, kBye = 4 };
+enum Tag : int { kTasks = 1, kResult = 2, kEnd = 3, kBye = 4, kAllThere = 5, kSomeLost = 6 };
 
 // Between two looks for messages: short beside a task, long beside a look.
 constexpr auto kPause = std::chrono::microseconds(100);
@@ -69,7 +69,16 @@ std::uint64_t number_at(const std::string& text, std::size_t i) {
 /// A rank above 0.
 class Worker : public Crew {
  public:
-  ~Worker() override { MPI_Finalize(); }
+  /// MPI_Finalize waits for all ranks: where one is lost, or rank 0 says nothing any more, the others leave without it.
+  ~Worker() override {
+    send(0, kBye, {});
+    int from = 0, tag = 0;
+    const Clock::time_point begin = Clock::now();
+    for (std::string text; tag != kAllThere && tag != kSomeLost && seconds_since(begin) < 2 * kGoodbyeSeconds;) {
+      if (!receive(0, from, tag, text)) std::this_thread::sleep_for(kPause);
+    }
+    if (tag == kAllThere) MPI_Finalize();
+  }
   bool serves() const override { return true; }
   std::size_t hands() const override { return 1; }
   bool run(const std::vector<std::size_t>&, const Work&, const Keep&, const std::function<bool()>&) override {
@@ -88,7 +97,6 @@ class Worker : public Crew {
         send(0, kResult, packed({task}) + work(static_cast<std::size_t>(task)));
       }
     }
-    send(0, kBye, {});
   }
 };
 
@@ -219,26 +227,27 @@ class Master : public Crew {
     }
   }
 
-  /// Ends the ranks. MPI_Finalize waits for all of them, so with a dead one the program leaves without it.
+  /// Ends the ranks.
   void part() {
     for (std::size_t r = 1; r < ranks_.size(); ++r) {
       if (!ranks_[r].silent) send(static_cast<int>(r), kEnd, {});
     }
-    std::size_t gone = 1;
+    std::vector<int> there;
     int from = 0, tag = 0;
     const Clock::time_point begin = Clock::now();
-    for (std::string text; gone < ranks_.size() && seconds_since(begin) < kGoodbyeSeconds;) {
+    for (std::string text; there.size() + 1 < ranks_.size() && seconds_since(begin) < kGoodbyeSeconds;) {
       if (!receive(MPI_ANY_SOURCE, from, tag, text)) {
         std::this_thread::sleep_for(kPause);
       } else if (tag == kBye) {
-        ++gone;
+        there.push_back(from);
       }
     }
-    if (gone == ranks_.size()) {
+    const std::size_t lost = ranks_.size() - 1 - there.size();
+    for (const int rank : there) send(rank, lost == 0 ? kAllThere : kSomeLost, {});
+    if (lost == 0) {
       MPI_Finalize();
     } else {
-      std::fprintf(stderr, "orrery: %zu of %zu ranks are lost; their tasks were done by rank 0\n", ranks_.size() - gone,
-                   ranks_.size());
+      std::fprintf(stderr, "orrery: %zu of %zu ranks are lost; rank 0 has done their tasks\n", lost, ranks_.size());
     }
   }
 
