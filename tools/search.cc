@@ -115,9 +115,8 @@ std::string layout_text(const Layout& layout) {
 }
 
 void write_best(std::ostream& out, const LayoutSpace& space, const SearchResult& result, std::size_t top) {
-  const bool sizes = std::any_of(result.best.begin(), result.best.end(), [&](const Visit& v) {
-    return space.layouts()[v.layout].gpus != space.layouts()[result.best.front().layout].gpus;
-  });
+  const std::vector<Layout>& layouts = space.layouts();
+  const bool sizes = layouts.front().gpus != layouts.back().gpus;
   std::vector<Column> columns{
       {""}, {"layout", Align::left}, {"SP", Align::left}, {"sharding", Align::left}, {"recompute", Align::left}};
   if (sizes) columns.insert(columns.begin() + 1, {"GPUs"});
@@ -126,7 +125,7 @@ void write_best(std::ostream& out, const LayoutSpace& space, const SearchResult&
   TextTable table(std::move(columns), "", 2);
   for (std::size_t i = 0; i < result.best.size(); ++i) {
     if (i >= top && result.pareto[i] == 0) continue;
-    const Layout& layout = space.layouts()[result.best[i].layout];
+    const Layout& layout = layouts[result.best[i].layout];
     std::vector<std::string> cells{fmt::format("{}{}", i + 1, result.pareto[i] != 0 ? "*" : " "), layout_text(layout),
                                    layout.sequence_parallel ? "yes" : "no", layout.sharding, layout.recompute};
     if (sizes) cells.insert(cells.begin() + 1, fmt::format("{}", layout.gpus));
@@ -163,6 +162,7 @@ void write_result(std::ostream& out, const Options& options, const LayoutSpace& 
     out << fmt::format("{} internal errors, please report them with the scenario; the first: {}\n",
                        result.failures.size(), result.failures.front().result.reason);
   }
+  if (job.evaluation.every_steps > 0) out << "Evaluation passes are left out.\n";
   if (!result.complete) out << "Interrupted: this is the best of what was simulated until then.\n";
 }
 

@@ -66,9 +66,12 @@ TEST_CASE("a product counts its points with the first key slowest") {
   CHECK_THROWS_AS(Product({parse_variation("batch.micro=1:8:2")}, 3), sim::UserError);
   CHECK_THROWS_AS(Product({}, 3), sim::UserError);
   CHECK_THROWS_AS(Product({parse_variation("batch.micro=1"), parse_variation("batch.micro=2")}, 9), sim::UserError);
-  // 1e5 values three times over are more than any machine counts through, and no overflow.
-  const tools::Variation many = parse_variation("batch.micro=1:100000:+1");
-  tools::Variation other = many, third = many;
-  other.key = "batch.global", third.key = "parallelism.tensor";
-  CHECK_THROWS_WITH(Product({many, other, third}, 1'000'000'000), Catch::Contains("1e+15"));
+  // A thousand values seven times over are more than any machine counts through, and more than 64 bits hold.
+  tools::Variation many = parse_variation("batch.micro=1:1000:+1");
+  std::vector<tools::Variation> seven;
+  for (const char* key : {"a", "b", "c", "d", "e", "f", "g"}) {
+    many.key = key;
+    seven.push_back(many);
+  }
+  CHECK_THROWS_WITH(Product(seven, 1'000'000'000), Catch::Contains("1e+21"));
 }
