@@ -157,15 +157,14 @@ void check_sizes(const Settings& document, const Job& job) {
   }
 }
 
-/// Whether the fabric has the ports for this many nodes: only its wiring tells. Building it costs a millisecond or two.
+}  // namespace
+
 void check_wiring(const Settings& document, const Job& job) {
   const Settings& cluster = document.at("cluster");
   const Settings* fabric = cluster.find("fabric");
   const topology::Cluster wired(job.node, job.fabric, job.gpus, job.gpus_per_node,
                                 fabric != nullptr ? *fabric : cluster);
 }
-
-}  // namespace
 
 void check_job(const Settings& document, Job& job) {
   check_tensor(document, job);
@@ -174,7 +173,6 @@ void check_job(const Settings& document, Job& job) {
   check_dualpipe(document, job);
   check_shard_group(document, job);
   check_sizes(document, job);
-  check_wiring(document, job);
   // A profile without an fp8 peak answers with its bf16 peak.
   const bool has_fp8 = job.device.peak(workloads::DataType::fp8) > job.device.peak(workloads::DataType::bf16);
   if (job.precision.matmul == workloads::DataType::fp8 && !has_fp8) {

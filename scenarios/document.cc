@@ -88,23 +88,28 @@ void open_references(Settings& document, const std::string& dotted) {
 
 }  // namespace
 
-void apply_set(Settings& document, const std::string& assignment) {
-  const Place place{kSet, 0, 0};
-  const std::size_t equals = assignment.find('=');
+Assignment parse_assignment(const std::string& text, const std::string& source) {
+  const Place place{source, 0, 0};
+  const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    throw UserError(place, "", fmt::format("read \"{}\"; key.path=value would be right", assignment));
+    throw UserError(place, "", fmt::format("read \"{}\"; key.path=value would be right", text));
   }
-  const std::string key = assignment.substr(0, equals);
-  Settings value;
+  Assignment assignment{text.substr(0, equals), {}};
   try {
-    value = parse_yaml_value(assignment.substr(equals + 1), kSet);
+    assignment.value = parse_yaml_value(text.substr(equals + 1), source);
   } catch (const UserError& error) {
-    throw UserError(place, key, fmt::format("the value {}", error.what() + std::string(kSet).size() + 2));
+    throw UserError(place, assignment.key, fmt::format("the value {}", error.what() + source.size() + 2));
   }
-  if (value.is_null()) value = Settings::scalar("", place);
-  open_references(document, key);
-  document.set_path(key, std::move(value));
+  if (assignment.value.is_null()) assignment.value = Settings::scalar("", place);
+  return assignment;
 }
+
+void apply(Settings& document, const Assignment& assignment) {
+  open_references(document, assignment.key);
+  document.set_path(assignment.key, assignment.value);
+}
+
+void apply_set(Settings& document, const std::string& assignment) { apply(document, parse_assignment(assignment)); }
 
 Settings read_scenario(const std::string& file, const std::vector<std::string>& sets) {
   std::error_code error;

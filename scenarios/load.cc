@@ -177,10 +177,30 @@ Scenario load_scenario(const Settings& document) {
   load_layout(document, job);
   load_options(document, job);
   check_job(document, job);
+  check_wiring(document, job);
   load_placement(document, job);
   load_perturbation(document, job);
   load_evaluation(document, job);
+  load_training(document, job);
   scenario.measured = load_measured(document, job);
+  return scenario;
+}
+
+const std::vector<std::string>& variant_sections() {
+  static const std::vector<std::string> kSections{"parallelism", "batch",   "precision", "recompute",
+                                                  "attention",   "overlap", "optimizer"};
+  return kSections;
+}
+
+Scenario load_variant(const Scenario& base, const Settings& document) {
+  Scenario scenario = base;
+  Job& job = scenario.job;
+  job.parallelism = {};
+  job.batch = {};
+  job.assumptions.clear();
+  load_layout(document, job);
+  load_options(document, job);
+  check_job(document, job);
   return scenario;
 }
 

@@ -47,9 +47,12 @@ void load_options(const sim::Settings& document,
 void load_placement(const sim::Settings& document, workloads::Job& job);
 void load_perturbation(const sim::Settings& document, workloads::Job& job);
 void load_evaluation(const sim::Settings& document, workloads::Job& job);
+void load_training(const sim::Settings& document, workloads::Job& job);  // training and cost
 std::optional<Measured> load_measured(const sim::Settings& document, const workloads::Job& job);
 
 /// What holds between sections: divisibility, chunks and layers, schedules, sizes that a plan can hold.
 void check_job(const sim::Settings& document, workloads::Job& job);
+/// Whether the fabric has the ports for this many nodes: only its wiring tells. Building it costs a millisecond or two.
+void check_wiring(const sim::Settings& document, const workloads::Job& job);
 
 }  // namespace orrery::scenarios

@@ -1,5 +1,6 @@
 // The sections that say how the work is done: precision, recompute, attention, overlap, optimizer, placement, perturb,
-// evaluation; and what was measured. What is left out of the first four is the training software's default.
+// evaluation, training and cost; and what was measured. What is left out of the first four is the training software's
+// default.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -216,6 +217,17 @@ void load_evaluation(const Settings& document, Job& job) {
   refuse_unknown(*section, "evaluation");
   job.evaluation.every_steps = required(*section, "every_steps").as_int(1, 1'000'000'000);
   job.evaluation.sequences = required(*section, "sequences").as_int(1, 1'000'000'000);
+}
+
+void load_training(const Settings& document, Job& job) {
+  if (const Settings* section = given(&document, "training"); section != nullptr) {
+    refuse_unknown(*section, "training");
+    job.training.tokens = number(section, "tokens", 0, 1, 1e18);
+  }
+  if (const Settings* section = given(&document, "cost"); section != nullptr) {
+    refuse_unknown(*section, "cost");
+    job.training.price_per_gpu_hour_usd = number(section, "price_per_gpu_hour_usd", 0, 0, 1e6);
+  }
 }
 
 std::optional<Measured> load_measured(const Settings& document, const Job& job) {

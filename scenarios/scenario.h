@@ -14,9 +14,9 @@ namespace orrery::scenarios {
 struct Measured {
   std::optional<double> iteration_s, tokens_per_s, tflops_per_gpu, mfu_pct, hfu_pct, memory_gb;
   std::optional<double> tokens_per_s_including_eval;  // evaluation passes counted in
-  std::optional<double> iteration_wall_s;  // with the host's work outside the step timer
+  std::optional<double> iteration_wall_s;             // with the host's work outside the step timer
   std::optional<bool> oom;
-  std::string tflops_kind;  // as the source says: "model ...", "hardware ...", "megatron ..."
+  std::string tflops_kind;       // as the source says: "model ...", "hardware ...", "megatron ..."
   std::string iteration_source;  // "printed", "derived from ..."
 };
 
@@ -34,6 +34,14 @@ struct Scenario {
 sim::Settings read_yaml(const std::string& file);
 sim::Settings parse_yaml(const std::string& text, const std::string& file_name);
 
+/// A change to a document.
+struct Assignment {
+  std::string key;  // the dotted path
+  sim::Settings value;
+};
+/// Reads "key.path=value", the value as YAML. Throws UserError with the place `source`.
+Assignment parse_assignment(const std::string& text, const std::string& source = "--set");
+void apply(sim::Settings& document, const Assignment& assignment);
 /// "key.path=value" laid over `document`; the value is YAML. Below a document that is given by name
 /// ("software.step_host" where software is megatron-2023) the name becomes a mapping that inherits it. Throws
 /// UserError with the place "--set".
@@ -48,6 +56,13 @@ std::vector<sim::Settings> read_records(const std::string& file);
 /// Settings -> Scenario. Resolves names (device, fabric, software, model) to files, fills defaults and says which,
 /// refuses unknown keys, and checks that everything fits together. Every user error ends here.
 Scenario load_scenario(const sim::Settings& document);
+
+/// `base` with the sections of variant_sections() read again from `document`, which may hold nothing else: the readers
+/// and checks of load_scenario without the documents that names stand for and without wiring the cluster, in
+/// microseconds. Its assumptions are those of these sections. Throws UserError.
+Scenario load_variant(const Scenario& base, const sim::Settings& document);
+/// The sections that load_variant reads.
+const std::vector<std::string>& variant_sections();
 
 /// The folder that holds calibration/ and scenarios/: $ORRERY_HOME, else found upwards from the executable (there or in
 /// share/orrery), else the source tree.

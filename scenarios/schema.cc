@@ -259,6 +259,15 @@ Rows situation_keys() {
       {"evaluation", "mapping", "", "-", {}, "Forward-only passes between training steps, reported beside the step."},
       {"evaluation.every_steps", "integer", "steps", "", {}, "Training steps from one evaluation to the next."},
       {"evaluation.sequences", "integer", "sequences", "", {}, "Sequences of one evaluation."},
+      {"training", "mapping", "", "-", {}, "The run of which one step is simulated."},
+      {"training.tokens", "number", "tokens", "-", {}, "Tokens to train on: gives the time that the run takes."},
+      {"cost", "mapping", "", "-", {}, "What the machine costs."},
+      {"cost.price_per_gpu_hour_usd",
+       "number",
+       "US dollars",
+       "-",
+       {},
+       "Price of one GPU for one hour, with its share of the machine: gives the cost of a token and of the run."},
   };
 }
 

@@ -124,15 +124,15 @@ std::optional<calibration::DeviceProfile> shipped_profile(const GpuFacts& facts)
 
 /// What is drawn on a terminal while cases run; nothing elsewhere. Time left: the estimates of what is left, scaled by
 /// how the finished cases kept to theirs.
-class Progress {
+class PlanProgress {
  public:
-  explicit Progress(const std::vector<PlannedCase>& plan)
+  explicit PlanProgress(const std::vector<PlannedCase>& plan)
       : cases_(plan.size()), shown_(::isatty(STDERR_FILENO) == 1), begin_(Clock::now()) {
     for (const PlannedCase& p : plan) left_ += p.estimate;
   }
-  ~Progress() { clear(); }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  ~PlanProgress() { clear(); }
+  PlanProgress(const PlanProgress&) = delete;
+  PlanProgress& operator=(const PlanProgress&) = delete;
 
   void begins(const PlannedCase& p) const {
     if (!shown_) return;
@@ -202,7 +202,7 @@ std::string reason_of(GpuStatus status, const std::string& message) {
 Tally measure_all(GpuModule& module, const std::vector<PlannedCase>& plan, calibration::Journal& journal) {
   const InterruptGuard guard;
   Tally tally;
-  Progress progress(plan);
+  PlanProgress progress(plan);
   for (const PlannedCase& p : plan) {
     Tally::OfClass& of = tally.classes[p.what.kind];
     if (journal.has(p.what)) {
@@ -343,7 +343,7 @@ int verify_device(const MeasureOptions& options) {
   std::size_t wrong = 0, checked = 0;
   std::string lost;
   {
-    Progress progress(plan);
+    PlanProgress progress(plan);
     for (const PlannedCase& p : plan) {
       if (InterruptGuard::interrupted() || !lost.empty()) break;
       progress.begins(p);

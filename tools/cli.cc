@@ -21,6 +21,8 @@ const std::vector<Command>& commands() {
       {"run", "simulate one training step of a scenario", declare_run},
       {"reproduce", "a published table beside its prediction, with the error of every cell", declare_reproduce},
       {"validate", "simulate lists of measured scenarios; per-row and summary error", declare_validate},
+      {"sweep", "the cross product of the values of some keys, every point simulated", declare_sweep},
+      {"search", "the best layouts of a job on its GPUs, or the smallest cluster for a deadline", declare_search},
       {"traffic", "the communication table: closed form beside simulated bytes", declare_traffic},
       {"topology", "counts, tiers, bisection and path lengths of a cluster; the graph as a picture", declare_topology},
       {"collective", "bus and algorithm bandwidth of one collective by size, as in nccl-tests", declare_collective},

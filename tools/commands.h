@@ -29,6 +29,8 @@ struct Command {
 Action declare_run(CLI::App& app);
 Action declare_reproduce(CLI::App& app);
 Action declare_validate(CLI::App& app);
+Action declare_sweep(CLI::App& app);
+Action declare_search(CLI::App& app);
 Action declare_traffic(CLI::App& app);
 Action declare_topology(CLI::App& app);
 Action declare_collective(CLI::App& app);

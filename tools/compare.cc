@@ -1,20 +1,21 @@
-// `orrery compare`: one training step of two scenarios, and how much better the target is than the baseline by three
-// ratios, each above 1 where the target is better. A system that does not fit its memory has no step to compare: what
-// depends on it is OOM. Left out: noise, so a ratio near 1 is only as sure as the prediction.
+// `orrery compare`: one training step of two or more scenarios, and how much better a target is than a baseline by
+// three ratios, each above 1 where the target is better. Left out: noise, so a ratio near 1 is only as sure as the
+// prediction.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 
-#include "scenarios/scenario.h"
+#include "sim/error.h"
 #include "tools/commands.h"
+#include "tools/comparison.h"
 #include "tools/output.h"
+#include "tools/parallel.h"
 #include "tools/report.h"
 #include "tools/text.h"
-#include "workloads/step.h"
 
 namespace orrery::tools {
 
@@ -26,39 +27,11 @@ using workloads::StepReport;
 constexpr const char* kOom = "OOM";
 
 struct CompareOptions {
-  std::string target, baseline, json;
+  std::vector<std::string> systems;
+  std::string baseline, json, format = "text";
 };
 
-struct System {
-  scenarios::Scenario scenario;
-  StepReport report;
-};
-
-System simulate(const std::string& file) {
-  System system;
-  system.scenario = scenarios::load_scenario(scenarios::read_scenario(file));
-  system.report = workloads::simulate_step(system.scenario.job);
-  return system;
-}
-
-struct Ratio {
-  const char* name;
-  std::optional<double> value;  // none: one of the two runs out of memory
-  const char* meaning;
-};
-
-/// Definitions of the contract: throughput and FLOPs usage target over baseline, memory baseline over target.
-std::vector<Ratio> ratios_of(const StepReport& target, const StepReport& baseline) {
-  const auto ratio = [&](double above, double below) -> std::optional<double> {
-    if (!target.fits || !baseline.fits || !(below > 0)) return std::nullopt;
-    return above / below;
-  };
-  return {{"ThroughputSpeedup", ratio(target.tokens_per_s, baseline.tokens_per_s), "tokens/s, target / baseline"},
-          {"MemoryUsageEfficiency", ratio(baseline.peak_bytes, target.peak_bytes), "peak memory, baseline / target"},
-          {"FLOPsUtilization", ratio(target.mfu_pct, baseline.mfu_pct), "MFU, target / baseline"}};
-}
-
-void write_comparison(std::ostream& out, const System& target, const System& baseline) {
+void write_comparison(std::ostream& out, const ComparedSystem& target, const ComparedSystem& baseline) {
   for (const auto& [name, system] : {std::pair("target  ", &target), std::pair("baseline", &baseline)}) {
     const std::string line = fmt::format("{}: {}", system->scenario.id, scenario_line(system->scenario.job));
     out << wrapped(line, fmt::format("{}  ", name), "          ");
@@ -85,40 +58,60 @@ void write_comparison(std::ostream& out, const System& target, const System& bas
   ratios.write(out);
 }
 
-ordered_json system_json(const System& system) {
-  const StepReport& report = system.report;
-  const auto if_fits = [&](double value) { return report.fits ? ordered_json(value) : ordered_json(nullptr); };
-  ordered_json json;
-  json["scenario"] = system.scenario.id;
-  json["gpus"] = system.scenario.job.gpus;
-  json["oom"] = !report.fits;
-  json["iteration_time_s"] = if_fits(sim::to_seconds(report.iteration));
-  json["tokens_per_s"] = if_fits(report.tokens_per_s);
-  json["model_tflops_per_gpu"] = if_fits(report.model_tflops_per_gpu);
-  json["mfu_pct"] = if_fits(report.mfu_pct);
-  json["peak_bytes"] = report.peak_bytes;  // what it needs, also where that is too much
-  json["capacity_bytes"] = report.capacity_bytes;
-  return json;
+/// Two systems are a target and its baseline. More: the first is the target of all others, or with --baseline all are
+/// targets of that one.
+std::vector<ComparisonRow> rows_of(const std::vector<ComparedSystem>& systems, bool given_baseline) {
+  std::vector<ComparisonRow> rows;
+  const ComparedSystem* fixed = &systems.front();
+  for (const ComparedSystem& system : systems) {
+    ComparisonRow row{&system, given_baseline ? &system : fixed, given_baseline ? fixed : &system, {}};
+    if (&system == fixed) row.target = row.baseline = nullptr;
+    rows.push_back(row);
+  }
+  return rows;
 }
 
-ordered_json comparison_json(const System& target, const System& baseline) {
+ordered_json rows_json(const std::vector<ComparisonRow>& rows) {
   ordered_json json;
-  json["target"] = system_json(target);
-  json["baseline"] = system_json(baseline);
-  json["oom"] = !target.report.fits || !baseline.report.fits;
-  for (const Ratio& ratio : ratios_of(target.report, baseline.report)) {
-    json[ratio.name] = ratio.value ? ordered_json(*ratio.value) : ordered_json(nullptr);
+  json["comparisons"] = ordered_json::array();
+  for (const ComparisonRow& row : rows) {
+    if (row.target != nullptr) json["comparisons"].push_back(comparison_json(*row.target, *row.baseline));
   }
   return json;
 }
 
 int compare_scenarios(const CompareOptions& options) {
   check_writable(options.json);
-  const System target = simulate(options.target), baseline = simulate(options.baseline);
-  if (!options.json.empty()) {
-    write_output(options.json, [&](std::ostream& out) { write_json(out, comparison_json(target, baseline)); });
+  std::vector<std::string> files = options.systems;
+  if (!options.baseline.empty()) files.insert(files.begin(), options.baseline);
+  if (files.size() < 2) {
+    throw sim::UserError("orrery: compare: read one scenario; a target and at least one baseline would be right");
   }
-  if (options.json != "-") write_comparison(std::cout, target, baseline);
+  std::vector<ComparedSystem> systems(files.size());
+  const InterruptGuard guard;
+  const std::vector<char> finished = for_each_parallel(files.size(), default_jobs(), "systems",
+                                                       [&](std::size_t i) { systems[i] = compared_system(files[i]); });
+  if (std::find(finished.begin(), finished.end(), 0) != finished.end()) return kInterrupted;
+  const std::vector<ComparisonRow> rows = rows_of(systems, !options.baseline.empty());
+  const bool pair = files.size() == 2;
+  const ComparedSystem &target = *rows[1].target, &baseline = *rows[1].baseline;
+  if (!options.json.empty()) {
+    write_output(options.json, [&](std::ostream& out) {
+      write_json(out, pair ? comparison_json(target, baseline) : rows_json(rows));
+    });
+  }
+  if (options.json == "-") return kDone;
+  const TableFormat format = table_format(options.format);
+  if (pair && format == TableFormat::text) {
+    write_comparison(std::cout, target, baseline);
+    return kDone;
+  }
+  write_comparison_table(std::cout, format, rows);
+  if (format == TableFormat::text) {
+    std::cout << (options.baseline.empty() ? fmt::format("\nRatios: {} over each of the others", systems.front().name)
+                                           : fmt::format("\nRatios: each over {}", systems.front().name))
+              << "; above 1 the target is better.\n";
+  }
   return kDone;
 }
 
@@ -126,8 +119,13 @@ int compare_scenarios(const CompareOptions& options) {
 
 Action declare_compare(CLI::App& app) {
   const auto options = std::make_shared<CompareOptions>();
-  app.add_option("target", options->target, "scenario file or name: the system that should be better")->required();
-  app.add_option("baseline", options->baseline, "scenario file or name: what it is compared with")->required();
+  app.add_option("scenarios", options->systems,
+                 "TARGET BASELINE...: scenario files or names, the one that should be better first")
+      ->required();
+  app.add_option("--baseline", options->baseline, "compare every scenario with this one instead")
+      ->type_name("SCENARIO");
+  app.add_option("--format", options->format, "text (default), markdown, latex (booktabs) or csv")
+      ->check(CLI::IsMember(table_format_names()));
   app.add_option("--json", options->json, "write the comparison as JSON to FILE, or to standard output for -")
       ->type_name("FILE");
   return [options] { return compare_scenarios(*options); };

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <mutex>
@@ -26,32 +25,26 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 
 extern "C" void ask_to_stop(int) { stop_asked.store(true); }
 
-class ProgressLine {
- public:
-  ProgressLine(std::size_t count, std::string what)
-      : count_(count), what_(std::move(what)), shown_(isatty(STDERR_FILENO) == 1), begin_(Clock::now()) {}
-  ~ProgressLine() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
-  }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-  void finished(std::size_t done) {
-    if (!shown_ || done == 0) return;
-    const double spent = std::chrono::duration<double>(Clock::now() - begin_).count();
-    const double left = spent / static_cast<double>(done) * static_cast<double>(count_ - done);
-    fmt::print(stderr, "\r\033[K{}/{} {}, about {:.0f} s left", done, count_, what_, left);
-    std::fflush(stderr);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  std::size_t count_;
-  std::string what_;
-  bool shown_;
-  Clock::time_point begin_;
-};
-
 }  // namespace
+
+Progress::Progress(std::string what)
+    : what_(std::move(what)), shown_(!what_.empty() && isatty(STDERR_FILENO) == 1), begin_(Clock::now()) {}
+
+Progress::~Progress() {
+  if (shown_) fmt::print(stderr, "\r\033[K");
+}
+
+void Progress::show(std::size_t done, std::size_t count, std::size_t resumed) {
+  if (!shown_ || done <= resumed) return;
+  const Clock::time_point now = Clock::now();
+  // A terminal is slower than a simulated point: ten lines a second are enough.
+  if (done < count && now - last_ < std::chrono::milliseconds(100)) return;
+  last_ = now;
+  const double spent = std::chrono::duration<double>(now - begin_).count();
+  const double left = spent / static_cast<double>(done - resumed) * static_cast<double>(count - done);
+  fmt::print(stderr, "\r\033[K{}/{} {}, about {:.0f} s left", done, count, what_, left);
+  std::fflush(stderr);
+}
 
 InterruptGuard::InterruptGuard() {
   stop_asked.store(false);
@@ -74,7 +67,7 @@ std::vector<char> for_each_parallel(std::size_t count, unsigned jobs, const std:
   std::size_t done = 0;
   std::exception_ptr failure;
   std::mutex mutex;
-  ProgressLine progress(count, what);
+  Progress progress(what);
   const auto worker = [&] {
     for (std::size_t i = next.fetch_add(1); i < count && !InterruptGuard::interrupted(); i = next.fetch_add(1)) {
       try {
@@ -87,7 +80,7 @@ std::vector<char> for_each_parallel(std::size_t count, unsigned jobs, const std:
       }
       const std::lock_guard lock(mutex);
       finished[i] = 1;
-      progress.finished(++done);
+      progress.show(++done, count);
     }
   };
   std::vector<std::thread> threads;

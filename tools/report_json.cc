@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "tools/report.h"
+#include "workloads/training_cost.h"
 
 namespace orrery::tools {
 
@@ -86,6 +87,10 @@ ordered_json report_json(const scenarios::Scenario& scenario, const workloads::S
     json["tokens_per_s_with_evaluation"] = report.tokens_per_s_with_evaluation;
     json["evaluation_s"] = report.evaluation_s;
   }
+  const workloads::TrainingCost cost = workloads::training_cost(scenario.job, report.tokens_per_s_with_evaluation);
+  if (cost.time_s > 0) json["time_to_train_s"] = cost.time_s;
+  if (cost.usd > 0) json["cost_usd"] = cost.usd;
+  if (cost.usd_per_million_tokens > 0) json["usd_per_million_tokens"] = cost.usd_per_million_tokens;
   ordered_json breakdown;
   for (std::size_t c = 0; c < workloads::kCategories; ++c) {
     breakdown[std::string(workloads::name_of(static_cast<workloads::Category>(c)))] = report.breakdown_s[c];

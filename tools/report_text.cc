@@ -5,6 +5,7 @@
 
 #include "tools/report.h"
 #include "tools/text.h"
+#include "workloads/training_cost.h"
 
 namespace orrery::tools {
 
@@ -40,6 +41,15 @@ void write_rates(std::ostream& out, const workloads::Job& job, const StepReport&
                  fmt::format("HFU {:.1f} %, both of the dense bf16 peak, {}", report.hfu_pct,
                              si_text(job.device.peak(calibration::DataType::bf16).value(), "FLOP/s"))});
   table.add_row({"model FLOPs, all GPUs", fmt::format("{} PFLOP/s", number_text(report.aggregate_pflops)), ""});
+  const workloads::TrainingCost cost = workloads::training_cost(job, report.tokens_per_s_with_evaluation);
+  if (cost.time_s > 0) {
+    table.add_row({"time to train", fmt::format("{} days", number_text(cost.time_s / 86'400)),
+                   fmt::format("{} tokens, without failures and restarts", si_text(job.training.tokens, ""))});
+  }
+  if (cost.usd_per_million_tokens > 0) {
+    table.add_row({"cost of a million tokens", fmt::format("{} USD", number_text(cost.usd_per_million_tokens)),
+                   cost.usd > 0 ? fmt::format("{} USD for the training", count_text(cost.usd)) : ""});
+  }
   out << "\nTime and rates\n";
   table.write(out);
 }

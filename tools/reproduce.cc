@@ -12,6 +12,7 @@
 
 #include "scenarios/scenario.h"
 #include "tools/commands.h"
+#include "tools/comparison.h"
 #include "tools/output.h"
 #include "tools/parallel.h"
 #include "tools/report.h"
@@ -27,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr const char* kDefaultTable = "megascale-eos";
 
 struct ReproduceOptions {
-  std::string table = kDefaultTable, json;
+  std::string table = kDefaultTable, json, format = "text";
 };
 
 /// The columns of a table, in print order; the keys are those of `published`.
@@ -184,6 +185,53 @@ nlohmann::ordered_json table_json(const std::string& name, const std::vector<Sys
   return json;
 }
 
+/// A table of platforms in several layouts, each beside the baseline in the same layout: predictions alone.
+int reproduce_platforms(const ReproduceOptions& options, const sim::Settings& document) {
+  document.refuse_unknown({"title", "baseline", "layouts", "systems"});
+  const std::string baseline = document.at("baseline").text();
+  const std::vector<sim::Settings>&layouts = document.at("layouts").items(), &named = document.at("systems").items();
+  std::vector<ComparedSystem> systems(layouts.size() * named.size());
+  const InterruptGuard guard;
+  const std::vector<char> finished = for_each_parallel(systems.size(), default_jobs(), "systems", [&](std::size_t i) {
+    const sim::Settings &layout = layouts[i / named.size()], &system = named[i % named.size()];
+    std::vector<std::string> sets;
+    for (const sim::Settings& set : layout.at("set").items()) sets.push_back(set.text());
+    systems[i] = compared_system(scenarios::data_directory() + "/scenarios/" + system.at("scenario").text(), sets);
+    systems[i].name = system.at("name").text();
+  });
+  if (std::find(finished.begin(), finished.end(), 0) != finished.end()) return kInterrupted;
+  std::vector<ComparisonRow> rows;
+  nlohmann::ordered_json json;
+  json["table"] = options.table;
+  json["baseline"] = baseline;
+  for (std::size_t l = 0; l < layouts.size(); ++l) {
+    const auto begin = systems.begin() + static_cast<std::ptrdiff_t>(l * named.size());
+    const auto end = begin + static_cast<std::ptrdiff_t>(named.size());
+    const auto base = std::find_if(begin, end, [&](const ComparedSystem& system) { return system.name == baseline; });
+    if (base == end) document.at("baseline").fail("expected the name of one of the systems");
+    for (auto system = begin; system != end; ++system) {
+      rows.push_back({&*system, &*system, &*base, layouts[l].at("name").text()});
+      nlohmann::ordered_json row = comparison_json(*system, *base);
+      row["layout"] = rows.back().group;
+      row["system"] = system->name;
+      json["rows"].push_back(std::move(row));
+    }
+  }
+  if (!options.json.empty()) write_output(options.json, [&](std::ostream& out) { write_json(out, json); });
+  if (options.json == "-") return kDone;
+  const TableFormat format = table_format(options.format);
+  if (format == TableFormat::text) std::cout << options.table << ": " << document.at("title").text() << "\n\n";
+  write_comparison_table(std::cout, format, rows);
+  if (format == TableFormat::text) {
+    std::cout << fmt::format("\nRatios: each over {} in the same layout; above 1 the system is better.\n\nSources\n",
+                             baseline);
+    for (const sim::Settings& system : named) {
+      std::cout << wrapped(fmt::format("{}: {}", system.at("name").text(), system.at("source").text()), "  - ", "    ");
+    }
+  }
+  return kDone;
+}
+
 int reproduce(const ReproduceOptions& options) {
   check_writable(options.json);
   const std::vector<std::string> known = tables();
@@ -192,6 +240,11 @@ int reproduce(const ReproduceOptions& options) {
         fmt::format("orrery: '{}' is not a published table; the tables are {}", options.table, fmt::join(known, ", ")));
   }
   const sim::Settings document = scenarios::read_yaml(fmt::format("{}/{}.yaml", folder(), options.table));
+  if (document.find("baseline") != nullptr) return reproduce_platforms(options, document);
+  if (options.format != "text") {
+    throw sim::UserError(
+        fmt::format("orrery: --format: {} is written as text or JSON; text would be right", options.table));
+  }
   document.refuse_unknown({"title", "systems"});
   std::vector<System> systems;
   for (const sim::Settings& row : document.at("systems").items()) systems.push_back(read_system(row));
@@ -216,6 +269,8 @@ int reproduce(const ReproduceOptions& options) {
 Action declare_reproduce(CLI::App& app) {
   const auto options = std::make_shared<ReproduceOptions>();
   app.add_option("table", options->table, std::string("which published table (default ") + kDefaultTable + ")");
+  app.add_option("--format", options->format, "of a table of platforms: text (default), markdown, latex or csv")
+      ->check(CLI::IsMember(table_format_names()));
   app.add_option("--json", options->json, "write the table as JSON to FILE, or to standard output for -")
       ->type_name("FILE");
   return [options] { return reproduce(*options); };

@@ -112,6 +112,12 @@ struct Evaluation {
   std::int64_t sequences = 0;    // per evaluation
 };
 
+/// The run that the step belongs to; 0: not given.
+struct Training {
+  double tokens = 0;
+  double price_per_gpu_hour_usd = 0;
+};
+
 struct Job {
   std::string name, description;
   // Cluster
@@ -132,6 +138,7 @@ struct Job {
   Placement placement;
   Perturbation perturbation;
   Evaluation evaluation;
+  Training training;
   /// Which defaults were taken for what the scenario left open, one sentence each.
   std::vector<std::string> assumptions;
 

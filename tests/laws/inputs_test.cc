@@ -14,6 +14,7 @@
 #include "scenarios/schema.h"
 #include "tests/catch.h"
 #include "workloads/step.h"
+#include "workloads/training_cost.h"
 
 using namespace orrery;
 
@@ -42,16 +43,32 @@ software: megatron-2023
 /// What a user reads off a run.
 struct Answer {
   double step_s = 0, with_evaluation_s = 0, memory = 0, mfu = 0, capacity = 0;
+  double training_s = 0, cost_usd = 0;
   bool operator==(const Answer&) const = default;
 };
 
 Answer answer(const Sets& sets) {
-  const auto report = workloads::simulate_step(scenarios::load_scenario(document(sets)).job);
-  return {sim::to_seconds(report.iteration), report.iteration_with_evaluation_s, report.peak_bytes, report.mfu_pct,
-          report.capacity_bytes};
+  const workloads::Job job = scenarios::load_scenario(document(sets)).job;
+  const auto report = workloads::simulate_step(job);
+  const workloads::TrainingCost run = workloads::training_cost(job, report.tokens_per_s_with_evaluation);
+  const double step_s = sim::to_seconds(report.iteration);
+  return {
+      step_s, report.iteration_with_evaluation_s, report.peak_bytes, report.mfu_pct, report.capacity_bytes, run.time_s,
+      run.usd};
 }
 
-enum class Effect { slower, faster, differs, more_memory, more_capacity, lower_mfu, longer_evaluation, refused };
+enum class Effect {
+  slower,
+  faster,
+  differs,
+  more_memory,
+  more_capacity,
+  lower_mfu,
+  longer_evaluation,
+  longer_training,
+  dearer,
+  refused
+};
 
 struct Case {
   std::string key;
@@ -192,6 +209,8 @@ std::vector<Case> options() {
        "evaluation={every_steps: 10, sequences: 200}",
        {},
        "evaluation={every_steps: 10, sequences: 100}"},
+      {"training.tokens", longer_training, "2e9", {}, "1e9"},
+      {"cost.price_per_gpu_hour_usd", dearer, "3", {"training.tokens=1e9"}, "2"},
   };
 }
 
@@ -330,6 +349,12 @@ void check(const Case& c) {
       break;
     case Effect::lower_mfu:
       CHECK(b.mfu < a.mfu);
+      break;
+    case Effect::longer_training:
+      CHECK(b.training_s > a.training_s);
+      break;
+    case Effect::dearer:
+      CHECK(b.cost_usd > a.cost_usd);
       break;
     case Effect::longer_evaluation:
       CHECK(b.with_evaluation_s > a.with_evaluation_s);

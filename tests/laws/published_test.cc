@@ -28,8 +28,7 @@ std::map<std::string, tools::ValidationRow> rows() {
 
 }  // namespace
 
-TEST_CASE(
-    "steps of more than ten thousand GPUs come out within 10 % of what was measured, in no fit") {
+TEST_CASE("steps of more than ten thousand GPUs come out within 10 % of what was measured, in no fit") {
   const auto all = rows();
   for (const char* id : {"megascale-megascale-b6144-12288", "megascale-megatron-lm-b6144-12288",
                          "mlperf-v3.1-gpt3-nvidia-eos-dfw_n1344_ngc23.09_nemo"}) {

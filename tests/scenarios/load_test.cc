@@ -3,6 +3,7 @@
 
 #include "tests/catch.h"
 #include "tests/scenarios/expect.h"
+#include "workloads/step.h"
 
 using namespace orrery::scenarios;
 using orrery::sim::Settings;
@@ -195,4 +196,32 @@ TEST_CASE("measured figures, in any of their units") {
   CHECK(tokens("measured: {tokens_per_s_per_gpu: 100}\n") == 6400);
   CHECK(tokens("measured: {samples_per_s: 3}\n") == 3072);
   CHECK(tokens("measured: {tokens_per_s: 5, samples_per_s: 3}\n") == 5);
+}
+
+TEST_CASE("a variant is what loading the whole document gives, and is refused alike") {
+  const Scenario base = load_text(small_scenario());
+  const std::vector<std::vector<std::string>> changes{
+      {},
+      {"parallelism={tensor: 8, pipeline: 1}", "batch.micro=4"},
+      {"parallelism={tensor: 2, pipeline: 4, virtual_pipeline: 3, sequence_parallel: true, sharding: gradients}"},
+      {"recompute=full", "attention=unfused", "precision=fp16", "optimizer=lamb", "overlap=true"},
+      {"batch={global: 512, micro: 1}"}};
+  for (const std::vector<std::string>& sets : changes) {
+    Settings document = parse_yaml(small_scenario(), "t.yaml");
+    for (const std::string& set : sets) apply_set(document, set);
+    const Job whole = load_scenario(document).job, variant = load_variant(base, document).job;
+    INFO(sets.size() << " " << (sets.empty() ? "" : sets[0]));
+    CHECK(orrery::sim::to_seconds(workloads::simulate_step(variant).iteration) ==
+          orrery::sim::to_seconds(workloads::simulate_step(whole).iteration));
+    CHECK(workloads::simulate_step(variant).peak_bytes == workloads::simulate_step(whole).peak_bytes);
+    CHECK(variant.assumptions.size() <= whole.assumptions.size());
+  }
+  for (const char* set : {"parallelism.tensor=3", "parallelism.data=7", "batch.micro=3", "recompute=some",
+                          "parallelism.virtual_pipeline=40", "precision=fp8", "parallelism.tensr=2"}) {
+    Settings document = parse_yaml(small_scenario(), "t.yaml");
+    apply_set(document, set);
+    const std::string whole = user_error([&] { load_scenario(document); });
+    CHECK(whole != "(no error)");
+    CHECK(user_error([&] { load_variant(base, document); }) == whole);
+  }
 }

@@ -80,6 +80,22 @@ inline Outcome orrery(std::vector<std::string> arguments, const std::string& std
   return outcome;
 }
 
+/// Starts the program, or `program`, without waiting for it; what it prints is dropped. 0 when it cannot be started.
+inline pid_t spawn_orrery(std::vector<std::string> arguments, std::string program = ORRERY_BINARY) {
+  std::vector<char*> argv{program.data()};
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  for (const int descriptor : {1, 2}) {
+    posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_WRONLY, 0);
+  }
+  pid_t child = 0;
+  if (posix_spawnp(&child, program.c_str(), &actions, nullptr, argv.data(), environ) != 0) child = 0;
+  posix_spawn_file_actions_destroy(&actions);
+  return child;
+}
+
 /// A small job on 16 GPUs that every room takes part in; `change` replaces text in it.
 inline std::string small_scenario(const std::string& from = {}, const std::string& to = {}) {
   std::string text = R"(name: small

@@ -1,0 +1,197 @@
+// Does the search find what simulating everything finds, and do objectives, deadlines and fronts mean what they say?
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+#include "tools/best_first.h"
+
+using namespace orrery;
+using nlohmann::json;
+using tests::Folder;
+using tests::Outcome;
+using tests::small_scenario;
+
+namespace {
+
+json search(const std::string& scenario, std::vector<std::string> more) {
+  more.insert(more.begin(), {"search", scenario, "--json", "-"});
+  const Outcome outcome = tests::orrery(more);
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  return json::parse(outcome.out);
+}
+
+/// A cluster small enough to simulate every layout of.
+std::string write_few(const Folder& folder) {
+  std::string text = small_scenario("gpus: 16, gpus_per_node: 8", "gpus: 8, gpus_per_node: 4");
+  text.replace(text.find("data: 4"), 7, "data: 2");
+  return folder.write("few.yaml", text);
+}
+
+}  // namespace
+
+TEST_CASE("the best layouts are those of the exhaustive search, for every objective, on any number of threads") {
+  const Folder folder;
+  const std::string scenario = write_few(folder);
+  for (const std::string& objective : tools::objective_names()) {
+    if (objective == "gpus") continue;  // below, with its deadline
+    INFO(objective);
+    const std::vector<std::string> asked{"--objective", objective, "--top", "5",
+                                         "--tokens",    "1e9",     "--set", "cost.price_per_gpu_hour_usd=2"};
+    std::vector<std::string> all = asked, one = asked;
+    all.emplace_back("--exhaustive");
+    one.insert(one.end(), {"--jobs", "1"});
+    const json pruned = search(scenario, asked), whole = search(scenario, all), alone = search(scenario, one);
+    CHECK(whole["pruned"] == 0);
+    CHECK(pruned["layouts"] == whole["layouts"]);
+    CHECK(pruned["simulated"].get<int>() + pruned["pruned"].get<int>() + pruned["out_of_memory"].get<int>() +
+              pruned["infeasible"].get<int>() ==
+          pruned["layouts"].get<int>());
+    REQUIRE(pruned["rows"].size() >= 5);
+    for (std::size_t i = 0; i < 5; ++i) {
+      CHECK(pruned["rows"][i]["set"] == whole["rows"][i]["set"]);
+      CHECK(pruned["rows"][i]["iteration_s"] == whole["rows"][i]["iteration_s"]);
+      CHECK(alone["rows"][i]["set"] == whole["rows"][i]["set"]);
+    }
+  }
+  // Pruning is worth something: of the layouts that fit, most need not be simulated for the best five.
+  const json pruned = search(scenario, {"--top", "5"});
+  CHECK(pruned["pruned"].get<int>() > pruned["simulated"].get<int>());
+}
+
+TEST_CASE("no layout of a sweep over the same keys beats the search, and its best runs as said") {
+  const Folder folder;
+  const std::string scenario = write_few(folder);
+  const json best = search(scenario, {"--top", "1"})["rows"][0];
+  const json sweep = json::parse(
+      tests::orrery({"sweep", scenario, "--set", "parallelism.data=null", "--set", "parallelism.virtual_pipeline=1",
+                     "--vary", "parallelism.tensor=1:8:2", "--vary", "parallelism.pipeline=1:8:2", "--vary",
+                     "batch.micro=1:16:2", "--vary", "parallelism.sharding=none,optimizer,gradients,parameters",
+                     "--vary", "parallelism.sequence_parallel=true,false", "--json", "-"})
+          .out);
+  std::size_t ok = 0;
+  for (const json& row : sweep["rows"]) {
+    if (row["status"] != "ok") continue;
+    ++ok;
+    CHECK(row["iteration_s"].get<double>() >= best["iteration_s"].get<double>());
+  }
+  CHECK(ok > 50);
+  std::vector<std::string> run{"run", scenario, "--json", "-"};
+  for (const auto& [key, value] : best["set"].items()) {
+    run.insert(run.end(), {"--set", key + "=" + value.get<std::string>()});
+  }
+  const Outcome outcome = tests::orrery(run);
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  CHECK(json::parse(outcome.out)["iteration_time_s"] == best["iteration_s"]);
+}
+
+TEST_CASE("the front of step time and memory is that of all layouts") {
+  const Folder folder;
+  const std::string scenario = write_few(folder);
+  const json whole = search(scenario, {"--exhaustive"}), found = search(scenario, {"--pareto", "--top", "1"});
+  // By definition: on the front is what no other layout matches in both and beats in one.
+  std::vector<std::pair<double, double>> points, front, marked, from_pareto;
+  for (const json& row : whole["rows"]) points.emplace_back(row["iteration_s"], row["peak_memory_gb"]);
+  for (const auto& p : points) {
+    const bool beaten = std::any_of(points.begin(), points.end(), [&](const auto& q) {
+      return q.first <= p.first && q.second <= p.second && q != p;
+    });
+    if (!beaten) front.push_back(p);
+  }
+  for (const json& row : whole["rows"]) {
+    if (row["pareto"] == true) marked.emplace_back(row["iteration_s"], row["peak_memory_gb"]);
+  }
+  for (const json& row : found["rows"]) {
+    if (row["pareto"] == true) from_pareto.emplace_back(row["iteration_s"], row["peak_memory_gb"]);
+  }
+  for (auto* list : {&front, &marked, &from_pareto}) std::sort(list->begin(), list->end());
+  CHECK(front.size() >= 3);
+  CHECK(marked == front);
+  CHECK(from_pareto == front);
+  CHECK(found["pruned"].get<int>() > 0);
+}
+
+TEST_CASE("the smallest cluster for a deadline meets it, and a smaller one does not") {
+  const Folder folder;
+  const std::string scenario = folder.write("s.yaml", small_scenario());
+  // What 4 GPUs can do at best, and a deadline just short of it: the next larger size is the answer.
+  const auto best_time = [&](int gpus) {
+    return search(scenario, {"--objective", "time", "--tokens", "1e9", "--vary", fmt::format("cluster.gpus={}", gpus),
+                             "--set", "cluster.gpus_per_node=4", "--top", "1"})["rows"][0]["time_to_train_s"]
+        .get<double>();
+  };
+  const double four = best_time(4), eight = best_time(8);
+  CHECK(eight < four);
+  const auto smallest = [&](double deadline) {
+    return search(scenario, {"--objective", "gpus", "--tokens", "1e9", "--deadline", fmt::format("{} s", deadline),
+                             "--set", "cluster.gpus_per_node=4", "--top", "1"})["rows"];
+  };
+  const json tight = smallest(four * 0.999);
+  REQUIRE(tight.size() >= 1);
+  CHECK(tight[0]["set"]["cluster.gpus"] == "8");
+  CHECK(tight[0]["time_to_train_s"].get<double>() == Approx(eight));
+  CHECK(smallest(four * 1.001)[0]["set"]["cluster.gpus"] == "4");
+  CHECK(smallest(four / 1000).empty());
+}
+
+TEST_CASE("values given for a key are the only ones tried") {
+  const Folder folder;
+  const std::string scenario = write_few(folder);
+  const json result = search(scenario, {"--exhaustive", "--vary", "parallelism.tensor=2", "--vary", "recompute=full",
+                                        "--vary", "batch.micro=1,2"});
+  REQUIRE(result["rows"].size() > 3);
+  for (const json& row : result["rows"]) {
+    CHECK(row["set"]["parallelism.tensor"] == "2");
+    CHECK(row["set"]["recompute"] == "full");
+    CHECK((row["set"]["batch.micro"] == "1" || row["set"]["batch.micro"] == "2"));
+  }
+}
+
+TEST_CASE("the table holds every simulated layout, best first") {
+  const Folder folder;
+  const std::string scenario = write_few(folder), file = folder.file("best.csv");
+  const Outcome outcome = tests::orrery({"search", scenario, "--exhaustive", "--csv", file});
+  REQUIRE(outcome.status == 0);
+  for (const char* word : {"layout", "sharding", "orrery run", "pruned", "per second"}) {
+    INFO(word);
+    CHECK(outcome.out.find(word) != std::string::npos);
+  }
+  std::istringstream in(tests::read_file(file));
+  std::string header, line;
+  std::getline(in, header);
+  CHECK(header.starts_with("rank,cluster.gpus,parallelism.tensor"));
+  std::size_t rows = 0;
+  while (std::getline(in, line)) CHECK(line.starts_with(fmt::format("{},8,", ++rows)));
+  CHECK(rows > 50);
+}
+
+TEST_CASE("what cannot be searched is refused") {
+  const Folder folder;
+  const std::string scenario = write_few(folder);
+  const auto refused = [&](std::vector<std::string> more, const std::string& part) {
+    more.insert(more.begin(), {"search", scenario});
+    const Outcome outcome = tests::orrery(more);
+    INFO(outcome.err);
+    CHECK(outcome.status == 2);
+    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+    CHECK(outcome.err.find(part) != std::string::npos);
+  };
+  refused({"--objective", "beauty"}, "--objective");
+  refused({"--objective", "time"}, "--tokens");
+  refused({"--objective", "cost"}, "price_per_gpu_hour_usd");
+  refused({"--objective", "gpus", "--tokens", "1e9"}, "--deadline");
+  refused({"--deadline", "30 moons", "--tokens", "1e9"}, "30 days");
+  refused({"--deadline", "30 days"}, "tokens");
+  refused({"--vary", "model.layers=8,16"}, "model.layers");
+  refused({"--vary", "parallelism.tensor=many"}, "many");
+  refused({"--vary", "parallelism.sequence_parallel=perhaps"}, "perhaps");
+  refused({"--vary", "recompute=some"}, "recompute");
+  refused({"--set", "batch.globl=8"}, "batch.globl");
+  refused({"--csv", folder.file("no/folder.csv")}, "no/folder.csv");
+  // A layout that cannot run is no reason to refuse: finding one that can is what a search is for.
+  CHECK(tests::orrery({"search", scenario, "--top", "1", "--set", "parallelism.tensor=3"}).status == 0);
+}

@@ -1,0 +1,130 @@
+// Is the bound of a step below every simulated step, whatever the layout, and near it where nothing but compute counts?
+#include "workloads/step_bound.h"
+
+#include <fmt/format.h>
+
+#include <random>
+
+#include "sim/error.h"
+#include "tests/catch.h"
+#include "tests/workloads/example.h"
+
+using namespace orrery;
+using workloads::Job;
+
+namespace {
+
+template <class Value>
+Value one_of(std::mt19937& random, std::initializer_list<Value> values) {
+  return *(values.begin() + static_cast<std::ptrdiff_t>(random() % values.size()));
+}
+
+/// A layout that may or may not be feasible.
+std::vector<std::string> random_sets(std::mt19937& random) {
+  const auto flag = [&] { return random() % 2 == 0 ? "true" : "false"; };
+  const auto set = [](const char* key, const auto& value) { return fmt::format("{}={}", key, value); };
+  std::vector<std::string> sets{
+      set("cluster.gpus", one_of(random, {8, 16, 32})),
+      set("parallelism.data", "null"),
+      set("parallelism.tensor", one_of(random, {1, 2, 4, 8, 16})),
+      set("parallelism.pipeline", one_of(random, {1, 2, 4, 8})),
+      set("parallelism.virtual_pipeline", one_of(random, {1, 1, 2, 4})),
+      set("parallelism.sequence_parallel", flag()),
+      set("parallelism.sharding", one_of(random, {"none", "optimizer", "gradients", "parameters"})),
+      set("batch.micro", one_of(random, {1, 2, 4})),
+      set("batch.global", one_of(random, {32, 64})),
+      set("recompute", one_of(random, {"none", "selective", "full"})),
+      set("attention", one_of(random, {"flash", "unfused"})),
+      set("model.layers", one_of(random, {6, 8, 14})),
+      set("software", one_of(random, {"megatron-2021", "megatron-2023", "megascale", "nemo-23.09"})),
+      set("cluster.device", one_of(random, {"a100-sxm-80gb", "h100-sxm-80gb"})),
+      fmt::format("overlap={{tensor: {}, pipeline: {}, gradients: {}, parameters: {}}}", flag(), flag(), flag(),
+                  flag())};
+  if (random() % 3 == 0) sets.push_back("placement={order: [data, pipeline, context, tensor]}");
+  if (random() % 2 == 0) sets.push_back("model.hidden=512");
+  // The loader refuses what does not go together; without a schedule it takes the one for the number of chunks.
+  if (random() % 2 == 0) {
+    const auto& names = workloads::schedule_names();
+    sets.push_back(set("parallelism.schedule", names[random() % names.size()]));
+  }
+  return sets;
+}
+
+}  // namespace
+
+TEST_CASE("no simulated step undercuts its bound") {
+  std::mt19937 random(7);
+  workloads::StepBound bound;  // remembers one model, device and software: a fresh one for each job
+  int tried = 0, pipelined = 0, sharded = 0, beyond_half = 0;
+  while (tried < 400) {
+    const std::vector<std::string> sets = random_sets(random);
+    Job job;
+    try {
+      job = tests::small_job(sets);
+    } catch (const sim::UserError&) {
+      continue;
+    }
+    bound = {};
+    const double least = sim::to_seconds(bound.of(job)),
+                 step = sim::to_seconds(workloads::simulate_step(job).iteration);
+    INFO(fmt::format("{}", fmt::join(sets, " ")));
+    CHECK(least > 0);
+    CHECK(least <= step);
+    ++tried;
+    pipelined += job.parallelism.pipeline > 1;
+    sharded += job.parallelism.sharding == workloads::Sharding::parameters && job.parallelism.data > 1;
+    beyond_half += least > 0.5 * step;
+  }
+  // The layouts were worth trying, and a bound near zero would be right but of no use.
+  CHECK(pipelined > 100);
+  CHECK(sharded > 30);
+  CHECK(beyond_half > 200);
+}
+
+TEST_CASE("a bound that remembers other layouts is the bound of a fresh one") {
+  workloads::StepBound remembers;
+  const std::vector<std::vector<std::string>> layouts{
+      {},
+      {"batch.micro=2"},
+      {"parallelism.tensor=4", "parallelism.data=2"},
+      {"parallelism.pipeline=4", "parallelism.data=2"},
+      {"recompute=full"},
+      {"parallelism.sharding=parameters"},
+      {"parallelism.sequence_parallel=true"},
+      {"parallelism.tensor=16", "parallelism.pipeline=1", "parallelism.data=1"},
+      {"cluster.gpus=32", "parallelism.data=8"},
+      {"overlap.tensor=true", "parallelism.sequence_parallel=true"},
+      {"precision=fp16"}};
+  for (int round = 0; round < 2; ++round) {
+    for (const std::vector<std::string>& sets : layouts) {
+      const Job job = tests::small_job(sets);
+      INFO(fmt::format("{}", fmt::join(sets, " ")));
+      CHECK(remembers.of(job) == workloads::StepBound().of(job));
+    }
+  }
+}
+
+TEST_CASE("one GPU does nothing but compute: the bound is the step but for the host's last launches") {
+  const Job job =
+      tests::small_job({"cluster.gpus=1", "parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=1",
+                        "model.hidden=8192", "model.ffn_hidden=32768", "software.kernel_issue=0 us", "batch.micro=4"});
+  const double least = sim::to_seconds(workloads::StepBound().of(job));
+  const double step = sim::to_seconds(workloads::simulate_step(job).iteration);
+  CHECK(least <= step);
+  // Left out: the gradient norm's one kernel, which reads 4 bytes of each of 6.9e9 parameters, about 16 ms of 6 s.
+  CHECK(least > 0.99 * step);
+}
+
+TEST_CASE("the pipeline's fill counts: of one micro-batch a stage does a part, and waits for all others") {
+  const Job job = tests::small_job({"cluster.gpus=4", "parallelism.pipeline=4", "parallelism.tensor=1",
+                                    "parallelism.data=1", "batch.global=4", "batch.micro=4", "model.hidden=8192",
+                                    "model.ffn_hidden=32768", "software.kernel_issue=0 us"});
+  const double least = sim::to_seconds(workloads::StepBound().of(job));
+  const double step = sim::to_seconds(workloads::simulate_step(job).iteration);
+  // Without the fill it would be the passes of the last stage, with the head about a third of all.
+  CHECK(least > 0.9 * step);
+}
+
+TEST_CASE("perturbations have no bound") {
+  CHECK(workloads::StepBound().of(tests::small_job({"perturb.jitter={sigma: 0.1, seed: 1}"})) == sim::Duration{});
+}

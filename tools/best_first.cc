@@ -1,0 +1,226 @@
+// Best-first search (branch and bound of depth one; Land and Doig, 1960). Layouts come in rounds: the next ones in the
+// order of their bounds are simulated together, then the threshold is what the best ones so far ask for. Left out:
+// bounds on sets of layouts; one layout's bound costs microseconds.
+#include "tools/best_first.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+
+#include "sim/error.h"
+#include "tools/csv.h"
+#include "tools/parallel.h"
+#include "workloads/step_bound.h"
+
+namespace orrery::tools {
+
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+// Long enough to keep a crew busy, short enough for the threshold to be fresh.
+constexpr std::size_t kRound = 64;
+
+struct Candidate {
+  std::size_t layout;
+  double bound_s;
+  double memory_gb;  // 0: not worked out
+  Score bound;
+};
+
+bool needs_memory(const SearchOptions& options) {
+  return options.pareto || options.goal.objective == Objective::memory;
+}
+
+/// Feasible layouts with their bounds, best bound first.
+std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& options, unsigned jobs,
+                                     SearchResult& out) {
+  const std::vector<Layout>& layouts = space.layouts();
+  std::vector<double> bounds(layouts.size(), -1), memory(layouts.size(), 0);
+  constexpr std::size_t kBlock = 256;
+  std::vector<workloads::StepBound> free_bounds(jobs);
+  std::mutex mutex;
+  std::size_t first_refused = layouts.size();
+  const auto block = [&](std::size_t b) {
+    workloads::StepBound bound;
+    {
+      const std::lock_guard lock(mutex);
+      bound = std::move(free_bounds.back());
+      free_bounds.pop_back();
+    }
+    for (std::size_t i = b * kBlock; i < std::min(layouts.size(), (b + 1) * kBlock); ++i) {
+      try {
+        const workloads::Job job = space.load(layouts[i]).job;
+        bounds[i] = sim::to_seconds(bound.of(job));
+        if (needs_memory(options)) memory[i] = peak_memory_gb(job);
+      } catch (const sim::UserError& error) {
+        const std::lock_guard lock(mutex);
+        if (i < first_refused) {
+          first_refused = i;
+          out.refusal = error.what();
+        }
+      }
+    }
+    const std::lock_guard lock(mutex);
+    free_bounds.push_back(std::move(bound));
+  };
+  for_each_parallel((layouts.size() + kBlock - 1) / kBlock, jobs, "hundreds of bounds", block);
+  std::vector<Candidate> candidates;
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    if (bounds[i] >= 0) {
+      candidates.push_back({i, bounds[i], memory[i], options.goal.score(layouts[i].gpus, bounds[i], memory[i])});
+    }
+  }
+  out.layouts = layouts.size();
+  out.infeasible = layouts.size() - candidates.size();
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return a.bound != b.bound ? a.bound < b.bound : a.layout < b.layout;
+  });
+  return candidates;
+}
+
+bool better(const Visit& a, const Visit& b) { return a.score != b.score ? a.score < b.score : a.layout < b.layout; }
+
+/// Whether `a` is at least as fast in at most as much memory, and better in one.
+bool dominates(const PointResult& a, const PointResult& b) {
+  return a.iteration_s <= b.iteration_s && a.peak_memory_gb <= b.peak_memory_gb &&
+         (a.iteration_s < b.iteration_s || a.peak_memory_gb < b.peak_memory_gb);
+}
+
+class Search {
+ public:
+  Search(LayoutSpace& space, const SearchOptions& options, Crew& crew, SearchResult& out)
+      : space_(space), options_(options), crew_(crew), out_(out) {}
+
+  void run(const std::vector<Candidate>& candidates) {
+    Progress progress("layouts");
+    std::size_t next = 0;
+    const std::size_t round = std::max(kRound, 4 * crew_.hands());
+    while (next < candidates.size()) {
+      std::vector<std::size_t> tasks;
+      for (; next < candidates.size() && tasks.size() < round; ++next) {
+        const Candidate& candidate = candidates[next];
+        if (cannot_win(candidate)) {
+          ++out_.pruned;
+          continue;
+        }
+        bound_s_[candidate.layout] = candidate.bound_s;
+        tasks.push_back(candidate.layout);
+      }
+      out_.complete = crew_.run(
+          tasks, [&](std::size_t layout) { return work_on_layout(space_, layout); },
+          [&](std::size_t layout, const std::string& line) { keep(layout, point_of(csv_cells(line), 0)); },
+          [] { return InterruptGuard::interrupted(); });
+      progress.show(next, candidates.size());
+      if (!out_.complete) break;
+      std::sort(out_.best.begin(), out_.best.end(), better);
+    }
+    std::sort(out_.best.begin(), out_.best.end(), better);
+  }
+
+ private:
+  bool cannot_win(const Candidate& candidate) const {
+    if (options_.exhaustive) return false;
+    if (candidate.bound[0] == kNever) return true;
+    if (out_.best.size() < options_.top || candidate.bound <= out_.best[options_.top - 1].score) return false;
+    if (!options_.pareto) return true;
+    PointResult ideal;  // the layout at its best
+    ideal.iteration_s = candidate.bound_s, ideal.peak_memory_gb = candidate.memory_gb;
+    return std::any_of(out_.best.begin(), out_.best.end(),
+                       [&](const Visit& found) { return dominates(found.result, ideal); });
+  }
+
+  void keep(std::size_t layout, PointResult result) {
+    const double bound_s = bound_s_.at(layout);
+    const Layout& where = space_.layouts()[layout];
+    Visit visit{layout, bound_s, std::move(result), {}};
+    switch (visit.result.status) {
+      case PointStatus::ok:
+        ++out_.simulated;
+        SIM_CHECK(bound_s <= visit.result.iteration_s, "layout {} takes {} s, less than its bound of {} s", layout,
+                  visit.result.iteration_s, bound_s);
+        visit.score = options_.goal.score(where.gpus, visit.result.iteration_s, visit.result.peak_memory_gb);
+        if (visit.score[0] < kNever) out_.best.push_back(std::move(visit));
+        break;
+      case PointStatus::oom:
+        ++out_.out_of_memory;
+        break;
+      default:
+        out_.failures.push_back(std::move(visit));
+        break;
+    }
+  }
+
+  LayoutSpace& space_;
+  const SearchOptions& options_;
+  Crew& crew_;
+  SearchResult& out_;
+  std::map<std::size_t, double> bound_s_;
+};
+
+void mark_front(SearchResult& out) {
+  // In the order of step time, a layout is on the front when it needs less memory than all before it.
+  std::vector<std::size_t> order(out.best.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const PointResult &x = out.best[a].result, &y = out.best[b].result;
+    return x.iteration_s != y.iteration_s         ? x.iteration_s < y.iteration_s
+           : x.peak_memory_gb != y.peak_memory_gb ? x.peak_memory_gb < y.peak_memory_gb
+                                                  : a < b;
+  });
+  out.pareto.assign(out.best.size(), 0);
+  const PointResult* last = nullptr;
+  for (const std::size_t i : order) {
+    const PointResult& result = out.best[i].result;
+    const bool beaten = last != nullptr && (dominates(*last, result) || last->peak_memory_gb <= result.peak_memory_gb);
+    const bool equal =
+        last != nullptr && last->iteration_s == result.iteration_s && last->peak_memory_gb == result.peak_memory_gb;
+    if (beaten && !equal) continue;
+    out.pareto[i] = 1;
+    last = &result;
+  }
+}
+
+}  // namespace
+
+const std::vector<std::string>& objective_names() {
+  static const std::vector<std::string> names{"tokens_per_s", "mfu", "time", "cost", "gpus", "memory"};
+  return names;
+}
+
+Score Goal::score(std::int64_t gpus, double step_s, double memory_gb) const {
+  if (training_tokens / tokens_per_step * step_s > deadline_s) return {kNever, kNever, kNever};
+  const double count = static_cast<double>(gpus);
+  switch (objective) {
+    case Objective::tokens_per_s:
+    case Objective::time:
+      return {step_s, count, memory_gb};
+    case Objective::mfu:  // model FLOPs over GPU seconds
+    case Objective::cost:
+      return {step_s * count, step_s, memory_gb};
+    case Objective::gpus:
+      return {count, step_s, memory_gb};
+    case Objective::memory:
+      return {memory_gb, step_s, count};
+  }
+  SIM_CHECK(false, "objective {}", static_cast<int>(objective));
+  return {};
+}
+
+std::string work_on_layout(LayoutSpace& space, std::size_t layout) {
+  return csv_line(cells_of(evaluate_made([&] { return space.load(space.layouts()[layout]); })));
+}
+
+SearchResult search_layouts(LayoutSpace& space, const SearchOptions& options, Crew& crew, unsigned jobs) {
+  const auto begin = std::chrono::steady_clock::now();
+  SearchResult out;
+  const std::vector<Candidate> candidates = candidates_of(space, options, jobs, out);
+  Search(space, options, crew, out).run(candidates);
+  mark_front(out);
+  out.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return out;
+}
+
+}  // namespace orrery::tools

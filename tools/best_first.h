@@ -1,0 +1,68 @@
+// The best layouts without simulating all: layouts are visited in the order of a bound that none can beat, and when the
+// bound of the next is worse than what is wanted of the best found, the rest need not be simulated.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/crew.h"
+#include "tools/layouts.h"
+#include "tools/point.h"
+
+namespace orrery::tools {
+
+enum class Objective { tokens_per_s, mfu, time, cost, gpus, memory };
+/// As the command line spells them, in the order of the enumeration.
+const std::vector<std::string>& objective_names();
+
+/// How good a layout is: smaller is better, first number first; the others break ties.
+using Score = std::array<double, 3>;
+
+/// Everything that a score needs beside a simulated step.
+struct Goal {
+  Objective objective = Objective::tokens_per_s;
+  double tokens_per_step = 1;
+  double training_tokens = 0;                                   // 0: not given
+  double deadline_s = std::numeric_limits<double>::infinity();  // of the whole training
+  /// Never better for a longer step, so that the score of a bound on the step is a bound on the score. Infinite where
+  /// the deadline is missed.
+  Score score(std::int64_t gpus, double step_s, double memory_gb) const;
+};
+
+struct Visit {
+  std::size_t layout = 0;
+  double bound_s = 0;
+  PointResult result;
+  Score score{};
+};
+
+struct SearchOptions {
+  Goal goal;
+  std::size_t top = 10;     // layouts that must be known
+  bool exhaustive = false;  // simulate all that fit
+  bool pareto = false;      // know the whole front of step time and memory
+};
+
+struct SearchResult {
+  std::size_t layouts = 0, infeasible = 0, out_of_memory = 0, pruned = 0, simulated = 0;
+  std::vector<Visit> best;      // simulated and in time for the deadline, best first; at least `top` when there are
+  std::vector<char> pareto;     // of `best`: nothing simulated is as fast in less memory, or faster in as much
+  std::vector<Visit> failures;  // our own errors
+  std::string refusal;          // of the first infeasible layout
+  bool complete = true;         // false: stopped
+  double wall_s = 0;
+};
+
+/// `jobs`: threads of this process that work out bounds. Results do not depend on the crew; which layouts are pruned
+/// rather than simulated does. Checks that no simulated step undercuts its bound.
+SearchResult search_layouts(LayoutSpace& space, const SearchOptions& options, Crew& crew, unsigned jobs);
+
+/// What the crew does with a layout: simulates it and says the result as a line.
+std::string work_on_layout(LayoutSpace& space, std::size_t layout);
+
+}  // namespace orrery::tools

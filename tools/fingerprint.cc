@@ -1,0 +1,62 @@
+// FNV-1a (Fowler, Noll, Vo; 64 bit): a check against mistakes, not against an adversary.
+#include "tools/fingerprint.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+#include "scenarios/scenario.h"
+
+namespace orrery::tools {
+
+namespace {
+
+class Fnv {
+ public:
+  void add(std::string_view text) {
+    for (const char c : text) step(static_cast<unsigned char>(c));
+    step(0);  // so that two texts are not the same as their sum
+  }
+  void add(const sim::Settings& node) {
+    add(node.is_scalar() ? node.text() : fmt::format("{}", static_cast<int>(node.kind())));
+    for (const auto& [name, member] : node.members()) {
+      add(name);
+      add(member);
+    }
+    for (const sim::Settings& item : node.items()) add(item);
+  }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  void step(unsigned char byte) { value_ = (value_ ^ byte) * 1099511628211ULL; }
+  std::uint64_t value_ = 14695981039346656037ULL;
+};
+
+}  // namespace
+
+std::string fingerprint_of(const sim::Settings& scenario, const std::vector<std::string>& asked) {
+  Fnv hash;
+  hash.add("orrery 0.1.0");
+  hash.add(scenario);
+  for (const std::string& text : asked) hash.add(text);
+  const std::filesystem::path data = scenarios::data_directory();
+  const std::pair<const char*, const char*> folders[] = {{"devices", "calibration/profiles"},
+                                                         {"software", "calibration/software"},
+                                                         {"models", "scenarios/models"},
+                                                         {"fabrics", "scenarios/fabrics"}};
+  for (const auto& [kind, folder] : folders) {
+    for (const std::string& name : scenarios::shipped(kind)) {
+      std::ostringstream text;
+      text << std::ifstream(data / folder / (name + ".yaml"), std::ios::binary).rdbuf();
+      hash.add(name);
+      hash.add(text.str());
+    }
+  }
+  return fmt::format("{:016x}", hash.value());
+}
+
+}  // namespace orrery::tools

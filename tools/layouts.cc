@@ -1,0 +1,198 @@
+// Enumeration of layouts. It only leaves out what cannot divide; whether a layout runs is the loader's to say, so that
+// the rules of the language have one place. Left out: batch sizes and placements.
+#include "tools/layouts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "sim/error.h"
+
+namespace orrery::tools {
+
+namespace {
+
+constexpr std::int64_t kMostGpus = 1'048'576;
+
+std::vector<std::int64_t> divisors(std::int64_t n) {
+  std::vector<std::int64_t> small, large;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    small.push_back(d);
+    if (d * d != n) large.push_back(n / d);
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
+
+std::int64_t whole_number(const std::string& key, const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > kMostGpus) {
+    throw sim::UserError({"--vary", 0, 0}, key,
+                         fmt::format("read {}; a whole number from 1 to {} would be right", text, kMostGpus));
+  }
+  return value;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> settings_of(const Layout& layout) {
+  const auto text = [](std::int64_t n) { return fmt::format("{}", n); };
+  return {{"cluster.gpus", text(layout.gpus)},
+          {"parallelism.tensor", text(layout.tensor)},
+          {"parallelism.pipeline", text(layout.pipeline)},
+          {"parallelism.virtual_pipeline", text(layout.chunks)},
+          {"parallelism.data", text(layout.data)},
+          {"batch.micro", text(layout.micro)},
+          {"parallelism.sequence_parallel", layout.sequence_parallel ? "true" : "false"},
+          {"parallelism.sharding", layout.sharding},
+          {"recompute", layout.recompute},
+          {"parallelism.schedule", layout.schedule}};
+}
+
+Layout layout_of(const workloads::Job& job) {
+  const workloads::Parallelism& p = job.parallelism;
+  Layout layout;
+  layout.gpus = job.gpus, layout.tensor = p.tensor, layout.pipeline = p.pipeline, layout.chunks = p.virtual_pipeline;
+  layout.data = p.data, layout.micro = job.batch.micro, layout.sequence_parallel = p.sequence_parallel;
+  layout.sharding = name_of(p.sharding), layout.recompute = name_of(job.recompute);
+  layout.schedule = name_of(p.schedule);
+  return layout;
+}
+
+workloads::Job layoutless_job(const sim::Settings& document) {
+  try {
+    return scenarios::load_scenario(document).job;
+  } catch (const sim::UserError&) {
+    sim::Settings lone = document;
+    const sim::Place place{"layout", 0, 0};
+    try {
+      lone.set_path("cluster.gpus", sim::Settings::scalar("1", place));
+      lone.set_path("parallelism", sim::Settings::mapping(place));
+      lone.set_path("batch.micro", sim::Settings::scalar("1", place));
+      workloads::Job job = scenarios::load_scenario(lone).job;
+      job.gpus = document.at("cluster").at("gpus").as_int(1, kMostGpus);
+      return job;
+    } catch (const sim::UserError&) {
+    }
+    throw;
+  }
+}
+
+LayoutSpace::LayoutSpace(sim::Settings document, const std::vector<Variation>& variations)
+    : document_(std::move(document)) {
+  const workloads::Job base = layoutless_job(document_);
+  model_ = base.model;
+  global_ = base.batch.global;
+  others_ = base.parallelism.context;
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : settings_of({})) keys.push_back(key);
+  for (const Variation& variation : variations) {
+    if (std::find(keys.begin(), keys.end(), variation.key) == keys.end()) {
+      throw sim::UserError(
+          {"--vary", 0, 0}, variation.key,
+          fmt::format("is no key of a layout; {} would be right, or --set for one value", fmt::join(keys, ", ")));
+    }
+    if (!given_.emplace(variation.key, variation.texts).second) {
+      throw sim::UserError({"--vary", 0, 0}, variation.key, "is given a second time; once would be right");
+    }
+  }
+  for (const std::int64_t gpus : numbers("cluster.gpus", {base.gpus})) enumerate(gpus);
+}
+
+std::vector<std::int64_t> LayoutSpace::numbers(const char* key, std::vector<std::int64_t> otherwise) const {
+  const auto found = given_.find(key);
+  if (found == given_.end()) return otherwise;
+  std::vector<std::int64_t> values;
+  for (const std::string& text : found->second) values.push_back(whole_number(key, text));
+  return values;
+}
+
+std::vector<std::string> LayoutSpace::words(const char* key, std::vector<std::string> otherwise) const {
+  const auto found = given_.find(key);
+  return found == given_.end() ? otherwise : found->second;
+}
+
+void LayoutSpace::enumerate(std::int64_t gpus) {
+  Layout layout;
+  layout.gpus = gpus;
+  if (gpus % others_ != 0) return;
+  for (const std::int64_t tensor : numbers("parallelism.tensor", divisors(gpus / others_))) {
+    if (gpus % (tensor * others_) != 0 || model_.heads % tensor != 0) continue;
+    layout.tensor = tensor;
+    const std::int64_t left = gpus / (tensor * others_);
+    for (const std::int64_t pipeline : numbers("parallelism.pipeline", divisors(left))) {
+      if (left % pipeline != 0 || pipeline > model_.layers + 2) continue;
+      layout.pipeline = pipeline;
+      layout.data = left / pipeline;
+      const std::vector<std::int64_t> data = numbers("parallelism.data", {layout.data});
+      if (std::find(data.begin(), data.end(), layout.data) == data.end() || global_ % layout.data != 0) continue;
+      enumerate_rest(layout);
+    }
+  }
+}
+
+void LayoutSpace::enumerate_rest(Layout layout) {
+  std::vector<std::int64_t> chunks{1};
+  const std::int64_t cells = model_.layers + 2;
+  for (std::int64_t n = 2; layout.pipeline > 1 && n * layout.pipeline <= cells; ++n) {
+    const std::int64_t parts = n * layout.pipeline;
+    if (model_.layers % parts == 0 || cells % parts == 0) chunks.push_back(n);
+  }
+  const std::vector<std::string> all_sharding{"none", "optimizer", "gradients", "parameters"};
+  const bool replicated = layout.data * others_ > 1;
+  const std::vector<std::string> sharding =
+      words("parallelism.sharding", replicated ? all_sharding : std::vector<std::string>{"none"});
+  const std::vector<std::string> truths{"true", "false"};
+  const std::vector<std::string> sequence =
+      words("parallelism.sequence_parallel",
+            layout.tensor > 1 ? std::vector<std::string>{"false", "true"} : std::vector<std::string>{"false"});
+  for (const std::int64_t n : numbers("parallelism.virtual_pipeline", chunks)) {
+    layout.chunks = n;
+    for (const std::int64_t micro : numbers("batch.micro", divisors(global_ / layout.data))) {
+      layout.micro = micro;
+      for (const std::string& with : sequence) {
+        if (std::find(truths.begin(), truths.end(), with) == truths.end()) {
+          throw sim::UserError({"--vary", 0, 0}, "parallelism.sequence_parallel",
+                               fmt::format("read {}; true or false would be right", with));
+        }
+        layout.sequence_parallel = with == "true";
+        for (const std::string& what : sharding) {
+          layout.sharding = what;
+          for (const std::string& again : words("recompute", {"none", "selective", "full"})) {
+            layout.recompute = again;
+            const char* usual = n > 1 ? "interleaved_1f1b" : "1f1b";
+            for (const std::string& schedule : words("parallelism.schedule", {usual})) {
+              layout.schedule = schedule;
+              layouts_.push_back(layout);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+scenarios::Scenario LayoutSpace::load(const Layout& layout) {
+  sim::Settings document = document_;
+  for (const auto& [key, value] : settings_of(layout)) {
+    document.set_path(key, sim::Settings::scalar(value, {"layout", 0, 0}));
+  }
+  std::shared_ptr<const scenarios::Scenario> machine;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = machines_.find(layout.gpus); found != machines_.end()) machine = found->second;
+  }
+  scenarios::Scenario scenario =
+      machine ? scenarios::load_variant(*machine, document) : scenarios::load_scenario(document);
+  scenario.job.evaluation = {};
+  if (!machine) {
+    const std::lock_guard lock(mutex_);
+    machines_.emplace(layout.gpus, std::make_shared<const scenarios::Scenario>(scenario));
+  }
+  return scenario;
+}
+
+}  // namespace orrery::tools

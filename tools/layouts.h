@@ -1,0 +1,65 @@
+// The layouts of a job that a search goes through: every tensor x pipeline x data x micro-batch x chunks x recompute x
+// sharding x sequence-parallel choice that uses all GPUs of a cluster of a given size.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scenarios/scenario.h"
+#include "tools/variation.h"
+
+namespace orrery::tools {
+
+struct Layout {
+  std::int64_t gpus = 1, tensor = 1, pipeline = 1, chunks = 1, data = 1, micro = 1;
+  bool sequence_parallel = false;
+  std::string sharding, recompute, schedule;  // as the language spells them
+};
+
+/// The keys that a layout decides, with their values as text: what --set needs to run it again.
+std::vector<std::pair<std::string, std::string>> settings_of(const Layout& layout);
+
+/// The layout that a job has.
+Layout layout_of(const workloads::Job& job);
+
+/// What a scenario says beside its layout. Where the layout that it has cannot run, one GPU can tell; where that cannot
+/// run either, the scenario's own complaint is the one that is thrown, a sim::UserError.
+workloads::Job layoutless_job(const sim::Settings& document);
+
+class LayoutSpace {
+ public:
+  /// `document`: the scenario. `variations` replace the values that are tried of a key; one of any other key than those
+  /// of settings_of() is refused with a sim::UserError.
+  LayoutSpace(sim::Settings document, const std::vector<Variation>& variations);
+
+  /// What is tried without a variation: every divisor of the GPUs for tensor, pipeline and data; micro-batches that
+  /// divide a replica's batch; one chunk per stage, or as many as cut the layers (or layers, embedding and head) into
+  /// equal parts; 1f1b, and interleaved_1f1b for more than one chunk; no sharding where nothing is replicated, and no
+  /// sequence parallelism in a tensor group of one. The order is that of Layout's fields, the first slowest.
+  const std::vector<Layout>& layouts() const { return layouts_; }
+
+  /// The scenario laid out so, without evaluation passes. Throws sim::UserError where the language refuses it. For any
+  /// number of threads.
+  scenarios::Scenario load(const Layout& layout);
+
+ private:
+  void enumerate(std::int64_t gpus);
+  void enumerate_rest(Layout layout);
+  std::vector<std::int64_t> numbers(const char* key, std::vector<std::int64_t> otherwise) const;
+  std::vector<std::string> words(const char* key, std::vector<std::string> otherwise) const;
+
+  sim::Settings document_;
+  std::map<std::string, std::vector<std::string>> given_;
+  workloads::Model model_;
+  std::int64_t global_ = 1, others_ = 1;  // sequences per step; ranks per layer beside tensor, pipeline and data
+  std::vector<Layout> layouts_;
+  std::mutex mutex_;
+  std::map<std::int64_t, std::shared_ptr<const scenarios::Scenario>> machines_;  // by GPUs, what load_variant needs
+};
+
+}  // namespace orrery::tools

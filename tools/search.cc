@@ -1,0 +1,276 @@
+// `orrery search`: the best layouts of a job on its GPUs, or the smallest cluster that meets a deadline. Layouts that
+// cannot win by a proven bound are not simulated; --exhaustive simulates all that fit, as a check. Left out: what is
+// not a layout (batch size, model, network); `orrery sweep` varies any key.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "sim/error.h"
+#include "tools/best_first.h"
+#include "tools/commands.h"
+#include "tools/csv.h"
+#include "tools/output.h"
+#include "tools/parallel.h"
+#include "tools/report.h"
+#include "tools/text.h"
+
+namespace orrery::tools {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Options {
+  std::string scenario, objective = "tokens_per_s", csv, json, deadline, tokens;
+  std::vector<std::string> sets, varies;
+  std::int64_t most_gpus = 0;
+  std::size_t top = 10;
+  bool exhaustive = false, pareto = false;
+  unsigned jobs = 0;
+};
+
+double deadline_seconds(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  std::string unit(end, text.data() + text.size());
+  unit.erase(0, unit.find_first_not_of(' '));
+  constexpr std::pair<const char*, double> kUnits[] = {
+      {"s", 1}, {"minutes", 60}, {"hours", 3600}, {"h", 3600}, {"days", 86'400}, {"d", 86'400}, {"weeks", 604'800}};
+  for (const auto& [name, seconds] : kUnits) {
+    if (error == std::errc{} && value > 0 && (unit == name || unit + "s" == name)) return value * seconds;
+  }
+  throw sim::UserError(fmt::format(
+      "--deadline: read '{}'; a time in minutes, hours, days or weeks would be right, as in '30 days'", text));
+}
+
+/// Sizes for the smallest cluster: whole nodes, each half of a larger one or three quarters of it.
+std::string sizes_up_to(std::int64_t most, std::int64_t node) {
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t size = most; size >= node; size /= 2) {
+    for (const std::int64_t gpus : {size, size / 4 * 3}) {
+      if (gpus >= node && gpus % node == 0 && gpus <= most) sizes.push_back(gpus);
+    }
+    if (size % 2 != 0) break;
+  }
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return fmt::format("cluster.gpus={}", fmt::join(sizes, ","));
+}
+
+/// What was asked, checked: the scenario with its goal and the layouts to go through.
+struct Question {
+  sim::Settings document;
+  SearchOptions search;
+  std::vector<Variation> variations;
+};
+
+Question read_question(const Options& options) {
+  Question question;
+  question.document = scenarios::read_scenario(options.scenario, options.sets);
+  if (!options.tokens.empty()) scenarios::apply_set(question.document, "training.tokens=" + options.tokens);
+  for (const std::string& text : options.varies) question.variations.push_back(parse_variation(text));
+  const std::vector<std::string>& names = objective_names();
+  question.search.top = options.top;
+  question.search.exhaustive = options.exhaustive;
+  question.search.pareto = options.pareto;
+  question.search.goal.objective =
+      static_cast<Objective>(std::find(names.begin(), names.end(), options.objective) - names.begin());
+  if (!options.deadline.empty()) question.search.goal.deadline_s = deadline_seconds(options.deadline);
+  return question;
+}
+
+/// Fills in what the scenario says, and refuses goals that it says too little for.
+void complete_goal(const Options& options, const workloads::Job& job, Question& question) {
+  Goal& goal = question.search.goal;
+  goal.tokens_per_step = static_cast<double>(job.batch.global) * static_cast<double>(job.model.seq);
+  goal.training_tokens = job.training.tokens;
+  const auto refuse = [&](const std::string& what, const char* need) {
+    throw sim::UserError(fmt::format("orrery: {} needs {}", what, need));
+  };
+  const bool timed = !options.deadline.empty() || goal.objective == Objective::time;
+  const std::string objective = "--objective " + options.objective;
+  if (timed && goal.training_tokens == 0) {
+    refuse(options.deadline.empty() ? objective : "--deadline",
+           "the tokens to train on: --tokens 300e9, or training: "
+           "{tokens: 300e9} in the scenario");
+  }
+  if (goal.objective == Objective::cost && job.training.price_per_gpu_hour_usd == 0) {
+    refuse(objective, "a price: cost: {price_per_gpu_hour_usd: 2.5} in the scenario, or by --set");
+  }
+  if (goal.objective == Objective::gpus && options.deadline.empty()) {
+    refuse(objective, "a deadline, as in --deadline '30 days'");
+  }
+}
+
+std::string layout_text(const Layout& layout) {
+  std::string text = fmt::format("TP {} PP {}", layout.tensor, layout.pipeline);
+  if (layout.chunks > 1) text += fmt::format("x{}", layout.chunks);
+  return text + fmt::format(" DP {} MB {}", layout.data, layout.micro);
+}
+
+void write_best(std::ostream& out, const LayoutSpace& space, const SearchResult& result, std::size_t top) {
+  const std::vector<Layout>& layouts = space.layouts();
+  const bool sizes = layouts.front().gpus != layouts.back().gpus;
+  std::vector<Column> columns{
+      {""}, {"layout", Align::left}, {"SP", Align::left}, {"sharding", Align::left}, {"recompute", Align::left}};
+  if (sizes) columns.insert(columns.begin() + 1, {"GPUs"});
+  const std::vector<std::string> titles = point_titles();
+  for (std::size_t i = 1; i < titles.size(); ++i) columns.push_back({titles[i]});
+  TextTable table(std::move(columns), "", 2);
+  for (std::size_t i = 0; i < result.best.size(); ++i) {
+    if (i >= top && result.pareto[i] == 0) continue;
+    const Layout& layout = layouts[result.best[i].layout];
+    std::vector<std::string> cells{fmt::format("{}{}", i + 1, result.pareto[i] != 0 ? "*" : " "), layout_text(layout),
+                                   layout.sequence_parallel ? "yes" : "no", layout.sharding, layout.recompute};
+    if (sizes) cells.insert(cells.begin() + 1, fmt::format("{}", layout.gpus));
+    const std::vector<std::string> text = point_text(result.best[i].result);
+    cells.insert(cells.end(), text.begin() + 1, text.end());
+    table.add_row(std::move(cells));
+  }
+  table.write(out);
+  out << "* nothing found is as fast in less memory\n";
+}
+
+void write_result(std::ostream& out, const Options& options, const LayoutSpace& space, const SearchResult& result,
+                  const workloads::Job& job) {
+  out << wrapped(fmt::format("{}: {}", options.scenario, scenario_line(job)), "", "  ") << '\n';
+  if (result.best.empty()) {
+    out << (options.deadline.empty() ? "No layout fits the memory.\n"
+                                     : "No layout fits the memory and meets the deadline.\n");
+  } else {
+    write_best(out, space, result, options.top);
+    std::string command = fmt::format("orrery run {}", options.scenario);
+    for (const std::string& set : options.sets) command += fmt::format(" --set {}", set);
+    for (const auto& [key, value] : settings_of(space.layouts()[result.best.front().layout])) {
+      command += fmt::format(" --set {}={}", key, value);
+    }
+    out << "\nThe first again:\n" << wrapped(command, "  ", "    ");
+  }
+  const double rate = 1 / std::max(result.wall_s, 1e-9);
+  out << fmt::format(
+      "\n{} layouts in {} ({:.0f} per second): {} infeasible, {} out of memory, {} pruned by their bound,\n"
+      "{} simulated ({:.0f} per second)\n",
+      result.layouts, time_text(result.wall_s), static_cast<double>(result.layouts) * rate, result.infeasible,
+      result.out_of_memory, result.pruned, result.simulated, static_cast<double>(result.simulated) * rate);
+  if (!result.failures.empty()) {
+    out << fmt::format("{} internal errors, please report them with the scenario; the first: {}\n",
+                       result.failures.size(), result.failures.front().result.reason);
+  }
+  if (job.evaluation.every_steps > 0) out << "Evaluation passes are left out.\n";
+  if (!result.complete) out << "Interrupted: this is the best of what was simulated until then.\n";
+}
+
+ordered_json result_json(const Options& options, const LayoutSpace& space, const SearchResult& result) {
+  ordered_json json;
+  json["scenario"] = options.scenario;
+  json["objective"] = options.objective;
+  json["layouts"] = result.layouts;
+  json["infeasible"] = result.infeasible;
+  json["out_of_memory"] = result.out_of_memory;
+  json["pruned"] = result.pruned;
+  json["simulated"] = result.simulated;
+  json["errors"] = result.failures.size();
+  json["complete"] = result.complete;
+  json["wall_s"] = result.wall_s;
+  json["rows"] = ordered_json::array();
+  for (std::size_t i = 0; i < result.best.size(); ++i) {
+    if (i >= options.top && !options.exhaustive && result.pareto[i] == 0) continue;
+    const Visit& visit = result.best[i];
+    ordered_json row;
+    row["rank"] = i + 1;
+    for (const auto& [key, value] : settings_of(space.layouts()[visit.layout])) row["set"][key] = value;
+    row["bound_s"] = visit.bound_s;
+    row["pareto"] = result.pareto[i] != 0;
+    add_point(row, visit.result);
+    json["rows"].push_back(std::move(row));
+  }
+  return json;
+}
+
+void write_csv(std::ostream& out, const LayoutSpace& space, const SearchResult& result) {
+  std::vector<std::string> head{"rank"};
+  for (const auto& [key, value] : settings_of({})) head.push_back(key);
+  head.insert(head.end(), {"bound_s", "pareto"});
+  head.insert(head.end(), point_columns().begin(), point_columns().end());
+  out << csv_line(head) << '\n';
+  for (std::size_t i = 0; i < result.best.size(); ++i) {
+    const Visit& visit = result.best[i];
+    std::vector<std::string> cells{fmt::format("{}", i + 1)};
+    for (auto& [key, value] : settings_of(space.layouts()[visit.layout])) cells.push_back(std::move(value));
+    cells.push_back(fmt::format("{}", visit.bound_s));
+    cells.emplace_back(result.pareto[i] != 0 ? "yes" : "no");
+    for (std::string& cell : cells_of(visit.result)) cells.push_back(std::move(cell));
+    out << csv_line(cells) << '\n';
+  }
+}
+
+int search(const Options& options) {
+  for (const std::string& file : {options.csv, options.json}) check_writable(file);
+  Question question = read_question(options);
+  const workloads::Job job = layoutless_job(question.document);
+  complete_goal(options, job, question);
+  const bool sized = std::any_of(question.variations.begin(), question.variations.end(),
+                                 [](const Variation& variation) { return variation.key == "cluster.gpus"; });
+  if (!sized && (!options.deadline.empty() || options.most_gpus > 0)) {
+    const std::int64_t most = options.most_gpus > 0 ? options.most_gpus : job.gpus;
+    question.variations.push_back(parse_variation(sizes_up_to(most, std::min(most, job.gpus_per_node))));
+  }
+  LayoutSpace space(question.document, question.variations);
+  const std::unique_ptr<Crew> crew = make_crew(options.jobs);
+  if (crew->serves()) {
+    crew->serve([&](std::size_t layout) { return work_on_layout(space, layout); });
+    return kDone;
+  }
+  const InterruptGuard guard;
+  const SearchResult result =
+      search_layouts(space, question.search, *crew, options.jobs > 0 ? options.jobs : default_jobs());
+  if (result.layouts == result.infeasible) {
+    throw sim::UserError(result.refusal.empty() ? "orrery: there is no layout to try; fewer --vary would be right"
+                                                : result.refusal);
+  }
+  if (!options.csv.empty()) write_output(options.csv, [&](std::ostream& out) { write_csv(out, space, result); });
+  if (!options.json.empty()) {
+    write_output(options.json, [&](std::ostream& out) { write_json(out, result_json(options, space, result)); });
+  }
+  if (options.csv != "-" && options.json != "-") write_result(std::cout, options, space, result, job);
+  if (!result.complete) return kInterrupted;
+  return result.failures.empty() ? kDone : kBug;
+}
+
+}  // namespace
+
+Action declare_search(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("scenario", options->scenario, "scenario file (YAML)")->required();
+  app.add_option("--objective", options->objective, "what is best (default tokens_per_s)")
+      ->check(CLI::IsMember(objective_names()));
+  app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+  app.add_option("--vary", options->varies, "try these values of a key of the layout instead of all; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUES");
+  app.add_option("--tokens", options->tokens, "tokens to train on, as training.tokens")->type_name("N");
+  app.add_option("--deadline", options->deadline, "the whole training must be done in this time, as in '30 days'")
+      ->type_name("TIME");
+  app.add_option("--max-gpus", options->most_gpus, "try clusters of up to N GPUs (with --deadline: the scenario's)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--top", options->top, "how many layouts to show (default 10)")->check(CLI::Range(1, 1'000'000));
+  app.add_flag("--pareto", options->pareto, "find the whole front of step time and memory");
+  app.add_flag("--exhaustive", options->exhaustive, "simulate every layout that fits, whatever its bound");
+  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)")->check(CLI::Range(1, 1024));
+  app.add_option("--csv", options->csv, "write every simulated layout, best first; - for standard output")
+      ->type_name("FILE");
+  app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
+      ->type_name("FILE");
+  return [options] { return search(*options); };
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,266 @@
+// `orrery sweep`: the cross product of the values of some keys, every point simulated, on all cores or on the ranks of
+// mpirun. The table on disk grows by a row as soon as a point is finished and is put in order at the end. Left out:
+// choosing points by what earlier ones said; `orrery search` does that for layouts.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "scenarios/scenario.h"
+#include "tools/commands.h"
+#include "tools/crew.h"
+#include "tools/csv.h"
+#include "tools/fingerprint.h"
+#include "tools/journal.h"
+#include "tools/output.h"
+#include "tools/parallel.h"
+#include "tools/point.h"
+#include "tools/report.h"
+#include "tools/text.h"
+#include "tools/variation.h"
+
+namespace orrery::tools {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t kDefaultLimit = 100'000;
+
+struct SweepOptions {
+  std::string scenario, csv, json, resume;
+  std::vector<std::string> sets, varies;
+  std::size_t limit = kDefaultLimit, top = 0;
+  unsigned jobs = 0;
+};
+
+/// Loads the points of a sweep. Where only sections of load_variant vary, the first scenario that loads lends the
+/// others its machine and its model.
+class Loader {
+ public:
+  Loader(sim::Settings base, const Product& product) : base_(std::move(base)), product_(product) {
+    const std::vector<std::string>& sections = scenarios::variant_sections();
+    only_variants_ =
+        std::all_of(product.variations().begin(), product.variations().end(), [&](const Variation& variation) {
+          const std::string section = variation.key.substr(0, variation.key.find('.'));
+          return std::find(sections.begin(), sections.end(), section) != sections.end();
+        });
+  }
+  scenarios::Scenario load(std::size_t index) {
+    sim::Settings document = base_;
+    product_.apply(index, document);
+    if (!only_variants_) return scenarios::load_scenario(document);
+    std::shared_ptr<const scenarios::Scenario> first;
+    {
+      const std::lock_guard lock(mutex_);
+      first = first_;
+    }
+    if (first) return scenarios::load_variant(*first, document);
+    scenarios::Scenario scenario = scenarios::load_scenario(document);
+    const std::lock_guard lock(mutex_);
+    first_ = std::make_shared<const scenarios::Scenario>(scenario);
+    return scenario;
+  }
+
+ private:
+  sim::Settings base_;
+  const Product& product_;
+  bool only_variants_ = false;
+  std::mutex mutex_;
+  std::shared_ptr<const scenarios::Scenario> first_;
+};
+
+struct Sweep {
+  sim::Settings base;
+  Product product;
+  JournalForm form;
+};
+
+Sweep read_sweep(const SweepOptions& options) {
+  std::vector<Variation> variations;
+  for (const std::string& text : options.varies) variations.push_back(parse_variation(text));
+  Sweep sweep{
+      scenarios::read_scenario(options.scenario, options.sets), Product(std::move(variations), options.limit), {}};
+  std::vector<std::string> asked;
+  for (const Variation& variation : sweep.product.variations()) {
+    sweep.form.columns.push_back(variation.key);
+    asked.push_back(variation.key);
+    asked.insert(asked.end(), variation.texts.begin(), variation.texts.end());
+  }
+  const std::vector<std::string>& results = point_columns();
+  sweep.form.columns.insert(sweep.form.columns.end(), results.begin(), results.end());
+  sweep.form.fingerprint = fingerprint_of(sweep.base, asked);
+  sweep.form.points = sweep.product.size();
+  return sweep;
+}
+
+/// A finished point as its row of the table.
+std::string row_of(const Sweep& sweep, Loader& loader, std::size_t index) {
+  const PointResult result = evaluate_made([&] { return loader.load(index); });
+  std::vector<std::string> cells = sweep.product.texts(index);
+  for (std::string& cell : cells_of(result)) cells.push_back(std::move(cell));
+  return sweep.form.row(index, cells);
+}
+
+PointResult result_in(const Sweep& sweep, const std::string& row) {
+  return point_of(csv_cells(row), 1 + sweep.product.variations().size());
+}
+
+/// Where the rows go while the sweep runs: --csv, else the file that is resumed, else nowhere.
+std::string journal_file(const SweepOptions& options) {
+  if (options.csv == "-") return {};
+  return options.csv.empty() ? options.resume : options.csv;
+}
+
+/// Works on what `rows` lacks and adds it; false when Ctrl-C came first.
+bool run_points(const Sweep& sweep, const SweepOptions& options, Loader& loader, Crew& crew, JournalRows& rows) {
+  std::optional<Journal> journal;
+  const std::string file = journal_file(options);
+  if (!file.empty()) journal.emplace(file, sweep.form, options.resume, rows);
+  std::vector<std::size_t> tasks;
+  for (std::size_t i = 0; i < sweep.product.size(); ++i) {
+    if (!rows.contains(i)) tasks.push_back(i);
+  }
+  const std::size_t resumed = rows.size();
+  Progress progress("points");
+  const bool all = crew.run(
+      tasks, [&](std::size_t i) { return row_of(sweep, loader, i); },
+      [&](std::size_t i, const std::string& row) {
+        if (journal) journal->append(row);
+        rows.emplace(i, row);
+        progress.show(rows.size(), sweep.product.size(), resumed);
+      },
+      [] { return InterruptGuard::interrupted(); });
+  if (journal) journal->finish(sweep.form, rows);
+  return all;
+}
+
+void write_points(std::ostream& out, const Sweep& sweep, const JournalRows& rows, std::size_t top) {
+  std::vector<std::pair<std::size_t, PointResult>> points;
+  for (const auto& [index, row] : rows) points.emplace_back(index, result_in(sweep, row));
+  if (top > 0) {
+    std::stable_sort(points.begin(), points.end(), [](const auto& a, const auto& b) {
+      const bool ok_a = a.second.status == PointStatus::ok, ok_b = b.second.status == PointStatus::ok;
+      return ok_a != ok_b ? ok_a : a.second.tokens_per_s > b.second.tokens_per_s;
+    });
+    points.resize(std::min(points.size(), top));
+  }
+  std::vector<Column> columns{{"point"}};
+  for (const Variation& variation : sweep.product.variations()) {
+    columns.push_back({variation.key.substr(variation.key.rfind('.') + 1)});
+  }
+  for (const std::string& title : point_titles()) columns.push_back({title});
+  TextTable table(std::move(columns));
+  for (const auto& [index, result] : points) {
+    std::vector<std::string> cells{fmt::format("{}", index)};
+    for (const std::string& text : sweep.product.texts(index)) cells.push_back(shortened(text, 24));
+    for (std::string& cell : point_text(result)) cells.push_back(std::move(cell));
+    table.add_row(std::move(cells));
+    if (!result.reason.empty()) {
+      std::string reason = wrapped(result.reason, "      ", "      ");
+      reason.pop_back();
+      table.add_note(reason);
+    }
+  }
+  table.write(out);
+}
+
+std::size_t count_of(const Sweep& sweep, const JournalRows& rows, PointStatus status) {
+  return static_cast<std::size_t>(std::count_if(
+      rows.begin(), rows.end(), [&](const auto& row) { return result_in(sweep, row.second).status == status; }));
+}
+
+void write_summary(std::ostream& out, const Sweep& sweep, const JournalRows& rows, const std::string& file) {
+  out << fmt::format("\n{} of {} points: {} simulated, {} out of memory, {} infeasible\n", rows.size(),
+                     sweep.product.size(), count_of(sweep, rows, PointStatus::ok),
+                     count_of(sweep, rows, PointStatus::oom), count_of(sweep, rows, PointStatus::infeasible));
+  if (const std::size_t errors = count_of(sweep, rows, PointStatus::error); errors > 0) {
+    out << fmt::format("{} internal errors, please report them with the scenario\n", errors);
+  }
+  if (rows.size() < sweep.product.size()) {
+    out << (file.empty() ? "Interrupted.\n" : fmt::format("Interrupted; --resume {} goes on.\n", file));
+  }
+}
+
+ordered_json sweep_json(const SweepOptions& options, const Sweep& sweep, const JournalRows& rows) {
+  ordered_json json;
+  json["scenario"] = options.scenario;
+  json["points"] = sweep.product.size();
+  json["finished"] = rows.size();
+  json["fingerprint"] = sweep.form.fingerprint;
+  json["vary"] = ordered_json::object();
+  for (const Variation& variation : sweep.product.variations()) json["vary"][variation.key] = variation.texts;
+  json["rows"] = ordered_json::array();
+  for (const auto& [index, line] : rows) {
+    ordered_json row;
+    row["index"] = index;
+    const std::vector<std::string> texts = sweep.product.texts(index);
+    for (std::size_t i = 0; i < texts.size(); ++i) row["values"][sweep.product.variations()[i].key] = texts[i];
+    add_point(row, result_in(sweep, line));
+    json["rows"].push_back(std::move(row));
+  }
+  return json;
+}
+
+int run_sweep(const SweepOptions& options) {
+  for (const std::string& file : {options.csv, options.json}) check_writable(file);
+  const Sweep sweep = read_sweep(options);
+  Loader loader(sweep.base, sweep.product);
+  JournalRows rows;
+  const std::unique_ptr<Crew> crew = make_crew(options.jobs);
+  if (crew->serves()) {
+    crew->serve([&](std::size_t i) { return row_of(sweep, loader, i); });
+    return kDone;
+  }
+  if (!options.resume.empty()) rows = read_journal(options.resume, sweep.form);
+  const InterruptGuard guard;
+  const bool all = run_points(sweep, options, loader, *crew, rows);
+  if (options.csv == "-") {
+    std::cout << sweep.form.header() << '\n';
+    for (const auto& [index, row] : rows) std::cout << row << '\n';
+  }
+  if (!options.json.empty()) {
+    write_output(options.json, [&](std::ostream& out) { write_json(out, sweep_json(options, sweep, rows)); });
+  }
+  // What goes to standard output stays one document.
+  if (options.csv != "-" && options.json != "-") {
+    write_points(std::cout, sweep, rows, options.top);
+    write_summary(std::cout, sweep, rows, journal_file(options));
+  }
+  if (!all) return kInterrupted;
+  return count_of(sweep, rows, PointStatus::error) > 0 ? kBug : kDone;
+}
+
+}  // namespace
+
+Action declare_sweep(CLI::App& app) {
+  const auto options = std::make_shared<SweepOptions>();
+  app.add_option("scenario", options->scenario, "scenario file (YAML)")->required();
+  app.add_option("--vary", options->varies,
+                 "key.path=v1,v2,... or BEGIN:END:FACTOR or BEGIN:END:+STEP; may be repeated, for the cross product")
+      ->allow_extra_args(false)
+      ->required()
+      ->type_name("KEY=VALUES");
+  app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)")->check(CLI::Range(1, 1024));
+  app.add_option("--csv", options->csv, "write a row per point, each as soon as it is finished; - for standard output")
+      ->type_name("FILE");
+  app.add_option("--json", options->json, "write all rows as JSON to FILE, or to standard output for -")
+      ->type_name("FILE");
+  app.add_option("--resume", options->resume, "go on where the --csv FILE of this very sweep ends")->type_name("FILE");
+  app.add_option("--top", options->top, "print only the N points of highest throughput")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000'000));
+  app.add_option("--limit", options->limit, fmt::format("refuse more points than this (default {})", kDefaultLimit))
+      ->type_name("N");
+  return [options] { return run_sweep(*options); };
+}
+
+}  // namespace orrery::tools

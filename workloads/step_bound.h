@@ -1,0 +1,58 @@
+// A time that no step of a job can undercut, without planning it: for searches that need not simulate what cannot win.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "topology/cluster.h"
+#include "workloads/job.h"
+#include "workloads/stage_program.h"
+
+namespace orrery::workloads {
+
+/// Bounds for jobs that differ in the number of GPUs and in what scenarios::load_variant reads; remembers what they
+/// share. Not for several threads at a time.
+class StepBound {
+ public:
+  /// At most the simulated iteration time; see step_bound.cc for the derivation. Zero for jobs with perturbations.
+  sim::Duration of(const Job& job);
+
+ private:
+  /// What one rank does for one micro-batch at least, in picoseconds by resource.
+  struct Load {
+    double compute = 0;  // the compute stream, with the collectives that it must wait for
+    double tensor = 0;   // the stream of tensor collectives
+    double issue = 0;    // the host
+    Load& operator+=(const Load& other);
+    Load operator-(const Load& other) const;
+    Load operator*(double times) const;
+  };
+  struct Costs {
+    Load layer, embedding, head;  // forward and backward
+  };
+  /// How the groups of a layout lie on the cluster.
+  struct Places {
+    GroupShapes shapes;
+    double tensor_rate = 0, data_rate = 0;  // bytes/s that a rank of a group across nodes sends at most
+  };
+  const topology::Cluster& cluster_of(const Job& job);
+  const Places& places_of(const Job& job);
+  const Costs& costs_of(const Job& job);
+  Load load_of(const Costs& costs, const ChunkShape& shape) const;
+  struct DataLoad {
+    double beside = 0;  // ps of the data stream, beside the passes
+    double within = 0;  // ps between passes, which wait
+    double reduce = 0;  // ps after the passes, before the optimizer
+    double gather = 0;  // ps after the optimizer
+  };
+  /// Of a stage that holds so many layers and parameters.
+  DataLoad data_load(const Job& job, double layers, double parameters);
+
+  std::map<std::int64_t, std::unique_ptr<topology::Cluster>> clusters_;
+  std::map<std::string, Places> places_;
+  std::map<std::string, Costs> costs_;
+};
+
+}  // namespace orrery::workloads
