@@ -137,9 +137,31 @@ void count_tiers(StepReport& report) {
   }
 }
 
+/// The fullest moment of each stage that was recorded, counted in simulated time.
+void count_memory(const Job& job, const StepPlan& step, const Simulated& run, StepReport& report) {
+  std::vector<bool> done(report.stages.size(), false);
+  for (std::size_t i = 0; i < run.result.records.size(); ++i) {
+    const auto instance = sim::InstanceId{static_cast<std::uint32_t>(run.ranks[i])};
+    const sim::ProgramId program = step.plan.instances[instance].program;
+    const std::size_t stage = sim::index(program);
+    if (done[stage]) continue;
+    done[stage] = true;
+    const HighWater top =
+        counted_high_water(run.result.records[i], step.plan.programs[program], step.stages.notes[stage],
+                           chunk_bytes(job, step.split, static_cast<std::int32_t>(stage)));
+    StageMemory& memory = report.stages[stage];
+    memory.counted_activations = top.bytes();
+    const bool in_step = memory.peak.during == StageMemory::During::optimizer;
+    memory.peak.at_s = in_step ? sim::to_seconds(report.iteration) : top.at_s;
+  }
+}
+
 void add_memory(const Job& job, const StepPlan& step, StepReport& report) {
   report.stages = stage_memory(job, step.split);
-  for (const StageMemory& stage : report.stages) report.peak_bytes = std::max(report.peak_bytes, stage.total);
+  for (const StageMemory& stage : report.stages) {
+    report.peak_bytes = std::max(report.peak_bytes, stage.total);
+    report.allocated_bytes = std::max(report.allocated_bytes, stage.allocated);
+  }
   report.capacity_bytes = static_cast<double>(job.device.memory().value());
   report.fits = report.peak_bytes <= report.capacity_bytes;
 }
@@ -151,6 +173,11 @@ std::string_view name_of(Category category) {
                                                                    "data_comm", "context_comm", "expert_comm",
                                                                    "bubble",    "optimizer",    "other"};
   return names[static_cast<std::size_t>(category)];
+}
+
+std::string_view name_of(StageMemory::During during) {
+  static constexpr std::array<std::string_view, 3> names{"forward", "backward", "optimizer"};
+  return names[static_cast<std::size_t>(during)];
 }
 
 std::string_view name_of(Stream stream) {
@@ -178,6 +205,7 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
   rate(job, report);
   evaluate(job, cluster, report);
   add_memory(job, step, report);
+  if (options.count_memory) count_memory(job, step, run, report);
   report.traffic = merge_traffic(closed_form_traffic(job), count_traffic(step));
   count_tiers(report);
   report.assumptions = job.assumptions;
