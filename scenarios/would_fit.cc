@@ -48,7 +48,7 @@ std::vector<Lever> levers_of(const Job& job) {
   if (p.tensor > 1 && !p.sequence_parallel) add(levers, {{"parallelism.sequence_parallel=true"}});
   Lever sharding;
   for (const Sharding level : {Sharding::optimizer, Sharding::gradients, Sharding::parameters}) {
-    // Sharded gradients and parameters are gathered for every micro-batch: with a pipeline nobody does that.
+    // With a pipeline, sharded gradients and parameters would travel once for every micro-batch.
     if (level > p.sharding && p.data > 1 && (level == Sharding::optimizer || p.pipeline == 1)) {
       sharding.push_back({fmt::format("parallelism.sharding={}", workloads::name_of(level))});
     }
