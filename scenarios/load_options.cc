@@ -238,6 +238,9 @@ std::optional<Measured> load_measured(const Settings& document, const Job& job) 
   measured.mfu_pct = read("mfu_pct");
   measured.hfu_pct = read("hfu_pct");
   measured.memory_gb = read("memory_gb");
+  if (const Settings* kind = given(section, "memory_kind"); kind != nullptr) {
+    measured.memory_kind = kind->as_choice({"allocated", "reserved", "device"});
+  }
   const double gpus = static_cast<double>(job.gpus);
   const double seq = static_cast<double>(job.model.seq);
   // Other spellings of throughput; an explicit tokens_per_s wins.

@@ -66,6 +66,7 @@ ordered_json memory_json(const workloads::StepReport& report) {
   json["fits"] = report.fits;
   json["peak_bytes"] = report.peak_bytes;
   json["allocated_bytes"] = report.allocated_bytes;
+  json["reserved_bytes"] = report.reserved_bytes;
   json["capacity_bytes"] = report.capacity_bytes;
   json["would_fit"] = ordered_json::array();
   for (const workloads::Remedy& remedy : report.would_fit) {

@@ -161,6 +161,7 @@ void add_memory(const Job& job, const StepPlan& step, StepReport& report) {
   for (const StageMemory& stage : report.stages) {
     report.peak_bytes = std::max(report.peak_bytes, stage.total);
     report.allocated_bytes = std::max(report.allocated_bytes, stage.allocated);
+    report.reserved_bytes = std::max(report.reserved_bytes, stage.total - stage.parts.context);
   }
   report.capacity_bytes = static_cast<double>(job.device.memory().value());
   report.fits = report.peak_bytes <= report.capacity_bytes;

@@ -133,6 +133,7 @@ struct StepReport {
   // Memory
   bool fits = true;
   double peak_bytes = 0, allocated_bytes = 0, capacity_bytes = 0;  // of the fullest rank: total, allocated
+  double reserved_bytes = 0;                                       // likewise, what the allocator holds
   std::vector<StageMemory> stages;
   std::vector<Remedy> would_fit;  // where it does not fit: filled by who knows the scenario (scenarios::would_fit)
   // Traffic
