@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "scenarios/load.h"
+#include "workloads/schedules/chunk_map.h"
 #include "workloads/step.h"
 
 namespace orrery::scenarios {
@@ -41,9 +42,44 @@ void check_tensor(const Settings& document, const Job& job) {
   }
 }
 
+void check_context(const Settings& document, const Job& job) {
+  const workloads::Parallelism& layout = job.parallelism;
+  if (layout.context == 1) return;
+  const std::int64_t cut = 2 * layout.context * (layout.sequence_parallel ? layout.tensor : 1);
+  if (job.model.seq % cut != 0) {
+    fail_at(document, "parallelism.context",
+            fmt::format("needs model.seq, which is {}, to be a multiple of 2 x context{} = {} (every rank holds two "
+                        "blocks); another context would be right",
+                        job.model.seq, layout.sequence_parallel ? " x tensor" : "", cut));
+  }
+  if (job.attention != workloads::AttentionKind::flash)
+    fail_at(document, "parallelism.context", "needs attention: flash, got unfused; 1, or flash, would be right");
+  if (job.model.attention_window > 0 && job.model.attention_window < job.model.seq) {
+    fail_at(document, "parallelism.context",
+            fmt::format("is modelled for full causal attention, not for model.attention_window {}; 1 would be right",
+                        job.model.attention_window));
+  }
+}
+
+void check_dualpipe(const Settings& document, const Job& job) {
+  const workloads::Parallelism& layout = job.parallelism;
+  if (layout.schedule != ScheduleKind::dualpipe) return;
+  if (layout.pipeline % 2 != 0) {
+    fail_at(document, "parallelism.pipeline",
+            fmt::format("read {} with dualpipe, which pairs stages from both ends; an even number would be right",
+                        layout.pipeline));
+  }
+  if (job.microbatches() % 2 != 0 || job.microbatches() < 2 * layout.pipeline) {
+    fail_at(document, "batch.global",
+            fmt::format("gives {} micro-batches per rank (global {} / data {} / micro {}); dualpipe needs an even "
+                        "number of at least 2 x pipeline = {}",
+                        job.microbatches(), job.batch.global, layout.data, job.batch.micro, 2 * layout.pipeline));
+  }
+}
+
 void check_pipeline(const Settings& document, const Job& job) {
   const workloads::Parallelism& layout = job.parallelism;
-  const std::int64_t chunks = layout.pipeline * layout.virtual_pipeline;
+  const std::int64_t chunks = workloads::ChunkMap(job).blocks();
   const std::int64_t cells = job.model.layers + 2;  // the embedding and the LM head count as layers
   if (chunks > cells) {
     const char* key = layout.virtual_pipeline > 1 ? "parallelism.virtual_pipeline" : "parallelism.pipeline";
@@ -52,9 +88,9 @@ void check_pipeline(const Settings& document, const Job& job) {
         fmt::format(
             "more chunks than layers: {} stages x {} chunks = {}, but the model has {} layers (with embedding and LM "
             "head {}); at most {} chunks would be right",
-            layout.pipeline, layout.virtual_pipeline, chunks, job.model.layers, cells, cells));
+            layout.pipeline, chunks / layout.pipeline, chunks, job.model.layers, cells, cells));
   }
-  if (layout.virtual_pipeline > 1 && layout.pipeline == 1) {
+  if (layout.schedule == ScheduleKind::interleaved_1f1b && layout.pipeline == 1) {
     fail_at(document, "parallelism.virtual_pipeline",
             fmt::format("read {} with one pipeline stage; 1, or a pipeline of at least 2, would be right",
                         layout.virtual_pipeline));
@@ -119,7 +155,9 @@ void check_wiring(const Settings& document, const Job& job) {
 
 void check_job(const Settings& document, Job& job) {
   check_tensor(document, job);
+  check_context(document, job);
   check_pipeline(document, job);
+  check_dualpipe(document, job);
   check_sizes(document, job);
   check_wiring(document, job);
   // A profile without an fp8 peak answers with its bf16 peak.

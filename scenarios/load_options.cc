@@ -5,6 +5,7 @@
 #include <set>
 
 #include "scenarios/load.h"
+#include "workloads/schedules/schedule.h"
 
 namespace orrery::scenarios {
 
@@ -89,7 +90,9 @@ void load_overlap(const Settings& document, Job& job) {
     return boolean(section, key, fallback);
   };
   job.overlap.tensor = flag("tensor", software.overlap_tensor);
-  job.overlap.pipeline = flag("pipeline", software.overlap_pipeline);
+  // Runtimes with a split backward pass post messages beside compute: what they gain would be lost in waiting else.
+  job.overlap.pipeline =
+      flag("pipeline", software.overlap_pipeline || workloads::splits_backward(job.parallelism.schedule));
   job.overlap.gradients = flag("gradients", software.overlap_gradients);
   job.overlap.parameters = flag("parameters", software.overlap_parameters);
   if (!absent.empty()) {

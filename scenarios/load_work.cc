@@ -7,6 +7,7 @@
 
 #include "scenarios/library.h"
 #include "scenarios/load.h"
+#include "workloads/schedules/chunk_map.h"
 #include "workloads/schedules/schedule.h"
 
 namespace orrery::scenarios {
@@ -49,23 +50,56 @@ void load_features(const Settings& section, Job& job) {
   }
 }
 
+/// Chunks per stage as the schedule needs them: some lay two, whatever virtual_pipeline says by default.
+ScheduleKind with_chunks(const Settings& schedule, ScheduleKind kind, bool chunks_given, Job& job) {
+  std::int64_t& chunks = job.parallelism.virtual_pipeline;
+  if (kind == ScheduleKind::interleaved_1f1b && chunks == 1) {
+    job.assumptions.push_back("parallelism.schedule: interleaved_1f1b with one chunk per stage runs as 1f1b.");
+    return ScheduleKind::one_f_one_b;
+  }
+  const std::int64_t needed = workloads::chunks_of(kind);
+  if (needed == 0 || needed == chunks) return kind;
+  if (needed == 1) {
+    schedule.fail(
+        fmt::format("read {} with virtual_pipeline {}; interleaved_1f1b would be right", schedule.text(), chunks));
+  }
+  // One chunk is what a record says that knows no other number.
+  if (chunks_given && chunks != 1) {
+    schedule.fail(
+        fmt::format("read {} with virtual_pipeline {}; {} or none would be right", schedule.text(), chunks, needed));
+  }
+  if (chunks_given || job.parallelism.pipeline > 1) {
+    job.assumptions.push_back(
+        fmt::format("parallelism.virtual_pipeline: {} lays {} chunks on every stage.", schedule.text(), needed));
+  }
+  chunks = needed;
+  return kind;
+}
+
+/// Stages that step their optimizers apart cannot share an embedding between the first and the last of them, or one
+/// waits for the other: the authors of ZB-H1 and ZB-H2 untie it (--untie-embeddings-and-output-weights in their
+/// example script, github.com/sail-sg/zero-bubble-pipeline-parallelism), and so does a model that leaves it open.
+void untie_embeddings(const Settings& document, Job& job) {
+  const workloads::Parallelism& layout = job.parallelism;
+  if (!layout.optimizer_post_validation || workloads::ChunkMap(job).ends_meet()) return;
+  const Resolved model = resolve(shelf_of("models"), required(document, "model"));
+  if (given(&model.document, "tied_embeddings") != nullptr) return;
+  job.model.tied_embeddings = false;
+  for (std::string& line : job.assumptions) {  // what load_features said before the schedule was known
+    const std::size_t at = line.starts_with("The model's features") ? line.find(" tied embeddings") : std::string::npos;
+    if (at != std::string::npos) line.replace(at, 5, " untied");
+  }
+  assume(job, "model.tied_embeddings", "false",
+         fmt::format("as the authors of {} train: shared, the first stage would wait for the last",
+                     workloads::name_of(layout.schedule)));
+}
+
 ScheduleKind load_schedule(const Settings* section, Job& job) {
   const std::int64_t chunks = job.parallelism.virtual_pipeline;
   if (const Settings* schedule = given(section, "schedule"); schedule != nullptr) {
-    const auto kind = enum_named<ScheduleKind>(schedule->as_choice(workloads::schedule_names()), 7);
-    if (!workloads::is_modelled(kind)) {
-      schedule->fail(
-          fmt::format("{} is not modelled yet; gpipe, 1f1b or interleaved_1f1b would be right", schedule->text()));
-    }
-    if (kind == ScheduleKind::interleaved_1f1b && chunks == 1) {
-      job.assumptions.push_back("parallelism.schedule: interleaved_1f1b with one chunk per stage runs as 1f1b.");
-      return ScheduleKind::one_f_one_b;
-    }
-    if (kind != ScheduleKind::interleaved_1f1b && chunks > 1) {
-      schedule->fail(
-          fmt::format("read {} with virtual_pipeline {}; interleaved_1f1b would be right", schedule->text(), chunks));
-    }
-    return kind;
+    const auto kind =
+        enum_named<ScheduleKind>(schedule->as_choice(workloads::schedule_names()), workloads::kScheduleKinds);
+    return with_chunks(*schedule, kind, given(section, "virtual_pipeline") != nullptr, job);
   }
   if (chunks > 1) {
     assume(job, "parallelism.schedule", "interleaved_1f1b", "as virtual_pipeline is above 1");
@@ -74,12 +108,46 @@ ScheduleKind load_schedule(const Settings* section, Job& job) {
   const auto& names = workloads::schedule_names();
   const std::string& preferred = job.software.schedule;
   ScheduleKind kind = ScheduleKind::one_f_one_b;
-  if (std::find(names.begin(), names.end(), preferred) != names.end()) kind = enum_named<ScheduleKind>(preferred, 7);
-  // What a generation prefers may need more than one chunk, or be a schedule that only its own scenarios name.
-  if (kind == ScheduleKind::interleaved_1f1b || !workloads::is_modelled(kind)) kind = ScheduleKind::one_f_one_b;
+  if (std::find(names.begin(), names.end(), preferred) != names.end())
+    kind = enum_named<ScheduleKind>(preferred, workloads::kScheduleKinds);
+  // What a generation prefers may need more than one chunk.
+  if (workloads::chunks_of(kind) != 1) kind = ScheduleKind::one_f_one_b;
   if (job.parallelism.pipeline > 1)
     assume(job, "parallelism.schedule", workloads::name_of(kind), "as there is one chunk per stage");
   return kind;
+}
+
+/// Layers of every block of the pipeline, where the scenario gives them.
+void load_stage_layers(const Settings* section, Job& job) {
+  const Settings* list = given(section, "stage_layers");
+  if (list == nullptr) return;
+  const std::int64_t blocks = workloads::ChunkMap(job).blocks();
+  const bool sequence = list->is_sequence();
+  std::int64_t sum = 0;
+  if (sequence) {
+    for (const Settings& item : list->items()) {
+      job.parallelism.stage_layers.push_back(item.as_int(0, job.model.layers));
+      sum += job.parallelism.stage_layers.back();
+    }
+  }
+  if (!sequence || static_cast<std::int64_t>(list->items().size()) != blocks || sum != job.model.layers) {
+    list->fail(
+        fmt::format("{}; {} numbers (one for each of the {} pieces of the pipeline, first to last) that sum to "
+                    "the model's {} layers would be right",
+                    sequence ? fmt::format("read {} numbers that sum to {}", list->items().size(), sum)
+                             : std::string("expected a list"),
+                    blocks, blocks, job.model.layers));
+  }
+}
+
+void load_context(const Settings* section, Job& job) {
+  workloads::Parallelism& layout = job.parallelism;
+  layout.context = integer(section, "context", 1, 1, kMostRanks);
+  const Settings* method = given(section, "context_method");
+  if (method != nullptr)
+    layout.context_method = enum_named<workloads::ContextMethod>(method->as_choice({"ring", "all_gather"}), 2);
+  else if (layout.context > 1)
+    assume(job, "parallelism.context_method", "ring", "as Megatron-LM sends keys and values");
 }
 
 void refuse_above_one(const Settings* section, const char* key) {
@@ -94,7 +162,8 @@ void refuse_above_one(const Settings* section, const char* key) {
 void load_data_degree(const Settings& document, const Settings* section, Job& job) {
   workloads::Parallelism& layout = job.parallelism;
   const std::int64_t others = layout.tensor * layout.pipeline * layout.context;  // each at most 2^20: no overflow
-  const std::string product = fmt::format("tensor {} x pipeline {}", layout.tensor, layout.pipeline);
+  std::string product = fmt::format("tensor {} x pipeline {}", layout.tensor, layout.pipeline);
+  if (layout.context > 1) product += fmt::format(" x context {}", layout.context);
   if (const Settings* data = given(section, "data"); data != nullptr) {
     layout.data = data->as_int(1, kMostRanks);
     if (others > job.gpus || layout.data * others != job.gpus) {
@@ -186,7 +255,7 @@ void load_layout(const Settings& document, Job& job) {
     const bool idle = layout.pipeline == 1 && std::string_view(key) == "virtual_pipeline";
     if (given(section, key) == nullptr && !idle) assume(job, fmt::format("parallelism.{}", key), "1", "that is none");
   }
-  refuse_above_one(section, "context");
+  load_context(section, job);
   refuse_above_one(section, "expert");
   load_data_degree(document, section, job);
 
@@ -205,6 +274,15 @@ void load_layout(const Settings& document, Job& job) {
       assume(job, "parallelism.sequence_parallel", layout.sequence_parallel ? "true" : "false", by_default);
   }
   layout.schedule = load_schedule(section, job);
+  load_stage_layers(section, job);
+  // The published implementation of these schedules has it; without it ZB-H2 would wait for the first stage again.
+  const bool staggers = workloads::splits_backward(layout.schedule) && layout.schedule != ScheduleKind::dualpipe;
+  layout.optimizer_post_validation = boolean(section, "optimizer_post_validation", staggers);
+  if (staggers && given(section, "optimizer_post_validation") == nullptr) {
+    assume(job, "parallelism.optimizer_post_validation", "true",
+           fmt::format("as the authors of {} step the optimizer", workloads::name_of(layout.schedule)));
+  }
+  untie_embeddings(document, job);
   load_batch(document, job, given(section, "data") != nullptr);
 }
 

@@ -30,9 +30,10 @@ struct Ledger {
 
 }  // namespace
 
-std::array<double, kCategories> account(const sim::Record& record, const sim::Program& program, sim::SimTime makespan) {
+std::array<double, kCategories> account(const sim::Record& record, const sim::Program& program, sim::SimTime begin,
+                                        sim::SimTime end) {
   Ledger ledger;
-  std::int64_t clock = 0;
+  std::int64_t clock = begin.value();
   for (std::uint32_t op = 0; op < program.size(); ++op) {
     if (program.kind[op] != sim::OpKind::compute) continue;
     const std::int64_t start = record.start[op].value(), finish = record.finish[op].value();
@@ -66,8 +67,9 @@ std::array<double, kCategories> account(const sim::Record& record, const sim::Pr
     if (program.kind[op] == sim::OpKind::transfer && record.finish[op].value() > latest)
       latest = record.finish[op].value(), last = op;
   }
+  latest = std::min(latest, end.value());
   if (latest > clock) ledger.book_gap(record, program, last, clock, latest);
-  ledger.book(Category::bubble, makespan.value() - std::max(clock, latest));
+  ledger.book(Category::bubble, end.value() - std::max(clock, latest));
   std::array<double, kCategories> seconds{};
   for (std::size_t c = 0; c < kCategories; ++c)
     seconds[c] = static_cast<double>(ledger.ps[c]) / sim::kPicosecondsPerSecond;

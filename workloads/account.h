@@ -9,8 +9,10 @@
 
 namespace orrery::workloads {
 
-/// Exposed time of one recorded rank over [0, makespan], in seconds by category; sums to the makespan.
-std::array<double, kCategories> account(const sim::Record& record, const sim::Program& program, sim::SimTime makespan);
+/// Exposed time of one recorded rank over [begin, end], in seconds by category; sums to end - begin. All its kernels
+/// lie between the two.
+std::array<double, kCategories> account(const sim::Record& record, const sim::Program& program, sim::SimTime begin,
+                                        sim::SimTime end);
 
 /// Seconds of device time of the rank's compute operations.
 double busy_seconds(const sim::Record& record, const sim::Program& program);

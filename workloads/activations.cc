@@ -7,6 +7,8 @@
 // inputs and the logits: in fp32 where the loss is computed operation by operation on a copy, else in 16 bit (section
 // 4.3 there). The backward pass needs more than was kept: gradients of the half layer it is in, what it recomputes, and
 // where the weight-gradient GEMM does not add into the accumulators, the 16-bit gradient of the largest weight.
+// Cut in two, the first half of a backward pass leaves what the weight gradients need, the inputs and the gradients of
+// the linear layers' outputs, 32 s b h (Qi et al., arXiv 2401.10241, table 1).
 // A sequence is cut over the context-parallel group. Left out: kernels' own workspaces, tensors alive for one kernel.
 #include "workloads/activations.h"
 
@@ -23,7 +25,7 @@ struct Sizes {
   explicit Sizes(const Job& job)
       : element(calibration::bytes_of(job.precision.activations)),
         tensor(d(job.parallelism.tensor)),
-        tokens(d(job.model.seq) / d(job.parallelism.context) * d(job.batch.micro)),
+        tokens(d(job.rank_seq()) * d(job.batch.micro)),
         hidden(tokens * d(job.model.hidden)),
         cut(job.parallelism.sequence_parallel ? tensor : 1.0) {}
   double element, tensor, tokens;
@@ -71,6 +73,9 @@ LayerBytes layer_bytes(const Job& job) {
                         weight_gradient_bytes(job, d(m.hidden) * d(m.ffn_hidden) / z.tensor);
   // Gradients of q, k, v and the output; fused kernels add up q's in fp32.
   layer.attention_gradients = residual + e * z.hidden * (2 + 2 * kv) / z.tensor;
+  // Of qkv, projection, up and down: inputs, then gradients of the outputs.
+  layer.between = e * z.hidden * (2 / z.cut + (1 + ffn) / z.tensor) +
+                  e * z.hidden * (2 / z.cut + (1 + 2 * kv + ffn * (branches - 1)) / z.tensor);
   const double rows = d(m.heads) / z.tensor * z.tokens;
   if (job.attention == AttentionKind::unfused) {
     const double scores = rows * d(m.seq);
@@ -96,6 +101,7 @@ EndBytes head_bytes(const Job& job) {
   head.kept = 2 * z.element * z.hidden / z.cut + logits * (job.software.fused_cross_entropy ? z.element : 4);
   // Forward: the 16-bit logits that are copied; backward: their gradient in 16 bit. Never both.
   head.working = z.element * logits + weight_gradient_bytes(job, shard * d(job.model.hidden));
+  head.between = z.element * (z.hidden / z.cut + logits);
   return head;
 }
 
@@ -106,6 +112,7 @@ PassBytes pass_bytes(const Job& job, const ChunkShape& shape, bool last) {
   if (shape.embedding) pass.kept += embedding_bytes(job).kept;
   if (!last && job.software.keeps_pipeline_outputs) pass.kept += residual_bytes(job);
   const EndBytes head = shape.head ? head_bytes(job) : EndBytes{};
+  pass.between = d(shape.layers) * layer.between + head.between;
   pass.kept += head.kept;
   pass.working = head.working;
   // The head's backward pass is over, and its activations freed, when the layers' begins.

@@ -14,6 +14,7 @@ struct LayerBytes {
   double mlp = 0;                  // kept by the feed-forward half
   double attention_gradients = 0;  // alive at once in the backward pass of the attention half
   double mlp_gradients = 0;        // likewise in the feed-forward half
+  double between = 0;              // inputs and output gradients of the linear layers: what weight gradients need
   /// What stays between the forward and the backward pass.
   double kept(Recompute recompute) const;
   /// What the layer's backward pass needs beside what was kept, at its fullest: gradients, and what it recomputes.
@@ -23,14 +24,15 @@ LayerBytes layer_bytes(const Job& job);
 
 /// Embedding or LM head with loss.
 struct EndBytes {
-  double kept = 0, working = 0;
+  double kept = 0, working = 0, between = 0;
 };
 EndBytes embedding_bytes(const Job& job);
 EndBytes head_bytes(const Job& job);
 
-/// What one pass over a chunk keeps, and what its backward pass needs beside that at its fullest.
+/// What one pass over a chunk keeps, what its backward pass needs beside that at its fullest, and what is left between
+/// the halves of a backward pass that is cut in two.
 struct PassBytes {
-  double kept = 0, working = 0;
+  double kept = 0, working = 0, between = 0;
 };
 /// `last`: no stage follows the chunk, so its output is not kept for the message.
 PassBytes pass_bytes(const Job& job, const ChunkShape& shape, bool last);

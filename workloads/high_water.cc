@@ -5,14 +5,30 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace orrery::workloads {
 
 namespace {
 
-/// Whether what the forward pass kept is freed when this pass is over.
-bool frees(const Pass& pass) { return pass.backward; }
+/// What is freed (where negative: held on top) when the pass is over.
+double freed(const Pass& pass, const PassBytes& bytes) {
+  switch (pass.kind) {
+    case PassKind::forward:
+      return 0;
+    case PassKind::backward:
+      return bytes.kept;
+    case PassKind::input_gradient:
+      return bytes.kept - bytes.between;
+    case PassKind::weight_gradient:
+      return bytes.between;
+  }
+  return 0;
+}
+
+/// What the pass needs while it works. Weight gradients find all they need.
+double working_in(const Pass& pass, const PassBytes& bytes) { return sends_gradient(pass.kind) ? bytes.working : 0; }
 
 const PassBytes& bytes_of(const Pass& pass, const std::vector<PassBytes>& chunks) {
   return chunks[static_cast<std::size_t>(pass.chunk)];
@@ -26,15 +42,15 @@ struct TimedPass {
 
 std::vector<TimedPass> timed_passes(const sim::Record& record, const sim::Program& program,
                                     const std::vector<OpNote>& notes) {
-  std::map<std::pair<bool, std::pair<std::int32_t, std::int32_t>>, TimedPass> found;
+  std::map<std::tuple<PassKind, std::int32_t, std::int32_t>, TimedPass> found;
   for (std::uint32_t op = 0; op < program.size(); ++op) {
     const OpNote& note = notes[op];
     if (program.kind[op] != sim::OpKind::compute || note.microbatch < 0) continue;
     const std::int64_t start = record.start[op].value(), finish = record.finish[op].value();
     Pass pass;
-    pass.backward = note.backward, pass.chunk = note.chunk, pass.microbatch = note.microbatch;
+    pass.kind = note.kind, pass.chunk = note.chunk, pass.microbatch = note.microbatch;
     const auto [place, added] =
-        found.try_emplace({note.backward, {note.chunk, note.microbatch}}, TimedPass{pass, start, finish});
+        found.try_emplace({note.kind, note.chunk, note.microbatch}, TimedPass{pass, start, finish});
     if (added) continue;
     place->second.start = std::min(place->second.start, start);
     place->second.finish = std::max(place->second.finish, finish);
@@ -52,18 +68,18 @@ HighWater high_water(const std::vector<Pass>& passes, const std::vector<PassByte
   std::size_t at = passes.size();
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const PassBytes& bytes = bytes_of(passes[i], chunks);
-    if (!passes[i].backward) held += bytes.kept;
-    const double working = passes[i].backward ? bytes.working : 0;
+    if (passes[i].kind == PassKind::forward) held += bytes.kept;
+    const double working = working_in(passes[i], bytes);
     if (at == passes.size() || held + working > most.bytes()) most.held = held, most.working = working, at = i;
-    if (frees(passes[i])) held -= bytes.kept;
+    held -= freed(passes[i], bytes);
   }
   most.in_flight.assign(chunks.size(), 0);
   if (at == passes.size()) return most;
   most.pass = passes[at];
   for (std::size_t i = 0; i <= at; ++i) {
     std::int32_t& count = most.in_flight[static_cast<std::size_t>(passes[i].chunk)];
-    if (!passes[i].backward) ++count;
-    if (frees(passes[i]) && i < at) --count;
+    if (passes[i].kind == PassKind::forward) ++count;
+    if (ends_microbatch(passes[i].kind) && i < at) --count;
   }
   return most;
 }
@@ -79,8 +95,9 @@ HighWater counted_high_water(const sim::Record& record, const sim::Program& prog
   };
   std::vector<Moment> moments;
   for (const TimedPass& timed : timed_passes(record, program, notes)) {
-    moments.push_back({timed.start, timed.pass.backward ? What::work : What::keep, timed.pass});
-    if (frees(timed.pass)) moments.push_back({timed.finish, What::free, timed.pass});
+    const bool forward = timed.pass.kind == PassKind::forward;
+    moments.push_back({timed.start, forward ? What::keep : What::work, timed.pass});
+    if (!forward) moments.push_back({timed.finish, What::free, timed.pass});
   }
   std::stable_sort(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) {
     return std::pair(a.at, static_cast<int>(a.what)) < std::pair(b.at, static_cast<int>(b.what));
@@ -92,8 +109,9 @@ HighWater counted_high_water(const sim::Record& record, const sim::Program& prog
     const PassBytes& bytes = bytes_of(moment.pass, chunks);
     std::int32_t& count = live[static_cast<std::size_t>(moment.pass.chunk)];
     if (moment.what == What::keep) held += bytes.kept, ++count;
-    if (moment.what == What::free) held -= bytes.kept, --count;
-    const double working = moment.what == What::work ? bytes.working : 0;
+    if (moment.what == What::free) held -= freed(moment.pass, bytes);
+    if (moment.what == What::free && ends_microbatch(moment.pass.kind)) --count;
+    const double working = moment.what == What::work ? working_in(moment.pass, bytes) : 0;
     if (most.in_flight.empty() || held + working > most.bytes()) {
       most = {held, working, moment.pass, live, static_cast<double>(moment.at) / sim::kPicosecondsPerSecond};
     }

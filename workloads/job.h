@@ -15,7 +15,21 @@ namespace orrery::workloads {
 
 using calibration::DataType;
 
-enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved_1f1b, zb_h1, zb_h2, zb_v, dualpipe };
+enum class ScheduleKind : std::uint8_t {
+  gpipe,
+  one_f_one_b,
+  interleaved_1f1b,
+  zb_h1,
+  zb_h2,
+  zb_v,
+  v_half,
+  v_min,
+  dualpipe
+};
+inline constexpr int kScheduleKinds = 9;
+/// How the ranks of a context group see each other's keys and values: blocks sent round a ring beside the attention of
+/// the block at hand (Liu et al., arXiv 2310.01889), or gathered before it (Llama 3, arXiv 2407.21783, section 3.3.2).
+enum class ContextMethod : std::uint8_t { ring, all_gather };
 enum class Sharding : std::uint8_t { none, optimizer, gradients, parameters };  // ZeRO 0 to 3
 enum class Recompute : std::uint8_t { none, selective, full };
 enum class AttentionKind : std::uint8_t { flash, unfused };
@@ -36,6 +50,12 @@ struct Model {
 struct Parallelism {
   std::int64_t tensor = 1, pipeline = 1, virtual_pipeline = 1, data = 1, context = 1, expert = 1;
   bool sequence_parallel = false;
+  ContextMethod context_method = ContextMethod::ring;
+  /// Layers of every block, first to last (a block is a chunk of a stage); empty: as even as can be.
+  std::vector<std::int64_t> stage_layers;
+  /// The optimizer steps without waiting for the global gradient norm and is checked afterwards (Qi et al., arXiv
+  /// 2401.10241, section 4), so that stages step one after the other, as they finish.
+  bool optimizer_post_validation = false;
   Sharding sharding = Sharding::none;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
 };
@@ -110,16 +130,23 @@ struct Job {
   std::vector<std::string> assumptions;
 
   std::int64_t microbatches() const { return batch.global / (parallelism.data * batch.micro); }
+  /// Positions of a sequence that one rank of a context group holds.
+  std::int64_t rank_seq() const { return model.seq / parallelism.context; }
+  /// Ranks that hold the same weights: data and context ranks, and both stages that DualPipe gives a block to.
+  std::int64_t replicas() const {
+    const std::int64_t copies = parallelism.schedule == ScheduleKind::dualpipe ? 2 : 1;
+    return parallelism.data * parallelism.context * copies;
+  }
 };
 
 std::string_view name_of(ScheduleKind schedule);
+std::string_view name_of(ContextMethod method);
 std::string_view name_of(Sharding sharding);
 std::string_view name_of(Recompute recompute);
 std::string_view name_of(AttentionKind attention);
 std::string_view name_of(OptimizerKind optimizer);
 
-/// Names with their meaning, for the schema; explicit catalogues, in the order of the enumerations. A schedule that the
-/// catalogue does not list is refused by load_scenario.
+/// Names for the schema, in the order of the enumeration.
 const std::vector<std::string>& schedule_names();
 
 }  // namespace orrery::workloads

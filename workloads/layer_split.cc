@@ -1,5 +1,6 @@
 // Which layers lie on which stage and chunk. When stages x chunks do not divide the layers, embedding and LM head count
-// as one layer each and the cuts fall as evenly as whole layers allow.
+// as one layer each and the cuts fall as evenly as whole layers allow; a job may also say how many each block holds.
+#include "workloads/schedules/chunk_map.h"
 #include "workloads/stage_program.h"
 
 namespace orrery::workloads {
@@ -19,6 +20,19 @@ LayerSplit split_layers(std::int64_t layers, std::int64_t stages, std::int64_t c
     ChunkShape& shape = split.shapes[static_cast<std::size_t>(i)];
     const std::int64_t share = (i + 1) * units / parts - i * units / parts;
     shape.layers = share - (shape.embedding ? 1 : 0) - (shape.head ? 1 : 0);
+  }
+  return split;
+}
+
+LayerSplit split_layers(const Job& job) {
+  const ChunkMap map(job);
+  LayerSplit blocks = split_layers(job.model.layers, map.blocks(), 1);
+  const std::vector<std::int64_t>& given = job.parallelism.stage_layers;
+  for (std::size_t b = 0; b < given.size(); ++b) blocks.shapes[b].layers = given[b];
+  LayerSplit split;
+  for (std::int64_t chunk = 0; chunk < map.chunks(); ++chunk) {
+    for (std::int64_t stage = 0; stage < map.stages(); ++stage)
+      split.shapes.push_back(blocks.shapes[static_cast<std::size_t>(map.block_of({stage, chunk}))]);
   }
   return split;
 }

@@ -14,6 +14,9 @@
 
 #include <algorithm>
 
+#include "workloads/schedules/chunk_map.h"
+#include "workloads/step_passes.h"
+
 namespace orrery::workloads {
 
 namespace {
@@ -28,18 +31,22 @@ std::int32_t telling_microbatches(const Job& job) {
   return static_cast<std::int32_t>(all ? job.microbatches() : std::min(job.microbatches(), rounds));
 }
 
-std::vector<Pass> telling_passes(const Job& job, std::int32_t stage) {
+/// Schedules that are searched for the job's own times are walked as they are run, all of them.
+StageOrders telling_passes(const Job& job, const LayerSplit& split) {
   const Parallelism& p = job.parallelism;
-  return passes_of(p.schedule, stage, static_cast<std::int32_t>(p.pipeline),
-                   static_cast<std::int32_t>(p.virtual_pipeline), telling_microbatches(job));
+  if (splits_backward(p.schedule)) return step_passes(job, split);
+  StageOrders orders;
+  for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(p.pipeline); ++stage) {
+    orders.push_back(passes_of(p.schedule, stage, static_cast<std::int32_t>(p.pipeline),
+                               static_cast<std::int32_t>(p.virtual_pipeline), telling_microbatches(job)));
+  }
+  return orders;
 }
 
 bool reaches(const Job& job, Sharding level) { return job.parallelism.sharding >= level; }
 
 /// Ranks that share what is sharded, once `level` is reached.
-double shared_by(const Job& job, Sharding level) {
-  return reaches(job, level) ? d(job.parallelism.data * job.parallelism.context) : 1.0;
-}
+double shared_by(const Job& job, Sharding level) { return reaches(job, level) ? d(job.replicas()) : 1.0; }
 
 StageMemory model_states(const Job& job, double parameters) {
   const double moments = job.optimizer == OptimizerKind::sgd ? 4 : 8;
@@ -82,8 +89,9 @@ double message_bytes(const Job& job, std::int32_t stage) {
   }
   // One gathered input shared by all layers (megatron/core/parallel_state.py, global memory buffer), one gradient.
   if (p.sequence_parallel && p.tensor > 1) bytes += 2 * hidden_bytes(job);
-  // Keys and values of the block at work and of the one on its way.
-  if (p.context > 1) bytes += 4 * hidden_bytes(job) * d(job.model.kv_heads) / d(job.model.heads) / d(p.tensor);
+  // Keys and values: of the block at work and of the one on its way round the ring, or of the whole sequence.
+  const double blocks = p.context == 1 ? 0 : p.context_method == ContextMethod::ring ? 2 : d(p.context);
+  bytes += blocks * 2 * hidden_bytes(job) * d(job.model.kv_heads) / d(job.model.heads) / d(p.tensor);
   return bytes;
 }
 
@@ -100,9 +108,9 @@ double step_bytes(const Job& job, double parameters) {
 double context_bytes(const Job& job, std::int32_t stage) {
   const Parallelism& p = job.parallelism;
   const bool end = stage == 0 || stage + 1 == p.pipeline;
-  const int communicators = (p.tensor > 1) + (p.data * p.context > 1) + (p.pipeline > 1) +
-                            (p.tensor > 1 && p.pipeline > 1) +                     // the model's, for the norm
-                            (p.pipeline > 1 && end && job.model.tied_embeddings);  // embedding and head
+  const int communicators = (p.tensor > 1) + (job.replicas() > 1) + (p.context > 1) + (p.pipeline > 1) +
+                            (p.tensor > 1 && p.pipeline > 1) +  // the model's, for the norm
+                            (!ChunkMap(job).ends_meet() && end && job.model.tied_embeddings);  // embedding and head
   return static_cast<double>(job.software.context_memory.value()) +
          communicators * static_cast<double>(job.software.communicator_memory.value());
 }
@@ -116,7 +124,8 @@ void settle(StageMemory& m, const HighWater& top, double step) {
     m.parts.step = step;
   } else {
     m.activations = top.bytes();
-    m.peak = {top.pass.backward ? StageMemory::During::backward : StageMemory::During::forward, top.pass.chunk,
+    const bool forward = top.pass.kind == PassKind::forward;
+    m.peak = {forward ? StageMemory::During::forward : StageMemory::During::backward, top.pass.chunk,
               top.pass.microbatch};
   }
 }
@@ -133,7 +142,8 @@ std::vector<PassBytes> chunk_bytes(const Job& job, const LayerSplit& split, std:
 }
 
 InFlight in_flight(const Job& job, const LayerSplit& split, std::int32_t stage) {
-  const HighWater top = high_water(telling_passes(job, stage), chunk_bytes(job, split, stage));
+  const HighWater top =
+      high_water(telling_passes(job, split)[static_cast<std::size_t>(stage)], chunk_bytes(job, split, stage));
   InFlight most;
   for (std::int64_t chunk = 0; chunk < job.parallelism.virtual_pipeline; ++chunk) {
     const ChunkShape& shape = split.of(chunk, stage, job.parallelism.pipeline);
@@ -147,6 +157,7 @@ InFlight in_flight(const Job& job, const LayerSplit& split, std::int32_t stage) 
 
 std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const auto pipeline = static_cast<std::int32_t>(job.parallelism.pipeline);
+  const StageOrders orders = telling_passes(job, split);
   std::vector<StageMemory> stages;
   for (std::int32_t stage = 0; stage < pipeline; ++stage) {
     const double parameters = stage_parameters(job, split, stage);
@@ -158,7 +169,8 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     }
     m.parts.gathered = gathered_bytes(job, embedding, head);
     m.parts.messages = message_bytes(job, stage);
-    settle(m, high_water(telling_passes(job, stage), chunk_bytes(job, split, stage)), step_bytes(job, parameters));
+    settle(m, high_water(orders[static_cast<std::size_t>(stage)], chunk_bytes(job, split, stage)),
+           step_bytes(job, parameters));
     m.allocated = m.parameters + m.gradients + m.optimizer + m.activations + m.parts.accumulators + m.parts.gathered +
                   m.parts.messages + m.parts.step;
     m.parts.fragmentation = job.software.allocator_overhead * m.allocated;
@@ -172,8 +184,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
 
 double peak_memory(const Job& job) {
   double peak = 0;
-  const LayerSplit split = split_layers(job.model.layers, job.parallelism.pipeline, job.parallelism.virtual_pipeline);
-  for (const StageMemory& stage : stage_memory(job, split)) peak = std::max(peak, stage.total);
+  for (const StageMemory& stage : stage_memory(job, split_layers(job))) peak = std::max(peak, stage.total);
   return peak;
 }
 

@@ -54,10 +54,12 @@ PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts
   PassItem item;
   item.comm = true;
   item.layer = piece.layer;
-  item.cost = collective_cost(piece.op, piece.bytes * share, shapes_.tensor, job_.device, job_.software, cluster_);
-  const std::int64_t group = job_.parallelism.tensor;
-  item.traffic =
-      traffic({"tensor", piece.op, piece.what, group, piece.bytes, wire_bytes(piece.op, group, piece.bytes)});
+  item.context = piece.context;
+  item.cost = collective_cost(piece.op, piece.bytes * share, piece.context ? shapes_.context : shapes_.tensor,
+                              job_.device, job_.software, cluster_);
+  const std::int64_t group = piece.context ? job_.parallelism.context : job_.parallelism.tensor;
+  item.traffic = traffic({piece.context ? "context" : "tensor", piece.op, piece.what, group, piece.bytes,
+                          wire_bytes(piece.op, group, piece.bytes)});
   item.share = share;
   item.counts = counts;
   item.passes_by = passes_by;
@@ -119,8 +121,14 @@ const PassTemplate& TemplateLibrary::of(const ChunkShape& shape) {
   const auto [it, fresh] = templates_.try_emplace({shape.layers, shape.embedding, shape.head});
   if (fresh) {
     const ChunkPasses passes = gpt_chunk(job_, shape);
-    it->second.forward = items(passes.forward, nullptr, nullptr);
-    it->second.backward = items(passes.backward, &passes.layer_done, &it->second.layer_done);
+    const auto make = [&](PassKind kind, const Pieces& pieces, const std::vector<std::size_t>* marks) {
+      const auto k = static_cast<std::size_t>(kind);
+      it->second.items[k] = items(pieces, marks, &it->second.done_at[k]);
+    };
+    make(PassKind::forward, passes.forward, nullptr);
+    make(PassKind::backward, passes.backward, &passes.layer_done);
+    make(PassKind::input_gradient, passes.input_gradient, nullptr);
+    make(PassKind::weight_gradient, passes.weight_gradient, &passes.weight_done);
   }
   return it->second;
 }

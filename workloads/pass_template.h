@@ -2,6 +2,7 @@
 // stamped into a program for every micro-batch.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -20,6 +21,7 @@ struct PassItem {
   std::uint32_t run = 0;
   sim::Duration duration{}, issue{}, issue_bound{};
   // comm
+  bool context = false;  // among the context group, else the tensor group
   CollectiveCost cost;
   std::uint32_t traffic = kNoTraffic;
   double share = 1.0;
@@ -28,8 +30,10 @@ struct PassItem {
 };
 
 struct PassTemplate {
-  std::vector<PassItem> forward, backward;
-  std::vector<std::size_t> layer_done;  // number of backward items after which the layer's gradients are ready
+  std::array<std::vector<PassItem>, 4> items;       // by kind of pass
+  std::array<std::vector<std::size_t>, 4> done_at;  // by kind and layer: items after which its gradients are ready
+  const std::vector<PassItem>& of(PassKind kind) const { return items[static_cast<std::size_t>(kind)]; }
+  const std::vector<std::size_t>& layer_done(PassKind kind) const { return done_at[static_cast<std::size_t>(kind)]; }
 };
 
 /// Makes templates and remembers them by chunk shape; owns what they share: runs of kernels and kinds of traffic.

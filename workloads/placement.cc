@@ -23,7 +23,8 @@ RankMap::RankMap(const Job& job)
     : tensor_(job.parallelism.tensor),
       context_(job.parallelism.context),
       data_(job.parallelism.data),
-      pipeline_(job.parallelism.pipeline) {
+      pipeline_(job.parallelism.pipeline),
+      mirrored_(job.parallelism.schedule == ScheduleKind::dualpipe) {
   const std::int64_t n = ranks();
   gpu_.resize(static_cast<std::size_t>(n));
   std::iota(gpu_.begin(), gpu_.end(), 0);
@@ -69,11 +70,20 @@ std::vector<std::int64_t> RankMap::tensor_group(const Coordinates& member) const
 
 std::vector<std::int64_t> RankMap::data_group(const Coordinates& member) const {
   std::vector<std::int64_t> gpus;
-  gpus.reserve(static_cast<std::size_t>(data_ * context_));
+  gpus.reserve(static_cast<std::size_t>(data_ * context_) * (mirrored_ ? 2 : 1));
   Coordinates at = member;
-  for (at.data = 0; at.data < data_; ++at.data) {
-    for (at.context = 0; at.context < context_; ++at.context) gpus.push_back(gpu_of(rank_of(at)));
+  for (int copy = 0; copy < (mirrored_ ? 2 : 1); ++copy, at.pipeline = pipeline_ - 1 - at.pipeline) {
+    for (at.data = 0; at.data < data_; ++at.data) {
+      for (at.context = 0; at.context < context_; ++at.context) gpus.push_back(gpu_of(rank_of(at)));
+    }
   }
+  return gpus;
+}
+
+std::vector<std::int64_t> RankMap::context_group(const Coordinates& member) const {
+  std::vector<std::int64_t> gpus;
+  Coordinates at = member;
+  for (at.context = 0; at.context < context_; ++at.context) gpus.push_back(gpu_of(rank_of(at)));
   return gpus;
 }
 

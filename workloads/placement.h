@@ -22,13 +22,15 @@ class RankMap {
   }
   Coordinates coordinates_of(std::int64_t rank) const;
   std::int64_t gpu_of(std::int64_t rank) const { return gpu_[static_cast<std::size_t>(rank)]; }
-  /// GPUs of the tensor group, and of the data group (context ranks included: they hold the same weights), of that
-  /// member.
+  /// GPUs of the tensor group, of the context group, and of the data group (all that hold the same weights: context
+  /// ranks too, and with DualPipe the stage that mirrors the member's), of that member.
   std::vector<std::int64_t> tensor_group(const Coordinates& member) const;
+  std::vector<std::int64_t> context_group(const Coordinates& member) const;
   std::vector<std::int64_t> data_group(const Coordinates& member) const;
 
  private:
   std::int64_t tensor_, context_, data_, pipeline_;
+  bool mirrored_;
   std::vector<std::int64_t> gpu_;
 };
 

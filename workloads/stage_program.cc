@@ -8,34 +8,38 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
+#include <span>
 
-#include "sim/error.h"
-#include "workloads/pass_template.h"
+#include "workloads/program_writer.h"
+#include "workloads/schedules/chunk_map.h"
+#include "workloads/step_passes.h"
 
 namespace orrery::workloads {
 
 namespace {
 
-using sim::Duration;
-using sim::Op;
-using sim::OpKind;
-
 constexpr std::uint32_t kNone = 0xffffffff;
 
 class StageCompiler {
+  using Transfer = ProgramWriter::Transfer;
+
  public:
   StageCompiler(const Job& job, const LayerSplit& split, const GroupShapes& shapes, const topology::Cluster& cluster,
                 TemplateLibrary& library, std::int64_t stage, bool evaluation)
-      : job_(job),
+      : writer(job),
+        job_(job),
         split_(split),
         shapes_(shapes),
         cluster_(cluster),
         library_(library),
+        map_(job),
         stage_(stage),
         stages_(job.parallelism.pipeline),
         chunks_(job.parallelism.virtual_pipeline),
         evaluation_(evaluation),
-        data_ranks_(job.parallelism.data * job.parallelism.context),
+        data_ranks_(job.replicas()),
         shard_(shard_parameters(job)),
         sharded_(job.parallelism.sharding != Sharding::none),
         full_shard_(job.parallelism.sharding == Sharding::parameters && data_ranks_ > 1) {}
@@ -43,131 +47,67 @@ class StageCompiler {
   void compile(const std::vector<Pass>& passes) {
     chunk_seen_.assign(static_cast<std::size_t>(chunks_), false);
     chunk_gathers_.assign(static_cast<std::size_t>(chunks_), {});
-    backwards_left_.assign(static_cast<std::size_t>(chunks_), 0);
-    for (const Pass& pass : passes) backwards_left_[index(pass.chunk)] += pass.backward;
+    gradients_left_.assign(static_cast<std::size_t>(chunks_), 0);
+    for (const Pass& pass : passes) gradients_left_[index(pass.chunk)] += ends_microbatch(pass.kind);
     if (!evaluation_) gather_parameters_ahead();
-    for (const Pass& pass : passes) emit_pass(pass);
+    for (std::size_t i = 0; i < passes.size();) {
+      const std::size_t together = passes[i].with_next ? 2 : 1;
+      const std::span<const Pass> group(&passes[i], together);
+      for (const Pass& pass : group) receive(pass);
+      for (const Pass& pass : group) run(pass);
+      for (const Pass& pass : group) send(pass);
+      i += together;
+    }
     if (!evaluation_) finish_step();
   }
 
-  sim::Program program;
-  std::vector<OpNote> notes;
-  std::vector<Peer> slots;
+  ProgramWriter writer;
 
  private:
   static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-  // ---- operations ----
-  std::uint32_t slot_of(Peer peer) {
-    const auto it = std::find(slots.begin(), slots.end(), peer);
-    if (it != slots.end()) return static_cast<std::uint32_t>(it - slots.begin());
-    slots.push_back(peer);
-    return static_cast<std::uint32_t>(slots.size() - 1);
-  }
-
-  OpNote note() const {
-    OpNote n;
-    n.microbatch = microbatch_;
-    n.chunk = static_cast<std::int16_t>(chunk_);
-    n.backward = backward_;
-    return n;
-  }
-
   std::uint32_t compute(const PassItem& item, Category category) {
-    Op op;
-    op.kind = OpKind::compute;
-    op.stream = static_cast<std::uint8_t>(Stream::compute);
-    op.category = static_cast<std::uint8_t>(category);
-    const double slower = beside_data_collective() ? job_.software.compute_slowdown_under_collective : 1.0;
-    op.duration =
-        slower == 1.0 ? item.duration : Duration(std::llround(static_cast<double>(item.duration.value()) * slower));
-    op.issue = item.issue;
-    op.issue_bound = item.issue_bound + (op.duration - item.duration);
-    std::vector<std::uint32_t> waits = std::move(next_waits_);
-    next_waits_.clear();
-    std::erase_if(pending_, [&](Pending& p) {
-      if (p.passes_by-- > 0) return false;
-      waits.push_back(p.op);
-      return true;
-    });
-    OpNote n = note();
-    n.run = item.run;
-    notes.push_back(n);
-    return last_compute_ = program.add(op, waits);
-  }
-
-  struct Transfer {
-    Stream stream{};
-    Category category{};
-    Peer peer{};
-    CollectiveCost cost;
-    std::uint32_t traffic = kNoTraffic;
-    double share = 1.0;
-    bool counts = true;
-    bool host_waits = false;
-  };
-
-  std::uint32_t transfer(const Transfer& t, std::vector<std::uint32_t> waits) {
-    Op op;
-    op.kind = OpKind::transfer;
-    op.stream = static_cast<std::uint8_t>(t.stream);
-    op.category = static_cast<std::uint8_t>(t.category);
-    op.host_waits = t.host_waits;
-    op.issue = job_.software.transfer_issue;
-    op.duration = t.cost.latency;
-    op.slot = slot_of(t.peer);
-    op.pattern = static_cast<std::uint32_t>(t.cost.pattern);
-    op.work = t.cost.work;
-    op.rate_cap = t.cost.rate_cap;
-    OpNote n = note();
-    n.traffic = t.traffic;
-    n.share = t.share;
-    n.counts = t.counts;
-    notes.push_back(n);
-    return program.add(op, waits);
-  }
-
-  std::vector<std::uint32_t> after_compute() const {
-    return last_compute_ == kNone ? std::vector<std::uint32_t>{} : std::vector<std::uint32_t>{last_compute_};
+    return writer.compute(item, category,
+                          beside_data_collective() ? job_.software.compute_slowdown_under_collective : 1.0);
   }
 
   // ---- passes ----
-  std::int64_t global_chunk(const Pass& pass) const { return pass.chunk * stages_ + stage_; }
-
-  void emit_pass(const Pass& pass) {
-    microbatch_ = pass.microbatch, chunk_ = pass.chunk, backward_ = pass.backward;
+  void run(const Pass& pass) {
+    writer.begin(pass);
     const ChunkShape& shape = split_.of(pass.chunk, stage_, stages_);
     const PassTemplate& passes = library_.of(shape);
-    receive(pass);
-    const bool first_use = !pass.backward && !chunk_seen_[index(pass.chunk)];
-    chunk_seen_[index(pass.chunk)] = chunk_seen_[index(pass.chunk)] || !pass.backward;
+    const bool forward = pass.kind == PassKind::forward;
+    const bool first_use = forward && !chunk_seen_[index(pass.chunk)];
+    chunk_seen_[index(pass.chunk)] = chunk_seen_[index(pass.chunk)] || forward;
     std::size_t awaited = 0;
-    const bool last_backward = pass.backward && --backwards_left_[index(pass.chunk)] == 0;
-    const auto buckets =
-        last_backward && reduces_beside_backward() ? gradient_buckets(shape, passes) : std::vector<Bucket>{};
+    const bool last_gradients = ends_microbatch(pass.kind) && --gradients_left_[index(pass.chunk)] == 0;
+    const auto buckets = last_gradients && reduces_beside_backward() ? gradient_buckets(shape, passes, pass.kind)
+                                                                     : std::vector<Bucket>{};
     if (full_shard_) begin_units(pass, shape);
     std::size_t next_bucket = 0;
-    const auto& items = pass.backward ? passes.backward : passes.forward;
+    const auto& items = passes.of(pass.kind);
     for (std::size_t i = 0; i < items.size(); ++i) {
       if (full_shard_) enter_unit(items[i].layer);
       if (first_use) await_parameters(shape, items[i].layer, i, items.size(), awaited);
       if (items[i].comm) {
-        const Transfer t{Stream::tensor,   Category::tensor_comm, Peer::tensor,    items[i].cost,
-                         items[i].traffic, items[i].share,        items[i].counts, false};
-        pending_.push_back({transfer(t, after_compute()), items[i].passes_by});
+        Transfer t{Stream::tensor,   Category::tensor_comm, Peer::tensor,    items[i].cost,
+                   items[i].traffic, items[i].share,        items[i].counts, false};
+        if (items[i].context) t.stream = Stream::context, t.category = Category::context_comm, t.peer = Peer::context;
+        writer.later_waits_for(writer.transfer(t, writer.after_compute()), items[i].passes_by);
       } else {
         compute(items[i], Category::compute);
       }
       while (next_bucket < buckets.size() && buckets[next_bucket].after_items == i + 1)
         reduce_gradients(buckets[next_bucket++].parameters);
     }
+    // A chunk without layers has no weight gradients to compute, but an embedding to reduce.
+    while (next_bucket < buckets.size()) reduce_gradients(buckets[next_bucket++].parameters);
     if (full_shard_) end_units();
-    send(pass);
   }
 
   // ---- pipeline messages ----
   double message_bytes() const {
-    const double whole = static_cast<double>(job_.batch.micro * job_.model.seq / job_.parallelism.context) *
+    const double whole = static_cast<double>(job_.batch.micro * job_.rank_seq()) *
                          static_cast<double>(job_.model.hidden) * calibration::bytes_of(job_.precision.activations);
     return message_is_split() ? whole / static_cast<double>(job_.parallelism.tensor) : whole;
   }
@@ -175,13 +115,29 @@ class StageCompiler {
     return job_.parallelism.tensor > 1 && (job_.parallelism.sequence_parallel || job_.software.scatter_gather_pipeline);
   }
 
-  /// The message between `from` and the stage after it; both ends must describe it alike.
-  Transfer message(Peer peer, Stream stream, std::int64_t from, bool gradient) {
+  /// One end of a message with stage `other`; both ends must describe it alike. Every way and kind of message has
+  /// communicators and streams of its own: two stages need not see messages of different kinds in the same order.
+  Transfer message(const Pass& pass, std::int64_t other, bool sends) {
+    const bool gradient = pass.kind != PassKind::forward, returns = map_.returns(pass.chunk);
+    struct Line {
+      Peer peer;
+      Stream stream;
+    };
+    static constexpr Line lines[2][2][2] = {
+        {{{Peer::previous_activation, Stream::pipeline_receive}, {Peer::next_activation, Stream::pipeline_send}},
+         {{Peer::next_gradient, Stream::pipeline_receive_gradient},
+          {Peer::previous_gradient, Stream::pipeline_send_gradient}}},
+        {{{Peer::return_activation_in, Stream::return_receive}, {Peer::return_activation_out, Stream::return_send}},
+         {{Peer::return_gradient_in, Stream::return_receive_gradient},
+          {Peer::return_gradient_out, Stream::return_send_gradient}}}};
+    const Line& line = lines[returns][gradient][sends];
+    // Links are numbered by the stage that activations leave, on the way down.
+    const std::int64_t link = returns ? std::min(stage_, other) : gradient == sends ? other : stage_;
     Transfer t;
-    t.stream = stream;
+    t.stream = line.stream;
     t.category = Category::pipeline_comm;
-    t.peer = peer;
-    t.cost = send_cost(message_bytes(), shapes_.pipeline_same_node[static_cast<std::size_t>(from)], job_.device,
+    t.peer = line.peer;
+    t.cost = send_cost(message_bytes(), shapes_.pipeline_same_node[static_cast<std::size_t>(link)], job_.device,
                        job_.software);
     t.traffic = library_.traffic({"pipeline", CollectiveOp::send_receive,
                                   gradient ? "activation gradients, backward" : "activations, forward", 2,
@@ -189,16 +145,18 @@ class StageCompiler {
     return t;
   }
 
-  std::int64_t previous_stage() const { return (stage_ + stages_ - 1) % stages_; }
-
   void receive(const Pass& pass) {
-    const std::int64_t g = global_chunk(pass);
-    if (stages_ == 1 || (pass.backward ? g == stages_ * chunks_ - 1 : g == 0)) return;
-    Transfer t = pass.backward ? message(Peer::next_gradient, Stream::pipeline_receive_gradient, stage_, true)
-                               : message(Peer::previous_activation, Stream::pipeline_receive, previous_stage(), false);
+    writer.begin(pass);
+    if (pass.kind == PassKind::weight_gradient) return;
+    const Cell cell{stage_, pass.chunk};
+    const std::optional<Cell> source = pass.kind == PassKind::forward ? map_.previous(cell) : map_.next(cell);
+    if (!source || source->stage == stage_) return;
+    Transfer t = message(pass, source->stage, false);
     t.counts = false;  // the sender counts the message
-    t.host_waits = job_.software.host_waits_for_pipeline && !job_.overlap.pipeline;
-    const std::uint32_t op = transfer(t, {});
+    // Runtimes with a split backward pass post all messages and wait on the device: two stages' orders may cross.
+    t.host_waits =
+        job_.software.host_waits_for_pipeline && !job_.overlap.pipeline && !splits_backward(job_.parallelism.schedule);
+    const std::uint32_t op = writer.transfer(t, {});
     if (message_is_split() && !job_.parallelism.sequence_parallel) {
       // Scatter/gather (arXiv 2104.04473, section 4.1): each tensor rank carries a part across, NVLink puts it
       // together.
@@ -209,20 +167,20 @@ class StageCompiler {
       gather.traffic =
           library_.traffic({"tensor", CollectiveOp::all_gather, "pipeline message", job_.parallelism.tensor, bytes,
                             wire_bytes(CollectiveOp::all_gather, job_.parallelism.tensor, bytes)});
-      next_waits_.push_back(transfer(gather, {op}));
+      writer.next_waits_for(writer.transfer(gather, {op}));
     } else {
-      next_waits_.push_back(op);
+      writer.next_waits_for(op);
     }
   }
 
   void send(const Pass& pass) {
-    const std::int64_t g = global_chunk(pass);
-    if (stages_ == 1 || (pass.backward ? g == 0 : g == stages_ * chunks_ - 1)) return;
-    const Transfer t = pass.backward
-                           ? message(Peer::previous_gradient, Stream::pipeline_send_gradient, previous_stage(), true)
-                           : message(Peer::next_activation, Stream::pipeline_send, stage_, false);
-    const std::uint32_t op = transfer(t, after_compute());
-    if (!job_.overlap.pipeline) next_waits_.push_back(op);
+    writer.begin(pass);
+    if (pass.kind == PassKind::weight_gradient) return;
+    const Cell cell{stage_, pass.chunk};
+    const std::optional<Cell> target = pass.kind == PassKind::forward ? map_.next(cell) : map_.previous(cell);
+    if (!target || target->stage == stage_) return;
+    const std::uint32_t op = writer.transfer(message(pass, target->stage, true), writer.after_compute());
+    if (!job_.overlap.pipeline) writer.next_waits_for(op);
   }
 
   // ---- data parallelism: reductions and gathers of whole chunks (ZeRO 0 to 2) ----
@@ -243,19 +201,19 @@ class StageCompiler {
   double parameter_bytes() const { return calibration::bytes_of(job_.precision.parameters); }
 
   /// A bucket is closed after the layer that fills it; the last one takes the rest of the chunk.
-  std::vector<Bucket> gradient_buckets(const ChunkShape& shape, const PassTemplate& passes) const {
+  std::vector<Bucket> gradient_buckets(const ChunkShape& shape, const PassTemplate& passes, PassKind kind) const {
     const double target = static_cast<double>(job_.software.gradient_bucket.value()) / gradient_bytes();
     std::vector<Bucket> buckets;
     double filled = shape.head ? shard_.head : 0;
     for (std::int64_t layer = shape.layers; layer-- > 1;) {
       filled += shard_.layer;
       if (target > 0 && filled >= target) {
-        buckets.push_back({passes.layer_done[static_cast<std::size_t>(layer)], filled});
+        buckets.push_back({passes.layer_done(kind)[static_cast<std::size_t>(layer)], filled});
         filled = 0;
       }
     }
     filled += (shape.layers > 0 ? shard_.layer : 0) + (shape.embedding ? shard_.embedding : 0);
-    if (filled > 0) buckets.push_back({passes.backward.size(), filled});
+    if (filled > 0) buckets.push_back({passes.of(kind).size(), filled});
     return buckets;
   }
 
@@ -268,8 +226,8 @@ class StageCompiler {
 
   void reduce_gradients(double parameters) {
     const CollectiveOp op = sharded_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
-    last_reduction_ =
-        transfer(data_transfer(op, parameters * gradient_bytes(), "gradients, backward"), after_compute());
+    last_reduction_ = writer.transfer(data_transfer(op, parameters * gradient_bytes(), "gradients, backward"),
+                                      writer.after_compute());
     reducing_ = true;
   }
 
@@ -280,7 +238,7 @@ class StageCompiler {
     const auto parts = bucket > 0 ? std::max<std::int64_t>(1, std::llround(bytes / bucket)) : 1;
     std::vector<std::uint32_t> gathers;
     for (std::int64_t i = 0; i < parts; ++i) {
-      gathers.push_back(transfer(
+      gathers.push_back(writer.transfer(
           data_transfer(CollectiveOp::all_gather, bytes / static_cast<double>(parts), "parameters, forward"), waits));
     }
     return gathers;
@@ -289,7 +247,7 @@ class StageCompiler {
   /// Before a layer's first use the next compute operation waits for the buckets that hold its parameters.
   void await_parameters(const ChunkShape& shape, std::int32_t layer, std::size_t item, std::size_t items,
                         std::size_t& awaited) {
-    const std::vector<std::uint32_t>& gathers = chunk_gathers_[index(chunk_)];
+    const std::vector<std::uint32_t>& gathers = chunk_gathers_[index(writer.pass().chunk)];
     if (awaited >= gathers.size()) return;
     const double all = chunk_parameters(shape), embedding = shape.embedding ? shard_.embedding : 0;
     const bool is_head = layer < 0 && item > 0 && item + 1 >= items;
@@ -299,15 +257,25 @@ class StageCompiler {
     const auto buckets = static_cast<double>(gathers.size());
     const auto through = std::min(gathers.size(), static_cast<std::size_t>(std::ceil(needed / all * buckets - 1e-9)));
     if (through <= awaited) return;
-    next_waits_.push_back(gathers[through - 1]);  // buckets arrive in order
+    writer.next_waits_for(gathers[through - 1]);  // buckets arrive in order
     awaited = through;
+  }
+
+  /// Chunks in the order of the model, on which all stages that hold a block agree.
+  std::vector<std::int32_t> chunks_by_block() const {
+    std::vector<std::int32_t> chunks(static_cast<std::size_t>(chunks_));
+    std::iota(chunks.begin(), chunks.end(), 0);
+    std::sort(chunks.begin(), chunks.end(), [&](std::int32_t a, std::int32_t b) {
+      return map_.block_of({stage_, a}) < map_.block_of({stage_, b});
+    });
+    return chunks;
   }
 
   void gather_parameters_ahead() {
     if (!gathers_beside_forward()) return;
-    for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
-      chunk_ = static_cast<std::int32_t>(chunk);
-      chunk_gathers_[static_cast<std::size_t>(chunk)] = gather_chunk(chunk, {});
+    for (const std::int32_t chunk : chunks_by_block()) {
+      writer.begin({PassKind::forward, chunk, -1});
+      chunk_gathers_[index(chunk)] = gather_chunk(chunk, {});
     }
   }
 
@@ -315,10 +283,10 @@ class StageCompiler {
   bool beside_data_collective() const {
     if (evaluation_ || optimizing_ || data_ranks_ == 1) return false;
     if (full_shard_) return job_.overlap.parameters;
-    if (!backward_ && gathers_beside_forward()) {
+    if (!writer.is_backward() && gathers_beside_forward()) {
       return std::find(chunk_seen_.begin(), chunk_seen_.end(), false) != chunk_seen_.end();
     }
-    return backward_ && reducing_;
+    return writer.is_backward() && reducing_;
   }
 
   // ---- data parallelism: parameters sharded layer by layer (ZeRO 3, FSDP) ----
@@ -326,7 +294,7 @@ class StageCompiler {
   // parameters are gathered before it runs; with overlap, the gather of the next unit is issued when a unit starts.
   void begin_units(const Pass& pass, const ChunkShape& shape) {
     units_.clear();
-    const bool forward = !pass.backward;
+    const bool forward = pass.kind == PassKind::forward;
     const double ends = (shape.embedding ? shard_.embedding : 0) + (shape.head ? shard_.head : 0);
     for (std::int64_t i = 0; i < shape.layers; ++i) {
       const auto layer = static_cast<std::int32_t>(forward ? i : shape.layers - 1 - i);
@@ -338,49 +306,50 @@ class StageCompiler {
   }
 
   void gather_unit(std::size_t i) {
+    // The gradient of weights needs no weights.
+    if (writer.pass().kind == PassKind::weight_gradient) return;
     if (i >= units_.size() || units_[i].gather != kNone) return;
-    const char* what = backward_ ? "parameters, backward" : "parameters, forward";
-    units_[i].gather = transfer(data_transfer(CollectiveOp::all_gather, units_[i].parameters * parameter_bytes(), what),
-                                after_compute());
+    const char* what = writer.is_backward() ? "parameters, backward" : "parameters, forward";
+    units_[i].gather =
+        writer.transfer(data_transfer(CollectiveOp::all_gather, units_[i].parameters * parameter_bytes(), what),
+                        writer.after_compute());
   }
 
   void enter_unit(std::int32_t layer) {
     std::size_t i = unit_ == kNone ? 0 : unit_;
     while (layer >= 0 && i + 1 < units_.size() && units_[i].layer != layer) ++i;
     if (unit_ != kNone && i == unit_) return;
-    if (unit_ != kNone && backward_) scatter_unit(unit_);
+    if (unit_ != kNone) scatter_unit(unit_);
     unit_ = static_cast<std::uint32_t>(i);
     gather_unit(i);
-    next_waits_.push_back(units_[i].gather);
+    if (units_[i].gather != kNone) writer.next_waits_for(units_[i].gather);
     if (job_.overlap.parameters) gather_unit(i + 1);
   }
 
   void scatter_unit(std::size_t i) {
-    if (evaluation_) return;
-    const std::uint32_t op = transfer(
+    if (!ends_microbatch(writer.pass().kind)) return;
+    const std::uint32_t op = writer.transfer(
         data_transfer(CollectiveOp::reduce_scatter, units_[i].parameters * gradient_bytes(), "gradients, backward"),
-        after_compute());
+        writer.after_compute());
     last_reduction_ = op;
-    if (!job_.overlap.gradients) next_waits_.push_back(op);
+    if (!job_.overlap.gradients) writer.next_waits_for(op);
   }
 
-  void end_units() {
-    if (backward_ && unit_ != kNone) scatter_unit(unit_);
-  }
+  void end_units() { scatter_unit(unit_ == kNone ? 0 : unit_); }
 
   // ---- end of the step ----
   void finish_step() {
-    microbatch_ = -1, chunk_ = -1, backward_ = false;
-    for (const Pending& p : pending_) next_waits_.push_back(p.op);
-    pending_.clear();
+    writer.end_passes();
+    writer.settle();
+    std::vector<std::int32_t> chunks = chunks_by_block();
     if (data_ranks_ > 1 && !full_shard_ && !job_.overlap.gradients) {
-      for (std::int64_t chunk = chunks_; chunk-- > 0;) {
-        chunk_ = static_cast<std::int32_t>(chunk);
-        reduce_gradients(chunk_parameters(split_.of(chunk, stage_, stages_)));
+      for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk) {
+        writer.begin({PassKind::forward, *chunk, -1});
+        reduce_gradients(chunk_parameters(split_.of(*chunk, stage_, stages_)));
       }
-      chunk_ = -1;
+      writer.end_passes();
     }
-    if (last_reduction_ != kNone) next_waits_.push_back(last_reduction_);  // the data stream runs in order
+    if (last_reduction_ != kNone) writer.next_waits_for(last_reduction_);  // the data stream runs in order
     reduce_tied_embedding();
     optimizing_ = true;
     const double parameters = stage_parameters(job_, split_, stage_);
@@ -391,16 +360,16 @@ class StageCompiler {
     reduce_norm();
     compute(library_.compute(optimizer_kernels(job_, parameters, updated), -1), Category::optimizer);
     if (data_ranks_ > 1 && sharded_ && !full_shard_ && !job_.overlap.parameters) {
-      for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
-        chunk_ = static_cast<std::int32_t>(chunk);
-        gather_chunk(chunk, after_compute());
+      for (const std::int32_t chunk : chunks) {
+        writer.begin({PassKind::forward, chunk, -1});
+        gather_chunk(chunk, writer.after_compute());
       }
     }
   }
 
   /// First and last stage hold the same word embedding and add up its gradients.
   void reduce_tied_embedding() {
-    if (stages_ == 1 || !job_.model.tied_embeddings || (stage_ != 0 && stage_ != stages_ - 1)) return;
+    if (map_.ends_meet() || !job_.model.tied_embeddings || (stage_ != 0 && stage_ != stages_ - 1)) return;
     const double elements =
         static_cast<double>(padded_vocab(job_) / job_.parallelism.tensor) * static_cast<double>(job_.model.hidden);
     const double bytes = elements * gradient_bytes() / (full_shard_ ? static_cast<double>(data_ranks_) : 1.0);
@@ -408,27 +377,26 @@ class StageCompiler {
     t.cost = collective_cost(CollectiveOp::all_reduce, bytes, shapes_.embedding, job_.device, job_.software, cluster_);
     t.traffic = library_.traffic({"embedding", CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes,
                                   wire_bytes(CollectiveOp::all_reduce, 2, bytes)});
-    next_waits_.push_back(transfer(t, after_compute()));
+    writer.next_waits_for(writer.transfer(t, writer.after_compute()));
   }
 
   /// The norm is summed over every rank that holds a part of the gradients; the host reads it to decide on clipping or
-  /// skipping.
+  /// skipping. With post-validation partial norms travel along the pipeline's messages, and nobody waits.
   void reduce_norm() {
     const std::int64_t ranks = shapes_.world.ranks;
     if (ranks == 1) return;
-    Transfer t{Stream::data, Category::other, Peer::world, {}, kNoTraffic, 1.0, true, true};
+    const bool waits = !job_.parallelism.optimizer_post_validation;
+    Transfer t{
+        waits ? Stream::data : Stream::pipeline_send, Category::other, Peer::world, {}, kNoTraffic, 1.0, true, waits};
     t.cost = collective_cost(CollectiveOp::all_reduce, 4, shapes_.world, job_.device, job_.software, cluster_);
     t.cost.pattern = Pattern::around;  // the world's route is empty: four bytes load no link
     t.cost.work = 0, t.cost.rate_cap = 0;
     t.traffic = library_.traffic(
         {"norm", CollectiveOp::all_reduce, "gradient norm", ranks, 4, wire_bytes(CollectiveOp::all_reduce, ranks, 4)});
-    next_waits_.push_back(transfer(t, after_compute()));
+    const std::uint32_t op = writer.transfer(t, writer.after_compute());
+    if (waits) writer.next_waits_for(op);
   }
 
-  struct Pending {
-    std::uint32_t op;
-    std::int32_t passes_by;
-  };
   struct Unit {
     std::int32_t layer;
     double parameters;
@@ -440,20 +408,17 @@ class StageCompiler {
   const GroupShapes& shapes_;
   const topology::Cluster& cluster_;
   TemplateLibrary& library_;
+  ChunkMap map_;
   std::int64_t stage_, stages_, chunks_;
   bool evaluation_;
   std::int64_t data_ranks_;
   ShardParameters shard_;
   bool sharded_, full_shard_;
 
-  std::int32_t microbatch_ = -1, chunk_ = -1;
-  bool backward_ = false, reducing_ = false, optimizing_ = false;
-  std::uint32_t last_compute_ = kNone;
-  std::vector<std::uint32_t> next_waits_;  // what the next compute operation waits for
-  std::vector<Pending> pending_;           // tensor collectives that a later compute operation waits for
+  bool reducing_ = false, optimizing_ = false;
   std::vector<bool> chunk_seen_;
   std::vector<std::vector<std::uint32_t>> chunk_gathers_;
-  std::vector<std::int64_t> backwards_left_;
+  std::vector<std::int64_t> gradients_left_;  // passes of a chunk that make gradients of weights
   std::uint32_t last_reduction_ = kNone;
   std::vector<Unit> units_;
   std::uint32_t unit_ = kNone;
@@ -462,20 +427,16 @@ class StageCompiler {
 }  // namespace
 
 StagePrograms compile_programs(const Job& job, const LayerSplit& split, const GroupShapes& shapes,
-                               const topology::Cluster& cluster, std::int64_t microbatches, bool evaluation) {
+                               const topology::Cluster& cluster, bool evaluation) {
   StagePrograms out;
   TemplateLibrary library(job, shapes, cluster, out);
-  const auto stages = static_cast<std::int32_t>(job.parallelism.pipeline);
-  const auto chunks = static_cast<std::int32_t>(job.parallelism.virtual_pipeline);
-  const auto m = static_cast<std::int32_t>(microbatches);
-  for (std::int32_t stage = 0; stage < stages; ++stage) {
-    const ScheduleKind schedule = job.parallelism.schedule;
-    StageCompiler compiler(job, split, shapes, cluster, library, stage, evaluation);
-    compiler.compile(evaluation ? forward_only(schedule, stage, stages, chunks, m)
-                                : passes_of(schedule, stage, stages, chunks, m));
-    out.programs.push_back(std::move(compiler.program));
-    out.notes.push_back(std::move(compiler.notes));
-    out.slots.push_back(std::move(compiler.slots));
+  StageOrders orders = step_passes(job, split);
+  for (std::size_t stage = 0; stage < orders.size(); ++stage) {
+    StageCompiler compiler(job, split, shapes, cluster, library, static_cast<std::int64_t>(stage), evaluation);
+    compiler.compile(evaluation ? forward_only(std::move(orders[stage])) : orders[stage]);
+    out.programs.push_back(std::move(compiler.writer.program));
+    out.notes.push_back(std::move(compiler.writer.notes));
+    out.slots.push_back(std::move(compiler.writer.slots));
   }
   return out;
 }

@@ -22,14 +22,20 @@ enum class Peer : std::uint8_t {
   previous_activation,
   next_gradient,
   previous_gradient,
+  // Chunks that run from the last stage to the first: activations to the stage before, gradients to the stage after.
+  return_activation_out,
+  return_activation_in,
+  return_gradient_out,
+  return_gradient_in,
+  context,
   embedding,
   world
 };
-inline constexpr std::size_t kPeers = 8;
+inline constexpr std::size_t kPeers = 13;
 
 /// One kind of traffic; operations point to it through OpNote::traffic.
 struct TrafficKey {
-  std::string dimension;  // tensor | data | pipeline | embedding | norm
+  std::string dimension;  // tensor | context | data | pipeline | embedding | norm
   CollectiveOp op{};
   std::string what;
   std::int64_t group = 1;
@@ -45,12 +51,12 @@ struct OpNote {
   std::uint32_t traffic = kNoTraffic;
   std::int32_t microbatch = -1;
   std::int16_t chunk = -1;
-  bool backward = false;
+  PassKind kind = PassKind::forward;
   bool counts = true;  // false: the tail of a transfer that was cut in two, its call counted already
   double share = 1.0;  // of the call's bytes that this operation moves
 };
 
-/// How the layers lie on stages and chunks: `shape[chunk][stage]` flattened by global chunk = chunk * stages + stage.
+/// How the layers lie on stages and chunks: `shape[chunk][stage]`, flattened as chunk * stages + stage.
 struct LayerSplit {
   std::vector<ChunkShape> shapes;
   const ChunkShape& of(std::int64_t chunk, std::int64_t stage, std::int64_t stages) const {
@@ -59,14 +65,17 @@ struct LayerSplit {
 };
 
 /// Equal shares when stages x chunks divide the layers; else as even as can be with embedding and head a layer each.
+/// Blocks lie as a loop (schedules/chunk_map.h).
 LayerSplit split_layers(std::int64_t layers, std::int64_t stages, std::int64_t chunks);
+/// The same for a job: its schedule says where blocks lie, parallelism.stage_layers how many layers each holds.
+LayerSplit split_layers(const Job& job);
 
 /// Parameters (elements) on one rank of a stage.
 double stage_parameters(const Job& job, const LayerSplit& split, std::int64_t stage);
 
 /// How the groups of a job lie on the cluster, as costs need to know: worst over all groups of a kind.
 struct GroupShapes {
-  GroupShape tensor, data, embedding, world;
+  GroupShape tensor, context, data, embedding, world;
   topology::Tier pipeline_top = topology::Tier::node;
   std::vector<bool> pipeline_same_node;  // per stage: its message to the next stage stays inside a node
 };
@@ -80,8 +89,8 @@ struct StagePrograms {
   std::vector<TrafficKey> traffic;
 };
 
-/// Compiles the programs. `evaluation`: forward passes only, over `microbatches` micro-batches.
+/// Compiles the programs. `evaluation`: forward passes only.
 StagePrograms compile_programs(const Job& job, const LayerSplit& split, const GroupShapes& shapes,
-                               const topology::Cluster& cluster, std::int64_t microbatches, bool evaluation);
+                               const topology::Cluster& cluster, bool evaluation);
 
 }  // namespace orrery::workloads

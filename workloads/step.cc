@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "sim/error.h"
@@ -95,7 +96,7 @@ Timeline timeline(const StepPlan& step, const sim::Record& record, std::int64_t 
     span.category = static_cast<Category>(program.category[op]);
     span.ready = record.ready[op], span.start = record.start[op], span.finish = record.finish[op];
     const std::string pass =
-        note.microbatch < 0 ? "" : fmt::format("{}{}.{} ", note.backward ? 'B' : 'F', note.chunk, note.microbatch);
+        note.microbatch < 0 ? "" : fmt::format("{}{}.{} ", letter_of(note.kind), note.chunk, note.microbatch);
     if (program.kind[op] == sim::OpKind::compute) {
       for (const Kernel& kernel : step.stages.runs[note.run]) span.kernels.push_back({kernel.name, kernel.time});
       span.name = pass + span.kernels.front().name;
@@ -109,7 +110,43 @@ Timeline timeline(const StepPlan& step, const sim::Record& record, std::int64_t 
   return out;
 }
 
-void account_for(const StepPlan& step, const Simulated& run, const StepOptions& options, StepReport& report) {
+/// The window of a rank that counts as its step.
+struct Window {
+  sim::SimTime begin{}, end{};
+};
+
+/// When the rank is at work: from its first kernel, or the gather of parameters that this waited for, to its last
+/// kernel or data-parallel collective.
+Window at_work(const sim::Record& record, const sim::Program& program) {
+  Window window{sim::SimTime(std::numeric_limits<std::int64_t>::max()), {}};
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    const bool compute = program.kind[op] == sim::OpKind::compute;
+    const auto category = static_cast<Category>(program.category[op]);
+    if (compute || category == Category::data_comm) window.end = std::max(window.end, record.finish[op]);
+    if (!compute || record.start[op] >= window.begin) continue;
+    window.begin = record.start[op];
+    for (const std::uint32_t wait : program.waits_of(op)) {
+      if (static_cast<Category>(program.category[wait]) == Category::data_comm)
+        window.begin = std::min(window.begin, record.start[wait]);
+    }
+  }
+  return window;
+}
+
+/// A step after a step after a step: all stages repeat with the period of the one that is longest at work, each begun
+/// as much later than the first as it begins here, so every message of the next step is as early as in this one.
+sim::Duration longest_at_work(const StepPlan& step, const Simulated& run) {
+  sim::Duration longest{};
+  for (std::size_t i = 0; i < run.result.records.size(); ++i) {
+    const auto instance = sim::InstanceId{static_cast<std::uint32_t>(run.ranks[i])};
+    const Window window = at_work(run.result.records[i], step.plan.programs[step.plan.instances[instance].program]);
+    longest = std::max(longest, sim::Duration(window.end.value() - window.begin.value()));
+  }
+  return longest;
+}
+
+void account_for(const Job& job, const StepPlan& step, const Simulated& run, const StepOptions& options,
+                 StepReport& report) {
   double most = -1;
   for (std::size_t i = 0; i < run.result.records.size(); ++i) {
     const sim::Record& record = run.result.records[i];
@@ -119,7 +156,9 @@ void account_for(const StepPlan& step, const Simulated& run, const StepOptions& 
     const double busy = busy_seconds(record, program);
     if (busy > most) {
       most = busy;
-      report.breakdown_s = account(record, program, run.result.makespan);
+      const bool apart = job.parallelism.optimizer_post_validation;
+      const sim::SimTime begin = apart ? at_work(record, program).begin : sim::SimTime{};
+      report.breakdown_s = account(record, program, begin, sim::SimTime(begin.value() + report.iteration.value()));
       report.busiest_stage = sim::index(stage);
     }
     if (options.timelines) report.timelines.push_back(timeline(step, record, run.ranks[i], run.class_sizes[i]));
@@ -188,7 +227,12 @@ std::string_view name_of(Stream stream) {
                                                                 "pipeline send",
                                                                 "pipeline receive",
                                                                 "pipeline send (gradient)",
-                                                                "pipeline receive (gradient)"};
+                                                                "pipeline receive (gradient)",
+                                                                "pipeline send (returning)",
+                                                                "pipeline receive (returning)",
+                                                                "pipeline send (returning gradient)",
+                                                                "pipeline receive (returning gradient)",
+                                                                "context collective"};
   return names[static_cast<std::size_t>(stream)];
 }
 
@@ -201,8 +245,9 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
   report.gpus = job.gpus;
   report.ranks_simulated = run.instances;
   report.events = run.result.events;
-  report.iteration = sim::Duration(run.result.makespan.value());
-  account_for(step, run, options, report);
+  report.iteration = job.parallelism.optimizer_post_validation ? longest_at_work(step, run)
+                                                               : sim::Duration(run.result.makespan.value());
+  account_for(job, step, run, options, report);
   rate(job, report);
   evaluate(job, cluster, report);
   add_memory(job, step, report);

@@ -39,9 +39,15 @@ enum class Stream : std::uint8_t {
   pipeline_send,
   pipeline_receive,
   pipeline_send_gradient,
-  pipeline_receive_gradient
+  pipeline_receive_gradient,
+  // Chunks that run from the last stage to the first.
+  return_send,
+  return_receive,
+  return_send_gradient,
+  return_receive_gradient,
+  context
 };
-inline constexpr std::size_t kStreams = 7;
+inline constexpr std::size_t kStreams = 12;
 std::string_view name_of(Stream stream);
 
 /// One row of the communication table. Closed form and simulated count are computed independently and must be equal.
@@ -122,7 +128,8 @@ struct StepReport {
   std::uint64_t events = 0;
   double wall_s = 0;  // host time spent planning and simulating
   // Time
-  sim::Duration iteration{};
+  sim::Duration iteration{};  // the step's period: the makespan, or where stages step their optimizers apart
+                              // (Parallelism::optimizer_post_validation) the longest time that a stage is at work
   std::array<double, kCategories> breakdown_s{};  // exposed time of the busiest rank; sums to the iteration
   std::int64_t busiest_stage = 0;
   double evaluation_s = 0;                 // one evaluation (0: none)

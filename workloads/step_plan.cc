@@ -5,6 +5,7 @@
 #include <array>
 
 #include "sim/error.h"
+#include "workloads/schedules/chunk_map.h"
 
 namespace orrery::workloads {
 
@@ -46,8 +47,16 @@ class Communicators {
         for (std::int64_t t = 0; t < p.tensor; ++t) assign(Peer::tensor, rank + t, id);
       }
     }
+    if (use(Peer::context)) make_context_groups();
     if (use(Peer::data)) make_data_groups();
-    if (use(Peer::next_activation)) make_pipeline_pairs(use(Peer::next_gradient));
+    if (use(Peer::next_activation)) {
+      make_pipeline_pairs({Peer::next_activation, Peer::previous_activation, Peer::next_gradient,
+                           Peer::previous_gradient, true, use(Peer::next_gradient)});
+    }
+    if (use(Peer::return_activation_out)) {
+      make_pipeline_pairs({Peer::return_gradient_out, Peer::return_gradient_in, Peer::return_activation_in,
+                           Peer::return_activation_out, use(Peer::return_gradient_out), true});
+    }
     if (use(Peer::embedding)) make_embedding_pairs();
     if (use(Peer::world)) make_norm_groups();
   }
@@ -81,37 +90,62 @@ class Communicators {
     return add(static_cast<std::uint32_t>(gpus.size()), first, patterns);
   }
 
+  void make_context_groups() {
+    for (std::int64_t rank = 0; rank < ranks_.ranks(); ++rank) {
+      Coordinates at = ranks_.coordinates_of(rank);
+      if (at.context != 0) continue;
+      const CommunicatorId id = group(ranks_.context_group(at), shapes_.context, false);
+      for (; at.context < job_.parallelism.context; ++at.context) assign(Peer::context, ranks_.rank_of(at), id);
+    }
+  }
+
   void make_data_groups() {
     const Parallelism& p = job_.parallelism;
+    const bool mirrored = ChunkMap(job_).order() == ChunkOrder::both_ways;
     Coordinates at;
-    for (at.pipeline = 0; at.pipeline < p.pipeline; ++at.pipeline) {
+    for (at.pipeline = 0; at.pipeline < (mirrored ? p.pipeline / 2 : p.pipeline); ++at.pipeline) {
       for (at.tensor = 0; at.tensor < p.tensor; ++at.tensor) {
         const CommunicatorId id = group(ranks_.data_group(at), shapes_.data, p.sharding == Sharding::none);
-        for (at.data = 0; at.data < p.data; ++at.data) {
-          for (at.context = 0; at.context < p.context; ++at.context) assign(Peer::data, ranks_.rank_of(at), id);
+        Coordinates member = at;
+        for (member.data = 0; member.data < p.data; ++member.data) {
+          for (member.context = 0; member.context < p.context; ++member.context) {
+            assign(Peer::data, ranks_.rank_of(member), id);
+            Coordinates mirror = member;
+            mirror.pipeline = p.pipeline - 1 - member.pipeline;
+            if (mirrored) assign(Peer::data, ranks_.rank_of(mirror), id);
+          }
         }
-        at.data = at.context = 0;
       }
     }
   }
 
-  void make_pipeline_pairs(bool gradients) {
+  /// Which ends of the messages between a stage and the one after it: with the stream's direction, and against it.
+  struct PairPeers {
+    Peer down_out, down_in, up_in, up_out;
+    bool down = true, up = true;
+  };
+
+  void make_pipeline_pairs(const PairPeers& peers) {
     const Parallelism& p = job_.parallelism;
-    // With one chunk per stage nothing goes from the last stage round to the first.
-    const std::int64_t senders = p.virtual_pipeline > 1 ? p.pipeline : p.pipeline - 1;
+    // With one chunk per stage nothing goes from the last stage round to the first, nor where chunks turn back.
+    const bool around = p.virtual_pipeline > 1 && ChunkMap(job_).order() == ChunkOrder::loop;
+    const std::int64_t senders = around ? p.pipeline : p.pipeline - 1;
     for (std::int64_t rank = 0; rank < ranks_.ranks(); ++rank) {
       Coordinates at = ranks_.coordinates_of(rank);
       if (at.pipeline >= senders) continue;
       at.pipeline = (at.pipeline + 1) % p.pipeline;
       const std::int64_t next = ranks_.rank_of(at);
       const std::int64_t from = ranks_.gpu_of(rank), to = ranks_.gpu_of(next);
-      const CommunicatorId forward = add(2, add_pair_route(out_.network, from, to, cluster_), 1);
-      assign(Peer::next_activation, rank, forward);
-      assign(Peer::previous_activation, next, forward);
-      if (!gradients) continue;
-      const CommunicatorId backward = add(2, add_pair_route(out_.network, to, from, cluster_), 1);
-      assign(Peer::next_gradient, rank, backward);
-      assign(Peer::previous_gradient, next, backward);
+      if (peers.down) {
+        const CommunicatorId down = add(2, add_pair_route(out_.network, from, to, cluster_), 1);
+        assign(peers.down_out, rank, down);
+        assign(peers.down_in, next, down);
+      }
+      if (peers.up) {
+        const CommunicatorId up = add(2, add_pair_route(out_.network, to, from, cluster_), 1);
+        assign(peers.up_in, rank, up);
+        assign(peers.up_out, next, up);
+      }
     }
   }
 
@@ -177,6 +211,13 @@ GroupShapes group_shapes(const Job& job, const RankMap& ranks, const topology::C
       if (!inside || shapes.tensor.nodes > 1) shapes.tensor = worse(shapes.tensor, shape_of(gpus, cluster));
     }
   }
+  if (p.context > 1) {
+    shapes.context = shape_of(ranks.context_group({}), cluster);
+    for (std::int64_t rank = 0; rank < ranks.ranks(); ++rank) {
+      const Coordinates at = ranks.coordinates_of(rank);
+      if (at.context == 0) shapes.context = worse(shapes.context, shape_of(ranks.context_group(at), cluster));
+    }
+  }
   Coordinates at;
   for (at.pipeline = 0; at.pipeline < p.pipeline; ++at.pipeline) {
     for (at.tensor = 0; at.tensor < p.tensor; ++at.tensor)
@@ -219,10 +260,9 @@ GroupShapes group_shapes(const Job& job, const RankMap& ranks, const topology::C
 StepPlan make_plan(const Job& job, const topology::Cluster& cluster, bool evaluation) {
   StepPlan out;
   const RankMap ranks(job);
-  const Parallelism& p = job.parallelism;
-  out.split = split_layers(job.model.layers, p.pipeline, p.virtual_pipeline);
+  out.split = split_layers(job);
   out.shapes = group_shapes(job, ranks, cluster);
-  out.stages = compile_programs(job, out.split, out.shapes, cluster, job.microbatches(), evaluation);
+  out.stages = compile_programs(job, out.split, out.shapes, cluster, evaluation);
 
   for (const auto& link : cluster.links()) out.network.add_link(link.capacity);
   slow_down_nics(job, cluster, out.network);
@@ -234,7 +274,11 @@ StepPlan make_plan(const Job& job, const topology::Cluster& cluster, bool evalua
   Communicators communicators(job, ranks, cluster, out.shapes, out);
   communicators.make(used);
 
-  out.plan.streams = static_cast<std::uint8_t>(kStreams);
+  std::uint8_t streams = 1;
+  for (const sim::Program& program : out.stages.programs) {
+    for (const std::uint8_t stream : program.stream) streams = std::max<std::uint8_t>(streams, stream + 1);
+  }
+  out.plan.streams = streams;
   out.plan.noise = {job.perturbation.jitter_sigma, job.perturbation.jitter_seed};
   for (sim::Program& program : out.stages.programs) out.plan.programs.push_back(std::move(program));
   out.stages.programs.clear();

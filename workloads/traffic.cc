@@ -4,14 +4,20 @@
 //  with sequence
 //    parallelism all-gather + reduce-scatter, else all-reduce; a rank sends (n-1)/n of the buffer, an all-reduce twice
 //    that.
+//  - context group of c (arXiv 2310.01889, 2407.21783): each rank's keys and values, 2 b (s/c) (kv width/t) e bytes,
+//  once per layer
+//    round the ring (c-1 sends; backward c-1 more, and c of their gradients), or gathered in both passes and their
+//    gradients scattered.
 //  - pipeline (arXiv 2104.04473): b s h e bytes (over t where tensor ranks share the message) across p v - 1
-//  boundaries, both ways.
+//  boundaries, both ways (a V: 2p - 2; both ways at once: p - 1).
 //  - data: the rank's parameters once per step (all-reduce, or reduce-scatter and all-gather); with sharded parameters
 //  two
 //    all-gathers and one reduce-scatter per micro-batch.
 #include "workloads/traffic.h"
 
 #include <algorithm>
+
+#include "workloads/schedules/chunk_map.h"
 
 namespace orrery::workloads {
 
@@ -21,13 +27,14 @@ double d(std::int64_t x) { return static_cast<double>(x); }
 
 class ClosedForm {
  public:
-  explicit ClosedForm(const Job& job) : job_(job), p_(job.parallelism) {}
+  explicit ClosedForm(const Job& job) : job_(job), p_(job.parallelism), map_(job) {}
 
   std::vector<TrafficRow> rows() {
     if (p_.tensor > 1) tensor();
+    if (p_.context > 1) context();
     if (p_.pipeline > 1) pipeline();
-    if (p_.data * p_.context > 1) data();
-    if (p_.pipeline > 1 && job_.model.tied_embeddings) embedding();
+    if (job_.replicas() > 1) data();
+    if (!map_.ends_meet() && job_.model.tied_embeddings) embedding();
     norm();
     return rows_;
   }
@@ -50,16 +57,17 @@ class ClosedForm {
     if (row.closed_form_bytes > 0) rows_.push_back(row);
   }
 
-  double replicas() const { return d(p_.data * p_.context); }
+  /// Ranks of one tensor and pipeline coordinate.
+  double columns() const { return d(p_.data * p_.context); }
   double activation() const {
-    return d(job_.batch.micro) * d(job_.model.seq) * d(job_.model.hidden) *
+    return d(job_.batch.micro) * d(job_.rank_seq()) * d(job_.model.hidden) *
            calibration::bytes_of(job_.precision.activations);
   }
 
   void tensor() {
     const double m = d(job_.microbatches()), layers = d(job_.model.layers);
     const double per_pass = job_.model.parallel_block ? 1 : 2;
-    const double runs = m * replicas();
+    const double runs = m * columns();
     const bool sp = p_.sequence_parallel;
     const auto boundary = [&](const char* what, double calls, double per_layer, bool gather) {
       if (sp && gather) add("tensor", CollectiveOp::all_gather, what, p_.tensor, activation(), calls, per_layer);
@@ -81,30 +89,52 @@ class ClosedForm {
     if (sp) add("tensor", CollectiveOp::all_gather, "head saved input, backward", p_.tensor, activation(), runs, 0);
     boundary("head input gradient, backward", runs, 0, false);
     // Maximum, target logit and sum of exponentials of every token, in fp32.
-    add("tensor", CollectiveOp::all_reduce, "loss", p_.tensor, 4 * d(job_.batch.micro) * d(job_.model.seq), 3 * runs,
+    add("tensor", CollectiveOp::all_reduce, "loss", p_.tensor, 4 * d(job_.batch.micro) * d(job_.rank_seq()), 3 * runs,
         0);
     if (!sp && job_.software.scatter_gather_pipeline && p_.pipeline > 1) {
       add("tensor", CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(), 2 * runs * boundaries(), 0);
     }
   }
 
-  double boundaries() const { return d(p_.pipeline * p_.virtual_pipeline - 1); }
+  double boundaries() const { return d(map_.crossings()); }
+
+  void context() {
+    const double width = 2 * d(job_.model.kv_heads * job_.model.head_dim()) / d(p_.tensor);
+    const double own =
+        d(job_.batch.micro) * d(job_.rank_seq()) * width * calibration::bytes_of(job_.precision.activations);
+    const double runs = d(job_.model.layers) * d(job_.microbatches()) * d(p_.data * p_.tensor);  // over groups
+    const double c = d(p_.context);
+    const auto row = [&](CollectiveOp op, const char* what, double calls) {
+      if (op == CollectiveOp::send_receive)
+        add("context", op, what, p_.context, own, calls * runs * c, calls);
+      else
+        add("context", op, what, p_.context, own * c, calls * runs, calls);
+    };
+    const bool ring = p_.context_method == ContextMethod::ring;
+    const auto gather = ring ? CollectiveOp::send_receive : CollectiveOp::all_gather;
+    const auto scatter = ring ? CollectiveOp::send_receive : CollectiveOp::reduce_scatter;
+    row(gather, "keys and values, forward", ring ? c - 1 : 1);
+    if (job_.recompute != Recompute::none) row(gather, "keys and values, forward (recomputed)", ring ? c - 1 : 1);
+    row(gather, "keys and values, backward", ring ? c - 1 : 1);
+    row(scatter, "key and value gradients, backward", ring ? c : 1);
+  }
 
   void pipeline() {
     const bool split = p_.tensor > 1 && (p_.sequence_parallel || job_.software.scatter_gather_pipeline);
     const double bytes = activation() / (split ? d(p_.tensor) : 1.0);
-    const double messages = boundaries() * d(job_.microbatches()) * replicas() * d(p_.tensor);
+    const double messages = boundaries() * d(job_.microbatches()) * columns() * d(p_.tensor);
     add("pipeline", CollectiveOp::send_receive, "activations, forward", 2, bytes, messages, 0);
     add("pipeline", CollectiveOp::send_receive, "activation gradients, backward", 2, bytes, messages, 0);
   }
 
   void data() {
-    const std::int64_t group = p_.data * p_.context;
+    const std::int64_t group = job_.replicas();
     const ShardParameters shard = shard_parameters(job_);
     const double per_tensor_rank = d(job_.model.layers) * shard.layer + shard.embedding + shard.head;
     const double gradients = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.precision.gradients);
     const double parameters = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.precision.parameters);
-    const double m = d(job_.microbatches());
+    // Of DualPipe's two copies of a block each sees half of the micro-batches, in step with the other.
+    const double m = d(job_.microbatches()) * d(p_.data * p_.context) / d(job_.replicas());
     // One virtual call per tensor rank that moves all stages' parameters; the counted table knows the real number of
     // calls.
     switch (p_.sharding) {
@@ -127,8 +157,8 @@ class ClosedForm {
   void embedding() {
     double bytes =
         d(padded_vocab(job_) / p_.tensor) * d(job_.model.hidden) * calibration::bytes_of(job_.precision.gradients);
-    if (p_.sharding == Sharding::parameters) bytes /= d(p_.data * p_.context);
-    add("embedding", CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes, d(p_.tensor) * replicas(), 0);
+    if (p_.sharding == Sharding::parameters) bytes /= d(job_.replicas());
+    add("embedding", CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes, d(p_.tensor) * columns(), 0);
   }
 
   void norm() {
@@ -140,11 +170,13 @@ class ClosedForm {
 
   const Job& job_;
   const Parallelism& p_;
+  ChunkMap map_;
   std::vector<TrafficRow> rows_;
 };
 
 topology::Tier level_of(const TrafficKey& key, const GroupShapes& shapes) {
   if (key.dimension == "tensor") return shapes.tensor.top;
+  if (key.dimension == "context") return shapes.context.top;
   if (key.dimension == "data") return shapes.data.top;
   if (key.dimension == "pipeline") return shapes.pipeline_top;
   if (key.dimension == "embedding") return shapes.embedding.top;

@@ -95,7 +95,9 @@ TEST_CASE("degrees that do not fit the GPUs") {
              {4, "  gpus: 60\n  gpus_per_node: 4", "16:3: parallelism.data", "a multiple of 8 GPUs would be right"},
              {4, "  gpus: 60", "4:3: cluster.gpus", "a multiple of 8 GPUs, got 60"},
              {4, "  gpus: 64\n  gpus_per_node: 9", "5:3: cluster.gpus_per_node", "at most 8"},
-             {15, "  data: 8\n  context: 2", "16:3: parallelism.context", "only 1 would be right"},
+             {15, "  data: 8\n  context: 2", "15:3: parallelism.data", "x context 2 x data 8 needs 128 GPUs"},
+             {15, "  data: 4\n  context: 2\n  context_method: rings", "17:3: parallelism.context_method",
+              "did you mean \"ring\"?"},
              {15, "  data: 8\n  expert: 8", "16:3: parallelism.expert", "only 1 would be right"},
              {5, "  fabric: single-node", "5:3: cluster.fabric", "joins no nodes"}});
   Settings document = parse_yaml(with_line(15, ""), "t.yaml");
@@ -103,6 +105,20 @@ TEST_CASE("degrees that do not fit the GPUs") {
   CHECK(user_error([&] {
           load_scenario(document);
         }).starts_with("--set: parallelism.tensor: tensor 3 x pipeline 2 does not"));
+}
+
+TEST_CASE("sequences that cannot be cut over a context group") {
+  const auto error = [](const std::vector<const char*>& changes) {
+    Settings document = parse_yaml(small_scenario(), "t.yaml");
+    apply_set(document, "parallelism.context=2");
+    apply_set(document, "parallelism.data=4");
+    for (const char* change : changes) apply_set(document, change);
+    return user_error([&] { load_scenario(document); });
+  };
+  CHECK(error({}) == "(no error)");
+  CHECK(error({"model.seq=1026"}).find("to be a multiple of 2 x context = 4") != std::string::npos);
+  CHECK(error({"attention=unfused"}).find("needs attention: flash, got unfused") != std::string::npos);
+  CHECK(error({"model.attention_window=128"}).find("not for model.attention_window 128") != std::string::npos);
 }
 
 TEST_CASE("batches that do not fit the layout") {
@@ -141,8 +157,11 @@ TEST_CASE("pipelines that cannot be") {
       {{14, "  pipeline: 2\n  virtual_pipeline: 14", "15:3: parallelism.virtual_pipeline", "more chunks than layers"},
        {14, "  pipeline: 2\n  virtual_pipeline: 2\n  schedule: 1f1b", "16:3: parallelism.schedule",
         "interleaved_1f1b would be"},
-       {15, "  data: 8\n  schedule: zb_h1", "16:3: parallelism.schedule", "zb_h1 is not modelled yet"},
-       {15, "  data: 8\n  schedule: dualpipe", "16:3: parallelism.schedule", "dualpipe is not modelled yet"}});
+       {14, "  pipeline: 2\n  virtual_pipeline: 3\n  schedule: zb_v", "16:3: parallelism.schedule",
+        "2 or none would be"},
+       {14, "  pipeline: 2\n  stage_layers: [12, 13]", "15:3: parallelism.stage_layers", "sum to 25; 2 numbers"},
+       {14, "  pipeline: 2\n  stage_layers: [24]", "15:3: parallelism.stage_layers", "read 1 numbers"},
+       {14, "  pipeline: 2\n  stage_layers: 12", "15:3: parallelism.stage_layers", "expected a list"}});
   Settings document = parse_yaml(small_scenario(), "t.yaml");
   for (const char* change : {"parallelism.pipeline=1", "parallelism.data=16", "parallelism.virtual_pipeline=2"}) {
     apply_set(document, change);
@@ -150,6 +169,22 @@ TEST_CASE("pipelines that cannot be") {
   CHECK(user_error([&] {
           load_scenario(document);
         }).starts_with("--set: parallelism.virtual_pipeline: read 2 with one pipeline"));
+  Settings odd = parse_yaml(small_scenario(), "t.yaml");
+  for (const char* change : {"parallelism.pipeline=1", "parallelism.data=16", "parallelism.schedule=dualpipe"})
+    apply_set(odd, change);
+  CHECK(user_error([&] { load_scenario(odd); }).find("parallelism.pipeline: read 1 with dualpipe") !=
+        std::string::npos);
+  Settings few = parse_yaml(small_scenario(), "t.yaml");  // 48 / data 8 / micro 2 = 3 micro-batches
+  for (const char* change : {"batch.global=48", "parallelism.schedule=dualpipe"}) apply_set(few, change);
+  CHECK(user_error([&] { load_scenario(few); }).find("dualpipe needs an even number of at least 2 x pipeline = 4") !=
+        std::string::npos);
+  // Fewer micro-batches than stages are fine for the others.
+  for (const char* schedule : {"zb_h1", "zb_h2", "zb_v", "v_half", "v_min"}) {
+    Settings one = parse_yaml(small_scenario(), "t.yaml");
+    for (const std::string& change : {std::string("batch.global=16"), std::string("parallelism.schedule=") + schedule})
+      apply_set(one, change);
+    CHECK(user_error([&] { load_scenario(one); }) == "(no error)");
+  }
   Settings deep = parse_yaml(small_scenario(), "t.yaml");
   for (const char* change : {"cluster.gpus=32768", "parallelism.pipeline=1024", "parallelism.tensor=4"})
     apply_set(deep, change);

@@ -16,16 +16,14 @@ namespace {
 
 using Sets = std::vector<std::string>;
 
-std::vector<StageMemory> stages_of(const Job& job) {
-  return stage_memory(job, split_layers(job.model.layers, job.parallelism.pipeline, job.parallelism.virtual_pipeline));
-}
+std::vector<StageMemory> stages_of(const Job& job) { return stage_memory(job, split_layers(job)); }
 
 StageMemory first_stage(const Sets& sets) { return stages_of(small_job(sets)).front(); }
 
 /// Passes whose chunks keep one unit each and need nothing more: the high-water mark counts passes in flight.
 double most_in_flight(ScheduleKind schedule, std::int32_t stage, std::int32_t stages, std::int32_t chunks,
                       std::int32_t microbatches) {
-  const std::vector<PassBytes> unit(static_cast<std::size_t>(chunks), PassBytes{1, 0});
+  const std::vector<PassBytes> unit(static_cast<std::size_t>(chunks), PassBytes{1, 0, 0});
   return high_water(passes_of(schedule, stage, stages, chunks, microbatches), unit).bytes();
 }
 
@@ -82,14 +80,14 @@ TEST_CASE("passes in flight follow the closed form of each schedule, at every st
 TEST_CASE("the fullest moment is the first pass that reaches it, with its working set") {
   // Stage 0 of 2 runs F0 F1 B0 F2 B1 ...: two held when B0 works. Were B's working set smaller than F's next, F1 it is.
   const std::vector<Pass> passes = one_f_one_b(0, 2, 4);
-  const HighWater backward = high_water(passes, {{10, 3}});
+  const HighWater backward = high_water(passes, {{10, 3, 0}});
   CHECK(backward.held == 20);
   CHECK(backward.working == 3);
-  CHECK(backward.pass == Pass{true, 0, 0});
+  CHECK(backward.pass == Pass{PassKind::backward, 0, 0});
   CHECK(backward.in_flight == std::vector<std::int32_t>{2});
-  const HighWater forward = high_water(passes, {{10, 0}});
+  const HighWater forward = high_water(passes, {{10, 0, 0}});
   CHECK(forward.bytes() == 20);
-  CHECK(forward.pass == Pass{false, 0, 1});
+  CHECK(forward.pass == Pass{PassKind::forward, 0, 1});
 }
 
 TEST_CASE("activations walked in schedule order are those counted in simulated time") {
@@ -103,6 +101,12 @@ TEST_CASE("activations walked in schedule order are those counted in simulated t
       {"parallelism.pipeline=4", "parallelism.data=2", "recompute=selective", "attention=unfused"},
       {"model.layers=7", "parallelism.pipeline=2", "parallelism.virtual_pipeline=2", "batch.global=128"},
       {"parallelism.pipeline=1", "parallelism.data=8", "parallelism.sharding=parameters"},
+      {"parallelism.schedule=zb_h1", "parallelism.pipeline=4", "parallelism.data=2"},
+      {"parallelism.schedule=zb_h2", "parallelism.pipeline=4", "parallelism.data=2", "recompute=full"},
+      {"parallelism.schedule=zb_v", "parallelism.pipeline=4", "parallelism.data=2", "attention=unfused"},
+      {"parallelism.schedule=v_min", "parallelism.pipeline=4", "parallelism.data=2"},
+      {"parallelism.schedule=dualpipe", "parallelism.pipeline=4", "parallelism.data=2"},
+      {"parallelism.context=2", "parallelism.data=2"},
   };
   for (const Sets& sets : layouts) {
     INFO(fmt::format("{}", fmt::join(sets, " ")));
@@ -116,6 +120,23 @@ TEST_CASE("activations walked in schedule order are those counted in simulated t
       CHECK(stage.peak.at_s < sim::to_seconds(report.iteration));
     }
   }
+}
+
+TEST_CASE("between the halves of a split backward pass stays what weight gradients need") {
+  // Table 1 of arXiv 2401.10241: 34 s b h + 5 a b s^2 are kept, 32 s b h are left for the weight gradients.
+  const Job job = small_job({"parallelism.tensor=1", "parallelism.pipeline=8", "parallelism.data=2",
+                             "attention=unfused", "parallelism.schedule=zb_h1"});
+  const double sbh = 1024.0 * 2048;
+  CHECK(layer_bytes(job).kept(Recompute::none) == Approx(34 * sbh + 5 * 16 * 1024.0 * 1024));
+  CHECK(layer_bytes(job).between == Approx(32 * sbh));
+  // F0 b0 F1 b1 W0 W1, keeping 10 and leaving 4: before b1 works, 4 + 10 are held.
+  const std::vector<Pass> passes{{PassKind::forward, 0, 0},         {PassKind::input_gradient, 0, 0},
+                                 {PassKind::forward, 0, 1},         {PassKind::input_gradient, 0, 1},
+                                 {PassKind::weight_gradient, 0, 0}, {PassKind::weight_gradient, 0, 1}};
+  const HighWater top = high_water(passes, {{10, 1, 4}});
+  CHECK(top.held == 14);
+  CHECK(top.pass == passes[3]);
+  CHECK(top.in_flight == std::vector<std::int32_t>{2});
 }
 
 TEST_CASE("more micro-batches than are walked change nothing, except for GPipe") {
@@ -155,8 +176,7 @@ TEST_CASE("model states and activations of Korthikanti's table 3 are those of it
       const double cut = selective ? t : 1;
       double kept = layers * (selective ? 34 : 2) * sbh / cut;
       if (p == 1) kept += 4 * sbh / cut + 4 * s * r.micro * vocab / t;
-      const LayerSplit split =
-          split_layers(job.model.layers, job.parallelism.pipeline, job.parallelism.virtual_pipeline);
+      const LayerSplit split = split_layers(job);
       kept += in_flight(job, split, 0).embeddings * sbh / cut;
       const HighWater top =
           high_water(passes_of(job.parallelism.schedule, 0, static_cast<std::int32_t>(p), static_cast<std::int32_t>(v),

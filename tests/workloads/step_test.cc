@@ -41,6 +41,40 @@ const std::vector<Sets>& layouts() {
       {"model.parallel_block=true", "model.gated_mlp=true", "model.kv_heads=4", "optimizer=lamb"},
       {"model.tied_embeddings=false", "optimizer=sgd", "cluster.device=h100-sxm-80gb", "precision=fp8"},
       {"model.layers=7", "parallelism.pipeline=2", "parallelism.virtual_pipeline=2"},
+      {"parallelism.schedule=zb_h1"},
+      {"parallelism.schedule=zb_h1", "parallelism.pipeline=4", "parallelism.data=2", "overlap.pipeline=false",
+       "parallelism.optimizer_post_validation=false"},
+      {"parallelism.schedule=zb_h2", "parallelism.pipeline=4", "parallelism.data=2", "parallelism.sharding=optimizer",
+       "parallelism.sequence_parallel=true", "software.scatter_gather_pipeline=true",
+       "overlap={tensor: true, pipeline: true, gradients: true, parameters: true}"},
+      {"parallelism.schedule=zb_v", "parallelism.pipeline=4", "parallelism.data=2", "recompute=full",
+       "overlap.gradients=true", "software.gradient_bucket='40 MB'"},
+      {"parallelism.schedule=zb_v", "model.layers=2", "parallelism.sharding=parameters"},
+      {"parallelism.schedule=v_half", "parallelism.pipeline=4", "parallelism.data=2", "recompute=selective",
+       "attention=unfused", "parallelism.sequence_parallel=true"},
+      {"parallelism.schedule=v_min", "parallelism.tensor=1", "parallelism.pipeline=4", "overlap.pipeline=false",
+       "parallelism.sharding=gradients"},
+      {"parallelism.schedule=dualpipe"},
+      {"parallelism.schedule=dualpipe", "parallelism.pipeline=4", "parallelism.data=2",
+       "parallelism.sharding=optimizer", "overlap={tensor: true, pipeline: true, gradients: true, parameters: true}",
+       "software.parameter_bucket='40 MB'"},
+      {"parallelism.schedule=dualpipe", "parallelism.pipeline=4", "parallelism.data=2",
+       "parallelism.sharding=parameters", "model.tied_embeddings=false"},
+      {"parallelism.schedule=dualpipe", "parallelism.pipeline=4", "parallelism.data=1", "parallelism.tensor=4",
+       "placement={order: [pipeline, data, context, tensor]}", "overlap.pipeline=false"},
+      {"parallelism.stage_layers=[3, 5]"},
+      {"parallelism.stage_layers=[0, 3, 3, 2]", "parallelism.schedule=zb_v"},
+      {"parallelism.context=2", "parallelism.data=2"},
+      {"parallelism.context=4", "parallelism.data=1", "parallelism.sequence_parallel=true", "recompute=full",
+       "parallelism.virtual_pipeline=2", "model.kv_heads=4", "parallelism.sharding=optimizer"},
+      {"parallelism.context=8", "parallelism.tensor=1", "parallelism.data=1", "recompute=selective",
+       "parallelism.sharding=gradients"},
+      {"parallelism.context=4", "parallelism.data=1", "parallelism.context_method=all_gather",
+       "parallelism.sharding=parameters"},
+      {"parallelism.context=2", "parallelism.data=2", "parallelism.context_method=all_gather", "recompute=full",
+       "parallelism.schedule=zb_h1", "parallelism.sequence_parallel=true"},
+      {"parallelism.context=2", "parallelism.pipeline=4", "parallelism.data=1", "parallelism.schedule=dualpipe",
+       "placement={order: [data, pipeline, tensor, context]}"},
   };
   return all;
 }
@@ -218,4 +252,103 @@ TEST_CASE("1F1B keeps p - s micro-batches in flight, GPipe all of them") {
   const Job gpipe =
       small_job({"parallelism.tensor=1", "parallelism.pipeline=4", "parallelism.data=4", "parallelism.schedule=gpipe"});
   CHECK(in_flight(gpipe, split, 0).layers == 2 * 8);
+}
+
+TEST_CASE("split schedules hold what their papers say: p, 2p-1, 2p halves, p+1 blocks") {
+  const auto most = [](const char* schedule) {
+    const Job job = small_job({"parallelism.tensor=1", "parallelism.pipeline=4", "parallelism.data=4",
+                               std::string("parallelism.schedule=") + schedule});
+    const LayerSplit split = split_layers(job);
+    double layers = 0;
+    for (std::int32_t stage = 0; stage < 4; ++stage) layers = std::max(layers, in_flight(job, split, stage).layers);
+    return layers;
+  };
+  // Eight layers: two on a stage, one in a chunk of a V, two in each of DualPipe's two blocks.
+  CHECK(most("1f1b") == 2 * 4);
+  CHECK(most("zb_h1") <= 2 * 4);
+  CHECK(most("zb_h2") <= 2 * 7);
+  CHECK(most("zb_h2") > 2 * 4);
+  CHECK(most("zb_v") <= 1 * 8);
+  CHECK(most("v_half") <= 1 * 6);
+  CHECK(most("v_min") <= 1 * 4);
+  CHECK(most("dualpipe") == 2 * 5);
+}
+
+TEST_CASE("a split backward pass does the same work in two parts") {
+  const Job job = small_job({"parallelism.schedule=zb_h1", "parallelism.sequence_parallel=true"});
+  const ChunkPasses passes = gpt_chunk(job, {4, true, true});
+  const auto sum = [](const Pieces& pieces) {
+    std::int64_t ps = 0;
+    for (const Piece& piece : pieces) {
+      for (const Kernel& kernel : piece.kernels) ps += kernel.time.value();
+    }
+    return ps;
+  };
+  CHECK(sum(passes.input_gradient) + sum(passes.weight_gradient) == sum(passes.backward));
+  CHECK(sum(passes.weight_gradient) > 0);
+  // Four GEMMs in each of four layers, and the head's; nothing to communicate.
+  std::size_t gemms = 0;
+  for (const Piece& piece : passes.weight_gradient) {
+    CHECK_FALSE(piece.is_comm());
+    for (const Kernel& kernel : piece.kernels) gemms += kernel.matmul;
+  }
+  CHECK(gemms == 4 * 4 + 1);
+}
+
+TEST_CASE("a stage that steps its optimizer by itself waits less, and nothing else about the step changes") {
+  const Sets zb{"parallelism.tensor=1", "parallelism.pipeline=8", "parallelism.data=2", "parallelism.schedule=zb_h2",
+                "model.tied_embeddings=false"};
+  Sets synchronous = zb;
+  synchronous.emplace_back("parallelism.optimizer_post_validation=false");
+  const StepReport apart = simulate_step(small_job(zb)), together = simulate_step(small_job(synchronous));
+  CHECK(apart.iteration < together.iteration);
+  CHECK(apart.peak_bytes == together.peak_bytes);
+  const auto compute = static_cast<std::size_t>(Category::compute);
+  CHECK(apart.breakdown_s[compute] == Approx(together.breakdown_s[compute]));
+}
+
+TEST_CASE("tied weights on one stage need no exchange and are held once") {
+  const auto embedding_rows = [](const char* schedule) {
+    int rows = 0;
+    for (const TrafficRow& row : traffic_table(small_job({std::string("parallelism.schedule=") + schedule})))
+      rows += row.dimension == "embedding";
+    return rows;
+  };
+  CHECK(embedding_rows("1f1b") == 1);
+  CHECK(embedding_rows("zb_v") == 0);
+  CHECK(embedding_rows("dualpipe") == 0);
+}
+
+TEST_CASE("context parallelism cuts the sequence: activations by its degree, attention into equal shares") {
+  const Sets one{"model.seq=8192", "parallelism.context=1"},
+      two{"model.seq=8192", "parallelism.context=2", "parallelism.data=2"};
+  CHECK(layer_activation_bytes(small_job(two)) == Approx(layer_activation_bytes(small_job(one)) / 2));
+  // A rank's queries times the keys that they see: s^2/2 of the causal triangle over c ranks. Ring: its own triangle
+  // (s/c)^2/2, and (c-1) half squares; gathered: (s/c) queries by s/2 keys. Both s^2/(2c), so each takes about half as
+  // long as the whole, and no less.
+  const auto attention_s = [](const Sets& sets) {
+    const ChunkPasses passes = gpt_chunk(small_job(sets), {1, false, false});
+    double seconds = 0;
+    for (const Piece& piece : passes.forward) {
+      for (const Kernel& kernel : piece.kernels) {
+        if (kernel.name == "attention forward") seconds += sim::to_seconds(kernel.time);
+      }
+    }
+    return seconds;
+  };
+  Sets gathered = two;
+  gathered.emplace_back("parallelism.context_method=all_gather");
+  const auto longer = [](Sets sets) {  // smaller kernels fill a GPU less: long sequences show the work alone
+    sets[0] = "model.seq=131072";
+    return sets;
+  };
+  const double half = attention_s(longer(one)) / 2;
+  CHECK(attention_s(longer(two)) == Approx(half).epsilon(0.1));
+  CHECK(attention_s(longer(gathered)) == Approx(half).epsilon(0.1));
+  // The ring hides its messages behind attention where attention is long; a gather hides nothing.
+  const auto exposed = [](const Sets& sets) {
+    return simulate_step(small_job(sets)).breakdown_s[static_cast<std::size_t>(Category::context_comm)];
+  };
+  CHECK(exposed(two) < exposed(gathered));
+  CHECK(exposed(one) == 0);
 }

@@ -185,6 +185,11 @@ CollectiveCost collective_cost(CollectiveOp op, double bytes, const GroupShape& 
     return cost;
   }
   const topology::FabricSpec& fabric = cluster.fabric_spec();
+  if (op == CollectiveOp::send_receive) {  // around the ring; where it leaves a node, one message through one NIC
+    cost = send_cost(bytes, false, device, software);
+    cost.rate_cap = fabric.nic_rate.value() * fabric.efficiency;
+    return cost;
+  }
   const double rate = fabric.nic_rate.value() * fabric.efficiency * static_cast<double>(shape.rails);
   const std::int64_t passes = op == CollectiveOp::all_reduce ? 2 : 1;
   const bool only_tree = algorithm == "tree";

@@ -1,483 +1,75 @@
-// GPT kernels and tensor-parallel collectives in the order in which Megatron-LM issues them; see gpt.h for the sources.
+// The ends of a GPT, embedding and LM head, and the entry of the model family; see gpt.h for the sources.
 #include "workloads/models/gpt.h"
 
-#include <algorithm>
-#include <cmath>
-
-#include "sim/error.h"
+#include "workloads/models/chunk_builder.h"
 
 namespace orrery::workloads {
 
-namespace {
+void ChunkBuilder::embedding_forward() {
+  stream(Streaming::embedding, 2 * hidden_elements() * element_, "embedding");
+  comm(sequence_parallel_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, hidden_elements(),
+       "embedding, forward", CommOverlap::none, wire_element());
+  stream(Streaming::dropout, norm_elements() * (2 * element_ + 1), "embedding dropout");
+}
 
-using calibration::Attention;
-using calibration::CollectiveOp;
-using calibration::Gemm;
-using calibration::Streaming;
+void ChunkBuilder::embedding_backward() {
+  stream(Streaming::dropout, norm_elements() * (2 * element_ + 1), "embedding dropout backward");
+  if (sequence_parallel_)
+    comm(CollectiveOp::all_gather, hidden_elements(), "embedding gradient, backward", CommOverlap::none,
+         wire_element());
+  stream(Streaming::embedding_backward,
+         hidden_elements() * (element_ + 2 * calibration::bytes_of(job_.precision.gradients)), "embedding backward");
+}
 
-/// Builds the pieces of one chunk. Sizes: tokens = micro-batch x sequence; norm_tokens = what one rank holds of them
-/// outside the tensor-parallel regions.
-class ChunkBuilder {
-  using Duration = sim::Duration;
+double ChunkBuilder::logits() const {
+  return static_cast<double>(tokens_) * static_cast<double>(padded_vocab(job_) / tensor_);
+}
 
- public:
-  explicit ChunkBuilder(const Job& job)
-      : job_(job),
-        model_(job.model),
-        software_(job.software),
-        tensor_(job.parallelism.tensor),
-        tokens_(job.batch.micro * model_.seq),
-        sequence_parallel_(job.parallelism.sequence_parallel && tensor_ > 1),
-        norm_tokens_(static_cast<double>(tokens_) / static_cast<double>(sequence_parallel_ ? tensor_ : 1)),
-        element_(calibration::bytes_of(job.precision.activations)),
-        fp8_(job.precision.matmul == DataType::fp8) {}
-
-  ChunkPasses build(const ChunkShape& shape) {
-    ChunkPasses passes;
-    out_ = &passes.forward;
-    if (shape.embedding) embedding_forward();
-    for (layer_ = 0; layer_ < shape.layers; ++layer_) layer_forward();
-    layer_ = -1;
-    if (shape.head) head_forward();
-
-    out_ = &passes.backward;
-    if (shape.head) head_backward();
-    passes.head_done = passes.backward.size();
-    passes.layer_done.resize(static_cast<std::size_t>(shape.layers));
-    for (layer_ = static_cast<std::int32_t>(shape.layers) - 1; layer_ >= 0; --layer_) {
-      recomputing_ = true;
-      if (job_.recompute == Recompute::full) layer_forward();
-      recomputing_ = false;
-      layer_backward();
-      passes.layer_done[static_cast<std::size_t>(layer_)] = passes.backward.size();
-    }
-    layer_ = -1;
-    if (shape.embedding) embedding_backward();
-    return passes;
+void ChunkBuilder::head_forward() {
+  layer_norm_forward("final layer norm");
+  enter_forward("head input, forward");
+  gemm("lm head", padded_vocab(job_) / tensor_, tokens_, model_.hidden, Gemm::Form::forward, false, 1, false);
+  if (software_.fused_cross_entropy) {
+    stream(Streaming::cross_entropy, logits() * element_, "cross entropy");
+    comm(CollectiveOp::all_reduce, 3 * static_cast<double>(tokens_), "loss", CommOverlap::none, 4);
+    return;
   }
+  // One operation at a time on fp32 copies, as megatron/core/tensor_parallel/cross_entropy.py does.
+  stream(Streaming::cross_entropy, logits() * (element_ + 4), "logits to fp32");
+  stream(Streaming::cross_entropy, logits() * 4, "logit maximum");
+  comm(CollectiveOp::all_reduce, static_cast<double>(tokens_), "loss", CommOverlap::none, 4);
+  stream(Streaming::cross_entropy, logits() * 8, "subtract maximum");
+  comm(CollectiveOp::all_reduce, static_cast<double>(tokens_), "loss", CommOverlap::none, 4);  // target logits
+  stream(Streaming::cross_entropy, logits() * 8, "exponentials");
+  stream(Streaming::cross_entropy, logits() * 4, "sum of exponentials");
+  comm(CollectiveOp::all_reduce, static_cast<double>(tokens_), "loss", CommOverlap::none, 4);
+  stream(Streaming::cross_entropy, logits() * 8, "divide by sum");
+}
 
- private:
-  // ---- emitting ----
-  void add(std::string name, Duration time, bool matmul = false) {
-    if (out_->empty() || out_->back().is_comm() || out_->back().layer != layer_ || cut_) {
-      out_->push_back({});
-      out_->back().layer = layer_;
-      cut_ = false;
-    }
-    out_->back().kernels.push_back({std::move(name), time, matmul});
+void ChunkBuilder::head_backward() {
+  if (software_.fused_cross_entropy) {
+    stream(Streaming::cross_entropy, logits() * 2 * element_, "cross entropy backward");
+  } else {
+    stream(Streaming::cross_entropy, logits() * 8, "scale softmax gradient");
+    stream(Streaming::cross_entropy, logits() * (4 + element_), "logit gradient to 16 bit");
   }
-
-  void stream(Streaming kernel, double bytes, const char* name) { add(name, job_.device.streaming(kernel, bytes)); }
-
-  void comm(CollectiveOp op, double elements, const char* what, CommOverlap overlap, double element_bytes) {
-    if (tensor_ == 1) return;
-    Piece piece;
-    piece.op = op;
-    piece.bytes = elements * element_bytes;
-    piece.what = recomputing_ ? std::string(what) + " (recomputed)" : what;
-    piece.overlap = job_.overlap.tensor || overlap == CommOverlap::behind ? overlap : CommOverlap::none;
-    piece.layer = layer_;
-    out_->push_back(std::move(piece));
+  const bool async = software_.async_tensor_backward || job_.overlap.tensor;
+  if (sequence_parallel_) {
+    comm(CollectiveOp::all_gather, hidden_elements(), "head saved input, backward",
+         async ? CommOverlap::behind : CommOverlap::none, wire_element());
   }
-
-  double hidden_elements() const { return static_cast<double>(tokens_) * static_cast<double>(model_.hidden); }
-  double norm_elements() const { return norm_tokens_ * static_cast<double>(model_.hidden); }
-  double per_rank(std::int64_t width) const {
-    return static_cast<double>(tokens_) * static_cast<double>(width) / static_cast<double>(tensor_);
-  }
-
-  /// The small kernels that the model does not name: views made contiguous, bias gradients, masks. Each is taken as the
-  /// floor of a copy, because that is what such a kernel costs.
-  void extra_kernels(double share) {
-    const auto n = static_cast<int>(std::lround(software_.extra_kernels_per_layer * share));
-    for (int i = 0; i < n; ++i) stream(Streaming::copy, 2 * element_, "view");
-  }
-
-  // ---- linear layers ----
-  void gemm(const char* name, std::int64_t m, std::int64_t n, std::int64_t k, Gemm::Form form, bool accumulate = false,
-            std::int64_t batch = 1, bool may_be_fp8 = true) {
-    Gemm shape;
-    shape.dtype = may_be_fp8 ? job_.precision.matmul : job_.precision.activations;
-    shape.m = m, shape.n = n, shape.k = k, shape.batch = batch, shape.form = form, shape.accumulate = accumulate;
-    const Duration time = job_.device.gemm(shape);
-    add(name, time, batch == 1);
-  }
-
-  /// A fp8 GEMM reads operands that somebody has to cast and transpose: inside the kernel before it when the software
-  /// fuses that, else in a kernel of its own (reads 16 bit, writes fp8 twice).
-  void cast(double elements, const char* name) {
-    if (!fp8_) return;
-    if (!software_.fused_cast) stream(Streaming::cast_transpose, elements * (element_ + 2), name);
-  }
-  /// What a producing kernel writes more when it also casts for the GEMM behind it.
-  double fused_cast_bytes(double elements) const { return fp8_ && software_.fused_cast ? elements : 0.0; }
-
-  void weight_gradient(const char* name, std::int64_t m, std::int64_t n) {
-    const bool fused = software_.fused_wgrad_accumulation && job_.precision.gradients == DataType::fp32;
-    gemm(name, m, n, tokens_, Gemm::Form::weight_gradient, fused);
-    if (!fused) {
-      const int gradient = calibration::bytes_of(job_.precision.gradients);
-      stream(Streaming::accumulate, static_cast<double>(m) * static_cast<double>(n) * (element_ + 2 * gradient),
-             "add weight gradient");
-    }
-  }
-
-  // ---- shared parts ----
-  void layer_norm_forward(const char* name) {
-    const double bytes = 2 * norm_elements() * element_ + fused_cast_bytes(norm_elements());
-    if (software_.fused_layer_norm) {
-      stream(Streaming::layer_norm, bytes, name);
-    } else {  // mean and variance, normalise, scale and shift: each reads and writes
-      for (int pass = 0; pass < 3; ++pass) stream(Streaming::layer_norm, bytes, name);
-    }
-  }
-
-  void layer_norm_backward(const char* name) {
-    stream(Streaming::layer_norm_backward, 3 * norm_elements() * element_, name);
-    stream(Streaming::layer_norm_backward, 2 * norm_elements() * element_, "layer norm weight gradient");
-    stream(Streaming::accumulate, 3 * norm_elements() * element_, "add residual gradient");
-  }
-
-  void bias_dropout_residual(const char* name) {
-    if (software_.fused_bias_dropout_residual) {
-      stream(Streaming::bias_dropout_residual, norm_elements() * (3 * element_ + 1), name);
-    } else {
-      stream(Streaming::accumulate, norm_elements() * 2 * element_, "add bias");
-      stream(Streaming::dropout, norm_elements() * (2 * element_ + 1), "dropout");
-      stream(Streaming::accumulate, norm_elements() * 3 * element_, "add residual");
-    }
-  }
-
-  void bias_dropout_backward(const char* name) {
-    stream(Streaming::dropout, norm_elements() * (2 * element_ + 1), name);
-    stream(Streaming::accumulate, norm_elements() * element_, "bias gradient");
-  }
-
-  std::int64_t heads() const { return model_.heads / tensor_; }
-  std::int64_t kv_heads() const { return std::max<std::int64_t>(1, model_.kv_heads / tensor_); }
-  std::int64_t qkv_width() const { return (heads() + 2 * kv_heads()) * model_.head_dim(); }
-  std::int64_t ffn() const { return model_.ffn_hidden / tensor_; }
-  std::int64_t ffn_up() const { return model_.gated_mlp ? 2 * ffn() : ffn(); }
-
-  // ---- attention ----
-  Attention fused_attention(bool backward) const {
-    Attention shape;
-    shape.dtype = job_.precision.activations;
-    shape.batch = job_.batch.micro;
-    shape.queries = shape.keys = model_.seq;
-    shape.heads = heads(), shape.kv_heads = kv_heads(), shape.head_dim = model_.head_dim();
-    shape.window = model_.attention_window < model_.seq ? model_.attention_window : 0;
-    shape.backward = backward;
-    return shape;
-  }
-
-  /// Elements of the score matrices on this rank; unfused attention writes them to memory, window or not.
-  double score_elements() const {
-    return static_cast<double>(job_.batch.micro * heads()) * static_cast<double>(model_.seq) *
-           static_cast<double>(model_.seq);
-  }
-
-  /// Bytes read and written when a tensor of `width` per token and rank is copied into another layout.
-  double layout_copy(std::int64_t width) const {
-    return static_cast<double>(tokens_) * static_cast<double>(width) * 2 * element_;
-  }
-
-  void attention_core_forward() {
-    if (software_.attention_layout_copies) {
-      if (job_.attention == AttentionKind::flash)
-        stream(Streaming::copy, layout_copy(qkv_width()), "attention input layout");
-      stream(Streaming::copy, layout_copy(heads() * model_.head_dim()), "attention output layout");
-    }
-    if (job_.attention == AttentionKind::flash) {
-      add("attention forward", job_.device.attention(fused_attention(false)));
-      return;
-    }
-    const std::int64_t s = model_.seq, head_dim = model_.head_dim(), batch = job_.batch.micro * heads();
-    gemm("attention scores", s, s, head_dim, Gemm::Form::forward, false, batch, false);
-    stream(Streaming::softmax, 2 * score_elements() * element_, "softmax");
-    stream(Streaming::dropout, score_elements() * (2 * element_ + 1), "attention dropout");
-    gemm("attention values", head_dim, s, s, Gemm::Form::data_gradient, false, batch, false);
-  }
-
-  void attention_core_backward() {
-    if (job_.recompute == Recompute::selective) attention_core_forward();
-    if (software_.attention_layout_copies) {
-      stream(Streaming::copy, layout_copy(heads() * model_.head_dim()), "attention gradient layout");
-      stream(Streaming::copy, layout_copy(qkv_width()), "concatenate q, k, v gradients");
-    }
-    if (job_.attention == AttentionKind::flash) {
-      add("attention backward", job_.device.attention(fused_attention(true)));
-      return;
-    }
-    const std::int64_t s = model_.seq, head_dim = model_.head_dim(), batch = job_.batch.micro * heads();
-    gemm("attention value gradient", head_dim, s, s, Gemm::Form::weight_gradient, false, batch, false);
-    gemm("attention probability gradient", s, s, head_dim, Gemm::Form::data_gradient, false, batch, false);
-    stream(Streaming::dropout, score_elements() * (2 * element_ + 1), "attention dropout backward");
-    stream(Streaming::softmax_backward, 3 * score_elements() * element_, "softmax backward");
-    gemm("attention query gradient", head_dim, s, s, Gemm::Form::data_gradient, false, batch, false);
-    gemm("attention key gradient", head_dim, s, s, Gemm::Form::weight_gradient, false, batch, false);
-  }
-
-  // ---- activation function ----
-  void activation_forward() {
-    const double elements = per_rank(model_.ffn_hidden);
-    const double reads = model_.gated_mlp ? 2 : 1;
-    if (!software_.fused_bias_gelu) stream(Streaming::accumulate, elements * reads * 2 * element_, "add bias");
-    stream(Streaming::gelu, elements * (reads + 1) * element_ + fused_cast_bytes(elements),
-           model_.gated_mlp ? "swiglu" : "gelu");
-  }
-  void activation_backward() {
-    const double elements = per_rank(model_.ffn_hidden);
-    const double gates = model_.gated_mlp ? 2 : 1;
-    stream(Streaming::gelu_backward, elements * (1 + 2 * gates) * element_ + fused_cast_bytes(elements * gates),
-           model_.gated_mlp ? "swiglu backward" : "gelu backward");
-    if (!software_.fused_bias_gelu) stream(Streaming::accumulate, elements * element_, "bias gradient");
-  }
-
-  // ---- tensor-parallel boundaries ----
-  // Forward: g gathers the sequence shards before a column-parallel layer; f reduces after a row-parallel one. Without
-  // sequence parallelism the first is nothing and the second an all-reduce (arXiv 2205.05198, figure 5).
-  double wire_element() const { return element_; }
-  void enter_forward(const char* what = "activations, forward") {
-    if (sequence_parallel_)
-      comm(CollectiveOp::all_gather, hidden_elements(), what, CommOverlap::with_next, wire_element());
-  }
-  void leave_forward(const char* what = "activations, forward") {
-    comm(sequence_parallel_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, hidden_elements(), what,
-         CommOverlap::with_previous, wire_element());
-  }
-  void enter_backward(const char* what = "activation gradients, backward") {  // the gradient of leave_forward
-    if (sequence_parallel_)
-      comm(CollectiveOp::all_gather, hidden_elements(), what, CommOverlap::with_next, wire_element());
-  }
-
-  /// Backward of column-parallel layers that share one input: data gradients, then their reduction beside the weight
-  /// gradients. With sequence parallelism only a shard of the input was kept, so it is gathered once more, beside the
-  /// data gradient.
-  struct Linear {
-    const char* data_name;
-    const char* weight_name;
-    std::int64_t width;
-  };
-  void column_backward(const std::vector<Linear>& linears) {
-    const bool async = software_.async_tensor_backward || job_.overlap.tensor;
-    if (sequence_parallel_) {
-      comm(CollectiveOp::all_gather, hidden_elements(), "saved inputs, backward",
-           async ? CommOverlap::behind : CommOverlap::none, wire_element());
-    }
-    for (const Linear& l : linears) gemm(l.data_name, model_.hidden, tokens_, l.width, Gemm::Form::data_gradient);
-    if (linears.size() > 1) stream(Streaming::accumulate, 3 * hidden_elements() * element_, "add input gradients");
-    comm(sequence_parallel_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, hidden_elements(),
-         "activation gradients, backward", async ? CommOverlap::behind : CommOverlap::none, wire_element());
-    for (const Linear& l : linears) weight_gradient(l.weight_name, l.width, model_.hidden);
-    cut_ = tensor_ > 1;
-  }
-
-  void row_backward(const char* data_name, const char* weight_name, std::int64_t width) {
-    gemm(data_name, width, tokens_, model_.hidden, Gemm::Form::data_gradient);
-    weight_gradient(weight_name, model_.hidden, width);
-  }
-
-  // ---- layers ----
-  void layer_forward() {
-    layer_norm_forward("layer norm");
-    cast(norm_elements(), "cast input");
-    if (model_.parallel_block) return parallel_block_forward();
-    enter_forward();
-    gemm("qkv", qkv_width(), tokens_, model_.hidden, Gemm::Form::forward);
-    extra_kernels(0.5);
-    attention_core_forward();
-    cast(per_rank(model_.hidden), "cast attention output");
-    gemm("attention projection", model_.hidden, tokens_, model_.hidden / tensor_, Gemm::Form::forward);
-    leave_forward();
-    bias_dropout_residual("bias dropout residual");
-    layer_norm_forward("layer norm");
-    cast(norm_elements(), "cast input");
-    enter_forward();
-    gemm("mlp up", ffn_up(), tokens_, model_.hidden, Gemm::Form::forward);
-    activation_forward();
-    cast(per_rank(model_.ffn_hidden), "cast activation");
-    extra_kernels(0.5);
-    gemm("mlp down", model_.hidden, tokens_, ffn(), Gemm::Form::forward);
-    leave_forward();
-    bias_dropout_residual("bias dropout residual");
-  }
-
-  void parallel_block_forward() {
-    enter_forward();
-    gemm("qkv", qkv_width(), tokens_, model_.hidden, Gemm::Form::forward);
-    gemm("mlp up", ffn_up(), tokens_, model_.hidden, Gemm::Form::forward);
-    extra_kernels(1.0);
-    attention_core_forward();
-    activation_forward();
-    cast(per_rank(model_.hidden), "cast attention output");
-    cast(per_rank(model_.ffn_hidden), "cast activation");
-    gemm("attention projection", model_.hidden, tokens_, model_.hidden / tensor_, Gemm::Form::forward);
-    gemm("mlp down", model_.hidden, tokens_, ffn(),
-         Gemm::Form::forward);  // adds onto the projection's output (beta = 1)
-    leave_forward();
-    bias_dropout_residual("bias dropout residual");
-  }
-
-  void layer_backward() {
-    bias_dropout_backward("dropout backward");
-    cast(norm_elements(), "cast gradient");
-    if (model_.parallel_block) return parallel_block_backward();
-    enter_backward();
-    row_backward("mlp down data gradient", "mlp down weight gradient", ffn());
-    activation_backward();
-    cast(per_rank(model_.ffn_hidden), "cast gradient");
-    extra_kernels(0.5);
-    column_backward({{"mlp up data gradient", "mlp up weight gradient", ffn_up()}});
-    layer_norm_backward("layer norm backward");
-    bias_dropout_backward("dropout backward");
-    cast(norm_elements(), "cast gradient");
-    enter_backward();
-    row_backward("attention projection data gradient", "attention projection weight gradient", model_.hidden / tensor_);
-    attention_core_backward();
-    cast(static_cast<double>(tokens_) * static_cast<double>(qkv_width()), "cast gradient");
-    extra_kernels(0.5);
-    column_backward({{"qkv data gradient", "qkv weight gradient", qkv_width()}});
-    layer_norm_backward("layer norm backward");
-  }
-
-  void parallel_block_backward() {
-    enter_backward();
-    row_backward("mlp down data gradient", "mlp down weight gradient", ffn());
-    row_backward("attention projection data gradient", "attention projection weight gradient", model_.hidden / tensor_);
-    activation_backward();
-    attention_core_backward();
-    cast(per_rank(model_.ffn_hidden), "cast gradient");
-    cast(static_cast<double>(tokens_) * static_cast<double>(qkv_width()), "cast gradient");
-    extra_kernels(1.0);
-    column_backward({{"mlp up data gradient", "mlp up weight gradient", ffn_up()},
-                     {"qkv data gradient", "qkv weight gradient", qkv_width()}});
-    layer_norm_backward("layer norm backward");
-  }
-
-  // ---- ends ----
-  void embedding_forward() {
-    stream(Streaming::embedding, 2 * hidden_elements() * element_, "embedding");
-    comm(sequence_parallel_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, hidden_elements(),
-         "embedding, forward", CommOverlap::none, wire_element());
-    stream(Streaming::dropout, norm_elements() * (2 * element_ + 1), "embedding dropout");
-  }
-  void embedding_backward() {
-    stream(Streaming::dropout, norm_elements() * (2 * element_ + 1), "embedding dropout backward");
-    if (sequence_parallel_)
-      comm(CollectiveOp::all_gather, hidden_elements(), "embedding gradient, backward", CommOverlap::none,
-           wire_element());
-    stream(Streaming::embedding_backward,
-           hidden_elements() * (element_ + 2 * calibration::bytes_of(job_.precision.gradients)), "embedding backward");
-  }
-
-  double logits() const { return static_cast<double>(tokens_) * static_cast<double>(padded_vocab(job_) / tensor_); }
-  void head_forward() {
-    layer_norm_forward("final layer norm");
-    enter_forward("head input, forward");
-    gemm("lm head", padded_vocab(job_) / tensor_, tokens_, model_.hidden, Gemm::Form::forward, false, 1, false);
-    if (software_.fused_cross_entropy) {
-      stream(Streaming::cross_entropy, logits() * element_, "cross entropy");
-      comm(CollectiveOp::all_reduce, 3 * static_cast<double>(tokens_), "loss", CommOverlap::none, 4);
-      return;
-    }
-    // One operation at a time on fp32 copies, as megatron/core/tensor_parallel/cross_entropy.py does.
-    stream(Streaming::cross_entropy, logits() * (element_ + 4), "logits to fp32");
-    stream(Streaming::cross_entropy, logits() * 4, "logit maximum");
-    comm(CollectiveOp::all_reduce, static_cast<double>(tokens_), "loss", CommOverlap::none, 4);
-    stream(Streaming::cross_entropy, logits() * 8, "subtract maximum");
-    comm(CollectiveOp::all_reduce, static_cast<double>(tokens_), "loss", CommOverlap::none, 4);  // target logits
-    stream(Streaming::cross_entropy, logits() * 8, "exponentials");
-    stream(Streaming::cross_entropy, logits() * 4, "sum of exponentials");
-    comm(CollectiveOp::all_reduce, static_cast<double>(tokens_), "loss", CommOverlap::none, 4);
-    stream(Streaming::cross_entropy, logits() * 8, "divide by sum");
-  }
-  void head_backward() {
-    if (software_.fused_cross_entropy) {
-      stream(Streaming::cross_entropy, logits() * 2 * element_, "cross entropy backward");
-    } else {
-      stream(Streaming::cross_entropy, logits() * 8, "scale softmax gradient");
-      stream(Streaming::cross_entropy, logits() * (4 + element_), "logit gradient to 16 bit");
-    }
-    const bool async = software_.async_tensor_backward || job_.overlap.tensor;
-    if (sequence_parallel_) {
-      comm(CollectiveOp::all_gather, hidden_elements(), "head saved input, backward",
-           async ? CommOverlap::behind : CommOverlap::none, wire_element());
-    }
-    gemm("lm head data gradient", model_.hidden, tokens_, padded_vocab(job_) / tensor_, Gemm::Form::data_gradient,
-         false, 1, false);
-    comm(sequence_parallel_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, hidden_elements(),
-         "head input gradient, backward", async ? CommOverlap::behind : CommOverlap::none, wire_element());
+  gemm("lm head data gradient", model_.hidden, tokens_, padded_vocab(job_) / tensor_, Gemm::Form::data_gradient, false,
+       1, false);
+  comm(sequence_parallel_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, hidden_elements(),
+       "head input gradient, backward", beside_weights(async), wire_element());
+  into_weights([&] {
     gemm("lm head weight gradient", padded_vocab(job_) / tensor_, model_.hidden, tokens_, Gemm::Form::weight_gradient,
          true, 1, false);
-    cut_ = tensor_ > 1;
-    layer_norm_backward("final layer norm backward");
-  }
-
-  const Job& job_;
-  const Model& model_;
-  const calibration::Software& software_;
-  std::int64_t tensor_;
-  std::int64_t tokens_;
-  bool sequence_parallel_;
-  double norm_tokens_;
-  double element_;
-  bool fp8_;
-  std::int32_t layer_ = -1;
-  bool recomputing_ = false;
-  bool cut_ =
-      false;  // the next kernel starts a new run although none lies between (a collective must be awaited there)
-  Pieces* out_ = nullptr;
-};
-
-}  // namespace
+  });
+  cut_ = tensor_ > 1;
+  layer_norm_backward("final layer norm backward");
+}
 
 ChunkPasses gpt_chunk(const Job& job, const ChunkShape& shape) { return ChunkBuilder(job).build(shape); }
-
-std::int64_t padded_vocab(const Job& job) {
-  const std::int64_t multiple = 128 * job.parallelism.tensor;
-  return (job.model.vocab + multiple - 1) / multiple * multiple;
-}
-
-ShardParameters shard_parameters(const Job& job) {
-  const Model& model = job.model;
-  const auto t = static_cast<double>(job.parallelism.tensor);
-  const auto h = static_cast<double>(model.hidden);
-  const auto f = static_cast<double>(model.ffn_hidden);
-  const double qkv = h + 2 * static_cast<double>(model.kv_heads * model.head_dim());
-  const double up = model.gated_mlp ? 2 : 1;
-  const double norms = model.parallel_block ? 2 * h : 4 * h;
-  ShardParameters shard;
-  // Weights and the biases of column-parallel layers are split; norms and the biases after a reduction are copied.
-  shard.layer = (qkv * (h + 1) + h * h + up * f * (h + 1) + f * h) / t + 2 * h + norms;
-  const double vocabulary = static_cast<double>(padded_vocab(job)) / t * h;
-  shard.embedding = vocabulary + static_cast<double>(model.seq) * h;
-  // Tied weights: with one stage the head is the embedding; with more, the last stage holds a copy.
-  shard.head = 2 * h + (model.tied_embeddings && job.parallelism.pipeline == 1 ? 0 : vocabulary);
-  return shard;
-}
-
-std::vector<Kernel> optimizer_kernels(const Job& job, double parameters, double updated) {
-  const double gradient = calibration::bytes_of(job.precision.gradients);
-  const double weight = calibration::bytes_of(job.precision.activations);
-  const auto time = [&](Streaming kernel, double bytes) { return job.device.streaming(kernel, bytes); };
-  std::vector<Kernel> kernels;
-  kernels.push_back({"clear gradients", time(Streaming::copy, parameters * gradient)});
-  // Read and write the fp32 master weight and each moment, read the gradient, write the 16-bit weight.
-  switch (job.optimizer) {
-    case OptimizerKind::adam:
-      kernels.push_back({"adam", time(Streaming::optimizer, updated * (3 * 8 + gradient + weight))});
-      break;
-    case OptimizerKind::lamb:  // stage 1 forms the update and both norms, stage 2 applies it (arXiv 1904.00962,
-                               // algorithm 2)
-      kernels.push_back({"lamb stage 1", time(Streaming::optimizer, updated * (2 * 8 + 4 + gradient + 4))});
-      kernels.push_back({"lamb stage 2", time(Streaming::optimizer, updated * (4 + 8 + weight))});
-      break;
-    case OptimizerKind::sgd:
-      kernels.push_back({"sgd with momentum", time(Streaming::optimizer, updated * (2 * 8 + gradient + weight))});
-      break;
-  }
-  return kernels;
-}
 
 }  // namespace orrery::workloads

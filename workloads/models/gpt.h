@@ -2,8 +2,9 @@
 //
 // Sources: Vaswani et al.; Megatron-LM (arXiv 1909.08053) for the tensor-parallel split; Korthikanti et al. (arXiv
 // 2205.05198) for sequence parallelism and selective recompute; the parallel block of GPT-J and PaLM as MegaScale uses
-// it (arXiv 2402.15627, section 3.1). Left out: the position of every view and reshape
-// (Software::extra_kernels_per_layer stands for them), weight initialisation, dropout's random numbers.
+// it (arXiv 2402.15627, section 3.1); Qi et al. (arXiv 2401.10241) for the split backward pass. Left out: the position
+// of every view and reshape (Software::extra_kernels_per_layer stands for them), weight initialisation, dropout's
+// random numbers.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,7 @@ struct Piece {
   std::string what;  // for the communication table
   CommOverlap overlap = CommOverlap::none;
   std::int32_t layer = -1;  // layer within the chunk; -1: embedding or head
+  bool context = false;     // a collective of the context group, not of the tensor group
   bool is_comm() const { return kernels.empty(); }
 };
 using Pieces = std::vector<Piece>;
@@ -50,6 +52,11 @@ struct ChunkPasses {
   /// respectively.
   std::vector<std::size_t> layer_done;
   std::size_t head_done = 0;
+  /// The backward pass in two halves, for schedules that split it (empty for others): all that the gradient of the
+  /// inputs needs, and the GEMMs of the linear layers' weight gradients, in the same order of layers. Gradients of
+  /// norms, biases and the embedding stay in the first half, as in the authors' code.
+  Pieces input_gradient, weight_gradient;
+  std::vector<std::size_t> weight_done;  // as layer_done, index into `weight_gradient`
 };
 
 /// Which layers, and whether the chunk begins with the embedding and ends with the head.

@@ -7,8 +7,8 @@ namespace orrery::workloads {
 std::vector<Pass> gpipe(std::int32_t microbatches) {
   std::vector<Pass> passes;
   passes.reserve(2 * static_cast<std::size_t>(microbatches));
-  for (std::int32_t m = 0; m < microbatches; ++m) passes.push_back({false, 0, m});
-  for (std::int32_t m = microbatches; m-- > 0;) passes.push_back({true, 0, m});
+  for (std::int32_t m = 0; m < microbatches; ++m) passes.push_back({PassKind::forward, 0, m});
+  for (std::int32_t m = microbatches; m-- > 0;) passes.push_back({PassKind::backward, 0, m});
   return passes;
 }
 

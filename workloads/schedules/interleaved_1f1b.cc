@@ -10,11 +10,11 @@
 namespace orrery::workloads {
 
 namespace {
-Pass nth_pass(bool backward, std::int64_t k, std::int32_t stages, std::int32_t chunks) {
+Pass nth_pass(PassKind kind, std::int64_t k, std::int32_t stages, std::int32_t chunks) {
   const std::int64_t round = static_cast<std::int64_t>(stages) * chunks;
   const auto chunk = static_cast<std::int32_t>(k % round / stages);
   const auto microbatch = static_cast<std::int32_t>(k / round * stages + k % stages);
-  return {backward, backward ? chunks - 1 - chunk : chunk, microbatch};
+  return {kind, kind == PassKind::backward ? chunks - 1 - chunk : chunk, microbatch};
 }
 }  // namespace
 
@@ -27,12 +27,13 @@ std::vector<Pass> interleaved_1f1b(std::int32_t stage, std::int32_t stages, std:
   const std::int64_t warm_up = microbatches == stages ? total : std::min(total, ahead);
   std::vector<Pass> passes;
   passes.reserve(2 * static_cast<std::size_t>(total));
-  for (std::int64_t k = 0; k < warm_up; ++k) passes.push_back(nth_pass(false, k, stages, chunks));
+  for (std::int64_t k = 0; k < warm_up; ++k) passes.push_back(nth_pass(PassKind::forward, k, stages, chunks));
   for (std::int64_t k = warm_up; k < total; ++k) {
-    passes.push_back(nth_pass(false, k, stages, chunks));
-    passes.push_back(nth_pass(true, k - warm_up, stages, chunks));
+    passes.push_back(nth_pass(PassKind::forward, k, stages, chunks));
+    passes.push_back(nth_pass(PassKind::backward, k - warm_up, stages, chunks));
   }
-  for (std::int64_t k = total - warm_up; k < total; ++k) passes.push_back(nth_pass(true, k, stages, chunks));
+  for (std::int64_t k = total - warm_up; k < total; ++k)
+    passes.push_back(nth_pass(PassKind::backward, k, stages, chunks));
   return passes;
 }
 

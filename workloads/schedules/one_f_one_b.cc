@@ -11,12 +11,12 @@ std::vector<Pass> one_f_one_b(std::int32_t stage, std::int32_t stages, std::int3
   const std::int32_t warm_up = std::min(microbatches, stages - 1 - stage);
   std::vector<Pass> passes;
   passes.reserve(2 * static_cast<std::size_t>(microbatches));
-  for (std::int32_t m = 0; m < warm_up; ++m) passes.push_back({false, 0, m});
+  for (std::int32_t m = 0; m < warm_up; ++m) passes.push_back({PassKind::forward, 0, m});
   for (std::int32_t m = warm_up; m < microbatches; ++m) {
-    passes.push_back({false, 0, m});
-    passes.push_back({true, 0, m - warm_up});
+    passes.push_back({PassKind::forward, 0, m});
+    passes.push_back({PassKind::backward, 0, m - warm_up});
   }
-  for (std::int32_t m = microbatches - warm_up; m < microbatches; ++m) passes.push_back({true, 0, m});
+  for (std::int32_t m = microbatches - warm_up; m < microbatches; ++m) passes.push_back({PassKind::backward, 0, m});
   return passes;
 }
 

@@ -1,0 +1,119 @@
+// Attention of a GPT: fused or as GEMMs and softmax, on one rank or over a context group.
+#include "workloads/models/chunk_builder.h"
+
+namespace orrery::workloads {
+
+Attention ChunkBuilder::fused_attention(bool backward) const {
+  Attention shape;
+  shape.dtype = job_.precision.activations;
+  shape.batch = job_.batch.micro;
+  shape.queries = shape.keys = job_.rank_seq();
+  shape.heads = heads(), shape.kv_heads = kv_heads(), shape.head_dim = model_.head_dim();
+  shape.window = model_.attention_window < model_.seq ? model_.attention_window : 0;
+  shape.backward = backward;
+  return shape;
+}
+
+/// Elements of the score matrices on this rank; unfused attention writes them to memory, window or not.
+double ChunkBuilder::score_elements() const {
+  return static_cast<double>(job_.batch.micro * heads()) * static_cast<double>(model_.seq) *
+         static_cast<double>(model_.seq);
+}
+
+/// Bytes read and written when a tensor of `width` per token and rank is copied into another layout.
+double ChunkBuilder::layout_copy(std::int64_t width) const {
+  return static_cast<double>(tokens_) * static_cast<double>(width) * 2 * element_;
+}
+
+// Every rank holds blocks r and 2c-1-r of 2c ("zigzag", as Megatron-LM and Transformer Engine cut sequences), so that
+// the causal triangle falls into equal shares: its own positions among themselves, and half of the square of its
+// queries and any other rank's keys.
+void ChunkBuilder::context_comm(CollectiveOp op, double elements, const char* what, CommOverlap overlap) {
+  Piece piece;
+  piece.op = op;
+  piece.bytes = elements * element_;
+  piece.what = recomputing_ ? std::string(what) + " (recomputed)" : what;
+  piece.overlap = overlap;
+  piece.layer = layer_;
+  piece.context = true;
+  out_->push_back(std::move(piece));
+}
+
+void ChunkBuilder::flash_attention(bool backward) {
+  const char* const name = backward ? "attention backward" : "attention forward";
+  Attention shape = fused_attention(backward);
+  if (context_ == 1) return add(name, job_.device.attention(shape));
+  const double width = static_cast<double>(2 * kv_heads() * model_.head_dim());
+  const double keys_and_values = static_cast<double>(tokens_) * width;
+  if (job_.parallelism.context_method == ContextMethod::ring) return ring_attention(shape, keys_and_values);
+  // Gathered in full (arXiv 2407.21783, section 3.3.2), before the kernel that needs them; queries see half of all
+  // keys on average.
+  const double whole = keys_and_values * static_cast<double>(context_);
+  shape.keys = model_.seq / 2;
+  shape.causal = false;
+  context_comm(CollectiveOp::all_gather, whole, backward ? "keys and values, backward" : "keys and values, forward",
+               CommOverlap::none);
+  add(name, job_.device.attention(shape));
+  if (backward)
+    context_comm(CollectiveOp::reduce_scatter, whole, "key and value gradients, backward", CommOverlap::none);
+}
+
+/// Blocks of keys and values go round the ring, each sent on beside the attention of the block at hand; backward
+/// their gradients follow one step behind and end where they belong (Liu et al., arXiv 2310.01889).
+void ChunkBuilder::ring_attention(Attention shape, double keys_and_values) {
+  const bool backward = shape.backward;
+  for (std::int64_t step = 0; step < context_; ++step) {
+    if (step + 1 < context_) {
+      context_comm(CollectiveOp::send_receive, keys_and_values,
+                   backward ? "keys and values, backward" : "keys and values, forward", CommOverlap::behind);
+    }
+    if (backward && step > 0) {
+      context_comm(CollectiveOp::send_receive, keys_and_values, "key and value gradients, backward",
+                   CommOverlap::behind);
+    }
+    cut_ = true;
+    add(backward ? "attention backward" : "attention forward", job_.device.attention(shape));
+    // Partial results of the block are added up: the output, or the gradients of queries, keys and values.
+    const double partial = layout_copy(heads() * model_.head_dim()) + (backward ? 2 * keys_and_values * element_ : 0);
+    if (step > 0) stream(Streaming::accumulate, 1.5 * partial, "add attention block");
+    if (step == 0) shape.causal = false, shape.keys /= 2;
+  }
+  if (backward) {
+    context_comm(CollectiveOp::send_receive, keys_and_values, "key and value gradients, backward", CommOverlap::none);
+  }
+  cut_ = true;
+}
+
+void ChunkBuilder::attention_core_forward() {
+  if (software_.attention_layout_copies) {
+    if (job_.attention == AttentionKind::flash)
+      stream(Streaming::copy, layout_copy(qkv_width()), "attention input layout");
+    stream(Streaming::copy, layout_copy(heads() * model_.head_dim()), "attention output layout");
+  }
+  if (job_.attention == AttentionKind::flash) return flash_attention(false);
+  const std::int64_t s = model_.seq, head_dim = model_.head_dim(), batch = job_.batch.micro * heads();
+  gemm("attention scores", s, s, head_dim, Gemm::Form::forward, false, batch, false);
+  stream(Streaming::softmax, 2 * score_elements() * element_, "softmax");
+  stream(Streaming::dropout, score_elements() * (2 * element_ + 1), "attention dropout");
+  gemm("attention values", head_dim, s, s, Gemm::Form::data_gradient, false, batch, false);
+}
+
+void ChunkBuilder::attention_core_backward() {
+  recomputing_ = job_.recompute == Recompute::selective;
+  if (recomputing_) attention_core_forward();
+  recomputing_ = false;
+  if (software_.attention_layout_copies) {
+    stream(Streaming::copy, layout_copy(heads() * model_.head_dim()), "attention gradient layout");
+    stream(Streaming::copy, layout_copy(qkv_width()), "concatenate q, k, v gradients");
+  }
+  if (job_.attention == AttentionKind::flash) return flash_attention(true);
+  const std::int64_t s = model_.seq, head_dim = model_.head_dim(), batch = job_.batch.micro * heads();
+  gemm("attention value gradient", head_dim, s, s, Gemm::Form::weight_gradient, false, batch, false);
+  gemm("attention probability gradient", s, s, head_dim, Gemm::Form::data_gradient, false, batch, false);
+  stream(Streaming::dropout, score_elements() * (2 * element_ + 1), "attention dropout backward");
+  stream(Streaming::softmax_backward, 3 * score_elements() * element_, "softmax backward");
+  gemm("attention query gradient", head_dim, s, s, Gemm::Form::data_gradient, false, batch, false);
+  gemm("attention key gradient", head_dim, s, s, Gemm::Form::weight_gradient, false, batch, false);
+}
+
+}  // namespace orrery::workloads

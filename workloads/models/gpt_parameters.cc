@@ -1,0 +1,56 @@
+// Parameters of a GPT on one rank and the kernels of its optimizer step; see gpt.h. Left out: the extra parameters of
+// mixture-of-experts layers.
+#include "workloads/models/gpt.h"
+#include "workloads/schedules/chunk_map.h"
+
+namespace orrery::workloads {
+
+using calibration::Streaming;
+
+std::int64_t padded_vocab(const Job& job) {
+  const std::int64_t multiple = 128 * job.parallelism.tensor;
+  return (job.model.vocab + multiple - 1) / multiple * multiple;
+}
+
+ShardParameters shard_parameters(const Job& job) {
+  const Model& model = job.model;
+  const auto t = static_cast<double>(job.parallelism.tensor);
+  const auto h = static_cast<double>(model.hidden);
+  const auto f = static_cast<double>(model.ffn_hidden);
+  const double qkv = h + 2 * static_cast<double>(model.kv_heads * model.head_dim());
+  const double up = model.gated_mlp ? 2 : 1;
+  const double norms = model.parallel_block ? 2 * h : 4 * h;
+  ShardParameters shard;
+  // Weights and the biases of column-parallel layers are split; norms and the biases after a reduction are copied.
+  shard.layer = (qkv * (h + 1) + h * h + up * f * (h + 1) + f * h) / t + 2 * h + norms;
+  const double vocabulary = static_cast<double>(padded_vocab(job)) / t * h;
+  shard.embedding = vocabulary + static_cast<double>(model.seq) * h;
+  // Tied weights: where one stage has both ends the head is the embedding; else the last stage holds a copy.
+  shard.head = 2 * h + (model.tied_embeddings && ChunkMap(job).ends_meet() ? 0 : vocabulary);
+  return shard;
+}
+
+std::vector<Kernel> optimizer_kernels(const Job& job, double parameters, double updated) {
+  const double gradient = calibration::bytes_of(job.precision.gradients);
+  const double weight = calibration::bytes_of(job.precision.activations);
+  const auto time = [&](Streaming kernel, double bytes) { return job.device.streaming(kernel, bytes); };
+  std::vector<Kernel> kernels;
+  kernels.push_back({"clear gradients", time(Streaming::copy, parameters * gradient)});
+  // Read and write the fp32 master weight and each moment, read the gradient, write the 16-bit weight.
+  switch (job.optimizer) {
+    case OptimizerKind::adam:
+      kernels.push_back({"adam", time(Streaming::optimizer, updated * (3 * 8 + gradient + weight))});
+      break;
+    case OptimizerKind::lamb:  // stage 1 forms the update and both norms, stage 2 applies it (arXiv 1904.00962,
+                               // algorithm 2)
+      kernels.push_back({"lamb stage 1", time(Streaming::optimizer, updated * (2 * 8 + 4 + gradient + 4))});
+      kernels.push_back({"lamb stage 2", time(Streaming::optimizer, updated * (4 + 8 + weight))});
+      break;
+    case OptimizerKind::sgd:
+      kernels.push_back({"sgd with momentum", time(Streaming::optimizer, updated * (2 * 8 + gradient + weight))});
+      break;
+  }
+  return kernels;
+}
+
+}  // namespace orrery::workloads

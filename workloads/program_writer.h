@@ -1,0 +1,66 @@
+// Writes the operations of one program: numbers its communicators, notes what each operation is for, and keeps the
+// waits that the next compute operation has to honour.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "workloads/pass_template.h"
+
+namespace orrery::workloads {
+
+class ProgramWriter {
+ public:
+  explicit ProgramWriter(const Job& job) : job_(job) {}
+
+  struct Transfer {
+    Stream stream{};
+    Category category{};
+    Peer peer{};
+    CollectiveCost cost;
+    std::uint32_t traffic = kNoTraffic;
+    double share = 1.0;
+    bool counts = true;
+    bool host_waits = false;
+  };
+
+  /// What the operations that follow belong to; outside passes chunk and micro-batch are -1.
+  void begin(const Pass& pass) { pass_ = pass; }
+  void end_passes() { pass_ = {PassKind::forward, -1, -1}; }
+  const Pass& pass() const { return pass_; }
+  bool is_backward() const { return pass_.kind != PassKind::forward; }
+
+  /// Adds a compute operation that takes `slower` times as long as the item says; returns its index.
+  std::uint32_t compute(const PassItem& item, Category category, double slower = 1.0);
+  /// Adds a transfer that waits for these operations; returns its index.
+  std::uint32_t transfer(const Transfer& t, const std::vector<std::uint32_t>& waits);
+
+  /// The last compute operation, as a list of waits; empty before the first.
+  std::vector<std::uint32_t> after_compute() const;
+  /// The next compute operation waits for `op`; or the one after `passes_by` more.
+  void next_waits_for(std::uint32_t op) { next_waits_.push_back(op); }
+  void later_waits_for(std::uint32_t op, std::int32_t passes_by) { pending_.push_back({op, passes_by}); }
+  /// The next compute operation waits for all that a later one would wait for.
+  void settle();
+
+  sim::Program program;
+  std::vector<OpNote> notes;
+  std::vector<Peer> slots;
+
+ private:
+  struct Pending {
+    std::uint32_t op;
+    std::int32_t passes_by;
+  };
+  std::uint32_t slot_of(Peer peer);
+  OpNote note() const;
+
+  const Job& job_;
+  Pass pass_{PassKind::forward, -1, -1};
+  bool any_compute_ = false;
+  std::uint32_t last_compute_ = 0;
+  std::vector<std::uint32_t> next_waits_;
+  std::vector<Pending> pending_;
+};
+
+}  // namespace orrery::workloads

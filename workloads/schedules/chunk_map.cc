@@ -1,0 +1,53 @@
+// Arithmetic of the three ways to lay blocks on stages. See chunk_map.h.
+#include "workloads/schedules/chunk_map.h"
+
+namespace orrery::workloads {
+
+namespace {
+ChunkOrder order_of(ScheduleKind schedule) {
+  switch (schedule) {
+    case ScheduleKind::zb_v:
+    case ScheduleKind::v_half:
+    case ScheduleKind::v_min:
+      return ChunkOrder::vee;
+    case ScheduleKind::dualpipe:
+      return ChunkOrder::both_ways;
+    default:
+      return ChunkOrder::loop;
+  }
+}
+}  // namespace
+
+ChunkMap::ChunkMap(ScheduleKind schedule, std::int64_t stages, std::int64_t chunks)
+    : order_(order_of(schedule)), stages_(stages), chunks_(chunks) {}
+
+ChunkMap::ChunkMap(const Job& job)
+    : ChunkMap(job.parallelism.schedule, job.parallelism.pipeline, job.parallelism.virtual_pipeline) {}
+
+std::int64_t ChunkMap::block_of(Cell cell) const {
+  if (returns(cell.chunk)) return blocks() - 1 - cell.stage;
+  return cell.chunk * stages_ + cell.stage;
+}
+
+std::optional<Cell> ChunkMap::next(Cell cell) const {
+  if (returns(cell.chunk)) return cell.stage > 0 ? std::optional(Cell{cell.stage - 1, cell.chunk}) : std::nullopt;
+  if (cell.stage + 1 < stages_) return Cell{cell.stage + 1, cell.chunk};
+  if (cell.chunk + 1 == chunks_ || order_ == ChunkOrder::both_ways) return std::nullopt;
+  return Cell{order_ == ChunkOrder::vee ? cell.stage : 0, cell.chunk + 1};
+}
+
+std::optional<Cell> ChunkMap::previous(Cell cell) const {
+  if (returns(cell.chunk)) {
+    if (cell.stage + 1 < stages_) return Cell{cell.stage + 1, cell.chunk};
+    return order_ == ChunkOrder::vee ? std::optional(Cell{cell.stage, 0}) : std::nullopt;
+  }
+  if (cell.stage > 0) return Cell{cell.stage - 1, cell.chunk};
+  return cell.chunk > 0 ? std::optional(Cell{stages_ - 1, cell.chunk - 1}) : std::nullopt;
+}
+
+std::int64_t ChunkMap::crossings() const {
+  if (stages_ == 1) return 0;
+  return order_ == ChunkOrder::loop ? blocks() - 1 : order_ == ChunkOrder::vee ? 2 * (stages_ - 1) : stages_ - 1;
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,20 @@
+// V-Min (Qi et al., arXiv 2405.15362, section 4; building block as in the authors' repository,
+// sail-sg/zero-bubble-pipeline-parallelism). Every pass follows the one before it at once: a micro-batch stays as
+// briefly as it can, about p/3 micro-batches are held, for about two thirds of 1F1B's bubble where F, b and W take as
+// long; where they do not, stages wait for each other in every micro-batch.
+#include "workloads/schedules/schedule.h"
+#include "workloads/schedules/zero_bubble.h"
+
+namespace orrery::workloads {
+
+std::vector<Pass> v_min(std::int32_t stage, std::int32_t stages, std::int32_t microbatches) {
+  const std::int32_t apart = stages % 3 == 0 ? 2 : 0;
+  BuildingBlock block;
+  block.forward[0] = stage;
+  block.forward[1] = 2 * stages - 1 - stage;
+  block.input_gradient[1] = 2 * stages + apart + stage;
+  block.input_gradient[0] = 4 * stages - 1 + apart - stage;
+  return repeated(block, microbatches);
+}
+
+}  // namespace orrery::workloads

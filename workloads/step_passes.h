@@ -1,0 +1,18 @@
+// Which passes the stages of a job run, in which order.
+#pragma once
+
+#include "workloads/schedules/schedule.h"
+#include "workloads/schedules/zero_bubble.h"
+#include "workloads/stage_program.h"
+
+namespace orrery::workloads {
+
+/// Device times of the passes of every cell, communication inside a pass at its time on an idle node, and of a message
+/// between stages; in seconds. What a runtime profiles before it looks for an order.
+PipelineTimes pass_times(const Job& job, const LayerSplit& split);
+
+/// The passes of every stage. Schedules with a split backward pass are run as their authors run them: in the best order
+/// found for the job's own times (best_orders), which holds no more activations than the paper's order.
+StageOrders step_passes(const Job& job, const LayerSplit& split);
+
+}  // namespace orrery::workloads
