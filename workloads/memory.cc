@@ -45,32 +45,50 @@ double layer_activation_bytes(const Job& job) {
   return bytes;
 }
 
-InFlight in_flight(const Job& job, const LayerSplit& split, std::int32_t stage) {
-  const StageOrders orders = step_passes(job, split);
-  return in_flight(orders[static_cast<std::size_t>(stage)], split, stage, job.parallelism.pipeline);
+double weight_gradient_bytes(const Job& job) {
+  const Model& m = job.model;
+  const double t = d(job.parallelism.tensor), h = d(m.hidden), ffn = d(m.ffn_hidden);
+  const double whole = job.parallelism.sequence_parallel ? h / t : h;  // what tensor ranks hold alike, or cut
+  const double qkv = h + 2 * d(m.kv_heads * m.head_dim()), up = (m.gated_mlp ? 2 : 1) * ffn;
+  const double inputs = 2 * whole + (h + ffn) / t, gradients = 2 * whole + (qkv + up) / t;
+  return d(job.rank_seq()) * d(job.batch.micro) * (inputs + gradients) *
+         calibration::bytes_of(job.precision.activations);
 }
 
-InFlight in_flight(const std::vector<Pass>& passes, const LayerSplit& split, std::int32_t stage, std::int64_t stages) {
+InFlight in_flight(const Job& job, const LayerSplit& split, std::int32_t stage) {
+  const StageOrders orders = step_passes(job, split);
+  return in_flight(orders[static_cast<std::size_t>(stage)], split, stage, job.parallelism.pipeline,
+                   weight_gradient_bytes(job) / layer_activation_bytes(job));
+}
+
+InFlight in_flight(const std::vector<Pass>& passes, const LayerSplit& split, std::int32_t stage, std::int64_t stages,
+                   double kept) {
   InFlight now, most;
-  double most_layers = -1, recomputed = 0, most_recomputed = 0;
+  double most_layers = -1;
   for (const Pass& pass : passes) {
     const ChunkShape& shape = split.of(pass.chunk, stage, stages);
-    // A gradient of the inputs leaves what that of the weights needs: nearly all (Qi et al., arXiv 2401.10241, table
-    // 1).
-    if (pass.kind == PassKind::input_gradient) {
-      recomputed += d(shape.layers);
-      most_recomputed = std::max(most_recomputed, recomputed);
-      continue;
+    double layers = 0;
+    switch (pass.kind) {
+      case PassKind::forward:
+        layers = 1;
+        break;
+      case PassKind::backward:
+        layers = -1;
+        break;
+      case PassKind::input_gradient:
+        layers = kept - 1;
+        break;
+      case PassKind::weight_gradient:
+        layers = -kept;
+        break;
     }
-    if (pass.kind == PassKind::weight_gradient) recomputed -= d(shape.layers);
-    const double sign = pass.kind == PassKind::forward ? 1 : -1;
-    now.layers += sign * d(shape.layers);
-    now.embeddings += sign * (shape.embedding ? 1 : 0);
-    now.heads += sign * (shape.head ? 1 : 0);
+    const double ends = pass.kind == PassKind::forward ? 1 : ends_microbatch(pass.kind) ? -1 : 0;
+    now.layers += layers * d(shape.layers);
+    now.embeddings += ends * (shape.embedding ? 1 : 0);
+    now.heads += ends * (shape.head ? 1 : 0);
     const double weight = now.layers + 0.5 * now.heads;
     if (weight > most_layers) most_layers = weight, most = now;
   }
-  most.between_halves = most_recomputed;
   return most;
 }
 
@@ -85,6 +103,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const double logits = d(job.rank_seq()) * d(job.batch.micro) * d(padded_vocab(job)) / t;
   const ShardParameters shard = shard_parameters(job);
   const StageOrders orders = step_passes(job, split);
+  const double kept = weight_gradient_bytes(job) / layer_activation_bytes(job);
   std::vector<StageMemory> stages;
   for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(job.parallelism.pipeline); ++stage) {
     const double parameters = stage_parameters(job, split, stage);
@@ -92,13 +111,14 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     m.parameters = parameters * e / (level >= 3 ? data : 1);
     m.gradients = parameters * 2 / (level >= 2 ? data : 1);
     m.optimizer = parameters * (4 + moments) / (level >= 1 ? data : 1);
-    const InFlight held = in_flight(orders[static_cast<std::size_t>(stage)], split, stage, job.parallelism.pipeline);
+    const InFlight held =
+        in_flight(orders[static_cast<std::size_t>(stage)], split, stage, job.parallelism.pipeline, kept);
     m.activations = held.layers * layer_activation_bytes(job) + held.embeddings * sbh * (1 + e) +
                     held.heads * (logits * (4 + e) + sbh * e);
-    if (job.recompute == Recompute::full && held.layers > 0) {  // what is recomputed, in full
+    if (job.recompute == Recompute::full && held.layers > 0) {  // the layer being recomputed, in full
       Job without = job;
       without.recompute = Recompute::none;
-      m.activations += std::max(1.0, held.between_halves) * layer_activation_bytes(without);
+      m.activations += layer_activation_bytes(without);
     }
     m.buffers = kFrameworkReserve + parameters * (g - 2) / (level >= 2 ? data : 1);
     if (level >= 3) m.buffers += 2 * shard.layer * (e + g);  // the unit at work and the one fetched ahead

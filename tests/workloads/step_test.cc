@@ -310,6 +310,18 @@ TEST_CASE("split schedules hold what their papers say: p, 2p-1, 2p halves, p+1 b
   CHECK(most("dualpipe") == 2 * 5);
 }
 
+TEST_CASE("between its halves a backward pass keeps 32 s b h of a layer, less than unfused attention held before") {
+  const double sbh = 1024.0 * 2048;
+  CHECK(weight_gradient_bytes(small_job({"parallelism.tensor=1", "parallelism.data=8"})) == Approx(32 * sbh));
+  // F0 F1 b0 b1 W0 W1 of two layers: two micro-batches in full at once, then two as far as W needs them.
+  const LayerSplit split = split_layers(2, 1, 1);
+  const std::vector<Pass> passes{{PassKind::forward, 0, 0},         {PassKind::forward, 0, 1},
+                                 {PassKind::input_gradient, 0, 0},  {PassKind::input_gradient, 0, 1},
+                                 {PassKind::weight_gradient, 0, 0}, {PassKind::weight_gradient, 0, 1}};
+  CHECK(in_flight(passes, split, 0, 1, 0.25).layers == 4);
+  CHECK(in_flight(passes, split, 0, 1, 1.5).layers == 6);  // where b adds to what it found (full recompute)
+}
+
 TEST_CASE("a split backward pass does the same work in two parts") {
   const Job job = small_job({"parallelism.schedule=zb_h1", "parallelism.sequence_parallel=true"});
   const ChunkPasses passes = gpt_chunk(job, {4, true, true});
