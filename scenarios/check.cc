@@ -61,6 +61,20 @@ void check_context(const Settings& document, const Job& job) {
   }
 }
 
+void check_shard_group(const Settings& document, const Job& job) {
+  const workloads::Parallelism& layout = job.parallelism;
+  if (layout.shard_group == 0) return;
+  if (layout.sharding == workloads::Sharding::none)
+    fail_at(document, "parallelism.shard_group",
+            "is given, but sharding is none; optimizer, gradients or parameters, "
+            "or no shard_group, would be right");
+  if (job.replicas() % layout.shard_group != 0) {
+    fail_at(document, "parallelism.shard_group",
+            fmt::format("expected a divisor of the {} ranks that hold the same weights, got {}", job.replicas(),
+                        layout.shard_group));
+  }
+}
+
 void check_dualpipe(const Settings& document, const Job& job) {
   const workloads::Parallelism& layout = job.parallelism;
   if (layout.schedule != ScheduleKind::dualpipe) return;
@@ -158,6 +172,7 @@ void check_job(const Settings& document, Job& job) {
   check_context(document, job);
   check_pipeline(document, job);
   check_dualpipe(document, job);
+  check_shard_group(document, job);
   check_sizes(document, job);
   check_wiring(document, job);
   // A profile without an fp8 peak answers with its bf16 peak.

@@ -267,6 +267,7 @@ void load_layout(const Settings& document, Job& job) {
     layout.sharding = enum_named<workloads::Sharding>(job.software.sharding, 4);
     assume(job, "parallelism.sharding", job.software.sharding, by_default);
   }
+  layout.shard_group = integer(section, "shard_group", 0, 1, kMostRanks);
   layout.sequence_parallel = boolean(section, "sequence_parallel", job.software.sequence_parallel);
   if (given(section, "sequence_parallel") == nullptr) {
     if (layout.tensor == 1 || job.model.seq % layout.tensor != 0) layout.sequence_parallel = false;

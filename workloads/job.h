@@ -57,6 +57,8 @@ struct Parallelism {
   /// 2401.10241, section 4), so that stages step one after the other, as they finish.
   bool optimizer_post_validation = false;
   Sharding sharding = Sharding::none;
+  /// Ranks that share out what `sharding` names; groups of so many repeat it and add up their gradients. 0: all.
+  std::int64_t shard_group = 0;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
 };
 
@@ -136,6 +138,11 @@ struct Job {
   std::int64_t replicas() const {
     const std::int64_t copies = parallelism.schedule == ScheduleKind::dualpipe ? 2 : 1;
     return parallelism.data * parallelism.context * copies;
+  }
+  /// Ranks of a data-parallel collective: those that share out a state, or all that hold the same weights.
+  std::int64_t shard_ranks() const {
+    const bool part = parallelism.sharding != Sharding::none && parallelism.shard_group > 0;
+    return part ? parallelism.shard_group : replicas();
   }
 };
 

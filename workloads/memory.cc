@@ -46,7 +46,7 @@ StageOrders telling_passes(const Job& job, const LayerSplit& split) {
 bool reaches(const Job& job, Sharding level) { return job.parallelism.sharding >= level; }
 
 /// Ranks that share what is sharded, once `level` is reached.
-double shared_by(const Job& job, Sharding level) { return reaches(job, level) ? d(job.replicas()) : 1.0; }
+double shared_by(const Job& job, Sharding level) { return reaches(job, level) ? d(job.shard_ranks()) : 1.0; }
 
 StageMemory model_states(const Job& job, double parameters) {
   const double moments = job.optimizer == OptimizerKind::sgd ? 4 : 8;
@@ -108,7 +108,8 @@ double step_bytes(const Job& job, double parameters) {
 double context_bytes(const Job& job, std::int32_t stage) {
   const Parallelism& p = job.parallelism;
   const bool end = stage == 0 || stage + 1 == p.pipeline;
-  const int communicators = (p.tensor > 1) + (job.replicas() > 1) + (p.context > 1) + (p.pipeline > 1) +
+  const int communicators = (p.tensor > 1) + (job.shard_ranks() > 1) + (job.shard_ranks() < job.replicas()) +
+                            (p.context > 1) + (p.pipeline > 1) +
                             (p.tensor > 1 && p.pipeline > 1) +  // the model's, for the norm
                             (!ChunkMap(job).ends_meet() && end && job.model.tied_embeddings);  // embedding and head
   return static_cast<double>(job.software.context_memory.value()) +

@@ -68,16 +68,16 @@ std::vector<std::int64_t> RankMap::tensor_group(const Coordinates& member) const
   return gpus;
 }
 
-std::vector<std::int64_t> RankMap::data_group(const Coordinates& member) const {
-  std::vector<std::int64_t> gpus;
-  gpus.reserve(static_cast<std::size_t>(data_ * context_) * (mirrored_ ? 2 : 1));
+std::vector<std::int64_t> RankMap::replicas(const Coordinates& member) const {
+  std::vector<std::int64_t> ranks;
+  ranks.reserve(static_cast<std::size_t>(data_ * context_) * (mirrored_ ? 2 : 1));
   Coordinates at = member;
   for (int copy = 0; copy < (mirrored_ ? 2 : 1); ++copy, at.pipeline = pipeline_ - 1 - at.pipeline) {
     for (at.data = 0; at.data < data_; ++at.data) {
-      for (at.context = 0; at.context < context_; ++at.context) gpus.push_back(gpu_of(rank_of(at)));
+      for (at.context = 0; at.context < context_; ++at.context) ranks.push_back(rank_of(at));
     }
   }
-  return gpus;
+  return ranks;
 }
 
 std::vector<std::int64_t> RankMap::context_group(const Coordinates& member) const {

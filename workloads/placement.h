@@ -22,11 +22,12 @@ class RankMap {
   }
   Coordinates coordinates_of(std::int64_t rank) const;
   std::int64_t gpu_of(std::int64_t rank) const { return gpu_[static_cast<std::size_t>(rank)]; }
-  /// GPUs of the tensor group, of the context group, and of the data group (all that hold the same weights: context
-  /// ranks too, and with DualPipe the stage that mirrors the member's), of that member.
+  /// GPUs of the tensor group, of the context group, of that member.
   std::vector<std::int64_t> tensor_group(const Coordinates& member) const;
   std::vector<std::int64_t> context_group(const Coordinates& member) const;
-  std::vector<std::int64_t> data_group(const Coordinates& member) const;
+  /// Ranks that hold the same weights as that member, context ranks fastest: with DualPipe also those of the stage that
+  /// mirrors the member's.
+  std::vector<std::int64_t> replicas(const Coordinates& member) const;
 
  private:
   std::int64_t tensor_, context_, data_, pipeline_;

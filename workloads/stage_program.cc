@@ -40,6 +40,7 @@ class StageCompiler {
         chunks_(job.parallelism.virtual_pipeline),
         evaluation_(evaluation),
         data_ranks_(job.replicas()),
+        shard_ranks_(job.shard_ranks()),
         shard_(shard_parameters(job)),
         sharded_(job.parallelism.sharding != Sharding::none),
         full_shard_(job.parallelism.sharding == Sharding::parameters && data_ranks_ > 1) {}
@@ -220,14 +221,26 @@ class StageCompiler {
   Transfer data_transfer(CollectiveOp op, double bytes, const char* what) {
     Transfer t{Stream::data, Category::data_comm, Peer::data, {}, kNoTraffic, 1.0, true, false};
     t.cost = collective_cost(op, bytes, shapes_.data, job_.device, job_.software, cluster_);
-    t.traffic = library_.traffic({"data", op, what, data_ranks_, bytes, wire_bytes(op, data_ranks_, bytes)});
+    t.traffic = library_.traffic({"data", op, what, shard_ranks_, bytes, wire_bytes(op, shard_ranks_, bytes)});
     return t;
   }
 
-  void reduce_gradients(double parameters) {
+  /// Gradients are reduced among those that share them out, then each part across the groups that repeat it.
+  void reduce_bytes(double bytes) {
     const CollectiveOp op = sharded_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
-    last_reduction_ = writer.transfer(data_transfer(op, parameters * gradient_bytes(), "gradients, backward"),
-                                      writer.after_compute());
+    last_reduction_ = writer.transfer(data_transfer(op, bytes, "gradients, backward"), writer.after_compute());
+    if (shard_ranks_ == data_ranks_) return;
+    const double part = bytes / static_cast<double>(shard_ranks_);
+    const std::int64_t groups = data_ranks_ / shard_ranks_;
+    Transfer t{Stream::data, Category::data_comm, Peer::replicate, {}, kNoTraffic, 1.0, true, false};
+    t.cost = collective_cost(CollectiveOp::all_reduce, part, shapes_.replicate, job_.device, job_.software, cluster_);
+    t.traffic = library_.traffic({"data", CollectiveOp::all_reduce, "gradients, between shard groups", groups, part,
+                                  wire_bytes(CollectiveOp::all_reduce, groups, part)});
+    last_reduction_ = writer.transfer(t, {last_reduction_});
+  }
+
+  void reduce_gradients(double parameters) {
+    reduce_bytes(parameters * gradient_bytes());
     reducing_ = true;
   }
 
@@ -328,11 +341,8 @@ class StageCompiler {
 
   void scatter_unit(std::size_t i) {
     if (!ends_microbatch(writer.pass().kind)) return;
-    const std::uint32_t op = writer.transfer(
-        data_transfer(CollectiveOp::reduce_scatter, units_[i].parameters * gradient_bytes(), "gradients, backward"),
-        writer.after_compute());
-    last_reduction_ = op;
-    if (!job_.overlap.gradients) writer.next_waits_for(op);
+    reduce_bytes(units_[i].parameters * gradient_bytes());
+    if (!job_.overlap.gradients) writer.next_waits_for(last_reduction_);
   }
 
   void end_units() { scatter_unit(unit_ == kNone ? 0 : unit_); }
@@ -353,7 +363,7 @@ class StageCompiler {
     reduce_tied_embedding();
     optimizing_ = true;
     const double parameters = stage_parameters(job_, split_, stage_);
-    const double updated = sharded_ ? parameters / static_cast<double>(data_ranks_) : parameters;
+    const double updated = sharded_ ? parameters / static_cast<double>(shard_ranks_) : parameters;
     const Kernel norm{"gradient norm",
                       job_.device.streaming(calibration::Streaming::gradient_norm, updated * gradient_bytes()), false};
     compute(library_.compute({norm}, -1), Category::optimizer);
@@ -372,7 +382,7 @@ class StageCompiler {
     if (map_.ends_meet() || !job_.model.tied_embeddings || (stage_ != 0 && stage_ != stages_ - 1)) return;
     const double elements =
         static_cast<double>(padded_vocab(job_) / job_.parallelism.tensor) * static_cast<double>(job_.model.hidden);
-    const double bytes = elements * gradient_bytes() / (full_shard_ ? static_cast<double>(data_ranks_) : 1.0);
+    const double bytes = elements * gradient_bytes() / (full_shard_ ? static_cast<double>(shard_ranks_) : 1.0);
     Transfer t{Stream::data, Category::data_comm, Peer::embedding, {}, kNoTraffic, 1.0, true, false};
     t.cost = collective_cost(CollectiveOp::all_reduce, bytes, shapes_.embedding, job_.device, job_.software, cluster_);
     t.traffic = library_.traffic({"embedding", CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes,
@@ -411,7 +421,7 @@ class StageCompiler {
   ChunkMap map_;
   std::int64_t stage_, stages_, chunks_;
   bool evaluation_;
-  std::int64_t data_ranks_;
+  std::int64_t data_ranks_, shard_ranks_;
   ShardParameters shard_;
   bool sharded_, full_shard_;
 

@@ -17,7 +17,8 @@ namespace orrery::workloads {
 /// What a stage's communicators are for; a program numbers the ones that it uses as slots.
 enum class Peer : std::uint8_t {
   tensor,
-  data,
+  data,       // the ranks that share out a state, or all replicas
+  replicate,  // those of other such groups that hold the same part
   next_activation,
   previous_activation,
   next_gradient,
@@ -31,7 +32,7 @@ enum class Peer : std::uint8_t {
   embedding,
   world
 };
-inline constexpr std::size_t kPeers = 13;
+inline constexpr std::size_t kPeers = 14;
 
 /// One kind of traffic; operations point to it through OpNote::traffic.
 struct TrafficKey {
@@ -75,7 +76,7 @@ double stage_parameters(const Job& job, const LayerSplit& split, std::int64_t st
 
 /// How the groups of a job lie on the cluster, as costs need to know: worst over all groups of a kind.
 struct GroupShapes {
-  GroupShape tensor, context, data, embedding, world;
+  GroupShape tensor, context, data, replicate, embedding, world;
   topology::Tier pipeline_top = topology::Tier::node;
   std::vector<bool> pipeline_same_node;  // per stage: its message to the next stage stays inside a node
 };

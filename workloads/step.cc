@@ -18,7 +18,7 @@ namespace orrery::workloads {
 
 namespace {
 
-/// More classes than this are not recorded one by one; the busiest is looked for among the first.
+/// More classes than this are not recorded one by one; the busiest is looked for among so many, spread over all stages.
 constexpr std::size_t kMostRecorded = 256;
 
 struct Simulated {
@@ -43,7 +43,8 @@ Simulated simulate(const StepPlan& step, bool full) {
   const sim::Folded folded = sim::fold(step.plan, step.network);
   sim::RunOptions options;
   const std::size_t recorded = std::min(kMostRecorded, folded.representative.size());
-  for (std::size_t c = 0; c < recorded; ++c) {
+  for (std::size_t i = 0; i < recorded; ++i) {
+    const std::size_t c = i * folded.representative.size() / recorded;
     out.ranks.push_back(sim::index(folded.representative[c]));
     out.class_sizes.push_back(folded.class_size[c]);
     options.record.push_back(full ? folded.representative[c] : sim::InstanceId{static_cast<std::uint32_t>(c)});

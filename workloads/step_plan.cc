@@ -24,6 +24,58 @@ GroupShape worse(const GroupShape& a, const GroupShape& b) {
   return w;
 }
 
+/// The data-parallel groups of one tensor and pipeline coordinate, as ranks.
+struct DataGroups {
+  std::vector<std::vector<std::int64_t>> shards;    // neighbours share out a state
+  std::vector<std::vector<std::int64_t>> replicas;  // the same part in every group of shards
+};
+
+std::vector<DataGroups> data_groups(const Job& job, const RankMap& ranks) {
+  const Parallelism& p = job.parallelism;
+  const bool mirrored = ChunkMap(job).order() == ChunkOrder::both_ways;  // both stages of a pair are in one group
+  const auto share = static_cast<std::size_t>(job.shard_ranks());
+  std::vector<DataGroups> all;
+  Coordinates at;
+  for (at.pipeline = 0; at.pipeline < (mirrored ? p.pipeline / 2 : p.pipeline); ++at.pipeline) {
+    for (at.tensor = 0; at.tensor < p.tensor; ++at.tensor) {
+      const std::vector<std::int64_t> members = ranks.replicas(at);
+      DataGroups groups;
+      groups.shards.resize(members.size() / share);
+      groups.replicas.resize(share);
+      for (std::size_t i = 0; i < members.size(); ++i) {
+        groups.shards[i / share].push_back(members[i]);
+        groups.replicas[i % share].push_back(members[i]);
+      }
+      all.push_back(std::move(groups));
+    }
+  }
+  return all;
+}
+
+std::vector<std::int64_t> gpus_of(const std::vector<std::int64_t>& members, const RankMap& ranks) {
+  std::vector<std::int64_t> gpus;
+  gpus.reserve(members.size());
+  for (const std::int64_t rank : members) gpus.push_back(ranks.gpu_of(rank));
+  return gpus;
+}
+
+/// Shapes of the data-parallel groups, the worst of each kind.
+void add_data_shapes(const Job& job, const RankMap& ranks, const topology::Cluster& cluster, GroupShapes& shapes) {
+  bool first = true;
+  const auto take = [&](GroupShape& worst, const std::vector<std::int64_t>& members, bool begins) {
+    const GroupShape shape = shape_of(gpus_of(members, ranks), cluster);
+    worst = begins ? shape : worse(worst, shape);
+  };
+  for (const DataGroups& groups : data_groups(job, ranks)) {
+    for (std::size_t i = 0; i < groups.shards.size(); ++i) take(shapes.data, groups.shards[i], first && i == 0);
+    if (groups.shards.size() > 1) {
+      for (std::size_t i = 0; i < groups.replicas.size(); ++i)
+        take(shapes.replicate, groups.replicas[i], first && i == 0);
+    }
+    first = false;
+  }
+}
+
 /// Makes the communicators of a job, one per group, and hands each rank its own by what it is for.
 class Communicators {
  public:
@@ -48,7 +100,7 @@ class Communicators {
       }
     }
     if (use(Peer::context)) make_context_groups();
-    if (use(Peer::data)) make_data_groups();
+    if (use(Peer::data)) make_data_groups(use(Peer::replicate));
     if (use(Peer::next_activation)) {
       make_pipeline_pairs({Peer::next_activation, Peer::previous_activation, Peer::next_gradient,
                            Peer::previous_gradient, true, use(Peer::next_gradient)});
@@ -99,24 +151,19 @@ class Communicators {
     }
   }
 
-  void make_data_groups() {
+  void make_data_groups(bool replicate) {
     const Parallelism& p = job_.parallelism;
-    const bool mirrored = ChunkMap(job_).order() == ChunkOrder::both_ways;
-    Coordinates at;
-    for (at.pipeline = 0; at.pipeline < (mirrored ? p.pipeline / 2 : p.pipeline); ++at.pipeline) {
-      for (at.tensor = 0; at.tensor < p.tensor; ++at.tensor) {
-        const CommunicatorId id = group(ranks_.data_group(at), shapes_.data, p.sharding == Sharding::none);
-        Coordinates member = at;
-        for (member.data = 0; member.data < p.data; ++member.data) {
-          for (member.context = 0; member.context < p.context; ++member.context) {
-            assign(Peer::data, ranks_.rank_of(member), id);
-            Coordinates mirror = member;
-            mirror.pipeline = p.pipeline - 1 - member.pipeline;
-            if (mirrored) assign(Peer::data, ranks_.rank_of(mirror), id);
-          }
-        }
-      }
+    const bool reduces = p.sharding == Sharding::none;
+    for (const DataGroups& groups : data_groups(job_, ranks_)) {
+      for (const auto& members : groups.shards) assign_group(Peer::data, members, shapes_.data, reduces);
+      if (!replicate) continue;
+      for (const auto& members : groups.replicas) assign_group(Peer::replicate, members, shapes_.replicate, true);
     }
+  }
+
+  void assign_group(Peer peer, const std::vector<std::int64_t>& members, const GroupShape& worst, bool all_reduces) {
+    const CommunicatorId id = group(gpus_of(members, ranks_), worst, all_reduces);
+    for (const std::int64_t rank : members) assign(peer, rank, id);
   }
 
   /// Which ends of the messages between a stage and the one after it: with the stream's direction, and against it.
@@ -202,7 +249,7 @@ GroupShapes group_shapes(const Job& job, const RankMap& ranks, const topology::C
   const Parallelism& p = job.parallelism;
   GroupShapes shapes;
   shapes.tensor = shape_of(ranks.tensor_group({}), cluster);
-  shapes.data = shape_of(ranks.data_group({}), cluster);
+  add_data_shapes(job, ranks, cluster, shapes);
   if (p.tensor > 1) {
     for (std::int64_t rank = 0; rank < ranks.ranks(); rank += p.tensor) {
       const auto gpus = ranks.tensor_group(ranks.coordinates_of(rank));
@@ -217,11 +264,6 @@ GroupShapes group_shapes(const Job& job, const RankMap& ranks, const topology::C
       const Coordinates at = ranks.coordinates_of(rank);
       if (at.context == 0) shapes.context = worse(shapes.context, shape_of(ranks.context_group(at), cluster));
     }
-  }
-  Coordinates at;
-  for (at.pipeline = 0; at.pipeline < p.pipeline; ++at.pipeline) {
-    for (at.tensor = 0; at.tensor < p.tensor; ++at.tensor)
-      shapes.data = worse(shapes.data, shape_of(ranks.data_group(at), cluster));
   }
   // Stage by stage: one pair that crosses nodes makes all ranks of the stage send as if it did, so that both ends
   // agree.

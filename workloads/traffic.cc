@@ -128,7 +128,8 @@ class ClosedForm {
   }
 
   void data() {
-    const std::int64_t group = job_.replicas();
+    const std::int64_t group = job_.shard_ranks();
+    const double groups = d(job_.replicas() / group);
     const ShardParameters shard = shard_parameters(job_);
     const double per_tensor_rank = d(job_.model.layers) * shard.layer + shard.embedding + shard.head;
     const double gradients = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.precision.gradients);
@@ -143,21 +144,29 @@ class ClosedForm {
         break;
       case Sharding::optimizer:
       case Sharding::gradients:
-        add("data", CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, 1, 0);
-        add("data", CollectiveOp::all_gather, "parameters, forward", group, parameters, 1, 0);
+        add("data", CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, groups, 0);
+        between_groups(gradients, 1);
+        add("data", CollectiveOp::all_gather, "parameters, forward", group, parameters, groups, 0);
         break;
       case Sharding::parameters:
-        add("data", CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, m, 1);
-        add("data", CollectiveOp::all_gather, "parameters, forward", group, parameters, m, 1);
-        add("data", CollectiveOp::all_gather, "parameters, backward", group, parameters, m, 1);
+        add("data", CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, m * groups, 1);
+        between_groups(gradients, m);
+        add("data", CollectiveOp::all_gather, "parameters, forward", group, parameters, m * groups, 1);
+        add("data", CollectiveOp::all_gather, "parameters, backward", group, parameters, m * groups, 1);
         break;
     }
+  }
+
+  /// Every rank's part of the gradients, added up over the groups that repeat it.
+  void between_groups(double gradients, double calls) {
+    const std::int64_t group = job_.replicas() / job_.shard_ranks();
+    if (group > 1) add("data", CollectiveOp::all_reduce, "gradients, between shard groups", group, gradients, calls, 0);
   }
 
   void embedding() {
     double bytes =
         d(padded_vocab(job_) / p_.tensor) * d(job_.model.hidden) * calibration::bytes_of(job_.precision.gradients);
-    if (p_.sharding == Sharding::parameters) bytes /= d(job_.replicas());
+    if (p_.sharding == Sharding::parameters) bytes /= d(job_.shard_ranks());
     add("embedding", CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes, d(p_.tensor) * columns(), 0);
   }
 
@@ -177,6 +186,7 @@ class ClosedForm {
 topology::Tier level_of(const TrafficKey& key, const GroupShapes& shapes) {
   if (key.dimension == "tensor") return shapes.tensor.top;
   if (key.dimension == "context") return shapes.context.top;
+  if (key.what == "gradients, between shard groups") return shapes.replicate.top;
   if (key.dimension == "data") return shapes.data.top;
   if (key.dimension == "pipeline") return shapes.pipeline_top;
   if (key.dimension == "embedding") return shapes.embedding.top;

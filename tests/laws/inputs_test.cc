@@ -123,6 +123,7 @@ std::vector<Case> language() {
       {"parallelism.expert", refused, "2", {}, ""},
       {"parallelism.sequence_parallel", differs, "true", {}, ""},
       {"parallelism.sharding", differs, "optimizer", {}, ""},
+      {"parallelism.shard_group", more_memory, "2", {"parallelism.sharding=optimizer"}, ""},
       {"parallelism.schedule", more_memory, "gpipe", {}, ""},
       {"batch.global", slower, "64", {}, ""},
       {"batch.micro", faster, "2", {}, ""},

@@ -98,6 +98,9 @@ TEST_CASE("degrees that do not fit the GPUs") {
              {15, "  data: 8\n  context: 2", "15:3: parallelism.data", "x context 2 x data 8 needs 128 GPUs"},
              {15, "  data: 4\n  context: 2\n  context_method: rings", "17:3: parallelism.context_method",
               "did you mean \"ring\"?"},
+             {15, "  data: 8\n  sharding: none\n  shard_group: 4", "17:3: parallelism.shard_group", "sharding is none"},
+             {15, "  data: 8\n  sharding: optimizer\n  shard_group: 3", "17:3: parallelism.shard_group",
+              "a divisor of the 8 ranks"},
              {15, "  data: 8\n  expert: 8", "16:3: parallelism.expert", "only 1 would be right"},
              {5, "  fabric: single-node", "5:3: cluster.fabric", "joins no nodes"}});
   Settings document = parse_yaml(with_line(15, ""), "t.yaml");

@@ -3,11 +3,13 @@
 
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "workloads/account.h"
 #include "workloads/memory.h"
+#include "workloads/schedules/chunk_map.h"
 #include "workloads/step_plan.h"
 
 using namespace orrery;
@@ -63,6 +65,10 @@ const std::vector<Sets>& layouts() {
       {"parallelism.schedule=dualpipe", "parallelism.pipeline=4", "parallelism.data=1", "parallelism.tensor=4",
        "placement={order: [pipeline, data, context, tensor]}", "overlap.pipeline=false"},
       {"parallelism.stage_layers=[3, 5]"},
+      {"parallelism.sharding=parameters", "parallelism.shard_group=2"},
+      {"parallelism.sharding=optimizer", "parallelism.shard_group=4", "parallelism.context=2", "parallelism.tensor=1",
+       "overlap={tensor: true, pipeline: true, gradients: true, parameters: true}", "software.gradient_bucket='40 MB'"},
+      {"parallelism.sharding=gradients", "parallelism.shard_group=4", "parallelism.schedule=dualpipe"},
       {"parallelism.stage_layers=[0, 3, 3, 2]", "parallelism.schedule=zb_v"},
       {"parallelism.context=2", "parallelism.data=2"},
       {"parallelism.context=4", "parallelism.data=1", "parallelism.sequence_parallel=true", "recompute=full",
@@ -205,6 +211,33 @@ TEST_CASE("evaluation adds forward passes and is spread over the steps between")
         Approx(sim::to_seconds(report.iteration) + sim::to_seconds(job.software.step_host) + report.evaluation_s / 4));
 }
 
+TEST_CASE("an evaluation under any schedule computes the forward passes of the step and nothing else") {
+  const topology::Cluster cluster = [] {
+    const Job job = small_job();
+    return topology::Cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
+  }();
+  for (const char* schedule : {"1f1b", "zb_h1", "zb_h2", "zb_v", "v_half", "v_min", "dualpipe"}) {
+    INFO(schedule);
+    const Job job =
+        small_job({"parallelism.pipeline=4", "parallelism.data=2", std::string("parallelism.schedule=") + schedule,
+                   "evaluation={every_steps: 4, sequences: 32}"});
+    CHECK(simulate_step(job).evaluation_s > 0);
+    const StepPlan step = make_plan(job, cluster, true);
+    std::int64_t forwards = 0;  // last pieces of chunks: as many as micro-batches x chunks on every stage
+    for (const auto& notes : step.stages.notes) {
+      std::set<std::pair<int, int>> passes;
+      for (const OpNote& note : notes) {
+        CHECK(note.kind == PassKind::forward);
+        passes.insert({note.chunk, note.microbatch});
+      }
+      forwards += static_cast<std::int64_t>(passes.size());
+    }
+    // DualPipe's two blocks of a stage see half of the micro-batches each.
+    const std::int64_t blocks = ChunkMap(job).blocks();
+    CHECK(forwards == job.microbatches() * blocks);
+  }
+}
+
 TEST_CASE("rates follow from the iteration") {
   const Job job = small_job();
   const StepReport r = simulate_step(job);
@@ -233,6 +266,9 @@ TEST_CASE("model states take 16 bytes per parameter, or 2 + 14/d when gradients 
   CHECK(with("optimizer") == Approx(4 + 12.0 / 16).epsilon(2e-3));
   CHECK(with("gradients") == Approx(2 + 14.0 / 16).epsilon(2e-3));
   CHECK(with("parameters") == Approx(16.0 / 16).epsilon(2e-3));
+  Sets hybrid = one;  // shared out among four, four times
+  hybrid.insert(hybrid.end(), {"parallelism.sharding=parameters", "parallelism.shard_group=4"});
+  CHECK(states(hybrid) == Approx(16.0 / 4).epsilon(2e-3));
 }
 
 TEST_CASE("activations per layer follow Korthikanti et al., equations 1 to 6") {
