@@ -136,6 +136,25 @@ std::vector<Row> kernel_rows() {
   };
 }
 
+std::vector<Row> memory_rows() {
+  using S = Software;
+  return {
+      data_type(
+          "fp16_accumulation", &S::fp16_accumulation,
+          "Type of the buffers that gradients are added up in where training is in fp16; memory only, the reduction "
+          "runs in gradient_dtype."),
+      boolean("keeps_training_gradients", &S::keeps_training_gradients,
+              "The 16-bit gradients stay allocated beside the fp32 ones that they are added to."),
+      boolean("keeps_pipeline_outputs", &S::keeps_pipeline_outputs,
+              "A stage's output stays allocated until its backward pass, though only the message needs it."),
+      number("allocator_overhead", &S::allocator_overhead, 0, 1,
+             "What the caching allocator holds beyond what is allocated (fragmentation), over what is allocated."),
+      bytes("context_memory", &S::context_memory,
+            "Device memory of a process outside of its allocator: CUDA context, kernels and library workspaces."),
+      bytes("communicator_memory", &S::communicator_memory, "Device memory of the buffers of one communicator."),
+  };
+}
+
 std::vector<Row> collective_rows() {
   using S = Software;
   return {
@@ -149,7 +168,7 @@ std::vector<Row> collective_rows() {
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> out;
-    for (const auto& part : {host_rows(), default_rows(), kernel_rows(), collective_rows()})
+    for (const auto& part : {host_rows(), default_rows(), kernel_rows(), memory_rows(), collective_rows()})
       out.insert(out.end(), part.begin(), part.end());
     return out;
   }();

@@ -45,6 +45,14 @@ struct Software {
   sim::Bytes gradient_bucket{};          // 0: one bucket per chunk
   sim::Bytes parameter_bucket{};
 
+  // Memory.
+  DataType fp16_accumulation = DataType::fp32;  // of the gradient buffers where training is in fp16
+  bool keeps_training_gradients = false;        // 16-bit gradients stay allocated beside the fp32 accumulators
+  bool keeps_pipeline_outputs = false;          // a stage's output stays allocated until its backward pass
+  double allocator_overhead = 0;     // held by the caching allocator beyond what is allocated, over the latter
+  sim::Bytes context_memory{};       // CUDA context with the libraries' kernels and workspaces
+  sim::Bytes communicator_memory{};  // buffers of one NCCL communicator
+
   bool async_tensor_backward = false;  // input-gradient reductions run beside the weight-gradient GEMMs
 
   // Quality of overlap.

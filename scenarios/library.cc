@@ -36,20 +36,6 @@ bool is_plain_name(const std::string& name) {
   return !name.empty() && name.size() <= 128 && name.front() != '.' && std::all_of(name.begin(), name.end(), allowed);
 }
 
-/// A memo, not state: what a path's text was at its time of change is the same for everybody who asks.
-Settings read_once(const std::string& file) {
-  static std::mutex mutex;
-  static std::map<std::string, std::pair<fs::file_time_type, Settings>> documents;
-  std::error_code error;
-  const fs::file_time_type changed = fs::last_write_time(file, error);
-  const std::lock_guard lock(mutex);
-  const auto known = documents.find(file);
-  if (known != documents.end() && !error && known->second.first == changed) return known->second.second;
-  Settings document = read_yaml(file);
-  if (!error) documents.insert_or_assign(file, std::pair{changed, document});
-  return document;
-}
-
 std::string file_of(const Shelf& shelf, const Settings& reference) {
   if (!reference.is_scalar()) reference.fail(fmt::format("expected the name of a {}", shelf.noun));
   const std::string& name = reference.text();
@@ -127,6 +113,20 @@ fs::path find_data_directory() {
 }
 
 }  // namespace
+
+/// A memo, not state: what a path's text was at its time of change is the same for everybody who asks.
+Settings read_once(const std::string& file) {
+  static std::mutex mutex;
+  static std::map<std::string, std::pair<fs::file_time_type, Settings>> documents;
+  std::error_code error;
+  const fs::file_time_type changed = fs::last_write_time(file, error);
+  const std::lock_guard lock(mutex);
+  const auto known = documents.find(file);
+  if (known != documents.end() && !error && known->second.first == changed) return known->second.second;
+  Settings document = read_yaml(file);
+  if (!error) documents.insert_or_assign(file, std::pair{changed, document});
+  return document;
+}
 
 const std::vector<Shelf>& shelves() {
   static const std::vector<Shelf> all{

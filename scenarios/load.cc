@@ -6,6 +6,7 @@
 
 #include "scenarios/library.h"
 #include "scenarios/schema.h"
+#include "scenarios/sources.h"
 
 namespace orrery::scenarios {
 
@@ -158,11 +159,12 @@ void load_cluster(const Settings& document, Job& job) {
   load_fabric(cluster, job);
 }
 
-Scenario load_scenario(const Settings& document) {
-  if (!document.is_mapping()) document.fail("expected a scenario: a mapping of keys");
-  refuse_unknown(document, "");
+Scenario load_scenario(const Settings& given_document) {
+  if (!given_document.is_mapping()) given_document.fail("expected a scenario: a mapping of keys");
+  refuse_unknown(given_document, "");
   Scenario scenario;
   Job& job = scenario.job;
+  const Settings document = completed(given_document, job.assumptions);
   const std::string name = text(&document, "name", "");
   scenario.id = text(&document, "id", name);
   job.name = name.empty() ? scenario.id : name;

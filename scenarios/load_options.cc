@@ -53,6 +53,9 @@ void load_precision(const Settings& document, Job& job) {
   precision.activations = read_type(classes, "activations", wide, {"fp16", "bf16"});
   precision.gradients = read_type(classes, "gradients", in_training_type(job.software.gradient_dtype, precision),
                                   {"fp32", "bf16", "fp16"});
+  // Megatron-LM accumulates in fp32 unasked only for bf16, whose sums would lose too much (megatron/arguments.py).
+  const bool asked = given(classes, "gradients") != nullptr || precision.activations != DataType::fp16;
+  precision.accumulation = asked ? precision.gradients : in_training_type(job.software.fp16_accumulation, precision);
   precision.parameters =
       read_type(classes, "parameters", in_training_type(job.software.parameter_gather_dtype, precision),
                 {"fp32", "bf16", "fp16", "fp8"});
@@ -250,6 +253,9 @@ std::optional<Measured> load_measured(const Settings& document, const Job& job) 
   measured.mfu_pct = read("mfu_pct");
   measured.hfu_pct = read("hfu_pct");
   measured.memory_gb = read("memory_gb");
+  if (const Settings* kind = given(section, "memory_kind"); kind != nullptr) {
+    measured.memory_kind = kind->as_choice({"allocated", "reserved", "device"});
+  }
   const double gpus = static_cast<double>(job.gpus);
   const double seq = static_cast<double>(job.model.seq);
   // Other spellings of throughput; an explicit tokens_per_s wins.

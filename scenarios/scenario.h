@@ -16,8 +16,9 @@ struct Measured {
   std::optional<double> tokens_per_s_including_eval;  // evaluation passes counted in
   std::optional<double> iteration_wall_s;             // with the host's work outside the step timer
   std::optional<bool> oom;
-  std::string tflops_kind;       // as the source says: "model ...", "hardware ...", "megatron ..."
-  std::string iteration_source;  // "printed", "derived from ..."
+  std::string memory_kind = "device";  // what memory_gb counts: allocated, reserved or device, as the schema says
+  std::string tflops_kind;             // as the source says: "model ...", "hardware ...", "megatron ..."
+  std::string iteration_source;        // "printed", "derived from ..."
 };
 
 struct Scenario {

@@ -308,6 +308,13 @@ Rows measured_keys() {
       {"measured.mfu_pct", "number", "%", "-", {}, "Model FLOPs utilization."},
       {"measured.hfu_pct", "number", "%", "-", {}, "Hardware FLOPs utilization."},
       {"measured.memory_gb", "number", "GB", "-", {}, "Peak memory of one GPU."},
+      {"measured.memory_kind",
+       "choice",
+       "",
+       "device",
+       {"allocated", "reserved", "device"},
+       "What memory_gb counts: PyTorch's peak allocated or reserved memory, or all that is taken on the device "
+       "(nvidia-smi)."},
       {"measured.oom", "boolean", "", "-", {}, "Whether the run went out of memory."},
   };
 }

@@ -35,22 +35,46 @@ ordered_json traffic_json(const workloads::TrafficRow& row) {
 
 namespace {
 
+ordered_json stage_json(const workloads::StageMemory& stage) {
+  ordered_json row;
+  row["parameters"] = stage.parameters;
+  row["gradients"] = stage.gradients;
+  row["optimizer"] = stage.optimizer;
+  row["activations"] = stage.activations;
+  row["buffers"] = stage.buffers;
+  row["total"] = stage.total;
+  row["allocated"] = stage.allocated;
+  row["buffers_of"] = {{"gradient_accumulators", stage.parts.accumulators},
+                       {"gathered", stage.parts.gathered},
+                       {"messages", stage.parts.messages},
+                       {"optimizer_step", stage.parts.step},
+                       {"fragmentation", stage.parts.fragmentation},
+                       {"context", stage.parts.context}};
+  row["peak"] = {{"during", workloads::name_of(stage.peak.during)}};
+  if (stage.peak.during != workloads::StageMemory::During::optimizer) {
+    row["peak"]["chunk"] = stage.peak.chunk;
+    row["peak"]["microbatch"] = stage.peak.microbatch;
+  }
+  if (stage.counted_activations > 0) {
+    row["peak"]["at_s"] = stage.peak.at_s;
+    row["counted_activations"] = stage.counted_activations;
+  }
+  return row;
+}
+
 ordered_json memory_json(const workloads::StepReport& report) {
   ordered_json json;
   json["fits"] = report.fits;
   json["peak_bytes"] = report.peak_bytes;
+  json["allocated_bytes"] = report.allocated_bytes;
+  json["reserved_bytes"] = report.reserved_bytes;
   json["capacity_bytes"] = report.capacity_bytes;
-  json["stages"] = ordered_json::array();
-  for (const workloads::StageMemory& stage : report.stages) {
-    ordered_json row;
-    row["parameters"] = stage.parameters;
-    row["gradients"] = stage.gradients;
-    row["optimizer"] = stage.optimizer;
-    row["activations"] = stage.activations;
-    row["buffers"] = stage.buffers;
-    row["total"] = stage.total;
-    json["stages"].push_back(std::move(row));
+  json["would_fit"] = ordered_json::array();
+  for (const workloads::Remedy& remedy : report.would_fit) {
+    json["would_fit"].push_back({{"set", remedy.changes}, {"peak_bytes", remedy.peak_bytes}});
   }
+  json["stages"] = ordered_json::array();
+  for (const workloads::StageMemory& stage : report.stages) json["stages"].push_back(stage_json(stage));
   return json;
 }
 

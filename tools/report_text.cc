@@ -1,7 +1,9 @@
 // The report of `run` for people. Left out: traffic, which has a command of its own.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ostream>
+#include <utility>
 
 #include "tools/report.h"
 #include "tools/text.h"
@@ -77,9 +79,44 @@ std::vector<std::string> memory_cells(const StageMemory& stage) {
   return cells;
 }
 
-void write_memory(std::ostream& out, const StepReport& report) {
-  TextTable table(
-      {{"stage", Align::left}, {"parameters"}, {"gradients"}, {"optimizer"}, {"activations"}, {"buffers"}, {"total"}});
+/// The moment at which a stage is fullest: "backward 11", "backward 2.11" (chunk.micro-batch), "optimizer".
+std::string moment_text(const StageMemory& stage, bool chunks) {
+  const std::string during(workloads::name_of(stage.peak.during));
+  if (stage.peak.during == StageMemory::During::optimizer) return during;
+  return chunks ? fmt::format("{} {}.{}", during, stage.peak.chunk, stage.peak.microbatch)
+                : fmt::format("{} {}", during, stage.peak.microbatch);
+}
+
+/// What the buffers of a stage are, and when it is fullest.
+std::string fullest_text(const StepReport& report) {
+  const auto fullest = std::max_element(report.stages.begin(), report.stages.end(),
+                                        [](const StageMemory& a, const StageMemory& b) { return a.total < b.total; });
+  std::string text = fmt::format("Stage {} is fullest", fullest - report.stages.begin());
+  if (fullest->peak.at_s > 0) text += fmt::format(", {} into the step", time_text(fullest->peak.at_s));
+  std::vector<std::string> parts;
+  const StageMemory::Buffers& b = fullest->parts;
+  const std::pair<const char*, double> named[] = {{"gradient accumulators", b.accumulators},
+                                                  {"gathered parameters and gradients", b.gathered},
+                                                  {"messages", b.messages},
+                                                  {"temporaries of the optimizer", b.step},
+                                                  {"fragmentation", b.fragmentation},
+                                                  {"context and communicators", b.context}};
+  for (const auto& [name, bytes] : named) {
+    if (bytes > 0) parts.push_back(fmt::format("{} {}", name, bytes_text(bytes)));
+  }
+  if (!parts.empty()) text += fmt::format("; its buffers: {}", fmt::join(parts, ", "));
+  return text + ".";
+}
+
+void write_memory(std::ostream& out, const workloads::Job& job, const StepReport& report) {
+  TextTable table({{"stage", Align::left},
+                   {"parameters"},
+                   {"gradients"},
+                   {"optimizer"},
+                   {"activations"},
+                   {"buffers"},
+                   {"total"},
+                   {"fullest in", Align::left}});
   // Neighbours that print alike share a line: a pipeline of 64 stages need not take 64 lines.
   for (std::size_t first = 0; first < report.stages.size();) {
     const std::vector<std::string> cells = memory_cells(report.stages[first]);
@@ -87,12 +124,20 @@ void write_memory(std::ostream& out, const StepReport& report) {
     while (last + 1 < report.stages.size() && memory_cells(report.stages[last + 1]) == cells) ++last;
     std::vector<std::string> row{first == last ? fmt::format("{}", first) : fmt::format("{} to {}", first, last)};
     row.insert(row.end(), cells.begin(), cells.end());
+    row.push_back(moment_text(report.stages[first], job.parallelism.virtual_pipeline > 1));
     table.add_row(std::move(row));
     first = last + 1;
   }
   out << fmt::format("\nMemory per GPU: peak {} of {}, {}\n", bytes_text(report.peak_bytes),
                      bytes_text(report.capacity_bytes), report.fits ? "fits" : "OUT OF MEMORY");
   table.write(out);
+  out << wrapped(fullest_text(report), "  ", "  ");
+  if (report.fits) return;
+  out << (report.would_fit.empty() ? "  No single change and no combination tried would make it fit.\n"
+                                   : "  Would fit:\n");
+  for (const workloads::Remedy& remedy : report.would_fit) {
+    out << fmt::format("    {}: {}\n", fmt::join(remedy.changes, " "), bytes_text(remedy.peak_bytes));
+  }
 }
 
 }  // namespace
@@ -114,7 +159,7 @@ void write_report(std::ostream& out, const scenarios::Scenario& scenario, const 
   write_head(out, scenario, report);
   write_rates(out, scenario.job, report);
   write_breakdown(out, report);
-  write_memory(out, report);
+  write_memory(out, scenario.job, report);
   if (report.assumptions.empty()) return;
   out << "\nAssumptions\n";
   for (const std::string& assumption : report.assumptions) out << wrapped(assumption, "  - ", "    ");

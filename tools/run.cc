@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/scenario.h"
+#include "scenarios/would_fit.h"
 #include "tools/commands.h"
 #include "tools/output.h"
 #include "tools/report.h"
@@ -23,12 +24,14 @@ struct RunOptions {
 int run(const RunOptions& options) {
   check_writable(options.json);
   check_writable(options.trace);
-  const scenarios::Scenario scenario =
-      scenarios::load_scenario(scenarios::read_scenario(options.scenario, options.sets));
+  const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
+  const scenarios::Scenario scenario = scenarios::load_scenario(document);
   workloads::StepOptions step;
   step.full = options.ranks == "full";
   step.timelines = !options.trace.empty();
-  const workloads::StepReport report = workloads::simulate_step(scenario.job, step);
+  step.count_memory = true;
+  workloads::StepReport report = workloads::simulate_step(scenario.job, step);
+  if (!report.fits) report.would_fit = scenarios::would_fit(document);
   if (!options.trace.empty()) {
     write_output(options.trace, [&](std::ostream& out) { write_trace(out, scenario.id, report.timelines); });
   }

@@ -89,9 +89,10 @@ std::size_t count_of(const std::vector<ValidationRow>& rows, const std::string& 
   }));
 }
 
-std::vector<double> memory_errors(const std::vector<ValidationRow>& rows) {
+std::vector<double> memory_errors(const std::vector<ValidationRow>& rows, const std::string& list) {
   std::vector<double> errors;
   for (const ValidationRow& row : rows) {
+    if (!list.empty() && row.list != list) continue;
     if (row.measured_memory_gb && row.predicted_memory_gb && *row.measured_memory_gb > 0) {
       errors.push_back(100 * (*row.predicted_memory_gb / *row.measured_memory_gb - 1));
     }
@@ -140,7 +141,7 @@ ordered_json validation_json(const std::vector<ValidationRow>& rows, std::size_t
   json["summary"]["records"] = records;
   json["summary"]["oom"] = count_of(rows, "", RowStatus::oom);
   json["summary"]["errors"] = count_of(rows, "", RowStatus::error);
-  json["memory_summary"] = summary_json(summarize(memory_errors(rows)));
+  json["memory_summary"] = summary_json(summarize(memory_errors(rows, "")));
   json["lists"] = ordered_json::object();
   for (const std::string& list : lists_of(rows)) json["lists"][list] = summary_json(summarize(errors_of(rows, list)));
   return json;
@@ -173,6 +174,26 @@ void write_rows(std::ostream& out, const std::vector<ValidationRow>& rows) {
   }
 }
 
+/// Peak memory against measured.memory_gb, by list.
+void write_memory_summary(std::ostream& out, const std::vector<ValidationRow>& rows,
+                          const std::vector<ValidationRow>& unfitted) {
+  TextTable table({{"list", Align::left}, {"n"}, {"mean |error|"}, {"median"}, {"largest"}, {"bias"}});
+  const auto add = [&](const std::string& name, const ErrorSummary& s) {
+    if (s.n == 0) return;
+    table.add_row({name, fmt::format("{}", s.n), fmt::format("{:.2f} %", s.mape_pct),
+                   fmt::format("{:.2f} %", s.median_ape_pct), fmt::format("{:.2f} %", s.max_ape_pct),
+                   error_text(s.bias_pct)});
+  };
+  for (const std::string& list : lists_of(rows)) add(list, summarize(memory_errors(rows, list)));
+  const ErrorSummary all = summarize(memory_errors(rows, ""));
+  if (all.n == 0) return;
+  table.add_note();
+  add("all", all);
+  if (unfitted.size() < rows.size()) add("all but fitted rows", summarize(memory_errors(unfitted, "")));
+  out << "\nPeak memory, where measured\n";
+  table.write(out);
+}
+
 void write_summary(std::ostream& out, const std::vector<ValidationRow>& rows, std::size_t records) {
   TextTable table(
       {{"list", Align::left}, {"n"}, {"mean |error|"}, {"median"}, {"largest"}, {"bias"}, {"oom"}, {"errors"}});
@@ -191,11 +212,7 @@ void write_summary(std::ostream& out, const std::vector<ValidationRow>& rows, st
   if (unfitted.size() < rows.size()) add("all but fitted rows", summarize(errors_of(unfitted, "")), "");
   out << "Summary\n";
   table.write(out);
-  const ErrorSummary memory = summarize(memory_errors(rows));
-  if (memory.n > 0) {
-    out << fmt::format("\nMemory, where measured: {} rows, mean |error| {:.2f} %, largest {:.2f} %, bias {}\n",
-                       memory.n, memory.mape_pct, memory.max_ape_pct, error_text(memory.bias_pct));
-  }
+  write_memory_summary(out, rows, unfitted);
   if (rows.size() < records) out << fmt::format("\nInterrupted: {} of {} records are done.\n", rows.size(), records);
 }
 

@@ -7,6 +7,7 @@
 #include <new>
 #include <numeric>
 
+#include "scenarios/sources.h"
 #include "sim/error.h"
 
 namespace orrery::tools {
@@ -37,9 +38,11 @@ Metric compare(const scenarios::Measured& measured, const workloads::StepReport&
 
 namespace {
 
-bool matches(const std::string& id, const std::string& pattern) {
-  if (!pattern.ends_with('*')) return id == pattern;
-  return id.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1));
+/// The predicted figure that the source's way of reading memory answers to, in GB.
+double memory_gb(const scenarios::Measured& measured, const workloads::StepReport& report) {
+  if (measured.memory_kind == "allocated") return report.allocated_bytes / 1e9;
+  if (measured.memory_kind == "reserved") return report.reserved_bytes / 1e9;
+  return report.peak_bytes / 1e9;
 }
 
 std::string id_of(const sim::Settings& record) {
@@ -58,7 +61,7 @@ void predict(ValidationRow& row, const sim::Settings& record) {
   row.measured_oom = measured.oom;
   row.predicted_oom = !report.fits;
   row.measured_memory_gb = measured.memory_gb;
-  row.predicted_memory_gb = report.peak_bytes / 1e9;
+  row.predicted_memory_gb = memory_gb(measured, report);
   if (!report.fits && !measured.oom.value_or(false)) row.status = RowStatus::oom;
   const Metric metric = compare(measured, report);
   if (metric.name.empty()) {
@@ -78,7 +81,8 @@ ValidationRow validate_record(const std::string& list, const sim::Settings& reco
   ValidationRow row;
   row.list = list;
   row.id = id_of(record);
-  row.fitted = std::any_of(fitted.begin(), fitted.end(), [&](const std::string& p) { return matches(row.id, p); });
+  row.fitted =
+      std::any_of(fitted.begin(), fitted.end(), [&](const std::string& p) { return scenarios::is_record(row.id, p); });
   const auto fail = [&](const std::string& message, bool internal) {
     row.status = RowStatus::error;
     row.message = message;

@@ -69,10 +69,11 @@ struct Batch {
 };
 
 struct Precision {
-  DataType matmul = DataType::bf16;       // operands of the linear layers' GEMMs
-  DataType activations = DataType::bf16;  // what flows between kernels and over the network
-  DataType gradients = DataType::fp32;    // of the data-parallel reduction
-  DataType parameters = DataType::bf16;   // of the parameter all-gather
+  DataType matmul = DataType::bf16;        // operands of the linear layers' GEMMs
+  DataType activations = DataType::bf16;   // what flows between kernels and over the network
+  DataType gradients = DataType::fp32;     // of the data-parallel reduction
+  DataType accumulation = DataType::fp32;  // of the buffers that gradients are added up in
+  DataType parameters = DataType::bf16;    // of the parameter all-gather
 };
 
 struct Overlap {

@@ -2,110 +2,191 @@
 //
 // Model states: mixed-precision Adam keeps 16 bytes per parameter: 2 weight, 2 gradient, 4 master weight, 8 moments
 // (Rajbhandari et al., arXiv 1910.02054); sharding divides optimizer, gradients and parameters in that order by the
-// number of data-parallel ranks. Frameworks that accumulate gradients in fp32 hold 2 bytes more, listed under buffers
-// so that the states stay comparable. Activations per layer and micro-batch (Korthikanti et al., arXiv 2205.05198,
-// equations 1 to 6), in bytes with 16-bit activations and one-byte dropout masks: s b h (10 + 24/t + 5 a s / (h t)),
-// sequence parallel s b h / t (34 + 5 a s / h), the last term gone with fused attention or selective recompute, full
-// recompute 2 s b h. Logits: fp32 and 16-bit copies. Left out: allocator fragmentation beyond the reserve, and cuBLAS
-// workspaces by shape.
+// number of data-parallel ranks; FSDP's fp32 shards and fp32 gradients come to the same 16. Listed under buffers, so
+// that the states stay comparable: accumulators (what fp32 gradients take beyond the 2 bytes, or beside them where the
+// software keeps both); gathered parameters and whole gradients of the units at work (ZeRO-3 and FSDP, arXiv
+// 2304.11277: the root unit of embedding and head, a layer, and the one fetched ahead); messages (receive buffers of
+// the pipeline, the gather buffer of sequence parallelism, key/value blocks of context parallelism); temporaries of the
+// optimizer step; what the caching allocator holds beyond what is allocated; and the CUDA context with the buffers of
+// the communicators. The fullest moment is a pass, or the optimizer step, when no activations are left.
+// Left out: cuBLAS workspaces by shape, tensors alive for one kernel, the data loader.
 #include "workloads/memory.h"
 
 #include <algorithm>
 
+#include "workloads/schedules/chunk_map.h"
 #include "workloads/step_passes.h"
 
 namespace orrery::workloads {
 
 namespace {
+
 double d(std::int64_t x) { return static_cast<double>(x); }
-// CUDA context, cuBLAS workspaces and NCCL channels of a process: between 1 and 2 GB on these devices.
-constexpr double kFrameworkReserve = 1.5e9;
+
+/// The passes in flight peak within the first rounds; more micro-batches than this only repeat them. GPipe alone holds
+/// them all.
+std::int32_t telling_microbatches(const Job& job) {
+  const std::int64_t rounds = 4 * job.parallelism.pipeline;
+  const bool all = job.parallelism.schedule == ScheduleKind::gpipe;
+  return static_cast<std::int32_t>(all ? job.microbatches() : std::min(job.microbatches(), rounds));
+}
+
+/// Schedules that are searched for the job's own times are walked as they are run, all of them.
+StageOrders telling_passes(const Job& job, const LayerSplit& split) {
+  const Parallelism& p = job.parallelism;
+  if (splits_backward(p.schedule)) return step_passes(job, split);
+  StageOrders orders;
+  for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(p.pipeline); ++stage) {
+    orders.push_back(passes_of(p.schedule, stage, static_cast<std::int32_t>(p.pipeline),
+                               static_cast<std::int32_t>(p.virtual_pipeline), telling_microbatches(job)));
+  }
+  return orders;
+}
+
+bool reaches(const Job& job, Sharding level) { return job.parallelism.sharding >= level; }
+
+/// Ranks that share what is sharded, once `level` is reached.
+double shared_by(const Job& job, Sharding level) { return reaches(job, level) ? d(job.shard_ranks()) : 1.0; }
+
+StageMemory model_states(const Job& job, double parameters) {
+  const double moments = job.optimizer == OptimizerKind::sgd ? 4 : 8;
+  const double accumulator = calibration::bytes_of(job.precision.accumulation);
+  StageMemory m;
+  m.parameters = parameters * calibration::bytes_of(job.precision.activations) / shared_by(job, Sharding::parameters);
+  m.gradients = parameters * 2 / shared_by(job, Sharding::gradients);
+  m.optimizer = parameters * (4 + moments) / shared_by(job, Sharding::optimizer);
+  const bool both = job.software.keeps_training_gradients && accumulator > 2;
+  // FSDP's shards are fp32 from the start, gradients and all.
+  const double beyond = reaches(job, Sharding::parameters) ? 0 : both ? accumulator : accumulator - 2;
+  m.parts.accumulators = parameters * beyond / shared_by(job, Sharding::gradients);
+  return m;
+}
+
+/// Whole parameters and gradients that stand beside the shards.
+double gathered_bytes(const Job& job, bool embedding, bool head) {
+  if (!reaches(job, Sharding::gradients)) return 0;
+  const ShardParameters shard = shard_parameters(job);
+  const double element = calibration::bytes_of(job.precision.activations);
+  const double reduced = calibration::bytes_of(job.precision.gradients);
+  const double gradient = reduced > element ? element + reduced : element;  // cast before it is reduced
+  const double reducing = (job.overlap.gradients ? 2 : 1) * gradient * shard.layer;
+  if (!reaches(job, Sharding::parameters)) {
+    const double bucket = static_cast<double>(job.software.gradient_bucket.value());
+    return bucket > 0 ? (job.overlap.gradients ? 2 : 1) * bucket : reducing;
+  }
+  const double parameter = calibration::bytes_of(job.precision.parameters);
+  const double root = (embedding ? shard.embedding : 0) + (head ? shard.head : 0);
+  return (job.overlap.parameters ? 2 : 1) * parameter * shard.layer + reducing + root * (parameter + element);
+}
+
+double message_bytes(const Job& job, std::int32_t stage) {
+  const Parallelism& p = job.parallelism;
+  double bytes = 0;
+  if (p.pipeline > 1) {
+    const bool wraps = p.virtual_pipeline > 1;
+    const int neighbours = (wraps || stage > 0) + (wraps || stage + 1 < p.pipeline);
+    bytes += neighbours * (job.overlap.pipeline ? 2 : 1) * residual_bytes(job);
+  }
+  // One gathered input shared by all layers (megatron/core/parallel_state.py, global memory buffer), one gradient.
+  if (p.sequence_parallel && p.tensor > 1) bytes += 2 * hidden_bytes(job);
+  // Keys and values: of the block at work and of the one on its way round the ring, or of the whole sequence.
+  const double blocks = p.context == 1 ? 0 : p.context_method == ContextMethod::ring ? 2 : d(p.context);
+  bytes += blocks * 2 * hidden_bytes(job) * d(job.model.kv_heads) / d(job.model.heads) / d(p.tensor);
+  return bytes;
+}
+
+/// What the optimizer step needs when all passes are over.
+double step_bytes(const Job& job, double parameters) {
+  const double updated = parameters / shared_by(job, Sharding::optimizer);
+  double bytes = 0;
+  if (job.precision.accumulation != DataType::fp32) bytes += 4 * updated;  // gradients in fp32 for the update
+  if (job.optimizer == OptimizerKind::lamb) bytes += 4 * updated;          // the update, before its norm is known
+  return bytes;
+}
+
+/// Outside of the allocator: the CUDA context and one set of buffers for each communicator that the rank is in.
+double context_bytes(const Job& job, std::int32_t stage) {
+  const Parallelism& p = job.parallelism;
+  const bool end = stage == 0 || stage + 1 == p.pipeline;
+  const int communicators = (p.tensor > 1) + (job.shard_ranks() > 1) + (job.shard_ranks() < job.replicas()) +
+                            (p.context > 1) + (p.pipeline > 1) +
+                            (p.tensor > 1 && p.pipeline > 1) +  // the model's, for the norm
+                            (!ChunkMap(job).ends_meet() && end && job.model.tied_embeddings);  // embedding and head
+  return static_cast<double>(job.software.context_memory.value()) +
+         communicators * static_cast<double>(job.software.communicator_memory.value());
+}
+
+/// Adds up a stage at its fullest moment: a pass, or the step.
+void settle(StageMemory& m, const HighWater& top, double step) {
+  const double in_pass = top.bytes() + m.parts.gathered + m.parts.messages;
+  if (step > in_pass) {
+    m.peak.during = StageMemory::During::optimizer;
+    m.parts.gathered = m.parts.messages = 0;
+    m.parts.step = step;
+  } else {
+    m.activations = top.bytes();
+    const bool forward = top.pass.kind == PassKind::forward;
+    m.peak = {forward ? StageMemory::During::forward : StageMemory::During::backward, top.pass.chunk,
+              top.pass.microbatch};
+  }
+}
+
 }  // namespace
 
-double layer_activation_bytes(const Job& job) {
-  const Model& m = job.model;
-  const double sbh = d(job.rank_seq()) * d(job.batch.micro) * d(m.hidden);
-  const double t = d(job.parallelism.tensor);
-  const bool sp = job.parallelism.sequence_parallel && job.parallelism.tensor > 1;
-  const double e = calibration::bytes_of(job.precision.activations);
-  if (job.recompute == Recompute::full) return e * sbh / (sp ? t : 1.0);
-  const double kv = d(m.kv_heads) / d(m.heads), ffn = d(m.ffn_hidden) / d(m.hidden);
-  // Outside the tensor-parallel regions: two norm inputs (e each), two dropout masks (1 each), and the inputs of the
-  // two column-parallel layers (e each), which are one tensor in a parallel block.
-  double outside = 2 * e + 2 + 2 * e;
-  if (m.parallel_block) outside = e + 1 + e;
-  // Inside: q, k, v, attention output, up projection's output (twice when gated) and activation.
-  const double inside = e * (1 + 2 * kv) + e + e * ffn * (m.gated_mlp ? 3 : 2);
-  double bytes = sbh * (outside / (sp ? t : 1.0) + inside / t);
-  if (job.attention == AttentionKind::unfused && job.recompute == Recompute::none) {
-    bytes += d(m.heads) / t * d(job.batch.micro) * d(m.seq) * d(m.seq) * (2 * e + 1);  // softmax, mask, dropout output
-  } else if (job.attention == AttentionKind::flash) {
-    bytes += 4 * d(m.heads) / t * d(job.batch.micro) * d(job.rank_seq());  // log-sum-exp of each row
+std::vector<PassBytes> chunk_bytes(const Job& job, const LayerSplit& split, std::int32_t stage) {
+  std::vector<PassBytes> bytes;
+  for (std::int64_t chunk = 0; chunk < job.parallelism.virtual_pipeline; ++chunk) {
+    const ChunkShape& shape = split.of(chunk, stage, job.parallelism.pipeline);
+    bytes.push_back(pass_bytes(job, shape, shape.head));
   }
   return bytes;
 }
 
 InFlight in_flight(const Job& job, const LayerSplit& split, std::int32_t stage) {
-  const StageOrders orders = step_passes(job, split);
-  return in_flight(orders[static_cast<std::size_t>(stage)], split, stage, job.parallelism.pipeline);
-}
-
-InFlight in_flight(const std::vector<Pass>& passes, const LayerSplit& split, std::int32_t stage, std::int64_t stages) {
-  InFlight now, most;
-  double most_layers = -1, recomputed = 0, most_recomputed = 0;
-  for (const Pass& pass : passes) {
-    const ChunkShape& shape = split.of(pass.chunk, stage, stages);
-    // A gradient of the inputs leaves what that of the weights needs: nearly all (Qi et al., arXiv 2401.10241, table
-    // 1).
-    if (pass.kind == PassKind::input_gradient) {
-      recomputed += d(shape.layers);
-      most_recomputed = std::max(most_recomputed, recomputed);
-      continue;
-    }
-    if (pass.kind == PassKind::weight_gradient) recomputed -= d(shape.layers);
-    const double sign = pass.kind == PassKind::forward ? 1 : -1;
-    now.layers += sign * d(shape.layers);
-    now.embeddings += sign * (shape.embedding ? 1 : 0);
-    now.heads += sign * (shape.head ? 1 : 0);
-    const double weight = now.layers + 0.5 * now.heads;
-    if (weight > most_layers) most_layers = weight, most = now;
+  const HighWater top =
+      high_water(telling_passes(job, split)[static_cast<std::size_t>(stage)], chunk_bytes(job, split, stage));
+  InFlight most;
+  for (std::int64_t chunk = 0; chunk < job.parallelism.virtual_pipeline; ++chunk) {
+    const ChunkShape& shape = split.of(chunk, stage, job.parallelism.pipeline);
+    const double passes = top.in_flight[static_cast<std::size_t>(chunk)];
+    most.layers += passes * d(shape.layers);
+    most.embeddings += passes * (shape.embedding ? 1 : 0);
+    most.heads += passes * (shape.head ? 1 : 0);
   }
-  most.between_halves = most_recomputed;
   return most;
 }
 
 std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
-  const double data = d(job.shard_ranks());
-  const double t = d(job.parallelism.tensor);
-  const double e = calibration::bytes_of(job.precision.activations);
-  const double g = calibration::bytes_of(job.precision.gradients);
-  const double moments = job.optimizer == OptimizerKind::sgd ? 4 : 8;
-  const auto level = static_cast<int>(job.parallelism.sharding);
-  const double sbh = d(job.rank_seq()) * d(job.batch.micro) * d(job.model.hidden);
-  const double logits = d(job.rank_seq()) * d(job.batch.micro) * d(padded_vocab(job)) / t;
-  const ShardParameters shard = shard_parameters(job);
-  const StageOrders orders = step_passes(job, split);
+  const auto pipeline = static_cast<std::int32_t>(job.parallelism.pipeline);
+  const StageOrders orders = telling_passes(job, split);
   std::vector<StageMemory> stages;
-  for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(job.parallelism.pipeline); ++stage) {
+  for (std::int32_t stage = 0; stage < pipeline; ++stage) {
     const double parameters = stage_parameters(job, split, stage);
-    StageMemory m;
-    m.parameters = parameters * e / (level >= 3 ? data : 1);
-    m.gradients = parameters * 2 / (level >= 2 ? data : 1);
-    m.optimizer = parameters * (4 + moments) / (level >= 1 ? data : 1);
-    const InFlight held = in_flight(orders[static_cast<std::size_t>(stage)], split, stage, job.parallelism.pipeline);
-    m.activations = held.layers * layer_activation_bytes(job) + held.embeddings * sbh * (1 + e) +
-                    held.heads * (logits * (4 + e) + sbh * e);
-    if (job.recompute == Recompute::full && held.layers > 0) {  // what is recomputed, in full
-      Job without = job;
-      without.recompute = Recompute::none;
-      m.activations += std::max(1.0, held.between_halves) * layer_activation_bytes(without);
+    StageMemory m = model_states(job, parameters);
+    bool embedding = false, head = false;
+    for (std::int64_t chunk = 0; chunk < job.parallelism.virtual_pipeline; ++chunk) {
+      embedding = embedding || split.of(chunk, stage, pipeline).embedding;
+      head = head || split.of(chunk, stage, pipeline).head;
     }
-    m.buffers = kFrameworkReserve + parameters * (g - 2) / (level >= 2 ? data : 1);
-    if (level >= 3) m.buffers += 2 * shard.layer * (e + g);  // the unit at work and the one fetched ahead
-    m.total = m.parameters + m.gradients + m.optimizer + m.activations + m.buffers;
+    m.parts.gathered = gathered_bytes(job, embedding, head);
+    m.parts.messages = message_bytes(job, stage);
+    settle(m, high_water(orders[static_cast<std::size_t>(stage)], chunk_bytes(job, split, stage)),
+           step_bytes(job, parameters));
+    m.allocated = m.parameters + m.gradients + m.optimizer + m.activations + m.parts.accumulators + m.parts.gathered +
+                  m.parts.messages + m.parts.step;
+    m.parts.fragmentation = job.software.allocator_overhead * m.allocated;
+    m.parts.context = context_bytes(job, stage);
+    m.buffers = m.parts.sum();
+    m.total = m.allocated + m.parts.fragmentation + m.parts.context;
     stages.push_back(m);
   }
   return stages;
+}
+
+double peak_memory(const Job& job) {
+  double peak = 0;
+  for (const StageMemory& stage : stage_memory(job, split_layers(job))) peak = std::max(peak, stage.total);
+  return peak;
 }
 
 }  // namespace orrery::workloads

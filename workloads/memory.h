@@ -1,27 +1,31 @@
-// Memory of each pipeline stage, from formulas.
+// Memory of each pipeline stage: model states, activations at their fullest, buffers, and what the framework holds
+// beside what is allocated.
 #pragma once
 
 #include <vector>
 
+#include "workloads/high_water.h"
 #include "workloads/stage_program.h"
 #include "workloads/step.h"
 
 namespace orrery::workloads {
 
-/// Bytes per rank of every stage. See memory.cc for the formulas and their sources.
+/// Bytes per rank of every stage at its high-water mark. See memory.cc for the formulas and their sources. Takes
+/// microseconds: the walk over the schedule stops where it repeats itself.
 std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split);
 
-/// Most (chunk, micro-batch) activations that a stage holds at once, by chunk shape: walks the schedule.
+/// What the fullest rank of a job takes, in bytes: the largest total of stage_memory.
+double peak_memory(const Job& job);
+
+/// What passes over the chunks of a stage keep and need.
+std::vector<PassBytes> chunk_bytes(const Job& job, const LayerSplit& split, std::int32_t stage);
+
+/// (chunk, micro-batch) activations that a stage holds at its high-water mark, by what the chunks consist of.
 struct InFlight {
-  double layers = 0;          // layer activations held at the high-water mark
-  double embeddings = 0;      // embedding outputs
-  double heads = 0;           // logits
-  double between_halves = 0;  // layers, at most, whose inputs' gradients are done and whose weights' are not
+  double layers = 0;      // layer activations
+  double embeddings = 0;  // embedding outputs
+  double heads = 0;       // logits
 };
 InFlight in_flight(const Job& job, const LayerSplit& split, std::int32_t stage);
-InFlight in_flight(const std::vector<Pass>& passes, const LayerSplit& split, std::int32_t stage, std::int64_t stages);
-
-/// Bytes of activations that one layer keeps for its backward pass, for one micro-batch on one rank.
-double layer_activation_bytes(const Job& job);
 
 }  // namespace orrery::workloads

@@ -20,7 +20,7 @@ namespace orrery::workloads {
 
 namespace {
 
-/// More classes than this are not recorded one by one; the busiest is looked for among the first.
+/// More classes than this are not recorded one by one; the busiest is looked for among so many, spread over all stages.
 constexpr std::size_t kMostRecorded = 256;
 
 struct Simulated {
@@ -51,7 +51,8 @@ Simulated simulate(StepPlan& step, bool full, bool recorded) {
   step.stages.programs.clear();
   sim::RunOptions options;
   const std::size_t records = recorded ? std::min(kMostRecorded, folded.representative.size()) : 0;
-  for (std::size_t c = 0; c < records; ++c) {
+  for (std::size_t i = 0; i < records; ++i) {
+    const std::size_t c = i * folded.representative.size() / records;
     out.ranks.push_back(sim::index(folded.representative[c]));
     out.class_sizes.push_back(folded.class_size[c]);
     options.record.push_back(full ? folded.representative[c] : sim::InstanceId{static_cast<std::uint32_t>(c)});
@@ -211,9 +212,30 @@ void count_tiers(StepReport& report) {
   }
 }
 
-void add_memory(const Job& job, const StepPlan& step, StepReport& report) {
-  report.stages = stage_memory(job, step.split);
-  for (const StageMemory& stage : report.stages) report.peak_bytes = std::max(report.peak_bytes, stage.total);
+/// The fullest moment of each stage that was recorded, counted in simulated time.
+void count_memory(const Job& job, const StepPlan& step, const Simulated& run, StepReport& report) {
+  std::vector<bool> done(report.stages.size(), false);
+  for (const sim::Record& record : run.result.records) {
+    const sim::ProgramId program = run.plan.instances[record.instance].program;
+    const std::size_t stage = sim::index(program);
+    if (done[stage]) continue;
+    done[stage] = true;
+    const HighWater top = counted_high_water(record, run.plan.programs[program], step.stages.notes[stage],
+                                             chunk_bytes(job, step.split, static_cast<std::int32_t>(stage)));
+    StageMemory& memory = report.stages[stage];
+    memory.counted_activations = top.bytes();
+    const bool in_step = memory.peak.during == StageMemory::During::optimizer;
+    memory.peak.at_s = in_step ? sim::to_seconds(report.iteration) : top.at_s;
+  }
+}
+
+void add_memory(const Job& job, StepReport& report) {
+  report.stages = stage_memory(job, split_layers(job));
+  for (const StageMemory& stage : report.stages) {
+    report.peak_bytes = std::max(report.peak_bytes, stage.total);
+    report.allocated_bytes = std::max(report.allocated_bytes, stage.allocated);
+    report.reserved_bytes = std::max(report.reserved_bytes, stage.total - stage.parts.context);
+  }
   report.capacity_bytes = static_cast<double>(job.device.memory().value());
   report.fits = report.peak_bytes <= report.capacity_bytes;
 }
@@ -225,6 +247,11 @@ std::string_view name_of(Category category) {
                                                                    "data_comm", "context_comm", "expert_comm",
                                                                    "bubble",    "optimizer",    "other"};
   return names[static_cast<std::size_t>(category)];
+}
+
+std::string_view name_of(StageMemory::During during) {
+  static constexpr std::array<std::string_view, 3> names{"forward", "backward", "optimizer"};
+  return names[static_cast<std::size_t>(during)];
 }
 
 std::string_view name_of(Stream stream) {
@@ -275,7 +302,7 @@ std::optional<Repeated> simulate_repeated(const Job& job, const topology::Cluste
 
 /// Time and breakdown of a step that repeats; false where it does not, or the breakdown cannot be told.
 bool account_for_repeated(const Job& job, const topology::Cluster& cluster, const std::shared_ptr<const Groups>& groups,
-                          StepReport& report) {
+                          const StepOptions& options, StepReport& report) {
   const std::optional<Repeated> repeated = simulate_repeated(job, cluster, groups);
   if (!repeated) return false;
   const Simulated& run = repeated->run;
@@ -295,6 +322,8 @@ bool account_for_repeated(const Job& job, const topology::Cluster& cluster, cons
   }
   report.iteration += repeated->left_out;
   report.events = run.result.events + before.result.events;
+  // The fullest moment comes as early in the shorter step as in the whole one.
+  if (options.count_memory) count_memory(job, repeated->step, run, report);
   return true;
 }
 
@@ -317,20 +346,23 @@ void time_step(const Job& job, const topology::Cluster& cluster, const std::shar
 /// Time, breakdown, timelines, memory and traffic.
 void simulate_in_detail(const Job& job, const topology::Cluster& cluster, const std::shared_ptr<const Groups>& groups,
                         const StepOptions& options, StepReport& report) {
+  add_memory(job, report);
   bool compact = !options.full && !options.timelines;
   StepPlan step = make_plan(job, cluster, groups, {false, compact});
-  if (!compact || !account_for_repeated(job, cluster, groups, report)) {
+  if (!compact || !account_for_repeated(job, cluster, groups, options, report)) {
     while (true) {
       const Simulated run = simulate(step, options.full, true);
       report.ranks_simulated = static_cast<std::int64_t>(run.plan.instances.size());
       report.events = run.result.events;
       report.iteration = iteration_of(job, run);
-      if (account_for(job, step, run, options, report)) break;
+      if (account_for(job, step, run, options, report)) {
+        if (options.count_memory) count_memory(job, step, run, report);
+        break;
+      }
       compact = false;
       step = make_plan(job, cluster, groups, {false, compact});
     }
   }
-  add_memory(job, step, report);
   report.traffic = merge_traffic(closed_form_traffic(job), count_traffic(step));
   count_tiers(report);
   report.assumptions = job.assumptions;

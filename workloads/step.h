@@ -66,8 +66,34 @@ struct TrafficRow {
   double simulated_bytes = 0;    // the same, counted in the simulated plan
 };
 
+/// Bytes per rank of a stage at its fullest moment. `total` is the sum of the other five, and what has to fit.
 struct StageMemory {
-  double parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0, total = 0;  // bytes per rank
+  double parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0, total = 0;
+  /// What the buffers consist of.
+  struct Buffers {
+    double accumulators = 0;   // of gradients, beyond the 2 bytes per parameter listed as gradients
+    double gathered = 0;       // parameters and gradients that sharding makes whole for the units at work
+    double messages = 0;       // of pipeline, sequence and context parallelism
+    double step = 0;           // temporaries of the optimizer step, where that is the fullest moment
+    double fragmentation = 0;  // what the framework's allocator holds beyond what is allocated
+    double context = 0;        // outside of the allocator: CUDA context and communicators
+    double sum() const { return accumulators + gathered + messages + step + fragmentation + context; }
+  } parts;
+  double allocated = 0;  // what PyTorch calls the peak allocated memory: total less fragmentation and context
+  enum class During : std::uint8_t { forward, backward, optimizer };
+  struct Moment {
+    During during = During::forward;
+    std::int32_t chunk = 0, microbatch = 0;  // of the pass
+    double at_s = 0;                         // seconds into the step, where it was counted
+  } peak;
+  double counted_activations = 0;  // activations counted from simulated lifetimes (StepOptions::count_memory)
+};
+std::string_view name_of(StageMemory::During during);
+
+/// A change of the scenario with which a step would fit its memory.
+struct Remedy {
+  std::vector<std::string> changes;  // "key.path=value", as --set takes them
+  double peak_bytes = 0;             // of the changed scenario
 };
 
 /// A kernel inside a compute operation, for traces: operations hold runs of kernels.
@@ -97,6 +123,7 @@ struct StepOptions {
   bool timelines = false;      // keep what a trace needs
   bool brief = false;          // times and rates only: no breakdown, memory, traffic or assumptions
   StepCache* cache = nullptr;  // of a study with many jobs; not with `full`
+  bool count_memory = false;   // count activations from simulated lifetimes too
 };
 
 struct StepReport {
@@ -116,8 +143,10 @@ struct StepReport {
   double model_tflops_per_gpu = 0, hardware_tflops_per_gpu = 0, aggregate_pflops = 0, mfu_pct = 0, hfu_pct = 0;
   // Memory
   bool fits = true;
-  double peak_bytes = 0, capacity_bytes = 0;
+  double peak_bytes = 0, allocated_bytes = 0, capacity_bytes = 0;  // of the fullest rank: total, allocated
+  double reserved_bytes = 0;                                       // likewise, what the allocator holds
   std::vector<StageMemory> stages;
+  std::vector<Remedy> would_fit;  // where it does not fit: filled by who knows the scenario (scenarios::would_fit)
   // Traffic
   std::vector<TrafficRow> traffic;
   struct TierBytes {

@@ -225,3 +225,25 @@ TEST_CASE("a variant is what loading the whole document gives, and is refused al
     CHECK(user_error([&] { load_variant(base, document); }) == whole);
   }
 }
+
+TEST_CASE("what a source says beyond its record fills what the record leaves open, and nothing else") {
+  const auto record = [](const std::string& id, const std::string& more) {
+    return load_text(small_scenario() + "id: " + id + "\n" + more);
+  };
+  const auto noted = [](const Scenario& scenario) {
+    return std::any_of(scenario.job.assumptions.begin(), scenario.job.assumptions.end(),
+                       [](const std::string& a) { return a.find("2401.10241") != std::string::npos; });
+  };
+  for (const char* open : {"", "attention: unknown\n", "attention: null\n"}) {
+    const Scenario filled = record("zb-1.5B", open);
+    CHECK(filled.job.attention == workloads::AttentionKind::unfused);
+    CHECK(noted(filled));
+    CHECK_FALSE(filled.measured.has_value());
+  }
+  const Scenario said = record("zb-1.5B", "attention: flash\n");
+  CHECK(said.job.attention == workloads::AttentionKind::flash);
+  CHECK_FALSE(noted(said));
+  CHECK(record("other", "").job.attention == workloads::AttentionKind::flash);
+  CHECK(record("zb-1.5B", "measured: {memory_gb: 3}\n").measured->memory_kind == "allocated");
+  CHECK(record("other", "measured: {memory_gb: 3}\n").measured->memory_kind == "device");
+}

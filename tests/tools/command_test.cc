@@ -99,6 +99,39 @@ TEST_CASE("run --json has every key of the contract, and the parts sum to the wh
   CHECK(result["provenance"]["fabric"] == "ndr-rail");
 }
 
+TEST_CASE("a run out of memory is an answer, with what would make it fit") {
+  const Folder folder;
+  const std::string file = folder.write("small.yaml", small_scenario());
+  const json fits = run_json(file);
+  CHECK(fits["memory"]["fits"] == true);
+  CHECK(fits["memory"]["would_fit"].empty());
+  for (const auto& stage : fits["memory"]["stages"]) {
+    double buffers = 0;
+    for (const auto& [name, bytes] : stage["buffers_of"].items()) buffers += bytes.get<double>();
+    CHECK(stage["buffers"].get<double>() == Approx(buffers));
+    CHECK(stage["allocated"] <= stage["total"]);
+    CHECK(stage["counted_activations"] >= stage["activations"]);
+  }
+  // 64 micro-batches' worth of activations in one: 1024 sequences of 2048 tokens.
+  const std::vector<std::string> sets{"--set", "batch.micro=256", "--set", "batch.global=4096"};
+  const json full = run_json(file, sets);
+  CHECK(full["memory"]["fits"] == false);
+  REQUIRE_FALSE(full["memory"]["would_fit"].empty());
+  for (const auto& remedy : full["memory"]["would_fit"]) {
+    std::vector<std::string> more = sets;
+    for (const auto& change : remedy["set"]) more.insert(more.end(), {"--set", change.get<std::string>()});
+    const json now = run_json(file, more);
+    CHECK(now["memory"]["fits"] == true);
+    CHECK(now["memory"]["peak_bytes"].get<double>() == Approx(remedy["peak_bytes"].get<double>()));
+  }
+  std::vector<std::string> command{"run", file};
+  command.insert(command.end(), sets.begin(), sets.end());
+  const std::string text = tests::orrery(command).out;
+  check_width(text);
+  CHECK(text.find("OUT OF MEMORY") != std::string::npos);
+  CHECK(text.find("Would fit:") != std::string::npos);
+}
+
 TEST_CASE("folded and full agree to the picosecond, and --set is obeyed") {
   const Folder folder;
   const std::string file = folder.write("small.yaml", small_scenario());

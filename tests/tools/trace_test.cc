@@ -4,10 +4,12 @@
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "tests/catch.h"
 #include "tests/tools/trace_check.h"
+#include "tests/workloads/example.h"
 
 using namespace orrery;
 using workloads::Category;
@@ -62,6 +64,23 @@ TEST_CASE("processes and threads are named, and an escaped name survives") {
   }
   CHECK(names["process_name"] == "stage 3 (rank 96, stands for 1344 ranks)");
   CHECK(names["thread_name"] == std::string(workloads::name_of(Stream::compute)));
+}
+
+TEST_CASE("a step of every kind of pass and stream nests, and names its passes") {
+  for (const char* schedule : {"zb_v", "dualpipe"}) {
+    const workloads::Job job =
+        tests::small_job({std::string("parallelism.schedule=") + schedule, "parallelism.context=2",
+                          "parallelism.data=2", "parallelism.pipeline=4", "parallelism.tensor=1"});
+    const workloads::StepReport report = workloads::simulate_step(job, {false, true});
+    std::set<std::string> letters;
+    for (const Timeline& timeline : report.timelines) {
+      for (const Timeline::Span& s : timeline.spans)
+        letters.insert(s.name.substr(0, s.name.find_first_of("0123456789")));
+    }
+    for (const char* letter : {"F", "b", "W"}) CHECK(letters.contains(letter));
+    const tests::TraceCheck check = tests::check_trace(trace_of(report.timelines));
+    CHECK(check.problems == std::vector<std::string>{});
+  }
 }
 
 TEST_CASE("kernels nest in their span, also when a slow span stretches or noise shrinks it") {

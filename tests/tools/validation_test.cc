@@ -48,6 +48,21 @@ TEST_CASE("the first of iteration, tokens, FLOPs and MFU that was measured is co
   CHECK(tools::compare(m, report()).predicted == Approx(2.0));
 }
 
+TEST_CASE("memory is compared with what the source read: allocated, reserved or the whole device") {
+  const auto predicted = [](const std::string& kind) {
+    const std::string text =
+        tests::small_scenario("software: nemo-23.09", "software: {inherits: nemo-23.09, allocator_overhead: 0.2}") +
+        "measured: {iteration_s: 1, memory_gb: 10, memory_kind: " + kind + "}\n";
+    const auto row = tools::validate_record("list", scenarios::parse_yaml(text, "record.yaml"), {});
+    INFO(row.message);
+    REQUIRE(row.predicted_memory_gb.has_value());
+    return *row.predicted_memory_gb;
+  };
+  // A fifth more is held than is allocated, and the context comes on top.
+  CHECK(predicted("reserved") == Approx(1.2 * predicted("allocated")));
+  CHECK(predicted("device") > predicted("reserved") + 0.4);
+}
+
 TEST_CASE("summaries of a list worked out by hand") {
   // Errors -1, +2, +3, -10: absolute 1, 2, 3, 10; mean 4; median (2 + 3) / 2; bias (-1 + 2 + 3 - 10) / 4.
   const tools::ErrorSummary s = tools::summarize({-1, 2, 3, -10});

@@ -3,11 +3,13 @@
 
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "workloads/account.h"
 #include "workloads/memory.h"
+#include "workloads/schedules/chunk_map.h"
 #include "workloads/step_plan.h"
 
 using namespace orrery;
@@ -208,6 +210,33 @@ TEST_CASE("evaluation adds forward passes and is spread over the steps between")
   CHECK(report.evaluation_s < 4 * sim::to_seconds(report.iteration));
   CHECK(report.iteration_with_evaluation_s ==
         Approx(sim::to_seconds(report.iteration) + sim::to_seconds(job.software.step_host) + report.evaluation_s / 4));
+}
+
+TEST_CASE("an evaluation under any schedule computes the forward passes of the step and nothing else") {
+  const topology::Cluster cluster = [] {
+    const Job job = small_job();
+    return topology::Cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
+  }();
+  for (const char* schedule : {"1f1b", "zb_h1", "zb_h2", "zb_v", "v_half", "v_min", "dualpipe"}) {
+    INFO(schedule);
+    const Job job =
+        small_job({"parallelism.pipeline=4", "parallelism.data=2", std::string("parallelism.schedule=") + schedule,
+                   "evaluation={every_steps: 4, sequences: 32}"});
+    CHECK(simulate_step(job).evaluation_s > 0);
+    const StepPlan step = make_plan(job, cluster, true);
+    std::int64_t forwards = 0;  // last pieces of chunks: as many as micro-batches x chunks on every stage
+    for (const auto& notes : step.stages.notes) {
+      std::set<std::pair<int, int>> passes;
+      for (const OpNote& note : notes) {
+        CHECK(note.kind == PassKind::forward);
+        passes.insert({note.chunk, note.microbatch});
+      }
+      forwards += static_cast<std::int64_t>(passes.size());
+    }
+    // DualPipe's two blocks of a stage see half of the micro-batches each.
+    const std::int64_t blocks = ChunkMap(job).blocks();
+    CHECK(forwards == job.microbatches() * blocks);
+  }
 }
 
 TEST_CASE("rates follow from the iteration") {

@@ -1,0 +1,21 @@
+// Internal to scenarios and to the comparison with measurements: what the sources of published records say beyond the
+// records themselves.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/settings.h"
+
+namespace orrery::scenarios {
+
+/// Whether a record's id is `pattern`, or begins with what stands before a trailing *.
+bool is_record(std::string_view id, std::string_view pattern);
+
+/// `document` with the keys that it leaves open and that scenarios/published/sources.yaml knows for its id; says which
+/// in `notes`, one sentence each. A document without id is returned as it is. Throws UserError for a broken
+/// sources.yaml.
+sim::Settings completed(const sim::Settings& document, std::vector<std::string>& notes);
+
+}  // namespace orrery::scenarios

@@ -1,0 +1,272 @@
+// Is memory what the papers derive, and does the walk over the schedule agree with what is counted in simulated time?
+#include "workloads/memory.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "tests/catch.h"
+#include "tests/workloads/example.h"
+
+using namespace orrery;
+using namespace orrery::workloads;
+using orrery::tests::small_job;
+
+namespace {
+
+using Sets = std::vector<std::string>;
+
+std::vector<StageMemory> stages_of(const Job& job) { return stage_memory(job, split_layers(job)); }
+
+StageMemory first_stage(const Sets& sets) { return stages_of(small_job(sets)).front(); }
+
+/// Passes whose chunks keep one unit each and need nothing more: the high-water mark counts passes in flight.
+double most_in_flight(ScheduleKind schedule, std::int32_t stage, std::int32_t stages, std::int32_t chunks,
+                      std::int32_t microbatches) {
+  const std::vector<PassBytes> unit(static_cast<std::size_t>(chunks), PassBytes{1, 0, 0});
+  return high_water(passes_of(schedule, stage, stages, chunks, microbatches), unit).bytes();
+}
+
+/// A row of table 3 of Korthikanti et al. (arXiv 2205.05198).
+struct Published {
+  const char* name;
+  double heads, hidden, layers, tensor, pipeline, chunks, batch, micro;
+};
+
+Job job_of(const Published& row, const char* recompute, bool sequence_parallel) {
+  const std::string text = fmt::format(
+      "name: {}\n"
+      "cluster: {{device: a100-sxm-80gb, gpus: {}, fabric: selene-hdr}}\n"
+      "model: {{kind: gpt, layers: {}, hidden: {}, heads: {}, vocab: 51200, seq: 2048}}\n"
+      "parallelism: {{tensor: {}, pipeline: {}, virtual_pipeline: {}, data: 1, sequence_parallel: {}, sharding: "
+      "none}}\n"
+      "batch: {{global: {}, micro: {}}}\n"
+      "precision: fp16\n"
+      "recompute: {}\n"
+      "attention: unfused\n"
+      "software: megatron-2022\n",
+      row.name, row.tensor * row.pipeline, row.layers, row.hidden, row.heads, row.tensor, row.pipeline, row.chunks,
+      sequence_parallel, row.batch, row.micro, recompute);
+  return scenarios::load_scenario(scenarios::parse_yaml(text, "published.yaml")).job;
+}
+
+const std::vector<Published>& published() {
+  static const std::vector<Published> rows{{"22B", 64, 6144, 48, 8, 1, 1, 4, 4},
+                                           {"175B", 96, 12288, 96, 8, 8, 3, 64, 1},
+                                           {"530B", 128, 20480, 105, 8, 35, 3, 280, 1},
+                                           {"1T", 160, 25600, 128, 8, 64, 1, 512, 1}};
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("passes in flight follow the closed form of each schedule, at every stage") {
+  for (const std::int32_t p : {1, 2, 3, 4, 8}) {
+    for (std::int32_t s = 0; s < p; ++s) {
+      for (std::int32_t m = 1; m <= 4 * p; ++m) {
+        CHECK(most_in_flight(ScheduleKind::one_f_one_b, s, p, 1, m) == std::min(m, p - s));
+        CHECK(most_in_flight(ScheduleKind::gpipe, s, p, 1, m) == m);
+        for (const std::int32_t v : {2, 3, 5}) {
+          if (p == 1 || m % p != 0) continue;
+          // One group of micro-batches runs all its forward passes first; else the warm-up and one more.
+          const std::int32_t all = m * v, ahead = 2 * (p - 1 - s) + (v - 1) * p + 1;
+          CHECK(most_in_flight(ScheduleKind::interleaved_1f1b, s, p, v, m) == (m == p ? all : std::min(all, ahead)));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the fullest moment is the first pass that reaches it, with its working set") {
+  // Stage 0 of 2 runs F0 F1 B0 F2 B1 ...: two held when B0 works. Were B's working set smaller than F's next, F1 it is.
+  const std::vector<Pass> passes = one_f_one_b(0, 2, 4);
+  const HighWater backward = high_water(passes, {{10, 3, 0}});
+  CHECK(backward.held == 20);
+  CHECK(backward.working == 3);
+  CHECK(backward.pass == Pass{PassKind::backward, 0, 0});
+  CHECK(backward.in_flight == std::vector<std::int32_t>{2});
+  const HighWater forward = high_water(passes, {{10, 0, 0}});
+  CHECK(forward.bytes() == 20);
+  CHECK(forward.pass == Pass{PassKind::forward, 0, 1});
+}
+
+TEST_CASE("activations walked in schedule order are those counted in simulated time") {
+  const std::vector<Sets> layouts{
+      {},
+      {"parallelism.schedule=gpipe"},
+      {"parallelism.virtual_pipeline=2"},
+      {"parallelism.virtual_pipeline=4", "parallelism.sequence_parallel=true", "overlap.pipeline=true"},
+      {"parallelism.pipeline=8", "parallelism.tensor=1", "parallelism.data=2", "software=megatron-2021"},
+      {"parallelism.pipeline=4", "parallelism.data=2", "recompute=full", "attention=unfused", "batch.micro=2"},
+      {"parallelism.pipeline=4", "parallelism.data=2", "recompute=selective", "attention=unfused"},
+      {"model.layers=7", "parallelism.pipeline=2", "parallelism.virtual_pipeline=2", "batch.global=128"},
+      {"parallelism.pipeline=1", "parallelism.data=8", "parallelism.sharding=parameters"},
+      {"parallelism.schedule=zb_h1", "parallelism.pipeline=4", "parallelism.data=2"},
+      {"parallelism.schedule=zb_h2", "parallelism.pipeline=4", "parallelism.data=2", "recompute=full"},
+      {"parallelism.schedule=zb_v", "parallelism.pipeline=4", "parallelism.data=2", "attention=unfused"},
+      {"parallelism.schedule=v_min", "parallelism.pipeline=4", "parallelism.data=2"},
+      {"parallelism.schedule=dualpipe", "parallelism.pipeline=4", "parallelism.data=2"},
+      {"parallelism.context=2", "parallelism.data=2"},
+  };
+  for (const Sets& sets : layouts) {
+    INFO(fmt::format("{}", fmt::join(sets, " ")));
+    StepOptions options;
+    options.count_memory = true;
+    const StepReport report = simulate_step(small_job(sets), options);
+    for (const StageMemory& stage : report.stages) {
+      REQUIRE(stage.peak.during != StageMemory::During::optimizer);
+      CHECK(stage.counted_activations == Approx(stage.activations).epsilon(1e-12));
+      CHECK(stage.peak.at_s > 0);
+      CHECK(stage.peak.at_s < sim::to_seconds(report.iteration));
+    }
+  }
+}
+
+TEST_CASE("between the halves of a split backward pass stays what weight gradients need") {
+  // Table 1 of arXiv 2401.10241: 34 s b h + 5 a b s^2 are kept, 32 s b h are left for the weight gradients.
+  const Job job = small_job({"parallelism.tensor=1", "parallelism.pipeline=8", "parallelism.data=2",
+                             "attention=unfused", "parallelism.schedule=zb_h1"});
+  const double sbh = 1024.0 * 2048;
+  CHECK(layer_bytes(job).kept(Recompute::none) == Approx(34 * sbh + 5 * 16 * 1024.0 * 1024));
+  CHECK(layer_bytes(job).between == Approx(32 * sbh));
+  // F0 b0 F1 b1 W0 W1, keeping 10 and leaving 4: before b1 works, 4 + 10 are held.
+  const std::vector<Pass> passes{{PassKind::forward, 0, 0},         {PassKind::input_gradient, 0, 0},
+                                 {PassKind::forward, 0, 1},         {PassKind::input_gradient, 0, 1},
+                                 {PassKind::weight_gradient, 0, 0}, {PassKind::weight_gradient, 0, 1}};
+  const HighWater top = high_water(passes, {{10, 1, 4}});
+  CHECK(top.held == 14);
+  CHECK(top.pass == passes[3]);
+  CHECK(top.in_flight == std::vector<std::int32_t>{2});
+}
+
+TEST_CASE("more micro-batches than are walked change nothing, except for GPipe") {
+  for (const char* layout : {"parallelism.virtual_pipeline=1", "parallelism.virtual_pipeline=4"}) {
+    // Eight micro-batches are 4 p; 32 are walked as eight.
+    const Job few = small_job({layout}), many = small_job({layout, "batch.global=128"});
+    for (std::int32_t s = 0; s < 2; ++s) {
+      const auto chunks = static_cast<std::int32_t>(few.parallelism.virtual_pipeline);
+      CHECK(most_in_flight(few.parallelism.schedule, s, 2, chunks, 8) ==
+            most_in_flight(few.parallelism.schedule, s, 2, chunks, 32));
+      CHECK(stages_of(few)[static_cast<std::size_t>(s)].total == stages_of(many)[static_cast<std::size_t>(s)].total);
+    }
+  }
+  const auto activations = [](const char* batch) {
+    return first_stage({"parallelism.schedule=gpipe", batch}).activations;
+  };
+  CHECK(activations("batch.global=128") > 3.5 * activations("batch.global=32"));
+}
+
+TEST_CASE("model states and activations of Korthikanti's table 3 are those of its equations") {
+  for (const Published& r : published()) {
+    INFO(r.name);
+    const double s = 2048, vocab = 51200, L = r.layers, h = r.hidden, p = r.pipeline, t = r.tensor, v = r.chunks;
+    const double sbh = s * r.micro * h;
+    const double P = 12 * L * h * h * (1 + 13 / (12 * h) + (vocab + s) / (12 * L * h));
+    // The last of several stages holds a copy of the tied embedding.
+    const double held = P + (p > 1 ? vocab * h : 0);
+    for (const bool selective : {true, false}) {
+      const Job job = job_of(r, selective ? "selective" : "full", selective);
+      const std::vector<StageMemory> stages = stages_of(job);
+      double states = 0;
+      for (const StageMemory& stage : stages) states += (stage.parameters + stage.gradients + stage.optimizer) * t;
+      CHECK(states == Approx(16 * held).epsilon(0.01));
+      // Section 4.2.3: the first stage holds L layers, with interleaving L (1 + (p - 1) / (p v)). Beside them dropout
+      // masks of the embedding and, on the only stage, the inputs of final norm and head and the fp32 logits.
+      const double layers = v > 1 ? L * (1 + (p - 1) / (p * v)) : L;
+      const double cut = selective ? t : 1;
+      double kept = layers * (selective ? 34 : 2) * sbh / cut;
+      if (p == 1) kept += 4 * sbh / cut + 4 * s * r.micro * vocab / t;
+      const LayerSplit split = split_layers(job);
+      kept += in_flight(job, split, 0).embeddings * sbh / cut;
+      const HighWater top =
+          high_water(passes_of(job.parallelism.schedule, 0, static_cast<std::int32_t>(p), static_cast<std::int32_t>(v),
+                               static_cast<std::int32_t>(job.microbatches())),
+                     chunk_bytes(job, split, 0));
+      CHECK(top.held == Approx(kept).epsilon(1e-9));
+      // Selective recompute needs little beside; full recompute a whole layer with its scores.
+      if (selective) CHECK(top.bytes() < 1.1 * kept);
+      const bool in_step = stages.front().peak.during == StageMemory::During::optimizer;
+      CHECK(stages.front().activations == Approx(in_step ? 0 : top.bytes()).epsilon(1e-12));
+      const double whole = sbh * (10 + 24 / t + 5 * r.heads * s / (h * t)) - 2 * sbh;
+      if (!selective) CHECK(top.working >= whole);
+    }
+  }
+}
+
+TEST_CASE("recomputing, sequence parallelism and sharding each save what they should") {
+  const Sets unfused{"attention=unfused", "software=megatron-2022"};
+  const auto with = [&](Sets more) {
+    more.insert(more.end(), unfused.begin(), unfused.end());
+    return first_stage(more);
+  };
+  const double none = with({"recompute=none"}).activations, selective = with({"recompute=selective"}).activations,
+               full = with({"recompute=full"}).activations;
+  CHECK(none > selective);
+  CHECK(selective > full);
+  CHECK(with({"parallelism.sequence_parallel=true"}).activations < none);
+  double last = HUGE_VAL;
+  for (const char* sharding : {"none", "optimizer", "gradients", "parameters"}) {
+    const StageMemory m =
+        first_stage({"parallelism.pipeline=1", "parallelism.data=8", std::string("parallelism.sharding=") + sharding});
+    CHECK(m.total < last);
+    last = m.total;
+  }
+}
+
+TEST_CASE("gradients are kept as the software accumulates them") {
+  const auto per_parameter = [](const Sets& sets) {
+    const Job job = small_job(sets);
+    const StageMemory m = stages_of(job).front();
+    return (m.parameters + m.gradients + m.optimizer + m.parts.accumulators) /
+           stage_parameters(job, split_layers(8, 2, 1), 0);
+  };
+  CHECK(per_parameter({"software=megatron-2023"}) == Approx(18));                    // 2 + 4 + 12
+  CHECK(per_parameter({"software=megatron-2023", "precision=fp16"}) == Approx(16));  // accumulated in fp16
+  CHECK(per_parameter({"software=megatron-2023", "precision={matmul: fp16, gradients: fp32}"}) == Approx(18));
+  CHECK(per_parameter({"software=megatron-2021"}) == Approx(20));  // fp32 beside the 16-bit gradients
+  CHECK(per_parameter({"optimizer=sgd"}) == Approx(14));           // one moment
+}
+
+TEST_CASE("FSDP gathers the root unit, a layer, and the next one where it is fetched ahead") {
+  const Sets base{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16", "software=llm-foundry",
+                  "parallelism.sharding=parameters"};
+  const auto gathered = [&](const char* ahead) {
+    Sets sets = base;
+    sets.push_back(fmt::format("overlap={{parameters: {0}, gradients: {0}}}", ahead));
+    return first_stage(sets).parts.gathered;
+  };
+  const ShardParameters shard = shard_parameters(small_job(base));
+  // 16-bit parameters and 16-bit gradients of each.
+  CHECK(gathered("false") == Approx(4 * (shard.embedding + shard.head + shard.layer)));
+  CHECK(gathered("true") == Approx(4 * (shard.embedding + shard.head + 2 * shard.layer)));
+}
+
+TEST_CASE("where the optimizer step is fullest, its temporaries count and activations do not") {
+  // 1 sequence of 128 tokens: activations vanish beside fp32 copies of fp16 gradients, 4 bytes per parameter.
+  const Sets tiny{"precision=fp16", "model.seq=128", "recompute=full"};
+  const Job job = small_job(tiny);
+  const StageMemory m = stages_of(job).front();
+  CHECK(m.peak.during == StageMemory::During::optimizer);
+  CHECK(m.activations == 0);
+  CHECK(m.parts.step == Approx(4 * stage_parameters(job, split_layers(8, 2, 1), 0)));
+  // LAMB keeps its update of every parameter that the rank updates until the norm is known.
+  Sets lamb = tiny;
+  lamb.insert(lamb.end(), {"optimizer=lamb", "precision=bf16"});
+  CHECK(first_stage(lamb).parts.step == Approx(m.parts.step));
+}
+
+TEST_CASE("a stage's total is the sum of its parts, and the reserve counts communicators") {
+  const Job job = small_job({"software.allocator_overhead=0.25", "software.context_memory='1 GB'",
+                             "software.communicator_memory='1 GB'", "parallelism.pipeline=4", "parallelism.data=2"});
+  const std::vector<StageMemory> stages = stages_of(job);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const StageMemory& m = stages[s];
+    CHECK(m.total == Approx(m.parameters + m.gradients + m.optimizer + m.activations + m.buffers));
+    CHECK(m.buffers == Approx(m.parts.sum()));
+    CHECK(m.parts.fragmentation == Approx(m.allocated / 4));
+    CHECK(m.total == Approx(1.25 * m.allocated + m.parts.context));
+    // Tensor, data, pipeline and model groups; first and last stage share the embedding.
+    CHECK(m.parts.context == Approx(s == 0 || s == 3 ? 6e9 : 5e9));
+  }
+  CHECK(peak_memory(job) == Approx(std::max(stages.front().total, std::max(stages[1].total, stages[3].total))));
+}
