@@ -8,9 +8,10 @@ namespace orrery::workloads {
 
 namespace {
 
-/// Warm-up and cool-down of a schedule, in micro-batches: how far apart forward and backward pass of one micro-batch
-/// lie on the first stage, at most.
-std::int64_t ends_of(const Parallelism& p) { return p.virtual_pipeline > 1 ? 2 * p.pipeline : p.pipeline; }
+/// By how many micro-batches the forward passes of a stage run ahead of its backward passes, at most: p - 1 on the
+/// first stage of 1F1B. Interleaved, (v - 1) p + 2 (p - 1) passes, of which v p make p micro-batches: less than two
+/// such groups, which touch three.
+std::int64_t lead_of(const Parallelism& p) { return p.virtual_pipeline > 1 ? 3 * p.pipeline : p.pipeline; }
 
 /// The operations of one stage by micro-batch and chunk, in program order, as compressed rows.
 struct OpsByPass {
@@ -52,14 +53,15 @@ std::int64_t period_of(ScheduleKind schedule, std::int64_t stages) {
 }
 
 std::optional<Jump> choose_jump(const Job& job, int attempt) {
-  constexpr std::int64_t kWindow = 3, kSettle = 2;  // periods
+  constexpr std::int64_t kIterations = 3, kSettle = 2;
   if (job.perturbation.jitter_sigma > 0) return {};
   Jump jump;
   jump.period = period_of(job.parallelism.schedule, job.parallelism.pipeline);
   if (jump.period == 0) return {};
-  const std::int64_t settle = (kSettle << attempt) * jump.period + (attempt > 0 ? ends_of(job.parallelism) : 0);
-  jump.first = ends_of(job.parallelism) + settle;
-  const std::int64_t most = jump.first + (kWindow + 1) * jump.period + ends_of(job.parallelism);
+  const std::int64_t lead = lead_of(job.parallelism);
+  jump.first = lead + (kSettle << attempt) * jump.period + (attempt > 0 ? lead : 0);
+  jump.window = kIterations * jump.period + lead;
+  const std::int64_t most = jump.first + jump.window + jump.period + lead;
   const std::int64_t m = job.microbatches();
   if (m <= most) return {};
   jump.periods = (m - most) / jump.period;
@@ -83,7 +85,7 @@ std::optional<sim::Duration> shift_of(const Jump& jump, std::int64_t chunks, con
   std::optional<std::int64_t> shift;
   for (const sim::Record& record : records) {
     const OpsByPass& here = passes[sim::index(plan.instances[record.instance].program)];
-    for (std::int64_t microbatch = jump.first; microbatch < jump.first + 3 * jump.period; ++microbatch) {
+    for (std::int64_t microbatch = jump.first; microbatch < jump.first + jump.window; ++microbatch) {
       for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
         const auto before = here.of(microbatch, chunk), after = here.of(microbatch + jump.period, chunk);
         if (before.size() != after.size()) return {};

@@ -1,10 +1,12 @@
 // Steady state: a long run of micro-batches repeats itself, and what repeats exactly need not be simulated again.
 //
-// The argument. Let every operation of micro-batches [a, a + 3q) end exactly one shift later than its like q
-// micro-batches before, in every class of ranks, forward and backward, where q is the schedule's period. An operation
-// depends on operations at most a period apart (its stream, its pass, its partner on the next stage), and rates depend
-// on what is under way at the same time only; so one more period inserted there repeats the last one, and everything
-// behind it moves by the shift. The step of m micro-batches is then that of m' < m plus (m - m') / q shifts.
+// The argument. Cut every stage's program, away from both ends of the step, into iterations that hold the passes of one
+// period q of the schedule each. Let every operation of three iterations in a row end exactly one shift later than its
+// like an iteration before, in every class of ranks. An operation depends on operations at most an iteration apart (its
+// stream, its pass, its partner on the next stage), and rates depend on what is under way at the same time only; so one
+// more iteration inserted there repeats the last one, and everything behind it moves by the shift. The step of m
+// micro-batches is then that of m' < m plus (m - m') / q shifts. Within an iteration forward passes are some
+// micro-batches ahead of backward passes, so all operations of three periods and that lead are looked at.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +25,8 @@ struct Jump {
   std::int64_t microbatches = 0;  // of the shorter step
   std::int64_t period = 0;        // in micro-batches
   std::int64_t periods = 0;       // left out
-  std::int64_t first = 0;         // the micro-batch from which three periods must repeat
+  std::int64_t first = 0;         // the micro-batches from here ...
+  std::int64_t window = 0;        // ... and so many must repeat
 };
 
 /// The shortest step that can show a repetition; each `attempt` (0, 1, ...) doubles the room for it to settle. None

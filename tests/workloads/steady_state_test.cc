@@ -33,7 +33,7 @@ TEST_CASE("a step that repeats is cut short without moving by a picosecond") {
       {"perturb.slow_gpus=[{gpu: 5, slowdown: 1.3}]"},
       {"perturb.slow_nics=[{node: 1, nic: 2, rate: 0.25}]"},
   };
-  for (const std::int64_t batch : {256, 384, 640}) {
+  for (const std::int64_t batch : {384, 512, 640}) {
     for (const Sets& layout : layouts) {
       Sets sets = layout;
       sets.push_back("batch={global: " + std::to_string(batch) + ", micro: 1}");
@@ -66,7 +66,7 @@ TEST_CASE("what does not repeat is not cut short") {
 }
 
 TEST_CASE("a step whose operations do not all move by one shift is not taken to repeat") {
-  // Two stages of one operation per micro-batch, 12 micro-batches, 5 ps apart but for one.
+  // One operation per micro-batch, 12 micro-batches, 5 ps apart but for one.
   StagePrograms stages;
   sim::Plan plan;
   sim::Record record;
@@ -79,8 +79,13 @@ TEST_CASE("a step whose operations do not all move by one shift is not taken to 
   }
   plan.programs.push_back({});
   plan.instances.push_back({});
-  const Jump jump{12, 1, 100, 4};
+  const Jump jump{12, 1, 100, 4, 5};
   CHECK(shift_of(jump, 1, stages, plan, {record}) == sim::Duration(5));
+  // A forward pass far ahead, of which no backward pass near the first ones knows yet, is looked at as well.
+  record.finish[9] = sim::SimTime(44);
+  CHECK_FALSE(shift_of(jump, 1, stages, plan, {record}).has_value());
+  record.finish[9] = sim::SimTime(45);
+  CHECK(shift_of(jump, 1, stages, plan, {record}).has_value());
   record.finish[6] = sim::SimTime(31);
   CHECK_FALSE(shift_of(jump, 1, stages, plan, {record}).has_value());
 }
