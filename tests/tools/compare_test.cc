@@ -1,4 +1,5 @@
 // Are the three ratios of `orrery compare` those of the contract, and is what runs out of memory said to be OOM?
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tests/catch.h"
@@ -73,4 +74,50 @@ TEST_CASE("what does not fit its memory is OOM, on either side") {
   }
   CHECK(tests::orrery({"compare", fits}).status == 2);
   CHECK(tests::orrery({"compare", fits, folder.file("missing.yaml")}).status == 2);
+}
+
+TEST_CASE("several systems: the first over each of the others, or each over a given baseline, in any format") {
+  const Folder folder;
+  const std::string one = folder.write("one.yaml", small_scenario());
+  const std::string two = folder.write("two.yaml", small_scenario("recompute: none", "recompute: full"));
+  const std::string three = folder.write("three.yaml", small_scenario("micro: 1", "micro: 2"));
+  const auto speedup = [](const std::string& target, const std::string& baseline) {
+    return json_of({"compare", target, baseline, "--json", "-"})["ThroughputSpeedup"];
+  };
+  const json over = json_of({"compare", one, two, three, "--json", "-"})["comparisons"];
+  REQUIRE(over.size() == 2);
+  CHECK(over[0]["ThroughputSpeedup"] == speedup(one, two));
+  CHECK(over[1]["ThroughputSpeedup"] == speedup(one, three));
+  const json each = json_of({"compare", two, three, "--baseline", one, "--json", "-"})["comparisons"];
+  REQUIRE(each.size() == 2);
+  CHECK(each[0]["ThroughputSpeedup"] == speedup(two, one));
+  CHECK(each[1]["ThroughputSpeedup"] == speedup(three, one));
+
+  const auto table = [&](const char* format) {
+    const Outcome outcome = tests::orrery({"compare", one, two, three, "--format", format});
+    CHECK(outcome.status == 0);
+    return outcome.out;
+  };
+  const std::string csv = table("csv"), markdown = table("markdown"), latex = table("latex");
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 4);  // a header and three systems
+  CHECK(csv.starts_with("group,system,gpus,"));
+  CHECK(csv.find(over[0]["ThroughputSpeedup"].dump().substr(0, 12)) != std::string::npos);
+  CHECK(std::count(markdown.begin(), markdown.end(), '\n') == 5);
+  CHECK(latex.starts_with("\\begin{tabular}"));
+  CHECK(latex.find("MFU, \\%") != std::string::npos);
+  CHECK(tests::orrery({"compare", one, two, "--format", "word"}).status == 2);
+}
+
+TEST_CASE("the table of platforms has every platform in every layout, and OOM where 6.7B states do not fit") {
+  const json table = json_of({"reproduce", "gpt3-6.7b-platforms", "--json", "-"});
+  const json& rows = table["rows"];
+  REQUIRE(rows.size() == 16);
+  for (const json& row : rows) {
+    INFO(row.dump());
+    // 6.7e9 parameters take at least 16 bytes each when nothing is shared out: 107 GB, which only the MI300X holds.
+    const bool unsharded = row["layout"].get<std::string>().find("all states") != std::string::npos;
+    CHECK(row["target"]["oom"] == (unsharded && row["system"] != "MI300X"));
+    if (row["system"] == table["baseline"] && !unsharded) CHECK(row["ThroughputSpeedup"] == 1.0);
+    if (unsharded) CHECK(row["ThroughputSpeedup"].is_null());
+  }
 }
