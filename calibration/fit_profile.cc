@@ -31,7 +31,7 @@ std::string quoted(const std::string& text) {
 
 std::string transferred(const DeviceProfile& base) { return quoted("transferred from " + base.name()); }
 
-/// The same with how far off it may be left open: errors of another device do not hold here.
+/// Without an `error`, so that the section counts as unmeasured: another device's errors do not hold here.
 std::string section(const std::string& key, const std::string& provenance, const std::string& body) {
   return fmt::format("\n{}:\n  provenance: {}\n{}", key, provenance, body);
 }

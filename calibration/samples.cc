@@ -56,7 +56,7 @@ class Line {
     return static_cast<std::int64_t>(value);
   }
   std::int64_t optional_count(const std::string& column, std::int64_t missing = 0) const {
-    return text(column).empty() ? missing : count(column);
+    return text(column).empty() || text(column) == "0" ? missing : count(column);
   }
 
  private:
@@ -181,7 +181,7 @@ void read_measured(const Line& line, Samples& out) {
   else if (kind == "streaming")
     measured_streaming(line, out);
   else if (kind == "sustained")
-    out.steady.push_back({data_type(line), !line.text("heads").empty(), line.number("seconds")});
+    out.steady.push_back({data_type(line), line.optional_count("heads") > 0, line.number("seconds")});
   else if (kind == "host" || kind == "interference")
     out.facts.push_back({std::string(kind), std::string(line.text("name")),
                          static_cast<double>(line.optional_count("bytes")), line.number("seconds")});

@@ -136,7 +136,7 @@ TEST_CASE("what a calibration writes is read back") {
   std::ofstream(file) << "# some GPU\n# driver 1\n"
                       << header << "gemm,,bfloat16,nn,512,1024,2048,,,,,,,,,,1e-5,0.5,20,1e-3,1980,300\n"
                       << "batched_gemm,accumulate,fp8_e5m2,nt,1,2,3,4,,,,,,,,,2e-5,,,,,\n"
-                      << "attention,backward,bfloat16,,,,,2,4096,32,8,128,1024,,,,3e-4,,,,,\n"
+                      << "attention,backward,bfloat16,,,,,2,4096,32,8,128,1024,,,0,3e-4,,,,,\n"
                       << "streaming,layer_norm_backward,bfloat16,,,,,,,,,,,1000,4000,,4e-6,,,,,\n"
                       << "streaming,rms_norm,bfloat16,,,,,,,,,,,1000,4000,,4e-6,,,,,\n"
                       << "host,copy_h2d,,,,,,,,,,,,,1000000,,5e-5,,,,,\n"
