@@ -210,7 +210,7 @@ Score Goal::score(std::int64_t gpus, double step_s, double memory_gb) const {
 }
 
 std::string work_on_layout(LayoutSpace& space, std::size_t layout) {
-  return csv_line(cells_of(evaluate_made([&] { return space.load(space.layouts()[layout]); })));
+  return csv_line(cells_of(evaluate_made([&] { return space.load(space.layouts()[layout]); }, space.cache())));
 }
 
 SearchResult search_layouts(LayoutSpace& space, const SearchOptions& options, Crew& crew, unsigned jobs) {

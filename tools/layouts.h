@@ -12,6 +12,7 @@
 
 #include "scenarios/scenario.h"
 #include "tools/variation.h"
+#include "workloads/step_cache.h"
 
 namespace orrery::tools {
 
@@ -46,6 +47,8 @@ class LayoutSpace {
   /// The scenario laid out so, without evaluation passes. Throws sim::UserError where the language refuses it. For any
   /// number of threads.
   scenarios::Scenario load(const Layout& layout);
+  /// What simulated layouts share.
+  workloads::StepCache& cache() { return cache_; }
 
  private:
   void enumerate(std::int64_t gpus);
@@ -53,11 +56,14 @@ class LayoutSpace {
   std::vector<std::int64_t> numbers(const char* key, std::vector<std::int64_t> otherwise) const;
   std::vector<std::string> words(const char* key, std::vector<std::string> otherwise) const;
 
+  static constexpr std::size_t kMostCached = 256;  // of 12,288 ranks, folded: about as many megabytes
+
   sim::Settings document_;
   std::map<std::string, std::vector<std::string>> given_;
   workloads::Model model_;
   std::int64_t global_ = 1, others_ = 1;  // sequences per step; ranks per layer beside tensor, pipeline and data
   std::vector<Layout> layouts_;
+  workloads::StepCache cache_{kMostCached};
   std::mutex mutex_;
   std::map<std::int64_t, std::shared_ptr<const scenarios::Scenario>> machines_;  // by GPUs, what load_variant needs
 };

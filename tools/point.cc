@@ -73,7 +73,7 @@ double peak_memory_gb(const workloads::Job& job) {
   return peak / 1e9;
 }
 
-PointResult evaluate(const scenarios::Scenario& scenario) {
+PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& cache) {
   const workloads::Job& job = scenario.job;
   PointResult result;
   const double capacity_gb = static_cast<double>(job.device.memory().value()) / 1e9;
@@ -84,7 +84,10 @@ PointResult evaluate(const scenarios::Scenario& scenario) {
                                 bytes_text(capacity_gb * 1e9));
     return result;
   }
-  const workloads::StepReport report = workloads::simulate_step(job);
+  workloads::StepOptions options;
+  options.brief = true;
+  options.cache = &cache;
+  const workloads::StepReport report = workloads::simulate_step(job, options);
   const workloads::TrainingCost cost = workloads::training_cost(job, report.tokens_per_s_with_evaluation);
   result.status = PointStatus::ok;
   result.iteration_s = sim::to_seconds(report.iteration);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "scenarios/scenario.h"
+#include "workloads/step_cache.h"
 
 namespace orrery::tools {
 
@@ -27,12 +28,12 @@ struct PointResult {
 /// Memory of the fullest GPU in decimal GB, from formulas.
 double peak_memory_gb(const workloads::Job& job);
 
-/// Simulates a scenario, or says that it runs out of memory. Throws what simulate_step throws.
-PointResult evaluate(const scenarios::Scenario& scenario);
+/// Simulates a scenario, or says that it runs out of memory. `cache`: of the study. Throws what simulate_step throws.
+PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& cache);
 
 /// Calls `make` and evaluates what it returns; what either throws becomes a row.
 template <class Make>
-PointResult evaluate_made(const Make& make);
+PointResult evaluate_made(const Make& make, workloads::StepCache& cache);
 /// For evaluate_made: the row of the exception being handled.
 PointResult failed_point();
 
@@ -49,9 +50,9 @@ std::vector<std::string> point_text(const PointResult& result);
 std::vector<std::string> point_titles();
 
 template <class Make>
-PointResult evaluate_made(const Make& make) {
+PointResult evaluate_made(const Make& make, workloads::StepCache& cache) {
   try {
-    return evaluate(make());
+    return evaluate(make(), cache);
   } catch (...) {
     return failed_point();
   }

@@ -66,8 +66,10 @@ class Loader {
     first_ = std::make_shared<const scenarios::Scenario>(scenario);
     return scenario;
   }
+  workloads::StepCache& cache() { return cache_; }
 
  private:
+  workloads::StepCache cache_;
   sim::Settings base_;
   const Product& product_;
   bool only_variants_ = false;
@@ -101,7 +103,7 @@ Sweep read_sweep(const SweepOptions& options) {
 
 /// A finished point as its row of the table.
 std::string row_of(const Sweep& sweep, Loader& loader, std::size_t index) {
-  const PointResult result = evaluate_made([&] { return loader.load(index); });
+  const PointResult result = evaluate_made([&] { return loader.load(index); }, loader.cache());
   std::vector<std::string> cells = sweep.product.texts(index);
   for (std::string& cell : cells_of(result)) cells.push_back(std::move(cell));
   return sweep.form.row(index, cells);

@@ -184,9 +184,7 @@ StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double p
 }
 
 sim::Duration StepBound::of(const Job& job) {
-  // Two copies of the model share the micro-batches out: how, this bound does not know.
-  const bool two_copies = ChunkMap(job).order() == ChunkOrder::both_ways;
-  if (is_perturbed(job.perturbation) || two_copies) return {};
+  if (is_perturbed(job.perturbation)) return {};
   const Costs costs = costs_of(job);
   const std::int64_t stages = job.parallelism.pipeline, chunks = job.parallelism.virtual_pipeline;
   const double microbatches = d(job.microbatches());
@@ -220,9 +218,11 @@ sim::Duration StepBound::of(const Job& job) {
   }
   if (!classic) {  // the busiest stage does at least as much as the mean
     const double share = 1 / d(stages);
-    DataLoad data = data_load(job, d(job.model.layers) * share, parameters * share);
+    // Two copies of the model share the micro-batches out; what their data parallelism costs is left out.
+    const bool two_copies = ChunkMap(job).order() == ChunkOrder::both_ways;
+    DataLoad data = two_copies ? DataLoad{} : data_load(job, d(job.model.layers) * share, parameters * share);
     data.gather = 0;
-    consider(all * share, 0, optimizer_time(job, parameters * share), data);
+    consider(all * (two_copies ? share / 2 : share), 0, optimizer_time(job, parameters * share), data);
   }
   return sim::Duration(static_cast<std::int64_t>(std::max(passed + optimizer, gathered) * kSafety));
 }

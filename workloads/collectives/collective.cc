@@ -80,6 +80,19 @@ std::vector<std::int64_t> exits_of(const std::vector<std::int64_t>& members, con
   return exits;
 }
 
+bool in_one_node(std::span<const std::int64_t> gpus, const topology::Cluster& cluster) {
+  const std::int64_t node = cluster.node_of(gpus.front());
+  return std::all_of(gpus.begin(), gpus.end(), [&](std::int64_t gpu) { return cluster.node_of(gpu) == node; });
+}
+
+/// Once round the members of one node, by NVLink.
+void append_ring(std::vector<WeightedLink>& links, std::span<const std::int64_t> members, double weight,
+                 const topology::Cluster& cluster) {
+  const std::size_t g = members.size();
+  for (std::size_t i = 0; g > 1 && i < g; ++i)
+    append_path(links, cluster.path(members[i], members[(i + 1) % g]), weight, cluster);
+}
+
 std::int64_t tree_levels(const GroupShape& shape) {
   std::int64_t levels = 0;
   for (std::int64_t reach = 1; reach < shape.nodes; reach *= 2) ++levels;
@@ -91,6 +104,10 @@ std::int64_t tree_levels(const GroupShape& shape) {
 GroupShape shape_of(std::span<const std::int64_t> gpus, const topology::Cluster& cluster) {
   GroupShape shape;
   shape.ranks = static_cast<std::int64_t>(gpus.size());
+  if (in_one_node(gpus, cluster)) {
+    shape.per_node = shape.ranks;
+    return shape;
+  }
   const auto nodes = members_by_node(gpus, cluster);
   shape.nodes = static_cast<std::int64_t>(nodes.size());
   for (const auto& members : nodes) {
@@ -116,30 +133,31 @@ sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_
                               bool all_reduces, const topology::Cluster& cluster) {
   std::vector<WeightedLink> links;
   Duration around{};
+  if (in_one_node(gpus, cluster)) {
+    std::vector<std::int64_t> members(gpus.begin(), gpus.end());
+    std::sort(members.begin(), members.end());
+    append_ring(links, members, 1.0, cluster);
+    return network.add_route(links, around);
+  }
   const auto nodes = members_by_node(gpus, cluster);
   // Inside a node every ring passes through all members; a member forwards by NVLink except on the rings that leave by
   // its NIC.
   for (const auto& members : nodes) {
-    const std::size_t g = members.size();
-    if (g < 2) continue;
-    const double weight = nodes.size() == 1 ? 1.0 : static_cast<double>(g - 1) / static_cast<double>(g);
-    for (std::size_t i = 0; i < g; ++i)
-      append_path(links, cluster.path(members[i], members[(i + 1) % g]), weight, cluster);
+    const auto g = static_cast<double>(members.size());
+    append_ring(links, members, (g - 1) / g, cluster);
   }
   Duration tree_hop{};
-  if (nodes.size() > 1) {
-    const double weight = 1.0 / static_cast<double>(shape.rails);
-    const auto first_exits = exits_of(nodes[0], cluster);
-    auto from = first_exits, to = first_exits;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      from.swap(to);
-      to = i + 1 < nodes.size() ? exits_of(nodes[i + 1], cluster) : first_exits;
-      for (std::size_t rail = 0; rail < static_cast<std::size_t>(shape.rails); ++rail) {
-        const topology::Path path = cluster.path(from[rail], to[rail], rail);
-        append_path(links, path, weight, cluster);
-        if (rail == 0) around += path.latency;
-        tree_hop = std::max(tree_hop, path.latency);
-      }
+  const double weight = 1.0 / static_cast<double>(shape.rails);
+  const auto first_exits = exits_of(nodes[0], cluster);
+  auto from = first_exits, to = first_exits;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    from.swap(to);
+    to = i + 1 < nodes.size() ? exits_of(nodes[i + 1], cluster) : first_exits;
+    for (std::size_t rail = 0; rail < static_cast<std::size_t>(shape.rails); ++rail) {
+      const topology::Path path = cluster.path(from[rail], to[rail], rail);
+      append_path(links, path, weight, cluster);
+      if (rail == 0) around += path.latency;
+      tree_hop = std::max(tree_hop, path.latency);
     }
   }
   const sim::RouteId first = network.add_route(links, around);
