@@ -24,9 +24,9 @@
 #include "tools/calibrate.h"
 #include "tools/cluster.h"
 #include "tools/commands.h"
-#include "tools/output.h"
 #include "tools/parallel.h"
-#include "tools/text.h"
+#include "tools/report/output.h"
+#include "tools/report/text.h"
 
 namespace orrery::tools {
 

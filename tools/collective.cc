@@ -18,9 +18,9 @@
 #include "sim/error.h"
 #include "tools/cluster.h"
 #include "tools/commands.h"
-#include "tools/output.h"
-#include "tools/report.h"
-#include "tools/text.h"
+#include "tools/report/output.h"
+#include "tools/report/report.h"
+#include "tools/report/text.h"
 
 namespace orrery::tools {
 

@@ -22,7 +22,7 @@
 #include "sim/engine.h"
 #include "sim/settings.h"
 #include "tools/commands.h"
-#include "tools/output.h"
+#include "tools/report/output.h"
 
 namespace orrery::tools {
 

@@ -6,7 +6,7 @@
 
 #include "scenarios/schema.h"
 #include "tools/commands.h"
-#include "tools/text.h"
+#include "tools/report/text.h"
 
 namespace orrery::tools {
 

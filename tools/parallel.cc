@@ -13,7 +13,7 @@
 #include <mutex>
 #include <thread>
 
-#include "tools/text.h"
+#include "tools/report/text.h"
 
 namespace orrery::tools {
 

@@ -12,11 +12,11 @@
 
 #include "scenarios/scenario.h"
 #include "tools/commands.h"
-#include "tools/comparison.h"
-#include "tools/output.h"
 #include "tools/parallel.h"
-#include "tools/report.h"
-#include "tools/text.h"
+#include "tools/report/comparison.h"
+#include "tools/report/output.h"
+#include "tools/report/report.h"
+#include "tools/report/text.h"
 #include "workloads/step.h"
 
 namespace orrery::tools {

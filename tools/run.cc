@@ -7,9 +7,9 @@
 #include "scenarios/scenario.h"
 #include "scenarios/would_fit.h"
 #include "tools/commands.h"
-#include "tools/output.h"
-#include "tools/report.h"
-#include "tools/trace.h"
+#include "tools/report/output.h"
+#include "tools/report/report.h"
+#include "tools/report/trace.h"
 #include "workloads/step.h"
 
 namespace orrery::tools {

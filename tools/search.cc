@@ -12,13 +12,13 @@
 #include <numeric>
 
 #include "sim/error.h"
-#include "tools/best_first.h"
 #include "tools/commands.h"
-#include "tools/csv.h"
-#include "tools/output.h"
 #include "tools/parallel.h"
-#include "tools/report.h"
-#include "tools/text.h"
+#include "tools/report/csv.h"
+#include "tools/report/output.h"
+#include "tools/report/report.h"
+#include "tools/report/text.h"
+#include "tools/study/best_first.h"
 
 namespace orrery::tools {
 

@@ -13,16 +13,16 @@
 
 #include "scenarios/scenario.h"
 #include "tools/commands.h"
-#include "tools/crew.h"
-#include "tools/csv.h"
-#include "tools/fingerprint.h"
-#include "tools/journal.h"
-#include "tools/output.h"
 #include "tools/parallel.h"
-#include "tools/point.h"
-#include "tools/report.h"
-#include "tools/text.h"
-#include "tools/variation.h"
+#include "tools/report/csv.h"
+#include "tools/report/output.h"
+#include "tools/report/report.h"
+#include "tools/report/text.h"
+#include "tools/study/crew.h"
+#include "tools/study/fingerprint.h"
+#include "tools/study/journal.h"
+#include "tools/study/point.h"
+#include "tools/study/variation.h"
 
 namespace orrery::tools {
 

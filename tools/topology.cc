@@ -17,8 +17,8 @@
 #include "sim/error.h"
 #include "tools/cluster.h"
 #include "tools/commands.h"
-#include "tools/output.h"
-#include "tools/text.h"
+#include "tools/report/output.h"
+#include "tools/report/text.h"
 #include "topology/cluster.h"
 
 extern char** environ;

@@ -11,10 +11,10 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/commands.h"
-#include "tools/output.h"
 #include "tools/parallel.h"
-#include "tools/report.h"
-#include "tools/text.h"
+#include "tools/report/output.h"
+#include "tools/report/report.h"
+#include "tools/report/text.h"
 #include "tools/validation.h"
 
 namespace orrery::tools {

@@ -1,10 +1,10 @@
 // Does a study's table survive a kill at any byte, and is another study's table refused?
-#include "tools/journal.h"
+#include "tools/study/journal.h"
 
 #include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/tools/program.h"
-#include "tools/csv.h"
+#include "tools/report/csv.h"
 
 using namespace orrery;
 using tests::Folder;

@@ -1,5 +1,5 @@
 // Does an output file appear whole or not at all, and is an unwritable one the user's error?
-#include "tools/output.h"
+#include "tools/report/output.h"
 
 #include <ostream>
 #include <stdexcept>

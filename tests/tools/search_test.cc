@@ -6,7 +6,7 @@
 
 #include "tests/catch.h"
 #include "tests/tools/program.h"
-#include "tools/best_first.h"
+#include "tools/study/best_first.h"
 
 using namespace orrery;
 using nlohmann::json;

@@ -1,5 +1,5 @@
 // Do numbers print with the digits and units that they promise, and do tables line up?
-#include "tools/text.h"
+#include "tools/report/text.h"
 
 #include <sstream>
 

@@ -1,5 +1,5 @@
 // Does a trace parse, name its processes and threads, and nest when read the way Perfetto reads it?
-#include "tools/trace.h"
+#include "tools/report/trace.h"
 
 #include <cstdlib>
 #include <map>

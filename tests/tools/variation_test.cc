@@ -1,5 +1,5 @@
 // Does --vary mean what it says: lists, ranges, the order of the product, and a refusal for what it cannot mean?
-#include "tools/variation.h"
+#include "tools/study/variation.h"
 
 #include "sim/error.h"
 #include "tests/catch.h"

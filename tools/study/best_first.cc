@@ -1,7 +1,7 @@
 // Best-first search (branch and bound of depth one; Land and Doig, 1960). Layouts come in rounds: the next ones in the
 // order of their bounds are simulated together, then the threshold is what the best ones so far ask for. Left out:
 // bounds on sets of layouts; one layout's bound costs microseconds.
-#include "tools/best_first.h"
+#include "tools/study/best_first.h"
 
 #include <fmt/format.h>
 
@@ -11,8 +11,8 @@
 #include <mutex>
 
 #include "sim/error.h"
-#include "tools/csv.h"
 #include "tools/parallel.h"
+#include "tools/report/csv.h"
 #include "workloads/step_bound.h"
 
 namespace orrery::tools {

@@ -1,6 +1,6 @@
 // Comparison of systems. A system that does not fit its memory has no step to compare: what depends on it is OOM. Left
 // out: noise, so a ratio near 1 is only as sure as the prediction.
-#include "tools/comparison.h"
+#include "tools/report/comparison.h"
 
 #include <fmt/format.h>
 
@@ -10,8 +10,8 @@
 #include <ostream>
 
 #include "sim/error.h"
-#include "tools/csv.h"
-#include "tools/text.h"
+#include "tools/report/csv.h"
+#include "tools/report/text.h"
 
 namespace orrery::tools {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "scenarios/scenario.h"
-#include "tools/variation.h"
+#include "tools/study/variation.h"
 #include "workloads/step_cache.h"
 
 namespace orrery::tools {

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "tools/report.h"
+#include "tools/report/report.h"
 #include "workloads/training_cost.h"
 
 namespace orrery::tools {

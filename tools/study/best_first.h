@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "tools/crew.h"
-#include "tools/layouts.h"
-#include "tools/point.h"
+#include "tools/study/crew.h"
+#include "tools/study/layouts.h"
+#include "tools/study/point.h"
 
 namespace orrery::tools {
 

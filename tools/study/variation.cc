@@ -1,6 +1,6 @@
 // Reading of --vary. Left out: values that depend on each other (zip, conditions); an infeasible combination costs
 // microseconds and says why.
-#include "tools/variation.h"
+#include "tools/study/variation.h"
 
 #include <fmt/format.h>
 

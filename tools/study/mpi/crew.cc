@@ -3,7 +3,7 @@
 // once. Rank 0 does a silent rank's tasks itself, as MapReduce's backup tasks (Dean and Ghemawat, 2004), so that a rank
 // that dies cannot hold up a study that mpirun lets live. Left out: detecting why a rank is silent, and going on when
 // rank 0 dies; the table on disk has all that was finished.
-#include "tools/crew.h"
+#include "tools/study/crew.h"
 
 #include <mpi.h>
 #include <unistd.h>
@@ -259,7 +259,7 @@ class Master : public Crew {
 
 }  // namespace orrery::tools
 
-/// The plug-in's one symbol; see load_ranks in tools/crew.cc.
+/// The plug-in's one symbol; see load_ranks in tools/study/crew.cc.
 extern "C" __attribute__((visibility("default"))) orrery::tools::Crew* orrery_mpi_crew(unsigned jobs) {
   int granted = 0, ranks = 1, rank = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &granted);

@@ -1,6 +1,6 @@
 // Output files: temporary file beside the target, then rename (POSIX rename replaces in one step). Left out: fsync; a
 // report that a power cut destroys can be made again.
-#include "tools/output.h"
+#include "tools/report/output.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // FNV-1a (Fowler, Noll, Vo; 64 bit): a check against mistakes, not against an adversary.
-#include "tools/fingerprint.h"
+#include "tools/study/fingerprint.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Comma-separated values, line by line. Left out: cells with line breaks, so that a line is always a row.
-#include "tools/csv.h"
+#include "tools/report/csv.h"
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,6 +1,6 @@
 // Writes traces event by event. All times are rounded down to whole nanoseconds first, both ends of every slice by the
 // same rule, so that what nests in picoseconds nests in the file. Left out: flow arrows between ranks, counters.
-#include "tools/trace.h"
+#include "tools/report/trace.h"
 
 #include <fmt/format.h>
 

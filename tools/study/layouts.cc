@@ -1,6 +1,6 @@
 // Enumeration of layouts. It only leaves out what cannot divide; whether a layout runs is the loader's to say, so that
 // the rules of the language have one place. Left out: batch sizes and placements.
-#include "tools/layouts.h"
+#include "tools/study/layouts.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // One point of a study. Memory comes first: it follows from formulas, so that what does not fit is never planned. Left
 // out: breakdown and traffic, which `orrery run` reports of a point worth looking at.
-#include "tools/point.h"
+#include "tools/study/point.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include <stdexcept>
 
 #include "sim/error.h"
-#include "tools/text.h"
+#include "tools/report/text.h"
 #include "workloads/memory.h"
 #include "workloads/step.h"
 #include "workloads/training_cost.h"

@@ -1,6 +1,6 @@
 // Journal files. A row is one write(2) to a file opened for appending: after a kill of the program it is there whole
 // or, as the last, cut off. Left out: fsync per row; a power cut may take the rows of the last seconds.
-#include "tools/journal.h"
+#include "tools/study/journal.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,8 +17,8 @@
 #include <stdexcept>
 
 #include "sim/error.h"
-#include "tools/csv.h"
-#include "tools/output.h"
+#include "tools/report/csv.h"
+#include "tools/report/output.h"
 
 namespace orrery::tools {
 

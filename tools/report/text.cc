@@ -1,5 +1,5 @@
 // Tables and number formats of the reports. Left out: colours, terminal widths other than 100, East Asian wide glyphs.
-#include "tools/text.h"
+#include "tools/report/text.h"
 
 #include <fmt/format.h>
 

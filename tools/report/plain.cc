@@ -5,8 +5,8 @@
 #include <ostream>
 #include <utility>
 
-#include "tools/report.h"
-#include "tools/text.h"
+#include "tools/report/report.h"
+#include "tools/report/text.h"
 #include "workloads/training_cost.h"
 
 namespace orrery::tools {

@@ -1,6 +1,6 @@
-// Threads, or the MPI plug-in orrery_mpi.so beside the program (tools/mpi/crew.cc), loaded only where Open MPI's mpirun
-// has started several ranks: libmpi takes longer to load than a step to simulate.
-#include "tools/crew.h"
+// Threads, or the MPI plug-in orrery_mpi.so beside the program (tools/study/mpi/crew.cc), loaded only where Open MPI's
+// mpirun has started several ranks: libmpi takes longer to load than a step to simulate.
+#include "tools/study/crew.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
