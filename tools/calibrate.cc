@@ -17,6 +17,7 @@
 
 #include "calibration/profile.h"
 #include "calibration/samples.h"
+#include "calibration/uncertainty.h"
 #include "sim/error.h"
 #include "tools/cluster.h"
 #include "tools/commands.h"
@@ -36,14 +37,9 @@ struct CalibrateOptions {
   bool verify = false;
 };
 
-/// Size classes, by where they begin: in FLOPs (small: the launch and a few waves count; large: the steady rate) or in
-/// bytes (small: latency; large: bandwidth).
-struct SizeClasses {
-  std::array<double, 2> begins;  // of medium and of large
-  std::array<const char*, 3> names;
-};
-constexpr SizeClasses kByFlops{{1e10, 1e12}, {"below 10 GFLOP", "10 GFLOP to 1 TFLOP", "from 1 TFLOP"}};
-constexpr SizeClasses kByBytes{{1 << 20, 1 << 26}, {"below 1 MiB", "1 MiB to 64 MiB", "from 64 MiB"}};
+using calibration::kByBytes;
+using calibration::kByFlops;
+using calibration::SizeClasses;
 constexpr const char* kAll = "all";
 
 /// predicted / measured - 1 of the samples, by kernel and size class; classes in the order of their sizes, all first.
@@ -54,10 +50,8 @@ struct Errors {
   void add(const std::string& kernel, const SizeClasses& by, double size, sim::Duration predicted, double measured) {
     const double relative = sim::to_seconds(predicted) / measured - 1;
     classes[kernel] = &by;
-    std::size_t number = 0;
-    while (number < by.begins.size() && size >= by.begins[number]) ++number;
     by_kernel[kernel][0].push_back(relative);
-    by_kernel[kernel][1 + number].push_back(relative);
+    by_kernel[kernel][1 + by.of(size)].push_back(relative);
   }
 };
 

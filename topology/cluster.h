@@ -158,6 +158,11 @@ class Cluster {
   const sim::Table<LinkId, LinkInfo>& links() const;
   std::string link_name(LinkId link) const;
 
+  /// Whether the machine stays as it is when the GPUs of every block of `size` neighbours inside each node turn by one
+  /// place, their NICs with them: then for every link how many links it runs through while the turn is repeated (a
+  /// divisor of `size`); empty where it does not, or where nobody has looked (see link_orbits.cc).
+  std::vector<std::int32_t> link_orbits(std::int64_t size) const;
+
   /// Links from one GPU to another (in the same node: NVLink or mesh; else through the NIC nearest to each). `flow`
   /// distinguishes flows of the same pair for ECMP hashing. Cheap: microseconds, cached by switch pair.
   Path path(std::int64_t from, std::int64_t to, std::uint64_t flow = 0) const;

@@ -33,14 +33,15 @@ struct DataGroups {
   std::vector<std::vector<std::int64_t>> replicas;  // the same part in every group of shards
 };
 
-std::vector<DataGroups> data_groups(const Job& job, const RankMap& ranks) {
+/// Of the first `tensors` tensor coordinates.
+std::vector<DataGroups> data_groups(const Job& job, const RankMap& ranks, std::int64_t tensors) {
   const Parallelism& p = job.parallelism;
   const bool mirrored = ChunkMap(job).order() == ChunkOrder::both_ways;  // both stages of a pair are in one group
   const auto share = static_cast<std::size_t>(job.shard_ranks());
   std::vector<DataGroups> all;
   Coordinates at;
   for (at.pipeline = 0; at.pipeline < (mirrored ? p.pipeline / 2 : p.pipeline); ++at.pipeline) {
-    for (at.tensor = 0; at.tensor < p.tensor; ++at.tensor) {
+    for (at.tensor = 0; at.tensor < tensors; ++at.tensor) {
       const std::vector<std::int64_t> members = ranks.replicas(at);
       DataGroups groups;
       groups.shards.resize(members.size() / share);
@@ -69,7 +70,7 @@ void add_data_shapes(const Job& job, const RankMap& ranks, const topology::Clust
     const GroupShape shape = shape_of(gpus_of(members, ranks), cluster);
     worst = begins ? shape : worse(worst, shape);
   };
-  for (const DataGroups& groups : data_groups(job, ranks)) {
+  for (const DataGroups& groups : data_groups(job, ranks, job.parallelism.tensor)) {
     for (std::size_t i = 0; i < groups.shards.size(); ++i) take(shapes.data, groups.shards[i], first && i == 0);
     if (groups.shards.size() > 1) {
       for (std::size_t i = 0; i < groups.replicas.size(); ++i)
@@ -80,16 +81,23 @@ void add_data_shapes(const Job& job, const RankMap& ranks, const topology::Clust
 }
 
 /// Makes the communicators of a job, one per group, and hands each rank its own by what it is for.
+///
+/// Where the ranks of a tensor group are alike (the turn of topology::Cluster::link_orbits is a symmetry of job and
+/// machine), only those with tensor coordinate 0 are made, which stand for the others too. The orbit of one of their
+/// communicators puts on a link of orbit o what the one would put on it, times tensor / o.
 class Communicators {
  public:
+  /// `orbits`: by link, where the ranks of a tensor group are alike; else empty.
   Communicators(const Job& job, const RankMap& ranks, const topology::Cluster& cluster, const GroupShapes& shapes,
-                Groups& out)
+                const std::vector<std::int32_t>& orbits, Groups& out)
       : job_(job),
         ranks_(ranks),
         cluster_(cluster),
         shapes_(shapes),
+        orbits_(orbits),
+        alike_(orbits.empty() ? 1 : job.parallelism.tensor),
         out_(out),
-        of_(kPeers * static_cast<std::size_t>(ranks.ranks()), kNobody) {}
+        of_(kPeers * static_cast<std::size_t>(ranks.ranks() / alike_), kNobody) {}
 
   void make(const std::array<bool, kPeers>& used) {
     const Parallelism& p = job_.parallelism;
@@ -98,6 +106,10 @@ class Communicators {
       for (std::int64_t rank = 0; rank < ranks_.ranks(); rank += p.tensor) {
         const Coordinates at = ranks_.coordinates_of(rank);
         const auto gpus = ranks_.tensor_group(at);
+        if (alike_ > 1) {
+          assign(Peer::tensor, rank, add(1, add_route_of_one(gpus), 1));
+          continue;
+        }
         const CommunicatorId id = group(gpus, shapes_.tensor, true);
         for (std::int64_t t = 0; t < p.tensor; ++t) assign(Peer::tensor, rank + t, id);
       }
@@ -124,13 +136,31 @@ class Communicators {
 
  private:
   static constexpr std::uint32_t kNobody = 0xffffffff;
-  static std::size_t slot(Peer peer, std::int64_t rank) {
-    return static_cast<std::size_t>(rank) * kPeers + static_cast<std::size_t>(peer);
+  std::size_t slot(Peer peer, std::int64_t rank) const {
+    return static_cast<std::size_t>(rank / alike_) * kPeers + static_cast<std::size_t>(peer);
   }
   void assign(Peer peer, std::int64_t rank, CommunicatorId id) { of_[slot(peer, rank)] = sim::index(id); }
 
   CommunicatorId add(std::uint32_t members, RouteId first, std::uint32_t patterns) {
     return out_.plan.communicators.push_back({members, first, patterns});
+  }
+
+  /// A tensor group's ring as one of its GPUs sees it: its own link out and its own link in.
+  RouteId add_route_of_one(const std::vector<std::int64_t>& gpus) {
+    std::vector<sim::WeightedLink> links;
+    const topology::Path out = cluster_.path(gpus[0], gpus[1]), in = cluster_.path(gpus.back(), gpus[0]);
+    append_path(links, {{out.links.front(), in.links.back()}, {}, {}}, 1.0, cluster_);
+    return out_.network.add_route(links, {});
+  }
+
+  /// The routes from `first` on, which one communicator loads, as its whole orbit loads them.
+  RouteId of_all_alike(RouteId first) {
+    if (alike_ == 1) return first;
+    for (std::size_t at = out_.network.route_begin[sim::index(first)]; at < out_.network.route_links.size(); ++at) {
+      sim::WeightedLink& link = out_.network.route_links[at];
+      link.weight *= static_cast<double>(alike_ / orbits_[sim::index(link.link)]);
+    }
+    return first;
   }
 
   /// Costs choose patterns for the worst group of a kind, so all groups of the kind get as many routes as that one
@@ -142,11 +172,12 @@ class Communicators {
     for (std::uint32_t have = patterns_of(shape, all_reduces); have < patterns; ++have) {
       add_group_routes(out_.network, gpus, shape, false, cluster_);
     }
+    of_all_alike(first);
     return add(static_cast<std::uint32_t>(gpus.size()), first, patterns);
   }
 
   void make_context_groups() {
-    for (std::int64_t rank = 0; rank < ranks_.ranks(); ++rank) {
+    for (std::int64_t rank = 0; rank < ranks_.ranks(); rank += alike_) {
       Coordinates at = ranks_.coordinates_of(rank);
       if (at.context != 0) continue;
       const CommunicatorId id = group(ranks_.context_group(at), shapes_.context, false);
@@ -157,7 +188,7 @@ class Communicators {
   void make_data_groups(bool replicate) {
     const Parallelism& p = job_.parallelism;
     const bool reduces = p.sharding == Sharding::none;
-    for (const DataGroups& groups : data_groups(job_, ranks_)) {
+    for (const DataGroups& groups : data_groups(job_, ranks_, job_.parallelism.tensor / alike_)) {
       for (const auto& members : groups.shards) assign_group(Peer::data, members, shapes_.data, reduces);
       if (!replicate) continue;
       for (const auto& members : groups.replicas) assign_group(Peer::replicate, members, shapes_.replicate, true);
@@ -180,19 +211,19 @@ class Communicators {
     // With one chunk per stage nothing goes from the last stage round to the first, nor where chunks turn back.
     const bool around = p.virtual_pipeline > 1 && ChunkMap(job_).order() == ChunkOrder::loop;
     const std::int64_t senders = around ? p.pipeline : p.pipeline - 1;
-    for (std::int64_t rank = 0; rank < ranks_.ranks(); ++rank) {
+    for (std::int64_t rank = 0; rank < ranks_.ranks(); rank += alike_) {
       Coordinates at = ranks_.coordinates_of(rank);
       if (at.pipeline >= senders) continue;
       at.pipeline = (at.pipeline + 1) % p.pipeline;
       const std::int64_t next = ranks_.rank_of(at);
       const std::int64_t from = ranks_.gpu_of(rank), to = ranks_.gpu_of(next);
       if (peers.down) {
-        const CommunicatorId down = add(2, add_pair_route(out_.network, from, to, cluster_), 1);
+        const CommunicatorId down = add(2, of_all_alike(add_pair_route(out_.network, from, to, cluster_)), 1);
         assign(peers.down_out, rank, down);
         assign(peers.down_in, next, down);
       }
       if (peers.up) {
-        const CommunicatorId up = add(2, add_pair_route(out_.network, to, from, cluster_), 1);
+        const CommunicatorId up = add(2, of_all_alike(add_pair_route(out_.network, to, from, cluster_)), 1);
         assign(peers.up_in, rank, up);
         assign(peers.up_out, next, up);
       }
@@ -201,7 +232,7 @@ class Communicators {
 
   void make_embedding_pairs() {
     const Parallelism& p = job_.parallelism;
-    for (std::int64_t rank = 0; rank < ranks_.ranks(); ++rank) {
+    for (std::int64_t rank = 0; rank < ranks_.ranks(); rank += alike_) {
       Coordinates at = ranks_.coordinates_of(rank);
       if (at.pipeline != 0) continue;
       at.pipeline = p.pipeline - 1;
@@ -221,10 +252,10 @@ class Communicators {
     const std::int64_t groups = whole ? 1 : p.data * p.context;
     std::vector<CommunicatorId> ids;
     for (std::int64_t g = 0; g < groups; ++g) {
-      ids.push_back(
-          add(static_cast<std::uint32_t>(ranks_.ranks() / groups), out_.network.add_route({}, shapes_.world.hop), 1));
+      ids.push_back(add(static_cast<std::uint32_t>(ranks_.ranks() / groups / alike_),
+                        out_.network.add_route({}, shapes_.world.hop), 1));
     }
-    for (std::int64_t rank = 0; rank < ranks_.ranks(); ++rank) {
+    for (std::int64_t rank = 0; rank < ranks_.ranks(); rank += alike_) {
       const Coordinates at = ranks_.coordinates_of(rank);
       assign(Peer::world, rank, ids[static_cast<std::size_t>(whole ? 0 : at.data * p.context + at.context)]);
     }
@@ -234,6 +265,8 @@ class Communicators {
   const RankMap& ranks_;
   const topology::Cluster& cluster_;
   const GroupShapes& shapes_;
+  const std::vector<std::int32_t>& orbits_;
+  std::int64_t alike_;  // tensor ranks that one stands for
   Groups& out_;
   std::vector<std::uint32_t> of_;
 };
@@ -339,63 +372,20 @@ std::uint8_t streams_of(const Job& job) {
   return static_cast<std::uint8_t>(returns ? Stream::return_receive_gradient : Stream::pipeline_receive_gradient) + 1;
 }
 
-/// The highest rate of any transfer of the communicator: what its links leave it alone.
-double highest_rate(const sim::Network& network, const sim::Communicator& communicator) {
-  double highest = 0;
-  for (std::uint32_t p = 0; p < communicator.patterns; ++p) {
-    const auto links = network.links_of(RouteId{sim::index(communicator.first_route) + p});
-    double rate = links.empty() ? 0 : std::numeric_limits<double>::infinity();
-    for (const sim::WeightedLink& link : links) rate = std::min(rate, network.capacity[link.link] / link.weight);
-    highest = std::max(highest, rate);
-  }
-  return highest;
-}
+}  // namespace
 
-/// See Groups::tensor_rate_limit: what is left of the tensor group's links when every other communicator takes all it
-/// can. In step: every class meets only itself on its tensor communicator, at its own pace.
-double tensor_rate_limit(const Job& job, const Groups& groups) {
-  if (!job.perturbation.slow_gpus.empty() || job.perturbation.jitter_sigma > 0) return 0;
-  const sim::Plan& plan = groups.folded.plan;
-  const sim::Network& network = groups.folded.network;
-  std::vector<bool> is_tensor(plan.communicators.size(), false);
-  for (std::uint32_t i = 0; i < plan.instances.size(); ++i) {
-    const auto& peers = groups.slots[sim::index(plan.instances[sim::InstanceId{i}].program)];
-    const auto slots = plan.slots_of(sim::InstanceId{i});
-    for (std::size_t s = 0; s < slots.size(); ++s) {
-      if (peers[s] != Peer::tensor) continue;
-      if (plan.communicators[slots[s]].members != 1) return 0;
-      is_tensor[sim::index(slots[s])] = true;
-    }
-  }
-  std::vector<double> taken(network.capacity.size(), 0);
-  std::vector<std::uint32_t> tensor_groups(network.capacity.size(), 0);
-  const auto for_links = [&](std::uint32_t c, const auto& visit) {
-    const sim::Communicator& communicator = plan.communicators[CommunicatorId{c}];
-    for (std::uint32_t p = 0; p < communicator.patterns; ++p) {
-      for (const auto& link : network.links_of(RouteId{sim::index(communicator.first_route) + p})) visit(link);
-    }
-  };
-  for (std::uint32_t c = 0; c < is_tensor.size(); ++c) {
-    const double rate = highest_rate(network, plan.communicators[CommunicatorId{c}]);
-    for_links(c, [&](const sim::WeightedLink& link) {
-      if (is_tensor[c])
-        ++tensor_groups[sim::index(link.link)];
-      else
-        taken[sim::index(link.link)] += rate * link.weight;
-    });
-  }
-  double limit = std::numeric_limits<double>::infinity();
-  for (std::uint32_t c = 0; c < is_tensor.size(); ++c) {
-    if (!is_tensor[c]) continue;
-    for_links(c, [&](const sim::WeightedLink& link) {
-      const std::size_t l = sim::index(link.link);
-      const double left = tensor_groups[l] > 1 ? 0 : network.capacity[link.link] - taken[l];
-      limit = std::min(limit, std::max(0.0, left) / link.weight);
-    });
-    const sim::Communicator& communicator = plan.communicators[CommunicatorId{c}];
-    if (network.route_latency[sim::index(communicator.first_route)].value() != 0) return 0;  // it spans nodes
-  }
-  return limit;
+namespace {
+
+/// The orbits of links where the ranks of a tensor group are alike: the group's GPUs are neighbours in a node, and
+/// nothing sets one apart. Empty otherwise.
+std::vector<std::int32_t> tensor_orbits(const Job& job, const topology::Cluster& cluster) {
+  const Perturbation& perturbed = job.perturbation;
+  const std::int64_t tensor = job.parallelism.tensor;
+  const bool neighbours = job.placement.kind == Placement::Kind::order && job.placement.order.front() == "tensor" &&
+                          job.gpus_per_node % tensor == 0;
+  const bool plain = perturbed.slow_gpus.empty() && perturbed.slow_nics.empty() && perturbed.jitter_sigma == 0;
+  if (tensor == 1 || !neighbours || !plain) return {};
+  return cluster.link_orbits(tensor);
 }
 
 }  // namespace
@@ -415,7 +405,9 @@ std::shared_ptr<const Groups> make_groups(const Job& job, const topology::Cluste
     out.plan.programs.push_back({});
     for (const Peer peer : out.slots.back()) used[static_cast<std::size_t>(peer)] = true;
   }
-  Communicators communicators(job, ranks, cluster, out.shapes, out);
+  const auto orbits = folded_only ? tensor_orbits(job, cluster) : std::vector<std::int32_t>{};
+  const std::int64_t alike = orbits.empty() ? 1 : job.parallelism.tensor;
+  Communicators communicators(job, ranks, cluster, out.shapes, orbits, out);
   communicators.make(used);
 
   out.plan.streams = streams_of(job);
@@ -423,7 +415,7 @@ std::shared_ptr<const Groups> make_groups(const Job& job, const topology::Cluste
   std::vector<double> slowdown(static_cast<std::size_t>(ranks.ranks()), 1.0);
   for (const auto& slow : job.perturbation.slow_gpus) slowdown[static_cast<std::size_t>(slow.gpu)] = slow.slowdown;
   std::vector<CommunicatorId> by_slot;
-  for (std::int64_t rank = 0; rank < ranks.ranks(); ++rank) {
+  for (std::int64_t rank = 0; rank < ranks.ranks(); rank += alike) {
     const auto stage = static_cast<std::size_t>(ranks.coordinates_of(rank).pipeline);
     by_slot.clear();
     for (const Peer peer : out.slots[stage]) by_slot.push_back(communicators.of(peer, rank));
@@ -434,6 +426,9 @@ std::shared_ptr<const Groups> make_groups(const Job& job, const topology::Cluste
     out.plan.add_instance(instance, by_slot);
   }
   out.folded = sim::fold(out.plan, out.network);
+  for (sim::InstanceId& rank : out.folded.representative)
+    rank = sim::InstanceId{sim::index(rank) * static_cast<std::uint32_t>(alike)};
+  for (std::uint32_t& size : out.folded.class_size) size *= static_cast<std::uint32_t>(alike);
   out.tensor_rate_limit = tensor_rate_limit(job, out);
   if (folded_only) {
     out.plan = {};

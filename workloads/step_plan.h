@@ -29,6 +29,9 @@ struct Groups {
 /// `folded_only`: without `plan` and `network`, which are large and which only a simulation of every rank needs.
 std::shared_ptr<const Groups> make_groups(const Job& job, const topology::Cluster& cluster, bool folded_only = false);
 
+/// What Groups::tensor_rate_limit is to be, from the rest of the groups.
+double tensor_rate_limit(const Job& job, const Groups& groups);
+
 struct StepPlan {
   std::shared_ptr<const Groups> groups;
   StagePrograms stages;

@@ -104,6 +104,26 @@ TEST_CASE("folded and full give the same step to the picosecond, in every layout
   }
 }
 
+TEST_CASE("ranks of a tensor group that are alike are made once, on any fabric, with the times of all") {
+  for (const char* fabric :
+       {"ndr-rail", "{inherits: ndr-rail, rail: false, unit_nodes: 4, oversubscription: 4}",
+        "{inherits: ndr-rail, unit_nodes: 4, radix: 16, spine_radix: 16, pod_leaves: 8, core_oversubscription: 4}",
+        "tomahawk4-200g", "{inherits: tomahawk4-200g, ecmp_seed: 3}", "roce-4x200g", "selene-hdr"}) {
+    for (const Sets& layout : {Sets{"parallelism={tensor: 4, pipeline: 2, virtual_pipeline: 2, data: 16}"},
+                               Sets{"parallelism={tensor: 8, pipeline: 4, data: 4, sharding: optimizer}"},
+                               Sets{"parallelism={tensor: 2, pipeline: 4, data: 8, context: 2}"}}) {
+      Sets sets = layout;
+      sets.insert(sets.end(), {"cluster.device=h100-sxm-80gb", "cluster.gpus=128", "batch={global: 64, micro: 1}",
+                               std::string("cluster.fabric=") + fabric});
+      INFO(name(sets));
+      const Job job = small_job(sets);
+      const StepReport folded = simulate_step(job), full = simulate_step(job, {true, false});
+      CHECK(folded.iteration == full.iteration);
+      CHECK(folded.ranks_simulated <= 128 / job.parallelism.tensor);
+    }
+  }
+}
+
 TEST_CASE("folded and full agree when a GPU or a NIC is slow or kernels jitter") {
   for (const Sets& sets :
        {Sets{"perturb.slow_gpus=[{gpu: 5, slowdown: 1.3}]"}, Sets{"perturb.slow_nics=[{node: 1, nic: 2, rate: 0.25}]"},
