@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "calibration/cross_validation.h"
 #include "calibration/fit.h"
 #include "sim/error.h"
 
@@ -120,23 +121,11 @@ FitError attention_error(const AttentionModel& model, std::span<const AttentionS
 FitQuality judge_attention(const AttentionModel& start, std::span<const AttentionSample> all,
                            const SurfaceOptions& surface, int folds) {
   const std::vector<AttentionSample> samples = of_pass(all, false);
-  std::vector<Judged> held_out;
-  for (int fold = 0; fold < folds; ++fold) {
-    std::vector<AttentionSample> train, test;
-    for (std::size_t i = 0; i < samples.size(); ++i) (fold_of(i, folds) == fold ? test : train).push_back(samples[i]);
-    if (train.empty()) continue;
-    const AttentionModel model = fit_attention(start, train, surface);
-    for (const AttentionSample& s : test) held_out.push_back(judged(model, s));
-  }
-  FitQuality out = quality_of(held_out, folds);
-  for (std::size_t axis = 0; axis < 3; ++axis) {
-    out.from[axis] = 1e18, out.to[axis] = 1;
-    for (const auto& s : samples) {
-      out.from[axis] = std::min(out.from[axis], sizes_of(s.shape)[axis]);
-      out.to[axis] = std::max(out.to[axis], sizes_of(s.shape)[axis]);
-    }
-  }
-  return out;
+  return cross_validate(
+      std::span<const AttentionSample>(samples), folds,
+      [&](const auto& train) { return fit_attention(start, train, surface); },
+      [](const AttentionModel& model, const AttentionSample& s) { return judged(model, s); },
+      [](const AttentionSample& s) { return sizes_of(s.shape); });
 }
 
 }  // namespace orrery::calibration

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "calibration/cross_validation.h"
 #include "calibration/fit.h"
 #include "sim/error.h"
 
@@ -243,28 +244,16 @@ FitError gemm_error(const GemmModel& model, std::span<const GemmSample> samples)
 
 FitQuality judge_gemm(const GemmModel& start, std::span<const GemmSample> samples, const GemmFitOptions& options,
                       int folds) {
-  std::vector<Judged> held_out;
-  for (int fold = 0; fold < folds; ++fold) {
-    std::vector<GemmSample> train, test;
-    for (std::size_t i = 0; i < samples.size(); ++i) (fold_of(i, folds) == fold ? test : train).push_back(samples[i]);
-    if (train.empty()) continue;
-    const GemmModel model = fit_gemm(start, train, options);
-    for (const GemmSample& s : test) held_out.push_back(judged(model, s));
-  }
-  FitQuality out = quality_of(held_out, folds);
+  FitQuality out = cross_validate(
+      samples, folds, [&](const auto& train) { return fit_gemm(start, train, options); },
+      [](const GemmModel& model, const GemmSample& s) { return judged(model, s); },
+      [](const GemmSample& s) { return sizes_of(s.shape); });
   std::vector<double> flops;
   for (const auto& s : samples) flops.push_back(flops_of(s.shape));
   const double limit = quantile(flops, 0.9);
   std::vector<GemmSample> train, test;
   for (const auto& s : samples) (flops_of(s.shape) < limit ? train : test).push_back(s);
   if (!train.empty()) out.beyond = gemm_error(fit_gemm(start, train, options), test);
-  for (std::size_t axis = 0; axis < 3; ++axis) {
-    out.from[axis] = 1e18, out.to[axis] = 1;
-    for (const auto& s : samples) {
-      out.from[axis] = std::min(out.from[axis], sizes_of(s.shape)[axis]);
-      out.to[axis] = std::max(out.to[axis], sizes_of(s.shape)[axis]);
-    }
-  }
   return out;
 }
 
