@@ -36,26 +36,6 @@ bool is_plain_name(const std::string& name) {
   return !name.empty() && name.size() <= 128 && name.front() != '.' && std::all_of(name.begin(), name.end(), allowed);
 }
 
-std::string file_of(const Shelf& shelf, const Settings& reference) {
-  if (!reference.is_scalar()) reference.fail(fmt::format("expected the name of a {}", shelf.noun));
-  const std::string& name = reference.text();
-  if (is_path(name)) {
-    const fs::path beside = fs::path(reference.place().file).parent_path();
-    // Normal form, so that a circle of inheritance meets itself however its paths are written.
-    return (fs::path(name).is_absolute() ? fs::path(name) : beside / name).lexically_normal().string();
-  }
-  if (!is_plain_name(name)) reference.fail(fmt::format("expected the name of a {}, got \"{}\"", shelf.noun, name));
-  const fs::path file = fs::path(data_directory()) / shelf.folder / (name + ".yaml");
-  std::error_code error;
-  if (fs::is_regular_file(file, error)) return file.string();
-  const std::vector<std::string> names = shipped(shelf.kind);
-  const std::string nearest = sim::nearest_word(name, names);
-  reference.fail(nearest.empty()
-                     ? fmt::format("there is no {} \"{}\"; expected one of {}, a path or an inline mapping", shelf.noun,
-                                   name, fmt::join(names, ", "))
-                     : fmt::format("there is no {} \"{}\"; did you mean \"{}\"?", shelf.noun, name, nearest));
-}
-
 Settings without(const Settings& mapping, std::string_view key) {
   Settings kept = Settings::mapping(mapping.place());
   for (const auto& [name, member] : mapping.members()) {
@@ -113,6 +93,26 @@ fs::path find_data_directory() {
 }
 
 }  // namespace
+
+std::string file_of(const Shelf& shelf, const Settings& reference) {
+  if (!reference.is_scalar()) reference.fail(fmt::format("expected the name of a {}", shelf.noun));
+  const std::string& name = reference.text();
+  if (is_path(name)) {
+    const fs::path beside = fs::path(reference.place().file).parent_path();
+    // Normal form, so that a circle of inheritance meets itself however its paths are written.
+    return (fs::path(name).is_absolute() ? fs::path(name) : beside / name).lexically_normal().string();
+  }
+  if (!is_plain_name(name)) reference.fail(fmt::format("expected the name of a {}, got \"{}\"", shelf.noun, name));
+  const fs::path file = fs::path(data_directory()) / shelf.folder / (name + ".yaml");
+  std::error_code error;
+  if (fs::is_regular_file(file, error)) return file.lexically_normal().string();
+  const std::vector<std::string> names = shipped(shelf.kind);
+  const std::string nearest = sim::nearest_word(name, names);
+  reference.fail(nearest.empty()
+                     ? fmt::format("there is no {} \"{}\"; expected one of {}, a path or an inline mapping", shelf.noun,
+                                   name, fmt::join(names, ", "))
+                     : fmt::format("there is no {} \"{}\"; did you mean \"{}\"?", shelf.noun, name, nearest));
+}
 
 /// A memo, not state: what a path's text was at its time of change is the same for everybody who asks.
 Settings read_once(const std::string& file) {

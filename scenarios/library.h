@@ -25,6 +25,10 @@ const std::vector<Shelf>& shelves();
 /// The shelf of that kind; SIM_CHECK when there is none.
 const Shelf& shelf_of(std::string_view kind);
 
+/// The file that the name or path `reference` means, in normal form. Throws UserError for unknown names (with the
+/// nearest) and what is no name.
+std::string file_of(const Shelf& shelf, const sim::Settings& reference);
+
 /// What a reference stands for, inheritance resolved.
 struct Resolved {
   sim::Settings document;  // without `inherits`

@@ -21,6 +21,7 @@ const std::vector<Command>& commands() {
       {"run", "simulate one training step of a scenario", declare_run},
       {"reproduce", "a published table beside its prediction, with the error of every cell", declare_reproduce},
       {"validate", "simulate lists of measured scenarios; per-row and summary error", declare_validate},
+      {"fit", "fit parameters on measured steps; how well each is determined, errors on rows held out", declare_fit},
       {"sweep", "the cross product of the values of some keys, every point simulated", declare_sweep},
       {"search", "the best layouts of a job on its GPUs, or the smallest cluster for a deadline", declare_search},
       {"traffic", "the communication table: closed form beside simulated bytes", declare_traffic},

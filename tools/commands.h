@@ -29,6 +29,7 @@ struct Command {
 Action declare_run(CLI::App& app);
 Action declare_reproduce(CLI::App& app);
 Action declare_validate(CLI::App& app);
+Action declare_fit(CLI::App& app);
 Action declare_sweep(CLI::App& app);
 Action declare_search(CLI::App& app);
 Action declare_traffic(CLI::App& app);

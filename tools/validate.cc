@@ -30,43 +30,6 @@ struct ValidateOptions {
   unsigned jobs = 0;
 };
 
-struct Record {
-  std::string list;
-  sim::Settings settings;
-};
-
-/// Files as given; of a folder, its *.yaml and *.yml in the order of their names.
-std::vector<std::string> list_files(const std::vector<std::string>& paths) {
-  std::vector<std::string> files;
-  for (const std::string& path : paths) {
-    std::error_code failed;
-    if (!fs::is_directory(path, failed)) {
-      files.push_back(path);
-      continue;
-    }
-    std::vector<std::string> found;
-    for (const fs::directory_entry& entry : fs::directory_iterator(path, failed)) {
-      const std::string suffix = entry.path().extension().string();
-      if (suffix == ".yaml" || suffix == ".yml") found.push_back(entry.path().string());
-    }
-    if (failed) throw sim::UserError(fmt::format("{}: the folder cannot be read: {}", path, failed.message()));
-    if (found.empty()) throw sim::UserError(fmt::format("{}: the folder holds no *.yaml file, expected lists", path));
-    std::sort(found.begin(), found.end());
-    files.insert(files.end(), found.begin(), found.end());
-  }
-  return files;
-}
-
-std::vector<Record> read_lists(const std::vector<std::string>& paths) {
-  std::vector<Record> records;
-  for (const std::string& file : list_files(paths)) {
-    for (sim::Settings& record : scenarios::read_records(file)) {
-      records.push_back({fs::path(file).stem().string(), std::move(record)});
-    }
-  }
-  return records;
-}
-
 std::vector<double> errors_of(const std::vector<ValidationRow>& rows, const std::string& list) {
   std::vector<double> errors;
   for (const ValidationRow& row : rows) {
@@ -218,7 +181,7 @@ void write_summary(std::ostream& out, const std::vector<ValidationRow>& rows, st
 
 int validate(const ValidateOptions& options) {
   check_writable(options.json);
-  const std::vector<Record> records = read_lists(options.paths);
+  const std::vector<ListedRecord> records = read_lists(options.paths);
   const std::vector<std::string> fitted = fitted_records();
   std::vector<ValidationRow> all(records.size());
   const InterruptGuard guard;

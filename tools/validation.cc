@@ -1,6 +1,8 @@
 // Comparison of predictions with measurements. Left out: weights; every record counts once.
 #include "tools/validation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -36,6 +38,25 @@ Metric compare(const scenarios::Measured& measured, const workloads::StepReport&
   return {};
 }
 
+Features features_of(const workloads::Job& job, const workloads::StepReport& report) {
+  Features f;
+  f.device = job.device.name();
+  f.fabric = job.fabric.name;
+  f.software = job.software.name;
+  f.schedule = name_of(job.parallelism.schedule);
+  f.recompute = name_of(job.recompute);
+  f.sharding = name_of(job.parallelism.sharding);
+  f.attention = name_of(job.attention);
+  f.precision = name_of(job.precision.matmul);
+  f.gpus = job.gpus;
+  f.tensor = job.parallelism.tensor, f.pipeline = job.parallelism.pipeline, f.data = job.parallelism.data;
+  f.virtual_pipeline = job.parallelism.virtual_pipeline, f.context = job.parallelism.context;
+  f.global_batch = job.batch.global, f.micro_batch = job.batch.micro;
+  f.layers = job.model.layers, f.hidden = job.model.hidden, f.seq = job.model.seq;
+  f.exposed_s = report.breakdown_s;
+  return f;
+}
+
 namespace {
 
 /// The predicted figure that the source's way of reading memory answers to, in GB.
@@ -45,23 +66,17 @@ double memory_gb(const scenarios::Measured& measured, const workloads::StepRepor
   return report.peak_bytes / 1e9;
 }
 
-std::string id_of(const sim::Settings& record) {
-  for (const char* key : {"id", "name"}) {
-    const sim::Settings* value = record.is_mapping() ? record.find(key) : nullptr;
-    if (value != nullptr && value->is_scalar()) return value->text();
-  }
-  return "line " + std::to_string(record.place().line);
-}
-
-void predict(ValidationRow& row, const sim::Settings& record) {
+void predict(ValidationRow& row, const sim::Settings& record, const workloads::StepOptions& options) {
   const scenarios::Scenario scenario = scenarios::load_scenario(record);
   if (!scenario.measured) record.fail("has no 'measured' section, expected measured: {iteration_s: ...}");
   const scenarios::Measured& measured = *scenario.measured;
-  const workloads::StepReport report = workloads::simulate_step(scenario.job);
+  row.source = scenario.source;
+  const workloads::StepReport report = workloads::simulate_step(scenario.job, options);
+  row.features = features_of(scenario.job, report);
   row.measured_oom = measured.oom;
   row.predicted_oom = !report.fits;
   row.measured_memory_gb = measured.memory_gb;
-  row.predicted_memory_gb = memory_gb(measured, report);
+  if (!options.brief) row.predicted_memory_gb = memory_gb(measured, report);
   if (!report.fits && !measured.oom.value_or(false)) row.status = RowStatus::oom;
   const Metric metric = compare(measured, report);
   if (metric.name.empty()) {
@@ -74,13 +89,54 @@ void predict(ValidationRow& row, const sim::Settings& record) {
   if (metric.measured > 0) row.error_pct = 100 * (metric.predicted - metric.measured) / metric.measured;
 }
 
+/// Files as given; of a folder, its *.yaml and *.yml in the order of their names.
+std::vector<std::string> list_files(const std::vector<std::string>& paths) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::error_code failed;
+    if (!fs::is_directory(path, failed)) {
+      files.push_back(path);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (const fs::directory_entry& entry : fs::directory_iterator(path, failed)) {
+      const std::string suffix = entry.path().extension().string();
+      if (suffix == ".yaml" || suffix == ".yml") found.push_back(entry.path().string());
+    }
+    if (failed) throw sim::UserError(fmt::format("{}: the folder cannot be read: {}", path, failed.message()));
+    if (found.empty()) throw sim::UserError(fmt::format("{}: the folder holds no *.yaml file, expected lists", path));
+    std::sort(found.begin(), found.end());
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
 }  // namespace
 
+std::vector<ListedRecord> read_lists(const std::vector<std::string>& paths) {
+  std::vector<ListedRecord> records;
+  for (const std::string& file : list_files(paths)) {
+    for (sim::Settings& record : scenarios::read_records(file)) {
+      records.push_back({std::filesystem::path(file).stem().string(), std::move(record)});
+    }
+  }
+  return records;
+}
+
+std::string record_id(const sim::Settings& record) {
+  for (const char* key : {"id", "name"}) {
+    const sim::Settings* value = record.is_mapping() ? record.find(key) : nullptr;
+    if (value != nullptr && value->is_scalar()) return value->text();
+  }
+  return "line " + std::to_string(record.place().line);
+}
+
 ValidationRow validate_record(const std::string& list, const sim::Settings& record,
-                              const std::vector<std::string>& fitted) {
+                              const std::vector<std::string>& fitted, const workloads::StepOptions& options) {
   ValidationRow row;
   row.list = list;
-  row.id = id_of(record);
+  row.id = record_id(record);
   row.fitted =
       std::any_of(fitted.begin(), fitted.end(), [&](const std::string& p) { return scenarios::is_record(row.id, p); });
   const auto fail = [&](const std::string& message, bool internal) {
@@ -89,7 +145,7 @@ ValidationRow validate_record(const std::string& list, const sim::Settings& reco
     row.internal = internal;
   };
   try {
-    predict(row, record);
+    predict(row, record, options);
   } catch (const sim::UserError& error) {
     fail(error.what(), false);
   } catch (const std::bad_alloc&) {

@@ -1,6 +1,8 @@
 // Predictions beside measurements: what `orrery validate` computes, apart from how it is printed.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +27,26 @@ struct Metric {
 /// FLOPs; Narayanan et al. 2021, equation 3), model FLOPs otherwise.
 Metric compare(const scenarios::Measured& measured, const workloads::StepReport& report);
 
+/// A record of a list.
+struct ListedRecord {
+  std::string list;  // the file, without folder and suffix
+  sim::Settings settings;
+};
+/// The records of `paths`: files as given; of a folder, its *.yaml and *.yml in the order of their names. Throws
+/// sim::UserError.
+std::vector<ListedRecord> read_lists(const std::vector<std::string>& paths);
+/// The record's `id`, else its `name`, else "line N".
+std::string record_id(const sim::Settings& record);
+
+/// What tells rows apart: for tables by cause, and for finding rows like another.
+struct Features {
+  std::string device, fabric, software, schedule, recompute, sharding, attention, precision;
+  std::int64_t gpus = 0, tensor = 0, pipeline = 0, virtual_pipeline = 0, data = 0, context = 0;
+  std::int64_t global_batch = 0, micro_batch = 0, layers = 0, hidden = 0, seq = 0;
+  std::array<double, workloads::kCategories> exposed_s{};  // the predicted breakdown
+};
+Features features_of(const workloads::Job& job, const workloads::StepReport& report);
+
 struct ValidationRow {
   std::string list;  // the file, without folder and suffix
   std::string id;
@@ -37,12 +59,15 @@ struct ValidationRow {
   bool internal = false;  // the error is ours
   RowStatus status = RowStatus::ok;
   std::string message;  // of an error
+  std::string source;   // the record's citation
+  Features features;    // of a record that could be simulated
 };
 
 /// One record, whatever happens to it: a record that cannot be loaded or simulated becomes a row with status error.
 /// Status oom: the prediction does not fit the memory, and the record does not say that the measurement ran out too.
+/// `options`: brief ones leave memory and breakdown at 0.
 ValidationRow validate_record(const std::string& list, const sim::Settings& record,
-                              const std::vector<std::string>& fitted);
+                              const std::vector<std::string>& fitted, const workloads::StepOptions& options = {});
 
 /// Ids of the records that calibration was fitted to, from calibration/fitted.yaml; empty when there is none. An entry
 /// that ends in * stands for all ids that begin so.

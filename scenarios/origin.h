@@ -1,0 +1,29 @@
+// Where a number of a scenario is written: which of the documents that it refers to decides a key. For what changes
+// documents and asks who is affected: fits and sensitivities.
+#pragma once
+
+#include <string>
+
+#include "sim/settings.h"
+
+namespace orrery::scenarios {
+
+/// A key of a device profile, a fabric or a software generation, as scenarios name it: "cluster.device.sustained.
+/// matmul" is the key "sustained.matmul" on the shelf of devices.
+struct DocumentKey {
+  std::string kind;  // "devices", "fabrics" or "software"
+  std::string key;   // within the document
+};
+/// Throws UserError at `path` for keys that belong to no such document, and for those that the language does not have.
+DocumentKey document_key(const sim::Settings& path);
+
+/// The file that a name or path of that kind of document means. Throws UserError.
+std::string document_file(const std::string& kind, const sim::Settings& reference);
+/// The document in `file` with all that it inherits. Throws UserError.
+sim::Settings whole_document(const std::string& kind, const std::string& file);
+
+/// Whether `scenario` would see another value of `key` if it were set in `file`: the document that it refers to is
+/// `file` or inherits it, and nothing nearer sets the key. Throws UserError where the reference does not resolve.
+bool reads_from(const sim::Settings& scenario, const DocumentKey& key, const std::string& file);
+
+}  // namespace orrery::scenarios

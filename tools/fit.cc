@@ -1,0 +1,241 @@
+// `orrery fit`: parameters of software generations, fabrics and devices fitted on measured steps, how well the rows
+// determine each, and the error on rows that were left out. Changes no file unless asked to.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "scenarios/scenario.h"
+#include "scenarios/sources.h"
+#include "sim/error.h"
+#include "tools/commands.h"
+#include "tools/fit/step_fit.h"
+#include "tools/parallel.h"
+#include "tools/report/output.h"
+#include "tools/report/report.h"
+#include "tools/report/text.h"
+
+namespace orrery::tools {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+struct FitOptions {
+  std::string file, json;
+  unsigned jobs = 0;
+  bool write = false;
+};
+
+/// ln(predicted / measured) in percent of the measured.
+std::vector<double> percent(const StepFit& fit, const std::vector<double>& residuals, const std::string& list) {
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < residuals.size(); ++i) {
+    if (list.empty() || fit.rows[i].list == list) errors.push_back(100 * std::expm1(residuals[i]));
+  }
+  return errors;
+}
+
+std::vector<double> percent_held(const StepFit& fit, const FitOutcome& outcome, const std::string& list) {
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < outcome.held.size(); ++i) {
+    if (outcome.held[i] && (list.empty() || fit.rows[i].list == list)) {
+      errors.push_back(100 * std::expm1(*outcome.held[i]));
+    }
+  }
+  return errors;
+}
+
+std::vector<std::string> lists_of(const StepFit& fit) {
+  std::vector<std::string> lists;
+  for (const FitRow& row : fit.rows) {
+    if (std::find(lists.begin(), lists.end(), row.list) == lists.end()) lists.push_back(row.list);
+  }
+  return lists;
+}
+
+std::string verdict_text(const FitParameter& p, const Verdict& v) {
+  std::string text;
+  if (v.at_bound) text = fmt::format("at its bound {}", p.text_of(v.value));
+  if (!v.determined) text += (text.empty() ? "" : ", ") + std::string("not determined by these rows");
+  return text.empty() ? "determined" : text;
+}
+
+void write_parameters(std::ostream& out, const StepFit& fit, const FitOutcome& outcome) {
+  TextTable table(
+      {{"parameter", Align::left}, {"start"}, {"fitted"}, {"std. error"}, {"over parts held out"}, {"", Align::left}});
+  const std::vector<Verdict> all = verdicts(fit, outcome);
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    const FitParameter& parameter = fit.parameters[p];
+    const Verdict& v = all[p];
+    table.add_row({fmt::format("{}: {}", parameter.document, parameter.path), parameter.text_of(parameter.start),
+                   parameter.text_of(v.value), fmt::format("{:.3g}", v.standard_error),
+                   fmt::format("{:.4g} to {:.4g}", v.fold_low, v.fold_high), verdict_text(parameter, v)});
+    if (!v.partner.empty()) table.add_note("      moves with " + v.partner);
+  }
+  table.write(out);
+  std::vector<std::string> values;
+  for (const double s : outcome.determination.singular_values) values.push_back(fmt::format("{:.3g}", s));
+  out << wrapped(fmt::format("Singular values over the bounds, in standard deviations of the residuals: {}. Where one "
+                             "is below {:.1f}, its direction is known no better than by the bounds.",
+                             fmt::join(values, ", "), 1 / calibration::kSpread),
+                 "  ", "  ");
+  out << wrapped(
+      "Standard errors take rows for independent and the bounds for what was known before; rows of one "
+      "source share causes, so that the spread over parts held out is the better guide.",
+      "  ", "  ");
+}
+
+void write_errors(std::ostream& out, const StepFit& fit, const FitOutcome& outcome) {
+  TextTable table({{"errors", Align::left}, {"rows"}, {"mean |error|"}, {"median"}, {"largest"}, {"bias"}});
+  const auto add = [&](const std::string& name, const std::vector<double>& errors) {
+    const ErrorSummary s = summarize(errors);
+    if (s.n == 0) return;
+    table.add_row({name, fmt::format("{}", s.n), fmt::format("{:.2f} %", s.mape_pct),
+                   fmt::format("{:.2f} %", s.median_ape_pct), fmt::format("{:.2f} %", s.max_ape_pct),
+                   error_text(s.bias_pct)});
+  };
+  std::vector<std::string> lists = lists_of(fit);
+  if (lists.size() > 1) lists.emplace_back();
+  for (const std::string& list : lists) {
+    const std::string name = list.empty() ? "all" : list;
+    add(name + ", before", percent(fit, outcome.before, list));
+    add(name + ", fitted", percent(fit, outcome.after, list));
+    add(name + ", held out", percent_held(fit, outcome, list));
+  }
+  table.write(out);
+}
+
+void write_fit(std::ostream& out, const StepFit& fit, const FitOutcome& outcome) {
+  if (!fit.description.empty()) out << wrapped(fit.description, "", "");
+  out << fmt::format("{} parameters on the {} of {} rows of {} lists, {} iterations, {} simulations\n\n",
+                     fit.parameters.size(), fit.memory ? "memory" : "step", fit.rows.size(), lists_of(fit).size(),
+                     outcome.fit.iterations, outcome.simulations);
+  write_parameters(out, fit, outcome);
+  out << '\n';
+  write_errors(out, fit, outcome);
+}
+
+ordered_json summary_json(const std::vector<double>& errors) {
+  const ErrorSummary s = summarize(errors);
+  return {{"n", s.n},
+          {"mape_pct", s.mape_pct},
+          {"median_ape_pct", s.median_ape_pct},
+          {"max_ape_pct", s.max_ape_pct},
+          {"bias_pct", s.bias_pct}};
+}
+
+ordered_json fit_json(const StepFit& fit, const FitOutcome& outcome) {
+  ordered_json json;
+  json["description"] = fit.description;
+  json["parameters"] = ordered_json::array();
+  const std::vector<Verdict> all = verdicts(fit, outcome);
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    const FitParameter& parameter = fit.parameters[p];
+    json["parameters"].push_back({{"document", parameter.document},
+                                  {"key", parameter.path},
+                                  {"unit", parameter.unit},
+                                  {"low", parameter.low},
+                                  {"high", parameter.high},
+                                  {"start", parameter.start},
+                                  {"fitted", all[p].value},
+                                  {"standard_error", all[p].standard_error},
+                                  {"held_out_low", all[p].fold_low},
+                                  {"held_out_high", all[p].fold_high},
+                                  {"at_bound", all[p].at_bound},
+                                  {"determined", all[p].determined}});
+  }
+  json["correlation"] = outcome.determination.correlation;
+  json["singular_values"] = outcome.determination.singular_values;
+  json["weakest_direction"] = outcome.determination.weakest;
+  json["summary"] = {{"before", summary_json(percent(fit, outcome.before, ""))},
+                     {"fitted", summary_json(percent(fit, outcome.after, ""))},
+                     {"held_out", summary_json(percent_held(fit, outcome, ""))}};
+  json["rows"] = ordered_json::array();
+  for (std::size_t i = 0; i < fit.rows.size(); ++i) {
+    json["rows"].push_back(
+        {{"id", fit.rows[i].id},
+         {"list", fit.rows[i].list},
+         {"before_pct", 100 * std::expm1(outcome.before[i])},
+         {"fitted_pct", 100 * std::expm1(outcome.after[i])},
+         {"held_out_pct", outcome.held[i] ? ordered_json(100 * std::expm1(*outcome.held[i])) : ordered_json(nullptr)}});
+  }
+  return json;
+}
+
+std::string read_text(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw sim::UserError(fmt::format("{}: cannot be read", file));
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// The fitted values into their documents, the rows into calibration/fitted.yaml, so that the scoreboard marks them.
+void write_documents(const StepFit& fit, const FitOutcome& outcome) {
+  const std::vector<Verdict> all = verdicts(fit, outcome);
+  std::vector<std::string> keys;
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    const FitParameter& parameter = fit.parameters[p];
+    const std::string text =
+        with_value(read_text(parameter.file), parameter.file, parameter.key.key, parameter.text_of(all[p].value));
+    write_output(parameter.file, [&](std::ostream& out) { out << text; });
+    keys.push_back(parameter.document + " " + parameter.key.key);
+    std::cout << fmt::format("wrote {}: {} of {}\n", parameter.text_of(all[p].value), parameter.key.key,
+                             parameter.file);
+  }
+  const std::vector<std::string> known = fitted_records();
+  std::string marks;
+  for (const FitRow& row : fit.rows) {
+    const bool marked =
+        std::any_of(known.begin(), known.end(), [&](const std::string& p) { return scenarios::is_record(row.id, p); });
+    if (!marked) marks += fmt::format("- {}\n", row.id);
+  }
+  if (marks.empty()) return;
+  const std::string file = scenarios::data_directory() + "/calibration/fitted.yaml";
+  const std::string text =
+      read_text(file) +
+      fmt::format("# {}{}:\n", fmt::join(keys, ", "), fit.memory ? " (on measured.memory_gb alone)" : "") + marks;
+  write_output(file, [&](std::ostream& out) { out << text; });
+  std::cout << fmt::format("marked the rows in {}\n", file);
+}
+
+int run_fit(const FitOptions& options) {
+  check_writable(options.json);
+  const StepFit fit = read_step_fit(options.file);
+  const InterruptGuard guard;
+  FitOutcome outcome;
+  try {
+    outcome = run_step_fit(fit, options.jobs > 0 ? options.jobs : default_jobs());
+  } catch (const Interrupted&) {
+    std::cerr << "Interrupted: no fit.\n";
+    return kInterrupted;
+  }
+  if (!options.json.empty()) {
+    write_output(options.json, [&](std::ostream& out) { write_json(out, fit_json(fit, outcome)); });
+  }
+  if (options.json != "-") write_fit(std::cout, fit, outcome);
+  if (options.write) write_documents(fit, outcome);
+  return kDone;
+}
+
+}  // namespace
+
+Action declare_fit(CLI::App& app) {
+  const auto options = std::make_shared<FitOptions>();
+  app.add_option("fit", options->file, "parameters with bounds, rows and loss (YAML)")->required();
+  app.add_option("--json", options->json, "write the fit as JSON to FILE, or to standard output for -")
+      ->type_name("FILE");
+  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)")->check(CLI::Range(1, 1024));
+  app.add_flag("--write", options->write, "write the fitted values into their documents and mark the rows as fitted");
+  return [options] { return run_fit(*options); };
+}
+
+}  // namespace orrery::tools

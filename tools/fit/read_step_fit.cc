@@ -1,0 +1,205 @@
+// The document of a fit:
+//
+//   description: host costs of Megatron-LM of 2021
+//   parameters:
+//   - {document: megatron-2021, key: software.kernel_issue, low: 1 us, high: 20 us, meaning: host time of a launch}
+//   rows:
+//   - {list: measured.yaml, records: [first-*, second-07], except: [first-3]}
+//   target: step        # or memory
+//   loss: squares       # or robust: errors beyond 5 % count linearly
+//   weigh: rows         # or lists: every list counts alike
+//   hold_out: {by: rows, folds: 5}  # or by: lists
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "scenarios/scenario.h"
+#include "scenarios/schema.h"
+#include "scenarios/sources.h"
+#include "sim/error.h"
+#include "tools/fit/step_fit.h"
+
+namespace orrery::tools {
+
+using sim::Settings;
+
+namespace {
+
+constexpr std::size_t kMostParameters = 30;
+
+struct Amount {
+  double value = 0;
+  std::string unit;
+};
+
+/// A number and the unit behind it, as written.
+Amount amount_of(const Settings& s) {
+  if (!s.is_scalar()) s.fail("expected a number, with its unit where it has one");
+  const std::size_t end = std::min(s.text().find_first_not_of("+-.0123456789eE"), s.text().size());
+  const std::size_t unit = std::min(s.text().find_first_not_of(' ', end), s.text().size());
+  const Settings number = Settings::scalar(s.text().substr(0, end), s.place());
+  try {
+    return {number.as_number(), s.text().substr(unit)};
+  } catch (const sim::UserError&) {
+    s.fail(fmt::format("read \"{}\", expected a number, with its unit where it has one", s.text()));
+  }
+}
+
+/// In the base unit of whatever it is: seconds, bytes, bytes/s, FLOP/s, or a plain number.
+std::optional<double> magnitude(const Settings& s) {
+  const auto attempt = [](const auto& read) -> std::optional<double> {
+    try {
+      return read();
+    } catch (const sim::UserError&) {
+      return std::nullopt;
+    }
+  };
+  if (const auto v = attempt([&] { return s.as_number(); })) return v;
+  if (const auto v = attempt([&] { return sim::to_seconds(s.as_duration()); })) return v;
+  if (const auto v = attempt([&] { return static_cast<double>(s.as_bytes().value()); })) return v;
+  if (const auto v = attempt([&] { return s.as_bandwidth().value(); })) return v;
+  return attempt([&] { return s.as_flop_rate().value(); });
+}
+
+const Settings* at_path(const Settings& document, std::string_view path) {
+  const Settings* node = &document;
+  while (node != nullptr && !path.empty()) {
+    const std::size_t dot = path.find('.');
+    node = node->is_mapping() ? node->find(path.substr(0, dot)) : nullptr;
+    path = dot == std::string_view::npos ? std::string_view{} : path.substr(dot + 1);
+  }
+  return node;
+}
+
+/// What the document holds now, in `unit`.
+std::optional<double> present_value(const FitParameter& p) {
+  const Settings document = scenarios::whole_document(p.key.kind, p.file);
+  const Settings* value = at_path(document, p.key.key);
+  Settings fallback;
+  if (value == nullptr) {
+    for (const scenarios::Key& key : scenarios::schema()) {
+      if (key.path == p.path) fallback = Settings::scalar(key.fallback, {"schema", 0, 0});
+    }
+    value = &fallback;
+  }
+  if (!value->is_scalar()) return std::nullopt;
+  const auto now = magnitude(*value);
+  const auto one = magnitude(Settings::scalar(p.unit.empty() ? "1" : "1 " + p.unit, {"unit", 0, 0}));
+  if (!now || !one || *one == 0) return std::nullopt;
+  return *now / *one;
+}
+
+FitParameter read_parameter(const Settings& s) {
+  s.refuse_unknown({"document", "key", "low", "high", "start", "meaning"});
+  FitParameter p;
+  p.path = s.at("key").text();
+  p.key = scenarios::document_key(s.at("key"));
+  p.document = s.at("document").text();
+  p.file = scenarios::document_file(p.key.kind, s.at("document"));
+  p.meaning = s.get_text("meaning", "");
+  const Amount low = amount_of(s.at("low")), high = amount_of(s.at("high"));
+  if (high.unit != low.unit) {
+    s.at("high").fail(fmt::format("read \"{}\"; the unit of low, \"{}\", would be right", high.unit, low.unit));
+  }
+  if (high.value <= low.value) s.at("high").fail(fmt::format("read {}; more than low would be right", high.value));
+  p.unit = low.unit, p.low = low.value, p.high = high.value;
+  if (const Settings* start = s.find("start")) {
+    const Amount read = amount_of(*start);
+    if (read.unit != p.unit) start->fail(fmt::format("read \"{}\"; the unit of the bounds would be right", read.unit));
+    if (read.value < p.low || read.value > p.high) start->fail("lies outside of the bounds; within would be right");
+    p.start = read.value;
+  } else {
+    const std::optional<double> now = present_value(p);
+    if (!now) s.at("key").fail("its present value is no number in the unit of the bounds; start: VALUE would be right");
+    p.start = std::clamp(*now, p.low, p.high);
+  }
+  return p;
+}
+
+bool any_matches(const Settings* patterns, const std::string& id) {
+  if (patterns == nullptr) return false;
+  return std::any_of(patterns->items().begin(), patterns->items().end(),
+                     [&](const Settings& p) { return scenarios::is_record(id, p.text()); });
+}
+
+/// Records as the simulator sees them: with what their sources say beyond the list.
+void read_rows(StepFit& fit, const Settings& s) {
+  s.refuse_unknown({"list", "records", "except"});
+  const std::filesystem::path named(s.at("list").text());
+  const std::filesystem::path beside = std::filesystem::path(s.place().file).parent_path();
+  const std::string file = named.is_absolute() ? named.string() : (beside / named).lexically_normal().string();
+  const Settings* wanted = s.find("records");
+  std::size_t found = 0;
+  for (const ListedRecord& listed : read_lists({file})) {
+    const std::string id = record_id(listed.settings);
+    if (wanted != nullptr && !any_matches(wanted, id)) continue;
+    if (any_matches(s.find("except"), id)) continue;
+    const Settings* measured = listed.settings.find("measured");
+    if (fit.memory && (measured == nullptr || measured->find("memory_gb") == nullptr)) continue;
+    std::vector<std::string> notes;
+    fit.rows.push_back({listed.list, id, scenarios::completed(listed.settings, notes), {}});
+    ++found;
+  }
+  if (found == 0) s.at("list").fail(fmt::format("{} holds no such record, expected ids or prefixes with *", file));
+}
+
+void find_affected(StepFit& fit, const Settings& parameters) {
+  for (std::size_t p = 0; p < fit.parameters.size(); ++p) {
+    std::size_t readers = 0;
+    for (FitRow& row : fit.rows) {
+      row.affected.push_back(scenarios::reads_from(row.record, fit.parameters[p].key, fit.parameters[p].file) ? 1 : 0);
+      readers += row.affected.back() != 0 ? 1 : 0;
+    }
+    if (readers == 0) {
+      parameters.items()[p].fail(fmt::format("no row reads {} from {}; rows that do would be right",
+                                             fit.parameters[p].path, fit.parameters[p].document));
+    }
+  }
+}
+
+}  // namespace
+
+std::string FitParameter::text_of(double value) const {
+  return unit.empty() ? fmt::format("{:.6g}", value) : fmt::format("{:.6g} {}", value, unit);
+}
+
+StepFit read_step_fit(const std::string& file) {
+  const Settings document = scenarios::read_yaml(file);
+  if (!document.is_mapping()) document.fail("expected a fit: a mapping with parameters and rows");
+  document.refuse_unknown({"description", "parameters", "rows", "target", "loss", "weigh", "hold_out"});
+  StepFit fit;
+  fit.file = file;
+  fit.description = document.get_text("description", "");
+  fit.memory = document.get_choice("target", "step", {"step", "memory"}) == "memory";
+  fit.robust = document.get_choice("loss", "squares", {"squares", "robust"}) == "robust";
+  fit.by_list = document.get_choice("weigh", "rows", {"rows", "lists"}) == "lists";
+  if (const Settings* held = document.find("hold_out")) {
+    held->refuse_unknown({"by", "folds"});
+    fit.hold_lists = held->get_choice("by", "rows", {"rows", "lists"}) == "lists";
+    fit.folds = static_cast<int>(held->get_int("folds", 5, 0, 1000));
+  }
+  const Settings& parameters = document.at("parameters");
+  if (!parameters.is_sequence() || parameters.items().empty()) parameters.fail("expected a list of parameters");
+  if (parameters.items().size() > kMostParameters) {
+    parameters.fail(fmt::format("lists {}, at most {} would be right", parameters.items().size(), kMostParameters));
+  }
+  for (const Settings& p : parameters.items()) {
+    fit.parameters.push_back(read_parameter(p));
+    for (std::size_t i = 0; i + 1 < fit.parameters.size(); ++i) {
+      if (fit.parameters[i].path == fit.parameters.back().path && fit.parameters[i].file == fit.parameters.back().file)
+        p.fail("this key of this document is listed twice");
+    }
+  }
+  const Settings& rows = document.at("rows");
+  if (!rows.is_sequence() || rows.items().empty()) rows.fail("expected a list of {list: FILE, records: [ID, ...]}");
+  for (const Settings& s : rows.items()) read_rows(fit, s);
+  if (fit.rows.size() < fit.parameters.size()) {
+    rows.fail(fmt::format("are {} records; at least as many as the {} parameters would be right", fit.rows.size(),
+                          fit.parameters.size()));
+  }
+  find_affected(fit, parameters);
+  return fit;
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,66 @@
+// One number of a YAML document replaced in its text, so that comments, order and line breaks stay. What was written is
+// read again and compared: a rule that does not hold for some document refuses instead of breaking it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "scenarios/scenario.h"
+#include "sim/error.h"
+#include "tools/fit/step_fit.h"
+
+namespace orrery::tools {
+
+using sim::Settings;
+
+namespace {
+
+const Settings* member_at(const Settings& document, std::string_view path) {
+  const Settings* node = &document;
+  while (node != nullptr && !path.empty()) {
+    const std::size_t dot = path.find('.');
+    node = node->is_mapping() ? node->find(path.substr(0, dot)) : nullptr;
+    path = dot == std::string_view::npos ? std::string_view{} : path.substr(dot + 1);
+  }
+  return node;
+}
+
+/// Where line and column, both from 1, lie in `text`. Columns count characters of the keys' ASCII lines.
+std::size_t offset_of(const std::string& text, const sim::Place& place) {
+  std::size_t at = 0;
+  for (int line = 1; line < place.line; ++line) at = text.find('\n', at) + 1;
+  return at + static_cast<std::size_t>(place.column - 1);
+}
+
+}  // namespace
+
+std::string with_value(const std::string& text, const std::string& file, const std::string& key,
+                       const std::string& value) {
+  const Settings document = scenarios::parse_yaml(text, file);
+  const Settings* member = member_at(document, key);
+  std::string changed = text;
+  if (member == nullptr) {
+    if (key.find('.') != std::string::npos) {
+      throw sim::UserError({file, 0, 0}, key, "is not there; write it by hand, then fit again");
+    }
+    if (!changed.empty() && changed.back() != '\n') changed += '\n';
+    changed += fmt::format("{}: {}\n", key, value);
+  } else {
+    const std::size_t begin = offset_of(text, member->place());
+    const std::size_t colon = text.find(':', begin);
+    if (!member->is_scalar() || colon == std::string::npos) member->fail("is no number that could be replaced");
+    const std::size_t from = text.find_first_not_of(' ', colon + 1);
+    std::size_t to = std::min(text.find_first_of(",}\n", from), text.size());
+    to = std::min(to, text.find(" #", from));
+    while (to > from && std::isspace(static_cast<unsigned char>(text[to - 1])) != 0) --to;
+    changed.replace(from, to - from, value);
+  }
+  const Settings again = scenarios::parse_yaml(changed, file);
+  const Settings* written = member_at(again, key);
+  if (written == nullptr || written->text() != value) {
+    throw sim::UserError({file, 0, 0}, key, "cannot be replaced in place; write it by hand");
+  }
+  return changed;
+}
+
+}  // namespace orrery::tools
