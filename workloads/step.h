@@ -151,11 +151,11 @@ struct LinkLoad {
 };
 
 struct StepOptions {
-  bool full = false;           // simulate every rank instead of one per class
-  bool timelines = false;      // keep what a trace needs: of every class, or of `timeline_ranks`
-  bool brief = false;          // times and rates only: no breakdown, memory, traffic or assumptions
-  StepCache* cache = nullptr;  // of a study with many jobs; not with `full`
-  bool count_memory = false;   // count activations from simulated lifetimes too
+  bool full = false;                              // simulate every rank instead of one per class
+  bool timelines = false;                         // keep what a trace needs: of every class, or of `timeline_ranks`
+  bool brief = false;                             // times and rates only: no breakdown, memory, traffic or assumptions
+  StepCache* cache = nullptr;                     // of a study with many jobs; not with `full`
+  bool count_memory = false;                      // count activations from simulated lifetimes too
   std::vector<std::int64_t> timeline_ranks = {};  // below the number of GPUs, none twice
   bool stage_timelines = false;                   // keep what a report needs: the busiest rank of every stage
 };
@@ -187,7 +187,7 @@ struct StepReport {
     topology::Tier tier;
     double bytes;
   };
-  std::vector<TierBytes> tier_bytes;  // bytes per step whose highest tier is this one
+  std::vector<TierBytes> tier_bytes;      // bytes per step whose highest tier is this one
   std::vector<Timeline> timelines;        // StepOptions::timelines
   std::vector<Timeline> stage_timelines;  // StepOptions::stage_timelines, by stage
   std::vector<LinkLoad> links;            // with either: links of different load, the busiest first

@@ -58,8 +58,8 @@ std::int64_t communicator_of(const Job& job, const RankMap& map, Peer peer, std:
       return id(peer, map.rank_of(at));
     case Peer::data:
     case Peer::replicate: {
-      at.pipeline = p.schedule == ScheduleKind::dualpipe ? std::min(at.pipeline, p.pipeline - 1 - at.pipeline)
-                                                         : at.pipeline;
+      at.pipeline =
+          p.schedule == ScheduleKind::dualpipe ? std::min(at.pipeline, p.pipeline - 1 - at.pipeline) : at.pipeline;
       const std::vector<std::int64_t> members = map.replicas(at);
       const auto place = static_cast<std::size_t>(std::find(members.begin(), members.end(), rank) - members.begin());
       SIM_CHECK(place < members.size(), "rank {} is not among its replicas", rank);
@@ -168,8 +168,8 @@ std::vector<LinkLoad> link_loads(const sim::Plan& plan, const sim::Network& netw
   std::vector<LinkLoad> loads;
   for (auto& [link, of_link] : changes) {
     const sim::LinkId full = full_link.empty() ? sim::LinkId{link} : full_link[link];
-    LinkLoad load{cluster.link_name(full), cluster.links()[full].tier, network.capacity[sim::LinkId{link}],
-                  bytes[link], 0, {}};
+    LinkLoad load{
+        cluster.link_name(full), cluster.links()[full].tier, network.capacity[sim::LinkId{link}], bytes[link], 0, {}};
     std::sort(of_link.begin(), of_link.end(), [](const Change& a, const Change& b) { return a.at < b.at; });
     double rate = 0;
     int under_way = 0;
@@ -183,9 +183,8 @@ std::vector<LinkLoad> link_loads(const sim::Plan& plan, const sim::Network& netw
     load.busy_s /= sim::kPicosecondsPerSecond;
     loads.push_back(std::move(load));
   }
-  std::stable_sort(loads.begin(), loads.end(), [](const LinkLoad& a, const LinkLoad& b) {
-    return a.bytes / a.capacity > b.bytes / b.capacity;
-  });
+  std::stable_sort(loads.begin(), loads.end(),
+                   [](const LinkLoad& a, const LinkLoad& b) { return a.bytes / a.capacity > b.bytes / b.capacity; });
   return loads;
 }
 
