@@ -271,6 +271,7 @@ Folded fold(const Plan& plan, const Network& network) {
   folded.plan.noise = plan.noise;
   for (const std::uint32_t l : links.representative) {
     folded.network.capacity.push_back(network.capacity.rows()[refinement.used.link[l]]);
+    folded.link_representative.push_back(LinkId{refinement.used.link[l]});
   }
   add_routes(plan, network, refinement.used, communicators, links, folded);
 

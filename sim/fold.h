@@ -20,6 +20,7 @@ struct Folded {
   Table<InstanceId, InstanceId> class_of;       // full instance -> folded instance
   std::vector<InstanceId> representative;       // folded instance -> the full instance that stands for it
   std::vector<std::uint32_t> class_size;        // folded instance -> how many full instances it stands for
+  std::vector<LinkId> link_representative;      // folded link -> the full link that stands for it
 };
 
 Folded fold(const Plan& plan, const Network& network);

@@ -1,4 +1,4 @@
-// `orrery run`: one training step of one scenario, as text, JSON or a trace.
+// `orrery run`: one training step of one scenario, as text, JSON, a trace or an HTML report.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
@@ -6,9 +6,12 @@
 
 #include "scenarios/scenario.h"
 #include "scenarios/would_fit.h"
+#include "sim/error.h"
 #include "tools/commands.h"
 #include "tools/report/output.h"
+#include "tools/report/page.h"
 #include "tools/report/report.h"
+#include "tools/report/run_page.h"
 #include "tools/report/trace.h"
 #include "workloads/step.h"
 
@@ -17,29 +20,48 @@ namespace orrery::tools {
 namespace {
 
 struct RunOptions {
-  std::string scenario, ranks = "folded", json, trace;
+  std::string scenario, ranks = "folded", json, trace, trace_ranks, trace_window, report;
   std::vector<std::string> sets;
 };
 
-int run(const RunOptions& options) {
+/// Refuses before the simulation what could not be written after it.
+TraceWindow check_outputs(const RunOptions& options) {
   check_writable(options.json);
   check_writable(options.trace);
+  check_report(options.report);
+  for (const auto& [flag, value] :
+       {std::pair("--trace-ranks", &options.trace_ranks), std::pair("--trace-window", &options.trace_window)}) {
+    if (!value->empty() && options.trace.empty())
+      throw sim::UserError(std::string(flag) + ": there is no trace to cut; --trace FILE beside it would be right");
+  }
+  return options.trace_window.empty() ? TraceWindow{} : parse_trace_window(options.trace_window);
+}
+
+int run(const RunOptions& options) {
+  const TraceWindow window = check_outputs(options);
   const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
   const scenarios::Scenario scenario = scenarios::load_scenario(document);
   workloads::StepOptions step;
   step.full = options.ranks == "full";
   step.timelines = !options.trace.empty();
+  step.stage_timelines = !options.report.empty();
   step.count_memory = true;
+  if (!options.trace_ranks.empty()) step.timeline_ranks = parse_trace_ranks(options.trace_ranks, scenario.job.gpus);
   workloads::StepReport report = workloads::simulate_step(scenario.job, step);
   if (!report.fits) report.would_fit = scenarios::would_fit(document);
   if (!options.trace.empty()) {
-    write_output(options.trace, [&](std::ostream& out) { write_trace(out, scenario.id, report.timelines); });
+    const TraceView view{scenario.id, report.timelines, process_names(scenario.job, report.timelines), report.links,
+                         window};
+    write_output(options.trace, [&](std::ostream& out) { write_trace(out, view); });
+  }
+  if (!options.report.empty()) {
+    write_output(options.report, [&](std::ostream& out) { write_page(out, run_page(document, scenario, report)); });
   }
   if (!options.json.empty()) {
     write_output(options.json, [&](std::ostream& out) { write_json(out, report_json(scenario, report)); });
   }
   // What goes to standard output stays one document.
-  if (options.json != "-" && options.trace != "-") write_report(std::cout, scenario, report);
+  if (options.json != "-" && options.trace != "-" && options.report != "-") write_report(std::cout, scenario, report);
   return kDone;
 }
 
@@ -56,6 +78,13 @@ Action declare_run(CLI::App& app) {
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
       ->type_name("FILE");
   app.add_option("--trace", options->trace, "write a timeline that ui.perfetto.dev opens")->type_name("FILE");
+  app.add_option("--trace-ranks", options->trace_ranks,
+                 "ranks to trace, as in 0,5,8:15, at most 1024 (default: one per class of equals)")
+      ->type_name("RANKS");
+  app.add_option("--trace-window", options->trace_window, "trace only what overlaps FROM:TO, as in 0.1s:0.3s")
+      ->type_name("FROM:TO");
+  app.add_option("--report", options->report, "write charts of the step as one HTML file that needs no network")
+      ->type_name("FILE");
   return [options] { return run(*options); };
 }
 

@@ -60,6 +60,28 @@ std::vector<TimedPass> timed_passes(const sim::Record& record, const sim::Progra
   return passes;
 }
 
+/// What changes or is looked at, in the order of time: frees before anything else of the same instant.
+enum class What { free, keep, work };
+struct Moment {
+  std::int64_t at;
+  What what;
+  Pass pass;
+};
+
+std::vector<Moment> moments_of(const sim::Record& record, const sim::Program& program,
+                               const std::vector<OpNote>& notes) {
+  std::vector<Moment> moments;
+  for (const TimedPass& timed : timed_passes(record, program, notes)) {
+    const bool forward = timed.pass.kind == PassKind::forward;
+    moments.push_back({timed.start, forward ? What::keep : What::work, timed.pass});
+    if (!forward) moments.push_back({timed.finish, What::free, timed.pass});
+  }
+  std::stable_sort(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) {
+    return std::pair(a.at, static_cast<int>(a.what)) < std::pair(b.at, static_cast<int>(b.what));
+  });
+  return moments;
+}
+
 }  // namespace
 
 HighWater high_water(const std::vector<Pass>& passes, const std::vector<PassBytes>& chunks) {
@@ -86,26 +108,10 @@ HighWater high_water(const std::vector<Pass>& passes, const std::vector<PassByte
 
 HighWater counted_high_water(const sim::Record& record, const sim::Program& program, const std::vector<OpNote>& notes,
                              const std::vector<PassBytes>& chunks) {
-  // What changes or is looked at, in the order of time: frees before anything else of the same instant.
-  enum class What { free, keep, work };
-  struct Moment {
-    std::int64_t at;
-    What what;
-    Pass pass;
-  };
-  std::vector<Moment> moments;
-  for (const TimedPass& timed : timed_passes(record, program, notes)) {
-    const bool forward = timed.pass.kind == PassKind::forward;
-    moments.push_back({timed.start, forward ? What::keep : What::work, timed.pass});
-    if (!forward) moments.push_back({timed.finish, What::free, timed.pass});
-  }
-  std::stable_sort(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) {
-    return std::pair(a.at, static_cast<int>(a.what)) < std::pair(b.at, static_cast<int>(b.what));
-  });
   HighWater most;
   std::vector<std::int32_t> live(chunks.size(), 0);
   double held = 0;
-  for (const Moment& moment : moments) {
+  for (const Moment& moment : moments_of(record, program, notes)) {
     const PassBytes& bytes = bytes_of(moment.pass, chunks);
     std::int32_t& count = live[static_cast<std::size_t>(moment.pass.chunk)];
     if (moment.what == What::keep) held += bytes.kept, ++count;
@@ -117,6 +123,19 @@ HighWater counted_high_water(const sim::Record& record, const sim::Program& prog
     }
   }
   return most;
+}
+
+std::vector<HeldBytes> held_over_time(const sim::Record& record, const sim::Program& program,
+                                      const std::vector<OpNote>& notes, const std::vector<PassBytes>& chunks) {
+  std::vector<HeldBytes> points;
+  double held = 0;
+  for (const Moment& moment : moments_of(record, program, notes)) {
+    const PassBytes& bytes = bytes_of(moment.pass, chunks);
+    if (moment.what == What::keep) held += bytes.kept;
+    if (moment.what == What::free) held -= freed(moment.pass, bytes);
+    points.push_back({moment.at, held + (moment.what == What::work ? working_in(moment.pass, bytes) : 0)});
+  }
+  return points;
 }
 
 }  // namespace orrery::workloads

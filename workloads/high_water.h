@@ -29,4 +29,13 @@ HighWater high_water(const std::vector<Pass>& passes, const std::vector<PassByte
 HighWater counted_high_water(const sim::Record& record, const sim::Program& program, const std::vector<OpNote>& notes,
                              const std::vector<PassBytes>& chunks);
 
+/// Activations held from a moment on, in bytes, and what the pass that begins then needs beside them.
+struct HeldBytes {
+  std::int64_t at = 0;  // picoseconds into the step
+  double bytes = 0;
+};
+/// In the order of simulated time; frees come before what else happens at the same instant.
+std::vector<HeldBytes> held_over_time(const sim::Record& record, const sim::Program& program,
+                                      const std::vector<OpNote>& notes, const std::vector<PassBytes>& chunks);
+
 }  // namespace orrery::workloads

@@ -12,9 +12,13 @@
 namespace orrery::workloads {
 
 namespace {
-Kernel part(const Kernel& kernel, double share, const char* suffix) {
-  return {kernel.name + suffix, sim::Duration(std::llround(static_cast<double>(kernel.time.value()) * share)),
-          kernel.matmul};
+/// `work` of a kernel's work, in `share` of its time.
+Kernel part(const Kernel& kernel, double share, double work, const char* suffix) {
+  Kernel cut = kernel;
+  cut.name += suffix;
+  cut.time = sim::Duration(std::llround(static_cast<double>(kernel.time.value()) * share));
+  cut.flops *= work, cut.bytes *= work;
+  return cut;
 }
 }  // namespace
 
@@ -87,7 +91,7 @@ std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces, const std::ve
     const bool beside = i > 0 && pieces[i - 1].is_comm() && pieces[i - 1].overlap == CommOverlap::behind;
     if (beside) {  // the collective takes SMs and memory bandwidth from the GEMMs that it runs beside
       for (Kernel& kernel : kernels) {
-        if (kernel.matmul) kernel = part(kernel, slower, "");
+        if (kernel.matmul) kernel = part(kernel, slower, 1.0, "");
       }
     }
     const bool fed =
@@ -96,15 +100,15 @@ std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces, const std::ve
                          pieces[i + 1].overlap == CommOverlap::with_previous && kernels.back().matmul &&
                          (kernels.size() > 1 || !fed);
     if (fed) {
-      out.push_back(compute({part(kernels.front(), slower * (t - 1) / t, " (overlapped)")}, piece.layer));
-      kernels.front() = part(kernels.front(), slower / t, " (last shard)");
+      out.push_back(compute({part(kernels.front(), slower * (t - 1) / t, (t - 1) / t, " (overlapped)")}, piece.layer));
+      kernels.front() = part(kernels.front(), slower / t, 1 / t, " (last shard)");
     }
     if (drained) {
       const Kernel whole = kernels.back();
-      kernels.back() = part(whole, slower / t, " (first shard)");
+      kernels.back() = part(whole, slower / t, 1 / t, " (first shard)");
       out.push_back(compute(std::move(kernels), piece.layer));
       out.push_back(transfer(pieces[i + 1], (t - 1) / t, true, 1));
-      out.push_back(compute({part(whole, slower * (t - 1) / t, " (overlapped)")}, piece.layer));
+      out.push_back(compute({part(whole, slower * (t - 1) / t, (t - 1) / t, " (overlapped)")}, piece.layer));
       out.push_back(transfer(pieces[i + 1], 1 / t, false, 0));
     } else {
       out.push_back(compute(std::move(kernels), piece.layer));

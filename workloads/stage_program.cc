@@ -394,8 +394,9 @@ class StageCompiler {
     optimizing_ = true;
     const double parameters = stage_parameters(job_, split_, stage_);
     const double updated = sharded_ ? parameters / static_cast<double>(shard_ranks_) : parameters;
-    const Kernel norm{"gradient norm",
-                      job_.device.streaming(calibration::Streaming::gradient_norm, updated * gradient_bytes()), false};
+    Kernel norm{"gradient norm"};
+    norm.bytes = updated * gradient_bytes();
+    norm.time = job_.device.streaming(calibration::Streaming::gradient_norm, norm.bytes);
     compute(library_.compute({norm}, -1), Category::optimizer);
     reduce_norm();
     compute(library_.compute(optimizer_kernels(job_, parameters, updated), -1), Category::optimizer);

@@ -14,6 +14,7 @@
 #include "workloads/steady_state.h"
 #include "workloads/step_cache.h"
 #include "workloads/step_plan.h"
+#include "workloads/timeline.h"
 #include "workloads/traffic.h"
 
 namespace orrery::workloads {
@@ -26,8 +27,14 @@ constexpr std::size_t kMostRecorded = 256;
 struct Simulated {
   sim::Plan plan;  // what ran: every rank, or one instance per class
   sim::Result result;
-  std::vector<std::int64_t> ranks;        // of the records: the rank that each stands for
-  std::vector<std::int64_t> class_sizes;  // of the records
+  std::vector<std::int64_t> ranks;        // of the first records: the rank that each stands for
+  std::vector<std::int64_t> class_sizes;  // likewise
+  std::vector<std::size_t> asked;         // records of StepOptions::timeline_ranks, in that order
+
+  const sim::Program& program_of(const sim::Record& record) const {
+    return plan.programs[plan.instances[record.instance].program];
+  }
+  std::size_t stage_of(const sim::Record& record) const { return sim::index(plan.instances[record.instance].program); }
 };
 
 std::string describe(const sim::Result& result, const sim::Plan& plan) {
@@ -40,8 +47,8 @@ std::string describe(const sim::Result& result, const sim::Plan& plan) {
   return text + fmt::format(" {} programs", plan.programs.size());
 }
 
-/// Runs the step's programs, which move into the result.
-Simulated simulate(StepPlan& step, bool full, bool recorded) {
+/// Runs the step's programs, which move into the result. `asked`: ranks to record beside one of each class.
+Simulated simulate(StepPlan& step, bool full, bool recorded, const std::vector<std::int64_t>& asked = {}) {
   Simulated out;
   const sim::Folded& folded = step.groups->folded;
   out.plan = full ? step.groups->plan : folded.plan;
@@ -56,6 +63,15 @@ Simulated simulate(StepPlan& step, bool full, bool recorded) {
     out.ranks.push_back(sim::index(folded.representative[c]));
     out.class_sizes.push_back(folded.class_size[c]);
     options.record.push_back(full ? folded.representative[c] : sim::InstanceId{static_cast<std::uint32_t>(c)});
+  }
+  std::map<sim::InstanceId, std::size_t> places;
+  for (std::size_t r = 0; r < options.record.size(); ++r) places.try_emplace(options.record[r], r);
+  for (const std::int64_t rank : asked) {
+    const sim::InstanceId itself{static_cast<std::uint32_t>(rank)};
+    const sim::InstanceId instance = full ? itself : folded.class_of[itself];
+    const auto [place, added] = places.try_emplace(instance, options.record.size());
+    if (added) options.record.push_back(instance);
+    out.asked.push_back(place->second);
   }
   out.result = sim::run(out.plan, full ? step.groups->network : folded.network, options);
   SIM_CHECK(out.result.outcome == sim::Outcome::finished, "{}", describe(out.result, out.plan));
@@ -106,34 +122,6 @@ void evaluate(const Job& job, const topology::Cluster& cluster, const std::share
       static_cast<double>(job.batch.global) * static_cast<double>(job.model.seq) / report.iteration_with_evaluation_s;
 }
 
-Timeline timeline(const StepPlan& step, const Simulated& run, std::size_t i) {
-  const sim::Record& record = run.result.records[i];
-  Timeline out;
-  out.rank = run.ranks[i], out.ranks = run.class_sizes[i];
-  const auto stage = sim::index(run.plan.instances[record.instance].program);
-  out.stage = stage;
-  const sim::Program& program = run.plan.programs[sim::ProgramId{stage}];
-  for (std::uint32_t op = 0; op < program.size(); ++op) {
-    const OpNote& note = step.stages.notes[stage][op];
-    Timeline::Span span;
-    span.stream = static_cast<Stream>(program.stream[op]);
-    span.category = static_cast<Category>(program.category[op]);
-    span.ready = record.ready[op], span.start = record.start[op], span.finish = record.finish[op];
-    const std::string pass =
-        note.microbatch < 0 ? "" : fmt::format("{}{}.{} ", letter_of(note.kind), note.chunk, note.microbatch);
-    if (program.kind[op] == sim::OpKind::compute) {
-      for (const Kernel& kernel : step.stages.runs[note.run]) span.kernels.push_back({kernel.name, kernel.time});
-      span.name = pass + span.kernels.front().name;
-    } else {
-      const TrafficKey& key = step.stages.traffic[note.traffic];
-      span.name = fmt::format("{}{} ({})", pass, calibration::name_of(key.op), key.what);
-      span.bytes = key.bytes * note.share;
-    }
-    out.spans.push_back(std::move(span));
-  }
-  return out;
-}
-
 /// The window of a rank that counts as its step.
 struct Window {
   sim::SimTime begin{}, end{};
@@ -173,32 +161,75 @@ sim::Duration iteration_of(const Job& job, const Simulated& run) {
   return job.parallelism.optimizer_post_validation ? longest_at_work(run) : sim::Duration(run.result.makespan.value());
 }
 
+/// Where the time of one rank went.
+std::array<double, kCategories> breakdown_of(const Job& job, const sim::Record& record, const sim::Program& program,
+                                             sim::Duration iteration, std::span<const sim::Duration> waits) {
+  const bool apart = job.parallelism.optimizer_post_validation;
+  const sim::SimTime begin = apart ? at_work(record, program).begin : sim::SimTime{};
+  return account(record, program, begin, sim::SimTime(begin.value() + iteration.value()), waits);
+}
+
 /// False where the record is too coarse: launches stretch passes that were simulated as one operation, and their time
 /// cannot be told from waiting for collectives inside.
-bool account_for(const Job& job, const StepPlan& step, const Simulated& run, const StepOptions& options,
-                 StepReport& report) {
+bool account_for(const Job& job, const StepPlan& step, const Simulated& run, StepReport& report) {
   constexpr double kMostUntold = 0.01;  // of the step
   const auto waits = tensor_waits(step.stages);
   double most = -1;
-  for (std::size_t i = 0; i < run.result.records.size(); ++i) {
+  for (std::size_t i = 0; i < run.ranks.size(); ++i) {
     const sim::Record& record = run.result.records[i];
-    const sim::ProgramId stage = run.plan.instances[record.instance].program;
-    const sim::Program& program = run.plan.programs[stage];
-    const auto& waits_here = waits[sim::index(stage)];
+    const std::size_t stage = run.stage_of(record);
+    const sim::Program& program = run.program_of(record);
+    const auto& waits_here = waits[stage];
     if (launch_bound_seconds(record, program, waits_here) > kMostUntold * sim::to_seconds(report.iteration))
       return false;
     const double busy = busy_seconds(record, program, waits_here);
     if (busy > most) {
       most = busy;
-      const bool apart = job.parallelism.optimizer_post_validation;
-      const sim::SimTime begin = apart ? at_work(record, program).begin : sim::SimTime{};
-      const sim::SimTime end(begin.value() + report.iteration.value());
-      report.breakdown_s = account(record, program, begin, end, waits_here);
-      report.busiest_stage = sim::index(stage);
+      report.breakdown_s = breakdown_of(job, record, program, report.iteration, waits_here);
+      report.busiest_stage = static_cast<std::int64_t>(stage);
     }
-    if (options.timelines) report.timelines.push_back(timeline(step, run, i));
   }
   return true;
+}
+
+/// Timelines of ranks, memory and links, for traces and reports.
+void draw(const Job& job, const topology::Cluster& cluster, const StepPlan& step, const Simulated& run,
+          const StepOptions& options, StepReport& report) {
+  const RankMap map(job);
+  const auto timeline = [&](const RecordedRank& rank) {
+    const sim::Program& program = run.program_of(*rank.record);
+    Timeline drawn = timeline_of(job, map, step, program, rank);
+    drawn.breakdown_s = breakdown_of(job, *rank.record, program, report.iteration, {});
+    drawn.memory = memory_over_time(job, step, program, rank, report.stages[static_cast<std::size_t>(rank.stage)]);
+    return drawn;
+  };
+  const auto recorded = [&](std::size_t i, std::int64_t rank, std::int64_t ranks) {
+    const sim::Record& record = run.result.records[i];
+    return RecordedRank{&record, rank, ranks, static_cast<std::int64_t>(run.stage_of(record))};
+  };
+  if (options.timelines && options.timeline_ranks.empty()) {
+    for (std::size_t i = 0; i < run.ranks.size(); ++i)
+      report.timelines.push_back(timeline(recorded(i, run.ranks[i], run.class_sizes[i])));
+  }
+  for (std::size_t i = 0; i < run.asked.size(); ++i)
+    report.timelines.push_back(timeline(recorded(run.asked[i], options.timeline_ranks[i], 1)));
+  if (options.stage_timelines) {
+    std::map<std::size_t, std::pair<double, std::size_t>> busiest;  // by stage: seconds at work, record
+    for (std::size_t i = 0; i < run.ranks.size(); ++i) {
+      const sim::Record& record = run.result.records[i];
+      const double busy = busy_seconds(record, run.program_of(record));
+      auto& most = busiest.try_emplace(run.stage_of(record), -1.0, 0).first->second;
+      if (busy > most.first) most = {busy, i};
+    }
+    for (const auto& [stage, most] : busiest) {
+      report.stage_timelines.push_back(
+          timeline(recorded(most.second, run.ranks[most.second], run.class_sizes[most.second])));
+    }
+  }
+  const Groups& groups = *step.groups;
+  const bool full = options.full;
+  report.links = link_loads(run.plan, full ? groups.network : groups.folded.network, run.result.records,
+                            full ? std::span<const sim::LinkId>{} : groups.folded.link_representative, cluster);
 }
 
 void count_tiers(StepReport& report) {
@@ -308,7 +339,7 @@ bool account_for_repeated(const Job& job, const topology::Cluster& cluster, cons
   const Simulated& run = repeated->run;
   report.ranks_simulated = static_cast<std::int64_t>(run.plan.instances.size());
   report.iteration = sim::Duration(run.result.makespan.value());
-  if (!account_for(job, repeated->step, run, {}, report)) return false;
+  if (!account_for(job, repeated->step, run, report)) return false;
   // One period less tells what a period adds to each part of the breakdown.
   const std::int64_t simulated = job.microbatches() - repeated->period * repeated->periods;
   StepPlan less = make_plan(with_microbatches(job, simulated - repeated->period), cluster, groups, {false, true});
@@ -316,7 +347,7 @@ bool account_for_repeated(const Job& job, const topology::Cluster& cluster, cons
   if ((run.result.makespan - before.result.makespan) * repeated->periods != repeated->left_out) return false;
   StepReport shorter;
   shorter.iteration = sim::Duration(before.result.makespan.value());
-  if (!account_for(job, less, before, {}, shorter) || shorter.busiest_stage != report.busiest_stage) return false;
+  if (!account_for(job, less, before, shorter) || shorter.busiest_stage != report.busiest_stage) return false;
   for (std::size_t c = 0; c < kCategories; ++c) {
     report.breakdown_s[c] += (report.breakdown_s[c] - shorter.breakdown_s[c]) * static_cast<double>(repeated->periods);
   }
@@ -347,16 +378,18 @@ void time_step(const Job& job, const topology::Cluster& cluster, const std::shar
 void simulate_in_detail(const Job& job, const topology::Cluster& cluster, const std::shared_ptr<const Groups>& groups,
                         const StepOptions& options, StepReport& report) {
   add_memory(job, report);
-  bool compact = !options.full && !options.timelines;
+  const bool drawn = options.timelines || options.stage_timelines;
+  bool compact = !options.full && !drawn;
   StepPlan step = make_plan(job, cluster, groups, {false, compact});
   if (!compact || !account_for_repeated(job, cluster, groups, options, report)) {
     while (true) {
-      const Simulated run = simulate(step, options.full, true);
+      const Simulated run = simulate(step, options.full, true, options.timeline_ranks);
       report.ranks_simulated = static_cast<std::int64_t>(run.plan.instances.size());
       report.events = run.result.events;
       report.iteration = iteration_of(job, run);
-      if (account_for(job, step, run, options, report)) {
+      if (account_for(job, step, run, report)) {
         if (options.count_memory) count_memory(job, step, run, report);
+        if (drawn) draw(job, cluster, step, run, options, report);
         break;
       }
       compact = false;
@@ -376,7 +409,9 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
   StepCache own(1);
   StepCache& cache = options.cache != nullptr ? *options.cache : own;
   const auto cluster = cache.cluster_of(job);
-  const auto groups = options.full ? make_groups(job, *cluster) : cache.groups_of(job);
+  // Which class a rank is in, only the groups of all ranks know.
+  const bool of_all = options.full || !options.timeline_ranks.empty();
+  const auto groups = of_all ? make_groups(job, *cluster) : cache.groups_of(job);
   if (options.brief && !options.full && !options.timelines) {
     time_step(job, *cluster, groups, report);
   } else {

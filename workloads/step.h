@@ -96,15 +96,20 @@ struct Remedy {
   double peak_bytes = 0;             // of the changed scenario
 };
 
-/// A kernel inside a compute operation, for traces: operations hold runs of kernels.
+/// A kernel inside a compute operation, for traces and rooflines: operations hold runs of kernels.
 struct KernelSlice {
   std::string name;
   sim::Duration duration{};
+  double flops = 0;  // of matrix products; 0: bound by memory
+  double bytes = 0;  // of memory, each operand and result read or written once
+  calibration::DataType type = calibration::DataType::bf16;
 };
+
+inline constexpr std::int64_t kNoCommunicator = -1;
 
 /// One recorded rank, ready to draw.
 struct Timeline {
-  std::int64_t rank = 0;   // a rank that the class stands for
+  std::int64_t rank = 0;   // the rank asked for, or one that its class stands for
   std::int64_t ranks = 1;  // how many ranks it stands for
   std::int64_t stage = 0;
   struct Span {
@@ -114,16 +119,45 @@ struct Timeline {
     sim::SimTime ready{}, start{}, finish{};
     std::vector<KernelSlice> kernels;  // compute only
     double bytes = 0;                  // transfers only
+    // The pass that it belongs to; micro-batch -1: none.
+    char pass = 'F';  // letter_of(PassKind)
+    std::int32_t chunk = -1, microbatch = -1;
+    // Transfers: spans of several ranks with the same communicator and turn are one transfer.
+    std::int64_t communicator = kNoCommunicator, turn = 0;
   };
   std::vector<Span> spans;
+  std::array<double, kCategories> breakdown_s{};  // exposed time of this rank; sums to the iteration
+  /// What the rank holds from a moment on, in bytes: model states, buffers and live activations.
+  struct Memory {
+    sim::SimTime at{};
+    double bytes = 0;
+  };
+  std::vector<Memory> memory;  // in the order of time
+};
+
+/// Bytes through one link of the cluster (or a bundle of parallel ones), one direction.
+struct LinkLoad {
+  std::string name;
+  topology::Tier tier{};
+  double capacity = 0;  // bytes/s
+  double bytes = 0;     // per step
+  double busy_s = 0;    // time with a transfer under way on it
+  /// From a moment on, bytes/s: every transfer at its mean rate from its start to its finish.
+  struct Rate {
+    sim::SimTime at{};
+    double bytes_per_s = 0;
+  };
+  std::vector<Rate> rates;  // in the order of time
 };
 
 struct StepOptions {
-  bool full = false;           // simulate every rank instead of one per class
-  bool timelines = false;      // keep what a trace needs
-  bool brief = false;          // times and rates only: no breakdown, memory, traffic or assumptions
-  StepCache* cache = nullptr;  // of a study with many jobs; not with `full`
-  bool count_memory = false;   // count activations from simulated lifetimes too
+  bool full = false;                              // simulate every rank instead of one per class
+  bool timelines = false;                         // keep what a trace needs: of every class, or of `timeline_ranks`
+  bool brief = false;                             // times and rates only: no breakdown, memory, traffic or assumptions
+  StepCache* cache = nullptr;                     // of a study with many jobs; not with `full`
+  bool count_memory = false;                      // count activations from simulated lifetimes too
+  std::vector<std::int64_t> timeline_ranks = {};  // below the number of GPUs, none twice
+  bool stage_timelines = false;                   // keep what a report needs: the busiest rank of every stage
 };
 
 struct StepReport {
@@ -153,8 +187,10 @@ struct StepReport {
     topology::Tier tier;
     double bytes;
   };
-  std::vector<TierBytes> tier_bytes;  // bytes per step whose highest tier is this one
-  std::vector<Timeline> timelines;
+  std::vector<TierBytes> tier_bytes;      // bytes per step whose highest tier is this one
+  std::vector<Timeline> timelines;        // StepOptions::timelines
+  std::vector<Timeline> stage_timelines;  // StepOptions::stage_timelines, by stage
+  std::vector<LinkLoad> links;            // with either: links of different load, the busiest first
   std::vector<std::string> assumptions;
 };
 

@@ -32,7 +32,7 @@ Timeline::Span span(const std::string& name, Stream stream, std::int64_t ready, 
 
 nlohmann::json trace_of(const std::vector<Timeline>& timelines) {
   std::ostringstream out;
-  tools::write_trace(out, "a \"quoted\" name\n", timelines);
+  tools::write_trace(out, {"a \"quoted\" name\n", timelines, {}, {}, {}});
   return nlohmann::json::parse(out.str());
 }
 

@@ -1,15 +1,23 @@
 // Writes traces event by event. All times are rounded down to whole nanoseconds first, both ends of every slice by the
-// same rule, so that what nests in picoseconds nests in the file. Left out: flow arrows between ranks, counters.
+// same rule, so that what nests in picoseconds nests in the file. Left out: the host's launches.
 #include "tools/report/trace.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
+#include <set>
+
+#include "sim/error.h"
+#include "sim/settings.h"
+#include "workloads/placement.h"
 
 namespace orrery::tools {
 
@@ -35,6 +43,19 @@ class TraceWriter {
   void metadata(std::size_t process, std::size_t thread, const char* what, const std::string& argument) {
     next();
     write(R"({{"ph":"M","pid":{},"tid":{},"name":"{}","args":{{{}}}}})", process, thread, what, argument);
+  }
+
+  void counter(std::size_t process, const std::string& name, const char* unit, std::int64_t at_ns, double value) {
+    next();
+    write(R"({{"ph":"C","pid":{},"tid":0,"name":{},"ts":{},"args":{{"{}":{}}}}})", process, quoted(name),
+          trace_microseconds(at_ns), unit, value);
+  }
+
+  /// One point of the arrow `id` within the slice that holds it. `phase`: s begins, t goes on, f ends.
+  void arrow(std::size_t process, std::size_t thread, char phase, std::int64_t id, std::int64_t at_ns) {
+    next();
+    write(R"({{"ph":"{}","pid":{},"tid":{},"name":"transfer","cat":"transfer","id":{},"bp":"e","ts":{}}})", phase,
+          process, thread, id, trace_microseconds(at_ns));
   }
 
   /// `arguments`: the inside of a JSON object; may be empty.
@@ -64,22 +85,6 @@ class TraceWriter {
   bool first_ = true;
 };
 
-void write_names(TraceWriter& writer, std::size_t process, const Timeline& timeline) {
-  const std::string name = timeline.ranks > 1 ? fmt::format("stage {} (rank {}, stands for {} ranks)", timeline.stage,
-                                                            timeline.rank, timeline.ranks)
-                                              : fmt::format("stage {} (rank {})", timeline.stage, timeline.rank);
-  writer.metadata(process, 0, "process_name", "\"name\":" + quoted(name));
-  writer.metadata(process, 0, "process_sort_index", fmt::format("\"sort_index\":{}", process));
-  std::array<bool, workloads::kStreams> used{};
-  for (const Timeline::Span& span : timeline.spans) used[static_cast<std::size_t>(span.stream)] = true;
-  for (std::size_t stream = 0; stream < workloads::kStreams; ++stream) {
-    if (!used[stream]) continue;
-    const std::string label(workloads::name_of(static_cast<workloads::Stream>(stream)));
-    writer.metadata(process, stream + 1, "thread_name", "\"name\":" + quoted(label));
-    writer.metadata(process, stream + 1, "thread_sort_index", fmt::format("\"sort_index\":{}", stream));
-  }
-}
-
 /// Kernels one after the other from the start of their span. A slow GPU or jitter stretches the span, not the list:
 /// when the list is longer than the span it is scaled to fit; when it is shorter, what is left is the host's fault.
 void write_kernels(TraceWriter& writer, std::size_t process, const Timeline::Span& span) {
@@ -98,22 +103,154 @@ void write_kernels(TraceWriter& writer, std::size_t process, const Timeline::Spa
   }
 }
 
-void write_spans(TraceWriter& writer, std::size_t process, const Timeline& timeline) {
-  std::array<std::int64_t, workloads::kStreams> busy_until{};
-  for (const Timeline::Span& span : timeline.spans) {
-    const std::size_t stream = static_cast<std::size_t>(span.stream);
+/// Which timelines take part in a communicator, and where its arrows begin to be numbered.
+struct Members {
+  std::vector<std::size_t> timelines;
+  std::int64_t first_arrow = 0, turns = 0;
+};
+
+std::map<std::int64_t, Members> members_of(const std::vector<Timeline>& timelines) {
+  std::map<std::int64_t, Members> members;
+  for (std::size_t i = 0; i < timelines.size(); ++i) {
+    for (const Timeline::Span& span : timelines[i].spans) {
+      if (span.communicator == workloads::kNoCommunicator) continue;
+      Members& of = members[span.communicator];
+      if (of.timelines.empty() || of.timelines.back() != i) of.timelines.push_back(i);
+      of.turns = std::max(of.turns, span.turn + 1);
+    }
+  }
+  std::int64_t arrows = 0;
+  for (auto& [communicator, of] : members) {
+    of.first_arrow = arrows;
+    if (of.timelines.size() > 1) arrows += of.turns;
+  }
+  return members;
+}
+
+bool is_send(workloads::Stream stream) {
+  using workloads::Stream;
+  return stream == Stream::pipeline_send || stream == Stream::pipeline_send_gradient || stream == Stream::return_send ||
+         stream == Stream::return_send_gradient;
+}
+
+class TimelineWriter {
+ public:
+  TimelineWriter(TraceWriter& writer, const TraceView& view)
+      : writer_(writer), view_(view), members_(members_of(view.timelines)) {}
+
+  void write(std::size_t which) {
+    const Timeline& timeline = view_.timelines[which];
+    // 0 is the idle process of a kernel to some readers.
+    process_ = which + 1;
+    write_names(which, timeline);
+    std::array<std::int64_t, workloads::kStreams> busy_until{};
+    for (const Timeline::Span& span : timeline.spans) {
+      std::int64_t& busy = busy_until[static_cast<std::size_t>(span.stream)];
+      write_span(which, span, std::max(busy, nanoseconds(span.ready)));
+      busy = std::max(busy, nanoseconds(span.finish));
+    }
+    write_memory(timeline);
+  }
+
+  /// The load of the busiest links.
+  void write_links() {
+    process_ = view_.timelines.size() + 1;
+    if (view_.links.empty()) return;
+    writer_.metadata(process_, 0, "process_name", "\"name\":\"network, the busiest links\"");
+    writer_.metadata(process_, 0, "process_sort_index", fmt::format("\"sort_index\":{}", process_));
+    for (std::size_t i = 0; i < std::min(kTracedLinks, view_.links.size()); ++i) {
+      const workloads::LinkLoad& link = view_.links[i];
+      const std::string name =
+          fmt::format("{} ({}, {:.4g} GB/s)", link.name, topology::name_of(link.tier), link.capacity / 1e9);
+      write_counter(name, "GB/s", link.rates, [](const auto& rate) { return rate.bytes_per_s / 1e9; });
+    }
+  }
+
+ private:
+  bool is_shown(sim::SimTime from, sim::SimTime to) const { return from <= view_.window.to && to >= view_.window.from; }
+
+  void write_names(std::size_t which, const Timeline& timeline) {
+    const std::string name = which < view_.process_names.size()
+                                 ? view_.process_names[which]
+                                 : fmt::format("rank {}: stage {}", timeline.rank, timeline.stage);
+    writer_.metadata(process_, 0, "process_name", "\"name\":" + quoted(name));
+    writer_.metadata(process_, 0, "process_sort_index", fmt::format("\"sort_index\":{}", process_));
+    std::array<bool, workloads::kStreams> used{};
+    for (const Timeline::Span& span : timeline.spans) used[static_cast<std::size_t>(span.stream)] = true;
+    for (std::size_t stream = 0; stream < workloads::kStreams; ++stream) {
+      if (!used[stream]) continue;
+      const std::string label(workloads::name_of(static_cast<workloads::Stream>(stream)));
+      writer_.metadata(process_, stream + 1, "thread_name", "\"name\":" + quoted(label));
+      writer_.metadata(process_, stream + 1, "thread_sort_index", fmt::format("\"sort_index\":{}", stream));
+    }
+  }
+
+  void write_span(std::size_t which, const Timeline::Span& span, std::int64_t ready) {
+    if (!is_shown(std::min(span.ready, span.start), span.finish)) return;
+    const std::size_t thread = static_cast<std::size_t>(span.stream) + 1;
     const std::int64_t start = nanoseconds(span.start), finish = nanoseconds(span.finish);
     const bool transfer = span.kernels.empty() && span.bytes > 0;
-    const std::int64_t ready = std::max(busy_until[stream], nanoseconds(span.ready));
     if (transfer && ready < start) {
-      writer.slice(process, stream + 1, "wait for peers: " + span.name, "wait", ready, start, "");
+      writer_.slice(process_, thread, "wait for peers: " + span.name, "wait", ready, start, "");
     }
-    writer.slice(
-        process, stream + 1, span.name, workloads::name_of(span.category), start, finish,
+    writer_.slice(
+        process_, thread, span.name, workloads::name_of(span.category), start, finish,
         transfer ? fmt::format("\"bytes\":{}", span.bytes) : fmt::format("\"kernels\":{}", span.kernels.size()));
-    write_kernels(writer, process, span);
-    busy_until[stream] = std::max(busy_until[stream], finish);
+    write_kernels(writer_, process_, span);
+    if (transfer) write_arrow(which, span, start, finish);
   }
+
+  /// The end of an arrow stands at the end of its slice, so that readers meet it after the beginning, whichever rank
+  /// comes first in the file. A transfer of less than two nanoseconds has no room for both.
+  void write_arrow(std::size_t which, const Timeline::Span& span, std::int64_t start, std::int64_t finish) {
+    if (span.communicator == workloads::kNoCommunicator || finish < start + 2) return;
+    const Members& of = members_.at(span.communicator);
+    if (of.timelines.size() < 2) return;
+    const bool message = span.category == workloads::Category::pipeline_comm;
+    const bool first = message ? is_send(span.stream) : of.timelines.front() == which;
+    const bool last = message ? !first : of.timelines.back() == which;
+    const std::size_t thread = static_cast<std::size_t>(span.stream) + 1;
+    writer_.arrow(process_, thread,
+                  first  ? 's'
+                  : last ? 'f'
+                         : 't',
+                  of.first_arrow + span.turn, last ? finish - 1 : start);
+  }
+
+  void write_memory(const Timeline& timeline) {
+    write_counter("memory", "GB", timeline.memory, [](const auto& point) { return point.bytes / 1e9; });
+  }
+
+  /// The points within the window, and the one in force where it begins.
+  template <class Point, class Value>
+  void write_counter(const std::string& name, const char* unit, const std::vector<Point>& points, const Value& value) {
+    const Point* before = nullptr;
+    for (const Point& point : points) {
+      if (point.at > view_.window.to) break;
+      if (point.at < view_.window.from) {
+        before = &point;
+        continue;
+      }
+      if (before != nullptr && point.at > view_.window.from)
+        writer_.counter(process_, name, unit, nanoseconds(view_.window.from), value(*before));
+      before = nullptr;
+      writer_.counter(process_, name, unit, nanoseconds(point.at), value(point));
+    }
+    if (before != nullptr) writer_.counter(process_, name, unit, nanoseconds(view_.window.from), value(*before));
+  }
+
+  TraceWriter& writer_;
+  const TraceView& view_;
+  std::map<std::int64_t, Members> members_;
+  std::size_t process_ = 0;
+};
+
+/// Digits alone; nothing else is a rank.
+std::optional<std::int64_t> rank_in(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || text.front() == '-') return {};
+  return value;
 }
 
 }  // namespace
@@ -126,14 +263,73 @@ std::string trace_microseconds(std::int64_t nanoseconds) {
   return text;
 }
 
-void write_trace(std::ostream& out, const std::string& name, const std::vector<Timeline>& timelines) {
+void write_trace(std::ostream& out, const TraceView& view) {
   TraceWriter writer(out);
-  writer.begin(name);
-  for (std::size_t process = 0; process < timelines.size(); ++process) {
-    write_names(writer, process, timelines[process]);
-    write_spans(writer, process, timelines[process]);
-  }
+  writer.begin(view.name);
+  TimelineWriter timelines(writer, view);
+  for (std::size_t i = 0; i < view.timelines.size() && out; ++i) timelines.write(i);
+  timelines.write_links();
   writer.end();
+}
+
+std::vector<std::string> process_names(const workloads::Job& job, const std::vector<Timeline>& timelines) {
+  const workloads::RankMap map(job);
+  const workloads::Parallelism& p = job.parallelism;
+  std::vector<std::string> names;
+  for (const Timeline& timeline : timelines) {
+    const workloads::Coordinates at = map.coordinates_of(timeline.rank);
+    std::string name = fmt::format("rank {}: stage {}", timeline.rank, at.pipeline);
+    if (p.data > 1) name += fmt::format(", data {}", at.data);
+    if (p.context > 1) name += fmt::format(", context {}", at.context);
+    if (p.tensor > 1) name += fmt::format(", tensor {}", at.tensor);
+    if (timeline.ranks > 1) name += fmt::format(", stands for {} ranks", timeline.ranks);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::vector<std::int64_t> parse_trace_ranks(const std::string& text, std::int64_t ranks) {
+  const auto refuse = [&](const std::string& problem) {
+    throw sim::UserError(
+        fmt::format("--trace-ranks: read '{}'{}; ranks from 0 to {} and ranges of them, at most {} in "
+                    "all, would be right, as in 0,5,8:15",
+                    text, problem, ranks - 1, kMostTracedRanks));
+  };
+  std::set<std::int64_t> chosen;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', begin), text.size());
+    const std::string_view part = std::string_view(text).substr(begin, comma - begin);
+    begin = comma + 1;
+    const std::size_t colon = part.find(':');
+    const auto first = part.empty() ? std::nullopt : rank_in(part.substr(0, colon));
+    const auto last = colon == std::string_view::npos ? first
+                      : colon + 1 == part.size()      ? std::nullopt
+                                                      : rank_in(part.substr(colon + 1));
+    if (!first || !last || *last < *first) refuse("");
+    if (*last >= ranks) refuse(fmt::format(", the job has {} ranks", ranks));
+    if (*last - *first >= kMostTracedRanks) refuse(", too many to draw");
+    for (std::int64_t rank = *first; rank <= *last; ++rank) chosen.insert(rank);
+    if (static_cast<std::int64_t>(chosen.size()) > kMostTracedRanks) refuse(", too many to draw");
+  }
+  return {chosen.begin(), chosen.end()};
+}
+
+TraceWindow parse_trace_window(const std::string& text) {
+  TraceWindow window;
+  const std::size_t colon = text.find(':');
+  const auto time = [&](const std::string& part) {
+    return sim::SimTime(sim::Settings::scalar(part, {"--trace-window", 0, 0}).as_duration().value());
+  };
+  const bool one = colon != std::string::npos && text.find(':', colon + 1) == std::string::npos && text.size() > 1;
+  if (one && colon > 0) window.from = time(text.substr(0, colon));
+  if (one && colon + 1 < text.size()) window.to = time(text.substr(colon + 1));
+  if (!one || window.from > window.to) {
+    throw sim::UserError(
+        fmt::format("--trace-window: read '{}'; FROM:TO of two times, the first not later, would be right, as in "
+                    "0.1s:0.3s",
+                    text));
+  }
+  return window;
 }
 
 }  // namespace orrery::tools

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,37 @@
 
 namespace orrery::tools {
 
-/// Writes one process per timeline ("stage 3 (rank 96, stands for 1344 ranks)") and one thread per stream. Spans are
-/// complete events ("X", ts and dur in microseconds) with their category; kernels nest inside compute spans; time that
-/// a transfer waits for its peers is a slice of its own. Streams out: memory does not grow with the trace.
-void write_trace(std::ostream& out, const std::string& name, const std::vector<workloads::Timeline>& timelines);
+/// The part of a step that a trace shows: what overlaps it, uncut.
+struct TraceWindow {
+  sim::SimTime from{};
+  sim::SimTime to{std::numeric_limits<std::int64_t>::max()};
+};
+
+struct TraceView {
+  std::string name;
+  const std::vector<workloads::Timeline>& timelines;
+  std::vector<std::string> process_names;         // of the timelines; empty: stage and rank
+  const std::vector<workloads::LinkLoad>& links;  // the busiest first
+  TraceWindow window;
+};
+
+/// Writes one process per timeline and one thread per stream. Spans are complete events ("X", ts and dur in
+/// microseconds) with their category; kernels nest inside compute spans; time that a transfer waits for its peers is a
+/// slice of its own. Arrows (flow events) join the slices of one transfer: from sender to receiver, and through the
+/// members of a collective in the order of the timelines. Counters: memory of each process in GB; the load of the
+/// kTracedLinks busiest links in GB/s, in a process of their own. Streams out: memory does not grow with the trace.
+void write_trace(std::ostream& out, const TraceView& view);
+inline constexpr std::size_t kTracedLinks = 16;
+
+/// "rank 96: stage 3, data 0, tensor 0, stands for 1344 ranks": the coordinates of every dimension that the job has.
+std::vector<std::string> process_names(const workloads::Job& job, const std::vector<workloads::Timeline>& timelines);
+
+/// "0,5,8:15" as ranks in ascending order, none twice. Throws sim::UserError for what is no such list, ranks that the
+/// job does not have, and more than kMostTracedRanks.
+std::vector<std::int64_t> parse_trace_ranks(const std::string& text, std::int64_t ranks);
+inline constexpr std::int64_t kMostTracedRanks = 1024;
+/// "0.1s:0.3s"; either end may be left out. Throws sim::UserError.
+TraceWindow parse_trace_window(const std::string& text);
 
 /// Whole nanoseconds as microseconds, chosen so that a reader that computes (int64)(value * 1000.0), as Perfetto does,
 /// gets the same nanoseconds back.

@@ -70,16 +70,18 @@ class ChunkBuilder {
   }
 
   // ---- emitting ----
-  void add(std::string name, Duration time, bool matmul = false) {
+  void add(Kernel kernel) {
     if (out_->empty() || out_->back().is_comm() || out_->back().layer != layer_ || cut_) {
       out_->push_back({});
       out_->back().layer = layer_;
       cut_ = false;
     }
-    out_->back().kernels.push_back({std::move(name), time, matmul});
+    out_->back().kernels.push_back(std::move(kernel));
   }
 
-  void stream(Streaming kernel, double bytes, const char* name) { add(name, job_.device.streaming(kernel, bytes)); }
+  void stream(Streaming kernel, double bytes, const char* name) {
+    add({name, job_.device.streaming(kernel, bytes), false, 0, bytes, {}});
+  }
 
   void comm(CollectiveOp op, double elements, const char* what, CommOverlap overlap, double element_bytes) {
     if (tensor_ == 1) return;
@@ -111,8 +113,10 @@ class ChunkBuilder {
     Gemm shape;
     shape.dtype = may_be_fp8 ? job_.precision.matmul : job_.precision.activations;
     shape.m = m, shape.n = n, shape.k = k, shape.batch = batch, shape.form = form, shape.accumulate = accumulate;
-    const Duration time = job_.device.gemm(shape);
-    add(name, time, batch == 1);
+    const auto d = [](std::int64_t count) { return static_cast<double>(count); };
+    const double operand = calibration::bytes_of(shape.dtype), result = accumulate ? 2 * 4 : 2;
+    const double bytes = d(batch) * ((d(m) * d(k) + d(k) * d(n)) * operand + d(m) * d(n) * result);
+    add({name, job_.device.gemm(shape), batch == 1, 2 * d(batch) * d(m) * d(n) * d(k), bytes, shape.dtype});
   }
 
   /// A fp8 GEMM reads operands that somebody has to cast and transpose: inside the kernel before it when the software
@@ -186,6 +190,7 @@ class ChunkBuilder {
 
   // ---- attention: gpt_attention.cc ----
   Attention fused_attention(bool backward) const;
+  void add_attention(const Attention& shape);
   double score_elements() const;
   double layout_copy(std::int64_t width) const;
   void context_comm(CollectiveOp op, double elements, const char* what, CommOverlap overlap);

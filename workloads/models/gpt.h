@@ -16,11 +16,14 @@
 
 namespace orrery::workloads {
 
-/// One kernel with its device time.
+/// One kernel with its device time, and the work that it does in it: for rooflines, no time follows from it.
 struct Kernel {
   std::string name;
   sim::Duration time{};
   bool matmul = false;  // a GEMM that can be cut to overlap with the collective that feeds or drains it
+  double flops = 0;     // of matrix products; 0: bound by memory
+  double bytes = 0;     // of memory, each operand and result read or written once
+  calibration::DataType type = calibration::DataType::bf16;  // of the operands of a matrix product
 };
 
 /// How a tensor-parallel collective lies beside compute.

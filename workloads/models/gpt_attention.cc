@@ -39,10 +39,25 @@ void ChunkBuilder::context_comm(CollectiveOp op, double elements, const char* wh
   out_->push_back(std::move(piece));
 }
 
+/// Forward two matrix products over the pairs of positions that see each other, backward five (Dao, FlashAttention-2,
+/// arXiv 2307.08691, section 4.1); queries, keys, values and output are read or written once, backward their gradients
+/// too.
+void ChunkBuilder::add_attention(const Attention& shape) {
+  const auto d = [](std::int64_t count) { return static_cast<double>(count); };
+  const double reach = d(shape.window > 0 ? std::min(shape.window, shape.keys) : shape.keys);
+  const double pairs = shape.causal ? reach * (d(shape.queries) - reach / 2) : d(shape.queries) * reach;
+  const double per_head = d(shape.batch) * d(shape.head_dim);
+  Kernel kernel{shape.backward ? "attention backward" : "attention forward", job_.device.attention(shape)};
+  kernel.flops = per_head * d(shape.heads) * pairs * (shape.backward ? 10 : 4);
+  kernel.bytes = per_head * element_ * (shape.backward ? 2 : 1) *
+                 (2 * d(shape.heads) * d(shape.queries) + 2 * d(shape.kv_heads) * d(shape.keys));
+  kernel.type = shape.dtype;
+  add(std::move(kernel));
+}
+
 void ChunkBuilder::flash_attention(bool backward) {
-  const char* const name = backward ? "attention backward" : "attention forward";
   Attention shape = fused_attention(backward);
-  if (context_ == 1) return add(name, job_.device.attention(shape));
+  if (context_ == 1) return add_attention(shape);
   const double width = static_cast<double>(2 * kv_heads() * model_.head_dim());
   const double keys_and_values = static_cast<double>(tokens_) * width;
   if (job_.parallelism.context_method == ContextMethod::ring) return ring_attention(shape, keys_and_values);
@@ -53,7 +68,7 @@ void ChunkBuilder::flash_attention(bool backward) {
   shape.causal = false;
   context_comm(CollectiveOp::all_gather, whole, backward ? "keys and values, backward" : "keys and values, forward",
                CommOverlap::none);
-  add(name, job_.device.attention(shape));
+  add_attention(shape);
   if (backward)
     context_comm(CollectiveOp::reduce_scatter, whole, "key and value gradients, backward", CommOverlap::none);
 }
@@ -72,7 +87,7 @@ void ChunkBuilder::ring_attention(Attention shape, double keys_and_values) {
                    CommOverlap::behind);
     }
     cut_ = true;
-    add(backward ? "attention backward" : "attention forward", job_.device.attention(shape));
+    add_attention(shape);
     // Partial results of the block are added up: the output, or the gradients of queries, keys and values.
     const double partial = layout_copy(heads() * model_.head_dim()) + (backward ? 2 * keys_and_values * element_ : 0);
     if (step > 0) stream(Streaming::accumulate, 1.5 * partial, "add attention block");

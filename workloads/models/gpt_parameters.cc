@@ -33,21 +33,23 @@ ShardParameters shard_parameters(const Job& job) {
 std::vector<Kernel> optimizer_kernels(const Job& job, double parameters, double updated) {
   const double gradient = calibration::bytes_of(job.precision.gradients);
   const double weight = calibration::bytes_of(job.precision.activations);
-  const auto time = [&](Streaming kernel, double bytes) { return job.device.streaming(kernel, bytes); };
   std::vector<Kernel> kernels;
-  kernels.push_back({"clear gradients", time(Streaming::copy, parameters * gradient)});
+  const auto add = [&](const char* name, Streaming kernel, double bytes) {
+    kernels.push_back({name, job.device.streaming(kernel, bytes), false, 0, bytes, {}});
+  };
+  add("clear gradients", Streaming::copy, parameters * gradient);
   // Read and write the fp32 master weight and each moment, read the gradient, write the 16-bit weight.
   switch (job.optimizer) {
     case OptimizerKind::adam:
-      kernels.push_back({"adam", time(Streaming::optimizer, updated * (3 * 8 + gradient + weight))});
+      add("adam", Streaming::optimizer, updated * (3 * 8 + gradient + weight));
       break;
     case OptimizerKind::lamb:  // stage 1 forms the update and both norms, stage 2 applies it (arXiv 1904.00962,
                                // algorithm 2)
-      kernels.push_back({"lamb stage 1", time(Streaming::optimizer, updated * (2 * 8 + 4 + gradient + 4))});
-      kernels.push_back({"lamb stage 2", time(Streaming::optimizer, updated * (4 + 8 + weight))});
+      add("lamb stage 1", Streaming::optimizer, updated * (2 * 8 + 4 + gradient + 4));
+      add("lamb stage 2", Streaming::optimizer, updated * (4 + 8 + weight));
       break;
     case OptimizerKind::sgd:
-      kernels.push_back({"sgd with momentum", time(Streaming::optimizer, updated * (2 * 8 + gradient + weight))});
+      add("sgd with momentum", Streaming::optimizer, updated * (2 * 8 + gradient + weight));
       break;
   }
   return kernels;

@@ -1,0 +1,100 @@
+// Puts a page together from its parts. Left out: compression (a browser could unpack it, but not every one that people
+// have), and printing.
+#include "tools/report/page.h"
+
+#include <algorithm>
+#include <bit>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "sim/error.h"
+#include "tools/report/output.h"
+#include "tools/report/page_parts.h"
+
+namespace orrery::tools {
+
+namespace {
+
+/// Text for the body of an element.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+/// JSON that no parser of HTML can take for markup: "<" only ever stands inside strings.
+std::string embedded(const nlohmann::ordered_json& data) {
+  const std::string text = data.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    if (c == '<')
+      out += "\\u003c";
+    else
+      out += c;
+  }
+  return out;
+}
+
+}  // namespace
+
+void require_charts() {
+  if (!page_part("chart.js").empty()) return;
+  throw sim::UserError(
+      "--report: this program was built without Chart.js; install the package libjs-chart.js, then configure and build "
+      "again");
+}
+
+void check_report(const std::string& path) {
+  if (path.empty()) return;
+  require_charts();
+  check_writable(path);
+}
+
+std::string base64(const void* bytes, std::size_t size) {
+  static_assert(std::endian::native == std::endian::little, "columns are written as they lie in memory");
+  static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const auto* data = static_cast<const unsigned char*>(bytes);
+  std::string out;
+  out.reserve((size + 2) / 3 * 4);
+  for (std::size_t i = 0; i < size; i += 3) {
+    std::uint32_t word = static_cast<std::uint32_t>(data[i]) << 16;
+    if (i + 1 < size) word |= static_cast<std::uint32_t>(data[i + 1]) << 8;
+    if (i + 2 < size) word |= data[i + 2];
+    out += kDigits[word >> 18];
+    out += kDigits[(word >> 12) & 63];
+    out += i + 1 < size ? kDigits[(word >> 6) & 63] : '=';
+    out += i + 2 < size ? kDigits[word & 63] : '=';
+  }
+  return out;
+}
+
+void write_page(std::ostream& out, const nlohmann::ordered_json& data) {
+  const std::string kind = data.at("kind");
+  out << "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      << "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      << "<meta name=\"generator\" content=\"orrery\">\n<title>" << escaped(data.at("title")) << "</title>\n<style>\n"
+      << page_part("style.css") << "</style>\n</head>\n<body>\n"
+      << "<noscript>This report is drawn by JavaScript, which is switched off.</noscript>\n"
+      << "<main id=\"page\"></main>\n<script type=\"application/json\" id=\"data\">" << embedded(data) << "</script>\n";
+  for (const char* part : {"base.js", "chart.js", "charts.js", "canvas.js", "table.js"})
+    out << "<script>\n" << page_part(part) << "</script>\n";
+  if (kind == "run") out << "<script>\n" << page_part("timeline.js") << "</script>\n";
+  out << "<script>\n" << page_part(kind + ".js") << "</script>\n</body>\n</html>\n";
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,356 @@
+// Data of a run's report: every stage is drawn as its busiest rank. Left out: collectives of tensor groups, which lie
+// inside passes (a trace shows them), and links that can never be the bottleneck.
+#include "tools/report/run_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "scenarios/yaml_text.h"
+#include "tools/report/page.h"
+#include "tools/report/report.h"
+#include "tools/report/text.h"
+#include "tools/validation.h"
+
+namespace orrery::tools {
+
+namespace {
+
+using nlohmann::ordered_json;
+using workloads::Category;
+using workloads::Timeline;
+
+constexpr double kTicks = 4e9;               // of the step: what a box's place is rounded to
+constexpr std::size_t kMostBoxes = 150'000;  // of all stages; what a file below 5 MB holds
+constexpr std::size_t kBins = 400;           // of a link's load over the step
+constexpr std::size_t kShownLinks = 12;
+
+/// What a box of the timeline stands for; the page knows these numbers.
+enum Box : std::uint8_t { forward, backward, input_gradient, weight_gradient, optimizer, data_comm, messages };
+
+Box box_of(const Timeline::Span& span) {
+  switch (span.pass) {
+    case 'F':
+      return forward;
+    case 'b':
+      return input_gradient;
+    case 'W':
+      return weight_gradient;
+    default:
+      return backward;
+  }
+}
+
+/// The passes and transfers of one stage, as columns.
+class Boxes {
+ public:
+  explicit Boxes(double tick_ps) : tick_ps_(tick_ps) {}
+
+  void add(const Timeline& timeline, bool transfers) {
+    const Timeline::Span* open = nullptr;  // the first span of the pass at hand
+    for (const Timeline::Span& span : timeline.spans) {
+      if (span.kernels.empty()) {
+        if (transfers) add_transfer(span);
+        continue;
+      }
+      const bool same = open != nullptr && span.microbatch >= 0 && span.pass == open->pass &&
+                        span.chunk == open->chunk && span.microbatch == open->microbatch;
+      if (same) {
+        stretch_to(span.finish);
+        continue;
+      }
+      open = &span;
+      const bool passes = span.microbatch >= 0;
+      push(span, passes ? box_of(span) : optimizer);
+    }
+  }
+
+  std::size_t size() const { return kind_.size(); }
+
+  ordered_json json() const {
+    return {{"n", size()},
+            {"start", base64_of(start_)},
+            {"length", base64_of(length_)},
+            {"kind", base64_of(kind_)},
+            {"chunk", base64_of(chunk_)},
+            {"micro", base64_of(micro_)}};
+  }
+
+ private:
+  std::uint32_t ticks(sim::SimTime t) const {
+    return static_cast<std::uint32_t>(std::clamp(static_cast<double>(t.value()) / tick_ps_, 0.0, kTicks));
+  }
+  void add_transfer(const Timeline::Span& span) {
+    const std::string_view stream = workloads::name_of(span.stream);
+    if (span.category == Category::data_comm) push(span, data_comm);
+    if (span.category == Category::pipeline_comm && stream.find("send") != std::string_view::npos) push(span, messages);
+  }
+  void push(const Timeline::Span& span, Box kind) {
+    start_.push_back(ticks(span.start));
+    length_.push_back(ticks(span.finish) - start_.back());
+    kind_.push_back(kind);
+    chunk_.push_back(static_cast<std::uint8_t>(std::clamp(span.chunk, 0, 255)));
+    micro_.push_back(static_cast<std::uint16_t>(std::clamp(span.microbatch, 0, 65535)));
+  }
+  void stretch_to(sim::SimTime finish) {
+    std::size_t last = kind_.size() - 1;
+    while (kind_[last] >= data_comm) --last;  // transfers that were issued in between
+    length_[last] = std::max(length_[last], ticks(finish) - start_[last]);
+  }
+
+  double tick_ps_;
+  std::vector<std::uint32_t> start_, length_;
+  std::vector<std::uint8_t> kind_, chunk_;
+  std::vector<std::uint16_t> micro_;
+};
+
+std::size_t passes_in(const Timeline& timeline) {
+  Boxes boxes(1e12);
+  boxes.add(timeline, false);
+  return boxes.size();
+}
+
+/// When a stage has its first backward pass before it, and when no forward pass is left.
+ordered_json phases_of(const Timeline& timeline) {
+  sim::SimTime warm{}, steady{};
+  bool backward_seen = false;
+  for (const Timeline::Span& span : timeline.spans) {
+    if (span.kernels.empty() || span.microbatch < 0) continue;
+    if (span.pass == 'F') steady = std::max(steady, span.finish);
+    if (span.pass != 'F' && !backward_seen) warm = span.start, backward_seen = true;
+  }
+  return {{"warm_s", sim::to_seconds(sim::Duration(warm.value()))},
+          {"steady_s", sim::to_seconds(sim::Duration(std::max(warm, steady).value()))}};
+}
+
+ordered_json timeline_json(const workloads::StepReport& report, double tick_ps) {
+  std::size_t passes = 0, shown = 0;
+  for (const Timeline& timeline : report.stage_timelines) passes += passes_in(timeline);
+  ordered_json json;
+  json["tick_s"] = tick_ps / sim::kPicosecondsPerSecond;
+  json["rows"] = ordered_json::array();
+  for (const Timeline& timeline : report.stage_timelines) {
+    Boxes boxes(tick_ps);
+    boxes.add(timeline, 3 * passes < kMostBoxes);
+    if (shown + boxes.size() > kMostBoxes) break;
+    shown += boxes.size();
+    ordered_json row = boxes.json();
+    row["stage"] = timeline.stage;
+    row["rank"] = timeline.rank;
+    row["phases"] = phases_of(timeline);
+    json["rows"].push_back(std::move(row));
+  }
+  json["stages"] = report.stage_timelines.size();
+  json["transfers"] = 3 * passes < kMostBoxes;
+  return json;
+}
+
+/// Steps of memory over time; where there are more than a screen could show, the largest of neighbours.
+ordered_json memory_series(const Timeline& timeline, double tick_ps) {
+  constexpr std::size_t kMostPoints = 4000;
+  const std::size_t block = timeline.memory.size() / kMostPoints + 1;
+  std::vector<std::uint32_t> at;
+  std::vector<float> gigabytes;
+  for (std::size_t i = 0; i < timeline.memory.size(); i += block) {
+    double most = 0;
+    for (std::size_t j = i; j < std::min(timeline.memory.size(), i + block); ++j)
+      most = std::max(most, timeline.memory[j].bytes);
+    at.push_back(static_cast<std::uint32_t>(static_cast<double>(timeline.memory[i].at.value()) / tick_ps));
+    gigabytes.push_back(static_cast<float>(most / 1e9));
+  }
+  return {{"stage", timeline.stage}, {"n", at.size()}, {"at", base64_of(at)}, {"gb", base64_of(gigabytes)}};
+}
+
+ordered_json stages_json(const workloads::StepReport& report, double tick_ps) {
+  ordered_json stages = ordered_json::array();
+  for (const Timeline& timeline : report.stage_timelines) {
+    const workloads::StageMemory& m = report.stages[static_cast<std::size_t>(timeline.stage)];
+    ordered_json row;
+    row["stage"] = timeline.stage;
+    row["rank"] = timeline.rank;
+    row["breakdown_s"] = timeline.breakdown_s;
+    row["memory_gb"] = {m.parameters / 1e9, m.gradients / 1e9, m.optimizer / 1e9, m.activations / 1e9, m.buffers / 1e9};
+    row["fullest"] = workloads::name_of(m.peak.during);
+    row["over_time"] = memory_series(timeline, tick_ps);
+    stages.push_back(std::move(row));
+  }
+  return stages;
+}
+
+/// Mean load of a link in each of kBins equal parts of the step, as shares of its capacity.
+std::vector<float> load_bins(const workloads::LinkLoad& link, double step_ps) {
+  std::vector<double> bins(kBins, 0);
+  const double width = step_ps / static_cast<double>(kBins);
+  for (std::size_t i = 0; i + 1 < link.rates.size(); ++i) {
+    if (link.rates[i].bytes_per_s <= 0) continue;
+    double from = static_cast<double>(link.rates[i].at.value());
+    const double to = static_cast<double>(link.rates[i + 1].at.value());
+    while (from < to) {
+      const auto bin = std::min(kBins - 1, static_cast<std::size_t>(from / width));
+      const double edge = bin + 1 == kBins ? to : std::min(to, static_cast<double>(bin + 1) * width);
+      bins[bin] += link.rates[i].bytes_per_s / link.capacity * (edge - from) / width;
+      if (edge <= from) break;
+      from = edge;
+    }
+  }
+  return {bins.begin(), bins.end()};
+}
+
+ordered_json links_json(const workloads::StepReport& report, double step_ps) {
+  ordered_json links = ordered_json::array();
+  for (std::size_t i = 0; i < std::min(kShownLinks, report.links.size()); ++i) {
+    const workloads::LinkLoad& link = report.links[i];
+    links.push_back({{"name", link.name},
+                     {"tier", topology::name_of(link.tier)},
+                     {"capacity_gbs", link.capacity / 1e9},
+                     {"gb", link.bytes / 1e9},
+                     {"busy_s", link.busy_s},
+                     {"load", base64_of(load_bins(link, step_ps))}});
+  }
+  return links;
+}
+
+/// Kernels of one name and size, summed over the stages' busiest ranks.
+ordered_json kernels_json(const workloads::StepReport& report) {
+  struct Use {
+    double count = 0, seconds = 0;
+  };
+  std::map<std::tuple<std::string, double, double, int>, Use> uses;
+  for (const Timeline& timeline : report.stage_timelines) {
+    for (const Timeline::Span& span : timeline.spans) {
+      for (const workloads::KernelSlice& kernel : span.kernels) {
+        Use& use = uses[{kernel.name, kernel.flops, kernel.bytes, static_cast<int>(kernel.type)}];
+        use.count += 1;
+        use.seconds += sim::to_seconds(kernel.duration);
+      }
+    }
+  }
+  ordered_json kernels = ordered_json::array();
+  for (const auto& [what, use] : uses) {
+    const auto& [name, flops, bytes, type] = what;
+    kernels.push_back({{"name", name},
+                       {"flops", flops},
+                       {"bytes", bytes},
+                       {"type", calibration::name_of(static_cast<calibration::DataType>(type))},
+                       {"count", use.count},
+                       {"seconds", use.seconds}});
+  }
+  return kernels;
+}
+
+ordered_json device_json(const workloads::Job& job) {
+  ordered_json json;
+  json["name"] = job.device.name();
+  json["bandwidth"] = job.device.memory_bandwidth().value();
+  json["peaks"] = ordered_json::object();
+  for (const auto type : {calibration::DataType::bf16, calibration::DataType::fp8}) {
+    const double peak = job.device.peak(type).value();
+    if (peak > 0) json["peaks"][std::string(calibration::name_of(type))] = peak;
+  }
+  return json;
+}
+
+/// What a record says was measured, beside the prediction.
+ordered_json measured_json(const scenarios::Scenario& scenario, const workloads::StepReport& report) {
+  ordered_json rows = ordered_json::array();
+  if (!scenario.measured) return rows;
+  const scenarios::Measured& m = *scenario.measured;
+  const bool hardware = m.tflops_kind.starts_with("hardware") || m.tflops_kind.starts_with("megatron");
+  const double memory = m.memory_kind == "allocated"  ? report.allocated_bytes
+                        : m.memory_kind == "reserved" ? report.reserved_bytes
+                                                      : report.peak_bytes;
+  const auto add = [&](const char* name, const char* unit, const std::optional<double>& measured, double predicted) {
+    if (!measured) return;
+    ordered_json row{{"name", name}, {"unit", unit}, {"measured", *measured}, {"predicted", predicted}};
+    row["error_pct"] = *measured > 0 ? ordered_json(100 * (predicted / *measured - 1)) : ordered_json(nullptr);
+    rows.push_back(std::move(row));
+  };
+  add("step time", "s", m.iteration_s, sim::to_seconds(report.iteration));
+  add("throughput", "tokens/s", m.tokens_per_s, report.tokens_per_s);
+  add("throughput with evaluation", "tokens/s", m.tokens_per_s_including_eval, report.tokens_per_s_with_evaluation);
+  add(hardware ? "hardware FLOPs per GPU" : "model FLOPs per GPU", "TFLOP/s", m.tflops_per_gpu,
+      hardware ? report.hardware_tflops_per_gpu : report.model_tflops_per_gpu);
+  add("MFU", "%", m.mfu_pct, report.mfu_pct);
+  add("HFU", "%", m.hfu_pct, report.hfu_pct);
+  add("memory per GPU", "GB", m.memory_gb, memory / 1e9);
+  if (m.oom) rows.push_back({{"name", "runs out of memory"}, {"measured", *m.oom}, {"predicted", !report.fits}});
+  return rows;
+}
+
+ordered_json facts_json(const workloads::Job& job, const workloads::StepReport& report) {
+  ordered_json facts = ordered_json::array();
+  const auto add = [&](const std::string& name, const std::string& value, const std::string& note) {
+    facts.push_back({name, value, note});
+  };
+  add("step time", time_text(sim::to_seconds(report.iteration)),
+      job.evaluation.every_steps > 0 ? time_text(report.iteration_with_evaluation_s) + " with evaluation" : "");
+  add("throughput", si_text(report.tokens_per_s, "tokens/s"), number_text(report.tokens_per_s_per_gpu) + " per GPU");
+  add("MFU", fmt::format("{:.1f} %", report.mfu_pct),
+      si_text(report.model_tflops_per_gpu * 1e12, "FLOP/s") + " per GPU, of the dense bf16 peak");
+  add("memory per GPU", bytes_text(report.peak_bytes),
+      fmt::format("of {}, {}", bytes_text(report.capacity_bytes), report.fits ? "fits" : "OUT OF MEMORY"));
+  add("exposed communication and bubble",
+      fmt::format("{:.1f} %",
+                  100 * (1 - (report.breakdown_s[0] + report.breakdown_s[7]) / sim::to_seconds(report.iteration))),
+      fmt::format("of the step, of the busiest rank (stage {})", report.busiest_stage));
+  add("simulated", fmt::format("{} of {} ranks", report.ranks_simulated, report.gpus),
+      fmt::format("{} events in {}", count_text(static_cast<double>(report.events)), time_text(report.wall_s)));
+  return facts;
+}
+
+ordered_json provenance_json(const workloads::Job& job) {
+  return ordered_json::array({{"device", job.device.name(), job.device.provenance()},
+                              {"inside a node", job.device.name(), job.node.provenance},
+                              {"fabric", job.fabric.name, job.fabric.provenance},
+                              {"training software", job.software.name, job.software.provenance}});
+}
+
+}  // namespace
+
+ordered_json run_page(const sim::Settings& document, const scenarios::Scenario& scenario,
+                      const workloads::StepReport& report) {
+  const workloads::Job& job = scenario.job;
+  double step_ps = static_cast<double>(report.iteration.value());
+  for (const Timeline& timeline : report.stage_timelines) {
+    for (const Timeline::Span& span : timeline.spans)
+      step_ps = std::max(step_ps, static_cast<double>(span.finish.value()));
+  }
+  const double tick_ps = std::max(1.0, step_ps / kTicks);
+  ordered_json page;
+  page["kind"] = "run";
+  page["title"] = scenario.id.empty() ? job.name : scenario.id;
+  page["subtitle"] = scenario_line(job);
+  page["description"] = job.description;
+  page["facts"] = facts_json(job, report);
+  page["measured"] = measured_json(scenario, report);
+  page["source"] = scenario.source;
+  page["notes"] = scenario.notes;
+  page["iteration_s"] = sim::to_seconds(report.iteration);
+  page["span_s"] = step_ps / sim::kPicosecondsPerSecond;
+  page["fits"] = report.fits;
+  page["capacity_gb"] = report.capacity_bytes / 1e9;
+  page["stages"] = stages_json(report, tick_ps);
+  page["timeline"] = timeline_json(report, tick_ps);
+  page["traffic"] = ordered_json::array();
+  for (const workloads::TrafficRow& row : report.traffic) page["traffic"].push_back(traffic_json(row));
+  page["tiers"] = ordered_json::array();
+  for (const auto& tier : report.tier_bytes)
+    page["tiers"].push_back({{"tier", topology::name_of(tier.tier)}, {"bytes", tier.bytes}});
+  page["links"] = links_json(report, step_ps);
+  page["device"] = device_json(job);
+  page["kernels"] = kernels_json(report);
+  page["assumptions"] = report.assumptions;
+  page["provenance"] = provenance_json(job);
+  page["would_fit"] = ordered_json::array();
+  for (const workloads::Remedy& remedy : report.would_fit)
+    page["would_fit"].push_back(
+        {{"set", fmt::format("{}", fmt::join(remedy.changes, " "))}, {"peak", bytes_text(remedy.peak_bytes)}});
+  page["scenario"] = scenarios::yaml_text(document);
+  return page;
+}
+
+}  // namespace orrery::tools

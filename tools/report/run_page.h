@@ -1,0 +1,16 @@
+// What the HTML report of `orrery run` shows, as data for the page.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "scenarios/scenario.h"
+#include "workloads/step.h"
+
+namespace orrery::tools {
+
+/// `report` must come with stage timelines and counted memory (workloads::StepOptions); `document` is the scenario as
+/// read, with --set laid over it.
+nlohmann::ordered_json run_page(const sim::Settings& document, const scenarios::Scenario& scenario,
+                                const workloads::StepReport& report);
+
+}  // namespace orrery::tools

@@ -1,0 +1,191 @@
+// Timelines of recorded ranks. Left out: the rates of transfers inside their time (the engine keeps none), so that a
+// link's load is the sum of mean rates; links that can never be the bottleneck, which no route names.
+#include "workloads/timeline.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "sim/error.h"
+#include "workloads/high_water.h"
+#include "workloads/memory.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+Timeline::Span span_of(const StepPlan& step, const sim::Program& program, const RecordedRank& rank, std::uint32_t op) {
+  const OpNote& note = step.stages.notes[static_cast<std::size_t>(rank.stage)][op];
+  Timeline::Span span;
+  span.stream = static_cast<Stream>(program.stream[op]);
+  span.category = static_cast<Category>(program.category[op]);
+  span.ready = rank.record->ready[op], span.start = rank.record->start[op], span.finish = rank.record->finish[op];
+  span.pass = letter_of(note.kind), span.chunk = note.chunk, span.microbatch = note.microbatch;
+  const std::string pass =
+      note.microbatch < 0 ? "" : fmt::format("{}{}.{} ", letter_of(note.kind), note.chunk, note.microbatch);
+  if (program.kind[op] == sim::OpKind::compute) {
+    for (const Kernel& kernel : step.stages.runs[note.run])
+      span.kernels.push_back({kernel.name, kernel.time, kernel.flops, kernel.bytes, kernel.type});
+    span.name = pass + span.kernels.front().name;
+  } else {
+    const TrafficKey& key = step.stages.traffic[note.traffic];
+    span.name = fmt::format("{}{} ({})", pass, calibration::name_of(key.op), key.what);
+    span.bytes = key.bytes * note.share;
+  }
+  return span;
+}
+
+}  // namespace
+
+std::int64_t communicator_of(const Job& job, const RankMap& map, Peer peer, std::int64_t rank) {
+  const Parallelism& p = job.parallelism;
+  Coordinates at = map.coordinates_of(rank);
+  const auto id = [&](Peer kind, std::int64_t first) {
+    return static_cast<std::int64_t>(kPeers) * first + static_cast<std::int64_t>(kind);
+  };
+  const auto previous = [&] {
+    Coordinates before = at;
+    before.pipeline = (at.pipeline + p.pipeline - 1) % p.pipeline;
+    return map.rank_of(before);
+  };
+  switch (peer) {
+    case Peer::tensor:
+      at.tensor = 0;
+      return id(peer, map.rank_of(at));
+    case Peer::context:
+      at.context = 0;
+      return id(peer, map.rank_of(at));
+    case Peer::data:
+    case Peer::replicate: {
+      at.pipeline =
+          p.schedule == ScheduleKind::dualpipe ? std::min(at.pipeline, p.pipeline - 1 - at.pipeline) : at.pipeline;
+      const std::vector<std::int64_t> members = map.replicas(at);
+      const auto place = static_cast<std::size_t>(std::find(members.begin(), members.end(), rank) - members.begin());
+      SIM_CHECK(place < members.size(), "rank {} is not among its replicas", rank);
+      const auto share = static_cast<std::size_t>(job.shard_ranks());
+      return id(peer, members[peer == Peer::data ? place / share * share : place % share]);
+    }
+    // A pair is known by its member on the earlier stage, and by what it moves.
+    case Peer::next_activation:
+    case Peer::next_gradient:
+      return id(peer, rank);
+    case Peer::previous_activation:
+      return id(Peer::next_activation, previous());
+    case Peer::previous_gradient:
+      return id(Peer::next_gradient, previous());
+    case Peer::return_gradient_out:
+    case Peer::return_activation_in:
+      return id(peer, rank);
+    case Peer::return_gradient_in:
+      return id(Peer::return_gradient_out, previous());
+    case Peer::return_activation_out:
+      return id(Peer::return_activation_in, previous());
+    case Peer::embedding:
+      at.pipeline = 0;
+      return id(peer, map.rank_of(at));
+    case Peer::world:
+      if (p.sharding != Sharding::none) return id(peer, 0);
+      return id(peer, map.rank_of({0, at.context, at.data, 0}));
+  }
+  SIM_CHECK(false, "peer {}", static_cast<int>(peer));
+  return kNoCommunicator;
+}
+
+Timeline timeline_of(const Job& job, const RankMap& map, const StepPlan& step, const sim::Program& program,
+                     const RecordedRank& rank) {
+  Timeline out;
+  out.rank = rank.rank, out.ranks = rank.ranks, out.stage = rank.stage;
+  const std::vector<Peer>& peers = step.groups->slots[static_cast<std::size_t>(rank.stage)];
+  std::vector<std::int64_t> communicators, turns(peers.size(), 0);
+  for (const Peer peer : peers) communicators.push_back(communicator_of(job, map, peer, rank.rank));
+  out.spans.reserve(program.size());
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    out.spans.push_back(span_of(step, program, rank, op));
+    if (program.kind[op] != sim::OpKind::transfer) continue;
+    const std::uint32_t slot = program.slot[op];
+    out.spans.back().communicator = communicators[slot];
+    out.spans.back().turn = turns[slot]++;
+  }
+  return out;
+}
+
+std::vector<Timeline::Memory> memory_over_time(const Job& job, const StepPlan& step, const sim::Program& program,
+                                               const RecordedRank& rank, const StageMemory& memory) {
+  const auto stage = static_cast<std::size_t>(rank.stage);
+  const double kept = memory.total - memory.activations - memory.parts.step;
+  std::vector<Timeline::Memory> points{{sim::SimTime{}, kept}};
+  for (const HeldBytes& held : held_over_time(*rank.record, program, step.stages.notes[stage],
+                                              chunk_bytes(job, step.split, static_cast<std::int32_t>(stage)))) {
+    const sim::SimTime at(held.at);
+    if (points.back().at != at) points.push_back({at, 0});
+    // Of one instant the last: what is freed and taken at once was never held together.
+    points.back().bytes = kept + held.bytes;
+  }
+  if (memory.parts.step > 0) {
+    sim::SimTime last{};
+    for (std::uint32_t op = 0; op < program.size(); ++op) {
+      if (static_cast<Category>(program.category[op]) == Category::optimizer && rank.record->start[op] > last)
+        last = rank.record->start[op];
+    }
+    points.push_back({std::max(last, points.back().at), kept + memory.parts.step});
+  }
+  return points;
+}
+
+std::vector<LinkLoad> link_loads(const sim::Plan& plan, const sim::Network& network,
+                                 std::span<const sim::Record> records, std::span<const sim::LinkId> full_link,
+                                 const topology::Cluster& cluster) {
+  // Each communicator's transfers count once, as the first of its recorded members saw them.
+  std::map<std::uint32_t, std::pair<std::size_t, std::uint32_t>> seen_by;  // communicator -> record, slot
+  struct Change {
+    std::int64_t at;
+    double rate;
+    int transfers;
+  };
+  std::map<std::uint32_t, std::vector<Change>> changes;
+  std::map<std::uint32_t, double> bytes;
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    const sim::Record& record = records[r];
+    const sim::Program& program = plan.programs[plan.instances[record.instance].program];
+    const auto slots = plan.slots_of(record.instance);
+    for (std::uint32_t op = 0; op < program.size(); ++op) {
+      if (program.kind[op] != sim::OpKind::transfer || program.work[op] <= 0) continue;
+      const sim::CommunicatorId id = slots[program.slot[op]];
+      const auto owner = seen_by.try_emplace(sim::index(id), r, program.slot[op]).first->second;
+      const std::int64_t start = record.start[op].value(), finish = record.finish[op].value();
+      if (owner != std::pair(r, program.slot[op]) || finish <= start) continue;
+      const auto route = sim::RouteId{sim::index(plan.communicators[id].first_route) + program.pattern[op]};
+      for (const sim::WeightedLink& link : network.links_of(route)) {
+        const double moved = program.work[op] * link.weight;
+        const double rate = moved / static_cast<double>(finish - start) * sim::kPicosecondsPerSecond;
+        changes[sim::index(link.link)].insert(changes[sim::index(link.link)].end(),
+                                              {{start, rate, 1}, {finish, -rate, -1}});
+        bytes[sim::index(link.link)] += moved;
+      }
+    }
+  }
+  std::vector<LinkLoad> loads;
+  for (auto& [link, of_link] : changes) {
+    const sim::LinkId full = full_link.empty() ? sim::LinkId{link} : full_link[link];
+    LinkLoad load{
+        cluster.link_name(full), cluster.links()[full].tier, network.capacity[sim::LinkId{link}], bytes[link], 0, {}};
+    std::sort(of_link.begin(), of_link.end(), [](const Change& a, const Change& b) { return a.at < b.at; });
+    double rate = 0;
+    int under_way = 0;
+    for (const Change& change : of_link) {
+      const sim::SimTime at(change.at);
+      if (under_way > 0) load.busy_s += static_cast<double>(change.at - load.rates.back().at.value());
+      rate += change.rate, under_way += change.transfers;
+      if (load.rates.empty() || load.rates.back().at != at) load.rates.push_back({at, 0});
+      load.rates.back().bytes_per_s = under_way == 0 ? 0 : std::max(0.0, rate);  // no residue of rounding when idle
+    }
+    load.busy_s /= sim::kPicosecondsPerSecond;
+    loads.push_back(std::move(load));
+  }
+  std::stable_sort(loads.begin(), loads.end(),
+                   [](const LinkLoad& a, const LinkLoad& b) { return a.bytes / a.capacity > b.bytes / b.capacity; });
+  return loads;
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,40 @@
+// What readers want to see of a simulated step: recorded ranks as spans with names, the memory that they hold, and the
+// load of links.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "sim/engine.h"
+#include "workloads/placement.h"
+#include "workloads/step_plan.h"
+
+namespace orrery::workloads {
+
+/// A rank that ran, or that one like it stands for.
+struct RecordedRank {
+  const sim::Record* record = nullptr;
+  std::int64_t rank = 0, ranks = 1, stage = 0;
+};
+
+/// Spans of every operation, in issue order. `program`: the stage's, which has moved out of `step`.
+Timeline timeline_of(const Job& job, const RankMap& map, const StepPlan& step, const sim::Program& program,
+                     const RecordedRank& rank);
+
+/// A number that the members of a communicator share and no other communicator of the job has: what `rank` talks to
+/// through `peer`.
+std::int64_t communicator_of(const Job& job, const RankMap& map, Peer peer, std::int64_t rank);
+
+/// Bytes held over the step: `memory` at the fullest moment says what stays, `record` when activations come and go. Its
+/// highest point is memory.total, as far as the fullest moment of simulated time is that of the schedule's order.
+std::vector<Timeline::Memory> memory_over_time(const Job& job, const StepPlan& step, const sim::Program& program,
+                                               const RecordedRank& rank, const StageMemory& memory);
+
+/// The load of every link of `network` that some recorded transfer crosses, the busiest (by share of its capacity)
+/// first. `records`: of at least one member of every communicator whose load is to be seen. `full_link`: the cluster's
+/// link that each link of `network` stands for; empty: itself.
+std::vector<LinkLoad> link_loads(const sim::Plan& plan, const sim::Network& network,
+                                 std::span<const sim::Record> records, std::span<const sim::LinkId> full_link,
+                                 const topology::Cluster& cluster);
+
+}  // namespace orrery::workloads
