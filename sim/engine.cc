@@ -28,6 +28,12 @@ constexpr std::uint32_t kNone = 0xffffffff;
 constexpr std::uint32_t kRunnable = 0xfffffffe;    // Cursor::blocked_on when nothing is known to block it
 constexpr std::uint32_t kOnTransfer = 0xfffffffd;  // its head has arrived at a meeting
 
+/// When operation `op` of the instance finished; another operation before that.
+struct Signal {
+  std::int64_t at = kUnknown;
+  std::uint32_t op = kNone;
+};
+
 struct Rank {
   std::uint32_t program = 0;
   std::uint32_t cursors = 0;   // first row of its streams
@@ -89,7 +95,7 @@ class Engine {
   std::vector<CompiledProgram> programs_;
   std::vector<Rank> ranks_;
   std::vector<Cursor> cursors_;
-  std::vector<std::int64_t> signals_;
+  std::vector<Signal> signals_;
   std::vector<std::uint32_t> members_begin_;
   std::vector<Member> members_;
   std::vector<std::uint32_t> pending_;  // communicator -> its first incomplete meeting
@@ -124,7 +130,7 @@ Engine::Engine(const Plan& plan, const Network& network, const RunOptions& optio
     signals += program.signals;
     for (std::uint32_t s = 0; s < plan.streams; ++s) cursors_[rank.cursors + s].next = program.stream_begin[s];
   }
-  signals_.assign(signals, kUnknown);
+  signals_.resize(signals);
   list_members();
   prepare_records(options);
   pending_.assign(plan.communicators.size(), kNone);
@@ -174,7 +180,7 @@ void Engine::note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int64_t
   ++result_.events;
   rank.last_finish = std::max(rank.last_finish, finish);
   if (op.signal == kNoSignal) return;
-  signals_[rank.signals + op.signal] = finish;
+  signals_[rank.signals + op.signal] = {finish, op.op};
   const auto number = static_cast<std::uint32_t>(&rank - ranks_.data());
   for (std::uint32_t s = 0; s < plan_.streams; ++s) {
     if (cursors_[rank.cursors + s].blocked_on == op.signal) wake(number, s);
@@ -200,24 +206,26 @@ void Engine::run_stream(std::uint32_t number, std::uint32_t stream) {
   if (cursor.blocked_on == kOnTransfer) return;
   const CompiledProgram& program = programs_[rank.program];
   const std::uint32_t end = program.stream_begin[stream + 1];
-  const std::int64_t* signals = signals_.data() + rank.signals;
+  const Signal* signals = signals_.data() + rank.signals;
   while (cursor.next < end) {
     const CompiledOp& op = program.ops[cursor.next];
     std::int64_t ready = cursor.free;
     for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) {
-      const std::uint32_t signal = program.waits[w];
-      if (signals[signal] == kUnknown) {
-        cursor.blocked_on = signal;
+      const Wait wait = program.waits[w];
+      if (signals[wait.signal].op != wait.op) {
+        cursor.blocked_on = wait.signal;
         return;
       }
-      ready = std::max(ready, signals[signal]);
+      ready = std::max(ready, signals[wait.signal].at);
     }
-    const std::int64_t segment = op.segment == kNoSignal ? 0 : signals[op.segment];
-    if (segment == kUnknown) {
-      cursor.blocked_on = op.segment;
-      return;
+    std::int64_t host = op.host_start;
+    if (op.segment.signal != kNoSignal) {
+      if (signals[op.segment.signal].op != op.segment.op) {
+        cursor.blocked_on = op.segment.signal;
+        return;
+      }
+      host += signals[op.segment.signal].at;
     }
-    const std::int64_t host = segment + op.host_start;
     if (op.slot != kNoSlot) {
       cursor.blocked_on = kOnTransfer;
       arrive(number, op, cursor.next, std::max(ready, host + op.host_bound));
