@@ -104,11 +104,11 @@ class SignalRows {
   const Program& program_;
   const std::uint8_t streams_;
   std::uint32_t rows_ = 0;
-  std::vector<std::uint32_t> kept_;     // operation -> number among those whose finish is kept
-  std::vector<std::uint32_t> row_;      // by that number
-  std::vector<std::uint32_t> readers_;  // by that number and stream
-  std::vector<std::uint32_t> clocks_;   // by that number and stream
-  std::vector<std::uint32_t> latest_;   // by stream, the clock of its last operation
+  std::vector<std::uint32_t> kept_;                 // operation -> number among those whose finish is kept
+  std::vector<std::uint32_t> row_;                  // by that number
+  std::vector<std::uint32_t> readers_;              // by that number and stream
+  std::vector<std::uint32_t> clocks_;               // by that number and stream
+  std::vector<std::uint32_t> latest_;               // by stream, the clock of its last operation
   std::vector<std::vector<Candidate>> candidates_;  // by stream
 };
 

@@ -24,9 +24,9 @@ struct Wait {
 };
 
 struct CompiledOp {
-  std::int64_t duration = 0;          // ps; transfer: latency
-  std::int64_t host_start = 0;        // the host begins to issue it, ps after its segment began
-  std::int64_t host_bound = 0;        // ps after host_start; compute: issue_bound; transfer: issue
+  std::int64_t duration = 0;         // ps; transfer: latency
+  std::int64_t host_start = 0;       // the host begins to issue it, ps after its segment began
+  std::int64_t host_bound = 0;       // ps after host_start; compute: issue_bound; transfer: issue
   Wait segment;                      // the operation that the host waited for last; no signal: the step's start
   std::uint32_t op = 0;              // row of the program
   std::uint32_t signal = kNoSignal;  // where its finish is kept, when another stream or the host needs it
@@ -41,8 +41,8 @@ struct CompiledProgram {
   std::vector<CompiledOp> ops;              // by stream, in issue order within each
   std::vector<std::uint32_t> stream_begin;  // per stream, and the end
   std::vector<Wait> waits;
-  std::vector<std::uint32_t> slot_begin;    // per slot, and the end, into slot_ops
-  std::vector<std::uint32_t> slot_ops;      // the transfers of a slot in issue order, as rows of `ops`
+  std::vector<std::uint32_t> slot_begin;  // per slot, and the end, into slot_ops
+  std::vector<std::uint32_t> slot_ops;    // the transfers of a slot in issue order, as rows of `ops`
   std::uint32_t signals = 0;
 };
 

@@ -37,8 +37,8 @@ Uses uses_of(const Program& program) {
     if (slot >= uses.streams.size()) uses.streams.resize(slot + 1, 0);
     uses.streams[slot] |= std::uint32_t{1} << program.stream[op];
     const double cap = program.rate_cap[op] > 0 ? program.rate_cap[op] : kInfinity;
-    const bool again = !uses.by_slot.empty() && uses.by_slot.back().slot == slot &&
-                       uses.by_slot.back().pattern == program.pattern[op];
+    const bool again =
+        !uses.by_slot.empty() && uses.by_slot.back().slot == slot && uses.by_slot.back().pattern == program.pattern[op];
     if (again) {
       uses.by_slot.back().cap = std::max(uses.by_slot.back().cap, cap);
     } else {

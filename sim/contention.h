@@ -22,7 +22,8 @@ struct Contention {
   // By route, as in Network, but only the links that can be full. Routes that nothing in the plan uses have none.
   std::vector<std::uint32_t> route_begin;  // size routes + 1
   std::vector<WeightedLink> route_links;
-  std::vector<double> route_rate;  // bytes/s that one transfer alone moves along the whole route; infinity without links
+  std::vector<double>
+      route_rate;  // bytes/s that one transfer alone moves along the whole route; infinity without links
 
   std::span<const WeightedLink> links_of(RouteId r) const {
     return {route_links.data() + route_begin[index(r)], route_begin[index(r) + 1] - route_begin[index(r)]};

@@ -1,7 +1,6 @@
-// `orrery flows`: max-min sharing alone. A table of flows, each with its start, its bytes and the links it crosses,
-// becomes a plan in which every flow is an instance of its own: a wait until it starts, then one transfer. So what is
-// timed and checked here is the engine that runs training steps. All links have one capacity and no latency. Left out:
-// routing (the table names the links) and folding (the table says nothing about which flows are alike).
+// `orrery flows`: max-min sharing alone. A table of flows, each with its start, its bytes and the links it crosses, is
+// handed to sim::Fluid, which moves the transfers of training steps too; so what is timed and checked here is what runs
+// there. All links have one capacity and no latency. Left out: routing (the table names the links).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +8,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -17,9 +17,13 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
+#include <vector>
 
-#include "sim/engine.h"
+#include "sim/error.h"
+#include "sim/fluid.h"
+#include "sim/hash.h"
+#include "sim/network.h"
 #include "sim/settings.h"
 #include "tools/commands.h"
 #include "tools/report/output.h"
@@ -37,15 +41,62 @@ struct FlowsOptions {
   std::string paths, capacity = "25 GB/s", out;
 };
 
-struct Flow {
-  std::string id;
-  double bytes = 0, start_s = 0;
-  std::vector<sim::WeightedLink> links;
+struct FlowTable {
+  std::vector<std::string_view> id;  // in the text that was read
+  std::vector<double> bytes, start_s;
+  sim::Network network;                  // a link for each name; a route for each flow
+  std::vector<std::uint32_t> crossings;  // of every link, how often flows cross it
 };
 
-struct FlowTable {
-  std::vector<Flow> flows;
-  std::vector<std::uint32_t> crossings;  // of every link, how often flows cross it
+/// Names and their numbers, in one flat table (open addressing, linear probing): half of the time that reading a large
+/// table takes is looking names up.
+class Names {
+ public:
+  struct Row {
+    std::string_view name;
+    std::uint32_t number = 0;
+  };
+
+  /// The row of `name`, and whether it is new; then the number is `number`.
+  std::pair<const Row*, bool> insert(std::string_view name, std::uint32_t number) {
+    if (2 * size_ >= rows_.size()) grow();
+    Row* row = find(name);
+    if (row->name.data() != nullptr) return {row, false};
+    *row = {name, number};
+    ++size_;
+    return {row, true};
+  }
+
+ private:
+  static std::uint64_t hash(std::string_view name) {
+    constexpr std::size_t kWord = sizeof(std::uint64_t);
+    std::uint64_t hash = name.size(), word = 0;
+    for (; name.size() >= kWord; name.remove_prefix(kWord)) {
+      std::memcpy(&word, name.data(), kWord);
+      hash = sim::mix64(hash ^ word);
+    }
+    word = 0;
+    std::memcpy(&word, name.data(), name.size());
+    return sim::mix64(hash ^ word);
+  }
+
+  Row* find(std::string_view name) {
+    std::size_t at = hash(name) & (rows_.size() - 1);
+    while (rows_[at].name.data() != nullptr && rows_[at].name != name) at = (at + 1) & (rows_.size() - 1);
+    return &rows_[at];
+  }
+
+  void grow() {
+    constexpr std::size_t kLeast = 1024;
+    std::vector<Row> before(std::max(kLeast, 4 * rows_.size()));
+    before.swap(rows_);
+    for (const Row& row : before) {
+      if (row.name.data() != nullptr) *find(row.name) = row;
+    }
+  }
+
+  std::vector<Row> rows_;  // a power of two of them; no name: not used
+  std::size_t size_ = 0;
 };
 
 enum PathColumn : std::size_t { kId, kSource, kDestination, kBytes, kStart, kLinks, kColumns };
@@ -66,17 +117,28 @@ bool take(std::string_view& rest, char separator, std::string_view& piece) {
   return true;
 }
 
+std::string read_text(const std::string& file) {
+  std::error_code failed;
+  std::ifstream in(file, std::ios::binary);
+  if (!in || std::filesystem::is_directory(file, failed)) {
+    throw UserError(fmt::format("{}: cannot be read, a table of flows (CSV) would be right", file));
+  }
+  constexpr std::size_t kBlock = std::size_t{1} << 20;
+  std::string text;
+  while (in) {
+    const std::size_t before = text.size();
+    text.resize(before + kBlock);
+    in.read(text.data() + before, kBlock);
+    text.resize(before + static_cast<std::size_t>(in.gcount()));
+  }
+  return text;
+}
+
 /// Reads the table line by line; every complaint names line and column.
 class PathReader {
  public:
-  explicit PathReader(const std::string& file) : file_(file) {
-    std::error_code failed;
-    std::ifstream in(file, std::ios::binary);
-    if (!in || std::filesystem::is_directory(file, failed)) {
-      throw UserError(fmt::format("{}: cannot be read, a table of flows (CSV) would be right", file));
-    }
-    text_.assign(std::istreambuf_iterator<char>(in), {});
-  }
+  PathReader(const std::string& file, std::string_view text, sim::Bandwidth capacity)
+      : file_(file), text_(text), capacity_(capacity) {}
 
   FlowTable read() {
     std::string_view rest = text_, line;
@@ -87,21 +149,22 @@ class PathReader {
       ++line_;
       if (!trimmed(line).empty()) read_row(line);
     }
-    if (table_.flows.empty()) throw UserError({file_, line_, 1}, "id", "the table holds no flow");
+    if (table_.id.empty()) throw UserError({file_, line_, 1}, "id", "the table holds no flow");
     return std::move(table_);
   }
 
  private:
-  std::vector<std::string_view> split(std::string_view line) {
-    std::vector<std::string_view> fields;
+  /// The fields of a line; valid until the next call.
+  const std::vector<std::string_view>& split(std::string_view line) {
+    fields_.clear();
     line_begin_ = line.data();
-    for (std::string_view field; take(line, ',', field);) fields.push_back(trimmed(field));
-    return fields;
+    for (std::string_view field; take(line, ',', field);) fields_.push_back(trimmed(field));
+    return fields_;
   }
 
   void read_header(std::string_view line) {
     std::array<bool, kColumns> found{};
-    const std::vector<std::string_view> fields = split(line);
+    const std::vector<std::string_view>& fields = split(line);
     columns_ = fields.size();
     for (std::size_t i = 0; i < fields.size(); ++i) {
       // A name may be followed by a remark: "links(space separated)".
@@ -121,7 +184,7 @@ class PathReader {
   }
 
   void read_row(std::string_view line) {
-    const std::vector<std::string_view> fields = split(line);
+    const std::vector<std::string_view>& fields = split(line);
     if (fields.size() != columns_) {
       const std::size_t first_missing = std::min(fields.size(), columns_);
       std::string_view key = "line";
@@ -134,22 +197,23 @@ class PathReader {
     for (const PathColumn c : {kId, kSource, kDestination}) {
       if (field(c).empty()) fail(field(c), kNames[c], "read nothing, a name or number would be right");
     }
-    Flow flow;
-    flow.id = field(kId);
-    if (const auto [known, fresh] = ids_.emplace(field(kId), line_); !fresh) {
-      fail(field(kId), kNames[kId],
-           fmt::format("read '{}', which line {} has too; every flow needs an id of its own", flow.id, known->second));
+    const std::string_view id = field(kId);
+    if (const auto [known, fresh] = ids_.insert(id, static_cast<std::uint32_t>(line_)); !fresh) {
+      fail(id, kNames[kId],
+           fmt::format("read '{}', which line {} has too; every flow needs an id of its own", id, known->number));
     }
-    flow.bytes = number(field(kBytes), kBytes, kMostBytes);
-    flow.start_s = number(field(kStart), kStart, kLongest);
+    table_.id.push_back(id);
+    table_.bytes.push_back(number(field(kBytes), kBytes, kMostBytes));
+    table_.start_s.push_back(number(field(kStart), kStart, kLongest));
+    path_.clear();
     std::string_view names = field(kLinks), name;
     while (take(names, ' ', name)) {
-      if (name = trimmed(name); !name.empty()) flow.links.push_back({link_of(name), 1.0});
+      if (name = trimmed(name); !name.empty()) path_.push_back({link_of(name), 1.0});
     }
-    if (flow.links.empty()) {
+    if (path_.empty()) {
       fail(field(kLinks), kNames[kLinks], "read nothing, names of links with spaces between them would be right");
     }
-    table_.flows.push_back(std::move(flow));
+    table_.network.add_route(path_, sim::Duration{});
   }
 
   double number(std::string_view text, PathColumn column, double most) const {
@@ -163,11 +227,13 @@ class PathReader {
   }
 
   sim::LinkId link_of(std::string_view name) {
-    const auto number = static_cast<std::uint32_t>(table_.crossings.size());
-    const auto [at, fresh] = links_.emplace(name, number);
-    if (fresh) table_.crossings.push_back(0);
-    ++table_.crossings[at->second];
-    return sim::LinkId{at->second};
+    const auto [row, fresh] = links_.insert(name, static_cast<std::uint32_t>(table_.crossings.size()));
+    if (fresh) {
+      table_.crossings.push_back(0);
+      table_.network.add_link(capacity_);
+    }
+    ++table_.crossings[row->number];
+    return sim::LinkId{row->number};
   }
 
   [[noreturn]] void fail(std::string_view field, std::string_view key, const std::string& message) const {
@@ -176,24 +242,26 @@ class PathReader {
   }
 
   const std::string file_;
-  std::string text_;  // of the whole file, into which the names below point
+  const std::string_view text_;  // of the whole file, into which the names below point
+  const sim::Bandwidth capacity_;
   int line_ = 1;
   const char* line_begin_ = nullptr;
   FlowTable table_;
   std::size_t columns_ = 0;
   std::array<std::size_t, kColumns> place_{};
-  std::unordered_map<std::string_view, int> ids_;
-  std::unordered_map<std::string_view, std::uint32_t> links_;
+  Names ids_, links_;
+  std::vector<std::string_view> fields_;
+  std::vector<sim::WeightedLink> path_;
 };
 
 /// What the engine's clock cannot hold is the user's mistake. A flow's rate is at least the capacity over the crossings
 /// of its fullest link, and while anything flows one link is full, which bounds every time that the engine predicts.
 void check_length(const FlowTable& table, double capacity, const std::string& file) {
   double bytes = 0, largest = 0, last_start = 0;
-  for (const Flow& flow : table.flows) {
-    bytes += flow.bytes;
-    largest = std::max(largest, flow.bytes);
-    last_start = std::max(last_start, flow.start_s);
+  for (std::size_t i = 0; i < table.id.size(); ++i) {
+    bytes += table.bytes[i];
+    largest = std::max(largest, table.bytes[i]);
+    last_start = std::max(last_start, table.start_s[i]);
   }
   const double crossings = *std::max_element(table.crossings.begin(), table.crossings.end());
   const double longest = last_start + (bytes + crossings * largest) / capacity;
@@ -203,58 +271,53 @@ void check_length(const FlowTable& table, double capacity, const std::string& fi
 }
 
 struct Shared {
-  std::vector<sim::SimTime> end;  // in the order of the table
+  std::vector<std::int64_t> end;  // ps, in the order of the table
   std::uint64_t solves = 0;
 };
 
-Shared share(const FlowTable& table, sim::Bandwidth capacity) {
-  sim::Network network;
-  sim::Plan plan;
-  for (std::size_t i = 0; i < table.crossings.size(); ++i) network.add_link(capacity);
-  for (const Flow& flow : table.flows) {
-    const sim::RouteId route = network.add_route(flow.links, sim::Duration{});
-    const std::array<sim::CommunicatorId, 1> alone{plan.communicators.push_back({1, route, 1})};
-    sim::Program program;
-    sim::Op wait, transfer;
-    wait.duration = sim::seconds(flow.start_s);
-    program.add(wait);
-    transfer.kind = sim::OpKind::transfer;
-    transfer.slot = 0;
-    transfer.work = flow.bytes;
-    program.add(transfer);
-    plan.add_instance({plan.programs.push_back(std::move(program)), 1.0, 0}, alone);
+Shared share(const FlowTable& table) {
+  Shared shared;
+  shared.end.resize(table.id.size());
+  sim::Fluid fluid(table.network.capacity);
+  for (std::uint32_t i = 0; i < table.id.size(); ++i) {
+    shared.end[i] = sim::seconds(table.start_s[i]).value();
+    if (table.bytes[i] <= 0) continue;
+    fluid.begin(i, shared.end[i], table.bytes[i], table.network.links_of(sim::RouteId{i}), 0.0);
   }
-  const sim::Result result = sim::run(plan, network);
-  SIM_CHECK(result.outcome == sim::Outcome::finished, "{} flows are stuck", result.stuck.size());
-  return {result.last_finish.rows(), result.solves};
+  fluid.run([&](std::uint32_t flow, std::int64_t at) { shared.end[flow] = at; });
+  shared.solves = fluid.solves();
+  return shared;
 }
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 void write_ends(std::ostream& out, const FlowTable& table, const Shared& shared) {
   constexpr std::int64_t kSecond = 1'000'000'000'000;  // picoseconds; digits, not doubles, so that none is lost
-  out << "id,end_s\n";
-  for (std::size_t i = 0; i < table.flows.size(); ++i) {
-    const std::int64_t end = shared.end[i].value();
-    out << fmt::format("{},{}.{:012}\n", table.flows[i].id, end / kSecond, end % kSecond);
+  fmt::memory_buffer text;
+  fmt::format_to(std::back_inserter(text), "id,end_s\n");
+  for (std::size_t i = 0; i < table.id.size(); ++i) {
+    const std::int64_t end = shared.end[i];
+    fmt::format_to(std::back_inserter(text), "{},{}.{:012}\n", table.id[i], end / kSecond, end % kSecond);
   }
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
 }
 
 int flows(const FlowsOptions& options) {
   check_writable(options.out);
   const sim::Bandwidth capacity = sim::Settings::scalar(options.capacity, {"--capacity", 0, 0}).as_bandwidth();
   const double begin = cpu_seconds();
-  const FlowTable table = PathReader(options.paths).read();
+  const std::string text = read_text(options.paths);
+  const FlowTable table = PathReader(options.paths, text, capacity).read();
   check_length(table, capacity.value(), options.paths);
   const double read = cpu_seconds();
-  const Shared shared = share(table, capacity);
+  const Shared shared = share(table);
   const double end = cpu_seconds();
   const bool to_stdout = options.out.empty() || options.out == "-";
   write_output(to_stdout ? "-" : options.out, [&](std::ostream& out) { write_ends(out, table, shared); });
   // Standard output stays one document.
   (to_stdout ? std::cerr : std::cout) << fmt::format(
       "solves: {}, flows: {}, links: {}, CPU seconds: {:.3f} (reading {:.3f}, sharing {:.3f})\n", shared.solves,
-      table.flows.size(), table.crossings.size(), end - begin, read - begin, end - read);
+      table.id.size(), table.crossings.size(), end - begin, read - begin, end - read);
   return kDone;
 }
 
