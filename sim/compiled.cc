@@ -7,21 +7,110 @@ namespace orrery::sim {
 
 namespace {
 
-/// Rows of the program whose finish must be kept: somebody on another stream waits for it, or the host does.
-std::vector<std::uint32_t> number_signals(const Program& program, std::uint32_t& signals) {
-  std::vector<std::uint32_t> signal(program.size(), kNoSignal);
-  for (std::uint32_t op = 0; op < program.size(); ++op) {
-    if (program.host_waits[op] != 0) signal[op] = 0;
-    for (const std::uint32_t wait : program.waits_of(op)) {
-      if (program.stream[wait] != program.stream[op]) signal[wait] = 0;
+/// For each operation the row that keeps its finish; none where nobody on another stream waits for it, nor the host.
+class SignalRows {
+ public:
+  SignalRows(const Program& program, std::uint8_t streams) : program_(program), streams_(streams) {
+    number_kept();
+    find_readers();
+    clocks_.resize(readers_.size());
+    latest_.assign(std::size_t{streams_} * streams_, 0);
+    candidates_.resize(streams_);
+    std::uint32_t host = kNoSignal;
+    for (std::uint32_t op = 0; op < program.size(); ++op) {
+      advance_clock(op, host);
+      if (kept_[op] != kNoSignal) assign(op);
+      if (program.host_waits[op] != 0) host = op;
     }
   }
-  signals = 0;
-  for (std::uint32_t& s : signal) {
-    if (s != kNoSignal) s = signals++;
+
+  std::uint32_t rows() const { return rows_; }
+  std::uint32_t row_of(std::uint32_t op) const { return kept_[op] == kNoSignal ? kNoSignal : row_[kept_[op]]; }
+
+ private:
+  struct Candidate {
+    std::uint32_t row = 0;
+    std::uint32_t kept = 0;  // whose finish it holds
+  };
+
+  std::uint32_t* of(std::vector<std::uint32_t>& table, std::uint32_t kept) {
+    return table.data() + std::size_t{kept} * streams_;
   }
-  return signal;
-}
+
+  void number_kept() {
+    kept_.assign(program_.size(), kNoSignal);
+    for (std::uint32_t op = 0; op < program_.size(); ++op) {
+      if (program_.host_waits[op] != 0) kept_[op] = 0;
+      for (const std::uint32_t wait : program_.waits_of(op)) {
+        if (program_.stream[wait] != program_.stream[op]) kept_[wait] = 0;
+      }
+    }
+    std::uint32_t count = 0;
+    for (std::uint32_t& kept : kept_) {
+      if (kept != kNoSignal) kept = count++;
+    }
+    row_.resize(count);
+    readers_.assign(std::size_t{count} * streams_, 0);
+  }
+
+  /// By kept operation and stream: one more than the last operation that reads its row.
+  void find_readers() {
+    std::uint32_t host = kNoSignal;
+    for (std::uint32_t op = 0; op < program_.size(); ++op) {
+      const std::uint8_t stream = program_.stream[op];
+      if (host != kNoSignal) of(readers_, kept_[host])[stream] = op + 1;
+      for (const std::uint32_t wait : program_.waits_of(op)) {
+        if (program_.stream[wait] != stream) of(readers_, kept_[wait])[stream] = op + 1;
+      }
+      if (program_.host_waits[op] != 0) host = op;
+    }
+  }
+
+  /// A vector clock (Fidge; Mattern): by stream, one more than its last operation that has started when `op` finishes.
+  void advance_clock(std::uint32_t op, std::uint32_t host) {
+    std::uint32_t* clock = of(latest_, program_.stream[op]);
+    const auto after = [&](std::uint32_t earlier) {
+      const std::uint32_t* other = of(clocks_, kept_[earlier]);
+      for (std::uint8_t s = 0; s < streams_; ++s) clock[s] = std::max(clock[s], other[s]);
+    };
+    if (host != kNoSignal) after(host);
+    for (const std::uint32_t wait : program_.waits_of(op)) {
+      if (program_.stream[wait] != program_.stream[op]) after(wait);
+    }
+    clock[program_.stream[op]] = op + 1;
+    if (kept_[op] != kNoSignal) std::copy_n(clock, streams_, of(clocks_, kept_[op]));
+  }
+
+  /// Takes a row of its stream that nobody reads any more when `op` finishes. Only the last few are tried, so that rows
+  /// which nothing in this program ever waits for the readers of (sends that run on their own) cost no time.
+  void assign(std::uint32_t op) {
+    constexpr std::size_t kTried = 8;
+    std::vector<Candidate>& candidates = candidates_[program_.stream[op]];
+    const std::uint32_t* clock = of(clocks_, kept_[op]);
+    for (Candidate& candidate : candidates) {
+      const std::uint32_t* readers = of(readers_, candidate.kept);
+      bool over = true;
+      for (std::uint8_t s = 0; s < streams_; ++s) over = over && readers[s] <= clock[s];
+      if (!over) continue;
+      candidate.kept = kept_[op];
+      row_[kept_[op]] = candidate.row;
+      return;
+    }
+    row_[kept_[op]] = rows_;
+    if (candidates.size() == kTried) candidates.erase(candidates.begin());
+    candidates.push_back({rows_++, kept_[op]});
+  }
+
+  const Program& program_;
+  const std::uint8_t streams_;
+  std::uint32_t rows_ = 0;
+  std::vector<std::uint32_t> kept_;                 // operation -> number among those whose finish is kept
+  std::vector<std::uint32_t> row_;                  // by that number
+  std::vector<std::uint32_t> readers_;              // by that number and stream
+  std::vector<std::uint32_t> clocks_;               // by that number and stream
+  std::vector<std::uint32_t> latest_;               // by stream, the clock of its last operation
+  std::vector<std::vector<Candidate>> candidates_;  // by stream
+};
 
 void list_transfers_by_slot(CompiledProgram& compiled) {
   std::uint32_t slots = 0;
@@ -46,19 +135,21 @@ void list_transfers_by_slot(CompiledProgram& compiled) {
 
 CompiledProgram compile(const Program& program, std::uint8_t streams) {
   CompiledProgram compiled;
-  const std::vector<std::uint32_t> signal = number_signals(program, compiled.signals);
+  const SignalRows signals(program, streams);
+  compiled.signals = signals.rows();
+  const auto wait_for = [&](std::uint32_t op) { return Wait{signals.row_of(op), op}; };
 
   std::vector<std::int64_t> host_start(program.size());
-  std::vector<std::uint32_t> segment(program.size());
+  std::vector<Wait> segment(program.size());
   std::int64_t clock = 0;
-  std::uint32_t current = kNoSignal;
+  Wait current;
   for (std::uint32_t op = 0; op < program.size(); ++op) {
     host_start[op] = clock;
     segment[op] = current;
     clock += program.issue[op];
     if (program.host_waits[op] != 0) {
       clock = 0;
-      current = signal[op];
+      current = wait_for(op);
     }
   }
 
@@ -74,12 +165,12 @@ CompiledProgram compile(const Program& program, std::uint8_t streams) {
       row.host_bound = transfer ? program.issue[op] : program.issue_bound[op];
       row.op = op;
       row.segment = segment[op];
-      row.signal = signal[op];
+      row.signal = signals.row_of(op);
       row.slot = transfer ? program.slot[op] : kNoSlot;
       row.stream = s;
       row.waits_begin = static_cast<std::uint32_t>(compiled.waits.size());
       for (const std::uint32_t wait : program.waits_of(op)) {
-        if (program.stream[wait] != s) compiled.waits.push_back(signal[wait]);  // its own stream is in order anyway
+        if (program.stream[wait] != s) compiled.waits.push_back(wait_for(wait));  // its own stream is in order anyway
       }
       row.waits_end = static_cast<std::uint32_t>(compiled.waits.size());
       compiled.ops.push_back(row);

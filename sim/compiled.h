@@ -1,6 +1,11 @@
-// A program as the engine runs it: operations sorted by stream, every wait a number in the instance's table of
-// signals, the host's clock folded into offsets from the last operation that it waited for. Made once per program,
-// shared by all its instances.
+// A program as the engine runs it: operations sorted by stream, every wait a row in the instance's table of signals,
+// the host's clock folded into offsets from the last operation that it waited for. Made once per program, shared by all
+// its instances.
+//
+// A row of the table of signals keeps when an operation finished, and which one. It is used again by a later operation
+// of the same stream that cannot start before everyone who reads the row has started, by the order of streams and waits
+// inside the program alone. So an instance needs about as many rows as there are operations in flight, not as many as
+// there are operations: ten thousand instances stay in the cache.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +17,20 @@ namespace orrery::sim {
 
 inline constexpr std::uint32_t kNoSignal = 0xffffffff;
 
+/// The finish of operation `op`, which is in row `signal` once that row says so.
+struct Wait {
+  std::uint32_t signal = kNoSignal;
+  std::uint32_t op = 0;
+};
+
 struct CompiledOp {
-  std::int64_t duration = 0;          // ps; transfer: latency
-  std::int64_t host_start = 0;        // the host begins to issue it, ps after its segment began
-  std::int64_t host_bound = 0;        // ps after host_start; compute: issue_bound; transfer: issue
-  std::uint32_t op = 0;               // row of the program
-  std::uint32_t segment = kNoSignal;  // signal of the operation that the host waited for last; none: the step's start
-  std::uint32_t signal = kNoSignal;   // where its finish is kept, when another stream or the host needs it
-  std::uint32_t waits_begin = 0;      // signals in CompiledProgram::waits
+  std::int64_t duration = 0;         // ps; transfer: latency
+  std::int64_t host_start = 0;       // the host begins to issue it, ps after its segment began
+  std::int64_t host_bound = 0;       // ps after host_start; compute: issue_bound; transfer: issue
+  Wait segment;                      // the operation that the host waited for last; no signal: the step's start
+  std::uint32_t op = 0;              // row of the program
+  std::uint32_t signal = kNoSignal;  // where its finish is kept, when another stream or the host needs it
+  std::uint32_t waits_begin = 0;     // rows of CompiledProgram::waits
   std::uint32_t waits_end = 0;
   std::uint32_t slot = kNoSlot;  // transfers only
   std::uint32_t occurrence = 0;  // this is the k-th transfer on its slot
@@ -29,9 +40,9 @@ struct CompiledOp {
 struct CompiledProgram {
   std::vector<CompiledOp> ops;              // by stream, in issue order within each
   std::vector<std::uint32_t> stream_begin;  // per stream, and the end
-  std::vector<std::uint32_t> waits;         // signals
-  std::vector<std::uint32_t> slot_begin;    // per slot, and the end, into slot_ops
-  std::vector<std::uint32_t> slot_ops;      // the transfers of a slot in issue order, as rows of `ops`
+  std::vector<Wait> waits;
+  std::vector<std::uint32_t> slot_begin;  // per slot, and the end, into slot_ops
+  std::vector<std::uint32_t> slot_ops;    // the transfers of a slot in issue order, as rows of `ops`
   std::uint32_t signals = 0;
 };
 

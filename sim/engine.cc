@@ -2,24 +2,21 @@
 //  - What needs no network runs ahead. The finish of a compute operation is known as soon as the times that it
 //    depends on are, and so is that of a transfer that no link limits; each instance is therefore run forward without
 //    events until all its streams wait for something that is not known yet.
-//  - What shares links needs one order of time. When the last member of a communicator has arrived, an event marks
-//    the instant at which the fluid part begins; from then on FairSharing gives its rate, and the finish predicted
-//    from it is an event too. All events of an instant are handled before rates are solved, once.
+//  - What shares links needs one order of time: sim/fluid.h, from the instant at which the last member of a
+//    communicator has arrived and the latency has passed. Which links are shared sim/contention.h says beforehand.
 // Running ahead is safe because everything that an event at `now` makes known lies at or after `now`.
 //
-// A row of `meetings_` is one transfer: the k-th on its communicator. The row is the truth and an event a hint: an
-// event whose version is not the row's is skipped, and one that fires before the row's finish is put off to it. Left
-// out: links that change their capacity while the step runs.
+// A row of `meetings_` is one transfer: the k-th on its communicator. Left out: links that change their capacity while
+// the step runs.
 #include "sim/engine.h"
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "sim/compiled.h"
+#include "sim/contention.h"
 #include "sim/error.h"
-#include "sim/event_queue.h"
-#include "sim/fair_sharing.h"
+#include "sim/fluid.h"
 #include "sim/noise.h"
 
 namespace orrery::sim {
@@ -27,18 +24,15 @@ namespace orrery::sim {
 namespace {
 
 constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kLatest = std::int64_t{1} << 61;  // 26 days: sums of two such times do not overflow
 constexpr std::uint32_t kNone = 0xffffffff;
 constexpr std::uint32_t kRunnable = 0xfffffffe;    // Cursor::blocked_on when nothing is known to block it
 constexpr std::uint32_t kOnTransfer = 0xfffffffd;  // its head has arrived at a meeting
 
-/// Picoseconds that `work` bytes take at `rate`: rounded up, except that a thousandth of a picosecond is taken for the
-/// rounding of doubles, so that a whole number of picoseconds stays one.
-std::int64_t fluid_time(double work, double rate) {
-  const double time = std::ceil(work * kPicosecondsPerSecond / rate - 1e-3);
-  SIM_CHECK(time < static_cast<double>(kLatest), "{} bytes at {} bytes/s take longer than 26 days", work, rate);
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(time));
-}
+/// When operation `op` of the instance finished; another operation before that.
+struct Signal {
+  std::int64_t at = kUnknown;
+  std::uint32_t op = kNone;
+};
 
 struct Rank {
   std::uint32_t program = 0;
@@ -71,14 +65,7 @@ struct Meeting {
   std::uint32_t next = kNone;  // of the same communicator, not yet complete; or the next unused row
   std::uint32_t program = 0;   // of the first member to arrive; what it says all must say
   std::uint32_t row = 0;
-  std::uint32_t version = 0;
-  bool flowing = false;
-  std::int64_t start = 0;          // the last arrival so far
-  std::int64_t updated = 0;        // when `remaining` was true
-  std::int64_t finish = kUnknown;  // predicted
-  std::int64_t queued = kUnknown;  // its valid event
-  double remaining = 0;            // bytes
-  double rate = 0;                 // bytes/s
+  std::int64_t start = 0;  // the last arrival so far
 };
 
 class Engine {
@@ -99,9 +86,6 @@ class Engine {
   void begin(std::uint32_t meeting);
   void finish_meeting(std::uint32_t meeting, std::int64_t finish);
   void wake(std::uint32_t rank, std::uint32_t stream);
-  void handle(const Event& event);
-  void predict(std::uint32_t meeting, std::int64_t now);
-  void schedule(std::uint32_t meeting, std::int64_t at);
   void record(const Rank& rank, std::uint32_t op, std::int64_t ready, std::int64_t start, std::int64_t finish);
   void explain_deadlock();
   const Program& program_of(const Meeting& m) const { return plan_.programs.rows()[m.program]; }
@@ -111,20 +95,20 @@ class Engine {
   std::vector<CompiledProgram> programs_;
   std::vector<Rank> ranks_;
   std::vector<Cursor> cursors_;
-  std::vector<std::int64_t> signals_;
+  std::vector<Signal> signals_;
   std::vector<std::uint32_t> members_begin_;
   std::vector<Member> members_;
   std::vector<std::uint32_t> pending_;  // communicator -> its first incomplete meeting
   std::vector<Meeting> meetings_;
   std::uint32_t unused_meeting_ = kNone;
   std::vector<std::uint32_t> ready_;  // ranks with a runnable stream
-  FairSharing sharing_;
-  EventQueue queue_;
+  Contention contention_;
+  Fluid fluid_;
   Result result_;
 };
 
 Engine::Engine(const Plan& plan, const Network& network, const RunOptions& options)
-    : plan_(plan), network_(network), sharing_(network.capacity) {
+    : plan_(plan), network_(network), contention_(find_contention(plan, network)), fluid_(network.capacity) {
   programs_.reserve(plan.programs.size());
   for (const Program& program : plan.programs) programs_.push_back(compile(program, plan.streams));
 
@@ -146,7 +130,7 @@ Engine::Engine(const Plan& plan, const Network& network, const RunOptions& optio
     signals += program.signals;
     for (std::uint32_t s = 0; s < plan.streams; ++s) cursors_[rank.cursors + s].next = program.stream_begin[s];
   }
-  signals_.assign(signals, kUnknown);
+  signals_.resize(signals);
   list_members();
   prepare_records(options);
   pending_.assign(plan.communicators.size(), kNone);
@@ -196,7 +180,7 @@ void Engine::note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int64_t
   ++result_.events;
   rank.last_finish = std::max(rank.last_finish, finish);
   if (op.signal == kNoSignal) return;
-  signals_[rank.signals + op.signal] = finish;
+  signals_[rank.signals + op.signal] = {finish, op.op};
   const auto number = static_cast<std::uint32_t>(&rank - ranks_.data());
   for (std::uint32_t s = 0; s < plan_.streams; ++s) {
     if (cursors_[rank.cursors + s].blocked_on == op.signal) wake(number, s);
@@ -222,24 +206,26 @@ void Engine::run_stream(std::uint32_t number, std::uint32_t stream) {
   if (cursor.blocked_on == kOnTransfer) return;
   const CompiledProgram& program = programs_[rank.program];
   const std::uint32_t end = program.stream_begin[stream + 1];
-  const std::int64_t* signals = signals_.data() + rank.signals;
+  const Signal* signals = signals_.data() + rank.signals;
   while (cursor.next < end) {
     const CompiledOp& op = program.ops[cursor.next];
     std::int64_t ready = cursor.free;
     for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) {
-      const std::uint32_t signal = program.waits[w];
-      if (signals[signal] == kUnknown) {
-        cursor.blocked_on = signal;
+      const Wait wait = program.waits[w];
+      if (signals[wait.signal].op != wait.op) {
+        cursor.blocked_on = wait.signal;
         return;
       }
-      ready = std::max(ready, signals[signal]);
+      ready = std::max(ready, signals[wait.signal].at);
     }
-    const std::int64_t segment = op.segment == kNoSignal ? 0 : signals[op.segment];
-    if (segment == kUnknown) {
-      cursor.blocked_on = op.segment;
-      return;
+    std::int64_t host = op.host_start;
+    if (op.segment.signal != kNoSignal) {
+      if (signals[op.segment.signal].op != op.segment.op) {
+        cursor.blocked_on = op.segment.signal;
+        return;
+      }
+      host += signals[op.segment.signal].at;
     }
-    const std::int64_t host = segment + op.host_start;
     if (op.slot != kNoSlot) {
       cursor.blocked_on = kOnTransfer;
       arrive(number, op, cursor.next, std::max(ready, host + op.host_bound));
@@ -272,7 +258,6 @@ std::uint32_t Engine::meeting_of(std::uint32_t communicator, std::uint32_t occur
     meetings_.emplace_back();
   }
   const std::uint32_t number = unused_meeting_;
-  const std::uint32_t version = meetings_[number].version;
   unused_meeting_ = meetings_[number].next;
   Meeting& m = meetings_[number];
   m = Meeting{};
@@ -280,7 +265,6 @@ std::uint32_t Engine::meeting_of(std::uint32_t communicator, std::uint32_t occur
   m.occurrence = occurrence;
   m.program = program;
   m.row = row;
-  m.version = version;
   m.next = pending_[communicator];
   pending_[communicator] = number;
   return number;
@@ -326,8 +310,11 @@ void Engine::begin(std::uint32_t meeting) {
   SIM_CHECK(fluid < kLatest, "the simulated time passes 26 days");
   const double work = program.work[op.op];
   const double cap = program.rate_cap[op.op];
-  if (work > 0 && !network_.links_of(route).empty()) {
-    schedule(meeting, fluid);
+  if (work > 0 && !contention_.links_of(route).empty()) {
+    const double alone = contention_.route_rate[index(route)];
+    fluid_.begin(meeting, fluid, work, contention_.links_of(route), cap > 0 ? std::min(cap, alone) : alone);
+  } else if (work > 0 && !network_.links_of(route).empty()) {
+    finish_meeting(meeting, fluid + fluid_time(work, contention_.rate_alone(route, cap)));
   } else {
     finish_meeting(meeting, fluid + unlimited_transfer(work, cap).value());
   }
@@ -347,50 +334,8 @@ void Engine::finish_meeting(std::uint32_t meeting, std::int64_t finish) {
     note(rank, cursor, op, finish);
     wake(member.rank, op.stream);
   }
-  ++meetings_[meeting].version;
   meetings_[meeting].next = unused_meeting_;
   unused_meeting_ = meeting;
-}
-
-void Engine::schedule(std::uint32_t meeting, std::int64_t at) {
-  Meeting& m = meetings_[meeting];
-  m.finish = at;
-  if (m.queued <= at) return;  // an earlier event is on its way and will be put off
-  m.queued = at;
-  queue_.push({at, meeting, ++m.version});
-}
-
-/// The rate of `meeting` has changed at `now`: settles what has been moved and predicts the finish.
-void Engine::predict(std::uint32_t meeting, std::int64_t now) {
-  Meeting& m = meetings_[meeting];
-  m.remaining -= m.rate * (static_cast<double>(now - m.updated) / kPicosecondsPerSecond);
-  m.updated = now;
-  m.rate = sharing_.rate(meeting);
-  schedule(meeting, now + fluid_time(std::max(m.remaining, 0.0), m.rate));
-}
-
-void Engine::handle(const Event& event) {
-  Meeting& m = meetings_[event.subject];
-  if (m.version != event.version) return;
-  m.queued = kUnknown;
-  if (m.finish > event.at) {
-    schedule(event.subject, m.finish);
-    return;
-  }
-  ++result_.events;
-  if (m.flowing) {
-    sharing_.remove(event.subject);
-    finish_meeting(event.subject, event.at);
-    return;
-  }
-  const Program& program = program_of(m);
-  const std::uint32_t op = programs_[m.program].ops[m.row].op;
-  const RouteId route{index(plan_.communicators.rows()[m.communicator].first_route) + program.pattern[op]};
-  m.flowing = true;
-  m.remaining = program.work[op];
-  m.updated = event.at;
-  m.rate = 0;
-  sharing_.add(event.subject, network_.links_of(route), program.rate_cap[op]);
 }
 
 void Engine::explain_deadlock() {
@@ -437,15 +382,12 @@ Result Engine::run() {
     for (std::uint32_t s = 0; s < plan_.streams; ++s) wake(i, s);
   }
   run_ready();
-  while (!queue_.empty()) {
-    const std::int64_t now = queue_.top().at;
-    while (!queue_.empty() && queue_.top().at == now) {
-      handle(queue_.pop());
-      run_ready();
-    }
-    for (const std::uint32_t meeting : sharing_.solve()) predict(meeting, now);
-  }
-  result_.solves = sharing_.solves();
+  fluid_.run([this](std::uint32_t meeting, std::int64_t now) {
+    finish_meeting(meeting, now);
+    run_ready();
+  });
+  result_.events += fluid_.events();
+  result_.solves = fluid_.solves();
   result_.last_finish.reserve(ranks_.size());
   bool finished = true;
   for (std::uint32_t i = 0; i < ranks_.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include "sim/error.h"
 #include "sim/hash.h"
@@ -21,15 +22,15 @@ constexpr double kSlackTolerance = 0x1p-38;
 
 FairSharing::FairSharing(const Table<LinkId, double>& capacity) {
   links_.resize(capacity.size());
+  fillings_.resize(capacity.size());
   for (std::size_t l = 0; l < capacity.size(); ++l) {
     links_[l].capacity = capacity.rows()[l];
     links_[l].level = kInfinity;
-    links_[l].limit = load(1.0 + kSlackTolerance, links_[l].capacity);
+    links_[l].limit = slack_limit(links_[l].capacity);
   }
 }
 
-/// weight * rate in units of 2^-40, rounded down, for products below 2^80: a cast to Load without the library call that
-/// the compiler makes of one.
+/// A cast to Load without the library call that the compiler makes of one.
 FairSharing::Load FairSharing::load(double weight, double rate) {
   constexpr int kMantissa = 52, kBias = 1023;
   const auto bits = std::bit_cast<std::uint64_t>(weight * rate * 0x1p40);
@@ -39,7 +40,23 @@ FairSharing::Load FairSharing::load(double weight, double rate) {
   return shift > -kMantissa - 1 ? static_cast<Load>(mantissa >> -shift) : 0;
 }
 
-double FairSharing::from_load(Load load) { return static_cast<double>(load) * 0x1p-40; }
+FairSharing::Load FairSharing::slack_limit(double capacity) { return load(1.0 + kSlackTolerance, capacity); }
+
+double FairSharing::round_rate(double rate) { return round_significant<kRateBits>(rate); }
+
+/// load * 2^-40 for loads that are not negative, rounded to nearest: static_cast<double>(Load) is a library call.
+double FairSharing::from_load(Load load) {
+  constexpr int kBias = 1023, kMantissa = 52, kWord = 64;
+  const auto high = static_cast<std::uint64_t>(load >> kWord);
+  const auto low = static_cast<std::uint64_t>(load);
+  if (high == 0) return static_cast<double>(low) * 0x1p-40;
+  // The upper 63 bits, the last of which says whether anything below is set: enough to round like the whole.
+  const int shift = kWord + 1 - std::countl_zero(high);
+  auto top = static_cast<std::int64_t>(load >> shift);
+  if ((low & ((std::uint64_t{1} << (shift - 1) << 1) - 1)) != 0) top |= 1;
+  const auto scale = std::bit_cast<double>(static_cast<std::uint64_t>(shift - 40 + kBias) << kMantissa);
+  return static_cast<double>(top) * scale;
+}
 
 bool FairSharing::later(const HeapItem& a, const HeapItem& b) {
   return a.level != b.level ? a.level > b.level : a.subject > b.subject;
@@ -67,11 +84,10 @@ void FairSharing::add(std::uint32_t flow, std::span<const WeightedLink> links, d
   f.links = links;
   f.active = true;
   f.fresh = true;
-  f.rate = f.alone = round_significant<kRateBits>(alone);
+  f.rate = f.alone = round_rate(alone);
   for (const WeightedLink& l : links) {
     Link& link = links_[index(l.link)];
-    if (link.active++ == 0) link.flows.clear();
-    link.flows.push_back({flow, f.generation, l.weight});
+    append(link, {flow, f.generation, l.weight});
     link.demand += load(l.weight, f.alone);
     if (tight(link)) mark(index(l.link));
   }
@@ -92,11 +108,42 @@ void FairSharing::remove(std::uint32_t flow) {
   }
 }
 
+std::uint32_t FairSharing::take_block(std::uint8_t size_class) {
+  if (size_class >= unused_blocks_.size()) unused_blocks_.resize(size_class + 1u, kNone);
+  std::uint32_t& unused = unused_blocks_[size_class];
+  if (unused != kNone) return std::exchange(unused, entries_[unused].flow);
+  const std::size_t begin = entries_.size();
+  SIM_CHECK(begin < kNone - (std::size_t{2} << size_class), "{} transfers on links", begin);
+  entries_.resize(begin + (std::size_t{2} << size_class));
+  return static_cast<std::uint32_t>(begin);
+}
+
+/// Before a list moves to a larger block, entries of removed transfers go: it grows with those that are there at one
+/// time, not with those that ever were.
+void FairSharing::append(Link& link, const Entry& entry) {
+  if (link.active++ == 0) link.size = 0;
+  if (link.size_class == kNoBlock) {
+    link.begin = take_block(link.size_class = 0);
+  } else if (link.size == 2u << link.size_class) {
+    if (link.active <= link.size / 2) {
+      drop_removed(link);
+    } else {
+      const std::uint32_t before = link.begin;
+      const std::uint8_t before_class = link.size_class++;
+      link.begin = take_block(link.size_class);
+      std::copy_n(entries_.begin() + before, link.size, entries_.begin() + link.begin);
+      entries_[before].flow = std::exchange(unused_blocks_[before_class], before);
+    }
+  }
+  entries_[link.begin + link.size++] = entry;
+}
+
 void FairSharing::drop_removed(Link& link) {
-  const auto removed = [&](const Entry& entry) {
+  const std::span<Entry> entries = entries_of(link);
+  const auto end = std::remove_if(entries.begin(), entries.end(), [&](const Entry& entry) {
     return !flows_[entry.flow].active || flows_[entry.flow].generation != entry.generation;
-  };
-  std::erase_if(link.flows, removed);
+  });
+  link.size = static_cast<std::uint32_t>(end - entries.begin());
 }
 
 void FairSharing::set_free(std::uint32_t flow) {
@@ -106,11 +153,11 @@ void FairSharing::set_free(std::uint32_t flow) {
 }
 
 void FairSharing::include(std::uint32_t number) {
-  Link& link = links_[number];
-  if (link.stamp == stamp_) return;
-  link.stamp = stamp_;
+  Filling& filling = fillings_[number];
+  if (filling.stamp == stamp_) return;
+  filling.stamp = stamp_;
   component_links_.push_back(number);
-  drop_removed(link);
+  drop_removed(links_[number]);
 }
 
 /// The links whose load changed, and the transfers that they stopped. One that has become slack stops nobody any more.
@@ -127,7 +174,7 @@ void FairSharing::start_component() {
     } else {
       drop_removed(link);
     }
-    for (const Entry& entry : link.flows) {
+    for (const Entry& entry : entries_of(link)) {
       if (flows_[entry.flow].fresh || flows_[entry.flow].rate >= link.level) set_free(entry.flow);
     }
     if (!tight(link)) link.level = kInfinity;
@@ -147,8 +194,8 @@ void FairSharing::reach() {
 bool FairSharing::has_bottleneck(const Flow& flow) const {
   if (flow.rate >= flow.alone) return true;
   for (const WeightedLink& l : flow.links) {
-    const Link& link = links_[index(l.link)];
-    if ((link.stamp == stamp_ ? link.next_level : link.level) <= flow.rate) return true;
+    const Filling& filling = fillings_[index(l.link)];
+    if ((filling.stamp == stamp_ ? filling.next_level : links_[index(l.link)].level) <= flow.rate) return true;
   }
   return false;
 }
@@ -159,18 +206,19 @@ bool FairSharing::widen(bool all) {
   const std::size_t before = free_.size();
   for (const std::uint32_t number : component_links_) {
     const Link& link = links_[number];
-    if (link.next_level == link.level) continue;
-    for (const Entry& entry : link.flows) {
+    const double next_level = fillings_[number].next_level;
+    if (next_level == link.level) continue;
+    for (const Entry& entry : entries_of(link)) {
       const Flow& f = flows_[entry.flow];
       if (f.free) continue;
-      const bool forced_down = f.rate > link.next_level;
+      const bool forced_down = f.rate > next_level;
       if (forced_down || (f.rate >= link.level && !has_bottleneck(f))) set_free(entry.flow);
     }
   }
   if (free_.size() == before) return false;
   if (all) {
     for (const std::uint32_t number : component_links_) {
-      for (const Entry& entry : links_[number].flows) set_free(entry.flow);
+      for (const Entry& entry : entries_of(links_[number])) set_free(entry.flow);
     }
   }
   return true;
@@ -184,43 +232,45 @@ void FairSharing::commit() {
     f.rate = f.next;
     report(flow);
   }
-  for (const std::uint32_t l : component_links_) links_[l].level = links_[l].next_level;
+  for (const std::uint32_t l : component_links_) links_[l].level = fillings_[l].next_level;
 }
 
 /// Lists who is on the link: free transfers only count, the others are bounds that level_of() works off.
-void FairSharing::load_link(Link& link) {
-  link.weight = link.floor = 0;
-  link.used = 0;
-  link.next_level = kInfinity;
-  link.moving = 0;
-  link.bound = static_cast<std::uint32_t>(bounds_.size());
-  for (const Entry& entry : link.flows) {
-    link.weight += entry.weight;
+void FairSharing::load_link(std::uint32_t number) {
+  Filling& filling = fillings_[number];
+  filling.weight = filling.floor = 0;
+  filling.used = 0;
+  filling.next_level = kInfinity;
+  filling.moving = 0;
+  filling.bound = static_cast<std::uint32_t>(bounds_.size());
+  for (const Entry& entry : entries_of(links_[number])) {
+    filling.weight += entry.weight;
     const Flow& f = flows_[entry.flow];
     if (f.free) {
-      ++link.moving;
+      ++filling.moving;
     } else {
       bounds_.push_back({entry.flow, entry.weight, f.rate});
     }
   }
-  link.bound_end = static_cast<std::uint32_t>(bounds_.size());
+  filling.bound_end = static_cast<std::uint32_t>(bounds_.size());
 }
 
 /// The rate at which the link would be full if all that move on it kept rising together; who is not free and slower
 /// than that stops at its own rate. Equality does not stop: then this very link may be what holds it there.
-double FairSharing::level_of(Link& link) {
-  while (link.moving + (link.bound_end - link.bound) > 0) {
-    const double left = (link.capacity - from_load(link.used)) / link.weight;
-    const double level = left > link.floor ? round_significant<kRateBits>(left) : link.floor;
-    const std::uint32_t before = link.bound;
-    for (std::uint32_t b = before; b < link.bound_end; ++b) {
+double FairSharing::level_of(std::uint32_t number) {
+  Filling& filling = fillings_[number];
+  while (filling.moving + (filling.bound_end - filling.bound) > 0) {
+    const double left = (links_[number].capacity - from_load(filling.used)) / filling.weight;
+    const double level = left > filling.floor ? round_rate(left) : filling.floor;
+    const std::uint32_t before = filling.bound;
+    for (std::uint32_t b = before; b < filling.bound_end; ++b) {
       const Bound bound = bounds_[b];
       if (bound.rate >= level) continue;
-      link.used += load(bound.weight, bound.rate);
-      link.weight -= bound.weight;
-      std::swap(bounds_[b], bounds_[link.bound++]);
+      filling.used += load(bound.weight, bound.rate);
+      filling.weight -= bound.weight;
+      std::swap(bounds_[b], bounds_[filling.bound++]);
     }
-    if (link.bound == before) return level;
+    if (filling.bound == before) return level;
   }
   return kInfinity;
 }
@@ -237,12 +287,12 @@ void FairSharing::stop(std::uint32_t flow, double level) {
   f.next = level;
   --moving_;
   for (const WeightedLink& l : f.links) {
-    Link& link = links_[index(l.link)];
-    if (link.stamp != stamp_) continue;
-    link.used += load(l.weight, level);
-    link.weight -= l.weight;
-    link.floor = level;
-    --link.moving;
+    Filling& filling = fillings_[index(l.link)];
+    if (filling.stamp != stamp_) continue;
+    filling.used += load(l.weight, level);
+    filling.weight -= l.weight;
+    filling.floor = level;
+    --filling.moving;
   }
 }
 
@@ -257,9 +307,8 @@ void FairSharing::take_bottlenecks(double level) {
       bottlenecks_.push_back(item.subject);
       continue;
     }
-    Link& link = links_[item.subject];
-    if (link.moving == 0) continue;
-    const double now = level_of(link);
+    if (fillings_[item.subject].moving == 0) continue;
+    const double now = level_of(item.subject);
     if (now > level) {
       push(now, item.subject);
     } else {
@@ -277,8 +326,8 @@ void FairSharing::fill() {
     heap_.push_back({flows_[flow].alone, flow | kFlowBit});
   }
   for (const std::uint32_t l : component_links_) {
-    load_link(links_[l]);
-    if (links_[l].moving > 0) heap_.push_back({level_of(links_[l]), l});
+    load_link(l);
+    if (fillings_[l].moving > 0) heap_.push_back({level_of(l), l});
   }
   std::make_heap(heap_.begin(), heap_.end(), later);
 
@@ -288,8 +337,8 @@ void FairSharing::fill() {
     take_bottlenecks(level);
     for (const std::uint32_t subject : bottlenecks_) {
       if ((subject & kFlowBit) != 0) continue;
-      links_[subject].next_level = level;
-      for (const Entry& entry : links_[subject].flows) stop(entry.flow, level);
+      fillings_[subject].next_level = level;
+      for (const Entry& entry : entries_of(links_[subject])) stop(entry.flow, level);
     }
     for (const std::uint32_t subject : bottlenecks_) {
       if ((subject & kFlowBit) != 0) stop(subject & ~kFlowBit, level);
@@ -297,8 +346,8 @@ void FairSharing::fill() {
   }
   // Links on which nobody free moves any more may still hold the others.
   for (const std::uint32_t l : component_links_) {
-    Link& link = links_[l];
-    if (link.next_level == kInfinity && link.bound < link.bound_end) link.next_level = level_of(link);
+    Filling& filling = fillings_[l];
+    if (filling.next_level == kInfinity && filling.bound < filling.bound_end) filling.next_level = level_of(l);
   }
 }
 

@@ -16,6 +16,9 @@
 // Algorithm: progressive filling (Bertsekas & Gallager, Data Networks, 6.5.2) with a heap of links by the level at
 // which they would be full; the level of a link only grows while others stop, so stale heap entries are corrected
 // when they surface.
+//
+// Tables are flat: who is on which link lies in one pool of blocks whose sizes are powers of two, what only a solve
+// needs lies apart from what every add() and remove() touches, which is one cache line per link.
 #pragma once
 
 #include <cstdint>
@@ -44,10 +47,20 @@ class FairSharing {
   /// How many calls of solve() had to share anything; a transfer that finds its links slack costs none.
   std::uint64_t solves() const { return solves_; }
 
- private:
   __extension__ using Load = __int128;  // bytes/s in units of 2^-40, exact under addition and removal
 
-  struct Flow {
+  /// weight * rate (bytes/s, products below 2^80), rounded down.
+  static Load load(double weight, double rate);
+  /// The highest load at which a link counts as slack.
+  static Load slack_limit(double capacity);
+  /// A rate as it is kept here: 40 significant bits.
+  static double round_rate(double rate);
+
+ private:
+  static constexpr std::uint8_t kNoBlock = 0xff;
+  static constexpr std::uint32_t kNone = 0xffffffff;
+
+  struct alignas(64) Flow {
     std::span<const WeightedLink> links;
     double rate = 0;
     double alone = 0;  // the rate that it has when nobody else is there
@@ -60,7 +73,7 @@ class FairSharing {
     bool reported = false;
   };
   struct Entry {
-    std::uint32_t flow = 0;
+    std::uint32_t flow = 0;  // in an unused block: the next unused block of this size
     std::uint32_t generation = 0;
     double weight = 0;
   };
@@ -69,36 +82,43 @@ class FairSharing {
     double weight = 0;
     double rate = 0;
   };
-  struct Link {
+  struct alignas(64) Link {
+    Load demand = 0;
+    Load limit = 0;
     double capacity = 0;
     double level = 0;  // the rate at which it is full; infinity while it stops nobody
-    // Scratch of one solve:
+    std::uint32_t active = 0;
+    std::uint32_t begin = 0;  // its block of entries_, with entries of removed transfers until the list is read
+    std::uint32_t size = 0;
+    std::uint8_t size_class = kNoBlock;  // the block holds 2 << size_class entries
+    bool dirty = false;
+  };
+  static_assert(sizeof(Link) == 64 && sizeof(Flow) == 64);
+  /// A link during one solve.
+  struct alignas(64) Filling {
+    Load used = 0;      // of those that have stopped
     double weight = 0;  // of transfers that have not stopped
     double floor = 0;   // the last level at which a free transfer of this link stopped
     double next_level = 0;
-    Load used = 0;             // of those that have stopped
     std::uint32_t moving = 0;  // free transfers that have not stopped
     std::uint32_t bound = 0;   // rows of bounds_: transfers that are not free and have not stopped
     std::uint32_t bound_end = 0;
     std::uint32_t stamp = 0;
-    // Kept:
-    std::uint32_t active = 0;
-    bool dirty = false;
-    Load demand = 0;
-    Load limit = 0;
-    std::vector<Entry> flows;  // with entries of removed transfers, dropped when the list is read
   };
   struct HeapItem {
     double level = 0;
     std::uint32_t subject = 0;  // link, or flow with kFlowBit
   };
 
-  static Load load(double weight, double rate);
   static double from_load(Load load);
   static bool later(const HeapItem& a, const HeapItem& b);
   bool tight(const Link& link) const { return link.demand > link.limit; }
   void mark(std::uint32_t link);
   void report(std::uint32_t flow);
+  std::span<Entry> entries_of(const Link& link) { return {entries_.data() + link.begin, link.size}; }
+  std::span<const Entry> entries_of(const Link& link) const { return {entries_.data() + link.begin, link.size}; }
+  void append(Link& link, const Entry& entry);
+  std::uint32_t take_block(std::uint8_t size_class);
   void drop_removed(Link& link);
   void start_component();
   void set_free(std::uint32_t flow);
@@ -107,8 +127,8 @@ class FairSharing {
   bool has_bottleneck(const Flow& flow) const;
   bool widen(bool all);
   void commit();
-  void load_link(Link& link);
-  double level_of(Link& link);
+  void load_link(std::uint32_t link);
+  double level_of(std::uint32_t link);
   void fill();
   void push(double level, std::uint32_t subject);
   void take_bottlenecks(double level);
@@ -116,6 +136,9 @@ class FairSharing {
 
   std::vector<Flow> flows_;
   std::vector<Link> links_;
+  std::vector<Filling> fillings_;             // by link
+  std::vector<Entry> entries_;                // who is on the links, in blocks
+  std::vector<std::uint32_t> unused_blocks_;  // by size class, the first of a chain
   std::vector<std::uint32_t> dirty_;
   std::vector<std::uint32_t> changed_;
   std::vector<std::uint32_t> reported_;

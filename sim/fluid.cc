@@ -1,0 +1,68 @@
+// Transfers that share links; see fluid.h.
+#include "sim/fluid.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/error.h"
+
+namespace orrery::sim {
+
+std::int64_t fluid_time(double work, double rate) {
+  const double time = std::ceil(work * kPicosecondsPerSecond / rate - 1e-3);
+  SIM_CHECK(time < static_cast<double>(kLatest), "{} bytes at {} bytes/s take longer than 26 days", work, rate);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(time));
+}
+
+void Fluid::begin(std::uint32_t transfer, std::int64_t at, double work, std::span<const WeightedLink> links,
+                  double cap) {
+  SIM_CHECK(at >= 0 && at < kLatest, "the simulated time passes 26 days");
+  if (transfer >= transfers_.size()) transfers_.resize(transfer + 1);
+  Transfer& t = transfers_[transfer];
+  const std::uint32_t version = t.version;
+  t = Transfer{};
+  t.version = version;
+  t.links = links;
+  t.cap = cap;
+  t.remaining = work;
+  schedule(transfer, at);
+}
+
+void Fluid::schedule(std::uint32_t transfer, std::int64_t at) {
+  Transfer& t = transfers_[transfer];
+  t.finish = at;
+  if (t.queued <= at) return;  // an earlier event is on its way and will be put off
+  t.queued = at;
+  queue_.push({at, transfer, ++t.version});
+}
+
+/// The rate of `transfer` has changed at `now`: settles what has been moved and predicts the finish.
+void Fluid::predict(std::uint32_t transfer, std::int64_t now) {
+  Transfer& t = transfers_[transfer];
+  t.remaining -= t.rate * (static_cast<double>(now - t.updated) / kPicosecondsPerSecond);
+  t.updated = now;
+  t.rate = sharing_.rate(transfer);
+  schedule(transfer, now + fluid_time(std::max(t.remaining, 0.0), t.rate));
+}
+
+bool Fluid::handle(const Event& event) {
+  Transfer& t = transfers_[event.subject];
+  if (t.version != event.version) return false;
+  t.queued = kUnknown;
+  if (t.finish > event.at) {
+    schedule(event.subject, t.finish);
+    return false;
+  }
+  ++events_;
+  if (t.flowing) {
+    sharing_.remove(event.subject);
+    ++t.version;
+    return true;
+  }
+  t.flowing = true;
+  t.updated = event.at;
+  sharing_.add(event.subject, t.links, t.cap);
+  return false;
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,287 @@
+// Reading tables of flows and sharing their links; see flow_table.h.
+#include "tools/flow_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include "sim/error.h"
+#include "sim/fluid.h"
+#include "sim/hash.h"
+
+namespace orrery::tools {
+
+namespace {
+
+using sim::UserError;
+
+constexpr double kMostBytes = 1e18;
+constexpr double kLongest = 2e6;  // seconds; the engine's clock ends after 26 days
+
+/// Names, numbered from 0 in the order in which they come, in one flat table (open addressing, linear probing): half of
+/// the time that reading a large table takes is looking names up.
+class Names {
+ public:
+  /// The number of `name`, and whether it is new.
+  std::pair<std::uint32_t, bool> insert(std::string_view name) {
+    if (2 * names_.size() >= slots_.size()) grow();
+    const std::uint64_t hash = hash_of(name);
+    const auto tag = static_cast<std::uint32_t>(hash >> kTagShift);
+    std::size_t at = hash & (slots_.size() - 1);
+    for (; slots_[at].number != kUnused; at = (at + 1) & (slots_.size() - 1)) {
+      if (slots_[at].tag == tag && names_[slots_[at].number] == name) return {slots_[at].number, false};
+    }
+    const auto number = static_cast<std::uint32_t>(names_.size());
+    slots_[at] = {tag, number};
+    names_.push_back(name);
+    return {number, true};
+  }
+
+  std::vector<std::string_view> take() && { return std::move(names_); }
+
+ private:
+  static constexpr std::uint32_t kUnused = 0xffffffff;
+  static constexpr int kTagShift = 32;
+
+  struct Slot {
+    std::uint32_t tag = 0;  // the upper half of the hash
+    std::uint32_t number = kUnused;
+  };
+
+  static std::uint64_t hash_of(std::string_view name) {
+    constexpr std::size_t kWord = sizeof(std::uint64_t);
+    std::uint64_t hash = name.size(), word = 0;
+    for (; name.size() >= kWord; name.remove_prefix(kWord)) {
+      std::memcpy(&word, name.data(), kWord);
+      hash = sim::mix64(hash ^ word);
+    }
+    word = 0;
+    std::memcpy(&word, name.data(), name.size());
+    return sim::mix64(hash ^ word);
+  }
+
+  void grow() {
+    constexpr std::size_t kLeast = 1024;
+    slots_.assign(std::max(kLeast, 2 * slots_.size()), Slot{});
+    for (std::uint32_t number = 0; number < names_.size(); ++number) {
+      const std::uint64_t hash = hash_of(names_[number]);
+      std::size_t at = hash & (slots_.size() - 1);
+      while (slots_[at].number != kUnused) at = (at + 1) & (slots_.size() - 1);
+      slots_[at] = {static_cast<std::uint32_t>(hash >> kTagShift), number};
+    }
+  }
+
+  std::vector<Slot> slots_;  // a power of two of them
+  std::vector<std::string_view> names_;
+};
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+/// Cuts the text up to `separator` (or the end) off `rest`; false when nothing is left.
+bool take(std::string_view& rest, char separator, std::string_view& piece) {
+  if (rest.data() == nullptr) return false;
+  const std::size_t at = rest.find(separator);
+  piece = rest.substr(0, at);
+  rest = at == std::string_view::npos ? std::string_view() : rest.substr(at + 1);
+  return true;
+}
+
+enum PathColumn : std::size_t { kId, kSource, kDestination, kBytes, kStart, kLinks, kColumns };
+constexpr std::array<std::string_view, kColumns> kNames{"id", "src", "dst", "bytes", "start_s", "links"};
+
+/// Reads the table line by line; every complaint names line and column.
+class PathReader {
+ public:
+  PathReader(const std::string& file, std::string_view text, sim::Bandwidth capacity)
+      : file_(file), text_(text), capacity_(capacity) {}
+
+  FlowTable read() {
+    std::string_view rest = text_, line;
+    if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);
+    take(rest, '\n', line);
+    read_header(line);
+    while (take(rest, '\n', line)) {
+      ++line_;
+      if (!trimmed(line).empty()) read_row(line);
+    }
+    table_.id = std::move(ids_).take();
+    if (table_.id.empty()) throw UserError({file_, line_, 1}, "id", "the table holds no flow");
+    return std::move(table_);
+  }
+
+ private:
+  /// The fields of a line; valid until the next call.
+  const std::vector<std::string_view>& split(std::string_view line) {
+    fields_.clear();
+    line_begin_ = line.data();
+    for (std::string_view field; take(line, ',', field);) fields_.push_back(trimmed(field));
+    return fields_;
+  }
+
+  void read_header(std::string_view line) {
+    std::array<bool, kColumns> found{};
+    const std::vector<std::string_view>& fields = split(line);
+    columns_ = fields.size();
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      // A name may be followed by a remark: "links(space separated)".
+      const std::string_view name = trimmed(fields[i].substr(0, fields[i].find('(')));
+      for (std::size_t c = 0; c < kColumns; ++c) {
+        if (name != kNames[c]) continue;
+        if (found[c]) fail(fields[i], kNames[c], "the header names this column twice");
+        found[c] = true;
+        place_[c] = i;
+      }
+    }
+    for (std::size_t c = 0; c < kColumns; ++c) {
+      if (found[c]) continue;
+      throw UserError({file_, 1, 1}, std::string(kNames[c]),
+                      fmt::format("the header lacks this column, {} would be right", fmt::join(kNames, ",")));
+    }
+  }
+
+  void read_row(std::string_view line) {
+    const std::vector<std::string_view>& fields = split(line);
+    if (fields.size() != columns_) {
+      const std::size_t first_missing = std::min(fields.size(), columns_);
+      std::string_view key = "line";
+      for (std::size_t c = 0; c < kColumns; ++c) {
+        if (place_[c] == first_missing) key = kNames[c];
+      }
+      fail(fields.back(), key, fmt::format("read {} columns, {} would be right", fields.size(), columns_));
+    }
+    const auto field = [&](PathColumn c) { return fields[place_[c]]; };
+    for (const PathColumn c : {kId, kSource, kDestination}) {
+      if (field(c).empty()) fail(field(c), kNames[c], "read nothing, a name or number would be right");
+    }
+    const std::string_view id = field(kId);
+    if (const auto [known, fresh] = ids_.insert(id); !fresh) {
+      fail(id, kNames[kId],
+           fmt::format("read '{}', which line {} has too; every flow needs an id of its own", id, lines_[known]));
+    }
+    lines_.push_back(line_);
+    table_.bytes.push_back(number(field(kBytes), kBytes, kMostBytes));
+    table_.start_s.push_back(number(field(kStart), kStart, kLongest));
+    path_.clear();
+    const std::string_view names = field(kLinks);
+    for (const char *at = names.data(), *end = at + names.size(); at != end;) {
+      const char* const begin = at;
+      while (at != end && !is_blank(*at)) ++at;
+      if (at != begin) path_.push_back({link_of({begin, static_cast<std::size_t>(at - begin)}), 1.0});
+      if (at != end) ++at;
+    }
+    if (path_.empty()) {
+      fail(field(kLinks), kNames[kLinks], "read nothing, names of links with spaces between them would be right");
+    }
+    table_.network.add_route(path_, sim::Duration{});
+  }
+
+  double number(std::string_view text, PathColumn column, double most) const {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    // The comparison also refuses NaN.
+    if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value <= most)) {
+      fail(text, kNames[column], fmt::format("read '{}', a number from 0 to {:.0e} would be right", text, most));
+    }
+    return value;
+  }
+
+  sim::LinkId link_of(std::string_view name) {
+    const auto [number, fresh] = links_.insert(name);
+    if (fresh) {
+      table_.crossings.push_back(0);
+      table_.network.add_link(capacity_);
+    }
+    ++table_.crossings[number];
+    return sim::LinkId{number};
+  }
+
+  [[noreturn]] void fail(std::string_view field, std::string_view key, const std::string& message) const {
+    const auto column = field.data() == nullptr ? 1 : static_cast<int>(field.data() - line_begin_) + 1;
+    throw UserError({file_, line_, column}, std::string(key), message);
+  }
+
+  const std::string file_;
+  const std::string_view text_;  // of the whole file, into which the names below point
+  const sim::Bandwidth capacity_;
+  int line_ = 1;
+  const char* line_begin_ = nullptr;
+  FlowTable table_;
+  std::size_t columns_ = 0;
+  std::array<std::size_t, kColumns> place_{};
+  Names ids_, links_;
+  std::vector<int> lines_;  // of the flows
+  std::vector<std::string_view> fields_;
+  std::vector<sim::WeightedLink> path_;
+};
+
+/// What the engine's clock cannot hold is the user's mistake. A flow's rate is at least the capacity over the crossings
+/// of its fullest link, and while anything flows one link is full, which bounds every time that the engine predicts.
+void check_length(const FlowTable& table, double capacity, const std::string& file) {
+  double bytes = 0, largest = 0, last_start = 0;
+  for (std::size_t i = 0; i < table.id.size(); ++i) {
+    bytes += table.bytes[i];
+    largest = std::max(largest, table.bytes[i]);
+    last_start = std::max(last_start, table.start_s[i]);
+  }
+  const double crossings = *std::max_element(table.crossings.begin(), table.crossings.end());
+  const double longest = last_start + (bytes + crossings * largest) / capacity;
+  if (longest <= kLongest) return;
+  throw UserError(fmt::format("{}: at {:.4g} bytes/s these flows may take {:.2g} s, at most {:.0e} s would be right",
+                              file, capacity, longest, kLongest));
+}
+
+}  // namespace
+
+FlowTable read_flow_table(const std::string& file, std::string_view text, sim::Bandwidth capacity) {
+  FlowTable table = PathReader(file, text, capacity).read();
+  check_length(table, capacity.value(), file);
+  return table;
+}
+
+SharedFlows share(const FlowTable& table) {
+  SharedFlows shared;
+  shared.end.resize(table.id.size());
+  sim::Fluid fluid(table.network.capacity);
+  for (std::uint32_t i = 0; i < table.id.size(); ++i) {
+    shared.end[i] = sim::seconds(table.start_s[i]).value();
+    if (table.bytes[i] <= 0) continue;
+    fluid.begin(i, shared.end[i], table.bytes[i], table.network.links_of(sim::RouteId{i}), 0.0);
+  }
+  fluid.run([&](std::uint32_t flow, std::int64_t at) { shared.end[flow] = at; });
+  shared.solves = fluid.solves();
+  return shared;
+}
+
+std::string ends_csv(const FlowTable& table, const SharedFlows& shared) {
+  constexpr std::int64_t kSecond = 1'000'000'000'000;  // picoseconds; digits, not doubles, so that none is lost
+  std::string text = "id,end_s\n";
+  const auto append_digits = [&text](std::int64_t number, std::size_t least) {
+    std::array<char, 20> digits{};
+    std::size_t begin = digits.size();
+    for (; number > 0 || digits.size() - begin < least; number /= 10) {
+      digits[--begin] = static_cast<char>('0' + number % 10);
+    }
+    text.append(digits.data() + begin, digits.size() - begin);
+  };
+  for (std::size_t i = 0; i < table.id.size(); ++i) {
+    text.append(table.id[i]);
+    text.push_back(',');
+    append_digits(shared.end[i] / kSecond, 1);
+    text.push_back('.');
+    append_digits(shared.end[i] % kSecond, 12);
+    text.push_back('\n');
+  }
+  return text;
+}
+
+}  // namespace orrery::tools
