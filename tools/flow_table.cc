@@ -81,9 +81,10 @@ class Names {
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
+/// Of blanks alone nothing is left, in the place where they began.
 std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
   return text;
 }
 

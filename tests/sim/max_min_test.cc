@@ -158,6 +158,45 @@ TEST_CASE("sharing that is kept up to date equals sharing solved afresh") {
   }
 }
 
+TEST_CASE("links with hundreds of transfers that come and go") {
+  // Lists grow, are emptied and grow again; one transfer stays all the time, so that no list is ever begun anew.
+  Random random(13);
+  constexpr std::uint32_t kFlows = 300;
+  for (const std::uint32_t links : {1u, 3u, 6u}) {
+    const Problem problem = random_problem(random, links, kFlows);
+    sim::FairSharing sharing(problem.capacity);
+    std::vector<bool> active(kFlows, false);
+    sharing.add(0, problem.routes[0], problem.caps[0]);
+    active[0] = true;
+    for (std::uint32_t change = 0; change < 3000; ++change) {
+      const bool filling = change / 500 % 2 == 0;
+      const std::uint32_t flow = 1 + random.below(kFlows - 1);
+      if (!active[flow] && (filling || random.chance(20))) {
+        sharing.add(flow, problem.routes[flow], problem.caps[flow]);
+        active[flow] = true;
+      } else if (active[flow] && (!filling || random.chance(20))) {
+        sharing.remove(flow);
+        active[flow] = false;
+      }
+      if (change % 7 == 0) sharing.solve();
+      if (change % 250 != 249) continue;
+      INFO(links << " links, change " << change);
+      sharing.solve();
+      Problem now{problem.capacity, {}, {}};
+      std::vector<double> rates;
+      for (std::uint32_t f = 0; f < kFlows; ++f) {
+        if (!active[f]) continue;
+        now.routes.push_back(problem.routes[f]);
+        now.caps.push_back(problem.caps[f]);
+        rates.push_back(sharing.rate(f));
+      }
+      check_laws(now, rates);
+      const std::vector<double> naive = reference::max_min_rates(now.demands(), now.capacity);
+      for (std::size_t f = 0; f < rates.size(); ++f) REQUIRE(rates[f] == Approx(naive[f]).epsilon(1e-10));
+    }
+  }
+}
+
 TEST_CASE("rates of n equal transfers do not depend on how they are counted") {
   // n transfers of weight w, or one of weight n * w: the same rate to the last bit.
   for (const double exact : {1.0, 1.0 / 3.0, 0.7, 2.0 * 335 / 336}) {
