@@ -3,10 +3,13 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "scenarios/scenario.h"
 #include "scenarios/would_fit.h"
 #include "tools/commands.h"
+#include "tools/explain/explain.h"
+#include "tools/parallel.h"
 #include "tools/report/output.h"
 #include "tools/report/report.h"
 #include "tools/report/trace.h"
@@ -19,6 +22,9 @@ namespace {
 struct RunOptions {
   std::string scenario, ranks = "folded", json, trace;
   std::vector<std::string> sets;
+  bool explain = false;
+  double share_pct = 5;
+  unsigned jobs = 0;
 };
 
 int run(const RunOptions& options) {
@@ -32,15 +38,26 @@ int run(const RunOptions& options) {
   step.count_memory = true;
   workloads::StepReport report = workloads::simulate_step(scenario.job, step);
   if (!report.fits) report.would_fit = scenarios::would_fit(document);
+  std::optional<Explanation> explanation;
+  if (options.explain) {
+    const InterruptGuard guard;
+    const unsigned jobs = options.jobs > 0 ? options.jobs : default_jobs();
+    explanation = explain(document, scenario, report, options.share_pct / 100, jobs);
+  }
   if (!options.trace.empty()) {
     write_output(options.trace, [&](std::ostream& out) { write_trace(out, scenario.id, report.timelines); });
   }
   if (!options.json.empty()) {
-    write_output(options.json, [&](std::ostream& out) { write_json(out, report_json(scenario, report)); });
+    nlohmann::ordered_json json = report_json(scenario, report);
+    if (explanation) json["explain"] = explanation_json(*explanation);
+    write_output(options.json, [&](std::ostream& out) { write_json(out, json); });
   }
   // What goes to standard output stays one document.
-  if (options.json != "-" && options.trace != "-") write_report(std::cout, scenario, report);
-  return kDone;
+  if (options.json != "-" && options.trace != "-") {
+    write_report(std::cout, scenario, report);
+    if (explanation) write_explanation(std::cout, *explanation);
+  }
+  return explanation && explanation->study.interrupted ? kInterrupted : kDone;
 }
 
 }  // namespace
@@ -56,6 +73,11 @@ Action declare_run(CLI::App& app) {
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
       ->type_name("FILE");
   app.add_option("--trace", options->trace, "write a timeline that ui.perfetto.dev opens")->type_name("FILE");
+  app.add_flag("--explain", options->explain, "which inputs the step hangs on, and how sure it is; takes seconds");
+  app.add_option("--explain-share", options->share_pct, "how far --explain moves each input, in per cent (default 5)")
+      ->check(CLI::Range(0.1, 50.0));
+  app.add_option("--jobs", options->jobs, "simulations at a time of --explain (default: one per core)")
+      ->check(CLI::Range(1, 1024));
   return [options] { return run(*options); };
 }
 
