@@ -53,6 +53,16 @@ Settings whole_document(const std::string& kind, const std::string& file) {
   return resolve(shelf_of(kind), Settings::scalar(file, {file, 0, 0}, true)).document;
 }
 
+Settings referred_document(const Settings& scenario, const std::string& kind) {
+  const Shelf& shelf = shelf_of(kind);
+  const Settings* reference = at_path(scenario, shelf.key);
+  if (reference != nullptr && !(reference->is_scalar() && reference->text() == "unknown")) {
+    return resolve(shelf, *reference).document;
+  }
+  if (kind != "software") return Settings::mapping({});
+  return resolve(shelf, Settings::scalar(kDefaultSoftware, {"default", 0, 0})).document;
+}
+
 bool reads_from(const Settings& scenario, const DocumentKey& key, const std::string& file) {
   const Shelf& shelf = shelf_of(key.kind);
   const Settings* reference = at_path(scenario, shelf.key);

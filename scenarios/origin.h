@@ -22,6 +22,10 @@ std::string document_file(const std::string& kind, const sim::Settings& referenc
 /// The document in `file` with all that it inherits. Throws UserError.
 sim::Settings whole_document(const std::string& kind, const std::string& file);
 
+/// The document of that kind that a scenario refers to, with all that it inherits; a mapping without members where the
+/// scenario refers to none. Throws UserError.
+sim::Settings referred_document(const sim::Settings& scenario, const std::string& kind);
+
 /// Whether `scenario` would see another value of `key` if it were set in `file`: the document that it refers to is
 /// `file` or inherits it, and nothing nearer sets the key. Throws UserError where the reference does not resolve.
 bool reads_from(const sim::Settings& scenario, const DocumentKey& key, const std::string& file);

@@ -14,6 +14,7 @@
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/report/comparison.h"
+#include "tools/report/curves.h"
 #include "tools/report/output.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
@@ -232,6 +233,20 @@ int reproduce_platforms(const ReproduceOptions& options, const sim::Settings& do
   return kDone;
 }
 
+/// Curves whose shapes were published.
+int reproduce_curves(const ReproduceOptions& options, const sim::Settings& document) {
+  const InterruptGuard guard;
+  const std::vector<Curve> curves = simulate_curves(document, default_jobs());
+  if (curves.empty()) return kInterrupted;
+  if (!options.json.empty()) {
+    write_output(options.json, [&](std::ostream& out) { write_json(out, curves_json(options.table, curves)); });
+  }
+  if (options.json != "-") {
+    write_curves(std::cout, fmt::format("{}: {}", options.table, document.at("title").text()), curves);
+  }
+  return kDone;
+}
+
 int reproduce(const ReproduceOptions& options) {
   check_writable(options.json);
   const std::vector<std::string> known = tables();
@@ -245,6 +260,7 @@ int reproduce(const ReproduceOptions& options) {
     throw sim::UserError(
         fmt::format("orrery: --format: {} is written as text or JSON; text would be right", options.table));
   }
+  if (document.find("curves") != nullptr) return reproduce_curves(options, document);
   document.refuse_unknown({"title", "systems"});
   std::vector<System> systems;
   for (const sim::Settings& row : document.at("systems").items()) systems.push_back(read_system(row));

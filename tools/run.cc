@@ -3,11 +3,14 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "scenarios/scenario.h"
 #include "scenarios/would_fit.h"
 #include "sim/error.h"
 #include "tools/commands.h"
+#include "tools/explain/explain.h"
+#include "tools/parallel.h"
 #include "tools/report/output.h"
 #include "tools/report/page.h"
 #include "tools/report/report.h"
@@ -22,6 +25,9 @@ namespace {
 struct RunOptions {
   std::string scenario, ranks = "folded", json, trace, trace_ranks, trace_window, report;
   std::vector<std::string> sets;
+  bool explain = false;
+  double share_pct = 5;
+  unsigned jobs = 0;
 };
 
 /// Refuses before the simulation what could not be written after it.
@@ -49,6 +55,12 @@ int run(const RunOptions& options) {
   if (!options.trace_ranks.empty()) step.timeline_ranks = parse_trace_ranks(options.trace_ranks, scenario.job.gpus);
   workloads::StepReport report = workloads::simulate_step(scenario.job, step);
   if (!report.fits) report.would_fit = scenarios::would_fit(document);
+  std::optional<Explanation> explanation;
+  if (options.explain) {
+    const InterruptGuard guard;
+    const unsigned jobs = options.jobs > 0 ? options.jobs : default_jobs();
+    explanation = explain(document, scenario, report, options.share_pct / 100, jobs);
+  }
   if (!options.trace.empty()) {
     const TraceView view{scenario.id, report.timelines, process_names(scenario.job, report.timelines), report.links,
                          window};
@@ -58,11 +70,16 @@ int run(const RunOptions& options) {
     write_output(options.report, [&](std::ostream& out) { write_page(out, run_page(document, scenario, report)); });
   }
   if (!options.json.empty()) {
-    write_output(options.json, [&](std::ostream& out) { write_json(out, report_json(scenario, report)); });
+    nlohmann::ordered_json json = report_json(scenario, report);
+    if (explanation) json["explain"] = explanation_json(*explanation);
+    write_output(options.json, [&](std::ostream& out) { write_json(out, json); });
   }
   // What goes to standard output stays one document.
-  if (options.json != "-" && options.trace != "-" && options.report != "-") write_report(std::cout, scenario, report);
-  return kDone;
+  if (options.json != "-" && options.trace != "-" && options.report != "-") {
+    write_report(std::cout, scenario, report);
+    if (explanation) write_explanation(std::cout, *explanation);
+  }
+  return explanation && explanation->study.interrupted ? kInterrupted : kDone;
 }
 
 }  // namespace
@@ -85,6 +102,11 @@ Action declare_run(CLI::App& app) {
       ->type_name("FROM:TO");
   app.add_option("--report", options->report, "write charts of the step as one HTML file that needs no network")
       ->type_name("FILE");
+  app.add_flag("--explain", options->explain, "which inputs the step hangs on, and how sure it is; takes seconds");
+  app.add_option("--explain-share", options->share_pct, "how far --explain moves each input, in per cent (default 5)")
+      ->check(CLI::Range(0.1, 50.0));
+  app.add_option("--jobs", options->jobs, "simulations at a time of --explain (default: one per core)")
+      ->check(CLI::Range(1, 1024));
   return [options] { return run(*options); };
 }
 

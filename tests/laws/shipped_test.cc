@@ -35,6 +35,10 @@ TEST_CASE("every published table names shipped scenarios and cites its sources")
     if (!in_folder(file, "scenarios/reproduce/")) continue;
     INFO(file.path);
     const sim::Settings table = scenarios::read_yaml(std::string(ORRERY_SOURCE_DIR) + "/" + file.path);
+    if (const sim::Settings* curves = table.find("curves")) {
+      for (const sim::Settings& curve : curves->items()) CHECK(curve.at("source").text().size() > 20);
+      continue;
+    }
     for (const sim::Settings& system : table.at("systems").items()) {
       ++rows;
       const std::string scenario = std::string(ORRERY_SOURCE_DIR) + "/scenarios/" + system.at("scenario").text();

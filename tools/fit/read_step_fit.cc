@@ -144,17 +144,32 @@ void read_rows(StepFit& fit, const Settings& s) {
   if (found == 0) s.at("list").fail(fmt::format("{} holds no such record, expected ids or prefixes with *", file));
 }
 
+/// Refuses a bound with which the document would not load, before any time is spent.
+void check_bound(const FitParameter& p, const FitRow& row, const Settings& bound) {
+  Settings record = row.record;
+  scenarios::apply(record, {p.path, Settings::scalar(bound.text(), bound.place())});
+  try {
+    scenarios::load_scenario(record);
+  } catch (const sim::UserError& error) {
+    bound.fail(fmt::format("is no value of {}: {}", p.path, error.what()));
+  }
+}
+
 void find_affected(StepFit& fit, const Settings& parameters) {
   for (std::size_t p = 0; p < fit.parameters.size(); ++p) {
     std::size_t readers = 0;
+    const FitRow* first = nullptr;
     for (FitRow& row : fit.rows) {
       row.affected.push_back(scenarios::reads_from(row.record, fit.parameters[p].key, fit.parameters[p].file) ? 1 : 0);
-      readers += row.affected.back() != 0 ? 1 : 0;
+      if (row.affected.back() == 0) continue;
+      ++readers;
+      if (first == nullptr) first = &row;
     }
     if (readers == 0) {
       parameters.items()[p].fail(fmt::format("no row reads {} from {}; rows that do would be right",
                                              fit.parameters[p].path, fit.parameters[p].document));
     }
+    for (const char* bound : {"low", "high"}) check_bound(fit.parameters[p], *first, parameters.items()[p].at(bound));
   }
 }
 

@@ -1,0 +1,123 @@
+// Does --explain move what a user's --set would move, and is its interval what the known rows and stated errors say?
+#include "tools/explain/explain.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/scenario.h"
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+
+using namespace orrery;
+
+namespace {
+
+double step_of(const std::vector<std::string>& sets) {
+  sim::Settings document = scenarios::parse_yaml(tests::small_scenario(), "small.yaml");
+  for (const std::string& set : sets) scenarios::apply_set(document, set);
+  return sim::to_seconds(workloads::simulate_step(scenarios::load_scenario(document).job).iteration);
+}
+
+tools::Features some_features() {
+  tools::Features f;
+  f.device = "h100-sxm-80gb", f.software = "nemo-23.09", f.fabric = "ndr-rail";
+  f.recompute = "none", f.schedule = "1f1b";
+  f.gpus = 16, f.tensor = 2, f.micro_batch = 1, f.hidden = 2048, f.seq = 2048;
+  f.exposed_s[0] = 1;
+  return f;
+}
+
+}  // namespace
+
+TEST_CASE("an elasticity is what two runs with --set say, and rates make a step shorter") {
+  const sim::Settings document = scenarios::parse_yaml(tests::small_scenario(), "small.yaml");
+  const tools::SensitivityStudy study = tools::sensitivities(document, 0.05, 1);
+  std::map<std::string, tools::Sensitivity> inputs;
+  for (const auto& input : study.inputs) inputs[input.key] = input;
+  CHECK(study.tried > 30);
+  CHECK(study.simulations > study.inputs.size());
+  for (std::size_t i = 1; i < study.inputs.size(); ++i) {
+    CHECK(std::abs(study.inputs[i - 1].elasticity) >= std::abs(study.inputs[i].elasticity));
+  }
+  // As a user would find out.
+  const std::string key = "cluster.device.sustained.matmul";
+  REQUIRE(inputs.count(key) == 1);
+  const double value = std::stod(inputs[key].value);
+  const double up = step_of({fmt::format("{}={:.9g}", key, value * 1.05)});
+  const double down = step_of({fmt::format("{}={:.9g}", key, value / 1.05)});
+  CHECK(inputs[key].elasticity == Approx(std::log(up / down) / (2 * std::log(1.05))).epsilon(1e-6));
+  CHECK(inputs[key].elasticity < 0);
+  CHECK(inputs[key].spread > 0);
+  // No single input does more than all of the step.
+  for (const auto& [name, input] : inputs) {
+    INFO(name << " " << input.elasticity);
+    CHECK(std::abs(input.elasticity) < 1.05);
+    CHECK(name.find("provenance") == std::string::npos);
+    if (name.find("latency") != std::string::npos || name.find("_issue") != std::string::npos) {
+      CHECK(input.elasticity > -0.01);
+    }
+    if (name.find("bandwidth") != std::string::npos || name.ends_with("rate")) CHECK(input.elasticity < 0.01);
+  }
+}
+
+TEST_CASE("quantiles over rows like one, worked out by hand") {
+  // 100 rows of one list, alike, of which row i was measured at exp((i - 50) / 100) of the prediction: as many
+  // independent rows as there are. 16 % less the correction (1 + 1 / 100) is 15.66 %: the 16th row from below, i = 15.
+  std::vector<tools::KnownRow> rows;
+  for (int i = 0; i < 100; ++i) rows.push_back({"list", fmt::format("row-{}", i), some_features(), (i - 50) / 100.0});
+  const auto like = tools::like_rows(some_features(), rows);
+  REQUIRE(like.has_value());
+  CHECK(like->rows == Approx(100));
+  CHECK(std::log(like->low68) == Approx(-0.35));
+  CHECK(std::log(like->high68) == Approx(0.34));  // 84.34 %: the 85th
+  CHECK(std::log(like->low90) == Approx(-0.46));  // 4.55 %: the 5th
+  CHECK(like->nearest.size() == 3);
+  CHECK_FALSE(tools::like_rows(some_features(), {}).has_value());
+  CHECK_FALSE(tools::like_rows(some_features(), {rows[0]}, "row-0").has_value());
+}
+
+TEST_CASE("rows that are nothing like it hardly count, and a long list counts as the root of its rows") {
+  tools::Features far = some_features();
+  far.device = "a100-sxm-80gb", far.software = "megatron-2021", far.gpus = 16384, far.hidden = 65536;
+  CHECK(tools::distance_squared(some_features(), some_features()) == 0);
+  CHECK(tools::distance_squared(some_features(), far) > 10);
+  CHECK(tools::distance_squared(some_features(), far) == tools::distance_squared(far, some_features()));
+  std::vector<tools::KnownRow> rows;
+  for (int i = 0; i < 20; ++i) rows.push_back({"near", fmt::format("near-{}", i), some_features(), 0.01});
+  for (int i = 0; i < 20; ++i) rows.push_back({"far", fmt::format("far-{}", i), far, 1.0});
+  const auto like = tools::like_rows(some_features(), rows);
+  REQUIRE(like.has_value());
+  CHECK(std::log(like->high68) == Approx(0.01));
+  CHECK(like->nearest.front().starts_with("near"));
+  // 16 rows of a list weigh as 4 of lists of their own: 4 to 1 against one row, so that one row holds a fifth.
+  std::vector<tools::KnownRow> two;
+  for (int i = 0; i < 16; ++i) two.push_back({"long", fmt::format("long-{}", i), some_features(), 0.0});
+  two.push_back({"short", "short", some_features(), 0.5});
+  CHECK(std::log(tools::like_rows(some_features(), two)->high90) == Approx(0.5));
+  CHECK(std::log(tools::like_rows(some_features(), two)->low68) == Approx(0.0));
+}
+
+TEST_CASE("the JSON of run --explain holds the inputs and intervals around the step") {
+  const tests::Folder folder;
+  const std::string file = folder.write("small.yaml", tests::small_scenario());
+  const tests::Outcome outcome = tests::orrery({"run", file, "--explain", "--json", "-", "--jobs", "1"});
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  const nlohmann::json& explain = json["explain"];
+  CHECK(explain["inputs"].size() > 10);
+  const double step = json["iteration_time_s"], spread = explain["spread"];
+  CHECK(spread == Approx(std::hypot(explain["kernel_spread"].get<double>(), explain["input_spread"].get<double>())));
+  // The interval is at least what kernels and inputs say, and 90 % holds 68 %.
+  CHECK(explain["iteration_time_68_s"][0] <= step * std::exp(-spread) * (1 + 1e-9));
+  CHECK(explain["iteration_time_68_s"][1] >= step * std::exp(spread) * (1 - 1e-9));
+  CHECK(explain["iteration_time_90_s"][0] <= explain["iteration_time_68_s"][0]);
+  CHECK(explain["iteration_time_90_s"][1] >= explain["iteration_time_68_s"][1]);
+  const tests::Outcome text = tests::orrery({"run", file, "--explain", "--jobs", "1"});
+  CHECK(text.out.find("What the step hangs on") != std::string::npos);
+  CHECK(text.out.find("How sure the answer is") != std::string::npos);
+  CHECK(tests::orrery({"run", file, "--explain", "--explain-share", "0"}).status == 2);
+}

@@ -1,0 +1,188 @@
+// Elasticities, stated kernel errors and known residuals put together.
+#include "tools/explain/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "tools/report/text.h"
+
+namespace orrery::tools {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+constexpr double kNinety = 1.645;  // standard deviations that hold 90 % of a normal distribution on both sides
+constexpr std::size_t kShown = 15;
+
+/// Elasticity of the step for the time of what `key` makes faster.
+double time_elasticity(const SensitivityStudy& study, const std::string& key) {
+  for (const Sensitivity& input : study.inputs) {
+    if (input.key == key) return -input.elasticity;
+  }
+  return 0;
+}
+
+/// Stated errors of kernels that take part by their times, as independent: each shape errs in its own way.
+class Errors {
+ public:
+  void add(double time, double ninety) {
+    whole_ += time;
+    squares_ += (time * ninety / kNinety) * (time * ninety / kNinety);
+  }
+  double spread() const { return whole_ > 0 ? std::sqrt(squares_) / whole_ : 0; }
+
+ private:
+  double whole_ = 0, squares_ = 0;
+};
+
+/// The matrix products of a layer's forward pass on one GPU, and of the output layer.
+std::vector<calibration::Gemm> products_of(const workloads::Job& job) {
+  const workloads::Model& model = job.model;
+  const std::int64_t tensor = job.parallelism.tensor, tokens = job.batch.micro * job.rank_seq();
+  const std::int64_t head = model.head_dim(), wide = (model.heads + 2 * model.kv_heads) * head / tensor;
+  const std::int64_t ffn = model.ffn_hidden / tensor;
+  const auto product = [&](std::int64_t out, std::int64_t in) {
+    calibration::Gemm gemm;
+    gemm.dtype = job.precision.matmul;
+    gemm.m = std::max<std::int64_t>(out, 1), gemm.n = tokens, gemm.k = std::max<std::int64_t>(in, 1);
+    return gemm;
+  };
+  return {product(wide, model.hidden), product(model.hidden, model.heads * head / tensor),
+          product(model.gated_mlp ? 2 * ffn : ffn, model.hidden), product(model.hidden, ffn),
+          product(model.vocab / tensor, model.hidden)};
+}
+
+}  // namespace
+
+std::vector<KernelPart> kernel_parts(const workloads::Job& job, const workloads::StepReport& report,
+                                     const SensitivityStudy& study) {
+  std::vector<KernelPart> parts;
+  Errors products;
+  const std::vector<calibration::Gemm> shapes = products_of(job);
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const double times = i + 1 < shapes.size() ? static_cast<double>(job.model.layers) : 1.0;
+    products.add(times * sim::to_seconds(job.device.gemm(shapes[i])), job.device.uncertainty(shapes[i]));
+  }
+  const bool fp8 = job.precision.matmul == calibration::DataType::fp8;
+  const double rate = time_elasticity(study, "cluster.device.sustained.matmul");
+  parts.push_back({"matrix products", products.spread(),
+                   fp8 ? rate + time_elasticity(study, "cluster.device.sustained.fp8") : rate});
+  if (job.attention == workloads::AttentionKind::flash) {
+    calibration::Attention attention;
+    attention.dtype = job.precision.activations;
+    attention.batch = job.batch.micro;
+    attention.queries = attention.keys = job.rank_seq();
+    attention.heads = std::max<std::int64_t>(job.model.heads / job.parallelism.tensor, 1);
+    attention.kv_heads = std::max<std::int64_t>(job.model.kv_heads / job.parallelism.tensor, 1);
+    attention.head_dim = job.model.head_dim();
+    attention.window = job.model.attention_window;
+    parts.push_back({"fused attention", job.device.uncertainty(attention) / kNinety,
+                     time_elasticity(study, "cluster.device.sustained.attention")});
+  }
+  const double step = sim::to_seconds(report.iteration);
+  const double tensor = report.breakdown_s[static_cast<std::size_t>(workloads::Category::tensor_comm)];
+  if (tensor > 0 && job.parallelism.tensor <= job.gpus_per_node && step > 0) {
+    const sim::Bytes buffer(2 * job.batch.micro * job.rank_seq() * job.model.hidden);
+    const double ninety = job.device.uncertainty(calibration::CollectiveOp::all_reduce, job.parallelism.tensor, buffer);
+    parts.push_back({"collectives in the node", ninety / kNinety, tensor / step});
+  }
+  return parts;
+}
+
+double Explanation::spread() const { return std::hypot(kernel_spread, input_spread); }
+
+Explanation explain(const sim::Settings& document, const scenarios::Scenario& scenario,
+                    const workloads::StepReport& report, double share, unsigned jobs) {
+  Explanation out;
+  out.share = share;
+  out.step_s = sim::to_seconds(report.iteration);
+  out.study = sensitivities(document, share, jobs);
+  out.kernels = kernel_parts(scenario.job, report, out.study);
+  for (const KernelPart& part : out.kernels) {
+    out.kernel_spread = std::hypot(out.kernel_spread, part.spread * part.elasticity);
+  }
+  for (const Sensitivity& input : out.study.inputs) {
+    out.input_spread = std::hypot(out.input_spread, input.spread * input.elasticity);
+  }
+  out.like = like_rows(features_of(scenario.job, report), shipped_known_rows(), scenario.id);
+  const LikeRows like = out.like.value_or(LikeRows{});
+  const double one = std::exp(out.spread()), ninety = std::exp(kNinety * out.spread());
+  out.low68_s = out.step_s * std::min(like.low68, 1 / one);
+  out.high68_s = out.step_s * std::max(like.high68, one);
+  out.low90_s = out.step_s * std::min(like.low90, 1 / ninety);
+  out.high90_s = out.step_s * std::max(like.high90, ninety);
+  return out;
+}
+
+void write_explanation(std::ostream& out, const Explanation& e) {
+  out << fmt::format("\nWhat the step hangs on ({} of {} inputs move it, each moved {:g} % up and down)\n",
+                     e.study.inputs.size(), e.study.tried, 100 * e.share);
+  TextTable table({{"input", Align::left}, {"value"}, {"elasticity"}, {"may be off"}, {"moves the step"}});
+  for (std::size_t i = 0; i < std::min(kShown, e.study.inputs.size()); ++i) {
+    const Sensitivity& input = e.study.inputs[i];
+    table.add_row({input.key, input.value, fmt::format("{:+.3f}{}", input.elasticity, input.one_sided ? "*" : ""),
+                   input.spread > 0 ? fmt::format("{:.0f} %", 100 * input.spread) : "-",
+                   input.spread > 0 ? fmt::format("{:.2f} %", 100 * input.spread * std::abs(input.elasticity)) : "-"});
+  }
+  table.write(out);
+  out << "  Elasticity: per cent of the step for one per cent of the input; * moved to one side only.\n";
+  if (e.study.interrupted) out << "  Interrupted: not every input was moved.\n";
+  out << "\nHow sure the answer is (relative standard deviations of the step)\n";
+  TextTable parts({{"", Align::left}, {""}, {"", Align::left}});
+  for (const KernelPart& part : e.kernels) {
+    parts.add_row({part.what, fmt::format("{:.2f} %", 100 * part.spread * std::abs(part.elasticity)),
+                   fmt::format("their times {:.1f} %, elasticity {:.2f}", 100 * part.spread, part.elasticity)});
+  }
+  parts.add_row({"all inputs", fmt::format("{:.2f} %", 100 * e.input_spread), "spreads of calibration/spreads.yaml"});
+  parts.add_row({"together", fmt::format("{:.2f} %", 100 * e.spread()), "as independent"});
+  parts.write(out);
+  if (e.like) {
+    out << wrapped(
+        fmt::format("Published rows like this one ({:.0f} independent ones by weight, nearest {}): 68 % were "
+                    "measured at {:.2f} to {:.2f} of the prediction, 90 % at {:.2f} to {:.2f}.",
+                    e.like->rows, fmt::join(e.like->nearest, ", "), e.like->low68, e.like->high68, e.like->low90,
+                    e.like->high90),
+        "  ", "  ");
+  }
+  out << fmt::format("  Step: 68 % from {} to {}, 90 % from {} to {}: the wider of the two on either side.\n",
+                     time_text(e.low68_s), time_text(e.high68_s), time_text(e.low90_s), time_text(e.high90_s));
+}
+
+ordered_json explanation_json(const Explanation& e) {
+  ordered_json json;
+  json["moved_by"] = e.share;
+  json["inputs_tried"] = e.study.tried;
+  json["simulations"] = e.study.simulations;
+  json["inputs"] = ordered_json::array();
+  for (const Sensitivity& input : e.study.inputs) {
+    json["inputs"].push_back({{"key", input.key},
+                              {"value", input.value},
+                              {"elasticity", input.elasticity},
+                              {"one_sided", input.one_sided},
+                              {"spread", input.spread},
+                              {"meaning", input.meaning}});
+  }
+  json["kernels"] = ordered_json::array();
+  for (const KernelPart& part : e.kernels) {
+    json["kernels"].push_back({{"what", part.what}, {"spread", part.spread}, {"elasticity", part.elasticity}});
+  }
+  json["kernel_spread"] = e.kernel_spread;
+  json["input_spread"] = e.input_spread;
+  json["spread"] = e.spread();
+  if (e.like) {
+    json["like_rows"] = {{"rows", e.like->rows},
+                         {"nearest", e.like->nearest},
+                         {"factor_68", {e.like->low68, e.like->high68}},
+                         {"factor_90", {e.like->low90, e.like->high90}}};
+  }
+  json["iteration_time_68_s"] = {e.low68_s, e.high68_s};
+  json["iteration_time_90_s"] = {e.low90_s, e.high90_s};
+  return json;
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,165 @@
+// Weights, quantiles and the table of residuals. The bandwidths say what is meant by like; they are round numbers, not
+// fitted: a factor e^2 in GPUs, e^1.5 in work per kernel, another software generation, half of the time elsewhere.
+#include "tools/explain/like_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <stdexcept>
+
+#include "scenarios/scenario.h"
+#include "sim/error.h"
+#include "tools/report/csv.h"
+
+namespace orrery::tools {
+
+namespace {
+
+constexpr double kEverywhere = 0.002;  // weight of a row that is nothing like it: the fallback where none is
+constexpr std::size_t kNamed = 3;
+
+/// Work of one layer's kernels on one GPU: small ones are bound by launches.
+double log_work(const Features& f) {
+  const double hidden = static_cast<double>(f.hidden);
+  return std::log(hidden * hidden * static_cast<double>(f.micro_batch * f.seq) / static_cast<double>(f.tensor));
+}
+
+double squared(double x) { return x * x; }
+
+std::string family(const std::string& device) { return device.substr(0, device.find('-')); }
+
+struct Weighed {
+  double log_ratio = 0, weight = 0;
+};
+
+/// The value below which a share `p` of the weight lies; `rows` as in LikeRows.
+double quantile(const std::vector<Weighed>& sorted, double total, double rows, double p) {
+  const double wanted = std::clamp(0.5 + (p - 0.5) * (1 + 1 / rows), 0.0, 1.0) * total;
+  double sum = 0;
+  for (const Weighed& row : sorted) {
+    sum += row.weight;
+    if (sum >= wanted * (1 - 1e-12)) return row.log_ratio;
+  }
+  return sorted.back().log_ratio;
+}
+
+std::optional<double> log_ratio(const std::string& metric, double measured, double predicted) {
+  if (metric.empty() || measured <= 0 || predicted <= 0) return std::nullopt;
+  const double ratio = std::log(measured / predicted);
+  return metric == "iteration_s" ? ratio : -ratio;
+}
+
+}  // namespace
+
+double distance_squared(const Features& a, const Features& b) {
+  double d = 0;
+  if (a.device != b.device) d += family(a.device) == family(b.device) ? 0.25 : 1.0;
+  if (a.software != b.software) d += 1.0;
+  if (a.fabric != b.fabric) d += 0.25;
+  if (a.recompute != b.recompute) d += 0.25;
+  if (a.schedule != b.schedule) d += 0.25;
+  d += squared(std::log(static_cast<double>(a.gpus) / static_cast<double>(b.gpus)) / 2);
+  d += squared((log_work(a) - log_work(b)) / 1.5);
+  double whole_a = 0, whole_b = 0, elsewhere = 0;
+  for (std::size_t c = 0; c < workloads::kCategories; ++c) whole_a += a.exposed_s[c], whole_b += b.exposed_s[c];
+  if (whole_a <= 0 || whole_b <= 0) return d;
+  for (std::size_t c = 0; c < workloads::kCategories; ++c) {
+    elsewhere += std::abs(a.exposed_s[c] / whole_a - b.exposed_s[c] / whole_b);
+  }
+  return d + squared(elsewhere / 0.5);
+}
+
+std::vector<KnownRow> known_rows(const std::vector<ValidationRow>& rows) {
+  std::vector<KnownRow> known;
+  for (const ValidationRow& row : rows) {
+    if (!row.measured || !row.predicted || row.features.gpus < 1) continue;
+    const auto ratio = log_ratio(row.metric, *row.measured, *row.predicted);
+    if (ratio) known.push_back({row.list, row.id, row.features, *ratio});
+  }
+  return known;
+}
+
+std::vector<KnownRow> read_known_rows(const std::string& file) {
+  std::ifstream in(file);
+  if (!in) throw sim::UserError(fmt::format("{}: cannot be read", file));
+  std::string line;
+  std::getline(in, line);
+  std::map<std::string, std::size_t> column;
+  const std::vector<std::string> head = csv_cells(line);
+  for (std::size_t i = 0; i < head.size(); ++i) column[head[i]] = i;
+  std::vector<KnownRow> known;
+  for (int number = 2; std::getline(in, line); ++number) {
+    const auto broken = [&](const std::string& what) {
+      return sim::UserError({file, number, 0}, "",
+                            fmt::format("{}; a row of orrery validate --rows would be right", what));
+    };
+    std::vector<std::string> cells;
+    try {
+      cells = csv_cells(line);
+    } catch (const std::invalid_argument& error) {
+      throw broken(error.what());
+    }
+    const auto text = [&](const std::string& name) -> const std::string& {
+      const auto at = column.find(name);
+      if (at == column.end() || at->second >= cells.size()) throw broken(fmt::format("has no cell '{}'", name));
+      return cells[at->second];
+    };
+    const auto number_of = [&](const std::string& name) { return std::strtod(text(name).c_str(), nullptr); };
+    const auto count_of = [&](const std::string& name) { return static_cast<std::int64_t>(number_of(name)); };
+    Features f;
+    f.device = text("device"), f.software = text("software"), f.fabric = text("fabric");
+    f.recompute = text("recompute"), f.schedule = text("schedule");
+    f.gpus = count_of("gpus"), f.hidden = count_of("hidden"), f.micro_batch = count_of("micro_batch");
+    f.seq = count_of("seq"), f.tensor = count_of("tensor");
+    for (std::size_t c = 0; c < workloads::kCategories; ++c) {
+      f.exposed_s[c] = number_of(std::string(workloads::name_of(static_cast<workloads::Category>(c))) + "_s");
+    }
+    const auto ratio = log_ratio(text("metric"), number_of("measured"), number_of("predicted"));
+    if (!ratio) continue;
+    if (f.gpus < 1 || f.hidden < 1 || f.micro_batch < 1 || f.seq < 1 || f.tensor < 1) throw broken("has sizes below 1");
+    known.push_back({text("list"), text("id"), f, *ratio});
+  }
+  return known;
+}
+
+std::vector<KnownRow> shipped_known_rows() {
+  const std::string file = scenarios::data_directory() + "/scenarios/published/residuals.csv";
+  return std::filesystem::exists(file) ? read_known_rows(file) : std::vector<KnownRow>{};
+}
+
+std::optional<LikeRows> like_rows(const Features& features, const std::vector<KnownRow>& known,
+                                  const std::string& left_out) {
+  std::map<std::string, double> by_list;
+  std::vector<std::pair<double, const KnownRow*>> near;  // weight before lists are evened out
+  for (const KnownRow& row : known) {
+    if (row.id == left_out) continue;
+    const double weight = std::exp(-distance_squared(features, row.features) / 2) + kEverywhere;
+    by_list[row.list] += weight;
+    near.emplace_back(weight, &row);
+  }
+  if (near.empty()) return std::nullopt;
+  std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<Weighed> sorted;
+  double total = 0, squares = 0;
+  for (const auto& [weight, row] : near) {
+    sorted.push_back({row->log_ratio, weight / std::sqrt(by_list.at(row->list))});
+    total += sorted.back().weight;
+    squares += squared(sorted.back().weight);
+  }
+  std::sort(sorted.begin(), sorted.end(), [](const Weighed& a, const Weighed& b) {
+    return a.log_ratio != b.log_ratio ? a.log_ratio < b.log_ratio : a.weight < b.weight;
+  });
+  LikeRows like;
+  like.rows = total * total / squares;
+  for (std::size_t i = 0; i < std::min(kNamed, near.size()); ++i) like.nearest.push_back(near[i].second->id);
+  const auto factor = [&](double p) { return std::exp(quantile(sorted, total, like.rows, p)); };
+  like.low68 = factor(0.16), like.high68 = factor(0.84), like.low90 = factor(0.05), like.high90 = factor(0.95);
+  return like;
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,41 @@
+// How far published rows like a scenario were from their predictions: the empirical side of an answer's uncertainty.
+// Rows are weighed by likeness (device, software, fabric, size, where the time goes), and the root of what a list then
+// weighs counts, since rows of one source share causes. The quantiles of measured / predicted over these weights are
+// the interval, widened by how few rows they amount to. Left out: a trend within the neighbourhood.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/validation.h"
+
+namespace orrery::tools {
+
+/// A published row as the interval needs it.
+struct KnownRow {
+  std::string list, id;
+  Features features;
+  double log_ratio = 0;  // ln(measured seconds / predicted seconds) of its step
+};
+/// Rows of a table that `orrery validate --rows` wrote. Throws sim::UserError for a broken one.
+std::vector<KnownRow> read_known_rows(const std::string& file);
+/// The same of rows in memory; those without a comparison are left out.
+std::vector<KnownRow> known_rows(const std::vector<ValidationRow>& rows);
+/// scenarios/published/residuals.csv, which tools/scoreboard writes; empty when it is not there.
+std::vector<KnownRow> shipped_known_rows();
+
+/// Squared distance of two rows, in bandwidths; 0: alike in all that is looked at.
+double distance_squared(const Features& a, const Features& b);
+
+struct LikeRows {
+  double rows = 0;  // how many independent rows the weights amount to (Kish)
+  std::vector<std::string> nearest;
+  /// Factors on the prediction: 68 and 90 % of such rows were measured between them.
+  double low68 = 1, high68 = 1, low90 = 1, high90 = 1;
+};
+/// `left_out`: the row itself, when a known row is asked about; nothing where no row is known.
+std::optional<LikeRows> like_rows(const Features& features, const std::vector<KnownRow>& known,
+                                  const std::string& left_out = {});
+
+}  // namespace orrery::tools

@@ -1,0 +1,262 @@
+// The scoreboard as text, Markdown and JSON. Left out: weights; every row counts once.
+#include "tools/report/scoreboard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "scenarios/scenario.h"
+#include "sim/error.h"
+#include "tools/report/text.h"
+
+namespace orrery::tools {
+
+using nlohmann::ordered_json;
+
+std::vector<ListNote> list_notes() {
+  const std::string file = scenarios::data_directory() + "/scenarios/published/notes.yaml";
+  std::vector<ListNote> notes;
+  if (!std::filesystem::exists(file)) return notes;
+  const sim::Settings document = scenarios::read_yaml(file);
+  if (!document.is_sequence()) document.fail("expected a list of notes");
+  for (const sim::Settings& item : document.items()) {
+    item.refuse_unknown({"list", "title", "others", "note"});
+    notes.push_back(
+        {item.at("list").text(), item.get_text("title", ""), item.get_text("others", ""), item.get_text("note", "")});
+  }
+  return notes;
+}
+
+std::vector<std::string> lists_of(const std::vector<ValidationRow>& rows) {
+  std::vector<std::string> lists;
+  for (const ValidationRow& row : rows) {
+    if (std::find(lists.begin(), lists.end(), row.list) == lists.end()) lists.push_back(row.list);
+  }
+  return lists;
+}
+
+ErrorSummary summary_of(const std::vector<ValidationRow>& rows, const std::string& list, bool with_fitted) {
+  std::vector<double> errors;
+  for (const ValidationRow& row : rows) {
+    if (row.error_pct && (list.empty() || row.list == list) && (with_fitted || !row.fitted)) {
+      errors.push_back(*row.error_pct);
+    }
+  }
+  return summarize(std::move(errors));
+}
+
+namespace {
+
+std::size_t count_of(const std::vector<ValidationRow>& rows, const std::string& list, RowStatus status) {
+  return static_cast<std::size_t>(std::count_if(rows.begin(), rows.end(), [&](const ValidationRow& row) {
+    return row.status == status && (list.empty() || row.list == list);
+  }));
+}
+
+std::vector<double> memory_errors(const std::vector<ValidationRow>& rows, const std::string& list) {
+  std::vector<double> errors;
+  for (const ValidationRow& row : rows) {
+    if (!list.empty() && row.list != list) continue;
+    if (row.measured_memory_gb && row.predicted_memory_gb && *row.measured_memory_gb > 0) {
+      errors.push_back(100 * (*row.predicted_memory_gb / *row.measured_memory_gb - 1));
+    }
+  }
+  return errors;
+}
+
+ordered_json optional_json(const std::optional<double>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+ordered_json row_json(const ValidationRow& row) {
+  ordered_json json;
+  json["id"] = row.id;
+  json["metric"] = row.metric.empty() ? ordered_json(nullptr) : ordered_json(row.metric);
+  json["measured"] = optional_json(row.measured);
+  json["predicted"] = optional_json(row.predicted);
+  json["error_pct"] = optional_json(row.error_pct);
+  json["fitted"] = row.fitted;
+  json["status"] = name_of(row.status);
+  json["list"] = row.list;
+  if (!row.message.empty()) json["message"] = row.message;
+  if (row.predicted_memory_gb) {
+    json["memory_gb"] = {{"measured", optional_json(row.measured_memory_gb)}, {"predicted", *row.predicted_memory_gb}};
+    json["oom"] = {{"measured", row.measured_oom ? ordered_json(*row.measured_oom) : ordered_json(nullptr)},
+                   {"predicted", row.predicted_oom}};
+  }
+  return json;
+}
+
+ordered_json summary_json(const ErrorSummary& summary) {
+  ordered_json json;
+  json["n"] = summary.n;
+  json["mape_pct"] = summary.mape_pct;
+  json["median_ape_pct"] = summary.median_ape_pct;
+  json["max_ape_pct"] = summary.max_ape_pct;
+  json["bias_pct"] = summary.bias_pct;
+  return json;
+}
+
+void write_rows(std::ostream& out, const std::vector<ValidationRow>& rows) {
+  constexpr std::size_t kIdWidth = 38;
+  for (const std::string& list : lists_of(rows)) {
+    out << list << '\n';
+    TextTable table({{"id", Align::left},
+                     {"metric", Align::left},
+                     {"measured"},
+                     {"predicted"},
+                     {"error"},
+                     {"status", Align::left}});
+    for (const ValidationRow& row : rows) {
+      if (row.list != list) continue;
+      table.add_row({shortened(row.id, kIdWidth), row.metric, row.measured ? number_text(*row.measured) : "-",
+                     row.predicted ? number_text(*row.predicted) : "-",
+                     row.error_pct ? error_text(*row.error_pct) : "-",
+                     std::string(name_of(row.status)) + (row.fitted ? ", fitted" : "")});
+      if (!row.message.empty()) {
+        std::string message = wrapped(row.message, "      ", "      ");
+        message.pop_back();
+        table.add_note(message);
+      }
+    }
+    table.write(out);
+    out << '\n';
+  }
+}
+
+/// Peak memory against measured.memory_gb, by list.
+void write_memory_summary(std::ostream& out, const std::vector<ValidationRow>& rows,
+                          const std::vector<ValidationRow>& unfitted) {
+  TextTable table({{"list", Align::left}, {"n"}, {"mean |error|"}, {"median"}, {"largest"}, {"bias"}});
+  const auto add = [&](const std::string& name, const ErrorSummary& s) {
+    if (s.n == 0) return;
+    table.add_row({name, fmt::format("{}", s.n), fmt::format("{:.2f} %", s.mape_pct),
+                   fmt::format("{:.2f} %", s.median_ape_pct), fmt::format("{:.2f} %", s.max_ape_pct),
+                   error_text(s.bias_pct)});
+  };
+  for (const std::string& list : lists_of(rows)) add(list, summarize(memory_errors(rows, list)));
+  const ErrorSummary all = summarize(memory_errors(rows, ""));
+  if (all.n == 0) return;
+  table.add_note();
+  add("all", all);
+  if (unfitted.size() < rows.size()) add("all but fitted rows", summarize(memory_errors(unfitted, "")));
+  out << "\nPeak memory, where measured\n";
+  table.write(out);
+}
+
+void write_summary(std::ostream& out, const std::vector<ValidationRow>& rows) {
+  TextTable table(
+      {{"list", Align::left}, {"n"}, {"mean |error|"}, {"median"}, {"largest"}, {"bias"}, {"oom"}, {"errors"}});
+  const auto add = [&](const std::string& name, const ErrorSummary& s, const std::string& list) {
+    table.add_row({name, fmt::format("{}", s.n), fmt::format("{:.2f} %", s.mape_pct),
+                   fmt::format("{:.2f} %", s.median_ape_pct), fmt::format("{:.2f} %", s.max_ape_pct),
+                   error_text(s.bias_pct), fmt::format("{}", count_of(rows, list, RowStatus::oom)),
+                   fmt::format("{}", count_of(rows, list, RowStatus::error))});
+  };
+  for (const std::string& list : lists_of(rows)) add(list, summary_of(rows, list, true), list);
+  table.add_note();
+  add("all", summary_of(rows, "", true), "");
+  std::vector<ValidationRow> unfitted;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(unfitted),
+               [](const ValidationRow& r) { return !r.fitted; });
+  if (unfitted.size() < rows.size()) add("all but fitted rows", summary_of(rows, "", false), "");
+  out << "Summary\n";
+  table.write(out);
+  write_memory_summary(out, rows, unfitted);
+}
+
+const ListNote* note_of(const std::vector<ListNote>& notes, const std::string& list) {
+  const auto found = std::find_if(notes.begin(), notes.end(), [&](const ListNote& n) { return n.list == list; });
+  return found == notes.end() ? nullptr : &*found;
+}
+
+void write_notes(std::ostream& out, const std::vector<ValidationRow>& rows, const std::vector<ListNote>& notes) {
+  std::string text;
+  for (const std::string& list : lists_of(rows)) {
+    const ListNote* note = note_of(notes, list);
+    if (note != nullptr && !note->note.empty()) text += wrapped(list + ": " + note->note, "  ", "    ");
+  }
+  if (!text.empty()) out << "\nWhy rows are missed\n" << text;
+}
+
+}  // namespace
+
+ordered_json validation_json(const std::vector<ValidationRow>& rows, std::size_t records,
+                             const std::vector<ListNote>& notes) {
+  ordered_json json;
+  json["rows"] = ordered_json::array();
+  for (const ValidationRow& row : rows) json["rows"].push_back(row_json(row));
+  json["summary"] = summary_json(summary_of(rows, "", true));
+  json["summary"]["records"] = records;
+  json["summary"]["oom"] = count_of(rows, "", RowStatus::oom);
+  json["summary"]["errors"] = count_of(rows, "", RowStatus::error);
+  json["memory_summary"] = summary_json(summarize(memory_errors(rows, "")));
+  json["summary_without_fitted"] = summary_json(summary_of(rows, "", false));
+  json["lists"] = ordered_json::object();
+  for (const std::string& list : lists_of(rows)) {
+    json["lists"][list] = summary_json(summary_of(rows, list, true));
+    json["lists"][list]["without_fitted"] = summary_json(summary_of(rows, list, false));
+  }
+  json["notes"] = ordered_json::object();
+  for (const ListNote& note : notes) {
+    if (!note.note.empty()) json["notes"][note.list] = note.note;
+  }
+  return json;
+}
+
+void write_scoreboard(std::ostream& out, const std::vector<ValidationRow>& rows, std::size_t records,
+                      const std::vector<ListNote>& notes) {
+  write_rows(out, rows);
+  write_summary(out, rows);
+  write_notes(out, rows, notes);
+  if (rows.size() < records) out << fmt::format("\nInterrupted: {} of {} records are done.\n", rows.size(), records);
+}
+
+void write_markdown(std::ostream& out, const std::vector<ValidationRow>& rows, const std::vector<ListNote>& notes) {
+  out << "| rows | n | mean error | median | largest | bias | fitted rows: n, mean | other tools |\n"
+         "|---|---|---|---|---|---|---|---|\n";
+  const auto add = [&](const std::string& name, const std::vector<ValidationRow>& of, const std::string& others) {
+    std::vector<ValidationRow> fitted;
+    std::copy_if(of.begin(), of.end(), std::back_inserter(fitted), [](const ValidationRow& r) { return r.fitted; });
+    const ErrorSummary s = summary_of(of, "", false), f = summary_of(fitted, "", true);
+    const std::string in_fit = f.n > 0 ? fmt::format("{}, {:.1f} %", f.n, f.mape_pct) : "";
+    if (s.n > 0) {
+      out << fmt::format("| {} | {} | {:.1f} % | {:.1f} % | {:.1f} % | {:+.1f} % | {} | {} |\n", name, s.n, s.mape_pct,
+                         s.median_ape_pct, s.max_ape_pct, s.bias_pct, in_fit, others);
+    } else if (f.n > 0) {
+      out << fmt::format("| {} | 0 | | | | | {} | {} |\n", name, in_fit, others);
+    }
+  };
+  for (const std::string& list : lists_of(rows)) {
+    const ListNote* note = note_of(notes, list);
+    const std::string title = note != nullptr && !note->title.empty() ? note->title : list;
+    // Utilisations are read off another table of the source than steps.
+    std::vector<ValidationRow> steps, utilisations;
+    for (const ValidationRow& row : rows) {
+      if (row.list == list) (row.metric == "mfu_pct" ? utilisations : steps).push_back(row);
+    }
+    add(title, steps, note != nullptr ? note->others : "");
+    add(title + ", MFU", utilisations, "");
+  }
+  add("all", rows, "");
+}
+
+std::string with_summary(const std::string& text, const std::string& file, const std::string& summary) {
+  const std::string begin = std::string(kSummaryBegin) + "\n", end = kSummaryEnd;
+  const std::size_t from = text.find(begin), to = text.find(end);
+  const bool once = from != std::string::npos && to != std::string::npos && from < to &&
+                    text.find(begin, from + 1) == std::string::npos && text.find(end, to + 1) == std::string::npos;
+  if (!once) {
+    throw sim::UserError(
+        fmt::format("{}: holds no place for the summary; the lines \"{}\" and \"{}\", once each and "
+                    "in this order, would be right",
+                    file, kSummaryBegin, kSummaryEnd));
+  }
+  return text.substr(0, from + begin.size()) + summary + text.substr(to);
+}
+
+}  // namespace orrery::tools
