@@ -62,8 +62,8 @@ void write_comparison(std::ostream& out, const ComparedSystem& target, const Com
     const auto tier = static_cast<topology::Tier>(t);
     const double ours = bytes_of(target.report, tier), theirs = bytes_of(baseline.report, tier);
     if (ours == 0 && theirs == 0) continue;
-    table.add_row({fmt::format("bytes, at most over {} links", topology::name_of(tier)), bytes_text(ours),
-                   bytes_text(theirs)});
+    table.add_row(
+        {fmt::format("bytes, at most over {} links", topology::name_of(tier)), bytes_text(ours), bytes_text(theirs)});
   }
   table.write(out);
   out << '\n';

@@ -39,7 +39,7 @@ std::string rate_text(sim::Bandwidth rate) { return si_text(rate.value(), "B/s")
 
 /// What hashing costs: the expectation of one leaf's uplinks beside flows that are thrown over the whole fabric.
 void write_collisions(std::ostream& out, const Cluster& cluster, const Cluster::Description& about) {
-  constexpr std::int64_t kSeeds = 4, kMostFlows = 100'000;
+  constexpr std::int64_t kSeeds = 4, kMostFlows = 20'000;
   const auto& up = about.uplinks;
   out << fmt::format("Expected ECMP slow-down of a fully loaded leaf uplink: {:.3f}\n", about.collision_factor);
   out << wrapped(fmt::format("{} flows of {} hashed onto {} uplinks of {}: some uplinks get more than they carry while "
@@ -48,10 +48,11 @@ void write_collisions(std::ostream& out, const Cluster& cluster, const Cluster::
                  "  ", "  ");
   if (cluster.nodes() * cluster.nics_per_node() * cluster.fabric_spec().flows_per_nic > kMostFlows) return;
   const topology::Slowdown thrown = cluster.throw_flows(kSeeds);
-  out << wrapped(fmt::format("Thrown with {} seeds, every NIC to the next unit, way up and way down: a flow takes {:.3f} "
-                             "times as long as spread evenly, the slowest {:.2f} times.",
-                             kSeeds, thrown.mean, thrown.slowest),
-                 "  ", "  ");
+  out << wrapped(
+      fmt::format("Thrown with {} seeds, every NIC to the next unit, way up and way down: a flow takes {:.3f} "
+                  "times as long as spread evenly, the slowest {:.2f} times.",
+                  kSeeds, thrown.mean, thrown.slowest),
+      "  ", "  ");
 }
 
 void write_cut_off(std::ostream& out, const Cluster& cluster) {

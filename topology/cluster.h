@@ -105,7 +105,8 @@ struct FabricSpec {
   Bandwidth local_rate{}, global_rate{};  // per link
   std::int64_t local_links = 1;           // between each two switches of a group
   std::int64_t global_links = 1;          // between each two groups
-  // torus: switches along each dimension, the first counted fastest; nodes_per_switch, local_links, uplink_rate as above
+  // torus: switches along each dimension, the first counted fastest; nodes_per_switch, local_links, uplink_rate as
+  // above
   std::vector<std::int64_t> dimensions;
   // graph
   struct Edge {
@@ -117,7 +118,7 @@ struct FabricSpec {
   std::vector<std::string> switch_names;
   std::vector<Edge> edges;
   std::vector<std::vector<std::uint32_t>> attach;  // node, NIC -> switch
-  std::string provenance;                 // where the facts come from, for reports
+  std::string provenance;                          // where the facts come from, for reports
   bool operator==(const FabricSpec&) const = default;
 };
 
@@ -161,8 +162,8 @@ struct LinkInfo {
 struct Path {
   std::vector<sim::WeightedLink> links;  // in order of travel
   Duration latency{};
-  Tier top = Tier::node;   // the highest tier crossed
-  std::int32_t hops = 0;   // physical links on the way
+  Tier top = Tier::node;  // the highest tier crossed
+  std::int32_t hops = 0;  // physical links on the way
 };
 
 /// Mean and worst of how much longer flows of an equal size take than alone.

@@ -25,15 +25,15 @@ struct Style {
 
 Style style_of(VertexKind kind) {
   static constexpr std::array<Style, kVertexKinds> kStyles{{{"box", "#a5d6a7"},
-                                                 {"box", "#66bb6a"},
-                                                 {"box", "#e0e0e0"},
-                                                 {"box", "#ffe082"},
-                                                 {"box", "#90caf9"},
-                                                 {"box", "#5c9ded"},
-                                                 {"box", "#b39ddb"},
-                                                 {"box", "#ffffff"},
-                                                 {"box", "#ffffff"},
-                                                 {"box", "#bcaaa4"}}};
+                                                            {"box", "#66bb6a"},
+                                                            {"box", "#e0e0e0"},
+                                                            {"box", "#ffe082"},
+                                                            {"box", "#90caf9"},
+                                                            {"box", "#5c9ded"},
+                                                            {"box", "#b39ddb"},
+                                                            {"box", "#ffffff"},
+                                                            {"box", "#ffffff"},
+                                                            {"box", "#bcaaa4"}}};
   return kStyles[static_cast<std::size_t>(kind)];
 }
 
@@ -191,7 +191,8 @@ void write_node_zero(std::ostream& out, const Graph& graph, const Excerpt& e) {
     by_kind[graph.vertices[v].kind].push_back(fmt::format("v{}", v));
   }
   for (const auto& [kind, row] : by_kind) {
-    if (kind == VertexKind::gpu && !by_kind.contains(VertexKind::nvswitch) && !by_kind.contains(VertexKind::host_bridge)) {
+    if (kind == VertexKind::gpu && !by_kind.contains(VertexKind::nvswitch) &&
+        !by_kind.contains(VertexKind::host_bridge)) {
       write_mesh_rows(out, row);
       continue;
     }
@@ -259,8 +260,7 @@ void write_switches(std::ostream& out, const Cluster::State& s, const Graph& gra
 
 /// Above the leaves the higher end comes first, so that Graphviz puts the core on top and the GPUs below.
 void write_edges(std::ostream& out, const Cluster::State& s, const Graph& graph, const Excerpt& e) {
-  const bool mesh_fabric =
-      s.fabric.kind == FabricSpec::Kind::dragonfly || s.fabric.kind == FabricSpec::Kind::torus;
+  const bool mesh_fabric = s.fabric.kind == FabricSpec::Kind::dragonfly || s.fabric.kind == FabricSpec::Kind::torus;
   std::map<std::pair<std::uint32_t, std::int64_t>, std::int32_t> to_boxes;
   for (const Graph::Edge& edge : graph.edges) {
     const Graph::Vertex& low = graph.vertices[edge.a];
@@ -306,8 +306,12 @@ void Cluster::write_dot(std::ostream& out) const {
   const Graph all = graph();
   const Excerpt excerpt = choose(s, all);
   out << "graph cluster {\n  label=" << title(s, all, excerpt) << ";\n";
+  const bool exchanges = s.fabric.kind == FabricSpec::Kind::dragonfly || s.node.kind == NodeSpec::Kind::mesh;
+  const bool round = !s.outside.tree || s.node.kind == NodeSpec::Kind::pcie;  // ways round what stands between
   out << "  labelloc=t; rankdir=TB; ranksep=0.9; nodesep=0.12; splines="
-      << (s.fabric.kind == FabricSpec::Kind::dragonfly || !s.outside.tree || !s.inside.switched ? "curved" : "line")
+      << (round       ? "true"
+          : exchanges ? "curved"
+                      : "line")
       << ";\n";
   out << "  fontname=\"Helvetica\"; node [fontname=\"Helvetica\", fontsize=10, style=\"rounded,filled\", "
          "height=0.3];\n";

@@ -78,11 +78,7 @@ const std::vector<Row>& rows() {
         {},
         "Ports of a switch at uplink_rate; of the one switch 1000000 where it is left out."},
        kNet},
-      {{"routing",
-        "choice",
-        "",
-        "adaptive",
-        routing_names(),
+      {{"routing", "choice", "", "adaptive", routing_names(),
         "adaptive: over all shortest paths as they have room; spray: packets dealt evenly at every switch; ecmp: flows "
         "hashed onto paths; d_mod_k: the destination's number chooses."},
        kRouted},
@@ -122,8 +118,7 @@ const std::vector<Row>& rows() {
         {},
         "Line rate of a link between switches; as nic_rate where it is left out; or a mapping, as nic_rate."},
        {fat_tree, rail_only, torus}},
-      {{"oversubscription", "number", "", "1", {}, "Capacity of a leaf's downlinks over that of its uplinks."},
-       kTrees},
+      {{"oversubscription", "number", "", "1", {}, "Capacity of a leaf's downlinks over that of its uplinks."}, kTrees},
       {{"spine_radix", "integer", "ports", "-", {}, "Ports of a spine or core switch; as radix where it is left out."},
        kTrees},
       {{"core_oversubscription",
@@ -150,7 +145,12 @@ const std::vector<Row>& rows() {
       {{"groups", "integer", "groups", "", {}, "Groups of the whole machine."}, {dragonfly}},
       {{"switches_per_group", "integer", "switches", "", {}, "Switches of a group, all joined to each other."},
        {dragonfly}},
-      {{"nodes_per_switch", "integer", "nodes", "1", {}, "Nodes on a switch, with all their NICs; a dragonfly says how many."},
+      {{"nodes_per_switch",
+        "integer",
+        "nodes",
+        "1",
+        {},
+        "Nodes on a switch, with all their NICs; a dragonfly says how many."},
        {dragonfly, torus}},
       {{"dimensions", "list", "switches", "", {}, "Switches along each dimension of the torus, at most 6 of them."},
        {torus}},
@@ -182,7 +182,12 @@ const std::vector<Row>& rows() {
         {},
         "Line rate of a link between groups; as nic_rate where it is left out."},
        {dragonfly}},
-      {{"local_links", "integer", "links", "1", {}, "Links between each two switches of a group; in a torus each two neighbours."},
+      {{"local_links",
+        "integer",
+        "links",
+        "1",
+        {},
+        "Links between each two switches of a group; in a torus each two neighbours."},
        {dragonfly, torus}},
       {{"global_links", "integer", "links", "1", {}, "Links between each two groups."}, {dragonfly}},
   };
@@ -343,8 +348,8 @@ FabricSpec load_fabric_spec(const Settings& fabric, std::string_view device) {
   spec.switch_latency = fabric.get_duration("switch_latency", sim::microseconds(0.45));
   spec.radix = fabric.get_int("radix", spec.kind == FabricSpec::Kind::single_switch ? kMost : 64, 2, kMost);
   const std::string routing = fabric.get_choice("routing", "adaptive", routing_names());
-  spec.routing = static_cast<FabricSpec::Routing>(
-      std::find(routing_names().begin(), routing_names().end(), routing) - routing_names().begin());
+  spec.routing = static_cast<FabricSpec::Routing>(std::find(routing_names().begin(), routing_names().end(), routing) -
+                                                  routing_names().begin());
   spec.sharp = fabric.get_bool("sharp", false);
   spec.flows_per_nic = fabric.get_int("flows_per_nic", 1, 1, 1024);
   if (const Settings* seed = fabric.find("ecmp_seed")) {
@@ -355,8 +360,10 @@ FabricSpec load_fabric_spec(const Settings& fabric, std::string_view device) {
   const bool tree = spec.kind == FabricSpec::Kind::fat_tree || spec.kind == FabricSpec::Kind::rail_only;
   const bool mesh = spec.kind == FabricSpec::Kind::torus || spec.kind == FabricSpec::Kind::graph;
   if (mesh && spec.routing == FabricSpec::Routing::ecmp && !spec.ecmp_seed) {
-    fabric.at("routing").fail(fmt::format("ecmp on a fabric of kind {} needs an ecmp_seed; give one, or use adaptive, "
-                                          "spray or d_mod_k", kind));
+    fabric.at("routing").fail(
+        fmt::format("ecmp on a fabric of kind {} needs an ecmp_seed; give one, or use adaptive, "
+                    "spray or d_mod_k",
+                    kind));
   }
   if (tree) read_fat_tree(fabric, device, spec);
   if (spec.kind == FabricSpec::Kind::torus) read_torus(fabric, device, spec);

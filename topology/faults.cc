@@ -268,7 +268,8 @@ void Cluster::State::damage_links() {
     for (const Between& at : bundles_between(*this, a, b)) {
       const std::uint32_t first = first_link[at.bundle];
       if (!outside.tree) {
-        const auto count = static_cast<std::uint32_t>(single_path() ? std::max(1, lanes_left(outside.bundles[at.bundle])) : 1);
+        const auto count =
+            static_cast<std::uint32_t>(single_path() ? std::max(1, lanes_left(outside.bundles[at.bundle])) : 1);
         for (std::uint32_t i = 0; i < 2 * count; ++i) slow(first + i, share);
         continue;
       }

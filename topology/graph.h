@@ -17,7 +17,8 @@ using sim::Bandwidth;
 
 /// Where a link lies, named after its upper end; also the level that traffic reports group by. node: NVLink or mesh;
 /// nic: GPU to NIC over PCIe; leaf: NIC to first switch; spine: first to second switch tier (in a dragonfly: inside a
-/// group; in a torus or a list of edges: between switches); core: second to third tier; global: between the groups of a dragonfly.
+/// group; in a torus or a list of edges: between switches); core: second to third tier; global: between the groups of a
+/// dragonfly.
 enum class Tier : std::uint8_t { node, nic, leaf, spine, core, global };
 std::string_view name_of(Tier tier);
 

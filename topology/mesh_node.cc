@@ -18,7 +18,8 @@ struct Step {
   std::uint32_t link = 0;  // directed, from `previous`
 };
 
-/// The best way from `source` to every group. Breadth first; a group's row is final when its ring of equal hops is done.
+/// The best way from `source` to every group. Breadth first; a group's row is final when its ring of equal hops is
+/// done.
 std::vector<Step> best_ways(const NodeWiring& wiring, std::int32_t source) {
   std::vector<Step> best(wiring.groups.size());
   best[static_cast<std::size_t>(source)] = {0, 1e300, -1, 0};

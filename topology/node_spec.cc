@@ -90,7 +90,12 @@ const std::vector<KeyDoc>& node_keys() {
       {"gpus", "integer", "GPUs", "8", {}, "GPUs (or dies) of a full node."},
       {"switches", "integer", "chips", "", {}, "NVSwitch chips of a node (kind nvswitch)."},
       {"links", "integer", "links", "", {}, "NVLinks of one GPU, spread over the chips (kind nvswitch)."},
-      {"rate", "quantity", "bytes/s", "", {}, "Rate of one GPU per direction, all its links together (kinds nvswitch and pcie)."},
+      {"rate",
+       "quantity",
+       "bytes/s",
+       "",
+       {},
+       "Rate of one GPU per direction, all its links together (kinds nvswitch and pcie)."},
       {"mesh", "list", "", "-", {}, "Direct links, each {pair: [a, b], rate: per direction} (kind mesh)."},
       {"mesh_rate",
        "quantity",
@@ -105,12 +110,7 @@ const std::vector<KeyDoc>& node_keys() {
        "2",
        {},
        "Root complexes, one per processor, that share out the PCIe switches (kind pcie)."},
-      {"host_rate",
-       "quantity",
-       "bytes/s",
-       "20 GB/s",
-       {},
-       "Rate per direction between two host bridges (kind pcie)."},
+      {"host_rate", "quantity", "bytes/s", "20 GB/s", {}, "Rate per direction between two host bridges (kind pcie)."},
       {"efficiency",
        "number",
        "",
@@ -160,7 +160,8 @@ NodeSpec load_node_spec(const Settings& node) {
     spec.gpus = node.get_int("gpus", 8, 1, kMostMeshGpus);
     spec.rate = node.at("rate").as_bandwidth();
     spec.pcie_switches = node.get_int("pcie_switches", std::min<std::int64_t>(4, spec.gpus), 1, spec.gpus);
-    spec.host_bridges = node.get_int("host_bridges", std::min<std::int64_t>(2, spec.pcie_switches), 1, spec.pcie_switches);
+    spec.host_bridges =
+        node.get_int("host_bridges", std::min<std::int64_t>(2, spec.pcie_switches), 1, spec.pcie_switches);
     spec.host_rate = node.get_bandwidth("host_rate", Bandwidth(20e9));
     return spec;
   }

@@ -43,7 +43,8 @@ NodeWiring pcie_node(const NodeSpec& spec, std::int64_t gpus, std::int64_t nics)
     join(first_switch + static_cast<std::uint32_t>(i), bridge, spec.rate, Tier::node);
   }
   for (std::uint32_t a = 0; a < bridges; ++a) {
-    for (std::uint32_t b = a + 1; b < bridges; ++b) join(first_bridge + a, first_bridge + b, spec.host_rate, Tier::node);
+    for (std::uint32_t b = a + 1; b < bridges; ++b)
+      join(first_bridge + a, first_bridge + b, spec.host_rate, Tier::node);
   }
   wiring.first_nic = static_cast<std::uint32_t>(wiring.groups.size());
   for (std::int64_t i = 0; i < nics; ++i) {

@@ -132,8 +132,7 @@ Cluster::Way Cluster::State::way_of_switches(std::uint32_t leaf_a, std::uint32_t
 }
 
 void Cluster::State::cross_fabric(const Ends& ends, std::uint64_t flow, Path& path) const {
-  const Cluster::Way way =
-      way_of_switches(leaf_of(ends.node_from, ends.nic_from), leaf_of(ends.node_to, ends.nic_to));
+  const Cluster::Way way = way_of_switches(leaf_of(ends.node_from, ends.nic_from), leaf_of(ends.node_to, ends.nic_to));
   path.latency += way.latency;
   path.hops += way.hops;
   path.top = way.top;
@@ -148,9 +147,8 @@ std::uint64_t Cluster::State::key_of(const Ends& ends, std::uint64_t flow) const
     return static_cast<std::uint64_t>(node_index * inside.nics + nic);
   };
   if (!seeded()) return number_of_nic[endpoint(ends.node_to, ends.nic_to)];
-  return sim::hash_pair(
-      sim::hash_pair(*fabric.ecmp_seed, flow),
-      sim::hash_pair(endpoint(ends.node_from, ends.nic_from), endpoint(ends.node_to, ends.nic_to)));
+  return sim::hash_pair(sim::hash_pair(*fabric.ecmp_seed, flow),
+                        sim::hash_pair(endpoint(ends.node_from, ends.nic_from), endpoint(ends.node_to, ends.nic_to)));
 }
 
 std::size_t Cluster::State::pick(std::uint64_t key, std::uint32_t group, std::size_t member,
@@ -165,7 +163,8 @@ void Cluster::State::cross_mesh(const Ends& ends, std::uint64_t flow, Path& path
     return;
   }
   const std::uint64_t key = key_of(ends, flow);
-  mesh->walk(a, b, [&](std::uint32_t at, std::size_t choices) { return pick(key, at, 0, choices); }, path.links);
+  mesh->walk(
+      a, b, [&](std::uint32_t at, std::size_t choices) { return pick(key, at, 0, choices); }, path.links);
 }
 
 namespace {

@@ -34,11 +34,11 @@ struct Cluster::State {
   FabricWiring outside;
 
   sim::Table<LinkId, LinkInfo> links;
-  std::uint32_t node_links = 0;           // per node, both directions
-  std::vector<std::uint32_t> first_link;  // of each bundle between switch groups
-  std::vector<double> collisions;         // expected collision factor of each bundle; 1 unless ecmp
-  std::vector<Lanes> lanes;               // of each bundle; where a flow takes one path, trees only
-  std::unique_ptr<MeshRoutes> mesh;       // where the fabric is no tree
+  std::uint32_t node_links = 0;              // per node, both directions
+  std::vector<std::uint32_t> first_link;     // of each bundle between switch groups
+  std::vector<double> collisions;            // expected collision factor of each bundle; 1 unless ecmp
+  std::vector<Lanes> lanes;                  // of each bundle; where a flow takes one path, trees only
+  std::unique_ptr<MeshRoutes> mesh;          // where the fabric is no tree
   std::vector<std::uint32_t> number_of_nic;  // d_mod_k: destinations counted leaf by leaf; node * nics + nic
 
   Faults faults;
@@ -60,7 +60,8 @@ struct Cluster::State {
   double nic_payload() const { return fabric.nic_rate.value() * fabric.efficiency; }
   /// Payload of one undamaged lane between switch groups, less what others' traffic takes.
   double lane_payload(const Bundle& b) const {
-    return b.lane_rate.value() * fabric.efficiency / b.detour * (1 - faults.background[static_cast<std::size_t>(b.tier)]);
+    return b.lane_rate.value() * fabric.efficiency / b.detour *
+           (1 - faults.background[static_cast<std::size_t>(b.tier)]);
   }
   /// Payload of a bundle between switch groups towards its high or its low end, without collisions.
   double payload(const Bundle& b, bool upwards) const;

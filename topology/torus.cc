@@ -20,8 +20,9 @@ FabricWiring torus(const FabricSpec& spec, std::int64_t nodes, const Settings& w
   std::int64_t ports = spec.nodes_per_switch * spec.nics;
   for (const std::int64_t size : spec.dimensions) ports += (size > 2 ? 2 : size - 1) * spec.local_links;
   if (ports > spec.radix) {
-    where.fail(fmt::format("a switch of fabric {} needs {} ports, but has {}; use fewer nodes_per_switch or local_links",
-                           spec.name, ports, spec.radix));
+    where.fail(
+        fmt::format("a switch of fabric {} needs {} ports, but has {}; use fewer nodes_per_switch or local_links",
+                    spec.name, ports, spec.radix));
   }
   FabricWiring wiring;
   wiring.tree = false;

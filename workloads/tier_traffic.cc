@@ -1,7 +1,7 @@
 // Where on the network a step's bytes go: every group's traffic is laid out as rings do it (NCCL orders a ring node by
-// node), so of n ranks on k nodes n - k send inside a node and k to the next node; a message counts for the highest tier
-// that it crosses. This is what a placement decides. Left out: that trees and exchanges between all ranks reach further
-// than to ring neighbours.
+// node), so of n ranks on k nodes n - k send inside a node and k to the next node; a message counts for the highest
+// tier that it crosses. This is what a placement decides. Left out: that trees and exchanges between all ranks reach
+// further than to ring neighbours.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -92,7 +92,8 @@ ByTier bytes_by_tier(const Job& job, const topology::Cluster& cluster, const std
   for (const TrafficRow& row : rows) {
     const std::pair key{std::string(row.dimension), row.what == "gradients, between shard groups"};
     const auto it = known.find(key);
-    const Shares& shares = it != known.end() ? it->second : known.emplace(key, layout.of(key.first, key.second)).first->second;
+    const Shares& shares =
+        it != known.end() ? it->second : known.emplace(key, layout.of(key.first, key.second)).first->second;
     double all = 0;
     for (const double messages : shares.messages) all += messages;
     for (std::size_t t = 0; t < bytes.size(); ++t) {

@@ -57,8 +57,8 @@ FabricSpec square() {
   fabric.kind = FabricSpec::Kind::graph;
   fabric.nics = 1;
   fabric.switch_names = {"a", "b", "c", "d"};
-  fabric.edges = {{0, 1, 1, Bandwidth(50e9)}, {1, 2, 1, Bandwidth(50e9)}, {2, 3, 1, Bandwidth(50e9)},
-                  {3, 0, 1, Bandwidth(50e9)}};
+  fabric.edges = {
+      {0, 1, 1, Bandwidth(50e9)}, {1, 2, 1, Bandwidth(50e9)}, {2, 3, 1, Bandwidth(50e9)}, {3, 0, 1, Bandwidth(50e9)}};
   fabric.attach = {{0}, {1}, {2}, {3}};
   return fabric;
 }
@@ -76,8 +76,7 @@ TEST_CASE("A lost lane takes its part of a bundle; dealing packets evenly, the w
   fabric.routing = FabricSpec::Routing::spray;
   const Cluster spray = broken(fabric, kNodes, one);
   // A sixteenth of the traffic comes down from each spine, and the one with a single lane left carries it.
-  CHECK(capacities(spray, spray.path(0, kNextUnit), Tier::spine) ==
-        std::vector<double>{32 * kPayload, 16 * kPayload});
+  CHECK(capacities(spray, spray.path(0, kNextUnit), Tier::spine) == std::vector<double>{32 * kPayload, 16 * kPayload});
   // Both lanes to a spine lost: the others do not send there any more.
   const Cluster without = broken(fabric, kNodes, {lost("spine.3", "leaf u1 r0")});
   CHECK(capacities(without, without.path(0, kNextUnit), Tier::spine) ==
@@ -93,7 +92,8 @@ TEST_CASE("A lost spine takes its lanes from every leaf") {
 }
 
 TEST_CASE("A slow lane counts for its part; a slow NIC link slows its NIC alone") {
-  const Cluster cluster = broken(two_lanes(), kNodes, {slow("leaf u0 r0", "spine.0", 0.25), slow("n1 nic2", "leaf u0 r2", 0.1)});
+  const Cluster cluster =
+      broken(two_lanes(), kNodes, {slow("leaf u0 r0", "spine.0", 0.25), slow("n1 nic2", "leaf u0 r2", 0.1)});
   // Two of 32 lanes join the pair; both run at a quarter.
   CHECK(capacities(cluster, cluster.path(0, kNextUnit), Tier::spine)[0] == Approx(30.5 * kPayload));
   CHECK(capacities(cluster, cluster.path(8 + 2, 2), Tier::leaf)[0] == Approx(0.1 * kPayload));
@@ -103,7 +103,8 @@ TEST_CASE("A slow lane counts for its part; a slow NIC link slows its NIC alone"
 
 TEST_CASE("Links inside a node can be slow or lose lanes") {
   const NodeSpec node = h100_node();  // 18 lanes: 5 4 4 5
-  const Cluster cluster = broken(two_lanes(), 2, {slow("n0 gpu1", "n0 nvswitch1", 0.5), lost("n1 gpu0", "n1 nvswitch0", 3)});
+  const Cluster cluster =
+      broken(two_lanes(), 2, {slow("n0 gpu1", "n0 nvswitch1", 0.5), lost("n1 gpu0", "n1 nvswitch0", 3)});
   const auto first = [&](std::int64_t from, std::int64_t to) {
     return cluster.links()[cluster.path(from, to).links[0].link].capacity.value();
   };

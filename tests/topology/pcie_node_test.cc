@@ -40,9 +40,9 @@ TEST_CASE("PCIe: below one switch, below one processor, across processors") {
   const auto d = cluster.describe();
   CHECK(count(d, "PCIe switch") == 4);
   CHECK(count(d, "host bridge") == 2);
-  CHECK(cluster.path(0, 1).hops == 2);                               // GPU - switch - GPU
-  CHECK(cluster.path(0, 2).hops == 4);                               // over the first processor
-  CHECK(cluster.path(0, 4).hops == 5);                               // over both
+  CHECK(cluster.path(0, 1).hops == 2);  // GPU - switch - GPU
+  CHECK(cluster.path(0, 2).hops == 4);  // over the first processor
+  CHECK(cluster.path(0, 4).hops == 5);  // over both
   CHECK(cluster.path(0, 4).latency == sim::microseconds(0.5) * 5);
   CHECK(narrowest(cluster, 0, 2) == 32e9);
   CHECK(narrowest(cluster, 0, 4) == 20e9);
@@ -92,8 +92,9 @@ TEST_CASE("DGX-1's hybrid cube mesh of V100: six NVLinks each, nobody further th
   join(1, 5, two), join(2, 3, two), join(2, 6, one), join(3, 7, one), join(4, 5, one), join(4, 6, one);
   join(4, 7, two), join(5, 6, two), join(5, 7, one), join(6, 7, two);
   std::vector<double> out(8, 0.0);
-  for (const auto& link : node.mesh) out[static_cast<std::size_t>(link.a)] += link.rate.value(),
-                                     out[static_cast<std::size_t>(link.b)] += link.rate.value();
+  for (const auto& link : node.mesh)
+    out[static_cast<std::size_t>(link.a)] += link.rate.value(),
+        out[static_cast<std::size_t>(link.b)] += link.rate.value();
   for (const double rate : out) CHECK(rate == 6 * 25e9);
   const Cluster cluster = alone(node);
   for (std::int64_t a = 0; a < 8; ++a) {

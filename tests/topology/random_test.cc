@@ -216,7 +216,8 @@ TEST_CASE("On random topologies paths are as long as the graph of every cable sa
   for (int round = 0; round < kCases / 3; ++round) {
     INFO("case " << round);
     const Drawn drawn = draw_case(random);
-    // A rail-only GPU's way over NVLink is not the graph's shortest, which may lead over PCIe; an exchange is no switch.
+    // A rail-only GPU's way over NVLink is not the graph's shortest, which may lead over PCIe; an exchange is no
+    // switch.
     if (drawn.fabric.kind == FabricSpec::Kind::rail_only || drawn.fabric.kind == FabricSpec::Kind::dragonfly) continue;
     if (drawn.node.kind != NodeSpec::Kind::nvswitch || drawn.fabric.nics > drawn.node.gpus) continue;
     const Cluster cluster = make(drawn.node, drawn.fabric, drawn.nodes);

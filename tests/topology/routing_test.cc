@@ -1,5 +1,5 @@
-// What the policies promise: d-mod-k keeps shifts apart, spraying an intact tree is adaptive routing, and throwing flows
-// costs what the expectation says.
+// What the policies promise: d-mod-k keeps shifts apart, spraying an intact tree is adaptive routing, and throwing
+// flows costs what the expectation says.
 #include <cmath>
 #include <map>
 

@@ -46,8 +46,7 @@ TEST_CASE("Distances of a torus are those of its coordinates") {
   const Cluster cluster = make(a100_node(), torus_spec({x, y, z}), x * y * z);
   const FabricSpec& fabric = cluster.fabric_spec();
   for (std::int64_t node = 1; node < cluster.nodes(); ++node) {
-    const std::int64_t steps =
-        around(0, node % x, x) + around(0, node / x % y, y) + around(0, node / (x * y), z);
+    const std::int64_t steps = around(0, node % x, x) + around(0, node / x % y, y) + around(0, node / (x * y), z);
     const Cluster::Way way = cluster.way(0, node * 8);
     CHECK(way.hops == 2 + 1 + steps + 1 + 2);  // GPU - PCIe - NIC - switches - NIC - PCIe - GPU
     CHECK(way.latency == fabric.nic_latency + fabric.switch_latency * (steps + 1));

@@ -55,8 +55,7 @@ TEST_CASE("folded and full agree on every kind of fabric and with every fault") 
         "perturb.slow_links=[{between: [n5 gpu3, n5 nvswitch0], rate: 0.1}]", "perturb.background={spine: 0.7}",
         "perturb.message_jitter={sigma: 1, seed: 9}"}) {
     for (const char* routing : {"adaptive", "d_mod_k"}) {
-      const Job job = tests::small_job(
-          plus(machine(tree), {std::string("cluster.fabric.routing=") + routing, fault}));
+      const Job job = tests::small_job(plus(machine(tree), {std::string("cluster.fabric.routing=") + routing, fault}));
       INFO(fault << " " << routing);
       CHECK(simulate_step(job).iteration == simulate_step(job, {true, false}).iteration);
     }
@@ -72,10 +71,11 @@ TEST_CASE("a fault never makes a step faster") {
     INFO(fault);
     CHECK(seconds(plus(tree, {fault})) > whole);
   }
+  const Sets even = machine("{inherits: ndr-rail, unit_nodes: 4}");  // two spines, of which one can be lost
   for (const char* fault :
        {"perturb.lost_switches=[spine.0]", "perturb.background={spine: 0.5}", "perturb.background={leaf: 0.1}"}) {
     INFO(fault);
-    CHECK(seconds(plus(tree, {fault})) >= whole);
+    CHECK(seconds(plus(even, {fault})) >= seconds(even));
   }
 }
 

@@ -1,12 +1,13 @@
-// Which GPU runs which rank, and what that does to the network: every placement uses every GPU once, and where a group's
-// bytes go follows from where its members are.
+// Which GPU runs which rank, and what that does to the network: every placement uses every GPU once, and where a
+// group's bytes go follows from where its members are.
+#include "workloads/placement.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/placement.h"
 #include "workloads/traffic.h"
 
 using namespace orrery;
@@ -47,9 +48,9 @@ double total(const std::map<Tier, double>& bytes) {
 
 TEST_CASE("every placement gives every rank a GPU of its own") {
   for (const bool pods : {false, true}) {
-    for (const char* placement :
-         {"", "{by: rail}", "{by: pod}", "{order: [data, pipeline, tensor, context]}", "{random_seed: 5}",
-          "{by: rail, order: [pipeline, tensor, data, context]}", "{by: pod, order: [data, tensor, context, pipeline]}"}) {
+    for (const char* placement : {"", "{by: rail}", "{by: pod}", "{order: [data, pipeline, tensor, context]}",
+                                  "{random_seed: 5}", "{by: rail, order: [pipeline, tensor, data, context]}",
+                                  "{by: pod, order: [data, tensor, context, pipeline]}"}) {
       const RankMap map(placed(machine(pods), placement));
       std::set<std::int64_t> gpus;
       for (std::int64_t rank = 0; rank < map.ranks(); ++rank) gpus.insert(map.gpu_of(rank));
@@ -85,11 +86,16 @@ TEST_CASE("by pod: node after node goes to the next pod in turn") {
 
 TEST_CASE("bytes by tier add up to the table, whatever the placement, and follow it") {
   std::map<std::string, std::map<Tier, double>> seen;
+  std::map<std::string, double> by_dimension;  // the same under every placement
   for (const char* placement : {"", "{by: rail}", "{by: pod}", "{random_seed: 3}"}) {
     const Job job = placed(machine(true), placement);
     const StepReport report = simulate_step(job);
     double rows = 0;
-    for (const TrafficRow& row : report.traffic) rows += row.simulated_bytes;
+    by_dimension.clear();
+    for (const TrafficRow& row : report.traffic) {
+      rows += row.simulated_bytes;
+      by_dimension[row.dimension] += row.simulated_bytes;
+    }
     seen[placement] = tiers(job);
     INFO(placement);
     CHECK(total(seen[placement]) == Approx(rows).epsilon(1e-12));
@@ -99,7 +105,13 @@ TEST_CASE("bytes by tier add up to the table, whatever the placement, and follow
   // The tensor group is the node's in all but the random placement.
   CHECK(seen["{random_seed: 3}"][Tier::node] < 0.5 * seen[""][Tier::node]);
   CHECK(seen["{random_seed: 3}"][Tier::core] > seen[""][Tier::core]);
-  CHECK(seen["{by: pod}"][Tier::core] > seen[""][Tier::core]);
+  // A stage is 64 GPUs, one of the four pods: data groups stay in it, and only what goes from stage to stage climbs to
+  // the core. (The gradient norm is a few bytes.)
+  const double norm = by_dimension["norm"];
+  CHECK(seen[""][Tier::core] == Approx(by_dimension["pipeline"] + by_dimension["embedding"] + norm).epsilon(1e-12));
+  // Dealt over the pods in turn, stages meet in a pod. A ring of 16 data ranks on eight nodes, two in each pod, crosses
+  // from pod to pod four times.
+  CHECK(seen["{by: pod}"][Tier::core] == Approx(by_dimension["data"] * 4 / 16 + norm).epsilon(1e-12));
 }
 
 TEST_CASE("bytes by tier of one group, by hand") {
