@@ -163,7 +163,7 @@ void check_wiring(const Settings& document, const Job& job) {
   const Settings& cluster = document.at("cluster");
   const Settings* fabric = cluster.find("fabric");
   const topology::Cluster wired(job.node, job.fabric, job.gpus, job.gpus_per_node,
-                                fabric != nullptr ? *fabric : cluster);
+                                fabric != nullptr ? *fabric : cluster, job.perturbation.faults);
 }
 
 void check_job(const Settings& document, Job& job) {

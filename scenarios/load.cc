@@ -179,9 +179,9 @@ Scenario load_scenario(const Settings& given_document) {
   load_layout(document, job);
   load_options(document, job);
   check_job(document, job);
+  load_perturbation(document, job);
   check_wiring(document, job);
   load_placement(document, job);
-  load_perturbation(document, job);
   load_evaluation(document, job);
   load_training(document, job);
   scenario.measured = load_measured(document, job);

@@ -1,9 +1,8 @@
-// The sections that say how the work is done: precision, recompute, attention, overlap, optimizer, placement, perturb,
-// evaluation, training and cost; and what was measured. What is left out of the first four is the training software's
+// The sections that say how the work is done: precision, recompute, attention, overlap, optimizer, evaluation, training
+// and cost; and what was measured. What is left out of the first four is the training software's
 // default.
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "scenarios/load.h"
 #include "workloads/schedules/schedule.h"
@@ -102,43 +101,6 @@ void load_overlap(const Settings& document, Job& job) {
   }
 }
 
-const std::vector<Settings>& list_of(const Settings& section, const char* what) {
-  if (!section.is_sequence()) section.fail(fmt::format("expected a list of {}", what));
-  return section.items();
-}
-
-void load_order(const Settings& order, Job& job) {
-  const std::vector<std::string> dimensions{"tensor", "context", "data", "pipeline"};
-  job.placement.order.clear();
-  for (const Settings& item : list_of(order, "tensor, context, data and pipeline, fastest-varying first")) {
-    const std::string dimension = item.as_choice(dimensions);
-    if (std::find(job.placement.order.begin(), job.placement.order.end(), dimension) != job.placement.order.end()) {
-      item.fail(
-          fmt::format("read {} a second time; each of tensor, context, data, pipeline once would be right", dimension));
-    }
-    job.placement.order.push_back(dimension);
-  }
-  if (job.placement.order.size() != dimensions.size()) {
-    order.fail(fmt::format("read {} dimensions; each of tensor, context, data, pipeline once would be right",
-                           job.placement.order.size()));
-  }
-}
-
-void load_gpu_list(const Settings& list, Job& job) {
-  const std::vector<Settings>& items = list_of(list, "GPU numbers, one per rank");
-  std::vector<bool> taken(static_cast<std::size_t>(job.gpus), false);
-  for (const Settings& item : items) {
-    const std::int64_t gpu = item.as_int(0, job.gpus - 1);
-    if (taken[static_cast<std::size_t>(gpu)])
-      item.fail(fmt::format("read GPU {} a second time; one rank per GPU would be right", gpu));
-    taken[static_cast<std::size_t>(gpu)] = true;
-    job.placement.gpus.push_back(gpu);
-  }
-  if (job.placement.gpus.size() != taken.size()) {
-    list.fail(fmt::format("read {} GPUs; all {} of the cluster would be right", job.placement.gpus.size(), job.gpus));
-  }
-}
-
 }  // namespace
 
 void load_options(const Settings& document, Job& job) {
@@ -157,60 +119,6 @@ void load_options(const Settings& document, Job& job) {
                                                           optimizers.begin());
   } else {
     assume(job, "optimizer", "adam", "the usual one");
-  }
-}
-
-void load_placement(const Settings& document, Job& job) {
-  const Settings* section = given(&document, "placement");
-  if (section == nullptr) return;
-  refuse_unknown(*section, "placement");
-  const Settings* order = given(section, "order");
-  const Settings* seed = given(section, "random_seed");
-  const Settings* gpus = given(section, "gpus");
-  if ((order != nullptr) + (seed != nullptr) + (gpus != nullptr) > 1) {
-    section->fail("read more than one of order, random_seed and gpus; one would be right");
-  }
-  if (order != nullptr) {
-    load_order(*order, job);
-  } else if (seed != nullptr) {
-    job.placement.kind = workloads::Placement::Kind::random;
-    job.placement.seed = static_cast<std::uint64_t>(seed->as_int(0));
-  } else if (gpus != nullptr) {
-    job.placement.kind = workloads::Placement::Kind::list;
-    load_gpu_list(*gpus, job);
-  }
-}
-
-void load_perturbation(const Settings& document, Job& job) {
-  const Settings* section = given(&document, "perturb");
-  if (section == nullptr) return;
-  refuse_unknown(*section, "perturb");
-  if (const Settings* list = given(section, "slow_gpus"); list != nullptr) {
-    std::set<std::int64_t> seen;
-    for (const Settings& item : list_of(*list, "mappings {gpu, slowdown}")) {
-      refuse_unknown(item, "perturb.slow_gpus[]");
-      const std::int64_t gpu = required(item, "gpu").as_int(0, job.gpus - 1);
-      if (!seen.insert(gpu).second)
-        item.at("gpu").fail(fmt::format("read GPU {} a second time; once would be right", gpu));
-      job.perturbation.slow_gpus.push_back({gpu, required(item, "slowdown").as_number(0.1, 1000)});
-    }
-  }
-  if (const Settings* list = given(section, "slow_nics"); list != nullptr) {
-    std::set<std::pair<std::int64_t, std::int64_t>> seen;
-    for (const Settings& item : list_of(*list, "mappings {node, nic, rate}")) {
-      refuse_unknown(item, "perturb.slow_nics[]");
-      const std::int64_t node = required(item, "node").as_int(0, job.gpus / job.gpus_per_node - 1);
-      const std::int64_t nic = required(item, "nic").as_int(0, job.fabric.nics - 1);
-      if (!seen.insert({node, nic}).second) {
-        item.at("nic").fail(fmt::format("read NIC {} of node {} a second time; once would be right", nic, node));
-      }
-      job.perturbation.slow_nics.push_back({node, nic, required(item, "rate").as_number(0.001, 1)});
-    }
-  }
-  if (const Settings* jitter = given(section, "jitter"); jitter != nullptr) {
-    refuse_unknown(*jitter, "perturb.jitter");
-    job.perturbation.jitter_sigma = required(*jitter, "sigma").as_number(0, 1);
-    job.perturbation.jitter_seed = static_cast<std::uint64_t>(integer(jitter, "seed", 0, 0, INT64_MAX));
   }
 }
 

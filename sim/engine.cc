@@ -306,7 +306,9 @@ void Engine::begin(std::uint32_t meeting) {
   const Program& program = program_of(m);
   const CompiledOp& op = programs_[m.program].ops[m.row];
   const RouteId route{index(plan_.communicators.rows()[m.communicator].first_route) + program.pattern[op.op]};
-  const std::int64_t fluid = m.start + op.duration + network_.route_latency[index(route)].value();
+  const std::int64_t latency = op.duration + network_.route_latency[index(route)].value();
+  const std::uint64_t key = plan_.communicators.rows()[m.communicator].noise_key;
+  const std::int64_t fluid = m.start + noisy_latency(plan_.message_noise, key, m.occurrence, latency);
   SIM_CHECK(fluid < kLatest, "the simulated time passes 26 days");
   const double work = program.work[op.op];
   const double cap = program.rate_cap[op.op];

@@ -151,6 +151,7 @@ void Refinement::first_colours() {
       const Duration latency = network_.route_latency[index(c.first_route) + p];
       colour = hash_pair(colour, static_cast<std::uint64_t>(latency.value()));
     }
+    if (plan_.message_noise.sigma > 0) colour = hash_pair(colour, c.noise_key);
     communicators.push_back(colour);
   }
   links.reserve(used.link.size());
@@ -250,8 +251,8 @@ void add_routes(const Plan& plan, const Network& network, const UsedLinks& used,
   }
   folded.plan.communicators.reserve(communicators.size());
   for (std::uint32_t k = 0; k < communicators.size(); ++k) {
-    const std::uint32_t patterns = plan.communicators.rows()[communicators.representative[k]].patterns;
-    folded.plan.communicators.push_back({0, RouteId{first_route[k]}, patterns});
+    const Communicator& one = plan.communicators.rows()[communicators.representative[k]];
+    folded.plan.communicators.push_back({0, RouteId{first_route[k]}, one.patterns, one.noise_key});
   }
 }
 
@@ -269,6 +270,7 @@ Folded fold(const Plan& plan, const Network& network) {
   folded.plan.streams = plan.streams;
   folded.plan.programs = plan.programs;
   folded.plan.noise = plan.noise;
+  folded.plan.message_noise = plan.message_noise;
   for (const std::uint32_t l : links.representative) {
     folded.network.capacity.push_back(network.capacity.rows()[refinement.used.link[l]]);
     folded.link_representative.push_back(LinkId{refinement.used.link[l]});

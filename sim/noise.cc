@@ -22,6 +22,11 @@ double noise_factor(const Noise& noise, std::uint64_t key, std::uint64_t op) {
   return noise.sigma > 0 ? std::exp(noise.sigma * gaussian(noise.seed, key, op)) : 1.0;
 }
 
+std::int64_t noisy_latency(const Noise& noise, std::uint64_t key, std::uint64_t occurrence, std::int64_t latency) {
+  if (!(noise.sigma > 0)) return latency;
+  return std::llround(static_cast<double>(latency) * noise_factor(noise, key, occurrence));
+}
+
 ScaledCompute scale_compute(std::int64_t duration, std::int64_t issue_bound, std::int64_t issue, double factor) {
   const std::int64_t scaled = std::llround(static_cast<double>(duration) * factor);
   return {scaled, std::max(issue, issue_bound + (scaled - duration))};

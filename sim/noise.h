@@ -1,4 +1,4 @@
-// Lognormal noise on compute durations: a pure function of (seed, key, operation), so that neither the order of
+// Lognormal noise on compute durations and on latencies: a pure function of (seed, key, operation), so that neither the order of
 // events nor folding can change what an operation draws. Left out: correlation in time, heavier tails than the
 // lognormal.
 #pragma once
@@ -14,6 +14,9 @@ double gaussian(std::uint64_t seed, std::uint64_t key, std::uint64_t op);
 
 /// exp(sigma * gaussian): median 1.
 double noise_factor(const Noise& noise, std::uint64_t key, std::uint64_t op);
+
+/// The latency of the k-th transfer on a communicator, in ps, with that noise.
+std::int64_t noisy_latency(const Noise& noise, std::uint64_t key, std::uint64_t occurrence, std::int64_t latency);
 
 /// A compute operation of `duration` and `issue_bound` ps as one instance runs it: the device part is scaled by
 /// slowdown and noise; issue_bound, whose tail is device time, moves by the same amount but stays at least `issue`.

@@ -106,7 +106,8 @@ InstanceId Plan::add_instance(const Instance& instance, std::span<const Communic
 void check(const Plan& plan, const Network& network) {
   constexpr std::uint8_t kMostStreams = 32;
   SIM_CHECK(plan.streams >= 1 && plan.streams <= kMostStreams, "{} streams", plan.streams);
-  SIM_CHECK(std::isfinite(plan.noise.sigma) && plan.noise.sigma >= 0, "noise sigma {}", plan.noise.sigma);
+  for (const Noise& noise : {plan.noise, plan.message_noise})
+    SIM_CHECK(std::isfinite(noise.sigma) && noise.sigma >= 0, "noise sigma {}", noise.sigma);
   check_network(network);
   for (std::uint32_t p = 0; p < plan.programs.size(); ++p) check_program(plan.programs[ProgramId{p}], p, plan.streams);
   SIM_CHECK(plan.slots_begin.size() == plan.instances.size() + 1 && plan.slots_begin.back() == plan.slots.size(),

@@ -77,7 +77,8 @@ struct Instance {
   std::uint64_t noise_key = 0;  // which noise the instance draws; only used when Plan::noise.sigma > 0
 };
 
-/// Lognormal noise on compute durations with median 1: hash of (seed, noise_key, operation), no state.
+/// Lognormal noise with median 1, a hash without state: on compute durations of (seed, noise_key, operation), on the
+/// latency of transfers of (seed, noise_key of the communicator, which transfer on it).
 struct Noise {
   double sigma = 0;
   std::uint64_t seed = 0;
@@ -87,6 +88,7 @@ struct Communicator {
   std::uint32_t members = 0;     // arrivals that a transfer waits for, counted over (instance, slot) pairs
   RouteId first_route{};         // pattern p uses route first_route + p
   std::uint32_t patterns = 1;
+  std::uint64_t noise_key = 0;   // which noise its latencies draw; only used when Plan::message_noise.sigma > 0
 };
 
 struct Plan {
@@ -96,7 +98,8 @@ struct Plan {
   std::vector<std::uint32_t> slots_begin{0};  // compressed rows: instance -> its communicators, by slot
   std::vector<CommunicatorId> slots;
   Table<CommunicatorId, Communicator> communicators;
-  Noise noise;
+  Noise noise;          // of compute
+  Noise message_noise;  // of transfers' latency
 
   std::span<const CommunicatorId> slots_of(InstanceId i) const {
     return {slots.data() + slots_begin[index(i)], slots_begin[index(i) + 1] - slots_begin[index(i)]};

@@ -29,7 +29,7 @@ sim::Settings document_of(const std::string& kind, const std::string& name) {
 void declare_cluster(CLI::App& app, ClusterOptions& options) {
   app.add_option("cluster", options.what, "scenario file, or the name of a shipped fabric")->required();
   app.add_option("--device", options.device, "device profile of the nodes of a fabric (default h100-sxm-80gb)");
-  app.add_option("--set", options.sets, "key.path=value, laid over the scenario; may be repeated")
+  app.add_option("--set", options.sets, "key.path=value, laid over the scenario or the fabric; may be repeated")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
 }
@@ -40,9 +40,12 @@ NamedCluster read_cluster(const ClusterOptions& options, std::int64_t gpus) {
     const scenarios::Scenario scenario = scenarios::load_scenario(document);
     const workloads::Job& job = scenario.job;
     return {fmt::format("{}: {} x {} on {}", scenario.id, job.gpus, job.device.name(), job.fabric.name), job.device,
-            job.software, topology::Cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, document.at("cluster"))};
+            job.software,
+            topology::Cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, document.at("cluster"),
+                              job.perturbation.faults)};
   }
-  const sim::Settings fabric_document = document_of("fabrics", options.what);
+  sim::Settings fabric_document = document_of("fabrics", options.what);
+  for (const std::string& set : options.sets) scenarios::apply_set(fabric_document, set);
   const sim::Settings device_document = document_of("devices", options.device);
   calibration::DeviceProfile device = calibration::DeviceProfile::load(device_document);
   const topology::FabricSpec fabric = topology::load_fabric_spec(fabric_document, device.name());

@@ -31,6 +31,14 @@ struct CompareOptions {
   std::string baseline, json, format = "text";
 };
 
+/// Bytes of a step whose highest tier is this one.
+double bytes_of(const StepReport& report, topology::Tier tier) {
+  for (const StepReport::TierBytes& row : report.tier_bytes) {
+    if (row.tier == tier) return row.bytes;
+  }
+  return 0;
+}
+
 void write_comparison(std::ostream& out, const ComparedSystem& target, const ComparedSystem& baseline) {
   for (const auto& [name, system] : {std::pair("target  ", &target), std::pair("baseline", &baseline)}) {
     const std::string line = fmt::format("{}: {}", system->scenario.id, scenario_line(system->scenario.job));
@@ -49,6 +57,14 @@ void write_comparison(std::ostream& out, const ComparedSystem& target, const Com
     return fmt::format("{}{}", r.fits ? "" : "OOM, needs ", bytes_text(r.peak_bytes));
   };
   table.add_row({"peak memory per GPU", memory(target.report), memory(baseline.report)});
+  // What a placement costs: where the traffic goes.
+  for (std::uint8_t t = 0; t <= static_cast<std::uint8_t>(topology::Tier::global); ++t) {
+    const auto tier = static_cast<topology::Tier>(t);
+    const double ours = bytes_of(target.report, tier), theirs = bytes_of(baseline.report, tier);
+    if (ours == 0 && theirs == 0) continue;
+    table.add_row(
+        {fmt::format("bytes, at most over {} links", topology::name_of(tier)), bytes_text(ours), bytes_text(theirs)});
+  }
   table.write(out);
   out << '\n';
   TextTable ratios({{"", Align::left}, {""}, {"", Align::left}});

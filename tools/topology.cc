@@ -37,6 +37,35 @@ struct TopologyOptions {
 
 std::string rate_text(sim::Bandwidth rate) { return si_text(rate.value(), "B/s"); }
 
+/// What hashing costs: the expectation of one leaf's uplinks beside flows that are thrown over the whole fabric.
+void write_collisions(std::ostream& out, const Cluster& cluster, const Cluster::Description& about) {
+  constexpr std::int64_t kSeeds = 4, kMostFlows = 20'000;
+  const auto& up = about.uplinks;
+  out << fmt::format("Expected ECMP slow-down of a fully loaded leaf uplink: {:.3f}\n", about.collision_factor);
+  out << wrapped(fmt::format("{} flows of {} hashed onto {} uplinks of {}: some uplinks get more than they carry while "
+                             "others idle.",
+                             up.flows, rate_text(up.flow_rate), up.lanes, rate_text(up.lane_rate)),
+                 "  ", "  ");
+  if (cluster.nodes() * cluster.nics_per_node() * cluster.fabric_spec().flows_per_nic > kMostFlows) return;
+  const topology::Slowdown thrown = cluster.throw_flows(kSeeds);
+  out << wrapped(
+      fmt::format("Thrown with {} seeds, every NIC to the next unit, way up and way down: a flow takes {:.3f} "
+                  "times as long as spread evenly, the slowest {:.2f} times.",
+                  kSeeds, thrown.mean, thrown.slowest),
+      "  ", "  ");
+}
+
+void write_cut_off(std::ostream& out, const Cluster& cluster) {
+  constexpr std::size_t kMostNamed = 8;
+  std::vector<std::string> names = cluster.cut_off();
+  if (names.empty()) return;
+  const std::size_t all = names.size();
+  names.resize(std::min(all, kMostNamed));
+  out << wrapped(fmt::format("Cut off: {} NIC{} ({}{}); their GPUs use the next NIC of the node.", all,
+                             all == 1 ? "" : "s", fmt::join(names, ", "), all > kMostNamed ? ", ..." : ""),
+                 "", "  ");
+}
+
 void write_description(std::ostream& out, const std::string& title, const Cluster& cluster) {
   const Cluster::Description about = cluster.describe();
   out << wrapped(fmt::format("{}, {} nodes of {}", title, cluster.nodes(), cluster.gpus_per_node()), "", "  ");
@@ -53,9 +82,9 @@ void write_description(std::ostream& out, const std::string& title, const Cluste
   }
   tiers.write(out);
   out << fmt::format("\nBisection between two halves of the nodes: {}\n", rate_text(about.bisection));
-  if (about.collision_factor > 1.0) {
-    out << fmt::format("Expected ECMP slow-down of a fully loaded leaf uplink: {:.3f}\n", about.collision_factor);
-  }
+  if (about.collision_factor > 1.0) write_collisions(out, cluster, about);
+  if (cluster.fabric_spec().sharp) out << "The switches can add up what passes through them (SHARP).\n";
+  write_cut_off(out, cluster);
   out << "\nPaths from GPU 0 to all others\n";
   TextTable paths({{"highest tier", Align::left}, {"hops"}, {"latency"}, {"share of GPUs"}});
   for (const auto& row : about.paths) {

@@ -77,10 +77,7 @@ nlohmann::ordered_json traffic_document(const scenarios::Scenario& scenario, con
     json["traffic"].push_back(traffic_json(row));
     json["traffic"].back()["check"] = agree(row) ? "OK" : "differs";
   }
-  json["tier_bytes"] = nlohmann::ordered_json::object();
-  for (const StepReport::TierBytes& tier : report.tier_bytes) {
-    json["tier_bytes"][std::string(topology::name_of(tier.tier))] = tier.bytes;
-  }
+  json["tier_bytes"] = tier_bytes_json(report);
   return json;
 }
 

@@ -1,17 +1,15 @@
-// A cluster's checks and its answers: which links a path loads. Groups of switches form a tree, so a path climbs from
-// both ends to the first common group.
+// A cluster's checks and its small answers; which links a path loads is found in route.cc.
 #include "topology/cluster.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "sim/hash.h"
 #include "topology/state.h"
 
 namespace orrery::topology {
 
 Cluster::Cluster(const NodeSpec& node, const FabricSpec& fabric, std::int64_t gpus, std::int64_t gpus_per_node,
-                 const Settings& where)
+                 const Settings& where, const Faults& faults)
     : state_(std::make_unique<State>()) {
   if (gpus < 1) where.fail(fmt::format("{} GPUs; a cluster has at least 1", gpus));
   if (gpus_per_node < 1 || gpus_per_node > node.gpus) {
@@ -27,8 +25,12 @@ Cluster::Cluster(const NodeSpec& node, const FabricSpec& fabric, std::int64_t gp
   s.gpus = gpus;
   s.gpus_per_node = gpus_per_node;
   s.nodes = (gpus + gpus_per_node - 1) / gpus_per_node;
+  s.faults = faults;
   s.wire(where);
+  s.damage_wiring();
   s.compile();
+  s.damage_links();
+  s.check_connected(where);
 }
 
 Cluster::~Cluster() = default;
@@ -50,29 +52,39 @@ std::int64_t Cluster::node_of(std::int64_t gpu) const {
 
 std::int64_t Cluster::nic_of(std::int64_t gpu) const {
   SIM_CHECK(state_->inside.nics > 0, "a cluster without a fabric has no NICs");
-  return state_->inside.nic_of_gpu[static_cast<std::size_t>(gpu - node_of(gpu) * state_->gpus_per_node)];
+  const std::int64_t node = node_of(gpu);
+  return state_->nic_of(node, gpu - node * state_->gpus_per_node);
 }
 
 Path Cluster::path(std::int64_t from, std::int64_t to, std::uint64_t flow) const {
   const State& s = *state_;
-  const std::int64_t node_from = node_of(from), node_to = node_of(to);
-  if (node_from != node_to) {
-    return s.between_nodes(from, nic_of(from), to, nic_of(to), flow);
-  }
   Path path;
-  if (from == to) return path;
-  const auto base = static_cast<std::uint32_t>(node_from) * s.node_links;
-  const auto a = static_cast<std::uint32_t>(from - node_from * s.gpus_per_node);
-  const auto b = static_cast<std::uint32_t>(to - node_from * s.gpus_per_node);
-  if (s.inside.switched) {
-    path.links = {{LinkId{base + 2 * a}, 1.0}, {LinkId{base + 2 * b + 1}, 1.0}};
-    path.latency = s.node.latency;
+  if (node_of(from) == node_of(to)) {
+    s.inside_node(from, to, path);
     return path;
   }
-  const std::vector<std::uint32_t>& route = s.inside.routes[a * static_cast<std::uint32_t>(s.inside.gpus) + b];
-  for (const std::uint32_t link : route) path.links.push_back({LinkId{base + link}, 1.0});
-  path.latency = s.node.latency * static_cast<std::int64_t>(route.size());
+  const State::Relay relay = s.relay(from, to);
+  s.inside_node(from, relay.gpu_from, path);
+  s.between_nics(relay.gpu_from, relay.gpu_to, relay.ends, flow, path);
+  s.inside_node(relay.gpu_to, to, path);
   return path;
+}
+
+Cluster::Way Cluster::way(std::int64_t from, std::int64_t to) const {
+  const State& s = *state_;
+  Path inside;
+  if (node_of(from) == node_of(to)) {
+    s.inside_node(from, to, inside);
+    return {Tier::node, inside.hops, inside.latency};
+  }
+  const State::Relay relay = s.relay(from, to);
+  s.inside_node(from, relay.gpu_from, inside);
+  s.inside_node(relay.gpu_to, to, inside);
+  const State::Ends& ends = relay.ends;
+  Way way = s.way_of_switches(s.leaf_of(ends.node_from, ends.nic_from), s.leaf_of(ends.node_to, ends.nic_to));
+  way.hops += inside.hops + s.hops_to_nic(relay.gpu_from, ends.nic_from) + s.hops_to_nic(relay.gpu_to, ends.nic_to);
+  way.latency += inside.latency;
+  return way;
 }
 
 std::vector<LinkId> Cluster::nic_links(std::int64_t node, std::int64_t nic) const {
@@ -86,112 +98,55 @@ Path Cluster::nic_path(std::int64_t node_from, std::int64_t nic_from, std::int64
                        std::uint64_t flow) const {
   const State& s = *state_;
   SIM_CHECK(node_from != node_to && node_from >= 0 && node_to >= 0 && node_from < s.nodes && node_to < s.nodes,
-            "nodes {} and {} of {}", node_from, node_to, s.nodes);
+            "a path from node {} to node {} of {}", node_from, node_to, s.nodes);
   SIM_CHECK(nic_from >= 0 && nic_to >= 0 && nic_from < s.inside.nics && nic_to < s.inside.nics, "NICs {} and {} of {}",
             nic_from, nic_to, s.inside.nics);
   const auto gpu_of = [&](std::int64_t node_index, std::int64_t nic) {
     return node_index * s.gpus_per_node + s.inside.gpu_of_nic[static_cast<std::size_t>(nic)];
   };
-  return s.between_nodes(gpu_of(node_from, nic_from), nic_from, gpu_of(node_to, nic_to), nic_to, flow);
-}
-
-Path Cluster::State::between_nodes(std::int64_t gpu_from, std::int64_t nic_from, std::int64_t gpu_to,
-                                   std::int64_t nic_to, std::uint64_t flow) const {
-  const std::int64_t node_from = gpu_from / gpus_per_node, node_to = gpu_to / gpus_per_node;
-  const auto link = [&](std::int64_t node_index, const std::vector<std::uint32_t>& bundles, std::int64_t row) {
-    return static_cast<std::uint32_t>(node_index) * node_links + 2 * bundles[static_cast<std::size_t>(row)];
-  };
+  const std::int64_t from = gpu_of(node_from, nic_from), to = gpu_of(node_to, nic_to);
+  if (s.lost(node_from, nic_from) || s.lost(node_to, nic_to) ||
+      !s.reach(s.leaf_of(node_from, nic_from), s.leaf_of(node_to, nic_to))) {
+    return path(from, to, flow);
+  }
   Path path;
-  path.links.reserve(10);
-  path.links.push_back({LinkId{link(node_from, inside.pcie_of_gpu, gpu_from - node_from * gpus_per_node)}, 1.0});
-  path.links.push_back({LinkId{link(node_from, inside.pcie_of_nic, nic_from) + 1}, 1.0});  // the NIC is the low end
-  path.links.push_back({LinkId{nic_link(node_from, nic_from)}, 1.0});
-  cross_fabric(node_from, nic_from, node_to, nic_to, flow, path);
-  path.links.push_back({LinkId{nic_link(node_to, nic_to) + 1}, 1.0});
-  path.links.push_back({LinkId{link(node_to, inside.pcie_of_nic, nic_to)}, 1.0});
-  path.links.push_back({LinkId{link(node_to, inside.pcie_of_gpu, gpu_to - node_to * gpus_per_node) + 1}, 1.0});
+  s.between_nics(from, to, {node_from, nic_from, node_to, nic_to}, flow, path);
   return path;
 }
 
-namespace {
-
-/// The groups from two leaves up to the first common one.
-struct Climb {
-  std::uint32_t from[4], to[4];  // from[0], to[0]: the leaves; the common group is not in them
-  std::uint32_t from_size = 0, to_size = 0;
-  std::uint32_t apex = kNoGroup;
-};
-
-Climb climb(const FabricWiring& wiring, std::uint32_t leaf_a, std::uint32_t leaf_b) {
-  Climb c;
-  // Children stand before parents, so the lower index has to climb.
-  while (leaf_a != leaf_b) {
-    std::uint32_t& lower = leaf_a < leaf_b ? leaf_a : leaf_b;
-    SIM_CHECK(wiring.groups[lower].parent != kNoGroup && c.from_size < 4 && c.to_size < 4,
-              "leaves have no common switch");
-    if (leaf_a < leaf_b)
-      c.from[c.from_size++] = lower;
-    else
-      c.to[c.to_size++] = lower;
-    lower = wiring.groups[lower].parent;
+std::vector<std::string> Cluster::cut_off() const {
+  const State& s = *state_;
+  std::vector<std::string> names;
+  for (std::int64_t n = 0; n < s.nodes && !s.nic_lost.empty(); ++n) {
+    for (std::int64_t i = 0; i < s.inside.nics; ++i) {
+      if (s.lost(n, i)) names.push_back(fmt::format("n{} nic{}", n, i));
+    }
   }
-  c.apex = leaf_a;
-  return c;
+  return names;
 }
 
-}  // namespace
-
-std::int32_t Cluster::State::switches_between(std::uint32_t leaf_a, std::uint32_t leaf_b) const {
-  const Climb c = climb(outside, leaf_a, leaf_b);
-  std::int32_t switches = outside.groups[c.apex].apex_switches;
-  for (std::uint32_t i = 0; i < c.from_size; ++i) switches += outside.groups[c.from[i]].transit_switches;
-  for (std::uint32_t i = 0; i < c.to_size; ++i) switches += outside.groups[c.to[i]].transit_switches;
-  return switches;
-}
-
-void Cluster::State::cross_fabric(std::int64_t node_from, std::int64_t nic_from, std::int64_t node_to,
-                                  std::int64_t nic_to, std::uint64_t flow, Path& path) const {
-  const std::uint32_t leaf_a = leaf_of(node_from, nic_from), leaf_b = leaf_of(node_to, nic_to);
-  const Climb c = climb(outside, leaf_a, leaf_b);
-  path.latency =
-      fabric.nic_latency + fabric.switch_latency * static_cast<std::int64_t>(switches_between(leaf_a, leaf_b));
-  path.top = c.from_size == 0 ? Tier::leaf : outside.bundles[outside.groups[c.from[c.from_size - 1]].up].tier;
-
-  if (!seeded()) {
-    for (std::uint32_t i = 0; i < c.from_size; ++i) {
-      path.links.push_back({LinkId{first_link[outside.groups[c.from[i]].up]}, 1.0});
+std::vector<std::vector<std::int64_t>> Cluster::pods() const {
+  const State& s = *state_;
+  std::vector<std::vector<std::int64_t>> pods;
+  std::vector<std::size_t> pod_of(s.outside.groups.size(), 0);  // by the top group below the root; 0: none yet
+  for (std::int64_t n = 0; n < s.nodes; ++n) {
+    std::uint32_t top = s.inside.nics > 0 ? s.leaf_of(n, 0) : 0;
+    while (s.inside.nics > 0 && s.outside.groups[top].parent != kNoGroup &&
+           s.outside.groups[s.outside.groups[top].parent].parent != kNoGroup) {
+      top = s.outside.groups[top].parent;
     }
-    for (std::uint32_t i = c.to_size; i-- > 0;) {
-      path.links.push_back({LinkId{first_link[outside.groups[c.to[i]].up] + 1}, 1.0});
+    if (s.inside.nics == 0) {
+      if (pods.empty()) pods.emplace_back();
+      pods[0].push_back(n);
+      continue;
     }
-    return;
+    if (pod_of[top] == 0) {
+      pods.emplace_back();
+      pod_of[top] = pods.size();
+    }
+    pods[pod_of[top] - 1].push_back(n);
   }
-  // Every switch hashes the flow by itself onto its lanes towards the destination.
-  const auto endpoint = [&](std::int64_t node_index, std::int64_t nic) {
-    return static_cast<std::uint64_t>(node_index * inside.nics + nic);
-  };
-  const std::uint64_t key = sim::hash_pair(sim::hash_pair(*fabric.ecmp_seed, flow),
-                                           sim::hash_pair(endpoint(node_from, nic_from), endpoint(node_to, nic_to)));
-  std::size_t member = 0;
-  const auto pick = [&](std::uint32_t group, std::size_t lanes_there) {
-    return static_cast<std::size_t>(sim::hash_pair(key, sim::hash_pair(group, member)) % lanes_there);
-  };
-  for (std::uint32_t i = 0; i < c.from_size; ++i) {
-    const FabricWiring::Group& group = outside.groups[c.from[i]];
-    const Lanes& choices = lanes[group.up];
-    const std::size_t each = choices.low.size() / static_cast<std::size_t>(group.members);
-    const std::size_t lane = member * each + pick(c.from[i], each);
-    path.links.push_back({LinkId{first_link[group.up] + 2 * static_cast<std::uint32_t>(lane)}, 1.0});
-    member = static_cast<std::size_t>(choices.high[lane]);
-  }
-  for (std::uint32_t i = c.to_size; i-- > 0;) {
-    const FabricWiring::Group& group = outside.groups[c.to[i]];
-    const Lanes& choices = lanes[group.up];
-    const std::uint32_t begin = choices.from_high_begin[member], end = choices.from_high_begin[member + 1];
-    const std::uint32_t lane = choices.from_high[begin + pick(group.parent + kDown, end - begin)];
-    path.links.push_back({LinkId{first_link[group.up] + 2 * lane + 1}, 1.0});
-    member = static_cast<std::size_t>(choices.low[lane]);
-  }
+  return pods;
 }
 
 std::string Cluster::link_name(LinkId link) const {
@@ -224,8 +179,9 @@ std::string Cluster::link_name(LinkId link) const {
   const auto bundle = static_cast<std::size_t>(after - s.first_link.begin() - 1);
   const FabricWiring::Group& low = s.outside.groups[s.outside.bundles[bundle].low];
   const FabricWiring::Group& high = s.outside.groups[s.outside.bundles[bundle].high];
-  if (!s.seeded()) return arrow(low.name, high.name);
+  if (!s.single_path()) return arrow(low.name, high.name);
   const std::uint32_t lane = (id - s.first_link[bundle]) / 2;
+  if (!s.outside.tree) return fmt::format("{} (lane {})", arrow(low.name, high.name), lane);
   const auto member = [](const FabricWiring::Group& group, std::int32_t m) {
     return group.members > 1 ? fmt::format("{}.{}", group.name, m) : group.name;
   };

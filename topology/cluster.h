@@ -1,19 +1,27 @@
 // A cluster as a graph: nodes of GPUs, their NICs, and the switches between them. A generator (one file each:
-// nvswitch_node, mesh_node, fat_tree, single_switch, dragonfly) writes the wiring once, with twin switches as groups
-// (wiring.h); from it come both the flat link tables with the router that answers "which links does traffic from GPU a
-// to GPU b load" (made at once, in milliseconds) and the graph of every single switch and link (graph.h, made on demand
-// for descriptions and pictures).
+// nvswitch_node, mesh_node, pcie_node; fat_tree, rail_only, single_switch, dragonfly, torus, edge_list) writes the
+// wiring once, with twin switches as groups (wiring.h); from it come both the flat link tables with the router that
+// answers "which links does traffic from GPU a to GPU b load" (made at once, in milliseconds) and the graph of every
+// single switch and link (graph.h, made on demand for descriptions and pictures).
+//
+// Where the groups form a tree (a fat tree is one, once its twins are contracted) a route climbs to the lowest common
+// group and descends. A torus or a list of edges is no tree: its routes follow shortest paths (mesh_routes.h).
 //
 // Routing policies:
-//  - adaptive: traffic spreads evenly over all shortest paths. Parallel links between two groups of twin switches (same
-//    neighbours) act as one bundle of their summed capacity, so a route names bundles. The groups form a tree (a fat
-//    tree is one, once its twins are contracted), so a route climbs to the lowest common group and descends.
+//  - adaptive: traffic spreads over all shortest paths as their capacity allows. Parallel links between two groups of
+//    twin switches (same neighbours) act as one bundle of their summed capacity, so a route names bundles.
+//  - spray: every switch deals packets evenly over its next links without looking further. In an intact tree the same
+//    as adaptive; where links are lost or slow, the weakest of the ways bounds them all.
 //  - ecmp with a seed: every flow is hashed onto one of the shortest paths, link by link; collisions are real.
 //  - ecmp without a seed: the expectation over seeds; bundles whose capacity is divided by the expected
 //    collision factor of a full load (balls into bins), which keeps symmetric ranks symmetric.
+//  - d_mod_k: every switch picks the link whose number is the destination's modulo the links there (Zahavi, Fat-tree
+//    routing and node ordering providing contention free traffic for MPI global collectives, JPDC 2012).
 //
-// Not modelled: congestion control and its transients, credit loops, failures of single lanes, cable lengths (a
-// constant per switch), traffic of other jobs.
+// Two NICs that no switches join (the rails of a rail-only fabric, or after a failure) talk through the node: over
+// NVLink to a GPU whose NIC has a way, as NCCL's PXN does. A NIC that has lost its link hands its GPUs to the next one.
+//
+// Not modelled: congestion control and its transients, credit loops, cable lengths (a constant per switch).
 #pragma once
 
 #include <cstdint>
@@ -28,6 +36,7 @@
 #include "sim/network.h"
 #include "sim/settings.h"
 #include "sim/units.h"
+#include "topology/faults.h"
 #include "topology/graph.h"
 
 namespace orrery::topology {
@@ -38,7 +47,7 @@ using sim::Settings;
 
 /// Inside a node: how its GPUs reach each other. From the `node:` section of a device profile.
 struct NodeSpec {
-  enum class Kind : std::uint8_t { nvswitch, mesh };
+  enum class Kind : std::uint8_t { nvswitch, mesh, pcie };
   Kind kind = Kind::nvswitch;
   std::int64_t gpus = 8;  // GPUs (or dies) of a full node
   // nvswitch: `switches` chips; each GPU has `links` links spread over them; `rate`: one GPU, one direction, all links.
@@ -54,6 +63,10 @@ struct NodeSpec {
     bool operator==(const MeshLink&) const = default;
   };
   std::vector<MeshLink> mesh;
+  // pcie: GPUs below `pcie_switches` switches below `host_bridges` root complexes, which `host_rate` joins. `rate`: one
+  // GPU or one switch's uplink, one direction; payload is `rate` x `efficiency`.
+  std::int64_t host_bridges = 2;
+  Bandwidth host_rate{20e9};
   Bandwidth pcie{32e9};            // GPU to NIC, per direction; a payload rate, `efficiency` does not apply
   std::int64_t pcie_switches = 4;  // each serves gpus / pcie_switches GPUs and their NICs
   std::string provenance;          // where the facts come from, for reports
@@ -62,8 +75,8 @@ struct NodeSpec {
 
 /// Between nodes. From scenarios/fabrics/<fabric>.yaml or inline.
 struct FabricSpec {
-  enum class Kind : std::uint8_t { none, single_switch, fat_tree, dragonfly };
-  enum class Routing : std::uint8_t { adaptive, ecmp };
+  enum class Kind : std::uint8_t { none, single_switch, fat_tree, rail_only, dragonfly, torus, graph };
+  enum class Routing : std::uint8_t { adaptive, ecmp, d_mod_k, spray };
   std::string name;
   Kind kind = Kind::none;
   Routing routing = Routing::adaptive;
@@ -73,7 +86,8 @@ struct FabricSpec {
   double efficiency = 1.0;    // payload share of the line rate that a saturating transfer reaches
   Duration nic_latency{};     // send + receive side of one message, without switches
   Duration switch_latency{};  // per switch on the way
-  // fat_tree
+  bool sharp = false;         // switches can add up what passes through them (SHARP)
+  // fat_tree, rail_only
   bool rail = true;  // NIC i of every node of a unit goes to leaf i of the unit; false: a node's NICs share a leaf
   std::int64_t radix = 64;             // ports of a switch at `uplink_rate`
   std::int64_t unit_nodes = 32;        // nodes under one set of leaves
@@ -91,7 +105,20 @@ struct FabricSpec {
   Bandwidth local_rate{}, global_rate{};  // per link
   std::int64_t local_links = 1;           // between each two switches of a group
   std::int64_t global_links = 1;          // between each two groups
-  std::string provenance;                 // where the facts come from, for reports
+  // torus: switches along each dimension, the first counted fastest; nodes_per_switch, local_links, uplink_rate as
+  // above
+  std::vector<std::int64_t> dimensions;
+  // graph
+  struct Edge {
+    std::uint32_t a, b;  // of switch_names
+    std::int32_t lanes;
+    Bandwidth rate;
+    bool operator==(const Edge&) const = default;
+  };
+  std::vector<std::string> switch_names;
+  std::vector<Edge> edges;
+  std::vector<std::vector<std::uint32_t>> attach;  // node, NIC -> switch
+  std::string provenance;                          // where the facts come from, for reports
   bool operator==(const FabricSpec&) const = default;
 };
 
@@ -136,14 +163,21 @@ struct Path {
   std::vector<sim::WeightedLink> links;  // in order of travel
   Duration latency{};
   Tier top = Tier::node;  // the highest tier crossed
+  std::int32_t hops = 0;  // physical links on the way
+};
+
+/// Mean and worst of how much longer flows of an equal size take than alone.
+struct Slowdown {
+  double mean = 1.0, slowest = 1.0;
 };
 
 class Cluster {
  public:
   /// `gpus` GPUs in nodes of `gpus_per_node` (at most what the node holds; the last node may be part filled only when
-  /// there is one node). Throws UserError through `where` when the fabric cannot hold them.
+  /// there is one node). Throws UserError through `where` when the fabric cannot hold them, and at a fault that names
+  /// nothing of this cluster or leaves two nodes without any way to each other.
   Cluster(const NodeSpec& node, const FabricSpec& fabric, std::int64_t gpus, std::int64_t gpus_per_node,
-          const Settings& where);
+          const Settings& where, const Faults& faults = {});
   ~Cluster();
   Cluster(Cluster&&) noexcept;
   Cluster& operator=(Cluster&&) noexcept;
@@ -166,8 +200,15 @@ class Cluster {
   /// Links from one GPU to another (in the same node: NVLink or mesh; else through the NIC nearest to each). `flow`
   /// distinguishes flows of the same pair for ECMP hashing. Cheap: microseconds, cached by switch pair.
   Path path(std::int64_t from, std::int64_t to, std::uint64_t flow = 0) const;
+  /// As path(), without its links: cheap enough to ask for every pair of neighbours of a large job.
+  struct Way {
+    Tier top = Tier::node;
+    std::int32_t hops = 0;
+    Duration latency{};
+  };
+  Way way(std::int64_t from, std::int64_t to) const;
   /// The NIC (index within its node) that a GPU uses: of n NICs and G GPUs floor(g n / G) when n <= G, else the
-  /// first of its own. Needs a fabric.
+  /// first of its own; where that one is cut off, the next that is not. Needs a fabric.
   std::int64_t nic_of(std::int64_t gpu) const;
   /// 0 without a fabric.
   std::int64_t nics_per_node() const;
@@ -177,6 +218,18 @@ class Cluster {
   /// over all NICs of a node); from the NIC's own GPU.
   Path nic_path(std::int64_t node_from, std::int64_t nic_from, std::int64_t node_to, std::int64_t nic_to,
                 std::uint64_t flow = 0) const;
+
+  /// The nodes of every pod, in order: those that reach each other without the highest tier of switches (one pod where
+  /// there is but one tier).
+  std::vector<std::vector<std::int64_t>> pods() const;
+
+  /// NICs that faults have cut off from the others, by name.
+  std::vector<std::string> cut_off() const;
+
+  /// What hashing costs, thrown instead of expected: every NIC sends one flow (fabric.flows_per_nic of them) to a NIC
+  /// that lies one unit of leaves further on, and the flows share links max-min fairly; the mean over `seeds` seeds of
+  /// the slow-down against the same flows spread evenly. Needs routing ecmp on a tree of switches.
+  Slowdown throw_flows(std::int64_t seeds) const;
 
   /// The whole cluster, every switch and every link; made on demand from the wiring that the link tables come from.
   Graph graph() const;
@@ -206,6 +259,12 @@ class Cluster {
     };
     std::vector<PathRow> paths;     // from GPU 0 to all others, by highest tier
     double collision_factor = 1.0;  // expected ECMP slow-down of a fully loaded leaf uplink
+    /// Of a full leaf, where there are uplinks: what is hashed onto what.
+    struct Uplinks {
+      std::int64_t flows = 0, lanes = 0;
+      Bandwidth flow_rate{}, lane_rate{};
+    };
+    Uplinks uplinks;
   };
   Description describe() const;
   /// Graphviz text. Large clusters are drawn in part: the first nodes, leaves, spines and what joins them, and say so.

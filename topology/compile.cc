@@ -47,9 +47,10 @@ std::vector<LinkInfo> node_template(const Cluster::State& s) {
     }
     rows.insert(rows.end(), 2, info);
   }
+  const double left = nic * (1 - s.faults.background[static_cast<std::size_t>(Tier::leaf)]);
   for (std::int32_t i = 0; i < s.inside.nics; ++i) {
     // Strictly less behind it: of two equal links in a row one has to stay.
-    rows.insert(rows.end(), 2, {Bandwidth(nic), Tier::leaf, 1, pcie < nic * (1 - kRounding)});
+    rows.insert(rows.end(), 2, {Bandwidth(left), Tier::leaf, 1, pcie < left * (1 - kRounding)});
   }
   return rows;
 }
@@ -68,6 +69,10 @@ Lanes lanes_of(const Bundle& bundle, std::int32_t low_members, std::int32_t high
       }
     }
   }
+  for (std::int32_t l = 0; l <= low_members; ++l) {
+    const auto first = std::lower_bound(lanes.low.begin(), lanes.low.end(), l);
+    lanes.from_low_begin.push_back(static_cast<std::uint32_t>(first - lanes.low.begin()));
+  }
   lanes.from_high_begin.push_back(0);
   for (const std::vector<std::uint32_t>& some : from_high) {
     lanes.from_high.insert(lanes.from_high.end(), some.begin(), some.end());
@@ -76,7 +81,44 @@ Lanes lanes_of(const Bundle& bundle, std::int32_t low_members, std::int32_t high
   return lanes;
 }
 
+/// What the lanes of each member of one side carry together, in lanes; 0 for a member without any left.
+std::vector<double> lanes_of_members(const Bundle& bundle, std::int32_t low_members, std::int32_t high_members,
+                                     bool by_low) {
+  std::vector<double> sums(static_cast<std::size_t>(by_low ? low_members : high_members), 0.0);
+  for (std::int32_t l = 0; l < low_members; ++l) {
+    for (std::int32_t h = 0; h < high_members; ++h) {
+      double share = 1.0;
+      for (const Bundle::Damage& d : bundle.damage) share *= d.low == l && d.high == h ? d.share : 1.0;
+      sums[static_cast<std::size_t>(by_low ? l : h)] += share * lanes_between(bundle, low_members, high_members, l, h);
+    }
+  }
+  return sums;
+}
+
 }  // namespace
+
+std::int32_t lanes_left(const Bundle& bundle) {
+  std::int32_t lanes = bundle.lanes;
+  for (const Bundle::Damage& d : bundle.damage) lanes -= d.lost;
+  return lanes;
+}
+
+double Cluster::State::payload(const Bundle& b, bool upwards) const {
+  if (b.damage.empty()) return lane_payload(b) * b.lanes;
+  // Upwards the traffic comes evenly from the members of the low end, downwards from those of the high end. A switch
+  // that only deals evenly cannot send less where less is left: the weakest member bounds them all.
+  const std::vector<double> sums =
+      lanes_of_members(b, outside.groups[b.low].members, outside.tree ? outside.groups[b.high].members : 1, upwards);
+  double all = 0, least = 0, alive = 0;
+  for (const double sum : sums) {
+    if (sum <= 0) continue;
+    all += sum;
+    least = alive == 0 ? sum : std::min(least, sum);
+    ++alive;
+  }
+  const bool dealt = fabric.routing != FabricSpec::Routing::adaptive;
+  return lane_payload(b) * (dealt ? alive * least : all);
+}
 
 void Cluster::State::wire(const Settings& where) {
   const bool networked = fabric.kind != FabricSpec::Kind::none;
@@ -87,6 +129,11 @@ void Cluster::State::wire(const Settings& where) {
     where.fail(fmt::format("{} GPUs need {} links; at most {} are simulated", gpus,
                            per_node * static_cast<std::uint64_t>(nodes), kMostLinks));
   }
+  std::uint64_t between = 0;
+  for (const Bundle& b : outside.bundles) between += 2 * static_cast<std::uint64_t>(single_path() ? b.lanes : 1);
+  if (between > kMostLinks) {
+    where.fail(fmt::format("the switches have {} links; at most {} are simulated", between, kMostLinks));
+  }
   node_links = static_cast<std::uint32_t>(per_node);
 }
 
@@ -95,7 +142,39 @@ void Cluster::State::compile() {
   std::vector<LinkInfo>& rows = links.rows();
   rows.reserve(one_node.size() * static_cast<std::size_t>(nodes) + 2 * outside.bundles.size());
   for (std::int64_t n = 0; n < nodes; ++n) rows.insert(rows.end(), one_node.begin(), one_node.end());
+  first_link.resize(outside.bundles.size());
+  collisions.assign(outside.bundles.size(), 1.0);
+  if (outside.tree)
+    compile_tree();
+  else
+    compile_mesh();
+  if (fabric.routing != FabricSpec::Routing::d_mod_k) return;
+  // Destinations are counted leaf by leaf, in the order of their nodes.
+  std::vector<std::uint32_t> next(outside.groups.size() + 1, 0);
+  for (const std::uint32_t leaf : outside.leaf_of_nic) ++next[leaf + 1];
+  for (std::size_t g = 1; g < next.size(); ++g) next[g] += next[g - 1];
+  for (const std::uint32_t leaf : outside.leaf_of_nic) number_of_nic.push_back(next[leaf]++);
+}
 
+void Cluster::State::compile_mesh() {
+  std::vector<LinkInfo>& rows = links.rows();
+  for (std::size_t b = 0; b < outside.bundles.size(); ++b) {
+    const Bundle& bundle = outside.bundles[b];
+    first_link[b] = static_cast<std::uint32_t>(rows.size());
+    const std::int32_t lanes_here = std::max(1, lanes_left(bundle));  // a lost link keeps its row, which no route uses
+    LinkInfo info{.capacity = Bandwidth(lane_payload(bundle) * lanes_here), .tier = bundle.tier, .lanes = lanes_here};
+    if (single_path()) {
+      info = {Bandwidth(lane_payload(bundle)), bundle.tier};
+      rows.insert(rows.end(), 2 * static_cast<std::size_t>(lanes_here), info);
+      continue;
+    }
+    rows.insert(rows.end(), 2, info);
+  }
+  mesh = std::make_unique<MeshRoutes>(outside, first_link, single_path());
+}
+
+void Cluster::State::compile_tree() {
+  std::vector<LinkInfo>& rows = links.rows();
   // Payload that can come up into each group, and the NICs below it.
   std::vector<double> feed(outside.groups.size(), 0.0);
   std::vector<std::int64_t> nics_below(outside.groups.size(), 0);
@@ -106,36 +185,38 @@ void Cluster::State::compile() {
   }
   const bool hashed = fabric.routing == FabricSpec::Routing::ecmp;
   std::map<std::pair<std::int64_t, std::int32_t>, double> known;  // few bundles differ
-  first_link.resize(outside.bundles.size());
-  collisions.assign(outside.bundles.size(), 1.0);
-  if (seeded()) lanes.resize(outside.bundles.size());
+  if (single_path()) lanes.resize(outside.bundles.size());
   for (std::uint32_t g = 0; g < outside.groups.size(); ++g) {
     const FabricWiring::Group& group = outside.groups[g];
-    if (group.parent == kNoGroup) continue;
-    SIM_CHECK(group.parent > g && outside.bundles[group.up].low == g, "group {} stands behind its parent", g);
+    if (outside.bundles.empty() || (group.parent == kNoGroup && outside.bundles[group.up].low != g)) continue;
     const Bundle& bundle = outside.bundles[group.up];
+    const std::int32_t left = lanes_left(bundle);
+    first_link[group.up] = static_cast<std::uint32_t>(rows.size());
+    if (group.parent == kNoGroup) continue;  // its links are all lost
+    SIM_CHECK(group.parent > g && bundle.low == g, "group {} stands behind its parent", g);
     if (hashed && nics_below[g] > 0) {
-      double& factor = known[{nics_below[g], bundle.lanes}];
+      double& factor = known[{nics_below[g], left}];
       if (factor == 0) {
         const Bandwidth flow_rate(fabric.nic_rate.value() / static_cast<double>(fabric.flows_per_nic));
-        factor =
-            expected_collision_factor(nics_below[g] * fabric.flows_per_nic, bundle.lanes, flow_rate, bundle.lane_rate);
+        factor = expected_collision_factor(nics_below[g] * fabric.flows_per_nic, left, flow_rate, bundle.lane_rate);
       }
       collisions[group.up] = factor;
     }
-    first_link[group.up] = static_cast<std::uint32_t>(rows.size());
-    LinkInfo info{.capacity = Bandwidth(payload(bundle)), .tier = bundle.tier, .lanes = bundle.lanes};
-    if (seeded()) {
+    LinkInfo info{.tier = bundle.tier, .lanes = left};
+    const double up = payload(bundle, true), down = payload(bundle, false);
+    if (single_path()) {
       lanes[group.up] = lanes_of(bundle, group.members, outside.groups[group.parent].members);
-      info.capacity = Bandwidth(info.capacity.value() / bundle.lanes);
+      info.capacity = Bandwidth(lane_payload(bundle));
       info.lanes = 1;
-      rows.insert(rows.end(), 2 * static_cast<std::size_t>(bundle.lanes), info);
-      feed[group.parent] += std::min(feed[g], payload(bundle));
+      rows.insert(rows.end(), 2 * static_cast<std::size_t>(left), info);
+      feed[group.parent] += std::min(feed[g], up);
     } else {
-      info.capacity = Bandwidth(info.capacity.value() / collisions[group.up]);
-      info.never_binding = info.capacity.value() >= feed[g] * (1 - kRounding);
-      rows.insert(rows.end(), 2, info);
-      feed[group.parent] += std::min(feed[g], info.capacity.value());
+      for (const double way : {up, down}) {
+        info.capacity = Bandwidth(way / collisions[group.up]);
+        info.never_binding = info.capacity.value() >= feed[g] * (1 - kRounding);
+        rows.push_back(info);
+      }
+      feed[group.parent] += std::min(feed[g], rows[rows.size() - 2].capacity.value());
     }
     nics_below[group.parent] += nics_below[g];
   }

@@ -11,7 +11,7 @@ namespace orrery::topology {
 namespace {
 
 std::vector<Cluster::Description::Count> count_vertices(const Cluster::State& s) {
-  std::array<std::int64_t, 9> count{};
+  std::array<std::int64_t, kVertexKinds> count{};
   for (const NodeWiring::Group& g : s.inside.groups) count[static_cast<std::size_t>(g.kind)] += g.members * s.nodes;
   for (const FabricWiring::Group& g : s.outside.groups) count[static_cast<std::size_t>(g.kind)] += g.members;
   std::vector<Cluster::Description::Count> rows{{"node", s.nodes}};
@@ -41,7 +41,7 @@ std::vector<Cluster::Description::TierRow> count_links(const Cluster::State& s) 
   for (const Bundle& b : s.outside.bundles) {
     // A link of a complete graph is brought by both its ends; those to unused groups are not counted.
     const std::int32_t mesh = s.outside.groups[b.high].mesh_links;
-    add(b.tier, mesh > 0 ? 0.5 * mesh * static_cast<double>(children[b.high] - 1) : b.lanes, b.lane_rate);
+    add(b.tier, mesh > 0 ? 0.5 * mesh * static_cast<double>(children[b.high] - 1) : lanes_left(b), b.lane_rate);
   }
   std::vector<Cluster::Description::TierRow> rows;
   for (std::size_t t = 0; t < sums.size(); ++t) {
@@ -76,21 +76,15 @@ Bandwidth bisect(const Cluster::State& s) {
     }
   }
   for (const auto& [key, capacity] : at_leaf) edges.push_back({key.first, key.second, capacity});
-  for (const Bundle& b : s.outside.bundles) edges.push_back({b.low, b.high, s.payload(b)});
+  for (const Bundle& b : s.outside.bundles) edges.push_back({b.low, b.high, s.payload(b, true)});
   return Bandwidth(max_flow(vertices + 2, edges, vertices, vertices + 1));
 }
 
 std::vector<Cluster::Description::PathRow> survey_paths(const Cluster& cluster, const Cluster::State& s) {
   std::map<std::tuple<Tier, std::int64_t, std::int64_t>, std::int64_t> found;  // tier, hops, latency
   for (std::int64_t gpu = 1; gpu < s.gpus; ++gpu) {
-    const Path path = cluster.path(0, gpu);
-    auto hops = static_cast<std::int64_t>(path.links.size());
-    if (path.top != Tier::node) {
-      // Two over PCIe at each end, one more than there are switches between the NICs.
-      const std::int64_t node = cluster.node_of(gpu);
-      hops = 4 + 1 + s.switches_between(s.leaf_of(0, cluster.nic_of(0)), s.leaf_of(node, cluster.nic_of(gpu)));
-    }
-    ++found[{path.top, hops, path.latency.value()}];
+    const Cluster::Way way = cluster.way(gpu, 0);  // towards one destination: one search of the graph does for all
+    ++found[{way.top, way.hops, way.latency.value()}];
   }
   std::vector<Cluster::Description::PathRow> rows;
   for (const auto& [key, count] : found) {
@@ -110,7 +104,11 @@ Cluster::Description Cluster::describe() const {
   d.bisection = bisect(s);
   d.paths = survey_paths(*this, s);
   if (!s.outside.groups.empty() && s.outside.groups[0].parent != kNoGroup) {
+    const Bundle& up = s.outside.bundles[s.outside.groups[0].up];
     d.collision_factor = s.collisions[s.outside.groups[0].up];  // the first unit is the fullest
+    const auto nics = std::count(s.outside.leaf_of_nic.begin(), s.outside.leaf_of_nic.end(), 0U);
+    d.uplinks = {nics * s.fabric.flows_per_nic, lanes_left(up),
+                 Bandwidth(s.fabric.nic_rate.value() / static_cast<double>(s.fabric.flows_per_nic)), up.lane_rate};
   }
   return d;
 }

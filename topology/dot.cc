@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::int32_t kMembersDrawn = 4;
 constexpr std::int64_t kNodesDrawn = 4;
-constexpr std::size_t kMeshDrawn = 8;  // leaves of a dragonfly group
+constexpr std::size_t kMeshDrawn = 8;       // leaves of a dragonfly group
+constexpr std::size_t kSwitchesDrawn = 64;  // of a torus or a list of edges
 
 struct Style {
   const char* shape;
@@ -23,15 +24,16 @@ struct Style {
 };
 
 Style style_of(VertexKind kind) {
-  static constexpr std::array<Style, 9> kStyles{{{"box", "#a5d6a7"},
-                                                 {"box", "#66bb6a"},
-                                                 {"box", "#e0e0e0"},
-                                                 {"box", "#ffe082"},
-                                                 {"box", "#90caf9"},
-                                                 {"box", "#5c9ded"},
-                                                 {"box", "#b39ddb"},
-                                                 {"box", "#ffffff"},
-                                                 {"box", "#ffffff"}}};
+  static constexpr std::array<Style, kVertexKinds> kStyles{{{"box", "#a5d6a7"},
+                                                            {"box", "#66bb6a"},
+                                                            {"box", "#e0e0e0"},
+                                                            {"box", "#ffe082"},
+                                                            {"box", "#90caf9"},
+                                                            {"box", "#5c9ded"},
+                                                            {"box", "#b39ddb"},
+                                                            {"box", "#ffffff"},
+                                                            {"box", "#ffffff"},
+                                                            {"box", "#bcaaa4"}}};
   return kStyles[static_cast<std::size_t>(kind)];
 }
 
@@ -73,6 +75,8 @@ Excerpt choose(const Cluster::State& s, const Graph& graph) {
     if (sets.contains(static_cast<std::int32_t>(parent)) && siblings[parent]++ < kMeshDrawn)
       sets.insert(static_cast<std::int32_t>(g));
   }
+  for (std::uint32_t g = 0; !s.outside.tree && g < std::min(s.outside.groups.size(), kSwitchesDrawn); ++g)
+    sets.insert(static_cast<std::int32_t>(g));
   for (std::uint32_t v = 0; v < graph.vertices.size(); ++v) {
     const Graph::Vertex& vertex = graph.vertices[v];
     if (vertex.node == 0) e.vertices.insert(v);
@@ -118,7 +122,7 @@ std::string title(const Cluster::State& s, const Graph& graph, const Excerpt& e)
   std::string text =
       fmt::format("{}{}{} GPUs in {} node{} of {}", escaped(s.fabric.name), s.fabric.name.empty() ? "" : ": ", s.gpus,
                   s.nodes, s.nodes == 1 ? "" : "s", s.inside.gpus);
-  std::array<std::int64_t, 9> all{}, drawn{};
+  std::array<std::int64_t, kVertexKinds> all{}, drawn{};
   for (std::uint32_t v = 0; v < graph.vertices.size(); ++v) {
     if (graph.vertices[v].node >= 0) continue;
     ++all[static_cast<std::size_t>(graph.vertices[v].kind)];
@@ -187,7 +191,8 @@ void write_node_zero(std::ostream& out, const Graph& graph, const Excerpt& e) {
     by_kind[graph.vertices[v].kind].push_back(fmt::format("v{}", v));
   }
   for (const auto& [kind, row] : by_kind) {
-    if (kind == VertexKind::gpu && !by_kind.contains(VertexKind::nvswitch)) {
+    if (kind == VertexKind::gpu && !by_kind.contains(VertexKind::nvswitch) &&
+        !by_kind.contains(VertexKind::host_bridge)) {
       write_mesh_rows(out, row);
       continue;
     }
@@ -219,6 +224,19 @@ void write_mesh_groups(std::ostream& out, const Cluster::State& s, const Graph& 
   }
 }
 
+/// The switches of a torus, row by row of its first dimension.
+void write_torus_rows(std::ostream& out, const Cluster::State& s, const std::vector<std::string>& switches) {
+  const auto length = static_cast<std::size_t>(s.fabric.dimensions[0]);
+  std::string above;
+  for (std::size_t first = 0; first < switches.size(); first += length) {
+    const auto begin = switches.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto end = switches.begin() + static_cast<std::ptrdiff_t>(std::min(first + length, switches.size()));
+    write_row(out, {begin, end}, "  ");
+    if (!above.empty()) out << "  " << above << " -- " << *begin << " [style=invis, weight=8];\n";
+    above = *begin;
+  }
+}
+
 void write_switches(std::ostream& out, const Cluster::State& s, const Graph& graph, const Excerpt& e) {
   std::map<VertexKind, std::vector<std::string>> ranks;
   for (const std::uint32_t v : e.vertices) {
@@ -234,14 +252,15 @@ void write_switches(std::ostream& out, const Cluster::State& s, const Graph& gra
     ranks[group.kind].push_back(fmt::format("more{}", set));
   }
   for (const auto& [kind, row] : ranks) {
-    if (s.fabric.kind != FabricSpec::Kind::dragonfly) write_row(out, row, "  ");
+    if (s.outside.tree && s.fabric.kind != FabricSpec::Kind::dragonfly) write_row(out, row, "  ");
   }
+  if (s.fabric.kind == FabricSpec::Kind::torus) write_torus_rows(out, s, ranks[VertexKind::leaf]);
   if (s.fabric.kind == FabricSpec::Kind::dragonfly) write_mesh_groups(out, s, graph, e);
 }
 
 /// Above the leaves the higher end comes first, so that Graphviz puts the core on top and the GPUs below.
 void write_edges(std::ostream& out, const Cluster::State& s, const Graph& graph, const Excerpt& e) {
-  const bool mesh_fabric = s.fabric.kind == FabricSpec::Kind::dragonfly;
+  const bool mesh_fabric = s.fabric.kind == FabricSpec::Kind::dragonfly || s.fabric.kind == FabricSpec::Kind::torus;
   std::map<std::pair<std::uint32_t, std::int64_t>, std::int32_t> to_boxes;
   for (const Graph::Edge& edge : graph.edges) {
     const Graph::Vertex& low = graph.vertices[edge.a];
@@ -250,7 +269,9 @@ void write_edges(std::ostream& out, const Cluster::State& s, const Graph& graph,
       continue;
     }
     if (!e.vertices.contains(edge.a) || !e.vertices.contains(edge.b)) continue;
-    const bool meshed = edge.tier == Tier::node ? !s.inside.switched : mesh_fabric && low.node < 0;
+    const bool direct = edge.tier == Tier::node && low.kind == VertexKind::gpu && !s.inside.switched &&
+                        graph.vertices[edge.b].kind == VertexKind::gpu;
+    const bool meshed = edge.tier == Tier::node ? direct : mesh_fabric && low.node < 0;
     if (meshed) {
       // A wider link of a mesh is a thicker line.
       const double width = edge.tier == Tier::node ? edge.rate.value() / 50e9 : edge.lanes;
@@ -258,8 +279,8 @@ void write_edges(std::ostream& out, const Cluster::State& s, const Graph& graph,
                          colour_of(edge.tier), 0.6 + 0.5 * std::min(width, 6.0));
       continue;
     }
-    // GPUs stand between their NICs and their NVSwitches.
-    const bool gpu_on_top = edge.tier == Tier::node;
+    // GPUs stand between their NICs and their NVSwitches; over PCIe all is below the host bridges.
+    const bool gpu_on_top = edge.tier == Tier::node && s.inside.nic_routes.empty() && s.inside.switched;
     const std::uint32_t top = gpu_on_top ? edge.a : edge.b, bottom = gpu_on_top ? edge.b : edge.a;
     const bool nic_on_top = edge.tier == Tier::nic && low.kind == VertexKind::nic;
     out << fmt::format("  v{} -- v{} [color=\"{}\", penwidth={:.1f}];\n", nic_on_top ? edge.a : top,
@@ -285,8 +306,13 @@ void Cluster::write_dot(std::ostream& out) const {
   const Graph all = graph();
   const Excerpt excerpt = choose(s, all);
   out << "graph cluster {\n  label=" << title(s, all, excerpt) << ";\n";
+  const bool exchanges = s.fabric.kind == FabricSpec::Kind::dragonfly || s.node.kind == NodeSpec::Kind::mesh;
+  const bool round = !s.outside.tree || s.node.kind == NodeSpec::Kind::pcie;  // ways round what stands between
   out << "  labelloc=t; rankdir=TB; ranksep=0.9; nodesep=0.12; splines="
-      << (s.fabric.kind == FabricSpec::Kind::dragonfly || !s.inside.switched ? "curved" : "line") << ";\n";
+      << (round       ? "true"
+          : exchanges ? "curved"
+                      : "line")
+      << ";\n";
   out << "  fontname=\"Helvetica\"; node [fontname=\"Helvetica\", fontsize=10, style=\"rounded,filled\", "
          "height=0.3];\n";
   write_node_zero(out, all, excerpt);

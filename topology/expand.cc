@@ -13,7 +13,8 @@ std::string node_vertex_name(VertexKind kind, std::int64_t node, std::int64_t nu
   static const std::map<VertexKind, std::string> kShort = {{VertexKind::gpu, "gpu"},
                                                            {VertexKind::nvswitch, "nvswitch"},
                                                            {VertexKind::pcie_switch, "pcie"},
-                                                           {VertexKind::nic, "nic"}};
+                                                           {VertexKind::nic, "nic"},
+                                                           {VertexKind::host_bridge, "host"}};
   return fmt::format("n{} {}{}", node, kShort.at(kind), number);
 }
 
@@ -103,6 +104,15 @@ void add_fabric(const Cluster::State& s, std::vector<std::uint32_t>& first, Grap
   }
 }
 
+/// Cables between the switches of a fabric that is no tree.
+void add_cables(const Cluster::State& s, const std::vector<std::uint32_t>& first, Graph& graph) {
+  if (s.outside.tree) return;
+  for (const Bundle& b : s.outside.bundles) {
+    const std::int32_t lanes = lanes_left(b);
+    if (lanes > 0) graph.edges.push_back({first[b.low], first[b.high], lanes, b.lane_rate, b.tier});
+  }
+}
+
 }  // namespace
 
 Graph Cluster::graph() const {
@@ -120,8 +130,10 @@ Graph Cluster::graph() const {
   }
   std::vector<std::uint32_t> first_switch;
   add_fabric(s, first_switch, graph);
+  add_cables(s, first_switch, graph);
   for (std::int64_t n = 0; n < s.nodes && s.inside.nics > 0; ++n) {
     for (std::int64_t i = 0; i < s.inside.nics; ++i) {
+      if (s.lost(n, i)) continue;
       graph.edges.push_back({first_nic[static_cast<std::size_t>(n)] + static_cast<std::uint32_t>(i),
                              first_switch[s.leaf_of(n, i)], 1, s.fabric.nic_rate, Tier::leaf});
     }

@@ -4,6 +4,8 @@
 //   {kind: fat_tree, routing: adaptive, nics: 8, nic_rate: 400 Gb/s, efficiency: 0.95, nic_latency: 2.4 us,
 //    switch_latency: 0.45 us, rail: true, radix: 64, unit_nodes: 32, uplink_rate: 400 Gb/s, provenance: ...}
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "topology/cluster.h"
 #include "topology/wiring.h"
@@ -13,6 +15,11 @@ namespace orrery::topology {
 namespace {
 
 constexpr std::int64_t kMost = 1'000'000;
+
+const std::vector<std::string>& routing_names() {
+  static const std::vector<std::string> kNames{"adaptive", "ecmp", "d_mod_k", "spray"};  // as in Routing
+  return kNames;
+}
 
 struct Row {
   KeyDoc doc;
@@ -27,7 +34,9 @@ std::vector<std::string> generator_names() {
 
 const std::vector<Row>& rows() {
   using enum FabricSpec::Kind;
-  static const std::vector<FabricSpec::Kind> kNet = {single_switch, fat_tree, dragonfly};
+  static const std::vector<FabricSpec::Kind> kNet = {single_switch, fat_tree, rail_only, dragonfly, torus, graph};
+  static const std::vector<FabricSpec::Kind> kTrees = {fat_tree, rail_only};
+  static const std::vector<FabricSpec::Kind> kRouted = {single_switch, fat_tree, rail_only, torus, graph};
   static const std::vector<Row> kRows = {
       {{"kind", "choice", "", "", generator_names(), "Shape of the network between nodes."}, {}},
       {{"name", "text", "", "-", {}, "Name of the fabric, for reports; a file's name where it is left out."}, {}},
@@ -69,27 +78,31 @@ const std::vector<Row>& rows() {
         {},
         "Ports of a switch at uplink_rate; of the one switch 1000000 where it is left out."},
        kNet},
-      {{"routing",
-        "choice",
-        "",
-        "adaptive",
-        {"adaptive", "ecmp"},
-        "adaptive: traffic spreads evenly over the shortest paths; ecmp: flows are hashed onto them."},
-       {single_switch, fat_tree}},
+      {{"routing", "choice", "", "adaptive", routing_names(),
+        "adaptive: over all shortest paths as they have room; spray: packets dealt evenly at every switch; ecmp: flows "
+        "hashed onto paths; d_mod_k: the destination's number chooses."},
+       kRouted},
       {{"ecmp_seed",
         "integer",
         "",
         "-",
         {},
-        "Seed of the hash: each flow gets one path. Left out: the expectation over seeds."},
-       {single_switch, fat_tree}},
+        "Seed of the hash: each flow gets one path. Left out: the expectation over seeds (torus and graph need one)."},
+       kRouted},
       {{"flows_per_nic",
         "integer",
         "flows",
         "1",
         {},
         "Flows (queue pairs) that a NIC's traffic is hashed as, in the expectation."},
-       {single_switch, fat_tree}},
+       kRouted},
+      {{"sharp",
+        "boolean",
+        "",
+        "false",
+        {},
+        "Whether the switches can add up what passes through them (SHARP); collectives that need it ask for it."},
+       kNet},
       {{"rail",
         "boolean",
         "",
@@ -97,32 +110,31 @@ const std::vector<Row>& rows() {
         {},
         "true: NIC i of every node of a unit goes to leaf i; false: all NICs of the unit to one leaf."},
        {fat_tree}},
-      {{"unit_nodes", "integer", "nodes", "32", {}, "Nodes under one set of leaves."}, {fat_tree}},
+      {{"unit_nodes", "integer", "nodes", "32", {}, "Nodes under one set of leaves."}, kTrees},
       {{"uplink_rate",
         "quantity",
         "bytes/s",
         "-",
         {},
         "Line rate of a link between switches; as nic_rate where it is left out; or a mapping, as nic_rate."},
-       {fat_tree}},
-      {{"oversubscription", "number", "", "1", {}, "Capacity of a leaf's downlinks over that of its uplinks."},
-       {fat_tree}},
+       {fat_tree, rail_only, torus}},
+      {{"oversubscription", "number", "", "1", {}, "Capacity of a leaf's downlinks over that of its uplinks."}, kTrees},
       {{"spine_radix", "integer", "ports", "-", {}, "Ports of a spine or core switch; as radix where it is left out."},
-       {fat_tree}},
+       kTrees},
       {{"core_oversubscription",
         "number",
         "",
         "1",
         {},
         "Capacity of a spine's downlinks over that of its uplinks, where there are three tiers."},
-       {fat_tree}},
+       kTrees},
       {{"pod_leaves",
         "integer",
         "leaves",
         "-",
         {},
         "Leaves that one set of spines joins; as many as its ports allow where it is left out."},
-       {fat_tree}},
+       kTrees},
       {{"spine_groups",
         "choice",
         "",
@@ -133,7 +145,29 @@ const std::vector<Row>& rows() {
       {{"groups", "integer", "groups", "", {}, "Groups of the whole machine."}, {dragonfly}},
       {{"switches_per_group", "integer", "switches", "", {}, "Switches of a group, all joined to each other."},
        {dragonfly}},
-      {{"nodes_per_switch", "integer", "nodes", "", {}, "Nodes on a switch, with all their NICs."}, {dragonfly}},
+      {{"nodes_per_switch",
+        "integer",
+        "nodes",
+        "1",
+        {},
+        "Nodes on a switch, with all their NICs; a dragonfly says how many."},
+       {dragonfly, torus}},
+      {{"dimensions", "list", "switches", "", {}, "Switches along each dimension of the torus, at most 6 of them."},
+       {torus}},
+      {{"links",
+        "list",
+        "",
+        "",
+        {},
+        "Links between switches, each {ends: [name, name], lanes: 1, rate: of one lane; nic_rate where left out}."},
+       {graph}},
+      {{"attach",
+        "list",
+        "",
+        "",
+        {},
+        "For every node the switch that its NICs hang on, or a list of switches that they take in turn."},
+       {graph}},
       {{"local_rate",
         "quantity",
         "bytes/s",
@@ -148,7 +182,13 @@ const std::vector<Row>& rows() {
         {},
         "Line rate of a link between groups; as nic_rate where it is left out."},
        {dragonfly}},
-      {{"local_links", "integer", "links", "1", {}, "Links between each two switches of a group."}, {dragonfly}},
+      {{"local_links",
+        "integer",
+        "links",
+        "1",
+        {},
+        "Links between each two switches of a group; in a torus each two neighbours."},
+       {dragonfly, torus}},
       {{"global_links", "integer", "links", "1", {}, "Links between each two groups."}, {dragonfly}},
   };
   return kRows;
@@ -177,7 +217,7 @@ Bandwidth read_rate(const Settings& value, std::string_view device) {
 }
 
 void read_fat_tree(const Settings& fabric, std::string_view device, FabricSpec& spec) {
-  spec.rail = fabric.get_bool("rail", true);
+  spec.rail = spec.kind == FabricSpec::Kind::rail_only || fabric.get_bool("rail", true);
   spec.unit_nodes = fabric.get_int("unit_nodes", 32, 1, kMost);
   const Settings* uplink = fabric.find("uplink_rate");
   spec.uplink_rate = uplink != nullptr ? read_rate(*uplink, device) : spec.nic_rate;
@@ -189,6 +229,73 @@ void read_fat_tree(const Settings& fabric, std::string_view device, FabricSpec& 
   spec.spine_groups = by_rail ? FabricSpec::SpineGroups::rail : FabricSpec::SpineGroups::unit;
   if (by_rail && !spec.rail)
     fabric.at("spine_groups").fail("rail has no meaning without rails; use rail: true or unit");
+}
+
+void read_torus(const Settings& fabric, std::string_view device, FabricSpec& spec) {
+  constexpr std::size_t kMostDimensions = 6;
+  const Settings& list = fabric.at("dimensions");
+  if (!list.is_sequence() || list.items().empty() || list.items().size() > kMostDimensions)
+    list.fail(fmt::format("expected a list of 1 to {} numbers of switches, as in [8, 8, 8]", kMostDimensions));
+  std::int64_t switches = 1;
+  for (const Settings& item : list.items()) {
+    spec.dimensions.push_back(item.as_int(1, kMost));
+    switches *= spec.dimensions.back();
+    if (switches > kMost) list.fail(fmt::format("makes more than {} switches", kMost));
+  }
+  spec.nodes_per_switch = fabric.get_int("nodes_per_switch", 1, 1, kMost);
+  spec.local_links = fabric.get_int("local_links", 1, 1, 10'000);
+  const Settings* link = fabric.find("uplink_rate");
+  spec.uplink_rate = link != nullptr ? read_rate(*link, device) : spec.nic_rate;
+}
+
+/// The number of a switch, as links named it; -1 for one that none did.
+std::int64_t switch_named(const FabricSpec& spec, const std::map<std::string, std::uint32_t>& known,
+                          const Settings& name) {
+  const auto it = known.find(name.text());
+  if (name.is_scalar() && it != known.end()) return it->second;
+  const std::string near = sim::nearest_word(name.text(), spec.switch_names);
+  name.fail(fmt::format("read '{}', which no link joins to anything; {} would be right", name.text(),
+                        near.empty() ? "a switch of links, such as " + spec.switch_names.front() : near));
+}
+
+void read_graph(const Settings& fabric, FabricSpec& spec) {
+  std::map<std::string, std::uint32_t> known;
+  const auto number_of = [&](const Settings& name) {
+    if (!name.is_scalar() || name.text().empty()) name.fail("expected the name of a switch");
+    const auto [it, added] = known.emplace(name.text(), static_cast<std::uint32_t>(spec.switch_names.size()));
+    if (added) spec.switch_names.push_back(name.text());
+    return it->second;
+  };
+  const Settings& links = fabric.at("links");
+  if (!links.is_sequence() || links.items().empty()) links.fail("expected a list of {ends: [a, b], rate: ...}");
+  std::set<std::pair<std::uint32_t, std::uint32_t>> taken;
+  for (const Settings& item : links.items()) {
+    item.refuse_unknown({"ends", "lanes", "rate"});
+    const Settings& ends = item.at("ends");
+    if (!ends.is_sequence() || ends.items().size() != 2) ends.fail("expected two switches, as in [s0, s1]");
+    const std::uint32_t a = number_of(ends.items()[0]), b = number_of(ends.items()[1]);
+    if (a == b) ends.fail(fmt::format("joins {} to itself; expected two different switches", spec.switch_names[a]));
+    if (!taken.insert(std::minmax(a, b)).second) {
+      ends.fail(fmt::format("{} and {} are joined twice; name each pair once, with lanes", spec.switch_names[a],
+                            spec.switch_names[b]));
+    }
+    spec.edges.push_back({a, b, static_cast<std::int32_t>(item.get_int("lanes", 1, 1, 100'000)),
+                          item.get_bandwidth("rate", spec.nic_rate)});
+  }
+  const Settings& attach = fabric.at("attach");
+  if (!attach.is_sequence() || attach.items().empty()) attach.fail("expected a list with the switch of every node");
+  for (const Settings& item : attach.items()) {
+    std::vector<std::uint32_t> switches;
+    if (!item.is_sequence()) {
+      switches.push_back(static_cast<std::uint32_t>(switch_named(spec, known, item)));
+    } else {
+      if (item.items().empty() || static_cast<std::int64_t>(item.items().size()) > spec.nics)
+        item.fail(fmt::format("expected 1 to {} switches, one per NIC at most", spec.nics));
+      for (const Settings& name : item.items())
+        switches.push_back(static_cast<std::uint32_t>(switch_named(spec, known, name)));
+    }
+    spec.attach.push_back(std::move(switches));
+  }
 }
 
 void read_dragonfly(const Settings& fabric, FabricSpec& spec) {
@@ -240,15 +347,27 @@ FabricSpec load_fabric_spec(const Settings& fabric, std::string_view device) {
   spec.nic_latency = fabric.get_duration("nic_latency", sim::microseconds(2.4));
   spec.switch_latency = fabric.get_duration("switch_latency", sim::microseconds(0.45));
   spec.radix = fabric.get_int("radix", spec.kind == FabricSpec::Kind::single_switch ? kMost : 64, 2, kMost);
-  if (fabric.get_choice("routing", "adaptive", {"adaptive", "ecmp"}) == "ecmp")
-    spec.routing = FabricSpec::Routing::ecmp;
+  const std::string routing = fabric.get_choice("routing", "adaptive", routing_names());
+  spec.routing = static_cast<FabricSpec::Routing>(std::find(routing_names().begin(), routing_names().end(), routing) -
+                                                  routing_names().begin());
+  spec.sharp = fabric.get_bool("sharp", false);
   spec.flows_per_nic = fabric.get_int("flows_per_nic", 1, 1, 1024);
   if (const Settings* seed = fabric.find("ecmp_seed")) {
     if (spec.routing != FabricSpec::Routing::ecmp)
-      seed->fail("has no meaning with adaptive routing; use routing: ecmp or leave it out");
+      seed->fail(fmt::format("has no meaning with routing {}; use routing: ecmp or leave it out", routing));
     spec.ecmp_seed = static_cast<std::uint64_t>(seed->as_int(0));
   }
-  if (spec.kind == FabricSpec::Kind::fat_tree) read_fat_tree(fabric, device, spec);
+  const bool tree = spec.kind == FabricSpec::Kind::fat_tree || spec.kind == FabricSpec::Kind::rail_only;
+  const bool mesh = spec.kind == FabricSpec::Kind::torus || spec.kind == FabricSpec::Kind::graph;
+  if (mesh && spec.routing == FabricSpec::Routing::ecmp && !spec.ecmp_seed) {
+    fabric.at("routing").fail(
+        fmt::format("ecmp on a fabric of kind {} needs an ecmp_seed; give one, or use adaptive, "
+                    "spray or d_mod_k",
+                    kind));
+  }
+  if (tree) read_fat_tree(fabric, device, spec);
+  if (spec.kind == FabricSpec::Kind::torus) read_torus(fabric, device, spec);
+  if (spec.kind == FabricSpec::Kind::graph) read_graph(fabric, spec);
   if (spec.kind == FabricSpec::Kind::dragonfly) read_dragonfly(fabric, spec);
   return spec;
 }

@@ -19,9 +19,9 @@ std::string_view name_of(Tier tier) {
 }
 
 std::string_view name_of(VertexKind kind) {
-  static constexpr std::array<std::string_view, 9> kNames{"GPU",         "NVSwitch",    "PCIe switch",
-                                                          "NIC",         "leaf switch", "spine switch",
-                                                          "core switch", "group",       "global exchange"};
+  static constexpr std::array<std::string_view, kVertexKinds> kNames{
+      "GPU",         "NVSwitch", "PCIe switch",     "NIC",        "leaf switch", "spine switch",
+      "core switch", "group",    "global exchange", "host bridge"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

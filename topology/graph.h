@@ -17,11 +17,13 @@ using sim::Bandwidth;
 
 /// Where a link lies, named after its upper end; also the level that traffic reports group by. node: NVLink or mesh;
 /// nic: GPU to NIC over PCIe; leaf: NIC to first switch; spine: first to second switch tier (in a dragonfly: inside a
-/// group); core: second to third tier; global: between the groups of a dragonfly.
+/// group; in a torus or a list of edges: between switches); core: second to third tier; global: between the groups of a
+/// dragonfly.
 enum class Tier : std::uint8_t { node, nic, leaf, spine, core, global };
 std::string_view name_of(Tier tier);
 
-enum class VertexKind : std::uint8_t { gpu, nvswitch, pcie_switch, nic, leaf, spine, core, group, global };
+enum class VertexKind : std::uint8_t { gpu, nvswitch, pcie_switch, nic, leaf, spine, core, group, global, host_bridge };
+inline constexpr std::size_t kVertexKinds = 10;
 /// In the singular, as in "PCIe switch".
 std::string_view name_of(VertexKind kind);
 

@@ -76,7 +76,8 @@ std::vector<std::uint32_t> images_of_groups(const Cluster::State& s, std::int64_
 
 std::vector<std::int32_t> Cluster::link_orbits(std::int64_t size) const {
   const State& s = *state_;
-  if (size < 1 || s.inside.gpus % size != 0 || s.seeded() || !gpus_are_alike(s)) return {};
+  if (size < 1 || s.inside.gpus % size != 0 || s.single_path() || !s.outside.tree) return {};
+  if (!s.faults.list.empty() || !gpus_are_alike(s)) return {};
   const std::vector<std::uint32_t> image = images_of_groups(s, size);
   if (image.size() != s.outside.groups.size()) return {};
   std::vector<std::int32_t> orbits(s.links.size(), static_cast<std::int32_t>(size));

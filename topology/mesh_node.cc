@@ -18,9 +18,10 @@ struct Step {
   std::uint32_t link = 0;  // directed, from `previous`
 };
 
-/// The best way from `source` to every GPU. Breadth first; a GPU's row is final when its ring of equal hops is done.
+/// The best way from `source` to every group. Breadth first; a group's row is final when its ring of equal hops is
+/// done.
 std::vector<Step> best_ways(const NodeWiring& wiring, std::int32_t source) {
-  std::vector<Step> best(static_cast<std::size_t>(wiring.gpus));
+  std::vector<Step> best(wiring.groups.size());
   best[static_cast<std::size_t>(source)] = {0, 1e300, -1, 0};
   std::vector<std::int32_t> ring{source};
   while (!ring.empty()) {
@@ -48,6 +49,25 @@ std::vector<Step> best_ways(const NodeWiring& wiring, std::int32_t source) {
 
 }  // namespace
 
+std::vector<std::vector<std::uint32_t>> best_routes(const NodeWiring& wiring) {
+  const std::size_t n = wiring.groups.size();
+  std::vector<std::vector<std::uint32_t>> routes(n * n);
+  for (std::size_t a = 0; a < n; ++a) {
+    const std::vector<Step> best = best_ways(wiring, static_cast<std::int32_t>(a));
+    for (std::size_t b = a + 1; b < n; ++b) {
+      if (best[b].hops < 0) continue;
+      std::vector<std::uint32_t>& there = routes[a * n + b];
+      for (std::size_t at = b; at != a; at = static_cast<std::size_t>(best[at].previous)) {
+        there.push_back(best[at].link);
+      }
+      std::reverse(there.begin(), there.end());
+      std::vector<std::uint32_t>& back = routes[b * n + a];
+      for (auto link = there.rbegin(); link != there.rend(); ++link) back.push_back(*link ^ 1U);
+    }
+  }
+  return routes;
+}
+
 NodeWiring mesh_node(const NodeSpec& spec, std::int64_t gpus, std::int64_t nics) {
   NodeWiring wiring;
   wiring.gpus = static_cast<std::int32_t>(gpus);
@@ -57,20 +77,9 @@ NodeWiring mesh_node(const NodeSpec& spec, std::int64_t gpus, std::int64_t nics)
     wiring.bundles.push_back({static_cast<std::uint32_t>(std::min(link.a, link.b)),
                               static_cast<std::uint32_t>(std::max(link.a, link.b)), 1, link.rate, Tier::node});
   }
-  const auto n = static_cast<std::size_t>(gpus);
-  wiring.routes.resize(n * n);
-  for (std::size_t a = 0; a < n; ++a) {
-    const std::vector<Step> best = best_ways(wiring, static_cast<std::int32_t>(a));
-    for (std::size_t b = a + 1; b < n; ++b) {
-      std::vector<std::uint32_t>& there = wiring.routes[a * n + b];
-      for (std::size_t at = b; at != a; at = static_cast<std::size_t>(best[at].previous)) {
-        SIM_CHECK(best[at].hops > 0, "no way from GPU {} to GPU {} inside the node", a, b);
-        there.push_back(best[at].link);
-      }
-      std::reverse(there.begin(), there.end());
-      std::vector<std::uint32_t>& back = wiring.routes[b * n + a];
-      for (auto link = there.rbegin(); link != there.rend(); ++link) back.push_back(*link ^ 1U);
-    }
+  wiring.routes = best_routes(wiring);
+  for (std::size_t g = 1; g < static_cast<std::size_t>(gpus); ++g) {
+    SIM_CHECK(!wiring.routes[g].empty(), "no way from GPU 0 to GPU {} inside the node", g);
   }
   attach_nics(wiring, spec, nics);
   return wiring;

@@ -3,6 +3,7 @@
 //   node: {kind: nvswitch, gpus: 8, switches: 6, links: 12, rate: 300 GB/s, latency: 0.7 us, efficiency: 0.9,
 //          pcie: 32 GB/s, pcie_switches: 4, provenance: NVIDIA DGX A100 system architecture white paper}
 //   node: {kind: mesh, gpus: 8, mesh_rate: 64 GB/s, latency: 1 us, pcie: 64 GB/s, pcie_switches: 8}
+//   node: {kind: pcie, gpus: 8, rate: 32 GB/s, pcie: 25 GB/s, pcie_switches: 4, host_bridges: 2, host_rate: 20 GB/s}
 //   node: {kind: mesh, gpus: 4, mesh: [{pair: [0, 1], rate: 200 GB/s}, {pair: [1, 2], rate: 50 GB/s}, ...]}
 #include <algorithm>
 #include <set>
@@ -85,11 +86,16 @@ void check_connected(const Settings& node, const NodeSpec& spec) {
 const std::vector<KeyDoc>& node_keys() {
   static const std::vector<KeyDoc> kKeys = {
       {"kind", "choice", "", "", generator_names(),
-       "How the GPUs of a node reach each other: through switch chips or by direct links."},
+       "How the GPUs of a node reach each other: through switch chips, by direct links, or over PCIe alone."},
       {"gpus", "integer", "GPUs", "8", {}, "GPUs (or dies) of a full node."},
       {"switches", "integer", "chips", "", {}, "NVSwitch chips of a node (kind nvswitch)."},
       {"links", "integer", "links", "", {}, "NVLinks of one GPU, spread over the chips (kind nvswitch)."},
-      {"rate", "quantity", "bytes/s", "", {}, "Rate of one GPU per direction, all its links together (kind nvswitch)."},
+      {"rate",
+       "quantity",
+       "bytes/s",
+       "",
+       {},
+       "Rate of one GPU per direction, all its links together (kinds nvswitch and pcie)."},
       {"mesh", "list", "", "-", {}, "Direct links, each {pair: [a, b], rate: per direction} (kind mesh)."},
       {"mesh_rate",
        "quantity",
@@ -97,7 +103,14 @@ const std::vector<KeyDoc>& node_keys() {
        "-",
        {},
        "Rate per direction of a direct link between every pair that mesh does not name (kind mesh)."},
-      {"latency", "quantity", "s", "0.7 us", {}, "From GPU to GPU, one way; in a mesh per direct link."},
+      {"latency", "quantity", "s", "0.7 us", {}, "From GPU to GPU, one way; in a mesh or over PCIe per link."},
+      {"host_bridges",
+       "integer",
+       "bridges",
+       "2",
+       {},
+       "Root complexes, one per processor, that share out the PCIe switches (kind pcie)."},
+      {"host_rate", "quantity", "bytes/s", "20 GB/s", {}, "Rate per direction between two host bridges (kind pcie)."},
       {"efficiency",
        "number",
        "",
@@ -131,7 +144,7 @@ NodeSpec load_node_spec(const Settings& node) {
   spec.pcie_switches = node.get_int("pcie_switches", 4, 1, kMostGpusPerNode);
   spec.provenance = node.get_text("provenance", "");
   if (spec.kind == NodeSpec::Kind::nvswitch) {
-    refuse_other_kind(node, kind, {"mesh", "mesh_rate"});
+    refuse_other_kind(node, kind, {"mesh", "mesh_rate", "host_bridges", "host_rate"});
     spec.gpus = node.get_int("gpus", 8, 1, kMostGpusPerNode);
     spec.switches = node.at("switches").as_int(1, kMostParts);
     spec.links = node.at("links").as_int(1, kMostParts);
@@ -142,7 +155,17 @@ NodeSpec load_node_spec(const Settings& node) {
     spec.rate = node.at("rate").as_bandwidth();
     return spec;
   }
-  refuse_other_kind(node, kind, {"switches", "links", "rate"});
+  if (spec.kind == NodeSpec::Kind::pcie) {
+    refuse_other_kind(node, kind, {"switches", "links", "mesh", "mesh_rate"});
+    spec.gpus = node.get_int("gpus", 8, 1, kMostMeshGpus);
+    spec.rate = node.at("rate").as_bandwidth();
+    spec.pcie_switches = node.get_int("pcie_switches", std::min<std::int64_t>(4, spec.gpus), 1, spec.gpus);
+    spec.host_bridges =
+        node.get_int("host_bridges", std::min<std::int64_t>(2, spec.pcie_switches), 1, spec.pcie_switches);
+    spec.host_rate = node.get_bandwidth("host_rate", Bandwidth(20e9));
+    return spec;
+  }
+  refuse_other_kind(node, kind, {"switches", "links", "rate", "host_bridges", "host_rate"});
   spec.gpus = node.get_int("gpus", 8, 1, kMostMeshGpus);
   spec.mesh = read_mesh(node, spec.gpus);
   check_connected(node, spec);

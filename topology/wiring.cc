@@ -9,6 +9,7 @@ const std::vector<NodeGenerator>& node_generators() {
   static const std::vector<NodeGenerator> kGenerators = {
       {"nvswitch", NodeSpec::Kind::nvswitch, nvswitch_node},
       {"mesh", NodeSpec::Kind::mesh, mesh_node},
+      {"pcie", NodeSpec::Kind::pcie, pcie_node},
   };
   return kGenerators;
 }
@@ -18,7 +19,10 @@ const std::vector<FabricGenerator>& fabric_generators() {
       {"none", FabricSpec::Kind::none, no_fabric},
       {"single_switch", FabricSpec::Kind::single_switch, single_switch},
       {"fat_tree", FabricSpec::Kind::fat_tree, fat_tree},
+      {"rail_only", FabricSpec::Kind::rail_only, rail_only},
       {"dragonfly", FabricSpec::Kind::dragonfly, dragonfly},
+      {"torus", FabricSpec::Kind::torus, torus},
+      {"graph", FabricSpec::Kind::graph, edge_list},
   };
   return kGenerators;
 }
@@ -40,12 +44,14 @@ std::int32_t lanes_between(const Bundle& bundle, std::int32_t low_members, std::
   // The extras of the next member begin where those of this one end, so that every member of `high` gets its share.
   const std::int32_t start = bundle.first_extra + (low % low_block) * extra;
   const std::int32_t turn = ((high % high_block - start) % high_block + high_block) % high_block;
-  return per_low / high_block + (turn < extra ? 1 : 0);
+  std::int32_t lanes = per_low / high_block + (turn < extra ? 1 : 0);
+  for (const Bundle::Damage& d : bundle.damage) lanes -= d.low == low && d.high == high ? d.lost : 0;
+  return lanes;
 }
 
-void attach_nics(NodeWiring& wiring, const NodeSpec& spec, std::int64_t nics) {
-  if (nics == 0) return;
+void share_out_nics(NodeWiring& wiring, std::int64_t nics) {
   const auto gpus = static_cast<std::int64_t>(wiring.gpus);
+  wiring.nics = static_cast<std::int32_t>(nics);
   for (std::int64_t g = 0; g < gpus; ++g) {
     // Of more NICs than GPUs the first of its own.
     const std::int64_t nic = nics <= gpus ? g * nics / gpus : (g * nics + gpus - 1) / gpus;
@@ -56,6 +62,12 @@ void attach_nics(NodeWiring& wiring, const NodeSpec& spec, std::int64_t nics) {
     const std::int64_t owner = nics <= gpus ? (i * gpus + nics - 1) / nics : i * gpus / nics;
     wiring.gpu_of_nic.push_back(static_cast<std::int32_t>(owner));
   }
+}
+
+void attach_nics(NodeWiring& wiring, const NodeSpec& spec, std::int64_t nics) {
+  if (nics == 0) return;
+  const auto gpus = static_cast<std::int64_t>(wiring.gpus);
+  share_out_nics(wiring, nics);
   // The scarcer of GPUs and NICs are dealt out over the switches, so that a GPU and its NIC always share one.
   const std::int64_t scarce = std::min(gpus, nics), switches = std::min(spec.pcie_switches, scarce);
   const auto first_switch = static_cast<std::uint32_t>(wiring.groups.size());
@@ -64,7 +76,6 @@ void attach_nics(NodeWiring& wiring, const NodeSpec& spec, std::int64_t nics) {
     return first_switch + static_cast<std::uint32_t>(dealt * switches / scarce);
   };
   for (std::int64_t s = 0; s < switches; ++s) wiring.groups.push_back({VertexKind::pcie_switch, 1});
-  wiring.nics = static_cast<std::int32_t>(nics);
   wiring.first_nic = static_cast<std::uint32_t>(wiring.groups.size());
   for (std::int64_t g = 0; g < gpus; ++g) {
     wiring.pcie_of_gpu.push_back(static_cast<std::uint32_t>(wiring.bundles.size()));

@@ -26,6 +26,14 @@ struct Bundle {
   std::int32_t planes = 1;
   std::int32_t first_extra = 0;
   double detour = 1.0;  // average times that a byte crosses such a link; capacity is divided by it
+  /// What faults did to the lanes between one member of `low` and one of `high`: `lost` of them are gone, the others
+  /// run at `share` of their rate.
+  struct Damage {
+    std::int32_t low = 0, high = 0;
+    std::int32_t lost = 0;
+    double share = 1.0;
+  };
+  std::vector<Damage> damage{};
 };
 
 /// One node. All nodes are alike; links to the network are not in here.
@@ -38,6 +46,9 @@ struct NodeWiring {
   std::vector<Group> groups;  // groups 0 .. gpus-1 are the GPUs
   std::vector<Bundle> bundles;
   bool switched = false;  // bundle g joins GPU g to the NVSwitches
+  /// Where NICs share links with the traffic between GPUs: for each GPU and NIC (gpu * nics + nic) the directed links
+  /// from the GPU to the NIC; else empty, and the way leads over pcie_of_gpu and pcie_of_nic.
+  std::vector<std::vector<std::uint32_t>> nic_routes;
   /// Else: for each pair (from * gpus + to), the directed links (2 * bundle, + 1 from high to low) on the way.
   std::vector<std::vector<std::uint32_t>> routes;
   std::uint32_t first_nic = 0;                          // group of NIC 0
@@ -46,7 +57,8 @@ struct NodeWiring {
   std::vector<std::uint32_t> pcie_of_gpu, pcie_of_nic;  // bundles to the PCIe switch
 };
 
-/// Everything above the NICs: a tree of groups, children before parents.
+/// Everything above the NICs: a forest of groups, children before parents; or, not `tree`, any graph: every group one
+/// switch without a parent, every bundle a cable between two of them.
 struct FabricWiring {
   struct Group {
     VertexKind kind = VertexKind::leaf;
@@ -60,12 +72,13 @@ struct FabricWiring {
     std::int32_t mesh_links = 0;
     std::string name;
   };
+  bool tree = true;
   std::vector<Group> groups;
   std::vector<Bundle> bundles;
   std::vector<std::uint32_t> leaf_of_nic;  // node * nics + nic
 };
 
-/// Lanes between one member of `low` and one of `high`.
+/// Lanes between one member of `low` and one of `high`, less those that are lost.
 std::int32_t lanes_between(const Bundle& bundle, std::int32_t low_members, std::int32_t high_members, std::int32_t low,
                            std::int32_t high);
 
@@ -75,12 +88,22 @@ void attach_nics(NodeWiring& wiring, const NodeSpec& spec, std::int64_t nics);
 
 NodeWiring nvswitch_node(const NodeSpec& spec, std::int64_t gpus, std::int64_t nics);
 NodeWiring mesh_node(const NodeSpec& spec, std::int64_t gpus, std::int64_t nics);
+NodeWiring pcie_node(const NodeSpec& spec, std::int64_t gpus, std::int64_t nics);
+
+/// Fills in which NIC a GPU uses and which GPU feeds a NIC.
+void share_out_nics(NodeWiring& wiring, std::int64_t nics);
+/// For each pair of groups, the directed links (2 * bundle, + 1 from high to low) of the best way: fewest links, then
+/// the widest bottleneck, then the lowest numbers; there and back take the same way. Empty where there is none.
+std::vector<std::vector<std::uint32_t>> best_routes(const NodeWiring& wiring);
 
 /// Each throws UserError through `where` when `nodes` do not fit.
 FabricWiring no_fabric(const FabricSpec& spec, std::int64_t nodes, const Settings& where);
 FabricWiring single_switch(const FabricSpec& spec, std::int64_t nodes, const Settings& where);
 FabricWiring fat_tree(const FabricSpec& spec, std::int64_t nodes, const Settings& where);
+FabricWiring rail_only(const FabricSpec& spec, std::int64_t nodes, const Settings& where);
 FabricWiring dragonfly(const FabricSpec& spec, std::int64_t nodes, const Settings& where);
+FabricWiring torus(const FabricSpec& spec, std::int64_t nodes, const Settings& where);
+FabricWiring edge_list(const FabricSpec& spec, std::int64_t nodes, const Settings& where);
 
 /// The catalogues: name in YAML, kind, generator. A new topology is one file and one row here.
 struct NodeGenerator {

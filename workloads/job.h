@@ -85,8 +85,14 @@ struct Placement {
   Kind kind = Kind::order;
   /// Fastest-varying dimension first; of "tensor", "context", "data", "pipeline".
   std::vector<std::string> order{"tensor", "context", "data", "pipeline"};
-  std::uint64_t seed = 0;          // random
-  std::vector<std::int64_t> gpus;  // list: rank -> GPU
+  /// order: which GPUs are neighbours. node: those of a node, then those of the next. rail: blocks of the fastest
+  /// dimension go to the same place of node after node, then to the next place. pod: as node, the nodes dealt out over
+  /// the pods in turn.
+  enum class By : std::uint8_t { node, rail, pod };
+  By by = By::node;
+  std::vector<std::int64_t> node_order;  // pod: the nodes in the order in which they are filled
+  std::uint64_t seed = 0;                // random
+  std::vector<std::int64_t> gpus;        // list: rank -> GPU
   bool operator==(const Placement&) const = default;
 };
 
@@ -105,6 +111,9 @@ struct Perturbation {
   std::vector<SlowNic> slow_nics;
   double jitter_sigma = 0;  // of log compute time, per operation and rank
   std::uint64_t jitter_seed = 0;
+  double message_sigma = 0;  // of the log of a transfer's latency, per communicator and transfer
+  std::uint64_t message_seed = 0;
+  topology::Faults faults;  // links and switches, and others' traffic
   bool operator==(const Perturbation&) const = default;
 };
 

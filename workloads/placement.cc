@@ -49,6 +49,31 @@ RankMap::RankMap(const Job& job)
       }
       gpu_[static_cast<std::size_t>(rank)] = gpu;
     }
+    arrange(job);
+  }
+}
+
+void RankMap::arrange(const Job& job) {
+  const Placement& placement = job.placement;
+  const std::int64_t per_node = job.gpus_per_node, nodes = ranks() / per_node;
+  if (placement.by == Placement::By::rail) {
+    const std::string& fastest = placement.order.front();
+    const std::int64_t size = fastest == "tensor"    ? tensor_
+                              : fastest == "context" ? context_
+                              : fastest == "data"    ? data_
+                                                     : pipeline_;
+    const std::int64_t block = std::gcd(size, per_node);  // what stays together in a node
+    for (std::int64_t& gpu : gpu_) {
+      const std::int64_t number = gpu / block, node = number % nodes, place = number / nodes;
+      gpu = node * per_node + place * block + gpu % block;
+    }
+  }
+  if (placement.by == Placement::By::pod) {
+    SIM_CHECK(static_cast<std::int64_t>(placement.node_order.size()) == nodes, "{} nodes in order, of {}",
+              placement.node_order.size(), nodes);
+    for (std::int64_t& gpu : gpu_) {
+      gpu = placement.node_order[static_cast<std::size_t>(gpu / per_node)] * per_node + gpu % per_node;
+    }
   }
 }
 

@@ -30,6 +30,9 @@ class RankMap {
   std::vector<std::int64_t> replicas(const Coordinates& member) const;
 
  private:
+  /// Turns places in the order of dimensions into GPUs, by Placement::by.
+  void arrange(const Job& job);
+
   std::int64_t tensor_, context_, data_, pipeline_;
   bool mirrored_;
   std::vector<std::int64_t> gpu_;

@@ -54,7 +54,7 @@ std::int64_t period_of(ScheduleKind schedule, std::int64_t stages) {
 
 std::optional<Jump> choose_jump(const Job& job, int attempt) {
   constexpr std::int64_t kIterations = 3, kSettle = 2;
-  if (job.perturbation.jitter_sigma > 0) return {};
+  if (job.perturbation.jitter_sigma > 0 || job.perturbation.message_sigma > 0) return {};
   Jump jump;
   jump.period = period_of(job.parallelism.schedule, job.parallelism.pipeline);
   if (jump.period == 0) return {};

@@ -232,14 +232,10 @@ void draw(const Job& job, const topology::Cluster& cluster, const StepPlan& step
                             full ? std::span<const sim::LinkId>{} : groups.folded.link_representative, cluster);
 }
 
-void count_tiers(StepReport& report) {
-  for (std::uint8_t t = 0; t <= static_cast<std::uint8_t>(topology::Tier::global); ++t) {
-    const auto tier = static_cast<topology::Tier>(t);
-    double bytes = 0;
-    for (const TrafficRow& row : report.traffic) {
-      if (row.level == topology::name_of(tier)) bytes += row.simulated_bytes;
-    }
-    if (bytes > 0) report.tier_bytes.push_back({tier, bytes});
+void count_tiers(const Job& job, const topology::Cluster& cluster, StepReport& report) {
+  const ByTier bytes = bytes_by_tier(job, cluster, report.traffic);
+  for (std::size_t t = 0; t < bytes.size(); ++t) {
+    if (bytes[t] > 0) report.tier_bytes.push_back({static_cast<topology::Tier>(t), bytes[t]});
   }
 }
 
@@ -397,7 +393,7 @@ void simulate_in_detail(const Job& job, const topology::Cluster& cluster, const 
     }
   }
   report.traffic = merge_traffic(closed_form_traffic(job), count_traffic(step));
-  count_tiers(report);
+  count_tiers(job, cluster, report);
   report.assumptions = job.assumptions;
 }
 
@@ -425,7 +421,8 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
 }
 
 std::vector<TrafficRow> traffic_table(const Job& job) {
-  const topology::Cluster cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
+  const topology::Cluster cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings(),
+                                  job.perturbation.faults);
   return merge_traffic(closed_form_traffic(job), count_traffic(make_plan(job, cluster, make_groups(job, cluster))));
 }
 

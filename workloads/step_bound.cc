@@ -58,7 +58,8 @@ bool has_classic_order(ScheduleKind schedule) {
 }
 
 bool is_perturbed(const Perturbation& perturbation) {
-  return !perturbation.slow_gpus.empty() || !perturbation.slow_nics.empty() || perturbation.jitter_sigma > 0;
+  return !perturbation.slow_gpus.empty() || !perturbation.slow_nics.empty() || perturbation.jitter_sigma > 0 ||
+         perturbation.message_sigma > 0 || !perturbation.faults.empty();
 }
 
 double optimizer_time(const Job& job, double parameters) {

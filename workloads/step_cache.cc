@@ -25,9 +25,9 @@ std::shared_ptr<const Value> StepCache::remember(std::list<Known<Key, Value>>& k
 }
 
 std::shared_ptr<const topology::Cluster> StepCache::cluster_of(const Job& job) {
-  return remember(clusters_, Site{job.node, job.fabric, job.gpus, job.gpus_per_node}, [&] {
-    return std::make_shared<const topology::Cluster>(job.node, job.fabric, job.gpus, job.gpus_per_node,
-                                                     sim::Settings());
+  return remember(clusters_, Site{job.node, job.fabric, job.gpus, job.gpus_per_node, job.perturbation.faults}, [&] {
+    return std::make_shared<const topology::Cluster>(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings(),
+                                                     job.perturbation.faults);
   });
 }
 

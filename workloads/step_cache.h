@@ -26,6 +26,7 @@ class StepCache {
     topology::NodeSpec node;
     topology::FabricSpec fabric;
     std::int64_t gpus = 0, gpus_per_node = 0;
+    topology::Faults faults;
     bool operator==(const Site&) const = default;
   };
   struct Layout {  // everything that its groups depend on besides

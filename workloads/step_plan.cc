@@ -142,7 +142,7 @@ class Communicators {
   void assign(Peer peer, std::int64_t rank, CommunicatorId id) { of_[slot(peer, rank)] = sim::index(id); }
 
   CommunicatorId add(std::uint32_t members, RouteId first, std::uint32_t patterns) {
-    return out_.plan.communicators.push_back({members, first, patterns});
+    return out_.plan.communicators.push_back({members, first, patterns, out_.plan.communicators.size()});
   }
 
   /// A tensor group's ring as one of its GPUs sees it: its own link out and its own link in.
@@ -314,8 +314,8 @@ GroupShapes group_shapes(const Job& job, const RankMap& ranks, const topology::C
   for (const std::int64_t data : {std::int64_t{0}, p.data - 1}) {  // the ends of the data dimension lie farthest apart
     for (std::int64_t stage = 0; stage + 1 < p.pipeline; ++stage) {
       const Coordinates from{0, 0, data, stage}, to{0, 0, data, stage + 1};
-      const auto path = cluster.path(ranks.gpu_of(ranks.rank_of(from)), ranks.gpu_of(ranks.rank_of(to)));
-      shapes.pipeline_top = std::max(shapes.pipeline_top, path.top);
+      const auto way = cluster.way(ranks.gpu_of(ranks.rank_of(from)), ranks.gpu_of(ranks.rank_of(to)));
+      shapes.pipeline_top = std::max(shapes.pipeline_top, way.top);
     }
   }
   for (std::int64_t rank = 0; rank < ranks.ranks() / p.pipeline; ++rank) {
@@ -329,8 +329,9 @@ GroupShapes group_shapes(const Job& job, const RankMap& ranks, const topology::C
   shapes.world.nodes = (shapes.world.ranks + cluster.gpus_per_node() - 1) / cluster.gpus_per_node();
   shapes.world.per_node = std::min(shapes.world.ranks, cluster.gpus_per_node());
   if (shapes.world.nodes > 1) {
-    shapes.world.hop = cluster.path(0, cluster.gpus() - 1).latency;
-    shapes.world.top = cluster.path(0, cluster.gpus() - 1).top;
+    const auto way = cluster.way(0, cluster.gpus() - 1);
+    shapes.world.hop = way.latency;
+    shapes.world.top = way.top;
   }
   return shapes;
 }
@@ -383,7 +384,8 @@ std::vector<std::int32_t> tensor_orbits(const Job& job, const topology::Cluster&
   const std::int64_t tensor = job.parallelism.tensor;
   const bool neighbours = job.placement.kind == Placement::Kind::order && job.placement.order.front() == "tensor" &&
                           job.gpus_per_node % tensor == 0;
-  const bool plain = perturbed.slow_gpus.empty() && perturbed.slow_nics.empty() && perturbed.jitter_sigma == 0;
+  const bool plain = perturbed.slow_gpus.empty() && perturbed.slow_nics.empty() && perturbed.jitter_sigma == 0 &&
+                     perturbed.message_sigma == 0;
   if (tensor == 1 || !neighbours || !plain) return {};
   return cluster.link_orbits(tensor);
 }
@@ -412,6 +414,7 @@ std::shared_ptr<const Groups> make_groups(const Job& job, const topology::Cluste
 
   out.plan.streams = streams_of(job);
   out.plan.noise = {job.perturbation.jitter_sigma, job.perturbation.jitter_seed};
+  out.plan.message_noise = {job.perturbation.message_sigma, job.perturbation.message_seed};
   std::vector<double> slowdown(static_cast<std::size_t>(ranks.ranks()), 1.0);
   for (const auto& slow : job.perturbation.slow_gpus) slowdown[static_cast<std::size_t>(slow.gpu)] = slow.slowdown;
   std::vector<CommunicatorId> by_slot;

@@ -29,7 +29,8 @@ double highest_rate(const sim::Network& network, const sim::Communicator& commun
 }  // namespace
 
 double tensor_rate_limit(const Job& job, const Groups& groups) {
-  if (!job.perturbation.slow_gpus.empty() || job.perturbation.jitter_sigma > 0) return 0;
+  const Perturbation& perturbed = job.perturbation;
+  if (!perturbed.slow_gpus.empty() || perturbed.jitter_sigma > 0 || perturbed.message_sigma > 0) return 0;
   const sim::Plan& plan = groups.folded.plan;
   const sim::Network& network = groups.folded.network;
   std::vector<bool> is_tensor(plan.communicators.size(), false);

@@ -1,6 +1,7 @@
 // The communication table: closed forms of what a step moves, beside what the compiled plan moves.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "workloads/step_plan.h"
@@ -16,5 +17,11 @@ std::vector<TrafficRow> count_traffic(const StepPlan& plan);
 /// Both in one table, matched by dimension, operation and what. A row that only one of them knows keeps a zero in the
 /// other.
 std::vector<TrafficRow> merge_traffic(std::vector<TrafficRow> closed_form, const std::vector<TrafficRow>& counted);
+
+/// By topology::Tier.
+using ByTier = std::array<double, 6>;
+/// The rows' simulated bytes by the highest tier that each message crosses, every group laid out as a ring; adds up to
+/// the sum of the rows.
+ByTier bytes_by_tier(const Job& job, const topology::Cluster& cluster, const std::vector<TrafficRow>& rows);
 
 }  // namespace orrery::workloads

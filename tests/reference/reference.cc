@@ -150,18 +150,19 @@ class Slow {
         progress = true;
       }
     }
-    for (auto& [key, t] : transfers_) progress = step_transfer(key.first, t) || progress;
+    for (auto& [key, t] : transfers_) progress = step_transfer(key.first, key.second, t) || progress;
     return progress;
   }
 
-  bool step_transfer(std::uint32_t communicator, Transfer& t) {
+  bool step_transfer(std::uint32_t communicator, std::uint32_t occurrence, Transfer& t) {
     const sim::Communicator& c = plan_.communicators[sim::CommunicatorId{communicator}];
     if (t.done || t.arrived.size() < c.members) return false;
     const auto [rank, op] = t.arrived.front();
     const sim::Program& p = program(rank);
     const std::uint32_t route = index(c.first_route) + p.pattern[op];
     if (!t.fluid) {
-      t.fluid = t.last_arrival + p.duration[op] + network_.route_latency[route].value();
+      const std::int64_t latency = p.duration[op] + network_.route_latency[route].value();
+      t.fluid = t.last_arrival + sim::noisy_latency(plan_.message_noise, c.noise_key, occurrence, latency);
       return true;
     }
     if (!t.flowing) {

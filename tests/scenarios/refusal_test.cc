@@ -229,6 +229,55 @@ TEST_CASE("placement and perturbation name the culprit") {
        {19, "measured: {iteration_s: fast}", "19:12: measured.iteration_s", "number"}});
 }
 
+TEST_CASE("graphs and tori name what is wrong with their links") {
+  const std::string graph = "  fabric: {kind: graph, nic_rate: 100 Gb/s, links: [";
+  const std::string torus = "  fabric: {kind: torus, nic_rate: 100 Gb/s, dimensions: ";
+  check_all({
+      {5, graph + "{ends: [a, a]}], attach: [a]}", "5:54: cluster.fabric.links[0].ends", "joins a to itself"},
+      {5, graph + "{ends: [a, b]}, {ends: [b, a]}], attach: [a]}", "5:70: cluster.fabric.links[1].ends",
+       "b and a are joined twice"},
+      {5, graph + "{ends: [a, b], rate: 0 Gb/s}], attach: [a]}", "5:68: cluster.fabric.links[0].rate", "0 Gb/s"},
+      {5, graph + "{ends: [a, b], rate: -1 Gb/s}], attach: [a]}", "5:68: cluster.fabric.links[0].rate", "-1 Gb/s"},
+      {5, graph + "{ends: [a, b], lanes: 0}], attach: [a]}", "5:68: cluster.fabric.links[0].lanes", "from 1"},
+      {5, graph + "{ends: [a, b]}], attach: [a, c, a, b, a, b, a, b]}", "5:82: cluster.fabric.attach[1]",
+       "read 'c', which no link joins"},
+      {5, graph + "{ends: [a, b]}], attach: [a, b]}", "5:3: cluster.fabric", "8 nodes, but fabric inline attaches 2"},
+      {5, graph + "{ends: [a, b]}, {ends: [c, d]}], attach: [a, c, a, b, a, b, a, b]}", "5:3: cluster.fabric",
+       "is in pieces: node 0 and node 1 have no way to each other"},
+      {5, torus + "[4, 0]}", "5:61: cluster.fabric.dimensions[1]", "from 1"},
+      {5, torus + "[2, 2]}", "5:3: cluster.fabric", "8 nodes are too many"},
+      {5, torus + "8}", "5:45: cluster.fabric.dimensions", "expected a list"},
+      {5, torus + "[8], routing: ecmp}", "5:62: cluster.fabric.routing", "needs an ecmp_seed"},
+      {5, "  fabric: {kind: fat_tree, nic_rate: 100 Gb/s, dimensions: [8]}", "5:48: cluster.fabric.dimensions",
+       "has no meaning for a fabric of kind fat_tree"},
+      {5, "  fabric: {kind: fat_tree, nic_rate: 100 Gb/s, routing: spray, ecmp_seed: 3}",
+       "5:64: cluster.fabric.ecmp_seed", "has no meaning with routing spray"},
+  });
+  CHECK(error_at(5, graph + "{ends: [a, b]}], attach: [a, b, a, b, a, b, a, b]}") == "(no error)");
+  CHECK(error_at(5, torus + "[2, 4]}") == "(no error)");
+}
+
+TEST_CASE("faults name what they cut, and what is not there") {
+  check_all({
+      {19, "perturb: {lost_links: [{between: [n0 nic0, leaf u9 r0]}]}", "19:25: perturb.lost_links[0].between",
+       "read 'leaf u9 r0', which names nothing"},
+      {19, "perturb: {lost_links: [{between: [n0 nic0]}]}", "19:25: perturb.lost_links[0].between",
+       "expected two ends"},
+      {19, "perturb: {slow_links: [{between: [n0 nic0, leaf u0 r0], rate: 0}]}", "19:57: perturb.slow_links[0].rate",
+       "from 0.001 to 1"},
+      {19, "perturb: {lost_switches: [leaf u0]}", "19:27: perturb.lost_switches[0]", "which names nothing"},
+      {19,
+       "perturb: {lost_switches: [leaf u0 r0, leaf u0 r1, leaf u0 r2, leaf u0 r3, leaf u0 r4, leaf u0 r5, leaf u0 r6, "
+       "leaf u0 r7]}",
+       "19:27: perturb.lost_switches[0]", "cuts the cluster: node 0 and node 1 have no way to each other"},
+      {19, "perturb: {background: {leaf: 1}}", "19:24: perturb.background.leaf", "from 0 to 0.99"},
+      {19, "perturb: {background: {node: 0.5}}", "19:24: perturb.background.node", "unknown key"},
+      {19, "perturb: {message_jitter: {sigma: 4}}", "19:28: perturb.message_jitter.sigma", "from 0 to 3"},
+      {19, "placement: {by: rail, random_seed: 1}", "19:13: placement.by", "has no meaning with random_seed"},
+      {19, "placement: {by: rack}", "19:13: placement.by", "one of node, rail, pod"},
+  });
+}
+
 TEST_CASE("sections that are no mappings") {
   check_all({{1, "measured: 3", "1:1: measured", "expected a mapping"},
              {1, "placement: tensor", "1:1: placement", "expected a mapping"},

@@ -11,6 +11,7 @@
 
 #include "sim/error.h"
 #include "tools/report/csv.h"
+#include "tools/report/report.h"
 #include "tools/report/text.h"
 
 namespace orrery::tools {
@@ -246,6 +247,7 @@ ordered_json system_json(const ComparedSystem& system) {
   json["mfu_pct"] = if_fits(report.mfu_pct);
   json["peak_bytes"] = report.peak_bytes;  // what it needs, also where that is too much
   json["capacity_bytes"] = report.capacity_bytes;
+  json["tier_bytes"] = tier_bytes_json(report);
   return json;
 }
 

@@ -91,6 +91,12 @@ ordered_json provenance_json(const workloads::Job& job) {
 
 }  // namespace
 
+ordered_json tier_bytes_json(const workloads::StepReport& report) {
+  ordered_json json = ordered_json::object();
+  for (const auto& tier : report.tier_bytes) json[std::string(topology::name_of(tier.tier))] = tier.bytes;
+  return json;
+}
+
 ordered_json report_json(const scenarios::Scenario& scenario, const workloads::StepReport& report) {
   ordered_json json;
   json["scenario"] = scenario.id;
@@ -124,6 +130,7 @@ ordered_json report_json(const scenarios::Scenario& scenario, const workloads::S
   json["memory"] = memory_json(report);
   json["traffic"] = ordered_json::array();
   for (const workloads::TrafficRow& row : report.traffic) json["traffic"].push_back(traffic_json(row));
+  json["tier_bytes"] = tier_bytes_json(report);
   json["assumptions"] = report.assumptions;
   json["provenance"] = provenance_json(scenario.job);
   return json;

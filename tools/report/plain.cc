@@ -70,6 +70,19 @@ void write_breakdown(std::ostream& out, const StepReport& report) {
   table.write(out);
 }
 
+void write_tiers(std::ostream& out, const StepReport& report) {
+  if (report.tier_bytes.empty()) return;
+  double all = 0;
+  for (const StepReport::TierBytes& tier : report.tier_bytes) all += tier.bytes;
+  TextTable table({{"", Align::left}, {""}, {""}});
+  for (const StepReport::TierBytes& tier : report.tier_bytes) {
+    table.add_row({std::string(topology::name_of(tier.tier)), bytes_text(tier.bytes),
+                   fmt::format("{:.2f} %", 100 * tier.bytes / all)});
+  }
+  out << "\nTraffic of the step, by the highest tier of links that it crosses\n";
+  table.write(out);
+}
+
 std::vector<std::string> memory_cells(const StageMemory& stage) {
   std::vector<std::string> cells;
   for (const double bytes :
@@ -159,6 +172,7 @@ void write_report(std::ostream& out, const scenarios::Scenario& scenario, const 
   write_head(out, scenario, report);
   write_rates(out, scenario.job, report);
   write_breakdown(out, report);
+  write_tiers(out, report);
   write_memory(out, scenario.job, report);
   if (report.assumptions.empty()) return;
   out << "\nAssumptions\n";

@@ -23,6 +23,9 @@ nlohmann::ordered_json report_json(const scenarios::Scenario& scenario, const wo
 /// One JSON object per traffic row. `bytes_per_rank`: what the rank that calls most sends in one step.
 nlohmann::ordered_json traffic_json(const workloads::TrafficRow& row);
 
+/// Bytes of the step by the highest tier that they cross.
+nlohmann::ordered_json tier_bytes_json(const workloads::StepReport& report);
+
 /// Bytes that each rank of a group of n sends for one call on a buffer of one byte (bandwidth-optimal algorithms):
 /// all-reduce 2(n-1)/n, all-gather, reduce-scatter and all-to-all (n-1)/n, send/receive and broadcast 1
 /// (Thakur, Rabenseifner, Gropp 2005). A group of one sends nothing.

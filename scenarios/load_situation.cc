@@ -1,0 +1,195 @@
+// The sections that say where the work runs and what is not as it should be there: placement and perturb.
+#include <algorithm>
+#include <set>
+
+#include "scenarios/load.h"
+
+namespace orrery::scenarios {
+
+using sim::Settings;
+using topology::Fault;
+using topology::Tier;
+using workloads::Job;
+
+namespace {
+
+const std::vector<Settings>& list_of(const Settings& section, const char* what) {
+  if (!section.is_sequence()) section.fail(fmt::format("expected a list of {}", what));
+  return section.items();
+}
+
+void load_order(const Settings& order, Job& job) {
+  const std::vector<std::string> dimensions{"tensor", "context", "data", "pipeline"};
+  job.placement.order.clear();
+  for (const Settings& item : list_of(order, "tensor, context, data and pipeline, fastest-varying first")) {
+    const std::string dimension = item.as_choice(dimensions);
+    if (std::find(job.placement.order.begin(), job.placement.order.end(), dimension) != job.placement.order.end()) {
+      item.fail(
+          fmt::format("read {} a second time; each of tensor, context, data, pipeline once would be right", dimension));
+    }
+    job.placement.order.push_back(dimension);
+  }
+  if (job.placement.order.size() != dimensions.size()) {
+    order.fail(fmt::format("read {} dimensions; each of tensor, context, data, pipeline once would be right",
+                           job.placement.order.size()));
+  }
+}
+
+void load_gpu_list(const Settings& list, Job& job) {
+  const std::vector<Settings>& items = list_of(list, "GPU numbers, one per rank");
+  std::vector<bool> taken(static_cast<std::size_t>(job.gpus), false);
+  for (const Settings& item : items) {
+    const std::int64_t gpu = item.as_int(0, job.gpus - 1);
+    if (taken[static_cast<std::size_t>(gpu)])
+      item.fail(fmt::format("read GPU {} a second time; one rank per GPU would be right", gpu));
+    taken[static_cast<std::size_t>(gpu)] = true;
+    job.placement.gpus.push_back(gpu);
+  }
+  if (job.placement.gpus.size() != taken.size()) {
+    list.fail(fmt::format("read {} GPUs; all {} of the cluster would be right", job.placement.gpus.size(), job.gpus));
+  }
+}
+
+void load_arrangement(const Settings& document, const Settings& by, Job& job) {
+  const std::string word = by.as_choice({"node", "rail", "pod"});
+  if (word == "rail") job.placement.by = workloads::Placement::By::rail;
+  if (word != "pod") return;
+  job.placement.by = workloads::Placement::By::pod;
+  const topology::Cluster cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, document.at("cluster"),
+                                  job.perturbation.faults);
+  const auto pods = cluster.pods();
+  for (std::size_t turn = 0; static_cast<std::int64_t>(job.placement.node_order.size()) < cluster.nodes(); ++turn) {
+    for (const std::vector<std::int64_t>& pod : pods) {
+      if (turn < pod.size()) job.placement.node_order.push_back(pod[turn]);
+    }
+  }
+}
+
+}  // namespace
+
+void load_placement(const Settings& document, Job& job) {
+  const Settings* section = given(&document, "placement");
+  if (section == nullptr) return;
+  refuse_unknown(*section, "placement");
+  const Settings* order = given(section, "order");
+  const Settings* seed = given(section, "random_seed");
+  const Settings* gpus = given(section, "gpus");
+  const Settings* by = given(section, "by");
+  if ((order != nullptr) + (seed != nullptr) + (gpus != nullptr) > 1) {
+    section->fail("read more than one of order, random_seed and gpus; one would be right");
+  }
+  if (by != nullptr && (seed != nullptr || gpus != nullptr))
+    by->fail("has no meaning with random_seed or gpus; order, or neither, would be right");
+  if (by != nullptr) load_arrangement(document, *by, job);
+  if (order != nullptr) {
+    load_order(*order, job);
+  } else if (seed != nullptr) {
+    job.placement.kind = workloads::Placement::Kind::random;
+    job.placement.seed = static_cast<std::uint64_t>(seed->as_int(0));
+  } else if (gpus != nullptr) {
+    job.placement.kind = workloads::Placement::Kind::list;
+    load_gpu_list(*gpus, job);
+  }
+}
+
+namespace {
+
+void load_slow_gpus_and_nics(const Settings* section, Job& job) {
+  if (const Settings* list = given(section, "slow_gpus"); list != nullptr) {
+    std::set<std::int64_t> seen;
+    for (const Settings& item : list_of(*list, "mappings {gpu, slowdown}")) {
+      refuse_unknown(item, "perturb.slow_gpus[]");
+      const std::int64_t gpu = required(item, "gpu").as_int(0, job.gpus - 1);
+      if (!seen.insert(gpu).second)
+        item.at("gpu").fail(fmt::format("read GPU {} a second time; once would be right", gpu));
+      job.perturbation.slow_gpus.push_back({gpu, required(item, "slowdown").as_number(0.1, 1000)});
+    }
+  }
+  if (const Settings* list = given(section, "slow_nics"); list != nullptr) {
+    std::set<std::pair<std::int64_t, std::int64_t>> seen;
+    for (const Settings& item : list_of(*list, "mappings {node, nic, rate}")) {
+      refuse_unknown(item, "perturb.slow_nics[]");
+      const std::int64_t node = required(item, "node").as_int(0, job.gpus / job.gpus_per_node - 1);
+      const std::int64_t nic = required(item, "nic").as_int(0, job.fabric.nics - 1);
+      if (!seen.insert({node, nic}).second) {
+        item.at("nic").fail(fmt::format("read NIC {} of node {} a second time; once would be right", nic, node));
+      }
+      job.perturbation.slow_nics.push_back({node, nic, required(item, "rate").as_number(0.001, 1)});
+    }
+  }
+}
+
+/// Where the fault was written, for what only the wiring can tell.
+Fault fault_at(Fault::Kind kind, const Settings& place) {
+  Fault fault;
+  fault.kind = kind;
+  fault.place = place.place();
+  fault.key = place.path();
+  return fault;
+}
+
+std::string name_in(const Settings& name) {
+  if (!name.is_scalar() || name.text().empty()) name.fail("expected a name, as in leaf u0 r3 or n12 nic3");
+  return name.text();
+}
+
+void load_links(const Settings* section, const char* key, Fault::Kind kind, Job& job) {
+  const Settings* list = given(section, key);
+  if (list == nullptr) return;
+  const bool slow = kind == Fault::Kind::slow_link;
+  for (const Settings& item : list_of(*list, slow ? "mappings {between, rate}" : "mappings {between, lanes}")) {
+    refuse_unknown(item, fmt::format("perturb.{}[]", key));
+    const Settings& between = required(item, "between");
+    if (!between.is_sequence() || between.items().size() != 2)
+      between.fail("expected two ends, as in [leaf u0 r0, spine.3]");
+    Fault fault = fault_at(kind, between);
+    fault.a = name_in(between.items()[0]);
+    fault.b = name_in(between.items()[1]);
+    if (slow) fault.rate = required(item, "rate").as_number(0.001, 1);
+    if (!slow) fault.lanes = static_cast<std::int32_t>(integer(&item, "lanes", 0, 1, 100'000));
+    job.perturbation.faults.list.push_back(std::move(fault));
+  }
+}
+
+void load_faults(const Settings* section, Job& job) {
+  load_links(section, "slow_links", Fault::Kind::slow_link, job);
+  load_links(section, "lost_links", Fault::Kind::lost_link, job);
+  if (const Settings* list = given(section, "lost_switches"); list != nullptr) {
+    for (const Settings& item : list_of(*list, "names of switches")) {
+      Fault fault = fault_at(Fault::Kind::lost_switch, item);
+      fault.a = name_in(item);
+      job.perturbation.faults.list.push_back(std::move(fault));
+    }
+  }
+  const Settings* background = given(section, "background");
+  if (background == nullptr) return;
+  refuse_unknown(*background, "perturb.background");
+  for (const Tier tier : {Tier::leaf, Tier::spine, Tier::core, Tier::global}) {
+    constexpr double kMostTaken = 0.99;  // what is left still moves
+    job.perturbation.faults.background[static_cast<std::size_t>(tier)] =
+        number(background, topology::name_of(tier), 0, 0, kMostTaken);
+  }
+}
+
+}  // namespace
+
+void load_perturbation(const Settings& document, Job& job) {
+  const Settings* section = given(&document, "perturb");
+  if (section == nullptr) return;
+  refuse_unknown(*section, "perturb");
+  load_slow_gpus_and_nics(section, job);
+  load_faults(section, job);
+  if (const Settings* jitter = given(section, "message_jitter"); jitter != nullptr) {
+    constexpr double kMostSigma = 3;
+    refuse_unknown(*jitter, "perturb.message_jitter");
+    job.perturbation.message_sigma = required(*jitter, "sigma").as_number(0, kMostSigma);
+    job.perturbation.message_seed = static_cast<std::uint64_t>(integer(jitter, "seed", 0, 0, INT64_MAX));
+  }
+  if (const Settings* jitter = given(section, "jitter"); jitter != nullptr) {
+    refuse_unknown(*jitter, "perturb.jitter");
+    job.perturbation.jitter_sigma = required(*jitter, "sigma").as_number(0, 1);
+    job.perturbation.jitter_seed = static_cast<std::uint64_t>(integer(jitter, "seed", 0, 0, INT64_MAX));
+  }
+}
+
+}  // namespace orrery::scenarios
