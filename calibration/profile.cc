@@ -164,4 +164,9 @@ CollectiveTiming DeviceProfile::node_collective(CollectiveOp op, std::int64_t gp
   return model_->collective[static_cast<std::size_t>(op)].timing(op, d(gpus), d(size.value()));
 }
 
+bool DeviceProfile::reduces_in_switch(std::int64_t gpus) const {
+  const double from = model_->collective[static_cast<std::size_t>(CollectiveOp::all_reduce)].in_switch_from;
+  return from > 0 && d(gpus) >= from;
+}
+
 }  // namespace orrery::calibration

@@ -55,6 +55,9 @@ class DeviceProfile {
   /// `size` as in nccl-tests: the whole buffer (all-gather: output, reduce-scatter: input). gpus >= 1; one GPU takes 0.
   CollectiveTiming node_collective(CollectiveOp op, std::int64_t gpus, Bytes size) const;
 
+  /// Whether the node's switch reduces and multicasts for a group of so many GPUs (NVLink SHARP).
+  bool reduces_in_switch(std::int64_t gpus) const;
+
   /// How far off the time of a kernel may be, relative to it: nine in ten kernels of its class are closer, as far as
   /// cross-validation can tell; more outside the sizes that were fitted, kUnmeasured where nothing was. The steady
   /// clocks of a long step come on top.

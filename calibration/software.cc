@@ -2,6 +2,8 @@
 // documented and ignored, or read and undocumented.
 #include "calibration/software.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -155,6 +157,23 @@ std::vector<Row> memory_rows() {
   };
 }
 
+Row algorithms() {
+  return {{"collective_algorithms", "list", "", "[ring, tree, nvls_tree, pairwise]",
+           "What the collective library chooses from between nodes: ring, tree, nvls_tree, sharp, hierarchical_ring, "
+           "hierarchical_tree, pairwise, hierarchical_exchange. Where none of them can do a call, ring or pairwise."},
+          [](Software& out, const Settings& s) {
+            if (!s.is_sequence() || s.items().empty()) s.fail("would be right: a list, as in [ring, tree]");
+            std::vector<std::string> names;
+            for (std::size_t i = 0; i < kCollectiveAlgorithms; ++i)
+              names.emplace_back(name_of(static_cast<CollectiveAlgorithm>(i)));
+            out.collective_algorithms = {};
+            for (const Settings& item : s.items()) {
+              const auto at = std::find(names.begin(), names.end(), item.as_choice(names)) - names.begin();
+              out.collective_algorithms.add(static_cast<CollectiveAlgorithm>(at));
+            }
+          }};
+}
+
 std::vector<Row> collective_rows() {
   using S = Software;
   return {
@@ -162,6 +181,7 @@ std::vector<Row> collective_rows() {
       duration("collective_step_ring", &S::collective_step_ring, "Per ring step across the network, Simple protocol."),
       duration("collective_step_node", &S::collective_step_node, "Per ring step inside a node."),
       duration("collective_step_tree", &S::collective_step_tree, "Per tree level across the network."),
+      algorithms(),
   };
 }
 
@@ -176,6 +196,18 @@ const std::vector<Row>& rows() {
 }
 
 }  // namespace
+
+std::string_view name_of(CollectiveAlgorithm algorithm) {
+  static constexpr std::array<std::string_view, kCollectiveAlgorithms> kNames{"ring",
+                                                                              "tree",
+                                                                              "nvls_tree",
+                                                                              "sharp",
+                                                                              "hierarchical_ring",
+                                                                              "hierarchical_tree",
+                                                                              "pairwise",
+                                                                              "hierarchical_exchange"};
+  return kNames[static_cast<std::size_t>(algorithm)];
+}
 
 const std::vector<KeyDoc>& software_keys() {
   static const std::vector<KeyDoc> docs = [] {

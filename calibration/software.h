@@ -3,7 +3,9 @@
 // from fits; rows that share a name share every number. A generation may inherit from an older one and override.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
@@ -11,6 +13,28 @@
 #include "sim/units.h"
 
 namespace orrery::calibration {
+
+/// How a collective library moves the data of groups that span nodes. The first four are NCCL's for reductions.
+enum class CollectiveAlgorithm : std::uint8_t {
+  ring,                   // once or twice round all ranks
+  tree,                   // double binary tree over nodes, chains inside them: all-reduce
+  nvls_tree,              // reduced inside the node's switch, tree over nodes: all-reduce
+  sharp,                  // reduced inside the network's switches: all-reduce
+  hierarchical_ring,      // inside the nodes, then rings over nodes, rail by rail
+  hierarchical_tree,      // inside the nodes, then trees over nodes, rail by rail: all-reduce
+  pairwise,               // all-to-all: every rank to every other
+  hierarchical_exchange,  // all-to-all: by NVLink to the receiver's rail first, one message per node
+};
+inline constexpr std::size_t kCollectiveAlgorithms = 8;
+std::string_view name_of(CollectiveAlgorithm algorithm);
+
+/// A set of them.
+struct CollectiveAlgorithms {
+  std::uint32_t bits = 0;
+  constexpr bool has(CollectiveAlgorithm a) const { return (bits >> static_cast<std::uint32_t>(a) & 1U) != 0; }
+  constexpr void add(CollectiveAlgorithm a) { bits |= 1U << static_cast<std::uint32_t>(a); }
+  bool operator==(const CollectiveAlgorithms&) const = default;
+};
 
 struct Software {
   std::string name;
@@ -66,6 +90,8 @@ struct Software {
   sim::Duration collective_step_ring{};  // protocol cost per ring step across the network, Simple protocol
   sim::Duration collective_step_node{};  // per ring step inside a node
   sim::Duration collective_step_tree{};  // protocol cost per tree level across the network
+  /// What the library chooses from between nodes; a ring or a pairwise exchange where none of these can do a call.
+  CollectiveAlgorithms collective_algorithms{0b0100'0111};  // ring, tree, nvls_tree, pairwise
 
   /// Reads a generation whose inheritance has been resolved. Throws sim::UserError.
   static Software load(const sim::Settings& document);

@@ -33,9 +33,9 @@ using workloads::TimedCollective;
 
 constexpr double kMostBytes = 1e15;
 constexpr std::size_t kMostSizes = 1000;
-constexpr std::array<CollectiveOp, 5> kOps{CollectiveOp::all_reduce, CollectiveOp::all_gather,
+constexpr std::array<CollectiveOp, 6> kOps{CollectiveOp::all_reduce,     CollectiveOp::all_gather,
                                            CollectiveOp::reduce_scatter, CollectiveOp::all_to_all,
-                                           CollectiveOp::send_receive};
+                                           CollectiveOp::broadcast,      CollectiveOp::send_receive};
 
 struct CollectiveOptions {
   ClusterOptions cluster;
@@ -97,9 +97,10 @@ std::int64_t whole_nodes(const CollectiveOptions& options) {
   return options.gpus <= node ? options.gpus : (options.gpus + node - 1) / node * node;
 }
 
-std::string_view algorithm_of(const CollectiveOptions& options, CollectiveOp op, const workloads::GroupShape& shape) {
+std::string_view algorithm_of(const CollectiveOptions& options, CollectiveOp op, const workloads::GroupShape& shape,
+                              const NamedCluster& named) {
   if (options.algorithm == workloads::kAuto) return workloads::kAuto;
-  const std::vector<std::string_view> names = workloads::algorithms_of(op, shape);
+  const std::vector<std::string_view> names = workloads::algorithms_of(op, shape, named.device, named.software);
   const auto found = std::find(names.begin(), names.end(), options.algorithm);
   if (found != names.end()) return *found;
   throw UserError(fmt::format("--algorithm: read '{}', for {} over {} GPUs in {} node{} would be right: {}, {}",
@@ -159,7 +160,7 @@ int collective(const CollectiveOptions& options) {
   }
   std::vector<std::int64_t> gpus(static_cast<std::size_t>(options.gpus));
   std::iota(gpus.begin(), gpus.end(), 0);
-  const std::string_view algorithm = algorithm_of(options, op, workloads::shape_of(gpus, named.cluster));
+  const std::string_view algorithm = algorithm_of(options, op, workloads::shape_of(gpus, named.cluster), named);
   const std::vector<Row> rows = rows_of(
       options, workloads::time_collective(op, sizes, gpus, named.cluster, named.device, named.software, algorithm));
   if (!options.json.empty()) {

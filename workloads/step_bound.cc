@@ -175,7 +175,8 @@ StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double p
   if (places.shapes.data.nodes <= 1) return load;
   const bool sharded = job.parallelism.sharding != Sharding::none;
   const auto time = [&](CollectiveOp op, double bytes) {
-    return wire_bytes(op, owners, bytes) / places.data_rate * sim::kPicosecondsPerSecond;
+    return least_bytes_between_nodes(op, bytes, places.shapes.data, job.software) / places.data_rate *
+           sim::kPicosecondsPerSecond;
   };
   const double reduce = time(sharded ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, parameters * gradient);
   const double gather = sharded ? time(CollectiveOp::all_gather, parameters * parameter) : 0;

@@ -306,6 +306,7 @@ std::vector<Case> software() {
        "0 us",
        {"cluster.gpus=128", "parallelism.data=32", "batch.global=256"},
        "500 us"},
+      {"software.collective_algorithms", differs, "[hierarchical_ring]", {}, "[ring]"},
   };
 }
 

@@ -39,11 +39,9 @@ void check_refused(const Outcome& outcome, const std::vector<std::string>& parts
 TEST_CASE("columns are those of nccl-tests: algorithm bandwidth is size over time, bus bandwidth what a GPU sends") {
   for (const int n : {2, 8, 16, 64}) {
     const double share = (n - 1.0) / n;
-    const std::vector<std::pair<std::string, double>> factors{{"all_reduce", 2 * share},
-                                                              {"all_gather", share},
-                                                              {"reduce_scatter", share},
-                                                              {"all_to_all", share},
-                                                              {"send_receive", 1.0}};
+    const std::vector<std::pair<std::string, double>> factors{{"all_reduce", 2 * share}, {"all_gather", share},
+                                                              {"reduce_scatter", share}, {"all_to_all", share},
+                                                              {"broadcast", 1.0},        {"send_receive", 1.0}};
     for (const auto& [op, factor] : factors) {
       INFO(op << " over " << n);
       const json rows = rows_of(op, n, {"--sizes", "1MB:1GB:4"});
@@ -79,8 +77,9 @@ TEST_CASE("no GPU sends faster than its way out allows") {
   CHECK(circle > 0.7 * 50.0);
 }
 
-TEST_CASE("auto is the best of the algorithms, each of which can be asked for") {
-  const std::vector<std::string> names{"ring LL", "ring LL128", "ring Simple", "tree"};
+TEST_CASE("auto is one of the algorithms, each of which can be asked for, with or without its protocol") {
+  const std::vector<std::string> names{"ring LL",    "ring LL128",  "ring Simple", "tree LL",
+                                       "tree LL128", "tree Simple", "nvls_tree",   "sharp"};
   const json best = rows_of("all_reduce", 64, {"--sizes", "1KB:1GB:1000"});
   std::vector<json> forced;
   for (const std::string& name : names) {
@@ -93,6 +92,8 @@ TEST_CASE("auto is the best of the algorithms, each of which can be asked for") 
     CHECK(best[i] == forced[static_cast<std::size_t>(at - names.begin())][i]);
     for (std::size_t k = 0; k < names.size(); ++k) CHECK(forced[k][i]["algorithm"] == names[k]);
   }
+  const json tree = rows_of("all_reduce", 64, {"--sizes", "1KB", "--algorithm", "tree"});
+  CHECK(tree[0]["algorithm"].get<std::string>().substr(0, 4) == "tree");
   // Latency decides small buffers, bandwidth large ones.
   CHECK(forced[0][0]["time_us"] < forced[2][0]["time_us"]);
   CHECK(forced[0].back()["time_us"] > forced[2].back()["time_us"]);

@@ -1,12 +1,10 @@
 // Collectives as transfers: what a group loads on the network (a route) and what one call costs beyond bandwidth.
 //
-// A group whose members share a node follows the device profile's in-node fit. A group that spans nodes runs NCCL's
-// ring or tree: time = base + steps x step latency + wire bytes / rate, the rate found by the engine on the group's
-// route. The choice of algorithm and protocol minimises the estimate on an idle network, as NCCL does (its tuning
-// model: base and step latencies by algorithm and protocol, github.com/NVIDIA/nccl src/graph/tuning.cc).
+// A group whose members share a node follows the device profile's in-node fit. A group that spans nodes runs one of the
+// algorithms of algorithm.h: time = latency of the pipeline's stages + bytes / rate, the rate found by the engine on
+// the group's route. Algorithm and protocol are chosen as NCCL chooses them (choice.cc), or named.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -25,7 +23,7 @@ using calibration::CollectiveOp;
 enum class Pattern : std::uint32_t {
   around,  // once around the ring: all-gather, reduce-scatter; everything inside a node; a send's path
   twice,   // twice around: ring all-reduce across nodes
-  tree,    // up and down a double binary tree: all-reduce across nodes
+  across,  // one path between nodes: trees and switches, whose cost counts all but one of their stages' paths
 };
 
 /// How a group lies on the cluster.
@@ -42,7 +40,7 @@ struct GroupShape {
 struct CollectiveCost {
   Pattern pattern = Pattern::around;
   sim::Duration latency{};
-  double work = 0;      // bytes that each rank sends
+  double work = 0;      // bytes: of a rank inside a node, of a node over all its rails between nodes
   double rate_cap = 0;  // bytes/s; 0: the links alone limit
   std::string_view algorithm;
 };
@@ -64,11 +62,18 @@ sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_
 sim::RouteId add_pair_route(sim::Network& network, std::int64_t from, std::int64_t to,
                             const topology::Cluster& cluster);
 
-/// Leaves the choice of algorithm to the estimate on an idle network.
+/// Leaves the choice of algorithm to the library.
 inline constexpr std::string_view kAuto = "auto";
 
-/// The algorithms that collective_cost can choose for a group of this shape, besides kAuto.
-std::vector<std::string_view> algorithms_of(CollectiveOp op, const GroupShape& shape);
+/// The algorithms that collective_cost can be asked for, besides kAuto: each with each of its protocols, and with the
+/// choice of protocol left to the library.
+std::vector<std::string_view> algorithms_of(CollectiveOp op, const GroupShape& shape,
+                                            const calibration::DeviceProfile& device,
+                                            const calibration::Software& software);
+
+/// Bytes that a node's NICs send at least, over all its rails, whichever algorithm the software chooses.
+double least_bytes_between_nodes(CollectiveOp op, double bytes, const GroupShape& shape,
+                                 const calibration::Software& software);
 
 /// Cost of one collective on a group of this shape; `algorithm`: kAuto or one of algorithms_of().
 CollectiveCost collective_cost(CollectiveOp op, double bytes, const GroupShape& shape,
@@ -101,33 +106,8 @@ std::vector<std::vector<std::int64_t>> members_by_node(std::span<const std::int6
 void append_path(std::vector<sim::WeightedLink>& links, const topology::Path& path, double weight,
                  const topology::Cluster& cluster);
 
-// One algorithm each, in files of their own.
-struct Estimate {
-  sim::Duration latency{};  // without path latencies, which the route carries
-  double work = 0;
-  double rate_share = 1.0;  // of the link rate that the protocol reaches
-  std::string_view algorithm;
-};
-/// Ring: base + steps x step + wire bytes / rate; `passes` 1 (all-gather, reduce-scatter) or 2 (all-reduce). Of the
-/// protocols the fastest, or the one of that name.
-Estimate ring(double bytes, std::int64_t passes, const GroupShape& shape, double rate,
-              const calibration::Software& software, std::string_view protocol = kAuto);
-/// Double binary tree all-reduce: base + 2 log2(nodes) steps + 2 bytes / rate.
-Estimate double_binary_tree(double bytes, const GroupShape& shape, double rate, const calibration::Software& software);
-
-/// Pairwise exchange (all-to-all across nodes): base + bytes to others / what the route leaves each rank.
-Estimate pairwise_exchange(double bytes, const GroupShape& shape, const calibration::Software& software);
 /// Adds the route of a pairwise exchange; returns it.
 sim::RouteId add_exchange_route(sim::Network& network, std::span<const std::int64_t> gpus,
                                 const topology::Cluster& cluster);
-
-/// NCCL's three protocols: latency scale and share of bandwidth. LL sends 4 bytes of flag with 4 of data; LL128 8 of
-/// 128.
-struct Protocol {
-  std::string_view name;
-  double base_us, node_us, net_us, tree_net_us;  // tuning.cc: baseLat, hwLat[NVLINK], hwLat[NET] of ring and of tree
-  double bandwidth_share;
-};
-const std::array<Protocol, 3>& protocols();
 
 }  // namespace orrery::workloads

@@ -1,20 +1,35 @@
 // Pairwise exchange, the all-to-all of NCCL: every rank sends its part to every other directly, all at once, so what
 // counts is each GPU's own way out and the tiers above it. Every byte that is sent puts 1/(n-1) on the path to each of
-// the others. On large clusters the nodes at an even spread of distances stand for all. Not modelled: the cost of
-// posting n - 1 messages, and the detour over NVLink by which a message leaves through the receiver's rail (PXN): a
-// message goes to the receiver's node by the peer at the sender's place.
+// the others. On large clusters the nodes at an even spread of distances stand for all. The messages to other nodes are
+// posted one after the other:
+//   pairwise:     base + (n - g) post + (n-1)/n bytes / what the route leaves each rank
+//   hierarchical: base + A + (nodes - 1) post + the same,   A = all-to-all inside the node
+// The hierarchical one goes by NVLink to the GPU at the receiver's place first (NCCL's PXN), so that each GPU sends one
+// message to a node, which suits many small parts. post = 1 us: NCCL's cost of a message (src/graph/tuning.cc,
+// getNetOverhead). Not modelled: the levels of the hierarchical one overlapping. A message goes to the receiver's node
+// by the peer at the sender's place.
 #include <algorithm>
 
-#include "workloads/collectives/collective.h"
+#include "workloads/collectives/algorithm.h"
 
 namespace orrery::workloads {
 
-Estimate pairwise_exchange(double bytes, const GroupShape& shape, const calibration::Software& software) {
-  Estimate estimate;
-  estimate.latency = software.collective_base;
-  estimate.work = wire_bytes(CollectiveOp::all_to_all, shape.ranks, bytes);
-  estimate.algorithm = "pairwise";
-  return estimate;
+namespace {
+constexpr double kPost = 1e-6;
+}
+
+Estimate pairwise_exchange(const Call& call, const Protocol&) {
+  Estimate out;
+  out.latency = sim::to_seconds(call.software.collective_base) + (call.ranks() - call.per_node()) * kPost;
+  out.work = wire_bytes(CollectiveOp::all_to_all, call.shape.ranks, call.bytes);
+  return out;
+}
+
+Estimate hierarchical_exchange(const Call& call, const Protocol& protocol) {
+  Estimate out = pairwise_exchange(call, protocol);
+  out.latency = sim::to_seconds(call.software.collective_base) + (call.nodes() - 1) * kPost +
+                call.inside(CollectiveOp::all_to_all, call.bytes);
+  return out;
 }
 
 sim::RouteId add_exchange_route(sim::Network& network, std::span<const std::int64_t> gpus,

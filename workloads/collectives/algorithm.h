@@ -1,0 +1,111 @@
+// One algorithm of a collective between nodes: which calls it can do, what a call costs, and what NCCL believes that it
+// costs, by which it chooses. One file each; the list of all is in choice.cc.
+//
+// All are chunked pipelines. A buffer is cut into chunks, which follow each other through the stages of the algorithm:
+//   time = base + sum over stages (stage latency) + (stages + chunks - 1) * chunk / rate
+// so latency grows with the depth, and the depth also costs bandwidth: a stage forwards a chunk only when all of it is
+// there. A ring's chunks are the ranks' parts of the buffer and its stages the steps: there the sum is the well-known
+// steps * latency + (n-1)/n * bytes / rate.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "workloads/collectives/collective.h"
+
+namespace orrery::workloads {
+
+using calibration::CollectiveAlgorithm;
+
+/// NCCL's protocols: what a stage costs besides the network's path, and the share of a link's rate that is data. LL
+/// sends 4 bytes of flag with 4 of data, LL128 8 of 128; Simple sends data alone and pays for synchronising. Base and
+/// stage latencies: NVIDIA/nccl, src/graph/tuning.cc, baseLatencies and hwLatencies (version 2.30). Those of Simple are
+/// the training software's (collective_* of Software); the table has NCCL's.
+struct Protocol {
+  enum class Kind : std::uint8_t { ll, ll128, simple };
+  Kind kind;
+  double ring_base, tree_base;  // seconds
+  double ring_node, tree_node;  // a stage over NVLink
+  double ring_net, tree_net;    // a stage over the network
+  double share;                 // of a link's rate that is data
+};
+const std::array<Protocol, 3>& protocols();
+
+/// Channels, each a ring or tree of its own, that NCCL runs over a NIC.
+inline constexpr double kChannelsPerRail = 2;
+
+/// One call on one group.
+struct Call {
+  CollectiveOp op;
+  double bytes;  // the whole buffer
+  const GroupShape& shape;
+  double rate;       // bytes/s that the NICs of a node carry, those that the group leaves through
+  double line_rate;  // their line rate, which the library goes by
+  const calibration::DeviceProfile& device;
+  const calibration::Software& software;
+
+  bool all_reduces() const { return op == CollectiveOp::all_reduce; }
+  /// All ranks' parts are passed on in a ring.
+  bool rings() const {
+    return all_reduces() || op == CollectiveOp::all_gather || op == CollectiveOp::reduce_scatter ||
+           op == CollectiveOp::broadcast;
+  }
+  double ranks() const { return static_cast<double>(shape.ranks); }
+  double nodes() const { return static_cast<double>(shape.nodes); }
+  double per_node() const { return static_cast<double>(shape.per_node); }
+  double rails() const { return static_cast<double>(shape.rails); }
+  double hop() const { return sim::to_seconds(shape.hop); }
+  /// Levels of a binary tree over the nodes.
+  double levels() const;
+  /// bytes/s at which a GPU passes a long buffer on inside its node, as measured.
+  double node_rate() const;
+  /// Seconds of a collective inside the node, over the group's ranks there.
+  double inside(CollectiveOp what, double size) const;
+};
+
+struct Estimate {
+  double latency = 0;   // seconds, without that of the pattern's route
+  double work = 0;      // bytes that a node sends, over all its rails
+  double rate_cap = 0;  // bytes/s; 0: the links alone limit
+  Pattern pattern = Pattern::around;
+};
+/// Seconds on an idle network.
+double seconds_of(const Estimate& estimate, const Call& call);
+
+/// An algorithm with the protocol that it runs.
+struct Algorithm {
+  CollectiveAlgorithm family;
+  std::string_view name;
+  const Protocol& protocol;
+  bool (*fits)(const Call& call);
+  Estimate (*estimate)(const Call& call, const Protocol& protocol);
+  /// Seconds by NCCL's tuning model; null: the library that has this algorithm knows its time.
+  double (*believed)(const Call& call, const Protocol& protocol);
+};
+std::span<const Algorithm> algorithms();
+
+/// The algorithm for a call. `wanted`: kAuto, a family (ring) or a name of the list (ring LL128). Of those that fit and
+/// that the software may use, or of the wanted, the one that NCCL believes to be fastest.
+const Algorithm& choose(const Call& call, std::string_view wanted);
+
+// The costs, closed form above each; the files say where they come from.
+Estimate ring(const Call& call, const Protocol& protocol);
+double believed_ring(const Call& call, const Protocol& protocol);
+Estimate broadcast(const Call& call, const Protocol& protocol);
+Estimate double_binary_tree(const Call& call, const Protocol& protocol);
+double believed_tree(const Call& call, const Protocol& protocol);
+Estimate nvls_tree(const Call& call, const Protocol& protocol);
+double believed_nvls_tree(const Call& call, const Protocol& protocol);
+Estimate sharp(const Call& call, const Protocol& protocol);
+Estimate hierarchical_ring(const Call& call, const Protocol& protocol);
+Estimate hierarchical_tree(const Call& call, const Protocol& protocol);
+Estimate pairwise_exchange(const Call& call, const Protocol& protocol);
+Estimate hierarchical_exchange(const Call& call, const Protocol& protocol);
+
+/// Bytes that a node sends in a double binary tree over the nodes: down to two children in one tree and up in both; of
+/// two nodes each is root of one tree.
+double tree_bytes(double bytes, std::int64_t nodes);
+/// bytes/s of a node's sends above which reducing in its switch holds an all-reduce back that sends `work` bytes.
+double in_switch_cap(const Call& call, double work);
+
+}  // namespace orrery::workloads

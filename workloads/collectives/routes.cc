@@ -1,0 +1,147 @@
+// Groups on the cluster: their shapes, and the links that they load. See collective.h.
+//
+// Whatever the algorithm, a node's traffic leaves through the NICs that its members are nearest to, in equal parts, and
+// goes to the next node of the ring: a tree's edges are laid on the same links, since nodes are numbered as they are
+// wired and every algorithm's cost counts what the busiest node sends.
+#include <algorithm>
+
+#include "workloads/collectives/collective.h"
+
+namespace orrery::workloads {
+
+using sim::Duration;
+using sim::WeightedLink;
+
+std::vector<std::vector<std::int64_t>> members_by_node(std::span<const std::int64_t> gpus,
+                                                       const topology::Cluster& cluster) {
+  std::vector<std::int64_t> sorted(gpus.begin(), gpus.end());
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<std::vector<std::int64_t>> nodes;
+  std::int64_t last = -1;
+  for (const std::int64_t gpu : sorted) {
+    const std::int64_t node = cluster.node_of(gpu);
+    if (node != last) nodes.emplace_back();
+    last = node;
+    nodes.back().push_back(gpu);
+  }
+  return nodes;
+}
+
+namespace {
+bool never_matters(sim::LinkId link, const topology::Cluster& cluster) {
+  const topology::LinkInfo& info = cluster.links()[link];
+  return info.never_binding && info.tier != topology::Tier::leaf;
+}
+}  // namespace
+
+void append_path(std::vector<WeightedLink>& links, const topology::Path& path, double weight,
+                 const topology::Cluster& cluster) {
+  for (const WeightedLink& link : path.links) {
+    if (!never_matters(link.link, cluster)) links.push_back({link.link, link.weight * weight});
+  }
+}
+
+namespace {
+
+/// One GPU for each NIC that the node's members are nearest to: the ring leaves the node through these.
+std::vector<std::int64_t> exits_of(const std::vector<std::int64_t>& members, const topology::Cluster& cluster) {
+  std::vector<std::int64_t> exits;
+  std::int64_t last_nic = -1;
+  for (const std::int64_t gpu : members) {
+    const std::int64_t nic = cluster.nic_of(gpu);
+    if (nic != last_nic) exits.push_back(gpu);
+    last_nic = nic;
+  }
+  return exits;
+}
+
+bool in_one_node(std::span<const std::int64_t> gpus, const topology::Cluster& cluster) {
+  const std::int64_t node = cluster.node_of(gpus.front());
+  return std::all_of(gpus.begin(), gpus.end(), [&](std::int64_t gpu) { return cluster.node_of(gpu) == node; });
+}
+
+/// Once round the members of one node, by NVLink.
+void append_ring(std::vector<WeightedLink>& links, std::span<const std::int64_t> members, double weight,
+                 const topology::Cluster& cluster) {
+  const std::size_t g = members.size();
+  for (std::size_t i = 0; g > 1 && i < g; ++i)
+    append_path(links, cluster.path(members[i], members[(i + 1) % g]), weight, cluster);
+}
+
+}  // namespace
+
+GroupShape shape_of(std::span<const std::int64_t> gpus, const topology::Cluster& cluster) {
+  GroupShape shape;
+  shape.ranks = static_cast<std::int64_t>(gpus.size());
+  if (in_one_node(gpus, cluster)) {
+    shape.per_node = shape.ranks;
+    return shape;
+  }
+  const auto nodes = members_by_node(gpus, cluster);
+  shape.nodes = static_cast<std::int64_t>(nodes.size());
+  for (const auto& members : nodes) {
+    shape.per_node = std::max(shape.per_node, static_cast<std::int64_t>(members.size()));
+  }
+  if (shape.nodes > 1) {  // one node need not have a fabric
+    shape.rails = shape.ranks;
+    for (const auto& members : nodes) {
+      shape.rails = std::min(shape.rails, static_cast<std::int64_t>(exits_of(members, cluster).size()));
+    }
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const topology::Path path = cluster.path(nodes[i].front(), nodes[(i + 1) % nodes.size()].front());
+      shape.hop = std::max(shape.hop, path.latency);
+      shape.top = std::max(shape.top, path.top);
+    }
+  }
+  return shape;
+}
+
+std::uint32_t patterns_of(const GroupShape& shape, bool all_reduces) { return all_reduces && shape.nodes > 1 ? 3 : 1; }
+
+sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_t> gpus, const GroupShape& shape,
+                              bool all_reduces, const topology::Cluster& cluster) {
+  std::vector<WeightedLink> links;
+  Duration around{};
+  if (in_one_node(gpus, cluster)) {
+    std::vector<std::int64_t> members(gpus.begin(), gpus.end());
+    std::sort(members.begin(), members.end());
+    append_ring(links, members, 1.0, cluster);
+    return network.add_route(links, around);
+  }
+  const auto nodes = members_by_node(gpus, cluster);
+  // Inside a node every ring passes through all members; a member forwards by NVLink except on the rings that leave by
+  // its NIC.
+  for (const auto& members : nodes) {
+    const auto g = static_cast<double>(members.size());
+    append_ring(links, members, (g - 1) / g, cluster);
+  }
+  Duration hop{};
+  const double weight = 1.0 / static_cast<double>(shape.rails);
+  const auto first_exits = exits_of(nodes[0], cluster);
+  auto from = first_exits, to = first_exits;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    from.swap(to);
+    to = i + 1 < nodes.size() ? exits_of(nodes[i + 1], cluster) : first_exits;
+    for (std::size_t rail = 0; rail < static_cast<std::size_t>(shape.rails); ++rail) {
+      const topology::Path path = cluster.path(from[rail], to[rail], rail);
+      append_path(links, path, weight, cluster);
+      if (rail == 0) around += path.latency;
+      hop = std::max(hop, path.latency);
+    }
+  }
+  const sim::RouteId first = network.add_route(links, around);
+  if (patterns_of(shape, all_reduces) == 3) {
+    network.add_route(links, around * 2);
+    network.add_route(links, hop);
+  }
+  return first;
+}
+
+sim::RouteId add_pair_route(sim::Network& network, std::int64_t from, std::int64_t to,
+                            const topology::Cluster& cluster) {
+  topology::Path path = cluster.path(from, to);
+  std::erase_if(path.links, [&](const WeightedLink& link) { return never_matters(link.link, cluster); });
+  return network.add_route(path.links, path.latency);
+}
+
+}  // namespace orrery::workloads
