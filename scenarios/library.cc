@@ -89,7 +89,8 @@ fs::path find_data_directory() {
     }
     error.clear();
   }
-  return ORRERY_DATA_DIR;
+  // A program of somebody else that links the library lies anywhere.
+  return fs::is_directory(ORRERY_DATA_DIR, error) ? ORRERY_DATA_DIR : ORRERY_INSTALLED_DATA_DIR;
 }
 
 }  // namespace

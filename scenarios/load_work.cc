@@ -31,6 +31,16 @@ Enum enum_named(std::string_view name, int count) {
   return {};
 }
 
+/// A choice of the model that by default is the first; what is absent is noted as `phrase`.
+template <class Enum>
+Enum choice(const Settings& section, const char* key, const std::vector<std::string>& choices,
+            std::vector<std::string>& absent, const char* phrase) {
+  if (const Settings* member = given(&section, key); member != nullptr)
+    return enum_named<Enum>(member->as_choice(choices), static_cast<int>(choices.size()));
+  absent.emplace_back(phrase);
+  return static_cast<Enum>(0);
+}
+
 void load_features(const Settings& section, Job& job) {
   workloads::Model& model = job.model;
   std::vector<std::string> absent;
@@ -41,6 +51,10 @@ void load_features(const Settings& section, Job& job) {
   model.gated_mlp = flag("gated_mlp", false, "no gated MLP");
   model.parallel_block = flag("parallel_block", false, "no parallel block");
   model.tied_embeddings = flag("tied_embeddings", true, "tied embeddings");
+  model.positions =
+      choice<workloads::Positions>(section, "positions", {"learned", "rotary", "none"}, absent, "learned positions");
+  model.norm = choice<workloads::Norm>(section, "norm", {"layer_norm", "rms_norm"}, absent, "layer norms");
+  model.biases = choice<workloads::Biases>(section, "biases", {"all", "qkv", "none"}, absent, "biases");
   if (!absent.empty()) {
     job.assumptions.push_back(fmt::format("The model's features that are not given: {}.", fmt::join(absent, ", ")));
   }
@@ -236,8 +250,10 @@ void load_model(const Settings& document, Job& job) {
     assume(job, "model.ffn_hidden", std::to_string(wide),
            model.gated_mlp ? "8/3 of hidden rounded up to a multiple of 256" : "4 x hidden");
   }
-  if (model.hidden % model.heads != 0) {
-    fail_at(section, "heads", fmt::format("expected a divisor of hidden {}, got {}", model.hidden, model.heads));
+  model.head_width = integer(&section, "head_dim", 0, 1, 65'536);
+  if (model.head_width == 0 && model.hidden % model.heads != 0) {
+    fail_at(section, "heads",
+            fmt::format("expected a divisor of hidden {} (or head_dim beside it), got {}", model.hidden, model.heads));
   }
   if (model.heads % model.kv_heads != 0) {
     fail_at(section, "kv_heads", fmt::format("expected a divisor of heads {}, got {}", model.heads, model.kv_heads));

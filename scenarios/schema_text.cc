@@ -90,11 +90,34 @@ std::string object_of(const Node& node, int depth) {
                      needed, properties);
 }
 
+/// What a quantity of that unit looks like, as sim::Settings reads it: "400 Gb/s", "80 GB", "5 us".
+std::string pattern_of(const std::string& unit) {
+  const std::string number = R"(^[+]?[0-9]*[.]?[0-9]+([eE][+-]?[0-9]+)? *)";
+  const std::string prefix = "([kKMGTPE]|[KMGTPE]i)?";
+  if (unit == "bytes") return number + prefix + "B$";
+  if (unit == "bytes/s") return number + prefix + "([bB]/s|[bB]ps|bit/s)$";
+  if (unit == "FLOP/s") return number + prefix + "(FLOPs?/s|FLOPS|FLOPs|flops|flop/s)$";
+  if (unit == "time" || unit == "s") return number + "(ps|ns|us|ms|s|[num]?sec|seconds?|min|minutes?|h|hours?)$";
+  return number + ".+$";
+}
+
+/// The default as a JSON value, where it is one and not a rule.
+std::string default_of(const Key& key) {
+  const std::string& text = key.fallback;
+  if (key.type == "boolean" && (text == "true" || text == "false")) return text;
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  if ((key.type == "integer" || key.type == "number") && digits) return text;
+  const bool chosen = std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end();
+  if (key.type == "choice" && chosen) return quoted(text);
+  return "";
+}
+
 /// One alternative for the plain value of a key; a quantity is text with a number and a unit.
 std::string plain_of(const Key& key) {
   if (key.type == "integer" || key.type == "number") return fmt::format(R"({{"type": "{}"}})", key.type);
   if (key.type == "boolean") return R"({"type": "boolean"})";
-  if (key.type == "quantity") return R"({"type": ["string", "number"]})";
+  if (key.type == "quantity")
+    return fmt::format(R"({{"type": "string", "pattern": {}}})", quoted(pattern_of(key.unit)));
   if (key.type == "choice" && !key.choices.empty()) return fmt::format(R"({{"enum": [{}]}})", words(key.choices));
   if (key.type == "list") {
     return key.choices.empty() ? R"({"type": "array"})"
@@ -123,6 +146,8 @@ std::string json_of(const Node& node, int depth) {
     if (!node.key->fallback.empty() && node.key->fallback != "-")
       meaning += fmt::format(" Default: {}.", node.key->fallback);
     head = fmt::format(R"("description": {}, )", quoted(meaning));
+    if (const std::string value = default_of(*node.key); !value.empty())
+      head += fmt::format(R"("default": {}, )", value);
   }
   return fmt::format(R"({{{}"anyOf": [{}]}})", head, fmt::join(alternatives, ", "));
 }

@@ -44,8 +44,10 @@ std::vector<std::string> modules_beside_program() {
   std::error_code failed;
   const fs::path folder = fs::read_symlink("/proc/self/exe", failed).parent_path();
   std::vector<std::string> found;
-  for (const char* name : {"liborrery_cuda.so", "liborrery_hip.so"}) {
-    if (fs::exists(folder / name, failed)) found.push_back((folder / name).string());
+  for (const fs::path& place : {folder, folder.parent_path() / "lib/orrery"}) {  // built, or installed
+    for (const char* name : {"liborrery_cuda.so", "liborrery_hip.so"}) {
+      if (fs::exists(place / name, failed)) found.push_back((place / name).string());
+    }
   }
   return found;
 }
@@ -127,7 +129,7 @@ std::optional<calibration::DeviceProfile> shipped_profile(const GpuFacts& facts)
 class PlanProgress {
  public:
   explicit PlanProgress(const std::vector<PlannedCase>& plan)
-      : cases_(plan.size()), shown_(::isatty(STDERR_FILENO) == 1), begin_(Clock::now()) {
+      : cases_(plan.size()), shown_(!silenced() && ::isatty(STDERR_FILENO) == 1), begin_(Clock::now()) {
     for (const PlannedCase& p : plan) left_ += p.estimate;
   }
   ~PlanProgress() { clear(); }

@@ -13,6 +13,7 @@
 #include "sim/error.h"
 #include "sim/settings.h"
 #include "tools/commands.h"
+#include "tools/parallel.h"
 
 namespace orrery::tools {
 
@@ -31,8 +32,13 @@ const std::vector<Command>& commands() {
       {"calibrate", "measure the local GPU into a profile, or a profile's error on measured kernels",
        declare_calibrate},
       {"compare", "speedup, memory efficiency and FLOPs utilization of one scenario over another", declare_compare},
+      {"import", "a scenario from a config.json, a launch script of Megatron-LM or a NeMo configuration",
+       declare_import},
+      {"export", "the launch line of a scenario's layout", declare_export},
       {"schema", "JSON Schema of the scenario language", declare_schema},
-      {"help", "meaning, unit and default of one scenario key", declare_help},
+      {"help", "meaning, unit and default of a scenario key, or meaning and unit of a column", declare_help},
+      {"completion", "completion of commands, options and keys for bash, zsh or fish", declare_completion},
+      {"man", "manual pages, in roff, of the program and its commands", declare_man},
   };
   return kCommands;
 }
@@ -58,17 +64,18 @@ void refuse_unknown_command(int argc, const char* const* argv) {
                                    fmt::join(names, ", ")));
 }
 
+/// Every command that runs something can be told to keep quiet, also those below another.
+void add_quiet(CLI::App& app) {
+  const std::vector<CLI::App*> below = app.get_subcommands([](CLI::App*) { return true; });
+  for (CLI::App* sub : below) add_quiet(*sub);
+  if (!below.empty()) return;
+  app.add_flag_callback("--quiet", silence, "no progress and no remarks on standard error; errors stay");
+}
+
 int parse_and_run(int argc, const char* const* argv) {
-  CLI::App app{"orrery: discrete-event simulator of large language model training on GPU clusters"};
-  app.name("orrery");
-  app.set_version_flag("--version", "orrery 0.1.0");
-  app.require_subcommand(1);
+  CLI::App app;
   Action chosen;
-  for (const Command& command : commands()) {
-    CLI::App* sub = app.add_subcommand(std::string(command.name), std::string(command.summary));
-    Action action = command.declare(*sub);
-    sub->final_callback([&chosen, action] { chosen = action; });
-  }
+  declare_program(app, chosen);
   refuse_unknown_command(argc, argv);
   try {
     app.parse(argc, argv);
@@ -87,6 +94,20 @@ int parse_and_run(int argc, const char* const* argv) {
 }
 
 }  // namespace
+
+void declare_program(CLI::App& app, Action& chosen) {
+  app.description("orrery: discrete-event simulator of large language model training on GPU clusters");
+  app.name("orrery");
+  app.set_help_flag("-h,--help", "print what the command does and its options, and exit");
+  app.set_version_flag("--version", "orrery " ORRERY_VERSION, "print the version and exit");
+  app.require_subcommand(1);
+  for (const Command& command : commands()) {
+    CLI::App* sub = app.add_subcommand(std::string(command.name), std::string(command.summary));
+    Action action = command.declare(*sub);
+    sub->final_callback([&chosen, action] { chosen = action; });
+    add_quiet(*sub);
+  }
+}
 
 int run_command_line(int argc, const char* const* argv) {
   const auto report_bug = [](const char* what) {

@@ -38,11 +38,18 @@ Action declare_collective(CLI::App& app);
 Action declare_flows(CLI::App& app);
 Action declare_calibrate(CLI::App& app);
 Action declare_compare(CLI::App& app);
+Action declare_import(CLI::App& app);
+Action declare_export(CLI::App& app);
 Action declare_schema(CLI::App& app);
 Action declare_help(CLI::App& app);
+Action declare_completion(CLI::App& app);
+Action declare_man(CLI::App& app);
 
 /// All commands, in the order in which help lists them.
 const std::vector<Command>& commands();
+
+/// The whole command line on `app`: its options and every command; parsing sets `chosen` to what the named one does.
+void declare_program(CLI::App& app, Action& chosen);
 
 /// Parses the arguments, runs one command and turns every exception into an exit status and one line on stderr.
 int run_command_line(int argc, const char* const* argv);

@@ -23,12 +23,19 @@ namespace {
 std::atomic<bool> stop_asked{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
+std::atomic<bool> quiet{false};  // the --quiet of this process
+
 extern "C" void ask_to_stop(int) { stop_asked.store(true); }
 
 }  // namespace
 
+void silence() { quiet.store(true); }
+bool silenced() { return quiet.load(); }
+
 Progress::Progress(std::string what)
-    : what_(std::move(what)), shown_(!what_.empty() && isatty(STDERR_FILENO) == 1), begin_(Clock::now()) {}
+    : what_(std::move(what)),
+      shown_(!what_.empty() && !silenced() && isatty(STDERR_FILENO) == 1),
+      begin_(Clock::now()) {}
 
 Progress::~Progress() {
   if (shown_) fmt::print(stderr, "\r\033[K");

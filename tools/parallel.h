@@ -22,6 +22,10 @@ class InterruptGuard {
 /// The number of threads to use when the user names none: every core.
 unsigned default_jobs();
 
+/// From now on nothing but results and errors is printed: no progress, no remarks on standard error.
+void silence();
+bool silenced();
+
 /// "done/count WHAT, about T left" on stderr, when that is a terminal; wiped away when it goes.
 class Progress {
  public:

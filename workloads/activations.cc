@@ -60,22 +60,23 @@ LayerBytes layer_bytes(const Job& job) {
   const Model& m = job.model;
   const Sizes z(job);
   const double e = z.element;
-  const double kv = d(m.kv_heads) / d(m.heads), ffn = d(m.ffn_hidden) / d(m.hidden);
+  const double kv = d(m.kv_heads * m.head_dim()) / d(m.hidden), q = d(m.attention_width()) / d(m.hidden);
+  const double ffn = d(m.ffn_hidden) / d(m.hidden);
   const double branches = m.gated_mlp ? 3 : 2;  // gate, up projection, activation
   LayerBytes layer;
   layer.input = e * z.hidden / z.cut;
   // Norm input, input of the column-parallel layer, dropout mask; q, k, v and attention output.
-  layer.attention = z.hidden * ((2 * e + 1) / z.cut + e * (2 + 2 * kv) / z.tensor);
+  layer.attention = z.hidden * ((2 * e + 1) / z.cut + e * (2 * q + 2 * kv) / z.tensor);
   // The same outside; in a parallel block both halves share one norm, one input and one dropout.
   layer.mlp = z.hidden * ((m.parallel_block ? 0 : 2 * e + 1) / z.cut + e * ffn * branches / z.tensor);
   const double residual = 2 * e * z.hidden / z.cut;
   layer.mlp_gradients = residual + e * z.hidden * ffn * branches / z.tensor +
                         weight_gradient_bytes(job, d(m.hidden) * d(m.ffn_hidden) / z.tensor);
   // Gradients of q, k, v and the output; fused kernels add up q's in fp32.
-  layer.attention_gradients = residual + e * z.hidden * (2 + 2 * kv) / z.tensor;
+  layer.attention_gradients = residual + e * z.hidden * (2 * q + 2 * kv) / z.tensor;
   // Of qkv, projection, up and down: inputs, then gradients of the outputs.
-  layer.between = e * z.hidden * (2 / z.cut + (1 + ffn) / z.tensor) +
-                  e * z.hidden * (2 / z.cut + (1 + 2 * kv + ffn * (branches - 1)) / z.tensor);
+  layer.between = e * z.hidden * (2 / z.cut + (q + ffn) / z.tensor) +
+                  e * z.hidden * (2 / z.cut + (q + 2 * kv + ffn * (branches - 1)) / z.tensor);
   const double rows = d(m.heads) / z.tensor * z.tokens;
   if (job.attention == AttentionKind::unfused) {
     const double scores = rows * d(m.seq);
@@ -83,7 +84,7 @@ LayerBytes layer_bytes(const Job& job) {
     layer.attention_gradients += 2 * e * scores;
   } else {
     layer.attention += 4 * rows;
-    layer.attention_gradients += 4 * z.hidden / z.tensor;
+    layer.attention_gradients += 4 * q * z.hidden / z.tensor;
   }
   return layer;
 }

@@ -19,13 +19,13 @@ struct ForwardFlops {
 };
 
 ForwardFlops forward_flops(const Model& model) {
-  const double h = d(model.hidden), s = d(model.seq), layers = d(model.layers);
+  const double h = d(model.hidden), s = d(model.seq), layers = d(model.layers), a = d(model.attention_width());
   const double kv = d(model.kv_heads * model.head_dim());
   const double mlp_projections = model.gated_mlp ? 3.0 : 2.0;
   const double span = model.attention_window > 0 ? std::min(s, d(model.attention_window)) : s;
   ForwardFlops flops;
-  flops.linear = layers * 2 * s * (h * (h + 2 * kv) + h * h + mlp_projections * h * d(model.ffn_hidden));
-  flops.attention_core = layers * 4 * s * span * h;
+  flops.linear = layers * 2 * s * (h * (a + 2 * kv) + a * h + mlp_projections * h * d(model.ffn_hidden));
+  flops.attention_core = layers * 4 * s * span * a;
   flops.head = 2 * s * h * d(model.vocab);
   return flops;
 }
@@ -33,12 +33,15 @@ ForwardFlops forward_flops(const Model& model) {
 
 double parameter_count(const Model& model) {
   const double h = d(model.hidden), f = d(model.ffn_hidden), kv = d(model.kv_heads * model.head_dim());
-  const double attention = h * (h + 2 * kv) + (h + 2 * kv) + h * h + h;
+  const double a = d(model.attention_width()), qkv_bias = model.biases == Biases::none ? 0 : 1;
+  const double bias = model.biases == Biases::all ? 1 : 0;
+  const double attention = (h + qkv_bias) * (a + 2 * kv) + a * h + bias * h;
   const double up = model.gated_mlp ? 2 : 1;
-  const double mlp = up * (h * f + f) + f * h + h;
-  const double norms = model.parallel_block ? 2 * h : 4 * h;
+  const double mlp = up * (h + bias) * f + f * h + bias * h;
+  const double norms = (model.parallel_block ? 1 : 2) * d(model.norm_parameters());
   const double head = model.tied_embeddings ? 0 : d(model.vocab) * h;
-  return d(model.layers) * (attention + mlp + norms) + d(model.vocab + model.seq) * h + head;
+  const double positions = model.positions == Positions::learned ? d(model.seq) : 0;
+  return d(model.layers) * (attention + mlp + norms) + (d(model.vocab) + positions) * h + head;
 }
 
 double model_flops(const Model& model, std::int64_t global_batch) {

@@ -13,6 +13,9 @@ constexpr std::array<std::string_view, 4> kShardings{"none", "optimizer", "gradi
 constexpr std::array<std::string_view, 3> kRecomputes{"none", "selective", "full"};
 constexpr std::array<std::string_view, 2> kAttentions{"flash", "unfused"};
 constexpr std::array<std::string_view, 3> kOptimizers{"adam", "lamb", "sgd"};
+constexpr std::array<std::string_view, 3> kPositions{"learned", "rotary", "none"};
+constexpr std::array<std::string_view, 2> kNorms{"layer_norm", "rms_norm"};
+constexpr std::array<std::string_view, 3> kBiases{"all", "qkv", "none"};
 }  // namespace
 
 std::string_view name_of(ScheduleKind schedule) { return kSchedules[static_cast<std::size_t>(schedule)]; }
@@ -21,6 +24,9 @@ std::string_view name_of(Sharding sharding) { return kShardings[static_cast<std:
 std::string_view name_of(Recompute recompute) { return kRecomputes[static_cast<std::size_t>(recompute)]; }
 std::string_view name_of(AttentionKind attention) { return kAttentions[static_cast<std::size_t>(attention)]; }
 std::string_view name_of(OptimizerKind optimizer) { return kOptimizers[static_cast<std::size_t>(optimizer)]; }
+std::string_view name_of(Positions positions) { return kPositions[static_cast<std::size_t>(positions)]; }
+std::string_view name_of(Norm norm) { return kNorms[static_cast<std::size_t>(norm)]; }
+std::string_view name_of(Biases biases) { return kBiases[static_cast<std::size_t>(biases)]; }
 
 const std::vector<std::string>& schedule_names() {
   static const std::vector<std::string> names(kSchedules.begin(), kSchedules.end());

@@ -34,6 +34,11 @@ enum class Sharding : std::uint8_t { none, optimizer, gradients, parameters };  
 enum class Recompute : std::uint8_t { none, selective, full };
 enum class AttentionKind : std::uint8_t { flash, unfused };
 enum class OptimizerKind : std::uint8_t { adam, lamb, sgd };
+/// How a model tells positions apart: a learned table of one row per position, queries and keys rotated in every layer
+/// (Su et al., arXiv 2104.09864), or nothing that costs parameters or a kernel of its own (ALiBi, arXiv 2108.12409).
+enum class Positions : std::uint8_t { learned, rotary, none };
+enum class Norm : std::uint8_t { layer_norm, rms_norm };  // scale and shift, or scale alone (arXiv 1910.07467)
+enum class Biases : std::uint8_t { all, qkv, none };      // which linear layers have one
 
 /// A decoder-only transformer. Sizes are counts of elements.
 struct Model {
@@ -44,7 +49,15 @@ struct Model {
   bool parallel_block = false;        // attention and MLP side by side: one layer norm, one reduction
   std::int64_t attention_window = 0;  // 0: full causal attention
   bool tied_embeddings = true;
-  std::int64_t head_dim() const { return hidden / heads; }
+  std::int64_t head_width = 0;  // of one head, where heads need not add up to hidden; 0: hidden / heads
+  Positions positions = Positions::learned;
+  Norm norm = Norm::layer_norm;
+  Biases biases = Biases::all;
+  std::int64_t head_dim() const { return head_width > 0 ? head_width : hidden / heads; }
+  /// Elements of a token's queries, and of the attention output.
+  std::int64_t attention_width() const { return heads * head_dim(); }
+  /// Parameters of one norm.
+  std::int64_t norm_parameters() const { return norm == Norm::layer_norm ? 2 * hidden : hidden; }
 };
 
 struct Parallelism {
@@ -173,6 +186,9 @@ std::string_view name_of(Sharding sharding);
 std::string_view name_of(Recompute recompute);
 std::string_view name_of(AttentionKind attention);
 std::string_view name_of(OptimizerKind optimizer);
+std::string_view name_of(Positions positions);
+std::string_view name_of(Norm norm);
+std::string_view name_of(Biases biases);
 
 /// Names for the schema, in the order of the enumeration.
 const std::vector<std::string>& schedule_names();

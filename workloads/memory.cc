@@ -91,7 +91,8 @@ double message_bytes(const Job& job, std::int32_t stage) {
   if (p.sequence_parallel && p.tensor > 1) bytes += 2 * hidden_bytes(job);
   // Keys and values: of the block at work and of the one on its way round the ring, or of the whole sequence.
   const double blocks = p.context == 1 ? 0 : p.context_method == ContextMethod::ring ? 2 : d(p.context);
-  bytes += blocks * 2 * hidden_bytes(job) * d(job.model.kv_heads) / d(job.model.heads) / d(p.tensor);
+  const double width = d(job.model.kv_heads * job.model.head_dim()) / d(job.model.hidden);
+  bytes += blocks * 2 * hidden_bytes(job) * width / d(p.tensor);
   return bytes;
 }
 

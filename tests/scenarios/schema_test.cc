@@ -2,6 +2,8 @@
 #include "scenarios/schema.h"
 
 #include <algorithm>
+#include <cctype>
+#include <regex>
 #include <set>
 
 #include "tests/catch.h"
@@ -55,6 +57,40 @@ TEST_CASE("the JSON Schema lists every key with its meaning and choices") {
   std::set<std::string> required;
   for (const Settings& item : document.at("required").items()) required.insert(item.text());
   CHECK(required == std::set<std::string>{"cluster", "model", "batch"});
+}
+
+TEST_CASE("the JSON Schema knows quantities by their units, and defaults where they are values") {
+  const std::string json = json_schema();
+  const Settings document = parse_yaml(json, "schema.json");
+  const auto pattern_of = [&](const std::string& path) {
+    for (const Settings& alternative : property(document, path)->at("anyOf").items()) {
+      if (const Settings* pattern = alternative.find("pattern"); pattern != nullptr) return pattern->text();
+    }
+    return std::string();
+  };
+  const auto fits = [&](const std::string& path, const std::string& text) {
+    return std::regex_match(text, std::regex(pattern_of(path)));
+  };
+  for (const char* text : {"400 Gb/s", "25 GB/s", "3.35 TB/s", "1e9 B/s"}) CHECK(fits("cluster.fabric.nic_rate", text));
+  for (const char* text : {"400", "400 Gb", "5 us", "fast"}) CHECK_FALSE(fits("cluster.fabric.nic_rate", text));
+  for (const char* text : {"80 GB", "80 GiB", "4096 B"}) CHECK(fits("cluster.device.memory", text));
+  for (const char* text : {"5 us", "1.2 ms", "130 ns"}) CHECK(fits("software.kernel_issue", text));
+  CHECK(fits("cluster.device.peak.bf16", "989 TFLOP/s"));
+  int quantities = 0;
+  for (const Key& key : schema()) {
+    if (key.type != "quantity") continue;
+    INFO(key.path << " " << key.fallback);
+    // Defaults that are a number with a unit, not a rule in words.
+    if (!key.fallback.empty() && std::isdigit(static_cast<unsigned char>(key.fallback[0])) != 0 &&
+        key.fallback.find(' ') == key.fallback.rfind(' ')) {
+      CHECK(fits(key.path, key.fallback));
+      ++quantities;
+    }
+  }
+  CHECK(quantities > 5);
+  CHECK(property(document, "parallelism.tensor")->at("default").text() == "1");
+  CHECK(property(document, "model.norm")->at("default").text() == "layer_norm");
+  CHECK(property(document, "parallelism.data")->find("default") == nullptr);  // a rule
 }
 
 TEST_CASE("every row is well formed and no path is listed twice") {

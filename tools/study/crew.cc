@@ -46,7 +46,9 @@ std::size_t started_ranks() {
 std::unique_ptr<Crew> load_ranks(unsigned jobs, std::size_t ranks) {
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::string file = (program.parent_path() / "orrery_mpi.so").string();
+  std::string file = (program.parent_path() / "orrery_mpi.so").string();
+  const std::filesystem::path installed = program.parent_path().parent_path() / "lib/orrery/orrery_mpi.so";
+  if (!std::filesystem::exists(file, error) && std::filesystem::exists(installed, error)) file = installed.string();
   // Global: Open MPI loads components of its own that look for its symbols.
   void* plug_in = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (plug_in == nullptr) {

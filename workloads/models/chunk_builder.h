@@ -171,7 +171,7 @@ class ChunkBuilder {
     if (software_.fused_bias_dropout_residual) {
       stream(Streaming::bias_dropout_residual, norm_elements() * (3 * element_ + 1), name);
     } else {
-      stream(Streaming::accumulate, norm_elements() * 2 * element_, "add bias");
+      if (biases()) stream(Streaming::accumulate, norm_elements() * 2 * element_, "add bias");
       stream(Streaming::dropout, norm_elements() * (2 * element_ + 1), "dropout");
       stream(Streaming::accumulate, norm_elements() * 3 * element_, "add residual");
     }
@@ -179,12 +179,14 @@ class ChunkBuilder {
 
   void bias_dropout_backward(const char* name) {
     stream(Streaming::dropout, norm_elements() * (2 * element_ + 1), name);
-    stream(Streaming::accumulate, norm_elements() * element_, "bias gradient");
+    if (biases()) stream(Streaming::accumulate, norm_elements() * element_, "bias gradient");
   }
 
   std::int64_t heads() const { return model_.heads / tensor_; }
   std::int64_t kv_heads() const { return std::max<std::int64_t>(1, model_.kv_heads / tensor_); }
   std::int64_t qkv_width() const { return (heads() + 2 * kv_heads()) * model_.head_dim(); }
+  std::int64_t attention_width() const { return model_.attention_width() / tensor_; }
+  bool biases() const { return model_.biases == Biases::all; }
   std::int64_t ffn() const { return model_.ffn_hidden / tensor_; }
   std::int64_t ffn_up() const { return model_.gated_mlp ? 2 * ffn() : ffn(); }
 
@@ -196,6 +198,7 @@ class ChunkBuilder {
   void context_comm(CollectiveOp op, double elements, const char* what, CommOverlap overlap);
   void flash_attention(bool backward);
   void ring_attention(Attention shape, double keys_and_values);
+  void rotate(const char* name);
   void attention_core_forward();
   void attention_core_backward();
 
@@ -203,7 +206,8 @@ class ChunkBuilder {
   void activation_forward() {
     const double elements = per_rank(model_.ffn_hidden);
     const double reads = model_.gated_mlp ? 2 : 1;
-    if (!software_.fused_bias_gelu) stream(Streaming::accumulate, elements * reads * 2 * element_, "add bias");
+    if (biases() && !software_.fused_bias_gelu)
+      stream(Streaming::accumulate, elements * reads * 2 * element_, "add bias");
     stream(Streaming::gelu, elements * (reads + 1) * element_ + fused_cast_bytes(elements),
            model_.gated_mlp ? "swiglu" : "gelu");
   }
@@ -212,7 +216,7 @@ class ChunkBuilder {
     const double gates = model_.gated_mlp ? 2 : 1;
     stream(Streaming::gelu_backward, elements * (1 + 2 * gates) * element_ + fused_cast_bytes(elements * gates),
            model_.gated_mlp ? "swiglu backward" : "gelu backward");
-    if (!software_.fused_bias_gelu) stream(Streaming::accumulate, elements * element_, "bias gradient");
+    if (biases() && !software_.fused_bias_gelu) stream(Streaming::accumulate, elements * element_, "bias gradient");
   }
 
   // ---- tensor-parallel boundaries ----
@@ -272,9 +276,10 @@ class ChunkBuilder {
     enter_forward();
     gemm("qkv", qkv_width(), tokens_, model_.hidden, Gemm::Form::forward);
     extra_kernels(0.5);
+    rotate("rotate queries and keys");
     attention_core_forward();
-    cast(per_rank(model_.hidden), "cast attention output");
-    gemm("attention projection", model_.hidden, tokens_, model_.hidden / tensor_, Gemm::Form::forward);
+    cast(per_rank(model_.attention_width()), "cast attention output");
+    gemm("attention projection", model_.hidden, tokens_, attention_width(), Gemm::Form::forward);
     leave_forward();
     bias_dropout_residual("bias dropout residual");
     layer_norm_forward("layer norm");
@@ -294,11 +299,12 @@ class ChunkBuilder {
     gemm("qkv", qkv_width(), tokens_, model_.hidden, Gemm::Form::forward);
     gemm("mlp up", ffn_up(), tokens_, model_.hidden, Gemm::Form::forward);
     extra_kernels(1.0);
+    rotate("rotate queries and keys");
     attention_core_forward();
     activation_forward();
-    cast(per_rank(model_.hidden), "cast attention output");
+    cast(per_rank(model_.attention_width()), "cast attention output");
     cast(per_rank(model_.ffn_hidden), "cast activation");
-    gemm("attention projection", model_.hidden, tokens_, model_.hidden / tensor_, Gemm::Form::forward);
+    gemm("attention projection", model_.hidden, tokens_, attention_width(), Gemm::Form::forward);
     gemm("mlp down", model_.hidden, tokens_, ffn(),
          Gemm::Form::forward);  // adds onto the projection's output (beta = 1)
     leave_forward();
@@ -319,8 +325,9 @@ class ChunkBuilder {
     bias_dropout_backward("dropout backward");
     cast(norm_elements(), "cast gradient");
     enter_backward();
-    row_backward("attention projection data gradient", "attention projection weight gradient", model_.hidden / tensor_);
+    row_backward("attention projection data gradient", "attention projection weight gradient", attention_width());
     attention_core_backward();
+    rotate("rotate query and key gradients");
     cast(static_cast<double>(tokens_) * static_cast<double>(qkv_width()), "cast gradient");
     extra_kernels(0.5);
     column_backward({{"qkv data gradient", "qkv weight gradient", qkv_width()}});
@@ -330,9 +337,10 @@ class ChunkBuilder {
   void parallel_block_backward() {
     enter_backward();
     row_backward("mlp down data gradient", "mlp down weight gradient", ffn());
-    row_backward("attention projection data gradient", "attention projection weight gradient", model_.hidden / tensor_);
+    row_backward("attention projection data gradient", "attention projection weight gradient", attention_width());
     activation_backward();
     attention_core_backward();
+    rotate("rotate query and key gradients");
     cast(per_rank(model_.ffn_hidden), "cast gradient");
     cast(static_cast<double>(tokens_) * static_cast<double>(qkv_width()), "cast gradient");
     extra_kernels(1.0);

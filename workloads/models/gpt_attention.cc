@@ -99,6 +99,13 @@ void ChunkBuilder::ring_attention(Attention shape, double keys_and_values) {
   cut_ = true;
 }
 
+/// One kernel that reads and writes queries and keys, as Megatron-Core's fused rotary embedding does; older generations
+/// take several, which no list of measured runs tells apart.
+void ChunkBuilder::rotate(const char* name) {
+  if (model_.positions != Positions::rotary) return;
+  stream(Streaming::copy, layout_copy((heads() + kv_heads()) * model_.head_dim()), name);
+}
+
 void ChunkBuilder::attention_core_forward() {
   if (software_.attention_layout_copies) {
     if (job_.attention == AttentionKind::flash)

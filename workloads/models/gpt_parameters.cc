@@ -17,16 +17,18 @@ ShardParameters shard_parameters(const Job& job) {
   const auto t = static_cast<double>(job.parallelism.tensor);
   const auto h = static_cast<double>(model.hidden);
   const auto f = static_cast<double>(model.ffn_hidden);
-  const double qkv = h + 2 * static_cast<double>(model.kv_heads * model.head_dim());
+  const auto a = static_cast<double>(model.attention_width()), norm = static_cast<double>(model.norm_parameters());
+  const double qkv = a + 2 * static_cast<double>(model.kv_heads * model.head_dim());
   const double up = model.gated_mlp ? 2 : 1;
-  const double norms = model.parallel_block ? 2 * h : 4 * h;
+  const double qkv_bias = model.biases == Biases::none ? 0 : 1, bias = model.biases == Biases::all ? 1 : 0;
+  const double norms = model.parallel_block ? norm : 2 * norm;
   ShardParameters shard;
   // Weights and the biases of column-parallel layers are split; norms and the biases after a reduction are copied.
-  shard.layer = (qkv * (h + 1) + h * h + up * f * (h + 1) + f * h) / t + 2 * h + norms;
+  shard.layer = (qkv * (h + qkv_bias) + a * h + up * f * (h + bias) + f * h) / t + bias * 2 * h + norms;
   const double vocabulary = static_cast<double>(padded_vocab(job)) / t * h;
-  shard.embedding = vocabulary + static_cast<double>(model.seq) * h;
+  shard.embedding = vocabulary + (model.positions == Positions::learned ? static_cast<double>(model.seq) * h : 0);
   // Tied weights: where one stage has both ends the head is the embedding; else the last stage holds a copy.
-  shard.head = 2 * h + (model.tied_embeddings && ChunkMap(job).ends_meet() ? 0 : vocabulary);
+  shard.head = norm + (model.tied_embeddings && ChunkMap(job).ends_meet() ? 0 : vocabulary);
   return shard;
 }
 

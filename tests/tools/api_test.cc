@@ -1,0 +1,57 @@
+// Does the library say what the program says?
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+#include "tools/api/orrery.h"
+
+using namespace orrery;
+
+TEST_CASE("a result of the library is the program's") {
+  const std::string text = tests::small_scenario();
+  const Scenario scenario = parse(text);
+  const Plan compiled = plan(scenario);
+  const Result result = run(compiled);
+  const tests::Folder folder;
+  const nlohmann::json json =
+      nlohmann::json::parse(tests::orrery({"run", folder.write("small.yaml", text), "--json", "-"}).out);
+  CHECK(result.iteration_time_s == json["iteration_time_s"].get<double>());
+  CHECK(result.tokens_per_s == json["tokens_per_s"].get<double>());
+  CHECK(result.mfu_pct == json["mfu_pct"].get<double>());
+  CHECK(result.traffic.size() == json["traffic"].size());
+  CHECK(result.stages.size() == 2);
+  CHECK(result.ranks_simulated == json["ranks_simulated"].get<std::int64_t>());
+  double sum = 0;
+  for (const auto& [cause, seconds] : result.breakdown_s) {
+    CHECK(seconds == json["breakdown_s"].at(cause).get<double>());
+    sum += seconds;
+  }
+  CHECK(sum == Approx(result.iteration_time_s));
+
+  CHECK(scenario.name() == "small");
+  CHECK(compiled.ranks() == 16);
+  CHECK(compiled.ranks_simulated() <= 16);
+  CHECK(compiled.stages() == 2);
+  CHECK(compiled.operations() > 0);
+  CHECK(run(compiled, {true}).iteration_time_s == result.iteration_time_s);
+}
+
+TEST_CASE("scenarios load by name and take changes; mistakes are one line") {
+  const Scenario scenario = load("gpt3-6.7b-h100", {"batch.micro=1"});
+  CHECK(scenario.gpus() == 64);
+  CHECK(scenario.parameters() == Approx(6.7e9).epsilon(0.02));
+  CHECK_FALSE(scenario.assumptions().empty());
+  for (const auto& mistake : {std::vector<std::string>{"batch.micro=0"}, {"batch.micor=1"}, {"model.layers=x"}}) {
+    try {
+      load("gpt3-6.7b-h100", mistake);
+      FAIL_CHECK("was not refused");
+    } catch (const Error& error) {
+      CHECK(std::string(error.what()).find('\n') == std::string::npos);
+      CHECK(std::string(error.what()).size() > 10);
+    }
+  }
+  CHECK_THROWS_AS(load("no-such-scenario"), Error);
+  CHECK_THROWS_AS(parse("a: ["), Error);
+  CHECK(version().size() >= 5);
+}

@@ -1,0 +1,304 @@
+// Do the documents say what the program does? Every ```sh block of docs/ runs, as a reader would type it, and every
+// option, key and column has a meaning, in --help, in the manual pages and in the completions alike.
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "scenarios/schema.h"
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+#include "tools/columns.h"
+#include "tools/command_tree.h"
+
+using namespace orrery;
+using nlohmann::json;
+using tests::Folder;
+using tests::Outcome;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> documents() {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(fs::path(ORRERY_SOURCE_DIR) / "docs")) {
+    if (entry.path().extension() == ".md") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// The ```sh blocks of a document, one after another; a block that needs root or a GPU says ```sh no-run.
+std::string script_of(const fs::path& document) {
+  std::istringstream lines(tests::read_file(document));
+  std::string script;
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("```")) {
+      inside = !inside && line == "```sh";
+    } else if (inside) {
+      script += line + "\n";
+    }
+  }
+  return script;
+}
+
+struct Shell {
+  int status = -1;
+  std::string out;
+};
+/// Runs a script in `folder` with the program on its path.
+Shell shell(const Folder& folder, const std::string& script, const char* interpreter = "bash -e") {
+  const std::string file = folder.write("script", script), out = folder.file("script.out");
+  const std::string program = fs::path(ORRERY_BINARY).parent_path().string();
+  const int status = std::system(fmt::format("cd '{}' && PATH='{}':\"$PATH\" {} '{}' > '{}' 2>&1",
+                                             folder.path().string(), program, interpreter, file, out)
+                                     .c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, tests::read_file(out)};
+}
+
+bool there(const char* program) { return std::system(fmt::format("command -v {} > /dev/null", program).c_str()) == 0; }
+
+/// Every key of a document, wherever it lies.
+void collect(const json& value, std::set<std::string>& names) {
+  if (value.is_array()) {
+    for (const json& item : value) collect(item, names);
+  }
+  if (!value.is_object()) return;
+  for (const auto& [name, member] : value.items()) {
+    names.insert(name);
+    // Below these the keys are names of their own: of the scenario's keys, and of tiers of its network.
+    if (name != "set" && name != "values" && name != "vary" && name != "tier_bytes") collect(member, names);
+  }
+}
+
+void check_columns(const std::string& command, const std::set<std::string>& names) {
+  for (const std::string& name : names) {
+    const bool known =
+        std::any_of(tools::columns().begin(), tools::columns().end(), [&](const tools::ColumnDoc& column) {
+          return column.name == name &&
+                 std::find(column.commands.begin(), column.commands.end(), command) != column.commands.end();
+        });
+    INFO(command << " writes " << name << ", which tools/columns.cc does not explain");
+    CHECK(known);
+  }
+}
+
+void check_json(const std::string& command, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), command);
+  arguments.insert(arguments.end(), {"--json", "-"});
+  const Outcome outcome = tests::orrery(arguments);
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  std::set<std::string> names;
+  collect(json::parse(outcome.out), names);
+  CHECK(names.size() > 2);
+  check_columns(command, names);
+}
+
+void check_csv(const std::string& command, const std::string& text) {
+  std::istringstream lines(text);
+  std::string header;
+  while (std::getline(lines, header) && header.starts_with("#")) {
+  }
+  std::set<std::string> names;
+  std::istringstream cells(header);
+  for (std::string cell; std::getline(cells, cell, ',');) {
+    if (cell.find('.') == std::string::npos) names.insert(cell);  // with a dot: a key of the scenario
+  }
+  CHECK(names.size() > 1);
+  check_columns(command, names);
+}
+
+}  // namespace
+
+TEST_CASE("every command in the documents runs") {
+  int run = 0;
+  for (const fs::path& document : documents()) {
+    const std::string script = script_of(document);
+    if (script.empty()) continue;
+    INFO(document.filename().string());
+    const Folder folder;
+    const Shell result = shell(folder, script);
+    INFO(result.out);
+    CHECK(result.status == 0);
+    ++run;
+  }
+  CHECK(run >= 2);
+}
+
+TEST_CASE("the documents name only commands and options that there are") {
+  std::set<std::string> commands, options;
+  for (const tools::CommandDoc& doc : tools::command_docs()) {
+    if (doc.path.size() == 1) commands.insert(doc.path[0]);
+    for (const tools::OptionDoc& option : doc.options) options.insert(option.names.begin(), option.names.end());
+  }
+  const std::regex call(R"(orrery ([a-z]+)([^`\n]*))"), flag(R"( (--[a-z][a-z-]*))");
+  std::size_t calls = 0;
+  for (const fs::path& document : documents()) {
+    // Only what is written as code: in blocks, and between back quotes.
+    std::istringstream lines(tests::read_file(document));
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("orrery ") && line.find("`orrery ") == std::string::npos) continue;
+      for (std::sregex_iterator at(line.begin(), line.end(), call), end; at != end; ++at, ++calls) {
+        INFO(document.filename().string() << ": " << line);
+        CHECK(commands.contains((*at)[1].str()));
+        const std::string rest = (*at)[2].str();
+        if ((*at)[1].str() == "import" && rest.starts_with(" megatron")) continue;  // flags of Megatron-LM
+        for (std::sregex_iterator f(rest.begin(), rest.end(), flag); f != end; ++f)
+          CHECK(options.contains((*f)[1].str()));
+      }
+    }
+  }
+  CHECK(calls >= 10);
+}
+
+TEST_CASE("the picture of the path of data is the one that its source draws") {
+  const std::string dot = tests::read_file(fs::path(ORRERY_SOURCE_DIR) / "docs/path.dot");
+  const std::string svg = tests::read_file(fs::path(ORRERY_SOURCE_DIR) / "docs/path.svg");
+  const std::regex label(R"re(label="([^"]+)")re");
+  std::size_t labels = 0;
+  for (std::sregex_iterator at(dot.begin(), dot.end(), label), end; at != end; ++at, ++labels) {
+    std::string text = (*at)[1].str();
+    text = text.substr(0, text.find("\\n"));
+    INFO(text);
+    CHECK(svg.find(">" + text + "<") != std::string::npos);
+  }
+  CHECK(labels > 10);
+}
+
+TEST_CASE("every option has a meaning, and every choice is shown") {
+  for (const tools::CommandDoc& doc : tools::command_docs()) {
+    INFO(doc.name());
+    CHECK(doc.summary.size() > 10);
+    std::vector<std::string> arguments = doc.path;
+    arguments.emplace_back("--help");
+    const Outcome help = tests::orrery(arguments);
+    CHECK(help.status == 0);
+    CHECK(help.err.empty());
+    for (const tools::OptionDoc& option : doc.options) {
+      INFO(option.positional << fmt::format("{}", fmt::join(option.names, ",")));
+      CHECK(option.meaning.size() > 5);
+      for (const std::string& name : option.names) CHECK(help.out.find(name) != std::string::npos);
+      for (const std::string& choice : option.choices) CHECK(help.out.find(choice) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("manual pages say what help says, and roff reads them without a warning") {
+  const Folder folder;
+  CHECK(tests::orrery({"man", "--out", folder.path().string()}).status == 0);
+  std::size_t pages = 0;
+  for (const tools::CommandDoc& doc : tools::command_docs()) {
+    std::string name = "orrery";
+    for (const std::string& part : doc.path) name += "-" + part;
+    const std::string page = tests::read_file(folder.path() / "man1" / (name + ".1"));
+    INFO(name);
+    CHECK(page.starts_with(".TH"));
+    for (const tools::OptionDoc& option : doc.options) {
+      for (std::string text : option.names) {
+        for (std::size_t at = 0; (at = text.find('-', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+        CHECK(page.find(text) != std::string::npos);
+      }
+    }
+    ++pages;
+  }
+  CHECK(pages > 15);
+  const std::string language = tests::read_file(folder.path() / "man5/orrery-scenario.5");
+  for (const scenarios::Key& key : scenarios::schema()) {
+    std::string path = key.path;
+    for (std::size_t at = 0; (at = path.find('-', at)) != std::string::npos; at += 2) path.insert(at, "\\");
+    CHECK(language.find(path) != std::string::npos);
+  }
+  if (!there("groff")) {
+    WARN("groff is not installed: the pages are not drawn");
+    return;
+  }
+  const Shell drawn =
+      shell(folder, "for page in man1/*.1 man5/*.5; do groff -man -Tutf8 -ww \"$page\" > /dev/null; done");
+  CHECK(drawn.status == 0);
+  CHECK(drawn.out.empty());
+  CHECK(tests::orrery({"man", "orrery-rum"}).err.find("orrery-run") != std::string::npos);
+}
+
+TEST_CASE("shells complete commands, options, choices and keys") {
+  const Folder folder;
+  const std::string complete = R"sh(eval "$(orrery completion bash)"
+try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _orrery; echo "${COMPREPLY[@]}"; }
+try orrery ru
+try orrery run --ran
+try orrery run --ranks f
+try orrery sweep job.yaml --vary parallelism.ten
+try orrery import h
+try orrery import megatron --o
+try orrery run gpt3-6.7b-h
+try orrery help parallelism.virt
+)sh";
+  const Shell result = shell(folder, complete);
+  CHECK(result.status == 0);
+  CHECK(result.out ==
+        "run\n--ranks\nfolded full\nparallelism.tensor\nhf\n--out\ngpt3-6.7b-h100\nparallelism.virtual_pipeline\n");
+  for (const char* name : {"zsh", "fish"}) {
+    const std::string script = tests::orrery({"completion", name}).out;
+    CHECK(script.find("parallelism.tensor") != std::string::npos);
+    if (there(name)) CHECK(shell(folder, script, fmt::format("{} -n", name).c_str()).status == 0);
+    if (!there(name)) WARN(name << " is not installed: its completion is not parsed");
+  }
+  CHECK(tests::orrery({"completion", "tcsh"}).status == 2);
+}
+
+TEST_CASE("every column and every key of a JSON document is explained, with its unit") {
+  const Folder folder;
+  const std::string scenario =
+      folder.write("small.yaml", tests::small_scenario() +
+                                     "evaluation: {every_steps: 10, sequences: 64}\ntraining: {tokens: 1e9}\n"
+                                     "cost: {price_per_gpu_hour_usd: 2}\nmeasured: {iteration_s: 0.2}\n");
+  check_json("run", {scenario});
+  check_json("run", {scenario, "--set", "batch.micro=256", "--set", "batch.global=4096"});  // what would fit
+  check_json("traffic", {scenario});
+  check_json("validate", {scenario});
+  check_json("compare", {scenario, scenario});
+  check_json("collective", {scenario, "--op", "all_reduce", "--gpus", "16", "--sizes", "1MB:4MB:2"});
+  check_json("reproduce", {"megascale-eos"});
+  const std::string sweep = folder.file("sweep.csv"), search = folder.file("search.csv");
+  check_json("sweep", {scenario, "--vary", "batch.micro=1,2", "--csv", sweep, "--set", "parallelism.data=null"});
+  check_json("search", {scenario, "--top", "2", "--csv", search});
+  check_csv("sweep", tests::read_file(sweep));
+  check_csv("search", tests::read_file(search));
+  for (const tools::ColumnDoc& column : tools::columns()) {
+    INFO(column.name);
+    CHECK(column.meaning.ends_with("."));
+    CHECK_FALSE(column.commands.empty());
+    const std::string& name = column.name;
+    // A name that ends in a unit says so.
+    for (const auto& [ending, unit] : {std::pair{"_s", "s"}, {"_pct", "%"}, {"_gb", "GB"}, {"_us", "us"}}) {
+      if (name.ends_with(ending) && !name.ends_with("per_s")) CHECK(column.unit == unit);
+    }
+  }
+}
+
+TEST_CASE("help explains keys and columns, also as JSON") {
+  CHECK(tests::orrery({"help", "busbw_gbs"}).out.find("unit: GB/s") != std::string::npos);
+  CHECK(tests::orrery({"help", "parallelism.tensor"}).out.find("default: 1") != std::string::npos);
+  const json one = json::parse(tests::orrery({"help", "batch.global", "--json", "-"}).out);
+  CHECK(one["keys"][0]["unit"] == "sequences");
+  CHECK(one["keys"][0]["required"] == true);
+  const json all = json::parse(tests::orrery({"help", "--json", "-"}).out);
+  CHECK(all["keys"].size() == scenarios::schema().size());
+  CHECK(all["columns"].size() == tools::columns().size());
+  CHECK(tests::orrery({"help", "parallelism.tensr"}).status == 2);
+}
+
+TEST_CASE("nothing but text is printed where there is no terminal") {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--help"}, {"help"}, {"run", "gpt3-6.7b-h100"}, {"reproduce"}}) {
+    const Outcome outcome = tests::orrery(arguments);
+    CHECK((outcome.out + outcome.err).find('\033') == std::string::npos);
+  }
+}

@@ -1,0 +1,159 @@
+// Does import read back what export wrote? Random scenarios of what Megatron-LM can express, and the shipped ones.
+#include <fmt/format.h>
+
+#include <random>
+
+#include "scenarios/scenario.h"
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+#include "tools/import.h"
+
+using namespace orrery;
+using tests::Folder;
+
+namespace {
+
+scenarios::Scenario scenario_of(const std::string& text, const std::vector<std::string>& sets = {}) {
+  sim::Settings document = scenarios::parse_yaml(text, "random.yaml");
+  for (const std::string& set : sets) scenarios::apply_set(document, set);
+  return scenarios::load_scenario(document);
+}
+
+/// Everything of a job that a launch line carries, as text.
+std::string carried(const workloads::Job& job) {
+  const workloads::Model& m = job.model;
+  const workloads::Parallelism& p = job.parallelism;
+  const auto number = [](auto value) { return static_cast<int>(value); };
+  std::string text = fmt::format("gpus {} {}\n", job.gpus, job.gpus_per_node);
+  text +=
+      fmt::format("model {} {} {} {} {} {} {} {} gated {} parallel {} window {} tied {} {} {} {}\n", m.layers, m.hidden,
+                  m.heads, m.kv_heads, m.head_dim(), m.ffn_hidden, m.vocab, m.seq, m.gated_mlp, m.parallel_block,
+                  m.attention_window, m.tied_embeddings, number(m.positions), number(m.norm), number(m.biases));
+  text += fmt::format("layout {} {} {} {} {} sp {} ring {} layers [{}] sharding {} {} schedule {}\n", p.tensor,
+                      p.pipeline, p.virtual_pipeline, p.data, p.context, p.sequence_parallel, number(p.context_method),
+                      fmt::join(p.stage_layers, " "), number(p.sharding), job.shard_ranks(), number(p.schedule));
+  text += fmt::format("batch {} {}\n", job.batch.global, job.batch.micro);
+  text += fmt::format("types {} {} {} {} {}\n", number(job.precision.matmul), number(job.precision.activations),
+                      number(job.precision.gradients), number(job.precision.accumulation),
+                      number(job.precision.parameters));
+  text += fmt::format("work {} {} {} overlap {} {} {} {}\n", number(job.recompute), number(job.attention),
+                      number(job.optimizer), job.overlap.tensor, job.overlap.pipeline, job.overlap.gradients,
+                      job.overlap.parameters);
+  text += fmt::format("placement {} {}\n", number(job.placement.kind), fmt::join(job.placement.order, " "));
+  text += fmt::format("evaluation {} {} tokens {}\n", job.evaluation.every_steps, job.evaluation.sequences,
+                      job.training.tokens);
+  return text;
+}
+
+class Dice {
+ public:
+  explicit Dice(unsigned seed) : engine_(seed) {}
+  int pick(std::initializer_list<int> values) { return values.begin()[engine_() % values.size()]; }
+  std::string word(std::initializer_list<const char*> values) { return values.begin()[engine_() % values.size()]; }
+  const char* truth() { return engine_() % 2 == 0 ? "true" : "false"; }
+
+ private:
+  std::mt19937 engine_;
+};
+
+std::string random_scenario(unsigned seed) {
+  Dice dice(seed);
+  const int tensor = dice.pick({1, 2, 4}), pipeline = dice.pick({1, 2, 4}), context = dice.pick({1, 1, 2});
+  const int data = dice.pick({1, 2, 4}), chunks = pipeline > 1 ? dice.pick({1, 2, 3}) : 1;
+  // Gloss over what the loader would refuse: whole nodes, and micro-batches that interleaving can cut.
+  const int gpus = tensor * pipeline * context * data * 8, replicas = data * 8;
+  const int micro = dice.pick({1, 2}), global = replicas * micro * pipeline * dice.pick({1, 2});
+  const std::string type = dice.word({"bf16", "fp16"});
+  const std::string sharding = dice.word({"none", "optimizer", "gradients", "parameters"});
+  const bool interleaved = chunks > 1;
+  std::string text = fmt::format(
+      R"(name: random
+cluster: {{device: h100-sxm-80gb, gpus: {}, gpus_per_node: 8, fabric: ndr-rail}}
+model: {{kind: gpt, layers: 24, hidden: {}, heads: 16, kv_heads: {}, ffn_hidden: {}, vocab: {}, seq: 4096,
+        gated_mlp: {}, tied_embeddings: {}, positions: {}, norm: {}, biases: {}{}{}}}
+parallelism: {{tensor: {}, pipeline: {}, virtual_pipeline: {}, context: {}, sequence_parallel: {}, sharding: {},
+              context_method: {}{}{}}}
+)",
+      gpus, dice.pick({1024, 2048}), dice.pick({4, 16}), dice.pick({4096, 5632}), dice.pick({50257, 32000}),
+      dice.truth(), dice.truth(), dice.word({"learned", "rotary", "none"}), dice.word({"layer_norm", "rms_norm"}),
+      dice.word({"all", "qkv", "none"}), dice.pick({0, 1}) == 0 ? "" : ", head_dim: 128",
+      context == 1 && dice.pick({0, 1}) == 0 ? ", attention_window: 1024" : "", tensor, pipeline, chunks, context,
+      tensor > 1 ? dice.truth() : "false", sharding, context > 1 ? dice.word({"ring", "all_gather"}) : "ring",
+      sharding != "none" && dice.pick({0, 1}) == 0 ? fmt::format(", shard_group: {}", replicas) : "",
+      pipeline == 4 && !interleaved && dice.pick({0, 1}) == 0 ? ", stage_layers: [5, 7, 7, 5]" : "");
+  text += fmt::format("batch: {{global: {}, micro: {}}}\n", global, micro);
+  text += fmt::format("precision: {{matmul: {}, activations: {}, gradients: {}, parameters: {}}}\n",
+                      dice.word({"fp8", type.c_str()}), type, dice.word({"fp32", type.c_str()}), type);
+  text += fmt::format("recompute: {}\n", dice.word({"none", "selective", "full"}));
+  text += fmt::format("attention: {}\n", context > 1 ? "flash" : dice.word({"flash", "unfused"}));
+  text += fmt::format("optimizer: {}\n", dice.word({"adam", "sgd"}));
+  text += fmt::format("overlap: {{tensor: {}, pipeline: {}, gradients: {}, parameters: {}}}\n", dice.truth(),
+                      interleaved ? dice.truth() : "false", dice.truth(), dice.truth());
+  if (dice.pick({0, 1}) == 0) text += fmt::format("evaluation: {{every_steps: 10, sequences: {}}}\n", 3 * global);
+  if (dice.pick({0, 1}) == 0) text += fmt::format("training: {{tokens: {}}}\n", 4096L * 1'000'000);
+  if (dice.pick({0, 3}) == 0) text += "placement: {order: [tensor, context, pipeline, data]}\n";
+  return text;
+}
+
+workloads::Job read_back(const std::string& line) {
+  tools::Draft draft = tools::import_megatron(tools::read_launch_line(line, "launch.sh"));
+  draft.apply("cluster.fabric=ndr-rail");
+  return scenarios::load_scenario(draft.document()).job;
+}
+
+}  // namespace
+
+TEST_CASE("import reads back what export wrote, for random scenarios") {
+  int refused = 0;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    const std::string text = random_scenario(seed);
+    INFO(text);
+    scenarios::Scenario scenario;
+    try {
+      scenario = scenario_of(text);
+    } catch (const sim::UserError&) {
+      ++refused;
+      continue;
+    }
+    const std::string line = tools::megatron_arguments(scenario);
+    INFO(line);
+    REQUIRE(carried(read_back(line)) == carried(scenario.job));
+  }
+  CHECK(refused < 150);  // at least half of what the dice throw loads
+}
+
+TEST_CASE("shipped scenarios export to launch lines that mean the same") {
+  for (const char* name : {"megatron-gpt3-175b-12288", "gpt3-6.7b-h100", "eos-gpt3-175b"}) {
+    INFO(name);
+    // Flags count validation in whole batches, and send ahead only where stages are interleaved.
+    const scenarios::Scenario scenario =
+        scenarios::load_scenario(scenarios::read_scenario(name, {"evaluation=null", "overlap.pipeline=null"}));
+    if (scenario.job.model.parallel_block) continue;
+    const workloads::Job back = read_back(tools::megatron_arguments(scenario));
+    CHECK(back.gpus == scenario.job.gpus);
+    CHECK(back.parallelism.tensor == scenario.job.parallelism.tensor);
+    CHECK(back.parallelism.virtual_pipeline == scenario.job.parallelism.virtual_pipeline);
+    CHECK(back.batch.global == scenario.job.batch.global);
+    CHECK(back.model.vocab == scenario.job.model.vocab);
+  }
+}
+
+TEST_CASE("what Megatron-LM has no flag for is refused, with what would be right") {
+  const Folder folder;
+  const std::string file = folder.write("small.yaml", tests::small_scenario());
+  const auto refused = [&](const std::string& set, const std::string& part) {
+    const tests::Outcome outcome = tests::orrery({"export", "megatron", file, "--set", set});
+    INFO(outcome.err);
+    CHECK(outcome.status == 2);
+    CHECK(outcome.out.empty());
+    CHECK(outcome.err.find(part) != std::string::npos);
+  };
+  CHECK(tests::orrery({"export", "megatron", file}).status == 0);
+  refused("model.parallel_block=true", "model.parallel_block");
+  refused("optimizer=lamb", "adam or sgd");
+  refused("placement.random_seed=3", "placement");
+  const tests::Outcome schedule = tests::orrery(
+      {"export", "megatron", file, "--set", "parallelism.schedule=zb_h1", "--set", "parallelism.virtual_pipeline=1"});
+  CHECK(schedule.status == 2);
+  CHECK(schedule.err.find("zb_h1") != std::string::npos);
+}

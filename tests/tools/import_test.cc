@@ -1,0 +1,301 @@
+// Do imported models have the parameters that their authors state, and does every mistake in a file get one line? The
+// configurations are written from published facts; each row names where its count stands.
+#include "tools/import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "scenarios/scenario.h"
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+#include "workloads/step.h"
+
+using namespace orrery;
+using tests::Folder;
+using tests::Outcome;
+
+namespace {
+
+std::string llama_json(const char* type, int layers, int hidden, int heads, int kv_heads, int ffn, int vocab, int seq,
+                       const char* more = "") {
+  return fmt::format(
+      R"({{"model_type": "{}", "num_hidden_layers": {}, "hidden_size": {}, "num_attention_heads": {},
+           "num_key_value_heads": {}, "intermediate_size": {}, "vocab_size": {}, "max_position_embeddings": {}{}}})",
+      type, layers, hidden, heads, kv_heads, ffn, vocab, seq, more);
+}
+
+struct Row {
+  std::string name;
+  double parameters;
+  std::string config;
+};
+
+/// Counts: Llama 2 (arXiv 2307.09288) and 3 (arXiv 2407.21783), Mistral 7B (arXiv 2310.06825), Qwen's and Falcon's
+/// model cards and the sizes of their checkpoints, GPT-2's repository, GPT-NeoX-20B (arXiv 2204.06745, table of its
+/// card), Pythia (arXiv 2304.01373, table of its cards). Sizes of checkpoints are total_size / 2 of their index files.
+std::vector<Row> published_models() {
+  const char* const untied = R"(, "tie_word_embeddings": false)";
+  const char* const neox = R"({{"model_type": "gpt_neox", "num_hidden_layers": {}, "hidden_size": {},
+      "num_attention_heads": {}, "intermediate_size": {}, "vocab_size": {}, "max_position_embeddings": 2048,
+      "use_parallel_residual": true, "tie_word_embeddings": false}})";
+  return {
+      {"Llama-2-7B", 6'738'415'616, llama_json("llama", 32, 4096, 32, 32, 11008, 32000, 4096)},
+      {"Llama-2-13B", 13'015'864'320, llama_json("llama", 40, 5120, 40, 40, 13824, 32000, 4096)},
+      {"Llama-2-70B", 68'976'648'192, llama_json("llama", 80, 8192, 64, 8, 28672, 32000, 4096)},
+      {"Llama-3-8B", 8'030'261'248, llama_json("llama", 32, 4096, 32, 8, 14336, 128256, 8192)},
+      {"Llama-3-70B", 70'553'706'496, llama_json("llama", 80, 8192, 64, 8, 28672, 128256, 8192)},
+      {"Llama-3.1-405B", 405e9, llama_json("llama", 126, 16384, 128, 8, 53248, 128256, 131072)},
+      {"Mistral-7B", 7'241'732'096, llama_json("mistral", 32, 4096, 32, 8, 14336, 32000, 32768)},
+      {"Qwen2.5-7B", 7.61e9, llama_json("qwen2", 28, 3584, 28, 4, 18944, 152064, 131072, untied)},
+      {"Qwen2.5-72B", 72.7e9, llama_json("qwen2", 80, 8192, 64, 8, 29568, 152064, 131072, untied)},
+      {"Qwen3-32B", 32.8e9,  // heads of 128: 64 of them are wider than hidden
+       llama_json("qwen3", 64, 5120, 64, 8, 25600, 151936, 40960,
+                  R"(, "head_dim": 128, "tie_word_embeddings": false)")},
+      {"GPT-2 XL", 1'557'611'200,
+       R"({"model_type": "gpt2", "n_layer": 48, "n_embd": 1600, "n_head": 25, "n_positions": 1024, "vocab_size": 50257})"},
+      {"GPT-NeoX-20B", 20'554'567'680, fmt::format(neox, 44, 6144, 64, 24576, 50432)},
+      {"Pythia-12B", 11'846'072'320, fmt::format(neox, 36, 5120, 40, 20480, 50688)},
+      {"Pythia-1.4B", 1'414'647'808, fmt::format(neox, 24, 2048, 16, 8192, 50304)},
+      {"Falcon-7B", 7'217'189'760,
+       R"({"model_type": "RefinedWebModel", "n_layer": 32, "hidden_size": 4544, "n_head": 71, "multi_query": true,
+           "parallel_attn": true, "bias": false, "alibi": false, "vocab_size": 65024, "seq_length": 2048})"},
+      {"Falcon-40B", 41'835'954'176,
+       R"({"model_type": "falcon", "num_hidden_layers": 60, "hidden_size": 8192, "num_attention_heads": 128,
+           "num_kv_heads": 8, "new_decoder_architecture": true, "bias": false, "vocab_size": 65024, "seq_length": 2048})"},
+  };
+}
+
+double parameters_of(const tools::Draft& draft) {
+  return workloads::parameter_count(scenarios::load_scenario(draft.document()).job.model);
+}
+
+workloads::Job megatron(const std::string& arguments, const std::vector<std::string>& sets = {}) {
+  tools::Draft draft = tools::import_megatron(tools::read_launch_line(arguments, "launch.sh"));
+  for (const std::string& set : sets) draft.apply(set);
+  return scenarios::load_scenario(draft.document()).job;
+}
+
+/// Status 2, nothing on standard output, one line that contains each part.
+void check_refused(const Outcome& outcome, const std::vector<std::string>& parts) {
+  INFO("stderr: " << outcome.err);
+  CHECK(outcome.status == 2);
+  CHECK(outcome.out.empty());
+  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+  for (const std::string& part : parts) {
+    INFO("expected part: " << part);
+    CHECK(outcome.err.find(part) != std::string::npos);
+  }
+}
+
+const std::string kGpt3 =
+    "--num-layers 96 --hidden-size 12288 --num-attention-heads 96 --seq-length 2048 --max-position-embeddings 2048 "
+    "--micro-batch-size 1 --global-batch-size 1536 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 16 "
+    "--vocab-size 50257 --bf16 ";
+
+}  // namespace
+
+TEST_CASE("imported configurations have the parameters that their authors state") {
+  const Folder folder;
+  for (const Row& row : published_models()) {
+    INFO(row.name);
+    const double count = parameters_of(tools::import_hf(folder.write("config.json", row.config)));
+    INFO(fmt::format("{:.0f} of {:.0f}", count, row.parameters));
+    CHECK(std::abs(count / row.parameters - 1) < 0.005);
+  }
+}
+
+TEST_CASE("launch lines have the parameters that their authors state") {
+  // GPT-3 175B: arXiv 2005.14165, table 2.1. The others: Narayanan et al. (arXiv 2104.04473), table 1, V = 51200.
+  CHECK(std::abs(workloads::parameter_count(megatron(kGpt3).model) / 175.0e9 - 1) < 0.005);
+  struct Line {
+    int layers, hidden, heads;
+    double billions;
+  };
+  for (const Line& line : {Line{24, 2304, 24, 1.7}, Line{36, 4096, 32, 7.5}, Line{48, 8192, 64, 39.1},
+                           Line{80, 12288, 96, 145.6}, Line{105, 20480, 128, 529.6}, Line{128, 25600, 160, 1008.0}}) {
+    INFO(line.billions);
+    const std::string text = fmt::format(
+        "pretrain_gpt.py --num-layers {} --hidden-size {} --num-attention-heads {} --seq-length 2048 "
+        "--vocab-size 51200 --fp16",
+        line.layers, line.hidden, line.heads);
+    // Printed to a tenth of a billion, which is coarser than 0.5 % for the smallest.
+    const double error = std::abs(workloads::parameter_count(megatron(text).model) - line.billions * 1e9);
+    CHECK(error < std::max(0.005 * line.billions * 1e9, 0.05e9));
+  }
+}
+
+TEST_CASE("a launch script: variables, arrays, sums, quotes, continued lines and comments") {
+  const workloads::Job job = megatron(R"sh(#!/bin/bash
+# Runs "175B" parameter model, --num-layers 1 of a comment is not read
+GPUS_PER_NODE=8
+NUM_NODES=16
+WORLD_SIZE=$(($GPUS_PER_NODE*$NUM_NODES))
+HIDDEN=${HIDDEN:-12288}
+DISTRIBUTED_ARGS=(
+    --nproc_per_node $GPUS_PER_NODE
+    --nnodes $NUM_NODES
+    --master_addr $MASTER_ADDR
+)
+GPT_ARGS="
+    --num-layers 96 --hidden-size $HIDDEN \
+    --num-attention-heads 96 --seq-length 2048
+    --position-embedding-type rope
+"
+TRAINING_ARGS=(
+    --micro-batch-size 1
+    --global-batch-size $((2 * 48 * 16))  # sequences
+    --train-iters 500000
+    --bf16
+)
+torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py $GPT_ARGS ${TRAINING_ARGS[@]} \
+    --tensor-model-parallel-size 8 --pipeline-model-parallel-size 16 --sequence-parallel \
+    --num-layers-per-virtual-pipeline-stage 2 --recompute-granularity=full --recompute-method uniform \
+    --use-distributed-optimizer --swiglu --ffn-hidden-size 32768 --group-query-attention --num-query-groups 8 \
+    --normalization RMSNorm --disable-bias-linear --untie-embeddings-and-output-weights \
+    --fp8-format hybrid --eval-interval 1000 --eval-iters 10 --vocab-size 50257
+)sh");
+  CHECK(job.gpus == 128);
+  CHECK(job.gpus_per_node == 8);
+  CHECK(job.model.hidden == 12288);
+  CHECK(job.model.kv_heads == 8);
+  CHECK(job.model.gated_mlp);
+  CHECK(job.model.positions == workloads::Positions::rotary);
+  CHECK(job.model.norm == workloads::Norm::rms_norm);
+  CHECK(job.model.biases == workloads::Biases::none);
+  CHECK_FALSE(job.model.tied_embeddings);
+  CHECK(job.parallelism.virtual_pipeline == 3);  // 96 layers / 16 stages / 2
+  CHECK(job.parallelism.sharding == workloads::Sharding::optimizer);
+  CHECK(job.parallelism.sequence_parallel);
+  CHECK(job.batch.global == 1536);
+  CHECK(job.precision.matmul == workloads::DataType::fp8);
+  CHECK(job.recompute == workloads::Recompute::full);
+  CHECK(job.evaluation.sequences == 15360);
+  CHECK(job.training.tokens == 500000.0 * 1536 * 2048);
+}
+
+TEST_CASE("a NeMo configuration, with its interpolations") {
+  const Folder folder;
+  // The published configuration of the 5B model of NeMo's launcher scripts, shortened.
+  const std::string file = folder.write("gpt.yaml", R"(name: megatron_gpt_5b
+trainer: {devices: 8, num_nodes: 16, precision: bf16, max_steps: 1000, val_check_interval: 50, limit_val_batches: 4}
+model:
+  micro_batch_size: 4
+  global_batch_size: 2048
+  tensor_model_parallel_size: 2
+  pipeline_model_parallel_size: 1
+  virtual_pipeline_model_parallel_size: null
+  encoder_seq_length: 2048
+  max_position_embeddings: 2048
+  num_layers: 24
+  hidden_size: 4096
+  ffn_hidden_size: ${multiply:4, ${.hidden_size}}
+  num_attention_heads: 32
+  kv_channels: null
+  sequence_parallel: true
+  share_embeddings_and_output_weights: True
+  activations_checkpoint_granularity: selective
+  fp8: false
+  megatron_amp_O2: True
+  optim: {name: distributed_fused_adam, lr: 1e-4, overlap_grad_sync: true}
+  surprise: 3
+)");
+  const tools::Draft draft = tools::import_nemo(file);
+  const workloads::Job job = scenarios::load_scenario(draft.document()).job;
+  CHECK(job.gpus == 128);
+  CHECK(job.model.ffn_hidden == 16384);
+  CHECK(std::abs(workloads::parameter_count(job.model) / 5e9 - 1) < 0.1);  // "5B", a name and not a count
+  CHECK(job.parallelism.sequence_parallel);
+  CHECK(job.parallelism.sharding == workloads::Sharding::optimizer);
+  CHECK(job.overlap.gradients);
+  CHECK_FALSE(job.overlap.parameters);
+  CHECK(job.recompute == workloads::Recompute::selective);
+  CHECK(job.precision.gradients == workloads::DataType::fp32);
+  CHECK(job.evaluation.sequences == 4 * 2048);
+  CHECK(std::any_of(draft.ignored().begin(), draft.ignored().end(),
+                    [](const std::string& note) { return note == "model.surprise: not known to orrery"; }));
+}
+
+TEST_CASE("a written import runs as it is, and says what it left out") {
+  const Folder folder;
+  const std::string config = folder.write(
+      "config.json", llama_json("llama", 4, 1024, 8, 8, 2816, 32000, 2048, R"(, "rope_theta": 10000.0, "wings": 2)"));
+  const std::string out = folder.file("scenario.yaml");
+  const Outcome outcome =
+      tests::orrery({"import", "hf", config, "--out", out, "--set", "cluster.gpus=4", "--set", "batch.global=4"});
+  INFO(outcome.err);
+  CHECK(outcome.status == 0);
+  CHECK(outcome.out.empty());
+  CHECK(outcome.err.find("rope_theta: changes values, not work") != std::string::npos);
+  CHECK(outcome.err.find("wings: not known to orrery") != std::string::npos);
+  const std::string text = tests::read_file(out);
+  CHECK(text.find("#   wings: not known to orrery") != std::string::npos);
+  const Outcome quiet = tests::orrery({"import", "hf", config, "--quiet", "--set", "cluster.gpus=4"});
+  CHECK(quiet.err.empty());
+  CHECK(tests::orrery({"run", out}).status == 0);
+  // The file means what the draft meant.
+  const workloads::Job job = scenarios::load_scenario(scenarios::read_scenario(out)).job;
+  CHECK(job.gpus == 4);
+  CHECK(job.model.ffn_hidden == 2816);
+}
+
+TEST_CASE("broken, unknown and contradictory input is refused in one line, and nothing is written") {
+  const Folder folder;
+  const std::string out = folder.file("out.yaml");
+  const auto hf = [&](const std::string& text) {
+    const Outcome outcome = tests::orrery({"import", "hf", folder.write("config.json", text), "--out", out});
+    CHECK_FALSE(std::filesystem::exists(out));
+    return outcome;
+  };
+  check_refused(hf("{\"model_type\": \"llama\",\n  \"hidden_size\": }"), {"config.json:2:18:", "JSON"});
+  check_refused(hf(""), {"config.json:", "JSON"});
+  check_refused(hf("[1, 2]"), {"config.json:1:1:", "config.json"});
+  check_refused(hf(std::string(100'000, '[')), {"config.json:", "JSON"});
+  check_refused(hf(R"({"model_type": "lama"})"), {"config.json:1:2: model_type", "did you mean \"llama\"?"});
+  check_refused(hf(R"({"model_type": "mixtral", "num_local_experts": 8})"), {"model_type", "mixture of experts"});
+  check_refused(hf(R"({"hidden_size": 4})"), {"model_type"});
+  check_refused(hf("{\"model_type\": \"llama\"}"), {"num_hidden_layers"});
+  check_refused(hf(llama_json("llama", 4, 1024, 8, 8, 2816, -5, 2048)), {"vocab_size", "-5"});
+  check_refused(hf(llama_json("llama", 4, 1024, 8, 3, 2816, 32000, 2048)), {"config.json:2:", "kv_heads", "3"});
+  check_refused(tests::orrery({"import", "hf", folder.file("none.json")}), {"none.json"});
+  check_refused(tests::orrery({"import", "hf", folder.path().string()}), {"folder"});
+  check_refused(tests::orrery({"import"}), {"orrery: "});
+  check_refused(tests::orrery({"import", "hf", folder.write("c.json", llama_json("llama", 4, 1024, 8, 8, 2816, 100, 8)),
+                               "--out", folder.file("no/such.yaml")}),
+                {"no/such.yaml"});
+
+  const auto launch = [&](const std::string& more) { return tests::orrery({"import", "megatron", kGpt3 + more}); };
+  CHECK(launch("").status == 0);
+  check_refused(launch("--fp16"), {"--bf16", "contradicts"});
+  check_refused(launch("--micro-batch-size 2"), {"--micro-batch-size", "2", "after 1"});
+  check_refused(launch("--num-layers-per-virtual-pipeline-stage 5"),
+                {"--num-layers-per-virtual-pipeline-stage", "5", "6"});
+  check_refused(launch("--num-query-groups 8"), {"--num-query-groups", "--group-query-attention"});
+  check_refused(launch("--recompute-granularity selective --recompute-method uniform"), {"--recompute-method"});
+  check_refused(launch("--swiglu true"), {"--swiglu", "true"});
+  check_refused(launch("--num-experts 8"), {"--num-experts", "experts"});
+  check_refused(launch("--cp-comm-type p2p --context-parallel-size $CP"), {"--context-parallel-size", "$CP"});
+  check_refused(launch("--name 'open"), {"does not close"});
+  check_refused(tests::orrery({"import", "megatron"}), {"megatron"});
+  check_refused(tests::orrery({"import", "megatron", folder.write("empty.sh", "#!/bin/bash\n")}), {"--num-layers"});
+
+  const auto nemo = [&](const std::string& text) {
+    return tests::orrery({"import", "nemo", folder.write("nemo.yaml", text)});
+  };
+  check_refused(nemo("trainer: {devices: 8}\n"), {"nemo.yaml", "model"});
+  check_refused(nemo("model: {num_layers: 2, hidden_size: 8, num_attention_heads: '${.num_attention_heads}'}\n"),
+                {"nemo.yaml:1:", "itself"});
+  check_refused(nemo("model: {num_layers: 2, hidden_size: ${a.b}, num_attention_heads: 2}\n"), {"nemo.yaml:1:"});
+}
+
+TEST_CASE("arguments may stand on the command line as they are") {
+  const Outcome outcome =
+      tests::orrery({"import", "megatron", "--num-layers", "8", "--hidden-size=1024", "--num-attention-heads", "8",
+                     "--seq-length", "1024", "--bf16", "--no-such-flag", "--quiet"});
+  INFO(outcome.err);
+  CHECK(outcome.status == 0);
+  CHECK(outcome.err.empty());
+  CHECK(outcome.out.find("layers: 8") != std::string::npos);
+  CHECK(outcome.out.find("--no-such-flag: not known to orrery") != std::string::npos);
+}

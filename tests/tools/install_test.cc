@@ -1,0 +1,76 @@
+// Does an installed tree work by itself: the program with its data, and a program of somebody else that finds the
+// library with find_package? The Debian packages take longer: tools/check_package installs them into a bare root.
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+
+using namespace orrery;
+using tests::Folder;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Runs a shell command without ORRERY_HOME; what it prints.
+struct Ran {
+  int status = -1;
+  std::string out;
+};
+Ran sh(const Folder& folder, const std::string& command) {
+  const std::string out = folder.file("sh.out");
+  const int status = std::system(fmt::format("( unset ORRERY_HOME; {} ) > '{}' 2>&1", command, out).c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, tests::read_file(out)};
+}
+
+}  // namespace
+
+TEST_CASE("an installed tree: the program finds its data, manual and completions lie where they belong") {
+  const Folder folder;
+  const std::string root = folder.file("usr");
+  const Ran installed = sh(folder, fmt::format("'{}' --install '{}' --prefix '{}' --component program", ORRERY_CMAKE,
+                                               ORRERY_BUILD_DIR, root));
+  INFO(installed.out);
+  REQUIRE(installed.status == 0);
+  const Ran run = sh(folder, fmt::format("cd / && '{}/bin/orrery' run gpt3-6.7b-h100", root));
+  INFO(run.out);
+  CHECK(run.status == 0);
+  CHECK(run.out.find("tokens/s") != std::string::npos);
+  CHECK(run.out == sh(folder, fmt::format("cd / && '{}' run gpt3-6.7b-h100", ORRERY_BINARY)).out);
+  CHECK(fs::exists(root + "/share/orrery/calibration/profiles/h100-sxm-80gb.yaml"));
+  CHECK(fs::exists(root + "/share/man/man1/orrery-run.1.gz"));
+  CHECK(fs::exists(root + "/share/man/man5/orrery-scenario.5.gz"));
+  CHECK(tests::read_file(root + "/share/bash-completion/completions/orrery") ==
+        tests::orrery({"completion", "bash"}).out);
+  // Data alone: no sources, no tests.
+  for (const auto& entry : fs::recursive_directory_iterator(root + "/share/orrery")) {
+    if (entry.is_regular_file()) CHECK(entry.path().extension() == ".yaml");
+  }
+}
+
+TEST_CASE("a program of its own finds the installed library, links it and runs") {
+  const Folder folder;
+  const std::string root = folder.file("usr"), build = folder.file("build");
+  for (const char* component : {"program", "library"}) {
+    const Ran installed = sh(folder, fmt::format("'{}' --install '{}' --prefix '{}' --component {}", ORRERY_CMAKE,
+                                                 ORRERY_BUILD_DIR, root, component));
+    INFO(installed.out);
+    REQUIRE(installed.status == 0);
+  }
+  const Ran built =
+      sh(folder, fmt::format("'{0}' -S '{1}/docs/example' -B '{2}' -DCMAKE_PREFIX_PATH='{3}' && '{0}' --build '{2}'",
+                             ORRERY_CMAKE, ORRERY_SOURCE_DIR, build, root));
+  INFO(built.out);
+  REQUIRE(built.status == 0);
+  const Ran run = sh(folder, fmt::format("cd / && ORRERY_HOME='{}/share/orrery' '{}/layouts'", root, build));
+  INFO(run.out);
+  CHECK(run.status == 0);
+  CHECK(run.out.find("parallelism.tensor=2: ") != std::string::npos);
+  CHECK(run.out.find("parallelism.tensor=4: ") != std::string::npos);
+  // The header stands alone: the standard library is all that it needs.
+  const std::string header = tests::read_file(root + "/include/orrery/orrery.h");
+  CHECK(header.find("#include \"") == std::string::npos);
+}

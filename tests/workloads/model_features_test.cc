@@ -1,0 +1,90 @@
+// Do head width, positions, norms and biases count where they must, and nowhere else? Expectations are the sums of the
+// matrices' sizes.
+#include "tests/catch.h"
+#include "tests/workloads/example.h"
+#include "workloads/activations.h"
+#include "workloads/models/gpt.h"
+#include "workloads/step.h"
+
+using namespace orrery;
+using namespace orrery::workloads;
+
+namespace {
+
+/// A Llama-like model on one rank; 1024 = 8 heads of 128, 2 of them with keys and values.
+Job llama(const std::vector<std::string>& sets = {}) {
+  std::vector<std::string> all{"model.hidden=1024",           "model.heads=8",        "model.kv_heads=2",
+                               "model.ffn_hidden=2816",       "model.vocab=1280",     "model.gated_mlp=true",
+                               "model.positions=rotary",      "model.norm=rms_norm",  "model.biases=none",
+                               "model.tied_embeddings=false", "parallelism.tensor=1", "parallelism.data=null"};
+  all.insert(all.end(), sets.begin(), sets.end());
+  return tests::small_job(all);
+}
+
+std::size_t kernels_named(const Pieces& pieces, std::string_view name) {
+  std::size_t count = 0;
+  for (const Piece& piece : pieces) {
+    for (const Kernel& kernel : piece.kernels) count += kernel.name == name ? 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("parameters of a Llama layer are its matrices and two norms") {
+  const double h = 1024, kv = 2 * 128, f = 2816, l = 8, v = 1280;
+  const double layer = h * h + 2 * h * kv + h * h + 3 * h * f + 2 * h;
+  CHECK(parameter_count(llama().model) == l * layer + 2 * v * h);
+  // Biases of q, k and v; of every linear layer; the shift of the norms; one row per position.
+  CHECK(parameter_count(llama({"model.biases=qkv"}).model) - parameter_count(llama().model) == l * (h + 2 * kv));
+  CHECK(parameter_count(llama({"model.biases=all"}).model) - parameter_count(llama().model) ==
+        l * (h + 2 * kv + h + 2 * f + h));
+  CHECK(parameter_count(llama({"model.norm=layer_norm"}).model) - parameter_count(llama().model) == l * 2 * h);
+  CHECK(parameter_count(llama({"model.positions=learned"}).model) - parameter_count(llama().model) == 1024 * h);
+  CHECK(parameter_count(llama({"model.positions=none"}).model) == parameter_count(llama().model));
+  // Heads twice as wide double queries, keys, values and the projection.
+  CHECK(parameter_count(llama({"model.head_dim=256"}).model) - parameter_count(llama().model) ==
+        l * (2 * h * h + 2 * h * kv));
+}
+
+TEST_CASE("what the ranks hold adds up to the model, whatever its features") {
+  for (const char* biases : {"all", "qkv", "none"}) {
+    for (const char* norm : {"layer_norm", "rms_norm"}) {
+      for (const char* positions : {"learned", "rotary"}) {
+        const Job job = llama({std::string("model.biases=") + biases, std::string("model.norm=") + norm,
+                               std::string("model.positions=") + positions, "model.head_dim=64"});
+        const ShardParameters shard = shard_parameters(job);
+        // The closed form of the contract leaves out the final norm.
+        const double final_norm = static_cast<double>(job.model.norm_parameters());
+        CHECK(8 * shard.layer + shard.embedding + shard.head - final_norm == parameter_count(job.model));
+      }
+    }
+  }
+}
+
+TEST_CASE("wider heads cost attention and its projections, and the memory of queries and output") {
+  const Model base = llama().model, wide = llama({"model.head_dim=256"}).model;
+  const double s = 1024, h = 1024, a = 1024, kv = 256, l = 8;
+  // Forward: twice the multiplications of the added columns; QK^T and PV over the added width; backward twice that.
+  CHECK(model_flops(wide, 1) - model_flops(base, 1) ==
+        Approx(3 * l * (2 * s * (2 * h * a + 2 * h * kv) + 4 * s * s * a)));
+  const LayerBytes before = layer_bytes(llama()), after = layer_bytes(llama({"model.head_dim=256"}));
+  CHECK(after.attention - before.attention == 2 * s * (2 * a + 2 * kv));  // q, output, k, v in two bytes
+  CHECK(after.mlp == before.mlp);
+}
+
+TEST_CASE("a head width that is hidden / heads changes nothing") {
+  const StepReport base = simulate_step(llama()), same = simulate_step(llama({"model.head_dim=128"}));
+  CHECK(base.iteration == same.iteration);
+  CHECK(base.peak_bytes == same.peak_bytes);
+}
+
+TEST_CASE("rotary positions run one kernel a layer and direction, biases their gradients") {
+  const ChunkShape shape{3, false, false};
+  const ChunkPasses rotary = gpt_chunk(llama(), shape), none = gpt_chunk(llama({"model.positions=none"}), shape);
+  CHECK(kernels_named(rotary.forward, "rotate queries and keys") == 3);
+  CHECK(kernels_named(rotary.backward, "rotate query and key gradients") == 3);
+  CHECK(kernels_named(none.forward, "rotate queries and keys") == 0);
+  CHECK(kernels_named(rotary.backward, "bias gradient") == 0);
+  CHECK(kernels_named(gpt_chunk(llama({"model.biases=all"}), shape).backward, "bias gradient") == 6);
+}

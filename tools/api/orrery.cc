@@ -1,0 +1,111 @@
+// The library's outside: translates between the rooms and orrery.h, and their errors into its own.
+#include "tools/api/orrery.h"
+
+#include "scenarios/scenario.h"
+#include "sim/error.h"
+#include "workloads/step.h"
+#include "workloads/step_plan.h"
+
+namespace orrery {
+
+struct Scenario::Data {
+  scenarios::Scenario scenario;
+};
+
+namespace {
+
+/// The rooms' UserError is the library's Error; bugs stay what they are.
+template <class Work>
+auto translated(Work work) {
+  try {
+    return work();
+  } catch (const sim::UserError& error) {
+    throw Error(error.what());
+  }
+}
+
+Result result_of(const workloads::StepReport& report) {
+  Result result;
+  result.gpus = report.gpus;
+  result.ranks_simulated = report.ranks_simulated;
+  result.iteration_time_s = sim::to_seconds(report.iteration);
+  result.iteration_time_with_evaluation_s = report.iteration_with_evaluation_s;
+  result.tokens_per_s = report.tokens_per_s;
+  result.tokens_per_s_per_gpu = report.tokens_per_s_per_gpu;
+  result.model_tflops_per_gpu = report.model_tflops_per_gpu;
+  result.hardware_tflops_per_gpu = report.hardware_tflops_per_gpu;
+  result.mfu_pct = report.mfu_pct;
+  result.hfu_pct = report.hfu_pct;
+  for (std::size_t i = 0; i < workloads::kCategories; ++i)
+    result.breakdown_s.emplace(workloads::name_of(static_cast<workloads::Category>(i)), report.breakdown_s[i]);
+  result.fits = report.fits;
+  result.peak_bytes = report.peak_bytes;
+  result.capacity_bytes = report.capacity_bytes;
+  for (const workloads::StageMemory& stage : report.stages) {
+    result.stages.push_back(
+        {stage.parameters, stage.gradients, stage.optimizer, stage.activations, stage.buffers, stage.total});
+  }
+  for (const workloads::TrafficRow& row : report.traffic) {
+    result.traffic.push_back({row.dimension, row.operation, row.what, row.level, row.group, row.calls,
+                              row.bytes_per_call, row.simulated_bytes});
+  }
+  result.assumptions = report.assumptions;
+  return result;
+}
+
+}  // namespace
+
+/// Reaches into a plan's scenario.
+class Runner {
+ public:
+  static const workloads::Job& job(const Scenario& scenario) { return scenario.data_->scenario.job; }
+};
+
+const std::string& Scenario::name() const { return data_->scenario.id; }
+std::int64_t Scenario::gpus() const { return data_->scenario.job.gpus; }
+double Scenario::parameters() const { return workloads::parameter_count(data_->scenario.job.model); }
+const std::vector<std::string>& Scenario::assumptions() const { return data_->scenario.job.assumptions; }
+
+Scenario load(const std::string& file_or_name, const std::vector<std::string>& sets) {
+  return translated([&] {
+    return Scenario(std::make_shared<Scenario::Data>(
+        Scenario::Data{scenarios::load_scenario(scenarios::read_scenario(file_or_name, sets))}));
+  });
+}
+
+Scenario parse(const std::string& yaml, const std::vector<std::string>& sets) {
+  return translated([&] {
+    sim::Settings document = scenarios::parse_yaml(yaml, "scenario");
+    for (const std::string& set : sets) scenarios::apply_set(document, set);
+    return Scenario(std::make_shared<Scenario::Data>(Scenario::Data{scenarios::load_scenario(document)}));
+  });
+}
+
+Plan::Plan(const Scenario& scenario) : scenario_(scenario) {
+  translated([&] {
+    const workloads::Job& job = Runner::job(scenario);
+    const topology::Cluster cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
+    const auto groups = workloads::make_groups(job, cluster, true);
+    const workloads::StepPlan step = workloads::make_plan(job, cluster, groups, {false, true});
+    ranks_ = job.gpus;
+    ranks_simulated_ = static_cast<std::int64_t>(groups->folded.plan.instances.size());
+    stages_ = job.parallelism.pipeline;
+    for (const sim::Program& program : step.stages.programs) operations_ += static_cast<std::int64_t>(program.size());
+    return 0;
+  });
+}
+
+Plan plan(const Scenario& scenario) { return Plan(scenario); }
+
+Result run(const Plan& plan, const RunOptions& options) {
+  return translated([&] {
+    workloads::StepOptions step;
+    step.full = options.every_rank;
+    return result_of(workloads::simulate_step(Runner::job(plan.scenario()), step));
+  });
+}
+
+std::string version() { return ORRERY_VERSION; }
+std::string data_directory() { return scenarios::data_directory(); }
+
+}  // namespace orrery

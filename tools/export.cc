@@ -1,0 +1,216 @@
+// `orrery export megatron`: the launch line of a layout, to run what search found. Every value is written out, also
+// where Megatron-LM has the same default. What only orrery knows (devices, fabrics, perturbations) goes into comments;
+// what Megatron-LM cannot do is refused.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <iostream>
+#include <memory>
+
+#include "scenarios/scenario.h"
+#include "tools/commands.h"
+#include "tools/import.h"
+#include "tools/report/output.h"
+
+namespace orrery::tools {
+
+using workloads::DataType;
+using workloads::Job;
+using workloads::ScheduleKind;
+
+namespace {
+
+/// Flags as they are found, and remarks on what has none.
+struct Arguments {
+  std::vector<std::string> lines, remarks;
+  void add(const std::string& flag) { lines.push_back("--" + flag); }
+  template <class Value>
+  void add(const std::string& flag, const Value& value) {
+    lines.push_back(fmt::format("--{} {}", flag, value));
+  }
+  void add_if(bool holds, const std::string& flag) {
+    if (holds) add(flag);
+  }
+};
+
+[[noreturn]] void no_flag(const std::string& id, const std::string& key, std::string_view value,
+                          const std::string& right) {
+  throw sim::UserError(sim::Place{id, 0, 0}, key,
+                       fmt::format("read {}, for which Megatron-LM has no flag; {} would be right", value, right));
+}
+
+void model_arguments(const Job& job, const std::string& id, Arguments& out) {
+  const workloads::Model& model = job.model;
+  if (model.parallel_block) no_flag(id, "model.parallel_block", "true", "false");
+  out.add("num-layers", model.layers);
+  out.add("hidden-size", model.hidden);
+  out.add("ffn-hidden-size", model.ffn_hidden);
+  out.add("num-attention-heads", model.heads);
+  if (model.kv_heads != model.heads) {
+    out.add("group-query-attention");
+    out.add("num-query-groups", model.kv_heads);
+  }
+  if (model.head_width > 0) out.add("kv-channels", model.head_width);
+  out.add("seq-length", model.seq);
+  out.add("max-position-embeddings", model.seq);
+  out.add("vocab-size", model.vocab);
+  out.add("make-vocab-size-divisible-by", 128);
+  out.add_if(model.gated_mlp, "swiglu");
+  out.add_if(!model.tied_embeddings, "untie-embeddings-and-output-weights");
+  out.add("position-embedding-type", model.positions == workloads::Positions::learned  ? "learned_absolute"
+                                     : model.positions == workloads::Positions::rotary ? "rope"
+                                                                                       : "none");
+  out.add("normalization", model.norm == workloads::Norm::rms_norm ? "RMSNorm" : "LayerNorm");
+  out.add_if(model.biases != workloads::Biases::all, "disable-bias-linear");
+  out.add_if(model.biases == workloads::Biases::qkv, "add-qkv-bias");
+  if (model.attention_window > 0) out.add("window-size", fmt::format("{},0", model.attention_window - 1));
+}
+
+/// Only the first and the last stage may hold another number of layers than the rest.
+void stage_arguments(const Job& job, const std::string& id, Arguments& out) {
+  const std::vector<std::int64_t>& layers = job.parallelism.stage_layers;
+  if (layers.empty()) return;
+  bool even = job.parallelism.virtual_pipeline == 1 && layers.size() > 2;
+  for (std::size_t i = 2; i + 1 < layers.size(); ++i) even = even && layers[i] == layers[1];
+  if (!even)
+    no_flag(id, "parallelism.stage_layers", fmt::format("[{}]", fmt::join(layers, ", ")),
+            "one number for all but the first and the last stage");
+  out.add("decoder-first-pipeline-num-layers", layers.front());
+  out.add("decoder-last-pipeline-num-layers", layers.back());
+}
+
+void layout_arguments(const Job& job, const std::string& id, Arguments& out) {
+  const workloads::Parallelism& p = job.parallelism;
+  const bool known = p.schedule == ScheduleKind::one_f_one_b || p.schedule == ScheduleKind::interleaved_1f1b;
+  if (!known) no_flag(id, "parallelism.schedule", workloads::name_of(p.schedule), "1f1b or interleaved_1f1b");
+  out.add("tensor-model-parallel-size", p.tensor);
+  out.add("pipeline-model-parallel-size", p.pipeline);
+  if (p.virtual_pipeline > 1) {
+    const bool whole = job.model.layers % (p.pipeline * p.virtual_pipeline) == 0;
+    if (whole) out.add("num-layers-per-virtual-pipeline-stage", job.model.layers / (p.pipeline * p.virtual_pipeline));
+    if (!whole) out.add("num-virtual-stages-per-pipeline-rank", p.virtual_pipeline);
+    if (!whole) out.add("account-for-embedding-in-pipeline-split");
+    if (!whole) out.add("account-for-loss-in-pipeline-split");
+    out.add_if(!job.overlap.pipeline, "no-overlap-p2p-communication");
+  } else if (p.pipeline > 1 && job.overlap.pipeline) {
+    out.remarks.emplace_back(
+        "overlap.pipeline: Megatron-LM overlaps sends with compute only where stages are interleaved");
+  }
+  stage_arguments(job, id, out);
+  if (p.context > 1) {
+    out.add("context-parallel-size", p.context);
+    out.add("cp-comm-type", p.context_method == workloads::ContextMethod::ring ? "p2p" : "all_gather");
+  }
+  out.add_if(p.sequence_parallel && p.tensor > 1, "sequence-parallel");
+  using workloads::Sharding;
+  if (p.sharding == Sharding::optimizer) out.add("use-distributed-optimizer");
+  if (p.sharding == Sharding::gradients || p.sharding == Sharding::parameters) {
+    out.add("use-megatron-fsdp");
+    out.add("data-parallel-sharding-strategy",
+            p.sharding == Sharding::gradients ? "optim_grads" : "optim_grads_params");
+  }
+  if (p.shard_group > 0 && p.sharding != Sharding::none)
+    out.add("num-distributed-optimizer-instances", job.replicas() / p.shard_group);
+  if (p.optimizer_post_validation) out.remarks.emplace_back("parallelism.optimizer_post_validation: no flag");
+  out.add("micro-batch-size", job.batch.micro);
+  out.add("global-batch-size", job.batch.global);
+  out.add_if(job.overlap.tensor, "tp-comm-overlap");
+  out.add_if(job.overlap.gradients, "overlap-grad-reduce");
+  out.add_if(job.overlap.parameters, "overlap-param-gather");
+}
+
+void placement_arguments(const Job& job, const std::string& id, Arguments& out) {
+  const workloads::Placement standard;
+  if (job.placement == standard) return;
+  const std::vector<std::string> swapped{"tensor", "context", "pipeline", "data"};
+  if (job.placement.kind != workloads::Placement::Kind::order || job.placement.order != swapped)
+    no_flag(id, "placement", "another order of ranks",
+            "[tensor, context, data, pipeline] or [tensor, context, pipeline, data]");
+  out.add("use-tp-pp-dp-mapping");
+}
+
+void precision_arguments(const Job& job, const std::string& id, Arguments& out) {
+  const workloads::Precision& types = job.precision;
+  const bool half = types.activations == DataType::fp16;
+  out.add(half ? "fp16" : "bf16");
+  if (types.matmul == DataType::fp8) out.add("fp8-format", "hybrid");
+  if (types.gradients == DataType::fp32) out.add("accumulate-allreduce-grads-in-fp32");
+  if (types.gradients == DataType::bf16) out.add("grad-reduce-in-bf16");
+  const bool fits = types.gradients == DataType::fp32 || types.gradients == types.activations;
+  if (!fits) no_flag(id, "precision.gradients", calibration::name_of(types.gradients), "fp32, or the training type");
+  if (types.parameters == DataType::fp8) out.add("fp8-param-gather");
+  if (types.parameters != DataType::fp8 && types.parameters != types.activations)
+    no_flag(id, "precision.parameters", calibration::name_of(types.parameters), "the training type");
+}
+
+void work_arguments(const Job& job, const std::string& id, Arguments& out) {
+  if (job.recompute != workloads::Recompute::none) out.add("recompute-granularity", workloads::name_of(job.recompute));
+  if (job.recompute == workloads::Recompute::full) {
+    out.add("recompute-method", "uniform");
+    out.add("recompute-num-layers", 1);
+  }
+  out.add("attention-backend", workloads::name_of(job.attention));
+  if (job.optimizer == workloads::OptimizerKind::lamb) no_flag(id, "optimizer", "lamb", "adam or sgd");
+  out.add("optimizer", workloads::name_of(job.optimizer));
+  if (job.evaluation.every_steps > 0) {
+    out.add("eval-interval", job.evaluation.every_steps);
+    out.add("eval-iters", (job.evaluation.sequences + job.batch.global - 1) / job.batch.global);
+    if (job.evaluation.sequences % job.batch.global != 0)
+      out.remarks.emplace_back("evaluation.sequences: rounded up to whole batches, as --eval-iters counts them");
+  }
+  if (job.training.tokens > 0)
+    out.add("train-samples",
+            fmt::format("{:.0f}", std::ceil(job.training.tokens / static_cast<double>(job.model.seq))));
+}
+
+}  // namespace
+
+std::string megatron_arguments(const scenarios::Scenario& scenario) {
+  const Job& job = scenario.job;
+  Arguments out;
+  model_arguments(job, scenario.id, out);
+  layout_arguments(job, scenario.id, out);
+  placement_arguments(job, scenario.id, out);
+  precision_arguments(job, scenario.id, out);
+  work_arguments(job, scenario.id, out);
+  const workloads::Perturbation as_built;
+  if (!(job.perturbation == as_built)) out.remarks.emplace_back("perturb: slow parts of the machine have no flag");
+  std::string text = fmt::format("# {}: {} x {}, fabric {}, software {}; by orrery export megatron.\n", scenario.id,
+                                 job.gpus, job.device.name(), job.fabric.name, job.software.name);
+  text += "# Add data, tokenizer, learning rate and checkpoints.\n";
+  for (const std::string& remark : out.remarks) text += "# " + remark + "\n";
+  const std::int64_t per_node = std::min(job.gpus_per_node, job.gpus);
+  text += fmt::format("torchrun --nproc_per_node {} --nnodes {} pretrain_gpt.py", per_node, job.gpus / per_node);
+  for (const std::string& line : out.lines) text += " \\\n  " + line;
+  return text + "\n";
+}
+
+Action declare_export(CLI::App& app) {
+  struct Options {
+    std::string scenario, out;
+    std::vector<std::string> sets;
+  };
+  const auto options = std::make_shared<Options>();
+  app.require_subcommand(1);
+  CLI::App* megatron = app.add_subcommand("megatron", "launch line of Megatron-LM");
+  megatron->add_option("scenario", options->scenario, "scenario file (YAML)")->required();
+  megatron->add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+  megatron->add_option("--out", options->out, "write the launch line to FILE; without it, to standard output")
+      ->type_name("FILE");
+  return [options] {
+    if (!options->out.empty()) check_writable(options->out);
+    const std::string text =
+        megatron_arguments(scenarios::load_scenario(scenarios::read_scenario(options->scenario, options->sets)));
+    if (options->out.empty() || options->out == "-") {
+      std::cout << text;
+    } else {
+      write_output(options->out, [&](std::ostream& out) { out << text; });
+    }
+    return static_cast<int>(kDone);
+  };
+}
+
+}  // namespace orrery::tools

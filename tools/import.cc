@@ -1,0 +1,191 @@
+// `orrery import hf|megatron|nemo`: writes what was read as a scenario. The loader reads it first, so that what is
+// written runs; then it is written whole or not at all. Remarks go to standard error and into the file.
+#include "tools/import.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+#include "tools/commands.h"
+#include "tools/parallel.h"
+#include "tools/report/output.h"
+#include "tools/report/text.h"
+
+namespace orrery::tools {
+
+using sim::Place;
+using sim::Settings;
+using sim::UserError;
+
+void Draft::set(std::string_view key, std::string value, const Place& place) {
+  document_.set_path(key, Settings::scalar(std::move(value), place));
+}
+void Draft::set(std::string_view key, std::int64_t value, const Place& place) {
+  set(key, std::to_string(value), place);
+}
+void Draft::set(std::string_view key, bool value, const Place& place) {
+  set(key, std::string(value ? "true" : "false"), place);
+}
+
+bool Draft::has(std::string_view key) const {
+  const Settings* node = &document_;
+  while (node != nullptr && !key.empty()) {
+    const std::size_t dot = key.find('.');
+    node = node->is_mapping() ? node->find(key.substr(0, dot)) : nullptr;
+    key = dot == std::string_view::npos ? std::string_view{} : key.substr(dot + 1);
+  }
+  return node != nullptr;
+}
+
+namespace {
+
+/// Text that YAML reads back as the same text: plain where that is safe, else quoted.
+std::string yaml_scalar(const std::string& text) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("-_./ +()").find(c) != std::string_view::npos;
+  };
+  const bool edge = !text.empty() && text.front() != ' ' && text.back() != ' ' && text.front() != '-';
+  if (edge && std::all_of(text.begin(), text.end(), plain)) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "''" : std::string(1, c);
+  return quoted + "'";
+}
+
+void write_yaml(std::string& out, const Settings& node, int depth) {
+  const std::string pad(static_cast<std::size_t>(2 * depth), ' ');
+  for (const auto& [name, member] : node.members()) {
+    if (member.is_mapping()) {
+      out += pad + name + ":\n";
+      write_yaml(out, member, depth + 1);
+    } else if (member.is_sequence()) {
+      std::vector<std::string> items;
+      for (const Settings& item : member.items()) items.push_back(yaml_scalar(item.text()));
+      out += fmt::format("{}{}: [{}]\n", pad, name, fmt::join(items, ", "));
+    } else {
+      out += fmt::format("{}{}: {}\n", pad, name, member.is_null() ? "null" : yaml_scalar(member.text()));
+    }
+  }
+}
+
+std::string remarks(const std::string& title, const std::vector<std::string>& lines, const std::string& mark) {
+  if (lines.empty()) return {};
+  std::string out = mark + title + "\n";
+  for (const std::string& line : lines) out += wrapped(line, mark + "  ", mark + "    ");
+  return out;
+}
+
+}  // namespace
+
+std::string Draft::yaml() const {
+  std::string out = fmt::format("# Imported from {} by orrery import.\n", origin_);
+  out += remarks("Not taken over:", ignored_, "# ");
+  out += remarks("Not said there, to be checked:", assumed_, "# ");
+  // The order in which people read a scenario, whatever order the importer found things in.
+  Settings sorted = Settings::mapping({});
+  for (const char* key : {"name", "description", "source", "cluster", "model", "parallelism", "batch"}) {
+    if (const Settings* member = document_.find(key); member != nullptr) sorted.set(key, *member);
+  }
+  for (const auto& [name, member] : document_.members()) {
+    if (sorted.find(name) == nullptr) sorted.set(name, member);
+  }
+  write_yaml(out, sorted, 0);
+  return out;
+}
+
+std::string read_text(const std::string& file) {
+  constexpr std::uintmax_t kLargest = 16 << 20;
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error))
+    throw UserError(Place{file, 0, 0}, "", "is a folder; a file would be right");
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw UserError(Place{file, 0, 0}, "", "cannot be read; the path of a file would be right");
+  std::string text(kLargest + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > kLargest)
+    throw UserError(Place{file, 0, 0}, "", "holds more than 16 MiB; a configuration would be right");
+  return text;
+}
+
+namespace {
+
+struct ImportOptions {
+  std::string file, out;
+  std::vector<std::string> sets, arguments;
+};
+
+int write_draft(Draft draft, const ImportOptions& options) {
+  for (const std::string& set : options.sets) draft.apply(set);
+  scenarios::load_scenario(draft.document());  // what it refuses is not written
+  const std::string text = draft.yaml();
+  if (options.out.empty() || options.out == "-") {
+    std::cout << text;
+  } else {
+    write_output(options.out, [&](std::ostream& stream) { stream << text; });
+  }
+  if (!silenced()) {  // they are in the file as well
+    std::cerr << remarks("not taken over:", draft.ignored(), "")
+              << remarks("not said there, to be checked:", draft.assumed(), "");
+  }
+  return kDone;
+}
+
+/// A script, or the arguments themselves, as one quoted text or as many.
+LaunchLine launch_line(const ImportOptions& options) {
+  const std::vector<std::string>& words = options.arguments;
+  std::error_code error;
+  if (words.empty())
+    throw UserError("orrery: import megatron: read no arguments; a launch script or its flags would be right");
+  if (words.size() == 1 && !words[0].starts_with("-") && words[0].find(" --") == std::string::npos)
+    return read_launch_line(read_text(words[0]), words[0]);
+  if (words.size() == 1) return read_launch_line(words[0], "arguments");
+  std::string text;
+  for (const std::string& word : words) {
+    std::string quoted = "'";
+    for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+    const bool plain = word.find_first_of(" \t\n'\"\\$`#()") == std::string::npos;
+    text += (text.empty() ? "" : " ") + (plain ? word : quoted + "'");
+  }
+  return read_launch_line(text, "arguments");
+}
+
+void declare_common(CLI::App& sub, const std::shared_ptr<ImportOptions>& options) {
+  sub.add_option("--out", options->out, "write the scenario to FILE; without it, to standard output")
+      ->type_name("SCENARIO.yaml");
+  sub.add_option("--set", options->sets, "key.path=value, laid over what was read (cluster.gpus=1024); may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+}
+
+}  // namespace
+
+Action declare_import(CLI::App& app) {
+  const auto options = std::make_shared<ImportOptions>();
+  app.require_subcommand(1);
+  CLI::App* hf = app.add_subcommand("hf",
+                                    "a model's config.json of Hugging Face (gpt2, gpt_neox, llama, mistral, qwen2, "
+                                    "qwen3, falcon)");
+  hf->add_option("file", options->file, "config.json of the model")->required()->type_name("CONFIG.json");
+  CLI::App* megatron =
+      app.add_subcommand("megatron", "a launch script of Megatron-LM, or its arguments: import megatron FILE|ARGS");
+  megatron->allow_extras();
+  CLI::App* nemo = app.add_subcommand("nemo", "a configuration of NeMo 1 (megatron_gpt_config.yaml)");
+  nemo->add_option("file", options->file, "the configuration")->required()->type_name("FILE.yaml");
+  for (CLI::App* sub : {hf, megatron, nemo}) declare_common(*sub, options);
+  return [options, hf, megatron, nemo] {
+    if (!options->out.empty()) check_writable(options->out);
+    if (hf->parsed()) return write_draft(import_hf(options->file), *options);
+    if (nemo->parsed()) return write_draft(import_nemo(options->file), *options);
+    options->arguments = megatron->remaining();
+    return write_draft(import_megatron(launch_line(*options)), *options);
+  };
+}
+
+}  // namespace orrery::tools

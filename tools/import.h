@@ -1,0 +1,76 @@
+// What people already have, as scenarios: a model's config.json of Hugging Face, a Megatron-LM launch line, a NeMo
+// configuration. An importer reads one form into a Draft: values of the scenario language, each placed where it was
+// read, so that a complaint of the loader points into the user's own file, and remarks on what was left out and why.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "scenarios/scenario.h"
+#include "sim/settings.h"
+
+namespace orrery::tools {
+
+/// A scenario in the making.
+class Draft {
+ public:
+  explicit Draft(std::string origin) : origin_(std::move(origin)) {}
+
+  /// Sets a key of the scenario language; a later value replaces an earlier one.
+  void set(std::string_view key, std::string value, const sim::Place& place = {});
+  void set(std::string_view key, std::int64_t value, const sim::Place& place = {});
+  void set(std::string_view key, bool value, const sim::Place& place = {});
+  /// Lays "key.path=value" over it.
+  void apply(const std::string& assignment) { scenarios::apply_set(document_, assignment); }
+
+  /// Something of the source that was not taken over.
+  void ignored(const std::string& what, const std::string& why) { ignored_.push_back(what + ": " + why); }
+  /// Something that the source does not say.
+  void assumed(const std::string& what, const std::string& why) { assumed_.push_back(what + ": " + why); }
+
+  /// Whether the key was set.
+  bool has(std::string_view key) const;
+  const sim::Settings& document() const { return document_; }
+  const std::vector<std::string>& ignored() const { return ignored_; }
+  const std::vector<std::string>& assumed() const { return assumed_; }
+  /// The scenario as YAML, the remarks as comments above it.
+  std::string yaml() const;
+
+ private:
+  std::string origin_;
+  sim::Settings document_ = sim::Settings::mapping({});
+  std::vector<std::string> ignored_, assumed_;
+};
+
+/// One option of a launch line: "--micro-batch-size 1" is the name without dashes and one value.
+struct LaunchOption {
+  std::string name;
+  std::vector<std::string> values;
+  sim::Place place;
+};
+/// A launch line or script, read as far as a launch script goes: comments, quotes, continued lines, variables, arrays
+/// and sums of whole numbers; no loops, no commands that are run. Left out: what a variable of the environment holds.
+struct LaunchLine {
+  std::vector<LaunchOption> options;                           // in their order
+  std::vector<std::pair<std::string, std::string>> variables;  // assigned in the script
+  sim::Place place;                                            // of the whole
+};
+LaunchLine read_launch_line(const std::string& text, const std::string& file);
+
+// Each reads one form. Throws sim::UserError for broken files, unknown architectures (with the nearest known),
+// contradictory values, and models that orrery has no family for.
+Draft import_hf(const std::string& file);
+Draft import_nemo(const std::string& file);
+Draft import_megatron(const LaunchLine& line);
+
+/// The launch arguments of Megatron-LM for a scenario: one flag a line, joined by backslashes. Throws sim::UserError
+/// for what Megatron-LM has no flag for.
+std::string megatron_arguments(const scenarios::Scenario& scenario);
+
+/// The text of a file; throws sim::UserError when it cannot be read or holds more than 16 MiB.
+std::string read_text(const std::string& file);
+
+}  // namespace orrery::tools

@@ -1,0 +1,342 @@
+// `orrery import hf`: a model's config.json of Hugging Face transformers. What each key means, and its default where a
+// file leaves it out, is that of the configuration class of its family (transformers, src/transformers/models/<family>/
+// configuration_<family>.py). Left out: mixtures of experts, encoders, and what changes values but not work.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tools/import.h"
+
+namespace orrery::tools {
+
+using nlohmann::json;
+using sim::Place;
+using sim::Settings;
+using sim::UserError;
+
+namespace {
+
+Place place_at(const std::string& file, const std::string& text, std::size_t byte) {
+  byte = std::min(byte, text.size());
+  const auto begin = text.begin(), end = begin + static_cast<std::ptrdiff_t>(byte);
+  const auto line = std::count(begin, end, '\n');
+  const std::size_t last = text.rfind('\n', byte == 0 ? 0 : byte - 1);
+  const std::size_t column = line == 0 ? byte : byte - last - 1;
+  return {file, static_cast<int>(line) + 1, static_cast<int>(column) + 1};
+}
+
+/// Where `"key":` stands at the depth of `from`: the first time it is followed by a colon.
+Place place_of_key(const std::string& file, const std::string& text, const std::string& key, std::size_t from) {
+  const std::string quoted = '"' + key + '"';
+  for (std::size_t at = text.find(quoted, from); at != std::string::npos; at = text.find(quoted, at + 1)) {
+    const std::size_t next = text.find_first_not_of(" \t\r\n", at + quoted.size());
+    if (next != std::string::npos && text[next] == ':') return place_at(file, text, at);
+  }
+  return {file, 0, 0};
+}
+
+/// The scalar members of a JSON object as Settings. Lists and objects inside it become empty ones: no reader wants
+/// them.
+Settings members_of(const json& object, const std::string& file, const std::string& text, std::size_t from) {
+  Settings members = Settings::mapping(place_at(file, text, from));
+  for (const auto& [key, value] : object.items()) {
+    const Place place = place_of_key(file, text, key, from);
+    if (value.is_null()) members.set(key, Settings::scalar("", place));
+    if (value.is_string()) members.set(key, Settings::scalar(value.get<std::string>(), place, true));
+    if (value.is_number() || value.is_boolean()) members.set(key, Settings::scalar(value.dump(), place));
+    if (value.is_array()) members.set(key, Settings::sequence(place));
+    if (value.is_object()) members.set(key, Settings::mapping(place));
+  }
+  return members;
+}
+
+json parse_json(const std::string& file, const std::string& text) {
+  try {
+    return json::parse(text);
+  } catch (const json::parse_error& error) {
+    std::string what = error.what();
+    const std::size_t colon = what.find(": ");
+    if (colon != std::string::npos) what = what.substr(colon + 2);
+    throw UserError(place_at(file, text, error.byte == 0 ? 0 : error.byte - 1), "",
+                    fmt::format("is no JSON: {}; a config.json would be right", what));
+  } catch (const json::exception& error) {
+    throw UserError(Place{file, 0, 0}, "", fmt::format("is no JSON: {}; a config.json would be right", error.what()));
+  }
+}
+
+/// What a config says, and which of its keys were asked for.
+class Config {
+ public:
+  explicit Config(Settings members) : members_(std::move(members)) {}
+
+  const Settings* find(const std::string& key) {
+    asked_.insert(key);
+    return members_.find(key);
+  }
+  /// The first of several spellings; the user's error when none is there.
+  const Settings& need(const std::vector<std::string>& keys) {
+    const Settings* found = nullptr;
+    for (const std::string& key : keys) {
+      const Settings* member = find(key);
+      if (found == nullptr) found = member;
+    }
+    if (found == nullptr)
+      members_.fail(fmt::format("holds no {}; a config.json of this family has it", fmt::join(keys, " or ")));
+    return *found;
+  }
+  bool flag(const std::string& key, bool fallback) {
+    const Settings* member = find(key);
+    return member != nullptr ? member->as_bool() : fallback;
+  }
+  std::int64_t count(const Settings& member) const { return member.as_int(1, 1'000'000'000); }
+  const Settings& members() const { return members_; }
+  const std::set<std::string>& asked() const { return asked_; }
+
+ private:
+  Settings members_;
+  std::set<std::string> asked_;
+};
+
+/// Sizes that every family has, under its own names.
+struct Names {
+  std::vector<std::string> layers{"num_hidden_layers"}, hidden{"hidden_size"}, heads{"num_attention_heads"},
+      vocab{"vocab_size"}, seq{"max_position_embeddings"};
+};
+
+void take_sizes(Config& config, Draft& draft, const Names& names) {
+  const auto take = [&](const char* key, const std::vector<std::string>& spellings) {
+    const Settings& member = config.need(spellings);
+    draft.set(key, config.count(member), member.place());
+  };
+  take("model.layers", names.layers);
+  take("model.hidden", names.hidden);
+  take("model.heads", names.heads);
+  take("model.vocab", names.vocab);
+  take("model.seq", names.seq);
+  draft.assumed("model.seq", "the longest sequence that the model takes; set the length that is trained on");
+}
+
+/// A count that the file may leave out.
+void take_count(Config& config, Draft& draft, const char* key, const std::vector<std::string>& spellings) {
+  for (const std::string& spelling : spellings) {
+    if (const Settings* member = config.find(spelling); member != nullptr)
+      draft.set(key, config.count(*member), member->place());
+  }
+}
+
+void set_shape(Draft& draft, bool gated, bool parallel, const char* positions, const char* norm) {
+  draft.set("model.gated_mlp", gated);
+  draft.set("model.parallel_block", parallel);
+  draft.set("model.positions", std::string(positions));
+  draft.set("model.norm", std::string(norm));
+}
+
+void gpt2(Config& config, Draft& draft) {
+  take_sizes(config, draft,
+             {{"n_layer", "num_hidden_layers"},
+              {"n_embd", "hidden_size"},
+              {"n_head", "num_attention_heads"},
+              {"vocab_size"},
+              {"n_positions", "n_ctx", "max_position_embeddings"}});
+  take_count(config, draft, "model.ffn_hidden", {"n_inner"});
+  set_shape(draft, false, false, "learned", "layer_norm");
+  draft.set("model.biases", std::string("all"));
+  draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", true));
+}
+
+void gpt_neox(Config& config, Draft& draft) {
+  take_sizes(config, draft, {});
+  take_count(config, draft, "model.ffn_hidden", {"intermediate_size"});
+  const bool parallel = config.flag("use_parallel_residual", true);
+  set_shape(draft, false, parallel, "rotary", "layer_norm");
+  draft.set("model.biases", std::string("all"));
+  const bool attention_bias = config.flag("attention_bias", true);
+  if (!attention_bias) draft.ignored("attention_bias", "biases of attention alone cannot be left out; counted");
+  draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", false));
+  if (parallel) draft.ignored("the second layer norm of a block", "a parallel block has one norm here");
+}
+
+/// Llama, Mistral and Qwen: gated MLP, RMSNorm, rotary positions, grouped queries.
+void llama(Config& config, Draft& draft, const char* biases) {
+  take_sizes(config, draft, {});
+  take_count(config, draft, "model.ffn_hidden", {"intermediate_size"});
+  if (!draft.has("model.ffn_hidden")) config.need({"intermediate_size"});
+  take_count(config, draft, "model.kv_heads", {"num_key_value_heads"});
+  take_count(config, draft, "model.head_dim", {"head_dim"});
+  set_shape(draft, true, false, "rotary", "rms_norm");
+  const bool attention = config.flag("attention_bias", false), mlp = config.flag("mlp_bias", false);
+  draft.set("model.biases", std::string(attention && mlp ? "all" : attention ? "qkv" : biases));
+  if (attention && !mlp)
+    draft.ignored("attention_bias", "the bias of the output projection; those of q, k and v count");
+  if (mlp && !attention) draft.ignored("mlp_bias", "biases of the MLP alone");
+  draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", false));
+}
+
+/// A sliding window shorter than the sequence cuts attention in every layer.
+void take_window(Config& config, Draft& draft, bool used) {
+  const Settings* window = config.find("sliding_window");
+  if (window == nullptr) return;
+  if (!used) return draft.ignored("sliding_window", "use_sliding_window is false");
+  const std::int64_t span = config.count(*window);
+  const std::int64_t seq = draft.document().at("model").get_int("seq", 0);
+  if (span < seq) draft.set("model.attention_window", span, window->place());
+}
+
+void mistral(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  take_window(config, draft, true);
+}
+
+void qwen2(Config& config, Draft& draft) {
+  llama(config, draft, "qkv");
+  take_window(config, draft, config.flag("use_sliding_window", false));
+}
+
+void qwen3(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  take_window(config, draft, config.flag("use_sliding_window", false));
+  if (!draft.has("model.head_dim")) draft.set("model.head_dim", std::int64_t{128});  // the class's default
+  draft.ignored("the norms of queries and keys", "two vectors of head_dim a layer");
+}
+
+/// Falcon's checkpoints keep an output matrix of their own, and its authors count it.
+void falcon(Config& config, Draft& draft) {
+  take_sizes(config, draft,
+             {{"num_hidden_layers", "n_layer"},
+              {"hidden_size"},
+              {"num_attention_heads", "n_head"},
+              {"vocab_size"},
+              {"max_position_embeddings", "seq_length"}});
+  take_count(config, draft, "model.ffn_hidden", {"ffn_hidden_size"});
+  const bool grouped = config.flag("new_decoder_architecture", false) || config.find("n_head_kv") != nullptr;
+  const bool multi_query = config.flag("multi_query", true);
+  if (grouped) {
+    take_count(config, draft, "model.kv_heads", {"num_kv_heads", "n_head_kv"});
+  } else if (multi_query) {
+    draft.set("model.kv_heads", std::int64_t{1});
+    config.find("num_kv_heads");
+  }
+  const bool parallel = grouped || config.flag("parallel_attn", true);
+  set_shape(draft, false, parallel, config.flag("alibi", false) ? "none" : "rotary", "layer_norm");
+  draft.set("model.biases", std::string(config.flag("bias", false) ? "all" : "none"));
+  const Settings* tied = config.find("tie_word_embeddings");
+  draft.set("model.tied_embeddings", tied != nullptr && tied->as_bool());
+  if (tied == nullptr) draft.assumed("model.tied_embeddings", "false, as Falcon's checkpoints hold an output matrix");
+  if (grouped) draft.ignored("the second layer norm of a block", "a parallel block has one norm here");
+}
+
+struct Family {
+  const char* name;  // model_type
+  void (*read)(Config&, Draft&);
+};
+const std::vector<Family>& families() {
+  static const std::vector<Family> kFamilies = {
+      {"gpt2", gpt2},
+      {"gpt_neox", gpt_neox},
+      {"llama", [](Config& c, Draft& d) { llama(c, d, "none"); }},
+      {"mistral", mistral},
+      {"qwen2", qwen2},
+      {"qwen3", qwen3},
+      {"falcon", falcon},
+      {"RefinedWeb", falcon},  // Falcon's names before transformers had it
+      {"RefinedWebModel", falcon},
+  };
+  return kFamilies;
+}
+
+const Family& family_of(Config& config) {
+  config.find("architectures");
+  const Settings* type = config.find("model_type");
+  if (type == nullptr) config.members().fail("holds no model_type; the config.json of a model of transformers has it");
+  std::vector<std::string> names;
+  for (const Family& family : families()) {
+    if (type->text() == family.name) return family;
+    names.emplace_back(family.name);
+  }
+  const std::string near = sim::nearest_word(type->text(), names);
+  for (const char* experts : {"num_local_experts", "num_experts", "n_routed_experts"}) {
+    if (config.members().find(experts) == nullptr) continue;
+    type->fail(fmt::format("read {}, a mixture of experts, which is not imported yet; a dense model would be right",
+                           type->text()));
+  }
+  type->fail(fmt::format("read \"{}\"; {}one of {} would be right", type->text(),
+                         near.empty() ? "" : fmt::format("did you mean \"{}\"? ", near), fmt::join(names, ", ")));
+}
+
+/// Why a key has no part in a scenario; keys that are not here are named as unknown.
+const std::vector<std::pair<const char*, std::vector<std::string>>>& reasons() {
+  static const std::vector<std::pair<const char*, std::vector<std::string>>> kReasons = {
+      {"every activation function costs the same here",
+       {"hidden_act", "activation_function", "activation", "hidden_activation"}},
+      {"dropout's kernels count whatever its probability",
+       {"attention_dropout", "hidden_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "classifier_dropout"}},
+      {"changes values, not work",
+       {"initializer_range", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "rope_theta", "rope_scaling",
+        "rope_parameters", "rotary_emb_base", "rotary_pct", "partial_rotary_factor", "scale_attn_weights",
+        "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "apply_residual_connection_post_layernorm",
+        "max_window_layers"}},
+      {"of generation, checkpoints and files, not of a training step",
+       {"_name_or_path", "auto_map", "bos_token_id", "eos_token_id", "pad_token_id", "transformers_version",
+        "use_cache", "task_specific_params", "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
+        "summary_type", "summary_use_proj", "pretraining_tp", "tokenizer_class", "_from_model_config", "layer_types"}},
+  };
+  return kReasons;
+}
+
+void remark_on_the_rest(const Config& config, Draft& draft) {
+  std::set<std::string> rest;
+  for (const auto& [key, value] : config.members().members()) {
+    if (!config.asked().contains(key)) rest.insert(key);
+  }
+  for (const auto& [why, keys] : reasons()) {
+    std::vector<std::string> here;
+    for (const std::string& key : keys) {
+      if (rest.erase(key) == 1) here.push_back(key);
+    }
+    if (!here.empty()) draft.ignored(fmt::format("{}", fmt::join(here, ", ")), why);
+  }
+  if (!rest.empty()) draft.ignored(fmt::format("{}", fmt::join(rest, ", ")), "not known to orrery");
+}
+
+}  // namespace
+
+Draft import_hf(const std::string& file) {
+  const std::string text = read_text(file);
+  const json document = parse_json(file, text);
+  if (!document.is_object())
+    throw UserError(Place{file, 1, 1}, "", "holds no JSON object; a config.json would be right");
+  Config config(members_of(document, file, text, 0));
+  if (const auto inner = document.find("text_config");
+      inner != document.end() && inner->is_object() && config.members().find("num_hidden_layers") == nullptr) {
+    config = Config(members_of(*inner, file, text, text.find("\"text_config\"")));
+  }
+  Draft draft(fmt::format("{} (Hugging Face transformers)", std::filesystem::path(file).filename().string()));
+  const Family& family = family_of(config);
+  const Settings* name = config.members().find("_name_or_path");
+  std::string label =
+      name != nullptr && name->is_scalar() ? std::filesystem::path(name->text()).filename().string() : "";
+  if (label.empty()) label = family.name;
+  draft.set("name", label);
+  draft.set("model.kind", std::string("gpt"));
+  draft.set("model.label", label);
+  family.read(config, draft);
+  const Settings* type = config.find("torch_dtype");
+  const Settings* newer = config.find("dtype");
+  if (type == nullptr) type = newer;
+  const bool half = type != nullptr && type->text() == "float16";
+  draft.set("precision", std::string(half ? "fp16" : "bf16"));
+  draft.assumed("precision", half ? "that of the checkpoint" : "bf16, as such models are trained");
+  draft.set("cluster.device", std::string("h100-sxm-80gb"));
+  draft.set("cluster.gpus", std::int64_t{8});
+  draft.set("batch.global", std::int64_t{8});
+  draft.set("batch.micro", std::int64_t{1});
+  draft.assumed("cluster, parallelism, batch", "one node of 8 H100, one sequence each; --set cluster.gpus=... or edit");
+  remark_on_the_rest(config, draft);
+  return draft;
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,397 @@
+// `orrery import megatron`: the arguments of Megatron-LM's pretrain_gpt.py, with its defaults and its rules where an
+// argument is left out (megatron/training/arguments.py). Left out: mixtures of experts, encoders, vision, and what
+// changes values but not the work of a step. What nobody knows here is named and skipped.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "tools/import.h"
+#include "tools/megatron_flags.h"
+
+namespace orrery::tools {
+
+using sim::Place;
+using sim::Settings;
+using sim::UserError;
+
+namespace {
+
+/// The options of a launch line by name, and which were asked for.
+class Launch {
+ public:
+  explicit Launch(const LaunchLine& line) : line_(line) {
+    for (const LaunchOption& option : line.options) {
+      const auto [known, fresh] = options_.emplace(normal(option.name), &option);
+      if (fresh) continue;
+      if (known->second->values != option.values && taken_flags().contains(known->first)) {
+        throw UserError(
+            option.place, "--" + option.name,
+            fmt::format("read {} after {}; one of them would be right", text_of(option), text_of(*known->second)));
+      }
+    }
+  }
+
+  const LaunchOption* find(const std::string& name) {
+    asked_.insert(name);
+    const auto found = options_.find(name);
+    return found != options_.end() ? found->second : nullptr;
+  }
+  bool flag(const std::string& name) {
+    const LaunchOption* option = find(name);
+    if (option == nullptr) return false;
+    static const std::set<std::string> kWords{"true", "false", "True", "False", "0", "1"};
+    if (!option->values.empty() && kWords.contains(option->values[0]))
+      refuse(*option,
+             fmt::format("takes no value, got {}; the flag alone, or nothing, would be right", option->values[0]));
+    return true;
+  }
+  /// The value as a Settings scalar whose path is the flag, so that complaints name it.
+  std::optional<Settings> value(const std::string& name) {
+    const LaunchOption* option = find(name);
+    if (option == nullptr) return std::nullopt;
+    if (option->values.empty()) refuse(*option, "has no value; one would be right");
+    Settings holder = Settings::mapping(option->place);
+    holder.set("--" + option->name, Settings::scalar(option->values[0], option->place, true));
+    return holder.members().front().second;
+  }
+  std::optional<std::int64_t> count(const std::string& name, std::int64_t low = 1) {
+    const std::optional<Settings> given = value(name);
+    if (!given) return std::nullopt;
+    if (given->text().find('$') != std::string::npos)
+      given->fail(
+          fmt::format("read {}, which the script does not assign; a whole number would be right", given->text()));
+    return given->as_int(low, 1'000'000'000'000);
+  }
+  std::int64_t need(const std::string& name) {
+    const std::optional<std::int64_t> given = count(name);
+    if (!given) throw UserError(line_.place, "--" + name, "is not given, and Megatron-LM has no default for it");
+    return *given;
+  }
+  Place place(const std::string& name) const {
+    const auto found = options_.find(name);
+    return found != options_.end() ? found->second->place : line_.place;
+  }
+  [[noreturn]] void refuse(const std::string& name, const std::string& message) const {
+    throw UserError(place(name), "--" + name, message);
+  }
+  std::optional<std::int64_t> variable(const std::vector<std::string>& names) const {
+    for (const auto& [name, text] : line_.variables) {
+      const bool digits = !text.empty() && text.size() < 8 && text.find_first_not_of("0123456789") == std::string::npos;
+      if (digits && std::find(names.begin(), names.end(), name) != names.end()) return std::stoll(text);
+    }
+    return std::nullopt;
+  }
+  std::vector<std::string> unasked() const {
+    std::vector<std::string> rest;
+    for (const auto& [name, option] : options_) {
+      if (!asked_.contains(name)) rest.push_back(name);
+    }
+    return rest;
+  }
+
+ private:
+  /// torchrun takes both spellings of its own options.
+  static std::string normal(std::string name) {
+    std::replace(name.begin(), name.end(), '_', '-');
+    return name;
+  }
+  static std::string text_of(const LaunchOption& option) {
+    return option.values.empty() ? "no value" : fmt::format("{}", fmt::join(option.values, " "));
+  }
+  [[noreturn]] static void refuse(const LaunchOption& option, const std::string& message) {
+    throw UserError(option.place, "--" + option.name, message);
+  }
+
+  const LaunchLine& line_;
+  std::map<std::string, const LaunchOption*> options_;
+  std::set<std::string> asked_;
+};
+
+void take(Launch& launch, Draft& draft, const std::string& flag, const char* key) {
+  if (const std::optional<std::int64_t> given = launch.count(flag)) draft.set(key, *given, launch.place(flag));
+}
+
+void take_vocabulary(Launch& launch, Draft& draft) {
+  const std::optional<Settings> tokenizer = launch.value("tokenizer-type");
+  take(launch, draft, "padded-vocab-size", "model.vocab");
+  take(launch, draft, "vocab-size", "model.vocab");
+  if (draft.has("model.vocab")) return;
+  if (tokenizer && tokenizer->text() != "GPT2BPETokenizer") {
+    draft.assumed("model.vocab",
+                  fmt::format("{} says no size; --vocab-size, or --set model.vocab=N, does", tokenizer->text()));
+    return;
+  }
+  draft.set("model.vocab", std::int64_t{50257});
+  draft.assumed("model.vocab", "50257, that of GPT2BPETokenizer");
+}
+
+void take_attention(Launch& launch, Draft& draft) {
+  const std::int64_t heads = launch.need("num-attention-heads");
+  draft.set("model.heads", heads, launch.place("num-attention-heads"));
+  const bool grouped = launch.flag("group-query-attention");
+  const std::optional<std::int64_t> groups = launch.count("num-query-groups");
+  if (grouped) draft.set("model.kv_heads", groups.value_or(1), launch.place("num-query-groups"));
+  if (!grouped && groups && *groups != heads)
+    launch.refuse("num-query-groups",
+                  fmt::format("read {} without --group-query-attention; with it would be right", *groups));
+  if (!grouped) draft.set("model.kv_heads", heads);
+  take(launch, draft, "kv-channels", "model.head_dim");
+  if (const std::optional<Settings> window = launch.value("window-size")) {
+    std::string left = window->text();
+    left.erase(std::remove_if(left.begin(), left.end(), [](char c) { return c == '(' || c == ' '; }), left.end());
+    left = left.substr(0, left.find(','));
+    const std::int64_t span = Settings::scalar(left, window->place()).as_int(-1, 100'000'000);
+    if (span >= 0) draft.set("model.attention_window", span + 1, window->place());  // keys to the left, and its own
+  }
+}
+
+void take_model(Launch& launch, Draft& draft) {
+  if (const LaunchOption* experts = launch.find("num-experts"); experts != nullptr)
+    launch.refuse("num-experts", "a mixture of experts is not imported yet; a dense model would be right");
+  draft.set("model.kind", std::string("gpt"));
+  draft.set("model.layers", launch.need("num-layers"), launch.place("num-layers"));
+  const std::int64_t hidden = launch.need("hidden-size");
+  draft.set("model.hidden", hidden, launch.place("hidden-size"));
+  take_attention(launch, draft);
+  const bool gated = launch.flag("swiglu");
+  draft.set("model.gated_mlp", gated);
+  const std::int64_t wide = gated ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden;
+  draft.set("model.ffn_hidden", launch.count("ffn-hidden-size").value_or(wide), launch.place("ffn-hidden-size"));
+  take_vocabulary(launch, draft);
+  draft.set("model.seq", launch.need("seq-length"), launch.place("seq-length"));
+  draft.set("model.tied_embeddings", !launch.flag("untie-embeddings-and-output-weights"));
+
+  std::string positions = "learned_absolute";
+  if (const std::optional<Settings> type = launch.value("position-embedding-type"))
+    positions = type->as_choice({"learned_absolute", "rope", "none"});
+  const bool rotary = launch.flag("use-rotary-position-embeddings");
+  if (rotary && positions == "none")
+    launch.refuse("use-rotary-position-embeddings", "contradicts --position-embedding-type none; one would be right");
+  draft.set("model.positions", std::string(rotary || positions == "rope" ? "rotary"
+                                           : positions == "none"         ? "none"
+                                                                         : "learned"));
+  const std::optional<Settings> norm = launch.value("normalization");
+  const bool rms = norm && norm->as_choice({"LayerNorm", "RMSNorm"}) == "RMSNorm";
+  draft.set("model.norm", std::string(rms ? "rms_norm" : "layer_norm"));
+  const bool without = launch.flag("disable-bias-linear"), qkv = launch.flag("add-qkv-bias");
+  draft.set("model.biases", std::string(!without ? "all" : qkv ? "qkv" : "none"));
+}
+
+/// Stages whose first and last hold other numbers of layers than the rest, which share evenly.
+void take_uneven_stages(Launch& launch, Draft& draft, std::int64_t layers, std::int64_t stages, std::int64_t chunks) {
+  const std::optional<std::int64_t> first = launch.count("decoder-first-pipeline-num-layers");
+  const std::optional<std::int64_t> last = launch.count("decoder-last-pipeline-num-layers");
+  if (!first && !last) return;
+  const std::string flag = first ? "decoder-first-pipeline-num-layers" : "decoder-last-pipeline-num-layers";
+  if (chunks > 1)
+    return draft.ignored("--" + flag, "uneven stages with virtual stages; the split is as even as it can be");
+  const std::int64_t others = stages - (first ? 1 : 0) - (last ? 1 : 0),
+                     rest = layers - first.value_or(0) - last.value_or(0);
+  if (others < 1 || rest < others || rest % others != 0)
+    launch.refuse(flag, fmt::format("leaves {} layers to {} stages; a multiple of them would be right", rest, others));
+  std::vector<std::string> split;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    const bool ends_first = stage == 0 && first, ends_last = stage + 1 == stages && last;
+    split.push_back(std::to_string(ends_first ? *first : ends_last ? *last : rest / others));
+  }
+  draft.apply(fmt::format("parallelism.stage_layers=[{}]", fmt::join(split, ", ")));
+}
+
+std::int64_t take_chunks(Launch& launch, std::int64_t layers, std::int64_t stages) {
+  const std::string by_layers = "num-layers-per-virtual-pipeline-stage",
+                    by_stages = "num-virtual-stages-per-pipeline-rank";
+  const std::optional<std::int64_t> per_chunk = launch.count(by_layers), given = launch.count(by_stages);
+  if (per_chunk && given)
+    launch.refuse(by_stages, fmt::format("and --{} say the same twice; one would be right", by_layers));
+  const std::string& flag = per_chunk ? by_layers : by_stages;
+  if (!per_chunk && !given) return 1;
+  if (stages == 1)
+    launch.refuse(flag, "read with one pipeline stage; --pipeline-model-parallel-size of 2 or more would be right");
+  if (given) return *given;
+  if (layers % (stages * *per_chunk) != 0) {
+    launch.refuse(flag,
+                  fmt::format("read {}; {} layers over {} stages need a divisor of {}", *per_chunk, layers, stages,
+                              layers % stages == 0 ? std::to_string(layers / stages) : "the layers of a stage"));
+  }
+  return layers / (stages * *per_chunk);
+}
+
+void take_sharding(Launch& launch, Draft& draft, std::int64_t replicas) {
+  const bool optimizer = launch.flag("use-distributed-optimizer");
+  const bool torch = launch.flag("use-torch-fsdp2");
+  const bool fsdp = launch.flag("use-custom-fsdp") || launch.flag("use-megatron-fsdp");
+  std::string sharding = optimizer ? "optimizer" : torch ? "parameters" : "none";
+  if (torch && optimizer)
+    launch.refuse("use-torch-fsdp2", "contradicts --use-distributed-optimizer; one would be right");
+  if (const std::optional<Settings> strategy = launch.value("data-parallel-sharding-strategy"); strategy && fsdp) {
+    static const std::map<std::string, std::string> kStrategies{{"no_shard", "none"},
+                                                                {"optim", "optimizer"},
+                                                                {"optim_grads", "gradients"},
+                                                                {"optim_grads_params", "parameters"}};
+    sharding = kStrategies.at(strategy->as_choice({"no_shard", "optim", "optim_grads", "optim_grads_params"}));
+  }
+  draft.set("parallelism.sharding", sharding);
+  if (const auto instances = launch.count("num-distributed-optimizer-instances"); instances && *instances > 1) {
+    if (replicas % *instances != 0)
+      launch.refuse("num-distributed-optimizer-instances",
+                    fmt::format("read {}; a divisor of the {} replicas would be right", *instances, replicas));
+    draft.set("parallelism.shard_group", replicas / *instances, launch.place("num-distributed-optimizer-instances"));
+  }
+}
+
+void take_layout(Launch& launch, Draft& draft) {
+  const std::int64_t tensor = launch.count("tensor-model-parallel-size").value_or(1);
+  const std::int64_t stages = launch.count("pipeline-model-parallel-size").value_or(1);
+  const std::int64_t context = launch.count("context-parallel-size").value_or(1);
+  if (const auto expert = launch.count("expert-model-parallel-size"); expert && *expert > 1)
+    draft.ignored("--expert-model-parallel-size", "the model has no experts");
+  draft.set("parallelism.tensor", tensor, launch.place("tensor-model-parallel-size"));
+  draft.set("parallelism.pipeline", stages, launch.place("pipeline-model-parallel-size"));
+  draft.set("parallelism.context", context, launch.place("context-parallel-size"));
+  constexpr std::int64_t kMostRanks = 1 << 20;
+  if (tensor > kMostRanks || stages > 10'000 || context > kMostRanks) return;  // which the loader refuses
+
+  std::optional<std::int64_t> per_node = launch.count("nproc-per-node"), nodes = launch.count("nnodes");
+  if (!per_node) per_node = launch.variable({"GPUS_PER_NODE", "NPROC_PER_NODE"});
+  if (!nodes) nodes = launch.variable({"NNODES", "NUM_NODES", "SLURM_NNODES"});
+  std::optional<std::int64_t> gpus = launch.variable({"WORLD_SIZE"});
+  if (const auto given = launch.count("world-size")) gpus = given;
+  if (per_node && nodes && *per_node <= kMostRanks && *nodes <= kMostRanks) gpus = *per_node * *nodes;
+  if (!gpus) {
+    gpus = tensor * stages * context;
+    draft.assumed("cluster.gpus", fmt::format("{}, one replica: the launch line names no number of nodes", *gpus));
+  }
+  draft.set("cluster.device", std::string("h100-sxm-80gb"));
+  draft.assumed("cluster.device", "h100-sxm-80gb; --set cluster.device=NAME, cluster.fabric=NAME for another machine");
+  draft.set("cluster.gpus", *gpus);
+  if (per_node && *per_node > 0 && *gpus >= *per_node) draft.set("cluster.gpus_per_node", *per_node);
+  if (*gpus > (per_node ? *per_node : 8)) draft.set("cluster.fabric", std::string("ndr-rail"));
+
+  const std::int64_t layers = launch.need("num-layers");
+  const std::int64_t chunks = take_chunks(launch, layers, stages);
+  draft.set("parallelism.virtual_pipeline", chunks);
+  draft.set("parallelism.schedule", std::string(chunks > 1 ? "interleaved_1f1b" : "1f1b"));
+  take_uneven_stages(launch, draft, layers, stages, chunks);
+  const bool sequence = launch.flag("sequence-parallel");
+  draft.set("parallelism.sequence_parallel", sequence && tensor > 1);
+  if (sequence && tensor == 1)
+    draft.ignored("--sequence-parallel", "Megatron-LM turns it off without tensor parallelism");
+  if (const std::optional<Settings> ring = launch.value("cp-comm-type"); ring && context > 1) {
+    const std::string kind = ring->as_choice({"p2p", "all_gather", "a2a", "a2a+p2p"});
+    draft.set("parallelism.context_method", std::string(kind == "all_gather" ? "all_gather" : "ring"));
+    if (kind.starts_with("a2a")) draft.ignored("--cp-comm-type " + kind, "simulated as the ring of p2p");
+  }
+  take_sharding(launch, draft, std::max<std::int64_t>(1, *gpus / (tensor * stages)));
+  if (launch.flag("use-tp-pp-dp-mapping")) draft.apply("placement.order=[tensor, context, pipeline, data]");
+
+  const std::int64_t data = std::max<std::int64_t>(1, *gpus / (tensor * stages * context));
+  const std::int64_t micro = launch.count("micro-batch-size").value_or(1);
+  draft.set("batch.micro", micro, launch.place("micro-batch-size"));
+  draft.set("batch.global", launch.count("global-batch-size").value_or(std::min<std::int64_t>(micro, 1'000'000) * data),
+            launch.place("global-batch-size"));
+  draft.set("overlap.tensor", launch.flag("tp-comm-overlap"));
+  draft.set("overlap.pipeline", chunks > 1 && !launch.flag("no-overlap-p2p-communication"));
+  draft.set("overlap.gradients", launch.flag("overlap-grad-reduce"));
+  draft.set("overlap.parameters", launch.flag("overlap-param-gather"));
+}
+
+void take_precision(Launch& launch, Draft& draft) {
+  const bool fp16 = launch.flag("fp16"), bf16 = launch.flag("bf16");
+  if (fp16 && bf16) launch.refuse("bf16", "contradicts --fp16; one would be right");
+  if (!fp16 && !bf16) draft.assumed("precision", "bf16: neither --bf16 nor --fp16 is given, and fp32 is not modelled");
+  const std::optional<Settings> format = launch.value("fp8-format");
+  if (format) format->as_choice({"e4m3", "hybrid"});
+  const bool hybrid = launch.flag("fp8-hybrid"), e4m3 = launch.flag("fp8-e4m3");  // their older names
+  const std::string wide = fp16 ? "fp16" : "bf16";
+  draft.set("precision.matmul", format || hybrid || e4m3 ? "fp8" : wide);
+  draft.set("precision.activations", wide);
+  const bool fp32 = launch.flag("accumulate-allreduce-grads-in-fp32") || !fp16;
+  draft.set("precision.gradients", launch.flag("grad-reduce-in-bf16") ? std::string("bf16") : fp32 ? "fp32" : wide);
+  draft.set("precision.parameters", launch.flag("fp8-param-gather") ? std::string("fp8") : wide);
+}
+
+void take_work(Launch& launch, Draft& draft) {
+  const std::optional<Settings> granularity = launch.value("recompute-granularity");
+  const bool activations = launch.flag("recompute-activations"), old = launch.flag("checkpoint-activations");
+  std::string recompute = old ? "full" : activations ? "selective" : "none";
+  if (granularity) recompute = granularity->as_choice({"selective", "full"});
+  const std::optional<Settings> method = launch.value("recompute-method");
+  if (method && recompute == "selective")
+    launch.refuse("recompute-method", "belongs to --recompute-granularity full, got selective; full would be right");
+  const std::optional<std::int64_t> some = launch.count("recompute-num-layers");
+  if (method && method->as_choice({"uniform", "block"}) == "block" && some)
+    draft.ignored("--recompute-method block", "every layer is computed again here, not the first of each stage alone");
+  draft.set("recompute", recompute);
+
+  const std::optional<Settings> backend = launch.value("attention-backend");
+  const bool flash = launch.flag("use-flash-attn");
+  if (backend) {
+    const std::string kind = backend->as_choice({"flash", "fused", "unfused", "local", "auto"});
+    if (flash && (kind == "unfused" || kind == "local"))
+      launch.refuse("attention-backend", fmt::format("read {} beside --use-flash-attn; one would be right", kind));
+    if (kind != "auto") draft.set("attention", std::string(kind == "flash" || kind == "fused" ? "flash" : "unfused"));
+  } else if (flash) {
+    draft.set("attention", std::string("flash"));
+  }
+  const std::optional<Settings> optimizer = launch.value("optimizer");
+  draft.set("optimizer", optimizer ? optimizer->as_choice({"adam", "sgd"}) : "adam");
+
+  const Settings& batch = draft.document().at("batch");
+  const std::int64_t global = batch.get_int("global", 1), seq = draft.document().at("model").get_int("seq", 1);
+  const std::optional<std::int64_t> every = launch.count("eval-interval"), passes = launch.count("eval-iters", 0);
+  if (every && passes.value_or(100) > 0) {
+    draft.set("evaluation.every_steps", *every, launch.place("eval-interval"));
+    draft.set("evaluation.sequences", std::min<std::int64_t>(passes.value_or(100), 1'000'000'000) * global);
+  }
+  const std::optional<std::int64_t> steps = launch.count("train-iters"), samples = launch.count("train-samples");
+  if (steps && samples) launch.refuse("train-samples", "contradicts --train-iters; one would be right");
+  if (steps || samples) {
+    const double sequences =
+        steps ? static_cast<double>(*steps) * static_cast<double>(global) : static_cast<double>(*samples);
+    draft.set("training.tokens", fmt::format("{:.0f}", sequences * static_cast<double>(seq)));
+  }
+}
+
+void remark_on_the_rest(const Launch& launch, Draft& draft) {
+  std::vector<std::string> rest = launch.unasked();
+  for (const auto& [why, flags] : skipped_flags()) {
+    std::vector<std::string> here;
+    for (const std::string& flag : flags) {
+      const auto found = std::find(rest.begin(), rest.end(), flag);
+      if (found == rest.end()) continue;
+      here.push_back("--" + flag);
+      rest.erase(found);
+    }
+    if (!here.empty()) draft.ignored(fmt::format("{}", fmt::join(here, ", ")), why);
+  }
+  const std::vector<std::string> known(taken_flags().begin(), taken_flags().end());
+  for (const std::string& flag : rest) {
+    const std::string near = sim::nearest_word(flag, known);
+    draft.ignored("--" + flag,
+                  near.empty() ? "not known to orrery" : fmt::format("not known to orrery; --{} is", near));
+  }
+}
+
+}  // namespace
+
+Draft import_megatron(const LaunchLine& line) {
+  Launch launch(line);
+  const std::filesystem::path file = line.place.file;
+  Draft draft(fmt::format("{} (Megatron-LM)", file.filename().string()));
+  draft.set("name", file.has_extension() ? file.stem().string() : std::string("megatron"));
+  take_model(launch, draft);
+  take_layout(launch, draft);
+  take_precision(launch, draft);
+  take_work(launch, draft);
+  if (!draft.has("attention"))
+    draft.assumed("attention", "the default of the software; no --attention-backend is given");
+  draft.assumed("software", "megatron-core-0.8; --set software=NAME for another generation");
+  remark_on_the_rest(launch, draft);
+  return draft;
+}
+
+}  // namespace orrery::tools
