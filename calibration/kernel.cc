@@ -15,6 +15,13 @@ std::string_view name_of(DataType t) {
   return kNames[i];
 }
 
+std::string_view name_of(AttentionKernel kernel) {
+  static constexpr std::array<std::string_view, kAttentionKernels> kNames{"fused", "flash_1"};
+  const auto i = static_cast<std::size_t>(kernel);
+  SIM_CHECK(i < kNames.size(), "attention kernel {}", i);
+  return kNames[i];
+}
+
 std::string_view name_of(Streaming kernel) {
   static constexpr std::array<std::string_view, kStreamingKernels> kNames{
       "layer_norm", "layer_norm_backward", "gelu",          "gelu_backward", "bias_dropout_residual", "dropout",

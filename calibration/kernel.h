@@ -29,6 +29,12 @@ struct Gemm {
 
 inline constexpr std::size_t kGemmForms = 3;
 
+/// Generations of fused attention kernels: what the profile's tables measured, or FlashAttention's first version, which
+/// keeps its tensor cores a third as busy.
+enum class AttentionKernel : std::uint8_t { fused, flash_1 };
+inline constexpr std::size_t kAttentionKernels = 2;
+std::string_view name_of(AttentionKernel kernel);
+
 /// Fused (flash) attention of `heads` query heads over `kv_heads` key/value heads.
 struct Attention {
   DataType dtype = DataType::bf16;
@@ -40,6 +46,7 @@ struct Attention {
   /// Inference wrappers copy keys and values into a cache and rotate queries in a kernel ahead of the attention;
   /// published tables are timed like this. A training step does not run that kernel.
   bool cache_write = false;
+  AttentionKernel kernel = AttentionKernel::fused;
 };
 
 /// Kernels bound by memory traffic; the caller says how many bytes they move.

@@ -72,7 +72,7 @@ double d(std::int64_t x) { return static_cast<double>(x); }
 DeviceProfile DeviceProfile::load(const sim::Settings& document) {
   if (!document.is_mapping()) document.fail("a device profile is a mapping of keys");
   document.refuse_unknown({"name", "provenance", "processors", "peak", "memory", "memory_bandwidth", "sustained",
-                           "gemm", "attention", "streaming", "collectives", "node"});
+                           "gemm", "attention", "attention_kernels", "streaming", "collectives", "node"});
   auto m = std::make_shared<Model>();
   m->name = document.at("name").text();
   m->provenance = document.get_text("provenance", "");
@@ -81,6 +81,7 @@ DeviceProfile DeviceProfile::load(const sim::Settings& document) {
   load_gemms(document.at("gemm"), *m);
   m->attention = load_attention(document.at("attention"), *m);
   m->attention_error = load_uncertainty(document.at("attention").find("error"));
+  if (const Settings* kernels = document.find("attention_kernels")) load_attention_kernels(*kernels, *m);
   m->streaming = load_streaming(document.at("streaming"));
   m->streaming_error = load_uncertainty(document.at("streaming").find("error"));
   m->collective = load_collectives(document.at("collectives"));
@@ -120,9 +121,11 @@ Duration DeviceProfile::attention(const Attention& a) const {
                 a.window >= 0,
             "attention of {} x {} queries, {} keys, {} heads, {} kv heads, head dim {}, window {}", a.batch, a.queries,
             a.keys, a.heads, a.kv_heads, a.head_dim, a.window);
+  const AttentionModel::Shape shape{d(a.batch),    d(a.queries), d(a.keys), d(a.heads), d(a.kv_heads),
+                                    d(a.head_dim), d(a.window),  a.causal,  a.backward, a.cache_write};
+  if (a.kernel == AttentionKernel::flash_1 && model_->flash_1) return duration(model_->flash_1->seconds(shape));
   const AttentionModel& model = model_->attention;
-  const double isolated = model.seconds({d(a.batch), d(a.queries), d(a.keys), d(a.heads), d(a.kv_heads), d(a.head_dim),
-                                         d(a.window), a.causal, a.backward, a.cache_write});
+  const double isolated = model.seconds(shape);
   return duration(model.launch + std::max(0.0, isolated - model.launch) / model_->sustained_attention);
 }
 
@@ -138,6 +141,9 @@ double DeviceProfile::uncertainty(const Gemm& g) const {
 }
 
 double DeviceProfile::uncertainty(const Attention& a) const {
+  // Two rates for all shapes, fitted to whole steps: what these leave open.
+  constexpr double kOtherKernels = 0.15;
+  if (a.kernel == AttentionKernel::flash_1 && model_->flash_1) return kOtherKernels;
   const double pairs = a.causal ? d(a.queries) * d(a.keys) / 2 : d(a.queries) * d(a.keys);
   const double flops = 4 * d(a.batch) * d(a.heads) * d(a.head_dim) * pairs;
   const double forward =

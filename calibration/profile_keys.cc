@@ -86,6 +86,18 @@ void attention(Docs& out) {
       });
 }
 
+void attention_kernels(Docs& out) {
+  out.insert(out.end(),
+             {
+                 {"attention_kernels", "mapping", "", "-", "Attention kernels of other generations."},
+                 {"attention_kernels.provenance", "text", "", "-", "Where the numbers come from."},
+                 {"attention_kernels.flash_1", "mapping", "", "attention", "FlashAttention 1 (CUDA or Triton)."},
+                 {"attention_kernels.flash_1.forward", "number", "", "",
+                  "Share of the bf16 peak in the inner loop of the forward pass, at the clocks of a long step."},
+                 {"attention_kernels.flash_1.backward", "number", "", "", "Likewise of the backward pass."},
+             });
+}
+
 void streaming(Docs& out) {
   out.push_back({"streaming", "mapping", "", "", "Kernels bound by memory traffic."});
   errors(out, "streaming");
@@ -125,6 +137,7 @@ const std::vector<KeyDoc>& profile_keys() {
         {"gemm", "mapping", "", "", "Matrix products, by data type; types left out run like bf16 at their peak."});
     for (const char* type : {"bf16", "fp16", "fp32", "fp8"}) gemm(out, std::string("gemm.") + type);
     attention(out);
+    attention_kernels(out);
     streaming(out);
     collectives(out);
     return out;

@@ -30,6 +30,7 @@ struct DeviceProfile::Model {
   double sustained_matmul = 1, sustained_fp8 = 1, sustained_attention = 1;
   std::array<GemmModel, kDataTypes> gemm;
   AttentionModel attention;
+  std::optional<AttentionModel> flash_1;  // at the clocks of a long step
   StreamingModel streaming;
   std::array<CollectiveModel, kCollectiveOps> collective;
   // How far off the answers may be, from the `error` of each section.
@@ -41,6 +42,8 @@ struct DeviceProfile::Model {
 // Readers of the model sections. `device` carries the data sheet; the models copy what they need of it.
 GemmModel load_gemm(const sim::Settings& section, const DeviceProfile::Model& device, DataType type);
 AttentionModel load_attention(const sim::Settings& section, const DeviceProfile::Model& device);
+/// Fills in the kernels of other generations (`attention_kernels`); `device` has its fused attention by then.
+void load_attention_kernels(const sim::Settings& section, DeviceProfile::Model& device);
 StreamingModel load_streaming(const sim::Settings& section);
 std::array<CollectiveModel, kCollectiveOps> load_collectives(const sim::Settings& section);
 

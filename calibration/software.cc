@@ -138,6 +138,40 @@ std::vector<Row> kernel_rows() {
   };
 }
 
+std::vector<Row> attention_rows() {
+  using S = Software;
+  return {
+      {{"attention_kernel", "choice", "", std::string(name_of(S{}.attention_kernel)),
+        "Generation of the fused attention kernels: fused (those of the device profile's tables) or flash_1 "
+        "(FlashAttention 1, CUDA or Triton)."},
+       [](S& out, const Settings& s) {
+         out.attention_kernel =
+             s.as_choice({"fused", "flash_1"}) == "flash_1" ? AttentionKernel::flash_1 : AttentionKernel::fused;
+       }},
+      boolean("attention_unpads", &S::attention_unpads,
+              "Queries, keys and values are picked by token index before fused attention, its output is put back after "
+              "it (padding removed, whether there is any or not)."),
+      number("host_reads_per_attention", &S::host_reads_per_attention, 0, 100,
+             "Times that the host reads a number from the device in a forward pass of attention, as for sequence "
+             "lengths; the device runs dry meanwhile."),
+      duration("host_read", &S::host_read,
+               "Time that the device idles for one such read: transfer, wake-up of the host, launch of what follows."),
+  };
+}
+
+std::vector<Row> trainer_rows() {
+  using S = Software;
+  return {
+      boolean("dropout", &S::dropout, "Dropout of hidden states and attention probabilities."),
+      boolean("bias_in_gemm", &S::bias_in_gemm, "A linear layer's GEMM adds its bias (epilogue)."),
+      number("training_metrics", &S::training_metrics, 0, 100,
+             "Cross entropies computed once more per micro-batch for the log: logits to fp32, then log-softmax."),
+      boolean("fused_optimizer", &S::fused_optimizer,
+              "The optimizer updates its states in one pass; else one operation of the update at a time, after another "
+              "that scales the gradients."),
+  };
+}
+
 std::vector<Row> memory_rows() {
   using S = Software;
   return {
@@ -188,7 +222,8 @@ std::vector<Row> collective_rows() {
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> out;
-    for (const auto& part : {host_rows(), default_rows(), kernel_rows(), memory_rows(), collective_rows()})
+    for (const auto& part : {host_rows(), default_rows(), kernel_rows(), attention_rows(), trainer_rows(),
+                             memory_rows(), collective_rows()})
       out.insert(out.end(), part.begin(), part.end());
     return out;
   }();

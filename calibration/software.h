@@ -65,8 +65,16 @@ struct Software {
   bool fused_cross_entropy = false;      // one pass over 16-bit logits; else fp32 copies, one operation at a time
   bool fused_cast = false;               // fp8 casts inside the preceding norm or activation kernel
   bool scatter_gather_pipeline = false;  // pipeline messages split over the tensor group, gathered by NVLink
-  double extra_kernels_per_layer = 0;    // small kernels per layer and direction beyond those modelled (views, copies)
-  sim::Bytes gradient_bucket{};          // 0: one bucket per chunk
+  AttentionKernel attention_kernel = AttentionKernel::fused;
+  bool attention_unpads = false;        // tokens are picked by index before fused attention and put back after it
+  double host_reads_per_attention = 0;  // times that the host reads from the device in a forward pass of attention
+  sim::Duration host_read{};            // the device idles for each: transfer, wake-up, launch of what follows
+  bool dropout = true;                  // of hidden states and attention probabilities
+  bool bias_in_gemm = false;            // a linear layer's GEMM adds its bias
+  double training_metrics = 0;          // losses computed once more per micro-batch, for the log
+  bool fused_optimizer = true;          // one pass over all states; else one operation of the update at a time
+  double extra_kernels_per_layer = 0;   // small kernels per layer and direction beyond those modelled (views, copies)
+  sim::Bytes gradient_bucket{};         // 0: one bucket per chunk
   sim::Bytes parameter_bucket{};
 
   // Memory.

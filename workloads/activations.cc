@@ -66,9 +66,10 @@ LayerBytes layer_bytes(const Job& job) {
   LayerBytes layer;
   layer.input = e * z.hidden / z.cut;
   // Norm input, input of the column-parallel layer, dropout mask; q, k, v and attention output.
-  layer.attention = z.hidden * ((2 * e + 1) / z.cut + e * (2 * q + 2 * kv) / z.tensor);
+  const double mask = job.software.dropout ? 1 : 0;
+  layer.attention = z.hidden * ((2 * e + mask) / z.cut + e * (2 * q + 2 * kv) / z.tensor);
   // The same outside; in a parallel block both halves share one norm, one input and one dropout.
-  layer.mlp = z.hidden * ((m.parallel_block ? 0 : 2 * e + 1) / z.cut + e * ffn * branches / z.tensor);
+  layer.mlp = z.hidden * ((m.parallel_block ? 0 : 2 * e + mask) / z.cut + e * ffn * branches / z.tensor);
   const double residual = 2 * e * z.hidden / z.cut;
   layer.mlp_gradients = residual + e * z.hidden * ffn * branches / z.tensor +
                         weight_gradient_bytes(job, d(m.hidden) * d(m.ffn_hidden) / z.tensor);
@@ -80,7 +81,7 @@ LayerBytes layer_bytes(const Job& job) {
   const double rows = d(m.heads) / z.tensor * z.tokens;
   if (job.attention == AttentionKind::unfused) {
     const double scores = rows * d(m.seq);
-    layer.scores = scores * (2 * e + 1);
+    layer.scores = scores * (job.software.dropout ? 2 * e + 1 : e);
     layer.attention_gradients += 2 * e * scores;
   } else {
     layer.attention += 4 * rows;
@@ -91,7 +92,7 @@ LayerBytes layer_bytes(const Job& job) {
 
 EndBytes embedding_bytes(const Job& job) {
   const Sizes z(job);
-  return {z.hidden / z.cut, 0};
+  return {job.software.dropout ? z.hidden / z.cut : 0, 0};
 }
 
 EndBytes head_bytes(const Job& job) {

@@ -16,6 +16,7 @@
 #include "workloads/program_writer.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step_passes.h"
+#include "workloads/unit_overlap.h"
 
 namespace orrery::workloads {
 
@@ -47,7 +48,8 @@ class StageCompiler {
         shard_ranks_(job.shard_ranks()),
         shard_(shard_parameters(job)),
         sharded_(job.parallelism.sharding != Sharding::none),
-        full_shard_(job.parallelism.sharding == Sharding::parameters && data_ranks_ > 1) {}
+        full_shard_(job.parallelism.sharding == Sharding::parameters && data_ranks_ > 1),
+        by_unit_(works_by_unit(job)) {}
 
   void compile(const std::vector<Pass>& passes) {
     chunk_seen_.assign(static_cast<std::size_t>(chunks_), false);
@@ -87,13 +89,13 @@ class StageCompiler {
     const bool last_gradients = ends_microbatch(pass.kind) && --gradients_left_[index(pass.chunk)] == 0;
     const auto buckets = last_gradients && reduces_beside_backward() ? gradient_buckets(shape, passes, pass.kind)
                                                                      : std::vector<Bucket>{};
-    if (full_shard_) begin_units(pass, shape);
+    if (by_unit_) begin_units(pass, shape, passes, full_shard_ || first_use, full_shard_ || last_gradients);
     std::size_t next_bucket = 0;
     const bool awaits = first_use && !chunk_gathers_[index(pass.chunk)].empty();
-    if (!full_shard_ && !awaits && buckets.empty() && run_whole(pass, shape, passes)) return;
+    if (!by_unit_ && !awaits && buckets.empty() && run_whole(pass, shape, passes)) return;
     const auto& items = passes.of(pass.kind);
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (full_shard_) enter_unit(items[i].layer);
+      if (by_unit_) enter_unit(items[i].layer);
       if (first_use) await_parameters(shape, items[i].layer, i, items.size(), awaited);
       if (items[i].comm) {
         Transfer t{Stream::tensor,   Category::tensor_comm, Peer::tensor,    items[i].cost,
@@ -108,7 +110,7 @@ class StageCompiler {
     }
     // A chunk without layers has no weight gradients to compute, but an embedding to reduce.
     while (next_bucket < buckets.size()) reduce_gradients(buckets[next_bucket++].parameters);
-    if (full_shard_) end_units();
+    if (by_unit_) end_units();
   }
 
   const PassTemplate& template_of(std::int32_t chunk, const ChunkShape& shape) {
@@ -222,9 +224,9 @@ class StageCompiler {
            (shape.head ? shard_.head : 0);
   }
   bool reduces_beside_backward() const {
-    return data_ranks_ > 1 && job_.overlap.gradients && !full_shard_ && !evaluation_;
+    return data_ranks_ > 1 && job_.overlap.gradients && !by_unit_ && !evaluation_;
   }
-  bool gathers_beside_forward() const { return data_ranks_ > 1 && sharded_ && !full_shard_ && job_.overlap.parameters; }
+  bool gathers_beside_forward() const { return data_ranks_ > 1 && sharded_ && !by_unit_ && job_.overlap.parameters; }
   double gradient_bytes() const { return calibration::bytes_of(job_.precision.gradients); }
   double parameter_bytes() const { return calibration::bytes_of(job_.precision.parameters); }
 
@@ -320,12 +322,15 @@ class StageCompiler {
     }
   }
 
-  double slowdown() const { return beside_data_collective() ? job_.software.compute_slowdown_under_collective : 1.0; }
+  double slowdown() const {
+    const double beside = by_unit_ ? covered_ : 1.0;
+    return beside_data_collective() ? 1 + beside * (job_.software.compute_slowdown_under_collective - 1) : 1.0;
+  }
 
   /// Kernels that run while a data-parallel collective is under way lose SMs and memory bandwidth to it.
   bool beside_data_collective() const {
     if (evaluation_ || optimizing_ || data_ranks_ == 1) return false;
-    if (full_shard_) return job_.overlap.parameters;
+    if (by_unit_) return job_.overlap.parameters;
     if (!writer.is_backward() && gathers_beside_forward()) {
       return std::find(chunk_seen_.begin(), chunk_seen_.end(), false) != chunk_seen_.end();
     }
@@ -335,7 +340,11 @@ class StageCompiler {
   // ---- data parallelism: parameters sharded layer by layer (ZeRO 3, FSDP) ----
   // Units are the layers of the chunk, and embedding and head (-1) together with the first unit entered. A unit's
   // parameters are gathered before it runs; with overlap, the gather of the next unit is issued when a unit starts.
-  void begin_units(const Pass& pass, const ChunkShape& shape) {
+  void begin_units(const Pass& pass, const ChunkShape& shape, const PassTemplate& passes, bool gathers, bool reduces) {
+    gathers_ = gathers && pass.kind != PassKind::weight_gradient;  // the gradient of weights needs no weights
+    reduces_ = reduces && ends_microbatch(pass.kind);
+    covered_ = covered_share({chunk_parameters(shape), std::max<std::int64_t>(1, shape.layers), gathers_, reduces_},
+                             compute_seconds(passes.of(pass.kind)), job_, shapes_.data, cluster_);
     units_.clear();
     const bool forward = pass.kind == PassKind::forward;
     const double ends = (shape.embedding ? shard_.embedding : 0) + (shape.head ? shard_.head : 0);
@@ -349,9 +358,7 @@ class StageCompiler {
   }
 
   void gather_unit(std::size_t i) {
-    // The gradient of weights needs no weights.
-    if (writer.pass().kind == PassKind::weight_gradient) return;
-    if (i >= units_.size() || units_[i].gather != kNone) return;
+    if (!gathers_ || i >= units_.size() || units_[i].gather != kNone) return;
     const char* what = writer.is_backward() ? "parameters, backward" : "parameters, forward";
     units_[i].gather =
         writer.transfer(data_transfer(CollectiveOp::all_gather, units_[i].parameters * parameter_bytes(), what),
@@ -370,7 +377,7 @@ class StageCompiler {
   }
 
   void scatter_unit(std::size_t i) {
-    if (!ends_microbatch(writer.pass().kind)) return;
+    if (!reduces_) return;
     reduce_bytes(units_[i].parameters * gradient_bytes());
     if (!job_.overlap.gradients) writer.next_waits_for(last_reduction_);
   }
@@ -382,7 +389,7 @@ class StageCompiler {
     writer.end_passes();
     writer.settle();
     std::vector<std::int32_t> chunks = chunks_by_block();
-    if (data_ranks_ > 1 && !full_shard_ && !job_.overlap.gradients) {
+    if (data_ranks_ > 1 && !by_unit_ && !job_.overlap.gradients) {
       for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk) {
         writer.begin({PassKind::forward, *chunk, -1});
         reduce_gradients(chunk_parameters(split_.of(*chunk, stage_, stages_)));
@@ -400,7 +407,7 @@ class StageCompiler {
     compute(library_.compute({norm}, -1), Category::optimizer);
     reduce_norm();
     compute(library_.compute(optimizer_kernels(job_, parameters, updated), -1), Category::optimizer);
-    if (data_ranks_ > 1 && sharded_ && !full_shard_ && !job_.overlap.parameters) {
+    if (data_ranks_ > 1 && sharded_ && !by_unit_ && !job_.overlap.parameters) {
       for (const std::int32_t chunk : chunks) {
         writer.begin({PassKind::forward, chunk, -1});
         gather_chunk(chunk, writer.after_compute());
@@ -455,7 +462,7 @@ class StageCompiler {
   double undisturbed_rate_;
   std::int64_t data_ranks_, shard_ranks_;
   ShardParameters shard_;
-  bool sharded_, full_shard_;
+  bool sharded_, full_shard_, by_unit_;
 
   bool reducing_ = false, optimizing_ = false;
   std::vector<bool> chunk_seen_;
@@ -467,6 +474,8 @@ class StageCompiler {
   std::uint32_t last_reduction_ = kNone;
   std::vector<Unit> units_;
   std::uint32_t unit_ = kNone;
+  bool gathers_ = false, reduces_ = false;  // the units of the pass at hand
+  double covered_ = 0;                      // share of the pass at hand that its units' collectives run beside
 };
 
 }  // namespace

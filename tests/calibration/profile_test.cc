@@ -199,6 +199,43 @@ TEST_CASE("attention: bounds, windows, causality, backward") {
   }
 }
 
+TEST_CASE("FlashAttention 1 runs long sequences at the shares of peak that the profile gives it") {
+  for (const char* name : {"a100-sxm-80gb", "h100-sxm-80gb"}) {
+    const DeviceProfile device = profile(name);
+    const Settings rates = profile_document(name).at("attention_kernels").at("flash_1");
+    Attention shape = attention(65536, 16, 128);
+    shape.kernel = AttentionKernel::flash_1;
+    // Half of 4 h s^2 d is causal. 16 heads of 512 blocks of queries are dealt out in whole waves; what is left, under
+    // 1 %, is the setup of a block and the diagonal, done whole.
+    const double processors = static_cast<double>(device.processors());
+    const double waves = std::ceil(16 * 512 / processors) * processors / (16 * 512);
+    const double flops = waves * 2.0 * 16 * 65536 * 65536 * 128, peak = device.peak(DataType::bf16).value();
+    INFO(name);
+    const double forward = flops / (rates.at("forward").as_number(0, 1) * peak);
+    CHECK(seconds(device.attention(shape)) == Approx(forward).epsilon(0.01));
+    // Five matrix products for two.
+    shape.backward = true;
+    const double backward = 2.5 * flops / (rates.at("backward").as_number(0, 1) * peak);
+    CHECK(seconds(device.attention(shape)) == Approx(backward).epsilon(0.01));
+    Attention fused = shape;
+    fused.kernel = AttentionKernel::fused;
+    CHECK(device.attention(fused) < device.attention(shape));
+  }
+  // Where a profile knows of no such kernel, its own stand in.
+  Attention shape = attention(4096, 16, 128);
+  const Duration own = profile("mi300x").attention(shape);
+  shape.kernel = AttentionKernel::flash_1;
+  CHECK(profile("mi300x").attention(shape) == own);
+}
+
+TEST_CASE("shares of peak of other attention kernels are refused where they cannot be") {
+  Settings document = profile_document("a100-sxm-80gb");
+  document.set_path("attention_kernels.flash_1.forward", text("1.5"));
+  CHECK(complaint(document).find("forward") != std::string::npos);
+  document.set_path("attention_kernels.flash_1.forward", text("0"));
+  CHECK(complaint(document).find("0.01 to 1") != std::string::npos);
+}
+
 TEST_CASE("attention never gets faster with more work") {
   for (const std::string& name : names_in("calibration/profiles")) {
     const DeviceProfile p = profile(name);

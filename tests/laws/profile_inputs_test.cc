@@ -28,6 +28,11 @@ std::vector<std::int64_t> kernel_times(const calibration::DeviceProfile& device)
       for (const std::int64_t heads : {1, 32}) {
         times.push_back(device.attention({DataType::bf16, 1, s, s, heads, heads, head_dim}).value());
         times.push_back(device.attention({DataType::bf16, 1, s, s, heads, heads, head_dim, true, 0, true}).value());
+        for (const bool backward : {false, true}) {
+          Attention first{DataType::bf16, 1, s, s, heads, heads, head_dim, true, 0, backward};
+          first.kernel = AttentionKernel::flash_1;
+          times.push_back(device.attention(first).value());
+        }
       }
     }
   }
@@ -58,7 +63,7 @@ TEST_CASE("every number of a device's kernel-time model moves some kernel's time
         scenarios::read_yaml(scenarios::data_directory() + "/calibration/profiles/" + name + ".yaml");
     const auto times = kernel_times(calibration::DeviceProfile::load(profile));
     std::map<std::string, std::string> numbers;
-    for (const char* section : {"gemm", "attention", "streaming", "collectives"}) {
+    for (const char* section : {"gemm", "attention", "attention_kernels", "streaming", "collectives"}) {
       if (const sim::Settings* found = profile.find(section)) scalars(*found, section, numbers);
     }
     CHECK(numbers.size() > 20);

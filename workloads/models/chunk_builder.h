@@ -169,16 +169,24 @@ class ChunkBuilder {
 
   void bias_dropout_residual(const char* name) {
     if (software_.fused_bias_dropout_residual) {
-      stream(Streaming::bias_dropout_residual, norm_elements() * (3 * element_ + 1), name);
+      stream(Streaming::bias_dropout_residual, norm_elements() * (3 * element_ + (software_.dropout ? 1 : 0)), name);
     } else {
-      if (biases()) stream(Streaming::accumulate, norm_elements() * 2 * element_, "add bias");
-      stream(Streaming::dropout, norm_elements() * (2 * element_ + 1), "dropout");
+      add_bias(norm_elements());
+      dropout(norm_elements(), "dropout");
       stream(Streaming::accumulate, norm_elements() * 3 * element_, "add residual");
     }
   }
 
+  /// Reads and writes, with a mask of one byte.
+  void dropout(double elements, const char* name) {
+    if (software_.dropout) stream(Streaming::dropout, elements * (2 * element_ + 1), name);
+  }
+  void add_bias(double elements) {
+    if (biases() && !software_.bias_in_gemm) stream(Streaming::accumulate, elements * 2 * element_, "add bias");
+  }
+
   void bias_dropout_backward(const char* name) {
-    stream(Streaming::dropout, norm_elements() * (2 * element_ + 1), name);
+    dropout(norm_elements(), name);
     if (biases()) stream(Streaming::accumulate, norm_elements() * element_, "bias gradient");
   }
 
@@ -199,6 +207,8 @@ class ChunkBuilder {
   void flash_attention(bool backward);
   void ring_attention(Attention shape, double keys_and_values);
   void rotate(const char* name);
+  void input_layout();
+  void gradient_layout();
   void attention_core_forward();
   void attention_core_backward();
 
@@ -206,8 +216,7 @@ class ChunkBuilder {
   void activation_forward() {
     const double elements = per_rank(model_.ffn_hidden);
     const double reads = model_.gated_mlp ? 2 : 1;
-    if (biases() && !software_.fused_bias_gelu)
-      stream(Streaming::accumulate, elements * reads * 2 * element_, "add bias");
+    if (!software_.fused_bias_gelu) add_bias(elements * reads);
     stream(Streaming::gelu, elements * (reads + 1) * element_ + fused_cast_bytes(elements),
            model_.gated_mlp ? "swiglu" : "gelu");
   }
@@ -353,6 +362,7 @@ class ChunkBuilder {
   void embedding_forward();
   void embedding_backward();
   double logits() const;
+  void training_metrics();
   void head_forward();
   void head_backward();
 

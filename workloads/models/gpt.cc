@@ -9,11 +9,11 @@ void ChunkBuilder::embedding_forward() {
   stream(Streaming::embedding, 2 * hidden_elements() * element_, "embedding");
   comm(sequence_parallel_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, hidden_elements(),
        "embedding, forward", CommOverlap::none, wire_element());
-  stream(Streaming::dropout, norm_elements() * (2 * element_ + 1), "embedding dropout");
+  dropout(norm_elements(), "embedding dropout");
 }
 
 void ChunkBuilder::embedding_backward() {
-  stream(Streaming::dropout, norm_elements() * (2 * element_ + 1), "embedding dropout backward");
+  dropout(norm_elements(), "embedding dropout backward");
   if (sequence_parallel_)
     comm(CollectiveOp::all_gather, hidden_elements(), "embedding gradient, backward", CommOverlap::none,
          wire_element());
@@ -25,6 +25,16 @@ double ChunkBuilder::logits() const {
   return static_cast<double>(tokens_) * static_cast<double>(padded_vocab(job_) / tensor_);
 }
 
+/// Losses for the log, from the same logits: torch.nn.CrossEntropyLoss under autocast makes a fp32 copy and a
+/// log-softmax of it (Composer, composer/metrics/nlp.py; llmfoundry's models log two unless told otherwise).
+void ChunkBuilder::training_metrics() {
+  const auto losses = static_cast<int>(std::lround(software_.training_metrics));
+  for (int i = 0; i < losses; ++i) {
+    stream(Streaming::copy, logits() * (element_ + 4), "metric: logits to fp32");
+    stream(Streaming::softmax, logits() * 8, "metric: log-softmax");
+  }
+}
+
 void ChunkBuilder::head_forward() {
   layer_norm_forward("final layer norm");
   enter_forward("head input, forward");
@@ -32,7 +42,7 @@ void ChunkBuilder::head_forward() {
   if (software_.fused_cross_entropy) {
     stream(Streaming::cross_entropy, logits() * element_, "cross entropy");
     comm(CollectiveOp::all_reduce, 3 * static_cast<double>(tokens_), "loss", CommOverlap::none, 4);
-    return;
+    return training_metrics();
   }
   // One operation at a time on fp32 copies, as megatron/core/tensor_parallel/cross_entropy.py does.
   stream(Streaming::cross_entropy, logits() * (element_ + 4), "logits to fp32");
@@ -44,6 +54,7 @@ void ChunkBuilder::head_forward() {
   stream(Streaming::cross_entropy, logits() * 4, "sum of exponentials");
   comm(CollectiveOp::all_reduce, static_cast<double>(tokens_), "loss", CommOverlap::none, 4);
   stream(Streaming::cross_entropy, logits() * 8, "divide by sum");
+  training_metrics();
 }
 
 void ChunkBuilder::head_backward() {

@@ -3,6 +3,11 @@
 
 namespace orrery::workloads {
 
+namespace {
+/// Scattering rows into a tensor of zeros writes it twice and reads once, a copy writes once and reads once.
+constexpr double kScatter = 1.5;
+}  // namespace
+
 Attention ChunkBuilder::fused_attention(bool backward) const {
   Attention shape;
   shape.dtype = job_.precision.activations;
@@ -11,6 +16,7 @@ Attention ChunkBuilder::fused_attention(bool backward) const {
   shape.heads = heads(), shape.kv_heads = kv_heads(), shape.head_dim = model_.head_dim();
   shape.window = model_.attention_window < model_.seq ? model_.attention_window : 0;
   shape.backward = backward;
+  shape.kernel = software_.attention_kernel;
   return shape;
 }
 
@@ -106,17 +112,40 @@ void ChunkBuilder::rotate(const char* name) {
   stream(Streaming::copy, layout_copy((heads() + kv_heads()) * model_.head_dim()), name);
 }
 
-void ChunkBuilder::attention_core_forward() {
-  if (software_.attention_layout_copies) {
+// Removing the padding, whether there is any or not, as flash_attn/bert_padding.py does: queries, keys and values are
+// gathered by token index and the output is scattered into zeros; backward the other way round. The host reads how many
+// tokens there are and how long the longest sequence is, so the device runs dry.
+void ChunkBuilder::input_layout() {
+  if (software_.attention_unpads) {
+    const auto reads = static_cast<std::int64_t>(std::lround(software_.host_reads_per_attention));
+    if (reads > 0 && software_.host_read.value() > 0) add("host reads lengths", software_.host_read * reads);
+    stream(Streaming::embedding, layout_copy(qkv_width()), "gather tokens");
+    stream(Streaming::embedding, kScatter * layout_copy(heads() * model_.head_dim()), "scatter attention output");
+  } else if (software_.attention_layout_copies) {
     if (job_.attention == AttentionKind::flash)
       stream(Streaming::copy, layout_copy(qkv_width()), "attention input layout");
     stream(Streaming::copy, layout_copy(heads() * model_.head_dim()), "attention output layout");
   }
+}
+
+void ChunkBuilder::gradient_layout() {
+  if (software_.attention_unpads) {
+    stream(Streaming::embedding, layout_copy(heads() * model_.head_dim()), "gather attention gradient");
+    stream(Streaming::embedding, kScatter * layout_copy(qkv_width()), "scatter q, k, v gradients");
+  } else if (software_.attention_layout_copies) {
+    stream(Streaming::copy, layout_copy(heads() * model_.head_dim()), "attention gradient layout");
+  }
+  if (software_.attention_unpads || software_.attention_layout_copies)
+    stream(Streaming::copy, layout_copy(qkv_width()), "concatenate q, k, v gradients");
+}
+
+void ChunkBuilder::attention_core_forward() {
+  input_layout();
   if (job_.attention == AttentionKind::flash) return flash_attention(false);
   const std::int64_t s = model_.seq, head_dim = model_.head_dim(), batch = job_.batch.micro * heads();
   gemm("attention scores", s, s, head_dim, Gemm::Form::forward, false, batch, false);
   stream(Streaming::softmax, 2 * score_elements() * element_, "softmax");
-  stream(Streaming::dropout, score_elements() * (2 * element_ + 1), "attention dropout");
+  dropout(score_elements(), "attention dropout");
   gemm("attention values", head_dim, s, s, Gemm::Form::data_gradient, false, batch, false);
 }
 
@@ -124,15 +153,12 @@ void ChunkBuilder::attention_core_backward() {
   recomputing_ = job_.recompute == Recompute::selective;
   if (recomputing_) attention_core_forward();
   recomputing_ = false;
-  if (software_.attention_layout_copies) {
-    stream(Streaming::copy, layout_copy(heads() * model_.head_dim()), "attention gradient layout");
-    stream(Streaming::copy, layout_copy(qkv_width()), "concatenate q, k, v gradients");
-  }
+  gradient_layout();
   if (job_.attention == AttentionKind::flash) return flash_attention(true);
   const std::int64_t s = model_.seq, head_dim = model_.head_dim(), batch = job_.batch.micro * heads();
   gemm("attention value gradient", head_dim, s, s, Gemm::Form::weight_gradient, false, batch, false);
   gemm("attention probability gradient", s, s, head_dim, Gemm::Form::data_gradient, false, batch, false);
-  stream(Streaming::dropout, score_elements() * (2 * element_ + 1), "attention dropout backward");
+  dropout(score_elements(), "attention dropout backward");
   stream(Streaming::softmax_backward, 3 * score_elements() * element_, "softmax backward");
   gemm("attention query gradient", head_dim, s, s, Gemm::Form::data_gradient, false, batch, false);
   gemm("attention key gradient", head_dim, s, s, Gemm::Form::weight_gradient, false, batch, false);

@@ -32,6 +32,45 @@ ShardParameters shard_parameters(const Job& job) {
   return shard;
 }
 
+namespace {
+
+/// The update one operation at a time on fp32 tensors, each reading and writing memory (Composer's DecoupledAdamW,
+/// composer/optim/decoupled_weight_decay.py), after one that scales the gradients (clip_grad_norm_); the 16-bit copy is
+/// made where the parameters are gathered. Bytes per parameter of every operation.
+std::vector<Kernel> unfused_optimizer(const Job& job, double updated) {
+  struct Operation {
+    const char* name;
+    double bytes;
+  };
+  const double weight = calibration::bytes_of(job.precision.activations);
+  std::vector<Operation> operations{{"scale gradients", 8}};
+  const auto add = [&](std::initializer_list<Operation> more) {
+    operations.insert(operations.end(), more.begin(), more.end());
+  };
+  if (job.optimizer == OptimizerKind::sgd) {
+    add({{"decay momentum", 8}, {"add gradient", 12}, {"update", 12}});
+  } else {
+    add({{"decay first moment", 8},
+         {"add gradient", 12},
+         {"decay second moment", 8},
+         {"add squared gradient", 12},
+         {"square root", 8},
+         {"correct bias", 8},
+         {"add epsilon", 8}});
+    if (job.optimizer == OptimizerKind::adam) add({{"update", 16}});
+    if (job.optimizer == OptimizerKind::lamb) add({{"direction", 12}, {"norms", 8}, {"update", 12}});
+  }
+  add({{"weights to 16 bit", 4 + weight}});
+  std::vector<Kernel> kernels;
+  for (const Operation& operation : operations) {
+    const double bytes = updated * operation.bytes;
+    kernels.push_back({operation.name, job.device.streaming(Streaming::accumulate, bytes), false, 0, bytes, {}});
+  }
+  return kernels;
+}
+
+}  // namespace
+
 std::vector<Kernel> optimizer_kernels(const Job& job, double parameters, double updated) {
   const double gradient = calibration::bytes_of(job.precision.gradients);
   const double weight = calibration::bytes_of(job.precision.activations);
@@ -40,6 +79,10 @@ std::vector<Kernel> optimizer_kernels(const Job& job, double parameters, double 
     kernels.push_back({name, job.device.streaming(kernel, bytes), false, 0, bytes, {}});
   };
   add("clear gradients", Streaming::copy, parameters * gradient);
+  if (!job.software.fused_optimizer) {
+    for (Kernel& kernel : unfused_optimizer(job, updated)) kernels.push_back(std::move(kernel));
+    return kernels;
+  }
   // Read and write the fp32 master weight and each moment, read the gradient, write the 16-bit weight.
   switch (job.optimizer) {
     case OptimizerKind::adam:

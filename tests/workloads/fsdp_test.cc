@@ -1,0 +1,158 @@
+// What a training framework of FSDP adds to or leaves out of a step: kernels by name, bytes by hand, collectives unit
+// by unit.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/catch.h"
+#include "tests/workloads/example.h"
+#include "workloads/models/gpt.h"
+#include "workloads/unit_overlap.h"
+
+using namespace orrery;
+using namespace orrery::workloads;
+using calibration::Streaming;
+
+namespace {
+
+/// Two layers with embedding and head on one rank of 16: kernels by name, how often and how long.
+struct Kernels {
+  std::map<std::string, int> count;
+  std::map<std::string, double> seconds;
+};
+
+Kernels kernels_of(std::vector<std::string> sets) {
+  const std::vector<std::string> flat{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16",
+                                      "model.layers=2"};
+  sets.insert(sets.begin(), flat.begin(), flat.end());
+  const Job job = tests::small_job(sets);
+  const ChunkPasses passes = gpt_chunk(job, {2, true, true});
+  Kernels out;
+  for (const Pieces* pieces : {&passes.forward, &passes.backward}) {
+    for (const Piece& piece : *pieces) {
+      for (const Kernel& kernel : piece.kernels) {
+        ++out.count[kernel.name];
+        out.seconds[kernel.name] += sim::to_seconds(kernel.time);
+      }
+    }
+  }
+  return out;
+}
+
+const std::vector<std::string> kFsdp{"parallelism.tensor=1",           "parallelism.pipeline=1", "parallelism.data=16",
+                                     "software=llm-foundry",           "batch.global=64",        "overlap=null",
+                                     "parallelism.sharding=parameters"};
+
+std::vector<std::string> fsdp(const std::vector<std::string>& more = {}) {
+  std::vector<std::string> sets = kFsdp;
+  sets.insert(sets.end(), more.begin(), more.end());
+  return sets;
+}
+
+double step(const std::vector<std::string>& sets) {
+  return sim::to_seconds(simulate_step(tests::small_job(sets)).iteration);
+}
+
+}  // namespace
+
+TEST_CASE("without dropout no dropout kernel runs, and biases added by GEMMs need no pass of their own") {
+  const std::vector<std::string> unfused{"software.fused_bias_gelu=false",
+                                         "software.fused_bias_dropout_residual=false"};
+  const Kernels with = kernels_of(unfused);
+  // Forward two a layer and one of the embedding, likewise backward.
+  CHECK(with.count.at("dropout") == 4);
+  CHECK(with.count.at("embedding dropout") == 1);
+  CHECK(with.count.at("dropout backward") == 4);
+  CHECK(with.count.at("add bias") == 6);
+  std::vector<std::string> sets = unfused;
+  sets.insert(sets.end(), {"software.dropout=false", "software.bias_in_gemm=true"});
+  const Kernels without = kernels_of(sets);
+  for (const auto& [name, count] : without.count) {
+    INFO(name);
+    CHECK(name.find("dropout") == std::string::npos);
+    CHECK(name != "add bias");
+  }
+  CHECK(without.count.at("add residual") == 4);
+}
+
+TEST_CASE("removing padding gathers q, k, v and scatters the output, backward the other way, and the host reads") {
+  const Kernels kernels = kernels_of({"software.attention_layout_copies=false", "software.attention_unpads=true",
+                                      "software.host_reads_per_attention=6", "software.host_read='30 us'"});
+  const Job job = tests::small_job();
+  const double token_bytes = 2.0 * 1024 * 2048;  // one sequence of 1024, hidden 2048, 16 bit
+  const auto moved = [&](double bytes) { return sim::to_seconds(job.device.streaming(Streaming::embedding, bytes)); };
+  // A copy reads and writes; a scatter writes zeros before.
+  CHECK(kernels.seconds.at("gather tokens") == Approx(2 * moved(3 * 2 * token_bytes)));
+  CHECK(kernels.seconds.at("scatter attention output") == Approx(2 * moved(3 * token_bytes)));
+  CHECK(kernels.seconds.at("gather attention gradient") == Approx(2 * moved(2 * token_bytes)));
+  CHECK(kernels.seconds.at("scatter q, k, v gradients") == Approx(2 * moved(3 * 3 * token_bytes)));
+  CHECK(kernels.seconds.at("host reads lengths") == Approx(2 * 6 * 30e-6));
+  CHECK(kernels.count.count("attention input layout") == 0);
+}
+
+TEST_CASE("losses for the log pass over the logits again: to fp32, then a log-softmax") {
+  const Kernels kernels = kernels_of({"software.training_metrics=2"});
+  const Job job = tests::small_job();
+  const double logits = 1024.0 * 51200;
+  const double each = sim::to_seconds(job.device.streaming(Streaming::copy, 6 * logits)) +
+                      sim::to_seconds(job.device.streaming(Streaming::softmax, 8 * logits));
+  CHECK(kernels.seconds.at("metric: logits to fp32") + kernels.seconds.at("metric: log-softmax") == Approx(2 * each));
+}
+
+TEST_CASE("an optimizer that is not fused passes over its states once per operation") {
+  // In bytes per parameter: two decays and a square root, a division and an addition in place (8 each), two sums with
+  // the gradient (12), the update from three tensors (16), scaling of the gradient (8), the 16-bit copy (6).
+  constexpr double kBytes = 5 * 8 + 2 * 12 + 16 + 8 + 6;
+  const Job job = tests::small_job({"software.fused_optimizer=false"});
+  const double updated = 1e9;
+  const auto kernels = optimizer_kernels(job, updated, updated);
+  double seconds = 0;
+  for (std::size_t i = 1; i < kernels.size(); ++i) seconds += sim::to_seconds(kernels[i].time);
+  const double floor = sim::to_seconds(job.device.streaming(Streaming::accumulate, 0));
+  const double per_byte = (sim::to_seconds(job.device.streaming(Streaming::accumulate, 1e12)) - floor) / 1e12;
+  CHECK(seconds == Approx(static_cast<double>(kernels.size() - 1) * floor + updated * kBytes * per_byte));
+  for (const char* optimizer : {"adam", "lamb", "sgd"}) {
+    INFO(optimizer);
+    const std::string set = std::string("optimizer=") + optimizer;
+    CHECK(step({set, "software.fused_optimizer=false"}) > step({set}));
+  }
+}
+
+TEST_CASE("kernels beside collectives are slowed down for as long as these last, at most throughout") {
+  const Job job = tests::small_job(fsdp());
+  const topology::Cluster cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
+  std::vector<std::int64_t> gpus;
+  for (std::int64_t gpu = 0; gpu < job.gpus; ++gpu) gpus.push_back(gpu);
+  const GroupShape data = shape_of(gpus, cluster);
+  UnitCollectives pass{4e8, 8, true, false};
+  const double gathers = covered_share(pass, 1.0, job, data, cluster);
+  // 100 MB of 16-bit weights a unit; a ring of two nodes leaves by eight NICs of 25 GB/s, which bounds it from below.
+  CHECK(gathers > 8 * 1e8 * 15 / 16 / (8 * 25e9));
+  CHECK(gathers < 0.1);
+  CHECK(covered_share(pass, 2.0, job, data, cluster) == Approx(gathers / 2));
+  pass.reduces = true;
+  CHECK(covered_share(pass, 1.0, job, data, cluster) > gathers);
+  CHECK(covered_share(pass, gathers / 2, job, data, cluster) == 1.0);
+  // A step whose every kernel ran beside collectives would take up to twice as long; these take a part of that.
+  const double alone = step(fsdp({"software.compute_slowdown_under_collective=1"}));
+  const double twice = step(fsdp({"software.compute_slowdown_under_collective=2"}));
+  CHECK(twice > alone);
+  CHECK(twice < 1.5 * alone);
+}
+
+TEST_CASE("with gradients alone shared out, FSDP gathers a unit once a step and reduces it once") {
+  const Job job = tests::small_job(fsdp({"parallelism.sharding=gradients"}));
+  REQUIRE(job.microbatches() == 4);
+  const auto report = simulate_step(job);
+  int rows = 0;
+  for (const TrafficRow& row : report.traffic) {
+    if (row.dimension != "data") continue;
+    ++rows;
+    INFO(row.operation << " " << row.what);
+    CHECK(row.calls == 8);  // layers
+    CHECK(row.simulated_bytes == Approx(row.closed_form_bytes));
+  }
+  CHECK(rows == 2);
+  // All 16-bit weights and gradients once, against a gather and a reduction more per micro-batch and pass.
+  CHECK(step(fsdp({"parallelism.sharding=gradients"})) < step(fsdp()));
+}
