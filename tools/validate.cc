@@ -12,7 +12,9 @@
 
 #include "tools/commands.h"
 #include "tools/parallel.h"
+#include "tools/report/comparison_page.h"
 #include "tools/report/output.h"
+#include "tools/report/page.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
 #include "tools/validation.h"
@@ -26,7 +28,7 @@ using nlohmann::ordered_json;
 
 struct ValidateOptions {
   std::vector<std::string> paths;
-  std::string json;
+  std::string json, report;
   unsigned jobs = 0;
 };
 
@@ -218,6 +220,7 @@ void write_summary(std::ostream& out, const std::vector<ValidationRow>& rows, st
 
 int validate(const ValidateOptions& options) {
   check_writable(options.json);
+  check_report(options.report);
   const std::vector<Record> records = read_lists(options.paths);
   const std::vector<std::string> fitted = fitted_records();
   std::vector<ValidationRow> all(records.size());
@@ -232,7 +235,11 @@ int validate(const ValidateOptions& options) {
   if (!options.json.empty()) {
     write_output(options.json, [&](std::ostream& out) { write_json(out, validation_json(rows, records.size())); });
   }
-  if (options.json != "-") {
+  if (!options.report.empty()) {
+    const ordered_json page = validation_page(rows, records.size());
+    write_output(options.report, [&](std::ostream& out) { write_page(out, page); });
+  }
+  if (options.json != "-" && options.report != "-") {
     write_rows(std::cout, rows);
     write_summary(std::cout, rows, records.size());
   }
@@ -247,6 +254,8 @@ Action declare_validate(CLI::App& app) {
   const auto options = std::make_shared<ValidateOptions>();
   app.add_option("lists", options->paths, "lists of measured scenarios, or folders of them")->required();
   app.add_option("--json", options->json, "write rows and summary as JSON to FILE, or to standard output for -")
+      ->type_name("FILE");
+  app.add_option("--report", options->report, "write charts of predicted against measured as one HTML file")
       ->type_name("FILE");
   app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)")->check(CLI::Range(1, 1024));
   return [options] { return validate(*options); };
