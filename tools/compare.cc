@@ -13,7 +13,9 @@
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/report/comparison.h"
+#include "tools/report/comparison_page.h"
 #include "tools/report/output.h"
+#include "tools/report/page.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
 
@@ -28,7 +30,7 @@ constexpr const char* kOom = "OOM";
 
 struct CompareOptions {
   std::vector<std::string> systems;
-  std::string baseline, json, format = "text";
+  std::string baseline, json, report, format = "text";
 };
 
 /// Bytes of a step whose highest tier is this one.
@@ -98,6 +100,7 @@ ordered_json rows_json(const std::vector<ComparisonRow>& rows) {
 
 int compare_scenarios(const CompareOptions& options) {
   check_writable(options.json);
+  check_report(options.report);
   std::vector<std::string> files = options.systems;
   if (!options.baseline.empty()) files.insert(files.begin(), options.baseline);
   if (files.size() < 2) {
@@ -116,7 +119,11 @@ int compare_scenarios(const CompareOptions& options) {
       write_json(out, pair ? comparison_json(target, baseline) : rows_json(rows));
     });
   }
-  if (options.json == "-") return kDone;
+  if (!options.report.empty()) {
+    const ordered_json page = comparison_page(systems, rows);
+    write_output(options.report, [&](std::ostream& out) { write_page(out, page); });
+  }
+  if (options.json == "-" || options.report == "-") return kDone;
   const TableFormat format = table_format(options.format);
   if (pair && format == TableFormat::text) {
     write_comparison(std::cout, target, baseline);
@@ -144,6 +151,7 @@ Action declare_compare(CLI::App& app) {
       ->check(CLI::IsMember(table_format_names()));
   app.add_option("--json", options->json, "write the comparison as JSON to FILE, or to standard output for -")
       ->type_name("FILE");
+  app.add_option("--report", options->report, "write charts of the differences as one HTML file")->type_name("FILE");
   return [options] { return compare_scenarios(*options); };
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -16,7 +17,9 @@
 #include "tools/parallel.h"
 #include "tools/report/csv.h"
 #include "tools/report/output.h"
+#include "tools/report/page.h"
 #include "tools/report/report.h"
+#include "tools/report/study_page.h"
 #include "tools/report/text.h"
 #include "tools/study/best_first.h"
 
@@ -27,7 +30,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct Options {
-  std::string scenario, objective = "tokens_per_s", csv, json, deadline, tokens;
+  std::string scenario, objective = "tokens_per_s", csv, json, report, deadline, tokens;
   std::vector<std::string> sets, varies;
   std::int64_t most_gpus = 0;
   std::size_t top = 10;
@@ -210,8 +213,45 @@ void write_csv(std::ostream& out, const LayoutSpace& space, const SearchResult& 
   }
 }
 
+/// Layouts that were simulated or found too large; those that their bound ruled out are a number.
+Study study_of(const Options& options, const LayoutSpace& space, const SearchResult& result,
+               const workloads::Job& job) {
+  Study study;
+  study.title = fmt::format("Search for the best layout of {}, by {}", options.scenario, options.objective);
+  study.subtitle = scenario_line(job);
+  std::vector<std::map<std::string, std::uint32_t>> known;
+  for (const auto& [key, value] : settings_of({})) study.keys.push_back({key, {}, {}});
+  known.resize(study.keys.size());
+  for (const std::vector<Visit>* visits : {&result.best, &result.too_large, &result.failures}) {
+    for (const Visit& visit : *visits) {
+      const auto settings = settings_of(space.layouts()[visit.layout]);
+      for (std::size_t k = 0; k < settings.size(); ++k) {
+        StudyKey& key = study.keys[k];
+        const auto number = static_cast<std::uint32_t>(key.values.size());
+        const auto [place, added] = known[k].try_emplace(settings[k].second, number);
+        if (added) key.values.push_back(settings[k].second);
+        key.choice.push_back(place->second);
+      }
+      study.points.push_back(visit.result);
+    }
+  }
+  // What all layouts have in common is no axis.
+  std::erase_if(study.keys, [](const StudyKey& key) { return key.values.size() < 2; });
+  const auto fact = [&](const char* name, std::size_t count) {
+    study.facts.emplace_back(name, count_text(static_cast<double>(count)));
+  };
+  fact("layouts", result.layouts);
+  fact("simulated", result.simulated);
+  fact("ruled out by their bound", result.pruned);
+  fact("out of memory", result.out_of_memory);
+  fact("infeasible", result.infeasible);
+  study.infeasible.assign(result.refusals.begin(), result.refusals.end());
+  return study;
+}
+
 int search(const Options& options) {
   for (const std::string& file : {options.csv, options.json}) check_writable(file);
+  check_report(options.report);
   Question question = read_question(options);
   const workloads::Job job = layoutless_job(question.document);
   complete_goal(options, job, question);
@@ -238,7 +278,12 @@ int search(const Options& options) {
   if (!options.json.empty()) {
     write_output(options.json, [&](std::ostream& out) { write_json(out, result_json(options, space, result)); });
   }
-  if (options.csv != "-" && options.json != "-") write_result(std::cout, options, space, result, job);
+  if (!options.report.empty()) {
+    const auto page = study_page(study_of(options, space, result, job));
+    write_output(options.report, [&](std::ostream& out) { write_page(out, page); });
+  }
+  if (options.csv != "-" && options.json != "-" && options.report != "-")
+    write_result(std::cout, options, space, result, job);
   if (!result.complete) return kInterrupted;
   return result.failures.empty() ? kDone : kBug;
 }
@@ -269,6 +314,8 @@ Action declare_search(CLI::App& app) {
   app.add_option("--csv", options->csv, "write every simulated layout, best first; - for standard output")
       ->type_name("FILE");
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
+      ->type_name("FILE");
+  app.add_option("--report", options->report, "write charts and a table of the layouts as one HTML file")
       ->type_name("FILE");
   return [options] { return search(*options); };
 }

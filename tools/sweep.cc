@@ -16,7 +16,9 @@
 #include "tools/parallel.h"
 #include "tools/report/csv.h"
 #include "tools/report/output.h"
+#include "tools/report/page.h"
 #include "tools/report/report.h"
+#include "tools/report/study_page.h"
 #include "tools/report/text.h"
 #include "tools/study/crew.h"
 #include "tools/study/fingerprint.h"
@@ -33,7 +35,7 @@ using nlohmann::ordered_json;
 constexpr std::size_t kDefaultLimit = 100'000;
 
 struct SweepOptions {
-  std::string scenario, csv, json, resume;
+  std::string scenario, csv, json, resume, report;
   std::vector<std::string> sets, varies;
   std::size_t limit = kDefaultLimit, top = 0;
   unsigned jobs = 0;
@@ -209,8 +211,33 @@ ordered_json sweep_json(const SweepOptions& options, const Sweep& sweep, const J
   return json;
 }
 
+Study study_of(const SweepOptions& options, const Sweep& sweep, const JournalRows& rows) {
+  Study study;
+  study.title = "Sweep of " + options.scenario;
+  for (const Variation& variation : sweep.product.variations()) {
+    study.subtitle += fmt::format("{}{}={}", study.subtitle.empty() ? "" : "  ", variation.key,
+                                  shortened(fmt::format("{}", fmt::join(variation.texts, ",")), 60));
+    study.keys.push_back({variation.key, variation.texts, {}});
+  }
+  for (const auto& [index, line] : rows) {
+    const std::vector<std::size_t> choices = sweep.product.choices(index);
+    for (std::size_t k = 0; k < choices.size(); ++k)
+      study.keys[k].choice.push_back(static_cast<std::uint32_t>(choices[k]));
+    study.points.push_back(result_in(sweep, line));
+  }
+  const auto fact = [&](const char* name, std::size_t count) {
+    study.facts.emplace_back(name, count_text(static_cast<double>(count)));
+  };
+  fact("points", sweep.product.size());
+  fact("simulated", count_of(sweep, rows, PointStatus::ok));
+  fact("out of memory", count_of(sweep, rows, PointStatus::oom));
+  fact("infeasible", count_of(sweep, rows, PointStatus::infeasible));
+  return study;
+}
+
 int run_sweep(const SweepOptions& options) {
   for (const std::string& file : {options.csv, options.json}) check_writable(file);
+  check_report(options.report);
   const Sweep sweep = read_sweep(options);
   Loader loader(sweep.base, sweep.product);
   JournalRows rows;
@@ -229,8 +256,12 @@ int run_sweep(const SweepOptions& options) {
   if (!options.json.empty()) {
     write_output(options.json, [&](std::ostream& out) { write_json(out, sweep_json(options, sweep, rows)); });
   }
+  if (!options.report.empty()) {
+    const auto page = study_page(study_of(options, sweep, rows));
+    write_output(options.report, [&](std::ostream& out) { write_page(out, page); });
+  }
   // What goes to standard output stays one document.
-  if (options.csv != "-" && options.json != "-") {
+  if (options.csv != "-" && options.json != "-" && options.report != "-") {
     write_points(std::cout, sweep, rows, options.top);
     write_summary(std::cout, sweep, rows, journal_file(options));
   }
@@ -255,6 +286,8 @@ Action declare_sweep(CLI::App& app) {
   app.add_option("--csv", options->csv, "write a row per point, each as soon as it is finished; - for standard output")
       ->type_name("FILE");
   app.add_option("--json", options->json, "write all rows as JSON to FILE, or to standard output for -")
+      ->type_name("FILE");
+  app.add_option("--report", options->report, "write charts and a table of all points as one HTML file")
       ->type_name("FILE");
   app.add_option("--resume", options->resume, "go on where the --csv FILE of this very sweep ends")->type_name("FILE");
   app.add_option("--top", options->top, "print only the N points of highest throughput")

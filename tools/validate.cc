@@ -13,7 +13,9 @@
 #include "sim/error.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
+#include "tools/report/comparison_page.h"
 #include "tools/report/output.h"
+#include "tools/report/page.h"
 #include "tools/report/report.h"
 #include "tools/report/scoreboard.h"
 
@@ -23,7 +25,7 @@ namespace {
 
 struct ValidateOptions {
   std::vector<std::string> paths;
-  std::string json, plot, rows, readme, format = "text";
+  std::string json, plot, rows, readme, report, format = "text";
   unsigned jobs = 0;
 };
 
@@ -44,6 +46,7 @@ void write_readme(const std::string& file, const std::vector<ValidationRow>& row
 
 int validate(const ValidateOptions& options) {
   for (const std::string& file : {options.json, options.plot, options.rows}) check_writable(file);
+  check_report(options.report);
   if (!options.readme.empty()) with_summary(read_text(options.readme), options.readme, "");
   const std::vector<ListedRecord> records = read_lists(options.paths);
   const std::vector<std::string> fitted = fitted_records();
@@ -61,9 +64,13 @@ int validate(const ValidateOptions& options) {
     write_output(options.json,
                  [&](std::ostream& out) { write_json(out, validation_json(rows, records.size(), notes)); });
   }
+  if (!options.report.empty()) {
+    const nlohmann::ordered_json page = validation_page(rows, records.size());
+    write_output(options.report, [&](std::ostream& out) { write_page(out, page); });
+  }
   if (!options.plot.empty()) write_output(options.plot, [&](std::ostream& out) { write_scatter(out, rows); });
   if (!options.rows.empty()) write_output(options.rows, [&](std::ostream& out) { write_rows_csv(out, rows); });
-  const bool documents = options.json == "-" || options.plot == "-" || options.rows == "-";
+  const bool documents = options.json == "-" || options.plot == "-" || options.rows == "-" || options.report == "-";
   if (!documents && options.format == "markdown") write_markdown(std::cout, rows, notes);
   if (!documents && options.format == "text") write_scoreboard(std::cout, rows, records.size(), notes);
   if (!options.readme.empty() && rows.size() == records.size()) write_readme(options.readme, rows, notes);
@@ -84,6 +91,8 @@ Action declare_validate(CLI::App& app) {
   app.add_option("--format", options->format, "text: every row and the summary (default); markdown: the summary")
       ->check(CLI::IsMember({"text", "markdown"}));
   app.add_option("--readme", options->readme, "write the summary between its two marker lines in FILE")
+      ->type_name("FILE");
+  app.add_option("--report", options->report, "write charts of predicted against measured as one HTML file")
       ->type_name("FILE");
   app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)")->check(CLI::Range(1, 1024));
   return [options] { return validate(*options); };

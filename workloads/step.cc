@@ -226,10 +226,11 @@ void draw(const Job& job, const topology::Cluster& cluster, const StepPlan& step
           timeline(recorded(most.second, run.ranks[most.second], run.class_sizes[most.second])));
     }
   }
+  // A link's load is that of all ranks: known where every class was recorded.
   const Groups& groups = *step.groups;
-  const bool full = options.full;
-  report.links = link_loads(run.plan, full ? groups.network : groups.folded.network, run.result.records,
-                            full ? std::span<const sim::LinkId>{} : groups.folded.link_representative, cluster);
+  if (options.full || run.ranks.size() < groups.folded.representative.size()) return;
+  report.links =
+      link_loads(run.plan, groups.folded.network, run.result.records, groups.folded.link_representative, cluster);
 }
 
 void count_tiers(const Job& job, const topology::Cluster& cluster, StepReport& report) {

@@ -190,7 +190,7 @@ struct StepReport {
   std::vector<TierBytes> tier_bytes;      // bytes per step whose highest tier is this one
   std::vector<Timeline> timelines;        // StepOptions::timelines
   std::vector<Timeline> stage_timelines;  // StepOptions::stage_timelines, by stage
-  std::vector<LinkLoad> links;            // with either: links of different load, the busiest first
+  std::vector<LinkLoad> links;            // with either: links of different load, the busiest first; folded only
   std::vector<std::string> assumptions;
 };
 

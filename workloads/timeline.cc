@@ -133,18 +133,14 @@ std::vector<Timeline::Memory> memory_over_time(const Job& job, const StepPlan& s
   return points;
 }
 
-std::vector<LinkLoad> link_loads(const sim::Plan& plan, const sim::Network& network,
-                                 std::span<const sim::Record> records, std::span<const sim::LinkId> full_link,
-                                 const topology::Cluster& cluster) {
-  // Each communicator's transfers count once, as the first of its recorded members saw them.
+namespace {
+
+/// Calls `each(link, bytes, start, finish)` for every link that a recorded transfer crosses. Each communicator's
+/// transfers count once, as the first of its recorded members saw them.
+template <class Each>
+void for_each_load(const sim::Plan& plan, const sim::Network& network, std::span<const sim::Record> records,
+                   const Each& each) {
   std::map<std::uint32_t, std::pair<std::size_t, std::uint32_t>> seen_by;  // communicator -> record, slot
-  struct Change {
-    std::int64_t at;
-    double rate;
-    int transfers;
-  };
-  std::map<std::uint32_t, std::vector<Change>> changes;
-  std::map<std::uint32_t, double> bytes;
   for (std::size_t r = 0; r < records.size(); ++r) {
     const sim::Record& record = records[r];
     const sim::Program& program = plan.programs[plan.instances[record.instance].program];
@@ -153,38 +149,65 @@ std::vector<LinkLoad> link_loads(const sim::Plan& plan, const sim::Network& netw
       if (program.kind[op] != sim::OpKind::transfer || program.work[op] <= 0) continue;
       const sim::CommunicatorId id = slots[program.slot[op]];
       const auto owner = seen_by.try_emplace(sim::index(id), r, program.slot[op]).first->second;
-      const std::int64_t start = record.start[op].value(), finish = record.finish[op].value();
-      if (owner != std::pair(r, program.slot[op]) || finish <= start) continue;
-      const auto route = sim::RouteId{sim::index(plan.communicators[id].first_route) + program.pattern[op]};
-      for (const sim::WeightedLink& link : network.links_of(route)) {
-        const double moved = program.work[op] * link.weight;
-        const double rate = moved / static_cast<double>(finish - start) * sim::kPicosecondsPerSecond;
-        changes[sim::index(link.link)].insert(changes[sim::index(link.link)].end(),
-                                              {{start, rate, 1}, {finish, -rate, -1}});
-        bytes[sim::index(link.link)] += moved;
-      }
+      if (owner != std::pair(r, program.slot[op]) || record.finish[op] <= record.start[op]) continue;
+      const sim::RouteId route{sim::index(plan.communicators[id].first_route) + program.pattern[op]};
+      for (const sim::WeightedLink& link : network.links_of(route))
+        each(link.link, program.work[op] * link.weight, record.start[op].value(), record.finish[op].value());
     }
   }
+}
+
+struct RateChange {
+  std::int64_t at;
+  double rate;    // bytes/s more
+  int transfers;  // more
+};
+
+/// Adds up the changes to a link's rate.
+void add_rates(std::vector<RateChange> changes, LinkLoad& load) {
+  std::sort(changes.begin(), changes.end(), [](const RateChange& a, const RateChange& b) { return a.at < b.at; });
+  double rate = 0, busy = 0;
+  int under_way = 0;
+  for (const RateChange& change : changes) {
+    const sim::SimTime at(change.at);
+    if (under_way > 0) busy += static_cast<double>(change.at - load.rates.back().at.value());
+    rate += change.rate, under_way += change.transfers;
+    if (load.rates.empty() || load.rates.back().at != at) load.rates.push_back({at, 0});
+    load.rates.back().bytes_per_s = under_way == 0 ? 0 : std::max(0.0, rate);  // no residue of rounding when idle
+  }
+  load.busy_s = busy / sim::kPicosecondsPerSecond;
+}
+
+}  // namespace
+
+std::vector<LinkLoad> link_loads(const sim::Plan& plan, const sim::Network& network,
+                                 std::span<const sim::Record> records, std::span<const sim::LinkId> full_link,
+                                 const topology::Cluster& cluster) {
+  std::map<sim::LinkId, double> moved;
+  for_each_load(plan, network, records,
+                [&](sim::LinkId link, double bytes, std::int64_t, std::int64_t) { moved[link] += bytes; });
+  std::vector<sim::LinkId> busiest;
+  for (const auto& [link, bytes] : moved) busiest.push_back(link);
+  std::stable_sort(busiest.begin(), busiest.end(), [&](sim::LinkId a, sim::LinkId b) {
+    return moved.at(a) / network.capacity[a] > moved.at(b) / network.capacity[b];
+  });
+  busiest.resize(std::min(busiest.size(), kMostLinkLoads));
+  std::map<sim::LinkId, std::vector<RateChange>> changes;
+  for (const sim::LinkId link : busiest) changes[link];
+  for_each_load(plan, network, records, [&](sim::LinkId link, double bytes, std::int64_t start, std::int64_t finish) {
+    const auto of_link = changes.find(link);
+    if (of_link == changes.end()) return;
+    const double rate = bytes / static_cast<double>(finish - start) * sim::kPicosecondsPerSecond;
+    of_link->second.push_back({start, rate, 1});
+    of_link->second.push_back({finish, -rate, -1});
+  });
   std::vector<LinkLoad> loads;
-  for (auto& [link, of_link] : changes) {
-    const sim::LinkId full = full_link.empty() ? sim::LinkId{link} : full_link[link];
-    LinkLoad load{
-        cluster.link_name(full), cluster.links()[full].tier, network.capacity[sim::LinkId{link}], bytes[link], 0, {}};
-    std::sort(of_link.begin(), of_link.end(), [](const Change& a, const Change& b) { return a.at < b.at; });
-    double rate = 0;
-    int under_way = 0;
-    for (const Change& change : of_link) {
-      const sim::SimTime at(change.at);
-      if (under_way > 0) load.busy_s += static_cast<double>(change.at - load.rates.back().at.value());
-      rate += change.rate, under_way += change.transfers;
-      if (load.rates.empty() || load.rates.back().at != at) load.rates.push_back({at, 0});
-      load.rates.back().bytes_per_s = under_way == 0 ? 0 : std::max(0.0, rate);  // no residue of rounding when idle
-    }
-    load.busy_s /= sim::kPicosecondsPerSecond;
+  for (const sim::LinkId link : busiest) {
+    const sim::LinkId full = full_link[sim::index(link)];
+    LinkLoad load{cluster.link_name(full), cluster.links()[full].tier, network.capacity[link], moved.at(link), 0, {}};
+    add_rates(std::move(changes.at(link)), load);
     loads.push_back(std::move(load));
   }
-  std::stable_sort(loads.begin(), loads.end(),
-                   [](const LinkLoad& a, const LinkLoad& b) { return a.bytes / a.capacity > b.bytes / b.capacity; });
   return loads;
 }
 

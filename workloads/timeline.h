@@ -2,6 +2,7 @@
 // load of links.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -30,9 +31,10 @@ std::int64_t communicator_of(const Job& job, const RankMap& map, Peer peer, std:
 std::vector<Timeline::Memory> memory_over_time(const Job& job, const StepPlan& step, const sim::Program& program,
                                                const RecordedRank& rank, const StageMemory& memory);
 
-/// The load of every link of `network` that some recorded transfer crosses, the busiest (by share of its capacity)
-/// first. `records`: of at least one member of every communicator whose load is to be seen. `full_link`: the cluster's
-/// link that each link of `network` stands for; empty: itself.
+/// The load of the links of `network` that recorded transfers cross, the busiest (by share of its capacity) first, at
+/// most kMostLinkLoads. `records`: of at least one member of every communicator. `full_link`: the cluster's link that
+/// each link of `network` stands for.
+inline constexpr std::size_t kMostLinkLoads = 64;
 std::vector<LinkLoad> link_loads(const sim::Plan& plan, const sim::Network& network,
                                  std::span<const sim::Record> records, std::span<const sim::LinkId> full_link,
                                  const topology::Cluster& cluster);

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/tools/trace_check.h"
 #include "tests/workloads/example.h"
@@ -62,7 +63,7 @@ TEST_CASE("processes and threads are named, and an escaped name survives") {
   for (const auto& event : trace["traceEvents"]) {
     if (event["ph"] == "M" && event["args"].contains("name")) names[event["name"]] = event["args"]["name"];
   }
-  CHECK(names["process_name"] == "stage 3 (rank 96, stands for 1344 ranks)");
+  CHECK(names["process_name"] == "rank 96: stage 3");
   CHECK(names["thread_name"] == std::string(workloads::name_of(Stream::compute)));
 }
 
@@ -80,6 +81,142 @@ TEST_CASE("a step of every kind of pass and stream nests, and names its passes")
     for (const char* letter : {"F", "b", "W"}) CHECK(letters.contains(letter));
     const tests::TraceCheck check = tests::check_trace(trace_of(report.timelines));
     CHECK(check.problems == std::vector<std::string>{});
+    CHECK(check.arrows > 0);
+  }
+}
+
+TEST_CASE("ranks are named by the coordinates that the job has") {
+  const workloads::Job job = tests::small_job();  // TP2 PP2 DP4, tensor fastest, then data, then pipeline
+  Timeline timeline;
+  timeline.rank = 1 + 2 * (3 + 4 * 1);
+  timeline.ranks = 2;
+  CHECK(tools::process_names(job, {timeline}) ==
+        std::vector<std::string>{"rank 15: stage 1, data 3, tensor 1, stands for 2 ranks"});
+}
+
+TEST_CASE("every rank's transfers join those of its peers, in every kind of parallelism") {
+  struct Case {
+    std::vector<std::string> sets;
+    std::int64_t ranks;
+  };
+  // Between them: tensor, context, data, shard groups, both directions of the pipeline, chunks that return, embeddings.
+  const std::vector<Case> cases = {
+      {{}, 16},
+      {{"parallelism.virtual_pipeline=2", "parallelism.sharding=optimizer"}, 16},
+      {{"parallelism.context=2", "parallelism.data=2"}, 16},
+      {{"parallelism.schedule=zb_v", "parallelism.tensor=1", "parallelism.pipeline=4"}, 16},
+      {{"parallelism.schedule=dualpipe", "parallelism.tensor=1", "parallelism.pipeline=4"}, 16},
+      {{"parallelism.sharding=parameters", "parallelism.pipeline=1", "parallelism.data=8", "parallelism.shard_group=4"},
+       16}};
+  for (const Case& c : cases) {
+    const workloads::Job job = tests::small_job(c.sets);
+    workloads::StepOptions options;
+    options.timelines = true;
+    for (std::int64_t rank = 0; rank < c.ranks; ++rank) options.timeline_ranks.push_back(rank);
+    const workloads::StepReport report = workloads::simulate_step(job, options);
+    REQUIRE(report.timelines.size() == static_cast<std::size_t>(c.ranks));
+    // With every rank in the trace, every transfer of a group of two or more is joined: an arrow per group and turn.
+    std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> members;
+    std::int64_t shortest = 1'000'000;
+    for (const Timeline& timeline : report.timelines) {
+      for (const Timeline::Span& s : timeline.spans) {
+        if (s.communicator == workloads::kNoCommunicator) continue;
+        ++members[{s.communicator, s.turn}];
+        shortest = std::min(shortest, (s.finish.value() / 1000 - s.start.value() / 1000));
+      }
+    }
+    REQUIRE(shortest >= 2);  // nanoseconds; else arrows would be left out
+    for (const auto& [transfer, count] : members) CHECK(count >= 2);
+    const tests::TraceCheck check = tests::check_trace(trace_of(report.timelines));
+    CHECK(check.problems == std::vector<std::string>{});
+    CHECK(check.arrows == members.size());
+  }
+}
+
+TEST_CASE("a traced rank has the times of the rank itself, simulated in full") {
+  const workloads::Job job = tests::small_job({"perturb={slow_gpus: [{gpu: 5, slowdown: 1.5}]}"});
+  workloads::StepOptions folded;
+  folded.timelines = true;
+  folded.timeline_ranks = {0, 5, 6, 15};
+  workloads::StepOptions full = folded;
+  full.full = true;
+  const auto a = workloads::simulate_step(job, folded).timelines, b = workloads::simulate_step(job, full).timelines;
+  REQUIRE(a.size() == 4);
+  REQUIRE(b.size() == 4);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CHECK(a[i].rank == folded.timeline_ranks[i]);
+    REQUIRE(a[i].spans.size() == b[i].spans.size());
+    for (std::size_t s = 0; s < a[i].spans.size(); ++s) {
+      CHECK(a[i].spans[s].start == b[i].spans[s].start);
+      CHECK(a[i].spans[s].finish == b[i].spans[s].finish);
+      CHECK(a[i].spans[s].communicator == b[i].spans[s].communicator);
+    }
+  }
+}
+
+TEST_CASE("a window keeps what overlaps it, whole, and the counters' values where it begins") {
+  Timeline timeline;
+  timeline.spans = {span("before", Stream::compute, 0, 0, 1'000'000),
+                    span("across", Stream::compute, 1'000'000, 1'000'000, 3'000'000),
+                    span("after", Stream::compute, 4'000'000, 4'000'000, 5'000'000)};
+  timeline.memory = {{sim::SimTime(0), 1e9}, {sim::SimTime(1'500'000), 2e9}, {sim::SimTime(4'500'000), 3e9}};
+  workloads::LinkLoad link;
+  link.name = "a wire", link.capacity = 50e9;
+  link.rates = {{sim::SimTime(0), 25e9}, {sim::SimTime(9'000'000), 0}};
+  std::ostringstream out;
+  tools::write_trace(out, {"", {timeline}, {}, {link}, {sim::SimTime(2'000'000), sim::SimTime(3'500'000)}});
+  const nlohmann::json trace = nlohmann::json::parse(out.str());
+  std::vector<std::string> slices;
+  std::map<std::string, std::vector<std::pair<double, double>>> counters;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] == "X") slices.push_back(event["name"]);
+    if (event["ph"] == "C") counters[event["name"]].push_back({event["ts"], event["args"].begin().value()});
+  }
+  CHECK(slices == std::vector<std::string>{"across"});
+  CHECK(counters["memory"] == std::vector<std::pair<double, double>>{{2.0, 2.0}});
+  CHECK(counters["a wire (node, 50 GB/s)"] == std::vector<std::pair<double, double>>{{2.0, 25.0}});
+  CHECK(tests::check_trace(trace).problems == std::vector<std::string>{});
+}
+
+TEST_CASE("lists of ranks and windows are read, and what is none is refused") {
+  CHECK(tools::parse_trace_ranks("0,5,8:10,9", 16) == std::vector<std::int64_t>{0, 5, 8, 9, 10});
+  for (const char* wrong :
+       {"", ",", "0,", "a", "-1", "1.5", "3:1", "0:16", "16", "0:", ":3", "1:2:3", "99999999999999999999"})
+    CHECK_THROWS_AS(tools::parse_trace_ranks(wrong, 16), sim::UserError);
+  CHECK(tools::parse_trace_ranks("0:1023", 4096).size() == 1024);
+  CHECK_THROWS_AS(tools::parse_trace_ranks("0:1024", 4096), sim::UserError);
+  CHECK_THROWS_AS(tools::parse_trace_ranks("0:600,1000:1600", 4096), sim::UserError);
+  CHECK(tools::parse_trace_window("0.1s:0.3s").from == sim::SimTime(100'000'000'000));
+  CHECK(tools::parse_trace_window("5 ms:").to == tools::TraceWindow{}.to);
+  CHECK(tools::parse_trace_window(":5 ms").to == sim::SimTime(5'000'000'000));
+  for (const char* wrong : {"", ":", "1s", "2s:1s", "1s:2s:3s", "1:2", "-1s:2s", "x:y"})
+    CHECK_THROWS_AS(tools::parse_trace_window(wrong), sim::UserError);
+}
+
+TEST_CASE("memory over time peaks where the memory model says, and links carry the bytes of their transfers") {
+  for (const char* schedule : {"1f1b", "gpipe", "zb_h1"}) {
+    const workloads::Job job = tests::small_job({std::string("parallelism.schedule=") + schedule});
+    workloads::StepOptions options;
+    options.stage_timelines = true;
+    const workloads::StepReport report = workloads::simulate_step(job, options);
+    REQUIRE(report.stage_timelines.size() == 2);
+    for (const Timeline& timeline : report.stage_timelines) {
+      double most = 0, spent = 0;
+      for (const Timeline::Memory& point : timeline.memory) most = std::max(most, point.bytes);
+      CHECK(most == Approx(report.stages[static_cast<std::size_t>(timeline.stage)].total).epsilon(1e-9));
+      for (const double part : timeline.breakdown_s) spent += part;
+      CHECK(spent == Approx(sim::to_seconds(report.iteration)).epsilon(1e-9));
+    }
+    REQUIRE(!report.links.empty());
+    for (const workloads::LinkLoad& link : report.links) {
+      double moved = 0;
+      for (std::size_t i = 0; i + 1 < link.rates.size(); ++i) {
+        moved += link.rates[i].bytes_per_s * sim::to_seconds(link.rates[i + 1].at - link.rates[i].at);
+        CHECK(link.rates[i].bytes_per_s <= link.capacity * (1 + 1e-6));  // mean rates stay below what a link can
+      }
+      CHECK(moved == Approx(link.bytes).epsilon(1e-6));
+      CHECK(link.rates.back().bytes_per_s == 0);
+    }
   }
 }
 

@@ -34,6 +34,17 @@ bool needs_memory(const SearchOptions& options) {
   return options.pareto || options.goal.objective == Objective::memory;
 }
 
+/// A refusal without its numbers, so that layouts refused alike are counted together.
+std::string kind_of(const std::string& refusal) {
+  std::string kind;
+  for (const char c : refusal) {
+    const bool digit = c >= '0' && c <= '9';
+    if (!digit) kind += c;
+    if (digit && !kind.ends_with('#')) kind += '#';
+  }
+  return kind;
+}
+
 /// Feasible layouts with their bounds, best bound first.
 std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& options, unsigned jobs,
                                      SearchResult& out) {
@@ -57,6 +68,7 @@ std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& op
         if (needs_memory(options)) memory[i] = peak_memory_gb(job);
       } catch (const sim::UserError& error) {
         const std::lock_guard lock(mutex);
+        ++out.refusals[kind_of(error.what())];
         if (i < first_refused) {
           first_refused = i;
           out.refusal = error.what();
@@ -118,6 +130,8 @@ class Search {
       std::sort(out_.best.begin(), out_.best.end(), better);
     }
     std::sort(out_.best.begin(), out_.best.end(), better);
+    std::sort(out_.too_large.begin(), out_.too_large.end(),
+              [](const Visit& a, const Visit& b) { return a.layout < b.layout; });
   }
 
  private:
@@ -146,6 +160,7 @@ class Search {
         break;
       case PointStatus::oom:
         ++out_.out_of_memory;
+        out_.too_large.push_back(std::move(visit));
         break;
       default:
         out_.failures.push_back(std::move(visit));

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,11 +51,13 @@ struct SearchOptions {
 
 struct SearchResult {
   std::size_t layouts = 0, infeasible = 0, out_of_memory = 0, pruned = 0, simulated = 0;
-  std::vector<Visit> best;      // simulated and in time for the deadline, best first; at least `top` when there are
-  std::vector<char> pareto;     // of `best`: nothing simulated is as fast in less memory, or faster in as much
-  std::vector<Visit> failures;  // our own errors
-  std::string refusal;          // of the first infeasible layout
-  bool complete = true;         // false: stopped
+  std::vector<Visit> best;       // simulated and in time for the deadline, best first; at least `top` when there are
+  std::vector<char> pareto;      // of `best`: nothing simulated is as fast in less memory, or faster in as much
+  std::vector<Visit> failures;   // our own errors
+  std::vector<Visit> too_large;  // those counted as out of memory
+  std::map<std::string, std::size_t> refusals;  // of infeasible layouts: reasons with # for numbers, how many each
+  std::string refusal;                          // of the first infeasible layout
+  bool complete = true;                         // false: stopped
   double wall_s = 0;
 };
 

@@ -119,7 +119,9 @@ function end_page() {
         canvas.dataset.drawn = drawn;
       }
     }
-    document.documentElement.dataset.ready = 'yes';
+    const root = document.documentElement;
+    root.dataset.overflow = Math.max(0, root.scrollWidth - root.clientWidth);
+    root.dataset.ready = 'yes';
   };
-  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(finish, 50)));
+  setTimeout(finish, 300);
 }

@@ -68,6 +68,13 @@ function defaults() {
 const axis = (title, options = {}) => ({title: {display: true, text: title, color: css('faint')},
   grid: {color: css('grid')}, ...options});
 
+// Labels at 1, 2 and 5 of each decade, without trailing zeros.
+const log_ticks = {maxRotation: 0, callback: (value, index, all) => {
+  if (all[all.length - 1].value < 8 * all[0].value) return String(Number(value.toPrecision(3)));
+  const first = Math.round(value / Math.pow(10, Math.floor(Math.log10(value) + 1e-9)));
+  return first === 1 || first === 2 || first === 5 ? String(Number(value.toPrecision(3))) : '';
+}};
+
 // Zooms and pans the linear and logarithmic scales of a chart by setting min and max; a double click shows all.
 function zoom_chart(chart, canvas) {
   const whole = {};

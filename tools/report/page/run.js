@@ -129,7 +129,7 @@ function roofline_section() {
   const place = section('kernels', 'Kernels on the roofline',
       'Every kernel by its FLOPs per byte of memory traffic (operands and results once) and the rate that it reaches; ' +
       'the larger a mark, the more of the step. The lines are the ceilings of the ' + data.device.name + '\'s data ' +
-      'sheet. Kernels without matrix products are placed by one operation per byte pair, to show their bandwidth.');
+      'sheet. Kernels without matrix products stand at half an operation per byte, to show their bandwidth.');
   const all = kernels.reduce((sum, k) => sum + k.seconds, 0);
   const points = (test) => kernels.filter(test).map((k) => {
     const flops = k.flops > 0 ? k.flops : k.bytes / 2, time = k.seconds / k.count;
@@ -141,6 +141,7 @@ function roofline_section() {
     ...look]).filter(([, list]) => list.length > 0);
   const every = groups.flatMap(([, list]) => list), peaks = Object.entries(data.device.peaks);
   const lowest = Math.min(0.25, ...every.map((p) => p.x)) / 1.5, farthest = Math.max(4096, ...every.map((p) => p.x)) * 1.5;
+  const least = Math.min(...every.filter((p) => p.share > 2e-4).map((p) => p.y));
   const roofs = peaks.map(([type, peak], i) => ({type: 'line', label: type + ' peak, ' + digits(peak / 1e12, 3) +
     ' TFLOP/s', data: [lowest, peak / data.device.bandwidth, farthest].map((x) => ({x,
     y: Math.min(peak, x * data.device.bandwidth) / 1e12})), borderColor: css('faint'), borderWidth: 1.6,
@@ -157,8 +158,8 @@ function roofline_section() {
       data: list, backgroundColor: colour + 'b0', borderColor: colour, pointStyle: shape,
       pointRadius: list.map((p) => 4 + 16 * Math.sqrt(p.share)), pointHoverRadius: list.map((p) => 5 + 16 *
       Math.sqrt(p.share))})), ...roofs.map((roof) => ({...roof, borderColor: css('faint')}))]},
-    options: {scales: {x: axis('FLOPs per byte of memory traffic', {type: 'logarithmic', min: lowest, max: farthest}),
-      y: axis('TFLOP/s', {type: 'logarithmic'})},
+    options: {scales: {x: axis('FLOPs per byte of memory traffic', {type: 'logarithmic', min: lowest, max: farthest, ticks: log_ticks}),
+      y: axis('TFLOP/s', {type: 'logarithmic', min: least / 2, ticks: log_ticks})},
     plugins: {tooltip: {filter: (item) => item.raw.k, callbacks: {label: ({raw: {k, y, share}}) => [k.name + ' (' + k.type +
       ')', seconds(k.seconds / k.count) + ' each, ' + (100 * share).toFixed(1) + ' % of kernel time',
     k.flops > 0 ? digits(y) + ' TFLOP/s, ' + (100 * y * 1e12 / (data.device.peaks[k.type] || peaks[0][1])).toFixed(0) +
@@ -170,7 +171,7 @@ function roofline_section() {
   grid(place, {count: list.length, sort: [2, -1], columns: [
     {title: 'kernel', width: 300, value: (i) => list[i].name, text: (i) => list[i].name},
     {title: 'calls', width: 90, number: true, value: (i) => list[i].count, text: (i) => grouped(list[i].count)},
-    {title: 'share of kernel time, %', width: 170, number: true, value: (i) => 100 * list[i].seconds / all,
+    {title: 'share of kernel time, %', width: 200, number: true, value: (i) => 100 * list[i].seconds / all,
       text: (i) => (100 * list[i].seconds / all).toFixed(2)},
     {title: 'time each, us', width: 120, number: true, value: (i) => 1e6 * list[i].seconds / list[i].count,
       text: (i) => digits(1e6 * list[i].seconds / list[i].count)},

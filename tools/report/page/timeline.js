@@ -7,7 +7,7 @@ const kBoxes = [  // name, colour, pattern; in the order of the program's number
   ['weight gradient', '#1d9a74', 'diagonal'], ['optimizer', '#d55e00', 'horizontal'],
   ['data-parallel collective', '#e69f00', 'back'], ['message to another stage', '#cc79a7', 'solid'],
 ];
-const kPhases = [['warm-up', '#9aa4b1', 'diagonal'], ['steady state', '#5b6470', 'solid'], ['drain', '#9aa4b1', 'dots']];
+const kPhases = [['warm-up', '#c9d0d8', 'solid'], ['steady state', '#4a5361', 'solid'], ['drain', '#929ca9', 'solid']];
 const kLeft = 74, kAxis = 24;
 
 class Rows {
@@ -78,12 +78,12 @@ function draw_phases(c, row, top, range, width) {
     const right = Math.min(width, (bounds[i + 1] - range.from) / (range.to - range.from) * width);
     if (right <= x) continue;
     c.fillStyle = fill(kPhases[i][1], kPhases[i][2]).paint;
-    c.fillRect(kLeft + x, top, right - x, 3);
+    c.fillRect(kLeft + x, top, right - x, 4);
   }
 }
 
 function pipeline(place, range) {
-  const rows = new Rows(), strip = 5, pitch = rows.height + strip;
+  const rows = new Rows(), strip = 7, pitch = rows.height + strip;
   const used = kBoxes.filter((box, kind) => rows.kinds.has(kind));
   const figure = el('figure', {}, el('figcaption', {}, el('strong', {}, 'Pipeline'),
       rows.rows.length < data.timeline.stages ? 'the first ' + rows.rows.length + ' of ' + data.timeline.stages +
@@ -97,7 +97,7 @@ function pipeline(place, range) {
       draw_time_axis(c, range, kLeft, inner, 0, height - kAxis);
       rows.rows.forEach((row, r) => {
         const top = r * pitch + strip;
-        draw_phases(c, row, top - 4, range, inner);
+        draw_phases(c, row, top - 5, range, inner);
         draw_boxes(c, rows, row, top, rows.height, range, inner);
         c.fillStyle = css('faint');
         c.textAlign = 'right';
@@ -199,15 +199,15 @@ function memory_over_time(place, range) {
 // ---- load of the busiest links ----
 function link_load(place, range) {
   const links = data.links.map((link) => ({...link, load: column(link.load, Float32Array)}));
-  const height = links.length * 24 + kAxis, left = 190;
+  const pitch = 39, height = links.length * pitch + kAxis, left = kLeft;
   const figure = el('figure', {}, el('figcaption', {}, el('strong', {}, 'Load of the busiest links'),
-      'share of capacity: the darker, the fuller', zoom_buttons(range)));
+      'share of capacity: the higher and darker, the fuller', zoom_buttons(range)));
   place.append(figure);
   own_canvas(figure, {label: 'load of the busiest links over the step', height, range, left, right: 8,
     draw: (c, width) => {
       const inner = width - left - 8;
       links.forEach((link, r) => {
-        const top = r * 24;
+        const top = r * pitch + 18;
         for (let i = 0; i < link.load.length; ++i) {
           const from = i / link.load.length * data.span_s, to = (i + 1) / link.load.length * data.span_s;
           if (to < range.from || from > range.to || link.load[i] <= 0.002) continue;
@@ -216,22 +216,23 @@ function link_load(place, range) {
           const load = Math.min(1, link.load[i]);
           c.fillStyle = css('accent');
           c.globalAlpha = 0.12 + 0.88 * load;
-          c.fillRect(x, top + 2 + 20 * (1 - Math.max(0.15, load)), Math.max(0.8, end - x + 0.4),
-              20 * Math.max(0.15, load));
+          c.fillRect(x, top + 2 + 18 * (1 - Math.max(0.15, load)), Math.max(0.8, end - x + 0.4),
+              18 * Math.max(0.15, load));
         }
         c.globalAlpha = 1;
         c.fillStyle = css('grid');
-        c.fillRect(left, top + 22, inner, 1);
+        c.fillRect(left, top + 20, inner, 1);
         c.fillStyle = css('faint');
-        c.textAlign = 'right';
+        c.textAlign = 'left';
         c.textBaseline = 'middle';
-        const label = link.tier + ': ' + link.name;
-        c.fillText(label.length > 30 ? label.slice(0, 28) + '..' : label, left - 8, top + 12);
+        c.fillText(link.name, left, top - 7);
+        c.textAlign = 'right';
+        c.fillText(link.tier, left - 10, top + 11);
       });
       draw_time_axis(c, range, left, inner, 0, height - kAxis);
     },
     at: (x, y) => {
-      const link = links[Math.floor(y / 24)];
+      const link = links[Math.floor(y / pitch)];
       if (!link) return '';
       const inner = figure.clientWidth - left - 8;
       const time = range.from + Math.max(0, x - left) / inner * (range.to - range.from);
