@@ -1,5 +1,5 @@
-// Lognormal noise on compute durations and on latencies: a pure function of (seed, key, operation), so that neither the order of
-// events nor folding can change what an operation draws. Left out: correlation in time, heavier tails than the
+// Lognormal noise on compute durations and on latencies: a pure function of (seed, key, operation), so that neither the
+// order of events nor folding can change what an operation draws. Left out: correlation in time, heavier tails than the
 // lognormal.
 #pragma once
 

@@ -105,6 +105,16 @@ TEST_CASE("noise tells ranks apart by their key") {
   CHECK(fold(t.plan, t.network).plan.instances.size() == 2);
 }
 
+TEST_CASE("noise on messages tells communicators apart by their key, and ranks by their communicators") {
+  Tables t = rings(2, 2);
+  t.plan.message_noise.sigma = 0.1;
+  const std::uint32_t groups = 2;  // two rings; the communicator of all comes after them
+  for (std::uint32_t c = 0; c < t.plan.communicators.size(); ++c) t.plan.communicators[CommunicatorId{c}].noise_key = c;
+  CHECK(fold(t.plan, t.network).plan.instances.size() == groups);
+  for (std::uint32_t c = 0; c < groups; ++c) t.plan.communicators[CommunicatorId{c}].noise_key = 5;
+  CHECK(fold(t.plan, t.network).plan.instances.size() == 1);
+}
+
 TEST_CASE("a ring of sends folds to one rank that meets itself") {
   // Rank i sends to i + 1: slot 0 out, slot 1 in, on two streams.
   Tables t;

@@ -188,6 +188,7 @@ inline Case expand(const BasePlan& base, std::uint32_t copies, const Odd& odd) {
   sim::Plan& plan = made.plan;
   plan.streams = base.streams;
   plan.noise = {base.sigma, 7};
+  plan.message_noise = {2 * base.sigma, 8};
   for (const sim::Program& program : base.programs) plan.programs.push_back(program);
   std::vector<std::vector<sim::LinkId>> link(copies);
   for (std::uint32_t j = 0; j < copies; ++j) {
@@ -217,7 +218,7 @@ inline Case expand(const BasePlan& base, std::uint32_t copies, const Odd& odd) {
       }
       const auto members = static_cast<std::uint32_t>(from.members.size() * (over_all ? copies : 1));
       const auto patterns = static_cast<std::uint32_t>(from.routes.size());
-      communicator_of[j].push_back(plan.communicators.push_back({members, first, patterns}));
+      communicator_of[j].push_back(plan.communicators.push_back({members, first, patterns, c}));
     }
   }
   for (std::uint32_t j = 0; j < copies; ++j) {

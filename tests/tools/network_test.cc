@@ -1,0 +1,110 @@
+// Does the program show what the network does: what hashing costs, what a fault cuts off, what a placement moves?
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+
+using namespace orrery;
+using nlohmann::json;
+using tests::Folder;
+using tests::Outcome;
+using tests::small_scenario;
+
+namespace {
+
+/// The number that follows `label` in what the program printed.
+double number_after(const std::string& text, const std::string& label) {
+  const std::size_t at = text.find(label);
+  INFO(text);
+  REQUIRE(at != std::string::npos);
+  return std::stod(text.substr(at + label.size()));
+}
+
+json json_of(const Outcome& outcome) {
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  return json::parse(outcome.out);
+}
+
+double sum(const json& tiers) {
+  double all = 0;
+  for (const auto& [tier, bytes] : tiers.items()) all += bytes.get<double>();
+  return all;
+}
+
+const char* const kScattered = "placement: {random_seed: 4}\n";
+
+}  // namespace
+
+TEST_CASE("topology says what hashing costs with MegaScale's split ports and without") {
+  const auto printed = [](const char* fabric) {
+    return tests::orrery({"topology", fabric, "--device", "a100-sxm-80gb", "--gpus", "1024"}).out;
+  };
+  const std::string label = "slow-down of a fully loaded leaf uplink: ", thrown = "a flow takes ";
+  const std::string split = printed("tomahawk4-200g"), whole = printed("tomahawk4-unsplit");
+  // 64 flows on 32 lanes twice as fast; 32 on 32 as fast. X others on a flow's lane, binomial.
+  const double none = std::pow(31.0 / 32, 63);
+  CHECK(number_after(split, label) == Approx(((1 + 63.0 / 32) + none) / 2).epsilon(1e-3));
+  CHECK(number_after(whole, label) == Approx(1 + 31.0 / 32).epsilon(1e-3));
+  // The text breaks lines where it likes.
+  const auto flat = [](std::string text) {
+    for (std::size_t at; (at = text.find("\n  ")) != std::string::npos;) text.replace(at, 3, " ");
+    return text;
+  };
+  CHECK(number_after(flat(split), thrown) < number_after(flat(whole), thrown));
+  CHECK(number_after(flat(split), "the slowest ") < number_after(flat(whole), "the slowest "));
+}
+
+TEST_CASE("topology names what a fault cuts off; a cluster cut in two is refused") {
+  const Folder folder;
+  const std::string file = folder.write("small.yaml", small_scenario());
+  const Outcome one = tests::orrery({"topology", file, "--set", "perturb.lost_switches=[leaf u0 r3]"});
+  CHECK(one.status == 0);
+  CHECK(one.out.find("Cut off: 2 NICs (n0 nic3, n1 nic3)") != std::string::npos);
+  std::string all = "perturb.lost_links=[{between: [n1 nic0, leaf u0 r0]}";
+  for (int i = 1; i < 8; ++i)
+    all += ", {between: [n1 nic" + std::to_string(i) + ", leaf u0 r" + std::to_string(i) + "]}";
+  for (const char* command : {"topology", "run"}) {
+    const Outcome cut = tests::orrery({command, file, "--set", all + "]"});
+    CHECK(cut.status == 2);
+    CHECK(cut.out.empty());
+    CHECK(cut.err.find("perturb.lost_links[0].between: cuts the cluster: node 1 and node 0") != std::string::npos);
+  }
+}
+
+TEST_CASE("every kind of fabric is described and drawn") {
+  const Folder folder;
+  const std::string ports = "nic_rate: 400 Gb/s, nics: 4";
+  for (const std::string& fabric :
+       {"{kind: torus, " + ports + ", dimensions: [2, 1]}", "{kind: rail_only, " + ports + "}",
+        "{kind: graph, " + ports + ", links: [{ends: [left, right], lanes: 2}], attach: [left, right]}",
+        "{kind: single_switch, " + ports + "}"}) {
+    const std::string file = folder.write("small.yaml", small_scenario("ndr-rail", fabric));
+    const std::string dot = folder.file("small.dot");
+    const Outcome outcome = tests::orrery({"topology", file, "--dot", dot});
+    INFO(fabric << outcome.err);
+    CHECK(outcome.status == 0);
+    CHECK(outcome.out.find("Bisection") != std::string::npos);
+    CHECK(tests::read_file(dot).find("gpu7") != std::string::npos);
+    CHECK(tests::orrery({"run", file}).status == 0);
+  }
+}
+
+TEST_CASE("run, traffic and compare show the traffic by tier, and what a placement moves") {
+  const Folder folder;
+  const std::string packed = folder.write("packed.yaml", small_scenario());
+  const std::string scattered = folder.write("scattered.yaml", small_scenario() + kScattered);
+  const json run = json_of(tests::orrery({"run", packed, "--json", "-"}));
+  const json table = json_of(tests::orrery({"traffic", packed, "--json", "-"}));
+  CHECK(run["tier_bytes"] == table["tier_bytes"]);
+  const json both = json_of(tests::orrery({"compare", packed, scattered, "--json", "-"}));
+  const json ours = both["target"]["tier_bytes"], theirs = both["baseline"]["tier_bytes"];
+  CHECK(ours == run["tier_bytes"]);
+  CHECK(sum(ours) == Approx(sum(theirs)).epsilon(1e-12));
+  CHECK(ours["node"].get<double>() > theirs["node"].get<double>());
+  CHECK(both["ThroughputSpeedup"].get<double>() > 1);
+  CHECK(tests::orrery({"compare", packed, scattered}).out.find("bytes, at most over node links") != std::string::npos);
+  CHECK(tests::orrery({"run", packed}).out.find("Traffic of the step") != std::string::npos);
+}
