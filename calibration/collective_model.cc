@@ -23,7 +23,9 @@ double between(const std::vector<double>& sizes, const std::vector<double>& valu
 
 double protocol_seconds(const Protocol& p, double hops, double wire, double rate) {
   const double start = p.base + hops * p.hop, transfer = wire / rate;
-  return start + transfer + 2 * p.overlap * std::sqrt(start * transfer);
+  if (p.overlap >= 0) return start + transfer + 2 * p.overlap * std::sqrt(start * transfer);
+  const double longer = std::max(start, transfer), ratio = std::min(start, transfer) / longer;
+  return longer * std::pow(1 + std::pow(ratio, 1 / (1 + p.overlap)), 1 + p.overlap);
 }
 
 }  // namespace

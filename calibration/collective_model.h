@@ -5,8 +5,11 @@
 //   peers at once), broadcast S in n-1, send/receive S in 1; an all-reduce by in-switch reduction (NVLS) (n+1)/n S
 //   in 2.
 // A protocol p takes
-//   L = base_p + s * hop_p,   T = w / rate_p(n),   time_p = L + T + 2 g_p sqrt(L T),   g_p in [0, 1]
-// which for g = 1 is a transfer pipelined at its best chunk size, (sqrt L + sqrt T)^2. The low-latency protocol is used
+//   L = base_p + s * hop_p,   T = w / rate_p(n)
+//   time_p = L + T + 2 g_p sqrt(L T)        for g_p in [0, 1]
+//   time_p = (L^q + T^q)^(1/q), q = 1/(1 + g_p)   for g_p in [-0.75, 0]
+// For g = 1 that is a transfer pipelined at its best chunk size, (sqrt L + sqrt T)^2; for g = 0 start-up and transfer
+// follow each other; below 0 steps of the start-up run beside the transfer. The low-latency protocol is used
 // up to switch(n) bytes of buffer and bulk beyond, where NCCL's tuning switches, which need not be where they cross;
 // times never fall as S grows. Between the measured group sizes, rates and switches are interpolated in ln n; beyond
 // them held. Source of the protocols: NVIDIA/nccl src/graph/tuning.cc. Left out: channels per GPU, registered buffers,
@@ -22,7 +25,8 @@ namespace orrery::calibration {
 struct Protocol {
   double base = 5e-6, hop = 1e-6;  // seconds
   double overlap = 0;              // g
-  std::vector<double> rate;        // bytes/s that one GPU sends, per group size
+  static constexpr double kLeastOverlap = -0.75;
+  std::vector<double> rate;  // bytes/s that one GPU sends, per group size
 };
 
 struct CollectiveModel {

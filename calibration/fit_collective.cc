@@ -1,6 +1,7 @@
 // Fit of the protocol model, one operation of one device at a time. The switch of each group size is found exactly: for
 // given protocols, the split of the samples by size with the least error.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -10,12 +11,19 @@
 namespace orrery::calibration {
 namespace {
 
-std::vector<double> pack(const CollectiveModel& m) {
+/// A rate by group size, R n / (n + a): what is lost beside the transfer weighs less in larger groups. Groups whose
+/// switch reduces have a rate of their own.
+struct Law {
+  double most, lost, in_switch;
+};
+
+bool reduces(const CollectiveModel& m, std::size_t g) { return m.in_switch_from > 0 && m.gpus[g] >= m.in_switch_from; }
+
+std::vector<double> pack(const CollectiveModel& m, const Law& low, const Law& bulk) {
   std::vector<double> p;
-  for (const Protocol* q : {&m.low_latency, &m.bulk}) {
-    p.push_back(std::log(q->base)), p.push_back(std::log(q->hop)), p.push_back(std::log(q->overlap));
-    for (double r : q->rate) p.push_back(std::log(r));
-  }
+  for (const auto& [q, law] : {std::pair{&m.low_latency, &low}, {&m.bulk, &bulk}})
+    p.insert(p.end(), {std::log(q->base), std::log(q->hop), q->overlap, std::log(law->most), std::log(law->lost)});
+  if (m.in_switch_from > 0) p.push_back(std::log(bulk.in_switch));
   return p;
 }
 
@@ -23,8 +31,16 @@ CollectiveModel unpack(CollectiveModel m, const std::vector<double>& p, double l
   std::size_t i = 0;
   const auto take = [&](double low, double high) { return std::clamp(std::exp(p[i++]), low, high); };
   for (Protocol* q : {&m.low_latency, &m.bulk}) {
-    q->base = take(1e-6, 1e-4), q->hop = take(1e-8, 2e-5), q->overlap = take(0, 1);
-    for (double& r : q->rate) r = take(1e9, line_rate);
+    q->base = take(1e-6, 1e-4), q->hop = take(1e-8, 2e-5);
+    q->overlap = std::clamp(p[i++], Protocol::kLeastOverlap, 1.0);
+    const double most = take(1e9, 4 * line_rate), lost = take(1e-3, 20);
+    for (std::size_t g = 0; g < m.gpus.size(); ++g)
+      q->rate[g] = std::min(most * m.gpus[g] / (m.gpus[g] + lost), line_rate);
+  }
+  if (m.in_switch_from > 0) {
+    const double own = take(1e9, line_rate);
+    for (std::size_t g = 0; g < m.gpus.size(); ++g)
+      if (reduces(m, g)) m.bulk.rate[g] = own;
   }
   return m;
 }
@@ -32,36 +48,46 @@ CollectiveModel unpack(CollectiveModel m, const std::vector<double>& p, double l
 /// Errors weigh more from a megabyte up, where training spends its time.
 double weight(const CollectiveSample& s) { return s.bytes.value() >= 1 << 20 ? 2.0 : 1.0; }
 
-/// Sets the switches of `m` to their best and returns the cost.
+/// Sets the switches of `m` to their best and returns the cost. A switch is first * (n / smallest group)^power, found
+/// by trying all; where switches reduce, bulk is another algorithm and has a switch of its own.
 double best_switches(CollectiveModel& m, std::span<const CollectiveSample> samples) {
-  double cost = 0;
-  for (std::size_t g = 0; g < m.gpus.size(); ++g) {
-    std::vector<const CollectiveSample*> own;
-    for (const auto& s : samples)
-      if (static_cast<double>(s.gpus) == m.gpus[g]) own.push_back(&s);
-    std::sort(own.begin(), own.end(), [](auto* a, auto* b) { return a->bytes < b->bytes; });
-    std::vector<double> low, high;
-    double all_high = 0;
-    for (const auto* s : own) {
-      const double bytes = static_cast<double>(s->bytes.value()), measured = std::log(s->seconds), w = weight(*s);
-      low.push_back(w * robust_error(std::log(m.low_latency_part(s->op, m.gpus[g], bytes).seconds) - measured));
-      high.push_back(w * robust_error(std::log(m.bulk_part(s->op, m.gpus[g], bytes).seconds) - measured));
-      all_high += high.back();
-    }
-    double running = all_high, best = all_high;
-    m.switch_bytes[g] = own.empty() ? 1 << 20 : static_cast<double>(own.front()->bytes.value()) / 2;
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      running += low[i] - high[i];
-      if (running < best) {
-        best = running;
-        const double here = static_cast<double>(own[i]->bytes.value());
-        m.switch_bytes[g] =
-            i + 1 < own.size() ? std::sqrt(here * static_cast<double>(own[i + 1]->bytes.value())) : here * 2;
-      }
-    }
-    cost += best;
+  constexpr int kSteps = 40;  // from 4 KB on, two to a power of two
+  const auto at = [](int step) { return 4096 * std::exp2(step / 2.0) * 1.19; };
+  // saved[g][step]: cost of group g with its switch there.
+  std::vector<std::array<double, kSteps>> cost(m.gpus.size());
+  for (auto& row : cost) row.fill(0);
+  for (const auto& s : samples) {
+    const auto found = std::find(m.gpus.begin(), m.gpus.end(), static_cast<double>(s.gpus));
+    if (found == m.gpus.end()) continue;
+    const double bytes = static_cast<double>(s.bytes.value()), measured = std::log(s.seconds), w = weight(s);
+    const double low = w * robust_error(std::log(m.low_latency_part(s.op, *found, bytes).seconds) - measured);
+    const double high = w * robust_error(std::log(m.bulk_part(s.op, *found, bytes).seconds) - measured);
+    auto& row = cost[static_cast<std::size_t>(found - m.gpus.begin())];
+    for (int step = 0; step < kSteps; ++step) row[static_cast<std::size_t>(step)] += bytes <= at(step) ? low : high;
   }
-  return cost / static_cast<double>(samples.size());
+  double total = 0, best = 1e300;
+  const auto by_law = [&](std::size_t g, int first, int power) {
+    const double step = first + power * std::log2(m.gpus[g] / m.gpus[0]);  // a power of 1/2 for each half octave
+    return std::clamp(static_cast<int>(std::lround(step)), 0, kSteps - 1);
+  };
+  int best_first = 0, best_power = 0;
+  for (int first = 0; first < kSteps; ++first)
+    for (int power = -2; power <= 6; ++power) {
+      double sum = 0;
+      for (std::size_t g = 0; g < m.gpus.size(); ++g)
+        if (!reduces(m, g)) sum += cost[g][static_cast<std::size_t>(by_law(g, first, power))];
+      if (sum < best) best = sum, best_first = first, best_power = power;
+    }
+  total = best < 1e300 ? best : 0;
+  for (std::size_t g = 0; g < m.gpus.size(); ++g) {
+    int step = by_law(g, best_first, best_power);
+    if (reduces(m, g)) {
+      step = static_cast<int>(std::min_element(cost[g].begin(), cost[g].end()) - cost[g].begin());
+      total += cost[g][static_cast<std::size_t>(step)];
+    }
+    m.switch_bytes[g] = at(step);
+  }
+  return total / static_cast<double>(samples.size());
 }
 
 }  // namespace
@@ -83,7 +109,8 @@ CollectiveModel fit_collective(std::span<const CollectiveSample> samples, double
       CollectiveModel m = unpack(start, p, line_rate);
       return best_switches(m, samples);
     };
-    const auto first = pack(start);
+    const Law low{1.2 * slow * line_rate, 1, 0}, bulk{line_rate, 1, 0.85 * line_rate};
+    const auto first = pack(start, low, bulk);
     const auto found = nelder_mead(cost, first, std::vector<double>(first.size(), 0.4), 12000);
     CollectiveModel m = unpack(start, found, line_rate);
     const double c = best_switches(m, samples);

@@ -119,7 +119,7 @@ void collectives(Docs& out) {
     for (const char* protocol : {"low_latency", "bulk"})
       out.push_back(
           {at + "." + protocol, "mapping", "", "",
-           "base and hop (time), overlap (0 to 1), rate (one for each group size, bytes/s that a GPU sends)."});
+           "base and hop (time), overlap (-0.75 to 1), rate (one for each group size, bytes/s that a GPU sends)."});
     out.push_back(
         {at + ".switch", "list", "bytes", "", "Buffer size up to which low_latency is used, for each group size."});
     out.push_back({at + ".in_switch_from", "integer", "GPUs", "0",

@@ -147,7 +147,7 @@ Protocol load_protocol(const Settings& s, std::size_t groups) {
   Protocol p;
   p.base = seconds_at(s, "base", 1e-7, 1e-2);
   p.hop = seconds_at(s, "hop", 0, 1e-2);
-  p.overlap = s.get_number("overlap", 0.0, 0.0, 1.0);
+  p.overlap = s.get_number("overlap", 0.0, Protocol::kLeastOverlap, 1.0);
   const Settings& rates = s.at("rate");
   if (!rates.is_sequence() || rates.items().size() != groups)
     rates.fail(fmt::format("would be right: {} rates, one for each group size", groups));

@@ -38,6 +38,23 @@ TEST_CASE("a pipelined transfer lies between transfer plus start-up and the squa
   CHECK(t.rate.value() == 100e9);
 }
 
+TEST_CASE("a start-up that runs beside the transfer takes no more than both, and no less than the longer") {
+  CollectiveModel m;
+  m.gpus = {2}, m.switch_bytes = {1};
+  m.low_latency = {1e-6, 0, 0.0, {100e9}};
+  m.bulk = {30e-6, 0, -0.5, {100e9}};
+  // q = 1 / (1 - 1/2) = 2: 30 us of start-up and 40 us of transfer (4 MB at 100 GB/s) are the sides of a 3-4-5
+  // triangle.
+  CHECK(orrery::sim::to_seconds(m.timing(CollectiveOp::send_receive, 2, 4e6).total()) == Approx(50e-6));
+  for (const double g : {-0.75, -0.3, -1e-9, 0.0}) {
+    m.bulk.overlap = g;
+    const double t = orrery::sim::to_seconds(m.timing(CollectiveOp::send_receive, 2, 4e6).total());
+    INFO(g);
+    CHECK(t >= 40e-6);
+    CHECK(t <= 70.001e-6);
+  }
+}
+
 TEST_CASE("one GPU takes no time, and time never falls with size") {
   for (const std::string& name : names_in("calibration/profiles")) {
     const DeviceProfile p = profile(name);

@@ -281,7 +281,11 @@ TEST_CASE("NCCL's choice: latency first, bandwidth later, and only what the soft
   CHECK(s.chosen(CollectiveOp::all_to_all, 1e9) == "pairwise");
   only(hierarchical_ring);
   CHECK(s.chosen(CollectiveOp::all_gather, 1e9) == "hierarchical_ring");
-  only(nvls_tree);  // A100's switch does not reduce
+  Setting uneven("ndr-rail", 4, 8);
+  CHECK(uneven.chosen(CollectiveOp::all_reduce, 1e9) == "nvls_tree");
+  uneven.gpus.pop_back();
+  CHECK(uneven.chosen(CollectiveOp::all_reduce, 1e9) != "nvls_tree");  // it pairs GPUs at the same place of every node
+  only(nvls_tree);                                                     // A100's switch does not reduce
   CHECK(s.chosen(CollectiveOp::all_reduce, 1e9).substr(0, 4) == "ring");
 }
 

@@ -19,7 +19,11 @@ bool is_all_reduce(const Call& call) { return call.all_reduces(); }
 bool is_broadcast(const Call& call) { return call.op == CollectiveOp::broadcast; }
 bool is_exchange(const Call& call) { return call.op == CollectiveOp::all_to_all; }
 bool is_ring(const Call& call) { return call.rings() && !is_broadcast(call); }
-bool is_in_switch(const Call& call) { return call.all_reduces() && call.device.reduces_in_switch(call.shape.per_node); }
+/// As many ranks in every node: NVLS pairs the GPUs at the same place.
+bool is_in_switch(const Call& call) {
+  return call.all_reduces() && call.shape.ranks == call.shape.nodes * call.shape.per_node &&
+         call.device.reduces_in_switch(call.shape.per_node);
+}
 
 }  // namespace
 
