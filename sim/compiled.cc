@@ -2,6 +2,7 @@
 #include "sim/compiled.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace orrery::sim {
 
@@ -10,8 +11,14 @@ namespace {
 /// For each operation the row that keeps its finish; none where nobody on another stream waits for it, nor the host.
 class SignalRows {
  public:
-  SignalRows(const Program& program, std::uint8_t streams) : program_(program), streams_(streams) {
+  SignalRows(const Program& program, std::uint8_t streams, Rows rows) : program_(program), streams_(streams) {
     number_kept();
+    if (rows == Rows::of_their_own) {
+      std::iota(row_.begin(), row_.end(), 0u);
+      rows_ = static_cast<std::uint32_t>(row_.size());
+      return;
+    }
+    readers_.assign(row_.size() * streams_, 0);
     find_readers();
     clocks_.resize(readers_.size());
     latest_.assign(std::size_t{streams_} * streams_, 0);
@@ -50,7 +57,6 @@ class SignalRows {
       if (kept != kNoSignal) kept = count++;
     }
     row_.resize(count);
-    readers_.assign(std::size_t{count} * streams_, 0);
   }
 
   /// By kept operation and stream: one more than the last operation that reads its row.
@@ -133,9 +139,9 @@ void list_transfers_by_slot(CompiledProgram& compiled) {
 
 }  // namespace
 
-CompiledProgram compile(const Program& program, std::uint8_t streams) {
+CompiledProgram compile(const Program& program, std::uint8_t streams, Rows rows) {
   CompiledProgram compiled;
-  const SignalRows signals(program, streams);
+  const SignalRows signals(program, streams, rows);
   compiled.signals = signals.rows();
   const auto wait_for = [&](std::uint32_t op) { return Wait{signals.row_of(op), op}; };
 

@@ -5,7 +5,8 @@
 // A row of the table of signals keeps when an operation finished, and which one. It is used again by a later operation
 // of the same stream that cannot start before everyone who reads the row has started, by the order of streams and waits
 // inside the program alone. So an instance needs about as many rows as there are operations in flight, not as many as
-// there are operations: ten thousand instances stay in the cache.
+// there are operations: ten thousand instances stay in the cache. Where few instances run, finding such rows takes
+// longer than it saves, and every operation has its own.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +47,8 @@ struct CompiledProgram {
   std::uint32_t signals = 0;
 };
 
-CompiledProgram compile(const Program& program, std::uint8_t streams);
+enum class Rows : std::uint8_t { of_their_own, shared };
+
+CompiledProgram compile(const Program& program, std::uint8_t streams, Rows rows);
 
 }  // namespace orrery::sim

@@ -110,7 +110,8 @@ class Engine {
 Engine::Engine(const Plan& plan, const Network& network, const RunOptions& options)
     : plan_(plan), network_(network), contention_(find_contention(plan, network)), fluid_(network.capacity) {
   programs_.reserve(plan.programs.size());
-  for (const Program& program : plan.programs) programs_.push_back(compile(program, plan.streams));
+  const Rows rows = plan.instances.size() < options.rows_shared_from ? Rows::of_their_own : Rows::shared;
+  for (const Program& program : plan.programs) programs_.push_back(compile(program, plan.streams, rows));
 
   const std::size_t ranks = plan.instances.size();
   ranks_.resize(ranks);

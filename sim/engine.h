@@ -46,7 +46,8 @@ struct Result {
 };
 
 struct RunOptions {
-  std::vector<InstanceId> record;  // whose operations are recorded
+  std::vector<InstanceId> record;      // whose operations are recorded
+  std::size_t rows_shared_from = 256;  // instances from which rows of signals are shared (compiled.h); same times
 };
 
 /// What the fluid part of a transfer of `work` bytes takes when no link limits it: work / rate_cap, rounded up to

@@ -8,6 +8,14 @@
 //    their links keep their rates; whoever is then forced down, or has lost its bottleneck, is set free too, until
 //    all have one.
 //
+// Why that is enough. Fair: who has a bottleneck can gain only on a full link on which nobody is faster, at the cost of
+// someone who has no more (Bertsekas & Gallager, Data Networks, 6.5.2: such rates are the only ones). After the last
+// round every free transfer has one, because filling stops it at its cap or at a link that is full at the level
+// reached, where all others have stopped at or below that level. Every other one has one, too: on a link whose level is
+// what it was its old one stands, and on those whose level moved widen() looks at each. No link is over its capacity:
+// one that carries free transfers and could be full takes part in the filling, any other carries what it did or is
+// slack. It ends: each round sets at least one more free, and after some rounds everyone in sight.
+//
 // Exactness. A rate is a function of the transfers that are active, not of the history: rates are kept to 40
 // significant bits; loads are summed as integers and sums of weights from Network::add_route are exact in a double,
 // so the order of summing cannot show. A network of n identical parts and its quotient therefore have the same rates

@@ -34,13 +34,13 @@ std::vector<std::vector<bool>> order_of(const sim::Program& program) {
   return precedes;
 }
 
-struct Rows {
+struct RowTable {
   std::map<std::uint32_t, std::uint32_t> of_op;                 // operation -> row
   std::map<std::uint32_t, std::vector<std::uint32_t>> readers;  // operation -> who reads its row
 };
 
-Rows rows_of(const sim::CompiledProgram& compiled) {
-  Rows rows;
+RowTable rows_of(const sim::CompiledProgram& compiled) {
+  RowTable rows;
   for (const sim::CompiledOp& op : compiled.ops) {
     if (op.signal != kNoSignal) rows.of_op[op.op] = op.signal;
     for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) {
@@ -81,9 +81,9 @@ TEST_CASE("rows of signals pass on only when nobody needs them any more") {
     INFO("program " << n);
     const auto streams = static_cast<std::uint8_t>(1 + random.below(5));
     const sim::Program program = random_program(random, 5 + random.below(80), streams);
-    const sim::CompiledProgram compiled = sim::compile(program, streams);
+    const sim::CompiledProgram compiled = sim::compile(program, streams, sim::Rows::shared);
     const auto precedes = order_of(program);
-    const Rows rows = rows_of(compiled);
+    const RowTable rows = rows_of(compiled);
     for (const auto& [earlier, row] : rows.of_op) {
       REQUIRE(row < compiled.signals);
       for (const auto& [later, its_row] : rows.of_op) {
@@ -110,5 +110,7 @@ TEST_CASE("two streams that wait for each other in turn need few rows") {
     program.add(compute, k > 0 ? std::vector<std::uint32_t>{at - 1} : std::vector<std::uint32_t>{});
     program.add(transfer, std::vector<std::uint32_t>{at});
   }
-  CHECK(sim::compile(program, 2).signals <= 4);
+  CHECK(sim::compile(program, 2, sim::Rows::shared).signals <= 4);
+  // Waited for are all but the last transfer.
+  CHECK(sim::compile(program, 2, sim::Rows::of_their_own).signals == 1999);
 }
