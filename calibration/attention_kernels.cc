@@ -2,8 +2,9 @@
 // attention_model.h with rates of their own. FlashAttention's first version neither keeps the tensor cores as busy as
 // the second (fewer other operations, work split over warps: Dao, arXiv 2307.08691, section 3) nor uses what came with
 // Hopper (asynchronous copies and warp-group products: arXiv 2407.08608). Below their power limit such kernels run at
-// full clocks, so their rates are those of a long step as they stand.
-// Left out: a rate for each head dimension (within 5 % of each other: arXiv 2307.08691, figure 4), splits over keys.
+// full clocks, so their rates are those of a long step as they stand. What a task does beside its loop is to move
+// tiles. Left out: a rate for each head dimension (within 5 % of each other: arXiv 2307.08691, figure 4), splits over
+// keys.
 #include "calibration/profile_model.h"
 #include "sim/error.h"
 
@@ -27,6 +28,7 @@ void load_attention_kernels(const sim::Settings& section, DeviceProfile::Model& 
   model.rate_64 = model.rate_128 = rate_at(*flash_1, "forward");
   model.backward_ratio = rate_at(*flash_1, "backward") / model.rate_128;
   model.surface = {};  // fitted to the other kernels
+  model.setup_moves_tiles = true;
   device.flash_1 = model;
 }
 

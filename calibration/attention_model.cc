@@ -40,7 +40,7 @@ double AttentionModel::traffic(const Shape& s) const {
   return s.backward ? 4 * q + 4 * kv : 2 * q + 2 * kv;
 }
 
-double AttentionModel::forward(const Shape& s) const {
+double AttentionModel::forward(const Shape& s, double task_setup) const {
   const double rate = rate_at(rate_64, rate_128, s.head_dim) * peak / processors;
   const double blocks = std::ceil(s.queries / kBlock);
   const double tasks = s.batch * s.heads * blocks;
@@ -51,17 +51,20 @@ double AttentionModel::forward(const Shape& s) const {
   const double unit = 4 * kBlock * s.head_dim / rate;
   const double share = tasks / processors;
   const double waves = quantisation * std::ceil(share) + (1 - quantisation) * std::max(share, 1.0);
-  return std::max(waves * (unit * mean + setup), unit * longest + setup);
+  return std::max(waves * (unit * mean + task_setup), unit * longest + task_setup);
 }
 
 double AttentionModel::structure(const Shape& s) const {
   const double memory = traffic(s) / (memory_efficiency * memory_bandwidth);
+  const double own_setup = setup_moves_tiles ? setup * s.head_dim / 128 : setup;
   double time;
   if (s.backward) {
+    const double slower = 2.5 / backward_ratio;
+    const double task_setup = setup_moves_tiles ? 2 * own_setup / slower : own_setup;
     const double sums = 2 * 2 * s.batch * s.heads * s.queries * s.head_dim / (memory_efficiency * memory_bandwidth);
-    time = 2 * launch + sums + smooth_max(2.5 / backward_ratio * forward(s), memory);
+    time = 2 * launch + sums + smooth_max(slower * forward(s, task_setup), memory);
   } else {
-    time = launch + smooth_max(forward(s), memory);
+    time = launch + smooth_max(forward(s, own_setup), memory);
   }
   if (s.cache_write) {
     const double copied = 2 * 2 * s.batch * (s.heads * s.queries + 2 * s.kv_heads * s.keys) * s.head_dim;

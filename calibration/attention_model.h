@@ -22,6 +22,10 @@ struct AttentionModel {
   double launch = 5e-6;                  // seconds
   double rate_64 = 0.5, rate_128 = 0.6;  // share of peak in the inner loop
   double setup = 2e-6;                   // seconds per task
+  /// Prologue and epilogue move tiles and no more: `setup`, given at head dimension 128, grows with it, and the
+  /// backward pass (K, V, dK, dV for Q, O) has twice that. Else it is of one size and part of what the backward pass
+  /// multiplies.
+  bool setup_moves_tiles = false;
   double quantisation = 0.5;
   double memory_efficiency = 0.8;
   double backward_ratio = 0.85;   // rate of the backward pass over that of the forward pass
@@ -43,7 +47,8 @@ struct AttentionModel {
   static double pairs(const Shape& s);
 
  private:
-  double forward(const Shape& s) const;
+  /// Seconds of the tasks of a forward pass whose every task has this setup.
+  double forward(const Shape& s, double task_setup) const;
   double traffic(const Shape& s) const;
 };
 

@@ -7,6 +7,7 @@
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "workloads/models/gpt.h"
+#include "workloads/step_bound.h"
 #include "workloads/unit_overlap.h"
 
 using namespace orrery;
@@ -155,4 +156,25 @@ TEST_CASE("with gradients alone shared out, FSDP gathers a unit once a step and 
   CHECK(rows == 2);
   // All 16-bit weights and gradients once, against a gather and a reduction more per micro-batch and pass.
   CHECK(step(fsdp({"parallelism.sharding=gradients"})) < step(fsdp()));
+}
+
+TEST_CASE("the bound of a step holds for blocks gathered and reduced one by one") {
+  for (const char* sharding : {"optimizer", "gradients", "parameters"}) {
+    for (const char* overlap : {"true", "false"}) {
+      for (const char* micro : {"1", "4"}) {
+        for (const char* recompute : {"none", "full"}) {
+          const Job job = tests::small_job(
+              fsdp({std::string("parallelism.sharding=") + sharding, std::string("overlap.gradients=") + overlap,
+                    std::string("overlap.parameters=") + overlap, std::string("batch.micro=") + micro,
+                    std::string("recompute=") + recompute}));
+          INFO(sharding << " " << overlap << " " << micro << " " << recompute);
+          StepBound bound;
+          const double least = sim::to_seconds(bound.of(job));
+          const double step = sim::to_seconds(simulate_step(job).iteration);
+          CHECK(least > 0.3 * step);
+          CHECK(least <= step);
+        }
+      }
+    }
+  }
 }
