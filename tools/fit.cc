@@ -119,6 +119,13 @@ void write_fit(std::ostream& out, const StepFit& fit, const FitOutcome& outcome)
                      fit.parameters.size(), fit.memory ? "memory" : "step", fit.rows.size(), lists_of(fit).size(),
                      outcome.fit.iterations, outcome.simulations);
   write_parameters(out, fit, outcome);
+  if (outcome.optima.size() > 1) {
+    std::vector<std::string> costs;
+    for (const double cost : outcome.optima) costs.push_back(fmt::format("{:.4g}", cost));
+    out << wrapped(fmt::format("Sums of squares that {} descents ended at: {}; the least is shown.", costs.size(),
+                               fmt::join(costs, ", ")),
+                   "  ", "  ");
+  }
   out << '\n';
   write_errors(out, fit, outcome);
 }

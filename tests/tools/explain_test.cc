@@ -100,6 +100,19 @@ TEST_CASE("rows that are nothing like it hardly count, and a long list counts as
   CHECK(std::log(tools::like_rows(some_features(), two)->low68) == Approx(0.0));
 }
 
+TEST_CASE("coverage of two lists that err on opposite sides, worked out by hand") {
+  // Ten rows each, all at +10 % in one list and all at -10 % in the other. From all others, a row's own value is that
+  // of half of the weight: always held. From the other list alone, never.
+  std::vector<tools::KnownRow> rows;
+  for (int i = 0; i < 10; ++i) rows.push_back({"up", fmt::format("up-{}", i), some_features(), 0.1});
+  for (int i = 0; i < 10; ++i) rows.push_back({"down", fmt::format("down-{}", i), some_features(), -0.1});
+  const tools::Coverage coverage = tools::coverage_of(rows);
+  CHECK(coverage.held68 == Approx(100));
+  CHECK(coverage.held90 == Approx(100));
+  CHECK(coverage.new68 == Approx(0).margin(1e-9));
+  CHECK(coverage.new90 == Approx(0).margin(1e-9));
+}
+
 TEST_CASE("the JSON of run --explain holds the inputs and intervals around the step") {
   const tests::Folder folder;
   const std::string file = folder.write("small.yaml", tests::small_scenario());

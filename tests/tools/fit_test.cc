@@ -2,6 +2,7 @@
 // cannot use?
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -80,6 +81,24 @@ TEST_CASE("the parameter that made the rows is found back, one without effect is
     CHECK(std::abs(*held) < 0.01);
   }
   CHECK(std::abs(outcome.before[0]) > 0.2);
+}
+
+TEST_CASE("of several descents the best is shown, wherever it began") {
+  const Folder folder;
+  rows(folder);
+  const auto text = [&](int starts) {
+    return fmt::format(
+        "parameters: [{{document: '{}', key: software.kernel_issue, low: 0.5 us, high: 30 us, start: 30 us}}]\n"
+        "rows: [{{list: list.yaml}}]\nstarts: {}\nhold_out: {{folds: 0}}\n",
+        folder.file("made-up.yaml"), starts);
+  };
+  const tools::StepFit fit = tools::read_step_fit(folder.write("fit.yaml", text(3)));
+  const tools::FitOutcome outcome = tools::run_step_fit(fit, 1);
+  REQUIRE(outcome.optima.size() == 3);
+  CHECK(outcome.fit.cost == *std::min_element(outcome.optima.begin(), outcome.optima.end()));
+  CHECK(tools::verdicts(fit, outcome).front().value == Approx(12).epsilon(0.01));
+  CHECK(outcome.held == std::vector<std::optional<double>>(4));
+  CHECK_THROWS_AS(tools::read_step_fit(folder.write("none.yaml", text(0))), sim::UserError);
 }
 
 TEST_CASE("no file changes unless asked; asked, the value is written in place and the rows are marked") {

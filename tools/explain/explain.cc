@@ -109,7 +109,9 @@ Explanation explain(const sim::Settings& document, const scenarios::Scenario& sc
   for (const Sensitivity& input : out.study.inputs) {
     out.input_spread = std::hypot(out.input_spread, input.spread * input.elasticity);
   }
-  out.like = like_rows(features_of(scenario.job, report), shipped_known_rows(), scenario.id);
+  const std::vector<KnownRow> known = shipped_known_rows();
+  out.like = like_rows(features_of(scenario.job, report), known, scenario.id);
+  out.coverage = coverage_of(known);
   const LikeRows like = out.like.value_or(LikeRows{});
   const double one = std::exp(out.spread()), ninety = std::exp(kNinety * out.spread());
   out.low68_s = out.step_s * std::min(like.low68, 1 / one);
@@ -149,6 +151,13 @@ void write_explanation(std::ostream& out, const Explanation& e) {
                     e.like->high90),
         "  ", "  ");
   }
+  if (e.like) {
+    out << wrapped(
+        fmt::format("Such intervals hold {:.0f} and {:.0f} % of the published rows; of rows of a source that "
+                    "is left out as a whole {:.0f} and {:.0f} %.",
+                    e.coverage.held68, e.coverage.held90, e.coverage.new68, e.coverage.new90),
+        "  ", "  ");
+  }
   out << fmt::format("  Step: 68 % from {} to {}, 90 % from {} to {}: the wider of the two on either side.\n",
                      time_text(e.low68_s), time_text(e.high68_s), time_text(e.low90_s), time_text(e.high90_s));
 }
@@ -179,6 +188,10 @@ ordered_json explanation_json(const Explanation& e) {
                          {"nearest", e.like->nearest},
                          {"factor_68", {e.like->low68, e.like->high68}},
                          {"factor_90", {e.like->low90, e.like->high90}}};
+    json["coverage_pct"] = {{"held_68", e.coverage.held68},
+                            {"held_90", e.coverage.held90},
+                            {"new_source_68", e.coverage.new68},
+                            {"new_source_90", e.coverage.new90}};
   }
   json["iteration_time_68_s"] = {e.low68_s, e.high68_s};
   json["iteration_time_90_s"] = {e.low90_s, e.high90_s};

@@ -31,6 +31,7 @@ struct Explanation {
   std::vector<KernelPart> kernels;
   double kernel_spread = 0, input_spread = 0;  // relative standard deviations of the step
   std::optional<LikeRows> like;
+  Coverage coverage;  // of such intervals over the known rows
   double low68_s = 0, high68_s = 0, low90_s = 0, high90_s = 0;
   double spread() const;  // of kernels and inputs together
 };

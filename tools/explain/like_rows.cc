@@ -162,4 +162,27 @@ std::optional<LikeRows> like_rows(const Features& features, const std::vector<Kn
   return like;
 }
 
+Coverage coverage_of(const std::vector<KnownRow>& known) {
+  Coverage held;
+  if (known.empty()) return held;
+  const double each = 100 / static_cast<double>(known.size());
+  const auto count = [&](const std::optional<LikeRows>& like, double log_ratio, double& in68, double& in90) {
+    const double ratio = std::exp(log_ratio);
+    if (like && like->low68 <= ratio && ratio <= like->high68) in68 += each;
+    if (like && like->low90 <= ratio && ratio <= like->high90) in90 += each;
+  };
+  std::map<std::string, std::vector<KnownRow>> without;
+  for (const KnownRow& row : known) without[row.list];
+  for (auto& [list, others] : without) {
+    for (const KnownRow& row : known) {
+      if (row.list != list) others.push_back(row);
+    }
+  }
+  for (const KnownRow& row : known) {
+    count(like_rows(row.features, known, row.id), row.log_ratio, held.held68, held.held90);
+    count(like_rows(row.features, without.at(row.list)), row.log_ratio, held.new68, held.new90);
+  }
+  return held;
+}
+
 }  // namespace orrery::tools

@@ -38,4 +38,11 @@ struct LikeRows {
 std::optional<LikeRows> like_rows(const Features& features, const std::vector<KnownRow>& known,
                                   const std::string& left_out = {});
 
+/// How many of the known rows such intervals hold, in per cent: each row from all others, and from the rows of other
+/// lists alone, as for a scenario whose source is new.
+struct Coverage {
+  double held68 = 0, held90 = 0, new68 = 0, new90 = 0;
+};
+Coverage coverage_of(const std::vector<KnownRow>& known);
+
 }  // namespace orrery::tools

@@ -9,6 +9,7 @@
 //   loss: squares       # or robust: errors beyond 5 % count linearly
 //   weigh: rows         # or lists: every list counts alike
 //   hold_out: {by: rows, folds: 5}  # or by: lists
+//   starts: 2           # descents, from the present values, the middle of the bounds, and points spread over them
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -182,13 +183,14 @@ std::string FitParameter::text_of(double value) const {
 StepFit read_step_fit(const std::string& file) {
   const Settings document = scenarios::read_yaml(file);
   if (!document.is_mapping()) document.fail("expected a fit: a mapping with parameters and rows");
-  document.refuse_unknown({"description", "parameters", "rows", "target", "loss", "weigh", "hold_out"});
+  document.refuse_unknown({"description", "parameters", "rows", "target", "loss", "weigh", "hold_out", "starts"});
   StepFit fit;
   fit.file = file;
   fit.description = document.get_text("description", "");
   fit.memory = document.get_choice("target", "step", {"step", "memory"}) == "memory";
   fit.robust = document.get_choice("loss", "squares", {"squares", "robust"}) == "robust";
   fit.by_list = document.get_choice("weigh", "rows", {"rows", "lists"}) == "lists";
+  fit.starts = static_cast<int>(document.get_int("starts", 2, 1, 100));
   if (const Settings* held = document.find("hold_out")) {
     held->refuse_unknown({"by", "folds"});
     fit.hold_lists = held->get_choice("by", "rows", {"rows", "lists"}) == "lists";

@@ -42,6 +42,7 @@ struct StepFit {
   bool by_list = false;     // every list counts alike, however many rows it has
   bool hold_lists = false;  // held out together: a list; else a fold of rows
   int folds = 5;            // of rows; 0: nothing is held out
+  int starts = 2;           // where descents begin: the present values, the middle of the bounds, points spread out
 };
 inline constexpr double kRobustKnee = 0.05;
 
@@ -71,6 +72,7 @@ struct Interrupted {};
 struct FitOutcome {
   calibration::LeastSquaresFit fit;
   calibration::Determination determination;
+  std::vector<double> optima;               // costs that the descents ended at
   std::vector<double> before, after;        // residuals of every row at the start and at the optimum
   std::vector<std::optional<double>> held;  // of every row, at the optimum of the others; none: never held out
   std::vector<calibration::Point> fold_optima;
