@@ -42,7 +42,7 @@ function scatter_section() {
   const [x_label, x_select] = choose('across', 'memory_gb'), [y_label, y_select] = choose('up', 'tokens_per_s');
   const line = el('input', {type: 'checkbox', checked: true, onchange: () => redraw()});
   let x = null, y = null, x_range = null, y_range = null, redraw = () => {};
-  place.append(el('div', {className: 'controls'}, x_label, y_label, el('label', {}, line, 'join the front')),
+  place.append(el('div', {className: 'controls'}, x_label, y_label, data.cost ? '' : el('label', {}, line, 'join the front')),
       el('div', {className: 'legend'}, el('span', {style: {color: '#4f93d2'}}, '■ simulated'),
           el('span', {style: {color: '#d55e00'}}, '◆ on the front')));
   const pick = (r) => {
@@ -169,7 +169,7 @@ const axes = [...keys.map(key_axis),
 })];
 
 function parallel_section() {
-  const place = section('parallel', 'Parallel coordinates', 'A line is a point; the darker, the higher its throughput. ' +
+  const place = section('parallel', 'Parallel coordinates', 'A line is a point; the stronger its colour, the higher its throughput. ' +
       'Drag along an axis to keep only what crosses that part; click it to let go. The table and the scatter follow.');
   const height = 340, top = 48, bottom = height - 16, kMost = 4000;
   const figure = el('figure', {});
@@ -213,7 +213,7 @@ function parallel_section() {
         c.fillStyle = css('text');
         c.font = '600 12px system-ui, sans-serif';
         let title = a.title;
-        while (title.length > 4 && c.measureText(title).width > Math.max(40, room - 6)) title = title.slice(0, -3) + '..';
+        while (title.length > 4 && c.measureText(title).width > Math.max(40, (room < 90 ? 2 : 1) * room - 8)) title = title.slice(0, -3) + '..';
         c.fillText(title, x, 16 + (room < 90 && k % 2 ? 14 : 0));
         c.font = '11px system-ui, sans-serif';
         c.textAlign = 'left';
