@@ -192,6 +192,16 @@ bool account_for(const Job& job, const StepPlan& step, const Simulated& run, Ste
   return true;
 }
 
+/// Spans of all timelines together: about a gigabyte and a half.
+constexpr std::size_t kMostSpans = 4'000'000;
+
+/// How many timelines of this step may be kept.
+std::size_t most_timelines(const Simulated& run) {
+  std::size_t longest = 1;
+  for (const sim::Program& program : run.plan.programs) longest = std::max<std::size_t>(longest, program.size());
+  return std::max<std::size_t>(1, kMostSpans / longest);
+}
+
 /// Timelines of ranks, memory and links, for traces and reports.
 void draw(const Job& job, const topology::Cluster& cluster, const StepPlan& step, const Simulated& run,
           const StepOptions& options, StepReport& report) {
@@ -207,8 +217,16 @@ void draw(const Job& job, const topology::Cluster& cluster, const StepPlan& step
     const sim::Record& record = run.result.records[i];
     return RecordedRank{&record, rank, ranks, static_cast<std::int64_t>(run.stage_of(record))};
   };
+  const std::size_t room = most_timelines(run);
+  if (run.asked.size() > room) {
+    throw sim::UserError(
+        fmt::format("--trace-ranks: read {} ranks; at most {} would be right for a step of so many "
+                    "operations",
+                    run.asked.size(), room));
+  }
   if (options.timelines && options.timeline_ranks.empty()) {
-    for (std::size_t i = 0; i < run.ranks.size(); ++i)
+    const std::size_t step_over = (run.ranks.size() + room - 1) / room;
+    for (std::size_t i = 0; i < run.ranks.size(); i += step_over)
       report.timelines.push_back(timeline(recorded(i, run.ranks[i], run.class_sizes[i])));
   }
   for (std::size_t i = 0; i < run.asked.size(); ++i)

@@ -239,3 +239,24 @@ TEST_CASE("kernels nest in their span, also when a slow span stretches or noise 
   CHECK(check.slices == 2 * (4 + 6 + 1));
   CHECK(check.deepest == 2);
 }
+
+TEST_CASE("the FLOPs of all kernels are those of the step") {
+  // Unfused attention computes every score, as the closed form counts them; 51200 words need no padding for TP2. GEMMs
+  // that are cut to overlap with a collective do the same work in parts.
+  for (const std::vector<std::string>& sets :
+       std::vector<std::vector<std::string>>{{}, {"parallelism.sequence_parallel=true", "overlap={tensor: true}"}}) {
+    workloads::Job job = tests::small_job(sets);
+    job.attention = workloads::AttentionKind::unfused;
+    workloads::StepOptions options;
+    options.stage_timelines = true;
+    const workloads::StepReport report = workloads::simulate_step(job, options);
+    double flops = 0;
+    for (const Timeline& timeline : report.stage_timelines) {
+      for (const Timeline::Span& s : timeline.spans) {
+        for (const workloads::KernelSlice& kernel : s.kernels) flops += kernel.flops;
+      }
+    }
+    const auto ranks_of_a_stage = static_cast<double>(job.parallelism.tensor * job.parallelism.data);
+    CHECK(flops * ranks_of_a_stage == Approx(workloads::model_flops(job.model, job.batch.global)).epsilon(1e-9));
+  }
+}

@@ -21,9 +21,12 @@ const data = JSON.parse(document.getElementById('data').textContent);
 function el(tag, properties, ...children) {
   const element = document.createElement(tag);
   for (const [key, value] of Object.entries(properties || {})) {
-    if (key === 'style' || key === 'dataset') Object.assign(element[key], value);
-    else if (key in element) element[key] = value;
-    else element.setAttribute(key, value);
+    if (key === 'style' || key === 'dataset')
+      Object.assign(element[key], value);
+    else if (key in element)
+      element[key] = value;
+    else
+      element.setAttribute(key, value);
   }
   element.append(...children.flat().filter((child) => child !== null && child !== undefined));
   return element;
@@ -41,9 +44,10 @@ function section(id, title, caption) {
 
 function table(columns, rows) {
   const cell = (tag, text, column) => el(tag, {className: column.number ? 'number' : ''}, text);
-  return el('div', {className: 'scroll'},
+  return el(
+      'div', {className: 'scroll'},
       el('table', {}, el('thead', {}, el('tr', {}, columns.map((c) => cell('th', c.title, c)))),
-          el('tbody', {}, rows.map((row) => el('tr', {}, row.map((text, i) => cell('td', text, columns[i])))))));
+         el('tbody', {}, rows.map((row) => el('tr', {}, row.map((text, i) => cell('td', text, columns[i])))))));
 }
 
 // ---- numbers ----
@@ -90,22 +94,25 @@ function set_theme(dark) {
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => redraws.forEach((redraw) => redraw()));
 
 function begin_page() {
-  const toggle = el('button', {type: 'button', title: 'light or dark', onclick: () => set_theme(!is_dark())},
-      'light / dark');
+  const toggle =
+      el('button', {type: 'button', title: 'light or dark', onclick: () => set_theme(!is_dark())}, 'light / dark');
   page.append(
       el('header', {},
-          el('div', {}, el('h1', {}, data.title), el('p', {className: 'subtitle'}, data.subtitle || ''),
-              data.description ? el('p', {}, data.description) : null),
-          toggle),
+         el('div', {}, el('h1', {}, data.title), el('p', {className: 'subtitle'}, data.subtitle || ''),
+            data.description ? el('p', {}, data.description) : null),
+         toggle),
       nav);
   if (location.hash.includes('dark')) set_theme(true);
   if (location.hash.includes('light')) set_theme(false);
 }
 
 function tiles(facts) {
-  page.append(el('div', {className: 'tiles'}, facts.map(([name, value, note]) => el('div', {className: 'tile'},
-      el('div', {className: 'name'}, name), el('div', {className: 'value'}, value),
-      note ? el('div', {className: 'note'}, note) : null))));
+  page.append(
+      el('div', {className: 'tiles'},
+         facts.map(
+             ([name, value, note]) =>
+                 el('div', {className: 'tile'}, el('div', {className: 'name'}, name),
+                    el('div', {className: 'value'}, value), note ? el('div', {className: 'note'}, note) : null))));
 }
 
 // What a test reads: which canvases there are and how much of each is drawn.

@@ -10,8 +10,8 @@ function show_tip(event, text) {
   tip.textContent = text;
   const box = tip.getBoundingClientRect();
   tip.style.left = Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8)) + 'px';
-  tip.style.top = (event.clientY + 18 + box.height > innerHeight ? event.clientY - box.height - 10
-                                                                 : event.clientY + 18) + 'px';
+  tip.style.top =
+      (event.clientY + 18 + box.height > innerHeight ? event.clientY - box.height - 10 : event.clientY + 18) + 'px';
 }
 
 // A range [from, to] within [low, high], shared by all canvases that show the same axis.
@@ -25,14 +25,21 @@ class Range {
     this.to = this.from + width;
     this.listeners.forEach((listener) => listener());
   }
-  zoom(factor, at = (this.from + this.to) / 2) { this.set(at - (at - this.from) * factor, at + (this.to - at) * factor); }
-  pan(share) { this.set(this.from + share * (this.to - this.from), this.to + share * (this.to - this.from)); }
-  reset() { this.set(this.low, this.high); }
+  zoom(factor, at = (this.from + this.to) / 2) {
+    this.set(at - (at - this.from) * factor, at + (this.to - at) * factor);
+  }
+  pan(share) {
+    this.set(this.from + share * (this.to - this.from), this.to + share * (this.to - this.from));
+  }
+  reset() {
+    this.set(this.low, this.high);
+  }
 }
 
 function zoom_buttons(range) {
   const button = (text, title, act) => el('button', {type: 'button', title, 'aria-label': title, onclick: act}, text);
-  return el('span', {className: 'tools'}, button('+', 'zoom in', () => range.zoom(0.5)),
+  return el(
+      'span', {className: 'tools'}, button('+', 'zoom in', () => range.zoom(0.5)),
       button('-', 'zoom out', () => range.zoom(2)), button('<', 'earlier', () => range.pan(-0.4)),
       button('>', 'later', () => range.pan(0.4)), button('all', 'the whole step', () => range.reset()));
 }
@@ -89,8 +96,13 @@ function own_canvas(place, {label, height, draw, at, range, left = 0, right = 0}
     range.listeners.push(later);
     zoomable(canvas, range, (x) => (x - left) / Math.max(1, box.clientWidth - left - right));
     canvas.addEventListener('keydown', (event) => {
-      const acts = {'+': () => range.zoom(0.5), '-': () => range.zoom(2), 'ArrowLeft': () => range.pan(-0.2),
-        'ArrowRight': () => range.pan(0.2), '0': () => range.reset()};
+      const acts = {
+        '+': () => range.zoom(0.5),
+        '-': () => range.zoom(2),
+        'ArrowLeft': () => range.pan(-0.2),
+        'ArrowRight': () => range.pan(0.2),
+        '0': () => range.reset()
+      };
       if (!acts[event.key]) return;
       acts[event.key]();
       event.preventDefault();

@@ -3,8 +3,16 @@
 
 // Colours of Okabe and Ito, which the colour-blind can tell apart, each with a pattern.
 const kPalette = [
-  ['#2f7fc1', 'solid'], ['#e69f00', 'diagonal'], ['#7cc6f2', 'dots'], ['#1d9a74', 'back'], ['#cc79a7', 'cross'],
-  ['#d9c400', 'vertical'], ['#a8b0ba', 'light'], ['#d55e00', 'horizontal'], ['#6b7280', 'grid'], ['#8c6bb1', 'dots'],
+  ['#2f7fc1', 'solid'],
+  ['#e69f00', 'diagonal'],
+  ['#7cc6f2', 'dots'],
+  ['#1d9a74', 'back'],
+  ['#cc79a7', 'cross'],
+  ['#d9c400', 'vertical'],
+  ['#a8b0ba', 'light'],
+  ['#d55e00', 'horizontal'],
+  ['#6b7280', 'grid'],
+  ['#8c6bb1', 'dots'],
 ];
 
 function pattern_tile(colour, pattern) {
@@ -40,16 +48,20 @@ function fill(colour, pattern) {
   const key = colour + pattern;
   if (!fills.has(key)) {
     const tile = pattern_tile(colour, pattern);
-    fills.set(key, {paint: document.createElement('canvas').getContext('2d').createPattern(tile, 'repeat'),
-      image: 'url(' + tile.toDataURL() + ')'});
+    fills.set(key, {
+      paint: document.createElement('canvas').getContext('2d').createPattern(tile, 'repeat'),
+      image: 'url(' + tile.toDataURL() + ')'
+    });
   }
   return fills.get(key);
 }
 const paint = (i) => fill(...kPalette[i % kPalette.length]).paint;
 
 function legend(items) {  // of [name, colour, pattern]
-  return el('div', {className: 'legend'}, items.map(([name, colour, pattern]) => el('span', {},
-      el('i', {style: {backgroundImage: fill(colour, pattern).image}}), name)));
+  return el(
+      'div', {className: 'legend'},
+      items.map(([name, colour,
+                  pattern]) => el('span', {}, el('i', {style: {backgroundImage: fill(colour, pattern).image}}), name)));
 }
 const palette_legend = (names) => legend(names.map(([name, i]) => [name, ...kPalette[i % kPalette.length]]));
 
@@ -65,15 +77,18 @@ function defaults() {
   Chart.defaults.plugins.tooltip.displayColors = false;
 }
 
-const axis = (title, options = {}) => ({title: {display: true, text: title, color: css('faint')},
-  grid: {color: css('grid')}, ...options});
+const axis = (title, options = {}) =>
+    ({title: {display: true, text: title, color: css('faint')}, grid: {color: css('grid')}, ...options});
 
 // Labels at 1, 2 and 5 of each decade, without trailing zeros.
-const log_ticks = {maxRotation: 0, callback: (value, index, all) => {
-  if (all[all.length - 1].value < 8 * all[0].value) return String(Number(value.toPrecision(3)));
-  const first = Math.round(value / Math.pow(10, Math.floor(Math.log10(value) + 1e-9)));
-  return first === 1 || first === 2 || first === 5 ? String(Number(value.toPrecision(3))) : '';
-}};
+const log_ticks = {
+  maxRotation: 0,
+  callback: (value, index, all) => {
+    if (all[all.length - 1].value < 8 * all[0].value) return String(Number(value.toPrecision(3)));
+    const first = Math.round(value / Math.pow(10, Math.floor(Math.log10(value) + 1e-9)));
+    return first === 1 || first === 2 || first === 5 ? String(Number(value.toPrecision(3))) : '';
+  }
+};
 
 // Zooms and pans the linear and logarithmic scales of a chart by setting min and max; a double click shows all.
 function zoom_chart(chart, canvas) {
@@ -128,7 +143,13 @@ function add_chart(place, {title, label, height, config, zooms = false, legend: 
   const figure = el('figure', {}, caption, items || null, box);
   place.append(figure);
   let chart = null;
-  const out = {figure, zoom: null, get chart() { return chart; }};
+  const out = {
+    figure,
+    zoom: null,
+    get chart() {
+      return chart;
+    }
+  };
   const draw = () => {
     if (chart) chart.destroy();
     const canvas = el('canvas', {role: 'img', 'aria-label': label || title});
@@ -141,10 +162,11 @@ function add_chart(place, {title, label, height, config, zooms = false, legend: 
   draw();
   redraws.push(draw);
   if (zooms) {
-    const button = (text, name, act) => el('button', {type: 'button', title: name, 'aria-label': name, onclick: act},
-        text);
-    caption.append(el('span', {className: 'tools'}, button('+', 'zoom in', () => out.zoom.zoom(0.6)),
-        button('-', 'zoom out', () => out.zoom.zoom(1 / 0.6)), button('all', 'show all', () => out.zoom.reset())));
+    const button = (text, name, act) =>
+        el('button', {type: 'button', title: name, 'aria-label': name, onclick: act}, text);
+    caption.append(
+        el('span', {className: 'tools'}, button('+', 'zoom in', () => out.zoom.zoom(0.6)),
+           button('-', 'zoom out', () => out.zoom.zoom(1 / 0.6)), button('all', 'show all', () => out.zoom.reset())));
   }
   return out;
 }

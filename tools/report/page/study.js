@@ -5,13 +5,15 @@ const kStatus = ['ok', 'out of memory', 'infeasible', 'internal error'];
 const n = data.n, statusBits = column(data.status, Uint8Array), reasonOf = column(data.reason, Uint16Array);
 const status = (i) => statusBits[i] & 15, on_front = (i) => statusBits[i] >= 16;
 const results = data.results.map((r) => ({...r, column: column(r.column, Float32Array)}));
-const keys = data.keys.map((key) => ({...key,
-  choice: column(key.choice, {8: Uint8Array, 16: Uint16Array, 32: Uint32Array}[key.bits])}));
+const keys = data.keys.map(
+    (key) => ({...key, choice: column(key.choice, {8: Uint8Array, 16: Uint16Array, 32: Uint32Array}[key.bits])}));
 const result = (name) => results.find((r) => r.name === name);
 const has = (r, i) => r.name === 'memory_gb' ? status(i) < 2 && r.column[i] > 0 : status(i) === 0 && r.column[i] > 0;
 const unit_title = (r) => r.title === r.unit ? r.title : r.title + ', ' + r.unit;
-const words = (r, i) => !has(r, i) ? '-' : r.name === 'iteration_s' ? seconds(r.column[i]) :
-  r.name === 'tokens_per_s' ? si(r.column[i], 'tokens/s') : digits(r.column[i]) + ' ' + r.unit;
+const words = (r, i) => !has(r, i) ? '-' :
+    r.name === 'iteration_s'       ? seconds(r.column[i]) :
+    r.name === 'tokens_per_s'      ? si(r.column[i], 'tokens/s') :
+                                     digits(r.column[i]) + ' ' + r.unit;
 const reason_text = (i) => data.reasons[reasonOf[i]] || '';
 
 let shown = new Uint32Array(0);  // the rows that all filters let through
@@ -26,25 +28,32 @@ function point_text(i) {
 
 // ---- scatter ----
 function scatter_section() {
-  const place = section('scatter', 'All points', 'Each dot is a point of the study; those that no other beats in ' +
-      'throughput' + (data.cost ? ', memory and cost' : ' and memory') + ' are marked. Drag to move, Ctrl or Shift and ' +
-      'the wheel to zoom, double click for all.' + (data.cost ? '' : ' Without cost.price_per_gpu_hour_usd in the ' +
-      'scenario there is no cost to weigh.'));
+  const place = section(
+      'scatter', 'All points',
+      'Each dot is a point of the study; those that no other beats in ' +
+          'throughput' + (data.cost ? ', memory and cost' : ' and memory') +
+          ' are marked. Drag to move, Ctrl or Shift and ' +
+          'the wheel to zoom, double click for all.' +
+          (data.cost ? '' :
+                       ' Without cost.price_per_gpu_hour_usd in the ' +
+                   'scenario there is no cost to weigh.'));
   if (!results[0].column.some((v, i) => status(i) === 0)) {
     place.append(el('p', {}, 'No point could be simulated.'));
     return;
   }
   const choose = (label, chosen) => {
-    const select = el('select', {onchange: () => change()}, results.map((r) => el('option', {value: r.name,
-      selected: r.name === chosen}, unit_title(r))));
+    const select =
+        el('select', {onchange: () => change()},
+           results.map((r) => el('option', {value: r.name, selected: r.name === chosen}, unit_title(r))));
     return [el('label', {}, label, select), select];
   };
   const [x_label, x_select] = choose('across', 'memory_gb'), [y_label, y_select] = choose('up', 'tokens_per_s');
   const line = el('input', {type: 'checkbox', checked: true, onchange: () => redraw()});
   let x = null, y = null, x_range = null, y_range = null, redraw = () => {};
-  place.append(el('div', {className: 'controls'}, x_label, y_label, el('label', {}, line, 'join the front')),
+  place.append(
+      el('div', {className: 'controls'}, x_label, y_label, data.cost ? '' : el('label', {}, line, 'join the front')),
       el('div', {className: 'legend'}, el('span', {style: {color: '#4f93d2'}}, '■ simulated'),
-          el('span', {style: {color: '#d55e00'}}, '◆ on the front')));
+         el('span', {style: {color: '#d55e00'}}, '◆ on the front')));
   const pick = (r) => {
     let low = Infinity, high = -Infinity;
     for (let i = 0; i < n; ++i) {
@@ -62,14 +71,34 @@ function scatter_section() {
     redraw();
   };
   const left = 92, bottom = 46, height = 430;
-  const both = {zoom: (f, at) => { x_range.zoom(f, at); y_range.zoom(f); }, pan: (s) => x_range.pan(s),
-    reset: () => { y_range.reset(); x_range.reset(); }, listeners: [], get from() { return x_range.from; },
-    get to() { return x_range.to; }};
+  const both = {
+    zoom: (f, at) => {
+      x_range.zoom(f, at);
+      y_range.zoom(f);
+    },
+    pan: (s) => x_range.pan(s),
+    reset: () => {
+      y_range.reset();
+      x_range.reset();
+    },
+    listeners: [],
+    get from() {
+      return x_range.from;
+    },
+    get to() {
+      return x_range.to;
+    }
+  };
   change();
   const figure = el('figure', {}, el('figcaption', {}, zoom_buttons(both)));
   place.append(figure);
   let places = null;  // where each shown point lies, for the pointer
-  redraw = own_canvas(figure, {label: 'points of the study', height, range: both, left, right: 10,
+  redraw = own_canvas(figure, {
+    label: 'points of the study',
+    height,
+    range: both,
+    left,
+    right: 10,
     draw: (c, width) => {
       const inner = width - left - 10, tall = height - bottom - 8;
       const px = (v) => left + (v - x_range.from) / (x_range.to - x_range.from) * inner;
@@ -110,8 +139,10 @@ function scatter_section() {
         if (status(i) !== 0) continue;
         const at = [px(x.column[i]), py(y.column[i])];
         places.push([i, ...at]);
-        if (on_front(i)) front.push([i, ...at]);
-        else c.fillRect(at[0] - size / 2, at[1] - size / 2, size, size);
+        if (on_front(i))
+          front.push([i, ...at]);
+        else
+          c.fillRect(at[0] - size / 2, at[1] - size / 2, size, size);
       }
       c.globalAlpha = 1;
       front.sort((a, b) => a[1] - b[1]);
@@ -139,7 +170,8 @@ function scatter_section() {
         if (d < least || (d === least && on_front(i))) [best, least] = [i, d];
       }
       return best === null ? '' : point_text(best);
-    }});
+    }
+  });
   repaint.push(redraw);
 }
 
@@ -151,26 +183,40 @@ function key_axis(key) {  // numbers in their order, words in that of the study
   const place = new Float32Array(order.length);
   order.forEach((k, rank) => place[k] = order.length < 2 ? 0.5 : rank / (order.length - 1));
   const marked = order.length > 12 ? [order[0], order[order.length - 1]] : order;
-  return {title: key.name.split('.').pop(), full: key.name, share: (i) => place[key.choice[i]],
-    marks: marked.map((k) => [place[k], key.values[k]])};
+  return {
+    title: key.name.split('.').pop(),
+    full: key.name,
+    share: (i) => place[key.choice[i]],
+    marks: marked.map((k) => [place[k], key.values[k]])
+  };
 }
-const axes = [...keys.map(key_axis),
-...results.map((r) => {
-  let low = Infinity, high = -Infinity;
-  for (let i = 0; i < n; ++i) {
-    if (status(i) !== 0 || !has(r, i)) continue;
-    low = Math.min(low, r.column[i]);
-    high = Math.max(high, r.column[i]);
-  }
-  const text = (v) => r.name === 'tokens_per_s' ? si(v, '', 3) : digits(v, 3);
-  return {title: r.name === 'memory_gb' ? 'memory, GB' : r.name === 'cost' ? 'USD/Mtok' : unit_title(r), full: unit_title(r),
-    share: (i) => !has(r, i) ? null : high > low ? Math.min(1, Math.max(0, (r.column[i] - low) / (high - low))) : 0.5,
-    marks: low <= high ? [0, 0.5, 1].map((s) => [s, text(low + s * (high - low))]) : []};
-})];
+const axes = [
+  ...keys.map(key_axis), ...results.map((r) => {
+    let low = Infinity, high = -Infinity;
+    for (let i = 0; i < n; ++i) {
+      if (status(i) !== 0 || !has(r, i)) continue;
+      low = Math.min(low, r.column[i]);
+      high = Math.max(high, r.column[i]);
+    }
+    const text = (v) => r.name === 'tokens_per_s' ? si(v, '', 3) : digits(v, 3);
+    return {
+      title: r.name === 'memory_gb' ? 'memory, GB' :
+          r.name === 'cost'         ? 'USD/Mtok' :
+                                      unit_title(r),
+      full: unit_title(r),
+      share: (i) => !has(r, i) ? null :
+          high > low           ? Math.min(1, Math.max(0, (r.column[i] - low) / (high - low))) :
+                                 0.5,
+      marks: low <= high ? [0, 0.5, 1].map((s) => [s, text(low + s * (high - low))]) : []
+    };
+  })
+];
 
 function parallel_section() {
-  const place = section('parallel', 'Parallel coordinates', 'A line is a point; the darker, the higher its throughput. ' +
-      'Drag along an axis to keep only what crosses that part; click it to let go. The table and the scatter follow.');
+  const place = section(
+      'parallel', 'Parallel coordinates',
+      'A line is a point; the stronger its colour, the higher its throughput. ' +
+          'Drag along an axis to keep only what crosses that part; click it to let go. The table and the scatter follow.');
   const height = 340, top = 48, bottom = height - 16, kMost = 4000;
   const figure = el('figure', {});
   place.append(figure);
@@ -178,17 +224,23 @@ function parallel_section() {
   const y_of = (share) => bottom - share * (bottom - top);
   const best = results[0];
   let drag = null;
-  const redraw = own_canvas(figure, {label: 'parallel coordinates of the study', height,
+  const redraw = own_canvas(figure, {
+    label: 'parallel coordinates of the study',
+    height,
     draw: (c, width) => {
       const step = Math.max(1, Math.ceil(shown.length / kMost)), speed = axes[keys.length];
       const drawn = [];
-      shown.forEach((i, k) => { if (k % step === 0 || on_front(i)) drawn.push(i); });
+      shown.forEach((i, k) => {
+        if (k % step === 0 || on_front(i)) drawn.push(i);
+      });
       drawn.sort((a, b) => (on_front(a) - on_front(b)) || best.column[a] - best.column[b]);
       const dark = is_dark(), many = drawn.length > 400;
       for (const i of drawn) {
         const s = speed.share(i);
-        c.strokeStyle = on_front(i) ? '#d55e00' : s === null ? css('line') : dark ?
-          `rgb(${50 + 90 * s},${85 + 110 * s},${120 + 135 * s})` : `rgb(${190 - 165 * s},${208 - 125 * s},${232 - 65 * s})`;
+        c.strokeStyle = on_front(i) ? '#d55e00' :
+            s === null              ? css('line') :
+            dark                    ? `rgb(${50 + 90 * s},${85 + 110 * s},${120 + 135 * s})` :
+                                      `rgb(${190 - 165 * s},${208 - 125 * s},${232 - 65 * s})`;
         c.globalAlpha = on_front(i) ? 0.95 : many ? 0.35 : 0.8;
         c.lineWidth = on_front(i) ? 1.6 : 1;
         c.beginPath();
@@ -196,8 +248,10 @@ function parallel_section() {
         axes.forEach((a, k) => {
           const share = a.share(i);
           if (share === null) return;
-          if (pen) c.lineTo(x_of(k, width), y_of(share));
-          else c.moveTo(x_of(k, width), y_of(share));
+          if (pen)
+            c.lineTo(x_of(k, width), y_of(share));
+          else
+            c.moveTo(x_of(k, width), y_of(share));
           pen = true;
         });
         c.stroke();
@@ -213,7 +267,8 @@ function parallel_section() {
         c.fillStyle = css('text');
         c.font = '600 12px system-ui, sans-serif';
         let title = a.title;
-        while (title.length > 4 && c.measureText(title).width > Math.max(40, room - 6)) title = title.slice(0, -3) + '..';
+        while (title.length > 4 && c.measureText(title).width > Math.max(40, (room < 90 ? 2 : 1) * room - 8))
+          title = title.slice(0, -3) + '..';
         c.fillText(title, x, 16 + (room < 90 && k % 2 ? 14 : 0));
         c.font = '11px system-ui, sans-serif';
         c.textAlign = 'left';
@@ -235,7 +290,8 @@ function parallel_section() {
         c.globalAlpha = 1;
       });
     },
-    at: () => drag ? '' : 'drag along an axis'});
+    at: () => drag ? '' : 'drag along an axis'
+  });
   repaint.push(redraw);
   const canvas = figure.querySelector('canvas');
   const share_at = (y) => Math.min(1, Math.max(0, (bottom - y) / (bottom - top)));
@@ -263,32 +319,54 @@ function parallel_section() {
 // ---- table ----
 let list = null;
 function table_section() {
-  const place = section('points', 'Table', data.n < data.points ? 'The ' + grouped(data.n) + ' points of highest ' +
-      'throughput of ' + grouped(data.points) + '; the others would not fit a file that a browser likes to open.' :
-      'Every point; those on the front are marked.');
-  const only = el('select', {onchange: () => list.refresh()}, [['all points', ''], ['simulated', '0'],
-    ['out of memory', '1'], ['infeasible', '2'], ['on the front', 'front']].map(([text, value]) => el('option', {value},
-    text)));
+  const place = section(
+      'points', 'Table',
+      data.n < data.points ? 'The ' + grouped(data.n) + ' points of highest ' +
+              'throughput of ' + grouped(data.points) +
+              '; the others would not fit a file that a browser likes to open.' :
+                             'Every point; those on the front are marked.');
+  const only = el('select', {onchange: () => list.refresh()}, [
+    ['all points', ''], ['simulated', '0'], ['out of memory', '1'], ['infeasible', '2'], ['on the front', 'front']
+  ].map(([text, value]) => el('option', {value}, text)));
   place.append(el('div', {className: 'controls'}, el('label', {}, 'show', only)));
-  const kept = (i) => (only.value === '' || (only.value === 'front' ? on_front(i) : status(i) === Number(only.value))) &&
+  const kept = (i) =>
+      (only.value === '' || (only.value === 'front' ? on_front(i) : status(i) === Number(only.value))) &&
       [...brushes].every(([a, [low, high]]) => {
         const share = axes[a].share(i);
         return share !== null && share >= low - 1e-9 && share <= high + 1e-9;
       });
-  const columns = [...keys.map((key) => {
-    const numeric = all_numbers(key);
-    return {title: key.name, width: Math.max(110, 22 + 8 * key.name.length), number: numeric,
-      value: (i) => numeric ? Number(key.values[key.choice[i]]) : key.values[key.choice[i]],
-      text: (i) => key.values[key.choice[i]]};
-  }), {title: 'status', width: 120, value: (i) => status(i), text: (i) => kStatus[status(i)]},
-  ...results.map((r) => ({title: unit_title(r), width: 22 + Math.max(96, 8 * unit_title(r).length), number: true,
-    value: (i) => has(r, i) ? r.column[i] : NaN, text: (i) => has(r, i) ? digits(r.column[i]) : '-'})),
-  {title: 'reason', width: 700, value: (i) => reason_text(i), text: (i) => reason_text(i)}];
-  list = grid(place, {columns, count: n, front: on_front, keep: kept, sort: [keys.length + 1, -1],
+  const columns = [
+    ...keys.map((key) => {
+      const numeric = all_numbers(key);
+      return {
+        title: key.name,
+        width: Math.max(110, 22 + 8 * key.name.length),
+        number: numeric,
+        value: (i) => numeric ? Number(key.values[key.choice[i]]) : key.values[key.choice[i]],
+        text: (i) => key.values[key.choice[i]]
+      };
+    }),
+    {title: 'status', width: 120, value: (i) => status(i), text: (i) => kStatus[status(i)]},
+    ...results.map((r) => ({
+                     title: unit_title(r),
+                     width: 22 + Math.max(96, 8 * unit_title(r).length),
+                     number: true,
+                     value: (i) => has(r, i) ? r.column[i] : NaN,
+                     text: (i) => has(r, i) ? digits(r.column[i]) : '-'
+                   })),
+    {title: 'reason', width: 700, value: (i) => reason_text(i), text: (i) => reason_text(i)}
+  ];
+  list = grid(place, {
+    columns,
+    count: n,
+    front: on_front,
+    keep: kept,
+    sort: [keys.length + 1, -1],
     on_change: (rows) => {
       shown = rows;
       repaint.forEach((again) => again());
-    }});
+    }
+  });
 }
 
 function infeasible_section() {
@@ -299,11 +377,14 @@ function infeasible_section() {
     if (status(i) > 1 || data.infeasible.length === 0 || status(i) === 1) counts.set(text, (counts.get(text) || 0) + 1);
   }
   if (counts.size === 0) return;
-  const place = section('infeasible', 'Why points fail', 'Reasons with # in place of numbers, and how many points have ' +
-      'each.');
+  const place = section(
+      'infeasible', 'Why points fail',
+      'Reasons with # in place of numbers, and how many points have ' +
+          'each.');
   const rows = [...counts].sort((a, b) => b[1] - a[1]);
-  place.append(table([{title: 'reason'}, {title: 'points', number: true}], rows.slice(0, 40).map(([text, count]) => [text,
-    grouped(count)])));
+  place.append(table(
+      [{title: 'reason'}, {title: 'points', number: true}],
+      rows.slice(0, 40).map(([text, count]) => [text, grouped(count)])));
   if (rows.length > 40) place.append(el('p', {className: 'caption'}, 'and ' + grouped(rows.length - 40) + ' more'));
 }
 

@@ -11,8 +11,13 @@ function filter_of(text) {
   const compared = typed.match(/^(<=|>=|<|>|=)\s*(-?[\d.]+(?:e[-+]?\d+)?)$/i);
   if (compared) {
     const limit = Number(compared[2]);
-    const tests = {'<': (v) => v < limit, '>': (v) => v > limit, '<=': (v) => v <= limit, '>=': (v) => v >= limit,
-      '=': (v) => Math.abs(v - limit) <= 1e-9 * Math.max(1, Math.abs(limit))};
+    const tests = {
+      '<': (v) => v < limit,
+      '>': (v) => v > limit,
+      '<=': (v) => v <= limit,
+      '>=': (v) => v >= limit,
+      '=': (v) => Math.abs(v - limit) <= 1e-9 * Math.max(1, Math.abs(limit))
+    };
     return {value: tests[compared[1]]};
   }
   const between = typed.match(/^(-?[\d.]+(?:e[-+]?\d+)?)\s*\.\.\s*(-?[\d.]+(?:e[-+]?\d+)?)$/i);
@@ -25,10 +30,16 @@ function filter_of(text) {
 // filter. Returns {rows, refresh}; `on_change(rows)` is called whenever the rows in the table change.
 function grid(place, {columns, count, front = () => false, keep = () => true, sort = null, on_change = () => {}}) {
   const widths = columns.map((c) => (c.width || 110) + 'px').join(' ');
-  const inputs = columns.map((c) => el('input', {type: 'search', placeholder: c.number ? 'e.g. <10' : 'filter',
-    'aria-label': 'filter ' + c.title, oninput: () => refresh()}));
-  const titles = columns.map((c, i) => el('button', {type: 'button', className: c.number ? 'number' : '', title: c.title,
-    onclick: () => order_by(i)}, c.title));
+  const inputs = columns.map((c) => el('input', {
+                               type: 'search',
+                               placeholder: c.number ? 'e.g. <10' : 'filter',
+                               'aria-label': 'filter ' + c.title,
+                               oninput: () => refresh()
+                             }));
+  const titles = columns.map(
+      (c, i) => el(
+          'button', {type: 'button', className: c.number ? 'number' : '', title: c.title, onclick: () => order_by(i)},
+          c.title));
   const head = el('div', {className: 'head', style: {gridTemplateColumns: widths}}, titles, inputs);
   const body = el('div', {className: 'body', role: 'table'});
   const box = el('div', {className: 'grid', tabIndex: 0}, head, body);
@@ -44,10 +55,12 @@ function grid(place, {columns, count, front = () => false, keep = () => true, so
 
   function refresh() {
     const filters = inputs.map((input, i) => [columns[i], filter_of(input.value)]).filter(([, filter]) => filter);
-    const passes = (row) => keep(row) && filters.every(
-        ([c, filter]) => filter.value ? c.number && filter.value(c.value(row)) : filter.text(c.text(row)));
+    const passes = (row) => keep(row) &&
+        filters.every(
+            ([c, filter]) => filter.value ? c.number && filter.value(c.value(row)) : filter.text(c.text(row)));
     const rows = [];
-    for (let row = 0; row < count; ++row) if (passes(row)) rows.push(row);
+    for (let row = 0; row < count; ++row)
+      if (passes(row)) rows.push(row);
     if (by) {
       const [i, way] = by, keys = new Array(count);
       for (const row of rows) keys[row] = columns[i].value(row);
@@ -59,7 +72,8 @@ function grid(place, {columns, count, front = () => false, keep = () => true, so
       });
     }
     out.rows = Uint32Array.from(rows);
-    titles.forEach((title, i) => title.textContent = columns[i].title + (by && by[0] === i ? (by[1] > 0 ? ' ▲' : ' ▼') : ''));
+    titles.forEach(
+        (title, i) => title.textContent = columns[i].title + (by && by[0] === i ? (by[1] > 0 ? ' ▲' : ' ▼') : ''));
     shown.textContent = grouped(rows.length) + ' of ' + grouped(count) + ' rows. Click a title to sort; filters take ' +
         'text, <10, >=10, =10 or 10..20.';
     body.style.height = rows.length * kRowHeight + 'px';
@@ -73,12 +87,16 @@ function grid(place, {columns, count, front = () => false, keep = () => true, so
     const lines = [];
     for (let i = first; i < last; ++i) {
       const row = out.rows[i];
-      lines.push(el('div', {className: 'row' + (front(row) ? ' front' : ''), role: 'row',
-        style: {top: i * kRowHeight + 'px', gridTemplateColumns: widths}},
-      columns.map((c) => {
-        const text = c.text(row);
-        return el('span', {className: c.number ? 'number' : '', title: text.length > 14 ? text : ''}, text);
-      })));
+      lines.push(
+          el('div', {
+            className: 'row' + (front(row) ? ' front' : ''),
+            role: 'row',
+            style: {top: i * kRowHeight + 'px', gridTemplateColumns: widths}
+          },
+             columns.map((c) => {
+               const text = c.text(row);
+               return el('span', {className: c.number ? 'number' : '', title: text.length > 14 ? text : ''}, text);
+             })));
     }
     body.replaceChildren(...lines);
     body.style.minWidth = head.scrollWidth + 'px';

@@ -2,10 +2,15 @@
 // share.
 'use strict';
 
-const kBoxes = [  // name, colour, pattern; in the order of the program's numbers
-  ['forward', '#8fc3ee', 'solid'], ['backward', '#2463a8', 'solid'], ['backward, inputs', '#4f93d2', 'vertical'],
-  ['weight gradient', '#1d9a74', 'diagonal'], ['optimizer', '#d55e00', 'horizontal'],
-  ['data-parallel collective', '#e69f00', 'back'], ['message to another stage', '#cc79a7', 'solid'],
+const kBoxes = [
+  // name, colour, pattern; in the order of the program's numbers
+  ['forward', '#8fc3ee', 'solid'],
+  ['backward', '#2463a8', 'solid'],
+  ['backward, inputs', '#4f93d2', 'vertical'],
+  ['weight gradient', '#1d9a74', 'diagonal'],
+  ['optimizer', '#d55e00', 'horizontal'],
+  ['data-parallel collective', '#e69f00', 'back'],
+  ['message to another stage', '#cc79a7', 'solid'],
 ];
 const kPhases = [['warm-up', '#c9d0d8', 'solid'], ['steady state', '#4a5361', 'solid'], ['drain', '#929ca9', 'solid']];
 const kLeft = 74, kAxis = 24;
@@ -14,9 +19,14 @@ class Rows {
   constructor() {
     const t = data.timeline;
     this.tick = t.tick_s;
-    this.rows = t.rows.map((row) => ({...row, start: column(row.start, Uint32Array),
-      length: column(row.length, Uint32Array), kind: column(row.kind, Uint8Array),
-      chunk: column(row.chunk, Uint8Array), micro: column(row.micro, Uint16Array)}));
+    this.rows = t.rows.map((row) => ({
+                             ...row,
+                             start: column(row.start, Uint32Array),
+                             length: column(row.length, Uint32Array),
+                             kind: column(row.kind, Uint8Array),
+                             chunk: column(row.chunk, Uint8Array),
+                             micro: column(row.micro, Uint16Array)
+                           }));
     this.kinds = new Set();
     this.chunks = 0;
     for (const row of this.rows) {
@@ -85,13 +95,22 @@ function draw_phases(c, row, top, range, width) {
 function pipeline(place, range) {
   const rows = new Rows(), strip = 7, pitch = rows.height + strip;
   const used = kBoxes.filter((box, kind) => rows.kinds.has(kind));
-  const figure = el('figure', {}, el('figcaption', {}, el('strong', {}, 'Pipeline'),
-      rows.rows.length < data.timeline.stages ? 'the first ' + rows.rows.length + ' of ' + data.timeline.stages +
-      ' stages; there are too many passes to draw all' : 'one row per stage, its busiest rank',
-      zoom_buttons(range)), legend([...used, ...kPhases]));
+  const figure =
+      el('figure', {},
+         el('figcaption', {}, el('strong', {}, 'Pipeline'),
+            rows.rows.length < data.timeline.stages ? 'the first ' + rows.rows.length + ' of ' + data.timeline.stages +
+                    ' stages; there are too many passes to draw all' :
+                                                      'one row per stage, its busiest rank',
+            zoom_buttons(range)),
+         legend([...used, ...kPhases]));
   place.append(figure);
   const height = rows.rows.length * pitch + kAxis + 4;
-  own_canvas(figure, {label: 'timeline of the pipeline, one row per stage', height, range, left: kLeft, right: 8,
+  own_canvas(figure, {
+    label: 'timeline of the pipeline, one row per stage',
+    height,
+    range,
+    left: kLeft,
+    right: 8,
     draw: (c, width) => {
       const inner = width - kLeft - 8;
       draw_time_axis(c, range, kLeft, inner, 0, height - kAxis);
@@ -117,26 +136,41 @@ function pipeline(place, range) {
           found.push(rows.name(row, i) + ': ' + seconds(end - start) + ' from ' + seconds(start));
       }
       return found.length === 0 ? 'stage ' + row.stage + ' idle at ' + seconds(time) : found.slice(0, 6).join('\n');
-    }});
+    }
+  });
 }
 
 // ---- memory over time ----
 function memory_over_time(place, range) {
-  const series = data.stages.map((stage) => ({stage: stage.stage, n: stage.over_time.n,
-    at: column(stage.over_time.at, Uint32Array), gb: column(stage.over_time.gb, Float32Array)}));
+  const series = data.stages.map((stage) => ({
+                                   stage: stage.stage,
+                                   n: stage.over_time.n,
+                                   at: column(stage.over_time.at, Uint32Array),
+                                   gb: column(stage.over_time.gb, Float32Array)
+                                 }));
   const most = Math.max(data.capacity_gb, ...series.map((s) => s.gb.reduce((a, b) => Math.max(a, b), 0)));
   // First, middle and last stage are drawn strong: between them the others follow.
   const strong = new Map();
   const count = series.length;
   [0, Math.floor((count - 1) / 2), count - 1].forEach((i, n) => strong.has(i) || strong.set(i, n));
   const looks = [['#2f7fc1', []], ['#1d9a74', [6, 3]], ['#d55e00', [2, 2]]];
-  const caption = el('figcaption', {}, el('strong', {}, 'Memory over time'), 'GB per GPU of every stage',
-      zoom_buttons(range));
-  const names = [...strong].map(([i, n]) => ['stage ' + series[i].stage, looks[n][0], n === 0 ? 'solid' : n === 1 ? 'vertical' : 'dots']);
+  const caption =
+      el('figcaption', {}, el('strong', {}, 'Memory over time'), 'GB per GPU of every stage', zoom_buttons(range));
+  const names = [...strong].map(
+      ([i, n]) =>
+          ['stage ' + series[i].stage, looks[n][0],
+           n === 0     ? 'solid' :
+               n === 1 ? 'vertical' :
+                         'dots']);
   const figure = el('figure', {}, caption, legend([...names, ['limit of the device', '#b3261e', 'horizontal']]));
   place.append(figure);
   const height = 220;
-  own_canvas(figure, {label: 'memory of each stage over the step', height, range, left: kLeft, right: 8,
+  own_canvas(figure, {
+    label: 'memory of each stage over the step',
+    height,
+    range,
+    left: kLeft,
+    right: 8,
     draw: (c, width) => {
       const inner = width - kLeft - 8, bottom = height - kAxis;
       const y = (gb) => bottom - gb / (most * 1.06) * (bottom - 8);
@@ -188,22 +222,33 @@ function memory_over_time(place, range) {
       const inner = figure.clientWidth - kLeft - 8;
       const time = range.from + (x - kLeft) / inner * (range.to - range.from);
       if (x < kLeft) return '';
-      return 'at ' + seconds(time) + '\n' + series.slice(0, 12).map((s) => {
-        let i = 0;
-        while (i + 1 < s.n && s.at[i + 1] * data.timeline.tick_s <= time) ++i;
-        return 'stage ' + s.stage + ': ' + digits(s.gb[i]) + ' GB';
-      }).join('\n');
-    }});
+      return 'at ' + seconds(time) + '\n' +
+          series.slice(0, 12)
+              .map((s) => {
+                let i = 0;
+                while (i + 1 < s.n && s.at[i + 1] * data.timeline.tick_s <= time) ++i;
+                return 'stage ' + s.stage + ': ' + digits(s.gb[i]) + ' GB';
+              })
+              .join('\n');
+    }
+  });
 }
 
 // ---- load of the busiest links ----
 function link_load(place, range) {
   const links = data.links.map((link) => ({...link, load: column(link.load, Float32Array)}));
   const pitch = 39, height = links.length * pitch + kAxis, left = kLeft;
-  const figure = el('figure', {}, el('figcaption', {}, el('strong', {}, 'Load of the busiest links'),
-      'share of capacity: the higher and darker, the fuller', zoom_buttons(range)));
+  const figure =
+      el('figure', {},
+         el('figcaption', {}, el('strong', {}, 'Load of the busiest links'),
+            'share of capacity: the higher and darker, the fuller', zoom_buttons(range)));
   place.append(figure);
-  own_canvas(figure, {label: 'load of the busiest links over the step', height, range, left, right: 8,
+  own_canvas(figure, {
+    label: 'load of the busiest links over the step',
+    height,
+    range,
+    left,
+    right: 8,
     draw: (c, width) => {
       const inner = width - left - 8;
       links.forEach((link, r) => {
@@ -216,8 +261,8 @@ function link_load(place, range) {
           const load = Math.min(1, link.load[i]);
           c.fillStyle = css('accent');
           c.globalAlpha = 0.12 + 0.88 * load;
-          c.fillRect(x, top + 2 + 18 * (1 - Math.max(0.15, load)), Math.max(0.8, end - x + 0.4),
-              18 * Math.max(0.15, load));
+          c.fillRect(
+              x, top + 2 + 18 * (1 - Math.max(0.15, load)), Math.max(0.8, end - x + 0.4), 18 * Math.max(0.15, load));
         }
         c.globalAlpha = 1;
         c.fillStyle = css('grid');
@@ -239,5 +284,6 @@ function link_load(place, range) {
       const bin = Math.min(link.load.length - 1, Math.floor(time / data.span_s * link.load.length));
       return link.name + '\n' + digits(link.capacity_gbs) + ' GB/s, ' + digits(link.gb) + ' GB per step\n' +
           (100 * link.load[bin]).toFixed(0) + ' % full at ' + seconds(time);
-    }});
+    }
+  });
 }
