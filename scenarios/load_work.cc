@@ -253,7 +253,7 @@ void load_model(const Settings& document, Job& job) {
   model.head_width = integer(&section, "head_dim", 0, 1, 65'536);
   if (model.head_width == 0 && model.hidden % model.heads != 0) {
     fail_at(section, "heads",
-            fmt::format("expected a divisor of hidden {} (or head_dim beside it), got {}", model.hidden, model.heads));
+            fmt::format("expected a divisor of hidden {}, got {}; or head_dim beside it", model.hidden, model.heads));
   }
   if (model.heads % model.kv_heads != 0) {
     fail_at(section, "kv_heads", fmt::format("expected a divisor of heads {}, got {}", model.heads, model.kv_heads));

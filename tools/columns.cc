@@ -74,7 +74,7 @@ const std::vector<ColumnDoc>& columns() {
        {"run"}},
       {"other", "s", "What is none of the others: the host, launches.", {"run"}},
       {"memory", "", "Memory of one GPU, by stage.", {"run"}},
-      {"memory.fits", "", "Whether the busiest stage fits the device.", {"run"}},
+      {"fits", "", "Whether the busiest stage fits the device.", {"run"}},
       {"capacity_bytes", "bytes", "Memory of the device.", {"run", "compare"}},
       {"peak_bytes", "bytes", "Most memory that a GPU of the busiest stage takes.", {"run", "compare"}},
       {"allocated_bytes", "bytes", "Of the peak, what tensors hold, as PyTorch counts allocated memory.", {"run"}},
@@ -159,6 +159,8 @@ const std::vector<ColumnDoc>& columns() {
       {"index", "", "Number of the point, from 0.", {"sweep"}},
       {"points", "", "Points of the cross product.", {"sweep"}},
       {"finished", "", "Points that were finished.", {"sweep"}},
+      {"fingerprint", "", "What the sweep was made of, as a number: a resumed sweep must have the same.", {"sweep"}},
+      {"sweep", "", "The fingerprint of the sweep.", {"sweep"}},
       {"reason", "", "Why a point cannot run or be simulated.", {"sweep", "search"}},
       {"peak_memory_gb", "GB", "Peak memory of one GPU.", {"sweep", "search", "compare"}},
       {"rank", "", "Place in the order of the objective, from 1.", {"search"}},
@@ -217,6 +219,13 @@ const std::vector<ColumnDoc>& columns() {
       {"cells", "", "One entry for every cell of a row.", {"reproduce"}},
       {"name", "", "Name of a row or a cell.", {"reproduce"}},
       {"notes", "", "Remarks on the table.", {"reproduce"}},
+      {"derived", "", "Whether a published value was worked out from others that were.", {"reproduce"}},
+      {"batch", "sequences", "Sequences per step.", {"reproduce"}},
+      {"data", "ranks", "Data-parallel degree.", {"reproduce"}},
+      {"pipeline", "stages", "Pipeline stages.", {"reproduce"}},
+      {"tensor", "ranks", "Tensor-parallel degree.", {"reproduce"}},
+      {"time_to_train", "", "Time that the whole training takes, in the unit beside it.", {"reproduce"}},
+      {"time_to_train_unit", "", "Unit of time_to_train.", {"reproduce"}},
   };
   return kColumns;
 }

@@ -32,6 +32,8 @@ std::string single_quoted(const std::string& text, const char* quote = "'\\''") 
   return out + "'";
 }
 
+std::string spaced(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
+
 std::vector<std::string> keys() {
   std::vector<std::string> paths;
   for (const scenarios::Key& key : scenarios::schema()) {
@@ -59,8 +61,7 @@ const OptionDoc* positional_of(const CommandDoc& doc) {
 std::string bash_values(const OptionDoc& option) {
   switch (takes(option)) {
     case Takes::choices:
-      return fmt::format("COMPREPLY=($(compgen -W {} -- \"$current\"))",
-                         single_quoted(fmt::format("{}", fmt::join(option.choices, " "))));
+      return fmt::format("COMPREPLY=($(compgen -W {} -- \"$current\"))", single_quoted(spaced(option.choices)));
     case Takes::keys:
       return "COMPREPLY=($(compgen -W \"$_orrery_keys\" -- \"$current\"))" +
              std::string(option.positional.empty() ? "; compopt -o nospace 2>/dev/null" : "");
@@ -73,9 +74,8 @@ std::string bash_values(const OptionDoc& option) {
 
 std::string bash_script(const std::vector<CommandDoc>& docs) {
   std::string out = "# Completion of orrery for bash; made by `orrery completion bash`.\n";
-  out += fmt::format("_orrery_keys={}\n", single_quoted(fmt::format("{}", fmt::join(keys(), " "))));
-  out += fmt::format("_orrery_scenarios={}\n",
-                     single_quoted(fmt::format("{}", fmt::join(scenarios::shipped("scenarios"), " "))));
+  out += fmt::format("_orrery_keys={}\n", single_quoted(spaced(keys())));
+  out += fmt::format("_orrery_scenarios={}\n", single_quoted(spaced(scenarios::shipped("scenarios"))));
   out +=
       "_orrery() {\n  local current=\"${COMP_WORDS[COMP_CWORD]}\" previous=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
       "  local at=orrery i\n  for ((i = 1; i < COMP_CWORD; i++)); do\n    case \"$at ${COMP_WORDS[i]}\" in\n";
@@ -95,14 +95,14 @@ std::string bash_script(const std::vector<CommandDoc>& docs) {
     std::vector<std::string> words = doc.subcommands, names;
     for (const OptionDoc& option : doc.options) names.insert(names.end(), option.names.begin(), option.names.end());
     const OptionDoc* positional = positional_of(doc);
-    const std::string rest = !words.empty()          ? fmt::format("COMPREPLY=($(compgen -W {} -- \"$current\"))",
-                                                                   single_quoted(fmt::format("{}", fmt::join(words, " "))))
-                             : positional != nullptr ? bash_values(*positional)
-                                                     : "COMPREPLY=($(compgen -f -- \"$current\"))";
+    const std::string rest =
+        !words.empty() ? fmt::format("COMPREPLY=($(compgen -W {} -- \"$current\"))", single_quoted(spaced(words)))
+        : positional != nullptr ? bash_values(*positional)
+                                : "COMPREPLY=($(compgen -f -- \"$current\"))";
     out += fmt::format(
         "    \"{}\")\n      case \"$current\" in\n        -*) COMPREPLY=($(compgen -W {} -- \"$current\")) ;;\n        "
         "*) {} ;;\n      esac ;;\n",
-        doc.name(), single_quoted(fmt::format("{}", fmt::join(names, " "))), rest);
+        doc.name(), single_quoted(spaced(names)), rest);
   }
   return out + "  esac\n}\ncomplete -F _orrery orrery\n";
 }
@@ -175,7 +175,7 @@ std::string zsh_script(const std::vector<CommandDoc>& docs) {
 std::string fish_values(const OptionDoc& option) {
   switch (takes(option)) {
     case Takes::choices:
-      return fmt::format(" -x -a {}", single_quoted(fmt::format("{}", fmt::join(option.choices, " ")), "\\'"));
+      return fmt::format(" -x -a {}", single_quoted(spaced(option.choices), "\\'"));
     case Takes::keys:
       return option.positional.empty() ? " -x -a '(__orrery_keys)='" : " -f -a '(__orrery_keys)'";
     case Takes::scenario:
@@ -190,10 +190,9 @@ std::string fish_values(const OptionDoc& option) {
 std::string fish_script(const std::vector<CommandDoc>& docs) {
   const auto text = [](const std::string& words) { return single_quoted(words, "\\'"); };
   std::string out = "# Completion of orrery for fish; made by `orrery completion fish`.\n";
-  out += fmt::format("function __orrery_keys\n  string split ' ' -- {}\nend\n",
-                     text(fmt::format("{}", fmt::join(keys(), " "))));
+  out += fmt::format("function __orrery_keys\n  string split ' ' -- {}\nend\n", text(spaced(keys())));
   out += fmt::format("function __orrery_scenarios\n  string split ' ' -- {}\nend\n",
-                     text(fmt::format("{}", fmt::join(scenarios::shipped("scenarios"), " "))));
+                     text(spaced(scenarios::shipped("scenarios"))));
   out +=
       "function __orrery_at\n  set -l at orrery\n  for word in (commandline -opc)[2..-1]\n    switch \"$at $word\"\n   "
       "   case";

@@ -84,7 +84,7 @@ std::string remarks(const std::string& title, const std::vector<std::string>& li
 }  // namespace
 
 std::string Draft::yaml() const {
-  std::string out = fmt::format("# Imported from {} by orrery import.\n", origin_);
+  std::string out = wrapped(fmt::format("Imported from {} by orrery import.", origin_), "# ", "#   ");
   out += remarks("Not taken over:", ignored_, "# ");
   out += remarks("Not said there, to be checked:", assumed_, "# ");
   // The order in which people read a scenario, whatever order the importer found things in.

@@ -14,7 +14,8 @@ using sim::Place;
 
 namespace {
 
-constexpr int kDeepest = 16;  // texts within variables, parentheses within sums
+constexpr int kDeepest = 16;                 // texts within variables, parentheses within sums
+constexpr std::size_t kLongestWord = 65536;  // characters; variables of variables grow fast
 
 bool is_name_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
@@ -181,6 +182,8 @@ class Script {
 
   void expand() {
     begin();
+    if (word_.size() > kLongestWord)
+      throw sim::UserError(start_, "", fmt::format("expands to more than {} characters", kLongestWord));
     const std::string_view rest = std::string_view(text_).substr(at_);
     std::string name, raw;
     if (rest.starts_with("$((")) {

@@ -19,7 +19,8 @@ using sim::Settings;
 
 namespace {
 
-constexpr int kDeepest = 16;  // interpolations within interpolations
+constexpr int kDeepest = 16;          // interpolations within interpolations
+constexpr int kMostLookups = 10'000;  // of one file; products of products grow fast
 
 /// A section of the configuration: readers that follow interpolations, and note which keys were asked for.
 class Section {
@@ -71,7 +72,8 @@ class Section {
   Settings resolved(const Settings& member, int depth) const {
     const std::string& text = member.is_scalar() ? member.text() : "";
     if (!text.starts_with("${") || !text.ends_with("}")) return member;
-    if (depth >= kDeepest) member.fail("refers to itself, or through more than 16 keys");
+    if (depth >= kDeepest || ++lookups_ > kMostLookups)
+      member.fail("refers to itself, or through too many other keys; a number would be right");
     const std::string inside = text.substr(2, text.size() - 3);
     if (inside.starts_with("multiply:")) return product(member, inside.substr(9), depth);
     const Settings* target = inside.starts_with(".") ? &members_ : &document_;
@@ -109,6 +111,7 @@ class Section {
   const Settings& document_;
   const Settings& members_;
   std::set<std::string> asked_;
+  mutable int lookups_ = 0;
 };
 
 const Settings& section_of(const Settings& document, const char* key) {

@@ -37,7 +37,7 @@ struct Row {
 /// card), Pythia (arXiv 2304.01373, table of its cards). Sizes of checkpoints are total_size / 2 of their index files.
 std::vector<Row> published_models() {
   const char* const untied = R"(, "tie_word_embeddings": false)";
-  const char* const neox = R"({{"model_type": "gpt_neox", "num_hidden_layers": {}, "hidden_size": {},
+  static constexpr char neox[] = R"({{"model_type": "gpt_neox", "num_hidden_layers": {}, "hidden_size": {},
       "num_attention_heads": {}, "intermediate_size": {}, "vocab_size": {}, "max_position_embeddings": 2048,
       "use_parallel_residual": true, "tie_word_embeddings": false}})";
   return {
@@ -54,7 +54,8 @@ std::vector<Row> published_models() {
        llama_json("qwen3", 64, 5120, 64, 8, 25600, 151936, 40960,
                   R"(, "head_dim": 128, "tie_word_embeddings": false)")},
       {"GPT-2 XL", 1'557'611'200,
-       R"({"model_type": "gpt2", "n_layer": 48, "n_embd": 1600, "n_head": 25, "n_positions": 1024, "vocab_size": 50257})"},
+       R"({"model_type": "gpt2", "n_layer": 48, "n_embd": 1600, "n_head": 25, "n_positions": 1024,
+           "vocab_size": 50257})"},
       {"GPT-NeoX-20B", 20'554'567'680, fmt::format(neox, 44, 6144, 64, 24576, 50432)},
       {"Pythia-12B", 11'846'072'320, fmt::format(neox, 36, 5120, 40, 20480, 50688)},
       {"Pythia-1.4B", 1'414'647'808, fmt::format(neox, 24, 2048, 16, 8192, 50304)},
@@ -63,7 +64,8 @@ std::vector<Row> published_models() {
            "parallel_attn": true, "bias": false, "alibi": false, "vocab_size": 65024, "seq_length": 2048})"},
       {"Falcon-40B", 41'835'954'176,
        R"({"model_type": "falcon", "num_hidden_layers": 60, "hidden_size": 8192, "num_attention_heads": 128,
-           "num_kv_heads": 8, "new_decoder_architecture": true, "bias": false, "vocab_size": 65024, "seq_length": 2048})"},
+           "num_kv_heads": 8, "new_decoder_architecture": true, "bias": false, "vocab_size": 65024,
+           "seq_length": 2048})"},
   };
 }
 
@@ -286,6 +288,14 @@ TEST_CASE("broken, unknown and contradictory input is refused in one line, and n
   check_refused(nemo("trainer: {devices: 8}\n"), {"nemo.yaml", "model"});
   check_refused(nemo("model: {num_layers: 2, hidden_size: 8, num_attention_heads: '${.num_attention_heads}'}\n"),
                 {"nemo.yaml:1:", "itself"});
+  std::string growing = "model:\n  num_layers: 2\n  a0: 1\n", doubling = "A=xxxxxxxx\n";
+  for (int i = 1; i < 16; ++i) {
+    growing += fmt::format("  a{0}: ${{multiply:${{.a{1}}},${{.a{1}}},${{.a{1}}},${{.a{1}}}}}\n", i, i - 1);
+  }
+  for (int i = 0; i < 60; ++i) doubling += "A=$A$A\n";
+  check_refused(nemo(growing + "  hidden_size: ${.a15}\n  num_attention_heads: 1\n"), {"nemo.yaml:", "too many"});
+  check_refused(tests::orrery({"import", "megatron", folder.write("doubling.sh", doubling)}),
+                {"doubling.sh:", "65536"});
   check_refused(nemo("model: {num_layers: 2, hidden_size: ${a.b}, num_attention_heads: 2}\n"), {"nemo.yaml:1:"});
 }
 

@@ -38,8 +38,12 @@ TEST_CASE("an installed tree: the program finds its data, manual and completions
   const Ran run = sh(folder, fmt::format("cd / && '{}/bin/orrery' run gpt3-6.7b-h100", root));
   INFO(run.out);
   CHECK(run.status == 0);
-  CHECK(run.out.find("tokens/s") != std::string::npos);
-  CHECK(run.out == sh(folder, fmt::format("cd / && '{}' run gpt3-6.7b-h100", ORRERY_BINARY)).out);
+  // The same answer as the built program's; above it stands how long the simulation took.
+  const auto answer = [](const std::string& text) {
+    return text.substr(std::min(text.find("Time and rates"), text.size()));
+  };
+  CHECK(answer(run.out).size() > 100);
+  CHECK(answer(run.out) == answer(sh(folder, fmt::format("cd / && '{}' run gpt3-6.7b-h100", ORRERY_BINARY)).out));
   CHECK(fs::exists(root + "/share/orrery/calibration/profiles/h100-sxm-80gb.yaml"));
   CHECK(fs::exists(root + "/share/man/man1/orrery-run.1.gz"));
   CHECK(fs::exists(root + "/share/man/man5/orrery-scenario.5.gz"));

@@ -118,7 +118,8 @@ void ChunkBuilder::rotate(const char* name) {
 void ChunkBuilder::input_layout() {
   if (software_.attention_unpads) {
     const auto reads = static_cast<std::int64_t>(std::lround(software_.host_reads_per_attention));
-    if (reads > 0 && software_.host_read.value() > 0) add("host reads lengths", software_.host_read * reads);
+    if (reads > 0 && software_.host_read.value() > 0)
+      add({"host reads lengths", software_.host_read * reads, false, 0, 0, {}});
     stream(Streaming::embedding, layout_copy(qkv_width()), "gather tokens");
     stream(Streaming::embedding, kScatter * layout_copy(heads() * model_.head_dim()), "scatter attention output");
   } else if (software_.attention_layout_copies) {
