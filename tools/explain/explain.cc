@@ -158,8 +158,9 @@ void write_explanation(std::ostream& out, const Explanation& e) {
                     e.coverage.held68, e.coverage.held90, e.coverage.new68, e.coverage.new90),
         "  ", "  ");
   }
-  out << fmt::format("  Step: 68 % from {} to {}, 90 % from {} to {}: the wider of the two on either side.\n",
-                     time_text(e.low68_s), time_text(e.high68_s), time_text(e.low90_s), time_text(e.high90_s));
+  out << wrapped(fmt::format("Step: 68 % from {} to {}, 90 % from {} to {}: the wider of the two on either side.",
+                             time_text(e.low68_s), time_text(e.high68_s), time_text(e.low90_s), time_text(e.high90_s)),
+                 "  ", "  ");
 }
 
 ordered_json explanation_json(const Explanation& e) {
