@@ -89,8 +89,11 @@ fs::path find_data_directory() {
     }
     error.clear();
   }
-  // A program of somebody else that links the library lies anywhere.
-  return fs::is_directory(ORRERY_DATA_DIR, error) ? ORRERY_DATA_DIR : ORRERY_INSTALLED_DATA_DIR;
+  // A program of somebody else that links the library lies anywhere; a package's prefix is not that of the build.
+  for (const char* folder : {ORRERY_DATA_DIR, ORRERY_INSTALLED_DATA_DIR}) {
+    if (fs::is_directory(folder, error)) return folder;
+  }
+  return "/usr/share/orrery";
 }
 
 }  // namespace
