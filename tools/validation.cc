@@ -57,6 +57,8 @@ void predict(ValidationRow& row, const sim::Settings& record) {
   const scenarios::Scenario scenario = scenarios::load_scenario(record);
   if (!scenario.measured) record.fail("has no 'measured' section, expected measured: {iteration_s: ...}");
   const scenarios::Measured& measured = *scenario.measured;
+  row.corrected = std::any_of(scenario.job.assumptions.begin(), scenario.job.assumptions.end(),
+                              [](const std::string& a) { return a.starts_with(scenarios::kCorrected); });
   const workloads::StepReport report = workloads::simulate_step(scenario.job);
   row.measured_oom = measured.oom;
   row.predicted_oom = !report.fits;
