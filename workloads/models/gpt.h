@@ -20,7 +20,8 @@ namespace orrery::workloads {
 struct Kernel {
   std::string name;
   sim::Duration time{};
-  bool matmul = false;  // a GEMM that can be cut to overlap with the collective that feeds or drains it
+  bool matmul = false;    // a GEMM that can be cut to overlap with the collective that feeds or drains it
+  bool backward = false;  // issued by autograd, at another cost to the host; recomputed kernels are not
 };
 
 /// How a tensor-parallel collective lies beside compute.

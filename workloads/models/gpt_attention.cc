@@ -84,6 +84,34 @@ void ChunkBuilder::ring_attention(Attention shape, double keys_and_values) {
   cut_ = true;
 }
 
+/// Megatron's kernel takes up to 2048 keys, and whole blocks of score matrices (megatron/model/fused_softmax.py,
+/// is_kernel_available).
+bool ChunkBuilder::fuses_softmax() const {
+  constexpr std::int64_t kLongest = 2048;
+  const auto matrices = static_cast<std::int64_t>(software_.fused_softmax_matrices);
+  return matrices == 1 || (model_.seq <= kLongest && job_.batch.micro * heads() % matrices == 0);
+}
+
+void ChunkBuilder::softmax_forward() {
+  const double scores = score_elements();
+  if (fuses_softmax()) return stream(Streaming::softmax, 2 * scores * element_, "softmax");
+  stream(Streaming::copy, scores * (element_ + 4), "scores to fp32");
+  stream(Streaming::accumulate, scores * 8, "scale scores");
+  stream(Streaming::accumulate, scores * 8, "mask scores");
+  stream(Streaming::softmax, scores * 8, "softmax");
+  stream(Streaming::copy, scores * (4 + element_), "probabilities to 16 bit");
+}
+
+void ChunkBuilder::softmax_backward() {
+  const double scores = score_elements();
+  if (fuses_softmax()) return stream(Streaming::softmax_backward, 3 * scores * element_, "softmax backward");
+  stream(Streaming::copy, scores * (element_ + 4), "probability gradient to fp32");
+  stream(Streaming::softmax_backward, scores * 12, "softmax backward");
+  stream(Streaming::accumulate, scores * 8, "mask score gradient");
+  stream(Streaming::accumulate, scores * 8, "scale score gradient");
+  stream(Streaming::copy, scores * (4 + element_), "score gradient to 16 bit");
+}
+
 void ChunkBuilder::attention_core_forward() {
   if (software_.attention_layout_copies) {
     if (job_.attention == AttentionKind::flash)
@@ -93,7 +121,7 @@ void ChunkBuilder::attention_core_forward() {
   if (job_.attention == AttentionKind::flash) return flash_attention(false);
   const std::int64_t s = model_.seq, head_dim = model_.head_dim(), batch = job_.batch.micro * heads();
   gemm("attention scores", s, s, head_dim, Gemm::Form::forward, false, batch, false);
-  stream(Streaming::softmax, 2 * score_elements() * element_, "softmax");
+  softmax_forward();
   stream(Streaming::dropout, score_elements() * (2 * element_ + 1), "attention dropout");
   gemm("attention values", head_dim, s, s, Gemm::Form::data_gradient, false, batch, false);
 }
@@ -111,7 +139,7 @@ void ChunkBuilder::attention_core_backward() {
   gemm("attention value gradient", head_dim, s, s, Gemm::Form::weight_gradient, false, batch, false);
   gemm("attention probability gradient", s, s, head_dim, Gemm::Form::data_gradient, false, batch, false);
   stream(Streaming::dropout, score_elements() * (2 * element_ + 1), "attention dropout backward");
-  stream(Streaming::softmax_backward, 3 * score_elements() * element_, "softmax backward");
+  softmax_backward();
   gemm("attention query gradient", head_dim, s, s, Gemm::Form::data_gradient, false, batch, false);
   gemm("attention key gradient", head_dim, s, s, Gemm::Form::weight_gradient, false, batch, false);
 }
