@@ -25,6 +25,8 @@ struct Gemm {
   /// fp8 only: A arrives in 16 bit and is scaled and cast per tensor by kernels ahead of the GEMM. Published fp8 tables
   /// are timed like this; a training step counts its casts apart (Streaming::cast_transpose).
   bool cast_input = false;
+  /// Whether rows of 16-bit operands begin at multiples of 16 bytes (8 elements), as matrix units want them.
+  bool aligned = true;
 };
 
 inline constexpr std::size_t kGemmForms = 3;

@@ -31,11 +31,12 @@ double positive_rate(const Settings& s) {
 void load_data_sheet(const Settings& document, DeviceProfile::Model& m) {
   m.processors = document.at("processors").as_int(1, 100'000);
   const Settings& peak = document.at("peak");
-  peak.refuse_unknown({"fp32", "bf16", "fp16", "fp8"});
+  peak.refuse_unknown({"fp32", "bf16", "fp16", "fp8", "unaligned"});
   const double bf16 = positive_rate(peak.at("bf16"));
   m.peak.fill(bf16);
   for (DataType t : {DataType::fp32, DataType::fp16, DataType::fp8})
     if (const Settings* p = peak.find(name_of(t))) m.peak[index(t)] = positive_rate(*p);
+  if (const Settings* p = peak.find("unaligned")) m.unaligned = positive_rate(*p);
   const Settings& memory = document.at("memory");
   m.memory = static_cast<double>(memory.as_bytes().value());
   if (m.memory <= 0) memory.fail("read " + memory.text() + ", would be right: a positive size, as in 80 GB");
@@ -113,7 +114,9 @@ Duration DeviceProfile::gemm(const Gemm& g) const {
   const GemmModel& model = model_->gemm[index(g.dtype)];
   const double isolated = model.seconds({d(g.m), d(g.n), d(g.k), d(g.batch), g.accumulate, g.cast_input, g.form});
   const double factor = g.dtype == DataType::fp8 ? model_->sustained_fp8 : model_->sustained_matmul;
-  return duration(model.launch + std::max(0.0, isolated - model.launch) / factor);
+  const double time = model.launch + std::max(0.0, isolated - model.launch) / factor;
+  if (g.aligned || !(model_->unaligned > 0) || bytes_of(g.dtype) != 2) return duration(time);
+  return duration(std::max(time, 2 * d(g.m) * d(g.n) * d(g.k) * d(g.batch) / model_->unaligned));
 }
 
 Duration DeviceProfile::attention(const Attention& a) const {

@@ -20,6 +20,9 @@ void data_sheet(Docs& out) {
           {"peak.fp16", "quantity", "FLOP/s", "peak.bf16", "Dense fp16 peak."},
           {"peak.fp32", "quantity", "FLOP/s", "peak.bf16", "Dense peak for fp32 data (TF32 where the device has it)."},
           {"peak.fp8", "quantity", "FLOP/s", "peak.bf16", "Dense fp8 peak."},
+          {"peak.unaligned", "quantity", "FLOP/s", "-",
+           "Rate of 16-bit products whose rows do not begin at multiples of 16 bytes: heads whose size 8 does not "
+           "divide."},
           {"memory", "quantity", "bytes", "", "Device memory."},
           {"memory_bandwidth", "quantity", "bytes/s", "", "Device memory bandwidth of the data sheet."},
           {"sustained", "mapping", "", "-", "Clocks of a long step over those of a short benchmark."},

@@ -25,6 +25,7 @@ struct DeviceProfile::Model {
   std::string name, provenance;
   std::int64_t processors = 1;
   std::array<double, kDataTypes> peak{};  // FLOP/s
+  double unaligned = 0;                   // FLOP/s of 16-bit products that cannot use the matrix units; 0: no matter
   double memory = 0, memory_bandwidth = 0;
   // Clocks of a long step over those of a short benchmark, 0 to 1.
   double sustained_matmul = 1, sustained_fp8 = 1, sustained_attention = 1;

@@ -82,6 +82,13 @@ std::vector<Row> host_rows() {
       {{"inherits", "name", "", "-", "An older generation; every key that is left out is taken from it."},
        [](S&, const Settings& s) { s.fail("was not resolved before loading"); }},
       duration("kernel_issue", &S::kernel_issue, "Host time to launch one kernel (framework and driver)."),
+      number("backward_issue_share", &S::backward_issue_share, 0, 10,
+             "Host time of a kernel of the backward pass over that of one of the forward pass: autograd runs in C++."),
+      duration(
+          "microbatch_host", &S::microbatch_host,
+          "Host time per forward pass outside kernels: a batch is fetched and sent on, masks and positions are made."),
+      boolean("host_waits_for_batch", &S::host_waits_for_batch,
+              "The host synchronises with the device at every forward pass, to learn how much data it has been sent."),
       duration("transfer_issue", &S::transfer_issue, "Host time to launch one collective or send/receive."),
       duration("step_host", &S::step_host, "Host time per step outside kernels: data loader, logging, optimizer loop."),
       boolean("host_waits_for_pipeline", &S::host_waits_for_pipeline,
@@ -108,7 +115,9 @@ std::vector<Row> default_rows() {
 std::vector<Row> kernel_rows() {
   using S = Software;
   return {
-      data_type("gradient_dtype", &S::gradient_dtype, "Type in which gradients are reduced over data parallelism."),
+      data_type(
+          "gradient_dtype", &S::gradient_dtype,
+          "Type in which gradients are accumulated and reduced over data parallelism, but for fp16_accumulation."),
       data_type("parameter_gather_dtype", &S::parameter_gather_dtype, "Type in which parameters are all-gathered."),
       boolean("fused_bias_gelu", &S::fused_bias_gelu, "Bias and GeLU in one kernel."),
       boolean("fused_bias_dropout_residual", &S::fused_bias_dropout_residual,
@@ -127,6 +136,13 @@ std::vector<Row> kernel_rows() {
               "Reductions of input gradients run beside the weight gradient GEMMs."),
       boolean("scatter_gather_pipeline", &S::scatter_gather_pipeline,
               "Pipeline messages are split over the tensor group and gathered inside the node."),
+      boolean("scatter_gather_gradients", &S::scatter_gather_gradients,
+              "With scatter_gather_pipeline, gradients are split as well as activations."),
+      boolean("all_reduces_shards", &S::all_reduces_shards,
+              "Gradients are all-reduced, not reduce-scattered, though sharding leaves a rank only a part to update."),
+      number("fused_softmax_matrices", &S::fused_softmax_matrices, 1, 1024,
+             "Unfused attention: the fused softmax takes score matrices (batch x heads) in multiples of this; other "
+             "numbers are scaled, masked and normalised one operation at a time in fp32."),
       number("extra_kernels_per_layer", &S::extra_kernels_per_layer, 0, 1000,
              "Small kernels per layer and direction beyond those modelled (views, copies)."),
       bytes("gradient_bucket", &S::gradient_bucket, "Size of a gradient bucket; 0: one bucket per chunk."),
@@ -175,10 +191,8 @@ std::vector<Row> trainer_rows() {
 std::vector<Row> memory_rows() {
   using S = Software;
   return {
-      data_type(
-          "fp16_accumulation", &S::fp16_accumulation,
-          "Type of the buffers that gradients are added up in where training is in fp16; memory only, the reduction "
-          "runs in gradient_dtype."),
+      data_type("fp16_accumulation", &S::fp16_accumulation,
+                "Type of the buffers that gradients are added up and reduced in where training is in fp16."),
       boolean("keeps_training_gradients", &S::keeps_training_gradients,
               "The 16-bit gradients stay allocated beside the fp32 ones that they are added to."),
       boolean("keeps_pipeline_outputs", &S::keeps_pipeline_outputs,

@@ -42,6 +42,9 @@ struct Software {
 
   // Host.
   sim::Duration kernel_issue{};          // host time to launch one kernel (framework and driver)
+  double backward_issue_share = 1.0;     // of a kernel of the backward pass, over kernel_issue
+  sim::Duration microbatch_host{};       // per forward pass: a batch fetched and sent, masks and positions made
+  bool host_waits_for_batch = false;     // the host synchronises with the device when it has fetched a micro-batch
   sim::Duration transfer_issue{};        // host time to launch one collective or send/receive
   sim::Duration step_host{};             // per step, outside kernels: data loader, logging, Python
   bool host_waits_for_pipeline = false;  // the host synchronises with the device after every pipeline send/receive
@@ -55,7 +58,7 @@ struct Software {
   bool overlap_tensor = false, overlap_pipeline = false, overlap_gradients = false, overlap_parameters = false;
 
   // What is computed how.
-  DataType gradient_dtype = DataType::fp32;          // of the data-parallel reduction
+  DataType gradient_dtype = DataType::fp32;  // of the gradient buffers and their reduction, but in fp16 training
   DataType parameter_gather_dtype = DataType::bf16;  // of the parameter all-gather
   bool fused_bias_gelu = true;                       // bias + GeLU in one kernel
   bool fused_bias_dropout_residual = true;
@@ -64,7 +67,10 @@ struct Software {
   bool attention_layout_copies = false;  // q, k, v and output copied into the layout of the attention kernel
   bool fused_cross_entropy = false;      // one pass over 16-bit logits; else fp32 copies, one operation at a time
   bool fused_cast = false;               // fp8 casts inside the preceding norm or activation kernel
+  double fused_softmax_matrices = 1;     // unfused attention: score matrices that the softmax kernel takes at a time
   bool scatter_gather_pipeline = false;  // pipeline messages split over the tensor group, gathered by NVLink
+  bool scatter_gather_gradients = true;  // those of the backward pass too
+  bool all_reduces_shards = false;       // gradients are all-reduced though each rank updates only its shard
   AttentionKernel attention_kernel = AttentionKernel::fused;
   bool attention_unpads = false;        // tokens are picked by index before fused attention and put back after it
   double host_reads_per_attention = 0;  // times that the host reads from the device in a forward pass of attention
@@ -78,7 +84,7 @@ struct Software {
   sim::Bytes parameter_bucket{};
 
   // Memory.
-  DataType fp16_accumulation = DataType::fp32;  // of the gradient buffers where training is in fp16
+  DataType fp16_accumulation = DataType::fp32;  // of the gradient buffers, and their reduction, in fp16 training
   bool keeps_training_gradients = false;        // 16-bit gradients stay allocated beside the fp32 accumulators
   bool keeps_pipeline_outputs = false;          // a stage's output stays allocated until its backward pass
   double allocator_overhead = 0;     // held by the caching allocator beyond what is allocated, over the latter

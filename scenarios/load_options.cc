@@ -50,11 +50,12 @@ void load_precision(const Settings& document, Job& job) {
     assume(job, classes != nullptr ? "precision.matmul" : "precision", "bf16", "the usual training type");
   const DataType wide = precision.matmul == DataType::fp8 ? DataType::bf16 : precision.matmul;
   precision.activations = read_type(classes, "activations", wide, {"fp16", "bf16"});
-  precision.gradients = read_type(classes, "gradients", in_training_type(job.software.gradient_dtype, precision),
-                                  {"fp32", "bf16", "fp16"});
-  // Megatron-LM accumulates in fp32 unasked only for bf16, whose sums would lose too much (megatron/arguments.py).
-  const bool asked = given(classes, "gradients") != nullptr || precision.activations != DataType::fp16;
-  precision.accumulation = asked ? precision.gradients : in_training_type(job.software.fp16_accumulation, precision);
+  // One buffer is accumulated in and reduced (megatron/model/distributed.py). Megatron-LM makes it fp32 unasked only
+  // for bf16, whose sums would lose too much (megatron/arguments.py).
+  const DataType buffers =
+      precision.activations == DataType::fp16 ? job.software.fp16_accumulation : job.software.gradient_dtype;
+  precision.gradients = read_type(classes, "gradients", in_training_type(buffers, precision), {"fp32", "bf16", "fp16"});
+  precision.accumulation = precision.gradients;
   precision.parameters =
       read_type(classes, "parameters", in_training_type(job.software.parameter_gather_dtype, precision),
                 {"fp32", "bf16", "fp16", "fp8"});

@@ -1,5 +1,5 @@
 // Records quote tables; what a paper says elsewhere, in its formulas or its code, is kept in scenarios/sources.yaml
-// with the place. Left out: corrections, since what a record says stands.
+// with the place. What a record says stands, but where its source contradicts it: then the correction, said aloud.
 #include "scenarios/sources.h"
 
 #include <fmt/format.h>
@@ -16,15 +16,28 @@ using sim::Settings;
 
 namespace {
 
-/// Whether the document says nothing of `path`, and has the section that the key belongs to.
-bool leaves_open(const Settings& document, std::string_view path) {
+/// The section that the last key of `path` belongs to, which `path` is cut down to; nullptr where there is none.
+const Settings* section_of(const Settings& document, std::string_view& path) {
   const Settings* section = &document;
   for (std::size_t dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.')) {
     section = given(section, path.substr(0, dot));
-    if (section == nullptr || !section->is_mapping()) return false;
+    if (section == nullptr || !section->is_mapping()) return nullptr;
     path = path.substr(dot + 1);
   }
-  return given(section, path) == nullptr;
+  return section;
+}
+
+/// Whether the document says nothing of `path`, and has the section that the key belongs to.
+bool leaves_open(const Settings& document, std::string_view path) {
+  const Settings* section = section_of(document, path);
+  return section != nullptr && given(section, path) == nullptr;
+}
+
+/// What the document says of `path`, where that is one word; else empty.
+std::string value_of(const Settings& document, std::string_view path) {
+  const Settings* section = section_of(document, path);
+  const Settings* value = section != nullptr ? given(section, path) : nullptr;
+  return value != nullptr && value->is_scalar() ? value->text() : std::string();
 }
 
 }  // namespace
@@ -42,13 +55,26 @@ Settings completed(const Settings& document, std::vector<std::string>& notes) {
   Settings whole = document;
   const Settings known = read_once(file);
   for (const Settings& entry : known.items()) {
-    entry.refuse_unknown({"records", "source", "set"});
+    entry.refuse_unknown({"records", "source", "set", "correct"});
     if (!is_record(id->text(), entry.at("records").text())) continue;
-    for (const auto& [path, value] : entry.at("set").members()) {
-      if (!leaves_open(document, path)) continue;
-      whole.set_path(path, value);
-      notes.push_back(
-          fmt::format("{} is not given: {}, by its source: {}.", path, value.text(), entry.at("source").text()));
+    const std::string source = entry.at("source").text();
+    if (const Settings* open = entry.find("set")) {
+      for (const auto& [path, value] : open->members()) {
+        if (!leaves_open(document, path)) continue;
+        whole.set_path(path, value);
+        notes.push_back(fmt::format("{} is not given: {}, by its source: {}.", path, value.text(), source));
+      }
+    }
+    if (const Settings* wrong = entry.find("correct")) {
+      for (const auto& [path, value] : wrong->members()) {
+        std::string_view key = path;
+        if (section_of(document, key) == nullptr) continue;
+        const std::string said = value_of(document, path);
+        if (said == value.text()) continue;
+        whole.set_path(path, value);
+        notes.push_back(fmt::format("{}{} is {} in the record and {} by its source: {}.", kCorrected, path,
+                                    said.empty() ? "not given" : said, value.text(), source));
+      }
     }
   }
   return whole;

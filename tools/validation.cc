@@ -71,6 +71,8 @@ void predict(ValidationRow& row, const sim::Settings& record, const workloads::S
   if (!scenario.measured) record.fail("has no 'measured' section, expected measured: {iteration_s: ...}");
   const scenarios::Measured& measured = *scenario.measured;
   row.source = scenario.source;
+  row.corrected = std::any_of(scenario.job.assumptions.begin(), scenario.job.assumptions.end(),
+                              [](const std::string& a) { return a.starts_with(scenarios::kCorrected); });
   const workloads::StepReport report = workloads::simulate_step(scenario.job, options);
   row.features = features_of(scenario.job, report);
   row.measured_oom = measured.oom;

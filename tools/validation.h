@@ -55,8 +55,9 @@ struct ValidationRow {
   std::optional<double> measured_memory_gb, predicted_memory_gb;  // decimal GB of the fullest GPU
   std::optional<bool> measured_oom;
   bool predicted_oom = false;
-  bool fitted = false;    // the record took part in fitting the shipped profiles or software generations
-  bool internal = false;  // the error is ours
+  bool corrected = false;  // its source contradicts the record, as the run's assumptions say
+  bool fitted = false;     // the record took part in fitting the shipped profiles or software generations
+  bool internal = false;   // the error is ours
   RowStatus status = RowStatus::ok;
   std::string message;  // of an error
   std::string source;   // the record's citation

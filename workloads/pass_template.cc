@@ -42,14 +42,16 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
   PassItem item;
   item.layer = layer;
   // max-plus closed form of a run of kernels launched one after the other (sim/plan.h).
-  const sim::Duration launch = job_.software.kernel_issue;
-  sim::Duration tail{};
+  const sim::Duration forward = job_.software.kernel_issue;
+  const sim::Duration backward(std::llround(static_cast<double>(forward.value()) * job_.software.backward_issue_share));
+  for (const Kernel& kernel : kernels) item.issue += kernel.backward ? backward : forward;
+  sim::Duration tail{}, issued = item.issue;
   for (std::size_t k = kernels.size(); k-- > 0;) {
     tail += kernels[k].time;
-    item.issue_bound = std::max(item.issue_bound, launch * static_cast<std::int64_t>(k + 1) + tail);
+    item.issue_bound = std::max(item.issue_bound, issued + tail);
+    issued -= kernels[k].backward ? backward : forward;
   }
   item.duration = tail;
-  item.issue = launch * static_cast<std::int64_t>(kernels.size());
   item.run = run_of(std::move(kernels));
   return item;
 }

@@ -21,6 +21,7 @@ struct PassItem {
   // compute
   std::uint32_t run = 0;
   sim::Duration duration{}, issue{}, issue_bound{};
+  bool host_waits = false;  // the host issues nothing more until it has finished
   // comm
   bool context = false;  // among the context group, else the tensor group
   CollectiveCost cost;

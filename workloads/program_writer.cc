@@ -8,6 +8,17 @@
 
 namespace orrery::workloads {
 
+bool splits_message(const Job& job, bool gradient) {
+  const bool scatters = job.software.scatter_gather_pipeline && (!gradient || job.software.scatter_gather_gradients);
+  return job.parallelism.tensor > 1 && (job.parallelism.sequence_parallel || scatters);
+}
+
+double message_bytes(const Job& job, bool gradient) {
+  const double whole = static_cast<double>(job.batch.micro * job.rank_seq()) * static_cast<double>(job.model.hidden) *
+                       calibration::bytes_of(job.precision.activations);
+  return splits_message(job, gradient) ? whole / static_cast<double>(job.parallelism.tensor) : whole;
+}
+
 std::uint32_t ProgramWriter::slot_of(Peer peer) const {
   const auto it = std::find(slots_.begin(), slots_.end(), peer);
   SIM_CHECK(it != slots_.end(), "no communicator for peer {}", static_cast<int>(peer));
@@ -31,6 +42,7 @@ std::uint32_t ProgramWriter::compute(const PassItem& item, Category category, do
       slower == 1.0 ? item.duration : sim::Duration(std::llround(static_cast<double>(item.duration.value()) * slower));
   op.issue = item.issue;
   op.issue_bound = item.issue_bound + (op.duration - item.duration);
+  op.host_waits = item.host_waits;
   std::vector<std::uint32_t> waits = std::move(next_waits_);
   next_waits_.clear();
   std::erase_if(pending_, [&](Pending& p) {
@@ -43,6 +55,15 @@ std::uint32_t ProgramWriter::compute(const PassItem& item, Category category, do
   notes.push_back(n);
   any_compute_ = true;
   return last_compute_ = program.add(op, waits);
+}
+
+std::uint32_t ProgramWriter::compute_at_once(const PassItem& item, Category category) {
+  std::vector<std::uint32_t> waits;
+  std::vector<Pending> pending;
+  std::swap(waits, next_waits_), std::swap(pending, pending_);
+  const std::uint32_t op = compute(item, category, 1.0);
+  std::swap(waits, next_waits_), std::swap(pending, pending_);
+  return op;
 }
 
 std::uint32_t ProgramWriter::transfer(const Transfer& t, std::span<const std::uint32_t> waits) {

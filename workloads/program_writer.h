@@ -10,6 +10,10 @@
 
 namespace orrery::workloads {
 
+/// Whether each tensor rank carries a part of a message between stages, and the bytes that one of them carries.
+bool splits_message(const Job& job, bool gradient);
+double message_bytes(const Job& job, bool gradient);
+
 class ProgramWriter {
  public:
   /// `slots`: the peers that the program's ranks have communicators for; must stay valid.
@@ -34,6 +38,9 @@ class ProgramWriter {
 
   /// Adds a compute operation that takes `slower` times as long as the item says; returns its index.
   std::uint32_t compute(const PassItem& item, Category category, double slower = 1.0);
+  /// Adds one that follows the last compute operation and waits for nothing else; what the next one has to wait for
+  /// stays as it is.
+  std::uint32_t compute_at_once(const PassItem& item, Category category);
   /// Adds a transfer that waits for these operations; returns its index.
   std::uint32_t transfer(const Transfer& t, std::span<const std::uint32_t> waits);
   /// Adds a pass as one operation, `note` its row of StagePrograms::whole_passes; nothing may be pending.

@@ -19,11 +19,9 @@
 #include "workloads/unit_overlap.h"
 
 namespace orrery::workloads {
-
 namespace {
 
-constexpr std::uint32_t kNone = 0xffffffff;
-constexpr std::size_t kPassKinds = 4;
+constexpr std::uint32_t kNone = 0xffffffff, kPassKinds = 4;
 
 class StageCompiler {
   using Transfer = ProgramWriter::Transfer;
@@ -43,13 +41,15 @@ class StageCompiler {
         stages_(job.parallelism.pipeline),
         chunks_(job.parallelism.virtual_pipeline),
         evaluation_(evaluation),
-        undisturbed_rate_(gathers_messages() ? 0 : undisturbed_rate),
+        undisturbed_rate_(gathers_messages(false) ? 0 : undisturbed_rate),
         data_ranks_(job.replicas()),
         shard_ranks_(job.shard_ranks()),
         shard_(shard_parameters(job)),
         sharded_(job.parallelism.sharding != Sharding::none),
         full_shard_(job.parallelism.sharding == Sharding::parameters && data_ranks_ > 1),
-        by_unit_(works_by_unit(job)) {}
+        by_unit_(works_by_unit(job)),
+        waits_for_batch_(job.software.host_waits_for_batch && chunks_ == 1 &&
+                         !splits_backward(job.parallelism.schedule)) {}
 
   void compile(const std::vector<Pass>& passes) {
     chunk_seen_.assign(static_cast<std::size_t>(chunks_), false);
@@ -80,6 +80,7 @@ class StageCompiler {
   // ---- passes ----
   void run(const Pass& pass) {
     writer.begin(pass);
+    if (pass.kind == PassKind::forward) fetch_batch();
     const ChunkShape& shape = split_.of(pass.chunk, stage_, stages_);
     const PassTemplate& passes = template_of(pass.chunk, shape);
     const bool forward = pass.kind == PassKind::forward;
@@ -113,6 +114,21 @@ class StageCompiler {
     if (by_unit_) end_units();
   }
 
+  /// Every stage fetches the micro-batch, of which it needs at least the masks; a host that reads back how much it was
+  /// sent starts each forward pass on an idle device (megatron/mpu/data.py, broadcast_data). It is not made to where
+  /// stages hold several chunks or split the backward pass: with sends that block, such schedules would lock up.
+  void fetch_batch() {
+    const sim::Duration host = job_.software.microbatch_host;
+    if (host == sim::Duration{} && !waits_for_batch_) return;
+    if (!fetch_) {
+      fetch_ = library_.compute(
+          {{"micro-batch", job_.device.streaming(calibration::Streaming::copy, 0), false, 0, 0, {}}}, -1);
+      fetch_->issue += host, fetch_->issue_bound += host;
+      fetch_->host_waits = waits_for_batch_;
+    }
+    writer.compute_at_once(*fetch_, Category::other);
+  }
+
   const PassTemplate& template_of(std::int32_t chunk, const ChunkShape& shape) {
     const PassTemplate*& known = templates_[index(chunk)];
     if (known == nullptr) known = &library_.of(shape);
@@ -131,16 +147,9 @@ class StageCompiler {
     return true;
   }
 
-  // ---- pipeline messages ----
-  double message_bytes() const {
-    const double whole = static_cast<double>(job_.batch.micro * job_.rank_seq()) *
-                         static_cast<double>(job_.model.hidden) * calibration::bytes_of(job_.precision.activations);
-    return message_is_split() ? whole / static_cast<double>(job_.parallelism.tensor) : whole;
-  }
   /// A message arrives in parts, which NVLink puts together on the tensor stream.
-  bool gathers_messages() const { return stages_ > 1 && message_is_split() && !job_.parallelism.sequence_parallel; }
-  bool message_is_split() const {
-    return job_.parallelism.tensor > 1 && (job_.parallelism.sequence_parallel || job_.software.scatter_gather_pipeline);
+  bool gathers_messages(bool gradient) const {
+    return stages_ > 1 && splits_message(job_, gradient) && !job_.parallelism.sequence_parallel;
   }
 
   /// One end of a message with stage `other`; both ends must describe it alike. Every way and kind of message has
@@ -167,11 +176,11 @@ class StageCompiler {
     t.stream = line.stream;
     t.category = Category::pipeline_comm;
     t.peer = line.peer;
-    t.cost = send_cost(message_bytes(), shapes_.pipeline_same_node[static_cast<std::size_t>(link)], job_.device,
-                       job_.software);
+    t.cost = send_cost(message_bytes(job_, gradient), shapes_.pipeline_same_node[static_cast<std::size_t>(link)],
+                       job_.device, job_.software);
     t.traffic = library_.traffic({"pipeline", CollectiveOp::send_receive,
                                   gradient ? "activation gradients, backward" : "activations, forward", 2,
-                                  message_bytes(), message_bytes()});
+                                  message_bytes(job_, gradient), message_bytes(job_, gradient)});
     return t;
   }
 
@@ -187,10 +196,11 @@ class StageCompiler {
     t.host_waits =
         job_.software.host_waits_for_pipeline && !job_.overlap.pipeline && !splits_backward(job_.parallelism.schedule);
     const std::uint32_t op = writer.transfer(t, {});
-    if (gathers_messages()) {
+    const bool gradient = pass.kind != PassKind::forward;
+    if (gathers_messages(gradient)) {
       // Scatter/gather (arXiv 2104.04473, section 4.1): each tensor rank carries a part across, NVLink puts it
       // together.
-      const double bytes = message_bytes() * static_cast<double>(job_.parallelism.tensor);
+      const double bytes = message_bytes(job_, gradient) * static_cast<double>(job_.parallelism.tensor);
       Transfer gather{Stream::tensor, Category::tensor_comm, Peer::tensor, {}, kNoTraffic, 1.0, true, false};
       gather.cost =
           collective_cost(CollectiveOp::all_gather, bytes, shapes_.tensor, job_.device, job_.software, cluster_);
@@ -256,7 +266,8 @@ class StageCompiler {
 
   /// Gradients are reduced among those that share them out, then each part across the groups that repeat it.
   void reduce_bytes(double bytes) {
-    const CollectiveOp op = sharded_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
+    const bool scatters = sharded_ && (full_shard_ || !job_.software.all_reduces_shards);
+    const CollectiveOp op = scatters ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
     last_reduction_ = writer.transfer(data_transfer(op, bytes, "gradients, backward"), writer.after_compute());
     if (shard_ranks_ == data_ranks_) return;
     const double part = bytes / static_cast<double>(shard_ranks_);
@@ -462,13 +473,14 @@ class StageCompiler {
   double undisturbed_rate_;
   std::int64_t data_ranks_, shard_ranks_;
   ShardParameters shard_;
-  bool sharded_, full_shard_, by_unit_;
+  bool sharded_, full_shard_, by_unit_, waits_for_batch_;
 
   bool reducing_ = false, optimizing_ = false;
   std::vector<bool> chunk_seen_;
   std::vector<const PassTemplate*> templates_;            // by chunk
   std::vector<const TemplateLibrary::Whole*> wholes_;     // by chunk, kind of pass and whether slowed down
   std::array<std::optional<Transfer>, kPeers> messages_;  // by peer
+  std::optional<PassItem> fetch_;
   std::vector<std::vector<std::uint32_t>> chunk_gathers_;
   std::vector<std::int64_t> gradients_left_;  // passes of a chunk that make gradients of weights
   std::uint32_t last_reduction_ = kNone;

@@ -178,7 +178,9 @@ StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double p
     return least_bytes_between_nodes(op, bytes, places.shapes.data, job.software) / places.data_rate *
            sim::kPicosecondsPerSecond;
   };
-  const double reduce = time(sharded ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, parameters * gradient);
+  const double reduce =
+      time(sharded && !job.software.all_reduces_shards ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
+           parameters * gradient);
   const double gather = sharded ? time(CollectiveOp::all_gather, parameters * parameter) : 0;
   (job.overlap.gradients ? load.beside : load.reduce) += reduce;
   (job.overlap.parameters ? load.beside : load.gather) += gather;

@@ -92,7 +92,8 @@ class ClosedForm {
     add("tensor", CollectiveOp::all_reduce, "loss", p_.tensor, 4 * d(job_.batch.micro) * d(job_.rank_seq()), 3 * runs,
         0);
     if (!sp && job_.software.scatter_gather_pipeline && p_.pipeline > 1) {
-      add("tensor", CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(), 2 * runs * boundaries(), 0);
+      add("tensor", CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
+          (job_.software.scatter_gather_gradients ? 2 : 1) * runs * boundaries(), 0);
     }
   }
 
@@ -120,11 +121,15 @@ class ClosedForm {
   }
 
   void pipeline() {
-    const bool split = p_.tensor > 1 && (p_.sequence_parallel || job_.software.scatter_gather_pipeline);
-    const double bytes = activation() / (split ? d(p_.tensor) : 1.0);
+    const auto bytes = [&](bool scattered) {
+      const bool split = p_.tensor > 1 && (p_.sequence_parallel || scattered);
+      return activation() / (split ? d(p_.tensor) : 1.0);
+    };
+    const bool scattered = job_.software.scatter_gather_pipeline;
     const double messages = boundaries() * d(job_.microbatches()) * columns() * d(p_.tensor);
-    add("pipeline", CollectiveOp::send_receive, "activations, forward", 2, bytes, messages, 0);
-    add("pipeline", CollectiveOp::send_receive, "activation gradients, backward", 2, bytes, messages, 0);
+    add("pipeline", CollectiveOp::send_receive, "activations, forward", 2, bytes(scattered), messages, 0);
+    add("pipeline", CollectiveOp::send_receive, "activation gradients, backward", 2,
+        bytes(scattered && job_.software.scatter_gather_gradients), messages, 0);
   }
 
   void data() {
@@ -144,7 +149,8 @@ class ClosedForm {
         break;
       case Sharding::optimizer:
       case Sharding::gradients:
-        add("data", CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, groups, 0);
+        add("data", job_.software.all_reduces_shards ? CollectiveOp::all_reduce : CollectiveOp::reduce_scatter,
+            "gradients, backward", group, gradients, groups, 0);
         between_groups(gradients, 1);
         add("data", CollectiveOp::all_gather, "parameters, forward", group, parameters, groups, 0);
         break;

@@ -247,3 +247,22 @@ TEST_CASE("what a source says beyond its record fills what the record leaves ope
   CHECK(record("zb-1.5B", "measured: {memory_gb: 3}\n").measured->memory_kind == "allocated");
   CHECK(record("other", "measured: {memory_gb: 3}\n").measured->memory_kind == "device");
 }
+
+TEST_CASE("what its source contradicts in a record is corrected aloud") {
+  const auto corrections = [](const Scenario& scenario) {
+    std::vector<std::string> out;
+    for (const std::string& a : scenario.job.assumptions)
+      if (a.starts_with("Corrected: ")) out.push_back(a);
+    return out;
+  };
+  // The record says that all is recomputed; vTrain's single-node runs recomputed nothing.
+  const Scenario wrong = load_text(small_scenario() + "id: vtrain-single-0001\nrecompute: full\n");
+  CHECK(wrong.job.recompute == workloads::Recompute::none);
+  REQUIRE(corrections(wrong).size() == 1);
+  CHECK(corrections(wrong)[0].find("recompute is full in the record and none by its source") != std::string::npos);
+  const Scenario right = load_text(small_scenario() + "id: vtrain-single-0001\nrecompute: none\n");
+  CHECK(corrections(right).empty());
+  const Scenario other = load_text(small_scenario() + "id: other\nrecompute: full\n");
+  CHECK(other.job.recompute == workloads::Recompute::full);
+  CHECK(corrections(other).empty());
+}

@@ -80,6 +80,7 @@ ordered_json row_json(const ValidationRow& row) {
   json["predicted"] = optional_json(row.predicted);
   json["error_pct"] = optional_json(row.error_pct);
   json["fitted"] = row.fitted;
+  json["corrected"] = row.corrected;
   json["status"] = name_of(row.status);
   json["list"] = row.list;
   if (!row.message.empty()) json["message"] = row.message;
@@ -113,10 +114,10 @@ void write_rows(std::ostream& out, const std::vector<ValidationRow>& rows) {
                      {"status", Align::left}});
     for (const ValidationRow& row : rows) {
       if (row.list != list) continue;
-      table.add_row({shortened(row.id, kIdWidth), row.metric, row.measured ? number_text(*row.measured) : "-",
-                     row.predicted ? number_text(*row.predicted) : "-",
-                     row.error_pct ? error_text(*row.error_pct) : "-",
-                     std::string(name_of(row.status)) + (row.fitted ? ", fitted" : "")});
+      table.add_row(
+          {shortened(row.id, kIdWidth), row.metric, row.measured ? number_text(*row.measured) : "-",
+           row.predicted ? number_text(*row.predicted) : "-", row.error_pct ? error_text(*row.error_pct) : "-",
+           std::string(name_of(row.status)) + (row.fitted ? ", fitted" : "") + (row.corrected ? ", corrected" : "")});
       if (!row.message.empty()) {
         std::string message = wrapped(row.message, "      ", "      ");
         message.pop_back();

@@ -56,6 +56,7 @@ class ChunkBuilder {
     out_ = &out;
     weights_ = weights;
     cut_ = false;
+    backward_ = true;
     if (shape.head) head_backward();
     done.resize(static_cast<std::size_t>(shape.layers));
     for (layer_ = static_cast<std::int32_t>(shape.layers) - 1; layer_ >= 0; --layer_) {
@@ -76,6 +77,7 @@ class ChunkBuilder {
       out_->back().layer = layer_;
       cut_ = false;
     }
+    kernel.backward = backward_ && !recomputing_;
     out_->back().kernels.push_back(std::move(kernel));
   }
 
@@ -113,6 +115,7 @@ class ChunkBuilder {
     Gemm shape;
     shape.dtype = may_be_fp8 ? job_.precision.matmul : job_.precision.activations;
     shape.m = m, shape.n = n, shape.k = k, shape.batch = batch, shape.form = form, shape.accumulate = accumulate;
+    shape.aligned = batch == 1 || model_.head_dim() % 8 == 0;  // products of attention are cut by heads
     const auto d = [](std::int64_t count) { return static_cast<double>(count); };
     const double operand = calibration::bytes_of(shape.dtype), result = accumulate ? 2 * 4 : 2;
     const double bytes = d(batch) * ((d(m) * d(k) + d(k) * d(n)) * operand + d(m) * d(n) * result);
@@ -146,6 +149,12 @@ class ChunkBuilder {
     gemm(name, m, n, tokens_, Gemm::Form::weight_gradient, fused);
     if (!fused) {
       const int gradient = calibration::bytes_of(job_.precision.gradients);
+      if (software_.keeps_training_gradients && gradient > element_) {
+        // Autograd adds onto the 16-bit gradient that stays allocated, which is cleared ahead of the next pass.
+        const double parameters = static_cast<double>(m) * static_cast<double>(n);
+        stream(Streaming::accumulate, parameters * 3 * element_, "add training gradient");
+        stream(Streaming::copy, parameters * element_, "clear training gradient");
+      }
       stream(Streaming::accumulate, static_cast<double>(m) * static_cast<double>(n) * (element_ + 2 * gradient),
              "add weight gradient");
     }
@@ -209,6 +218,9 @@ class ChunkBuilder {
   void rotate(const char* name);
   void input_layout();
   void gradient_layout();
+  bool fuses_softmax() const;
+  void softmax_forward();
+  void softmax_backward();
   void attention_core_forward();
   void attention_core_backward();
 
@@ -377,6 +389,7 @@ class ChunkBuilder {
   bool fp8_;
   std::int32_t layer_ = -1;
   bool recomputing_ = false;
+  bool backward_ = false;
   bool cut_ =
       false;  // the next kernel starts a new run although none lies between (a collective must be awaited there)
   Pieces* out_ = nullptr;

@@ -24,6 +24,7 @@ struct Kernel {
   double flops = 0;     // of matrix products; 0: bound by memory
   double bytes = 0;     // of memory, each operand and result read or written once
   calibration::DataType type = calibration::DataType::bf16;  // of the operands of a matrix product
+  bool backward = false;  // issued by autograd, at another cost to the host; recomputed kernels are not
 };
 
 /// How a tensor-parallel collective lies beside compute.

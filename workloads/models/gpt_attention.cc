@@ -112,6 +112,34 @@ void ChunkBuilder::rotate(const char* name) {
   stream(Streaming::copy, layout_copy((heads() + kv_heads()) * model_.head_dim()), name);
 }
 
+/// Megatron's kernel takes up to 2048 keys, and whole blocks of score matrices (megatron/model/fused_softmax.py,
+/// is_kernel_available).
+bool ChunkBuilder::fuses_softmax() const {
+  constexpr std::int64_t kLongest = 2048;
+  const auto matrices = static_cast<std::int64_t>(software_.fused_softmax_matrices);
+  return matrices == 1 || (model_.seq <= kLongest && job_.batch.micro * heads() % matrices == 0);
+}
+
+void ChunkBuilder::softmax_forward() {
+  const double scores = score_elements();
+  if (fuses_softmax()) return stream(Streaming::softmax, 2 * scores * element_, "softmax");
+  stream(Streaming::copy, scores * (element_ + 4), "scores to fp32");
+  stream(Streaming::accumulate, scores * 8, "scale scores");
+  stream(Streaming::accumulate, scores * 8, "mask scores");
+  stream(Streaming::softmax, scores * 8, "softmax");
+  stream(Streaming::copy, scores * (4 + element_), "probabilities to 16 bit");
+}
+
+void ChunkBuilder::softmax_backward() {
+  const double scores = score_elements();
+  if (fuses_softmax()) return stream(Streaming::softmax_backward, 3 * scores * element_, "softmax backward");
+  stream(Streaming::copy, scores * (element_ + 4), "probability gradient to fp32");
+  stream(Streaming::softmax_backward, scores * 12, "softmax backward");
+  stream(Streaming::accumulate, scores * 8, "mask score gradient");
+  stream(Streaming::accumulate, scores * 8, "scale score gradient");
+  stream(Streaming::copy, scores * (4 + element_), "score gradient to 16 bit");
+}
+
 // Removing the padding, whether there is any or not, as flash_attn/bert_padding.py does: queries, keys and values are
 // gathered by token index and the output is scattered into zeros; backward the other way round. The host reads how many
 // tokens there are and how long the longest sequence is, so the device runs dry.
@@ -145,7 +173,7 @@ void ChunkBuilder::attention_core_forward() {
   if (job_.attention == AttentionKind::flash) return flash_attention(false);
   const std::int64_t s = model_.seq, head_dim = model_.head_dim(), batch = job_.batch.micro * heads();
   gemm("attention scores", s, s, head_dim, Gemm::Form::forward, false, batch, false);
-  stream(Streaming::softmax, 2 * score_elements() * element_, "softmax");
+  softmax_forward();
   dropout(score_elements(), "attention dropout");
   gemm("attention values", head_dim, s, s, Gemm::Form::data_gradient, false, batch, false);
 }
@@ -160,7 +188,7 @@ void ChunkBuilder::attention_core_backward() {
   gemm("attention value gradient", head_dim, s, s, Gemm::Form::weight_gradient, false, batch, false);
   gemm("attention probability gradient", s, s, head_dim, Gemm::Form::data_gradient, false, batch, false);
   dropout(score_elements(), "attention dropout backward");
-  stream(Streaming::softmax_backward, 3 * score_elements() * element_, "softmax backward");
+  softmax_backward();
   gemm("attention query gradient", head_dim, s, s, Gemm::Form::data_gradient, false, batch, false);
   gemm("attention key gradient", head_dim, s, s, Gemm::Form::weight_gradient, false, batch, false);
 }
