@@ -151,3 +151,18 @@ TEST_CASE("accumulating into fp32 and casting an operand cost time") {
   g.cast_input = true;
   CHECK(p.gemm(g) > bare);
 }
+
+TEST_CASE("16-bit products whose rows are not aligned run at the rate without matrix units") {
+  const DeviceProfile p = profile("a100-sxm-80gb");
+  Gemm scores;  // of heads of 108: 64 matrices of 2048 x 2048
+  scores.m = scores.n = 2048, scores.k = 108, scores.batch = 64;
+  const double aligned = seconds(p, scores);
+  scores.aligned = false;
+  // 2 m n k of 64 at 9.4 TFLOP/s (peak.unaligned).
+  CHECK(seconds(p, scores) == Approx(2.0 * 2048 * 2048 * 108 * 64 / 9.4e12));
+  CHECK(seconds(p, scores) > aligned);
+  scores.dtype = DataType::fp32;  // another unit: of no matter
+  const double wide = seconds(p, scores);
+  scores.aligned = true;
+  CHECK(seconds(p, scores) == wide);
+}

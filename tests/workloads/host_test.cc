@@ -1,0 +1,52 @@
+// Does the host cost what a generation says? Launches so slow that the device never matters: the step is then what the
+// host issues, and laws of it follow from counting kernels.
+#include <string>
+#include <vector>
+
+#include "tests/catch.h"
+#include "tests/workloads/example.h"
+#include "workloads/step.h"
+
+using namespace orrery;
+using tests::small_job;
+
+namespace {
+
+/// Seconds of a step on one GPU of 4 micro-batches, 100 ms per kernel of the forward pass.
+double seconds(std::vector<std::string> sets) {
+  sets.insert(sets.begin(), {"cluster.gpus=1", "parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=1",
+                             "batch.global=4", "batch.micro=1", "software=megatron-2021",
+                             "software.kernel_issue='100 ms'", "software.microbatch_host='0 us'"});
+  return sim::to_seconds(workloads::simulate_step(small_job(sets)).iteration);
+}
+std::string share(const char* value) { return std::string("software.backward_issue_share=") + value; }
+
+}  // namespace
+
+TEST_CASE("kernels of the backward pass cost the host their share, recomputed ones as much as in the forward pass") {
+  const double one = seconds({share("1"), "recompute=none"}), half = seconds({share("0.5"), "recompute=none"}),
+               quarter = seconds({share("0.25"), "recompute=none"});
+  // T = F + share x B: half of B lies between the first two, a quarter between the others.
+  CHECK(half < one);
+  CHECK(one - half == Approx(2 * (half - quarter)).epsilon(1e-3));
+  // Recomputation launches F' kernels more, whatever a kernel of the backward pass costs.
+  CHECK(seconds({share("0.25"), "recompute=full"}) - quarter ==
+        Approx(seconds({share("1"), "recompute=full"}) - one).epsilon(1e-3));
+}
+
+TEST_CASE("every micro-batch is fetched once by a stage of one chunk") {
+  const double without = seconds({"software.host_waits_for_batch=false"});
+  const double with = seconds({"software.host_waits_for_batch=false", "software.microbatch_host='1 s'"});
+  // 4 micro-batches, a second each and the launch of the kernel that brings them.
+  CHECK(with - without == Approx(4 * (1 + 0.1)).epsilon(1e-3));
+}
+
+TEST_CASE("the fused softmax takes whole blocks of score matrices, or none") {
+  const auto unfused = [](const char* matrices) {
+    return seconds({"attention=unfused", std::string("software.fused_softmax_matrices=") + matrices});
+  };
+  const workloads::Job job = small_job({});
+  INFO(job.model.heads);
+  CHECK(unfused("1") == unfused("2"));    // an even number of heads
+  CHECK(unfused("1024") > unfused("1"));  // five kernels in place of one, forward and backward
+}
