@@ -206,9 +206,11 @@ std::size_t most_timelines(const Simulated& run) {
 void draw(const Job& job, const topology::Cluster& cluster, const StepPlan& step, const Simulated& run,
           const StepOptions& options, StepReport& report) {
   const RankMap map(job);
-  const auto timeline = [&](const RecordedRank& rank) {
+  const auto timeline = [&](const RecordedRank& rank, bool with_spans = true) {
     const sim::Program& program = run.program_of(*rank.record);
-    Timeline drawn = timeline_of(job, map, step, program, rank);
+    Timeline drawn;
+    drawn.rank = rank.rank, drawn.ranks = rank.ranks, drawn.stage = rank.stage;
+    if (with_spans) drawn = timeline_of(job, map, step, program, rank);
     drawn.breakdown_s = breakdown_of(job, *rank.record, program, report.iteration, {});
     drawn.memory = memory_over_time(job, step, program, rank, report.stages[static_cast<std::size_t>(rank.stage)]);
     return drawn;
@@ -241,7 +243,8 @@ void draw(const Job& job, const topology::Cluster& cluster, const StepPlan& step
     }
     for (const auto& [stage, most] : busiest) {
       report.stage_timelines.push_back(
-          timeline(recorded(most.second, run.ranks[most.second], run.class_sizes[most.second])));
+          timeline(recorded(most.second, run.ranks[most.second], run.class_sizes[most.second]),
+                   stage < std::max<std::size_t>(1, room / 4)));
     }
   }
   // A link's load is that of all ranks: known where every class was recorded.

@@ -189,7 +189,7 @@ struct StepReport {
   };
   std::vector<TierBytes> tier_bytes;      // bytes per step whose highest tier is this one
   std::vector<Timeline> timelines;        // StepOptions::timelines
-  std::vector<Timeline> stage_timelines;  // StepOptions::stage_timelines, by stage
+  std::vector<Timeline> stage_timelines;  // by stage; where spans would fill the memory, the first stages' alone
   std::vector<LinkLoad> links;            // with either: links of different load, the busiest first; folded only
   std::vector<std::string> assumptions;
 };

@@ -134,6 +134,7 @@ ordered_json timeline_json(const workloads::StepReport& report, double tick_ps) 
   json["tick_s"] = tick_ps / sim::kPicosecondsPerSecond;
   json["rows"] = ordered_json::array();
   for (const Timeline& timeline : report.stage_timelines) {
+    if (timeline.spans.empty()) break;
     Boxes boxes(tick_ps);
     boxes.add(timeline, 3 * passes < kMostBoxes);
     if (shown + boxes.size() > kMostBoxes) break;
