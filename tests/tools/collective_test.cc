@@ -127,6 +127,9 @@ TEST_CASE("options of a collective that make no sense") {
                 {"magic", "auto", "ring LL128", "tree"});
   check_refused(run({"--op", "all_gather", "--gpus", "16", "--algorithm", "tree"}), {"'tree'", "ring Simple"});
   check_refused(run({"--op", "all_reduce", "--gpus", "8", "--algorithm", "tree"}), {"'tree'", "node"});
+  check_refused(
+      tests::orrery({"collective", "tomahawk4-200g", "--op", "all_reduce", "--gpus", "16", "--algorithm", "sharp"}),
+      {"'sharp'", "ring Simple"});  // Ethernet switches do not add
   for (const char* sizes : {"1GB:1MB:2", "1MB:1GB:1", "1MB:1GB:0.5", "1MB:1GB:nan", "1MB:1GB:2:2", "1 MB:1 parsec", "",
                             "0", "-1MB", "1MB:1GB:1.000001", "1MB:900PB"}) {
     INFO(sizes);

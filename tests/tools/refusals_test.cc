@@ -72,6 +72,14 @@ TEST_CASE("a quantity without its unit") {
   check_refused(run_text(folder, text), {"case.yaml:2:", "5", "us"});
 }
 
+TEST_CASE("a library that wants switches to add, on switches that cannot") {
+  const Folder folder;
+  std::string sharp = small_scenario("nemo-23.09", "{inherits: nemo-23.09, collective_algorithms: [ring, sharp]}");
+  CHECK(run_text(folder, sharp).status == 0);
+  sharp.replace(sharp.find("ndr-rail"), 8, "tomahawk4-200g");
+  check_refused_at(run_text(folder, sharp), 8, "software");
+}
+
 TEST_CASE("a layout that does not multiply, and sizes that no cluster has") {
   const Folder folder;
   check_refused(run_text(folder, small_scenario("data: 4", "data: 5")), {"case.yaml:", "16"});
