@@ -33,11 +33,22 @@ bool leaves_open(const Settings& document, std::string_view path) {
   return section != nullptr && given(section, path) == nullptr;
 }
 
-/// What the document says of `path`, where that is one word; else empty.
-std::string value_of(const Settings& document, std::string_view path) {
-  const Settings* section = section_of(document, path);
-  const Settings* value = section != nullptr ? given(section, path) : nullptr;
-  return value != nullptr && value->is_scalar() ? value->text() : std::string();
+/// Puts `path` right in `document`, a record of `file`, and says what it was; empty where nothing is to correct: the
+/// section is not there, the value is right, or it was set from elsewhere (--set, a study, a fit). Of a document that
+/// is changed in places, the name that it inherits is corrected.
+std::string correct(Settings& document, const std::string& file, std::string path, const Settings& value) {
+  std::string_view key = path;
+  const Settings* section = section_of(document, key);
+  if (section == nullptr) return {};
+  const Settings* said = given(section, key);
+  if (said != nullptr && said->is_mapping() && said->find("inherits") != nullptr) {
+    path += ".inherits";
+    said = said->find("inherits");
+  }
+  if (said != nullptr && (said->place().file != file || (said->is_scalar() && said->text() == value.text()))) return {};
+  const std::string was = said != nullptr && said->is_scalar() ? said->text() : "not given";
+  document.set_path(path, value);
+  return was;
 }
 
 }  // namespace
@@ -67,13 +78,10 @@ Settings completed(const Settings& document, std::vector<std::string>& notes) {
     }
     if (const Settings* wrong = entry.find("correct")) {
       for (const auto& [path, value] : wrong->members()) {
-        std::string_view key = path;
-        if (section_of(document, key) == nullptr) continue;
-        const std::string said = value_of(document, path);
-        if (said == value.text()) continue;
-        whole.set_path(path, value);
-        notes.push_back(fmt::format("{}{} is {} in the record and {} by its source: {}.", kCorrected, path,
-                                    said.empty() ? "not given" : said, value.text(), source));
+        const std::string was = correct(whole, id->place().file, path, value);
+        if (was.empty()) continue;
+        notes.push_back(fmt::format("{}{} is {} in the record and {} by its source: {}.", kCorrected, path, was,
+                                    value.text(), source));
       }
     }
   }

@@ -265,4 +265,17 @@ TEST_CASE("what its source contradicts in a record is corrected aloud") {
   const Scenario other = load_text(small_scenario() + "id: other\nrecompute: full\n");
   CHECK(other.job.recompute == workloads::Recompute::full);
   CHECK(corrections(other).empty());
+  // What was not the record's own word stands, and of a generation changed in places the name is corrected.
+  Settings set = parse_yaml(small_scenario() + "id: vtrain-single-0001\nrecompute: full\n", "t.yaml");
+  apply_set(set, "recompute=selective");
+  const Scenario chosen = load_scenario(set);
+  CHECK(chosen.job.recompute == workloads::Recompute::selective);
+  CHECK(corrections(chosen).empty());
+  Settings changed = parse_yaml(small_scenario() + "id: mtnlg-280nodes\n", "t.yaml");
+  apply_set(changed, "software.kernel_issue=7 us");
+  const Scenario slower = load_scenario(changed);
+  REQUIRE(corrections(slower).size() == 1);
+  CHECK(corrections(slower)[0].find("software.inherits is megatron-2023") != std::string::npos);
+  CHECK(slower.job.software.kernel_issue.value() == 7'000'000);
+  CHECK(slower.job.software.all_reduces_shards);  // as only megatron-deepspeed-2022 does
 }
