@@ -2,30 +2,38 @@
 //
 // On one rank the operations of a stream run one after the other, each for at least its duration; a transfer takes at
 // least its latency and its bytes at its rate cap, and across nodes at the rate of the NICs that its ring leaves a node
-// through. A collective that compute waits for lies between two operations of the compute stream. So a stage with m
-// micro-batches needs W = m x (its passes) of every stream, whatever the schedule. Under GPipe, 1F1B and interleaved
-// 1F1B the first pass of stage s is the forward pass of its first chunk, which waits for those of the stages before it;
-// its last pass is the backward pass of the same chunk, which those stages wait for. With w the compute of these two:
+// through. Collectives that compute waits for lie between two operations of the compute stream: those of one stream in
+// turn, the tensor's beside the context's. So a stage needs W, the sum over its passes, of every stream, whatever their
+// order. Each pass counts as the schedule has it, its backward half whole or cut in two: neither is sure to be the
+// shorter, since a reduction that runs beside the weight gradients of a whole pass stands alone in a cut one, where
+// these gradients run at their full speed. DualPipe has both.
+//
+// Under GPipe, 1F1B and interleaved 1F1B the first pass of stage s is the forward pass of its first chunk, which waits
+// for those of the stages before it; its last pass is the backward pass of the same chunk, which those stages wait for.
+// With w the compute of these two, and nothing under any other schedule:
 //   step >= max over s of (sum_{i<s} w_i + W_s) + the slowest stage's optimizer,
-// since the optimizer's kernels wait for the gradient norm of all stages. Under any other schedule the mean of W over
-// the stages stands for the maximum. The streams of tensor and data collectives and the host bound the step as well.
+// since the optimizer's kernels wait for the gradient norm of all stages. The streams of tensor and data collectives
+// and the host bound the step as well. Where stages step their optimizers apart, the step is the longest time that a
+// stage is at work: neither other stages nor what a stage's host or data stream does ahead of its first pass count.
 //
 // Left out, each of which only makes a step longer: pipeline messages, the latency of routes, sharing of links, buckets
-// (all of a stage's gradients count as one transfer without latency), slower kernels beside data collectives, and the
-// host except as a whole. A chunk of no layers counts nothing: what it costs beside a layer is all that is worked out.
+// (all of a stage's gradients count as one transfer without latency), slower kernels beside data collectives, the
+// kernel that copies a micro-batch, and the host except as a whole: what it waits for (a message, a micro-batch that it
+// reads back) holds it up. A chunk of no layers counts nothing: what it costs beside a layer is all that is worked out.
 #include "workloads/step_bound.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 #include "workloads/collectives/collective.h"
 #include "workloads/models/gpt.h"
-#include "workloads/pass_template.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step_plan.h"
+#include "workloads/unit_overlap.h"
 
 namespace orrery::workloads {
 
@@ -82,6 +90,38 @@ StepBound::Load StepBound::Load::operator*(double times) const {
   return {compute * times, tensor * times, issue * times};
 }
 
+StepBound::Load StepBound::BlockCosts::of(const ChunkShape& shape) const {
+  if (shape.layers == 0) return {};
+  Load load = layer * d(shape.layers);
+  if (shape.embedding) load += embedding;
+  if (shape.head) load += head;
+  return load;
+}
+
+/// One pass. `by_unit`: collectives of data parallelism may run beside the tensor's first and last of a layer.
+StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, const Job& job, const GroupShape& group,
+                                   double across_nodes, bool by_unit) {
+  Load sum;
+  double tensor = 0, context = 0;  // since the last operation of the compute stream
+  bool at_edge = true;
+  std::int32_t layer = -1;
+  for (const PassItem& item : items) {
+    at_edge = at_edge || item.layer != layer;
+    layer = item.layer;
+    if (item.comm) {
+      const double time = item.context ? least_time(item.cost, {}, 0) : least_time(item.cost, group, across_nodes);
+      if (item.passes_by == 0) (item.context ? context : tensor) += time;
+      sum += {0, item.context ? 0 : time, d(job.software.transfer_issue.value())};
+      continue;
+    }
+    if (!(by_unit && at_edge)) sum.compute += std::max(tensor, context);
+    tensor = context = 0, at_edge = false;
+    sum += {d(item.duration.value()), 0, d(item.issue.value())};
+  }
+  if (!by_unit) sum.compute += std::max(tensor, context);
+  return sum;
+}
+
 const topology::Cluster& StepBound::cluster_of(const Job& job) {
   std::unique_ptr<topology::Cluster>& cluster = clusters_[job.gpus];
   if (!cluster) {
@@ -109,46 +149,62 @@ const StepBound::Costs& StepBound::costs_of(const Job& job) {
   const Places& places = places_of(job);
   const GroupShape& group = places.shapes.tensor;
   const Precision& precision = job.precision;
+  const bool splits = splits_backward(job.parallelism.schedule), by_unit = works_by_unit(job);
   const auto [found, fresh] = costs_.try_emplace(
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", job.gpus, job.parallelism.tensor, group.nodes,
-                  group.per_node, group.rails, group.hop.value(), job.parallelism.context, job.batch.micro,
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", job.gpus, job.parallelism.tensor,
+                  group.nodes, group.per_node, group.rails, group.hop.value(), job.parallelism.context, job.batch.micro,
                   job.parallelism.sequence_parallel, static_cast<int>(job.recompute), static_cast<int>(job.attention),
                   static_cast<int>(precision.matmul), static_cast<int>(precision.activations),
                   static_cast<int>(precision.gradients), job.overlap.tensor,
-                  static_cast<int>(job.parallelism.context_method), splits_backward(job.parallelism.schedule)));
+                  static_cast<int>(job.parallelism.context_method), splits, by_unit));
   if (!fresh) return found->second;
   StagePrograms unused;
   TemplateLibrary library(job, places.shapes, cluster_of(job), unused);
-  const std::vector<PassKind> kinds =
-      splits_backward(job.parallelism.schedule)
-          ? std::vector<PassKind>{PassKind::forward, PassKind::input_gradient, PassKind::weight_gradient}
-          : std::vector<PassKind>{PassKind::forward, PassKind::backward};
-  const auto load = [&](const ChunkShape& shape) {
+  const auto load = [&](const ChunkShape& shape, std::initializer_list<PassKind> kinds) {
     Load sum;
     const PassTemplate& passes = library.of(shape);
-    for (const PassKind kind : kinds) {
-      for (const PassItem& item : passes.of(kind)) {
-        if (!item.comm) {
-          sum += {d(item.duration.value()), 0, d(item.issue.value())};
-          continue;
-        }
-        const double time =
-            item.context ? least_time(item.cost, {}, 0) : least_time(item.cost, group, places.tensor_rate);
-        sum += {item.passes_by == 0 ? time : 0, item.context ? 0 : time, d(job.software.transfer_issue.value())};
-      }
-    }
+    for (const PassKind kind : kinds) sum += load_of(passes.of(kind), job, group, places.tensor_rate, by_unit);
     return sum;
   };
-  const Load layer = load({1, false, false});
-  found->second = {layer, load({1, true, false}) - layer, load({1, false, true}) - layer};
-  return found->second;
+  const auto block = [&](std::initializer_list<PassKind> kinds) {
+    const Load layer = load({1, false, false}, kinds);
+    return BlockCosts{layer, load({1, true, false}, kinds) - layer, load({1, false, true}, kinds) - layer};
+  };
+  Costs& costs = found->second;
+  costs.whole = block({PassKind::forward, PassKind::backward});
+  if (splits) costs.split = block({PassKind::forward, PassKind::input_gradient, PassKind::weight_gradient});
+  if (job.software.microbatch_host > sim::Duration{})
+    costs.batch.issue = d((job.software.microbatch_host + job.software.kernel_issue).value());
+  return costs;
 }
 
-StepBound::Load StepBound::load_of(const Costs& costs, const ChunkShape& shape) const {
-  if (shape.layers == 0) return {};
-  Load load = costs.layer * d(shape.layers);
-  if (shape.embedding) load += costs.embedding;
-  if (shape.head) load += costs.head;
+StepBound::Load StepBound::stage_load(const Job& job, const Costs& costs, const LayerSplit& split,
+                                      std::int64_t stage) const {
+  const Parallelism& p = job.parallelism;
+  // How many backward passes of a chunk come whole and how many cut in two.
+  struct Count {
+    double whole = 0, split = 0;
+  };
+  const bool both = p.schedule == ScheduleKind::dualpipe;
+  const Count all = splits_backward(p.schedule) ? Count{0, d(job.microbatches())} : Count{d(job.microbatches()), 0};
+  std::vector<Count> counts(static_cast<std::size_t>(p.virtual_pipeline), both ? Count{} : all);
+  if (both) {
+    for (const Pass& pass :
+         passes_of(p.schedule, static_cast<std::int32_t>(stage), static_cast<std::int32_t>(p.pipeline),
+                   static_cast<std::int32_t>(p.virtual_pipeline), static_cast<std::int32_t>(job.microbatches()))) {
+      Count& count = counts[static_cast<std::size_t>(pass.chunk)];
+      count.whole += pass.kind == PassKind::backward;
+      count.split += pass.kind == PassKind::weight_gradient;
+    }
+  }
+  Load load;
+  for (std::int64_t chunk = 0; chunk < p.virtual_pipeline; ++chunk) {
+    const ChunkShape& shape = split.of(chunk, stage, p.pipeline);
+    const Count& count = counts[static_cast<std::size_t>(chunk)];
+    load += costs.whole.of(shape) * count.whole;
+    load += costs.split.of(shape) * count.split;
+    load += costs.batch * (count.whole + count.split);
+  }
   return load;
 }
 
@@ -170,6 +226,7 @@ StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double p
     const double scatters = passes * time(CollectiveOp::reduce_scatter, layer * gradient);
     load.beside = gathers + scatters;
     if (!job.overlap.parameters) load.within += gathers;
+    if (!job.overlap.gradients) load.within += scatters;
     return load;
   }
   if (places.shapes.data.nodes <= 1) return load;
@@ -182,53 +239,46 @@ StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double p
       time(sharded && !job.software.all_reduces_shards ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
            parameters * gradient);
   const double gather = sharded ? time(CollectiveOp::all_gather, parameters * parameter) : 0;
+  if (works_by_unit(job)) {  // before the first use and after the last, between passes
+    load.beside = reduce + gather;
+    load.within = (job.overlap.gradients ? 0 : reduce) + (job.overlap.parameters ? 0 : gather);
+    return load;
+  }
   (job.overlap.gradients ? load.beside : load.reduce) += reduce;
-  (job.overlap.parameters ? load.beside : load.gather) += gather;
+  if (!job.overlap.parameters) load.gather += gather;
+  // Gathers for the first passes, of which a stage that steps apart may have had some before it is at work.
+  if (job.overlap.parameters && !job.parallelism.optimizer_post_validation) load.beside += gather;
   return load;
 }
 
 sim::Duration StepBound::of(const Job& job) {
   if (is_perturbed(job.perturbation)) return {};
-  const Costs costs = costs_of(job);
+  const Costs& costs = costs_of(job);
   const std::int64_t stages = job.parallelism.pipeline, chunks = job.parallelism.virtual_pipeline;
-  const double microbatches = d(job.microbatches());
   const LayerSplit split = split_layers(job);
-  const bool classic = has_classic_order(job.parallelism.schedule);
-  // All stages are done with their passes before any optimizer begins; one stage's gather follows its own optimizer.
-  double passed = 0, optimizer = 0, gathered = 0, parameters = 0;
-  const auto consider = [&](const Load& load, double before, double optimizing, const DataLoad& data) {
-    const double passes = std::max({microbatches * load.compute + before + data.within, microbatches * load.tensor,
-                                    microbatches * load.issue, data.beside}) +
-                          data.reduce;
+  const bool apart = job.parallelism.optimizer_post_validation;
+  const bool fills = has_classic_order(job.parallelism.schedule) && !apart;
+  // Two copies of the model share the micro-batches out; what their data parallelism costs is left out.
+  const bool two_copies = ChunkMap(job).order() == ChunkOrder::both_ways;
+  // All stages are done with their passes before any optimizer begins, or each is alone with its own; one stage's
+  // gather follows its own optimizer.
+  double passed = 0, optimizer = 0, alone = 0, before = 0;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    const Load load = stage_load(job, costs, split, stage);
+    double layers = 0;
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) layers += d(split.of(chunk, stage, stages).layers);
+    const double held = stage_parameters(job, split, stage);
+    const DataLoad data = two_copies ? DataLoad{} : data_load(job, layers, held);
+    const double host = apart ? 0 : load.issue;  // the next step's launches may have run ahead
+    const double passes = std::max({load.compute + before + data.within, load.tensor, host, data.beside}) + data.reduce;
+    const double optimizing = optimizer_time(job, held);
     passed = std::max(passed, passes);
     optimizer = std::max(optimizer, optimizing);
-    gathered = std::max(gathered, passes + optimizing + data.gather);
-  };
-  Load all;
-  double before = 0;
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
-    Load own;
-    double layers = 0;
-    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-      own += load_of(costs, split.of(chunk, stage, stages));
-      layers += d(split.of(chunk, stage, stages).layers);
-    }
-    all += own;
-    const double held = stage_parameters(job, split, stage);
-    parameters += held;
-    if (!classic) continue;
-    consider(own, before, optimizer_time(job, held), data_load(job, layers, held));
-    before += load_of(costs, split.of(0, stage, stages)).compute;
+    alone = std::max(alone, passes + optimizing + data.gather);
+    if (fills) before += costs.whole.of(split.of(0, stage, stages)).compute;
   }
-  if (!classic) {  // the busiest stage does at least as much as the mean
-    const double share = 1 / d(stages);
-    // Two copies of the model share the micro-batches out; what their data parallelism costs is left out.
-    const bool two_copies = ChunkMap(job).order() == ChunkOrder::both_ways;
-    DataLoad data = two_copies ? DataLoad{} : data_load(job, d(job.model.layers) * share, parameters * share);
-    data.gather = 0;
-    consider(all * (two_copies ? share / 2 : share), 0, optimizer_time(job, parameters * share), data);
-  }
-  return sim::Duration(static_cast<std::int64_t>(std::max(passed + optimizer, gathered) * kSafety));
+  const double step = apart ? alone : std::max(passed + optimizer, alone);
+  return sim::Duration(static_cast<std::int64_t>(step * kSafety));
 }
 
 }  // namespace orrery::workloads

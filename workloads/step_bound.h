@@ -5,10 +5,11 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "topology/cluster.h"
 #include "workloads/job.h"
-#include "workloads/stage_program.h"
+#include "workloads/pass_template.h"
 
 namespace orrery::workloads {
 
@@ -20,7 +21,7 @@ class StepBound {
   sim::Duration of(const Job& job);
 
  private:
-  /// What one rank does for one micro-batch at least, in picoseconds by resource.
+  /// What one rank does at least, for one micro-batch or more, in picoseconds by resource.
   struct Load {
     double compute = 0;  // the compute stream, with the collectives that it must wait for
     double tensor = 0;   // the stream of tensor collectives
@@ -29,18 +30,27 @@ class StepBound {
     Load operator-(const Load& other) const;
     Load operator*(double times) const;
   };
-  struct Costs {
+  struct BlockCosts {
     Load layer, embedding, head;  // forward and backward
+    Load of(const ChunkShape& shape) const;
+  };
+  struct Costs {
+    BlockCosts whole;  // the backward pass in one piece
+    BlockCosts split;  // cut in two, where the schedule does so
+    Load batch;        // what starts every forward pass
   };
   /// How the groups of a layout lie on the cluster.
   struct Places {
     GroupShapes shapes;
     double tensor_rate = 0, data_rate = 0;  // bytes/s that a rank of a group across nodes sends at most
   };
+  static Load load_of(const std::vector<PassItem>& items, const Job& job, const GroupShape& group, double across_nodes,
+                      bool by_unit);
   const topology::Cluster& cluster_of(const Job& job);
   const Places& places_of(const Job& job);
   const Costs& costs_of(const Job& job);
-  Load load_of(const Costs& costs, const ChunkShape& shape) const;
+  /// All passes of a stage.
+  Load stage_load(const Job& job, const Costs& costs, const LayerSplit& split, std::int64_t stage) const;
   struct DataLoad {
     double beside = 0;  // ps of the data stream, beside the passes
     double within = 0;  // ps between passes, which wait
