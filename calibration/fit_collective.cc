@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "calibration/cross_validation.h"
 #include "calibration/fit.h"
 #include "sim/error.h"
 
@@ -132,29 +133,15 @@ FitError collective_error(const CollectiveModel& model, std::span<const Collecti
 
 FitQuality judge_collective(std::span<const CollectiveSample> samples, double line_rate, double in_switch_from,
                             int folds) {
-  std::vector<Judged> held_out;
-  FitQuality out;
-  out.from = {1e18, 1e18, 1};
-  for (int fold = 0; fold < folds; ++fold) {
-    std::vector<CollectiveSample> train, test;
-    for (std::size_t i = 0; i < samples.size(); ++i) (fold_of(i, folds) == fold ? test : train).push_back(samples[i]);
-    if (train.empty()) continue;
-    const CollectiveModel model = fit_collective(train, line_rate, in_switch_from);
-    for (const auto& s : test) {
-      const double gpus = static_cast<double>(s.gpus), bytes = static_cast<double>(s.bytes.value());
-      const double predicted = sim::to_seconds(model.timing(s.op, gpus, bytes).total());
-      held_out.push_back({predicted / s.seconds - 1, kByBytes.of(bytes)});
-    }
-  }
-  const Sizes none = out.from;
-  out = quality_of(held_out, folds);
-  out.from = none;
-  for (const auto& s : samples) {
-    const Sizes sizes{static_cast<double>(s.gpus), static_cast<double>(s.bytes.value()), 1};
-    for (std::size_t i = 0; i < 2; ++i)
-      out.from[i] = std::min(out.from[i], sizes[i]), out.to[i] = std::max(out.to[i], sizes[i]);
-  }
-  return out;
+  return cross_validate(
+      samples, folds, [&](const auto& train) { return fit_collective(train, line_rate, in_switch_from); },
+      [](const CollectiveModel& model, const CollectiveSample& s) {
+        const double gpus = static_cast<double>(s.gpus), bytes = static_cast<double>(s.bytes.value());
+        return Judged{sim::to_seconds(model.timing(s.op, gpus, bytes).total()) / s.seconds - 1, kByBytes.of(bytes)};
+      },
+      [](const CollectiveSample& s) {
+        return Sizes{static_cast<double>(s.gpus), static_cast<double>(s.bytes.value()), 1};
+      });
 }
 
 }  // namespace orrery::calibration

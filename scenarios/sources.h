@@ -17,8 +17,8 @@ bool is_record(std::string_view id, std::string_view pattern);
 inline constexpr std::string_view kCorrected = "Corrected: ";
 
 /// `document` with the keys that it leaves open and that scenarios/published/sources.yaml knows for its id, and with
-/// those that its source is known to contradict put right, where the record's own file says them; says which in `notes`,
-/// one sentence each. A document without id is returned as it is. Throws UserError for a broken sources.yaml.
+/// those that its source is known to contradict put right, where the record's own file says them; says which in
+/// `notes`, one sentence each. A document without id is returned as it is. Throws UserError for a broken sources.yaml.
 sim::Settings completed(const sim::Settings& document, std::vector<std::string>& notes);
 
 }  // namespace orrery::scenarios

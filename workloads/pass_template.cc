@@ -9,6 +9,8 @@
 #include <cmath>
 #include <utility>
 
+#include "workloads/schedules/schedule.h"
+
 namespace orrery::workloads {
 
 namespace {
@@ -53,6 +55,18 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
   }
   item.duration = tail;
   item.run = run_of(std::move(kernels));
+  return item;
+}
+
+std::optional<PassItem> microbatch_fetch(const Job& job, TemplateLibrary& library) {
+  const sim::Duration host = job.software.microbatch_host;
+  const bool waits = job.software.host_waits_for_batch && job.parallelism.virtual_pipeline == 1 &&
+                     !splits_backward(job.parallelism.schedule);
+  if (host == sim::Duration{} && !waits) return std::nullopt;
+  const Kernel copy{"micro-batch", job.device.streaming(calibration::Streaming::copy, 0), false, 0, 0, {}};
+  PassItem item = library.compute({copy}, -1);
+  item.issue += host, item.issue_bound += host;
+  item.host_waits = waits;
   return item;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -83,5 +84,11 @@ class TemplateLibrary {
   std::map<std::vector<std::pair<std::string, std::int64_t>>, std::uint32_t> run_ids_;
   std::map<std::tuple<std::string, int, std::string, double>, std::uint32_t> traffic_ids_;
 };
+
+/// What every stage does before a forward pass: it fetches the micro-batch, of which it needs at least the masks. A
+/// host that reads back how much it was sent starts the pass on an idle device (megatron/mpu/data.py, broadcast_data).
+/// It is not made to where stages hold several chunks or split the backward pass: with sends that block, such schedules
+/// would lock up. Nothing where the software says that it costs nothing.
+std::optional<PassItem> microbatch_fetch(const Job& job, TemplateLibrary& library);
 
 }  // namespace orrery::workloads

@@ -48,8 +48,7 @@ class StageCompiler {
         sharded_(job.parallelism.sharding != Sharding::none),
         full_shard_(job.parallelism.sharding == Sharding::parameters && data_ranks_ > 1),
         by_unit_(works_by_unit(job)),
-        waits_for_batch_(job.software.host_waits_for_batch && chunks_ == 1 &&
-                         !splits_backward(job.parallelism.schedule)) {}
+        fetch_(microbatch_fetch(job, library)) {}
 
   void compile(const std::vector<Pass>& passes) {
     chunk_seen_.assign(static_cast<std::size_t>(chunks_), false);
@@ -80,7 +79,7 @@ class StageCompiler {
   // ---- passes ----
   void run(const Pass& pass) {
     writer.begin(pass);
-    if (pass.kind == PassKind::forward) fetch_batch();
+    if (pass.kind == PassKind::forward && fetch_) writer.compute_at_once(*fetch_, Category::other);
     const ChunkShape& shape = split_.of(pass.chunk, stage_, stages_);
     const PassTemplate& passes = template_of(pass.chunk, shape);
     const bool forward = pass.kind == PassKind::forward;
@@ -112,21 +111,6 @@ class StageCompiler {
     // A chunk without layers has no weight gradients to compute, but an embedding to reduce.
     while (next_bucket < buckets.size()) reduce_gradients(buckets[next_bucket++].parameters);
     if (by_unit_) end_units();
-  }
-
-  /// Every stage fetches the micro-batch, of which it needs at least the masks; a host that reads back how much it was
-  /// sent starts each forward pass on an idle device (megatron/mpu/data.py, broadcast_data). It is not made to where
-  /// stages hold several chunks or split the backward pass: with sends that block, such schedules would lock up.
-  void fetch_batch() {
-    const sim::Duration host = job_.software.microbatch_host;
-    if (host == sim::Duration{} && !waits_for_batch_) return;
-    if (!fetch_) {
-      fetch_ = library_.compute(
-          {{"micro-batch", job_.device.streaming(calibration::Streaming::copy, 0), false, 0, 0, {}}}, -1);
-      fetch_->issue += host, fetch_->issue_bound += host;
-      fetch_->host_waits = waits_for_batch_;
-    }
-    writer.compute_at_once(*fetch_, Category::other);
   }
 
   const PassTemplate& template_of(std::int32_t chunk, const ChunkShape& shape) {
@@ -473,14 +457,14 @@ class StageCompiler {
   double undisturbed_rate_;
   std::int64_t data_ranks_, shard_ranks_;
   ShardParameters shard_;
-  bool sharded_, full_shard_, by_unit_, waits_for_batch_;
+  bool sharded_, full_shard_, by_unit_;
+  std::optional<PassItem> fetch_;
 
   bool reducing_ = false, optimizing_ = false;
   std::vector<bool> chunk_seen_;
   std::vector<const PassTemplate*> templates_;            // by chunk
   std::vector<const TemplateLibrary::Whole*> wholes_;     // by chunk, kind of pass and whether slowed down
   std::array<std::optional<Transfer>, kPeers> messages_;  // by peer
-  std::optional<PassItem> fetch_;
   std::vector<std::vector<std::uint32_t>> chunk_gathers_;
   std::vector<std::int64_t> gradients_left_;  // passes of a chunk that make gradients of weights
   std::uint32_t last_reduction_ = kNone;

@@ -12,8 +12,10 @@
 #include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/tools/program.h"
+#include "tests/tools/refused.h"
 
 using namespace orrery;
+using tests::check_refused;
 using tests::Folder;
 using tests::Outcome;
 
@@ -49,13 +51,6 @@ std::vector<std::string> rows_of(const std::string& file) {
   std::vector<std::string> rows = lines_of(file);
   std::erase_if(rows, [](const std::string& line) { return line.starts_with('#') || line.starts_with("class,"); });
   return rows;
-}
-
-void check_refused(const Outcome& outcome, const std::string& part) {
-  INFO("expected " << part << " in: " << outcome.err);
-  CHECK(outcome.status == 2);
-  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
-  CHECK(outcome.err.find(part) != std::string::npos);
 }
 
 }  // namespace
@@ -98,7 +93,11 @@ TEST_CASE("a device that vanishes ends the run cleanly; resuming measures the re
   const Folder folder;
   {
     const Environment lost("ORRERY_FAKE_LOST", "31");
-    check_refused(calibrate(folder), "30 measurements are kept");
+    const Outcome cut = calibrate(folder);  // which had said on standard output what it measured until then
+    INFO(cut.err);
+    CHECK(cut.status == 2);
+    CHECK(std::count(cut.err.begin(), cut.err.end(), '\n') == 1);
+    CHECK(cut.err.find("30 measurements are kept") != std::string::npos);
   }
   CHECK(!std::filesystem::exists(folder.file("p.yaml")));
   const std::vector<std::string> first = rows_of(folder.file("p.csv"));

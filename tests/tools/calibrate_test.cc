@@ -1,17 +1,18 @@
 // Does `orrery calibrate --check` report the model's error, class by class, and refuse what it cannot do?
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "calibration/profile.h"
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
 #include "tests/tools/program.h"
+#include "tests/tools/refused.h"
 #include "tools/cluster.h"
 
 using namespace orrery;
 using nlohmann::json;
+using tests::check_refused;
 using tests::Folder;
 using tests::Outcome;
 
@@ -27,14 +28,6 @@ json check(const Folder& folder, const std::string& csv, const std::string& name
   INFO(outcome.err);
   REQUIRE(outcome.status == 0);
   return json::parse(outcome.out)["kernels"];
-}
-
-void check_refused(const Outcome& outcome, const std::string& part) {
-  INFO("expected " << part << " in: " << outcome.err);
-  CHECK(outcome.status == 2);
-  CHECK(outcome.out.empty());
-  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
-  CHECK(outcome.err.find(part) != std::string::npos);
 }
 
 }  // namespace

@@ -4,9 +4,11 @@
 
 #include "tests/catch.h"
 #include "tests/tools/program.h"
+#include "tests/tools/refused.h"
 
 using namespace orrery;
 using nlohmann::json;
+using tests::check_refused;
 using tests::Folder;
 using tests::Outcome;
 
@@ -21,17 +23,6 @@ json rows_of(const std::string& op, int gpus, std::vector<std::string> more = {}
   INFO(outcome.err);
   REQUIRE(outcome.status == 0);
   return json::parse(outcome.out)["rows"];
-}
-
-void check_refused(const Outcome& outcome, const std::vector<std::string>& parts) {
-  INFO("stderr: " << outcome.err);
-  CHECK(outcome.status == 2);
-  CHECK(outcome.out.empty());
-  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
-  for (const std::string& part : parts) {
-    INFO("expected part: " << part);
-    CHECK(outcome.err.find(part) != std::string::npos);
-  }
 }
 
 }  // namespace

@@ -73,7 +73,8 @@ void collect(const json& value, std::set<std::string>& names) {
   if (!value.is_object()) return;
   for (const auto& [name, member] : value.items()) {
     names.insert(name);
-    if (name == "lists") {  // by the names of the files
+    if (name == "notes") continue;  // texts by the names of the files
+    if (name == "lists") {          // by the names of the files
       for (const json& list : member) collect(list, names);
       continue;
     }

@@ -8,8 +8,10 @@
 
 #include "tests/catch.h"
 #include "tests/tools/program.h"
+#include "tests/tools/refused.h"
 
 using namespace orrery;
+using tests::check_refused;
 using tests::Folder;
 using tests::Outcome;
 
@@ -39,14 +41,6 @@ std::vector<std::pair<std::string, double>> share(const Folder& folder, const st
   REQUIRE(outcome.status == 0);
   CHECK(outcome.err.find("solves: ") == 0);
   return ends_of(outcome.out);
-}
-
-void check_refused(const Outcome& outcome, const std::string& place) {
-  INFO("expected " << place << " in: " << outcome.err);
-  CHECK(outcome.status == 2);
-  CHECK(outcome.out.empty());
-  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
-  CHECK(outcome.err.find(place) != std::string::npos);
 }
 
 }  // namespace

@@ -10,9 +10,11 @@
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
 #include "tests/tools/program.h"
+#include "tests/tools/refused.h"
 #include "workloads/step.h"
 
 using namespace orrery;
+using tests::check_refused;
 using tests::Folder;
 using tests::Outcome;
 
@@ -77,18 +79,6 @@ workloads::Job megatron(const std::string& arguments, const std::vector<std::str
   tools::Draft draft = tools::import_megatron(tools::read_launch_line(arguments, "launch.sh"));
   for (const std::string& set : sets) draft.apply(set);
   return scenarios::load_scenario(draft.document()).job;
-}
-
-/// Status 2, nothing on standard output, one line that contains each part.
-void check_refused(const Outcome& outcome, const std::vector<std::string>& parts) {
-  INFO("stderr: " << outcome.err);
-  CHECK(outcome.status == 2);
-  CHECK(outcome.out.empty());
-  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
-  for (const std::string& part : parts) {
-    INFO("expected part: " << part);
-    CHECK(outcome.err.find(part) != std::string::npos);
-  }
 }
 
 const std::string kGpt3 =

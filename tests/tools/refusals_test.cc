@@ -1,31 +1,20 @@
 // Does every mistake of the user end with status 2 and one line that says where, what was read and what would be right?
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <regex>
 
 #include "tests/catch.h"
 #include "tests/tools/program.h"
+#include "tests/tools/refused.h"
 
 using namespace orrery;
+using tests::check_refused;
 using tests::Folder;
 using tests::Outcome;
 using tests::small_scenario;
 
 namespace {
-
-/// Status 2, nothing on standard output, one line on standard error that contains each of `parts`.
-void check_refused(const Outcome& outcome, const std::vector<std::string>& parts) {
-  INFO("stderr: " << outcome.err);
-  CHECK(outcome.status == 2);
-  CHECK(outcome.out.empty());
-  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
-  for (const std::string& part : parts) {
-    INFO("expected part: " << part);
-    CHECK(outcome.err.find(part) != std::string::npos);
-  }
-}
 
 Outcome run_text(const Folder& folder, const std::string& text) {
   return tests::orrery({"run", folder.write("case.yaml", text)});

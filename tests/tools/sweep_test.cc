@@ -3,16 +3,17 @@
 #include <fmt/format.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "tests/catch.h"
 #include "tests/tools/program.h"
+#include "tests/tools/refused.h"
 
 using namespace orrery;
 using nlohmann::json;
+using tests::check_refused;
 using tests::Folder;
 using tests::Outcome;
 using tests::read_file;
@@ -33,16 +34,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
-}
-
-void check_refused(const Outcome& outcome, const std::vector<std::string>& parts) {
-  INFO("stderr: " << outcome.err);
-  CHECK(outcome.status == 2);
-  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
-  for (const std::string& part : parts) {
-    INFO("expected part: " << part);
-    CHECK(outcome.err.find(part) != std::string::npos);
-  }
 }
 
 }  // namespace
