@@ -127,8 +127,9 @@ TEST_CASE("what runs side by side does not add up") {
       {"parallelism.tensor=1", "parallelism.sharding=gradients", "software.kernel_issue=40 us", "batch.global=16",
        "recompute=full", "overlap={gradients: false, parameters: false}"},
       // The backward pass of a layer begins with a gather among the tensor ranks and one among the data ranks.
-      {"parallelism.tensor=8", "parallelism.sharding=parameters", "parallelism.sequence_parallel=true",
-       "software.kernel_issue=0 us", "overlap={gradients: false, parameters: false}"},
+      {"parallelism.tensor=8", "model.vocab=1024", "batch.micro=4", "software.transfer_issue=0 us",
+       "parallelism.sharding=parameters", "parallelism.sequence_parallel=true", "software.kernel_issue=0 us",
+       "overlap={gradients: false, parameters: false}"},
       // The gradients of keys and values are still being reduced when the saved input is gathered.
       {"parallelism.tensor=2", "parallelism.context=4", "batch.global=256", "parallelism.context_method=all_gather",
        "model.positions=none", "parallelism.sequence_parallel=true", "software.async_tensor_backward=false",
