@@ -263,19 +263,24 @@ sim::Duration StepBound::of(const Job& job) {
   // All stages are done with their passes before any optimizer begins, or each is alone with its own; one stage's
   // gather follows its own optimizer.
   double passed = 0, optimizer = 0, alone = 0, before = 0;
+  const bool awaits = job.overlap.parameters && job.replicas() > 1;  // gathers, to begin the first pass
   for (std::int64_t stage = 0; stage < stages; ++stage) {
     const Load load = stage_load(job, costs, split, stage);
     double layers = 0;
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) layers += d(split.of(chunk, stage, stages).layers);
     const double held = stage_parameters(job, split, stage);
     const DataLoad data = two_copies ? DataLoad{} : data_load(job, layers, held);
-    const double host = apart ? 0 : load.issue;  // the next step's launches may have run ahead
+    const ChunkShape& first = split.of(0, stage, stages);
+    double host = load.issue;
+    // What is launched before a stage is at work: on the first, which waits for no message, part of its first pass.
+    if (apart)
+      host -= stage == 0 && first.layers > 0 && !awaits ? costs.whole.of(first).issue + costs.batch.issue : host;
     const double passes = std::max({load.compute + before + data.within, load.tensor, host, data.beside}) + data.reduce;
     const double optimizing = optimizer_time(job, held);
     passed = std::max(passed, passes);
     optimizer = std::max(optimizer, optimizing);
     alone = std::max(alone, passes + optimizing + data.gather);
-    if (fills) before += costs.whole.of(split.of(0, stage, stages)).compute;
+    if (fills) before += costs.whole.of(first).compute;
   }
   const double step = apart ? alone : std::max(passed + optimizer, alone);
   return sim::Duration(static_cast<std::int64_t>(step * kSafety));
