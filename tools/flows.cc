@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 
@@ -18,6 +19,7 @@
 #include "tools/commands.h"
 #include "tools/flow_table.h"
 #include "tools/report/output.h"
+#include "tools/report/report.h"
 
 namespace orrery::tools {
 
@@ -26,7 +28,7 @@ namespace {
 using sim::UserError;
 
 struct FlowsOptions {
-  std::string paths, capacity = "25 GB/s", out;
+  std::string paths, capacity = "25 GB/s", out, json;
 };
 
 std::string read_text(const std::string& file) {
@@ -54,6 +56,11 @@ double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC
 
 int flows(const FlowsOptions& options) {
   check_writable(options.out);
+  check_writable(options.json);
+  if (options.json == "-" && (options.out.empty() || options.out == "-")) {
+    throw UserError(
+        "--json: read -, where the table of ends goes to standard output too; a file for one would be right");
+  }
   const sim::Bandwidth capacity = sim::Settings::scalar(options.capacity, {"--capacity", 0, 0}).as_bandwidth();
   const double begin = cpu_seconds();
   const std::string text = read_text(options.paths);
@@ -63,6 +70,13 @@ int flows(const FlowsOptions& options) {
   const double end = cpu_seconds();
   const bool to_stdout = options.out.empty() || options.out == "-";
   write_output(to_stdout ? "-" : options.out, [&](std::ostream& out) { out << ends_csv(table, shared); });
+  if (!options.json.empty()) {
+    const nlohmann::ordered_json json{{"solves", shared.solves},         {"flows", table.id.size()},
+                                      {"links", table.crossings.size()}, {"cpu_s", end - begin},
+                                      {"reading_s", read - begin},       {"sharing_s", end - read}};
+    write_output(options.json, [&](std::ostream& out) { write_json(out, json); });
+  }
+  if (options.json == "-") return kDone;
   // Standard output stays one document.
   (to_stdout ? std::cerr : std::cout) << fmt::format(
       "solves: {}, flows: {}, links: {}, CPU seconds: {:.3f} (reading {:.3f}, sharing {:.3f})\n", shared.solves,
@@ -76,6 +90,8 @@ Action declare_flows(CLI::App& app) {
   const auto options = std::make_shared<FlowsOptions>();
   app.add_option("paths", options->paths, "table of flows (CSV): id,src,dst,bytes,start_s,links")->required();
   app.add_option("--capacity", options->capacity, "of every link, one direction (default 25 GB/s)")->type_name("RATE");
+  app.add_option("--json", options->json, "write counts and CPU seconds as JSON to FILE, or to standard output for -")
+      ->type_name("FILE");
   app.add_option("--out", options->out, "write id,end_s to FILE (default: standard output)")->type_name("FILE");
   return [options] { return flows(*options); };
 }

@@ -13,11 +13,13 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "sim/error.h"
 #include "tools/cluster.h"
 #include "tools/commands.h"
 #include "tools/report/output.h"
+#include "tools/report/report.h"
 #include "tools/report/text.h"
 #include "topology/cluster.h"
 
@@ -31,7 +33,7 @@ using topology::Cluster;
 
 struct TopologyOptions {
   ClusterOptions cluster;
-  std::string dot, svg;
+  std::string dot, svg, json;
   std::int64_t gpus = 256;
 };
 
@@ -94,6 +96,35 @@ void write_description(std::ostream& out, const std::string& title, const Cluste
   paths.write(out);
 }
 
+nlohmann::ordered_json description_json(const std::string& title, const Cluster& cluster) {
+  const Cluster::Description about = cluster.describe();
+  nlohmann::ordered_json json;
+  json["cluster"] = title;
+  json["gpus"] = cluster.gpus();
+  json["nodes"] = cluster.nodes();
+  json["vertices"] = nlohmann::ordered_json::array();
+  for (const auto& row : about.vertices) json["vertices"].push_back({{"what", row.what}, {"count", row.count}});
+  json["tiers"] = nlohmann::ordered_json::array();
+  for (const auto& row : about.tiers) {
+    json["tiers"].push_back({{"tier", topology::name_of(row.tier)},
+                             {"links", row.links},
+                             {"bytes_per_s_each", row.rate_each.value()},
+                             {"bytes_per_s", row.total.value()}});
+  }
+  json["bisection_bytes_per_s"] = about.bisection.value();
+  json["ecmp_slowdown"] = about.collision_factor;
+  json["sharp"] = cluster.fabric_spec().sharp;
+  json["cut_off"] = cluster.cut_off();
+  json["paths"] = nlohmann::ordered_json::array();
+  for (const auto& row : about.paths) {
+    json["paths"].push_back({{"tier", topology::name_of(row.top)},
+                             {"hops", row.hops},
+                             {"latency_s", sim::to_seconds(row.latency)},
+                             {"share_pct", 100 * row.share}});
+  }
+  return json;
+}
+
 /// Runs Graphviz without a shell, so that no file name can be read as a command.
 void run_dot(const std::string& dot_file, const std::string& svg_file, const std::string& shown) {
   std::string program = "dot", format = "-Tsvg", output = "-o" + svg_file, input = dot_file;
@@ -140,11 +171,15 @@ void write_svg(const Cluster& cluster, const std::string& path) {
 int topology(const TopologyOptions& options) {
   check_writable(options.dot);
   check_writable(options.svg);
+  check_writable(options.json);
   const NamedCluster named = read_cluster(options.cluster, options.gpus);
   const Cluster& cluster = named.cluster;
   if (!options.dot.empty()) write_output(options.dot, [&](std::ostream& out) { cluster.write_dot(out); });
   if (!options.svg.empty()) write_svg(cluster, options.svg);
-  if (options.dot != "-" && options.svg != "-") write_description(std::cout, named.title, cluster);
+  if (!options.json.empty())
+    write_output(options.json, [&](std::ostream& out) { write_json(out, description_json(named.title, cluster)); });
+  if (options.dot != "-" && options.svg != "-" && options.json != "-")
+    write_description(std::cout, named.title, cluster);
   return kDone;
 }
 
@@ -157,6 +192,8 @@ Action declare_topology(CLI::App& app) {
   app.add_option("--dot", options->dot, "write the graph for Graphviz to FILE, or to standard output for -")
       ->type_name("FILE");
   app.add_option("--svg", options->svg, "draw the graph (needs Graphviz)")->type_name("FILE");
+  app.add_option("--json", options->json, "write the numbers as JSON to FILE, or to standard output for -")
+      ->type_name("FILE");
   return [options] { return topology(*options); };
 }
 

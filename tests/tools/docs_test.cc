@@ -271,6 +271,9 @@ TEST_CASE("every column and every key of a JSON document is explained, with its 
   check_json("validate", {scenario});
   check_json("compare", {scenario, scenario});
   check_json("collective", {scenario, "--op", "all_reduce", "--gpus", "16", "--sizes", "1MB:4MB:2"});
+  check_json("topology", {scenario});
+  check_json("flows", {folder.write("flows.csv", "id,src,dst,bytes,start_s,links\na,0,1,1000,0,l\n"), "--out",
+                       folder.file("ends.csv")});
   check_json("reproduce", {"megascale-eos"});
   const std::string sweep = folder.file("sweep.csv"), search = folder.file("search.csv");
   check_json("sweep", {scenario, "--vary", "batch.micro=1,2", "--csv", sweep, "--set", "parallelism.data=null"});
