@@ -32,7 +32,8 @@ std::vector<double> logs(const std::vector<double>& sizes) {
 }
 
 constexpr std::array<double, 4> kSplits{1, 2, 4, 8};
-constexpr double kInnerStep = 32;  // the inner loop advances in steps of this many elements
+constexpr double kInnerStep = 32;       // the inner loop advances in steps of this many elements
+constexpr double kAccumulateBytes = 6;  // per element: fp32 read and written instead of 16 bit written
 
 }  // namespace
 
@@ -76,6 +77,8 @@ double GemmModel::traffic(const Shape& s) const {
 double GemmModel::compute(const Shape& s) const {
   const double k = std::ceil(s.k / kInnerStep) * kInnerStep;
   const double rate = peak / processors;
+  const double exposed =  // seconds per element of a processor's tile
+      s.accumulate ? accumulate_exposed * kAccumulateBytes * processors / memory_bandwidth : 0.0;
   double best = std::numeric_limits<double>::infinity();
   for (const Tile& t : tiles) {
     const double outputs = s.batch * std::ceil(s.m / t.m) * std::ceil(s.n / t.n);
@@ -85,7 +88,7 @@ double GemmModel::compute(const Shape& s) const {
       if (split > 1 && outputs * split > 2 * processors) break;
       const double share = outputs * split / processors;
       const double waves = quantisation * std::ceil(share) + (1 - quantisation) * std::max(share, 1.0);
-      double time = waves * (loop / split + t.setup);
+      double time = waves * (loop / split + t.setup + exposed * t.m * t.n);
       if (split > 1) time += join_time + split * s.batch * s.m * s.n * 4 / (join_efficiency * memory_bandwidth);
       best = std::min(best, time);
     }

@@ -54,6 +54,8 @@ void gemm(Docs& out, const std::string& at) {
           {at + ".memory_efficiency", "number", "", "", "Share of memory bandwidth that operands and result move at."},
           {at + ".join_time", "quantity", "time", "", "Fixed cost of splitting the inner dimension."},
           {at + ".join_efficiency", "number", "", "", "Rate of adding partial results, over memory bandwidth."},
+          {at + ".accumulate_exposed", "number", "", "0",
+           "Share of the extra traffic of adding into an fp32 result that other work does not hide."},
           {at + ".cast_launch", "quantity", "time", "0 us",
            "Fixed cost of casting a 16 bit operand ahead of the product."},
           {at + ".cast_rate", "quantity", "bytes/s", "-", "Rate of that cast, over 3 bytes an element."},

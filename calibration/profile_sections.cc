@@ -177,7 +177,8 @@ void load_forms(const Settings* section, GemmModel& g) {
 
 GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataType type) {
   s.refuse_unknown({"provenance", "error", "launch", "quantisation", "memory_efficiency", "join_time",
-                    "join_efficiency", "tiles", "surface", "detail", "cast_launch", "cast_rate", "forms"});
+                    "join_efficiency", "accumulate_exposed", "tiles", "surface", "detail", "cast_launch", "cast_rate",
+                    "forms"});
   GemmModel g;
   g.peak = device.peak[static_cast<std::size_t>(type)];
   g.processors = static_cast<double>(device.processors);
@@ -188,6 +189,7 @@ GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataT
   g.memory_efficiency = share_at(s, "memory_efficiency");
   g.join_time = seconds_at(s, "join_time", 0, 1e-3);
   g.join_efficiency = share_at(s, "join_efficiency", 100);
+  g.accumulate_exposed = s.get_number("accumulate_exposed", 0.0, 0.0, 1.0);
   const Settings& tiles = s.at("tiles");
   if (!tiles.is_sequence() || tiles.items().empty()) tiles.fail("would be right: a list of {m, n, rate, setup}");
   for (const Settings& t : tiles.items()) {
@@ -273,6 +275,7 @@ std::string to_yaml(const GemmModel& g, int indent) {
   if (g.cast_time > 0)
     out += fmt::format("{0}cast_launch: {1:.3f} us\n{0}cast_rate: {2:.1f} GB/s\n", pad, g.cast_launch * 1e6,
                        kCastBytes / g.cast_time / 1e9);
+  if (g.accumulate_exposed > 0) out += fmt::format("{}accumulate_exposed: {:.3f}\n", pad, g.accumulate_exposed);
   if (g.form_factor[1] != 1 || g.form_factor[2] != 1)
     out +=
         fmt::format("{0}forms: {{data_gradient: {1:.3f}, weight_gradient: {2:.3f}}}  # time over the forward form's\n",

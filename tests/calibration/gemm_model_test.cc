@@ -54,6 +54,18 @@ TEST_CASE("splitting the inner dimension fills idle processors") {
   CHECK(g.seconds({640, 640, k}) == Approx(whole / 4 + join));
 }
 
+TEST_CASE("adding into an fp32 result costs every tile its extra bytes, as far as nothing hides them") {
+  GemmModel g = simple_model();
+  g.memory_bandwidth = 1e14;
+  // A processor has a hundredth of the bandwidth; its tile moves 8 bytes an element where writing 16 bits moves 2.
+  const double k = 1024, wave = 2 * 128 * 128 * k / 1e12, tile = 6.0 * 128 * 128 * 100 / 1e14;
+  CHECK(g.seconds({1280, 1280, k, 1, true}) == Approx(wave).epsilon(1e-6));
+  g.accumulate_exposed = 0.5;
+  CHECK(g.seconds({1280, 1280, k, 1, true}) == Approx(wave + 0.5 * tile).epsilon(1e-6));
+  CHECK(g.seconds({1280, 1281, k, 1, true}) == Approx(2 * wave + tile).epsilon(1e-6));
+  CHECK(g.seconds({1280, 1280, k}) == Approx(wave).epsilon(1e-6));
+}
+
 TEST_CASE("memory binds thin products") {
   GemmModel g = simple_model();
   g.memory_bandwidth = 1e12, g.memory_efficiency = 0.5;

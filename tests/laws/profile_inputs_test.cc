@@ -20,7 +20,12 @@ std::vector<std::int64_t> kernel_times(const calibration::DeviceProfile& device)
   std::vector<std::int64_t> times;
   for (const DataType type : {DataType::bf16, DataType::fp16, DataType::fp32, DataType::fp8}) {
     for (const std::int64_t n : {64, 512, 2048, 8192}) {
-      for (const std::int64_t k : {64, 1024, 16384}) times.push_back(device.gemm({type, n, n, k}).value());
+      for (const std::int64_t k : {64, 1024, 16384}) {
+        Gemm shape{type, n, n, k};
+        times.push_back(device.gemm(shape).value());
+        shape.accumulate = true;
+        times.push_back(device.gemm(shape).value());
+      }
     }
   }
   for (const std::int64_t head_dim : {64, 128}) {
