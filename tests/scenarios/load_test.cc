@@ -255,21 +255,22 @@ TEST_CASE("what its source contradicts in a record is corrected aloud") {
       if (a.starts_with("Corrected: ")) out.push_back(a);
     return out;
   };
-  // The record says that all is recomputed; vTrain's single-node runs recomputed nothing.
-  const Scenario wrong = load_text(small_scenario() + "id: vtrain-single-0001\nrecompute: full\n");
-  CHECK(wrong.job.recompute == workloads::Recompute::none);
+  // The record names the family of its software; MT-NLG ran in DeepSpeed's pipeline engine.
+  const Scenario wrong = load_text(small_scenario() + "id: mtnlg-280nodes\n");
+  CHECK(wrong.job.software.name == "megatron-deepspeed-2022");
   REQUIRE(corrections(wrong).size() == 1);
-  CHECK(corrections(wrong)[0].find("recompute is full in the record and none by its source") != std::string::npos);
-  const Scenario right = load_text(small_scenario() + "id: vtrain-single-0001\nrecompute: none\n");
-  CHECK(corrections(right).empty());
-  const Scenario other = load_text(small_scenario() + "id: other\nrecompute: full\n");
-  CHECK(other.job.recompute == workloads::Recompute::full);
+  CHECK(corrections(wrong)[0].find("software is megatron-2023 in the record") != std::string::npos);
+  std::string text = small_scenario() + "id: mtnlg-280nodes\n";
+  text.replace(text.find("software: megatron-2023"), 23, "software: megatron-deepspeed-2022");
+  CHECK(corrections(load_text(text)).empty());
+  const Scenario other = load_text(small_scenario() + "id: other\n");
+  CHECK(other.job.software.name == "megatron-2023");
   CHECK(corrections(other).empty());
   // What was not the record's own word stands, and of a generation changed in places the name is corrected.
-  Settings set = parse_yaml(small_scenario() + "id: vtrain-single-0001\nrecompute: full\n", "t.yaml");
-  apply_set(set, "recompute=selective");
+  Settings set = parse_yaml(small_scenario() + "id: mtnlg-280nodes\n", "t.yaml");
+  apply_set(set, "software=megatron-2022");
   const Scenario chosen = load_scenario(set);
-  CHECK(chosen.job.recompute == workloads::Recompute::selective);
+  CHECK(chosen.job.software.name == "megatron-2022");
   CHECK(corrections(chosen).empty());
   Settings changed = parse_yaml(small_scenario() + "id: mtnlg-280nodes\n", "t.yaml");
   apply_set(changed, "software.kernel_issue=7 us");
