@@ -66,13 +66,7 @@ Settings record_of(const std::string& file, const std::string& id) {
 void open_references(Settings& document, const std::string& dotted) {
   for (const Shelf& shelf : shelves()) {
     if (shelf.key.empty() || !dotted.starts_with(shelf.key + ".")) continue;
-    const Settings* node = &document;
-    std::string_view rest = shelf.key;
-    while (node != nullptr && !rest.empty()) {
-      const std::size_t dot = rest.find('.');
-      node = node->is_mapping() ? node->find(rest.substr(0, dot)) : nullptr;
-      rest = dot == std::string_view::npos ? std::string_view{} : rest.substr(dot + 1);
-    }
+    const Settings* node = document.find_path(shelf.key);
     std::string name;
     if (node != nullptr && node->is_scalar()) name = node->text();
     const bool open = node == nullptr || name == "unknown";

@@ -18,16 +18,6 @@ namespace {
 
 constexpr std::int64_t kMostGpus = 1'048'576;
 
-const Settings* member_at(const Settings& document, std::string_view path) {
-  const Settings* node = &document;
-  while (node != nullptr && !path.empty()) {
-    const std::size_t dot = path.find('.');
-    node = node->is_mapping() ? node->find(path.substr(0, dot)) : nullptr;
-    path = dot == std::string_view::npos ? std::string_view{} : path.substr(dot + 1);
-  }
-  return node;
-}
-
 /// Says that a document was changed in the scenario, and where.
 void note_changes(Job& job, const Shelf& shelf, const Settings& reference, const Resolved& resolved) {
   if (!resolved.changed) return;
@@ -99,7 +89,7 @@ std::string text(const Settings* section, std::string_view key, std::string fall
 void fail_at(const Settings& document, std::string_view path, const std::string& message) {
   const std::string whole = document.path().empty() ? std::string(path) : fmt::format("{}.{}", document.path(), path);
   for (std::string_view part = path;; part = part.substr(0, part.rfind('.'))) {
-    if (const Settings* node = member_at(document, part); node != nullptr)
+    if (const Settings* node = document.find_path(part); node != nullptr)
       throw UserError(node->place(), whole, message);
     if (part.find('.') == std::string_view::npos) break;
   }

@@ -11,20 +11,6 @@ namespace orrery::scenarios {
 
 using sim::Settings;
 
-namespace {
-
-const Settings* at_path(const Settings& document, std::string_view path) {
-  const Settings* node = &document;
-  while (node != nullptr && !path.empty()) {
-    const std::size_t dot = path.find('.');
-    node = node->is_mapping() ? node->find(path.substr(0, dot)) : nullptr;
-    path = dot == std::string_view::npos ? std::string_view{} : path.substr(dot + 1);
-  }
-  return node;
-}
-
-}  // namespace
-
 DocumentKey document_key(const Settings& path) {
   if (!path.is_scalar()) path.fail("expected a key, as in software.kernel_issue");
   const std::string& text = path.text();
@@ -55,7 +41,7 @@ Settings whole_document(const std::string& kind, const std::string& file) {
 
 Settings referred_document(const Settings& scenario, const std::string& kind) {
   const Shelf& shelf = shelf_of(kind);
-  const Settings* reference = at_path(scenario, shelf.key);
+  const Settings* reference = scenario.find_path(shelf.key);
   if (reference != nullptr && !(reference->is_scalar() && reference->text() == "unknown")) {
     return resolve(shelf, *reference).document;
   }
@@ -65,7 +51,7 @@ Settings referred_document(const Settings& scenario, const std::string& kind) {
 
 bool reads_from(const Settings& scenario, const DocumentKey& key, const std::string& file) {
   const Shelf& shelf = shelf_of(key.kind);
-  const Settings* reference = at_path(scenario, shelf.key);
+  const Settings* reference = scenario.find_path(shelf.key);
   Settings fallback;
   if (reference == nullptr || (reference->is_scalar() && reference->text() == "unknown")) {
     if (key.kind != "software") return false;
@@ -82,7 +68,7 @@ bool reads_from(const Settings& scenario, const DocumentKey& key, const std::str
       if (here == file) return true;
       document = read_once(here);
     }
-    if (at_path(document, key.key) != nullptr) return false;
+    if (document.find_path(key.key) != nullptr) return false;
     const Settings* parent = document.is_mapping() ? document.find("inherits") : nullptr;
     if (parent == nullptr) return false;
     const Settings next = *parent;

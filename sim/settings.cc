@@ -199,6 +199,16 @@ const Settings* Settings::find(std::string_view key) const {
   return nullptr;
 }
 
+const Settings* Settings::find_path(std::string_view dotted) const {
+  const Settings* node = this;
+  while (node != nullptr && !dotted.empty()) {
+    const std::size_t dot = dotted.find('.');
+    node = node->is_mapping() ? node->find(dotted.substr(0, dot)) : nullptr;
+    dotted = dot == std::string_view::npos ? std::string_view{} : dotted.substr(dot + 1);
+  }
+  return node;
+}
+
 const Settings& Settings::at(std::string_view key) const {
   const Settings* member = find(key);
   if (member == nullptr) {

@@ -144,6 +144,16 @@ TEST_CASE("unknown keys are answered with the nearest known one") {
   CHECK(nearest_word(std::string(1000, 'a'), {"tensor"}).empty());
 }
 
+TEST_CASE("find_path follows mappings and stops where there is none") {
+  Settings root = Settings::mapping({"t.yaml", 1, 1});
+  root.set_path("cluster.gpus", scalar("32"));
+  CHECK(root.find_path("cluster.gpus")->text() == "32");
+  CHECK(root.find_path("cluster")->is_mapping());
+  CHECK(root.find_path("cluster.gpus.more") == nullptr);
+  CHECK(root.find_path("cluster.fabric.kind") == nullptr);
+  CHECK(root.find_path("") == &root);
+}
+
 TEST_CASE("set_path makes mappings on the way and refuses to cross scalars") {
   Settings root = tree();
   root.set_path("cluster.gpus", scalar("32"));

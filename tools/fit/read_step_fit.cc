@@ -63,20 +63,10 @@ std::optional<double> magnitude(const Settings& s) {
   return attempt([&] { return s.as_flop_rate().value(); });
 }
 
-const Settings* at_path(const Settings& document, std::string_view path) {
-  const Settings* node = &document;
-  while (node != nullptr && !path.empty()) {
-    const std::size_t dot = path.find('.');
-    node = node->is_mapping() ? node->find(path.substr(0, dot)) : nullptr;
-    path = dot == std::string_view::npos ? std::string_view{} : path.substr(dot + 1);
-  }
-  return node;
-}
-
 /// What the document holds now, in `unit`.
 std::optional<double> present_value(const FitParameter& p) {
   const Settings document = scenarios::whole_document(p.key.kind, p.file);
-  const Settings* value = at_path(document, p.key.key);
+  const Settings* value = document.find_path(p.key.key);
   Settings fallback;
   if (value == nullptr) {
     for (const scenarios::Key& key : scenarios::schema()) {

@@ -15,16 +15,6 @@ using sim::Settings;
 
 namespace {
 
-const Settings* member_at(const Settings& document, std::string_view path) {
-  const Settings* node = &document;
-  while (node != nullptr && !path.empty()) {
-    const std::size_t dot = path.find('.');
-    node = node->is_mapping() ? node->find(path.substr(0, dot)) : nullptr;
-    path = dot == std::string_view::npos ? std::string_view{} : path.substr(dot + 1);
-  }
-  return node;
-}
-
 /// Where line and column, both from 1, lie in `text`. Columns count characters of the keys' ASCII lines.
 std::size_t offset_of(const std::string& text, const sim::Place& place) {
   std::size_t at = 0;
@@ -37,7 +27,7 @@ std::size_t offset_of(const std::string& text, const sim::Place& place) {
 std::string with_value(const std::string& text, const std::string& file, const std::string& key,
                        const std::string& value) {
   const Settings document = scenarios::parse_yaml(text, file);
-  const Settings* member = member_at(document, key);
+  const Settings* member = document.find_path(key);
   std::string changed = text;
   if (member == nullptr) {
     if (key.find('.') != std::string::npos) {
@@ -56,7 +46,7 @@ std::string with_value(const std::string& text, const std::string& file, const s
     changed.replace(from, to - from, value);
   }
   const Settings again = scenarios::parse_yaml(changed, file);
-  const Settings* written = member_at(again, key);
+  const Settings* written = again.find_path(key);
   if (written == nullptr || written->text() != value) {
     throw sim::UserError({file, 0, 0}, key, "cannot be replaced in place; write it by hand");
   }

@@ -12,7 +12,7 @@ foreach(package program=orrery mpi=orrery-mpi library=liborrery-dev)
   string(REPLACE "=" ";" package ${package})
   list(GET package 0 component)
   list(GET package 1 name)
-  install(FILES cmake/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} COMPONENT ${component})
+  install(FILES tools/package/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} COMPONENT ${component})
 endforeach()
 
 # An own folder of fixed name: the program looks for its plug-ins in ../lib/orrery.
@@ -50,7 +50,7 @@ install(TARGETS orrery_api orrery_flags ${rooms} EXPORT orrery ARCHIVE DESTINATI
 install(FILES tools/api/orrery.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/orrery COMPONENT library)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/orrery)
 install(EXPORT orrery NAMESPACE orrery:: FILE orreryTargets.cmake DESTINATION ${package} COMPONENT library)
-configure_package_config_file(cmake/orreryConfig.cmake.in ${CMAKE_BINARY_DIR}/orreryConfig.cmake
+configure_package_config_file(tools/package/orreryConfig.cmake.in ${CMAKE_BINARY_DIR}/orreryConfig.cmake
                               INSTALL_DESTINATION ${package})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/orreryConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/orreryConfig.cmake ${CMAKE_BINARY_DIR}/orreryConfigVersion.cmake
