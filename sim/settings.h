@@ -40,8 +40,8 @@ class Settings {
 
   /// The member of that name, or nullptr when it is absent or null (the language treats both alike).
   const Settings* find(std::string_view key) const;
-  /// The value at a dotted path ("cluster.gpus"), or nullptr where it, or a mapping on the way, is absent; this where the
-  /// path is empty.
+  /// The value at a dotted path ("cluster.gpus"), or nullptr where it, or a mapping on the way, is absent; this node
+  /// where the path is empty.
   const Settings* find_path(std::string_view dotted) const;
   /// As find, but a missing member is the user's error.
   const Settings& at(std::string_view key) const;
