@@ -70,8 +70,9 @@ struct GemmModel {
   double join_time = 2e-6;       // seconds, when s > 1
   double join_efficiency = 1.0;  // of memory bandwidth, for the partial results; above 1 where caches hold them
   /// Adding into an fp32 result moves six bytes an element more than writing a 16-bit one. The tiles of a wave end
-  /// together, so that other work hides only a part of it; this is the share that it does not. 0 where a kernel's tiles
-  /// take turns (Hopper's, warp specialised: one tile is written while the next is computed).
+  /// together, so that other work hides only a part of it; this is the share that it does not, 0 to 1. 0 where a
+  /// kernel's tiles take turns (Hopper's, warp specialised: one tile is written while the next is computed). No
+  /// isolated kernel was measured for it: from steps (calibration/fitted.yaml).
   double accumulate_exposed = 0.0;
   std::vector<Tile> tiles;
   Surface surface;

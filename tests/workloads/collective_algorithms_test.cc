@@ -249,6 +249,25 @@ TEST_CASE("no collective gets slower with a faster network, whatever runs it") {
     }
 }
 
+TEST_CASE(
+    "of one algorithm and protocol, more bytes and more nodes take longer; only the choice between them may not") {
+  for (const std::string_view name : {"ring LL", "ring LL128", "ring Simple", "tree LL", "tree LL128", "tree Simple",
+                                      "nvls_tree", "hierarchical_ring", "hierarchical_tree"}) {
+    for (const double bytes : {1e4, 1e6, 1e8}) {
+      double before = 0;
+      for (const std::int64_t nodes : {2, 4, 8, 16, 32, 64, 128}) {
+        const Setting s("ndr-rail", nodes, 8);
+        const double t = s.seconds(CollectiveOp::all_reduce, bytes, name);
+        INFO(name << ", " << bytes << " bytes, " << nodes << " nodes");
+        // NCCL halves the chunks of these trees as they get deeper, so that one more level can cost less than it saves.
+        if (name != "tree LL128" && name != "tree Simple") CHECK(t > before);
+        CHECK(s.seconds(CollectiveOp::all_reduce, 2 * bytes, name) > t);
+        before = t;
+      }
+    }
+  }
+}
+
 TEST_CASE("the bandwidth of NVLS trees falls with the nodes by the stages alone: as much time for each doubling") {
   const double bytes = 64 * kMiB;
   std::vector<double> seconds;
