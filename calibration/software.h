@@ -47,6 +47,7 @@ struct Software {
   bool host_waits_for_batch = false;     // the host synchronises with the device when it has fetched a micro-batch
   sim::Duration transfer_issue{};        // host time to launch one collective or send/receive
   sim::Duration step_host{};             // per step, outside kernels: data loader, logging, Python
+  sim::Duration evaluation_host{};       // per evaluation, beyond its passes: iterators, losses gathered, a slow step after
   bool host_waits_for_pipeline = false;  // the host synchronises with the device after every pipeline send/receive
 
   // Defaults of scenario keys that were left out.
@@ -57,6 +58,8 @@ struct Software {
   bool sequence_parallel = false;
   bool overlap_tensor = false, overlap_pipeline = false, overlap_gradients = false, overlap_parameters = false;
 
+  bool overlap_pipeline_warmup = true;  // where messages overlap, those between two forward or backward passes do too
+
   // What is computed how.
   DataType gradient_dtype = DataType::fp32;  // of the gradient buffers and their reduction, but in fp16 training
   DataType parameter_gather_dtype = DataType::bf16;  // of the parameter all-gather
@@ -66,6 +69,7 @@ struct Software {
   bool fused_wgrad_accumulation = true;  // weight gradient GEMM adds into the fp32 gradient
   bool attention_layout_copies = false;  // q, k, v and output copied into the layout of the attention kernel
   bool fused_cross_entropy = false;      // one pass over 16-bit logits; else fp32 copies, one operation at a time
+  bool reduces_amax = false;             // fp8: every pass of a chunk ends in an all-reduce over tensor and data ranks
   bool fused_cast = false;               // fp8 casts inside the preceding norm or activation kernel
   double fused_softmax_matrices = 1;     // unfused attention: score matrices that the softmax kernel takes at a time
   bool scatter_gather_pipeline = false;  // pipeline messages split over the tensor group, gathered by NVLink
@@ -82,6 +86,8 @@ struct Software {
   double extra_kernels_per_layer = 0;   // small kernels per layer and direction beyond those modelled (views, copies)
   sim::Bytes gradient_bucket{};         // 0: one bucket per chunk
   sim::Bytes parameter_bucket{};
+  bool data_collectives_in_step = false;  // a chunk's collectives begin on all pipeline stages at a time
+  bool buckets_follow_model = false;  // a bucket per chunk, or without interleaving per layer, of whatever size
 
   // Memory.
   DataType fp16_accumulation = DataType::fp32;  // of the gradient buffers, and their reduction, in fp16 training

@@ -97,6 +97,7 @@ const std::vector<ColumnDoc>& columns() {
       {"messages", "bytes", "Buffers of sends, receives and gathered sequences.", {"run"}},
       {"gathered", "bytes", "Parameters gathered from the ranks that share them out.", {"run"}},
       {"gradient_accumulators", "bytes", "Gradients of a kept type beside those of the reduction.", {"run"}},
+      {"weight_copies", "bytes", "Weights in fp8 and transposed in fp8, kept for the micro-batches of a step.", {"run"}},
       {"optimizer_step", "bytes", "What the optimizer's step needs beside its states.", {"run"}},
       {"working", "bytes", "Tensors of the pass that is at work at the peak.", {"run"}},
       {"context", "bytes", "Device context, libraries and communicators.", {"run"}},

@@ -4,7 +4,7 @@
 // (Rajbhandari et al., arXiv 1910.02054); sharding divides optimizer, gradients and parameters in that order by the
 // number of data-parallel ranks; FSDP's fp32 shards and fp32 gradients come to the same 16. Listed under buffers, so
 // that the states stay comparable: accumulators (what fp32 gradients take beyond the 2 bytes, or beside them where the
-// software keeps both); gathered parameters and whole gradients of the units at work (ZeRO-3 and FSDP, arXiv
+// software keeps both); fp8 copies of weights; gathered parameters and whole gradients of the units at work (ZeRO-3 and FSDP, arXiv
 // 2304.11277: the root unit of embedding and head, a layer, and the one fetched ahead); messages (receive buffers of
 // the pipeline, the gather buffer of sequence parallelism, key/value blocks of context parallelism); temporaries of the
 // optimizer step; what the caching allocator holds beyond what is allocated; and the CUDA context with the buffers of
@@ -60,6 +60,13 @@ StageMemory model_states(const Job& job, double parameters) {
   const double beyond = reaches(job, Sharding::parameters) ? 0 : both ? accumulator : accumulator - 2;
   m.parts.accumulators = parameters * beyond / shared_by(job, Sharding::gradients);
   return m;
+}
+
+/// A layer's weights in fp8 and their transposes in fp8, which stay from one micro-batch to the next beside the 16-bit
+/// ones; parameters that are gathered in fp8 and transposed take the 2 bytes that are counted as parameters.
+double weight_copy_bytes(const Job& job) {
+  if (job.precision.matmul != DataType::fp8 || job.precision.parameters == DataType::fp8) return 0;
+  return reaches(job, Sharding::parameters) ? 0 : 2 * shard_parameters(job).layer;
 }
 
 /// Whole parameters and gradients that stand beside the shards.
@@ -165,16 +172,19 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     const double parameters = stage_parameters(job, split, stage);
     StageMemory m = model_states(job, parameters);
     bool embedding = false, head = false;
+    double layers = 0;
     for (std::int64_t chunk = 0; chunk < job.parallelism.virtual_pipeline; ++chunk) {
       embedding = embedding || split.of(chunk, stage, pipeline).embedding;
       head = head || split.of(chunk, stage, pipeline).head;
+      layers += d(split.of(chunk, stage, pipeline).layers);
     }
+    m.parts.weight_copies = layers * weight_copy_bytes(job);
     m.parts.gathered = gathered_bytes(job, embedding, head);
     m.parts.messages = message_bytes(job, stage);
     settle(m, high_water(orders[static_cast<std::size_t>(stage)], chunk_bytes(job, split, stage)),
            step_bytes(job, parameters));
-    m.allocated = m.parameters + m.gradients + m.optimizer + m.activations + m.parts.accumulators + m.parts.gathered +
-                  m.parts.messages + m.parts.step;
+    m.allocated = m.parameters + m.gradients + m.optimizer + m.activations + m.parts.accumulators +
+                  m.parts.weight_copies + m.parts.gathered + m.parts.messages + m.parts.step;
     m.parts.fragmentation = job.software.allocator_overhead * m.allocated;
     m.parts.context = context_bytes(job, stage);
     m.buffers = m.parts.sum();

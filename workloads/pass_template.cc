@@ -70,6 +70,16 @@ std::optional<PassItem> microbatch_fetch(const Job& job, TemplateLibrary& librar
   return item;
 }
 
+std::optional<PassItem> weight_cast(const Job& job, TemplateLibrary& library) {
+  if (job.precision.matmul != DataType::fp8) return std::nullopt;
+  const bool fp8_already = job.precision.parameters == DataType::fp8;
+  const double read = fp8_already ? 1 : calibration::bytes_of(job.precision.activations), written = fp8_already ? 1 : 2;
+  // Every parameter of the layer: those that are no weights of a product are one in thousands.
+  const double bytes = shard_parameters(job).layer * (read + written);
+  const auto time = job.device.streaming(calibration::Streaming::cast_transpose, bytes);
+  return library.compute({{"weights to fp8", time, false, 0, bytes, {}}}, -1);
+}
+
 PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts, std::int32_t passes_by) {
   PassItem item;
   item.comm = true;

@@ -91,4 +91,9 @@ class TemplateLibrary {
 /// would lock up. Nothing where the software says that it costs nothing.
 std::optional<PassItem> microbatch_fetch(const Job& job, TemplateLibrary& library);
 
+/// What comes before a layer's first forward pass of a step in fp8: its weights are cast and transposed, and the copies
+/// kept for the other micro-batches (Transformer Engine's is_first_microbatch). Weights that were gathered in fp8 are
+/// only transposed. Nothing in other types.
+std::optional<PassItem> weight_cast(const Job& job, TemplateLibrary& library);
+
 }  // namespace orrery::workloads

@@ -66,6 +66,14 @@ std::uint32_t ProgramWriter::compute_at_once(const PassItem& item, Category cate
   return op;
 }
 
+std::uint32_t ProgramWriter::compute_before(const PassItem& item, Category category, double slower) {
+  std::vector<Pending> pending;
+  std::swap(pending, pending_);
+  const std::uint32_t op = compute(item, category, slower);
+  std::swap(pending, pending_);
+  return op;
+}
+
 std::uint32_t ProgramWriter::transfer(const Transfer& t, std::span<const std::uint32_t> waits) {
   sim::Op op;
   op.kind = sim::OpKind::transfer;

@@ -41,6 +41,8 @@ class ProgramWriter {
   /// Adds one that follows the last compute operation and waits for nothing else; what the next one has to wait for
   /// stays as it is.
   std::uint32_t compute_at_once(const PassItem& item, Category category);
+  /// Adds one that waits for what the next one has to wait for, and passes no collective by.
+  std::uint32_t compute_before(const PassItem& item, Category category, double slower);
   /// Adds a transfer that waits for these operations; returns its index.
   std::uint32_t transfer(const Transfer& t, std::span<const std::uint32_t> waits);
   /// Adds a pass as one operation, `note` its row of StagePrograms::whole_passes; nothing may be pending.

@@ -22,6 +22,7 @@ namespace orrery::workloads {
 namespace {
 
 constexpr std::uint32_t kNone = 0xffffffff, kPassKinds = 4;
+constexpr double kAmaxPerLayer = 12;  // four GEMMs of a layer, three fp8 tensors each
 
 class StageCompiler {
   using Transfer = ProgramWriter::Transfer;
@@ -48,22 +49,33 @@ class StageCompiler {
         sharded_(job.parallelism.sharding != Sharding::none),
         full_shard_(job.parallelism.sharding == Sharding::parameters && data_ranks_ > 1),
         by_unit_(works_by_unit(job)),
-        fetch_(microbatch_fetch(job, library)) {}
+        fetch_(microbatch_fetch(job, library)),
+        weight_cast_(evaluation ? std::nullopt : weight_cast(job, library)) {}
 
   void compile(const std::vector<Pass>& passes) {
     chunk_seen_.assign(static_cast<std::size_t>(chunks_), false);
     templates_.assign(static_cast<std::size_t>(chunks_), nullptr);
-    wholes_.assign(kPassKinds * 2 * static_cast<std::size_t>(chunks_), nullptr);
+    wholes_.assign(kPassKinds * static_cast<std::size_t>(chunks_), nullptr);
     chunk_gathers_.assign(static_cast<std::size_t>(chunks_), {});
     gradients_left_.assign(static_cast<std::size_t>(chunks_), 0);
     for (const Pass& pass : passes) gradients_left_[index(pass.chunk)] += ends_microbatch(pass.kind);
+    for (const Pass& pass : passes) {
+      if (pass.kind == PassKind::forward) forward_order_.push_back(pass.chunk);
+    }
     if (!evaluation_) gather_parameters_ahead();
     for (std::size_t i = 0; i < passes.size();) {
       const std::size_t together = passes[i].with_next ? 2 : 1;
       const std::span<const Pass> group(&passes[i], together);
-      for (const Pass& pass : group) receive(pass);
-      for (const Pass& pass : group) run(pass);
-      for (const Pass& pass : group) send(pass);
+      const bool after_alike = i > 0 && exposes_messages(passes[i - 1], passes[i]);
+      const bool before_alike = i + together < passes.size() && exposes_messages(group.back(), passes[i + together]);
+      for (const Pass& pass : group) receive(pass, after_alike);
+      for (const Pass& pass : group) {
+        if (pass.kind == PassKind::forward) gather_in_step();
+        run(pass);
+        reduce_amax(pass);
+        if (ends_microbatch(pass.kind)) reduce_in_step();
+      }
+      for (const Pass& pass : group) send(pass, before_alike);
       i += together;
     }
     if (!evaluation_) finish_step();
@@ -74,7 +86,9 @@ class StageCompiler {
  private:
   static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-  std::uint32_t compute(const PassItem& item, Category category) { return writer.compute(item, category, slowdown()); }
+  std::uint32_t compute(const PassItem& item, Category category) {
+    return writer.compute(item, category, slowdown(sim::to_seconds(item.duration)));
+  }
 
   // ---- passes ----
   void run(const Pass& pass) {
@@ -91,12 +105,17 @@ class StageCompiler {
                                                                      : std::vector<Bucket>{};
     if (by_unit_) begin_units(pass, shape, passes, full_shard_ || first_use, full_shard_ || last_gradients);
     std::size_t next_bucket = 0;
-    const bool awaits = first_use && !chunk_gathers_[index(pass.chunk)].empty();
+    const bool awaits = first_use && (weight_cast_ || !chunk_gathers_[index(pass.chunk)].empty());
+    std::int32_t cast_through = -1;
     if (!by_unit_ && !awaits && buckets.empty() && run_whole(pass, shape, passes)) return;
     const auto& items = passes.of(pass.kind);
     for (std::size_t i = 0; i < items.size(); ++i) {
       if (by_unit_) enter_unit(items[i].layer);
       if (first_use) await_parameters(shape, items[i].layer, i, items.size(), awaited);
+      if (first_use && weight_cast_ && items[i].layer > cast_through) {
+        cast_through = items[i].layer;
+        writer.compute_before(*weight_cast_, Category::compute, slowdown(sim::to_seconds(weight_cast_->duration)));
+      }
       if (items[i].comm) {
         Transfer t{Stream::tensor,   Category::tensor_comm, Peer::tensor,    items[i].cost,
                    items[i].traffic, items[i].share,        items[i].counts, false};
@@ -113,6 +132,23 @@ class StageCompiler {
     if (by_unit_) end_units();
   }
 
+  /// Scales of fp8 tensors follow the largest magnitudes seen on any rank that holds a part of them or a replica
+  /// (Transformer Engine, fp8.py, global_amax_reduction, at the end of fp8_autocast and of the backward pass).
+  void reduce_amax(const Pass& pass) {
+    const bool none = !job_.software.reduces_amax || job_.precision.matmul != calibration::DataType::fp8 || evaluation_;
+    if (none || data_ranks_ == 1 || pass.kind == PassKind::weight_gradient) return;
+    GroupShape group = shapes_.data;
+    group.ranks *= shapes_.tensor.ranks, group.nodes *= shapes_.tensor.nodes, group.per_node *= shapes_.tensor.per_node;
+    const double bytes = kAmaxPerLayer * static_cast<double>(split_.of(pass.chunk, stage_, stages_).layers) * sizeof(float);
+    Transfer t{Stream::tensor, Category::data_comm, Peer::data, {}, kNoTraffic, 1.0, true, false};
+    t.cost = collective_cost(CollectiveOp::all_reduce, bytes, group, job_.device, job_.software, cluster_);
+    t.cost.pattern = Pattern::around;  // a few bytes load no link
+    t.cost.work = 0, t.cost.rate_cap = 0;
+    t.traffic = library_.traffic({"norm", CollectiveOp::all_reduce, "fp8 scales", group.ranks, bytes,
+                                  wire_bytes(CollectiveOp::all_reduce, group.ranks, bytes)});
+    writer.next_waits_for(writer.transfer(t, writer.after_compute()));
+  }
+
   const PassTemplate& template_of(std::int32_t chunk, const ChunkShape& shape) {
     const PassTemplate*& known = templates_[index(chunk)];
     if (known == nullptr) known = &library_.of(shape);
@@ -122,11 +158,13 @@ class StageCompiler {
   /// The pass as one operation; false, and nothing done, where something else could disturb what goes on inside.
   bool run_whole(const Pass& pass, const ChunkShape& shape, const PassTemplate& passes) {
     if (undisturbed_rate_ <= 0 || writer.is_pending()) return false;
-    const double slower = slowdown();
     const std::size_t row = kPassKinds * index(pass.chunk) + static_cast<std::size_t>(pass.kind);
-    const TemplateLibrary::Whole*& known = wholes_[2 * row + (slower != 1.0)];
-    if (known == nullptr) known = &library_.whole(shape, passes, pass.kind, slower);
-    if (!known->pass.closed || known->pass.highest_rate > undisturbed_rate_) return false;
+    const TemplateLibrary::Whole*& undisturbed = wholes_[row];
+    if (undisturbed == nullptr) undisturbed = &library_.whole(shape, passes, pass.kind, 1.0);
+    if (!undisturbed->pass.closed || undisturbed->pass.highest_rate > undisturbed_rate_) return false;
+    const double slower = slowdown(sim::to_seconds(undisturbed->pass.duration));
+    const TemplateLibrary::Whole* known =
+        slower == 1.0 ? undisturbed : &library_.whole(shape, passes, pass.kind, slower);
     writer.whole_pass(known->pass, known->note);
     return true;
   }
@@ -168,7 +206,15 @@ class StageCompiler {
     return t;
   }
 
-  void receive(const Pass& pass) {
+  /// Whether messages between two passes of a stage are waited for though `overlap.pipeline` hides others: software that
+  /// waits for the messages of a forward pass before its next forward pass hides them behind the backward pass between
+  /// the two, and where there is none, in warm-up and cool-down, behind nothing.
+  bool exposes_messages(const Pass& pass, const Pass& next) const {
+    return job_.overlap.pipeline && !job_.software.overlap_pipeline_warmup && pass.kind == next.kind;
+  }
+
+  /// `exposed`: posted when the pass before is done, not ahead.
+  void receive(const Pass& pass, bool exposed) {
     writer.begin(pass);
     if (pass.kind == PassKind::weight_gradient) return;
     const Cell cell{stage_, pass.chunk};
@@ -179,7 +225,7 @@ class StageCompiler {
     // Runtimes with a split backward pass post all messages and wait on the device: two stages' orders may cross.
     t.host_waits =
         job_.software.host_waits_for_pipeline && !job_.overlap.pipeline && !splits_backward(job_.parallelism.schedule);
-    const std::uint32_t op = writer.transfer(t, {});
+    const std::uint32_t op = writer.transfer(t, exposed ? writer.after_compute() : std::span<const std::uint32_t>{});
     const bool gradient = pass.kind != PassKind::forward;
     if (gathers_messages(gradient)) {
       // Scatter/gather (arXiv 2104.04473, section 4.1): each tensor rank carries a part across, NVLink puts it
@@ -197,14 +243,15 @@ class StageCompiler {
     }
   }
 
-  void send(const Pass& pass) {
+  /// `exposed`: the next pass starts when the message is delivered.
+  void send(const Pass& pass, bool exposed) {
     writer.begin(pass);
     if (pass.kind == PassKind::weight_gradient) return;
     const Cell cell{stage_, pass.chunk};
     const std::optional<Cell> target = pass.kind == PassKind::forward ? map_.next(cell) : map_.previous(cell);
     if (!target || target->stage == stage_) return;
     const std::uint32_t op = writer.transfer(message(pass, target->stage, true), writer.after_compute());
-    if (!job_.overlap.pipeline) writer.next_waits_for(op);
+    if (!job_.overlap.pipeline || exposed) writer.next_waits_for(op);
   }
 
   // ---- data parallelism: reductions and gathers of whole chunks (ZeRO 0 to 2) ----
@@ -224,9 +271,15 @@ class StageCompiler {
   double gradient_bytes() const { return calibration::bytes_of(job_.precision.gradients); }
   double parameter_bytes() const { return calibration::bytes_of(job_.precision.parameters); }
 
+  /// Parameters that fill a bucket; 0: all those of the chunk.
+  double bucket_parameters(sim::Bytes bucket, double bytes_each) const {
+    if (job_.software.buckets_follow_model) return chunks_ > 1 ? 0 : shard_.layer;
+    return static_cast<double>(bucket.value()) / bytes_each;
+  }
+
   /// A bucket is closed after the layer that fills it; the last one takes the rest of the chunk.
   std::vector<Bucket> gradient_buckets(const ChunkShape& shape, const PassTemplate& passes, PassKind kind) const {
-    const double target = static_cast<double>(job_.software.gradient_bucket.value()) / gradient_bytes();
+    const double target = bucket_parameters(job_.software.gradient_bucket, gradient_bytes());
     std::vector<Bucket> buckets;
     double filled = shape.head ? shard_.head : 0;
     for (std::int64_t layer = shape.layers; layer-- > 1;) {
@@ -244,6 +297,7 @@ class StageCompiler {
   Transfer data_transfer(CollectiveOp op, double bytes, const char* what) {
     Transfer t{Stream::data, Category::data_comm, Peer::data, {}, kNoTraffic, 1.0, true, false};
     t.cost = collective_cost(op, bytes, shapes_.data, job_.device, job_.software, cluster_);
+    beside_ += seconds_alone(t.cost, shapes_.data, cluster_);
     t.traffic = library_.traffic({"data", op, what, shard_ranks_, bytes, wire_bytes(op, shard_ranks_, bytes)});
     return t;
   }
@@ -265,14 +319,47 @@ class StageCompiler {
   }
 
   void reduce_gradients(double parameters) {
-    reduce_bytes(parameters * gradient_bytes());
-    reducing_ = true;
+    if (in_step())
+      put_off_.push_back({writer.pass(), backward_passes_ + stage_, parameters});
+    else
+      reduce_bytes(parameters * gradient_bytes());
+  }
+
+  // ---- data-parallel collectives that all stages begin at a time (software key data_collectives_in_step) ----
+  bool in_step() const { return job_.software.data_collectives_in_step && chunks_ > 1; }
+
+  /// A reduction on stage s is put off by the s backward passes that stage 0 lags behind.
+  void reduce_in_step() {
+    while (!put_off_.empty() && put_off_.front().due <= backward_passes_) reduce_put_off();
+    ++backward_passes_;
+  }
+  void reduce_put_off() {
+    const Pass at = writer.pass();
+    writer.begin(put_off_.front().pass);
+    reduce_bytes(put_off_.front().parameters * gradient_bytes());
+    put_off_.erase(put_off_.begin());
+    writer.begin(at);
+  }
+
+  /// When stage 0 enters a chunk, which is s forward passes before stage s does, the next chunk's parameters are gathered.
+  void gather_in_step() {
+    const std::size_t ahead = forward_passes_++ + static_cast<std::size_t>(stage_);
+    if (!in_step() || !gathers_beside_forward() || ahead >= forward_order_.size()) return;
+    const std::vector<std::int32_t> chunks = chunks_by_block();
+    const auto entered = std::find(chunks.begin(), chunks.end(), forward_order_[ahead]);
+    const bool first = std::find(forward_order_.begin(), forward_order_.begin() + static_cast<std::ptrdiff_t>(ahead),
+                                 *entered) == forward_order_.begin() + static_cast<std::ptrdiff_t>(ahead);
+    if (!first || entered + 1 == chunks.end() || !chunk_gathers_[index(entered[1])].empty()) return;
+    const Pass at = writer.pass();
+    writer.begin({PassKind::forward, entered[1], -1});
+    chunk_gathers_[index(entered[1])] = gather_chunk(entered[1], writer.after_compute());
+    writer.begin(at);
   }
 
   /// All-gathers the parameters of one chunk, bucket by bucket, in the order in which the forward pass uses them.
   std::vector<std::uint32_t> gather_chunk(std::int64_t chunk, std::span<const std::uint32_t> waits) {
     const double bytes = chunk_parameters(split_.of(chunk, stage_, stages_)) * parameter_bytes();
-    const auto bucket = static_cast<double>(job_.software.parameter_bucket.value());
+    const double bucket = bucket_parameters(job_.software.parameter_bucket, parameter_bytes()) * parameter_bytes();
     const auto parts = bucket > 0 ? std::max<std::int64_t>(1, std::llround(bytes / bucket)) : 1;
     std::vector<std::uint32_t> gathers;
     for (std::int64_t i = 0; i < parts; ++i) {
@@ -311,25 +398,26 @@ class StageCompiler {
 
   void gather_parameters_ahead() {
     if (!gathers_beside_forward()) return;
-    for (const std::int32_t chunk : chunks_by_block()) {
+    std::vector<std::int32_t> chunks = chunks_by_block();
+    if (in_step()) chunks.resize(2);  // megatron/core/pipeline_parallel/schedules.py: the first two at once
+    for (const std::int32_t chunk : chunks) {
       writer.begin({PassKind::forward, chunk, -1});
       chunk_gathers_[index(chunk)] = gather_chunk(chunk, {});
     }
   }
 
-  double slowdown() const {
-    const double beside = by_unit_ ? covered_ : 1.0;
-    return beside_data_collective() ? 1 + beside * (job_.software.compute_slowdown_under_collective - 1) : 1.0;
-  }
-
-  /// Kernels that run while a data-parallel collective is under way lose SMs and memory bandwidth to it.
-  bool beside_data_collective() const {
-    if (evaluation_ || optimizing_ || data_ranks_ == 1) return false;
-    if (by_unit_) return job_.overlap.parameters;
-    if (!writer.is_backward() && gathers_beside_forward()) {
-      return std::find(chunk_seen_.begin(), chunk_seen_.end(), false) != chunk_seen_.end();
+  /// Factor on kernels that take `seconds`: while a data-parallel collective is under way they lose SMs and memory
+  /// bandwidth to it. Collectives last as long as they take alone, and stand beside the computation that follows them in
+  /// the program; time in which the device waits does not count against them.
+  double slowdown(double seconds) {
+    if (evaluation_ || optimizing_ || data_ranks_ == 1) return 1.0;
+    double share = by_unit_ && job_.overlap.parameters ? covered_ : 0;
+    if (!by_unit_ && beside_ > 0 && seconds > 0) {
+      constexpr double kSteps = 8;  // few kinds of passes, which are timed once each
+      share = std::round(kSteps * std::min(1.0, beside_ / seconds)) / kSteps;
+      beside_ = std::max(0.0, beside_ - seconds);
     }
-    return writer.is_backward() && reducing_;
+    return 1 + share * (job_.software.compute_slowdown_under_collective - 1);
   }
 
   // ---- data parallelism: parameters sharded layer by layer (ZeRO 3, FSDP) ----
@@ -383,11 +471,12 @@ class StageCompiler {
   void finish_step() {
     writer.end_passes();
     writer.settle();
+    while (!put_off_.empty()) reduce_put_off();
     std::vector<std::int32_t> chunks = chunks_by_block();
     if (data_ranks_ > 1 && !by_unit_ && !job_.overlap.gradients) {
       for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk) {
         writer.begin({PassKind::forward, *chunk, -1});
-        reduce_gradients(chunk_parameters(split_.of(*chunk, stage_, stages_)));
+        reduce_bytes(chunk_parameters(split_.of(*chunk, stage_, stages_)) * gradient_bytes());
       }
       writer.end_passes();
     }
@@ -458,12 +547,22 @@ class StageCompiler {
   std::int64_t data_ranks_, shard_ranks_;
   ShardParameters shard_;
   bool sharded_, full_shard_, by_unit_;
-  std::optional<PassItem> fetch_;
+  std::optional<PassItem> fetch_, weight_cast_;
 
-  bool reducing_ = false, optimizing_ = false;
+  struct PutOff {
+    Pass pass;
+    std::int64_t due;  // number of the backward pass after which it is issued
+    double parameters;
+  };
+  std::vector<PutOff> put_off_;
+  std::vector<std::int32_t> forward_order_;  // chunks of the stage's forward passes
+  std::size_t forward_passes_ = 0;           // begun
+  std::int64_t backward_passes_ = 0;         // done
+  double beside_ = 0;  // seconds of data-parallel collectives that computation has yet to pass by
+  bool optimizing_ = false;
   std::vector<bool> chunk_seen_;
   std::vector<const PassTemplate*> templates_;            // by chunk
-  std::vector<const TemplateLibrary::Whole*> wholes_;     // by chunk, kind of pass and whether slowed down
+  std::vector<const TemplateLibrary::Whole*> wholes_;     // by chunk and kind of pass, at full speed
   std::array<std::optional<Transfer>, kPeers> messages_;  // by peer
   std::vector<std::vector<std::uint32_t>> chunk_gathers_;
   std::vector<std::int64_t> gradients_left_;  // passes of a chunk that make gradients of weights

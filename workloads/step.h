@@ -72,12 +72,13 @@ struct StageMemory {
   /// What the buffers consist of.
   struct Buffers {
     double accumulators = 0;   // of gradients, beyond the 2 bytes per parameter listed as gradients
+    double weight_copies = 0;  // weights in fp8 and their transposes, kept over the step
     double gathered = 0;       // parameters and gradients that sharding makes whole for the units at work
     double messages = 0;       // of pipeline, sequence and context parallelism
     double step = 0;           // temporaries of the optimizer step, where that is the fullest moment
     double fragmentation = 0;  // what the framework's allocator holds beyond what is allocated
     double context = 0;        // outside of the allocator: CUDA context and communicators
-    double sum() const { return accumulators + gathered + messages + step + fragmentation + context; }
+    double sum() const { return accumulators + weight_copies + gathered + messages + step + fragmentation + context; }
   } parts;
   double allocated = 0;  // what PyTorch calls the peak allocated memory: total less fragmentation and context
   enum class During : std::uint8_t { forward, backward, optimizer };

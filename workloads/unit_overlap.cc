@@ -20,16 +20,20 @@ double compute_seconds(const std::vector<PassItem>& items) {
   return sim::to_seconds(sum);
 }
 
-double covered_share(const UnitCollectives& pass, double compute, const Job& job, const GroupShape& data,
-                     const topology::Cluster& cluster) {
+double seconds_alone(const CollectiveCost& cost, const GroupShape& data, const topology::Cluster& cluster) {
   const topology::FabricSpec& fabric = cluster.fabric_spec();
   const double links = fabric.nic_rate.value() * fabric.efficiency * static_cast<double>(data.rails);
+  const double rate = cost.rate_cap > 0 ? cost.rate_cap : links;
+  return sim::to_seconds(cost.latency) + (rate > 0 ? cost.work / rate : 0);
+}
+
+double covered_share(const UnitCollectives& pass, double compute, const Job& job, const GroupShape& data,
+                     const topology::Cluster& cluster) {
   const auto units = static_cast<double>(pass.units);
   const auto seconds = [&](CollectiveOp op, DataType type) {
     const double bytes = pass.parameters / units * calibration::bytes_of(type);
-    const CollectiveCost cost = collective_cost(op, bytes, data, job.device, job.software, cluster);
-    const double rate = cost.rate_cap > 0 ? cost.rate_cap : links;
-    return units * (sim::to_seconds(cost.latency) + (rate > 0 ? cost.work / rate : 0));
+    return units *
+           seconds_alone(collective_cost(op, bytes, data, job.device, job.software, cluster), data, cluster);
   };
   double collectives = 0;
   if (pass.gathers) collectives += seconds(CollectiveOp::all_gather, job.precision.parameters);

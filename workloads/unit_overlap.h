@@ -22,6 +22,9 @@ struct UnitCollectives {
 /// Seconds of the kernels of a pass.
 double compute_seconds(const std::vector<PassItem>& items);
 
+/// Seconds that a collective among the ranks of `data` takes on an idle network, path latencies left out.
+double seconds_alone(const CollectiveCost& cost, const GroupShape& data, const topology::Cluster& cluster);
+
 /// Share, 0 to 1, of a pass of `compute` seconds that its collectives cover when they run beside it on an idle network
 /// (path latencies left out).
 double covered_share(const UnitCollectives& pass, double compute, const Job& job, const GroupShape& data,

@@ -45,6 +45,7 @@ ordered_json stage_json(const workloads::StageMemory& stage) {
   row["total"] = stage.total;
   row["allocated"] = stage.allocated;
   row["buffers_of"] = {{"gradient_accumulators", stage.parts.accumulators},
+                       {"weight_copies", stage.parts.weight_copies},
                        {"gathered", stage.parts.gathered},
                        {"messages", stage.parts.messages},
                        {"optimizer_step", stage.parts.step},

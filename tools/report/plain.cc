@@ -109,6 +109,7 @@ std::string fullest_text(const StepReport& report) {
   std::vector<std::string> parts;
   const StageMemory::Buffers& b = fullest->parts;
   const std::pair<const char*, double> named[] = {{"gradient accumulators", b.accumulators},
+                                                  {"fp8 copies of weights", b.weight_copies},
                                                   {"gathered parameters and gradients", b.gathered},
                                                   {"messages", b.messages},
                                                   {"temporaries of the optimizer", b.step},

@@ -1,0 +1,187 @@
+// What frameworks of interleaved pipelines do around passes: messages in warm-up and cool-down, collectives of a chunk
+// on all stages at a time, and what fp8 adds to the first and to every pass.
+#include <string>
+#include <vector>
+
+#include "tests/catch.h"
+#include "tests/workloads/example.h"
+#include "workloads/step_plan.h"
+
+using namespace orrery;
+using namespace orrery::workloads;
+using Sets = std::vector<std::string>;
+
+namespace {
+
+Sets plus(Sets sets, const Sets& more) {
+  sets.insert(sets.end(), more.begin(), more.end());
+  return sets;
+}
+
+/// Four stages of four chunks (a layer each) and eight micro-batches, everything overlapped, the host free of cost.
+const Sets kInterleaved{"model.layers=16",
+                        "parallelism={tensor: 1, pipeline: 4, virtual_pipeline: 4, data: 4, sharding: optimizer}",
+                        "overlap={tensor: false, pipeline: true, gradients: true, parameters: true}",
+                        "software={inherits: megascale, kernel_issue: 0 us, transfer_issue: 0 us}"};
+
+StepReport step(const Sets& sets) {
+  StepOptions options;
+  options.timelines = true;
+  return simulate_step(tests::small_job(sets), options);
+}
+
+/// First start and last finish of a pass's kernels.
+struct PassTime {
+  char pass;
+  std::int32_t chunk, microbatch;
+  sim::SimTime start, finish;
+};
+
+std::vector<PassTime> passes_of(const Timeline& timeline) {
+  std::vector<PassTime> passes;
+  for (const Timeline::Span& span : timeline.spans) {
+    if (span.kernels.empty() || span.microbatch < 0) continue;
+    if (passes.empty() || passes.back().pass != span.pass || passes.back().chunk != span.chunk ||
+        passes.back().microbatch != span.microbatch)
+      passes.push_back({span.pass, span.chunk, span.microbatch, span.start, span.finish});
+    passes.back().finish = span.finish;
+  }
+  return passes;
+}
+
+const Timeline::Span* message(const Timeline& timeline, const PassTime& of, bool sends) {
+  const Stream wanted = of.pass == 'F' ? sends ? Stream::pipeline_send : Stream::pipeline_receive
+                        : sends        ? Stream::pipeline_send_gradient
+                                       : Stream::pipeline_receive_gradient;
+  for (const Timeline::Span& span : timeline.spans) {
+    if (span.stream == wanted && span.chunk == of.chunk && span.microbatch == of.microbatch) return &span;
+  }
+  return nullptr;
+}
+
+/// Messages between two passes of a kind that are under way while one of the two runs.
+int hidden_messages(const StepReport& report) {
+  int hidden = 0;
+  for (const Timeline& timeline : report.timelines) {
+    const std::vector<PassTime> passes = passes_of(timeline);
+    for (std::size_t i = 0; i + 1 < passes.size(); ++i) {
+      if (passes[i].pass != passes[i + 1].pass) continue;
+      const Timeline::Span* sent = message(timeline, passes[i], true);
+      const Timeline::Span* received = message(timeline, passes[i + 1], false);
+      hidden += sent != nullptr && sent->finish > passes[i + 1].start;
+      hidden += received != nullptr && received->start < passes[i].finish;
+    }
+  }
+  return hidden;
+}
+
+std::vector<const Timeline::Span*> spans_of(const Timeline& timeline, const std::string& part) {
+  std::vector<const Timeline::Span*> found;
+  for (const Timeline::Span& span : timeline.spans) {
+    if (span.name.find(part) != std::string::npos) found.push_back(&span);
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("messages between two passes of a kind hide behind neither where the software waits for them") {
+  CHECK(hidden_messages(step(plus(kInterleaved, {"software.overlap_pipeline_warmup=false"}))) == 0);
+  CHECK(hidden_messages(step(plus(kInterleaved, {"software.overlap_pipeline_warmup=true"}))) > 0);
+}
+
+TEST_CASE("buckets that follow the model: one a chunk of an interleaved pipeline, else one a layer") {
+  const Sets follow{"software.parameter_bucket='1 MB'", "software.gradient_bucket='1 MB'",
+                    "software.buckets_follow_model=true"};
+  const StepReport interleaved = step(plus(kInterleaved, follow));
+  for (const Timeline& timeline : interleaved.timelines) {
+    CHECK(spans_of(timeline, "(parameters, forward)").size() == 4);
+    CHECK(spans_of(timeline, "(gradients, backward)").size() == 4);
+  }
+  const StepReport plain = step(plus(kInterleaved, plus(follow, {"parallelism.virtual_pipeline=1"})));
+  for (const Timeline& timeline : plain.timelines) {
+    CHECK(spans_of(timeline, "(gradients, backward)").size() == 4);
+    // Cut evenly, so that the embedding of the first stage or the head of the last takes its share of buckets.
+    const auto gathers = spans_of(timeline, "(parameters, forward)").size();
+    CHECK(gathers >= 4);
+    CHECK(gathers <= 7);
+  }
+}
+
+TEST_CASE("collectives in step: stage s reduces s backward passes late and gathers s forward passes early") {
+  const StepReport report = step(plus(
+      kInterleaved, {"software.data_collectives_in_step=true", "software.buckets_follow_model=true", "batch.global=48"}));
+  for (const Timeline& timeline : report.timelines) {
+    std::vector<PassTime> forward, backward;
+    for (const PassTime& pass : passes_of(timeline)) (pass.pass == 'F' ? forward : backward).push_back(pass);
+    REQUIRE(forward.size() == 48);  // 12 micro-batches, 4 chunks
+    const auto stage = static_cast<std::size_t>(timeline.stage);
+    const auto reductions = spans_of(timeline, "(gradients, backward)"),
+               gathers = spans_of(timeline, "(parameters, forward)");
+    REQUIRE(reductions.size() == 4);
+    REQUIRE(gathers.size() == 4);
+    for (std::size_t i = 0; i < 4; ++i) {
+      // The last group of four micro-batches: chunk 3 - i ends with backward pass 32 + 4 i + 3.
+      const std::size_t ends = std::min<std::size_t>(32 + 4 * i + 3 + stage, 47);
+      INFO("stage " << stage << ", chunk " << reductions[i]->chunk);
+      CHECK(reductions[i]->chunk == static_cast<std::int32_t>(3 - i));
+      CHECK(reductions[i]->ready == backward[ends].finish);
+      CHECK(gathers[i]->chunk == static_cast<std::int32_t>(i));
+      // Two at the start; chunk 2 and 3 when stage 0 enters chunk 1 and 2, its forward passes 4 and 8.
+      if (i >= 2 && 4 * (i - 1) > stage) CHECK(gathers[i]->ready == forward[4 * (i - 1) - stage - 1].finish);
+    }
+  }
+}
+
+TEST_CASE("a layer's weights are cast to fp8 once a step, whatever the number of micro-batches") {
+  const Sets fp8{"cluster.device=h100-sxm-80gb", "precision=fp8", "software.inherits=megascale"};
+  const StepReport report = step(plus(kInterleaved, fp8));
+  const Job job = tests::small_job(plus(kInterleaved, fp8));
+  // 12 h^2 weights, 13 h of biases and norms; read in 16 bit, written in 8 bit twice.
+  const double bytes = (12.0 * 2048 * 2048 + 13.0 * 2048) * (2 + 1 + 1);
+  const double seconds = sim::to_seconds(job.device.streaming(calibration::Streaming::cast_transpose, bytes));
+  for (const Timeline& timeline : report.timelines) {
+    int casts = 0;
+    for (const Timeline::Span& span : timeline.spans) {
+      for (const KernelSlice& kernel : span.kernels) {
+        if (kernel.name != "weights to fp8") continue;
+        ++casts;
+        CHECK(span.microbatch == 0);
+        CHECK(sim::to_seconds(kernel.duration) == Approx(seconds).epsilon(1e-6));
+      }
+    }
+    CHECK(casts == 4);
+  }
+  const StepReport gathered = step(plus(kInterleaved, plus(fp8, {"software.parameter_gather_dtype=fp8"})));
+  CHECK(gathered.stages.front().parts.weight_copies == 0);
+  CHECK(report.stages.front().parts.weight_copies == Approx(4 * bytes / 2).epsilon(1e-6));
+}
+
+TEST_CASE("where scales of fp8 are reduced after every pass, each pass costs a small all-reduce more") {
+  const Sets flat{"cluster.device=h100-sxm-80gb",
+                  "precision=fp8",
+                  "parallelism={tensor: 2, pipeline: 1, data: 8, sharding: none}",
+                  "software={inherits: megatron-2023, kernel_issue: 0 us, transfer_issue: 0 us}"};
+  const StepReport without = step(flat), with = step(plus(flat, {"software.reduces_amax=true"}));
+  const Job job = tests::small_job(flat);
+  const topology::Cluster cluster(job.node, job.fabric, 16, 8, sim::Settings());
+  std::vector<std::int64_t> all(16);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
+  const GroupShape shape = shape_of(all, cluster);
+  // Of 8 layers 12 numbers each.
+  const CollectiveCost one =
+      collective_cost(CollectiveOp::all_reduce, 8 * 12 * 4, shape, job.device, job.software, cluster);
+  // Four micro-batches, forward and backward; part of the way between nodes may come on top.
+  const double seconds = (sim::to_seconds(with.iteration) - sim::to_seconds(without.iteration)) / 8;
+  CHECK(seconds >= sim::to_seconds(one.latency));
+  CHECK(seconds <= sim::to_seconds(one.latency) + sim::to_seconds(shape.hop));
+}
+
+TEST_CASE("an evaluation costs the host its time once, however many batches it has") {
+  const auto evaluation = [](const char* host) {
+    return simulate_step(tests::small_job({"evaluation={every_steps: 10, sequences: 100}",
+                                           std::string("software.evaluation_host=") + host}))
+        .evaluation_s;
+  };
+  CHECK(evaluation("2 s") - evaluation("0 s") == Approx(2));
+}
