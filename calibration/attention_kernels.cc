@@ -23,12 +23,16 @@ void load_attention_kernels(const sim::Settings& section, DeviceProfile::Model& 
   section.refuse_unknown({"provenance", "flash_1"});
   const sim::Settings* flash_1 = section.find("flash_1");
   if (flash_1 == nullptr) return;
-  flash_1->refuse_unknown({"forward", "backward"});
+  flash_1->refuse_unknown({"forward", "backward", "dropout"});
   AttentionModel model = device.attention;
   model.rate_64 = model.rate_128 = rate_at(*flash_1, "forward");
   model.backward_ratio = rate_at(*flash_1, "backward") / model.rate_128;
   model.surface = {};  // fitted to the other kernels
   model.setup_moves_tiles = true;
+  if (const sim::Settings* dropout = flash_1->find("dropout")) {
+    constexpr double kNanosecond = 1e-9, kMost = 1e6;
+    model.dropout_rate = dropout->as_number(1, kMost) / kNanosecond;
+  }
   device.flash_1 = model;
 }
 

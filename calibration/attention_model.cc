@@ -40,14 +40,18 @@ double AttentionModel::traffic(const Shape& s) const {
   return s.backward ? 4 * q + 4 * kv : 2 * q + 2 * kv;
 }
 
+double AttentionModel::visited_keys(const Shape& s) {
+  const double reach = s.window > 0 ? std::min(s.window, s.keys) : s.keys;
+  const double longest = std::ceil(reach / kBlock) * kBlock;
+  return s.causal ? std::min(pairs(s) / s.queries + kBlock / 2, longest) : longest;
+}
+
 double AttentionModel::forward(const Shape& s, double task_setup) const {
   const double rate = rate_at(rate_64, rate_128, s.head_dim) * peak / processors;
   const double blocks = std::ceil(s.queries / kBlock);
   const double tasks = s.batch * s.heads * blocks;
   const double reach = s.window > 0 ? std::min(s.window, s.keys) : s.keys;
-  // Blocks are computed whole: on the diagonal, half a block more than the pairs that count.
-  const double longest = std::ceil(reach / kBlock) * kBlock;
-  const double mean = s.causal ? std::min(pairs(s) / s.queries + kBlock / 2, longest) : longest;
+  const double longest = std::ceil(reach / kBlock) * kBlock, mean = visited_keys(s);
   const double unit = 4 * kBlock * s.head_dim / rate;
   const double share = tasks / processors;
   const double waves = quantisation * std::ceil(share) + (1 - quantisation) * std::max(share, 1.0);
@@ -66,6 +70,7 @@ double AttentionModel::structure(const Shape& s) const {
   } else {
     time = launch + smooth_max(forward(s, own_setup), memory);
   }
+  if (s.dropout && dropout_rate > 0) time += s.batch * s.heads * s.queries * visited_keys(s) / dropout_rate;
   if (s.cache_write) {
     const double copied = 2 * 2 * s.batch * (s.heads * s.queries + 2 * s.kv_heads * s.keys) * s.head_dim;
     time += cache_launch + copied / (cache_efficiency * memory_bandwidth);

@@ -8,7 +8,8 @@
 // rate_d is given at head dimensions 64 and 128 and interpolated in ln d. FLOPs are 4 b h s^2 d, half of that when
 // causal (Dao, FlashAttention-2, arXiv 2307.08691, section 4.1). The backward pass has five matrix products for
 // two, 2.5 times the FLOPs (same place), at a share of the forward pass's rate, and a first kernel that sums dO * O.
-// Left out: dropout inside attention; atomics of the backward pass; split-keys variants for decoding.
+// Dropout adds the scores of all blocks over the rate at which their random numbers are made, in both passes.
+// Left out: random numbers made beside matrix products; atomics of the backward pass; split-keys variants for decoding.
 #pragma once
 
 #include "calibration/gemm_model.h"
@@ -31,12 +32,13 @@ struct AttentionModel {
   double backward_ratio = 0.85;   // rate of the backward pass over that of the forward pass
   double cache_launch = 0;        // seconds, Attention::cache_write
   double cache_efficiency = 0.5;  // of memory bandwidth, while copying keys and values
+  double dropout_rate = 0;        // scores/s that random numbers are made for and compared; 0: at no cost
   Surface surface;                // m: queries, n: batch * heads, k: head_dim
 
   struct Shape {
     double batch = 1, queries = 1, keys = 1, heads = 1, kv_heads = 1, head_dim = 64;
     double window = 0;  // 0: all keys
-    bool causal = true, backward = false, cache_write = false;
+    bool causal = true, backward = false, cache_write = false, dropout = false;
   };
   double structure(const Shape& s) const;
   /// Seconds that peak and memory bandwidth allow at best.
@@ -50,6 +52,8 @@ struct AttentionModel {
   /// Seconds of the tasks of a forward pass whose every task has this setup.
   double forward(const Shape& s, double task_setup) const;
   double traffic(const Shape& s) const;
+  /// Keys that a query's block computes scores for, on average: whole blocks, so half a block past the diagonal.
+  static double visited_keys(const Shape& s);
 };
 
 }  // namespace orrery::calibration

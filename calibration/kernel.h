@@ -48,6 +48,7 @@ struct Attention {
   /// Inference wrappers copy keys and values into a cache and rotate queries in a kernel ahead of the attention;
   /// published tables are timed like this. A training step does not run that kernel.
   bool cache_write = false;
+  bool dropout = false;  // of the probabilities, by random numbers made in the kernel; timed for flash_1 alone
   AttentionKernel kernel = AttentionKernel::fused;
 };
 

@@ -124,8 +124,8 @@ Duration DeviceProfile::attention(const Attention& a) const {
                 a.window >= 0,
             "attention of {} x {} queries, {} keys, {} heads, {} kv heads, head dim {}, window {}", a.batch, a.queries,
             a.keys, a.heads, a.kv_heads, a.head_dim, a.window);
-  const AttentionModel::Shape shape{d(a.batch),    d(a.queries), d(a.keys), d(a.heads), d(a.kv_heads),
-                                    d(a.head_dim), d(a.window),  a.causal,  a.backward, a.cache_write};
+  const AttentionModel::Shape shape{d(a.batch),  d(a.queries), d(a.keys),  d(a.heads),    d(a.kv_heads), d(a.head_dim),
+                                    d(a.window), a.causal,     a.backward, a.cache_write, a.dropout};
   if (a.kernel == AttentionKernel::flash_1 && model_->flash_1) return duration(model_->flash_1->seconds(shape));
   const AttentionModel& model = model_->attention;
   const double isolated = model.seconds(shape);

@@ -100,6 +100,8 @@ void attention_kernels(Docs& out) {
                  {"attention_kernels.flash_1.forward", "number", "", "",
                   "Share of the bf16 peak in the inner loop of the forward pass, at the clocks of a long step."},
                  {"attention_kernels.flash_1.backward", "number", "", "", "Likewise of the backward pass."},
+                 {"attention_kernels.flash_1.dropout", "number", "1/ns", "-",
+                  "Scores per nanosecond that the device makes random numbers for; absent: dropout costs nothing."},
              });
 }
 

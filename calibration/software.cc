@@ -150,6 +150,9 @@ std::vector<Row> kernel_rows() {
               "With scatter_gather_pipeline, gradients are split as well as activations."),
       boolean("all_reduces_shards", &S::all_reduces_shards,
               "Gradients are all-reduced, not reduce-scattered, though sharding leaves a rank only a part to update."),
+      boolean("reduces_every_pass", &S::reduces_every_pass,
+              "With sharding: gradients, each weight's gradient is reduced to the rank that owns it in every backward "
+              "pass, as soon as its layer is done."),
       number("fused_softmax_matrices", &S::fused_softmax_matrices, 1, 1024,
              "Unfused attention: the fused softmax takes score matrices (batch x heads) in multiples of this; other "
              "numbers are scaled, masked and normalised one operation at a time in fp32."),
@@ -196,6 +199,12 @@ std::vector<Row> trainer_rows() {
   return {
       boolean("dropout", &S::dropout, "Dropout of hidden states and attention probabilities."),
       boolean("bias_in_gemm", &S::bias_in_gemm, "A linear layer's GEMM adds its bias (epilogue)."),
+      boolean("separate_qkv", &S::separate_qkv,
+              "Queries, keys and values are three linear layers: three products with their biases, and gradients of "
+              "their input that are added up and, over a tensor group, reduced apart. A parallel block keeps one."),
+      boolean("cross_entropy_kernel", &S::cross_entropy_kernel,
+              "Without tensor parallelism the loss is one kernel over an fp32 copy of the logits, else one operation "
+              "at a time."),
       number("training_metrics", &S::training_metrics, 0, 100,
              "Cross entropies computed once more per micro-batch for the log: logits to fp32, then log-softmax."),
       boolean("fused_optimizer", &S::fused_optimizer,

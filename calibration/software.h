@@ -81,6 +81,9 @@ struct Software {
   sim::Duration host_read{};            // the device idles for each: transfer, wake-up, launch of what follows
   bool dropout = true;                  // of hidden states and attention probabilities
   bool bias_in_gemm = false;            // a linear layer's GEMM adds its bias
+  bool separate_qkv = false;            // queries, keys and values are three linear layers, each with its own reduction
+  bool cross_entropy_kernel = false;    // on one rank: one kernel over fp32 logits, else one operation at a time
+  bool reduces_every_pass = false;      // sharded gradients: each goes to its owner in every backward pass
   double training_metrics = 0;          // losses computed once more per micro-batch, for the log
   bool fused_optimizer = true;          // one pass over all states; else one operation of the update at a time
   double extra_kernels_per_layer = 0;   // small kernels per layer and direction beyond those modelled (views, copies)

@@ -49,6 +49,7 @@ class StageCompiler {
         sharded_(job.parallelism.sharding != Sharding::none),
         full_shard_(job.parallelism.sharding == Sharding::parameters && data_ranks_ > 1),
         by_unit_(works_by_unit(job)),
+        every_pass_(full_shard_ || reduces_every_pass(job)),
         fetch_(microbatch_fetch(job, library)),
         weight_cast_(evaluation ? std::nullopt : weight_cast(job, library)) {}
 
@@ -103,7 +104,7 @@ class StageCompiler {
     const bool last_gradients = ends_microbatch(pass.kind) && --gradients_left_[index(pass.chunk)] == 0;
     const auto buckets = last_gradients && reduces_beside_backward() ? gradient_buckets(shape, passes, pass.kind)
                                                                      : std::vector<Bucket>{};
-    if (by_unit_) begin_units(pass, shape, passes, full_shard_ || first_use, full_shard_ || last_gradients);
+    if (by_unit_) begin_units(pass, shape, passes, full_shard_ || first_use, every_pass_ || last_gradients);
     std::size_t next_bucket = 0;
     const bool awaits = first_use && (weight_cast_ || !chunk_gathers_[index(pass.chunk)].empty());
     std::int32_t cast_through = -1;
@@ -306,8 +307,11 @@ class StageCompiler {
   void reduce_bytes(double bytes) {
     const bool scatters = sharded_ && (full_shard_ || !job_.software.all_reduces_shards);
     const CollectiveOp op = scatters ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
-    last_reduction_ = writer.transfer(data_transfer(op, bytes, "gradients, backward"), writer.after_compute());
-    if (shard_ranks_ == data_ranks_) return;
+    Transfer reduction = data_transfer(op, bytes, "gradients, backward");
+    const bool to_owners = every_pass_ && !full_shard_;
+    if (to_owners) reduction.cost = owner_reductions(bytes / gradient_bytes(), job_, shapes_.data, cluster_);
+    last_reduction_ = writer.transfer(reduction, writer.after_compute());
+    if (shard_ranks_ == data_ranks_ || (to_owners && gradients_left_[index(writer.pass().chunk)] > 0)) return;
     const double part = bytes / static_cast<double>(shard_ranks_);
     const std::int64_t groups = data_ranks_ / shard_ranks_;
     Transfer t{Stream::data, Category::data_comm, Peer::replicate, {}, kNoTraffic, 1.0, true, false};
@@ -546,7 +550,7 @@ class StageCompiler {
   double undisturbed_rate_;
   std::int64_t data_ranks_, shard_ranks_;
   ShardParameters shard_;
-  bool sharded_, full_shard_, by_unit_;
+  bool sharded_, full_shard_, by_unit_, every_pass_;  // every_pass_: gradients are reduced in each backward pass
   std::optional<PassItem> fetch_, weight_cast_;
 
   struct PutOff {

@@ -18,6 +18,7 @@
 #include <algorithm>
 
 #include "workloads/schedules/chunk_map.h"
+#include "workloads/unit_overlap.h"
 
 namespace orrery::workloads {
 
@@ -79,7 +80,9 @@ class ClosedForm {
     boundary("activations, forward", per_pass * layers * runs, per_pass, true);
     if (job_.recompute == Recompute::full)
       boundary("activations, forward (recomputed)", per_pass * layers * runs, per_pass, true);
-    boundary("activation gradients, backward", per_pass * layers * runs, per_pass, true);
+    // Queries, keys and values that are layers of their own reduce the gradient of their input three times.
+    const double apart = job_.software.separate_qkv && !job_.model.parallel_block && !sp ? 2 : 0;
+    boundary("activation gradients, backward", (per_pass + apart) * layers * runs, per_pass + apart, true);
     if (sp)
       add("tensor", CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, activation(),
           per_pass * layers * runs, per_pass);
@@ -150,7 +153,7 @@ class ClosedForm {
       case Sharding::optimizer:
       case Sharding::gradients:
         add("data", job_.software.all_reduces_shards ? CollectiveOp::all_reduce : CollectiveOp::reduce_scatter,
-            "gradients, backward", group, gradients, groups, 0);
+            "gradients, backward", group, gradients, (reduces_every_pass(job_) ? m : 1) * groups, 0);
         between_groups(gradients, 1);
         add("data", CollectiveOp::all_gather, "parameters, forward", group, parameters, groups, 0);
         break;

@@ -3,13 +3,43 @@
 
 #include <algorithm>
 
+#include "workloads/models/gpt.h"
+
 namespace orrery::workloads {
+
+bool reduces_every_pass(const Job& job) {
+  return job.replicas() > 1 && job.parallelism.sharding == Sharding::gradients && job.software.reduces_every_pass;
+}
 
 bool works_by_unit(const Job& job) {
   if (job.replicas() == 1) return false;
   const Sharding sharding = job.parallelism.sharding;
   return sharding == Sharding::parameters ||
-         (sharding == Sharding::gradients && job.software.sharding == name_of(Sharding::parameters));
+         (sharding == Sharding::gradients && job.software.sharding == name_of(Sharding::parameters)) ||
+         reduces_every_pass(job);
+}
+
+CollectiveCost owner_reductions(double parameters, const Job& job, const GroupShape& data,
+                                const topology::Cluster& cluster) {
+  CollectiveCost sum;
+  double moving = 0;  // seconds at each chain's own rate
+  const double element = calibration::bytes_of(job.precision.gradients);
+  const auto add = [&](double elements) {
+    const CollectiveCost one =
+        collective_cost(CollectiveOp::broadcast, elements * element, data, job.device, job.software, cluster);
+    sum.latency += one.latency, sum.work += one.work;
+    sum.pattern = one.pattern, sum.algorithm = one.algorithm;
+    if (one.rate_cap > 0) moving += one.work / one.rate_cap;
+  };
+  double left = parameters;
+  for (const double elements : layer_matrices(job)) {
+    if (elements > left) break;  // no layer in this unit
+    add(elements);
+    left -= elements;
+  }
+  if (left > 0) add(left);
+  if (moving > 0) sum.rate_cap = sum.work / moving;
+  return sum;
 }
 
 double compute_seconds(const std::vector<PassItem>& items) {

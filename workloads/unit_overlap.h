@@ -12,6 +12,16 @@ namespace orrery::workloads {
 /// SHARD_GRAD_OP: a unit is gathered in the first forward pass and reduced in the last backward pass of a step).
 bool works_by_unit(const Job& job);
 
+/// Whether the gradients of every micro-batch go to their owners, weight by weight, as Paddle's GroupShardedStage2
+/// sends them (python/paddle/distributed/fleet/meta_parallel/sharding/group_sharded_stage2.py).
+bool reduces_every_pass(const Job& job);
+
+/// The gradients of one unit of `parameters` elements on their way to their owners: one weight matrix after the other
+/// along a chain of all ranks, a broadcast backwards, which has to fill for each; norms and biases, with the embedding
+/// and the head of the unit that has them, are one more.
+CollectiveCost owner_reductions(double parameters, const Job& job, const GroupShape& data,
+                                const topology::Cluster& cluster);
+
 /// The units of one pass.
 struct UnitCollectives {
   double parameters = 0;  // elements of all units

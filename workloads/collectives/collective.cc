@@ -50,6 +50,18 @@ Call call_of(CollectiveOp op, double bytes, const GroupShape& shape, const calib
   return call;
 }
 
+/// What a chain of ranks in one node takes to fill before the last has its first chunk: a rank passes 512 KiB on per
+/// channel when all of it is there (NVIDIA/nccl 2.18, src/collectives/device/reduce.h and broadcast.h: a chunk is one
+/// of eight steps of a buffer of 4 MiB). Behind an NVSwitch NCCL runs two channels per link, 24 at most (log of an HGX
+/// A100 in NVIDIA/nccl-tests issue 100); elsewhere one pair of channels.
+sim::Duration chain_fill(double bytes, const GroupShape& shape, const calibration::CollectiveTiming& timing,
+                         const topology::NodeSpec& node) {
+  constexpr double kChunk = 512 * 1024, kMostChannels = 24;
+  const bool switched = node.kind == topology::NodeSpec::Kind::nvswitch;
+  const double channels = switched ? std::min(kMostChannels, 2 * static_cast<double>(node.links)) : kChannelsPerRail;
+  return sim::seconds(static_cast<double>(shape.ranks - 2) * std::min(kChunk * channels, bytes) / timing.rate.value());
+}
+
 }  // namespace
 
 std::vector<std::string_view> algorithms_of(CollectiveOp op, const GroupShape& shape,
@@ -80,6 +92,7 @@ CollectiveCost collective_cost(CollectiveOp op, double bytes, const GroupShape& 
     const auto timing =
         device.node_collective(op, shape.ranks, sim::Bytes(std::max<std::int64_t>(1, std::llround(bytes))));
     cost.latency = timing.latency;
+    if (op == CollectiveOp::broadcast) cost.latency += chain_fill(bytes, shape, timing, cluster.node_spec());
     cost.work = timing.wire_bytes;
     cost.rate_cap = timing.rate.value();
     cost.algorithm = "node";

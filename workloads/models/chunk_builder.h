@@ -270,16 +270,23 @@ class ChunkBuilder {
     const char* weight_name;
     std::int64_t width;
   };
-  void column_backward(const std::vector<Linear>& linears) {
+  void column_backward(const std::vector<Linear>& linears, bool reduces_apart = false) {
     const bool async = software_.async_tensor_backward || job_.overlap.tensor;
     if (sequence_parallel_) {
       comm(CollectiveOp::all_gather, hidden_elements(), "saved inputs, backward",
            async ? CommOverlap::behind : CommOverlap::none, wire_element());
     }
     for (const Linear& l : linears) gemm(l.data_name, model_.hidden, tokens_, l.width, Gemm::Form::data_gradient);
-    if (linears.size() > 1) stream(Streaming::accumulate, 3 * hidden_elements() * element_, "add input gradients");
-    comm(sequence_parallel_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, hidden_elements(),
-         "activation gradients, backward", beside_weights(async), wire_element());
+    const auto reduce = [&](CommOverlap overlap) {
+      comm(sequence_parallel_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, hidden_elements(),
+           "activation gradients, backward", overlap, wire_element());
+    };
+    const bool apart = reduces_apart && !sequence_parallel_;
+    if (apart)
+      for (std::size_t i = 1; i < linears.size(); ++i) reduce(CommOverlap::none);
+    for (std::size_t i = 1; i < linears.size(); ++i)
+      stream(Streaming::accumulate, 3 * hidden_elements() * element_, "add input gradients");
+    reduce(beside_weights(async));
     for (const Linear& l : linears) weight_gradient(l.weight_name, l.width, model_.hidden);
     cut_ = tensor_ > 1;
   }
@@ -289,13 +296,39 @@ class ChunkBuilder {
     weight_gradient(weight_name, model_.hidden, width);
   }
 
+  // ---- queries, keys and values ----
+  std::vector<Linear> qkv_linears() const {
+    const std::int64_t q = attention_width(), kv = kv_heads() * model_.head_dim();
+    if (!software_.separate_qkv) return {{"qkv data gradient", "qkv weight gradient", qkv_width()}};
+    return {{"query data gradient", "query weight gradient", q},
+            {"key data gradient", "key weight gradient", kv},
+            {"value data gradient", "value weight gradient", kv}};
+  }
+  double qkv_elements() const { return static_cast<double>(tokens_) * static_cast<double>(qkv_width()); }
+
+  /// As one product, whose bias is counted as part of it; or as three, with their biases.
+  void qkv_forward() {
+    if (!software_.separate_qkv) return gemm("qkv", qkv_width(), tokens_, model_.hidden, Gemm::Form::forward);
+    const std::int64_t kv = kv_heads() * model_.head_dim();
+    gemm("query", attention_width(), tokens_, model_.hidden, Gemm::Form::forward);
+    gemm("key", kv, tokens_, model_.hidden, Gemm::Form::forward);
+    gemm("value", kv, tokens_, model_.hidden, Gemm::Form::forward);
+    if (model_.biases != Biases::none && !software_.bias_in_gemm)
+      stream(Streaming::accumulate, qkv_elements() * 2 * element_, "add query, key and value biases");
+  }
+  void qkv_backward() {
+    if (software_.separate_qkv && model_.biases != Biases::none)
+      stream(Streaming::accumulate, qkv_elements() * element_, "query, key and value bias gradients");
+    column_backward(qkv_linears(), software_.separate_qkv);
+  }
+
   // ---- layers ----
   void layer_forward() {
     layer_norm_forward("layer norm");
     cast(norm_elements(), "cast input");
     if (model_.parallel_block) return parallel_block_forward();
     enter_forward();
-    gemm("qkv", qkv_width(), tokens_, model_.hidden, Gemm::Form::forward);
+    qkv_forward();
     extra_kernels(0.5);
     rotate("rotate queries and keys");
     attention_core_forward();
@@ -351,7 +384,7 @@ class ChunkBuilder {
     rotate("rotate query and key gradients");
     cast(static_cast<double>(tokens_) * static_cast<double>(qkv_width()), "cast gradient");
     extra_kernels(0.5);
-    column_backward({{"qkv data gradient", "qkv weight gradient", qkv_width()}});
+    qkv_backward();
     layer_norm_backward("layer norm backward");
   }
 

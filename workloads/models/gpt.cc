@@ -44,6 +44,11 @@ void ChunkBuilder::head_forward() {
     comm(CollectiveOp::all_reduce, 3 * static_cast<double>(tokens_), "loss", CommOverlap::none, 4);
     return training_metrics();
   }
+  if (software_.cross_entropy_kernel && tensor_ == 1) {
+    stream(Streaming::cross_entropy, logits() * (element_ + 4), "logits to fp32");
+    stream(Streaming::cross_entropy, logits() * 8, "softmax with cross entropy");
+    return training_metrics();
+  }
   // One operation at a time on fp32 copies, as megatron/core/tensor_parallel/cross_entropy.py does.
   stream(Streaming::cross_entropy, logits() * (element_ + 4), "logits to fp32");
   stream(Streaming::cross_entropy, logits() * 4, "logit maximum");

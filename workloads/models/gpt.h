@@ -83,6 +83,9 @@ struct ShardParameters {
 };
 ShardParameters shard_parameters(const Job& job);
 
+/// Elements of every weight matrix of a layer on one rank, norms and biases left out.
+std::vector<double> layer_matrices(const Job& job);
+
 /// Vocabulary padded as Megatron-LM does: up to a multiple of 128 x tensor.
 std::int64_t padded_vocab(const Job& job);
 

@@ -17,6 +17,7 @@ Attention ChunkBuilder::fused_attention(bool backward) const {
   shape.window = model_.attention_window < model_.seq ? model_.attention_window : 0;
   shape.backward = backward;
   shape.kernel = software_.attention_kernel;
+  shape.dropout = software_.dropout;
   return shape;
 }
 

@@ -32,6 +32,20 @@ ShardParameters shard_parameters(const Job& job) {
   return shard;
 }
 
+std::vector<double> layer_matrices(const Job& job) {
+  const Model& model = job.model;
+  const auto t = static_cast<double>(job.parallelism.tensor), h = static_cast<double>(model.hidden);
+  const double q = static_cast<double>(model.attention_width()) * h / t;
+  const double kv = static_cast<double>(model.kv_heads * model.head_dim()) * h / t;
+  const double ffn = static_cast<double>(model.ffn_hidden) * h / t;
+  std::vector<double> matrices{q, model.gated_mlp ? 2 * ffn : ffn, ffn};  // out of attention, up, down
+  if (job.software.separate_qkv)
+    matrices.insert(matrices.end(), {q, kv, kv});
+  else
+    matrices.push_back(q + 2 * kv);
+  return matrices;
+}
+
 namespace {
 
 /// The update one operation at a time on fp32 tensors, each reading and writing memory (Composer's DecoupledAdamW,
