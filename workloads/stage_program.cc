@@ -265,7 +265,7 @@ class StageCompiler {
   }
 
   void reduce_gradients(double parameters) {
-    reduce_bytes(parameters * gradient_bytes());
+    reduce_bytes(parameters * reduced_gradient_bytes(job_));
     reducing_ = true;
   }
 

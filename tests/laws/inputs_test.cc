@@ -259,6 +259,8 @@ std::vector<Case> software() {
   const Sets nothing_given{"attention=null", "recompute=null", "overlap=null", "parallelism.sharding=null",
                            "parallelism.sequence_parallel=null"};
   const Sets small{"model.hidden=512", "model.ffn_hidden=2048", "model.heads=8", "model.vocab=1024", "model.seq=256"};
+  const Sets unpads{"software.attention_unpads=true"};
+  const Sets in_blocks{"attention=unfused", "software.fused_softmax_matrices=4"};
   return {
       {"software.inherits", differs, "megatron-2021", {}, "megatron-2023"},
       {"software.kernel_issue", slower, "30 us", small, ""},
@@ -268,10 +270,12 @@ std::vector<Case> software() {
       {"software.transfer_issue", slower, "90 us", small, ""},
       {"software.step_host", longer_evaluation, "1 s", {"evaluation={every_steps: 10, sequences: 100}"}, ""},
       {"software.host_waits_for_pipeline", slower, "true", small, "false"},
+      {"software.blocking_launches", slower, "true", {}, "false"},
       {"software.attention", slower, "unfused", nothing_given, "flash"},
       {"software.recompute", slower, "full", nothing_given, "none"},
       {"software.sharding", differs, "optimizer", nothing_given, "none"},
       {"software.schedule", more_memory, "gpipe", nothing_given, "1f1b"},
+      {"software.layer_split", differs, "fill", {"model.layers=9"}, "even"},  // 5 and 4 layers, not 4 and 5
       {"software.sequence_parallel", differs, "true", nothing_given, "false"},
       {"software.overlap_tensor", faster, "true", plus(nothing_given, {"software.tensor_overlap_slowdown=1"}), "false"},
       {"software.overlap_pipeline", faster, "true", nothing_given, "false"},
@@ -290,16 +294,8 @@ std::vector<Case> software() {
       {"software.fused_cross_entropy", slower, "false", {}, "true"},
       {"software.attention_kernel", slower, "flash_1", {}, "fused"},
       {"software.attention_unpads", slower, "true", {}, "false"},
-      {"software.host_reads_per_attention",
-       slower,
-       "6",
-       {"software.attention_unpads=true", "software.host_read='100 us'"},
-       "0"},
-      {"software.host_read",
-       slower,
-       "100 us",
-       {"software.attention_unpads=true", "software.host_reads_per_attention=6"},
-       "0 us"},
+      {"software.host_reads_per_attention", slower, "6", plus(unpads, {"software.host_read='100 us'"}), "0"},
+      {"software.host_read", slower, "100 us", plus(unpads, {"software.host_reads_per_attention=6"}), "0 us"},
       {"software.dropout", slower, "true", {}, "false"},
       {"software.bias_in_gemm", faster, "true", {"software.fused_bias_gelu=false"}, "false"},
       {"software.training_metrics", slower, "2", {}, "0"},
@@ -307,8 +303,9 @@ std::vector<Case> software() {
       {"software.async_tensor_backward", faster, "true", {"software.tensor_overlap_slowdown=1"}, "false"},
       {"software.scatter_gather_pipeline", differs, "true", {}, "false"},
       {"software.scatter_gather_gradients", differs, "false", {"software.scatter_gather_pipeline=true"}, "true"},
-      {"software.all_reduces_shards", slower, "true", kSharded, "false"},
+      {"software.all_reduces_shards", differs, "true", kSharded, "false"},
       {"software.fused_softmax_matrices", slower, "1024", {"attention=unfused"}, "1"},
+      {"software.fused_softmax_by_heads", slower, "true", in_blocks, "false"},
       {"software.extra_kernels_per_layer", slower, "40", {}, "0"},
       {"software.gradient_bucket", differs, "40 MB", {"overlap.gradients=true"}, "0 B"},
       {"software.parameter_bucket", differs, "40 MB", plus(kSharded, {"overlap.parameters=true"}), "0 B"},
