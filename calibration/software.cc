@@ -96,6 +96,9 @@ std::vector<Row> host_rows() {
                "is slower."),
       boolean("host_waits_for_pipeline", &S::host_waits_for_pipeline,
               "The host synchronises with the device after every pipeline send or receive."),
+      boolean("blocking_launches", &S::blocking_launches,
+              "The host waits for every kernel before it issues the next (CUDA_LAUNCH_BLOCKING), so that the device "
+              "idles while it does."),
   };
 }
 
@@ -107,6 +110,10 @@ std::vector<Row> default_rows() {
       choice("sharding", &S::sharding, {"none", "optimizer", "gradients", "parameters"},
              "Default of the scenario's `parallelism.sharding`."),
       text("schedule", &S::schedule, "Default of the scenario's `parallelism.schedule`."),
+      choice(
+          "layer_split", &S::layer_split, {"even", "fill"},
+          "How layers that stages do not divide are shared out: evenly, embedding and head counting as a layer each, "
+          "or stage by stage up to the most that any has to hold, which leaves the last stage the rest."),
       boolean("sequence_parallel", &S::sequence_parallel, "Default of the scenario's `parallelism.sequence_parallel`."),
       boolean("overlap_tensor", &S::overlap_tensor, "Default of the scenario's `overlap.tensor`."),
       boolean("overlap_pipeline", &S::overlap_pipeline, "Default of the scenario's `overlap.pipeline`."),
@@ -148,14 +155,21 @@ std::vector<Row> kernel_rows() {
               "Pipeline messages are split over the tensor group and gathered inside the node."),
       boolean("scatter_gather_gradients", &S::scatter_gather_gradients,
               "With scatter_gather_pipeline, gradients are split as well as activations."),
-      boolean("all_reduces_shards", &S::all_reduces_shards,
-              "Gradients are all-reduced, not reduce-scattered, though sharding leaves a rank only a part to update."),
+      boolean(
+          "all_reduces_shards", &S::all_reduces_shards,
+          "Gradients are all-reduced, not reduce-scattered, though sharding leaves a rank only a part to update; they "
+          "are cast to the type of the activations for it (DeepSpeed's engine without its own ZeRO stages)."),
       boolean("reduces_every_pass", &S::reduces_every_pass,
               "With sharding: gradients, each weight's gradient is reduced to the rank that owns it in every backward "
               "pass, as soon as its layer is done."),
       number("fused_softmax_matrices", &S::fused_softmax_matrices, 1, 1024,
              "Unfused attention: the fused softmax takes score matrices (batch x heads) in multiples of this; other "
              "numbers are scaled, masked and normalised one operation at a time in fp32."),
+      boolean(
+          "fused_softmax_by_heads", &S::fused_softmax_by_heads,
+          "Unfused attention: whether the fused softmax may run is judged as if a rank's heads were the length of a "
+          "row, so that it takes score matrices in blocks of 256 over the heads of a rank (rounded up to a power of "
+          "two, 32 at most)."),
       number("extra_kernels_per_layer", &S::extra_kernels_per_layer, 0, 1000,
              "Small kernels per layer and direction beyond those modelled (views, copies)."),
       bytes("gradient_bucket", &S::gradient_bucket, "Size of a gradient bucket; 0: one bucket per chunk."),

@@ -49,12 +49,14 @@ struct Software {
   sim::Duration step_host{};             // per step, outside kernels: data loader, logging, Python
   sim::Duration evaluation_host{};       // per evaluation, beyond its passes: iterators, losses gathered, a slow step after
   bool host_waits_for_pipeline = false;  // the host synchronises with the device after every pipeline send/receive
+  bool blocking_launches = false;        // the host waits for every kernel before it issues the next
 
   // Defaults of scenario keys that were left out.
   std::string attention = "flash";  // flash | unfused
   std::string recompute = "none";
   std::string sharding = "none";
   std::string schedule = "1f1b";
+  std::string layer_split = "even";  // even | fill
   bool sequence_parallel = false;
   bool overlap_tensor = false, overlap_pipeline = false, overlap_gradients = false, overlap_parameters = false;
 
@@ -72,6 +74,7 @@ struct Software {
   bool reduces_amax = false;             // fp8: every pass of a chunk ends in an all-reduce over tensor and data ranks
   bool fused_cast = false;               // fp8 casts inside the preceding norm or activation kernel
   double fused_softmax_matrices = 1;     // unfused attention: score matrices that the softmax kernel takes at a time
+  bool fused_softmax_by_heads = false;   // whether that kernel may run is judged by the heads of a rank, by mistake
   bool scatter_gather_pipeline = false;  // pipeline messages split over the tensor group, gathered by NVLink
   bool scatter_gather_gradients = true;  // those of the backward pass too
   bool all_reduces_shards = false;       // gradients are all-reduced though each rank updates only its shard

@@ -51,8 +51,8 @@ void load_features(const Settings& section, Job& job) {
   model.gated_mlp = flag("gated_mlp", false, "no gated MLP");
   model.parallel_block = flag("parallel_block", false, "no parallel block");
   model.tied_embeddings = flag("tied_embeddings", true, "tied embeddings");
-  model.positions =
-      choice<workloads::Positions>(section, "positions", {"learned", "rotary", "none"}, absent, "learned positions");
+  model.positions = choice<workloads::Positions>(section, "positions", {"learned", "rotary", "none", "alibi"}, absent,
+                                                 "learned positions");
   model.norm = choice<workloads::Norm>(section, "norm", {"layer_norm", "rms_norm"}, absent, "layer norms");
   model.biases = choice<workloads::Biases>(section, "biases", {"all", "qkv", "none"}, absent, "biases");
   if (!absent.empty()) {

@@ -111,9 +111,10 @@ Rows model_keys() {
        "choice",
        "",
        "learned",
-       {"learned", "rotary", "none"},
-       "How positions are told apart: a learned table of seq rows, queries and keys rotated in every layer, or nothing "
-       "that costs (ALiBi)."},
+       {"learned", "rotary", "none", "alibi"},
+       "How positions are told apart: a learned table of seq rows, queries and keys rotated in every layer, nothing "
+       "that "
+       "costs, or ALiBi's bias on the scores, which costs where attention is not fused."},
       {"model.norm",
        "choice",
        "",

@@ -60,6 +60,7 @@ void model_arguments(const Job& job, const std::string& id, Arguments& out) {
   out.add_if(!model.tied_embeddings, "untie-embeddings-and-output-weights");
   out.add("position-embedding-type", model.positions == workloads::Positions::learned  ? "learned_absolute"
                                      : model.positions == workloads::Positions::rotary ? "rope"
+                                     : model.positions == workloads::Positions::alibi  ? "alibi"
                                                                                        : "none");
   out.add("normalization", model.norm == workloads::Norm::rms_norm ? "RMSNorm" : "LayerNorm");
   out.add_if(model.biases != workloads::Biases::all, "disable-bias-linear");

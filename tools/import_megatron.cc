@@ -167,13 +167,14 @@ void take_model(Launch& launch, Draft& draft) {
 
   std::string positions = "learned_absolute";
   if (const std::optional<Settings> type = launch.value("position-embedding-type"))
-    positions = type->as_choice({"learned_absolute", "rope", "none"});
+    positions = type->as_choice({"learned_absolute", "rope", "none", "alibi"});
   const bool rotary = launch.flag("use-rotary-position-embeddings");
-  if (rotary && positions == "none")
-    launch.refuse("use-rotary-position-embeddings", "contradicts --position-embedding-type none; one would be right");
-  draft.set("model.positions", std::string(rotary || positions == "rope" ? "rotary"
-                                           : positions == "none"         ? "none"
-                                                                         : "learned"));
+  if (rotary && (positions == "none" || positions == "alibi"))
+    launch.refuse("use-rotary-position-embeddings",
+                  fmt::format("contradicts --position-embedding-type {}; one would be right", positions));
+  draft.set("model.positions", std::string(rotary || positions == "rope"     ? "rotary"
+                                           : positions == "learned_absolute" ? "learned"
+                                                                             : positions));
   const std::optional<Settings> norm = launch.value("normalization");
   const bool rms = norm && norm->as_choice({"LayerNorm", "RMSNorm"}) == "RMSNorm";
   draft.set("model.norm", std::string(rms ? "rms_norm" : "layer_norm"));

@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, 4> kShardings{"none", "optimizer", "gradi
 constexpr std::array<std::string_view, 3> kRecomputes{"none", "selective", "full"};
 constexpr std::array<std::string_view, 2> kAttentions{"flash", "unfused"};
 constexpr std::array<std::string_view, 3> kOptimizers{"adam", "lamb", "sgd"};
-constexpr std::array<std::string_view, 3> kPositions{"learned", "rotary", "none"};
+constexpr std::array<std::string_view, 4> kPositions{"learned", "rotary", "none", "alibi"};
 constexpr std::array<std::string_view, 2> kNorms{"layer_norm", "rms_norm"};
 constexpr std::array<std::string_view, 3> kBiases{"all", "qkv", "none"};
 }  // namespace

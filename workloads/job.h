@@ -35,8 +35,9 @@ enum class Recompute : std::uint8_t { none, selective, full };
 enum class AttentionKind : std::uint8_t { flash, unfused };
 enum class OptimizerKind : std::uint8_t { adam, lamb, sgd };
 /// How a model tells positions apart: a learned table of one row per position, queries and keys rotated in every layer
-/// (Su et al., arXiv 2104.09864), or nothing that costs parameters or a kernel of its own (ALiBi, arXiv 2108.12409).
-enum class Positions : std::uint8_t { learned, rotary, none };
+/// (Su et al., arXiv 2104.09864), a bias on the scores, free inside fused attention (ALiBi, arXiv 2108.12409), or
+/// nothing that costs parameters or a kernel of its own.
+enum class Positions : std::uint8_t { learned, rotary, none, alibi };
 enum class Norm : std::uint8_t { layer_norm, rms_norm };  // scale and shift, or scale alone (arXiv 1910.07467)
 enum class Biases : std::uint8_t { all, qkv, none };      // which linear layers have one
 

@@ -1,5 +1,9 @@
 // Which layers lie on which stage and chunk. When stages x chunks do not divide the layers, embedding and LM head count
 // as one layer each and the cuts fall as evenly as whole layers allow; a job may also say how many each block holds.
+// DeepSpeed counts layers alone and fills one stage after the other (deepspeed/runtime/utils.py, partition_balanced),
+// but where layers, embedding and head divide, which is what models were given two layers less for.
+#include <algorithm>
+
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/stage_program.h"
 
@@ -24,9 +28,25 @@ LayerSplit split_layers(std::int64_t layers, std::int64_t stages, std::int64_t c
   return split;
 }
 
+namespace {
+
+/// Every block holds as many layers as the fullest has to, until none are left.
+void fill_in_order(std::int64_t layers, LayerSplit& blocks) {
+  const auto parts = static_cast<std::int64_t>(blocks.shapes.size());
+  const std::int64_t most = (layers + parts - 1) / parts;
+  for (ChunkShape& shape : blocks.shapes) {
+    shape.layers = std::min(most, layers);
+    layers -= shape.layers;
+  }
+}
+
+}  // namespace
+
 LayerSplit split_layers(const Job& job) {
   const ChunkMap map(job);
   LayerSplit blocks = split_layers(job.model.layers, map.blocks(), 1);
+  if (job.software.layer_split == "fill" && (job.model.layers + 2) % map.blocks() != 0)
+    fill_in_order(job.model.layers, blocks);
   const std::vector<std::int64_t>& given = job.parallelism.stage_layers;
   for (std::size_t b = 0; b < given.size(); ++b) blocks.shapes[b].layers = given[b];
   LayerSplit split;

@@ -22,6 +22,8 @@ Kernel part(const Kernel& kernel, double share, double work, const char* suffix)
   cut.flops *= work, cut.bytes *= work;
   return cut;
 }
+/// What the host does between kernels, as time of the device, which has nothing to do meanwhile.
+Kernel host_gap(sim::Duration time) { return {"host", time, false, 0, 0, {}}; }
 }  // namespace
 
 std::uint32_t TemplateLibrary::run_of(std::vector<Kernel> kernels) {
@@ -46,6 +48,18 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
   // max-plus closed form of a run of kernels launched one after the other (sim/plan.h).
   const sim::Duration forward = job_.software.kernel_issue;
   const sim::Duration backward(std::llround(static_cast<double>(forward.value()) * job_.software.backward_issue_share));
+  if (job_.software.blocking_launches) {
+    std::vector<Kernel> one_by_one;
+    one_by_one.reserve(2 * kernels.size());
+    for (Kernel& kernel : kernels) {
+      one_by_one.push_back(host_gap(kernel.backward ? backward : forward));
+      one_by_one.push_back(std::move(kernel));
+    }
+    for (const Kernel& kernel : one_by_one) item.duration += kernel.time;
+    item.issue_bound = item.duration;
+    item.run = run_of(std::move(one_by_one));
+    return item;
+  }
   for (const Kernel& kernel : kernels) item.issue += kernel.backward ? backward : forward;
   sim::Duration tail{}, issued = item.issue;
   for (std::size_t k = kernels.size(); k-- > 0;) {
@@ -63,7 +77,11 @@ std::optional<PassItem> microbatch_fetch(const Job& job, TemplateLibrary& librar
   const bool waits = job.software.host_waits_for_batch && job.parallelism.virtual_pipeline == 1 &&
                      !splits_backward(job.parallelism.schedule);
   if (host == sim::Duration{} && !waits) return std::nullopt;
-  const Kernel copy{"micro-batch", job.device.streaming(calibration::Streaming::copy, 0), false, 0, 0, {}};
+  Kernel copy{"micro-batch", job.device.streaming(calibration::Streaming::copy, 0), false, 0, 0, {}};
+  if (job.software.blocking_launches) {
+    copy.time += host;
+    return library.compute({copy}, -1);
+  }
   PassItem item = library.compute({copy}, -1);
   item.issue += host, item.issue_bound += host;
   item.host_waits = waits;
@@ -87,6 +105,7 @@ PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts
   item.context = piece.context;
   item.cost = collective_cost(piece.op, piece.bytes * share, piece.context ? shapes_.context : shapes_.tensor,
                               job_.device, job_.software, cluster_);
+  if (job_.software.blocking_launches) item.cost.latency += job_.software.transfer_issue;
   const std::int64_t group = piece.context ? job_.parallelism.context : job_.parallelism.tensor;
   item.traffic = traffic({piece.context ? "context" : "tensor", piece.op, piece.what, group, piece.bytes,
                           wire_bytes(piece.op, group, piece.bytes)});

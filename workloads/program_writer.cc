@@ -19,6 +19,13 @@ double message_bytes(const Job& job, bool gradient) {
   return splits_message(job, gradient) ? whole / static_cast<double>(job.parallelism.tensor) : whole;
 }
 
+double reduced_gradient_bytes(const Job& job) {
+  const int added_up = calibration::bytes_of(job.precision.gradients);
+  const Sharding sharding = job.parallelism.sharding;
+  const bool cast = job.software.all_reduces_shards && sharding != Sharding::none && sharding != Sharding::parameters;
+  return cast ? std::min(added_up, calibration::bytes_of(job.precision.activations)) : added_up;
+}
+
 std::uint32_t ProgramWriter::slot_of(Peer peer) const {
   const auto it = std::find(slots_.begin(), slots_.end(), peer);
   SIM_CHECK(it != slots_.end(), "no communicator for peer {}", static_cast<int>(peer));

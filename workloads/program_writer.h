@@ -14,6 +14,9 @@ namespace orrery::workloads {
 bool splits_message(const Job& job, bool gradient);
 double message_bytes(const Job& job, bool gradient);
 
+/// Bytes of one gradient on its way to the replicas: of the type that it was added up in, or of the activations'.
+double reduced_gradient_bytes(const Job& job);
+
 class ProgramWriter {
  public:
   /// `slots`: the peers that the program's ranks have communicators for; must stay valid.

@@ -326,7 +326,7 @@ class StageCompiler {
     if (in_step())
       put_off_.push_back({writer.pass(), backward_passes_ + stage_, parameters});
     else
-      reduce_bytes(parameters * gradient_bytes());
+      reduce_bytes(parameters * reduced_gradient_bytes(job_));
   }
 
   // ---- data-parallel collectives that all stages begin at a time (software key data_collectives_in_step) ----
@@ -340,7 +340,7 @@ class StageCompiler {
   void reduce_put_off() {
     const Pass at = writer.pass();
     writer.begin(put_off_.front().pass);
-    reduce_bytes(put_off_.front().parameters * gradient_bytes());
+    reduce_bytes(put_off_.front().parameters * reduced_gradient_bytes(job_));
     put_off_.erase(put_off_.begin());
     writer.begin(at);
   }
@@ -480,7 +480,7 @@ class StageCompiler {
     if (data_ranks_ > 1 && !by_unit_ && !job_.overlap.gradients) {
       for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk) {
         writer.begin({PassKind::forward, *chunk, -1});
-        reduce_bytes(chunk_parameters(split_.of(*chunk, stage_, stages_)) * gradient_bytes());
+        reduce_bytes(chunk_parameters(split_.of(*chunk, stage_, stages_)) * reduced_gradient_bytes(job_));
       }
       writer.end_passes();
     }

@@ -31,6 +31,7 @@
 
 #include "workloads/collectives/collective.h"
 #include "workloads/models/gpt.h"
+#include "workloads/program_writer.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step_plan.h"
 #include "workloads/unit_overlap.h"
@@ -213,7 +214,7 @@ StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double p
   const std::int64_t owners = job.shard_ranks();
   if (owners == 1) return load;
   const Places& places = places_of(job);
-  const double gradient = calibration::bytes_of(job.precision.gradients);
+  const double gradient = reduced_gradient_bytes(job);
   const double parameter = calibration::bytes_of(job.precision.parameters);
   if (job.parallelism.sharding == Sharding::parameters) {
     const auto time = [&](CollectiveOp op, double bytes) {

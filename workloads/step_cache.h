@@ -32,7 +32,7 @@ class StepCache {
   struct Layout {  // everything that its groups depend on besides
     std::shared_ptr<const topology::Cluster> cluster;
     Parallelism parallelism;  // less what groups do not depend on
-    bool tied = false;
+    bool tied = false, all_reduces_shards = false;
     Placement placement;
     Perturbation perturbation;
     bool operator==(const Layout&) const = default;

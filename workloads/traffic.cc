@@ -17,6 +17,7 @@
 
 #include <algorithm>
 
+#include "workloads/program_writer.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/unit_overlap.h"
 
@@ -140,7 +141,7 @@ class ClosedForm {
     const double groups = d(job_.replicas() / group);
     const ShardParameters shard = shard_parameters(job_);
     const double per_tensor_rank = d(job_.model.layers) * shard.layer + shard.embedding + shard.head;
-    const double gradients = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.precision.gradients);
+    const double gradients = d(p_.tensor) * per_tensor_rank * reduced_gradient_bytes(job_);
     const double parameters = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.precision.parameters);
     // Of DualPipe's two copies of a block each sees half of the micro-batches, in step with the other.
     const double m = d(job_.microbatches()) * d(p_.data * p_.context) / d(job_.replicas());

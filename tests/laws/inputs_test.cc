@@ -260,6 +260,8 @@ std::vector<Case> software() {
                            "parallelism.sequence_parallel=null"};
   const Sets unpads{"software.attention_unpads=true"};
   const Sets small{"model.hidden=512", "model.ffn_hidden=2048", "model.heads=8", "model.vocab=1024", "model.seq=256"};
+  const Sets unpads{"software.attention_unpads=true"};
+  const Sets in_blocks{"attention=unfused", "software.fused_softmax_matrices=4"};
   return {
       {"software.inherits", differs, "megatron-2021", {}, "megatron-2023"},
       {"software.kernel_issue", slower, "30 us", small, ""},
@@ -269,10 +271,12 @@ std::vector<Case> software() {
       {"software.transfer_issue", slower, "90 us", small, ""},
       {"software.step_host", longer_evaluation, "1 s", {"evaluation={every_steps: 10, sequences: 100}"}, ""},
       {"software.host_waits_for_pipeline", slower, "true", small, "false"},
+      {"software.blocking_launches", slower, "true", {}, "false"},
       {"software.attention", slower, "unfused", nothing_given, "flash"},
       {"software.recompute", slower, "full", nothing_given, "none"},
       {"software.sharding", differs, "optimizer", nothing_given, "none"},
       {"software.schedule", more_memory, "gpipe", nothing_given, "1f1b"},
+      {"software.layer_split", differs, "fill", {"model.layers=9"}, "even"},  // 5 and 4 layers, not 4 and 5
       {"software.sequence_parallel", differs, "true", nothing_given, "false"},
       {"software.overlap_tensor", faster, "true", plus(nothing_given, {"software.tensor_overlap_slowdown=1"}), "false"},
       {"software.overlap_pipeline", faster, "true", nothing_given, "false"},
@@ -303,8 +307,9 @@ std::vector<Case> software() {
       {"software.async_tensor_backward", faster, "true", {"software.tensor_overlap_slowdown=1"}, "false"},
       {"software.scatter_gather_pipeline", differs, "true", {}, "false"},
       {"software.scatter_gather_gradients", differs, "false", {"software.scatter_gather_pipeline=true"}, "true"},
-      {"software.all_reduces_shards", slower, "true", kSharded, "false"},
+      {"software.all_reduces_shards", differs, "true", kSharded, "false"},
       {"software.fused_softmax_matrices", slower, "1024", {"attention=unfused"}, "1"},
+      {"software.fused_softmax_by_heads", slower, "true", in_blocks, "false"},
       {"software.extra_kernels_per_layer", slower, "40", {}, "0"},
       {"software.gradient_bucket", differs, "40 MB", {"overlap.gradients=true"}, "0 B"},
       {"software.parameter_bucket", differs, "40 MB", plus(kSharded, {"overlap.parameters=true"}), "0 B"},

@@ -278,5 +278,5 @@ TEST_CASE("what its source contradicts in a record is corrected aloud") {
   REQUIRE(corrections(slower).size() == 1);
   CHECK(corrections(slower)[0].find("software is megatron-2023 in the record") != std::string::npos);
   CHECK(slower.job.software.kernel_issue.value() == 7'000'000);
-  CHECK(slower.job.software.all_reduces_shards);  // as only megatron-deepspeed-2022 does
+  CHECK(slower.job.software.all_reduces_shards);  // as megatron-deepspeed-2022 does
 }

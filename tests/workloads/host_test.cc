@@ -50,3 +50,15 @@ TEST_CASE("the fused softmax takes whole blocks of score matrices, or none") {
   CHECK(unfused("1") == unfused("2"));    // an even number of heads
   CHECK(unfused("1024") > unfused("1"));  // five kernels in place of one, forward and backward
 }
+
+TEST_CASE("a host that waits for every kernel adds all of its launches to the device's time") {
+  const auto run = [](const char* blocking, const char* issue) {
+    return seconds({std::string("software.blocking_launches=") + blocking,
+                    std::string("software.kernel_issue=") + issue, "software.host_waits_for_batch=false"});
+  };
+  // Launches of 100 ms hide the device's time behind them, so that a step is their sum; one by one they come on top.
+  const double launches = run("false", "'100 ms'"), device = run("false", "'0 us'");
+  CHECK(run("true", "'0 us'") == Approx(device).epsilon(1e-6));
+  CHECK(run("true", "'100 ms'") - device == Approx(launches).epsilon(1e-3));
+  CHECK(run("true", "'200 ms'") - device == Approx(2 * launches).epsilon(1e-3));
+}

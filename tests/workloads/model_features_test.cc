@@ -88,3 +88,39 @@ TEST_CASE("rotary positions run one kernel a layer and direction, biases their g
   CHECK(kernels_named(rotary.backward, "bias gradient") == 0);
   CHECK(kernels_named(gpt_chunk(llama({"model.biases=all"}), shape).backward, "bias gradient") == 6);
 }
+
+TEST_CASE("ALiBi passes over the scores once more where attention is not fused, and has no parameters") {
+  const ChunkShape shape{3, false, false};
+  const Job unfused = llama({"model.positions=alibi", "attention=unfused", "model.biases=none"});
+  const ChunkPasses passes = gpt_chunk(unfused, shape);
+  CHECK(kernels_named(passes.forward, "position bias") == 3);
+  CHECK(kernels_named(passes.backward, "position bias") == 0);
+  for (const Kernel& kernel : passes.forward.front().kernels) {
+    // 8 heads of 1024 x 1024 scores of 2 bytes, written and read.
+    if (kernel.name == "position bias") CHECK(kernel.bytes == 8.0 * 1024 * 1024 * 2 * 2);
+  }
+  CHECK(kernels_named(gpt_chunk(llama({"model.positions=alibi"}), shape).forward, "position bias") == 0);
+  CHECK(parameter_count(unfused.model) == parameter_count(llama().model));
+}
+
+TEST_CASE("a test that takes heads for the length of a row lets the fused softmax run in larger blocks") {
+  const auto fuses = [](int heads, int micro, bool by_heads) {
+    const std::string count = std::to_string(heads);
+    const Job job =
+        llama({"attention=unfused", "model.heads=" + count, "model.kv_heads=" + count, "model.head_dim=64",
+               "batch.global=128", "batch.micro=" + std::to_string(micro), "software.fused_softmax_matrices=4",
+               std::string("software.fused_softmax_by_heads=") + (by_heads ? "true" : "false")});
+    return kernels_named(gpt_chunk(job, {1, false, false}).forward, "scores to fp32") == 0;
+  };
+  for (const int heads : {4, 8, 14, 16, 28}) CHECK(fuses(heads, 2, false));
+  CHECK_FALSE(fuses(14, 1, false));  // 14 matrices are not four at a time
+  // 128 threads and two short rows a warp: 64 matrices of four heads a block, 32 of eight, 16 of sixteen, 8 of 32.
+  CHECK_FALSE(fuses(4, 8, true));
+  CHECK(fuses(4, 16, true));
+  CHECK_FALSE(fuses(8, 2, true));
+  CHECK(fuses(8, 4, true));
+  CHECK(fuses(16, 1, true));
+  CHECK_FALSE(fuses(14, 4, true));  // 56 matrices in blocks of 16, as 14 is rounded up
+  CHECK(fuses(14, 8, true));
+  CHECK(fuses(28, 2, true));  // 56 matrices in blocks of 8
+}

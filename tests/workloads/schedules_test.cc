@@ -2,6 +2,7 @@
 #include <set>
 
 #include "tests/catch.h"
+#include "tests/workloads/example.h"
 #include "tests/workloads/pipeline.h"
 #include "workloads/stage_program.h"
 
@@ -61,6 +62,20 @@ TEST_CASE("the bubble of interleaved 1F1B is (p-1)/(v m) of the ideal time when 
       }
     }
   }
+}
+
+TEST_CASE("layers fill one stage after the other, but where they divide with embedding and head") {
+  const auto layers_of = [](int layers) {
+    std::vector<std::int64_t> counts;
+    const Job job = small_job({"model.layers=" + std::to_string(layers), "parallelism.pipeline=4", "parallelism.data=2",
+                               "software.layer_split=fill"});
+    for (const ChunkShape& shape : split_layers(job).shapes) counts.push_back(shape.layers);
+    return counts;
+  };
+  using Counts = std::vector<std::int64_t>;
+  CHECK(layers_of(21) == Counts{6, 6, 6, 3});  // 21 = 3 x 6 + 3
+  CHECK(layers_of(22) == Counts{5, 6, 6, 5});  // 24 units on four stages
+  CHECK(layers_of(24) == Counts{6, 6, 6, 6});
 }
 
 TEST_CASE("layers split evenly, or with embedding and head counted as a layer each") {

@@ -21,6 +21,7 @@ std::vector<Job> jobs() {
                                             {"batch={global: 64, micro: 2}"},
                                             {"recompute=full"},
                                             {"parallelism.sharding=optimizer"},
+                                            {"parallelism.sharding=optimizer", "software.all_reduces_shards=true"},
                                             {"parallelism.virtual_pipeline=2"},
                                             {"model.tied_embeddings=false"},
                                             {"parallelism.tensor=4", "parallelism.data=2"},

@@ -219,6 +219,7 @@ class ChunkBuilder {
   void input_layout();
   void gradient_layout();
   bool fuses_softmax() const;
+  void add_position_bias();
   void softmax_forward();
   void softmax_backward();
   void attention_core_forward();

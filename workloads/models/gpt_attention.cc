@@ -1,4 +1,6 @@
 // Attention of a GPT: fused or as GEMMs and softmax, on one rank or over a context group.
+#include <bit>
+
 #include "workloads/models/chunk_builder.h"
 
 namespace orrery::workloads {
@@ -114,11 +116,22 @@ void ChunkBuilder::rotate(const char* name) {
 }
 
 /// Megatron's kernel takes up to 2048 keys, and whole blocks of score matrices (megatron/model/fused_softmax.py,
-/// is_kernel_available).
+/// is_kernel_available). A block is as many rows as 128 threads take: a warp has no more lanes than a row has elements,
+/// and takes two rows of up to 128. One release hands heads over for the length of a row.
 bool ChunkBuilder::fuses_softmax() const {
-  constexpr std::int64_t kLongest = 2048;
-  const auto matrices = static_cast<std::int64_t>(software_.fused_softmax_matrices);
-  return matrices == 1 || (model_.seq <= kLongest && job_.batch.micro * heads() % matrices == 0);
+  constexpr std::int64_t kLongest = 2048, kThreads = 128, kLanes = 32, kShortRow = 128;
+  const auto multiple = static_cast<std::int64_t>(software_.fused_softmax_matrices);
+  if (multiple == 1) return true;
+  const std::int64_t matrices = job_.batch.micro * heads();
+  if (model_.seq > kLongest || matrices % multiple != 0) return false;
+  if (!software_.fused_softmax_by_heads) return true;
+  const auto row = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(heads())));
+  return matrices % (kThreads / std::min(row, kLanes) * (row <= kShortRow ? 2 : 1)) == 0;
+}
+
+/// ALiBi's slopes times distances are spread over the result's memory, and the product adds onto them (torch.baddbmm).
+void ChunkBuilder::add_position_bias() {
+  if (model_.positions == Positions::alibi) stream(Streaming::copy, 2 * score_elements() * element_, "position bias");
 }
 
 void ChunkBuilder::softmax_forward() {
@@ -173,6 +186,7 @@ void ChunkBuilder::attention_core_forward() {
   input_layout();
   if (job_.attention == AttentionKind::flash) return flash_attention(false);
   const std::int64_t s = model_.seq, head_dim = model_.head_dim(), batch = job_.batch.micro * heads();
+  add_position_bias();
   gemm("attention scores", s, s, head_dim, Gemm::Form::forward, false, batch, false);
   softmax_forward();
   dropout(score_elements(), "attention dropout");
