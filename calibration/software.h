@@ -77,6 +77,8 @@ struct Software {
   sim::Duration host_read{};            // the device idles for each: transfer, wake-up, launch of what follows
   bool dropout = true;                  // of hidden states and attention probabilities
   bool bias_in_gemm = false;            // a linear layer's GEMM adds its bias
+  bool pads_vocabulary = true;          // up to a multiple of 128 per tensor rank, so that the head's GEMMs are aligned
+  double misaligned_gemm_rate = 1;      // of a linear layer whose rows do not begin at 16 bytes, over an aligned one
   double training_metrics = 0;          // losses computed once more per micro-batch, for the log
   bool fused_optimizer = true;          // one pass over all states; else one operation of the update at a time
   double extra_kernels_per_layer = 0;   // small kernels per layer and direction beyond those modelled (views, copies)

@@ -302,6 +302,8 @@ std::vector<Case> software() {
        "0 us"},
       {"software.dropout", slower, "true", {}, "false"},
       {"software.bias_in_gemm", faster, "true", {"software.fused_bias_gelu=false"}, "false"},
+      {"software.pads_vocabulary", faster, "false", {"model.vocab=51208"}, "true"},
+      {"software.misaligned_gemm_rate", slower, "0.4", {"model.vocab=50260", "software.pads_vocabulary=false"}, "1"},
       {"software.training_metrics", slower, "2", {}, "0"},
       {"software.fused_optimizer", slower, "false", {}, "true"},
       {"software.async_tensor_backward", faster, "true", {"software.tensor_overlap_slowdown=1"}, "false"},
