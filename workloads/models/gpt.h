@@ -83,8 +83,8 @@ struct ShardParameters {
 };
 ShardParameters shard_parameters(const Job& job);
 
-/// Vocabulary padded as Megatron-LM does: up to a multiple of 128 x tensor. Software that does not pad gives each tensor
-/// rank an equal part and drops the rest.
+/// Vocabulary padded as Megatron-LM does: up to a multiple of 128 x tensor. Software that does not pad gives each
+/// tensor rank an equal part and drops the rest.
 std::int64_t padded_vocab(const Job& job);
 
 }  // namespace orrery::workloads
