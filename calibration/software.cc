@@ -219,6 +219,11 @@ std::vector<Row> trainer_rows() {
       boolean("cross_entropy_kernel", &S::cross_entropy_kernel,
               "Without tensor parallelism the loss is one kernel over an fp32 copy of the logits, else one operation "
               "at a time."),
+      boolean("pads_vocabulary", &S::pads_vocabulary,
+              "The vocabulary is padded to a multiple of 128 per tensor rank; else each rank takes its part as it is."),
+      number("misaligned_gemm_rate", &S::misaligned_gemm_rate, 0.01, 1,
+             "Rate of a linear layer's 16-bit GEMM whose rows do not begin at multiples of 16 bytes, over that of one "
+             "whose rows do (the matrix library falls back to kernels that load fewer bytes at a time)."),
       number("training_metrics", &S::training_metrics, 0, 100,
              "Cross entropies computed once more per micro-batch for the log: logits to fp32, then log-softmax."),
       boolean("fused_optimizer", &S::fused_optimizer,

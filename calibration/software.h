@@ -87,6 +87,8 @@ struct Software {
   bool separate_qkv = false;            // queries, keys and values are three linear layers, each with its own reduction
   bool cross_entropy_kernel = false;    // on one rank: one kernel over fp32 logits, else one operation at a time
   bool reduces_every_pass = false;      // sharded gradients: each goes to its owner in every backward pass
+  bool pads_vocabulary = true;          // up to a multiple of 128 per tensor rank, so that the head's GEMMs are aligned
+  double misaligned_gemm_rate = 1;      // of a linear layer whose rows do not begin at 16 bytes, over an aligned one
   double training_metrics = 0;          // losses computed once more per micro-batch, for the log
   bool fused_optimizer = true;          // one pass over all states; else one operation of the update at a time
   double extra_kernels_per_layer = 0;   // small kernels per layer and direction beyond those modelled (views, copies)

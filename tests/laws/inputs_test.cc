@@ -260,7 +260,6 @@ std::vector<Case> software() {
                            "parallelism.sequence_parallel=null"};
   const Sets unpads{"software.attention_unpads=true"};
   const Sets small{"model.hidden=512", "model.ffn_hidden=2048", "model.heads=8", "model.vocab=1024", "model.seq=256"};
-  const Sets unpads{"software.attention_unpads=true"};
   const Sets in_blocks{"attention=unfused", "software.fused_softmax_matrices=4"};
   return {
       {"software.inherits", differs, "megatron-2021", {}, "megatron-2023"},
@@ -302,6 +301,8 @@ std::vector<Case> software() {
       {"software.separate_qkv", slower, "true", {}, "false"},
       {"software.cross_entropy_kernel", faster, "true", {"parallelism.tensor=1", "parallelism.data=8"}, "false"},
       {"software.reduces_every_pass", slower, "true", {"parallelism.sharding=gradients"}, "false"},
+      {"software.pads_vocabulary", faster, "false", {"model.vocab=51208"}, "true"},
+      {"software.misaligned_gemm_rate", slower, "0.4", {"model.vocab=50260", "software.pads_vocabulary=false"}, "1"},
       {"software.training_metrics", slower, "2", {}, "0"},
       {"software.fused_optimizer", slower, "false", {}, "true"},
       {"software.async_tensor_backward", faster, "true", {"software.tensor_overlap_slowdown=1"}, "false"},

@@ -124,3 +124,33 @@ TEST_CASE("a test that takes heads for the length of a row lets the fused softma
   CHECK(fuses(14, 8, true));
   CHECK(fuses(28, 2, true));  // 56 matrices in blocks of 8
 }
+
+TEST_CASE(
+    "a vocabulary that is not padded is shared out as it is, and its products are slow where rows are not aligned") {
+  const auto with = [](int tensor, const char* pads, const char* rate) {
+    return tests::small_job({"model.vocab=50257", "parallelism.pipeline=1", "parallelism.data=null",
+                             "parallelism.tensor=" + std::to_string(tensor),
+                             std::string("software.pads_vocabulary=") + pads,
+                             std::string("software.misaligned_gemm_rate=") + rate});
+  };
+  CHECK(padded_vocab(with(1, "true", "1")) == 50304);  // 393 x 128
+  CHECK(padded_vocab(with(2, "true", "1")) == 50432);  // 197 x 256
+  CHECK(padded_vocab(with(1, "false", "1")) == 50257);
+  CHECK(padded_vocab(with(2, "false", "1")) == 50256);  // 25128 each, a multiple of eight
+  const auto head_seconds = [](const Job& job) {
+    double sum = 0;
+    const ChunkPasses passes = gpt_chunk(job, {0, false, true});
+    for (const Pieces& pieces : {passes.forward, passes.backward}) {
+      for (const Piece& piece : pieces) {
+        for (const Kernel& kernel : piece.kernels) sum += kernel.flops > 0 ? sim::to_seconds(kernel.time) : 0;
+      }
+    }
+    return sum;
+  };
+  // 50257 and 12564 = 50257 / 4 are no multiples of eight: all three products at half the rate take twice as long.
+  for (const int tensor : {1, 4}) {
+    CHECK(head_seconds(with(tensor, "false", "0.5")) ==
+          Approx(2 * head_seconds(with(tensor, "false", "1"))).epsilon(1e-6));
+  }
+  CHECK(head_seconds(with(2, "false", "0.5")) == head_seconds(with(2, "false", "1")));
+}

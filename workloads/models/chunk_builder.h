@@ -119,7 +119,17 @@ class ChunkBuilder {
     const auto d = [](std::int64_t count) { return static_cast<double>(count); };
     const double operand = calibration::bytes_of(shape.dtype), result = accumulate ? 2 * 4 : 2;
     const double bytes = d(batch) * ((d(m) * d(k) + d(k) * d(n)) * operand + d(m) * d(n) * result);
-    add({name, job_.device.gemm(shape), batch == 1, 2 * d(batch) * d(m) * d(n) * d(k), bytes, shape.dtype});
+    add({name, gemm_time(shape), batch == 1, 2 * d(batch) * d(m) * d(n) * d(k), bytes, shape.dtype});
+  }
+
+  /// Rows of a linear layer's matrices are its widths long; 16-bit ones begin at 16 bytes if these are multiples of
+  /// eight.
+  sim::Duration gemm_time(const Gemm& shape) const {
+    const sim::Duration time = job_.device.gemm(shape);
+    constexpr std::int64_t kAligned = 8;
+    const bool aligned = shape.m % kAligned == 0 && shape.n % kAligned == 0 && shape.k % kAligned == 0;
+    if (aligned || shape.batch > 1 || calibration::bytes_of(shape.dtype) != 2) return time;
+    return sim::Duration(std::llround(static_cast<double>(time.value()) / software_.misaligned_gemm_rate));
   }
 
   /// A fp8 GEMM reads operands that somebody has to cast and transpose: inside the kernel before it when the software

@@ -86,7 +86,8 @@ ShardParameters shard_parameters(const Job& job);
 /// Elements of every weight matrix of a layer on one rank, norms and biases left out.
 std::vector<double> layer_matrices(const Job& job);
 
-/// Vocabulary padded as Megatron-LM does: up to a multiple of 128 x tensor.
+/// Vocabulary padded as Megatron-LM does: up to a multiple of 128 x tensor. Software that does not pad gives each
+/// tensor rank an equal part and drops the rest.
 std::int64_t padded_vocab(const Job& job);
 
 }  // namespace orrery::workloads

@@ -8,6 +8,7 @@ namespace orrery::workloads {
 using calibration::Streaming;
 
 std::int64_t padded_vocab(const Job& job) {
+  if (!job.software.pads_vocabulary) return job.model.vocab / job.parallelism.tensor * job.parallelism.tensor;
   const std::int64_t multiple = 128 * job.parallelism.tensor;
   return (job.model.vocab + multiple - 1) / multiple * multiple;
 }
