@@ -63,6 +63,7 @@ struct Software {
   bool fused_bias_gelu = true;                       // bias + GeLU in one kernel
   bool fused_bias_dropout_residual = true;
   bool fused_layer_norm = true;          // one kernel, else about three passes over the data
+  bool persistent_layer_norm = false;    // backward, gradients of inputs and of weights from one reading
   bool fused_wgrad_accumulation = true;  // weight gradient GEMM adds into the fp32 gradient
   bool attention_layout_copies = false;  // q, k, v and output copied into the layout of the attention kernel
   bool fused_cross_entropy = false;      // one pass over 16-bit logits; else fp32 copies, one operation at a time
@@ -72,15 +73,16 @@ struct Software {
   bool scatter_gather_gradients = true;  // those of the backward pass too
   bool all_reduces_shards = false;       // gradients are all-reduced though each rank updates only its shard
   AttentionKernel attention_kernel = AttentionKernel::fused;
-  bool attention_unpads = false;        // tokens are picked by index before fused attention and put back after it
-  double host_reads_per_attention = 0;  // times that the host reads from the device in a forward pass of attention
-  sim::Duration host_read{};            // the device idles for each: transfer, wake-up, launch of what follows
-  bool dropout = true;                  // of hidden states and attention probabilities
-  bool bias_in_gemm = false;            // a linear layer's GEMM adds its bias
-  double training_metrics = 0;          // losses computed once more per micro-batch, for the log
-  bool fused_optimizer = true;          // one pass over all states; else one operation of the update at a time
-  double extra_kernels_per_layer = 0;   // small kernels per layer and direction beyond those modelled (views, copies)
-  sim::Bytes gradient_bucket{};         // 0: one bucket per chunk
+  bool attention_unpads = false;          // tokens are picked by index before fused attention and put back after it
+  double host_reads_per_attention = 0;    // times that the host reads from the device in a forward pass of attention
+  sim::Duration host_read{};              // the device idles for each: transfer, wake-up, launch of what follows
+  bool dropout = true;                    // of hidden states and attention probabilities
+  bool bias_in_gemm = false;              // a linear layer's GEMM adds its bias
+  double training_metrics = 0;            // losses computed once more per micro-batch, for the log
+  bool fused_optimizer = true;            // one pass over all states; else one operation of the update at a time
+  bool separate_gradient_passes = false;  // gradients to fp32, unscaled, weights to 16 bit, each by itself
+  double extra_kernels_per_layer = 0;     // small kernels per layer and direction beyond those modelled (views, copies)
+  sim::Bytes gradient_bucket{};           // 0: one bucket per chunk
   sim::Bytes parameter_bucket{};
 
   // Memory.
@@ -97,6 +99,7 @@ struct Software {
   double compute_slowdown_under_collective =
       1.0;                               // kernels beside a data-parallel collective: SMs and bandwidth shared
   double tensor_overlap_slowdown = 1.0;  // a GEMM split to overlap with its collective
+  double collective_processors = 0;      // that a collective inside a node takes from the GEMM that it runs beside
 
   // Inter-node collectives (NCCL and its transport).
   // The fabric's own path latency comes on top of each step across the network.

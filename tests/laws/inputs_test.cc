@@ -258,6 +258,7 @@ std::vector<Case> software() {
   using enum Effect;
   const Sets nothing_given{"attention=null", "recompute=null", "overlap=null", "parallelism.sharding=null",
                            "parallelism.sequence_parallel=null"};
+  const Sets unpads{"software.attention_unpads=true"};
   const Sets small{"model.hidden=512", "model.ffn_hidden=2048", "model.heads=8", "model.vocab=1024", "model.seq=256"};
   return {
       {"software.inherits", differs, "megatron-2021", {}, "megatron-2023"},
@@ -290,21 +291,16 @@ std::vector<Case> software() {
       {"software.fused_cross_entropy", slower, "false", {}, "true"},
       {"software.attention_kernel", slower, "flash_1", {}, "fused"},
       {"software.attention_unpads", slower, "true", {}, "false"},
-      {"software.host_reads_per_attention",
-       slower,
-       "6",
-       {"software.attention_unpads=true", "software.host_read='100 us'"},
-       "0"},
-      {"software.host_read",
-       slower,
-       "100 us",
-       {"software.attention_unpads=true", "software.host_reads_per_attention=6"},
-       "0 us"},
+      {"software.host_reads_per_attention", slower, "6", plus(unpads, {"software.host_read='100 us'"}), "0"},
+      {"software.host_read", slower, "100 us", plus(unpads, {"software.host_reads_per_attention=6"}), "0 us"},
       {"software.dropout", slower, "true", {}, "false"},
       {"software.bias_in_gemm", faster, "true", {"software.fused_bias_gelu=false"}, "false"},
       {"software.training_metrics", slower, "2", {}, "0"},
       {"software.fused_optimizer", slower, "false", {}, "true"},
       {"software.async_tensor_backward", faster, "true", {"software.tensor_overlap_slowdown=1"}, "false"},
+      {"software.collective_processors", slower, "54", {"software.async_tensor_backward=true"}, "0"},
+      {"software.persistent_layer_norm", faster, "true", {}, "false"},
+      {"software.separate_gradient_passes", slower, "true", {}, "false"},
       {"software.scatter_gather_pipeline", differs, "true", {}, "false"},
       {"software.scatter_gather_gradients", differs, "false", {"software.scatter_gather_pipeline=true"}, "true"},
       {"software.all_reduces_shards", slower, "true", kSharded, "false"},

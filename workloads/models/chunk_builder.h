@@ -102,7 +102,7 @@ class ChunkBuilder {
     return static_cast<double>(tokens_) * static_cast<double>(width) / static_cast<double>(tensor_);
   }
 
-  /// The small kernels that the model does not name: views made contiguous, bias gradients, masks. Each is taken as the
+  /// The small kernels that the model does not name: views made contiguous, masks. Each is taken as the
   /// floor of a copy, because that is what such a kernel costs.
   void extra_kernels(double share) {
     const auto n = static_cast<int>(std::lround(software_.extra_kernels_per_layer * share));
@@ -172,7 +172,8 @@ class ChunkBuilder {
 
   void layer_norm_backward(const char* name) {
     stream(Streaming::layer_norm_backward, 3 * norm_elements() * element_, name);
-    stream(Streaming::layer_norm_backward, 2 * norm_elements() * element_, "layer norm weight gradient");
+    if (!software_.persistent_layer_norm)
+      stream(Streaming::layer_norm_backward, 2 * norm_elements() * element_, "layer norm weight gradient");
     stream(Streaming::accumulate, 3 * norm_elements() * element_, "add residual gradient");
   }
 
@@ -199,11 +200,23 @@ class ChunkBuilder {
     if (biases()) stream(Streaming::accumulate, norm_elements() * element_, "bias gradient");
   }
 
+  /// The bias of the layer that makes queries, keys and values is not left to a later kernel.
+  void add_qkv_bias() {
+    if (has_qkv_bias() && !software_.bias_in_gemm)
+      stream(Streaming::accumulate, qkv_elements() * 2 * element_, "add qkv bias");
+  }
+  void qkv_bias_backward() {
+    if (has_qkv_bias() && !software_.bias_in_gemm)
+      stream(Streaming::accumulate, qkv_elements() * element_, "qkv bias gradient");
+  }
+
   std::int64_t heads() const { return model_.heads / tensor_; }
   std::int64_t kv_heads() const { return std::max<std::int64_t>(1, model_.kv_heads / tensor_); }
   std::int64_t qkv_width() const { return (heads() + 2 * kv_heads()) * model_.head_dim(); }
   std::int64_t attention_width() const { return model_.attention_width() / tensor_; }
+  double qkv_elements() const { return static_cast<double>(tokens_) * static_cast<double>(qkv_width()); }
   bool biases() const { return model_.biases == Biases::all; }
+  bool has_qkv_bias() const { return model_.biases != Biases::none; }
   std::int64_t ffn() const { return model_.ffn_hidden / tensor_; }
   std::int64_t ffn_up() const { return model_.gated_mlp ? 2 * ffn() : ffn(); }
 
@@ -237,7 +250,9 @@ class ChunkBuilder {
     const double gates = model_.gated_mlp ? 2 : 1;
     stream(Streaming::gelu_backward, elements * (1 + 2 * gates) * element_ + fused_cast_bytes(elements * gates),
            model_.gated_mlp ? "swiglu backward" : "gelu backward");
-    if (biases() && !software_.fused_bias_gelu) stream(Streaming::accumulate, elements * element_, "bias gradient");
+    // A kernel of GeLU with bias returns one gradient for both, which autograd sums over the tokens for the bias.
+    if (biases() && !(software_.fused_bias_gelu && software_.bias_in_gemm))
+      stream(Streaming::accumulate, elements * element_, "bias gradient");
   }
 
   // ---- tensor-parallel boundaries ----
@@ -296,6 +311,7 @@ class ChunkBuilder {
     if (model_.parallel_block) return parallel_block_forward();
     enter_forward();
     gemm("qkv", qkv_width(), tokens_, model_.hidden, Gemm::Form::forward);
+    add_qkv_bias();
     extra_kernels(0.5);
     rotate("rotate queries and keys");
     attention_core_forward();
@@ -318,6 +334,7 @@ class ChunkBuilder {
   void parallel_block_forward() {
     enter_forward();
     gemm("qkv", qkv_width(), tokens_, model_.hidden, Gemm::Form::forward);
+    add_qkv_bias();
     gemm("mlp up", ffn_up(), tokens_, model_.hidden, Gemm::Form::forward);
     extra_kernels(1.0);
     rotate("rotate queries and keys");
@@ -351,6 +368,7 @@ class ChunkBuilder {
     rotate("rotate query and key gradients");
     cast(static_cast<double>(tokens_) * static_cast<double>(qkv_width()), "cast gradient");
     extra_kernels(0.5);
+    qkv_bias_backward();
     column_backward({{"qkv data gradient", "qkv weight gradient", qkv_width()}});
     layer_norm_backward("layer norm backward");
   }
@@ -365,6 +383,7 @@ class ChunkBuilder {
     cast(per_rank(model_.ffn_hidden), "cast gradient");
     cast(static_cast<double>(tokens_) * static_cast<double>(qkv_width()), "cast gradient");
     extra_kernels(1.0);
+    qkv_bias_backward();
     column_backward({{"mlp up data gradient", "mlp up weight gradient", ffn_up()},
                      {"qkv data gradient", "qkv weight gradient", qkv_width()}});
     layer_norm_backward("layer norm backward");
