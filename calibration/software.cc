@@ -138,6 +138,8 @@ std::vector<Row> kernel_rows() {
               "Bias, dropout and residual addition in one kernel."),
       boolean("fused_layer_norm", &S::fused_layer_norm,
               "Layer norm in one kernel, else about three passes over the data."),
+      boolean("persistent_layer_norm", &S::persistent_layer_norm,
+              "Backward of a layer norm reads its operands once for the gradients of inputs and weights."),
       boolean("fused_wgrad_accumulation", &S::fused_wgrad_accumulation,
               "The weight gradient GEMM adds into the fp32 gradient."),
       boolean("reduces_amax", &S::reduces_amax,
@@ -184,6 +186,9 @@ std::vector<Row> kernel_rows() {
              "Factor on kernels that run beside a data-parallel collective: SMs and memory bandwidth are shared."),
       number("tensor_overlap_slowdown", &S::tensor_overlap_slowdown, 1, 10,
              "Factor on a GEMM that is split to overlap with its tensor-parallel collective."),
+      number("collective_processors", &S::collective_processors, 0, 64,
+             "Processors that a collective inside a node holds (one for each of the library's channels), which a GEMM "
+             "beside it (async_tensor_backward) goes without."),
   };
 }
 
@@ -229,6 +234,10 @@ std::vector<Row> trainer_rows() {
       boolean("fused_optimizer", &S::fused_optimizer,
               "The optimizer updates its states in one pass; else one operation of the update at a time, after another "
               "that scales the gradients."),
+      boolean(
+          "separate_gradient_passes", &S::separate_gradient_passes,
+          "Around a fused optimizer, passes over memory of their own: 16-bit gradients to fp32, unscaling (fp16), new "
+          "weights to 16 bit."),
   };
 }
 

@@ -68,6 +68,7 @@ struct Software {
   bool fused_bias_gelu = true;                       // bias + GeLU in one kernel
   bool fused_bias_dropout_residual = true;
   bool fused_layer_norm = true;          // one kernel, else about three passes over the data
+  bool persistent_layer_norm = false;    // backward, gradients of inputs and of weights from one reading
   bool fused_wgrad_accumulation = true;  // weight gradient GEMM adds into the fp32 gradient
   bool attention_layout_copies = false;  // q, k, v and output copied into the layout of the attention kernel
   bool fused_cross_entropy = false;      // one pass over 16-bit logits; else fp32 copies, one operation at a time
@@ -91,6 +92,7 @@ struct Software {
   double misaligned_gemm_rate = 1;      // of a linear layer whose rows do not begin at 16 bytes, over an aligned one
   double training_metrics = 0;          // losses computed once more per micro-batch, for the log
   bool fused_optimizer = true;          // one pass over all states; else one operation of the update at a time
+  bool separate_gradient_passes = false;  // gradients to fp32, unscaled, weights to 16 bit, each by itself
   double extra_kernels_per_layer = 0;   // small kernels per layer and direction beyond those modelled (views, copies)
   sim::Bytes gradient_bucket{};         // 0: one bucket per chunk
   sim::Bytes parameter_bucket{};
@@ -111,6 +113,7 @@ struct Software {
   double compute_slowdown_under_collective =
       1.0;                               // kernels beside a data-parallel collective: SMs and bandwidth shared
   double tensor_overlap_slowdown = 1.0;  // a GEMM split to overlap with its collective
+  double collective_processors = 0;      // that a collective inside a node takes from the GEMM that it runs beside
 
   // Inter-node collectives (NCCL and its transport).
   // The fabric's own path latency comes on top of each step across the network.

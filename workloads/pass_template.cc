@@ -115,6 +115,30 @@ PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts
   return item;
 }
 
+/// A collective's channels hold a processor each while it lasts, and the kernels that run meanwhile do without them: of
+/// a second beside it, a share of (processors held / all) has to be made up for. Collectives that are cut up with their
+/// GEMMs (overlap.tensor) use other kernels, whose cost is in tensor_overlap_slowdown.
+void TemplateLibrary::lend_processors(std::vector<Kernel>& kernels, const Piece& collective) const {
+  const double share = job_.software.collective_processors / static_cast<double>(job_.device.processors());
+  if (share <= 0 || job_.overlap.tensor || collective.context || shapes_.tensor.nodes > 1) return;
+  double left =
+      sim::to_seconds(job_.device
+                          .node_collective(collective.op, shapes_.tensor.ranks,
+                                           sim::Bytes(std::max<std::int64_t>(1, std::llround(collective.bytes))))
+                          .total());
+  for (Kernel& kernel : kernels) {
+    if (left <= 0) return;
+    const double alone = sim::to_seconds(kernel.time);
+    if (!kernel.matmul) {
+      left -= alone;
+      continue;
+    }
+    const double beside = std::min(left, alone / (1 - share));
+    kernel.time += sim::seconds(share * beside);
+    left -= beside;
+  }
+}
+
 std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces, const std::vector<std::size_t>* piece_marks,
                                              std::vector<std::size_t>* item_marks) {
   const double t = static_cast<double>(job_.parallelism.tensor);
@@ -138,6 +162,7 @@ std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces, const std::ve
       for (Kernel& kernel : kernels) {
         if (kernel.matmul) kernel = part(kernel, slower, 1.0, "");
       }
+      lend_processors(kernels, pieces[i - 1]);
     }
     const bool fed =
         i > 0 && pieces[i - 1].is_comm() && pieces[i - 1].overlap == CommOverlap::with_next && kernels.front().matmul;

@@ -73,6 +73,7 @@ class TemplateLibrary {
   std::vector<PassItem> items(const Pieces& pieces, const std::vector<std::size_t>* piece_marks,
                               std::vector<std::size_t>* item_marks);
   PassItem transfer(const Piece& piece, double share, bool counts, std::int32_t passes_by);
+  void lend_processors(std::vector<Kernel>& kernels, const Piece& collective) const;
   std::uint32_t run_of(std::vector<Kernel> kernels);
 
   const Job& job_;

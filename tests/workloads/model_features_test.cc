@@ -86,7 +86,10 @@ TEST_CASE("rotary positions run one kernel a layer and direction, biases their g
   CHECK(kernels_named(rotary.backward, "rotate query and key gradients") == 3);
   CHECK(kernels_named(none.forward, "rotate queries and keys") == 0);
   CHECK(kernels_named(rotary.backward, "bias gradient") == 0);
-  CHECK(kernels_named(gpt_chunk(llama({"model.biases=all"}), shape).backward, "bias gradient") == 6);
+  const ChunkPasses biased = gpt_chunk(llama({"model.biases=all"}), shape);
+  CHECK(kernels_named(biased.backward, "bias gradient") == 9);  // of the projection and both layers of the MLP
+  CHECK(kernels_named(biased.backward, "qkv bias gradient") == 3);
+  CHECK(kernels_named(gpt_chunk(llama({"model.biases=qkv"}), shape).forward, "add qkv bias") == 3);
 }
 
 TEST_CASE("ALiBi passes over the scores once more where attention is not fused, and has no parameters") {

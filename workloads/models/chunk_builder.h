@@ -102,7 +102,7 @@ class ChunkBuilder {
     return static_cast<double>(tokens_) * static_cast<double>(width) / static_cast<double>(tensor_);
   }
 
-  /// The small kernels that the model does not name: views made contiguous, bias gradients, masks. Each is taken as the
+  /// The small kernels that the model does not name: views made contiguous, masks. Each is taken as the
   /// floor of a copy, because that is what such a kernel costs.
   void extra_kernels(double share) {
     const auto n = static_cast<int>(std::lround(software_.extra_kernels_per_layer * share));
@@ -182,7 +182,8 @@ class ChunkBuilder {
 
   void layer_norm_backward(const char* name) {
     stream(Streaming::layer_norm_backward, 3 * norm_elements() * element_, name);
-    stream(Streaming::layer_norm_backward, 2 * norm_elements() * element_, "layer norm weight gradient");
+    if (!software_.persistent_layer_norm)
+      stream(Streaming::layer_norm_backward, 2 * norm_elements() * element_, "layer norm weight gradient");
     stream(Streaming::accumulate, 3 * norm_elements() * element_, "add residual gradient");
   }
 
@@ -209,11 +210,23 @@ class ChunkBuilder {
     if (biases()) stream(Streaming::accumulate, norm_elements() * element_, "bias gradient");
   }
 
+  /// The bias of the layer that makes queries, keys and values is not left to a later kernel.
+  void add_qkv_bias() {
+    if (has_qkv_bias() && !software_.bias_in_gemm)
+      stream(Streaming::accumulate, qkv_elements() * 2 * element_, "add qkv bias");
+  }
+  void qkv_bias_backward() {
+    if (has_qkv_bias() && !software_.bias_in_gemm)
+      stream(Streaming::accumulate, qkv_elements() * element_, "qkv bias gradient");
+  }
+
   std::int64_t heads() const { return model_.heads / tensor_; }
   std::int64_t kv_heads() const { return std::max<std::int64_t>(1, model_.kv_heads / tensor_); }
   std::int64_t qkv_width() const { return (heads() + 2 * kv_heads()) * model_.head_dim(); }
   std::int64_t attention_width() const { return model_.attention_width() / tensor_; }
+  double qkv_elements() const { return static_cast<double>(tokens_) * static_cast<double>(qkv_width()); }
   bool biases() const { return model_.biases == Biases::all; }
+  bool has_qkv_bias() const { return model_.biases != Biases::none; }
   std::int64_t ffn() const { return model_.ffn_hidden / tensor_; }
   std::int64_t ffn_up() const { return model_.gated_mlp ? 2 * ffn() : ffn(); }
 
@@ -248,7 +261,9 @@ class ChunkBuilder {
     const double gates = model_.gated_mlp ? 2 : 1;
     stream(Streaming::gelu_backward, elements * (1 + 2 * gates) * element_ + fused_cast_bytes(elements * gates),
            model_.gated_mlp ? "swiglu backward" : "gelu backward");
-    if (biases() && !software_.fused_bias_gelu) stream(Streaming::accumulate, elements * element_, "bias gradient");
+    // A kernel of GeLU with bias returns one gradient for both, which autograd sums over the tokens for the bias.
+    if (biases() && !(software_.fused_bias_gelu && software_.bias_in_gemm))
+      stream(Streaming::accumulate, elements * element_, "bias gradient");
   }
 
   // ---- tensor-parallel boundaries ----
@@ -317,19 +332,20 @@ class ChunkBuilder {
   }
   double qkv_elements() const { return static_cast<double>(tokens_) * static_cast<double>(qkv_width()); }
 
-  /// As one product, whose bias is counted as part of it; or as three, with their biases.
+  /// As one product or as three.
   void qkv_forward() {
-    if (!software_.separate_qkv) return gemm("qkv", qkv_width(), tokens_, model_.hidden, Gemm::Form::forward);
-    const std::int64_t kv = kv_heads() * model_.head_dim();
-    gemm("query", attention_width(), tokens_, model_.hidden, Gemm::Form::forward);
-    gemm("key", kv, tokens_, model_.hidden, Gemm::Form::forward);
-    gemm("value", kv, tokens_, model_.hidden, Gemm::Form::forward);
-    if (model_.biases != Biases::none && !software_.bias_in_gemm)
-      stream(Streaming::accumulate, qkv_elements() * 2 * element_, "add query, key and value biases");
+    if (software_.separate_qkv) {
+      const std::int64_t kv = kv_heads() * model_.head_dim();
+      gemm("query", attention_width(), tokens_, model_.hidden, Gemm::Form::forward);
+      gemm("key", kv, tokens_, model_.hidden, Gemm::Form::forward);
+      gemm("value", kv, tokens_, model_.hidden, Gemm::Form::forward);
+    } else {
+      gemm("qkv", qkv_width(), tokens_, model_.hidden, Gemm::Form::forward);
+    }
+    add_qkv_bias();
   }
   void qkv_backward() {
-    if (software_.separate_qkv && model_.biases != Biases::none)
-      stream(Streaming::accumulate, qkv_elements() * element_, "query, key and value bias gradients");
+    qkv_bias_backward();
     column_backward(qkv_linears(), software_.separate_qkv);
   }
 
@@ -362,6 +378,7 @@ class ChunkBuilder {
   void parallel_block_forward() {
     enter_forward();
     gemm("qkv", qkv_width(), tokens_, model_.hidden, Gemm::Form::forward);
+    add_qkv_bias();
     gemm("mlp up", ffn_up(), tokens_, model_.hidden, Gemm::Form::forward);
     extra_kernels(1.0);
     rotate("rotate queries and keys");
@@ -409,6 +426,7 @@ class ChunkBuilder {
     cast(per_rank(model_.ffn_hidden), "cast gradient");
     cast(static_cast<double>(tokens_) * static_cast<double>(qkv_width()), "cast gradient");
     extra_kernels(1.0);
+    qkv_bias_backward();
     column_backward({{"mlp up data gradient", "mlp up weight gradient", ffn_up()},
                      {"qkv data gradient", "qkv weight gradient", qkv_width()}});
     layer_norm_backward("layer norm backward");

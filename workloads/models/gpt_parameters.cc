@@ -98,20 +98,30 @@ std::vector<Kernel> optimizer_kernels(const Job& job, double parameters, double 
     for (Kernel& kernel : unfused_optimizer(job, updated)) kernels.push_back(std::move(kernel));
     return kernels;
   }
+  // Megatron-LM's Float16OptimizerWithFloat16Params (megatron/optimizer/optimizer.py) and clip_grads.py: fp32 gradients
+  // serve as they are, and a norm below the limit scales nothing.
+  const bool passes = job.software.separate_gradient_passes;
+  if (passes) {
+    if (gradient < 4) add("gradients to fp32", Streaming::copy, updated * (gradient + 4));
+    if (job.precision.activations == calibration::DataType::fp16)
+      add("unscale gradients", Streaming::accumulate, updated * 8);
+  }
+  const double read = passes ? 4 : gradient, written = passes ? 0 : weight;
   // Read and write the fp32 master weight and each moment, read the gradient, write the 16-bit weight.
   switch (job.optimizer) {
     case OptimizerKind::adam:
-      add("adam", Streaming::optimizer, updated * (3 * 8 + gradient + weight));
+      add("adam", Streaming::optimizer, updated * (3 * 8 + read + written));
       break;
     case OptimizerKind::lamb:  // stage 1 forms the update and both norms, stage 2 applies it (arXiv 1904.00962,
                                // algorithm 2)
-      add("lamb stage 1", Streaming::optimizer, updated * (2 * 8 + 4 + gradient + 4));
-      add("lamb stage 2", Streaming::optimizer, updated * (4 + 8 + weight));
+      add("lamb stage 1", Streaming::optimizer, updated * (2 * 8 + 4 + read + 4));
+      add("lamb stage 2", Streaming::optimizer, updated * (4 + 8 + written));
       break;
     case OptimizerKind::sgd:
-      add("sgd with momentum", Streaming::optimizer, updated * (2 * 8 + gradient + weight));
+      add("sgd with momentum", Streaming::optimizer, updated * (2 * 8 + read + written));
       break;
   }
+  if (passes) add("weights to 16 bit", Streaming::copy, updated * (4 + weight));
   return kernels;
 }
 
