@@ -126,6 +126,8 @@ std::vector<Row> kernel_rows() {
               "Layer norm in one kernel, else about three passes over the data."),
       boolean("fused_wgrad_accumulation", &S::fused_wgrad_accumulation,
               "The weight gradient GEMM adds into the fp32 gradient."),
+      boolean("fused_wgrad_16bit", &S::fused_wgrad_16bit,
+              "With fused_wgrad_accumulation, the GEMM adds into 16-bit gradients too, where gradients are kept so."),
       boolean("fused_cast", &S::fused_cast, "fp8 casts inside the preceding norm or activation kernel."),
       boolean("attention_layout_copies", &S::attention_layout_copies,
               "Queries, keys, values and attention output are copied into the layout that the attention kernel wants."),
@@ -151,6 +153,9 @@ std::vector<Row> kernel_rows() {
              "Factor on kernels that run beside a data-parallel collective: SMs and memory bandwidth are shared."),
       number("tensor_overlap_slowdown", &S::tensor_overlap_slowdown, 1, 10,
              "Factor on a GEMM that is split to overlap with its tensor-parallel collective."),
+      number(
+          "pipeline_slowdown", &S::pipeline_slowdown, 1, 2,
+          "Factor on the kernels of a pipeline's stages, of which the slowest GPU sets the pace; profiles are of one."),
   };
 }
 

@@ -64,6 +64,7 @@ struct Software {
   bool fused_bias_dropout_residual = true;
   bool fused_layer_norm = true;          // one kernel, else about three passes over the data
   bool fused_wgrad_accumulation = true;  // weight gradient GEMM adds into the fp32 gradient
+  bool fused_wgrad_16bit = false;        // and into a 16-bit one, where gradients are kept so
   bool attention_layout_copies = false;  // q, k, v and output copied into the layout of the attention kernel
   bool fused_cross_entropy = false;      // one pass over 16-bit logits; else fp32 copies, one operation at a time
   bool fused_cast = false;               // fp8 casts inside the preceding norm or activation kernel
@@ -97,6 +98,7 @@ struct Software {
   double compute_slowdown_under_collective =
       1.0;                               // kernels beside a data-parallel collective: SMs and bandwidth shared
   double tensor_overlap_slowdown = 1.0;  // a GEMM split to overlap with its collective
+  double pipeline_slowdown = 1.0;        // kernels of a pipeline's stages: the slowest GPU sets its pace
 
   // Inter-node collectives (NCCL and its transport).
   // The fabric's own path latency comes on top of each step across the network.

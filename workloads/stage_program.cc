@@ -124,7 +124,7 @@ class StageCompiler {
     if (undisturbed_rate_ <= 0 || writer.is_pending()) return false;
     const double slower = slowdown();
     const std::size_t row = kPassKinds * index(pass.chunk) + static_cast<std::size_t>(pass.kind);
-    const TemplateLibrary::Whole*& known = wholes_[2 * row + (slower != 1.0)];
+    const TemplateLibrary::Whole*& known = wholes_[2 * row + beside_data_collective()];
     if (known == nullptr) known = &library_.whole(shape, passes, pass.kind, slower);
     if (!known->pass.closed || known->pass.highest_rate > undisturbed_rate_) return false;
     writer.whole_pass(known->pass, known->note);
@@ -319,7 +319,9 @@ class StageCompiler {
 
   double slowdown() const {
     const double beside = by_unit_ ? covered_ : 1.0;
-    return beside_data_collective() ? 1 + beside * (job_.software.compute_slowdown_under_collective - 1) : 1.0;
+    const double slower = job_.software.compute_slowdown_under_collective;
+    const double pace = stages_ > 1 && !evaluation_ && !optimizing_ ? job_.software.pipeline_slowdown : 1.0;
+    return beside_data_collective() ? pace * (1 + beside * (slower - 1)) : pace;
   }
 
   /// Kernels that run while a data-parallel collective is under way lose SMs and memory bandwidth to it.

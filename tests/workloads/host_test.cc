@@ -50,3 +50,14 @@ TEST_CASE("the fused softmax takes whole blocks of score matrices, or none") {
   CHECK(unfused("1") == unfused("2"));    // an even number of heads
   CHECK(unfused("1024") > unfused("1"));  // five kernels in place of one, forward and backward
 }
+
+TEST_CASE("the slowest GPU sets a pipeline's pace, and no other's") {
+  const auto compute = [](const char* stages, const char* slowdown) {
+    const workloads::Job job = small_job({"parallelism.data=null", std::string("parallelism.pipeline=") + stages,
+                                          std::string("software.pipeline_slowdown=") + slowdown});
+    const workloads::StepReport report = workloads::simulate_step(job);
+    return report.breakdown_s[static_cast<std::size_t>(workloads::Category::compute)];
+  };
+  CHECK(compute("2", "1.25") == Approx(1.25 * compute("2", "1")).epsilon(1e-6));
+  CHECK(compute("1", "1.25") == compute("1", "1"));
+}
