@@ -19,7 +19,6 @@
 using namespace orrery;
 
 namespace {
-
 using Sets = std::vector<std::string>;
 
 sim::Settings document(const Sets& sets) {
@@ -96,7 +95,6 @@ const Sets kManyLeaves{"cluster.gpus=1024",
                        "cluster.fabric.switch_latency=500 us"};
 const Sets kEthernet{"cluster.gpus=1024", "parallelism.data=256", "batch.global=512", "cluster.fabric=tomahawk4-200g",
                      "placement={order: [data, pipeline, context, tensor]}"};
-
 Sets plus(Sets a, const Sets& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
