@@ -162,7 +162,8 @@ GemmModel::Shape model_shape(const Gemm& g) {
           static_cast<double>(g.batch),
           g.accumulate,
           g.cast_input,
-          g.form};
+          g.form,
+          static_cast<double>(bytes_of(g.sum))};
 }
 
 Sizes sizes_of(const Gemm& g) { return {static_cast<double>(g.m), static_cast<double>(g.n), static_cast<double>(g.k)}; }

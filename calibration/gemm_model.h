@@ -69,10 +69,10 @@ struct GemmModel {
   double memory_efficiency = 0.85;
   double join_time = 2e-6;       // seconds, when s > 1
   double join_efficiency = 1.0;  // of memory bandwidth, for the partial results; above 1 where caches hold them
-  /// Adding into an fp32 result moves six bytes an element more than writing a 16-bit one. The tiles of a wave end
-  /// together, so that other work hides only a part of it; this is the share that it does not, 0 to 1. 0 where a
-  /// kernel's tiles take turns (Hopper's, warp specialised: one tile is written while the next is computed). No
-  /// isolated kernel was measured for it: from steps (calibration/fitted.yaml).
+  /// Adding into an fp32 result moves six bytes an element more than writing a 16-bit one, adding into a 16-bit one
+  /// two. The tiles of a wave end together, so that other work hides only a part of it; this is the share that it does
+  /// not, 0 to 1. 0 where a kernel's tiles take turns (Hopper's, warp specialised: one tile is written while the next
+  /// is computed). No isolated kernel was measured for it: from steps (calibration/fitted.yaml).
   double accumulate_exposed = 0.0;
   std::vector<Tile> tiles;
   Surface surface;
@@ -84,9 +84,10 @@ struct GemmModel {
 
   struct Shape {
     double m = 1, n = 1, k = 1, batch = 1;
-    bool accumulate = false;  // C is read and written in fp32
+    bool accumulate = false;  // C is read and written
     bool cast_input = false;
     Gemm::Form form = Gemm::Form::forward;
+    double sum_bytes = 4;  // of an element of the C that is added to
   };
   /// Seconds without the surface.
   double structure(const Shape& s) const;

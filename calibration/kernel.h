@@ -17,11 +17,12 @@ std::string_view name_of(DataType t);
 /// the forward pass (TN), the data gradient (NN) and the weight gradient (NT) of a linear layer.
 struct Gemm {
   enum class Form : std::uint8_t { forward, data_gradient, weight_gradient };
-  DataType dtype = DataType::bf16;  // of A and B; C is 16 bit, or fp32 where `accumulate` is set
+  DataType dtype = DataType::bf16;  // of A and B; C is 16 bit, or of `sum` where `accumulate` is set
   std::int64_t m = 1, n = 1, k = 1;
   std::int64_t batch = 1;
   Form form = Form::forward;
-  bool accumulate = false;  // reads and writes C in fp32 (gradient accumulation fused into the weight gradient)
+  bool accumulate = false;  // C is read and added to (gradient accumulation fused into the weight gradient)
+  DataType sum = DataType::fp32;  // of the C that is added to
   /// fp8 only: A arrives in 16 bit and is scaled and cast per tensor by kernels ahead of the GEMM. Published fp8 tables
   /// are timed like this; a training step counts its casts apart (Streaming::cast_transpose).
   bool cast_input = false;

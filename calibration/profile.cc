@@ -112,7 +112,8 @@ DeviceProfile DeviceProfile::isolated() const {
 Duration DeviceProfile::gemm(const Gemm& g) const {
   SIM_CHECK(g.m >= 1 && g.n >= 1 && g.k >= 1 && g.batch >= 1, "GEMM of {} x {} x {}, batch {}", g.m, g.n, g.k, g.batch);
   const GemmModel& model = model_->gemm[index(g.dtype)];
-  const double isolated = model.seconds({d(g.m), d(g.n), d(g.k), d(g.batch), g.accumulate, g.cast_input, g.form});
+  const double isolated = model.seconds(
+      {d(g.m), d(g.n), d(g.k), d(g.batch), g.accumulate, g.cast_input, g.form, static_cast<double>(bytes_of(g.sum))});
   const double factor = g.dtype == DataType::fp8 ? model_->sustained_fp8 : model_->sustained_matmul;
   const double time = model.launch + std::max(0.0, isolated - model.launch) / factor;
   if (g.aligned || !(model_->unaligned > 0) || bytes_of(g.dtype) != 2) return duration(time);

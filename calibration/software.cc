@@ -145,6 +145,8 @@ std::vector<Row> kernel_rows() {
       boolean("reduces_amax", &S::reduces_amax,
               "In fp8, every forward and backward pass of a chunk ends with an all-reduce of the largest magnitudes over "
               "tensor- and data-parallel ranks, which the device waits for."),
+      boolean("fused_wgrad_16bit", &S::fused_wgrad_16bit,
+              "With fused_wgrad_accumulation, the GEMM adds into 16-bit gradients too, where gradients are kept so."),
       boolean("fused_cast", &S::fused_cast, "fp8 casts inside the preceding norm or activation kernel."),
       boolean("attention_layout_copies", &S::attention_layout_copies,
               "Queries, keys, values and attention output are copied into the layout that the attention kernel wants."),
@@ -189,6 +191,9 @@ std::vector<Row> kernel_rows() {
       number("collective_processors", &S::collective_processors, 0, 64,
              "Processors that a collective inside a node holds (one for each of the library's channels), which a GEMM "
              "beside it (async_tensor_backward) goes without."),
+      number(
+          "pipeline_slowdown", &S::pipeline_slowdown, 1, 2,
+          "Factor on the kernels of a pipeline's stages, of which the slowest GPU sets the pace; profiles are of one."),
   };
 }
 

@@ -70,6 +70,7 @@ struct Software {
   bool fused_layer_norm = true;          // one kernel, else about three passes over the data
   bool persistent_layer_norm = false;    // backward, gradients of inputs and of weights from one reading
   bool fused_wgrad_accumulation = true;  // weight gradient GEMM adds into the fp32 gradient
+  bool fused_wgrad_16bit = false;        // and into a 16-bit one, where gradients are kept so
   bool attention_layout_copies = false;  // q, k, v and output copied into the layout of the attention kernel
   bool fused_cross_entropy = false;      // one pass over 16-bit logits; else fp32 copies, one operation at a time
   bool reduces_amax = false;             // fp8: every pass of a chunk ends in an all-reduce over tensor and data ranks
@@ -114,6 +115,7 @@ struct Software {
       1.0;                               // kernels beside a data-parallel collective: SMs and bandwidth shared
   double tensor_overlap_slowdown = 1.0;  // a GEMM split to overlap with its collective
   double collective_processors = 0;      // that a collective inside a node takes from the GEMM that it runs beside
+  double pipeline_slowdown = 1.0;        // kernels of a pipeline's stages: the slowest GPU sets its pace
 
   // Inter-node collectives (NCCL and its transport).
   // The fabric's own path latency comes on top of each step across the network.

@@ -37,6 +37,7 @@ std::array<double, kCategories> account(const sim::Record& record, const sim::Pr
   for (std::uint32_t op = 0; op < program.size(); ++op) {
     if (program.kind[op] != sim::OpKind::compute) continue;
     const std::int64_t start = record.start[op].value(), finish = record.finish[op].value();
+    if (finish <= begin.value()) continue;  // a micro-batch fetched ahead of the window
     if (start > clock) {
       std::uint32_t last = 0;
       std::int64_t latest = -1;

@@ -35,8 +35,7 @@ struct Sizes {
 
 /// The gradient of a weight as an own tensor, which the fused accumulation avoids.
 double weight_gradient_bytes(const Job& job, double elements) {
-  const bool fused = job.software.fused_wgrad_accumulation && job.precision.gradients == DataType::fp32;
-  return fused ? 0 : calibration::bytes_of(job.precision.activations) * elements;
+  return fuses_wgrad_accumulation(job) ? 0 : calibration::bytes_of(job.precision.activations) * elements;
 }
 
 }  // namespace

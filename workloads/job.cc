@@ -18,6 +18,11 @@ constexpr std::array<std::string_view, 2> kNorms{"layer_norm", "rms_norm"};
 constexpr std::array<std::string_view, 3> kBiases{"all", "qkv", "none"};
 }  // namespace
 
+bool fuses_wgrad_accumulation(const Job& job) {
+  return job.software.fused_wgrad_accumulation &&
+         (job.precision.gradients == DataType::fp32 || job.software.fused_wgrad_16bit);
+}
+
 std::string_view name_of(ScheduleKind schedule) { return kSchedules[static_cast<std::size_t>(schedule)]; }
 std::string_view name_of(ContextMethod method) { return kContextMethods[static_cast<std::size_t>(method)]; }
 std::string_view name_of(Sharding sharding) { return kShardings[static_cast<std::size_t>(sharding)]; }

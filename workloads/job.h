@@ -181,6 +181,9 @@ struct Job {
   }
 };
 
+/// Whether weight gradient GEMMs add into the accumulated gradients, which makes no gradient of one micro-batch.
+bool fuses_wgrad_accumulation(const Job& job);
+
 std::string_view name_of(ScheduleKind schedule);
 std::string_view name_of(ContextMethod method);
 std::string_view name_of(Sharding sharding);

@@ -161,11 +161,11 @@ class StageCompiler {
     if (undisturbed_rate_ <= 0 || writer.is_pending()) return false;
     const std::size_t row = kPassKinds * index(pass.chunk) + static_cast<std::size_t>(pass.kind);
     const TemplateLibrary::Whole*& undisturbed = wholes_[row];
-    if (undisturbed == nullptr) undisturbed = &library_.whole(shape, passes, pass.kind, 1.0);
+    if (undisturbed == nullptr) undisturbed = &library_.whole(shape, passes, pass.kind, pace());
     if (!undisturbed->pass.closed || undisturbed->pass.highest_rate > undisturbed_rate_) return false;
     const double slower = slowdown(sim::to_seconds(undisturbed->pass.duration));
     const TemplateLibrary::Whole* known =
-        slower == 1.0 ? undisturbed : &library_.whole(shape, passes, pass.kind, slower);
+        slower == pace() ? undisturbed : &library_.whole(shape, passes, pass.kind, slower);
     writer.whole_pass(known->pass, known->note);
     return true;
   }
@@ -410,18 +410,23 @@ class StageCompiler {
     }
   }
 
+  /// Factor on every kernel of a pass.
+  double pace() const {
+    return stages_ > 1 && !evaluation_ && !optimizing_ ? job_.software.pipeline_slowdown : 1.0;
+  }
+
   /// Factor on kernels that take `seconds`: while a data-parallel collective is under way they lose SMs and memory
   /// bandwidth to it. Collectives last as long as they take alone, and stand beside the computation that follows them in
   /// the program; time in which the device waits does not count against them.
   double slowdown(double seconds) {
-    if (evaluation_ || optimizing_ || data_ranks_ == 1) return 1.0;
+    if (data_ranks_ == 1 || evaluation_ || optimizing_) return pace();
     double share = by_unit_ && job_.overlap.parameters ? covered_ : 0;
     if (!by_unit_ && beside_ > 0 && seconds > 0) {
       constexpr double kSteps = 8;  // few kinds of passes, which are timed once each
       share = std::round(kSteps * std::min(1.0, beside_ / seconds)) / kSteps;
       beside_ = std::max(0.0, beside_ - seconds);
     }
-    return 1 + share * (job_.software.compute_slowdown_under_collective - 1);
+    return pace() * (1 + share * (job_.software.compute_slowdown_under_collective - 1));
   }
 
   // ---- data parallelism: parameters sharded layer by layer (ZeRO 3, FSDP) ----

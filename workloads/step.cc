@@ -129,12 +129,12 @@ struct Window {
 };
 
 /// When the rank is at work: from its first kernel, or the gather of parameters that this waited for, to its last
-/// kernel or data-parallel collective.
+/// kernel or data-parallel collective. Fetching a micro-batch is none of it: every stage may do that at once.
 Window at_work(const sim::Record& record, const sim::Program& program) {
   Window window{sim::SimTime(std::numeric_limits<std::int64_t>::max()), {}};
   for (std::uint32_t op = 0; op < program.size(); ++op) {
-    const bool compute = program.kind[op] == sim::OpKind::compute;
     const auto category = static_cast<Category>(program.category[op]);
+    const bool compute = program.kind[op] == sim::OpKind::compute && category != Category::other;
     if (compute || category == Category::data_comm) window.end = std::max(window.end, record.finish[op]);
     if (!compute || record.start[op] >= window.begin) continue;
     window.begin = record.start[op];

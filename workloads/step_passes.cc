@@ -2,9 +2,11 @@
 // simulation: launch costs, overlap inside a pass, sharing of links.
 #include "workloads/step_passes.h"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
+#include "workloads/activations.h"
 #include "workloads/models/gpt.h"
 
 namespace orrery::workloads {
@@ -40,6 +42,8 @@ PipelineTimes pass_times(const Job& job, const LayerSplit& split) {
   std::map<std::tuple<std::int64_t, bool, bool>, PipelineTimes::Passes> known;
   PipelineTimes times;
   times.message = message_seconds(job);
+  const LayerBytes layer = layer_bytes(job);
+  times.kept_between = std::min(1.0, layer.between / layer.kept(job.recompute));
   for (std::int64_t stage = 0; stage < stages; ++stage) {
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
       const ChunkShape& shape = split.of(chunk, stage, stages);

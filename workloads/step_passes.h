@@ -12,7 +12,8 @@ namespace orrery::workloads {
 PipelineTimes pass_times(const Job& job, const LayerSplit& split);
 
 /// The passes of every stage. Schedules with a split backward pass are run as their authors run them: in the best order
-/// found for the job's own times (best_orders), which holds no more activations than the paper's order.
+/// found for the job's own times (best_orders), which holds no more activations than they allow: p micro-batches for
+/// ZB-1p, 2p for ZB-2p.
 StageOrders step_passes(const Job& job, const LayerSplit& split);
 
 }  // namespace orrery::workloads

@@ -63,6 +63,10 @@ TEST_CASE("adding into an fp32 result costs every tile its extra bytes, as far a
   g.accumulate_exposed = 0.5;
   CHECK(g.seconds({1280, 1280, k, 1, true}) == Approx(wave + 0.5 * tile).epsilon(1e-6));
   CHECK(g.seconds({1280, 1281, k, 1, true}) == Approx(2 * wave + tile).epsilon(1e-6));
+  // A 16-bit result is read and written: 4 bytes where 2 are written, a third of what fp32 costs more.
+  GemmModel::Shape sixteen{1280, 1280, k, 1, true};
+  sixteen.sum_bytes = 2;
+  CHECK(g.seconds(sixteen) == Approx(wave + 0.5 * tile / 3).epsilon(1e-6));
   CHECK(g.seconds({1280, 1280, k}) == Approx(wave).epsilon(1e-6));
 }
 

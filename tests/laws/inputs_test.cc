@@ -19,7 +19,6 @@
 using namespace orrery;
 
 namespace {
-
 using Sets = std::vector<std::string>;
 
 sim::Settings document(const Sets& sets) {
@@ -96,7 +95,6 @@ const Sets kManyLeaves{"cluster.gpus=1024",
                        "cluster.fabric.switch_latency=500 us"};
 const Sets kEthernet{"cluster.gpus=1024", "parallelism.data=256", "batch.global=512", "cluster.fabric=tomahawk4-200g",
                      "placement={order: [data, pipeline, context, tensor]}"};
-
 Sets plus(Sets a, const Sets& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
@@ -289,6 +287,7 @@ std::vector<Case> software() {
       {"software.fused_bias_dropout_residual", slower, "false", {}, "true"},
       {"software.fused_layer_norm", slower, "false", {}, "true"},
       {"software.fused_wgrad_accumulation", slower, "false", {}, "true"},
+      {"software.fused_wgrad_16bit", faster, "true", {"precision={gradients: bf16}"}, "false"},
       {"software.fused_cast", slower, "false", kFp8, "true"},
       {"software.attention_layout_copies", slower, "true", {}, "false"},
       {"software.fused_cross_entropy", slower, "false", {}, "true"},
@@ -320,6 +319,7 @@ std::vector<Case> software() {
       {"software.compute_slowdown_under_collective", slower, "1.5",
        plus(kOverlapped, {"software.gradient_bucket='40 MB'"}), "1"},
       {"software.tensor_overlap_slowdown", slower, "1.3", kOverlapped, "1"},
+      {"software.pipeline_slowdown", slower, "1.1", {}, "1"},
       {"software.fp16_accumulation", more_memory, "fp32", {"precision=fp16"}, "fp16"},
       {"software.keeps_training_gradients", more_memory, "true", {}, "false"},
       {"software.keeps_pipeline_outputs", more_memory, "true", {}, "false"},

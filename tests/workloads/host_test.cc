@@ -62,3 +62,14 @@ TEST_CASE("a host that waits for every kernel adds all of its launches to the de
   CHECK(run("true", "'100 ms'") - device == Approx(launches).epsilon(1e-3));
   CHECK(run("true", "'200 ms'") - device == Approx(2 * launches).epsilon(1e-3));
 }
+
+TEST_CASE("the slowest GPU sets a pipeline's pace, and no other's") {
+  const auto compute = [](const char* stages, const char* slowdown) {
+    const workloads::Job job = small_job({"parallelism.data=null", std::string("parallelism.pipeline=") + stages,
+                                          std::string("software.pipeline_slowdown=") + slowdown});
+    const workloads::StepReport report = workloads::simulate_step(job);
+    return report.breakdown_s[static_cast<std::size_t>(workloads::Category::compute)];
+  };
+  CHECK(compute("2", "1.25") == Approx(1.25 * compute("2", "1")).epsilon(1e-6));
+  CHECK(compute("1", "1.25") == compute("1", "1"));
+}

@@ -220,12 +220,13 @@ TEST_CASE("gradients are kept as the software accumulates them") {
     return (m.parameters + m.gradients + m.optimizer + m.parts.accumulators) /
            stage_parameters(job, split_layers(8, 2, 1), 0);
   };
-  CHECK(per_parameter({"software=megatron-2023"}) == Approx(18));                    // 2 + 4 + 12
-  CHECK(per_parameter({"software=megatron-2023", "precision=fp16"}) == Approx(18));  // by the fused GEMM, in fp32
-  CHECK(per_parameter({"software=megatron-2021", "precision=fp16"}) == Approx(16));  // accumulated in fp16
+  CHECK(per_parameter({"software=megatron-2023"}) == Approx(18));                       // 2 + 4 + 12
+  CHECK(per_parameter({"software=megatron-2023", "precision=fp16"}) == Approx(18));     // by the fused GEMM, in fp32
+  CHECK(per_parameter({"software=megatron-2021", "precision=fp16"}) == Approx(16));     // accumulated in fp16
+  CHECK(per_parameter({"software=zero-bubble-2023", "precision=fp16"}) == Approx(16));  // likewise, by the fused GEMM
   CHECK(per_parameter({"software=megatron-2023", "precision={matmul: fp16, gradients: fp32}"}) == Approx(18));
   CHECK(per_parameter({"software=megatron-deepspeed-2022"}) == Approx(20));  // fp32 beside the 16-bit gradients
-  CHECK(per_parameter({"optimizer=sgd"}) == Approx(14));           // one moment
+  CHECK(per_parameter({"optimizer=sgd"}) == Approx(14));                     // one moment
 }
 
 TEST_CASE("FSDP gathers the root unit, a layer, and the next one where it is fetched ahead") {

@@ -130,8 +130,8 @@ TEST_CASE("queries, keys and values that are layers of their own have their own 
   const auto pass = [&](double bytes) { return sim::to_seconds(three.device.streaming(Streaming::accumulate, bytes)); };
   CHECK(apart.count.at("add input gradients") == 2);
   CHECK(apart.seconds.at("add input gradients") == Approx(2 * pass(3 * 2 * tokens * h)));
-  CHECK(apart.seconds.at("add query, key and value biases") == Approx(pass(2 * 2 * tokens * 3 * h / 2)));
-  CHECK(apart.seconds.at("query, key and value bias gradients") == Approx(pass(2 * tokens * 3 * h / 2)));
+  CHECK(apart.seconds.at("add qkv bias") == Approx(pass(2 * 2 * tokens * 3 * h / 2)));
+  CHECK(apart.seconds.at("qkv bias gradient") == Approx(pass(2 * tokens * 3 * h / 2)));
   // Over a tensor group of two: the MLP's and the attention's, or the MLP's and three.
   CHECK(together.input_gradient_reductions == 2);
   CHECK(apart.input_gradient_reductions == 4);

@@ -38,8 +38,8 @@ std::vector<std::string> random_sets(std::mt19937& random) {
       set("model.layers", one_of(random, {6, 8, 14})),
       set("parallelism.context", one_of(random, {1, 1, 1, 2})),
       set("software", one_of(random, {"megatron-2021", "megatron-2022", "megatron-2023", "megatron-deepspeed-2022",
-                                      "megatron-core-0.8", "megascale", "nemo-23.04", "nemo-23.09", "nemo-25.04",
-                                      "llm-foundry", "llama3", "paddle-2023"})),
+                                      "zero-bubble-2023", "megatron-core-0.8", "megascale", "nemo-23.04", "nemo-23.09",
+                                      "nemo-25.04", "llm-foundry", "llama3", "paddle-2023"})),
       set("cluster.device", one_of(random, {"a100-sxm-80gb", "h100-sxm-80gb"})),
       fmt::format("overlap={{tensor: {}, pipeline: {}, gradients: {}, parameters: {}}}", flag(), flag(), flag(),
                   flag())};

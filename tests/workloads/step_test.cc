@@ -364,6 +364,20 @@ TEST_CASE("a stage that steps its optimizer by itself waits less, and nothing el
   CHECK(apart.breakdown_s[compute] == Approx(together.breakdown_s[compute]));
 }
 
+TEST_CASE("a stage that fetches its micro-batch ahead of time is not at work yet") {
+  const auto seconds_with = [](const char* host) {
+    return sim::to_seconds(
+        simulate_step(small_job({"parallelism.schedule=zb_h2", "parallelism.tensor=1", "parallelism.pipeline=4",
+                                 "parallelism.data=4", "software.host_waits_for_batch=false",
+                                 std::string("software.microbatch_host=") + host}))
+            .iteration);
+  };
+  // Eight micro-batches, each with a microsecond of the host, a launch of 5 us and a copy of 3 us.
+  const double without = seconds_with("0 us"), with = seconds_with("1 us");
+  CHECK(with >= without);
+  CHECK(with - without <= 8 * 9e-6);
+}
+
 TEST_CASE("tied weights on one stage need no exchange and are held once") {
   const auto embedding_rows = [](const char* schedule) {
     int rows = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -110,14 +111,16 @@ class ChunkBuilder {
   }
 
   // ---- linear layers ----
-  void gemm(const char* name, std::int64_t m, std::int64_t n, std::int64_t k, Gemm::Form form, bool accumulate = false,
-            std::int64_t batch = 1, bool may_be_fp8 = true) {
+  /// `sum`: of the result that is added to; nothing: the result is written in 16 bit.
+  void gemm(const char* name, std::int64_t m, std::int64_t n, std::int64_t k, Gemm::Form form,
+            std::optional<DataType> sum = {}, std::int64_t batch = 1, bool may_be_fp8 = true) {
     Gemm shape;
     shape.dtype = may_be_fp8 ? job_.precision.matmul : job_.precision.activations;
-    shape.m = m, shape.n = n, shape.k = k, shape.batch = batch, shape.form = form, shape.accumulate = accumulate;
+    shape.m = m, shape.n = n, shape.k = k, shape.batch = batch, shape.form = form;
+    shape.accumulate = sum.has_value(), shape.sum = sum.value_or(DataType::fp32);
     shape.aligned = batch == 1 || model_.head_dim() % 8 == 0;  // products of attention are cut by heads
     const auto d = [](std::int64_t count) { return static_cast<double>(count); };
-    const double operand = calibration::bytes_of(shape.dtype), result = accumulate ? 2 * 4 : 2;
+    const double operand = calibration::bytes_of(shape.dtype), result = sum ? 2 * calibration::bytes_of(*sum) : 2;
     const double bytes = d(batch) * ((d(m) * d(k) + d(k) * d(n)) * operand + d(m) * d(n) * result);
     add({name, gemm_time(shape), batch == 1, 2 * d(batch) * d(m) * d(n) * d(k), bytes, shape.dtype});
   }
@@ -155,8 +158,9 @@ class ChunkBuilder {
   }
 
   void weight_gradient_kernels(const char* name, std::int64_t m, std::int64_t n) {
-    const bool fused = software_.fused_wgrad_accumulation && job_.precision.gradients == DataType::fp32;
-    gemm(name, m, n, tokens_, Gemm::Form::weight_gradient, fused);
+    const bool fused = fuses_wgrad_accumulation(job_);
+    gemm(name, m, n, tokens_, Gemm::Form::weight_gradient,
+         fused ? std::optional(job_.precision.gradients) : std::nullopt);
     if (!fused) {
       const int gradient = calibration::bytes_of(job_.precision.gradients);
       if (software_.keeps_training_gradients && gradient > element_) {

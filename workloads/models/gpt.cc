@@ -38,7 +38,7 @@ void ChunkBuilder::training_metrics() {
 void ChunkBuilder::head_forward() {
   layer_norm_forward("final layer norm");
   enter_forward("head input, forward");
-  gemm("lm head", padded_vocab(job_) / tensor_, tokens_, model_.hidden, Gemm::Form::forward, false, 1, false);
+  gemm("lm head", padded_vocab(job_) / tensor_, tokens_, model_.hidden, Gemm::Form::forward, {}, 1, false);
   if (software_.fused_cross_entropy) {
     stream(Streaming::cross_entropy, logits() * element_, "cross entropy");
     comm(CollectiveOp::all_reduce, 3 * static_cast<double>(tokens_), "loss", CommOverlap::none, 4);
@@ -74,13 +74,13 @@ void ChunkBuilder::head_backward() {
     comm(CollectiveOp::all_gather, hidden_elements(), "head saved input, backward",
          async ? CommOverlap::behind : CommOverlap::none, wire_element());
   }
-  gemm("lm head data gradient", model_.hidden, tokens_, padded_vocab(job_) / tensor_, Gemm::Form::data_gradient, false,
-       1, false);
+  gemm("lm head data gradient", model_.hidden, tokens_, padded_vocab(job_) / tensor_, Gemm::Form::data_gradient, {}, 1,
+       false);
   comm(sequence_parallel_ ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, hidden_elements(),
        "head input gradient, backward", beside_weights(async), wire_element());
   into_weights([&] {
     gemm("lm head weight gradient", padded_vocab(job_) / tensor_, model_.hidden, tokens_, Gemm::Form::weight_gradient,
-         true, 1, false);
+         fuses_wgrad_accumulation(job_) ? job_.precision.gradients : DataType::fp32, 1, false);
   });
   cut_ = tensor_ > 1;
   layer_norm_backward("final layer norm backward");

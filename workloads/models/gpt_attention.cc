@@ -187,10 +187,10 @@ void ChunkBuilder::attention_core_forward() {
   if (job_.attention == AttentionKind::flash) return flash_attention(false);
   const std::int64_t s = model_.seq, head_dim = model_.head_dim(), batch = job_.batch.micro * heads();
   add_position_bias();
-  gemm("attention scores", s, s, head_dim, Gemm::Form::forward, false, batch, false);
+  gemm("attention scores", s, s, head_dim, Gemm::Form::forward, {}, batch, false);
   softmax_forward();
   dropout(score_elements(), "attention dropout");
-  gemm("attention values", head_dim, s, s, Gemm::Form::data_gradient, false, batch, false);
+  gemm("attention values", head_dim, s, s, Gemm::Form::data_gradient, {}, batch, false);
 }
 
 void ChunkBuilder::attention_core_backward() {
@@ -200,12 +200,12 @@ void ChunkBuilder::attention_core_backward() {
   gradient_layout();
   if (job_.attention == AttentionKind::flash) return flash_attention(true);
   const std::int64_t s = model_.seq, head_dim = model_.head_dim(), batch = job_.batch.micro * heads();
-  gemm("attention value gradient", head_dim, s, s, Gemm::Form::weight_gradient, false, batch, false);
-  gemm("attention probability gradient", s, s, head_dim, Gemm::Form::data_gradient, false, batch, false);
+  gemm("attention value gradient", head_dim, s, s, Gemm::Form::weight_gradient, {}, batch, false);
+  gemm("attention probability gradient", s, s, head_dim, Gemm::Form::data_gradient, {}, batch, false);
   dropout(score_elements(), "attention dropout backward");
   softmax_backward();
-  gemm("attention query gradient", head_dim, s, s, Gemm::Form::data_gradient, false, batch, false);
-  gemm("attention key gradient", head_dim, s, s, Gemm::Form::weight_gradient, false, batch, false);
+  gemm("attention query gradient", head_dim, s, s, Gemm::Form::data_gradient, {}, batch, false);
+  gemm("attention key gradient", head_dim, s, s, Gemm::Form::weight_gradient, {}, batch, false);
 }
 
 }  // namespace orrery::workloads

@@ -226,7 +226,9 @@ StageOrders best_orders(ScheduleKind schedule, const ChunkMap& map, std::int32_t
     if (longest && *longest < *least) least = longest, best = std::move(orders);
   };
   for (const bool eager : {false, true}) consider(place_weight_gradients(paper, map, times, held, eager));
-  if (map.chunks() == 1) consider(search_zero_bubble(map.stages(), microbatches, held, times));
+  // ZB-2p may hold 2p micro-batches, of which ZB-H2 uses one less.
+  const std::int64_t limit = schedule == ScheduleKind::zb_h2 ? 2 * map.stages() : held;
+  if (map.chunks() == 1) consider(search_zero_bubble(map.stages(), microbatches, limit, times));
   return best;
 }
 

@@ -18,6 +18,7 @@ struct PipelineTimes {
   };
   std::vector<Passes> cells;  // stage x chunks + chunk
   double message = 0;         // from one stage to the next
+  double kept_between = 1;    // share of what a forward pass keeps that stays from b to W
   const Passes& of(const ChunkMap& map, Cell cell) const {
     return cells[static_cast<std::size_t>(cell.stage * map.chunks() + cell.chunk)];
   }
@@ -45,7 +46,10 @@ StageOrders place_weight_gradients(const StageOrders& orders, const ChunkMap& ma
 
 /// The heuristic of the zero-bubble paper (arXiv 2401.10241, section 3.1) for one chunk per stage: fill the wait for
 /// the first gradient with forward passes as memory allows, go on with one forward and one backward in turn, let weight
-/// gradients fill waits and give memory back; its three yes-or-no choices are tried in all combinations.
+/// gradients fill waits and give memory back; its three yes-or-no choices are tried in all combinations. As in the
+/// authors' code (zero-bubble-pipeline-parallelism, zb_schedules.py and auto_schedule.py) every stage is taken for the
+/// median one, and a micro-batch whose b is done counts with the share of its activations that W still needs, so that
+/// more than `held_at_most` may be under way.
 StageOrders search_zero_bubble(std::int64_t stages, std::int32_t microbatches, std::int64_t held_at_most,
                                const PipelineTimes& times);
 

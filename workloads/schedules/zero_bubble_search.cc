@@ -22,8 +22,9 @@ class Search {
          Choices choices)
       : p_(static_cast<std::size_t>(stages)),
         m_(microbatches),
-        most_(held_at_most),
+        most_(static_cast<double>(held_at_most) + 1e-9),
         times_(times),
+        cost_(median(times)),
         choices_(choices),
         at_(p_) {
     for (Stage& stage : at_) {
@@ -51,15 +52,31 @@ class Search {
     return out;
   }
 
+  /// What the authors' code plans with: the median of each pass over the stages.
+  static PipelineTimes::Passes median(const PipelineTimes& times) {
+    const auto middle = [&](double PipelineTimes::Passes::*of) {
+      std::vector<double> all;
+      for (const PipelineTimes::Passes& cell : times.cells) all.push_back(cell.*of);
+      std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
+      return all[all.size() / 2];
+    };
+    using P = PipelineTimes::Passes;
+    return {middle(&P::forward), middle(&P::input_gradient), middle(&P::weight_gradient)};
+  }
+
  private:
   struct Stage {
     double clock = 0, waited = 0;
     std::int32_t forwards = 0, gradients = 0, weights = 0;  // passes put so far
     std::vector<double> forward_done, gradient_done;
     std::vector<Pass> passes;
-    std::int64_t held() const { return forwards - weights; }
   };
-  const PipelineTimes::Passes& cost(std::size_t s) const { return times_.cells[s]; }
+  /// Micro-batches' activations, in those of one.
+  double held_by(std::size_t s) const {
+    const Stage& stage = at_[s];
+    return stage.forwards - stage.gradients + times_.kept_between * (stage.gradients - stage.weights);
+  }
+
   static std::size_t nth(std::int32_t m) { return static_cast<std::size_t>(m); }
 
   double forward_arrives(std::size_t s) const {
@@ -78,19 +95,19 @@ class Search {
     return stage.clock = start + takes;
   }
   void forward(std::size_t s) {
-    const double done = put(s, PassKind::forward, at_[s].forwards, forward_arrives(s), cost(s).forward);
+    const double done = put(s, PassKind::forward, at_[s].forwards, forward_arrives(s), cost_.forward);
     at_[s].forward_done[nth(at_[s].forwards++)] = done;
   }
   void gradient(std::size_t s) {
-    const double done = put(s, PassKind::input_gradient, at_[s].gradients, gradient_arrives(s), cost(s).input_gradient);
+    const double done = put(s, PassKind::input_gradient, at_[s].gradients, gradient_arrives(s), cost_.input_gradient);
     at_[s].gradient_done[nth(at_[s].gradients++)] = done;
   }
-  void weight(std::size_t s) { put(s, PassKind::weight_gradient, at_[s].weights++, 0, cost(s).weight_gradient); }
+  void weight(std::size_t s) { put(s, PassKind::weight_gradient, at_[s].weights++, 0, cost_.weight_gradient); }
 
   /// Weight gradients in the time until something arrives.
   void fill_wait(std::size_t s, double arrives) {
     Stage& stage = at_[s];
-    while (stage.weights < stage.gradients && stage.clock + cost(s).weight_gradient <= arrives) weight(s);
+    while (stage.weights < stage.gradients && stage.clock + cost_.weight_gradient <= arrives) weight(s);
     if (stage.weights == stage.gradients || stage.clock >= arrives) return;
     if (choices_.eager || stage.waited + arrives - stage.clock > longest_wait_) weight(s);
   }
@@ -100,14 +117,14 @@ class Search {
   void warm_up() {
     for (std::size_t s = 0; s < p_; ++s) forward(s);
     std::vector<std::int32_t> more(p_, 0);
-    double back = at_[p_ - 1].clock + cost(p_ - 1).input_gradient;
+    double back = at_[p_ - 1].clock + cost_.input_gradient;
     for (std::size_t s = p_ - 1; s-- > 0;) {
       double clock = at_[s].clock;
       const auto fits = [&] {
-        return (choices_.overrun_first ? clock : clock + cost(s).forward) < back + times_.message;
+        return (choices_.overrun_first ? clock : clock + cost_.forward) < back + times_.message;
       };
-      while (1 + more[s] < m_ && 1 + more[s] < most_ && fits()) ++more[s], clock += cost(s).forward;
-      back = std::max(clock, back + times_.message) + cost(s).input_gradient;
+      while (1 + more[s] < m_ && 2 + more[s] <= most_ && fits()) ++more[s], clock += cost_.forward;
+      back = std::max(clock, back + times_.message) + cost_.input_gradient;
     }
     for (std::size_t s = 1; s < p_; ++s) {
       while (more[s] > 0 && more[s] >= more[s - 1] && 1 + more[s] < m_) --more[s];
@@ -121,9 +138,11 @@ class Search {
   /// Whether a forward pass now would come too early for the stage after and too late for this one's next gradient.
   bool held_back(std::size_t s) const {
     if (!choices_.hold_back || s + 1 == p_ || at_[s].forwards < at_[s + 1].forwards + 2) return false;
-    const double gradient_back = at_[s + 1].clock + cost(s + 1).forward + cost(s + 1).input_gradient + times_.message;
-    double ready = at_[s].clock + cost(s).forward;
-    if (at_[s].held() + 1 > most_) ready += cost(s).weight_gradient;
+    const double gradient_back = at_[s + 1].clock + cost_.forward + cost_.input_gradient + times_.message;
+    double ready = at_[s].clock + cost_.forward;
+    double held = held_by(s) + 1;
+    for (auto w = at_[s].weights; held > most_ && w < at_[s].gradients; ++w)
+      held -= times_.kept_between, ready += cost_.weight_gradient;
     if (ready <= gradient_back) return false;
     return at_[s].clock >= gradient_back || gradient_back - at_[s].clock <= longest_wait_ - at_[s].waited;
   }
@@ -137,7 +156,7 @@ class Search {
     }
     for (std::size_t s = 0; s < p_; ++s) {
       if (!runs[s] || (s > 0 && at_[s - 1].forwards <= at_[s].forwards)) continue;
-      while (at_[s].held() >= most_ && at_[s].weights < at_[s].gradients) weight(s);
+      while (held_by(s) + 1 > most_ && at_[s].weights < at_[s].gradients) weight(s);
       fill_wait(s, forward_arrives(s));
       forward(s);
     }
@@ -145,8 +164,9 @@ class Search {
 
   std::size_t p_;
   std::int32_t m_;
-  std::int64_t most_;
+  double most_;
   const PipelineTimes& times_;
+  PipelineTimes::Passes cost_;  // of every stage
   Choices choices_;
   std::vector<Stage> at_;
   double longest_wait_ = 0;  // of any stage, after its first pass
@@ -158,11 +178,14 @@ StageOrders search_zero_bubble(std::int64_t stages, std::int32_t microbatches, s
                                const PipelineTimes& times) {
   const ChunkMap map(ScheduleKind::zb_h1, stages, 1);
   StageOrders best;
+  PipelineTimes as_planned = times;
+  std::fill(as_planned.cells.begin(), as_planned.cells.end(), Search::median(times));
   std::optional<double> least;
   for (int choice = 0; choice < 8; ++choice) {
     const Choices choices{(choice & 1) != 0, (choice & 2) != 0, (choice & 4) != 0};
-    StageOrders orders = Search(stages, microbatches, held_at_most, times, choices).orders();
-    const std::optional<double> longest = longest_stage(orders, map, times);
+    Search search(stages, microbatches, held_at_most, times, choices);
+    StageOrders orders = search.orders();
+    const std::optional<double> longest = longest_stage(orders, map, as_planned);
     if (longest && (!least || *longest < *least)) least = longest, best = std::move(orders);
   }
   SIM_CHECK(least.has_value(), "no order of {} stages and {} micro-batches runs through", stages, microbatches);
