@@ -211,7 +211,8 @@ class StageCompiler {
   /// waits for the messages of a forward pass before its next forward pass hides them behind the backward pass between
   /// the two, and where there is none, in warm-up and cool-down, behind nothing.
   bool exposes_messages(const Pass& pass, const Pass& next) const {
-    return job_.overlap.pipeline && !job_.software.overlap_pipeline_warmup && pass.kind == next.kind;
+    const bool interleaved = job_.parallelism.schedule == ScheduleKind::interleaved_1f1b;  // others could lock up
+    return interleaved && job_.overlap.pipeline && !job_.software.overlap_pipeline_warmup && pass.kind == next.kind;
   }
 
   /// `exposed`: posted when the pass before is done, not ahead.

@@ -334,7 +334,6 @@ class ChunkBuilder {
             {"key data gradient", "key weight gradient", kv},
             {"value data gradient", "value weight gradient", kv}};
   }
-  double qkv_elements() const { return static_cast<double>(tokens_) * static_cast<double>(qkv_width()); }
 
   /// As one product or as three.
   void qkv_forward() {
