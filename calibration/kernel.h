@@ -21,7 +21,7 @@ struct Gemm {
   std::int64_t m = 1, n = 1, k = 1;
   std::int64_t batch = 1;
   Form form = Form::forward;
-  bool accumulate = false;  // C is read and added to (gradient accumulation fused into the weight gradient)
+  bool accumulate = false;        // C is read and added to (gradient accumulation fused into the weight gradient)
   DataType sum = DataType::fp32;  // of the C that is added to
   /// fp8 only: A arrives in 16 bit and is scaled and cast per tensor by kernels ahead of the GEMM. Published fp8 tables
   /// are timed like this; a training step counts its casts apart (Streaming::cast_transpose).

@@ -91,9 +91,10 @@ std::vector<Row> host_rows() {
               "The host synchronises with the device at every forward pass, to learn how much data it has been sent."),
       duration("transfer_issue", &S::transfer_issue, "Host time to launch one collective or send/receive."),
       duration("step_host", &S::step_host, "Host time per step outside kernels: data loader, logging, optimizer loop."),
-      duration("evaluation_host", &S::evaluation_host,
-               "Time per evaluation beyond its forward passes: iterators begin and end, losses are gathered, the step after "
-               "is slower."),
+      duration(
+          "evaluation_host", &S::evaluation_host,
+          "Time per evaluation beyond its forward passes: iterators begin and end, losses are gathered, the step after "
+          "is slower."),
       boolean("host_waits_for_pipeline", &S::host_waits_for_pipeline,
               "The host synchronises with the device after every pipeline send or receive."),
       boolean("blocking_launches", &S::blocking_launches,
@@ -117,10 +118,11 @@ std::vector<Row> default_rows() {
       boolean("sequence_parallel", &S::sequence_parallel, "Default of the scenario's `parallelism.sequence_parallel`."),
       boolean("overlap_tensor", &S::overlap_tensor, "Default of the scenario's `overlap.tensor`."),
       boolean("overlap_pipeline", &S::overlap_pipeline, "Default of the scenario's `overlap.pipeline`."),
-      boolean("overlap_pipeline_warmup", &S::overlap_pipeline_warmup,
-              "Where pipeline messages overlap, those between two passes of a kind do too, as in warm-up and cool-down. "
-              "If not, a pass that follows one of its kind waits for that one's messages, and its input is received "
-              "when that one is done."),
+      boolean(
+          "overlap_pipeline_warmup", &S::overlap_pipeline_warmup,
+          "Where pipeline messages overlap, those between two passes of a kind do too, as in warm-up and cool-down. "
+          "If not, a pass that follows one of its kind waits for that one's messages, and its input is received "
+          "when that one is done."),
       boolean("overlap_gradients", &S::overlap_gradients, "Default of the scenario's `overlap.gradients`."),
       boolean("overlap_parameters", &S::overlap_parameters, "Default of the scenario's `overlap.parameters`."),
   };
@@ -142,9 +144,10 @@ std::vector<Row> kernel_rows() {
               "Backward of a layer norm reads its operands once for the gradients of inputs and weights."),
       boolean("fused_wgrad_accumulation", &S::fused_wgrad_accumulation,
               "The weight gradient GEMM adds into the fp32 gradient."),
-      boolean("reduces_amax", &S::reduces_amax,
-              "In fp8, every forward and backward pass of a chunk ends with an all-reduce of the largest magnitudes over "
-              "tensor- and data-parallel ranks, which the device waits for."),
+      boolean(
+          "reduces_amax", &S::reduces_amax,
+          "In fp8, every forward and backward pass of a chunk ends with an all-reduce of the largest magnitudes over "
+          "tensor- and data-parallel ranks, which the device waits for."),
       boolean("fused_wgrad_16bit", &S::fused_wgrad_16bit,
               "With fused_wgrad_accumulation, the GEMM adds into 16-bit gradients too, where gradients are kept so."),
       boolean("fused_cast", &S::fused_cast, "fp8 casts inside the preceding norm or activation kernel."),
@@ -178,9 +181,10 @@ std::vector<Row> kernel_rows() {
              "Small kernels per layer and direction beyond those modelled (views, copies)."),
       bytes("gradient_bucket", &S::gradient_bucket, "Size of a gradient bucket; 0: one bucket per chunk."),
       bytes("parameter_bucket", &S::parameter_bucket, "Size of a parameter bucket; 0: one bucket per chunk."),
-      boolean("data_collectives_in_step", &S::data_collectives_in_step,
-              "With interleaving, reductions and gathers of a chunk begin on all pipeline stages at a time, by stage 0's "
-              "clock: later stages put reductions off and gather early, chunk by chunk."),
+      boolean(
+          "data_collectives_in_step", &S::data_collectives_in_step,
+          "With interleaving, reductions and gathers of a chunk begin on all pipeline stages at a time, by stage 0's "
+          "clock: later stages put reductions off and gather early, chunk by chunk."),
       boolean("buckets_follow_model", &S::buckets_follow_model,
               "Gradients and parameters of each chunk of an interleaved pipeline are one bucket, those of each layer "
               "where there is one chunk; sizes of buckets mean nothing then."),

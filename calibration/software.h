@@ -41,13 +41,13 @@ struct Software {
   std::string provenance;
 
   // Host.
-  sim::Duration kernel_issue{};          // host time to launch one kernel (framework and driver)
-  double backward_issue_share = 1.0;     // of a kernel of the backward pass, over kernel_issue
-  sim::Duration microbatch_host{};       // per forward pass: a batch fetched and sent, masks and positions made
-  bool host_waits_for_batch = false;     // the host synchronises with the device when it has fetched a micro-batch
-  sim::Duration transfer_issue{};        // host time to launch one collective or send/receive
-  sim::Duration step_host{};             // per step, outside kernels: data loader, logging, Python
-  sim::Duration evaluation_host{};       // per evaluation, beyond its passes: iterators, losses gathered, a slow step after
+  sim::Duration kernel_issue{};       // host time to launch one kernel (framework and driver)
+  double backward_issue_share = 1.0;  // of a kernel of the backward pass, over kernel_issue
+  sim::Duration microbatch_host{};    // per forward pass: a batch fetched and sent, masks and positions made
+  bool host_waits_for_batch = false;  // the host synchronises with the device when it has fetched a micro-batch
+  sim::Duration transfer_issue{};     // host time to launch one collective or send/receive
+  sim::Duration step_host{};          // per step, outside kernels: data loader, logging, Python
+  sim::Duration evaluation_host{};  // per evaluation, beyond its passes: iterators, losses gathered, a slow step after
   bool host_waits_for_pipeline = false;  // the host synchronises with the device after every pipeline send/receive
   bool blocking_launches = false;        // the host waits for every kernel before it issues the next
 
@@ -94,11 +94,11 @@ struct Software {
   double training_metrics = 0;          // losses computed once more per micro-batch, for the log
   bool fused_optimizer = true;          // one pass over all states; else one operation of the update at a time
   bool separate_gradient_passes = false;  // gradients to fp32, unscaled, weights to 16 bit, each by itself
-  double extra_kernels_per_layer = 0;   // small kernels per layer and direction beyond those modelled (views, copies)
-  sim::Bytes gradient_bucket{};         // 0: one bucket per chunk
+  double extra_kernels_per_layer = 0;     // small kernels per layer and direction beyond those modelled (views, copies)
+  sim::Bytes gradient_bucket{};           // 0: one bucket per chunk
   sim::Bytes parameter_bucket{};
   bool data_collectives_in_step = false;  // a chunk's collectives begin on all pipeline stages at a time
-  bool buckets_follow_model = false;  // a bucket per chunk, or without interleaving per layer, of whatever size
+  bool buckets_follow_model = false;      // a bucket per chunk, or without interleaving per layer, of whatever size
 
   // Memory.
   DataType fp16_accumulation = DataType::fp32;  // of the gradient buffers, and their reduction, in fp16 training

@@ -4,12 +4,12 @@
 // (Rajbhandari et al., arXiv 1910.02054); sharding divides optimizer, gradients and parameters in that order by the
 // number of data-parallel ranks; FSDP's fp32 shards and fp32 gradients come to the same 16. Listed under buffers, so
 // that the states stay comparable: accumulators (what fp32 gradients take beyond the 2 bytes, or beside them where the
-// software keeps both); fp8 copies of weights; gathered parameters and whole gradients of the units at work (ZeRO-3 and FSDP, arXiv
-// 2304.11277: the root unit of embedding and head, a layer, and the one fetched ahead); messages (receive buffers of
-// the pipeline, the gather buffer of sequence parallelism, key/value blocks of context parallelism); temporaries of the
-// optimizer step; what the caching allocator holds beyond what is allocated; and the CUDA context with the buffers of
-// the communicators. The fullest moment is a pass, or the optimizer step, when no activations are left.
-// Left out: cuBLAS workspaces by shape, tensors alive for one kernel, the data loader.
+// software keeps both); fp8 copies of weights; gathered parameters and whole gradients of the units at work (ZeRO-3 and
+// FSDP, arXiv 2304.11277: the root unit of embedding and head, a layer, and the one fetched ahead); messages (receive
+// buffers of the pipeline, the gather buffer of sequence parallelism, key/value blocks of context parallelism);
+// temporaries of the optimizer step; what the caching allocator holds beyond what is allocated; and the CUDA context
+// with the buffers of the communicators. The fullest moment is a pass, or the optimizer step, when no activations are
+// left. Left out: cuBLAS workspaces by shape, tensors alive for one kernel, the data loader.
 #include "workloads/memory.h"
 
 #include <algorithm>

@@ -8,12 +8,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <numeric>
 #include <optional>
 #include <span>
 
-#include "workloads/program_writer.h"
+#include "workloads/data_collectives.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step_passes.h"
 #include "workloads/unit_overlap.h"
@@ -49,6 +47,8 @@ class StageCompiler {
         sharded_(job.parallelism.sharding != Sharding::none),
         full_shard_(job.parallelism.sharding == Sharding::parameters && data_ranks_ > 1),
         by_unit_(works_by_unit(job)),
+        gradient_bytes_(calibration::bytes_of(job.precision.gradients)),
+        data_(job, split, shapes, cluster, library, writer, stage, evaluation),
         every_pass_(full_shard_ || reduces_every_pass(job)),
         fetch_(microbatch_fetch(job, library)),
         weight_cast_(evaluation ? std::nullopt : weight_cast(job, library)) {}
@@ -57,13 +57,8 @@ class StageCompiler {
     chunk_seen_.assign(static_cast<std::size_t>(chunks_), false);
     templates_.assign(static_cast<std::size_t>(chunks_), nullptr);
     wholes_.assign(kPassKinds * static_cast<std::size_t>(chunks_), nullptr);
-    chunk_gathers_.assign(static_cast<std::size_t>(chunks_), {});
-    gradients_left_.assign(static_cast<std::size_t>(chunks_), 0);
-    for (const Pass& pass : passes) gradients_left_[index(pass.chunk)] += ends_microbatch(pass.kind);
-    for (const Pass& pass : passes) {
-      if (pass.kind == PassKind::forward) forward_order_.push_back(pass.chunk);
-    }
-    if (!evaluation_) gather_parameters_ahead();
+    data_.plan(passes);
+    data_.gather_ahead();
     for (std::size_t i = 0; i < passes.size();) {
       const std::size_t together = passes[i].with_next ? 2 : 1;
       const std::span<const Pass> group(&passes[i], together);
@@ -71,10 +66,10 @@ class StageCompiler {
       const bool before_alike = i + together < passes.size() && exposes_messages(group.back(), passes[i + together]);
       for (const Pass& pass : group) receive(pass, after_alike);
       for (const Pass& pass : group) {
-        if (pass.kind == PassKind::forward) gather_in_step();
+        if (pass.kind == PassKind::forward) data_.before_forward();
         run(pass);
         reduce_amax(pass);
-        if (ends_microbatch(pass.kind)) reduce_in_step();
+        if (ends_microbatch(pass.kind)) data_.after_backward();
       }
       for (const Pass& pass : group) send(pass, before_alike);
       i += together;
@@ -101,18 +96,18 @@ class StageCompiler {
     const bool first_use = forward && !chunk_seen_[index(pass.chunk)];
     chunk_seen_[index(pass.chunk)] = chunk_seen_[index(pass.chunk)] || forward;
     std::size_t awaited = 0;
-    const bool last_gradients = ends_microbatch(pass.kind) && --gradients_left_[index(pass.chunk)] == 0;
-    const auto buckets = last_gradients && reduces_beside_backward() ? gradient_buckets(shape, passes, pass.kind)
-                                                                     : std::vector<Bucket>{};
+    const bool last_gradients = data_.completes_gradients(pass);
+    const auto buckets =
+        last_gradients ? data_.buckets(shape, passes, pass.kind) : std::vector<DataCollectives::Bucket>{};
     if (by_unit_) begin_units(pass, shape, passes, full_shard_ || first_use, every_pass_ || last_gradients);
     std::size_t next_bucket = 0;
-    const bool awaits = first_use && (weight_cast_ || !chunk_gathers_[index(pass.chunk)].empty());
+    const bool awaits = first_use && (weight_cast_ || data_.gathered_ahead(pass.chunk));
     std::int32_t cast_through = -1;
     if (!by_unit_ && !awaits && buckets.empty() && run_whole(pass, shape, passes)) return;
     const auto& items = passes.of(pass.kind);
     for (std::size_t i = 0; i < items.size(); ++i) {
       if (by_unit_) enter_unit(items[i].layer);
-      if (first_use) await_parameters(shape, items[i].layer, i, items.size(), awaited);
+      if (first_use) data_.await_parameters(shape, items[i].layer, i, items.size(), awaited);
       if (first_use && weight_cast_ && items[i].layer > cast_through) {
         cast_through = items[i].layer;
         writer.compute_before(*weight_cast_, Category::compute, slowdown(sim::to_seconds(weight_cast_->duration)));
@@ -126,10 +121,10 @@ class StageCompiler {
         compute(items[i], Category::compute);
       }
       while (next_bucket < buckets.size() && buckets[next_bucket].after_items == i + 1)
-        reduce_gradients(buckets[next_bucket++].parameters);
+        data_.reduce(buckets[next_bucket++].parameters);
     }
     // A chunk without layers has no weight gradients to compute, but an embedding to reduce.
-    while (next_bucket < buckets.size()) reduce_gradients(buckets[next_bucket++].parameters);
+    while (next_bucket < buckets.size()) data_.reduce(buckets[next_bucket++].parameters);
     if (by_unit_) end_units();
   }
 
@@ -140,7 +135,8 @@ class StageCompiler {
     if (none || data_ranks_ == 1 || pass.kind == PassKind::weight_gradient) return;
     GroupShape group = shapes_.data;
     group.ranks *= shapes_.tensor.ranks, group.nodes *= shapes_.tensor.nodes, group.per_node *= shapes_.tensor.per_node;
-    const double bytes = kAmaxPerLayer * static_cast<double>(split_.of(pass.chunk, stage_, stages_).layers) * sizeof(float);
+    const double bytes =
+        kAmaxPerLayer * static_cast<double>(split_.of(pass.chunk, stage_, stages_).layers) * sizeof(float);
     Transfer t{Stream::tensor, Category::data_comm, Peer::data, {}, kNoTraffic, 1.0, true, false};
     t.cost = collective_cost(CollectiveOp::all_reduce, bytes, group, job_.device, job_.software, cluster_);
     t.cost.pattern = Pattern::around;  // a few bytes load no link
@@ -207,9 +203,9 @@ class StageCompiler {
     return t;
   }
 
-  /// Whether messages between two passes of a stage are waited for though `overlap.pipeline` hides others: software that
-  /// waits for the messages of a forward pass before its next forward pass hides them behind the backward pass between
-  /// the two, and where there is none, in warm-up and cool-down, behind nothing.
+  /// Whether messages between two passes of a stage are waited for though `overlap.pipeline` hides others: software
+  /// that waits for the messages of a forward pass before its next forward pass hides them behind the backward pass
+  /// between the two, and where there is none, in warm-up and cool-down, behind nothing.
   bool exposes_messages(const Pass& pass, const Pass& next) const {
     const bool interleaved = job_.parallelism.schedule == ScheduleKind::interleaved_1f1b;  // others could lock up
     return interleaved && job_.overlap.pipeline && !job_.software.overlap_pipeline_warmup && pass.kind == next.kind;
@@ -256,177 +252,13 @@ class StageCompiler {
     if (!job_.overlap.pipeline || exposed) writer.next_waits_for(op);
   }
 
-  // ---- data parallelism: reductions and gathers of whole chunks (ZeRO 0 to 2) ----
-  struct Bucket {
-    std::size_t after_items;
-    double parameters;
-  };
-
-  double chunk_parameters(const ChunkShape& shape) const {
-    return static_cast<double>(shape.layers) * shard_.layer + (shape.embedding ? shard_.embedding : 0) +
-           (shape.head ? shard_.head : 0);
-  }
-  bool reduces_beside_backward() const {
-    return data_ranks_ > 1 && job_.overlap.gradients && !by_unit_ && !evaluation_;
-  }
-  bool gathers_beside_forward() const { return data_ranks_ > 1 && sharded_ && !by_unit_ && job_.overlap.parameters; }
-  double gradient_bytes() const { return calibration::bytes_of(job_.precision.gradients); }
-  double parameter_bytes() const { return calibration::bytes_of(job_.precision.parameters); }
-
-  /// Parameters that fill a bucket; 0: all those of the chunk.
-  double bucket_parameters(sim::Bytes bucket, double bytes_each) const {
-    if (job_.software.buckets_follow_model) return chunks_ > 1 ? 0 : shard_.layer;
-    return static_cast<double>(bucket.value()) / bytes_each;
-  }
-
-  /// A bucket is closed after the layer that fills it; the last one takes the rest of the chunk.
-  std::vector<Bucket> gradient_buckets(const ChunkShape& shape, const PassTemplate& passes, PassKind kind) const {
-    const double target = bucket_parameters(job_.software.gradient_bucket, gradient_bytes());
-    std::vector<Bucket> buckets;
-    double filled = shape.head ? shard_.head : 0;
-    for (std::int64_t layer = shape.layers; layer-- > 1;) {
-      filled += shard_.layer;
-      if (target > 0 && filled >= target) {
-        buckets.push_back({passes.layer_done(kind)[static_cast<std::size_t>(layer)], filled});
-        filled = 0;
-      }
-    }
-    filled += (shape.layers > 0 ? shard_.layer : 0) + (shape.embedding ? shard_.embedding : 0);
-    if (filled > 0) buckets.push_back({passes.of(kind).size(), filled});
-    return buckets;
-  }
-
-  Transfer data_transfer(CollectiveOp op, double bytes, const char* what) {
-    Transfer t{Stream::data, Category::data_comm, Peer::data, {}, kNoTraffic, 1.0, true, false};
-    t.cost = collective_cost(op, bytes, shapes_.data, job_.device, job_.software, cluster_);
-    beside_ += seconds_alone(t.cost, shapes_.data, cluster_);
-    t.traffic = library_.traffic({"data", op, what, shard_ranks_, bytes, wire_bytes(op, shard_ranks_, bytes)});
-    return t;
-  }
-
-  /// Gradients are reduced among those that share them out, then each part across the groups that repeat it.
-  void reduce_bytes(double bytes) {
-    const bool scatters = sharded_ && (full_shard_ || !job_.software.all_reduces_shards);
-    const CollectiveOp op = scatters ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
-    Transfer reduction = data_transfer(op, bytes, "gradients, backward");
-    const bool to_owners = every_pass_ && !full_shard_;
-    if (to_owners) reduction.cost = owner_reductions(bytes / gradient_bytes(), job_, shapes_.data, cluster_);
-    last_reduction_ = writer.transfer(reduction, writer.after_compute());
-    if (shard_ranks_ == data_ranks_ || (to_owners && gradients_left_[index(writer.pass().chunk)] > 0)) return;
-    const double part = bytes / static_cast<double>(shard_ranks_);
-    const std::int64_t groups = data_ranks_ / shard_ranks_;
-    Transfer t{Stream::data, Category::data_comm, Peer::replicate, {}, kNoTraffic, 1.0, true, false};
-    t.cost = collective_cost(CollectiveOp::all_reduce, part, shapes_.replicate, job_.device, job_.software, cluster_);
-    t.traffic = library_.traffic({"data", CollectiveOp::all_reduce, "gradients, between shard groups", groups, part,
-                                  wire_bytes(CollectiveOp::all_reduce, groups, part)});
-    const std::uint32_t shared_out = last_reduction_;
-    last_reduction_ = writer.transfer(t, {&shared_out, 1});
-  }
-
-  void reduce_gradients(double parameters) {
-    if (in_step())
-      put_off_.push_back({writer.pass(), backward_passes_ + stage_, parameters});
-    else
-      reduce_bytes(parameters * reduced_gradient_bytes(job_));
-  }
-
-  // ---- data-parallel collectives that all stages begin at a time (software key data_collectives_in_step) ----
-  bool in_step() const { return job_.software.data_collectives_in_step && chunks_ > 1; }
-
-  /// A reduction on stage s is put off by the s backward passes that stage 0 lags behind.
-  void reduce_in_step() {
-    while (!put_off_.empty() && put_off_.front().due <= backward_passes_) reduce_put_off();
-    ++backward_passes_;
-  }
-  void reduce_put_off() {
-    const Pass at = writer.pass();
-    writer.begin(put_off_.front().pass);
-    reduce_bytes(put_off_.front().parameters * reduced_gradient_bytes(job_));
-    put_off_.erase(put_off_.begin());
-    writer.begin(at);
-  }
-
-  /// When stage 0 enters a chunk, which is s forward passes before stage s does, the next chunk's parameters are gathered.
-  void gather_in_step() {
-    const std::size_t ahead = forward_passes_++ + static_cast<std::size_t>(stage_);
-    if (!in_step() || !gathers_beside_forward() || ahead >= forward_order_.size()) return;
-    const std::vector<std::int32_t> chunks = chunks_by_block();
-    const auto entered = std::find(chunks.begin(), chunks.end(), forward_order_[ahead]);
-    const bool first = std::find(forward_order_.begin(), forward_order_.begin() + static_cast<std::ptrdiff_t>(ahead),
-                                 *entered) == forward_order_.begin() + static_cast<std::ptrdiff_t>(ahead);
-    if (!first || entered + 1 == chunks.end() || !chunk_gathers_[index(entered[1])].empty()) return;
-    const Pass at = writer.pass();
-    writer.begin({PassKind::forward, entered[1], -1});
-    chunk_gathers_[index(entered[1])] = gather_chunk(entered[1], writer.after_compute());
-    writer.begin(at);
-  }
-
-  /// All-gathers the parameters of one chunk, bucket by bucket, in the order in which the forward pass uses them.
-  std::vector<std::uint32_t> gather_chunk(std::int64_t chunk, std::span<const std::uint32_t> waits) {
-    const double bytes = chunk_parameters(split_.of(chunk, stage_, stages_)) * parameter_bytes();
-    const double bucket = bucket_parameters(job_.software.parameter_bucket, parameter_bytes()) * parameter_bytes();
-    const auto parts = bucket > 0 ? std::max<std::int64_t>(1, std::llround(bytes / bucket)) : 1;
-    std::vector<std::uint32_t> gathers;
-    for (std::int64_t i = 0; i < parts; ++i) {
-      gathers.push_back(writer.transfer(
-          data_transfer(CollectiveOp::all_gather, bytes / static_cast<double>(parts), "parameters, forward"), waits));
-    }
-    return gathers;
-  }
-
-  /// Before a layer's first use the next compute operation waits for the buckets that hold its parameters.
-  void await_parameters(const ChunkShape& shape, std::int32_t layer, std::size_t item, std::size_t items,
-                        std::size_t& awaited) {
-    const std::vector<std::uint32_t>& gathers = chunk_gathers_[index(writer.pass().chunk)];
-    if (awaited >= gathers.size()) return;
-    const double all = chunk_parameters(shape), embedding = shape.embedding ? shard_.embedding : 0;
-    const bool is_head = layer < 0 && item > 0 && item + 1 >= items;
-    const double needed = layer >= 0                    ? embedding + static_cast<double>(layer + 1) * shard_.layer
-                          : is_head || !shape.embedding ? all
-                                                        : embedding;
-    const auto buckets = static_cast<double>(gathers.size());
-    const auto through = std::min(gathers.size(), static_cast<std::size_t>(std::ceil(needed / all * buckets - 1e-9)));
-    if (through <= awaited) return;
-    writer.next_waits_for(gathers[through - 1]);  // buckets arrive in order
-    awaited = through;
-  }
-
-  /// Chunks in the order of the model, on which all stages that hold a block agree.
-  std::vector<std::int32_t> chunks_by_block() const {
-    std::vector<std::int32_t> chunks(static_cast<std::size_t>(chunks_));
-    std::iota(chunks.begin(), chunks.end(), 0);
-    std::sort(chunks.begin(), chunks.end(), [&](std::int32_t a, std::int32_t b) {
-      return map_.block_of({stage_, a}) < map_.block_of({stage_, b});
-    });
-    return chunks;
-  }
-
-  void gather_parameters_ahead() {
-    if (!gathers_beside_forward()) return;
-    std::vector<std::int32_t> chunks = chunks_by_block();
-    if (in_step()) chunks.resize(2);  // megatron/core/pipeline_parallel/schedules.py: the first two at once
-    for (const std::int32_t chunk : chunks) {
-      writer.begin({PassKind::forward, chunk, -1});
-      chunk_gathers_[index(chunk)] = gather_chunk(chunk, {});
-    }
-  }
-
   /// Factor on every kernel of a pass.
-  double pace() const {
-    return stages_ > 1 && !evaluation_ && !optimizing_ ? job_.software.pipeline_slowdown : 1.0;
-  }
+  double pace() const { return stages_ > 1 && !evaluation_ && !optimizing_ ? job_.software.pipeline_slowdown : 1.0; }
 
-  /// Factor on kernels that take `seconds`: while a data-parallel collective is under way they lose SMs and memory
-  /// bandwidth to it. Collectives last as long as they take alone, and stand beside the computation that follows them in
-  /// the program; time in which the device waits does not count against them.
+  /// Factor on kernels that take `seconds`: beside a data-parallel collective they lose SMs and memory bandwidth to it.
   double slowdown(double seconds) {
     if (data_ranks_ == 1 || evaluation_ || optimizing_) return pace();
-    double share = by_unit_ && job_.overlap.parameters ? covered_ : 0;
-    if (!by_unit_ && beside_ > 0 && seconds > 0) {
-      constexpr double kSteps = 8;  // few kinds of passes, which are timed once each
-      share = std::round(kSteps * std::min(1.0, beside_ / seconds)) / kSteps;
-      beside_ = std::max(0.0, beside_ - seconds);
-    }
+    const double share = !by_unit_ ? data_.share_beside(seconds) : job_.overlap.parameters ? covered_ : 0;
     return pace() * (1 + share * (job_.software.compute_slowdown_under_collective - 1));
   }
 
@@ -436,8 +268,9 @@ class StageCompiler {
   void begin_units(const Pass& pass, const ChunkShape& shape, const PassTemplate& passes, bool gathers, bool reduces) {
     gathers_ = gathers && pass.kind != PassKind::weight_gradient;  // the gradient of weights needs no weights
     reduces_ = reduces && ends_microbatch(pass.kind);
-    covered_ = covered_share({chunk_parameters(shape), std::max<std::int64_t>(1, shape.layers), gathers_, reduces_},
-                             compute_seconds(passes.of(pass.kind)), job_, shapes_.data, cluster_);
+    covered_ =
+        covered_share({data_.chunk_parameters(shape), std::max<std::int64_t>(1, shape.layers), gathers_, reduces_},
+                      compute_seconds(passes.of(pass.kind)), job_, shapes_.data, cluster_);
     units_.clear();
     const bool forward = pass.kind == PassKind::forward;
     const double ends = (shape.embedding ? shard_.embedding : 0) + (shape.head ? shard_.head : 0);
@@ -452,10 +285,7 @@ class StageCompiler {
 
   void gather_unit(std::size_t i) {
     if (!gathers_ || i >= units_.size() || units_[i].gather != kNone) return;
-    const char* what = writer.is_backward() ? "parameters, backward" : "parameters, forward";
-    units_[i].gather =
-        writer.transfer(data_transfer(CollectiveOp::all_gather, units_[i].parameters * parameter_bytes(), what),
-                        writer.after_compute());
+    units_[i].gather = data_.gather_unit(units_[i].parameters);
   }
 
   void enter_unit(std::int32_t layer) {
@@ -471,8 +301,8 @@ class StageCompiler {
 
   void scatter_unit(std::size_t i) {
     if (!reduces_) return;
-    reduce_bytes(units_[i].parameters * gradient_bytes());
-    if (!job_.overlap.gradients) writer.next_waits_for(last_reduction_);
+    data_.reduce_unit(units_[i].parameters);
+    if (!job_.overlap.gradients) writer.next_waits_for(data_.last_reduction());
   }
 
   void end_units() { scatter_unit(unit_ == kNone ? 0 : unit_); }
@@ -481,32 +311,19 @@ class StageCompiler {
   void finish_step() {
     writer.end_passes();
     writer.settle();
-    while (!put_off_.empty()) reduce_put_off();
-    std::vector<std::int32_t> chunks = chunks_by_block();
-    if (data_ranks_ > 1 && !by_unit_ && !job_.overlap.gradients) {
-      for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk) {
-        writer.begin({PassKind::forward, *chunk, -1});
-        reduce_bytes(chunk_parameters(split_.of(*chunk, stage_, stages_)) * reduced_gradient_bytes(job_));
-      }
-      writer.end_passes();
-    }
-    if (last_reduction_ != kNone) writer.next_waits_for(last_reduction_);  // the data stream runs in order
+    data_.reduce_rest();
+    if (data_.last_reduction() != DataCollectives::kNoReduction) writer.next_waits_for(data_.last_reduction());
     reduce_tied_embedding();
     optimizing_ = true;
     const double parameters = stage_parameters(job_, split_, stage_);
     const double updated = sharded_ ? parameters / static_cast<double>(shard_ranks_) : parameters;
     Kernel norm{"gradient norm"};
-    norm.bytes = updated * gradient_bytes();
+    norm.bytes = updated * gradient_bytes_;
     norm.time = job_.device.streaming(calibration::Streaming::gradient_norm, norm.bytes);
     compute(library_.compute({norm}, -1), Category::optimizer);
     reduce_norm();
     compute(library_.compute(optimizer_kernels(job_, parameters, updated), -1), Category::optimizer);
-    if (data_ranks_ > 1 && sharded_ && !by_unit_ && !job_.overlap.parameters) {
-      for (const std::int32_t chunk : chunks) {
-        writer.begin({PassKind::forward, chunk, -1});
-        gather_chunk(chunk, writer.after_compute());
-      }
-    }
+    data_.gather_rest();
   }
 
   /// First and last stage hold the same word embedding and add up its gradients.
@@ -514,7 +331,7 @@ class StageCompiler {
     if (map_.ends_meet() || !job_.model.tied_embeddings || (stage_ != 0 && stage_ != stages_ - 1)) return;
     const double elements =
         static_cast<double>(padded_vocab(job_) / job_.parallelism.tensor) * static_cast<double>(job_.model.hidden);
-    const double bytes = elements * gradient_bytes() / (full_shard_ ? static_cast<double>(shard_ranks_) : 1.0);
+    const double bytes = elements * gradient_bytes_ / (full_shard_ ? static_cast<double>(shard_ranks_) : 1.0);
     Transfer t{Stream::data, Category::data_comm, Peer::embedding, {}, kNoTraffic, 1.0, true, false};
     t.cost = collective_cost(CollectiveOp::all_reduce, bytes, shapes_.embedding, job_.device, job_.software, cluster_);
     t.traffic = library_.traffic({"embedding", CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes,
@@ -556,27 +373,17 @@ class StageCompiler {
   double undisturbed_rate_;
   std::int64_t data_ranks_, shard_ranks_;
   ShardParameters shard_;
-  bool sharded_, full_shard_, by_unit_, every_pass_;  // every_pass_: gradients are reduced in each backward pass
+  bool sharded_, full_shard_, by_unit_;
+  double gradient_bytes_;  // of an element
+  DataCollectives data_;
+  bool every_pass_;  // gradients are reduced in each backward pass
   std::optional<PassItem> fetch_, weight_cast_;
 
-  struct PutOff {
-    Pass pass;
-    std::int64_t due;  // number of the backward pass after which it is issued
-    double parameters;
-  };
-  std::vector<PutOff> put_off_;
-  std::vector<std::int32_t> forward_order_;  // chunks of the stage's forward passes
-  std::size_t forward_passes_ = 0;           // begun
-  std::int64_t backward_passes_ = 0;         // done
-  double beside_ = 0;  // seconds of data-parallel collectives that computation has yet to pass by
   bool optimizing_ = false;
   std::vector<bool> chunk_seen_;
   std::vector<const PassTemplate*> templates_;            // by chunk
   std::vector<const TemplateLibrary::Whole*> wholes_;     // by chunk and kind of pass, at full speed
   std::array<std::optional<Transfer>, kPeers> messages_;  // by peer
-  std::vector<std::vector<std::uint32_t>> chunk_gathers_;
-  std::vector<std::int64_t> gradients_left_;  // passes of a chunk that make gradients of weights
-  std::uint32_t last_reduction_ = kNone;
   std::vector<Unit> units_;
   std::uint32_t unit_ = kNone;
   bool gathers_ = false, reduces_ = false;  // the units of the pass at hand

@@ -62,8 +62,7 @@ double covered_share(const UnitCollectives& pass, double compute, const Job& job
   const auto units = static_cast<double>(pass.units);
   const auto seconds = [&](CollectiveOp op, DataType type) {
     const double bytes = pass.parameters / units * calibration::bytes_of(type);
-    return units *
-           seconds_alone(collective_cost(op, bytes, data, job.device, job.software, cluster), data, cluster);
+    return units * seconds_alone(collective_cost(op, bytes, data, job.device, job.software, cluster), data, cluster);
   };
   double collectives = 0;
   if (pass.gathers) collectives += seconds(CollectiveOp::all_gather, job.precision.parameters);

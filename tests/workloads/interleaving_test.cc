@@ -109,8 +109,8 @@ TEST_CASE("buckets that follow the model: one a chunk of an interleaved pipeline
 }
 
 TEST_CASE("collectives in step: stage s reduces s backward passes late and gathers s forward passes early") {
-  const StepReport report = step(plus(
-      kInterleaved, {"software.data_collectives_in_step=true", "software.buckets_follow_model=true", "batch.global=48"}));
+  const StepReport report = step(plus(kInterleaved, {"software.data_collectives_in_step=true",
+                                                     "software.buckets_follow_model=true", "batch.global=48"}));
   for (const Timeline& timeline : report.timelines) {
     std::vector<PassTime> forward, backward;
     for (const PassTime& pass : passes_of(timeline)) (pass.pass == 'F' ? forward : backward).push_back(pass);
@@ -158,8 +158,7 @@ TEST_CASE("a layer's weights are cast to fp8 once a step, whatever the number of
 }
 
 TEST_CASE("where scales of fp8 are reduced after every pass, each pass costs a small all-reduce more") {
-  const Sets flat{"cluster.device=h100-sxm-80gb",
-                  "precision=fp8",
+  const Sets flat{"cluster.device=h100-sxm-80gb", "precision=fp8",
                   "parallelism={tensor: 2, pipeline: 1, data: 8, sharding: none}",
                   "software={inherits: megatron-2023, kernel_issue: 0 us, transfer_issue: 0 us}"};
   const StepReport without = step(flat), with = step(plus(flat, {"software.reduces_amax=true"}));

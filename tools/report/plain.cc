@@ -108,13 +108,11 @@ std::string fullest_text(const StepReport& report) {
   if (fullest->peak.at_s > 0) text += fmt::format(", {} into the step", time_text(fullest->peak.at_s));
   std::vector<std::string> parts;
   const StageMemory::Buffers& b = fullest->parts;
-  const std::pair<const char*, double> named[] = {{"gradient accumulators", b.accumulators},
-                                                  {"fp8 copies of weights", b.weight_copies},
-                                                  {"gathered parameters and gradients", b.gathered},
-                                                  {"messages", b.messages},
-                                                  {"temporaries of the optimizer", b.step},
-                                                  {"fragmentation", b.fragmentation},
-                                                  {"context and communicators", b.context}};
+  const std::pair<const char*, double> named[] = {
+      {"gradient accumulators", b.accumulators},         {"fp8 copies of weights", b.weight_copies},
+      {"gathered parameters and gradients", b.gathered}, {"messages", b.messages},
+      {"temporaries of the optimizer", b.step},          {"fragmentation", b.fragmentation},
+      {"context and communicators", b.context}};
   for (const auto& [name, bytes] : named) {
     if (bytes > 0) parts.push_back(fmt::format("{} {}", name, bytes_text(bytes)));
   }
