@@ -1,0 +1,104 @@
+// Every key of a software generation moves the answer, in the direction that it must.
+#include "tests/catch.h"
+#include "tests/laws/inputs.h"
+
+namespace orrery::tests {
+
+std::vector<Case> software_cases() {
+  using enum Effect;
+  const Sets nothing_given{"attention=null", "recompute=null", "overlap=null", "parallelism.sharding=null",
+                           "parallelism.sequence_parallel=null"};
+  const Sets unpads{"software.attention_unpads=true"};
+  const Sets interleaved = plus(kOverlapped, {"parallelism.virtual_pipeline=4", "software.parameter_bucket='10 MB'"});
+  const Sets small{"model.hidden=512", "model.ffn_hidden=2048", "model.heads=8", "model.vocab=1024", "model.seq=256"};
+  const Sets in_blocks{"attention=unfused", "software.fused_softmax_matrices=4"};
+  return {
+      {"software.inherits", differs, "megatron-2021", {}, "megatron-2023"},
+      {"software.kernel_issue", slower, "30 us", small, ""},
+      {"software.backward_issue_share", slower, "3", plus(small, {"software.kernel_issue='30 us'"}), "1"},
+      {"software.microbatch_host", slower, "50 ms", {}, "0 us"},
+      {"software.host_waits_for_batch", slower, "true", plus(small, {"software.kernel_issue='30 us'"}), "false"},
+      {"software.transfer_issue", slower, "90 us", small, ""},
+      {"software.step_host", longer_evaluation, "1 s", {"evaluation={every_steps: 10, sequences: 100}"}, ""},
+      {"software.evaluation_host", longer_evaluation, "1 s", {"evaluation={every_steps: 10, sequences: 100}"}, "0 s"},
+      {"software.host_waits_for_pipeline", slower, "true", small, "false"},
+      {"software.blocking_launches", slower, "true", {}, "false"},
+      {"software.attention", slower, "unfused", nothing_given, "flash"},
+      {"software.recompute", slower, "full", nothing_given, "none"},
+      {"software.sharding", differs, "optimizer", nothing_given, "none"},
+      {"software.schedule", more_memory, "gpipe", nothing_given, "1f1b"},
+      {"software.layer_split", differs, "fill", {"model.layers=9"}, "even"},  // 5 and 4 layers, not 4 and 5
+      {"software.sequence_parallel", differs, "true", nothing_given, "false"},
+      {"software.overlap_tensor", faster, "true", plus(nothing_given, {"software.tensor_overlap_slowdown=1"}), "false"},
+      {"software.overlap_pipeline", faster, "true", nothing_given, "false"},
+      {"software.overlap_pipeline_warmup", slower, "false", interleaved, "true"},
+      {"software.overlap_gradients", faster, "true", plus(nothing_given, {"software.gradient_bucket='40 MB'"}),
+       "false"},
+      {"software.overlap_parameters", faster, "true",
+       plus(nothing_given, {"software.sharding=optimizer", "software.parameter_bucket='40 MB'"}), "false"},
+      {"software.gradient_dtype", slower, "fp32", {}, "bf16"},
+      {"software.parameter_gather_dtype", slower, "fp32", kSharded, "bf16"},
+      {"software.fused_bias_gelu", slower, "false", {}, "true"},
+      {"software.fused_bias_dropout_residual", slower, "false", {}, "true"},
+      {"software.fused_layer_norm", slower, "false", {}, "true"},
+      {"software.fused_wgrad_accumulation", slower, "false", {}, "true"},
+      {"software.fused_wgrad_16bit", faster, "true", {"precision={gradients: bf16}"}, "false"},
+      {"software.fused_cast", slower, "false", kFp8, "true"},
+      {"software.reduces_amax", slower, "true", kFp8, "false"},
+      {"software.attention_layout_copies", slower, "true", {}, "false"},
+      {"software.fused_cross_entropy", slower, "false", {}, "true"},
+      {"software.attention_kernel", slower, "flash_1", {}, "fused"},
+      {"software.attention_unpads", slower, "true", {}, "false"},
+      {"software.host_reads_per_attention", slower, "6", plus(unpads, {"software.host_read='100 us'"}), "0"},
+      {"software.host_read", slower, "100 us", plus(unpads, {"software.host_reads_per_attention=6"}), "0 us"},
+      {"software.dropout", slower, "true", {}, "false"},
+      {"software.bias_in_gemm", faster, "true", {"software.fused_bias_gelu=false"}, "false"},
+      {"software.separate_qkv", slower, "true", {}, "false"},
+      {"software.cross_entropy_kernel", faster, "true", {"parallelism.tensor=1", "parallelism.data=8"}, "false"},
+      {"software.reduces_every_pass", slower, "true", {"parallelism.sharding=gradients"}, "false"},
+      {"software.pads_vocabulary", faster, "false", {"model.vocab=51208"}, "true"},
+      {"software.misaligned_gemm_rate", slower, "0.4", {"model.vocab=50260", "software.pads_vocabulary=false"}, "1"},
+      {"software.training_metrics", slower, "2", {}, "0"},
+      {"software.fused_optimizer", slower, "false", {}, "true"},
+      {"software.async_tensor_backward", faster, "true", {"software.tensor_overlap_slowdown=1"}, "false"},
+      {"software.collective_processors", slower, "54", {"software.async_tensor_backward=true"}, "0"},
+      {"software.persistent_layer_norm", faster, "true", {}, "false"},
+      {"software.separate_gradient_passes", slower, "true", {}, "false"},
+      {"software.scatter_gather_pipeline", differs, "true", {}, "false"},
+      {"software.scatter_gather_gradients", differs, "false", {"software.scatter_gather_pipeline=true"}, "true"},
+      {"software.all_reduces_shards", differs, "true", kSharded, "false"},
+      {"software.fused_softmax_matrices", slower, "1024", {"attention=unfused"}, "1"},
+      {"software.fused_softmax_by_heads", slower, "true", in_blocks, "false"},
+      {"software.extra_kernels_per_layer", slower, "40", {}, "0"},
+      {"software.gradient_bucket", differs, "40 MB", {"overlap.gradients=true"}, "0 B"},
+      {"software.parameter_bucket", differs, "40 MB", plus(kSharded, {"overlap.parameters=true"}), "0 B"},
+      {"software.buckets_follow_model", differs, "true", interleaved, "false"},
+      {"software.data_collectives_in_step", differs, "true", interleaved, "false"},
+      {"software.compute_slowdown_under_collective", slower, "1.5",
+       plus(kOverlapped, {"software.gradient_bucket='40 MB'"}), "1"},
+      {"software.tensor_overlap_slowdown", slower, "1.3", kOverlapped, "1"},
+      {"software.pipeline_slowdown", slower, "1.1", {}, "1"},
+      {"software.fp16_accumulation", more_memory, "fp32", {"precision=fp16"}, "fp16"},
+      {"software.keeps_training_gradients", more_memory, "true", {}, "false"},
+      {"software.keeps_pipeline_outputs", more_memory, "true", {}, "false"},
+      {"software.allocator_overhead", more_memory, "0.2", {}, "0.1"},
+      {"software.context_memory", more_memory, "2 GB", {}, "1 GB"},
+      {"software.communicator_memory", more_memory, "2 GB", {}, "1 GB"},
+      {"software.collective_base", slower, "5 ms", {}, "8 us"},
+      {"software.collective_step_ring", slower, "10 us", kSharded, "0 us"},
+      {"software.collective_step_node",
+       slower,
+       "3 us",
+       {"parallelism.sharding=optimizer", "parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16"},
+       "0 us"},
+      {"software.collective_step_tree", slower, "500 us",
+       plus(kManyNodes, {"software.collective_algorithms=[hierarchical_tree]"}), "0 us"},
+      {"software.collective_algorithms", differs, "[hierarchical_ring]", kManyNodes, "[ring]"},
+  };
+}
+
+}  // namespace orrery::tests
+
+TEST_CASE("every key of a software generation moves the answer as it must") {
+  for (const orrery::tests::Case& c : orrery::tests::software_cases()) check(c);
+}
