@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <vector>
 
 #include "scenarios/library.h"
 #include "scenarios/load.h"
@@ -51,6 +53,13 @@ std::string correct(Settings& document, const std::string& file, std::string pat
   return was;
 }
 
+/// Whether `patterns`, one or a list of them, name the record.
+bool names_record(const Settings& patterns, std::string_view id) {
+  if (!patterns.is_sequence()) return is_record(id, patterns.text());
+  const std::vector<Settings> all = patterns.items();
+  return std::any_of(all.begin(), all.end(), [&](const Settings& one) { return is_record(id, one.text()); });
+}
+
 }  // namespace
 
 bool is_record(std::string_view id, std::string_view pattern) {
@@ -67,7 +76,7 @@ Settings completed(const Settings& document, std::vector<std::string>& notes) {
   const Settings known = read_once(file);
   for (const Settings& entry : known.items()) {
     entry.refuse_unknown({"records", "source", "set", "correct"});
-    if (!is_record(id->text(), entry.at("records").text())) continue;
+    if (!names_record(entry.at("records"), id->text())) continue;
     const std::string source = entry.at("source").text();
     if (const Settings* open = entry.find("set")) {
       for (const auto& [path, value] : open->members()) {
