@@ -4,14 +4,14 @@
 
 namespace orrery::tests {
 
-std::vector<Case> software_cases() {
+namespace {
+
+std::vector<Case> hosts_and_defaults() {
   using enum Effect;
   const Sets nothing_given{"attention=null", "recompute=null", "overlap=null", "parallelism.sharding=null",
                            "parallelism.sequence_parallel=null"};
-  const Sets unpads{"software.attention_unpads=true"};
   const Sets interleaved = plus(kOverlapped, {"parallelism.virtual_pipeline=4", "software.parameter_bucket='10 MB'"});
   const Sets small{"model.hidden=512", "model.ffn_hidden=2048", "model.heads=8", "model.vocab=1024", "model.seq=256"};
-  const Sets in_blocks{"attention=unfused", "software.fused_softmax_matrices=4"};
   return {
       {"software.inherits", differs, "megatron-2021", {}, "megatron-2023"},
       {"software.kernel_issue", slower, "30 us", small, ""},
@@ -36,6 +36,15 @@ std::vector<Case> software_cases() {
        "false"},
       {"software.overlap_parameters", faster, "true",
        plus(nothing_given, {"software.sharding=optimizer", "software.parameter_bucket='40 MB'"}), "false"},
+  };
+}
+
+std::vector<Case> kernels_and_messages() {
+  using enum Effect;
+  const Sets unpads{"software.attention_unpads=true"};
+  const Sets interleaved = plus(kOverlapped, {"parallelism.virtual_pipeline=4", "software.parameter_bucket='10 MB'"});
+  const Sets in_blocks{"attention=unfused", "software.fused_softmax_matrices=4"};
+  return {
       {"software.gradient_dtype", slower, "fp32", {}, "bf16"},
       {"software.parameter_gather_dtype", slower, "fp32", kSharded, "bf16"},
       {"software.fused_bias_gelu", slower, "false", {}, "true"},
@@ -95,6 +104,15 @@ std::vector<Case> software_cases() {
        plus(kManyNodes, {"software.collective_algorithms=[hierarchical_tree]"}), "0 us"},
       {"software.collective_algorithms", differs, "[hierarchical_ring]", kManyNodes, "[ring]"},
   };
+}
+
+}  // namespace
+
+std::vector<Case> software_cases() {
+  std::vector<Case> all = hosts_and_defaults();
+  const std::vector<Case> rest = kernels_and_messages();
+  all.insert(all.end(), rest.begin(), rest.end());
+  return all;
 }
 
 }  // namespace orrery::tests
