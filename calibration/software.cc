@@ -185,6 +185,12 @@ std::vector<Row> kernel_rows() {
           "data_collectives_in_step", &S::data_collectives_in_step,
           "With interleaving, reductions and gathers of a chunk begin on all pipeline stages at a time, by stage 0's "
           "clock: later stages put reductions off and gather early, chunk by chunk."),
+      number(
+          "bucket_elements_per_rank", &S::bucket_elements_per_rank, 0, 1e9,
+          "A bucket of a given size holds at least this many elements for each data-parallel rank, so that rings stay "
+          "busy."),
+      boolean("buckets_first_chunk_only", &S::buckets_first_chunk_only,
+              "In a pipeline only the first chunk of the first stage is cut into buckets; every other chunk is one."),
       boolean("buckets_follow_model", &S::buckets_follow_model,
               "Gradients and parameters of each chunk of an interleaved pipeline are one bucket, those of each layer "
               "where there is one chunk; sizes of buckets mean nothing then."),

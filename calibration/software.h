@@ -98,6 +98,8 @@ struct Software {
   sim::Bytes gradient_bucket{};           // 0: one bucket per chunk
   sim::Bytes parameter_bucket{};
   bool data_collectives_in_step = false;  // a chunk's collectives begin on all pipeline stages at a time
+  double bucket_elements_per_rank = 0;    // a bucket of given size holds at least this for each data-parallel rank
+  bool buckets_first_chunk_only = false;  // elsewhere in a pipeline a chunk is one bucket
   bool buckets_follow_model = false;      // a bucket per chunk, or without interleaving per layer, of whatever size
 
   // Memory.

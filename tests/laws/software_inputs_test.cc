@@ -81,6 +81,8 @@ std::vector<Case> kernels_and_messages() {
       {"software.extra_kernels_per_layer", slower, "40", {}, "0"},
       {"software.gradient_bucket", differs, "40 MB", {"overlap.gradients=true"}, "0 B"},
       {"software.parameter_bucket", differs, "40 MB", plus(kSharded, {"overlap.parameters=true"}), "0 B"},
+      {"software.bucket_elements_per_rank", differs, "5e6", interleaved, "0"},
+      {"software.buckets_first_chunk_only", differs, "true", interleaved, "false"},
       {"software.buckets_follow_model", differs, "true", interleaved, "false"},
       {"software.data_collectives_in_step", differs, "true", interleaved, "false"},
       {"software.compute_slowdown_under_collective", slower, "1.5",

@@ -108,6 +108,26 @@ TEST_CASE("buckets that follow the model: one a chunk of an interleaved pipeline
   }
 }
 
+TEST_CASE("buckets of a size hold so much for every rank; beyond the first chunk of a pipeline there may be none") {
+  // A layer has 50.4 M parameters, 100.7 MB of 16 bit, over 4 data-parallel ranks.
+  const auto gathers = [](const Sets& sets, std::int64_t stage, std::int32_t chunk) {
+    const Sets base{"software.parameter_bucket='10 MB'", "model.tied_embeddings=false", "model.vocab=128",
+                    "model.seq=128"};
+    std::size_t count = 0;
+    for (const Timeline& timeline : step(plus(kInterleaved, plus(base, sets))).timelines) {
+      if (timeline.stage != stage) continue;
+      for (const Timeline::Span* span : spans_of(timeline, "(parameters, forward)")) count += span->chunk == chunk;
+    }
+    return count;
+  };
+  CHECK(gathers({}, 1, 1) == 10);
+  CHECK(gathers({"software.bucket_elements_per_rank=5e6"}, 1, 1) == 3);   // 20 M elements of 2 bytes
+  CHECK(gathers({"software.bucket_elements_per_rank=1e6"}, 1, 1) == 10);  // 8 MB, less than the size
+  CHECK(gathers({"software.buckets_first_chunk_only=true"}, 0, 0) == 10);
+  CHECK(gathers({"software.buckets_first_chunk_only=true"}, 0, 1) == 1);
+  CHECK(gathers({"software.buckets_first_chunk_only=true"}, 1, 0) == 1);
+}
+
 TEST_CASE("collectives in step: stage s reduces s backward passes late and gathers s forward passes early") {
   const StepReport report = step(plus(kInterleaved, {"software.data_collectives_in_step=true",
                                                      "software.buckets_follow_model=true", "batch.global=48"}));
