@@ -62,6 +62,7 @@ class DataCollectives {
   /// long as they take alone, and stand beside the computation that follows them in the program; time in which the
   /// device waits does not count against them.
   double share_beside(double seconds);
+  bool anything_beside() const { return beside_ > 0; }
 
  private:
   struct PutOff {

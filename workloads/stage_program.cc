@@ -82,9 +82,7 @@ class StageCompiler {
  private:
   static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-  std::uint32_t compute(const PassItem& item, Category category) {
-    return writer.compute(item, category, slowdown(sim::to_seconds(item.duration)));
-  }
+  std::uint32_t compute(const PassItem& item, Category category) { return writer.compute(item, category, slowdown()); }
 
   // ---- passes ----
   void run(const Pass& pass) {
@@ -105,12 +103,16 @@ class StageCompiler {
     std::int32_t cast_through = -1;
     if (!by_unit_ && !awaits && buckets.empty() && run_whole(pass, shape, passes)) return;
     const auto& items = passes.of(pass.kind);
-    for (std::size_t i = 0; i < items.size(); ++i) {
+    for (std::size_t i = 0, through = 0; i < items.size(); ++i) {
       if (by_unit_) enter_unit(items[i].layer);
+      if (i == through) {
+        through = next_bucket < buckets.size() ? std::max(i + 1, buckets[next_bucket].after_items) : items.size();
+        pass_by({&items[i], through - i});
+      }
       if (first_use) data_.await_parameters(shape, items[i].layer, i, items.size(), awaited);
       if (first_use && weight_cast_ && items[i].layer > cast_through) {
         cast_through = items[i].layer;
-        writer.compute_before(*weight_cast_, Category::compute, slowdown(sim::to_seconds(weight_cast_->duration)));
+        writer.compute_before(*weight_cast_, Category::compute, slowdown());
       }
       if (items[i].comm) {
         Transfer t{Stream::tensor,   Category::tensor_comm, Peer::tensor,    items[i].cost,
@@ -159,7 +161,8 @@ class StageCompiler {
     const TemplateLibrary::Whole*& undisturbed = wholes_[row];
     if (undisturbed == nullptr) undisturbed = &library_.whole(shape, passes, pass.kind, pace());
     if (!undisturbed->pass.closed || undisturbed->pass.highest_rate > undisturbed_rate_) return false;
-    const double slower = slowdown(sim::to_seconds(undisturbed->pass.duration));
+    pass_by(passes.of(pass.kind));
+    const double slower = slowdown();
     const TemplateLibrary::Whole* known =
         slower == pace() ? undisturbed : &library_.whole(shape, passes, pass.kind, slower);
     writer.whole_pass(known->pass, known->note);
@@ -255,10 +258,16 @@ class StageCompiler {
   /// Factor on every kernel of a pass.
   double pace() const { return stages_ > 1 && !evaluation_ && !optimizing_ ? job_.software.pipeline_slowdown : 1.0; }
 
-  /// Factor on kernels that take `seconds`: beside a data-parallel collective they lose SMs and memory bandwidth to it.
-  double slowdown(double seconds) {
+  /// What follows is computation of these items: takes the share of it that data-parallel collectives run beside.
+  void pass_by(std::span<const PassItem> items) {
+    const bool none = by_unit_ || !data_.anything_beside() || evaluation_ || optimizing_;
+    beside_ = none ? 0 : data_.share_beside(compute_seconds(items));
+  }
+
+  /// Factor on kernels: beside a data-parallel collective they lose SMs and memory bandwidth to it.
+  double slowdown() const {
     if (data_ranks_ == 1 || evaluation_ || optimizing_) return pace();
-    const double share = !by_unit_ ? data_.share_beside(seconds) : job_.overlap.parameters ? covered_ : 0;
+    const double share = !by_unit_ ? beside_ : job_.overlap.parameters ? covered_ : 0;
     return pace() * (1 + share * (job_.software.compute_slowdown_under_collective - 1));
   }
 
@@ -379,6 +388,7 @@ class StageCompiler {
   bool every_pass_;  // gradients are reduced in each backward pass
   std::optional<PassItem> fetch_, weight_cast_;
 
+  double beside_ = 0;  // share of the computation at hand that collectives of whole chunks run beside
   bool optimizing_ = false;
   std::vector<bool> chunk_seen_;
   std::vector<const PassTemplate*> templates_;            // by chunk

@@ -42,7 +42,7 @@ CollectiveCost owner_reductions(double parameters, const Job& job, const GroupSh
   return sum;
 }
 
-double compute_seconds(const std::vector<PassItem>& items) {
+double compute_seconds(std::span<const PassItem> items) {
   sim::Duration sum{};
   for (const PassItem& item : items) {
     if (!item.comm) sum += item.duration;

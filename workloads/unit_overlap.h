@@ -2,6 +2,8 @@
 // bandwidth from kernels only while they last.
 #pragma once
 
+#include <span>
+
 #include "workloads/collectives/collective.h"
 #include "workloads/pass_template.h"
 
@@ -30,7 +32,7 @@ struct UnitCollectives {
 };
 
 /// Seconds of the kernels of a pass.
-double compute_seconds(const std::vector<PassItem>& items);
+double compute_seconds(std::span<const PassItem> items);
 
 /// Seconds that a collective among the ranks of `data` takes on an idle network, path latencies left out.
 double seconds_alone(const CollectiveCost& cost, const GroupShape& data, const topology::Cluster& cluster);

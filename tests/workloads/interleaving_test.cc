@@ -204,3 +204,15 @@ TEST_CASE("an evaluation costs the host its time once, however many batches it h
   };
   CHECK(evaluation("2 s") - evaluation("0 s") == Approx(2));
 }
+
+TEST_CASE("kernels slowed beside collectives take as long when passes are run as one operation each") {
+  for (const char* more : {"software.compute_slowdown_under_collective=1.3", "software.data_collectives_in_step=true",
+                           "parallelism.virtual_pipeline=1", "software.gradient_bucket='40 MB'"}) {
+    const Sets sets = plus(
+        kInterleaved, {"software.compute_slowdown_under_collective=1.3", "software.parameter_bucket='40 MB'", more});
+    StepOptions brief;
+    brief.brief = true;
+    INFO(more);
+    CHECK(simulate_step(tests::small_job(sets), brief).iteration == step(sets).iteration);
+  }
+}
