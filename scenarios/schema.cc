@@ -113,8 +113,7 @@ Rows model_keys() {
        "learned",
        {"learned", "rotary", "none", "alibi"},
        "How positions are told apart: a learned table of seq rows, queries and keys rotated in every layer, nothing "
-       "that "
-       "costs, or ALiBi's bias on the scores, which costs where attention is not fused."},
+       "that costs, or ALiBi's bias on the scores, which costs where attention is not fused."},
       {"model.norm",
        "choice",
        "",

@@ -19,6 +19,12 @@ double message_bytes(const Job& job, bool gradient) {
   return splits_message(job, gradient) ? whole / static_cast<double>(job.parallelism.tensor) : whole;
 }
 
+double amax_bytes(const Job& job, double layers) {
+  constexpr double kPerLayer = 12;  // four products of a layer, three fp8 tensors each
+  const bool reduces = job.software.reduces_amax && job.precision.matmul == DataType::fp8 && job.replicas() > 1;
+  return reduces ? kPerLayer * layers * calibration::bytes_of(DataType::fp32) : 0;
+}
+
 double reduced_gradient_bytes(const Job& job) {
   const int added_up = calibration::bytes_of(job.precision.gradients);
   const Sharding sharding = job.parallelism.sharding;

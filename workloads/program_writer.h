@@ -17,6 +17,10 @@ double message_bytes(const Job& job, bool gradient);
 /// Bytes of one gradient on its way to the replicas: of the type that it was added up in, or of the activations'.
 double reduced_gradient_bytes(const Job& job);
 
+/// Bytes of the largest magnitudes of `layers` layers that a pass in fp8 ends by reducing over tensor- and
+/// data-parallel ranks (software key reduces_amax); 0 where it does not.
+double amax_bytes(const Job& job, double layers);
+
 class ProgramWriter {
  public:
   /// `slots`: the peers that the program's ranks have communicators for; must stay valid.

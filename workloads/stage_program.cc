@@ -20,7 +20,6 @@ namespace orrery::workloads {
 namespace {
 
 constexpr std::uint32_t kNone = 0xffffffff, kPassKinds = 4;
-constexpr double kAmaxPerLayer = 12;  // four GEMMs of a layer, three fp8 tensors each
 
 class StageCompiler {
   using Transfer = ProgramWriter::Transfer;
@@ -133,12 +132,10 @@ class StageCompiler {
   /// Scales of fp8 tensors follow the largest magnitudes seen on any rank that holds a part of them or a replica
   /// (Transformer Engine, fp8.py, global_amax_reduction, at the end of fp8_autocast and of the backward pass).
   void reduce_amax(const Pass& pass) {
-    const bool none = !job_.software.reduces_amax || job_.precision.matmul != calibration::DataType::fp8 || evaluation_;
-    if (none || data_ranks_ == 1 || pass.kind == PassKind::weight_gradient) return;
+    const double bytes = amax_bytes(job_, static_cast<double>(split_.of(pass.chunk, stage_, stages_).layers));
+    if (bytes <= 0 || evaluation_ || pass.kind == PassKind::weight_gradient) return;
     GroupShape group = shapes_.data;
     group.ranks *= shapes_.tensor.ranks, group.nodes *= shapes_.tensor.nodes, group.per_node *= shapes_.tensor.per_node;
-    const double bytes =
-        kAmaxPerLayer * static_cast<double>(split_.of(pass.chunk, stage_, stages_).layers) * sizeof(float);
     Transfer t{Stream::tensor, Category::data_comm, Peer::data, {}, kNoTraffic, 1.0, true, false};
     t.cost = collective_cost(CollectiveOp::all_reduce, bytes, group, job_.device, job_.software, cluster_);
     t.cost.pattern = Pattern::around;  // a few bytes load no link

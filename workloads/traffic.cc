@@ -36,6 +36,7 @@ class ClosedForm {
     if (p_.context > 1) context();
     if (p_.pipeline > 1) pipeline();
     if (job_.replicas() > 1) data();
+    scales();
     if (!map_.ends_meet() && job_.model.tied_embeddings) embedding();
     norm();
     return rows_;
@@ -143,8 +144,7 @@ class ClosedForm {
     const double per_tensor_rank = d(job_.model.layers) * shard.layer + shard.embedding + shard.head;
     const double gradients = d(p_.tensor) * per_tensor_rank * reduced_gradient_bytes(job_);
     const double parameters = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.precision.parameters);
-    // Of DualPipe's two copies of a block each sees half of the micro-batches, in step with the other.
-    const double m = d(job_.microbatches()) * d(p_.data * p_.context) / d(job_.replicas());
+    const double m = microbatches_of_a_replica();
     // One virtual call per tensor rank that moves all stages' parameters; the counted table knows the real number of
     // calls.
     switch (p_.sharding) {
@@ -165,6 +165,15 @@ class ClosedForm {
         add("data", CollectiveOp::all_gather, "parameters, backward", group, parameters, m * groups, 1);
         break;
     }
+  }
+
+  /// Of DualPipe's two copies of a block each sees half of the micro-batches, in step with the other.
+  double microbatches_of_a_replica() const { return d(job_.microbatches()) * columns() / d(job_.replicas()); }
+
+  /// Largest magnitudes of fp8 tensors, layer by layer: after the forward and after the backward pass.
+  void scales() {
+    add("norm", CollectiveOp::all_reduce, "fp8 scales", p_.tensor * job_.replicas(), amax_bytes(job_, 1),
+        2 * microbatches_of_a_replica() * d(job_.model.layers), 2);
   }
 
   /// Every rank's part of the gradients, added up over the groups that repeat it.
@@ -198,6 +207,7 @@ topology::Tier level_of(const TrafficKey& key, const GroupShapes& shapes) {
   if (key.dimension == "context") return shapes.context.top;
   if (key.what == "gradients, between shard groups") return shapes.replicate.top;
   if (key.dimension == "data") return shapes.data.top;
+  if (key.what == "fp8 scales") return std::max(shapes.tensor.top, shapes.data.top);
   if (key.dimension == "pipeline") return shapes.pipeline_top;
   if (key.dimension == "embedding") return shapes.embedding.top;
   return shapes.world.top;
