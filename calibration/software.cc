@@ -29,19 +29,25 @@ void read_duration(sim::Duration& into, const Settings& s) {
   if (into < sim::Duration{} || into > kLongest) s.fail("read " + s.text() + ", would be right: between 0 s and 100 s");
 }
 
-Row duration(std::string key, sim::Duration Software::*field, std::string meaning) {
+template <class Group>
+Row duration(std::string key, Group Software::*group, sim::Duration Group::*field, std::string meaning) {
   return {{std::move(key), "quantity", "time", "0 us", std::move(meaning)},
-          [field](Software& out, const Settings& s) { read_duration(out.*field, s); }};
+          [group, field](Software& out, const Settings& s) { read_duration((out.*group).*field, s); }};
 }
 
-Row boolean(std::string key, bool Software::*field, std::string meaning) {
-  return {{std::move(key), "boolean", "", Software{}.*field ? "true" : "false", std::move(meaning)},
-          [field](Software& out, const Settings& s) { out.*field = s.as_bool(); }};
+template <class Group>
+Row boolean(std::string key, Group Software::*group, bool Group::*field, std::string meaning) {
+  return {{std::move(key), "boolean", "", (Software{}.*group).*field ? "true" : "false", std::move(meaning)},
+          [group, field](Software& out, const Settings& s) { (out.*group).*field = s.as_bool(); }};
 }
 
-Row choice(std::string key, std::string Software::*field, std::vector<std::string> choices, std::string meaning) {
-  return {{std::move(key), "choice", "", Software{}.*field, std::move(meaning)},
-          [field, list = std::move(choices)](Software& out, const Settings& s) { out.*field = s.as_choice(list); }};
+template <class Group>
+Row choice(std::string key, Group Software::*group, std::string Group::*field, std::vector<std::string> choices,
+           std::string meaning) {
+  return {{std::move(key), "choice", "", (Software{}.*group).*field, std::move(meaning)},
+          [group, field, list = std::move(choices)](Software& out, const Settings& s) {
+            (out.*group).*field = s.as_choice(list);
+          }};
 }
 
 Row text(std::string key, std::string Software::*field, std::string meaning) {
@@ -49,26 +55,38 @@ Row text(std::string key, std::string Software::*field, std::string meaning) {
           [field](Software& out, const Settings& s) { out.*field = s.text(); }};
 }
 
-Row number(std::string key, double Software::*field, double low, double high, std::string meaning) {
-  return {{std::move(key), "number", "", Software{}.*field == 0 ? "0" : "1", std::move(meaning)},
-          [field, low, high](Software& out, const Settings& s) { out.*field = s.as_number(low, high); }};
+template <class Group>
+Row text(std::string key, Group Software::*group, std::string Group::*field, std::string meaning) {
+  return {{std::move(key), "text", "", "-", std::move(meaning)},
+          [group, field](Software& out, const Settings& s) { (out.*group).*field = s.text(); }};
 }
 
-Row bytes(std::string key, sim::Bytes Software::*field, std::string meaning) {
-  return {{std::move(key), "quantity", "bytes", "0 B", std::move(meaning)}, [field](Software& out, const Settings& s) {
-            out.*field = s.as_bytes();
-            const std::int64_t read = (out.*field).value();
+template <class Group>
+Row number(std::string key, Group Software::*group, double Group::*field, double low, double high,
+           std::string meaning) {
+  return {
+      {std::move(key), "number", "", (Software{}.*group).*field == 0 ? "0" : "1", std::move(meaning)},
+      [group, field, low, high](Software& out, const Settings& s) { (out.*group).*field = s.as_number(low, high); }};
+}
+
+template <class Group>
+Row bytes(std::string key, Group Software::*group, sim::Bytes Group::*field, std::string meaning) {
+  return {{std::move(key), "quantity", "bytes", "0 B", std::move(meaning)},
+          [group, field](Software& out, const Settings& s) {
+            (out.*group).*field = s.as_bytes();
+            const std::int64_t read = ((out.*group).*field).value();
             if (read < 0 || read > kLargestBucket)
               s.fail("read " + s.text() + ", would be right: between 0 B and 1 TB");
           }};
 }
 
-Row data_type(std::string key, DataType Software::*field, std::string meaning) {
-  return {{std::move(key), "choice", "", std::string(name_of(Software{}.*field)), std::move(meaning)},
-          [field](Software& out, const Settings& s) {
+template <class Group>
+Row data_type(std::string key, Group Software::*group, DataType Group::*field, std::string meaning) {
+  return {{std::move(key), "choice", "", std::string(name_of((Software{}.*group).*field)), std::move(meaning)},
+          [group, field](Software& out, const Settings& s) {
             const std::string word = s.as_choice({"fp32", "bf16", "fp16", "fp8"});
             for (DataType t : {DataType::fp32, DataType::bf16, DataType::fp16, DataType::fp8})
-              if (name_of(t) == word) out.*field = t;
+              if (name_of(t) == word) (out.*group).*field = t;
           }};
 }
 
@@ -81,23 +99,26 @@ std::vector<Row> host_rows() {
        [](S&, const Settings&) {}},
       {{"inherits", "name", "", "-", "An older generation; every key that is left out is taken from it."},
        [](S&, const Settings& s) { s.fail("was not resolved before loading"); }},
-      duration("kernel_issue", &S::kernel_issue, "Host time to launch one kernel (framework and driver)."),
-      number("backward_issue_share", &S::backward_issue_share, 0, 10,
+      duration("kernel_issue", &S::host, &HostCosts::kernel_issue,
+               "Host time to launch one kernel (framework and driver)."),
+      number("backward_issue_share", &S::host, &HostCosts::backward_issue_share, 0, 10,
              "Host time of a kernel of the backward pass over that of one of the forward pass: autograd runs in C++."),
       duration(
-          "microbatch_host", &S::microbatch_host,
+          "microbatch_host", &S::host, &HostCosts::microbatch_host,
           "Host time per forward pass outside kernels: a batch is fetched and sent on, masks and positions are made."),
-      boolean("host_waits_for_batch", &S::host_waits_for_batch,
+      boolean("host_waits_for_batch", &S::host, &HostCosts::host_waits_for_batch,
               "The host synchronises with the device at every forward pass, to learn how much data it has been sent."),
-      duration("transfer_issue", &S::transfer_issue, "Host time to launch one collective or send/receive."),
-      duration("step_host", &S::step_host, "Host time per step outside kernels: data loader, logging, optimizer loop."),
+      duration("transfer_issue", &S::host, &HostCosts::transfer_issue,
+               "Host time to launch one collective or send/receive."),
+      duration("step_host", &S::host, &HostCosts::step_host,
+               "Host time per step outside kernels: data loader, logging, optimizer loop."),
       duration(
-          "evaluation_host", &S::evaluation_host,
+          "evaluation_host", &S::host, &HostCosts::evaluation_host,
           "Time per evaluation beyond its forward passes: iterators begin and end, losses are gathered, the step after "
           "is slower."),
-      boolean("host_waits_for_pipeline", &S::host_waits_for_pipeline,
+      boolean("host_waits_for_pipeline", &S::messages, &MessagePolicy::host_waits_for_pipeline,
               "The host synchronises with the device after every pipeline send or receive."),
-      boolean("blocking_launches", &S::blocking_launches,
+      boolean("blocking_launches", &S::host, &HostCosts::blocking_launches,
               "The host waits for every kernel before it issues the next (CUDA_LAUNCH_BLOCKING), so that the device "
               "idles while it does."),
   };
@@ -106,25 +127,32 @@ std::vector<Row> host_rows() {
 std::vector<Row> default_rows() {
   using S = Software;
   return {
-      choice("attention", &S::attention, {"flash", "unfused"}, "Default of the scenario's `attention`."),
-      choice("recompute", &S::recompute, {"none", "selective", "full"}, "Default of the scenario's `recompute`."),
-      choice("sharding", &S::sharding, {"none", "optimizer", "gradients", "parameters"},
+      choice("attention", &S::defaults, &ScenarioDefaults::attention, {"flash", "unfused"},
+             "Default of the scenario's `attention`."),
+      choice("recompute", &S::defaults, &ScenarioDefaults::recompute, {"none", "selective", "full"},
+             "Default of the scenario's `recompute`."),
+      choice("sharding", &S::defaults, &ScenarioDefaults::sharding, {"none", "optimizer", "gradients", "parameters"},
              "Default of the scenario's `parallelism.sharding`."),
-      text("schedule", &S::schedule, "Default of the scenario's `parallelism.schedule`."),
+      text("schedule", &S::defaults, &ScenarioDefaults::schedule, "Default of the scenario's `parallelism.schedule`."),
       choice(
-          "layer_split", &S::layer_split, {"even", "fill"},
+          "layer_split", &S::defaults, &ScenarioDefaults::layer_split, {"even", "fill"},
           "How layers that stages do not divide are shared out: evenly, embedding and head counting as a layer each, "
           "or stage by stage up to the most that any has to hold, which leaves the last stage the rest."),
-      boolean("sequence_parallel", &S::sequence_parallel, "Default of the scenario's `parallelism.sequence_parallel`."),
-      boolean("overlap_tensor", &S::overlap_tensor, "Default of the scenario's `overlap.tensor`."),
-      boolean("overlap_pipeline", &S::overlap_pipeline, "Default of the scenario's `overlap.pipeline`."),
+      boolean("sequence_parallel", &S::defaults, &ScenarioDefaults::sequence_parallel,
+              "Default of the scenario's `parallelism.sequence_parallel`."),
+      boolean("overlap_tensor", &S::defaults, &ScenarioDefaults::overlap_tensor,
+              "Default of the scenario's `overlap.tensor`."),
+      boolean("overlap_pipeline", &S::defaults, &ScenarioDefaults::overlap_pipeline,
+              "Default of the scenario's `overlap.pipeline`."),
       boolean(
-          "overlap_pipeline_warmup", &S::overlap_pipeline_warmup,
+          "overlap_pipeline_warmup", &S::messages, &MessagePolicy::overlap_pipeline_warmup,
           "Where pipeline messages overlap, those between two passes of a kind do too, as in warm-up and cool-down. "
           "If not, a pass that follows one of its kind waits for that one's messages, and its input is received "
           "when that one is done."),
-      boolean("overlap_gradients", &S::overlap_gradients, "Default of the scenario's `overlap.gradients`."),
-      boolean("overlap_parameters", &S::overlap_parameters, "Default of the scenario's `overlap.parameters`."),
+      boolean("overlap_gradients", &S::defaults, &ScenarioDefaults::overlap_gradients,
+              "Default of the scenario's `overlap.gradients`."),
+      boolean("overlap_parameters", &S::defaults, &ScenarioDefaults::overlap_parameters,
+              "Default of the scenario's `overlap.parameters`."),
   };
 }
 
@@ -132,77 +160,81 @@ std::vector<Row> kernel_rows() {
   using S = Software;
   return {
       data_type(
-          "gradient_dtype", &S::gradient_dtype,
+          "gradient_dtype", &S::gradients, &GradientReduction::gradient_dtype,
           "Type in which gradients are accumulated and reduced over data parallelism, but for fp16_accumulation."),
-      data_type("parameter_gather_dtype", &S::parameter_gather_dtype, "Type in which parameters are all-gathered."),
-      boolean("fused_bias_gelu", &S::fused_bias_gelu, "Bias and GeLU in one kernel."),
-      boolean("fused_bias_dropout_residual", &S::fused_bias_dropout_residual,
+      data_type("parameter_gather_dtype", &S::gradients, &GradientReduction::parameter_gather_dtype,
+                "Type in which parameters are all-gathered."),
+      boolean("fused_bias_gelu", &S::layers, &LayerStyle::fused_bias_gelu, "Bias and GeLU in one kernel."),
+      boolean("fused_bias_dropout_residual", &S::layers, &LayerStyle::fused_bias_dropout_residual,
               "Bias, dropout and residual addition in one kernel."),
-      boolean("fused_layer_norm", &S::fused_layer_norm,
+      boolean("fused_layer_norm", &S::layers, &LayerStyle::fused_layer_norm,
               "Layer norm in one kernel, else about three passes over the data."),
-      boolean("persistent_layer_norm", &S::persistent_layer_norm,
+      boolean("persistent_layer_norm", &S::layers, &LayerStyle::persistent_layer_norm,
               "Backward of a layer norm reads its operands once for the gradients of inputs and weights."),
-      boolean("fused_wgrad_accumulation", &S::fused_wgrad_accumulation,
+      boolean("fused_wgrad_accumulation", &S::layers, &LayerStyle::fused_wgrad_accumulation,
               "The weight gradient GEMM adds into the fp32 gradient."),
       boolean(
-          "reduces_amax", &S::reduces_amax,
+          "reduces_amax", &S::gradients, &GradientReduction::reduces_amax,
           "In fp8, every forward and backward pass of a chunk ends with an all-reduce of the largest magnitudes over "
           "tensor- and data-parallel ranks, which the device waits for."),
-      boolean("fused_wgrad_16bit", &S::fused_wgrad_16bit,
+      boolean("fused_wgrad_16bit", &S::layers, &LayerStyle::fused_wgrad_16bit,
               "With fused_wgrad_accumulation, the GEMM adds into 16-bit gradients too, where gradients are kept so."),
-      boolean("fused_cast", &S::fused_cast, "fp8 casts inside the preceding norm or activation kernel."),
-      boolean("attention_layout_copies", &S::attention_layout_copies,
+      boolean("fused_cast", &S::layers, &LayerStyle::fused_cast,
+              "fp8 casts inside the preceding norm or activation kernel."),
+      boolean("attention_layout_copies", &S::attention_style, &AttentionStyle::attention_layout_copies,
               "Queries, keys, values and attention output are copied into the layout that the attention kernel wants."),
-      boolean("fused_cross_entropy", &S::fused_cross_entropy,
+      boolean("fused_cross_entropy", &S::layers, &LayerStyle::fused_cross_entropy,
               "The loss reads the 16-bit logits once per pass, else fp32 copies are made and passed over one operation "
               "at a time."),
-      boolean("async_tensor_backward", &S::async_tensor_backward,
+      boolean("async_tensor_backward", &S::layers, &LayerStyle::async_tensor_backward,
               "Reductions of input gradients run beside the weight gradient GEMMs."),
-      boolean("scatter_gather_pipeline", &S::scatter_gather_pipeline,
+      boolean("scatter_gather_pipeline", &S::messages, &MessagePolicy::scatter_gather_pipeline,
               "Pipeline messages are split over the tensor group and gathered inside the node."),
-      boolean("scatter_gather_gradients", &S::scatter_gather_gradients,
+      boolean("scatter_gather_gradients", &S::messages, &MessagePolicy::scatter_gather_gradients,
               "With scatter_gather_pipeline, gradients are split as well as activations."),
       boolean(
-          "all_reduces_shards", &S::all_reduces_shards,
+          "all_reduces_shards", &S::gradients, &GradientReduction::all_reduces_shards,
           "Gradients are all-reduced, not reduce-scattered, though sharding leaves a rank only a part to update; they "
           "are cast to the type of the activations for it (DeepSpeed's engine without its own ZeRO stages)."),
-      boolean("reduces_every_pass", &S::reduces_every_pass,
+      boolean("reduces_every_pass", &S::gradients, &GradientReduction::reduces_every_pass,
               "With sharding: gradients, each weight's gradient is reduced to the rank that owns it in every backward "
               "pass, as soon as its layer is done."),
-      number("fused_softmax_matrices", &S::fused_softmax_matrices, 1, 1024,
+      number("fused_softmax_matrices", &S::attention_style, &AttentionStyle::fused_softmax_matrices, 1, 1024,
              "Unfused attention: the fused softmax takes score matrices (batch x heads) in multiples of this; other "
              "numbers are scaled, masked and normalised one operation at a time in fp32."),
       boolean(
-          "fused_softmax_by_heads", &S::fused_softmax_by_heads,
+          "fused_softmax_by_heads", &S::attention_style, &AttentionStyle::fused_softmax_by_heads,
           "Unfused attention: whether the fused softmax may run is judged as if a rank's heads were the length of a "
           "row, so that it takes score matrices in blocks of 256 over the heads of a rank (rounded up to a power of "
           "two, 32 at most)."),
-      number("extra_kernels_per_layer", &S::extra_kernels_per_layer, 0, 1000,
+      number("extra_kernels_per_layer", &S::layers, &LayerStyle::extra_kernels_per_layer, 0, 1000,
              "Small kernels per layer and direction beyond those modelled (views, copies)."),
-      bytes("gradient_bucket", &S::gradient_bucket, "Size of a gradient bucket; 0: one bucket per chunk."),
-      bytes("parameter_bucket", &S::parameter_bucket, "Size of a parameter bucket; 0: one bucket per chunk."),
+      bytes("gradient_bucket", &S::buckets, &BucketPolicy::gradient_bucket,
+            "Size of a gradient bucket; 0: one bucket per chunk."),
+      bytes("parameter_bucket", &S::buckets, &BucketPolicy::parameter_bucket,
+            "Size of a parameter bucket; 0: one bucket per chunk."),
       boolean(
-          "data_collectives_in_step", &S::data_collectives_in_step,
+          "data_collectives_in_step", &S::buckets, &BucketPolicy::data_collectives_in_step,
           "With interleaving, reductions and gathers of a chunk begin on all pipeline stages at a time, by stage 0's "
           "clock: later stages put reductions off and gather early, chunk by chunk."),
       number(
-          "bucket_elements_per_rank", &S::bucket_elements_per_rank, 0, 1e9,
+          "bucket_elements_per_rank", &S::buckets, &BucketPolicy::bucket_elements_per_rank, 0, 1e9,
           "A bucket of a given size holds at least this many elements for each data-parallel rank, so that rings stay "
           "busy."),
-      boolean("buckets_first_chunk_only", &S::buckets_first_chunk_only,
+      boolean("buckets_first_chunk_only", &S::buckets, &BucketPolicy::buckets_first_chunk_only,
               "In a pipeline only the first chunk of the first stage is cut into buckets; every other chunk is one."),
-      boolean("buckets_follow_model", &S::buckets_follow_model,
+      boolean("buckets_follow_model", &S::buckets, &BucketPolicy::buckets_follow_model,
               "Gradients and parameters of each chunk of an interleaved pipeline are one bucket, those of each layer "
               "where there is one chunk; sizes of buckets mean nothing then."),
-      number("compute_slowdown_under_collective", &S::compute_slowdown_under_collective, 1, 10,
+      number("compute_slowdown_under_collective", &S::overlap, &OverlapCosts::compute_slowdown_under_collective, 1, 10,
              "Factor on kernels that run beside a data-parallel collective: SMs and memory bandwidth are shared."),
-      number("tensor_overlap_slowdown", &S::tensor_overlap_slowdown, 1, 10,
+      number("tensor_overlap_slowdown", &S::overlap, &OverlapCosts::tensor_overlap_slowdown, 1, 10,
              "Factor on a GEMM that is split to overlap with its tensor-parallel collective."),
-      number("collective_processors", &S::collective_processors, 0, 64,
+      number("collective_processors", &S::overlap, &OverlapCosts::collective_processors, 0, 64,
              "Processors that a collective inside a node holds (one for each of the library's channels), which a GEMM "
              "beside it (async_tensor_backward) goes without."),
       number(
-          "pipeline_slowdown", &S::pipeline_slowdown, 1, 2,
+          "pipeline_slowdown", &S::overlap, &OverlapCosts::pipeline_slowdown, 1, 2,
           "Factor on the kernels of a pipeline's stages, of which the slowest GPU sets the pace; profiles are of one."),
   };
 }
@@ -210,20 +242,20 @@ std::vector<Row> kernel_rows() {
 std::vector<Row> attention_rows() {
   using S = Software;
   return {
-      {{"attention_kernel", "choice", "", std::string(name_of(S{}.attention_kernel)),
+      {{"attention_kernel", "choice", "", std::string(name_of(S{}.attention_style.attention_kernel)),
         "Generation of the fused attention kernels: fused (those of the device profile's tables) or flash_1 "
         "(FlashAttention 1, CUDA or Triton)."},
        [](S& out, const Settings& s) {
-         out.attention_kernel =
+         out.attention_style.attention_kernel =
              s.as_choice({"fused", "flash_1"}) == "flash_1" ? AttentionKernel::flash_1 : AttentionKernel::fused;
        }},
-      boolean("attention_unpads", &S::attention_unpads,
+      boolean("attention_unpads", &S::attention_style, &AttentionStyle::attention_unpads,
               "Queries, keys and values are picked by token index before fused attention, its output is put back after "
               "it (padding removed, whether there is any or not)."),
-      number("host_reads_per_attention", &S::host_reads_per_attention, 0, 100,
+      number("host_reads_per_attention", &S::attention_style, &AttentionStyle::host_reads_per_attention, 0, 100,
              "Times that the host reads a number from the device in a forward pass of attention, as for sequence "
              "lengths; the device runs dry meanwhile."),
-      duration("host_read", &S::host_read,
+      duration("host_read", &S::attention_style, &AttentionStyle::host_read,
                "Time that the device idles for one such read: transfer, wake-up of the host, launch of what follows."),
   };
 }
@@ -231,26 +263,26 @@ std::vector<Row> attention_rows() {
 std::vector<Row> trainer_rows() {
   using S = Software;
   return {
-      boolean("dropout", &S::dropout, "Dropout of hidden states and attention probabilities."),
-      boolean("bias_in_gemm", &S::bias_in_gemm, "A linear layer's GEMM adds its bias (epilogue)."),
-      boolean("separate_qkv", &S::separate_qkv,
+      boolean("dropout", &S::layers, &LayerStyle::dropout, "Dropout of hidden states and attention probabilities."),
+      boolean("bias_in_gemm", &S::layers, &LayerStyle::bias_in_gemm, "A linear layer's GEMM adds its bias (epilogue)."),
+      boolean("separate_qkv", &S::layers, &LayerStyle::separate_qkv,
               "Queries, keys and values are three linear layers: three products with their biases, and gradients of "
               "their input that are added up and, over a tensor group, reduced apart. A parallel block keeps one."),
-      boolean("cross_entropy_kernel", &S::cross_entropy_kernel,
+      boolean("cross_entropy_kernel", &S::layers, &LayerStyle::cross_entropy_kernel,
               "Without tensor parallelism the loss is one kernel over an fp32 copy of the logits, else one operation "
               "at a time."),
-      boolean("pads_vocabulary", &S::pads_vocabulary,
+      boolean("pads_vocabulary", &S::layers, &LayerStyle::pads_vocabulary,
               "The vocabulary is padded to a multiple of 128 per tensor rank; else each rank takes its part as it is."),
-      number("misaligned_gemm_rate", &S::misaligned_gemm_rate, 0.01, 1,
+      number("misaligned_gemm_rate", &S::layers, &LayerStyle::misaligned_gemm_rate, 0.01, 1,
              "Rate of a linear layer's 16-bit GEMM whose rows do not begin at multiples of 16 bytes, over that of one "
              "whose rows do (the matrix library falls back to kernels that load fewer bytes at a time)."),
-      number("training_metrics", &S::training_metrics, 0, 100,
+      number("training_metrics", &S::layers, &LayerStyle::training_metrics, 0, 100,
              "Cross entropies computed once more per micro-batch for the log: logits to fp32, then log-softmax."),
-      boolean("fused_optimizer", &S::fused_optimizer,
+      boolean("fused_optimizer", &S::optimizer, &OptimizerStyle::fused_optimizer,
               "The optimizer updates its states in one pass; else one operation of the update at a time, after another "
               "that scales the gradients."),
       boolean(
-          "separate_gradient_passes", &S::separate_gradient_passes,
+          "separate_gradient_passes", &S::optimizer, &OptimizerStyle::separate_gradient_passes,
           "Around a fused optimizer, passes over memory of their own: 16-bit gradients to fp32, unscaling (fp16), new "
           "weights to 16 bit."),
   };
@@ -259,17 +291,18 @@ std::vector<Row> trainer_rows() {
 std::vector<Row> memory_rows() {
   using S = Software;
   return {
-      data_type("fp16_accumulation", &S::fp16_accumulation,
+      data_type("fp16_accumulation", &S::gradients, &GradientReduction::fp16_accumulation,
                 "Type of the buffers that gradients are added up and reduced in where training is in fp16."),
-      boolean("keeps_training_gradients", &S::keeps_training_gradients,
+      boolean("keeps_training_gradients", &S::gradients, &GradientReduction::keeps_training_gradients,
               "The 16-bit gradients stay allocated beside the fp32 ones that they are added to."),
-      boolean("keeps_pipeline_outputs", &S::keeps_pipeline_outputs,
+      boolean("keeps_pipeline_outputs", &S::memory, &MemoryHabits::keeps_pipeline_outputs,
               "A stage's output stays allocated until its backward pass, though only the message needs it."),
-      number("allocator_overhead", &S::allocator_overhead, 0, 1,
+      number("allocator_overhead", &S::memory, &MemoryHabits::allocator_overhead, 0, 1,
              "What the caching allocator holds beyond what is allocated (fragmentation), over what is allocated."),
-      bytes("context_memory", &S::context_memory,
+      bytes("context_memory", &S::memory, &MemoryHabits::context_memory,
             "Device memory of a process outside of its allocator: CUDA context, kernels and library workspaces."),
-      bytes("communicator_memory", &S::communicator_memory, "Device memory of the buffers of one communicator."),
+      bytes("communicator_memory", &S::memory, &MemoryHabits::communicator_memory,
+            "Device memory of the buffers of one communicator."),
   };
 }
 
@@ -282,10 +315,10 @@ Row algorithms() {
             std::vector<std::string> names;
             for (std::size_t i = 0; i < kCollectiveAlgorithms; ++i)
               names.emplace_back(name_of(static_cast<CollectiveAlgorithm>(i)));
-            out.collective_algorithms = {};
+            out.library.collective_algorithms = {};
             for (const Settings& item : s.items()) {
               const auto at = std::find(names.begin(), names.end(), item.as_choice(names)) - names.begin();
-              out.collective_algorithms.add(static_cast<CollectiveAlgorithm>(at));
+              out.library.collective_algorithms.add(static_cast<CollectiveAlgorithm>(at));
             }
           }};
 }
@@ -293,10 +326,14 @@ Row algorithms() {
 std::vector<Row> collective_rows() {
   using S = Software;
   return {
-      duration("collective_base", &S::collective_base, "Fixed cost of one collective between nodes."),
-      duration("collective_step_ring", &S::collective_step_ring, "Per ring step across the network, Simple protocol."),
-      duration("collective_step_node", &S::collective_step_node, "Per ring step inside a node."),
-      duration("collective_step_tree", &S::collective_step_tree, "Per tree level across the network."),
+      duration("collective_base", &S::library, &CollectiveLibrary::collective_base,
+               "Fixed cost of one collective between nodes."),
+      duration("collective_step_ring", &S::library, &CollectiveLibrary::collective_step_ring,
+               "Per ring step across the network, Simple protocol."),
+      duration("collective_step_node", &S::library, &CollectiveLibrary::collective_step_node,
+               "Per ring step inside a node."),
+      duration("collective_step_tree", &S::library, &CollectiveLibrary::collective_step_tree,
+               "Per tree level across the network."),
       algorithms(),
   };
 }

@@ -36,11 +36,8 @@ struct CollectiveAlgorithms {
   bool operator==(const CollectiveAlgorithms&) const = default;
 };
 
-struct Software {
-  std::string name;
-  std::string provenance;
-
-  // Host.
+/// What the host spends, in time, and where it waits for the device.
+struct HostCosts {
   sim::Duration kernel_issue{};       // host time to launch one kernel (framework and driver)
   double backward_issue_share = 1.0;  // of a kernel of the backward pass, over kernel_issue
   sim::Duration microbatch_host{};    // per forward pass: a batch fetched and sent, masks and positions made
@@ -48,10 +45,11 @@ struct Software {
   sim::Duration transfer_issue{};     // host time to launch one collective or send/receive
   sim::Duration step_host{};          // per step, outside kernels: data loader, logging, Python
   sim::Duration evaluation_host{};  // per evaluation, beyond its passes: iterators, losses gathered, a slow step after
-  bool host_waits_for_pipeline = false;  // the host synchronises with the device after every pipeline send/receive
-  bool blocking_launches = false;        // the host waits for every kernel before it issues the next
+  bool blocking_launches = false;   // the host waits for every kernel before it issues the next
+};
 
-  // Defaults of scenario keys that were left out.
+/// What a scenario that leaves a key out is taken to mean.
+struct ScenarioDefaults {
   std::string attention = "flash";  // flash | unfused
   std::string recompute = "none";
   std::string sharding = "none";
@@ -59,74 +57,117 @@ struct Software {
   std::string layer_split = "even";  // even | fill
   bool sequence_parallel = false;
   bool overlap_tensor = false, overlap_pipeline = false, overlap_gradients = false, overlap_parameters = false;
+};
 
-  bool overlap_pipeline_warmup = true;  // where messages overlap, those between two forward or backward passes do too
-
-  // What is computed how.
-  DataType gradient_dtype = DataType::fp32;  // of the gradient buffers and their reduction, but in fp16 training
-  DataType parameter_gather_dtype = DataType::bf16;  // of the parameter all-gather
-  bool fused_bias_gelu = true;                       // bias + GeLU in one kernel
+/// How the kernels of a layer and of the ends are cut: what is fused with what, and what is computed beside it.
+struct LayerStyle {
+  bool fused_bias_gelu = true;  // bias + GeLU in one kernel
   bool fused_bias_dropout_residual = true;
   bool fused_layer_norm = true;          // one kernel, else about three passes over the data
   bool persistent_layer_norm = false;    // backward, gradients of inputs and of weights from one reading
   bool fused_wgrad_accumulation = true;  // weight gradient GEMM adds into the fp32 gradient
   bool fused_wgrad_16bit = false;        // and into a 16-bit one, where gradients are kept so
-  bool attention_layout_copies = false;  // q, k, v and output copied into the layout of the attention kernel
   bool fused_cross_entropy = false;      // one pass over 16-bit logits; else fp32 copies, one operation at a time
-  bool reduces_amax = false;             // fp8: every pass of a chunk ends in an all-reduce over tensor and data ranks
   bool fused_cast = false;               // fp8 casts inside the preceding norm or activation kernel
+  bool dropout = true;                   // of hidden states and attention probabilities
+  bool bias_in_gemm = false;             // a linear layer's GEMM adds its bias
+  bool separate_qkv = false;           // queries, keys and values are three linear layers, each with its own reduction
+  bool cross_entropy_kernel = false;   // on one rank: one kernel over fp32 logits, else one operation at a time
+  bool pads_vocabulary = true;         // up to a multiple of 128 per tensor rank, so that the head's GEMMs are aligned
+  double misaligned_gemm_rate = 1;     // of a linear layer whose rows do not begin at 16 bytes, over an aligned one
+  double training_metrics = 0;         // losses computed once more per micro-batch, for the log
+  double extra_kernels_per_layer = 0;  // small kernels per layer and direction beyond those modelled (views, copies)
+  bool async_tensor_backward = false;  // input-gradient reductions run beside the weight-gradient GEMMs
+};
+
+/// Which kernels attention is, and what is moved about for them.
+struct AttentionStyle {
+  bool attention_layout_copies = false;  // q, k, v and output copied into the layout of the attention kernel
   double fused_softmax_matrices = 1;     // unfused attention: score matrices that the softmax kernel takes at a time
   bool fused_softmax_by_heads = false;   // whether that kernel may run is judged by the heads of a rank, by mistake
-  bool scatter_gather_pipeline = false;  // pipeline messages split over the tensor group, gathered by NVLink
-  bool scatter_gather_gradients = true;  // those of the backward pass too
-  bool all_reduces_shards = false;       // gradients are all-reduced though each rank updates only its shard
   AttentionKernel attention_kernel = AttentionKernel::fused;
   bool attention_unpads = false;        // tokens are picked by index before fused attention and put back after it
   double host_reads_per_attention = 0;  // times that the host reads from the device in a forward pass of attention
   sim::Duration host_read{};            // the device idles for each: transfer, wake-up, launch of what follows
-  bool dropout = true;                  // of hidden states and attention probabilities
-  bool bias_in_gemm = false;            // a linear layer's GEMM adds its bias
-  bool separate_qkv = false;            // queries, keys and values are three linear layers, each with its own reduction
-  bool cross_entropy_kernel = false;    // on one rank: one kernel over fp32 logits, else one operation at a time
-  bool reduces_every_pass = false;      // sharded gradients: each goes to its owner in every backward pass
-  bool pads_vocabulary = true;          // up to a multiple of 128 per tensor rank, so that the head's GEMMs are aligned
-  double misaligned_gemm_rate = 1;      // of a linear layer whose rows do not begin at 16 bytes, over an aligned one
-  double training_metrics = 0;          // losses computed once more per micro-batch, for the log
-  bool fused_optimizer = true;          // one pass over all states; else one operation of the update at a time
-  bool separate_gradient_passes = false;  // gradients to fp32, unscaled, weights to 16 bit, each by itself
-  double extra_kernels_per_layer = 0;     // small kernels per layer and direction beyond those modelled (views, copies)
-  sim::Bytes gradient_bucket{};           // 0: one bucket per chunk
+};
+
+/// How gradients and parameters are cut into the buckets of data-parallel collectives, and when these begin.
+struct BucketPolicy {
+  sim::Bytes gradient_bucket{};  // 0: one bucket per chunk
   sim::Bytes parameter_bucket{};
   bool data_collectives_in_step = false;  // a chunk's collectives begin on all pipeline stages at a time
   double bucket_elements_per_rank = 0;    // a bucket of given size holds at least this for each data-parallel rank
   bool buckets_first_chunk_only = false;  // elsewhere in a pipeline a chunk is one bucket
   bool buckets_follow_model = false;      // a bucket per chunk, or without interleaving per layer, of whatever size
+};
 
-  // Memory.
+/// In which types, and by which collectives, gradients are added up and parameters handed out.
+struct GradientReduction {
+  DataType gradient_dtype = DataType::fp32;  // of the gradient buffers and their reduction, but in fp16 training
+  DataType parameter_gather_dtype = DataType::bf16;  // of the parameter all-gather
+  bool reduces_amax = false;        // fp8: every pass of a chunk ends in an all-reduce over tensor and data ranks
+  bool all_reduces_shards = false;  // gradients are all-reduced though each rank updates only its shard
+  bool reduces_every_pass = false;  // sharded gradients: each goes to its owner in every backward pass
   DataType fp16_accumulation = DataType::fp32;  // of the gradient buffers, and their reduction, in fp16 training
   bool keeps_training_gradients = false;        // 16-bit gradients stay allocated beside the fp32 accumulators
-  bool keeps_pipeline_outputs = false;          // a stage's output stays allocated until its backward pass
-  double allocator_overhead = 0;     // held by the caching allocator beyond what is allocated, over the latter
-  sim::Bytes context_memory{};       // CUDA context with the libraries' kernels and workspaces
-  sim::Bytes communicator_memory{};  // buffers of one NCCL communicator
+};
 
-  bool async_tensor_backward = false;  // input-gradient reductions run beside the weight-gradient GEMMs
+/// How activations and gradients go from stage to stage.
+struct MessagePolicy {
+  bool host_waits_for_pipeline = false;  // the host synchronises with the device after every pipeline send/receive
+  bool overlap_pipeline_warmup = true;   // where messages overlap, those between two forward or backward passes do too
+  bool scatter_gather_pipeline = false;  // pipeline messages split over the tensor group, gathered by NVLink
+  bool scatter_gather_gradients = true;  // those of the backward pass too
+};
 
-  // Quality of overlap.
+/// How the optimizer step is cut into kernels.
+struct OptimizerStyle {
+  bool fused_optimizer = true;            // one pass over all states; else one operation of the update at a time
+  bool separate_gradient_passes = false;  // gradients to fp32, unscaled, weights to 16 bit, each by itself
+};
+
+/// What stays allocated that the computation does not need.
+struct MemoryHabits {
+  bool keeps_pipeline_outputs = false;  // a stage's output stays allocated until its backward pass
+  double allocator_overhead = 0;        // held by the caching allocator beyond what is allocated, over the latter
+  sim::Bytes context_memory{};          // CUDA context with the libraries' kernels and workspaces
+  sim::Bytes communicator_memory{};     // buffers of one NCCL communicator
+};
+
+/// What running beside something else costs. Factors on time, but for collective_processors.
+struct OverlapCosts {
   double compute_slowdown_under_collective =
       1.0;                               // kernels beside a data-parallel collective: SMs and bandwidth shared
   double tensor_overlap_slowdown = 1.0;  // a GEMM split to overlap with its collective
   double collective_processors = 0;      // that a collective inside a node takes from the GEMM that it runs beside
   double pipeline_slowdown = 1.0;        // kernels of a pipeline's stages: the slowest GPU sets its pace
+};
 
-  // Inter-node collectives (NCCL and its transport).
-  // The fabric's own path latency comes on top of each step across the network.
+/// Collectives between nodes: the library (NCCL, RCCL) and its transport. The fabric's own path latency comes on top of
+/// each step across the network.
+struct CollectiveLibrary {
   sim::Duration collective_base{};       // fixed cost of one inter-node collective or send/receive
   sim::Duration collective_step_ring{};  // protocol cost per ring step across the network, Simple protocol
   sim::Duration collective_step_node{};  // per ring step inside a node
   sim::Duration collective_step_tree{};  // protocol cost per tree level across the network
   /// What the library chooses from between nodes; a ring or a pairwise exchange where none of these can do a call.
   CollectiveAlgorithms collective_algorithms{0b0100'0111};  // ring, tree, nvls_tree, pairwise
+};
+
+struct Software {
+  std::string name;
+  std::string provenance;
+  HostCosts host;
+  ScenarioDefaults defaults;
+  LayerStyle layers;
+  AttentionStyle attention_style;
+  BucketPolicy buckets;
+  GradientReduction gradients;
+  MessagePolicy messages;
+  OptimizerStyle optimizer;
+  MemoryHabits memory;
+  OverlapCosts overlap;
+  CollectiveLibrary library;
 
   /// Reads a generation whose inheritance has been resolved. Throws sim::UserError.
   static Software load(const sim::Settings& document);

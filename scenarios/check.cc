@@ -164,7 +164,7 @@ void check_wiring(const Settings& document, const Job& job) {
   const Settings* fabric = cluster.find("fabric");
   const topology::Cluster wired(job.node, job.fabric, job.gpus, job.gpus_per_node,
                                 fabric != nullptr ? *fabric : cluster, job.perturbation.faults);
-  if (job.software.collective_algorithms.has(calibration::CollectiveAlgorithm::sharp) && !job.fabric.sharp) {
+  if (job.software.library.collective_algorithms.has(calibration::CollectiveAlgorithm::sharp) && !job.fabric.sharp) {
     fail_at(
         document, "software",
         "collective_algorithms: read sharp, but the switches of cluster.fabric cannot add; a fabric with sharp: true, "

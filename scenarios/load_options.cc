@@ -52,12 +52,12 @@ void load_precision(const Settings& document, Job& job) {
   precision.activations = read_type(classes, "activations", wide, {"fp16", "bf16"});
   // One buffer is accumulated in and reduced (megatron/model/distributed.py). Megatron-LM makes it fp32 unasked only
   // for bf16, whose sums would lose too much (megatron/arguments.py).
-  const DataType buffers =
-      precision.activations == DataType::fp16 ? job.software.fp16_accumulation : job.software.gradient_dtype;
+  const DataType buffers = precision.activations == DataType::fp16 ? job.software.gradients.fp16_accumulation
+                                                                   : job.software.gradients.gradient_dtype;
   precision.gradients = read_type(classes, "gradients", in_training_type(buffers, precision), {"fp32", "bf16", "fp16"});
   precision.accumulation = precision.gradients;
   precision.parameters =
-      read_type(classes, "parameters", in_training_type(job.software.parameter_gather_dtype, precision),
+      read_type(classes, "parameters", in_training_type(job.software.gradients.parameter_gather_dtype, precision),
                 {"fp32", "bf16", "fp16", "fp8"});
   job.assumptions.push_back(fmt::format("Gradients are reduced in {} and parameters gathered in {}.",
                                         calibration::name_of(precision.gradients),
@@ -90,12 +90,12 @@ void load_overlap(const Settings& document, Job& job) {
     if (given(section, key) == nullptr) absent.push_back(fmt::format("{} {}", key, fallback));
     return boolean(section, key, fallback);
   };
-  job.overlap.tensor = flag("tensor", software.overlap_tensor);
+  job.overlap.tensor = flag("tensor", software.defaults.overlap_tensor);
   // Runtimes with a split backward pass post messages beside compute: what they gain would be lost in waiting else.
   job.overlap.pipeline =
-      flag("pipeline", software.overlap_pipeline || workloads::splits_backward(job.parallelism.schedule));
-  job.overlap.gradients = flag("gradients", software.overlap_gradients);
-  job.overlap.parameters = flag("parameters", software.overlap_parameters);
+      flag("pipeline", software.defaults.overlap_pipeline || workloads::splits_backward(job.parallelism.schedule));
+  job.overlap.gradients = flag("gradients", software.defaults.overlap_gradients);
+  job.overlap.parameters = flag("parameters", software.defaults.overlap_parameters);
   if (!absent.empty()) {
     job.assumptions.push_back(
         fmt::format("overlap is not given in full: {}, the default of {}.", fmt::join(absent, ", "), software.name));
@@ -108,10 +108,10 @@ void load_options(const Settings& document, Job& job) {
   load_precision(document, job);
   const std::vector<std::string> recomputes{"none", "selective", "full"}, attentions{"flash", "unfused"};
   const std::vector<std::string> optimizers{"adam", "lamb", "sgd"};
-  job.recompute =
-      static_cast<workloads::Recompute>(load_choice(document, job, "recompute", recomputes, job.software.recompute));
+  job.recompute = static_cast<workloads::Recompute>(
+      load_choice(document, job, "recompute", recomputes, job.software.defaults.recompute));
   job.attention = static_cast<workloads::AttentionKind>(
-      load_choice(document, job, "attention", attentions, job.software.attention));
+      load_choice(document, job, "attention", attentions, job.software.defaults.attention));
   load_overlap(document, job);
   job.optimizer = workloads::OptimizerKind::adam;
   if (const Settings* optimizer = given(&document, "optimizer"); optimizer != nullptr) {

@@ -120,7 +120,7 @@ ScheduleKind load_schedule(const Settings* section, Job& job) {
     return ScheduleKind::interleaved_1f1b;
   }
   const auto& names = workloads::schedule_names();
-  const std::string& preferred = job.software.schedule;
+  const std::string& preferred = job.software.defaults.schedule;
   ScheduleKind kind = ScheduleKind::one_f_one_b;
   if (std::find(names.begin(), names.end(), preferred) != names.end())
     kind = enum_named<ScheduleKind>(preferred, workloads::kScheduleKinds);
@@ -280,11 +280,11 @@ void load_layout(const Settings& document, Job& job) {
     layout.sharding =
         enum_named<workloads::Sharding>(sharding->as_choice({"none", "optimizer", "gradients", "parameters"}), 4);
   } else {
-    layout.sharding = enum_named<workloads::Sharding>(job.software.sharding, 4);
-    assume(job, "parallelism.sharding", job.software.sharding, by_default);
+    layout.sharding = enum_named<workloads::Sharding>(job.software.defaults.sharding, 4);
+    assume(job, "parallelism.sharding", job.software.defaults.sharding, by_default);
   }
   layout.shard_group = integer(section, "shard_group", 0, 1, kMostRanks);
-  layout.sequence_parallel = boolean(section, "sequence_parallel", job.software.sequence_parallel);
+  layout.sequence_parallel = boolean(section, "sequence_parallel", job.software.defaults.sequence_parallel);
   if (given(section, "sequence_parallel") == nullptr) {
     if (layout.tensor == 1 || job.model.seq % layout.tensor != 0) layout.sequence_parallel = false;
     if (layout.tensor > 1)

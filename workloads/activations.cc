@@ -65,7 +65,7 @@ LayerBytes layer_bytes(const Job& job) {
   LayerBytes layer;
   layer.input = e * z.hidden / z.cut;
   // Norm input, input of the column-parallel layer, dropout mask; q, k, v and attention output.
-  const double mask = job.software.dropout ? 1 : 0;
+  const double mask = job.software.layers.dropout ? 1 : 0;
   layer.attention = z.hidden * ((2 * e + mask) / z.cut + e * (2 * q + 2 * kv) / z.tensor);
   // The same outside; in a parallel block both halves share one norm, one input and one dropout.
   layer.mlp = z.hidden * ((m.parallel_block ? 0 : 2 * e + mask) / z.cut + e * ffn * branches / z.tensor);
@@ -80,7 +80,7 @@ LayerBytes layer_bytes(const Job& job) {
   const double rows = d(m.heads) / z.tensor * z.tokens;
   if (job.attention == AttentionKind::unfused) {
     const double scores = rows * d(m.seq);
-    layer.scores = scores * (job.software.dropout ? 2 * e + 1 : e);
+    layer.scores = scores * (job.software.layers.dropout ? 2 * e + 1 : e);
     layer.attention_gradients += 2 * e * scores;
   } else {
     layer.attention += 4 * rows;
@@ -91,7 +91,7 @@ LayerBytes layer_bytes(const Job& job) {
 
 EndBytes embedding_bytes(const Job& job) {
   const Sizes z(job);
-  return {job.software.dropout ? z.hidden / z.cut : 0, 0};
+  return {job.software.layers.dropout ? z.hidden / z.cut : 0, 0};
 }
 
 EndBytes head_bytes(const Job& job) {
@@ -99,7 +99,7 @@ EndBytes head_bytes(const Job& job) {
   const double shard = d(padded_vocab(job)) / z.tensor;
   const double logits = z.tokens * shard;
   EndBytes head;
-  head.kept = 2 * z.element * z.hidden / z.cut + logits * (job.software.fused_cross_entropy ? z.element : 4);
+  head.kept = 2 * z.element * z.hidden / z.cut + logits * (job.software.layers.fused_cross_entropy ? z.element : 4);
   // Forward: the 16-bit logits that are copied; backward: their gradient in 16 bit. Never both.
   head.working = z.element * logits + weight_gradient_bytes(job, shard * d(job.model.hidden));
   head.between = z.element * (z.hidden / z.cut + logits);
@@ -111,7 +111,7 @@ PassBytes pass_bytes(const Job& job, const ChunkShape& shape, bool last) {
   PassBytes pass;
   pass.kept = d(shape.layers) * layer.kept(job.recompute);
   if (shape.embedding) pass.kept += embedding_bytes(job).kept;
-  if (!last && job.software.keeps_pipeline_outputs) pass.kept += residual_bytes(job);
+  if (!last && job.software.memory.keeps_pipeline_outputs) pass.kept += residual_bytes(job);
   const EndBytes head = shape.head ? head_bytes(job) : EndBytes{};
   pass.between = d(shape.layers) * layer.between + head.between;
   pass.kept += head.kept;

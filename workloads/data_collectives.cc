@@ -70,17 +70,17 @@ bool DataCollectives::overlaps_gathers() const {
 /// Parameters that fill a bucket; 0: all those of the chunk.
 double DataCollectives::bucket_parameters(sim::Bytes bucket, double bytes_each, std::int32_t chunk) const {
   const calibration::Software& software = job_.software;
-  if (software.buckets_follow_model) return chunks_ > 1 ? 0 : shard_.layer;
-  if (bucket.value() == 0 || (software.buckets_first_chunk_only && (stage_ > 0 || chunk > 0))) return 0;
+  if (software.buckets.buckets_follow_model) return chunks_ > 1 ? 0 : shard_.layer;
+  if (bucket.value() == 0 || (software.buckets.buckets_first_chunk_only && (stage_ > 0 || chunk > 0))) return 0;
   return std::max(static_cast<double>(bucket.value()) / bytes_each,
-                  software.bucket_elements_per_rank * static_cast<double>(data_ranks_));
+                  software.buckets.bucket_elements_per_rank * static_cast<double>(data_ranks_));
 }
 
 /// A bucket is closed after the layer that fills it; the last one takes the rest of the chunk.
 std::vector<DataCollectives::Bucket> DataCollectives::buckets(const ChunkShape& shape, const PassTemplate& passes,
                                                               PassKind kind) const {
   if (data_ranks_ == 1 || !job_.overlap.gradients || by_unit_ || evaluation_) return {};
-  const double target = bucket_parameters(job_.software.gradient_bucket, gradient_bytes_, writer_.pass().chunk);
+  const double target = bucket_parameters(job_.software.buckets.gradient_bucket, gradient_bytes_, writer_.pass().chunk);
   std::vector<Bucket> buckets;
   double filled = shape.head ? shard_.head : 0;
   for (std::int64_t layer = shape.layers; layer-- > 1;) {
@@ -105,7 +105,7 @@ ProgramWriter::Transfer DataCollectives::transfer(CollectiveOp op, double bytes,
 
 /// Gradients are reduced among those that share them out, then each part across the groups that repeat it.
 void DataCollectives::reduce_bytes(double bytes) {
-  const bool scatters = sharded_ && (full_shard_ || !job_.software.all_reduces_shards);
+  const bool scatters = sharded_ && (full_shard_ || !job_.software.gradients.all_reduces_shards);
   const CollectiveOp op = scatters ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
   ProgramWriter::Transfer reduction = transfer(op, bytes, "gradients, backward");
   if (to_owners_) reduction.cost = owner_reductions(bytes / gradient_bytes_, job_, shapes_.data, cluster_);
@@ -180,7 +180,8 @@ void DataCollectives::before_forward() {
 std::vector<std::uint32_t> DataCollectives::gather_chunk(std::int32_t chunk, std::span<const std::uint32_t> waits) {
   writer_.begin({PassKind::forward, chunk, -1});
   const double bytes = chunk_parameters(split_.of(chunk, stage_, job_.parallelism.pipeline)) * parameter_bytes_;
-  const double bucket = bucket_parameters(job_.software.parameter_bucket, parameter_bytes_, chunk) * parameter_bytes_;
+  const double bucket =
+      bucket_parameters(job_.software.buckets.parameter_bucket, parameter_bytes_, chunk) * parameter_bytes_;
   const auto parts = bucket > 0 ? std::max<std::int64_t>(1, std::llround(bytes / bucket)) : 1;
   std::vector<std::uint32_t> gathers;
   for (std::int64_t i = 0; i < parts; ++i) {

@@ -71,7 +71,7 @@ class DataCollectives {
     double parameters;
   };
   bool overlaps_gathers() const;
-  bool in_step() const { return job_.software.data_collectives_in_step && chunks_ > 1; }
+  bool in_step() const { return job_.software.buckets.data_collectives_in_step && chunks_ > 1; }
   double bucket_parameters(sim::Bytes bucket, double bytes_each, std::int32_t chunk) const;
   ProgramWriter::Transfer transfer(CollectiveOp op, double bytes, const char* what);
   void reduce_bytes(double bytes);

@@ -19,8 +19,8 @@ constexpr std::array<std::string_view, 3> kBiases{"all", "qkv", "none"};
 }  // namespace
 
 bool fuses_wgrad_accumulation(const Job& job) {
-  return job.software.fused_wgrad_accumulation &&
-         (job.precision.gradients == DataType::fp32 || job.software.fused_wgrad_16bit);
+  return job.software.layers.fused_wgrad_accumulation &&
+         (job.precision.gradients == DataType::fp32 || job.software.layers.fused_wgrad_16bit);
 }
 
 std::string_view name_of(ScheduleKind schedule) { return kSchedules[static_cast<std::size_t>(schedule)]; }

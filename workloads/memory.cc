@@ -55,7 +55,7 @@ StageMemory model_states(const Job& job, double parameters) {
   m.parameters = parameters * calibration::bytes_of(job.precision.activations) / shared_by(job, Sharding::parameters);
   m.gradients = parameters * 2 / shared_by(job, Sharding::gradients);
   m.optimizer = parameters * (4 + moments) / shared_by(job, Sharding::optimizer);
-  const bool both = job.software.keeps_training_gradients && accumulator > 2;
+  const bool both = job.software.gradients.keeps_training_gradients && accumulator > 2;
   // FSDP's shards are fp32 from the start, gradients and all.
   const double beyond = reaches(job, Sharding::parameters) ? 0 : both ? accumulator : accumulator - 2;
   m.parts.accumulators = parameters * beyond / shared_by(job, Sharding::gradients);
@@ -78,7 +78,7 @@ double gathered_bytes(const Job& job, bool embedding, bool head) {
   const double gradient = reduced > element ? element + reduced : element;  // cast before it is reduced
   const double reducing = (job.overlap.gradients ? 2 : 1) * gradient * shard.layer;
   if (!reaches(job, Sharding::parameters)) {
-    const double bucket = static_cast<double>(job.software.gradient_bucket.value());
+    const double bucket = static_cast<double>(job.software.buckets.gradient_bucket.value());
     return bucket > 0 ? (job.overlap.gradients ? 2 : 1) * bucket : reducing;
   }
   const double parameter = calibration::bytes_of(job.precision.parameters);
@@ -120,8 +120,8 @@ double context_bytes(const Job& job, std::int32_t stage) {
                             (p.context > 1) + (p.pipeline > 1) +
                             (p.tensor > 1 && p.pipeline > 1) +  // the model's, for the norm
                             (!ChunkMap(job).ends_meet() && end && job.model.tied_embeddings);  // embedding and head
-  return static_cast<double>(job.software.context_memory.value()) +
-         communicators * static_cast<double>(job.software.communicator_memory.value());
+  return static_cast<double>(job.software.memory.context_memory.value()) +
+         communicators * static_cast<double>(job.software.memory.communicator_memory.value());
 }
 
 /// Adds up a stage at its fullest moment: a pass, or the step.
@@ -185,7 +185,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
            step_bytes(job, parameters));
     m.allocated = m.parameters + m.gradients + m.optimizer + m.activations + m.parts.accumulators +
                   m.parts.weight_copies + m.parts.gathered + m.parts.messages + m.parts.step;
-    m.parts.fragmentation = job.software.allocator_overhead * m.allocated;
+    m.parts.fragmentation = job.software.memory.allocator_overhead * m.allocated;
     m.parts.context = context_bytes(job, stage);
     m.buffers = m.parts.sum();
     m.total = m.allocated + m.parts.fragmentation + m.parts.context;

@@ -46,9 +46,10 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
   PassItem item;
   item.layer = layer;
   // max-plus closed form of a run of kernels launched one after the other (sim/plan.h).
-  const sim::Duration forward = job_.software.kernel_issue;
-  const sim::Duration backward(std::llround(static_cast<double>(forward.value()) * job_.software.backward_issue_share));
-  if (job_.software.blocking_launches) {
+  const sim::Duration forward = job_.software.host.kernel_issue;
+  const sim::Duration backward(
+      std::llround(static_cast<double>(forward.value()) * job_.software.host.backward_issue_share));
+  if (job_.software.host.blocking_launches) {
     std::vector<Kernel> one_by_one;
     one_by_one.reserve(2 * kernels.size());
     for (Kernel& kernel : kernels) {
@@ -73,12 +74,12 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
 }
 
 std::optional<PassItem> microbatch_fetch(const Job& job, TemplateLibrary& library) {
-  const sim::Duration host = job.software.microbatch_host;
-  const bool waits = job.software.host_waits_for_batch && job.parallelism.virtual_pipeline == 1 &&
+  const sim::Duration host = job.software.host.microbatch_host;
+  const bool waits = job.software.host.host_waits_for_batch && job.parallelism.virtual_pipeline == 1 &&
                      !splits_backward(job.parallelism.schedule);
   if (host == sim::Duration{} && !waits) return std::nullopt;
   Kernel copy{"micro-batch", job.device.streaming(calibration::Streaming::copy, 0), false, 0, 0, {}};
-  if (job.software.blocking_launches) {
+  if (job.software.host.blocking_launches) {
     copy.time += host;
     return library.compute({copy}, -1);
   }
@@ -105,7 +106,7 @@ PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts
   item.context = piece.context;
   item.cost = collective_cost(piece.op, piece.bytes * share, piece.context ? shapes_.context : shapes_.tensor,
                               job_.device, job_.software, cluster_);
-  if (job_.software.blocking_launches) item.cost.latency += job_.software.transfer_issue;
+  if (job_.software.host.blocking_launches) item.cost.latency += job_.software.host.transfer_issue;
   const std::int64_t group = piece.context ? job_.parallelism.context : job_.parallelism.tensor;
   item.traffic = traffic({piece.context ? "context" : "tensor", piece.op, piece.what, group, piece.bytes,
                           wire_bytes(piece.op, group, piece.bytes)});
@@ -119,7 +120,7 @@ PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts
 /// a second beside it, a share of (processors held / all) has to be made up for. Collectives that are cut up with their
 /// GEMMs (overlap.tensor) use other kernels, whose cost is in tensor_overlap_slowdown.
 void TemplateLibrary::lend_processors(std::vector<Kernel>& kernels, const Piece& collective) const {
-  const double share = job_.software.collective_processors / static_cast<double>(job_.device.processors());
+  const double share = job_.software.overlap.collective_processors / static_cast<double>(job_.device.processors());
   if (share <= 0 || job_.overlap.tensor || collective.context || shapes_.tensor.nodes > 1) return;
   double left =
       sim::to_seconds(job_.device
@@ -142,7 +143,7 @@ void TemplateLibrary::lend_processors(std::vector<Kernel>& kernels, const Piece&
 std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces, const std::vector<std::size_t>* piece_marks,
                                              std::vector<std::size_t>* item_marks) {
   const double t = static_cast<double>(job_.parallelism.tensor);
-  const double slower = job_.software.tensor_overlap_slowdown;
+  const double slower = job_.software.overlap.tensor_overlap_slowdown;
   std::vector<PassItem> out;
   std::vector<std::size_t> items_before(pieces.size() + 1, 0);
   for (std::size_t i = 0; i < pieces.size(); ++i) {

@@ -9,7 +9,8 @@
 namespace orrery::workloads {
 
 bool splits_message(const Job& job, bool gradient) {
-  const bool scatters = job.software.scatter_gather_pipeline && (!gradient || job.software.scatter_gather_gradients);
+  const bool scatters =
+      job.software.messages.scatter_gather_pipeline && (!gradient || job.software.messages.scatter_gather_gradients);
   return job.parallelism.tensor > 1 && (job.parallelism.sequence_parallel || scatters);
 }
 
@@ -21,14 +22,16 @@ double message_bytes(const Job& job, bool gradient) {
 
 double amax_bytes(const Job& job, double layers) {
   constexpr double kPerLayer = 12;  // four products of a layer, three fp8 tensors each
-  const bool reduces = job.software.reduces_amax && job.precision.matmul == DataType::fp8 && job.replicas() > 1;
+  const bool reduces =
+      job.software.gradients.reduces_amax && job.precision.matmul == DataType::fp8 && job.replicas() > 1;
   return reduces ? kPerLayer * layers * calibration::bytes_of(DataType::fp32) : 0;
 }
 
 double reduced_gradient_bytes(const Job& job) {
   const int added_up = calibration::bytes_of(job.precision.gradients);
   const Sharding sharding = job.parallelism.sharding;
-  const bool cast = job.software.all_reduces_shards && sharding != Sharding::none && sharding != Sharding::parameters;
+  const bool cast =
+      job.software.gradients.all_reduces_shards && sharding != Sharding::none && sharding != Sharding::parameters;
   return cast ? std::min(added_up, calibration::bytes_of(job.precision.activations)) : added_up;
 }
 
@@ -93,7 +96,7 @@ std::uint32_t ProgramWriter::transfer(const Transfer& t, std::span<const std::ui
   op.stream = static_cast<std::uint8_t>(t.stream);
   op.category = static_cast<std::uint8_t>(t.category);
   op.host_waits = t.host_waits;
-  op.issue = job_.software.transfer_issue;
+  op.issue = job_.software.host.transfer_issue;
   op.duration = t.cost.latency;
   op.slot = slot_of(t.peer);
   op.pattern = static_cast<std::uint32_t>(t.cost.pattern);

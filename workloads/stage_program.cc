@@ -208,7 +208,8 @@ class StageCompiler {
   /// between the two, and where there is none, in warm-up and cool-down, behind nothing.
   bool exposes_messages(const Pass& pass, const Pass& next) const {
     const bool interleaved = job_.parallelism.schedule == ScheduleKind::interleaved_1f1b;  // others could lock up
-    return interleaved && job_.overlap.pipeline && !job_.software.overlap_pipeline_warmup && pass.kind == next.kind;
+    return interleaved && job_.overlap.pipeline && !job_.software.messages.overlap_pipeline_warmup &&
+           pass.kind == next.kind;
   }
 
   /// `exposed`: posted when the pass before is done, not ahead.
@@ -221,8 +222,8 @@ class StageCompiler {
     Transfer t = message(pass, source->stage, false);
     t.counts = false;  // the sender counts the message
     // Runtimes with a split backward pass post all messages and wait on the device: two stages' orders may cross.
-    t.host_waits =
-        job_.software.host_waits_for_pipeline && !job_.overlap.pipeline && !splits_backward(job_.parallelism.schedule);
+    t.host_waits = job_.software.messages.host_waits_for_pipeline && !job_.overlap.pipeline &&
+                   !splits_backward(job_.parallelism.schedule);
     const std::uint32_t op = writer.transfer(t, exposed ? writer.after_compute() : std::span<const std::uint32_t>{});
     const bool gradient = pass.kind != PassKind::forward;
     if (gathers_messages(gradient)) {
@@ -253,7 +254,9 @@ class StageCompiler {
   }
 
   /// Factor on every kernel of a pass.
-  double pace() const { return stages_ > 1 && !evaluation_ && !optimizing_ ? job_.software.pipeline_slowdown : 1.0; }
+  double pace() const {
+    return stages_ > 1 && !evaluation_ && !optimizing_ ? job_.software.overlap.pipeline_slowdown : 1.0;
+  }
 
   /// What follows is computation of these items: takes the share of it that data-parallel collectives run beside.
   void pass_by(std::span<const PassItem> items) {
@@ -265,7 +268,7 @@ class StageCompiler {
   double slowdown() const {
     if (data_ranks_ == 1 || evaluation_ || optimizing_) return pace();
     const double share = !by_unit_ ? beside_ : job_.overlap.parameters ? covered_ : 0;
-    return pace() * (1 + share * (job_.software.compute_slowdown_under_collective - 1));
+    return pace() * (1 + share * (job_.software.overlap.compute_slowdown_under_collective - 1));
   }
 
   // ---- data parallelism: parameters sharded layer by layer (ZeRO 3, FSDP) ----

@@ -115,9 +115,10 @@ void evaluate(const Job& job, const topology::Cluster& cluster, const std::share
   StepPlan step = make_plan(job, cluster, groups, {true, true});
   const Simulated one = simulate(step, false, false);
   const auto batches = static_cast<double>((job.evaluation.sequences + job.batch.global - 1) / job.batch.global);
-  report.evaluation_s = batches * sim::to_seconds(one.result.makespan) + sim::to_seconds(job.software.evaluation_host);
-  report.iteration_with_evaluation_s +=
-      sim::to_seconds(job.software.step_host) + report.evaluation_s / static_cast<double>(job.evaluation.every_steps);
+  report.evaluation_s =
+      batches * sim::to_seconds(one.result.makespan) + sim::to_seconds(job.software.host.evaluation_host);
+  report.iteration_with_evaluation_s += sim::to_seconds(job.software.host.step_host) +
+                                        report.evaluation_s / static_cast<double>(job.evaluation.every_steps);
   report.tokens_per_s_with_evaluation =
       static_cast<double>(job.batch.global) * static_cast<double>(job.model.seq) / report.iteration_with_evaluation_s;
 }

@@ -112,7 +112,7 @@ StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, const Job
     if (item.comm) {
       const double time = item.context ? least_time(item.cost, {}, 0) : least_time(item.cost, group, across_nodes);
       if (item.passes_by == 0) (item.context ? context : tensor) += time;
-      sum += {0, item.context ? 0 : time, d(job.software.transfer_issue.value())};
+      sum += {0, item.context ? 0 : time, d(job.software.host.transfer_issue.value())};
       continue;
     }
     if (!(by_unit && at_edge)) sum.compute += std::max(tensor, context);
@@ -174,8 +174,8 @@ const StepBound::Costs& StepBound::costs_of(const Job& job) {
   Costs& costs = found->second;
   costs.whole = block({PassKind::forward, PassKind::backward});
   if (splits) costs.split = block({PassKind::forward, PassKind::input_gradient, PassKind::weight_gradient});
-  if (job.software.microbatch_host > sim::Duration{})
-    costs.batch.issue = d((job.software.microbatch_host + job.software.kernel_issue).value());
+  if (job.software.host.microbatch_host > sim::Duration{})
+    costs.batch.issue = d((job.software.host.microbatch_host + job.software.host.kernel_issue).value());
   return costs;
 }
 
@@ -236,9 +236,9 @@ StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double p
     return least_bytes_between_nodes(op, bytes, places.shapes.data, job.software) / places.data_rate *
            sim::kPicosecondsPerSecond;
   };
-  const double reduce =
-      time(sharded && !job.software.all_reduces_shards ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
-           parameters * gradient);
+  const double reduce = time(
+      sharded && !job.software.gradients.all_reduces_shards ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
+      parameters * gradient);
   const double gather = sharded ? time(CollectiveOp::all_gather, parameters * parameter) : 0;
   if (works_by_unit(job)) {  // before the first use and after the last, between passes
     load.beside = reduce + gather;

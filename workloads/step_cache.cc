@@ -39,7 +39,7 @@ std::shared_ptr<const Groups> StepCache::groups_of(const Job& job) {
   p.context_method = {};
   p.stage_layers.clear();
   p.optimizer_post_validation = false;
-  Layout layout{cluster,       std::move(p),    job.model.tied_embeddings, job.software.all_reduces_shards,
+  Layout layout{cluster,       std::move(p),    job.model.tied_embeddings, job.software.gradients.all_reduces_shards,
                 job.placement, job.perturbation};
   return remember(groups_, std::move(layout), [&] { return make_groups(job, *cluster, true); });
 }

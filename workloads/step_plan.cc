@@ -187,8 +187,8 @@ class Communicators {
 
   void make_data_groups(bool replicate) {
     const Parallelism& p = job_.parallelism;
-    const bool reduces =
-        p.sharding == Sharding::none || (p.sharding != Sharding::parameters && job_.software.all_reduces_shards);
+    const bool reduces = p.sharding == Sharding::none ||
+                         (p.sharding != Sharding::parameters && job_.software.gradients.all_reduces_shards);
     for (const DataGroups& groups : data_groups(job_, ranks_, job_.parallelism.tensor / alike_)) {
       for (const auto& members : groups.shards) assign_group(Peer::data, members, shapes_.data, reduces);
       if (!replicate) continue;

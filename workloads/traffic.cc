@@ -83,7 +83,7 @@ class ClosedForm {
     if (job_.recompute == Recompute::full)
       boundary("activations, forward (recomputed)", per_pass * layers * runs, per_pass, true);
     // Queries, keys and values that are layers of their own reduce the gradient of their input three times.
-    const double apart = job_.software.separate_qkv && !job_.model.parallel_block && !sp ? 2 : 0;
+    const double apart = job_.software.layers.separate_qkv && !job_.model.parallel_block && !sp ? 2 : 0;
     boundary("activation gradients, backward", (per_pass + apart) * layers * runs, per_pass + apart, true);
     if (sp)
       add("tensor", CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, activation(),
@@ -96,9 +96,9 @@ class ClosedForm {
     // Maximum, target logit and sum of exponentials of every token, in fp32.
     add("tensor", CollectiveOp::all_reduce, "loss", p_.tensor, 4 * d(job_.batch.micro) * d(job_.rank_seq()), 3 * runs,
         0);
-    if (!sp && job_.software.scatter_gather_pipeline && p_.pipeline > 1) {
+    if (!sp && job_.software.messages.scatter_gather_pipeline && p_.pipeline > 1) {
       add("tensor", CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
-          (job_.software.scatter_gather_gradients ? 2 : 1) * runs * boundaries(), 0);
+          (job_.software.messages.scatter_gather_gradients ? 2 : 1) * runs * boundaries(), 0);
     }
   }
 
@@ -130,11 +130,11 @@ class ClosedForm {
       const bool split = p_.tensor > 1 && (p_.sequence_parallel || scattered);
       return activation() / (split ? d(p_.tensor) : 1.0);
     };
-    const bool scattered = job_.software.scatter_gather_pipeline;
+    const bool scattered = job_.software.messages.scatter_gather_pipeline;
     const double messages = boundaries() * d(job_.microbatches()) * columns() * d(p_.tensor);
     add("pipeline", CollectiveOp::send_receive, "activations, forward", 2, bytes(scattered), messages, 0);
     add("pipeline", CollectiveOp::send_receive, "activation gradients, backward", 2,
-        bytes(scattered && job_.software.scatter_gather_gradients), messages, 0);
+        bytes(scattered && job_.software.messages.scatter_gather_gradients), messages, 0);
   }
 
   void data() {
@@ -153,7 +153,8 @@ class ClosedForm {
         break;
       case Sharding::optimizer:
       case Sharding::gradients:
-        add("data", job_.software.all_reduces_shards ? CollectiveOp::all_reduce : CollectiveOp::reduce_scatter,
+        add("data",
+            job_.software.gradients.all_reduces_shards ? CollectiveOp::all_reduce : CollectiveOp::reduce_scatter,
             "gradients, backward", group, gradients, (reduces_every_pass(job_) ? m : 1) * groups, 0);
         between_groups(gradients, 1);
         add("data", CollectiveOp::all_gather, "parameters, forward", group, parameters, groups, 0);

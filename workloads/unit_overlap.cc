@@ -8,14 +8,15 @@
 namespace orrery::workloads {
 
 bool reduces_every_pass(const Job& job) {
-  return job.replicas() > 1 && job.parallelism.sharding == Sharding::gradients && job.software.reduces_every_pass;
+  return job.replicas() > 1 && job.parallelism.sharding == Sharding::gradients &&
+         job.software.gradients.reduces_every_pass;
 }
 
 bool works_by_unit(const Job& job) {
   if (job.replicas() == 1) return false;
   const Sharding sharding = job.parallelism.sharding;
   return sharding == Sharding::parameters ||
-         (sharding == Sharding::gradients && job.software.sharding == name_of(Sharding::parameters)) ||
+         (sharding == Sharding::gradients && job.software.defaults.sharding == name_of(Sharding::parameters)) ||
          reduces_every_pass(job);
 }
 

@@ -74,7 +74,7 @@ const TemplateLibrary::Whole& TemplateLibrary::whole(const ChunkShape& shape, co
   if (!fresh) return it->second;
   const std::vector<PassItem>& items = passes.of(kind);
   Whole& whole = it->second;
-  whole.pass = whole_pass(items, slower, job_.software.transfer_issue);
+  whole.pass = whole_pass(items, slower, job_.software.host.transfer_issue);
   whole.note = static_cast<std::uint32_t>(out_.whole_passes.size());
   WholePassNote note;
   note.tensor_wait = whole.pass.tensor_wait;

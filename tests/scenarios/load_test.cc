@@ -53,11 +53,11 @@ TEST_CASE("what is left out takes the documented default and says so") {
   CHECK(job.model.attention_window == 0);
   CHECK(job.model.tied_embeddings);
   CHECK(job.parallelism.virtual_pipeline == 1);
-  CHECK(workloads::name_of(job.recompute) == job.software.recompute);
-  CHECK(workloads::name_of(job.attention) == job.software.attention);
-  CHECK(workloads::name_of(job.parallelism.sharding) == job.software.sharding);
-  CHECK(job.parallelism.sequence_parallel == job.software.sequence_parallel);
-  CHECK(job.overlap.gradients == job.software.overlap_gradients);
+  CHECK(workloads::name_of(job.recompute) == job.software.defaults.recompute);
+  CHECK(workloads::name_of(job.attention) == job.software.defaults.attention);
+  CHECK(workloads::name_of(job.parallelism.sharding) == job.software.defaults.sharding);
+  CHECK(job.parallelism.sequence_parallel == job.software.defaults.sequence_parallel);
+  CHECK(job.overlap.gradients == job.software.defaults.overlap_gradients);
   for (const char* key :
        {"recompute is not given: ", "attention is not given: ", "parallelism.sharding is not given: ",
         "parallelism.sequence_parallel is not given: ", "parallelism.schedule is not given: 1f1b",
@@ -108,7 +108,7 @@ TEST_CASE("precision: one word, or a mapping per class of tensors") {
   const Job half = job_with(19, "precision: fp16");
   CHECK(half.precision.matmul == DataType::fp16);
   CHECK(half.precision.activations == DataType::fp16);
-  CHECK(half.precision.gradients == half.software.gradient_dtype);
+  CHECK(half.precision.gradients == half.software.gradients.gradient_dtype);
   CHECK(half.precision.parameters == DataType::fp16);
   Settings document = parse_yaml(with_line(19, "precision: fp8"), "t.yaml");
   apply_set(document, "cluster.device=h100-sxm-80gb");
@@ -125,13 +125,13 @@ TEST_CASE("overlap: four flags, or one word for all") {
   CHECK((all.overlap.tensor && all.overlap.pipeline && all.overlap.gradients && all.overlap.parameters));
   const Job one = load_text(small_scenario() + "overlap: {gradients: true}\n").job;
   CHECK(one.overlap.gradients);
-  CHECK(one.overlap.tensor == one.software.overlap_tensor);
+  CHECK(one.overlap.tensor == one.software.defaults.overlap_tensor);
 }
 
 TEST_CASE("names may be changed in place") {
   const Job faster = job_set("software.kernel_issue=3 us");
-  CHECK(faster.software.kernel_issue == orrery::sim::microseconds(3));
-  CHECK(faster.software.transfer_issue == load_text(small_scenario()).job.software.transfer_issue);
+  CHECK(faster.software.host.kernel_issue == orrery::sim::microseconds(3));
+  CHECK(faster.software.host.transfer_issue == load_text(small_scenario()).job.software.host.transfer_issue);
   CHECK(assumes(faster, "software: megatron-2023 with kernel_issue changed"));
   CHECK(job_set("cluster.device.memory=100 GB").device.memory().value() == 100'000'000'000);
   CHECK(job_with(3, "  device: {inherits: a100-sxm-80gb, memory: 100 GB}").device.memory().value() == 100'000'000'000);
@@ -140,7 +140,7 @@ TEST_CASE("names may be changed in place") {
   CHECK(job_set("model=gpt3-6.7b").model.name == "gpt3-6.7b");
   // Through one more generation: 2023 inherits 2022 inherits 2021.
   const Job late = job_set("software=megatron-2023"), early = job_set("software=megatron-2021");
-  CHECK(late.software.collective_base == early.software.collective_base);
+  CHECK(late.software.library.collective_base == early.software.library.collective_base);
 }
 
 TEST_CASE("one node needs no fabric") {
@@ -277,6 +277,6 @@ TEST_CASE("what its source contradicts in a record is corrected aloud") {
   const Scenario slower = load_scenario(changed);
   REQUIRE(corrections(slower).size() == 1);
   CHECK(corrections(slower)[0].find("software is megatron-2023 in the record") != std::string::npos);
-  CHECK(slower.job.software.kernel_issue.value() == 7'000'000);
-  CHECK(slower.job.software.all_reduces_shards);  // as megatron-deepspeed-2022 does
+  CHECK(slower.job.software.host.kernel_issue.value() == 7'000'000);
+  CHECK(slower.job.software.gradients.all_reduces_shards);  // as megatron-deepspeed-2022 does
 }

@@ -302,6 +302,6 @@ TEST_CASE("inheritance that never ends") {
   write("mine.yaml", "name: mine\ninherits: megatron-2023\nkernel_issue: 9 us\n");
   const auto job = load_text(with_line(20, "software: " + (folder / "mine.yaml").string())).job;
   CHECK(job.software.name == "mine");
-  CHECK(job.software.kernel_issue == orrery::sim::microseconds(9));
+  CHECK(job.software.host.kernel_issue == orrery::sim::microseconds(9));
   std::filesystem::remove_all(folder);
 }

@@ -203,7 +203,7 @@ TEST_CASE("exchanges send each part once; by way of the node's rails each GPU po
     for (const std::int64_t nodes : {2, 4, 16}) {
       INFO(fabric << ", " << nodes << " nodes");
       const Setting s(fabric, nodes, 8);
-      const double base = sim::to_seconds(s.job.software.collective_base);
+      const double base = sim::to_seconds(s.job.software.library.collective_base);
       double farthest = 0;
       for (std::int64_t i = 1; i < nodes; ++i) farthest = std::max(farthest, s.path(0, i));
       for (const double bytes : {1e5, 1e9}) {
@@ -290,8 +290,8 @@ TEST_CASE("NCCL's choice: latency first, bandwidth later, and only what the soft
   CHECK(s.chosen(CollectiveOp::all_gather, 8) == "ring LL");
   CHECK(s.chosen(CollectiveOp::all_gather, 16384 * kMiB) == "ring Simple");
   const auto only = [&](calibration::CollectiveAlgorithm a) {
-    s.job.software.collective_algorithms = {};
-    s.job.software.collective_algorithms.add(a);
+    s.job.software.library.collective_algorithms = {};
+    s.job.software.library.collective_algorithms.add(a);
   };
   using enum calibration::CollectiveAlgorithm;
   only(sharp);
@@ -313,7 +313,7 @@ TEST_CASE("whatever is chosen sends no less than the bound says") {
     Setting s("ndr-rail", nodes, 8);
     const GroupShape shape = shape_of(s.gpus, s.cluster);
     for (std::uint32_t bits = 1; bits < 1U << calibration::kCollectiveAlgorithms; ++bits) {
-      s.job.software.collective_algorithms.bits = bits;
+      s.job.software.library.collective_algorithms.bits = bits;
       for (const CollectiveOp op : {CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter})
         for (const double bytes : {1e3, 1e7, 1e10}) {
           const CollectiveCost cost = collective_cost(op, bytes, shape, s.job.device, s.job.software, s.cluster);

@@ -62,8 +62,8 @@ TEST_CASE("a ring across nodes takes base + hops x step + path latencies + wire 
         for (const auto& link : p.links) rate = std::min(rate, cluster.links()[link.link].capacity.value());
       }
       const double n = static_cast<double>(nodes);
-      const double expected = sim::to_seconds(job.software.collective_base) +
-                              n * sim::to_seconds(job.software.collective_step_ring) + path +
+      const double expected = sim::to_seconds(job.software.library.collective_base) +
+                              n * sim::to_seconds(job.software.library.collective_step_ring) + path +
                               bytes * (n - 1) / n / rate;
       CHECK(t <= expected * (1 + 1e-9));  // another protocol may be better for small buffers, never worse
       if (cost.algorithm == "ring Simple") CHECK(t == Approx(expected).epsilon(1e-9));

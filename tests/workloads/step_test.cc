@@ -232,7 +232,8 @@ TEST_CASE("evaluation adds forward passes and is spread over the steps between")
   // 100 sequences are four batches of 32; a forward pass is shorter than a step.
   CHECK(report.evaluation_s < 4 * sim::to_seconds(report.iteration));
   CHECK(report.iteration_with_evaluation_s ==
-        Approx(sim::to_seconds(report.iteration) + sim::to_seconds(job.software.step_host) + report.evaluation_s / 4));
+        Approx(sim::to_seconds(report.iteration) + sim::to_seconds(job.software.host.step_host) +
+               report.evaluation_s / 4));
 }
 
 TEST_CASE("an evaluation under any schedule computes the forward passes of the step and nothing else") {

@@ -50,7 +50,7 @@ std::span<const Algorithm> algorithms() {
 
 const Algorithm& choose(const Call& call, std::string_view wanted) {
   const bool any = wanted == kAuto;
-  const auto& allowed = call.software.collective_algorithms;
+  const auto& allowed = call.software.library.collective_algorithms;
   const bool in_switch = any && allowed.has(CollectiveAlgorithm::nvls_tree) && is_in_switch(call);
   const Algorithm* best = nullptr;
   const Algorithm* fallback = nullptr;

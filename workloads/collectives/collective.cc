@@ -29,7 +29,7 @@ double wire_bytes(CollectiveOp op, std::int64_t ranks, double bytes) {
 double least_bytes_between_nodes(CollectiveOp op, double bytes, const GroupShape& shape,
                                  const calibration::Software& software) {
   using enum calibration::CollectiveAlgorithm;
-  const auto& allowed = software.collective_algorithms;
+  const auto& allowed = software.library.collective_algorithms;
   double least = wire_bytes(op, shape.ranks, bytes);
   if (allowed.has(hierarchical_ring)) least = std::min(least, wire_bytes(op, shape.nodes, bytes));
   if (op == CollectiveOp::all_reduce && (allowed.has(sharp) || shape.nodes == 2)) least = std::min(least, bytes);
@@ -127,7 +127,7 @@ CollectiveCost send_cost(double bytes, bool same_node, const calibration::Device
     cost.work = timing.wire_bytes;
     cost.rate_cap = timing.rate.value();
   } else {
-    cost.latency = software.collective_base;
+    cost.latency = software.library.collective_base;
   }
   return cost;
 }

@@ -55,9 +55,9 @@ double tree_bytes(double bytes, std::int64_t nodes) { return nodes == 2 ? bytes 
 
 Estimate double_binary_tree(const Call& call, const Protocol& protocol) {
   const bool simple = protocol.kind == Protocol::Kind::simple;
-  const double base = simple ? sim::to_seconds(call.software.collective_base) : protocol.tree_base;
-  const double net = simple ? sim::to_seconds(call.software.collective_step_tree) : protocol.tree_net;
-  const double node = simple ? sim::to_seconds(call.software.collective_step_node) : protocol.tree_node;
+  const double base = simple ? sim::to_seconds(call.software.library.collective_base) : protocol.tree_base;
+  const double net = simple ? sim::to_seconds(call.software.library.collective_step_tree) : protocol.tree_net;
+  const double node = simple ? sim::to_seconds(call.software.library.collective_step_node) : protocol.tree_node;
   const double channels = kChannelsPerRail * call.rails(), stages = 2 * call.levels();
   const double chain = 2 * (call.per_node() - 1);
   const double in_flight = chunk_of(call, protocol.kind, channels) * channels;

@@ -23,8 +23,8 @@ double inside_of(const Call& call) {
 Estimate hierarchical_ring(const Call& call, const Protocol&) {
   const double passes = call.all_reduces() ? 2 : 1;
   Estimate out;
-  out.latency = inside_of(call) + sim::to_seconds(call.software.collective_base) +
-                passes * call.nodes() * sim::to_seconds(call.software.collective_step_ring);
+  out.latency = inside_of(call) + sim::to_seconds(call.software.library.collective_base) +
+                passes * call.nodes() * sim::to_seconds(call.software.library.collective_step_ring);
   out.work = passes * call.bytes * (call.nodes() - 1) / call.nodes();
   out.pattern = call.all_reduces() ? Pattern::twice : Pattern::around;
   return out;
@@ -33,8 +33,8 @@ Estimate hierarchical_ring(const Call& call, const Protocol&) {
 Estimate hierarchical_tree(const Call& call, const Protocol&) {
   const double stages = 2 * call.levels();
   Estimate out;
-  out.latency = inside_of(call) + sim::to_seconds(call.software.collective_base) +
-                stages * sim::to_seconds(call.software.collective_step_tree) + (stages - 1) * call.hop();
+  out.latency = inside_of(call) + sim::to_seconds(call.software.library.collective_base) +
+                stages * sim::to_seconds(call.software.library.collective_step_tree) + (stages - 1) * call.hop();
   out.work = tree_bytes(call.bytes, call.shape.nodes);
   out.pattern = Pattern::across;
   return out;

@@ -20,14 +20,14 @@ constexpr double kPost = 1e-6;
 
 Estimate pairwise_exchange(const Call& call, const Protocol&) {
   Estimate out;
-  out.latency = sim::to_seconds(call.software.collective_base) + (call.ranks() - call.per_node()) * kPost;
+  out.latency = sim::to_seconds(call.software.library.collective_base) + (call.ranks() - call.per_node()) * kPost;
   out.work = wire_bytes(CollectiveOp::all_to_all, call.shape.ranks, call.bytes);
   return out;
 }
 
 Estimate hierarchical_exchange(const Call& call, const Protocol& protocol) {
   Estimate out = pairwise_exchange(call, protocol);
-  out.latency = sim::to_seconds(call.software.collective_base) + (call.nodes() - 1) * kPost +
+  out.latency = sim::to_seconds(call.software.library.collective_base) + (call.nodes() - 1) * kPost +
                 call.inside(CollectiveOp::all_to_all, call.bytes);
   return out;
 }

@@ -19,9 +19,9 @@ double share_capped(const Call& call, const Protocol& protocol) {
 
 Estimate ring(const Call& call, const Protocol& protocol) {
   const bool simple = protocol.kind == Protocol::Kind::simple;
-  const double base = simple ? sim::to_seconds(call.software.collective_base) : protocol.ring_base;
-  const double net = simple ? sim::to_seconds(call.software.collective_step_ring) : protocol.ring_net;
-  const double node = simple ? sim::to_seconds(call.software.collective_step_node) : protocol.ring_node;
+  const double base = simple ? sim::to_seconds(call.software.library.collective_base) : protocol.ring_base;
+  const double net = simple ? sim::to_seconds(call.software.library.collective_step_ring) : protocol.ring_net;
+  const double node = simple ? sim::to_seconds(call.software.library.collective_step_node) : protocol.ring_node;
   const double passes = call.all_reduces() ? 2 : 1;
   Estimate out;
   out.latency = base + passes * (call.nodes() * net + (call.ranks() - call.nodes()) * node);
@@ -52,9 +52,9 @@ double believed_ring(const Call& call, const Protocol& protocol) {
 ///   time = base + (nodes - 1) (net + path) + (n - nodes) node + (bytes + (stages - 1) chunk) / rate
 Estimate broadcast(const Call& call, const Protocol& protocol) {
   const bool simple = protocol.kind == Protocol::Kind::simple;
-  const double base = simple ? sim::to_seconds(call.software.collective_base) : protocol.ring_base;
-  const double net = simple ? sim::to_seconds(call.software.collective_step_ring) : protocol.ring_net;
-  const double node = simple ? sim::to_seconds(call.software.collective_step_node) : protocol.ring_node;
+  const double base = simple ? sim::to_seconds(call.software.library.collective_base) : protocol.ring_base;
+  const double net = simple ? sim::to_seconds(call.software.library.collective_step_ring) : protocol.ring_net;
+  const double node = simple ? sim::to_seconds(call.software.library.collective_step_node) : protocol.ring_node;
   constexpr double kChunk = 512 * 1024;
   const double in_flight = std::min(kChunk * kChannelsPerRail * call.rails(), call.bytes);
   const double inside = call.ranks() - call.nodes();

@@ -106,7 +106,7 @@ class ChunkBuilder {
   /// The small kernels that the model does not name: views made contiguous, masks. Each is taken as the
   /// floor of a copy, because that is what such a kernel costs.
   void extra_kernels(double share) {
-    const auto n = static_cast<int>(std::lround(software_.extra_kernels_per_layer * share));
+    const auto n = static_cast<int>(std::lround(software_.layers.extra_kernels_per_layer * share));
     for (int i = 0; i < n; ++i) stream(Streaming::copy, 2 * element_, "view");
   }
 
@@ -132,17 +132,17 @@ class ChunkBuilder {
     constexpr std::int64_t kAligned = 8;
     const bool aligned = shape.m % kAligned == 0 && shape.n % kAligned == 0 && shape.k % kAligned == 0;
     if (aligned || shape.batch > 1 || calibration::bytes_of(shape.dtype) != 2) return time;
-    return sim::Duration(std::llround(static_cast<double>(time.value()) / software_.misaligned_gemm_rate));
+    return sim::Duration(std::llround(static_cast<double>(time.value()) / software_.layers.misaligned_gemm_rate));
   }
 
   /// A fp8 GEMM reads operands that somebody has to cast and transpose: inside the kernel before it when the software
   /// fuses that, else in a kernel of its own (reads 16 bit, writes fp8 twice).
   void cast(double elements, const char* name) {
     if (!fp8_) return;
-    if (!software_.fused_cast) stream(Streaming::cast_transpose, elements * (element_ + 2), name);
+    if (!software_.layers.fused_cast) stream(Streaming::cast_transpose, elements * (element_ + 2), name);
   }
   /// What a producing kernel writes more when it also casts for the GEMM behind it.
-  double fused_cast_bytes(double elements) const { return fp8_ && software_.fused_cast ? elements : 0.0; }
+  double fused_cast_bytes(double elements) const { return fp8_ && software_.layers.fused_cast ? elements : 0.0; }
 
   /// Emits into the pass of weight gradients, if there is one of its own.
   template <class Emit>
@@ -163,7 +163,7 @@ class ChunkBuilder {
          fused ? std::optional(job_.precision.gradients) : std::nullopt);
     if (!fused) {
       const int gradient = calibration::bytes_of(job_.precision.gradients);
-      if (software_.keeps_training_gradients && gradient > element_) {
+      if (software_.gradients.keeps_training_gradients && gradient > element_) {
         // Autograd adds onto the 16-bit gradient that stays allocated, which is cleared ahead of the next pass.
         const double parameters = static_cast<double>(m) * static_cast<double>(n);
         stream(Streaming::accumulate, parameters * 3 * element_, "add training gradient");
@@ -177,7 +177,7 @@ class ChunkBuilder {
   // ---- shared parts ----
   void layer_norm_forward(const char* name) {
     const double bytes = 2 * norm_elements() * element_ + fused_cast_bytes(norm_elements());
-    if (software_.fused_layer_norm) {
+    if (software_.layers.fused_layer_norm) {
       stream(Streaming::layer_norm, bytes, name);
     } else {  // mean and variance, normalise, scale and shift: each reads and writes
       for (int pass = 0; pass < 3; ++pass) stream(Streaming::layer_norm, bytes, name);
@@ -186,14 +186,15 @@ class ChunkBuilder {
 
   void layer_norm_backward(const char* name) {
     stream(Streaming::layer_norm_backward, 3 * norm_elements() * element_, name);
-    if (!software_.persistent_layer_norm)
+    if (!software_.layers.persistent_layer_norm)
       stream(Streaming::layer_norm_backward, 2 * norm_elements() * element_, "layer norm weight gradient");
     stream(Streaming::accumulate, 3 * norm_elements() * element_, "add residual gradient");
   }
 
   void bias_dropout_residual(const char* name) {
-    if (software_.fused_bias_dropout_residual) {
-      stream(Streaming::bias_dropout_residual, norm_elements() * (3 * element_ + (software_.dropout ? 1 : 0)), name);
+    if (software_.layers.fused_bias_dropout_residual) {
+      stream(Streaming::bias_dropout_residual, norm_elements() * (3 * element_ + (software_.layers.dropout ? 1 : 0)),
+             name);
     } else {
       add_bias(norm_elements());
       dropout(norm_elements(), "dropout");
@@ -203,10 +204,10 @@ class ChunkBuilder {
 
   /// Reads and writes, with a mask of one byte.
   void dropout(double elements, const char* name) {
-    if (software_.dropout) stream(Streaming::dropout, elements * (2 * element_ + 1), name);
+    if (software_.layers.dropout) stream(Streaming::dropout, elements * (2 * element_ + 1), name);
   }
   void add_bias(double elements) {
-    if (biases() && !software_.bias_in_gemm) stream(Streaming::accumulate, elements * 2 * element_, "add bias");
+    if (biases() && !software_.layers.bias_in_gemm) stream(Streaming::accumulate, elements * 2 * element_, "add bias");
   }
 
   void bias_dropout_backward(const char* name) {
@@ -216,11 +217,11 @@ class ChunkBuilder {
 
   /// The bias of the layer that makes queries, keys and values is not left to a later kernel.
   void add_qkv_bias() {
-    if (has_qkv_bias() && !software_.bias_in_gemm)
+    if (has_qkv_bias() && !software_.layers.bias_in_gemm)
       stream(Streaming::accumulate, qkv_elements() * 2 * element_, "add qkv bias");
   }
   void qkv_bias_backward() {
-    if (has_qkv_bias() && !software_.bias_in_gemm)
+    if (has_qkv_bias() && !software_.layers.bias_in_gemm)
       stream(Streaming::accumulate, qkv_elements() * element_, "qkv bias gradient");
   }
 
@@ -256,7 +257,7 @@ class ChunkBuilder {
   void activation_forward() {
     const double elements = per_rank(model_.ffn_hidden);
     const double reads = model_.gated_mlp ? 2 : 1;
-    if (!software_.fused_bias_gelu) add_bias(elements * reads);
+    if (!software_.layers.fused_bias_gelu) add_bias(elements * reads);
     stream(Streaming::gelu, elements * (reads + 1) * element_ + fused_cast_bytes(elements),
            model_.gated_mlp ? "swiglu" : "gelu");
   }
@@ -266,7 +267,7 @@ class ChunkBuilder {
     stream(Streaming::gelu_backward, elements * (1 + 2 * gates) * element_ + fused_cast_bytes(elements * gates),
            model_.gated_mlp ? "swiglu backward" : "gelu backward");
     // A kernel of GeLU with bias returns one gradient for both, which autograd sums over the tokens for the bias.
-    if (biases() && !(software_.fused_bias_gelu && software_.bias_in_gemm))
+    if (biases() && !(software_.layers.fused_bias_gelu && software_.layers.bias_in_gemm))
       stream(Streaming::accumulate, elements * element_, "bias gradient");
   }
 
@@ -301,7 +302,7 @@ class ChunkBuilder {
     std::int64_t width;
   };
   void column_backward(const std::vector<Linear>& linears, bool reduces_apart = false) {
-    const bool async = software_.async_tensor_backward || job_.overlap.tensor;
+    const bool async = software_.layers.async_tensor_backward || job_.overlap.tensor;
     if (sequence_parallel_) {
       comm(CollectiveOp::all_gather, hidden_elements(), "saved inputs, backward",
            async ? CommOverlap::behind : CommOverlap::none, wire_element());
@@ -329,7 +330,7 @@ class ChunkBuilder {
   // ---- queries, keys and values ----
   std::vector<Linear> qkv_linears() const {
     const std::int64_t q = attention_width(), kv = kv_heads() * model_.head_dim();
-    if (!software_.separate_qkv) return {{"qkv data gradient", "qkv weight gradient", qkv_width()}};
+    if (!software_.layers.separate_qkv) return {{"qkv data gradient", "qkv weight gradient", qkv_width()}};
     return {{"query data gradient", "query weight gradient", q},
             {"key data gradient", "key weight gradient", kv},
             {"value data gradient", "value weight gradient", kv}};
@@ -337,7 +338,7 @@ class ChunkBuilder {
 
   /// As one product or as three.
   void qkv_forward() {
-    if (software_.separate_qkv) {
+    if (software_.layers.separate_qkv) {
       const std::int64_t kv = kv_heads() * model_.head_dim();
       gemm("query", attention_width(), tokens_, model_.hidden, Gemm::Form::forward);
       gemm("key", kv, tokens_, model_.hidden, Gemm::Form::forward);
@@ -349,7 +350,7 @@ class ChunkBuilder {
   }
   void qkv_backward() {
     qkv_bias_backward();
-    column_backward(qkv_linears(), software_.separate_qkv);
+    column_backward(qkv_linears(), software_.layers.separate_qkv);
   }
 
   // ---- layers ----

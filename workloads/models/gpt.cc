@@ -28,7 +28,7 @@ double ChunkBuilder::logits() const {
 /// Losses for the log, from the same logits: torch.nn.CrossEntropyLoss under autocast makes a fp32 copy and a
 /// log-softmax of it (Composer, composer/metrics/nlp.py; llmfoundry's models log two unless told otherwise).
 void ChunkBuilder::training_metrics() {
-  const auto losses = static_cast<int>(std::lround(software_.training_metrics));
+  const auto losses = static_cast<int>(std::lround(software_.layers.training_metrics));
   for (int i = 0; i < losses; ++i) {
     stream(Streaming::copy, logits() * (element_ + 4), "metric: logits to fp32");
     stream(Streaming::softmax, logits() * 8, "metric: log-softmax");
@@ -39,12 +39,12 @@ void ChunkBuilder::head_forward() {
   layer_norm_forward("final layer norm");
   enter_forward("head input, forward");
   gemm("lm head", padded_vocab(job_) / tensor_, tokens_, model_.hidden, Gemm::Form::forward, {}, 1, false);
-  if (software_.fused_cross_entropy) {
+  if (software_.layers.fused_cross_entropy) {
     stream(Streaming::cross_entropy, logits() * element_, "cross entropy");
     comm(CollectiveOp::all_reduce, 3 * static_cast<double>(tokens_), "loss", CommOverlap::none, 4);
     return training_metrics();
   }
-  if (software_.cross_entropy_kernel && tensor_ == 1) {
+  if (software_.layers.cross_entropy_kernel && tensor_ == 1) {
     stream(Streaming::cross_entropy, logits() * (element_ + 4), "logits to fp32");
     stream(Streaming::cross_entropy, logits() * 8, "softmax with cross entropy");
     return training_metrics();
@@ -63,13 +63,13 @@ void ChunkBuilder::head_forward() {
 }
 
 void ChunkBuilder::head_backward() {
-  if (software_.fused_cross_entropy) {
+  if (software_.layers.fused_cross_entropy) {
     stream(Streaming::cross_entropy, logits() * 2 * element_, "cross entropy backward");
   } else {
     stream(Streaming::cross_entropy, logits() * 8, "scale softmax gradient");
     stream(Streaming::cross_entropy, logits() * (4 + element_), "logit gradient to 16 bit");
   }
-  const bool async = software_.async_tensor_backward || job_.overlap.tensor;
+  const bool async = software_.layers.async_tensor_backward || job_.overlap.tensor;
   if (sequence_parallel_) {
     comm(CollectiveOp::all_gather, hidden_elements(), "head saved input, backward",
          async ? CommOverlap::behind : CommOverlap::none, wire_element());

@@ -18,8 +18,8 @@ Attention ChunkBuilder::fused_attention(bool backward) const {
   shape.heads = heads(), shape.kv_heads = kv_heads(), shape.head_dim = model_.head_dim();
   shape.window = model_.attention_window < model_.seq ? model_.attention_window : 0;
   shape.backward = backward;
-  shape.kernel = software_.attention_kernel;
-  shape.dropout = software_.dropout;
+  shape.kernel = software_.attention_style.attention_kernel;
+  shape.dropout = software_.layers.dropout;
   return shape;
 }
 
@@ -120,11 +120,11 @@ void ChunkBuilder::rotate(const char* name) {
 /// and takes two rows of up to 128. One release hands heads over for the length of a row.
 bool ChunkBuilder::fuses_softmax() const {
   constexpr std::int64_t kLongest = 2048, kThreads = 128, kLanes = 32, kShortRow = 128;
-  const auto multiple = static_cast<std::int64_t>(software_.fused_softmax_matrices);
+  const auto multiple = static_cast<std::int64_t>(software_.attention_style.fused_softmax_matrices);
   if (multiple == 1) return true;
   const std::int64_t matrices = job_.batch.micro * heads();
   if (model_.seq > kLongest || matrices % multiple != 0) return false;
-  if (!software_.fused_softmax_by_heads) return true;
+  if (!software_.attention_style.fused_softmax_by_heads) return true;
   const auto row = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(heads())));
   return matrices % (kThreads / std::min(row, kLanes) * (row <= kShortRow ? 2 : 1)) == 0;
 }
@@ -158,13 +158,13 @@ void ChunkBuilder::softmax_backward() {
 // gathered by token index and the output is scattered into zeros; backward the other way round. The host reads how many
 // tokens there are and how long the longest sequence is, so the device runs dry.
 void ChunkBuilder::input_layout() {
-  if (software_.attention_unpads) {
-    const auto reads = static_cast<std::int64_t>(std::lround(software_.host_reads_per_attention));
-    if (reads > 0 && software_.host_read.value() > 0)
-      add({"host reads lengths", software_.host_read * reads, false, 0, 0, {}});
+  if (software_.attention_style.attention_unpads) {
+    const auto reads = static_cast<std::int64_t>(std::lround(software_.attention_style.host_reads_per_attention));
+    if (reads > 0 && software_.attention_style.host_read.value() > 0)
+      add({"host reads lengths", software_.attention_style.host_read * reads, false, 0, 0, {}});
     stream(Streaming::embedding, layout_copy(qkv_width()), "gather tokens");
     stream(Streaming::embedding, kScatter * layout_copy(heads() * model_.head_dim()), "scatter attention output");
-  } else if (software_.attention_layout_copies) {
+  } else if (software_.attention_style.attention_layout_copies) {
     if (job_.attention == AttentionKind::flash)
       stream(Streaming::copy, layout_copy(qkv_width()), "attention input layout");
     stream(Streaming::copy, layout_copy(heads() * model_.head_dim()), "attention output layout");
@@ -172,13 +172,13 @@ void ChunkBuilder::input_layout() {
 }
 
 void ChunkBuilder::gradient_layout() {
-  if (software_.attention_unpads) {
+  if (software_.attention_style.attention_unpads) {
     stream(Streaming::embedding, layout_copy(heads() * model_.head_dim()), "gather attention gradient");
     stream(Streaming::embedding, kScatter * layout_copy(qkv_width()), "scatter q, k, v gradients");
-  } else if (software_.attention_layout_copies) {
+  } else if (software_.attention_style.attention_layout_copies) {
     stream(Streaming::copy, layout_copy(heads() * model_.head_dim()), "attention gradient layout");
   }
-  if (software_.attention_unpads || software_.attention_layout_copies)
+  if (software_.attention_style.attention_unpads || software_.attention_style.attention_layout_copies)
     stream(Streaming::copy, layout_copy(qkv_width()), "concatenate q, k, v gradients");
 }
 

@@ -8,7 +8,7 @@ namespace orrery::workloads {
 using calibration::Streaming;
 
 std::int64_t padded_vocab(const Job& job) {
-  if (!job.software.pads_vocabulary) return job.model.vocab / job.parallelism.tensor * job.parallelism.tensor;
+  if (!job.software.layers.pads_vocabulary) return job.model.vocab / job.parallelism.tensor * job.parallelism.tensor;
   const std::int64_t multiple = 128 * job.parallelism.tensor;
   return (job.model.vocab + multiple - 1) / multiple * multiple;
 }
@@ -40,7 +40,7 @@ std::vector<double> layer_matrices(const Job& job) {
   const double kv = static_cast<double>(model.kv_heads * model.head_dim()) * h / t;
   const double ffn = static_cast<double>(model.ffn_hidden) * h / t;
   std::vector<double> matrices{q, model.gated_mlp ? 2 * ffn : ffn, ffn};  // out of attention, up, down
-  if (job.software.separate_qkv)
+  if (job.software.layers.separate_qkv)
     matrices.insert(matrices.end(), {q, kv, kv});
   else
     matrices.push_back(q + 2 * kv);
@@ -94,13 +94,13 @@ std::vector<Kernel> optimizer_kernels(const Job& job, double parameters, double 
     kernels.push_back({name, job.device.streaming(kernel, bytes), false, 0, bytes, {}});
   };
   add("clear gradients", Streaming::copy, parameters * gradient);
-  if (!job.software.fused_optimizer) {
+  if (!job.software.optimizer.fused_optimizer) {
     for (Kernel& kernel : unfused_optimizer(job, updated)) kernels.push_back(std::move(kernel));
     return kernels;
   }
   // Megatron-LM's Float16OptimizerWithFloat16Params (megatron/optimizer/optimizer.py) and clip_grads.py: fp32 gradients
   // serve as they are, and a norm below the limit scales nothing.
-  const bool passes = job.software.separate_gradient_passes;
+  const bool passes = job.software.optimizer.separate_gradient_passes;
   if (passes) {
     if (gradient < 4) add("gradients to fp32", Streaming::copy, updated * (gradient + 4));
     if (job.precision.activations == calibration::DataType::fp16)
