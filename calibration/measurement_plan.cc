@@ -198,35 +198,21 @@ void coarse(Plan& plan, const GpuFacts& device, bool quick) {
       for (const std::int64_t bytes : {1 << 16, 1 << 22, 1 << 28}) plan.collective(name, gpus, bytes);
 }
 
-/// The products of one layer and of the head, forward, and of both gradients.
-void products_of(Plan& plan, const ModelShape& m, std::int64_t tensor, CaseType type, bool gradients) {
-  const std::int64_t head_dim = m.hidden / m.heads;
-  if (m.heads % tensor != 0 || m.ffn_hidden % tensor != 0) return;
-  const std::int64_t kv = std::max<std::int64_t>(m.kv_heads / tensor, 1);
-  const auto product = [&](std::int64_t out, std::int64_t in) {
-    if (out % 16 != 0 || in % 16 != 0) return;
-    plan.gemm(type, CaseForm::tn, m.seq, out, in);
-    if (!gradients) return;
-    plan.gemm(type, CaseForm::nn, m.seq, in, out);
-    plan.gemm(type, CaseForm::nt, out, in, m.seq, true);
-  };
-  product((m.heads / tensor + 2 * kv) * head_dim, m.hidden);
-  product(m.hidden, m.heads / tensor * head_dim);
-  product((m.gated_mlp ? 2 : 1) * m.ffn_hidden / tensor, m.hidden);
-  product(m.hidden, m.ffn_hidden / tensor);
-  // The vocabulary is padded so that every part is a multiple of 128.
-  product((m.vocab + 128 * tensor - 1) / (128 * tensor) * 128, m.hidden);
+/// The products of a model, forward, and of both gradients.
+void products_of(Plan& plan, const ModelKernels& model, CaseType type, bool gradients) {
+  for (const auto& [out, in] : model.products) {
+    if (out % 16 != 0 || in % 16 != 0) continue;
+    plan.gemm(type, CaseForm::tn, model.seq, out, in);
+    if (!gradients) continue;
+    plan.gemm(type, CaseForm::nn, model.seq, in, out);
+    plan.gemm(type, CaseForm::nt, out, in, model.seq, true);
+  }
 }
 
-void of_models(Plan& plan, const std::vector<ModelShape>& models, CaseType main, bool fp8) {
-  for (const std::int64_t tensor : {1, 8, 4, 2}) {
-    for (const ModelShape& m : models) {
-      if (m.hidden <= 0 || m.heads <= 0 || m.kv_heads <= 0) continue;
-      products_of(plan, m, tensor, fp8 ? CaseType::fp8_e4m3 : main, !fp8);
-      if (fp8 || m.heads % tensor != 0) continue;
-      plan.attention(main, 1, m.seq, m.heads / tensor, std::max<std::int64_t>(m.kv_heads / tensor, 1),
-                     m.hidden / m.heads);
-    }
+void of_models(Plan& plan, const std::vector<ModelKernels>& models, CaseType main, bool fp8) {
+  for (const ModelKernels& m : models) {
+    products_of(plan, m, fp8 ? CaseType::fp8_e4m3 : main, !fp8);
+    if (!fp8) plan.attention(main, 1, m.seq, m.heads, m.kv_heads, m.head_dim);
   }
 }
 
@@ -317,7 +303,7 @@ double kernel_seconds(const Case& c, const GpuFacts& device) {
   return 3e-6 + std::max(compute, rate > 0 ? bytes / rate : 0);
 }
 
-std::vector<PlannedCase> measurement_plan(const GpuFacts& device, const std::vector<ModelShape>& models, bool quick) {
+std::vector<PlannedCase> measurement_plan(const GpuFacts& device, const std::vector<ModelKernels>& models, bool quick) {
   const CaseType main = device.peak[static_cast<int>(CaseType::bfloat16)] > 0 ? CaseType::bfloat16 : CaseType::float16;
   Plan plan(device, quick ? 0.03 : 0.1);
   coarse(plan, device, quick);

@@ -9,11 +9,14 @@
 
 namespace orrery::calibration {
 
-/// The sizes of a transformer that decide the shapes of its kernels.
-struct ModelShape {
-  std::string name;
-  std::int64_t hidden = 0, ffn_hidden = 0, heads = 0, kv_heads = 0, vocab = 0, seq = 0;
-  bool gated_mlp = false;
+/// The kernels of a model on one rank that a calibration times: products of its linear layers and its attention over
+/// one sequence.
+struct ModelKernels {
+  struct Product {
+    std::int64_t out = 0, in = 0;  // widths of the layer on the rank
+  };
+  std::int64_t seq = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  std::vector<Product> products;
 };
 
 struct PlannedCase {
@@ -24,8 +27,9 @@ struct PlannedCase {
 
 /// In the order of use for a profile, so that a run that is cut short leaves the best part: first a coarse grid of
 /// every class, then the shapes of the models, then finer grids. Cases that do not fit the device's memory or that its
-/// types exclude are left out. `quick`: the first part with short budgets, under 2 minutes; else under 20.
-std::vector<PlannedCase> measurement_plan(const GpuFacts& device, const std::vector<ModelShape>& models, bool quick);
+/// types exclude are left out. `models`: the most telling first. `quick`: the first part with short budgets, under 2
+/// minutes; else under 20.
+std::vector<PlannedCase> measurement_plan(const GpuFacts& device, const std::vector<ModelKernels>& models, bool quick);
 
 /// A few small shapes of every kernel, type and form, to check results; odd sizes among them.
 std::vector<PlannedCase> verification_plan(const GpuFacts& device);

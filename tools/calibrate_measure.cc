@@ -19,6 +19,7 @@
 #include "calibration/gpu_module.h"
 #include "calibration/journal.h"
 #include "calibration/measurement_plan.h"
+#include "scenarios/load.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tools/calibrate.h"
@@ -27,6 +28,7 @@
 #include "tools/parallel.h"
 #include "tools/report/output.h"
 #include "tools/report/text.h"
+#include "workloads/model/products.h"
 
 namespace orrery::tools {
 
@@ -76,22 +78,27 @@ std::unique_ptr<GpuModule> load_module(const std::string& named) {
   throw sim::UserError("orrery: calibrate: no GPU can be measured here: " + problems);
 }
 
-std::vector<calibration::ModelShape> shipped_models() {
+/// The kernels of every shipped model, split over 1, 8, 4 and 2 tensor ranks in turn.
+std::vector<calibration::ModelKernels> shipped_models() {
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(scenarios::data_directory() + "/scenarios/models")) {
     if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
   }
   std::sort(files.begin(), files.end());
-  std::vector<calibration::ModelShape> models;
+  std::vector<workloads::Model> models;
   for (const std::string& file : files) {
-    const sim::Settings model = scenarios::read_yaml(file);
-    if (model.find("hidden") == nullptr || model.find("heads") == nullptr) continue;
-    const std::int64_t hidden = model.get_int("hidden", 0), heads = model.get_int("heads", 0);
-    models.push_back({fs::path(file).stem().string(), hidden, model.get_int("ffn_hidden", 4 * hidden), heads,
-                      model.get_int("kv_heads", heads), model.get_int("vocab", 51200), model.get_int("seq", 2048),
-                      model.get_bool("gated_mlp", false)});
+    workloads::Job job;
+    scenarios::load_model(scenarios::parse_yaml("model: " + fs::path(file).stem().string(), file), job);
+    models.push_back(job.model);
   }
-  return models;
+  std::vector<calibration::ModelKernels> kernels;
+  for (const std::int64_t tensor : {1, 8, 4, 2}) {
+    for (const workloads::Model& model : models) {
+      if (model.heads % tensor == 0 && model.ffn_hidden % tensor == 0)
+        kernels.push_back(workloads::measured_kernels(model, tensor));
+    }
+  }
+  return kernels;
 }
 
 /// Words in lower case, as in "nvidia", "a100", "sxm4", "80gb".

@@ -28,7 +28,6 @@ DataCollectives::DataCollectives(const Job& job, const LayerSplit& split, const 
       evaluation_(evaluation),
       data_ranks_(job.replicas()),
       shard_ranks_(job.shard_ranks()),
-      shard_(shard_parameters(job)),
       sharded_(job.parallelism.sharding != Sharding::none),
       full_shard_(job.parallelism.sharding == Sharding::parameters && data_ranks_ > 1),
       by_unit_(works_by_unit(job)),
@@ -43,11 +42,6 @@ void DataCollectives::plan(const std::vector<Pass>& passes) {
     gradients_left_[index(pass.chunk)] += ends_microbatch(pass.kind);
     if (pass.kind == PassKind::forward) forward_order_.push_back(pass.chunk);
   }
-}
-
-double DataCollectives::chunk_parameters(const ChunkShape& shape) const {
-  return static_cast<double>(shape.layers) * shard_.layer + (shape.embedding ? shard_.embedding : 0) +
-         (shape.head ? shard_.head : 0);
 }
 
 std::vector<std::int32_t> DataCollectives::chunks_by_block() const {
@@ -70,27 +64,29 @@ bool DataCollectives::overlaps_gathers() const {
 /// Parameters that fill a bucket; 0: all those of the chunk.
 double DataCollectives::bucket_parameters(sim::Bytes bucket, double bytes_each, std::int32_t chunk) const {
   const calibration::Software& software = job_.software;
-  if (software.buckets.buckets_follow_model) return chunks_ > 1 ? 0 : shard_.layer;
+  if (software.buckets.buckets_follow_model) return chunks_ > 1 ? 0 : parameters(split_.block());
   if (bucket.value() == 0 || (software.buckets.buckets_first_chunk_only && (stage_ > 0 || chunk > 0))) return 0;
   return std::max(static_cast<double>(bucket.value()) / bytes_each,
                   software.buckets.bucket_elements_per_rank * static_cast<double>(data_ranks_));
 }
 
 /// A bucket is closed after the layer that fills it; the last one takes the rest of the chunk.
-std::vector<DataCollectives::Bucket> DataCollectives::buckets(const ChunkShape& shape, const PassTemplate& passes,
+std::vector<DataCollectives::Bucket> DataCollectives::buckets(const LayerRange& range, const PassTemplate& passes,
                                                               PassKind kind) const {
   if (data_ranks_ == 1 || !job_.overlap.gradients || by_unit_ || evaluation_) return {};
   const double target = bucket_parameters(job_.software.buckets.gradient_bucket, gradient_bytes_, writer_.pass().chunk);
   std::vector<Bucket> buckets;
-  double filled = shape.head ? shard_.head : 0;
-  for (std::int64_t layer = shape.layers; layer-- > 1;) {
-    filled += shard_.layer;
-    if (target > 0 && filled >= target) {
-      buckets.push_back({passes.layer_done(kind)[static_cast<std::size_t>(layer)], filled});
+  const auto is_block = [&](std::int64_t layer) { return split_.network.layer(layer).kind == LayerKind::block; };
+  std::int64_t first_block = range.begin;
+  while (first_block < range.end && !is_block(first_block)) ++first_block;
+  double filled = 0;
+  for (std::int64_t layer = range.end; layer-- > range.begin;) {
+    filled += split_.parameters_of(layer);
+    if (target > 0 && filled >= target && layer > first_block && is_block(layer)) {
+      buckets.push_back({passes.layer_done(kind)[static_cast<std::size_t>(layer - range.begin)], filled});
       filled = 0;
     }
   }
-  filled += (shape.layers > 0 ? shard_.layer : 0) + (shape.embedding ? shard_.embedding : 0);
   if (filled > 0) buckets.push_back({passes.of(kind).size(), filled});
   return buckets;
 }
@@ -108,7 +104,8 @@ void DataCollectives::reduce_bytes(double bytes) {
   const bool scatters = sharded_ && (full_shard_ || !job_.software.gradients.all_reduces_shards);
   const CollectiveOp op = scatters ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
   ProgramWriter::Transfer reduction = transfer(op, bytes, "gradients, backward");
-  if (to_owners_) reduction.cost = owner_reductions(bytes / gradient_bytes_, job_, shapes_.data, cluster_);
+  if (to_owners_)
+    reduction.cost = owner_reductions(bytes / gradient_bytes_, split_.block(), job_, shapes_.data, cluster_);
   last_reduction_ = writer_.transfer(reduction, writer_.after_compute());
   if (shard_ranks_ == data_ranks_ || (to_owners_ && gradients_left_[index(writer_.pass().chunk)] > 0)) return;
   const double part = bytes / static_cast<double>(shard_ranks_);
@@ -148,8 +145,8 @@ void DataCollectives::reduce_rest() {
   const std::vector<std::int32_t> chunks = chunks_by_block();
   for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk) {
     writer_.begin({PassKind::forward, *chunk, -1});
-    const ChunkShape& shape = split_.of(*chunk, stage_, job_.parallelism.pipeline);
-    reduce_bytes(chunk_parameters(shape) * reduced_gradient_bytes(job_));
+    const LayerRange& range = split_.of(*chunk, stage_, job_.parallelism.pipeline);
+    reduce_bytes(chunk_parameters(range) * reduced_gradient_bytes(job_));
   }
   writer_.end_passes();
 }
@@ -191,15 +188,10 @@ std::vector<std::uint32_t> DataCollectives::gather_chunk(std::int32_t chunk, std
   return gathers;
 }
 
-void DataCollectives::await_parameters(const ChunkShape& shape, std::int32_t layer, std::size_t item, std::size_t items,
-                                       std::size_t& awaited) {
+void DataCollectives::await_parameters(const LayerRange& range, std::int32_t layer, std::size_t& awaited) {
   const std::vector<std::uint32_t>& gathers = gathers_[index(writer_.pass().chunk)];
   if (awaited >= gathers.size()) return;
-  const double all = chunk_parameters(shape), embedding = shape.embedding ? shard_.embedding : 0;
-  const bool is_head = layer < 0 && item > 0 && item + 1 >= items;
-  const double needed = layer >= 0                    ? embedding + static_cast<double>(layer + 1) * shard_.layer
-                        : is_head || !shape.embedding ? all
-                                                      : embedding;
+  const double all = chunk_parameters(range), needed = chunk_parameters({range.begin, range.begin + layer + 1});
   const auto buckets = static_cast<double>(gathers.size());
   const auto through = std::min(gathers.size(), static_cast<std::size_t>(std::ceil(needed / all * buckets - 1e-9)));
   if (through <= awaited) return;

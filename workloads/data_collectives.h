@@ -26,13 +26,13 @@ class DataCollectives {
     std::size_t after_items;
     double parameters;  // elements
   };
-  double chunk_parameters(const ChunkShape& shape) const;
+  double chunk_parameters(const LayerRange& range) const { return split_.parameters(range); }
   /// Chunks in the order of the model, on which all stages that hold a block agree.
   std::vector<std::int32_t> chunks_by_block() const;
   /// Counts a pass; whether it is the last one that makes gradients of its chunk's weights.
   bool completes_gradients(const Pass& pass);
   /// The reductions beside a backward pass that completes gradients; none where they do not overlap.
-  std::vector<Bucket> buckets(const ChunkShape& shape, const PassTemplate& passes, PassKind kind) const;
+  std::vector<Bucket> buckets(const LayerRange& range, const PassTemplate& passes, PassKind kind) const;
   /// Reduces a bucket, or puts it off.
   void reduce(double parameters);
   /// Before the first pass: gathers that run beside the forward pass.
@@ -40,8 +40,7 @@ class DataCollectives {
   bool gathered_ahead(std::int32_t chunk) const { return !gathers_[static_cast<std::size_t>(chunk)].empty(); }
   /// Before a layer's first use the next compute operation waits for the buckets that hold its parameters. `awaited`:
   /// buckets waited for already in this pass.
-  void await_parameters(const ChunkShape& shape, std::int32_t layer, std::size_t item, std::size_t items,
-                        std::size_t& awaited);
+  void await_parameters(const LayerRange& range, std::int32_t layer, std::size_t& awaited);
   /// Around passes, for software whose collectives begin on all stages at a time (data_collectives_in_step).
   void before_forward();
   void after_backward();
@@ -88,7 +87,6 @@ class DataCollectives {
   std::int64_t stage_, chunks_;
   bool evaluation_;
   std::int64_t data_ranks_, shard_ranks_;
-  ShardParameters shard_;
   bool sharded_, full_shard_, by_unit_, to_owners_;  // to_owners_: each weight's gradient goes to its owner every pass
   double gradient_bytes_, parameter_bytes_;          // of an element
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/engine.h"
-#include "workloads/activations.h"
+#include "workloads/model/kept.h"
 #include "workloads/schedules/schedule.h"
 #include "workloads/stage_program.h"
 

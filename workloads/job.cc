@@ -3,35 +3,38 @@
 
 #include <array>
 
+#include "workloads/schedules/chunk_map.h"
+
 namespace orrery::workloads {
 
 namespace {
 constexpr std::array<std::string_view, kScheduleKinds> kSchedules{
     "gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2", "zb_v", "v_half", "v_min", "dualpipe"};
-constexpr std::array<std::string_view, 2> kContextMethods{"ring", "all_gather"};
 constexpr std::array<std::string_view, 4> kShardings{"none", "optimizer", "gradients", "parameters"};
-constexpr std::array<std::string_view, 3> kRecomputes{"none", "selective", "full"};
-constexpr std::array<std::string_view, 2> kAttentions{"flash", "unfused"};
-constexpr std::array<std::string_view, 3> kOptimizers{"adam", "lamb", "sgd"};
-constexpr std::array<std::string_view, 4> kPositions{"learned", "rotary", "none", "alibi"};
-constexpr std::array<std::string_view, 2> kNorms{"layer_norm", "rms_norm"};
-constexpr std::array<std::string_view, 3> kBiases{"all", "qkv", "none"};
 }  // namespace
 
-bool fuses_wgrad_accumulation(const Job& job) {
-  return job.software.layers.fused_wgrad_accumulation &&
-         (job.precision.gradients == DataType::fp32 || job.software.layers.fused_wgrad_16bit);
+Split split_of(const Job& job) {
+  const Parallelism& p = job.parallelism;
+  return {p.tensor, p.context, p.sequence_parallel, p.context_method, job.batch.micro};
 }
 
+Computation computation_of(const Job& job) {
+  Computation computation;
+  computation.precision = job.precision;
+  computation.recompute = job.recompute;
+  computation.attention = job.attention;
+  computation.overlaps_tensor = job.overlap.tensor;
+  computation.ends_on_one_stage = ChunkMap(job).ends_meet();
+  computation.keeps_training_gradients = job.software.gradients.keeps_training_gradients;
+  computation.style = job.software.layers;
+  computation.attention_style = job.software.attention_style;
+  return computation;
+}
+
+Network network_of(const Job& job) { return gpt(job.model, split_of(job), computation_of(job)); }
+
 std::string_view name_of(ScheduleKind schedule) { return kSchedules[static_cast<std::size_t>(schedule)]; }
-std::string_view name_of(ContextMethod method) { return kContextMethods[static_cast<std::size_t>(method)]; }
 std::string_view name_of(Sharding sharding) { return kShardings[static_cast<std::size_t>(sharding)]; }
-std::string_view name_of(Recompute recompute) { return kRecomputes[static_cast<std::size_t>(recompute)]; }
-std::string_view name_of(AttentionKind attention) { return kAttentions[static_cast<std::size_t>(attention)]; }
-std::string_view name_of(OptimizerKind optimizer) { return kOptimizers[static_cast<std::size_t>(optimizer)]; }
-std::string_view name_of(Positions positions) { return kPositions[static_cast<std::size_t>(positions)]; }
-std::string_view name_of(Norm norm) { return kNorms[static_cast<std::size_t>(norm)]; }
-std::string_view name_of(Biases biases) { return kBiases[static_cast<std::size_t>(biases)]; }
 
 const std::vector<std::string>& schedule_names() {
   static const std::vector<std::string> names(kSchedules.begin(), kSchedules.end());

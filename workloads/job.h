@@ -10,10 +10,10 @@
 #include "calibration/profile.h"
 #include "calibration/software.h"
 #include "topology/cluster.h"
+#include "workloads/model/gpt.h"
+#include "workloads/model/optimizer_step.h"
 
 namespace orrery::workloads {
-
-using calibration::DataType;
 
 enum class ScheduleKind : std::uint8_t {
   gpipe,
@@ -27,39 +27,7 @@ enum class ScheduleKind : std::uint8_t {
   dualpipe
 };
 inline constexpr int kScheduleKinds = 9;
-/// How the ranks of a context group see each other's keys and values: blocks sent round a ring beside the attention of
-/// the block at hand (Liu et al., arXiv 2310.01889), or gathered before it (Llama 3, arXiv 2407.21783, section 3.3.2).
-enum class ContextMethod : std::uint8_t { ring, all_gather };
 enum class Sharding : std::uint8_t { none, optimizer, gradients, parameters };  // ZeRO 0 to 3
-enum class Recompute : std::uint8_t { none, selective, full };
-enum class AttentionKind : std::uint8_t { flash, unfused };
-enum class OptimizerKind : std::uint8_t { adam, lamb, sgd };
-/// How a model tells positions apart: a learned table of one row per position, queries and keys rotated in every layer
-/// (Su et al., arXiv 2104.09864), a bias on the scores, free inside fused attention (ALiBi, arXiv 2108.12409), or
-/// nothing that costs parameters or a kernel of its own.
-enum class Positions : std::uint8_t { learned, rotary, none, alibi };
-enum class Norm : std::uint8_t { layer_norm, rms_norm };  // scale and shift, or scale alone (arXiv 1910.07467)
-enum class Biases : std::uint8_t { all, qkv, none };      // which linear layers have one
-
-/// A decoder-only transformer. Sizes are counts of elements.
-struct Model {
-  std::string name;   // of the file, or the label
-  std::string label;  // free text
-  std::int64_t layers = 1, hidden = 1, heads = 1, kv_heads = 1, ffn_hidden = 4, vocab = 1, seq = 1;
-  bool gated_mlp = false;             // SwiGLU: two up projections
-  bool parallel_block = false;        // attention and MLP side by side: one layer norm, one reduction
-  std::int64_t attention_window = 0;  // 0: full causal attention
-  bool tied_embeddings = true;
-  std::int64_t head_width = 0;  // of one head, where heads need not add up to hidden; 0: hidden / heads
-  Positions positions = Positions::learned;
-  Norm norm = Norm::layer_norm;
-  Biases biases = Biases::all;
-  std::int64_t head_dim() const { return head_width > 0 ? head_width : hidden / heads; }
-  /// Elements of a token's queries, and of the attention output.
-  std::int64_t attention_width() const { return heads * head_dim(); }
-  /// Parameters of one norm.
-  std::int64_t norm_parameters() const { return norm == Norm::layer_norm ? 2 * hidden : hidden; }
-};
 
 struct Parallelism {
   std::int64_t tensor = 1, pipeline = 1, virtual_pipeline = 1, data = 1, context = 1, expert = 1;
@@ -80,14 +48,6 @@ struct Parallelism {
 struct Batch {
   std::int64_t global = 1;  // sequences per step
   std::int64_t micro = 1;   // sequences per micro-batch and data-parallel rank
-};
-
-struct Precision {
-  DataType matmul = DataType::bf16;        // operands of the linear layers' GEMMs
-  DataType activations = DataType::bf16;   // what flows between kernels and over the network
-  DataType gradients = DataType::fp32;     // of the data-parallel reduction
-  DataType accumulation = DataType::fp32;  // of the buffers that gradients are added up in
-  DataType parameters = DataType::bf16;    // of the parameter all-gather
 };
 
 struct Overlap {
@@ -181,18 +141,13 @@ struct Job {
   }
 };
 
-/// Whether weight gradient GEMMs add into the accumulated gradients, which makes no gradient of one micro-batch.
-bool fuses_wgrad_accumulation(const Job& job);
+/// How a job cuts and computes its layers, and the layers that come of it on one rank.
+Split split_of(const Job& job);
+Computation computation_of(const Job& job);
+Network network_of(const Job& job);
 
 std::string_view name_of(ScheduleKind schedule);
-std::string_view name_of(ContextMethod method);
 std::string_view name_of(Sharding sharding);
-std::string_view name_of(Recompute recompute);
-std::string_view name_of(AttentionKind attention);
-std::string_view name_of(OptimizerKind optimizer);
-std::string_view name_of(Positions positions);
-std::string_view name_of(Norm norm);
-std::string_view name_of(Biases biases);
 
 /// Names for the schema, in the order of the enumeration.
 const std::vector<std::string>& schedule_names();

@@ -1,70 +1,86 @@
-// Which layers lie on which stage and chunk. When stages x chunks do not divide the layers, embedding and LM head count
-// as one layer each and the cuts fall as evenly as whole layers allow; a job may also say how many each block holds.
-// DeepSpeed counts layers alone and fills one stage after the other (deepspeed/runtime/utils.py, partition_balanced),
-// but where layers, embedding and head divide, which is what models were given two layers less for.
+// Cuts a network into chunks. See layer_split.h. When stages x chunks do not divide the layers, embedding and LM head
+// count as one layer each and the cuts fall as evenly as whole layers allow; a job may also say how many each block
+// holds. DeepSpeed counts layers alone and fills one stage after the other (deepspeed/runtime/utils.py,
+// partition_balanced), but where layers, embedding and head divide, which is what models were given two layers less
+// for.
+#include "workloads/layer_split.h"
+
 #include <algorithm>
 
 #include "workloads/schedules/chunk_map.h"
-#include "workloads/stage_program.h"
 
 namespace orrery::workloads {
 
-LayerSplit split_layers(std::int64_t layers, std::int64_t stages, std::int64_t chunks) {
-  const std::int64_t parts = stages * chunks;
-  LayerSplit split;
-  split.shapes.resize(static_cast<std::size_t>(parts));
-  split.shapes.front().embedding = true;
-  split.shapes.back().head = true;
-  if (layers % parts == 0) {
-    for (ChunkShape& shape : split.shapes) shape.layers = layers / parts;
-    return split;
-  }
-  const std::int64_t units = layers + 2;
-  for (std::int64_t i = 0; i < parts; ++i) {
-    ChunkShape& shape = split.shapes[static_cast<std::size_t>(i)];
-    const std::int64_t share = (i + 1) * units / parts - i * units / parts;
-    shape.layers = share - (shape.embedding ? 1 : 0) - (shape.head ? 1 : 0);
-  }
-  return split;
-}
-
 namespace {
 
-/// Every block holds as many layers as the fullest has to, until none are left.
-void fill_in_order(std::int64_t layers, LayerSplit& blocks) {
-  const auto parts = static_cast<std::int64_t>(blocks.shapes.size());
-  const std::int64_t most = (layers + parts - 1) / parts;
-  for (ChunkShape& shape : blocks.shapes) {
-    shape.layers = std::min(most, layers);
-    layers -= shape.layers;
+/// Ranges of so many layers each, the embedding in the first and the head in the last.
+std::vector<LayerRange> ranges_of(const std::vector<std::int64_t>& blocks) {
+  std::vector<LayerRange> ranges;
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const std::int64_t end = begin + blocks[i] + (i == 0 ? 1 : 0) + (i + 1 == blocks.size() ? 1 : 0);
+    ranges.push_back({begin, end});
+    begin = end;
   }
+  return ranges;
+}
+
+std::vector<std::int64_t> even_shares(std::int64_t blocks, std::int64_t parts) {
+  if (blocks % parts == 0) return std::vector<std::int64_t>(static_cast<std::size_t>(parts), blocks / parts);
+  const std::int64_t units = blocks + 2;
+  std::vector<std::int64_t> shares;
+  for (std::int64_t i = 0; i < parts; ++i) shares.push_back((i + 1) * units / parts - i * units / parts);
+  --shares.front(), --shares.back();
+  return shares;
+}
+
+/// Every part holds as many layers as the fullest has to, until none are left.
+std::vector<std::int64_t> filled_shares(std::int64_t blocks, std::int64_t parts) {
+  const std::int64_t most = (blocks + parts - 1) / parts;
+  std::vector<std::int64_t> shares;
+  for (std::int64_t i = 0; i < parts; ++i) {
+    shares.push_back(std::min(most, blocks));
+    blocks -= shares.back();
+  }
+  return shares;
 }
 
 }  // namespace
 
+double LayerSplit::parameters(const LayerRange& range) const {
+  double sum = 0;
+  for (std::int64_t i = range.begin; i < range.end; ++i) sum += parameters_of(i);
+  return sum;
+}
+
+std::vector<LayerRange> split_layers(std::int64_t blocks, std::int64_t parts) {
+  return ranges_of(even_shares(blocks, parts));
+}
+
 LayerSplit split_layers(const Job& job) {
   const ChunkMap map(job);
-  LayerSplit blocks = split_layers(job.model.layers, map.blocks(), 1);
-  if (job.software.defaults.layer_split == "fill" && (job.model.layers + 2) % map.blocks() != 0)
-    fill_in_order(job.model.layers, blocks);
+  const std::int64_t layers = job.model.layers, parts = map.blocks();
+  const bool fills = job.software.defaults.layer_split == "fill" && (layers + 2) % parts != 0 && layers % parts != 0;
+  std::vector<std::int64_t> shares = fills ? filled_shares(layers, parts) : even_shares(layers, parts);
   const std::vector<std::int64_t>& given = job.parallelism.stage_layers;
-  for (std::size_t b = 0; b < given.size(); ++b) blocks.shapes[b].layers = given[b];
+  std::copy(given.begin(), given.end(), shares.begin());
+  const std::vector<LayerRange> blocks = ranges_of(shares);
   LayerSplit split;
+  split.network = network_of(job);
+  std::vector<double> kinds;
+  for (const Layer& layer : split.network.kinds) kinds.push_back(parameters(layer));
+  for (const std::uint8_t kind : split.network.layers) split.held.push_back(kinds[kind]);
   for (std::int64_t chunk = 0; chunk < map.chunks(); ++chunk) {
     for (std::int64_t stage = 0; stage < map.stages(); ++stage)
-      split.shapes.push_back(blocks.shapes[static_cast<std::size_t>(map.block_of({stage, chunk}))]);
+      split.ranges.push_back(blocks[static_cast<std::size_t>(map.block_of({stage, chunk}))]);
   }
   return split;
 }
 
 double stage_parameters(const Job& job, const LayerSplit& split, std::int64_t stage) {
-  const ShardParameters shard = shard_parameters(job);
   double parameters = 0;
-  for (std::int64_t chunk = 0; chunk < job.parallelism.virtual_pipeline; ++chunk) {
-    const ChunkShape& shape = split.of(chunk, stage, job.parallelism.pipeline);
-    parameters += static_cast<double>(shape.layers) * shard.layer + (shape.embedding ? shard.embedding : 0) +
-                  (shape.head ? shard.head : 0);
-  }
+  for (std::int64_t chunk = 0; chunk < job.parallelism.virtual_pipeline; ++chunk)
+    parameters += split.parameters(split.of(chunk, stage, job.parallelism.pipeline));
   return parameters;
 }
 

@@ -62,44 +62,62 @@ StageMemory model_states(const Job& job, double parameters) {
   return m;
 }
 
-/// A layer's weights in fp8 and their transposes in fp8, which stay from one micro-batch to the next beside the 16-bit
+/// Weights in fp8 and their transposes in fp8, which stay from one micro-batch to the next beside the 16-bit
 /// ones; parameters that are gathered in fp8 and transposed take the 2 bytes that are counted as parameters.
-double weight_copy_bytes(const Job& job) {
+double weight_copy_bytes(const Job& job, double parameters) {
   if (job.precision.matmul != DataType::fp8 || job.precision.parameters == DataType::fp8) return 0;
-  return reaches(job, Sharding::parameters) ? 0 : 2 * shard_parameters(job).layer;
+  return reaches(job, Sharding::parameters) ? 0 : 2 * parameters;
+}
+
+/// Parameters of a stage on one rank, in elements.
+struct StageParameters {
+  double all = 0, blocks = 0, largest_block = 0, ends = 0;  // ends: embedding and head
+};
+StageParameters parameters_of_stage(const Job& job, const LayerSplit& split, std::int64_t stage) {
+  StageParameters sum;
+  for (std::int64_t chunk = 0; chunk < job.parallelism.virtual_pipeline; ++chunk) {
+    const LayerRange& range = split.of(chunk, stage, job.parallelism.pipeline);
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      const double held = split.parameters_of(i);
+      const bool block = split.network.layer(i).kind == LayerKind::block;
+      (block ? sum.blocks : sum.ends) += held;
+      if (block) sum.largest_block = std::max(sum.largest_block, held);
+      sum.all += held;
+    }
+  }
+  return sum;
 }
 
 /// Whole parameters and gradients that stand beside the shards.
-double gathered_bytes(const Job& job, bool embedding, bool head) {
+double gathered_bytes(const Job& job, const StageParameters& held) {
   if (!reaches(job, Sharding::gradients)) return 0;
-  const ShardParameters shard = shard_parameters(job);
   const double element = calibration::bytes_of(job.precision.activations);
   const double reduced = calibration::bytes_of(job.precision.gradients);
   const double gradient = reduced > element ? element + reduced : element;  // cast before it is reduced
-  const double reducing = (job.overlap.gradients ? 2 : 1) * gradient * shard.layer;
+  const double reducing = (job.overlap.gradients ? 2 : 1) * gradient * held.largest_block;
   if (!reaches(job, Sharding::parameters)) {
     const double bucket = static_cast<double>(job.software.buckets.gradient_bucket.value());
     return bucket > 0 ? (job.overlap.gradients ? 2 : 1) * bucket : reducing;
   }
   const double parameter = calibration::bytes_of(job.precision.parameters);
-  const double root = (embedding ? shard.embedding : 0) + (head ? shard.head : 0);
-  return (job.overlap.parameters ? 2 : 1) * parameter * shard.layer + reducing + root * (parameter + element);
+  return (job.overlap.parameters ? 2 : 1) * parameter * held.largest_block + reducing +
+         held.ends * (parameter + element);
 }
 
-double message_bytes(const Job& job, std::int32_t stage) {
+double message_bytes(const Job& job, const Network& network, std::int32_t stage) {
   const Parallelism& p = job.parallelism;
+  const double element = calibration::bytes_of(job.precision.activations);
   double bytes = 0;
   if (p.pipeline > 1) {
     const bool wraps = p.virtual_pipeline > 1;
     const int neighbours = (wraps || stage > 0) + (wraps || stage + 1 < p.pipeline);
-    bytes += neighbours * (job.overlap.pipeline ? 2 : 1) * residual_bytes(job);
+    bytes += neighbours * (job.overlap.pipeline ? 2 : 1) * element * network.residual_elements;
   }
   // One gathered input shared by all layers (megatron/core/parallel_state.py, global memory buffer), one gradient.
-  if (p.sequence_parallel && p.tensor > 1) bytes += 2 * hidden_bytes(job);
+  if (p.sequence_parallel && p.tensor > 1) bytes += 2 * element * network.hidden_elements;
   // Keys and values: of the block at work and of the one on its way round the ring, or of the whole sequence.
   const double blocks = p.context == 1 ? 0 : p.context_method == ContextMethod::ring ? 2 : d(p.context);
-  const double width = d(job.model.kv_heads * job.model.head_dim()) / d(job.model.hidden);
-  bytes += blocks * 2 * hidden_bytes(job) * width / d(p.tensor);
+  bytes += blocks * element * network.kv_elements;
   return bytes;
 }
 
@@ -144,8 +162,11 @@ void settle(StageMemory& m, const HighWater& top, double step) {
 std::vector<PassBytes> chunk_bytes(const Job& job, const LayerSplit& split, std::int32_t stage) {
   std::vector<PassBytes> bytes;
   for (std::int64_t chunk = 0; chunk < job.parallelism.virtual_pipeline; ++chunk) {
-    const ChunkShape& shape = split.of(chunk, stage, job.parallelism.pipeline);
-    bytes.push_back(pass_bytes(job, shape, shape.head));
+    const LayerRange& range = split.of(chunk, stage, job.parallelism.pipeline);
+    bytes.push_back(bytes_of(split.network, range));
+    const bool last = range.end == split.network.size();
+    if (!last && job.software.memory.keeps_pipeline_outputs)
+      bytes.back().kept += calibration::bytes_of(job.precision.activations) * split.network.residual_elements;
   }
   return bytes;
 }
@@ -155,11 +176,11 @@ InFlight in_flight(const Job& job, const LayerSplit& split, std::int32_t stage) 
       high_water(telling_passes(job, split)[static_cast<std::size_t>(stage)], chunk_bytes(job, split, stage));
   InFlight most;
   for (std::int64_t chunk = 0; chunk < job.parallelism.virtual_pipeline; ++chunk) {
-    const ChunkShape& shape = split.of(chunk, stage, job.parallelism.pipeline);
+    const LayerRange& range = split.of(chunk, stage, job.parallelism.pipeline);
     const double passes = top.in_flight[static_cast<std::size_t>(chunk)];
-    most.layers += passes * d(shape.layers);
-    most.embeddings += passes * (shape.embedding ? 1 : 0);
-    most.heads += passes * (shape.head ? 1 : 0);
+    most.layers += passes * d(count(split.network, range, LayerKind::block));
+    most.embeddings += passes * d(count(split.network, range, LayerKind::embedding));
+    most.heads += passes * d(count(split.network, range, LayerKind::head));
   }
   return most;
 }
@@ -169,20 +190,13 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const StageOrders orders = telling_passes(job, split);
   std::vector<StageMemory> stages;
   for (std::int32_t stage = 0; stage < pipeline; ++stage) {
-    const double parameters = stage_parameters(job, split, stage);
-    StageMemory m = model_states(job, parameters);
-    bool embedding = false, head = false;
-    double layers = 0;
-    for (std::int64_t chunk = 0; chunk < job.parallelism.virtual_pipeline; ++chunk) {
-      embedding = embedding || split.of(chunk, stage, pipeline).embedding;
-      head = head || split.of(chunk, stage, pipeline).head;
-      layers += d(split.of(chunk, stage, pipeline).layers);
-    }
-    m.parts.weight_copies = layers * weight_copy_bytes(job);
-    m.parts.gathered = gathered_bytes(job, embedding, head);
-    m.parts.messages = message_bytes(job, stage);
+    const StageParameters held = parameters_of_stage(job, split, stage);
+    StageMemory m = model_states(job, held.all);
+    m.parts.weight_copies = weight_copy_bytes(job, held.blocks);
+    m.parts.gathered = gathered_bytes(job, held);
+    m.parts.messages = message_bytes(job, split.network, stage);
     settle(m, high_water(orders[static_cast<std::size_t>(stage)], chunk_bytes(job, split, stage)),
-           step_bytes(job, parameters));
+           step_bytes(job, held.all));
     m.allocated = m.parameters + m.gradients + m.optimizer + m.activations + m.parts.accumulators +
                   m.parts.weight_copies + m.parts.gathered + m.parts.messages + m.parts.step;
     m.parts.fragmentation = job.software.memory.allocator_overhead * m.allocated;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "workloads/high_water.h"
+#include "workloads/model/kept.h"
 #include "workloads/stage_program.h"
 #include "workloads/step.h"
 
@@ -17,7 +18,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split);
 /// What the fullest rank of a job takes, in bytes: the largest total of stage_memory.
 double peak_memory(const Job& job);
 
-/// What passes over the chunks of a stage keep and need.
+/// What passes over the chunks of a stage keep and need, a stage's output among it where the software keeps that.
 std::vector<PassBytes> chunk_bytes(const Job& job, const LayerSplit& split, std::int32_t stage);
 
 /// (chunk, micro-batch) activations that a stage holds at its high-water mark, by what the chunks consist of.

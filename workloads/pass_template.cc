@@ -89,12 +89,12 @@ std::optional<PassItem> microbatch_fetch(const Job& job, TemplateLibrary& librar
   return item;
 }
 
-std::optional<PassItem> weight_cast(const Job& job, TemplateLibrary& library) {
+std::optional<PassItem> weight_cast(const Job& job, const Layer& layer, TemplateLibrary& library) {
   if (job.precision.matmul != DataType::fp8) return std::nullopt;
   const bool fp8_already = job.precision.parameters == DataType::fp8;
   const double read = fp8_already ? 1 : calibration::bytes_of(job.precision.activations), written = fp8_already ? 1 : 2;
   // Every parameter of the layer: those that are no weights of a product are one in thousands.
-  const double bytes = shard_parameters(job).layer * (read + written);
+  const double bytes = parameters(layer) * (read + written);
   const auto time = job.device.streaming(calibration::Streaming::cast_transpose, bytes);
   return library.compute({{"weights to fp8", time, false, 0, bytes, {}}}, -1);
 }
@@ -102,13 +102,12 @@ std::optional<PassItem> weight_cast(const Job& job, TemplateLibrary& library) {
 PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts, std::int32_t passes_by) {
   PassItem item;
   item.comm = true;
-  item.layer = piece.layer;
-  item.context = piece.context;
-  item.cost = collective_cost(piece.op, piece.bytes * share, piece.context ? shapes_.context : shapes_.tensor,
+  item.context = piece.group == CommGroup::context;
+  item.cost = collective_cost(piece.op, piece.bytes * share, item.context ? shapes_.context : shapes_.tensor,
                               job_.device, job_.software, cluster_);
   if (job_.software.host.blocking_launches) item.cost.latency += job_.software.host.transfer_issue;
-  const std::int64_t group = piece.context ? job_.parallelism.context : job_.parallelism.tensor;
-  item.traffic = traffic({piece.context ? "context" : "tensor", piece.op, piece.what, group, piece.bytes,
+  const std::int64_t group = item.context ? job_.parallelism.context : job_.parallelism.tensor;
+  item.traffic = traffic({item.context ? "context" : "tensor", piece.op, piece.what, group, piece.bytes,
                           wire_bytes(piece.op, group, piece.bytes)});
   item.share = share;
   item.counts = counts;
@@ -121,7 +120,7 @@ PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts
 /// GEMMs (overlap.tensor) use other kernels, whose cost is in tensor_overlap_slowdown.
 void TemplateLibrary::lend_processors(std::vector<Kernel>& kernels, const Piece& collective) const {
   const double share = job_.software.overlap.collective_processors / static_cast<double>(job_.device.processors());
-  if (share <= 0 || job_.overlap.tensor || collective.context || shapes_.tensor.nodes > 1) return;
+  if (share <= 0 || job_.overlap.tensor || collective.group == CommGroup::context || shapes_.tensor.nodes > 1) return;
   double left =
       sim::to_seconds(job_.device
                           .node_collective(collective.op, shapes_.tensor.ranks,
@@ -140,14 +139,11 @@ void TemplateLibrary::lend_processors(std::vector<Kernel>& kernels, const Piece&
   }
 }
 
-std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces, const std::vector<std::size_t>* piece_marks,
-                                             std::vector<std::size_t>* item_marks) {
+std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces) {
   const double t = static_cast<double>(job_.parallelism.tensor);
   const double slower = job_.software.overlap.tensor_overlap_slowdown;
   std::vector<PassItem> out;
-  std::vector<std::size_t> items_before(pieces.size() + 1, 0);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    items_before[i] = out.size();
     const Piece& piece = pieces[i];
     if (piece.is_comm()) {
       const bool drains = piece.overlap == CommOverlap::with_previous && i > 0 && !pieces[i - 1].is_comm() &&
@@ -171,41 +167,56 @@ std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces, const std::ve
                          pieces[i + 1].overlap == CommOverlap::with_previous && kernels.back().matmul &&
                          (kernels.size() > 1 || !fed);
     if (fed) {
-      out.push_back(compute({part(kernels.front(), slower * (t - 1) / t, (t - 1) / t, " (overlapped)")}, piece.layer));
+      out.push_back(compute({part(kernels.front(), slower * (t - 1) / t, (t - 1) / t, " (overlapped)")}, -1));
       kernels.front() = part(kernels.front(), slower / t, 1 / t, " (last shard)");
     }
     if (drained) {
       const Kernel whole = kernels.back();
       kernels.back() = part(whole, slower / t, 1 / t, " (first shard)");
-      out.push_back(compute(std::move(kernels), piece.layer));
+      out.push_back(compute(std::move(kernels), -1));
       out.push_back(transfer(pieces[i + 1], (t - 1) / t, true, 1));
-      out.push_back(compute({part(whole, slower * (t - 1) / t, (t - 1) / t, " (overlapped)")}, piece.layer));
+      out.push_back(compute({part(whole, slower * (t - 1) / t, (t - 1) / t, " (overlapped)")}, -1));
       out.push_back(transfer(pieces[i + 1], 1 / t, false, 0));
     } else {
-      out.push_back(compute(std::move(kernels), piece.layer));
+      out.push_back(compute(std::move(kernels), -1));
     }
-  }
-  items_before[pieces.size()] = out.size();
-  if (piece_marks != nullptr) {
-    for (const std::size_t mark : *piece_marks) item_marks->push_back(items_before[mark]);
   }
   return out;
 }
 
-const PassTemplate& TemplateLibrary::of(const ChunkShape& shape) {
-  const auto [it, fresh] = templates_.try_emplace({shape.layers, shape.embedding, shape.head});
-  if (fresh) {
-    const ChunkPasses passes = gpt_chunk(job_, shape);
-    const auto make = [&](PassKind kind, const Pieces& pieces, const std::vector<std::size_t>* marks) {
-      const auto k = static_cast<std::size_t>(kind);
-      it->second.items[k] = items(pieces, marks, &it->second.done_at[k]);
-    };
-    make(PassKind::forward, passes.forward, nullptr);
-    make(PassKind::backward, passes.backward, &passes.layer_done);
-    make(PassKind::input_gradient, passes.input_gradient, nullptr);
-    make(PassKind::weight_gradient, passes.weight_gradient, &passes.weight_done);
-  }
+/// No piece reaches over the end of a layer, so that a chunk's passes are those of its layers, one after the other.
+const TemplateLibrary::LayerItems& TemplateLibrary::of_kind(std::uint8_t kind) {
+  const auto [it, fresh] = kinds_.try_emplace(kind);
+  if (!fresh) return it->second;
+  const KernelTimes times{job_.device, job_.software.layers.misaligned_gemm_rate};
+  const LayerPasses passes = passes_of(network_.kinds[kind], times, splits_backward(job_.parallelism.schedule));
+  it->second[static_cast<std::size_t>(PassKind::forward)] = items(passes.forward);
+  it->second[static_cast<std::size_t>(PassKind::backward)] = items(passes.backward);
+  it->second[static_cast<std::size_t>(PassKind::input_gradient)] = items(passes.input_gradient);
+  it->second[static_cast<std::size_t>(PassKind::weight_gradient)] = items(passes.weight_gradient);
   return it->second;
+}
+
+const PassTemplate& TemplateLibrary::of(const LayerRange& range) {
+  const auto first = network_.layers.begin() + range.begin;
+  const std::vector<std::uint8_t> kinds(first, first + range.size());
+  const auto [it, fresh] = templates_.try_emplace(kinds);
+  if (!fresh) return it->second;
+  PassTemplate& passes = it->second;
+  for (std::size_t kind = 0; kind < passes.items.size(); ++kind) {
+    std::vector<PassItem>& all = passes.items[kind];
+    passes.done_at[kind].resize(kinds.size());
+    for (std::size_t step = 0; step < kinds.size(); ++step) {
+      const bool forward = kind == static_cast<std::size_t>(PassKind::forward);
+      const std::size_t place = forward ? step : kinds.size() - 1 - step;
+      for (const PassItem& item : of_kind(kinds[place])[kind]) {
+        all.push_back(item);
+        all.back().layer = static_cast<std::int32_t>(place);
+      }
+      passes.done_at[kind][place] = all.size();
+    }
+  }
+  return passes;
 }
 
 }  // namespace orrery::workloads

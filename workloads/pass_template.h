@@ -18,7 +18,7 @@ namespace orrery::workloads {
 /// A compute operation or a tensor-parallel transfer of a pass.
 struct PassItem {
   bool comm = false;
-  std::int32_t layer = -1;
+  std::int32_t layer = -1;  // place in the chunk's range of layers; -1: of none
   // compute
   std::uint32_t run = 0;
   sim::Duration duration{}, issue{}, issue_bound{};
@@ -34,7 +34,7 @@ struct PassItem {
 
 struct PassTemplate {
   std::array<std::vector<PassItem>, 4> items;       // by kind of pass
-  std::array<std::vector<std::size_t>, 4> done_at;  // by kind and layer: items after which its gradients are ready
+  std::array<std::vector<std::size_t>, 4> done_at;  // by kind and place of a layer: items after which it is done
   const std::vector<PassItem>& of(PassKind kind) const { return items[static_cast<std::size_t>(kind)]; }
   const std::vector<std::size_t>& layer_done(PassKind kind) const { return done_at[static_cast<std::size_t>(kind)]; }
 };
@@ -52,36 +52,44 @@ struct WholePass {
 /// tensor group's members run in step and no link limits its collectives.
 WholePass whole_pass(std::span<const PassItem> items, double slower, sim::Duration transfer_issue);
 
-/// Makes templates and remembers them by chunk shape; owns what they share: runs of kernels and kinds of traffic.
+/// Makes templates and remembers them by the layers of the chunk; owns what they share: runs of kernels and kinds of
+/// traffic.
 class TemplateLibrary {
  public:
-  TemplateLibrary(const Job& job, const GroupShapes& shapes, const topology::Cluster& cluster, StagePrograms& out)
-      : job_(job), shapes_(shapes), cluster_(cluster), out_(out) {}
+  /// `network`: the job's layers.
+  TemplateLibrary(const Job& job, const Network& network, const GroupShapes& shapes, const topology::Cluster& cluster,
+                  StagePrograms& out)
+      : job_(job), network_(network), shapes_(shapes), cluster_(cluster), out_(out) {}
 
-  const PassTemplate& of(const ChunkShape& shape);
+  const PassTemplate& of(const LayerRange& range);
+  /// The passes over one layer, by kind of pass.
+  using LayerItems = std::array<std::vector<PassItem>, 4>;
+  /// `kind`: row of Network::kinds.
+  const LayerItems& of_kind(std::uint8_t kind);
   struct Whole {
     WholePass pass;
     std::uint32_t note = kNoWholePass;
   };
-  /// A pass of a template of() this shape as one operation.
-  const Whole& whole(const ChunkShape& shape, const PassTemplate& passes, PassKind kind, double slower);
+  /// A pass of one of these templates as one operation.
+  const Whole& whole(const PassTemplate& passes, PassKind kind, double slower);
   /// A compute item of these kernels; times scaled by nothing.
   PassItem compute(std::vector<Kernel> kernels, std::int32_t layer);
   std::uint32_t traffic(const TrafficKey& key);
 
  private:
-  std::vector<PassItem> items(const Pieces& pieces, const std::vector<std::size_t>* piece_marks,
-                              std::vector<std::size_t>* item_marks);
+  std::vector<PassItem> items(const Pieces& pieces);
   PassItem transfer(const Piece& piece, double share, bool counts, std::int32_t passes_by);
   void lend_processors(std::vector<Kernel>& kernels, const Piece& collective) const;
   std::uint32_t run_of(std::vector<Kernel> kernels);
 
   const Job& job_;
+  const Network& network_;
   const GroupShapes& shapes_;
   const topology::Cluster& cluster_;
   StagePrograms& out_;
-  std::map<std::tuple<std::int64_t, bool, bool>, PassTemplate> templates_;
-  std::map<std::tuple<std::int64_t, bool, bool, PassKind, double>, Whole> wholes_;
+  std::map<std::uint8_t, LayerItems> kinds_;
+  std::map<std::vector<std::uint8_t>, PassTemplate> templates_;  // by the kinds of the layers
+  std::map<std::tuple<const PassTemplate*, PassKind, double>, Whole> wholes_;
   std::map<std::vector<std::pair<std::string, std::int64_t>>, std::uint32_t> run_ids_;
   std::map<std::tuple<std::string, int, std::string, double>, std::uint32_t> traffic_ids_;
 };
@@ -95,6 +103,6 @@ std::optional<PassItem> microbatch_fetch(const Job& job, TemplateLibrary& librar
 /// What comes before a layer's first forward pass of a step in fp8: its weights are cast and transposed, and the copies
 /// kept for the other micro-batches (Transformer Engine's is_first_microbatch). Weights that were gathered in fp8 are
 /// only transposed. Nothing in other types.
-std::optional<PassItem> weight_cast(const Job& job, TemplateLibrary& library);
+std::optional<PassItem> weight_cast(const Job& job, const Layer& layer, TemplateLibrary& library);
 
 }  // namespace orrery::workloads

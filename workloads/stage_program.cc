@@ -42,7 +42,6 @@ class StageCompiler {
         undisturbed_rate_(gathers_messages(false) ? 0 : undisturbed_rate),
         data_ranks_(job.replicas()),
         shard_ranks_(job.shard_ranks()),
-        shard_(shard_parameters(job)),
         sharded_(job.parallelism.sharding != Sharding::none),
         full_shard_(job.parallelism.sharding == Sharding::parameters && data_ranks_ > 1),
         by_unit_(works_by_unit(job)),
@@ -50,7 +49,7 @@ class StageCompiler {
         data_(job, split, shapes, cluster, library, writer, stage, evaluation),
         every_pass_(full_shard_ || reduces_every_pass(job)),
         fetch_(microbatch_fetch(job, library)),
-        weight_cast_(evaluation ? std::nullopt : weight_cast(job, library)) {}
+        weight_cast_(evaluation ? std::nullopt : weight_cast(job, split.block(), library)) {}
 
   void compile(const std::vector<Pass>& passes) {
     chunk_seen_.assign(static_cast<std::size_t>(chunks_), false);
@@ -87,29 +86,30 @@ class StageCompiler {
   void run(const Pass& pass) {
     writer.begin(pass);
     if (pass.kind == PassKind::forward && fetch_) writer.compute_at_once(*fetch_, Category::other);
-    const ChunkShape& shape = split_.of(pass.chunk, stage_, stages_);
-    const PassTemplate& passes = template_of(pass.chunk, shape);
+    const LayerRange& range = split_.of(pass.chunk, stage_, stages_);
+    const PassTemplate& passes = template_of(pass.chunk, range);
     const bool forward = pass.kind == PassKind::forward;
     const bool first_use = forward && !chunk_seen_[index(pass.chunk)];
     chunk_seen_[index(pass.chunk)] = chunk_seen_[index(pass.chunk)] || forward;
     std::size_t awaited = 0;
     const bool last_gradients = data_.completes_gradients(pass);
     const auto buckets =
-        last_gradients ? data_.buckets(shape, passes, pass.kind) : std::vector<DataCollectives::Bucket>{};
-    if (by_unit_) begin_units(pass, shape, passes, full_shard_ || first_use, every_pass_ || last_gradients);
+        last_gradients ? data_.buckets(range, passes, pass.kind) : std::vector<DataCollectives::Bucket>{};
+    if (by_unit_) begin_units(pass, range, passes, full_shard_ || first_use, every_pass_ || last_gradients);
     std::size_t next_bucket = 0;
     const bool awaits = first_use && (weight_cast_ || data_.gathered_ahead(pass.chunk));
     std::int32_t cast_through = -1;
-    if (!by_unit_ && !awaits && buckets.empty() && run_whole(pass, shape, passes)) return;
+    if (!by_unit_ && !awaits && buckets.empty() && run_whole(pass, passes)) return;
     const auto& items = passes.of(pass.kind);
     for (std::size_t i = 0, through = 0; i < items.size(); ++i) {
-      if (by_unit_) enter_unit(items[i].layer);
+      const bool in_block = is_block(range, items[i].layer);
+      if (by_unit_) enter_unit(in_block ? items[i].layer : -1);
       if (i == through) {
         through = next_bucket < buckets.size() ? std::max(i + 1, buckets[next_bucket].after_items) : items.size();
         pass_by({&items[i], through - i});
       }
-      if (first_use) data_.await_parameters(shape, items[i].layer, i, items.size(), awaited);
-      if (first_use && weight_cast_ && items[i].layer > cast_through) {
+      if (first_use) data_.await_parameters(range, items[i].layer, awaited);
+      if (first_use && weight_cast_ && in_block && items[i].layer > cast_through) {
         cast_through = items[i].layer;
         writer.compute_before(*weight_cast_, Category::compute, slowdown());
       }
@@ -132,7 +132,7 @@ class StageCompiler {
   /// Scales of fp8 tensors follow the largest magnitudes seen on any rank that holds a part of them or a replica
   /// (Transformer Engine, fp8.py, global_amax_reduction, at the end of fp8_autocast and of the backward pass).
   void reduce_amax(const Pass& pass) {
-    const double bytes = amax_bytes(job_, static_cast<double>(split_.of(pass.chunk, stage_, stages_).layers));
+    const double bytes = amax_bytes(job_, static_cast<double>(blocks_of(split_.of(pass.chunk, stage_, stages_))));
     if (bytes <= 0 || evaluation_ || pass.kind == PassKind::weight_gradient) return;
     GroupShape group = shapes_.data;
     group.ranks *= shapes_.tensor.ranks, group.nodes *= shapes_.tensor.nodes, group.per_node *= shapes_.tensor.per_node;
@@ -145,23 +145,27 @@ class StageCompiler {
     writer.next_waits_for(writer.transfer(t, writer.after_compute()));
   }
 
-  const PassTemplate& template_of(std::int32_t chunk, const ChunkShape& shape) {
+  bool is_block(const LayerRange& range, std::int64_t place) const {
+    return split_.network.layer(range.begin + place).kind == LayerKind::block;
+  }
+  std::int64_t blocks_of(const LayerRange& range) const { return count(split_.network, range, LayerKind::block); }
+
+  const PassTemplate& template_of(std::int32_t chunk, const LayerRange& range) {
     const PassTemplate*& known = templates_[index(chunk)];
-    if (known == nullptr) known = &library_.of(shape);
+    if (known == nullptr) known = &library_.of(range);
     return *known;
   }
 
   /// The pass as one operation; false, and nothing done, where something else could disturb what goes on inside.
-  bool run_whole(const Pass& pass, const ChunkShape& shape, const PassTemplate& passes) {
+  bool run_whole(const Pass& pass, const PassTemplate& passes) {
     if (undisturbed_rate_ <= 0 || writer.is_pending()) return false;
     const std::size_t row = kPassKinds * index(pass.chunk) + static_cast<std::size_t>(pass.kind);
     const TemplateLibrary::Whole*& undisturbed = wholes_[row];
-    if (undisturbed == nullptr) undisturbed = &library_.whole(shape, passes, pass.kind, pace());
+    if (undisturbed == nullptr) undisturbed = &library_.whole(passes, pass.kind, pace());
     if (!undisturbed->pass.closed || undisturbed->pass.highest_rate > undisturbed_rate_) return false;
     pass_by(passes.of(pass.kind));
     const double slower = slowdown();
-    const TemplateLibrary::Whole* known =
-        slower == pace() ? undisturbed : &library_.whole(shape, passes, pass.kind, slower);
+    const TemplateLibrary::Whole* known = slower == pace() ? undisturbed : &library_.whole(passes, pass.kind, slower);
     writer.whole_pass(known->pass, known->note);
     return true;
   }
@@ -274,20 +278,25 @@ class StageCompiler {
   // ---- data parallelism: parameters sharded layer by layer (ZeRO 3, FSDP) ----
   // Units are the layers of the chunk, and embedding and head (-1) together with the first unit entered. A unit's
   // parameters are gathered before it runs; with overlap, the gather of the next unit is issued when a unit starts.
-  void begin_units(const Pass& pass, const ChunkShape& shape, const PassTemplate& passes, bool gathers, bool reduces) {
+  void begin_units(const Pass& pass, const LayerRange& range, const PassTemplate& passes, bool gathers, bool reduces) {
     gathers_ = gathers && pass.kind != PassKind::weight_gradient;  // the gradient of weights needs no weights
     reduces_ = reduces && ends_microbatch(pass.kind);
     covered_ =
-        covered_share({data_.chunk_parameters(shape), std::max<std::int64_t>(1, shape.layers), gathers_, reduces_},
+        covered_share({data_.chunk_parameters(range), std::max<std::int64_t>(1, blocks_of(range)), gathers_, reduces_},
                       compute_seconds(passes.of(pass.kind)), job_, shapes_.data, cluster_);
     units_.clear();
     const bool forward = pass.kind == PassKind::forward;
-    const double ends = (shape.embedding ? shard_.embedding : 0) + (shape.head ? shard_.head : 0);
-    for (std::int64_t i = 0; i < shape.layers; ++i) {
-      const auto layer = static_cast<std::int32_t>(forward ? i : shape.layers - 1 - i);
-      units_.push_back({layer, shard_.layer + (i == 0 ? ends : 0), kNone});
+    double ends = 0;
+    for (std::int64_t i = 0; i < range.size(); ++i) {
+      const std::int64_t place = forward ? i : range.size() - 1 - i;
+      const double held = split_.parameters_of(range.begin + place);
+      if (is_block(range, place))
+        units_.push_back({static_cast<std::int32_t>(place), held, kNone});
+      else
+        ends += held;
     }
-    if (units_.empty()) units_.push_back({-1, ends, kNone});
+    if (units_.empty()) units_.push_back({-1, 0, kNone});
+    units_.front().parameters += ends;
     unit_ = kNone;
     gather_unit(0);
   }
@@ -331,16 +340,18 @@ class StageCompiler {
     norm.time = job_.device.streaming(calibration::Streaming::gradient_norm, norm.bytes);
     compute(library_.compute({norm}, -1), Category::optimizer);
     reduce_norm();
-    compute(library_.compute(optimizer_kernels(job_, parameters, updated), -1), Category::optimizer);
+    compute(library_.compute(optimizer_kernels(job_.optimizer, job_.precision, job_.software.optimizer, job_.device,
+                                               parameters, updated),
+                             -1),
+            Category::optimizer);
     data_.gather_rest();
   }
 
   /// First and last stage hold the same word embedding and add up its gradients.
   void reduce_tied_embedding() {
     if (map_.ends_meet() || !job_.model.tied_embeddings || (stage_ != 0 && stage_ != stages_ - 1)) return;
-    const double elements =
-        static_cast<double>(padded_vocab(job_) / job_.parallelism.tensor) * static_cast<double>(job_.model.hidden);
-    const double bytes = elements * gradient_bytes_ / (full_shard_ ? static_cast<double>(shard_ranks_) : 1.0);
+    const double bytes =
+        split_.network.tied_elements * gradient_bytes_ / (full_shard_ ? static_cast<double>(shard_ranks_) : 1.0);
     Transfer t{Stream::data, Category::data_comm, Peer::embedding, {}, kNoTraffic, 1.0, true, false};
     t.cost = collective_cost(CollectiveOp::all_reduce, bytes, shapes_.embedding, job_.device, job_.software, cluster_);
     t.traffic = library_.traffic({"embedding", CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes,
@@ -381,7 +392,6 @@ class StageCompiler {
   bool evaluation_;
   double undisturbed_rate_;
   std::int64_t data_ranks_, shard_ranks_;
-  ShardParameters shard_;
   bool sharded_, full_shard_, by_unit_;
   double gradient_bytes_;  // of an element
   DataCollectives data_;
@@ -406,7 +416,7 @@ StagePrograms compile_programs(const Job& job, const LayerSplit& split, const Gr
                                const std::vector<std::vector<Peer>>& slots, const topology::Cluster& cluster,
                                double undisturbed_rate, bool evaluation) {
   StagePrograms out;
-  TemplateLibrary library(job, shapes, cluster, out);
+  TemplateLibrary library(job, split.network, shapes, cluster, out);
   StageOrders orders = step_passes(job, split);
   for (std::size_t stage = 0; stage < orders.size(); ++stage) {
     StageCompiler compiler(job, split, shapes, slots[stage], cluster, library, static_cast<std::int64_t>(stage),

@@ -8,7 +8,8 @@
 
 #include "sim/plan.h"
 #include "workloads/collectives/collective.h"
-#include "workloads/models/gpt.h"
+#include "workloads/layer_split.h"
+#include "workloads/model/passes.h"
 #include "workloads/schedules/schedule.h"
 #include "workloads/step.h"
 
@@ -64,23 +65,6 @@ struct WholePassNote {
   sim::Duration tensor_wait{};    // of its duration
   std::vector<OpNote> transfers;  // one per tensor collective
 };
-
-/// How the layers lie on stages and chunks: `shape[chunk][stage]`, flattened as chunk * stages + stage.
-struct LayerSplit {
-  std::vector<ChunkShape> shapes;
-  const ChunkShape& of(std::int64_t chunk, std::int64_t stage, std::int64_t stages) const {
-    return shapes[static_cast<std::size_t>(chunk * stages + stage)];
-  }
-};
-
-/// Equal shares when stages x chunks divide the layers; else as even as can be with embedding and head a layer each.
-/// Blocks lie as a loop (schedules/chunk_map.h).
-LayerSplit split_layers(std::int64_t layers, std::int64_t stages, std::int64_t chunks);
-/// The same for a job: its schedule says where blocks lie, parallelism.stage_layers how many layers each holds.
-LayerSplit split_layers(const Job& job);
-
-/// Parameters (elements) on one rank of a stage.
-double stage_parameters(const Job& job, const LayerSplit& split, std::int64_t stage);
 
 /// How the groups of a job lie on the cluster, as costs need to know: worst over all groups of a kind.
 struct GroupShapes {

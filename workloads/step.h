@@ -202,12 +202,4 @@ StepReport simulate_step(const Job& job, const StepOptions& options = {});
 /// Traffic rows alone, without running the engine.
 std::vector<TrafficRow> traffic_table(const Job& job);
 
-/// Parameters of the model, in elements: P of the contract.
-double parameter_count(const Model& model);
-/// Model FLOPs of one step (contract, Metrics), window and gated MLP taken into account.
-double model_flops(const Model& model, std::int64_t global_batch);
-/// What the device computes, recomputed forward passes included (the scores that fused attention rebuilds are not
-/// counted).
-double hardware_flops(const Model& model, std::int64_t global_batch, Recompute recompute);
-
 }  // namespace orrery::workloads

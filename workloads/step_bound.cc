@@ -30,7 +30,7 @@
 #include <limits>
 
 #include "workloads/collectives/collective.h"
-#include "workloads/models/gpt.h"
+#include "workloads/model/gpt.h"
 #include "workloads/program_writer.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step_plan.h"
@@ -74,7 +74,9 @@ bool is_perturbed(const Perturbation& perturbation) {
 double optimizer_time(const Job& job, double parameters) {
   const double owners = job.parallelism.sharding != Sharding::none ? d(job.shard_ranks()) : 1.0;
   double ps = 0;
-  for (const Kernel& kernel : optimizer_kernels(job, parameters, parameters / owners)) ps += d(kernel.time.value());
+  for (const Kernel& kernel : optimizer_kernels(job.optimizer, job.precision, job.software.optimizer, job.device,
+                                                parameters, parameters / owners))
+    ps += d(kernel.time.value());
   return ps;
 }
 
@@ -84,18 +86,14 @@ StepBound::Load& StepBound::Load::operator+=(const Load& other) {
   compute += other.compute, tensor += other.tensor, issue += other.issue;
   return *this;
 }
-StepBound::Load StepBound::Load::operator-(const Load& other) const {
-  return {compute - other.compute, tensor - other.tensor, issue - other.issue};
-}
 StepBound::Load StepBound::Load::operator*(double times) const {
   return {compute * times, tensor * times, issue * times};
 }
 
-StepBound::Load StepBound::BlockCosts::of(const ChunkShape& shape) const {
-  if (shape.layers == 0) return {};
-  Load load = layer * d(shape.layers);
-  if (shape.embedding) load += embedding;
-  if (shape.head) load += head;
+StepBound::Load StepBound::LayerCosts::of(const Network& network, const LayerRange& range) const {
+  Load load;
+  if (kinds.empty() || count(network, range, LayerKind::block) == 0) return load;
+  for (std::int64_t i = range.begin; i < range.end; ++i) load += kinds[network.layers[static_cast<std::size_t>(i)]];
   return load;
 }
 
@@ -146,7 +144,7 @@ const StepBound::Places& StepBound::places_of(const Job& job) {
   return found->second;
 }
 
-const StepBound::Costs& StepBound::costs_of(const Job& job) {
+const StepBound::Costs& StepBound::costs_of(const Job& job, const Network& network) {
   const Places& places = places_of(job);
   const GroupShape& group = places.shapes.tensor;
   const Precision& precision = job.precision;
@@ -160,20 +158,20 @@ const StepBound::Costs& StepBound::costs_of(const Job& job) {
                   static_cast<int>(job.parallelism.context_method), splits, by_unit));
   if (!fresh) return found->second;
   StagePrograms unused;
-  TemplateLibrary library(job, places.shapes, cluster_of(job), unused);
-  const auto load = [&](const ChunkShape& shape, std::initializer_list<PassKind> kinds) {
-    Load sum;
-    const PassTemplate& passes = library.of(shape);
-    for (const PassKind kind : kinds) sum += load_of(passes.of(kind), job, group, places.tensor_rate, by_unit);
-    return sum;
-  };
-  const auto block = [&](std::initializer_list<PassKind> kinds) {
-    const Load layer = load({1, false, false}, kinds);
-    return BlockCosts{layer, load({1, true, false}, kinds) - layer, load({1, false, true}, kinds) - layer};
+  TemplateLibrary library(job, network, places.shapes, cluster_of(job), unused);
+  const auto layers = [&](std::initializer_list<PassKind> passes) {
+    LayerCosts costs;
+    for (std::size_t kind = 0; kind < network.kinds.size(); ++kind) {
+      const TemplateLibrary::LayerItems& items = library.of_kind(static_cast<std::uint8_t>(kind));
+      Load& sum = costs.kinds.emplace_back();
+      for (const PassKind pass : passes)
+        sum += load_of(items[static_cast<std::size_t>(pass)], job, group, places.tensor_rate, by_unit);
+    }
+    return costs;
   };
   Costs& costs = found->second;
-  costs.whole = block({PassKind::forward, PassKind::backward});
-  if (splits) costs.split = block({PassKind::forward, PassKind::input_gradient, PassKind::weight_gradient});
+  costs.whole = layers({PassKind::forward, PassKind::backward});
+  if (splits) costs.split = layers({PassKind::forward, PassKind::input_gradient, PassKind::weight_gradient});
   if (job.software.host.microbatch_host > sim::Duration{})
     costs.batch.issue = d((job.software.host.microbatch_host + job.software.host.kernel_issue).value());
   return costs;
@@ -200,16 +198,16 @@ StepBound::Load StepBound::stage_load(const Job& job, const Costs& costs, const 
   }
   Load load;
   for (std::int64_t chunk = 0; chunk < p.virtual_pipeline; ++chunk) {
-    const ChunkShape& shape = split.of(chunk, stage, p.pipeline);
-    const Count& count = counts[static_cast<std::size_t>(chunk)];
-    load += costs.whole.of(shape) * count.whole;
-    load += costs.split.of(shape) * count.split;
-    load += costs.batch * (count.whole + count.split);
+    const LayerRange& range = split.of(chunk, stage, p.pipeline);
+    const Count& passes = counts[static_cast<std::size_t>(chunk)];
+    load += costs.whole.of(split.network, range) * passes.whole;
+    load += costs.split.of(split.network, range) * passes.split;
+    load += costs.batch * (passes.whole + passes.split);
   }
   return load;
 }
 
-StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double parameters) {
+StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double layer, double parameters) {
   DataLoad load;
   const std::int64_t owners = job.shard_ranks();
   if (owners == 1) return load;
@@ -222,7 +220,7 @@ StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double p
           collective_cost(op, bytes, places.shapes.data, job.device, job.software, cluster_of(job));
       return least_time(cost, places.shapes.data, places.data_rate);
     };
-    const double layer = shard_parameters(job).layer, passes = d(job.microbatches()) * layers;
+    const double passes = d(job.microbatches()) * layers;
     const double gathers = 2 * passes * time(CollectiveOp::all_gather, layer * parameter);
     const double scatters = passes * time(CollectiveOp::reduce_scatter, layer * gradient);
     load.beside = gathers + scatters;
@@ -254,9 +252,9 @@ StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double p
 
 sim::Duration StepBound::of(const Job& job) {
   if (is_perturbed(job.perturbation)) return {};
-  const Costs& costs = costs_of(job);
   const std::int64_t stages = job.parallelism.pipeline, chunks = job.parallelism.virtual_pipeline;
   const LayerSplit split = split_layers(job);
+  const Costs& costs = costs_of(job, split.network);
   const bool apart = job.parallelism.optimizer_post_validation;
   const bool fills = has_classic_order(job.parallelism.schedule) && !apart;
   // Two copies of the model share the micro-batches out; what their data parallelism costs is left out.
@@ -268,20 +266,21 @@ sim::Duration StepBound::of(const Job& job) {
   for (std::int64_t stage = 0; stage < stages; ++stage) {
     const Load load = stage_load(job, costs, split, stage);
     double layers = 0;
-    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) layers += d(split.of(chunk, stage, stages).layers);
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
+      layers += d(count(split.network, split.of(chunk, stage, stages), LayerKind::block));
     const double held = stage_parameters(job, split, stage);
-    const DataLoad data = two_copies ? DataLoad{} : data_load(job, layers, held);
-    const ChunkShape& first = split.of(0, stage, stages);
+    const DataLoad data = two_copies ? DataLoad{} : data_load(job, layers, parameters(split.block()), held);
+    const LayerRange& first = split.of(0, stage, stages);
+    const Load first_pass = costs.whole.of(split.network, first);
     double host = load.issue;
     // What is launched before a stage is at work: on the first, which waits for no message, part of its first pass.
-    if (apart)
-      host -= stage == 0 && first.layers > 0 && !awaits ? costs.whole.of(first).issue + costs.batch.issue : host;
+    if (apart) host -= stage == 0 && first_pass.issue > 0 && !awaits ? first_pass.issue + costs.batch.issue : host;
     const double passes = std::max({load.compute + before + data.within, load.tensor, host, data.beside}) + data.reduce;
     const double optimizing = optimizer_time(job, held);
     passed = std::max(passed, passes);
     optimizer = std::max(optimizer, optimizing);
     alone = std::max(alone, passes + optimizing + data.gather);
-    if (fills) before += costs.whole.of(first).compute;
+    if (fills) before += first_pass.compute;
   }
   const double step = apart ? alone : std::max(passed + optimizer, alone);
   return sim::Duration(static_cast<std::int64_t>(step * kSafety));

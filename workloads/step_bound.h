@@ -27,16 +27,16 @@ class StepBound {
     double tensor = 0;   // the stream of tensor collectives
     double issue = 0;    // the host
     Load& operator+=(const Load& other);
-    Load operator-(const Load& other) const;
     Load operator*(double times) const;
   };
-  struct BlockCosts {
-    Load layer, embedding, head;  // forward and backward
-    Load of(const ChunkShape& shape) const;
+  /// Forward and backward passes, by row of Network::kinds.
+  struct LayerCosts {
+    std::vector<Load> kinds;
+    Load of(const Network& network, const LayerRange& range) const;
   };
   struct Costs {
-    BlockCosts whole;  // the backward pass in one piece
-    BlockCosts split;  // cut in two, where the schedule does so
+    LayerCosts whole;  // the backward pass in one piece
+    LayerCosts split;  // cut in two, where the schedule does so
     Load batch;        // what starts every forward pass
   };
   /// How the groups of a layout lie on the cluster.
@@ -48,7 +48,7 @@ class StepBound {
                       bool by_unit);
   const topology::Cluster& cluster_of(const Job& job);
   const Places& places_of(const Job& job);
-  const Costs& costs_of(const Job& job);
+  const Costs& costs_of(const Job& job, const Network& network);
   /// All passes of a stage.
   Load stage_load(const Job& job, const Costs& costs, const LayerSplit& split, std::int64_t stage) const;
   struct DataLoad {
@@ -57,8 +57,8 @@ class StepBound {
     double reduce = 0;  // ps after the passes, before the optimizer
     double gather = 0;  // ps after the optimizer
   };
-  /// Of a stage that holds so many layers and parameters.
-  DataLoad data_load(const Job& job, double layers, double parameters);
+  /// Of a stage that holds so many layers and parameters, `layer` of them each.
+  DataLoad data_load(const Job& job, double layers, double layer, double parameters);
 
   std::map<std::int64_t, std::unique_ptr<topology::Cluster>> clusters_;
   std::map<std::string, Places> places_;

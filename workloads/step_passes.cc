@@ -4,26 +4,25 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
+#include <vector>
 
-#include "workloads/activations.h"
-#include "workloads/models/gpt.h"
+#include "workloads/model/kept.h"
+#include "workloads/model/passes.h"
 
 namespace orrery::workloads {
 
 namespace {
 
-double seconds(const Pieces& pieces, const Job& job) {
-  double sum = 0;
+void add_seconds(double& sum, const Pieces& pieces, const Job& job) {
   for (const Piece& piece : pieces) {
     for (const Kernel& kernel : piece.kernels) sum += sim::to_seconds(kernel.time);
-    const bool inside = piece.is_comm() && !piece.context && job.parallelism.tensor <= job.gpus_per_node;
+    const bool inside =
+        piece.is_comm() && piece.group == CommGroup::tensor && job.parallelism.tensor <= job.gpus_per_node;
     if (inside) {
       const sim::Bytes bytes(static_cast<std::int64_t>(piece.bytes));
       sum += sim::to_seconds(job.device.node_collective(piece.op, job.parallelism.tensor, bytes).total());
     }
   }
-  return sum;
 }
 
 double message_seconds(const Job& job) {
@@ -39,19 +38,28 @@ double message_seconds(const Job& job) {
 
 PipelineTimes pass_times(const Job& job, const LayerSplit& split) {
   const std::int64_t stages = job.parallelism.pipeline, chunks = job.parallelism.virtual_pipeline;
-  std::map<std::tuple<std::int64_t, bool, bool>, PipelineTimes::Passes> known;
+  const KernelTimes kernels{job.device, job.software.layers.misaligned_gemm_rate};
+  std::vector<LayerPasses> kinds;
+  for (const Layer& layer : split.network.kinds) kinds.push_back(passes_of(layer, kernels, true));
+  std::map<std::vector<std::uint8_t>, PipelineTimes::Passes> known;
   PipelineTimes times;
   times.message = message_seconds(job);
-  const LayerBytes layer = layer_bytes(job);
-  times.kept_between = std::min(1.0, layer.between / layer.kept(job.recompute));
+  const PassBytes block = bytes_of(split.block());
+  times.kept_between = std::min(1.0, block.between / block.kept);
   for (std::int64_t stage = 0; stage < stages; ++stage) {
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const ChunkShape& shape = split.of(chunk, stage, stages);
-      const auto [it, fresh] = known.try_emplace({shape.layers, shape.embedding, shape.head});
+      const LayerRange& range = split.of(chunk, stage, stages);
+      const auto first = split.network.layers.begin() + range.begin;
+      const std::vector<std::uint8_t> layers(first, first + range.size());
+      const auto [it, fresh] = known.try_emplace(layers);
       if (fresh) {
-        const ChunkPasses passes = gpt_chunk(job, shape);
-        it->second = {seconds(passes.forward, job), seconds(passes.input_gradient, job),
-                      seconds(passes.weight_gradient, job)};
+        it->second = {0, 0, 0};
+        for (auto layer = layers.begin(); layer != layers.end(); ++layer)
+          add_seconds(it->second.forward, kinds[*layer].forward, job);
+        for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+          add_seconds(it->second.input_gradient, kinds[*layer].input_gradient, job);
+          add_seconds(it->second.weight_gradient, kinds[*layer].weight_gradient, job);
+        }
       }
       times.cells.push_back(it->second);
     }

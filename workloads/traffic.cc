@@ -17,6 +17,7 @@
 
 #include <algorithm>
 
+#include "workloads/closed_form_parameters.h"
 #include "workloads/program_writer.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/unit_overlap.h"

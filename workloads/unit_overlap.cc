@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "workloads/models/gpt.h"
-
 namespace orrery::workloads {
 
 bool reduces_every_pass(const Job& job) {
@@ -20,7 +18,7 @@ bool works_by_unit(const Job& job) {
          reduces_every_pass(job);
 }
 
-CollectiveCost owner_reductions(double parameters, const Job& job, const GroupShape& data,
+CollectiveCost owner_reductions(double parameters, const Layer& layer, const Job& job, const GroupShape& data,
                                 const topology::Cluster& cluster) {
   CollectiveCost sum;
   double moving = 0;  // seconds at each chain's own rate
@@ -33,10 +31,11 @@ CollectiveCost owner_reductions(double parameters, const Job& job, const GroupSh
     if (one.rate_cap > 0) moving += one.work / one.rate_cap;
   };
   double left = parameters;
-  for (const double elements : layer_matrices(job)) {
-    if (elements > left) break;  // no layer in this unit
-    add(elements);
-    left -= elements;
+  for (const Weights& weights : layer.weights) {
+    if (!weights.matrix) continue;
+    if (weights.elements > left) break;  // no layer in this unit
+    add(weights.elements);
+    left -= weights.elements;
   }
   if (left > 0) add(left);
   if (moving > 0) sum.rate_cap = sum.work / moving;

@@ -19,9 +19,9 @@ bool works_by_unit(const Job& job);
 bool reduces_every_pass(const Job& job);
 
 /// The gradients of one unit of `parameters` elements on their way to their owners: one weight matrix after the other
-/// along a chain of all ranks, a broadcast backwards, which has to fill for each; norms and biases, with the embedding
-/// and the head of the unit that has them, are one more.
-CollectiveCost owner_reductions(double parameters, const Job& job, const GroupShape& data,
+/// of `layer` along a chain of all ranks, a broadcast backwards, which has to fill for each; norms and biases, with the
+/// embedding and the head of the unit that has them, are one more.
+CollectiveCost owner_reductions(double parameters, const Layer& layer, const Job& job, const GroupShape& data,
                                 const topology::Cluster& cluster);
 
 /// The units of one pass.

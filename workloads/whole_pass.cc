@@ -68,9 +68,8 @@ WholePass whole_pass(std::span<const PassItem> items, double slower, sim::Durati
   return pass;
 }
 
-const TemplateLibrary::Whole& TemplateLibrary::whole(const ChunkShape& shape, const PassTemplate& passes, PassKind kind,
-                                                     double slower) {
-  const auto [it, fresh] = wholes_.try_emplace({shape.layers, shape.embedding, shape.head, kind, slower});
+const TemplateLibrary::Whole& TemplateLibrary::whole(const PassTemplate& passes, PassKind kind, double slower) {
+  const auto [it, fresh] = wholes_.try_emplace({&passes, kind, slower});
   if (!fresh) return it->second;
   const std::vector<PassItem>& items = passes.of(kind);
   Whole& whole = it->second;

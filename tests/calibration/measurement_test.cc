@@ -26,7 +26,20 @@ GpuFacts h200() {
   return f;
 }
 
-ModelShape gpt3() { return {"gpt3-175b", 12288, 49152, 96, 96, 51200, 2048, false}; }
+/// GPT-3 175B (12288 hidden, 96 heads of 128, 4 x 12288 in the MLP, a vocabulary of 51200) on 1, 8, 4 and 2 ranks.
+std::vector<ModelKernels> gpt3() {
+  std::vector<ModelKernels> kernels;
+  for (const std::int64_t tensor : {1, 8, 4, 2}) {
+    const std::int64_t h = 12288;
+    kernels.push_back(
+        {2048,
+         96 / tensor,
+         96 / tensor,
+         128,
+         {{3 * h / tensor, h}, {h, h / tensor}, {4 * h / tensor, h}, {h, 4 * h / tensor}, {51200 / tensor, h}}});
+  }
+  return kernels;
+}
 
 double seconds_of(const std::vector<PlannedCase>& plan) {
   double sum = 0;
@@ -41,8 +54,13 @@ bool has(const std::vector<PlannedCase>& plan, const std::string& key) {
 }  // namespace
 
 TEST_CASE("plans keep to their time, hold no case twice and put every class first") {
-  const std::vector<PlannedCase> quick = measurement_plan(h200(), {gpt3()}, true);
-  const std::vector<PlannedCase> full = measurement_plan(h200(), std::vector<ModelShape>(14, gpt3()), false);
+  const std::vector<PlannedCase> quick = measurement_plan(h200(), gpt3(), true);
+  std::vector<ModelKernels> fourteen;
+  for (int i = 0; i < 14; ++i) {
+    const std::vector<ModelKernels> one = gpt3();
+    fourteen.insert(fourteen.end(), one.begin(), one.end());
+  }
+  const std::vector<PlannedCase> full = measurement_plan(h200(), fourteen, false);
   CHECK(seconds_of(quick) < 120);
   CHECK(seconds_of(full) < 1200);
   for (const auto& plan : {quick, full}) {
@@ -62,7 +80,7 @@ TEST_CASE("plans keep to their time, hold no case twice and put every class firs
 }
 
 TEST_CASE("the shapes of a model are its products under tensor parallelism") {
-  const std::vector<PlannedCase> plan = measurement_plan(h200(), {gpt3()}, false);
+  const std::vector<PlannedCase> plan = measurement_plan(h200(), gpt3(), false);
   // Eight ways: 12 heads of 128 for q, k and v; a quarter of the hidden size four times over is 6144.
   CHECK(has(plan, "gemm,,bfloat16,tn,2048,4608,12288,1,,,,,,,,"));
   CHECK(has(plan, "gemm,,bfloat16,tn,2048,12288,1536,1,,,,,,,,"));

@@ -6,7 +6,7 @@
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/models/gpt.h"
+#include "tests/workloads/layers.h"
 #include "workloads/step_bound.h"
 #include "workloads/unit_overlap.h"
 
@@ -27,7 +27,7 @@ Kernels kernels_of(std::vector<std::string> sets) {
                                       "model.layers=2"};
   sets.insert(sets.begin(), flat.begin(), flat.end());
   const Job job = tests::small_job(sets);
-  const ChunkPasses passes = gpt_chunk(job, {2, true, true});
+  const LayerPasses passes = tests::passes_over(job, {2, true, true});
   Kernels out;
   for (const Pieces* pieces : {&passes.forward, &passes.backward}) {
     for (const Piece& piece : *pieces) {
@@ -106,7 +106,8 @@ TEST_CASE("an optimizer that is not fused passes over its states once per operat
   constexpr double kBytes = 5 * 8 + 2 * 12 + 16 + 8 + 6;
   const Job job = tests::small_job({"software.fused_optimizer=false"});
   const double updated = 1e9;
-  const auto kernels = optimizer_kernels(job, updated, updated);
+  const auto kernels =
+      optimizer_kernels(job.optimizer, job.precision, job.software.optimizer, job.device, updated, updated);
   double seconds = 0;
   for (std::size_t i = 1; i < kernels.size(); ++i) seconds += sim::to_seconds(kernels[i].time);
   const double floor = sim::to_seconds(job.device.streaming(Streaming::accumulate, 0));

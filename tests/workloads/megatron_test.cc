@@ -4,7 +4,7 @@
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/models/gpt.h"
+#include "tests/workloads/layers.h"
 #include "workloads/step.h"
 
 using namespace orrery;
@@ -22,8 +22,8 @@ double seconds_of(const Pieces& pieces, std::string_view name) {
   return sum;
 }
 
-ChunkPasses two_layers(const std::vector<std::string>& sets) {
-  return gpt_chunk(tests::small_job(sets), {2, false, false});
+LayerPasses two_layers(const std::vector<std::string>& sets) {
+  return tests::passes_over(tests::small_job(sets), {2, false, false});
 }
 
 }  // namespace
@@ -33,18 +33,18 @@ TEST_CASE(
   const Job job = tests::small_job();
   const double outputs = 1024.0 * 3 * 2048 / 2;  // tokens x (q, k, v) over two tensor ranks, of 16 bit
   const auto pass = [&](double bytes) { return sim::to_seconds(job.device.streaming(Streaming::accumulate, bytes)); };
-  const ChunkPasses apart = two_layers({});
+  const LayerPasses apart = two_layers({});
   CHECK(seconds_of(apart.forward, "add qkv bias") == Approx(2 * pass(outputs * 4)));
   CHECK(seconds_of(apart.backward, "qkv bias gradient") == Approx(2 * pass(outputs * 2)));
-  const ChunkPasses fused = two_layers({"software.bias_in_gemm=true"});
+  const LayerPasses fused = two_layers({"software.bias_in_gemm=true"});
   CHECK(seconds_of(fused.forward, "add qkv bias") == 0);
   CHECK(seconds_of(fused.backward, "qkv bias gradient") == 0);
 }
 
 TEST_CASE("a persistent layer norm takes its weights' gradients from the reading that makes those of its inputs") {
   const char* const weights = "layer norm weight gradient";
-  const ChunkPasses one = two_layers({"software.persistent_layer_norm=true"});
-  const ChunkPasses two = two_layers({"software.persistent_layer_norm=false"});
+  const LayerPasses one = two_layers({"software.persistent_layer_norm=true"});
+  const LayerPasses two = two_layers({"software.persistent_layer_norm=false"});
   CHECK(seconds_of(one.backward, weights) == 0);
   CHECK(seconds_of(two.backward, weights) > 0);
   CHECK(seconds_of(one.backward, "layer norm backward") == seconds_of(two.backward, "layer norm backward"));
@@ -63,7 +63,8 @@ TEST_CASE("fp16 gradients are unscaled, and weights copied, in passes of their o
     const Job job = tests::small_job({std::string("precision=") + e.precision, "software.fp16_accumulation=fp32",
                                       std::string("software.separate_gradient_passes=") + e.passes});
     double bytes = 0;
-    for (const Kernel& kernel : optimizer_kernels(job, 1e9, 1e9))
+    for (const Kernel& kernel :
+         optimizer_kernels(job.optimizer, job.precision, job.software.optimizer, job.device, 1e9, 1e9))
       bytes += kernel.name == "clear gradients" ? 0 : kernel.bytes;
     INFO(e.precision << ' ' << e.passes);
     CHECK(bytes == Approx(1e9 * e.bytes));

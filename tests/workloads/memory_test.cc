@@ -7,6 +7,8 @@
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
+#include "tests/workloads/layers.h"
+#include "workloads/closed_form_parameters.h"
 
 using namespace orrery;
 using namespace orrery::workloads;
@@ -127,8 +129,8 @@ TEST_CASE("between the halves of a split backward pass stays what weight gradien
   const Job job = small_job({"parallelism.tensor=1", "parallelism.pipeline=8", "parallelism.data=2",
                              "attention=unfused", "parallelism.schedule=zb_h1"});
   const double sbh = 1024.0 * 2048;
-  CHECK(layer_bytes(job).kept(Recompute::none) == Approx(34 * sbh + 5 * 16 * 1024.0 * 1024));
-  CHECK(layer_bytes(job).between == Approx(32 * sbh));
+  CHECK(tests::block_bytes(job).kept == Approx(34 * sbh + 5 * 16 * 1024.0 * 1024));
+  CHECK(tests::block_bytes(job).between == Approx(32 * sbh));
   // F0 b0 F1 b1 W0 W1, keeping 10 and leaving 4: before b1 works, 4 + 10 are held.
   const std::vector<Pass> passes{{PassKind::forward, 0, 0},         {PassKind::input_gradient, 0, 0},
                                  {PassKind::forward, 0, 1},         {PassKind::input_gradient, 0, 1},
@@ -218,7 +220,7 @@ TEST_CASE("gradients are kept as the software accumulates them") {
     const Job job = small_job(sets);
     const StageMemory m = stages_of(job).front();
     return (m.parameters + m.gradients + m.optimizer + m.parts.accumulators) /
-           stage_parameters(job, split_layers(8, 2, 1), 0);
+           stage_parameters(job, split_layers(job), 0);
   };
   CHECK(per_parameter({"software=megatron-2023"}) == Approx(18));                       // 2 + 4 + 12
   CHECK(per_parameter({"software=megatron-2023", "precision=fp16"}) == Approx(18));     // by the fused GEMM, in fp32
@@ -251,7 +253,7 @@ TEST_CASE("where the optimizer step is fullest, its temporaries count and activa
   const StageMemory m = stages_of(job).front();
   CHECK(m.peak.during == StageMemory::During::optimizer);
   CHECK(m.activations == 0);
-  CHECK(m.parts.step == Approx(4 * stage_parameters(job, split_layers(8, 2, 1), 0)));
+  CHECK(m.parts.step == Approx(4 * stage_parameters(job, split_layers(job), 0)));
   // LAMB keeps its update of every parameter that the rank updates until the norm is known.
   Sets lamb = tiny;
   lamb.insert(lamb.end(), {"optimizer=lamb", "precision=bf16"});

@@ -2,8 +2,8 @@
 // matrices' sizes.
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/activations.h"
-#include "workloads/models/gpt.h"
+#include "tests/workloads/layers.h"
+#include "workloads/closed_form_parameters.h"
 #include "workloads/step.h"
 
 using namespace orrery;
@@ -57,6 +57,11 @@ TEST_CASE("what the ranks hold adds up to the model, whatever its features") {
         // The closed form of the contract leaves out the final norm.
         const double final_norm = static_cast<double>(job.model.norm_parameters());
         CHECK(8 * shard.layer + shard.embedding + shard.head - final_norm == parameter_count(job.model));
+        // The same of the layers' own lists.
+        const Network network = network_of(job);
+        CHECK(parameters(network.layer(0)) == shard.embedding);
+        CHECK(parameters(network.layer(1)) == shard.layer);
+        CHECK(parameters(network.layer(network.size() - 1)) == shard.head);
       }
     }
   }
@@ -68,9 +73,8 @@ TEST_CASE("wider heads cost attention and its projections, and the memory of que
   // Forward: twice the multiplications of the added columns; QK^T and PV over the added width; backward twice that.
   CHECK(model_flops(wide, 1) - model_flops(base, 1) ==
         Approx(3 * l * (2 * s * (2 * h * a + 2 * h * kv) + 4 * s * s * a)));
-  const LayerBytes before = layer_bytes(llama()), after = layer_bytes(llama({"model.head_dim=256"}));
-  CHECK(after.attention - before.attention == 2 * s * (2 * a + 2 * kv));  // q, output, k, v in two bytes
-  CHECK(after.mlp == before.mlp);
+  const PassBytes before = tests::block_bytes(llama()), after = tests::block_bytes(llama({"model.head_dim=256"}));
+  CHECK(after.kept - before.kept == 2 * s * (2 * a + 2 * kv));  // q, output, k, v in two bytes
 }
 
 TEST_CASE("a head width that is hidden / heads changes nothing") {
@@ -80,29 +84,30 @@ TEST_CASE("a head width that is hidden / heads changes nothing") {
 }
 
 TEST_CASE("rotary positions run one kernel a layer and direction, biases their gradients") {
-  const ChunkShape shape{3, false, false};
-  const ChunkPasses rotary = gpt_chunk(llama(), shape), none = gpt_chunk(llama({"model.positions=none"}), shape);
+  const tests::Layers shape{3, false, false};
+  const LayerPasses rotary = tests::passes_over(llama(), shape),
+                    none = tests::passes_over(llama({"model.positions=none"}), shape);
   CHECK(kernels_named(rotary.forward, "rotate queries and keys") == 3);
   CHECK(kernels_named(rotary.backward, "rotate query and key gradients") == 3);
   CHECK(kernels_named(none.forward, "rotate queries and keys") == 0);
   CHECK(kernels_named(rotary.backward, "bias gradient") == 0);
-  const ChunkPasses biased = gpt_chunk(llama({"model.biases=all"}), shape);
+  const LayerPasses biased = tests::passes_over(llama({"model.biases=all"}), shape);
   CHECK(kernels_named(biased.backward, "bias gradient") == 9);  // of the projection and both layers of the MLP
   CHECK(kernels_named(biased.backward, "qkv bias gradient") == 3);
-  CHECK(kernels_named(gpt_chunk(llama({"model.biases=qkv"}), shape).forward, "add qkv bias") == 3);
+  CHECK(kernels_named(tests::passes_over(llama({"model.biases=qkv"}), shape).forward, "add qkv bias") == 3);
 }
 
 TEST_CASE("ALiBi passes over the scores once more where attention is not fused, and has no parameters") {
-  const ChunkShape shape{3, false, false};
+  const tests::Layers shape{3, false, false};
   const Job unfused = llama({"model.positions=alibi", "attention=unfused", "model.biases=none"});
-  const ChunkPasses passes = gpt_chunk(unfused, shape);
+  const LayerPasses passes = tests::passes_over(unfused, shape);
   CHECK(kernels_named(passes.forward, "position bias") == 3);
   CHECK(kernels_named(passes.backward, "position bias") == 0);
   for (const Kernel& kernel : passes.forward.front().kernels) {
     // 8 heads of 1024 x 1024 scores of 2 bytes, written and read.
     if (kernel.name == "position bias") CHECK(kernel.bytes == 8.0 * 1024 * 1024 * 2 * 2);
   }
-  CHECK(kernels_named(gpt_chunk(llama({"model.positions=alibi"}), shape).forward, "position bias") == 0);
+  CHECK(kernels_named(tests::passes_over(llama({"model.positions=alibi"}), shape).forward, "position bias") == 0);
   CHECK(parameter_count(unfused.model) == parameter_count(llama().model));
 }
 
@@ -113,7 +118,7 @@ TEST_CASE("a test that takes heads for the length of a row lets the fused softma
         llama({"attention=unfused", "model.heads=" + count, "model.kv_heads=" + count, "model.head_dim=64",
                "batch.global=128", "batch.micro=" + std::to_string(micro), "software.fused_softmax_matrices=4",
                std::string("software.fused_softmax_by_heads=") + (by_heads ? "true" : "false")});
-    return kernels_named(gpt_chunk(job, {1, false, false}).forward, "scores to fp32") == 0;
+    return kernels_named(tests::passes_over(job, {1, false, false}).forward, "scores to fp32") == 0;
   };
   for (const int heads : {4, 8, 14, 16, 28}) CHECK(fuses(heads, 2, false));
   CHECK_FALSE(fuses(14, 1, false));  // 14 matrices are not four at a time
@@ -142,7 +147,7 @@ TEST_CASE(
   CHECK(padded_vocab(with(2, "false", "1")) == 50256);  // 25128 each, a multiple of eight
   const auto head_seconds = [](const Job& job) {
     double sum = 0;
-    const ChunkPasses passes = gpt_chunk(job, {0, false, true});
+    const LayerPasses passes = tests::passes_over(job, {0, false, true});
     for (const Pieces& pieces : {passes.forward, passes.backward}) {
       for (const Piece& piece : pieces) {
         for (const Kernel& kernel : piece.kernels) sum += kernel.flops > 0 ? sim::to_seconds(kernel.time) : 0;

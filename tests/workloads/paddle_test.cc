@@ -7,7 +7,8 @@
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/models/gpt.h"
+#include "tests/workloads/layers.h"
+#include "workloads/closed_form_parameters.h"
 #include "workloads/unit_overlap.h"
 
 using namespace orrery;
@@ -36,7 +37,7 @@ struct Kernels {
 
 /// One layer, without the ends.
 Kernels layer(const Job& job) {
-  const ChunkPasses passes = gpt_chunk(job, {1, false, false});
+  const LayerPasses passes = tests::passes_over(job, {1, false, false});
   Kernels out;
   for (const Pieces* pieces : {&passes.forward, &passes.backward}) {
     for (const Piece& piece : *pieces) {
@@ -86,7 +87,7 @@ TEST_CASE("gradients that go to their owners cost a chain for each weight, in th
   // Four matrices of h x h, two of h x 4 h; biases (3 h + h + 4 h + h) and two norms (4 h) are one more.
   const double h = 2048;
   const double unit = 4 * chain(h * h) + 2 * chain(4 * h * h) + chain(13 * h);
-  const CollectiveCost cost = owner_reductions(12 * h * h + 13 * h, each, data, cluster);
+  const CollectiveCost cost = owner_reductions(12 * h * h + 13 * h, network_of(each).layer(1), each, data, cluster);
   CHECK(sim::to_seconds(cost.latency) + cost.work / cost.rate_cap == Approx(unit).epsilon(1e-9));
   // 8 layers of 4 micro-batches, and with them a tied embedding of 51,200 words, 1024 positions and the final norm:
   // compute waits for each. Without it the same gradients are reduced in one piece, once.
@@ -143,7 +144,7 @@ TEST_CASE("queries, keys and values that are layers of their own have their own 
 TEST_CASE("a loss in one kernel reads fp32 logits and writes their softmax, without a tensor group") {
   const auto forward = [](const Job& job) {
     double seconds = 0;
-    for (const Piece& piece : gpt_chunk(job, {0, false, true}).forward) {
+    for (const Piece& piece : tests::passes_over(job, {0, false, true}).forward) {
       for (const Kernel& kernel : piece.kernels) seconds += kernel.flops > 0 ? 0 : sim::to_seconds(kernel.time);
     }
     return seconds;

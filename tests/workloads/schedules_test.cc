@@ -69,7 +69,8 @@ TEST_CASE("layers fill one stage after the other, but where they divide with emb
     std::vector<std::int64_t> counts;
     const Job job = small_job({"model.layers=" + std::to_string(layers), "parallelism.pipeline=4", "parallelism.data=2",
                                "software.layer_split=fill"});
-    for (const ChunkShape& shape : split_layers(job).shapes) counts.push_back(shape.layers);
+    const LayerSplit split = split_layers(job);
+    for (const LayerRange& range : split.ranges) counts.push_back(count(split.network, range, LayerKind::block));
     return counts;
   };
   using Counts = std::vector<std::int64_t>;
@@ -79,27 +80,25 @@ TEST_CASE("layers fill one stage after the other, but where they divide with emb
 }
 
 TEST_CASE("layers split evenly, or with embedding and head counted as a layer each") {
-  const LayerSplit even = split_layers(96, 8, 12);
-  for (const ChunkShape& shape : even.shapes) CHECK(shape.layers == 1);
-  CHECK(even.of(0, 0, 8).embedding);
-  CHECK(even.of(11, 7, 8).head);
-  // 22 layers on 8 stages: 24 units, three each; the ends hold two layers and the embedding or head.
-  const LayerSplit uneven = split_layers(22, 8, 1);
-  std::int64_t total = 0;
-  for (std::size_t s = 0; s < 8; ++s) {
-    CHECK(uneven.shapes[s].layers == (s == 0 || s == 7 ? 2 : 3));
-    total += uneven.shapes[s].layers;
-  }
-  CHECK(total == 22);
+  // A model of 96 layers, and embedding and head beside them.
+  const std::vector<LayerRange> even = split_layers(96, 8 * 12);
+  CHECK(even.front() == LayerRange{0, 2});
+  CHECK(even.back() == LayerRange{96, 98});
+  for (std::int64_t part = 1; part < 95; ++part)
+    CHECK(even[static_cast<std::size_t>(part)] == LayerRange{part + 1, part + 2});
+  // 22 layers on 8 stages: 24 units, three each, of which the ends' are two layers and the embedding or head.
+  const std::vector<LayerRange> uneven = split_layers(22, 8);
+  for (std::int64_t s = 0; s < 8; ++s) CHECK(uneven[static_cast<std::size_t>(s)] == LayerRange{3 * s, 3 * s + 3});
   // Whatever the numbers: nothing lost, never further apart than one unit.
   for (std::int64_t layers = 1; layers <= 40; ++layers) {
     for (std::int64_t parts = 1; parts <= layers; ++parts) {
       std::int64_t sum = 0, least = 1 << 20, most = 0;
-      for (const ChunkShape& shape : split_layers(layers, parts, 1).shapes) {
-        sum += shape.layers;
-        const std::int64_t units = layers % parts == 0 ? shape.layers : shape.layers + shape.embedding + shape.head;
+      for (const LayerRange& range : split_layers(layers, parts)) {
+        const std::int64_t ends = (range.begin == 0) + (range.end == layers + 2), blocks = range.size() - ends;
+        sum += blocks;
+        const std::int64_t units = layers % parts == 0 ? blocks : range.size();
         least = std::min(least, units), most = std::max(most, units);
-        CHECK(shape.layers >= 0);
+        CHECK(blocks >= 0);
       }
       CHECK(sum == layers);
       CHECK(most - least <= 1);

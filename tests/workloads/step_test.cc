@@ -7,6 +7,7 @@
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
+#include "tests/workloads/layers.h"
 #include "workloads/account.h"
 #include "workloads/memory.h"
 #include "workloads/schedules/chunk_map.h"
@@ -298,7 +299,7 @@ TEST_CASE("model states take 16 bytes per parameter, or 2 + 14/d when gradients 
 
 TEST_CASE("activations per layer follow Korthikanti et al., equations 1 to 6") {
   const double sbh = 1024.0 * 2048, a = 16, s = 1024, h = 2048, t = 2;
-  const auto bytes = [](const Sets& sets) { return layer_activation_bytes(small_job(sets)); };
+  const auto bytes = [](const Sets& sets) { return tests::block_bytes(small_job(sets)).kept; };
   CHECK(bytes({"attention=unfused"}) == Approx(sbh * (10 + 24 / t + 5 * a * s / (h * t))));
   CHECK(bytes({"attention=unfused", "parallelism.sequence_parallel=true"}) == Approx(sbh / t * (34 + 5 * a * s / h)));
   CHECK(bytes({"attention=unfused", "recompute=selective", "parallelism.sequence_parallel=true"}) ==
@@ -308,7 +309,7 @@ TEST_CASE("activations per layer follow Korthikanti et al., equations 1 to 6") {
 
 TEST_CASE("1F1B keeps p - s micro-batches in flight, GPipe all of them") {
   const Job job = small_job({"parallelism.tensor=1", "parallelism.pipeline=4", "parallelism.data=4"});
-  const LayerSplit split = split_layers(8, 4, 1);
+  const LayerSplit split = split_layers(job);
   for (std::int32_t stage = 0; stage < 4; ++stage) CHECK(in_flight(job, split, stage).layers == 2 * (4 - stage));
   const Job gpipe =
       small_job({"parallelism.tensor=1", "parallelism.pipeline=4", "parallelism.data=4", "parallelism.schedule=gpipe"});
@@ -337,7 +338,7 @@ TEST_CASE("split schedules hold what their papers say: p, 2p-1, 2p halves, p+1 b
 
 TEST_CASE("a split backward pass does the same work in two parts") {
   const Job job = small_job({"parallelism.schedule=zb_h1", "parallelism.sequence_parallel=true"});
-  const ChunkPasses passes = gpt_chunk(job, {4, true, true});
+  const LayerPasses passes = tests::passes_over(job, {4, true, true});
   const auto sum = [](const Pieces& pieces) {
     std::int64_t ps = 0;
     for (const Piece& piece : pieces) {
@@ -397,12 +398,12 @@ TEST_CASE("tied weights on one stage need no exchange and are held once") {
 TEST_CASE("context parallelism cuts the sequence: activations by its degree, attention into equal shares") {
   const Sets one{"model.seq=8192", "parallelism.context=1"},
       two{"model.seq=8192", "parallelism.context=2", "parallelism.data=2"};
-  CHECK(layer_activation_bytes(small_job(two)) == Approx(layer_activation_bytes(small_job(one)) / 2));
+  CHECK(tests::block_bytes(small_job(two)).kept == Approx(tests::block_bytes(small_job(one)).kept / 2));
   // A rank's queries times the keys that they see: s^2/2 of the causal triangle over c ranks. Ring: its own triangle
   // (s/c)^2/2, and (c-1) half squares; gathered: (s/c) queries by s/2 keys. Both s^2/(2c), so each takes about half as
   // long as the whole, and no less.
   const auto attention_s = [](const Sets& sets) {
-    const ChunkPasses passes = gpt_chunk(small_job(sets), {1, false, false});
+    const LayerPasses passes = tests::passes_over(small_job(sets), {1, false, false});
     double seconds = 0;
     for (const Piece& piece : passes.forward) {
       for (const Kernel& kernel : piece.kernels) {

@@ -9,6 +9,7 @@
 #include <ostream>
 
 #include "tools/report/text.h"
+#include "workloads/model/products.h"
 
 namespace orrery::tools {
 
@@ -40,48 +41,24 @@ class Errors {
   double whole_ = 0, squares_ = 0;
 };
 
-/// The matrix products of a layer's forward pass on one GPU, and of the output layer.
-std::vector<calibration::Gemm> products_of(const workloads::Job& job) {
-  const workloads::Model& model = job.model;
-  const std::int64_t tensor = job.parallelism.tensor, tokens = job.batch.micro * job.rank_seq();
-  const std::int64_t head = model.head_dim(), wide = (model.heads + 2 * model.kv_heads) * head / tensor;
-  const std::int64_t ffn = model.ffn_hidden / tensor;
-  const auto product = [&](std::int64_t out, std::int64_t in) {
-    calibration::Gemm gemm;
-    gemm.dtype = job.precision.matmul;
-    gemm.m = std::max<std::int64_t>(out, 1), gemm.n = tokens, gemm.k = std::max<std::int64_t>(in, 1);
-    return gemm;
-  };
-  return {product(wide, model.hidden), product(model.hidden, model.heads * head / tensor),
-          product(model.gated_mlp ? 2 * ffn : ffn, model.hidden), product(model.hidden, ffn),
-          product(model.vocab / tensor, model.hidden)};
-}
-
 }  // namespace
 
 std::vector<KernelPart> kernel_parts(const workloads::Job& job, const workloads::StepReport& report,
                                      const SensitivityStudy& study) {
   std::vector<KernelPart> parts;
   Errors products;
-  const std::vector<calibration::Gemm> shapes = products_of(job);
-  for (std::size_t i = 0; i < shapes.size(); ++i) {
-    const double times = i + 1 < shapes.size() ? static_cast<double>(job.model.layers) : 1.0;
-    products.add(times * sim::to_seconds(job.device.gemm(shapes[i])), job.device.uncertainty(shapes[i]));
+  const workloads::Network network = workloads::network_of(job);
+  for (const workloads::Layer& layer : network.kinds) {
+    const auto times = static_cast<double>(workloads::count(network, {0, network.size()}, layer.kind));
+    for (const calibration::Gemm& gemm : workloads::products(layer))
+      products.add(times * sim::to_seconds(job.device.gemm(gemm)), job.device.uncertainty(gemm));
   }
   const bool fp8 = job.precision.matmul == calibration::DataType::fp8;
   const double rate = time_elasticity(study, "cluster.device.sustained.matmul");
   parts.push_back({"matrix products", products.spread(),
                    fp8 ? rate + time_elasticity(study, "cluster.device.sustained.fp8") : rate});
-  if (job.attention == workloads::AttentionKind::flash) {
-    calibration::Attention attention;
-    attention.dtype = job.precision.activations;
-    attention.batch = job.batch.micro;
-    attention.queries = attention.keys = job.rank_seq();
-    attention.heads = std::max<std::int64_t>(job.model.heads / job.parallelism.tensor, 1);
-    attention.kv_heads = std::max<std::int64_t>(job.model.kv_heads / job.parallelism.tensor, 1);
-    attention.head_dim = job.model.head_dim();
-    attention.window = job.model.attention_window;
-    parts.push_back({"fused attention", job.device.uncertainty(attention) / kNinety,
+  if (const auto attention = workloads::fused_attention(network.layer(1))) {
+    parts.push_back({"fused attention", job.device.uncertainty(*attention) / kNinety,
                      time_elasticity(study, "cluster.device.sustained.attention")});
   }
   const double step = sim::to_seconds(report.iteration);

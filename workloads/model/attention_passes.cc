@@ -1,0 +1,227 @@
+// Attention as kernels: fused or as products and softmax, on one rank or over a context group.
+//
+// Every rank of a context group holds blocks r and 2c-1-r of 2c ("zigzag", as Megatron-LM and Transformer Engine cut
+// sequences), so that the causal triangle falls into equal shares: its own positions among themselves, and half of the
+// square of its queries and any other rank's keys.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "workloads/model/piece_writer.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+using calibration::Attention;
+using calibration::CollectiveOp;
+using calibration::Gemm;
+using calibration::Streaming;
+
+double d(std::int64_t count) { return static_cast<double>(count); }
+
+/// Scattering rows into a tensor of zeros writes it twice and reads once, a copy writes once and reads once.
+constexpr double kScatter = 1.5;
+
+class AttentionWriter {
+ public:
+  AttentionWriter(const AttentionOp& op, PieceWriter& writer)
+      : op_(op), style_(op.style), writer_(writer), element_(calibration::bytes_of(op.type)) {}
+
+  void forward() {
+    input_layout();
+    if (op_.fused) return flash(false);
+    if (op_.position_bias) {
+      // ALiBi's slopes times distances are spread over the result's memory, and the product adds onto them
+      // (torch.baddbmm).
+      stream(Streaming::copy, 2 * scores() * element_, "position bias");
+    }
+    product("attention scores", op_.seq, op_.seq, op_.head_dim, Gemm::Form::forward);
+    softmax_forward();
+    dropout("attention dropout");
+    product("attention values", op_.head_dim, op_.seq, op_.seq, Gemm::Form::data_gradient);
+  }
+
+  void backward() {
+    if (op_.recomputed) {
+      writer_.recomputing = true;
+      forward();
+      writer_.recomputing = false;
+    }
+    gradient_layout();
+    if (op_.fused) return flash(true);
+    product("attention value gradient", op_.head_dim, op_.seq, op_.seq, Gemm::Form::weight_gradient);
+    product("attention probability gradient", op_.seq, op_.seq, op_.head_dim, Gemm::Form::data_gradient);
+    dropout("attention dropout backward");
+    softmax_backward();
+    product("attention query gradient", op_.head_dim, op_.seq, op_.seq, Gemm::Form::data_gradient);
+    product("attention key gradient", op_.head_dim, op_.seq, op_.seq, Gemm::Form::weight_gradient);
+  }
+
+ private:
+  void stream(Streaming kernel, double bytes, const char* name) { writer_.stream(kernel, bytes, name); }
+
+  // ---- sizes ----
+  std::int64_t tokens() const { return op_.batch * (op_.seq / op_.context); }
+  std::int64_t query_width() const { return op_.heads * op_.head_dim; }
+  std::int64_t qkv_width() const { return (op_.heads + 2 * op_.kv_heads) * op_.head_dim; }
+  /// Elements of the score matrices on this rank; unfused attention writes them to memory, window or not.
+  double scores() const { return d(op_.batch * op_.heads) * d(op_.seq) * d(op_.seq); }
+  /// Bytes read and written when a tensor of `width` per token and rank is copied into another layout.
+  double layout_copy(std::int64_t width) const { return d(tokens()) * d(width) * 2 * element_; }
+
+  // ---- fused ----
+  Attention fused(bool backward) const {
+    Attention shape;
+    shape.dtype = op_.type;
+    shape.batch = op_.batch;
+    shape.queries = shape.keys = op_.seq / op_.context;
+    shape.heads = op_.heads, shape.kv_heads = op_.kv_heads, shape.head_dim = op_.head_dim;
+    shape.window = op_.window;
+    shape.backward = backward;
+    shape.kernel = style_.attention_kernel;
+    shape.dropout = op_.dropout;
+    return shape;
+  }
+
+  /// Forward two matrix products over the pairs of positions that see each other, backward five (Dao,
+  /// FlashAttention-2, arXiv 2307.08691, section 4.1); queries, keys, values and output are read or written once,
+  /// backward their gradients too.
+  void add(const Attention& shape) {
+    const double reach = d(shape.window > 0 ? std::min(shape.window, shape.keys) : shape.keys);
+    const double pairs = shape.causal ? reach * (d(shape.queries) - reach / 2) : d(shape.queries) * reach;
+    const double per_head = d(shape.batch) * d(shape.head_dim);
+    Kernel kernel{shape.backward ? "attention backward" : "attention forward", writer_.device().attention(shape)};
+    kernel.flops = per_head * d(shape.heads) * pairs * (shape.backward ? 10 : 4);
+    kernel.bytes = per_head * element_ * (shape.backward ? 2 : 1) *
+                   (2 * d(shape.heads) * d(shape.queries) + 2 * d(shape.kv_heads) * d(shape.keys));
+    kernel.type = shape.dtype;
+    writer_.add(std::move(kernel));
+  }
+
+  void comm(CollectiveOp op, double elements, const char* what, CommOverlap overlap) {
+    writer_.comm(CommGroup::context, op, elements * element_, what, overlap);
+  }
+
+  void flash(bool backward) {
+    Attention shape = fused(backward);
+    if (op_.context == 1) return add(shape);
+    const double keys_and_values = d(tokens()) * d(2 * op_.kv_heads * op_.head_dim);
+    if (op_.ring) return ring(shape, keys_and_values);
+    // Gathered in full (arXiv 2407.21783, section 3.3.2), before the kernel that needs them; queries see half of all
+    // keys on average.
+    const double whole = keys_and_values * d(op_.context);
+    shape.keys = op_.seq / 2;
+    shape.causal = false;
+    comm(CollectiveOp::all_gather, whole, backward ? "keys and values, backward" : "keys and values, forward",
+         CommOverlap::none);
+    add(shape);
+    if (backward) comm(CollectiveOp::reduce_scatter, whole, "key and value gradients, backward", CommOverlap::none);
+  }
+
+  /// Blocks of keys and values go round the ring, each sent on beside the attention of the block at hand; backward
+  /// their gradients follow one step behind and end where they belong (Liu et al., arXiv 2310.01889).
+  void ring(Attention shape, double keys_and_values) {
+    const bool backward = shape.backward;
+    const char* const gradients = "key and value gradients, backward";
+    for (std::int64_t step = 0; step < op_.context; ++step) {
+      if (step + 1 < op_.context)
+        comm(CollectiveOp::send_receive, keys_and_values,
+             backward ? "keys and values, backward" : "keys and values, forward", CommOverlap::behind);
+      if (backward && step > 0) comm(CollectiveOp::send_receive, keys_and_values, gradients, CommOverlap::behind);
+      writer_.cut();
+      add(shape);
+      // Partial results of the block are added up: the output, or the gradients of queries, keys and values.
+      const double partial = layout_copy(query_width()) + (backward ? 2 * keys_and_values * element_ : 0);
+      if (step > 0) stream(Streaming::accumulate, 1.5 * partial, "add attention block");
+      if (step == 0) shape.causal = false, shape.keys /= 2;
+    }
+    if (backward) comm(CollectiveOp::send_receive, keys_and_values, gradients, CommOverlap::none);
+    writer_.cut();
+  }
+
+  // ---- products and softmax ----
+  void product(const char* name, std::int64_t m, std::int64_t n, std::int64_t k, Gemm::Form form) {
+    Gemm shape;
+    shape.dtype = op_.type;
+    shape.m = m, shape.n = n, shape.k = k, shape.batch = op_.batch * op_.heads, shape.form = form;
+    shape.aligned = shape.batch == 1 || op_.head_dim % 8 == 0;  // operands are cut by heads
+    writer_.gemm(name, shape);
+  }
+
+  void dropout(const char* name) {
+    if (op_.dropout) stream(Streaming::dropout, scores() * (2 * element_ + 1), name);
+  }
+
+  /// Megatron's kernel takes up to 2048 keys, and whole blocks of score matrices (megatron/model/fused_softmax.py,
+  /// is_kernel_available). A block is as many rows as 128 threads take: a warp has no more lanes than a row has
+  /// elements, and takes two rows of up to 128. One release hands heads over for the length of a row.
+  bool fuses_softmax() const {
+    constexpr std::int64_t kLongest = 2048, kThreads = 128, kLanes = 32, kShortRow = 128;
+    const auto multiple = static_cast<std::int64_t>(style_.fused_softmax_matrices);
+    if (multiple == 1) return true;
+    const std::int64_t matrices = op_.batch * op_.heads;
+    if (op_.seq > kLongest || matrices % multiple != 0) return false;
+    if (!style_.fused_softmax_by_heads) return true;
+    const auto row = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(op_.heads)));
+    return matrices % (kThreads / std::min(row, kLanes) * (row <= kShortRow ? 2 : 1)) == 0;
+  }
+
+  void softmax_forward() {
+    if (fuses_softmax()) return stream(Streaming::softmax, 2 * scores() * element_, "softmax");
+    stream(Streaming::copy, scores() * (element_ + 4), "scores to fp32");
+    stream(Streaming::accumulate, scores() * 8, "scale scores");
+    stream(Streaming::accumulate, scores() * 8, "mask scores");
+    stream(Streaming::softmax, scores() * 8, "softmax");
+    stream(Streaming::copy, scores() * (4 + element_), "probabilities to 16 bit");
+  }
+
+  void softmax_backward() {
+    if (fuses_softmax()) return stream(Streaming::softmax_backward, 3 * scores() * element_, "softmax backward");
+    stream(Streaming::copy, scores() * (element_ + 4), "probability gradient to fp32");
+    stream(Streaming::softmax_backward, scores() * 12, "softmax backward");
+    stream(Streaming::accumulate, scores() * 8, "mask score gradient");
+    stream(Streaming::accumulate, scores() * 8, "scale score gradient");
+    stream(Streaming::copy, scores() * (4 + element_), "score gradient to 16 bit");
+  }
+
+  // ---- layouts ----
+  // Removing the padding, whether there is any or not, as flash_attn/bert_padding.py does: queries, keys and values are
+  // gathered by token index and the output is scattered into zeros; backward the other way round. The host reads how
+  // many tokens there are and how long the longest sequence is, so the device runs dry.
+  void input_layout() {
+    if (style_.attention_unpads) {
+      const auto reads = static_cast<std::int64_t>(std::lround(style_.host_reads_per_attention));
+      if (reads > 0 && style_.host_read.value() > 0)
+        writer_.add({"host reads lengths", style_.host_read * reads, false, 0, 0, {}});
+      stream(Streaming::embedding, layout_copy(qkv_width()), "gather tokens");
+      stream(Streaming::embedding, kScatter * layout_copy(query_width()), "scatter attention output");
+    } else if (style_.attention_layout_copies) {
+      if (op_.fused) stream(Streaming::copy, layout_copy(qkv_width()), "attention input layout");
+      stream(Streaming::copy, layout_copy(query_width()), "attention output layout");
+    }
+  }
+
+  void gradient_layout() {
+    if (style_.attention_unpads) {
+      stream(Streaming::embedding, layout_copy(query_width()), "gather attention gradient");
+      stream(Streaming::embedding, kScatter * layout_copy(qkv_width()), "scatter q, k, v gradients");
+    } else if (style_.attention_layout_copies) {
+      stream(Streaming::copy, layout_copy(query_width()), "attention gradient layout");
+    }
+    if (style_.attention_unpads || style_.attention_layout_copies)
+      stream(Streaming::copy, layout_copy(qkv_width()), "concatenate q, k, v gradients");
+  }
+
+  const AttentionOp& op_;
+  const calibration::AttentionStyle& style_;
+  PieceWriter& writer_;
+  double element_;  // bytes of an activation
+};
+
+}  // namespace
+
+void attention_forward(const AttentionOp& op, PieceWriter& writer) { AttentionWriter(op, writer).forward(); }
+void attention_backward(const AttentionOp& op, PieceWriter& writer) { AttentionWriter(op, writer).backward(); }
+
+}  // namespace orrery::workloads

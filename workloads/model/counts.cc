@@ -1,0 +1,80 @@
+// Parameters and floating-point operations of a model, as the contract's Metrics define them: folds over the layers of
+// the model before any split.
+//
+// For a plain GPT they are the closed forms of Narayanan et al. (arXiv 2104.04473, equations 2 and 3):
+// P = 12 l h^2 (1 + 13/12h + (V+s)/12lh) and F = 72 B s l h^2 (1 + s/6h + V/12lh), 96 B s l h^2 (1 + s/6h + V/16lh)
+// with full recompute. They count the whole square of the attention matrix, causal or not, and leave out the final norm
+// and the padding of the vocabulary.
+#include <array>
+
+#include "workloads/model/gpt.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+/// The model as one rank would hold it.
+Network whole(const Model& model) {
+  Computation computation;
+  computation.style.pads_vocabulary = false;
+  return gpt(model, {}, computation);
+}
+
+/// Of one forward pass over one sequence.
+struct SequenceFlops {
+  double linear = 0, attention = 0, head = 0;
+};
+
+SequenceFlops sequence_flops(const Model& model) {
+  const Network network = whole(model);
+  std::vector<ForwardFlops> kinds;
+  for (const Layer& layer : network.kinds) kinds.push_back(forward_flops(layer));
+  SequenceFlops flops;
+  for (std::int64_t i = 0; i < network.size(); ++i) {
+    const ForwardFlops& layer = kinds[network.layers[static_cast<std::size_t>(i)]];
+    (network.layer(i).kind == LayerKind::head ? flops.head : flops.linear) += layer.linear;
+    flops.attention += layer.attention;
+  }
+  return flops;
+}
+
+constexpr std::array<std::string_view, 3> kRecomputes{"none", "selective", "full"};
+constexpr std::array<std::string_view, 4> kPositions{"learned", "rotary", "none", "alibi"};
+constexpr std::array<std::string_view, 2> kNorms{"layer_norm", "rms_norm"};
+constexpr std::array<std::string_view, 3> kBiases{"all", "qkv", "none"};
+
+}  // namespace
+
+double parameter_count(const Model& model) {
+  const Network network = whole(model);
+  std::vector<double> kinds;
+  for (const Layer& layer : network.kinds) {
+    double counted = 0;
+    for (const Weights& weights : layer.weights) counted += weights.final_norm ? 0 : weights.elements;
+    kinds.push_back(counted);
+  }
+  double sum = 0;
+  for (const std::uint8_t kind : network.layers) sum += kinds[kind];
+  return sum;
+}
+
+double model_flops(const Model& model, std::int64_t global_batch) {
+  const SequenceFlops f = sequence_flops(model);
+  // Backward does twice the work of forward.
+  return 3 * static_cast<double>(global_batch) * (f.linear + f.attention + f.head);
+}
+
+double hardware_flops(const Model& model, std::int64_t global_batch, Recompute recompute) {
+  const SequenceFlops f = sequence_flops(model);
+  double flops = model_flops(model, global_batch);
+  if (recompute == Recompute::full) flops += static_cast<double>(global_batch) * (f.linear + f.attention);
+  if (recompute == Recompute::selective) flops += static_cast<double>(global_batch) * f.attention;
+  return flops;
+}
+
+std::string_view name_of(Recompute recompute) { return kRecomputes[static_cast<std::size_t>(recompute)]; }
+std::string_view name_of(Positions positions) { return kPositions[static_cast<std::size_t>(positions)]; }
+std::string_view name_of(Norm norm) { return kNorms[static_cast<std::size_t>(norm)]; }
+std::string_view name_of(Biases biases) { return kBiases[static_cast<std::size_t>(biases)]; }
+
+}  // namespace orrery::workloads

@@ -1,0 +1,60 @@
+// A GPT decoder as layers of one rank.
+//
+// Sources: Vaswani et al.; Megatron-LM (arXiv 1909.08053) for the tensor-parallel split; Korthikanti et al. (arXiv
+// 2205.05198) for sequence parallelism and selective recompute; the parallel block of GPT-J and PaLM as MegaScale uses
+// it (arXiv 2402.15627, section 3.1).
+#pragma once
+
+#include "workloads/model/layer.h"
+
+namespace orrery::workloads {
+
+/// How the ranks of a context group see each other's keys and values: blocks sent round a ring beside the attention of
+/// the block at hand (Liu et al., arXiv 2310.01889), or gathered before it (Llama 3, arXiv 2407.21783, section 3.3.2).
+enum class ContextMethod : std::uint8_t { ring, all_gather };
+enum class AttentionKind : std::uint8_t { flash, unfused };
+
+/// What of a model one rank computes at a time.
+struct Split {
+  std::int64_t tensor = 1, context = 1;
+  bool sequence_parallel = false;
+  ContextMethod context_method = ContextMethod::ring;
+  std::int64_t micro_batch = 1;  // sequences
+};
+
+struct Precision {
+  DataType matmul = DataType::bf16;        // operands of the linear layers' GEMMs
+  DataType activations = DataType::bf16;   // what flows between kernels and over the network
+  DataType gradients = DataType::fp32;     // of the data-parallel reduction
+  DataType accumulation = DataType::fp32;  // of the buffers that gradients are added up in
+  DataType parameters = DataType::bf16;    // of the parameter all-gather
+};
+
+/// How layers are computed, as far as neither model nor split says.
+struct Computation {
+  Precision precision;
+  Recompute recompute = Recompute::none;
+  AttentionKind attention = AttentionKind::flash;
+  bool overlaps_tensor = false;           // GEMMs are cut to overlap with the tensor-parallel exchange beside them
+  bool ends_on_one_stage = true;          // embedding and head, so that tied weights are one tensor
+  bool keeps_training_gradients = false;  // 16-bit gradients stay beside the accumulated ones
+  calibration::LayerStyle style;
+  calibration::AttentionStyle attention_style;
+
+  /// Whether weight gradient GEMMs add into the accumulated gradients, which makes no gradient of one micro-batch.
+  bool fuses_wgrad_accumulation() const {
+    return style.fused_wgrad_accumulation && (precision.gradients == DataType::fp32 || style.fused_wgrad_16bit);
+  }
+};
+
+/// The layers of a GPT on one rank of its tensor and context groups.
+Network gpt(const Model& model, const Split& split, const Computation& computation);
+
+/// Vocabulary padded as Megatron-LM does: up to a multiple of 128 x tensor. Software that does not pad gives each
+/// tensor rank an equal part and drops the rest.
+std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tensor, bool pads);
+
+std::string_view name_of(ContextMethod method);
+std::string_view name_of(AttentionKind attention);
+
+}  // namespace orrery::workloads

@@ -1,0 +1,81 @@
+// Folds over the operations and weights of layers. See layer.h.
+#include "workloads/model/layer.h"
+
+#include <algorithm>
+#include <array>
+
+#include "sim/error.h"
+
+namespace orrery::workloads {
+
+namespace {
+double d(std::int64_t x) { return static_cast<double>(x); }
+}  // namespace
+
+Exchange adjoint(Exchange exchange) {
+  switch (exchange) {
+    case Exchange::copy:
+      return Exchange::all_reduce;
+    case Exchange::all_gather:
+      return Exchange::reduce_scatter;
+    case Exchange::reduce_scatter:
+      return Exchange::all_gather;
+    case Exchange::all_reduce:
+      return Exchange::copy;
+  }
+  SIM_CHECK(false, "exchange {} has no adjoint", static_cast<int>(exchange));
+  return exchange;
+}
+
+std::optional<calibration::CollectiveOp> collective_of(Exchange exchange) {
+  using calibration::CollectiveOp;
+  switch (exchange) {
+    case Exchange::copy:
+      return {};
+    case Exchange::all_gather:
+      return CollectiveOp::all_gather;
+    case Exchange::reduce_scatter:
+      return CollectiveOp::reduce_scatter;
+    case Exchange::all_reduce:
+      return CollectiveOp::all_reduce;
+  }
+  return {};
+}
+
+std::string_view name_of(LayerKind kind) {
+  static constexpr std::array<std::string_view, 3> kNames{"embedding", "block", "head"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+double parameters(const Layer& layer) {
+  double sum = 0;
+  for (const Weights& weights : layer.weights) sum += weights.elements;
+  return sum;
+}
+
+ForwardFlops forward_flops(const Layer& layer) {
+  ForwardFlops flops;
+  for (const LayerOp& op : layer.ops) {
+    if (const auto* linear = std::get_if<LinearOp>(&op)) {
+      for (const MatMul& p : linear->products) flops.linear += 2 * d(p.tokens) * d(p.in) * d(p.out);
+    } else if (const auto* a = std::get_if<AttentionOp>(&op)) {
+      const std::int64_t span = a->window > 0 ? std::min(a->window, a->seq) : a->seq;
+      flops.attention += 4 * d(a->batch) * d(a->seq / a->context) * d(span) * d(a->heads * a->head_dim);
+    }
+  }
+  return flops;
+}
+
+std::int64_t count(const Network& network, const LayerRange& range, LayerKind kind) {
+  std::int64_t n = 0;
+  for (std::int64_t i = range.begin; i < range.end; ++i) n += network.layer(i).kind == kind;
+  return n;
+}
+
+double parameters(const Network& network, const LayerRange& range) {
+  double sum = 0;
+  for (std::int64_t i = range.begin; i < range.end; ++i) sum += parameters(network.layer(i));
+  return sum;
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,202 @@
+// A model as data: a list of layers, embedding and head among them; a layer is a list of operations that one rank runs
+// for one micro-batch, after the tensor, sequence and context split, with what it keeps for its backward pass and what
+// it weighs. Values only: no job, no device, no time. All that is asked of a layer is a fold over these lists: kernels
+// (passes.h), bytes kept (kept.h), parameters and FLOPs (below and counts.cc), text.
+//
+// Operations stand in forward order. A backward pass is derived: it runs the list from its end; a product becomes two,
+// an exchange its adjoint; kernels bound by memory say in which direction they run, since theirs are not each other's
+// mirror images. So a norm is one forward entry after its backward entries.
+//
+// Left out: the position of every view and reshape (LayerStyle::extra_kernels_per_layer stands for them), weight
+// initialisation, dropout's random numbers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "calibration/kernel.h"
+#include "calibration/profile.h"
+#include "calibration/software.h"
+#include "workloads/model/model.h"
+
+namespace orrery::workloads {
+
+using calibration::DataType;
+
+enum class Direction : std::uint8_t { forward, backward };
+
+/// Whom an exchange of a layer is with.
+enum class CommGroup : std::uint8_t { tensor, context };
+
+/// What an exchange does to a tensor in the forward pass. `copy` moves nothing: every rank reads the same tensor, so
+/// that the gradients of the copies have to be added up (Megatron-LM's f, arXiv 1909.08053, figure 3).
+enum class Exchange : std::uint8_t { copy, all_gather, reduce_scatter, all_reduce };
+/// What it does to the gradient.
+Exchange adjoint(Exchange exchange);
+/// The collective that carries it out; nothing for a copy.
+std::optional<calibration::CollectiveOp> collective_of(Exchange exchange);
+
+/// How a layer's exchange lies beside compute.
+enum class CommOverlap : std::uint8_t {
+  none,           // compute waits for it
+  with_next,      // feeds the next run's first GEMM, which may be cut to overlap with it
+  with_previous,  // drains the previous run's last GEMM, likewise
+  behind,         // runs beside the next run in full; the run after that waits for it
+};
+
+/// A kernel bound by memory traffic: so many elements, so many bytes read or written for each.
+struct StreamingOp {
+  const char* name;
+  calibration::Streaming kernel;
+  double elements = 0, bytes_each = 0;
+  Direction direction = Direction::forward;
+};
+
+/// One product of a linear layer: weight [out, in], input [tokens, in].
+struct MatMul {
+  const char* name;
+  std::int64_t out, in, tokens;
+  DataType type;  // of the operands
+  /// Type of the accumulated gradients that the weight gradient's GEMM adds onto; nothing: it writes a 16-bit gradient
+  /// of its own, which `after_gradient` adds up.
+  std::optional<DataType> sum = {};
+  std::vector<StreamingOp> after = {};           // forward: what has to follow at once, as a bias
+  std::vector<StreamingOp> after_gradient = {};  // behind the weight gradient
+};
+
+/// The exchange that brings linear layers their input.
+struct InputExchange {
+  Exchange exchange;
+  double elements, bytes_each;  // of the whole buffer
+  CommOverlap overlap;          // of the forward pass
+  bool async;                   // in the backward pass it runs beside the products that do not need it
+  const char *what, *saved,
+      *what_backward;  // labels: forward, of the input that is gathered once more, of its gradient
+};
+
+/// Linear layers that share one input. Backward: the gradients of the input, their exchange, beside it the gradients of
+/// the weights. Products run in the order given, backward in the opposite one.
+struct LinearOp {
+  std::vector<MatMul> products;
+  std::optional<InputExchange> input = {};
+  bool reduces_apart = false;          // the input's gradient from each product is reduced by itself
+  std::vector<StreamingOp> sums = {};  // backward: gradients of the input added up
+};
+
+/// Attention between the layer that makes queries, keys and values and the one that takes its output.
+struct AttentionOp {
+  std::int64_t batch, seq, context;  // sequences of a micro-batch, positions of one, ranks that it is cut over
+  std::int64_t heads, kv_heads, head_dim, window;  // of this rank; window 0: none
+  bool fused, ring;                                // ring: blocks of keys and values go round the context group
+  bool position_bias, dropout;
+  bool recomputed;  // runs again ahead of its backward pass
+  DataType type;
+  calibration::AttentionStyle style;
+};
+
+/// A collective of its own.
+struct CommOp {
+  CommGroup group;
+  Exchange exchange;
+  double elements, bytes_each;  // of the whole buffer
+  const char *what, *what_backward;
+  CommOverlap overlap, overlap_backward;
+};
+
+using LayerOp = std::variant<LinearOp, AttentionOp, StreamingOp, CommOp>;
+
+/// Whether a tensor stays for the backward pass.
+enum class KeptAs : std::uint8_t {
+  tensor,      // unless the whole layer is recomputed
+  input,       // of the layer: stays then too
+  recomputed,  // not kept, but made again for the backward pass of its half
+};
+
+/// A tensor that a layer keeps from its forward for its backward pass. A layer's halves (attention, MLP) run and free
+/// what they keep one after the other.
+struct Kept {
+  const char* name;
+  double elements, bytes_each;
+  std::int32_t half;
+  KeptAs as = KeptAs::tensor;
+  double bytes() const { return elements * bytes_each; }
+};
+
+/// A tensor that is alive beside those while a half's backward pass works.
+struct Working {
+  const char* name;
+  double elements, bytes_each;
+  std::int32_t half;
+  double bytes() const { return elements * bytes_each; }
+};
+
+/// A tensor that the gradients of weights still need when those of the inputs are done (Qi et al., arXiv 2401.10241,
+/// table 1): inputs and output gradients of the linear layers.
+struct Between {
+  const char* name;
+  double elements, bytes_each;
+  double bytes() const { return elements * bytes_each; }
+};
+
+/// Parameters that one rank holds.
+struct Weights {
+  const char* name;
+  double elements;
+  bool matrix = false;      // of a linear layer: reduced by itself where gradients go weight by weight
+  bool final_norm = false;  // which the usual counts of parameters leave out
+};
+
+enum class LayerKind : std::uint8_t { embedding, block, head };
+std::string_view name_of(LayerKind kind);
+
+struct Layer {
+  LayerKind kind = LayerKind::block;
+  bool recomputed = false;  // the whole forward pass runs again ahead of the backward pass
+  std::vector<LayerOp> ops;
+  std::vector<Kept> kept;
+  std::vector<Working> working;
+  std::vector<Between> between;
+  std::vector<Weights> weights;
+};
+
+/// Parameters of a layer on one rank, in elements.
+double parameters(const Layer& layer);
+/// FLOPs of the products of its forward pass for one micro-batch on one rank: of linear layers, and of attention, which
+/// counts the whole square of queries and keys within the window, causal or not.
+struct ForwardFlops {
+  double linear = 0, attention = 0;
+};
+ForwardFlops forward_flops(const Layer& layer);
+/// One operation a line, as golden tests and `orrery run --explain-layers` print it.
+std::string text(const Layer& layer);
+
+/// The layers of a model, in order. Layers that are alike share a row of `kinds`.
+struct Network {
+  std::vector<Layer> kinds;
+  std::vector<std::uint8_t> layers;  // rows of `kinds`; the embedding first, the head last
+  double hidden_elements = 0;        // of what layers hand on, one micro-batch on one rank, before any tensor split
+  double residual_elements = 0;      // the same as it lies outside of tensor-parallel regions
+  double kv_elements = 0;            // of keys and values of one layer, one micro-batch on one rank
+  double tied_elements = 0;          // of the word embedding that the head shares on this rank; 0: not tied
+  std::int64_t size() const { return static_cast<std::int64_t>(layers.size()); }
+  const Layer& layer(std::int64_t i) const { return kinds[layers[static_cast<std::size_t>(i)]]; }
+};
+
+/// Layers `begin` up to but not `end` of a network.
+struct LayerRange {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+  bool empty() const { return begin == end; }
+  friend bool operator==(const LayerRange&, const LayerRange&) = default;
+};
+
+/// Layers of this kind in a range.
+std::int64_t count(const Network& network, const LayerRange& range, LayerKind kind);
+/// Parameters of a range on one rank, in elements.
+double parameters(const Network& network, const LayerRange& range);
+
+}  // namespace orrery::workloads

@@ -1,0 +1,60 @@
+// A layer as lines of text. See layer.h.
+#include <fmt/format.h>
+
+#include "workloads/model/layer.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+const char* letter(Direction direction) { return direction == Direction::forward ? "F" : "B"; }
+const char* name_of(CommGroup group) { return group == CommGroup::tensor ? "tensor" : "context"; }
+
+std::string_view name_of(Exchange exchange) {
+  const auto op = collective_of(exchange);
+  return op ? calibration::name_of(*op) : "copy";
+}
+
+std::string line(const StreamingOp& op) {
+  return fmt::format("{} {}: {:.0f} x {:g} B\n", letter(op.direction), op.name, op.elements, op.bytes_each);
+}
+
+std::string line(const LinearOp& op) {
+  std::string out;
+  if (op.input)
+    out += fmt::format("* {} of the input, tensor: {:.0f}\n", name_of(op.input->exchange), op.input->elements);
+  for (const MatMul& p : op.products) {
+    out += fmt::format("* {}: [{}, {}] on [{}, {}], {}\n", p.name, p.out, p.in, p.tokens, p.in,
+                       calibration::name_of(p.type));
+    for (const StreamingOp& after : p.after) out += "    " + line(after);
+    for (const StreamingOp& after : p.after_gradient) out += "    with its weight gradient, " + line(after);
+  }
+  return out;
+}
+
+std::string line(const AttentionOp& op) {
+  return fmt::format("* {} attention: {} x {} positions{}, {} heads over {} of {}{}{}\n",
+                     op.fused ? "fused" : "unfused", op.batch, op.seq / op.context,
+                     op.context > 1 ? fmt::format(" of {}", op.seq) : "", op.heads, op.kv_heads, op.head_dim,
+                     op.window > 0 ? fmt::format(", window {}", op.window) : "", op.recomputed ? ", recomputed" : "");
+}
+
+std::string line(const CommOp& op) {
+  return fmt::format("* {}, {}: {:.0f}\n", name_of(op.exchange), name_of(op.group), op.elements);
+}
+
+}  // namespace
+
+std::string text(const Layer& layer) {
+  std::string out = fmt::format("{}{}\n", name_of(layer.kind), layer.recomputed ? ", recomputed" : "");
+  for (const LayerOp& op : layer.ops) out += "  " + std::visit([](const auto& o) { return line(o); }, op);
+  for (const Kept& kept : layer.kept) {
+    out += fmt::format("  {} {}: {:.0f} x {:g} B\n", kept.as == KeptAs::recomputed ? "makes again" : "keeps", kept.name,
+                       kept.elements, kept.bytes_each);
+  }
+  for (const Weights& weights : layer.weights)
+    out += fmt::format("  weighs {}: {:.0f}\n", weights.name, weights.elements);
+  return out;
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,55 @@
+// Models as their papers describe them, before any split: sizes and kinds. What they weigh and compute follows from
+// their layers (layer.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace orrery::workloads {
+
+enum class Recompute : std::uint8_t { none, selective, full };
+
+/// How a model tells positions apart: a learned table of one row per position, queries and keys rotated in every layer
+/// (Su et al., arXiv 2104.09864), a bias on the scores, free inside fused attention (ALiBi, arXiv 2108.12409), or
+/// nothing that costs parameters or a kernel of its own.
+enum class Positions : std::uint8_t { learned, rotary, none, alibi };
+enum class Norm : std::uint8_t { layer_norm, rms_norm };  // scale and shift, or scale alone (arXiv 1910.07467)
+enum class Biases : std::uint8_t { all, qkv, none };      // which linear layers have one
+
+/// A decoder-only transformer. Sizes are counts of elements.
+struct Model {
+  std::string name;   // of the file, or the label
+  std::string label;  // free text
+  std::int64_t layers = 1, hidden = 1, heads = 1, kv_heads = 1, ffn_hidden = 4, vocab = 1, seq = 1;
+  bool gated_mlp = false;             // SwiGLU: two up projections
+  bool parallel_block = false;        // attention and MLP side by side: one layer norm, one reduction
+  std::int64_t attention_window = 0;  // 0: full causal attention
+  bool tied_embeddings = true;
+  std::int64_t head_width = 0;  // of one head, where heads need not add up to hidden; 0: hidden / heads
+  Positions positions = Positions::learned;
+  Norm norm = Norm::layer_norm;
+  Biases biases = Biases::all;
+  std::int64_t head_dim() const { return head_width > 0 ? head_width : hidden / heads; }
+  /// Elements of a token's queries, and of the attention output.
+  std::int64_t attention_width() const { return heads * head_dim(); }
+  /// Elements of a token's keys, and of its values.
+  std::int64_t kv_width() const { return kv_heads * head_dim(); }
+  /// Parameters of one norm.
+  std::int64_t norm_parameters() const { return norm == Norm::layer_norm ? 2 * hidden : hidden; }
+};
+
+std::string_view name_of(Recompute recompute);
+std::string_view name_of(Positions positions);
+std::string_view name_of(Norm norm);
+std::string_view name_of(Biases biases);
+
+/// Parameters of the model, in elements: P of the contract, which leaves out the final norm.
+double parameter_count(const Model& model);
+/// Model FLOPs of one step (contract, Metrics), window and gated MLP taken into account.
+double model_flops(const Model& model, std::int64_t global_batch);
+/// What the device computes, recomputed forward passes included (the scores that fused attention rebuilds are not
+/// counted).
+double hardware_flops(const Model& model, std::int64_t global_batch, Recompute recompute);
+
+}  // namespace orrery::workloads

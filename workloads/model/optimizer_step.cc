@@ -1,0 +1,97 @@
+// The optimizer step, fused or one operation at a time. See optimizer_step.h.
+#include "workloads/model/optimizer_step.h"
+
+#include <array>
+
+namespace orrery::workloads {
+
+using calibration::Streaming;
+
+namespace {
+
+/// The update one operation at a time on fp32 tensors, each reading and writing memory (Composer's DecoupledAdamW,
+/// composer/optim/decoupled_weight_decay.py), after one that scales the gradients (clip_grad_norm_); the 16-bit copy is
+/// made where the parameters are gathered. Bytes per parameter of every operation.
+std::vector<Kernel> unfused_optimizer(OptimizerKind optimizer, const Precision& precision,
+                                      const calibration::DeviceProfile& device, double updated) {
+  struct Operation {
+    const char* name;
+    double bytes;
+  };
+  const double weight = calibration::bytes_of(precision.activations);
+  std::vector<Operation> operations{{"scale gradients", 8}};
+  const auto add = [&](std::initializer_list<Operation> more) {
+    operations.insert(operations.end(), more.begin(), more.end());
+  };
+  if (optimizer == OptimizerKind::sgd) {
+    add({{"decay momentum", 8}, {"add gradient", 12}, {"update", 12}});
+  } else {
+    add({{"decay first moment", 8},
+         {"add gradient", 12},
+         {"decay second moment", 8},
+         {"add squared gradient", 12},
+         {"square root", 8},
+         {"correct bias", 8},
+         {"add epsilon", 8}});
+    if (optimizer == OptimizerKind::adam) add({{"update", 16}});
+    if (optimizer == OptimizerKind::lamb) add({{"direction", 12}, {"norms", 8}, {"update", 12}});
+  }
+  add({{"weights to 16 bit", 4 + weight}});
+  std::vector<Kernel> kernels;
+  for (const Operation& operation : operations) {
+    const double bytes = updated * operation.bytes;
+    kernels.push_back({operation.name, device.streaming(Streaming::accumulate, bytes), false, 0, bytes, {}});
+  }
+  return kernels;
+}
+
+}  // namespace
+
+std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& precision,
+                                      const calibration::OptimizerStyle& style,
+                                      const calibration::DeviceProfile& device, double parameters, double updated) {
+  const double gradient = calibration::bytes_of(precision.gradients);
+  const double weight = calibration::bytes_of(precision.activations);
+  std::vector<Kernel> kernels;
+  const auto add = [&](const char* name, Streaming kernel, double bytes) {
+    kernels.push_back({name, device.streaming(kernel, bytes), false, 0, bytes, {}});
+  };
+  add("clear gradients", Streaming::copy, parameters * gradient);
+  if (!style.fused_optimizer) {
+    for (Kernel& kernel : unfused_optimizer(optimizer, precision, device, updated))
+      kernels.push_back(std::move(kernel));
+    return kernels;
+  }
+  // Megatron-LM's Float16OptimizerWithFloat16Params (megatron/optimizer/optimizer.py) and clip_grads.py: fp32 gradients
+  // serve as they are, and a norm below the limit scales nothing.
+  const bool passes = style.separate_gradient_passes;
+  if (passes) {
+    if (gradient < 4) add("gradients to fp32", Streaming::copy, updated * (gradient + 4));
+    if (precision.activations == calibration::DataType::fp16)
+      add("unscale gradients", Streaming::accumulate, updated * 8);
+  }
+  const double read = passes ? 4 : gradient, written = passes ? 0 : weight;
+  // Read and write the fp32 master weight and each moment, read the gradient, write the 16-bit weight.
+  switch (optimizer) {
+    case OptimizerKind::adam:
+      add("adam", Streaming::optimizer, updated * (3 * 8 + read + written));
+      break;
+    case OptimizerKind::lamb:  // stage 1 forms the update and both norms, stage 2 applies it (arXiv 1904.00962,
+                               // algorithm 2)
+      add("lamb stage 1", Streaming::optimizer, updated * (2 * 8 + 4 + read + 4));
+      add("lamb stage 2", Streaming::optimizer, updated * (4 + 8 + written));
+      break;
+    case OptimizerKind::sgd:
+      add("sgd with momentum", Streaming::optimizer, updated * (2 * 8 + read + written));
+      break;
+  }
+  if (passes) add("weights to 16 bit", Streaming::copy, updated * (4 + weight));
+  return kernels;
+}
+
+std::string_view name_of(OptimizerKind optimizer) {
+  static constexpr std::array<std::string_view, 3> kNames{"adam", "lamb", "sgd"};
+  return kNames[static_cast<std::size_t>(optimizer)];
+}
+
+}  // namespace orrery::workloads

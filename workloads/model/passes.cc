@@ -1,0 +1,124 @@
+// A layer's operations as kernels, forward and backward. See passes.h.
+#include "workloads/model/passes.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "workloads/model/piece_writer.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+class LayerCompiler {
+ public:
+  LayerCompiler(const KernelTimes& times, Pieces& out, Pieces* weights) : weights_(weights), writer_(times, out) {}
+
+  void forward(const Layer& layer) {
+    for (const LayerOp& op : layer.ops) std::visit([&](const auto& o) { forward(o); }, op);
+  }
+
+  void backward(const Layer& layer) {
+    writer_.backward = true;
+    if (layer.recomputed) {
+      writer_.recomputing = true;
+      forward(layer);
+      writer_.recomputing = false;
+    }
+    for (auto op = layer.ops.rbegin(); op != layer.ops.rend(); ++op)
+      std::visit([&](const auto& o) { backward(o); }, *op);
+  }
+
+ private:
+  // ---- kernels bound by memory ----
+  void forward(const StreamingOp& op) {
+    if (op.direction == Direction::forward) writer_.stream(op);
+  }
+  void backward(const StreamingOp& op) {
+    if (op.direction == Direction::backward) writer_.stream(op);
+  }
+
+  // ---- attention: attention_passes.cc ----
+  void forward(const AttentionOp& op) { attention_forward(op, writer_); }
+  void backward(const AttentionOp& op) { attention_backward(op, writer_); }
+
+  // ---- exchanges ----
+  void forward(const CommOp& op) {
+    if (const auto collective = collective_of(op.exchange))
+      writer_.comm(op.group, *collective, op.elements * op.bytes_each, op.what, op.overlap);
+  }
+  void backward(const CommOp& op) {
+    if (const auto collective = collective_of(adjoint(op.exchange)))
+      writer_.comm(op.group, *collective, op.elements * op.bytes_each, op.what_backward, op.overlap_backward);
+  }
+
+  // ---- linear layers ----
+  void product(const MatMul& p, std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
+               calibration::Gemm::Form form, std::optional<DataType> sum = {}) {
+    calibration::Gemm shape;
+    shape.dtype = p.type;
+    shape.m = m, shape.n = n, shape.k = k, shape.form = form;
+    shape.accumulate = sum.has_value(), shape.sum = sum.value_or(DataType::fp32);
+    writer_.gemm(std::move(name), shape);
+  }
+
+  void forward(const LinearOp& op) {
+    if (op.input) {
+      if (const auto collective = collective_of(op.input->exchange))
+        exchange(*op.input, *collective, op.input->what, op.input->overlap);
+    }
+    for (const MatMul& p : op.products) {
+      product(p, p.name, p.out, p.tokens, p.in, calibration::Gemm::Form::forward);
+      for (const StreamingOp& after : p.after) writer_.stream(after);
+    }
+  }
+
+  void exchange(const InputExchange& input, calibration::CollectiveOp op, const char* what, CommOverlap overlap) {
+    writer_.comm(CommGroup::tensor, op, input.elements * input.bytes_each, what, overlap);
+  }
+
+  /// Gradients of the input, then their reduction beside the weight gradients, unless these have a pass of their own.
+  /// Where the input came as shards only a shard was kept, so it is gathered once more, beside the input gradient.
+  void backward(const LinearOp& op) {
+    const std::optional<InputExchange>& input = op.input;
+    if (input && input->exchange == Exchange::all_gather)
+      exchange(*input, calibration::CollectiveOp::all_gather, input->saved,
+               input->async ? CommOverlap::behind : CommOverlap::none);
+    for (auto p = op.products.rbegin(); p != op.products.rend(); ++p)
+      product(*p, std::string(p->name) + " data gradient", p->in, p->tokens, p->out,
+              calibration::Gemm::Form::data_gradient);
+    const auto reduction = input ? collective_of(adjoint(input->exchange)) : std::nullopt;
+    if (reduction && op.reduces_apart)
+      for (std::size_t i = 1; i < op.products.size(); ++i)
+        exchange(*input, *reduction, input->what_backward, CommOverlap::none);
+    for (const StreamingOp& sum : op.sums) writer_.stream(sum);
+    if (reduction)
+      exchange(*input, *reduction, input->what_backward,
+               input->async && weights_ == nullptr ? CommOverlap::behind : CommOverlap::none);
+    writer_.into(weights_, [&] {
+      for (auto p = op.products.rbegin(); p != op.products.rend(); ++p) weight_gradient(*p);
+    });
+    if (input) writer_.cut();
+  }
+
+  void weight_gradient(const MatMul& p) {
+    product(p, std::string(p.name) + " weight gradient", p.out, p.in, p.tokens,
+            calibration::Gemm::Form::weight_gradient, p.sum);
+    for (const StreamingOp& after : p.after_gradient) writer_.stream(after);
+  }
+
+  Pieces* weights_;  // where weight gradients go; nullptr: among the rest
+  PieceWriter writer_;
+};
+
+}  // namespace
+
+LayerPasses passes_of(const Layer& layer, const KernelTimes& times, bool splits_backward) {
+  LayerPasses passes;
+  LayerCompiler(times, passes.forward, nullptr).forward(layer);
+  LayerCompiler(times, passes.backward, nullptr).backward(layer);
+  if (splits_backward) LayerCompiler(times, passes.input_gradient, &passes.weight_gradient).backward(layer);
+  return passes;
+}
+
+}  // namespace orrery::workloads

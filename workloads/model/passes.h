@@ -1,0 +1,57 @@
+// The kernels and exchanges that a layer's passes over one micro-batch run, in order, with their device times: a fold
+// over the layer's operations.
+//
+// Kernels in the order in which Megatron-LM issues them; Qi et al. (arXiv 2401.10241) for the split backward pass.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "calibration/profile.h"
+#include "workloads/model/layer.h"
+
+namespace orrery::workloads {
+
+/// One kernel with its device time, and the work that it does in it: for rooflines, no time follows from it.
+struct Kernel {
+  std::string name;
+  sim::Duration time{};
+  bool matmul = false;  // a GEMM that can be cut to overlap with the collective that feeds or drains it
+  double flops = 0;     // of matrix products; 0: bound by memory
+  double bytes = 0;     // of memory, each operand and result read or written once
+  calibration::DataType type = calibration::DataType::bf16;  // of the operands of a matrix product
+  bool backward = false;  // issued by autograd, at another cost to the host; recomputed kernels are not
+};
+
+/// Compute (kernels) or a collective (op and bytes), in issue order.
+struct Piece {
+  std::vector<Kernel> kernels;  // compute when not empty
+  calibration::CollectiveOp op{};
+  double bytes = 0;  // whole buffer, as in nccl-tests
+  std::string what;  // for the communication table
+  CommOverlap overlap = CommOverlap::none;
+  CommGroup group = CommGroup::tensor;
+  bool is_comm() const { return kernels.empty(); }
+};
+using Pieces = std::vector<Piece>;
+
+/// The passes over one layer.
+struct LayerPasses {
+  Pieces forward, backward;
+  /// The backward pass in two halves, for schedules that split it (empty for others): all that the gradient of the
+  /// inputs needs, and the GEMMs of the linear layers' weight gradients, in the same order. Gradients of norms, biases
+  /// and the embedding stay in the first half, as in the authors' code.
+  Pieces input_gradient, weight_gradient;
+};
+
+/// Device times of kernels.
+struct KernelTimes {
+  const calibration::DeviceProfile& device;
+  double misaligned_gemm_rate = 1;  // of a linear layer whose rows do not begin at 16 bytes, over an aligned one
+};
+
+/// `splits_backward`: fill the two halves too.
+LayerPasses passes_of(const Layer& layer, const KernelTimes& times, bool splits_backward);
+
+}  // namespace orrery::workloads

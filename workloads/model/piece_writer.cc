@@ -1,0 +1,52 @@
+// Kernels with their times, and where pieces end. See piece_writer.h.
+#include "workloads/model/piece_writer.h"
+
+#include <cmath>
+
+namespace orrery::workloads {
+
+void PieceWriter::add(Kernel kernel) {
+  if (out_->empty() || out_->back().is_comm() || cut_) {
+    out_->push_back({});
+    cut_ = false;
+  }
+  kernel.backward = backward && !recomputing;
+  out_->back().kernels.push_back(std::move(kernel));
+}
+
+void PieceWriter::stream(calibration::Streaming kernel, double bytes, const char* name) {
+  add({name, device().streaming(kernel, bytes), false, 0, bytes, {}});
+}
+
+void PieceWriter::gemm(std::string name, const calibration::Gemm& shape) {
+  const auto d = [](std::int64_t count) { return static_cast<double>(count); };
+  const double operand = calibration::bytes_of(shape.dtype);
+  const double result = shape.accumulate ? 2 * calibration::bytes_of(shape.sum) : 2;
+  const double bytes = d(shape.batch) * ((d(shape.m) * d(shape.k) + d(shape.k) * d(shape.n)) * operand +
+                                         d(shape.m) * d(shape.n) * result);
+  const double flops = 2 * d(shape.batch) * d(shape.m) * d(shape.n) * d(shape.k);
+  add({std::move(name), time_of(shape), shape.batch == 1, flops, bytes, shape.dtype});
+}
+
+/// Rows of a linear layer's matrices are its widths long; 16-bit ones begin at 16 bytes if these are multiples of
+/// eight.
+sim::Duration PieceWriter::time_of(const calibration::Gemm& shape) const {
+  const sim::Duration time = device().gemm(shape);
+  constexpr std::int64_t kAligned = 8;
+  const bool aligned = shape.m % kAligned == 0 && shape.n % kAligned == 0 && shape.k % kAligned == 0;
+  if (aligned || shape.batch > 1 || calibration::bytes_of(shape.dtype) != 2) return time;
+  return sim::Duration(std::llround(static_cast<double>(time.value()) / times_.misaligned_gemm_rate));
+}
+
+void PieceWriter::comm(CommGroup group, calibration::CollectiveOp op, double bytes, const char* what,
+                       CommOverlap overlap) {
+  Piece piece;
+  piece.op = op;
+  piece.bytes = bytes;
+  piece.what = recomputing ? std::string(what) + " (recomputed)" : what;
+  piece.overlap = overlap;
+  piece.group = group;
+  out_->push_back(std::move(piece));
+}
+
+}  // namespace orrery::workloads

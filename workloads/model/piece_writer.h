@@ -1,0 +1,48 @@
+// Internal to the folds of passes.h: writes kernels and exchanges into pieces, and says when a new piece begins.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "workloads/model/passes.h"
+
+namespace orrery::workloads {
+
+class PieceWriter {
+ public:
+  PieceWriter(const KernelTimes& times, Pieces& out) : times_(times), out_(&out) {}
+
+  bool backward = false;     // what follows belongs to the backward pass
+  bool recomputing = false;  // but is a forward pass that runs again in it
+
+  const calibration::DeviceProfile& device() const { return times_.device; }
+
+  void add(Kernel kernel);
+  void stream(const StreamingOp& op) { stream(op.kernel, op.elements * op.bytes_each, op.name); }
+  void stream(calibration::Streaming kernel, double bytes, const char* name);
+  /// A product. FLOPs and bytes follow from its shape; batched ones belong to attention.
+  void gemm(std::string name, const calibration::Gemm& shape);
+  void comm(CommGroup group, calibration::CollectiveOp op, double bytes, const char* what, CommOverlap overlap);
+  /// The next kernel starts a new piece although no exchange lies between: one must be awaited there.
+  void cut() { cut_ = true; }
+  /// Writes into `other`, if there is one, what `emit` adds.
+  template <class Emit>
+  void into(Pieces* other, Emit emit) {
+    Pieces* const here = out_;
+    if (other != nullptr) out_ = other;
+    emit();
+    out_ = here;
+  }
+
+ private:
+  sim::Duration time_of(const calibration::Gemm& shape) const;
+
+  const KernelTimes& times_;
+  Pieces* out_;
+  bool cut_ = false;
+};
+
+void attention_forward(const AttentionOp& op, PieceWriter& writer);
+void attention_backward(const AttentionOp& op, PieceWriter& writer);
+
+}  // namespace orrery::workloads

@@ -1,0 +1,51 @@
+// Products and attention as shapes. See products.h.
+#include "workloads/model/products.h"
+
+#include "workloads/model/gpt.h"
+
+namespace orrery::workloads {
+
+std::vector<calibration::Gemm> products(const Layer& layer) {
+  std::vector<calibration::Gemm> shapes;
+  for (const LayerOp& op : layer.ops) {
+    const auto* linear = std::get_if<LinearOp>(&op);
+    if (linear == nullptr) continue;
+    for (const MatMul& p : linear->products) {
+      calibration::Gemm& gemm = shapes.emplace_back();
+      gemm.dtype = p.type;
+      gemm.m = p.out, gemm.n = p.tokens, gemm.k = p.in;
+    }
+  }
+  return shapes;
+}
+
+std::optional<calibration::Attention> fused_attention(const Layer& layer) {
+  for (const LayerOp& op : layer.ops) {
+    const auto* a = std::get_if<AttentionOp>(&op);
+    if (a == nullptr || !a->fused) continue;
+    calibration::Attention attention;
+    attention.dtype = a->type;
+    attention.batch = a->batch;
+    attention.queries = attention.keys = a->seq / a->context;
+    attention.heads = a->heads, attention.kv_heads = a->kv_heads, attention.head_dim = a->head_dim;
+    attention.window = a->window;
+    return attention;
+  }
+  return {};
+}
+
+calibration::ModelKernels measured_kernels(const Model& model, std::int64_t tensor) {
+  Split split;
+  split.tensor = tensor;
+  const Network network = gpt(model, split, {});
+  calibration::ModelKernels kernels;
+  kernels.seq = model.seq;
+  for (const Layer& layer : network.kinds) {
+    for (const calibration::Gemm& gemm : products(layer)) kernels.products.push_back({gemm.m, gemm.k});
+    if (const auto attention = fused_attention(layer))
+      kernels.heads = attention->heads, kernels.kv_heads = attention->kv_heads, kernels.head_dim = attention->head_dim;
+  }
+  return kernels;
+}
+
+}  // namespace orrery::workloads
