@@ -241,11 +241,12 @@ Samples read_samples(const std::string& file) {
   do {
     if (!next()) throw UserError(Place{file, std::max(number, 1), 1}, "header", "the file is empty");
   } while (text.starts_with('#'));
+  const Place header{file, number, 1};
   std::map<std::string, std::size_t> columns;
   for (std::string_view c : split(text))
     if (!columns.emplace(std::string(c), columns.size()).second)
-      throw UserError(Place{file, number, 1}, "header", "names the column '" + std::string(c) + "' twice");
-  const Table& table = table_of(columns, text, Place{file, number, 1});
+      throw UserError(header, "header", "names the column '" + std::string(c) + "' twice");
+  const Table& table = table_of(columns, text, header);
   Samples out;
   while (next()) {
     if (text.empty()) continue;

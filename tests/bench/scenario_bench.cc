@@ -14,9 +14,10 @@ using namespace orrery;
 
 std::string shipped(const char* name) { return std::string(ORRERY_SOURCE_DIR) + "/scenarios/" + name + ".yaml"; }
 
+// What DoNotOptimize is given is not const: newer versions of the library want what they may say was changed.
 void load(benchmark::State& state, const char* name) {
   for (auto _ : state) {
-    const scenarios::Scenario scenario = scenarios::load_scenario(scenarios::read_scenario(shipped(name)));
+    scenarios::Scenario scenario = scenarios::load_scenario(scenarios::read_scenario(shipped(name)));
     benchmark::DoNotOptimize(scenario.job.gpus);
   }
 }
@@ -27,7 +28,7 @@ void simulate(benchmark::State& state, const char* name, bool full) {
   options.full = full;
   double events = 0;
   for (auto _ : state) {
-    const workloads::StepReport report = workloads::simulate_step(scenario.job, options);
+    workloads::StepReport report = workloads::simulate_step(scenario.job, options);
     events += static_cast<double>(report.events);
     benchmark::DoNotOptimize(report.iteration);
   }

@@ -4,12 +4,12 @@
 #include "calibration/fit_profile.h"
 
 #include <cmath>
-#include <iostream>
 
 #include "calibration/fit.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"
+#include "tests/skipped.h"
 
 namespace {
 
@@ -182,7 +182,7 @@ TEST_CASE("what was not measured is transferred from a base, or assumed, and say
 TEST_CASE("stated uncertainty covers about nine in ten samples that the fit has not seen") {
   const std::string file = table("gemm-a100-sxm");
   if (file.empty()) {
-    std::cout << "skipped: no table of matrix products beside the project\n";
+    orrery::tests::skipped("no table of matrix products beside the source tree");
     return;
   }
   const DeviceProfile device = profile("a100-sxm-80gb").isolated();

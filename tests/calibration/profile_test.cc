@@ -1,6 +1,5 @@
 // Profiles: the shipped ones load and answer sanely, broken ones are refused where they are broken.
 #include <algorithm>
-#include <iostream>
 #include <set>
 
 #include "calibration/keys.h"
@@ -9,6 +8,7 @@
 #include "sim/error.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"
+#include "tests/skipped.h"
 
 namespace {
 
@@ -84,7 +84,7 @@ TEST_CASE("every number of a shipped profile says where it comes from") {
 TEST_CASE("an MI210, one MI250X die with 104 of its 110 CUs, is predicted from the MI250X's profile") {
   const std::string file = table("kernels-a100-mi210");
   if (file.empty()) {
-    std::cout << "skipped: no table of MI210 kernels beside the project\n";
+    orrery::tests::skipped("no table of MI210 kernels beside the source tree");
     return;
   }
   Settings document = profile_document("mi250x-gcd");

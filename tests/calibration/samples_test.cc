@@ -5,12 +5,12 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 
 #include "calibration/fit.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"
+#include "tests/skipped.h"
 
 namespace {
 
@@ -49,7 +49,7 @@ constexpr Device kDevices[] = {{"a100-sxm-80gb", "a100", {1.5, 7}, {0, 0}, {2, 7
                                {"b200-sxm-180gb", "b200", {2.5, 9}, {2.3, 7}, {2, 7}}};
 
 bool missing(const std::string& file, const std::string& what) {
-  if (file.empty()) std::cout << "skipped: no table of " << what << " beside the project\n";
+  if (file.empty()) orrery::tests::skipped("no table of " + what + " beside the source tree");
   return file.empty();
 }
 

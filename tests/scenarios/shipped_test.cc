@@ -1,11 +1,11 @@
 // Does everything that is shipped load, and do published records?
 #include <algorithm>
 #include <filesystem>
-#include <iostream>
 #include <map>
 
 #include "tests/catch.h"
 #include "tests/scenarios/expect.h"
+#include "tests/skipped.h"
 
 using namespace orrery::scenarios;
 using orrery::sim::Settings;
@@ -76,7 +76,7 @@ TEST_CASE("every shipped device, fabric and software generation loads") {
 TEST_CASE("published records load") {
   const fs::path folder = fs::path(ORRERY_SOURCE_DIR) / ".." / "shared" / "published";
   if (!fs::is_directory(folder)) {
-    std::cout << "skipped: no published records beside the source tree\n";
+    orrery::tests::skipped("no published records beside the source tree");
     return;
   }
   std::size_t records = 0;

@@ -7,11 +7,11 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
 #include <regex>
 #include <string>
 #include <vector>
 
+#include "tests/skipped.h"
 #include "tests/tools/program.h"
 
 namespace orrery::tests {
@@ -27,7 +27,7 @@ inline std::string find_browser() {
       if (fs::is_regular_file(program, ignored)) return program.string();
     }
   }
-  std::cout << "skipped: no Chromium to open reports in; install the package chromium\n";
+  skipped("no Chromium to open reports in; install the package chromium");
   return {};
 }
 

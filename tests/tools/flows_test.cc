@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/catch.h"
+#include "tests/skipped.h"
 #include "tests/tools/program.h"
 #include "tests/tools/refused.h"
 
@@ -119,7 +120,7 @@ TEST_CASE("a bad table of flows is refused with its place") {
 TEST_CASE("cases with known answers, where they lie beside the tree") {
   const std::filesystem::path cases = std::filesystem::path(ORRERY_SOURCE_DIR) / ".." / "shared/reference/maxmin";
   if (!std::filesystem::is_directory(cases)) {
-    WARN("skipped: the max-min reference cases are not beside the source tree");
+    tests::skipped("no max-min reference cases beside the source tree");
     return;
   }
   std::size_t compared = 0;

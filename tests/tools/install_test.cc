@@ -64,9 +64,11 @@ TEST_CASE("a program of its own finds the installed library, links it and runs")
     INFO(installed.out);
     REQUIRE(installed.status == 0);
   }
+  // With the generator and the compiler of this build: no other need be installed.
   const Ran built =
-      sh(folder, fmt::format("'{0}' -S '{1}/docs/example' -B '{2}' -DCMAKE_PREFIX_PATH='{3}' && '{0}' --build '{2}'",
-                             ORRERY_CMAKE, ORRERY_SOURCE_DIR, build, root));
+      sh(folder, fmt::format("'{0}' -S '{1}/docs/example' -B '{2}' -G '{3}' -DCMAKE_CXX_COMPILER='{4}' "
+                             "-DCMAKE_PREFIX_PATH='{5}' && '{0}' --build '{2}'",
+                             ORRERY_CMAKE, ORRERY_SOURCE_DIR, build, ORRERY_GENERATOR, ORRERY_CXX_COMPILER, root));
   INFO(built.out);
   REQUIRE(built.status == 0);
   const Ran run = sh(folder, fmt::format("cd / && ORRERY_HOME='{}/share/orrery' '{}/layouts'", root, build));

@@ -8,6 +8,7 @@
 
 #include "sim/error.h"
 #include "tests/catch.h"
+#include "tests/skipped.h"
 #include "tests/tools/browser.h"
 #include "tests/tools/program.h"
 #include "tools/report/page_parts.h"
@@ -26,7 +27,7 @@ constexpr long kDrawn = 2000;  // pixels; the grid of an empty chart draws fewer
 
 bool has_charts() {
   if (!tools::page_part("chart.js").empty()) return true;
-  std::cout << "skipped: built without Chart.js; install the package libjs-chart.js\n";
+  tests::skipped("built without Chart.js; install the package libjs-chart.js");
   return false;
 }
 

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <map>
 #include <sstream>
 #include <string>
 
 #include "tests/catch.h"
+#include "tests/skipped.h"
 #include "tests/workloads/pipeline.h"
 
 using namespace orrery;
@@ -65,7 +65,7 @@ double message_ms(const Trace& trace) {
 TEST_CASE("a real pipeline's trace, replayed from its own pass times, ends within 2 % of when it ended") {
   const auto path = std::filesystem::path(ORRERY_SOURCE_DIR) / ".." / "shared" / "measured" / "pipeline-trace-8gpu.csv";
   if (!std::filesystem::exists(path)) {
-    std::cout << "skipped: no measured pipeline trace beside the source tree\n";
+    tests::skipped("no measured pipeline trace beside the source tree");
     return;
   }
   const auto traces = read_traces(path.string());
