@@ -9,9 +9,6 @@ namespace {
 constexpr std::array<std::string_view, kScheduleKinds> kSchedules{
     "gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2", "zb_v", "v_half", "v_min", "dualpipe"};
 constexpr std::array<std::string_view, 2> kContextMethods{"ring", "all_gather"};
-constexpr std::array<std::string_view, 4> kShardings{"none", "optimizer", "gradients", "parameters"};
-constexpr std::array<std::string_view, 3> kRecomputes{"none", "selective", "full"};
-constexpr std::array<std::string_view, 2> kAttentions{"flash", "unfused"};
 constexpr std::array<std::string_view, 3> kOptimizers{"adam", "lamb", "sgd"};
 constexpr std::array<std::string_view, 4> kPositions{"learned", "rotary", "none", "alibi"};
 constexpr std::array<std::string_view, 2> kNorms{"layer_norm", "rms_norm"};
@@ -25,9 +22,6 @@ bool fuses_wgrad_accumulation(const Job& job) {
 
 std::string_view name_of(ScheduleKind schedule) { return kSchedules[static_cast<std::size_t>(schedule)]; }
 std::string_view name_of(ContextMethod method) { return kContextMethods[static_cast<std::size_t>(method)]; }
-std::string_view name_of(Sharding sharding) { return kShardings[static_cast<std::size_t>(sharding)]; }
-std::string_view name_of(Recompute recompute) { return kRecomputes[static_cast<std::size_t>(recompute)]; }
-std::string_view name_of(AttentionKind attention) { return kAttentions[static_cast<std::size_t>(attention)]; }
 std::string_view name_of(OptimizerKind optimizer) { return kOptimizers[static_cast<std::size_t>(optimizer)]; }
 std::string_view name_of(Positions positions) { return kPositions[static_cast<std::size_t>(positions)]; }
 std::string_view name_of(Norm norm) { return kNorms[static_cast<std::size_t>(norm)]; }

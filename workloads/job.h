@@ -13,7 +13,11 @@
 
 namespace orrery::workloads {
 
+using calibration::AttentionKind;
 using calibration::DataType;
+using calibration::name_of;
+using calibration::Recompute;
+using calibration::Sharding;
 
 enum class ScheduleKind : std::uint8_t {
   gpipe,
@@ -30,9 +34,6 @@ inline constexpr int kScheduleKinds = 9;
 /// How the ranks of a context group see each other's keys and values: blocks sent round a ring beside the attention of
 /// the block at hand (Liu et al., arXiv 2310.01889), or gathered before it (Llama 3, arXiv 2407.21783, section 3.3.2).
 enum class ContextMethod : std::uint8_t { ring, all_gather };
-enum class Sharding : std::uint8_t { none, optimizer, gradients, parameters };  // ZeRO 0 to 3
-enum class Recompute : std::uint8_t { none, selective, full };
-enum class AttentionKind : std::uint8_t { flash, unfused };
 enum class OptimizerKind : std::uint8_t { adam, lamb, sgd };
 /// How a model tells positions apart: a learned table of one row per position, queries and keys rotated in every layer
 /// (Su et al., arXiv 2104.09864), a bias on the scores, free inside fused attention (ALiBi, arXiv 2108.12409), or
@@ -186,9 +187,6 @@ bool fuses_wgrad_accumulation(const Job& job);
 
 std::string_view name_of(ScheduleKind schedule);
 std::string_view name_of(ContextMethod method);
-std::string_view name_of(Sharding sharding);
-std::string_view name_of(Recompute recompute);
-std::string_view name_of(AttentionKind attention);
 std::string_view name_of(OptimizerKind optimizer);
 std::string_view name_of(Positions positions);
 std::string_view name_of(Norm norm);

@@ -45,7 +45,8 @@ void fill_in_order(std::int64_t layers, LayerSplit& blocks) {
 LayerSplit split_layers(const Job& job) {
   const ChunkMap map(job);
   LayerSplit blocks = split_layers(job.model.layers, map.blocks(), 1);
-  if (job.software.defaults.layer_split == "fill" && (job.model.layers + 2) % map.blocks() != 0)
+  if (job.software.defaults.layer_split == calibration::LayerSharing::fill &&
+      (job.model.layers + 2) % map.blocks() != 0)
     fill_in_order(job.model.layers, blocks);
   const std::vector<std::int64_t>& given = job.parallelism.stage_layers;
   for (std::size_t b = 0; b < given.size(); ++b) blocks.shapes[b].layers = given[b];
