@@ -13,9 +13,10 @@ struct KeyDoc {
   std::string unit;      // "us", "bytes", ...; empty when it has none
   std::string fallback;  // the default, as text; empty: required
   std::string meaning;   // one sentence
+  std::vector<std::string> choices = {};
 };
 
-/// Every key of calibration/software/<name>.yaml.
+/// Every key of calibration/software/<name>.yaml, flat or as it is written there.
 const std::vector<KeyDoc>& software_keys();
 /// Every key of calibration/profiles/<device>.yaml, except those below `node`, which the topology room owns.
 const std::vector<KeyDoc>& profile_keys();

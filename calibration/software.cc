@@ -41,13 +41,23 @@ Row boolean(std::string key, Group Software::*group, bool Group::*field, std::st
           [group, field](Software& out, const Settings& s) { (out.*group).*field = s.as_bool(); }};
 }
 
-template <class Group>
-Row choice(std::string key, Group Software::*group, std::string Group::*field, std::vector<std::string> choices,
+/// One of `choices`, as name_of spells them.
+template <class Group, class Enum>
+Row choice(std::string key, Group Software::*group, Enum Group::*field, std::vector<Enum> choices,
            std::string meaning) {
-  return {{std::move(key), "choice", "", (Software{}.*group).*field, std::move(meaning)},
-          [group, field, list = std::move(choices)](Software& out, const Settings& s) {
-            (out.*group).*field = s.as_choice(list);
+  std::vector<std::string> names;
+  for (const Enum one : choices) names.emplace_back(name_of(one));
+  return {{std::move(key), "choice", "", std::string(name_of((Software{}.*group).*field)), std::move(meaning), names},
+          [group, field, names, list = std::move(choices)](Software& out, const Settings& s) {
+            const auto at = std::find(names.begin(), names.end(), s.as_choice(names)) - names.begin();
+            (out.*group).*field = list[static_cast<std::size_t>(at)];
           }};
+}
+
+template <class Group>
+Row data_type(std::string key, Group Software::*group, DataType Group::*field, std::string meaning) {
+  return choice(std::move(key), group, field, {DataType::fp32, DataType::bf16, DataType::fp16, DataType::fp8},
+                std::move(meaning));
 }
 
 Row text(std::string key, std::string Software::*field, std::string meaning) {
@@ -57,7 +67,7 @@ Row text(std::string key, std::string Software::*field, std::string meaning) {
 
 template <class Group>
 Row text(std::string key, Group Software::*group, std::string Group::*field, std::string meaning) {
-  return {{std::move(key), "text", "", "-", std::move(meaning)},
+  return {{std::move(key), "text", "", (Software{}.*group).*field, std::move(meaning)},
           [group, field](Software& out, const Settings& s) { (out.*group).*field = s.text(); }};
 }
 
@@ -80,25 +90,38 @@ Row bytes(std::string key, Group Software::*group, sim::Bytes Group::*field, std
           }};
 }
 
-template <class Group>
-Row data_type(std::string key, Group Software::*group, DataType Group::*field, std::string meaning) {
-  return {{std::move(key), "choice", "", std::string(name_of((Software{}.*group).*field)), std::move(meaning)},
-          [group, field](Software& out, const Settings& s) {
-            const std::string word = s.as_choice({"fp32", "bf16", "fp16", "fp8"});
-            for (DataType t : {DataType::fp32, DataType::bf16, DataType::fp16, DataType::fp8})
-              if (name_of(t) == word) (out.*group).*field = t;
-          }};
+/// A key that only the resolver understands: it says how other keys are set.
+Row form(std::string key, std::string type, std::string meaning) {
+  return {{std::move(key), std::move(type), "", "-", std::move(meaning)},
+          [](Software&, const Settings& s) { s.fail("was not resolved before loading"); }};
 }
 
-std::vector<Row> host_rows() {
+std::vector<Row> form_rows() {
   using S = Software;
   return {
       text("name", &S::name, "Name of the generation."),
       text("provenance", &S::provenance, "Where its facts and numbers come from."),
       {{"facts", "list", "", "-", "What is known of the generation, in words, with sources; for the reader only."},
        [](S&, const Settings&) {}},
-      {{"inherits", "name", "", "-", "An older generation; every key that is left out is taken from it."},
-       [](S&, const Settings& s) { s.fail("was not resolved before loading"); }},
+      form("inherits", "name", "An older generation; every key that is left out is taken from it."),
+      form("features", "list",
+           "What it does beyond what it inherits: names of calibration/features, each of which sets the keys of one "
+           "cause; later ones come on top."),
+      form("without", "list", "Features that it inherits and drops, or that it is known to lack."),
+      form("collectives", "name",
+           "Its collective library between nodes: a file of calibration/collectives, or a path."),
+      form("host", "mapping", "What its host costs: keys of the generation that say so, written apart."),
+      form("host.*", "text", "Any of the keys on the host, as kernel_issue or step_host."),
+      form("fitted", "mapping",
+           "Numbers that measured steps or memory moved, written apart; they stand above every other key of the "
+           "document."),
+      form("fitted.*", "text", "Any key that is a number, as kernel_issue or pipeline_slowdown."),
+  };
+}
+
+std::vector<Row> host_rows() {
+  using S = Software;
+  return {
       duration("kernel_issue", &S::host, &HostCosts::kernel_issue,
                "Host time to launch one kernel (framework and driver)."),
       number("backward_issue_share", &S::host, &HostCosts::backward_issue_share, 0, 10,
@@ -127,15 +150,16 @@ std::vector<Row> host_rows() {
 std::vector<Row> default_rows() {
   using S = Software;
   return {
-      choice("attention", &S::defaults, &ScenarioDefaults::attention, {"flash", "unfused"},
+      choice("attention", &S::defaults, &ScenarioDefaults::attention, {AttentionKind::flash, AttentionKind::unfused},
              "Default of the scenario's `attention`."),
-      choice("recompute", &S::defaults, &ScenarioDefaults::recompute, {"none", "selective", "full"},
-             "Default of the scenario's `recompute`."),
-      choice("sharding", &S::defaults, &ScenarioDefaults::sharding, {"none", "optimizer", "gradients", "parameters"},
+      choice("recompute", &S::defaults, &ScenarioDefaults::recompute,
+             {Recompute::none, Recompute::selective, Recompute::full}, "Default of the scenario's `recompute`."),
+      choice("sharding", &S::defaults, &ScenarioDefaults::sharding,
+             {Sharding::none, Sharding::optimizer, Sharding::gradients, Sharding::parameters},
              "Default of the scenario's `parallelism.sharding`."),
       text("schedule", &S::defaults, &ScenarioDefaults::schedule, "Default of the scenario's `parallelism.schedule`."),
       choice(
-          "layer_split", &S::defaults, &ScenarioDefaults::layer_split, {"even", "fill"},
+          "layer_split", &S::defaults, &ScenarioDefaults::layer_split, {LayerSharing::even, LayerSharing::fill},
           "How layers that stages do not divide are shared out: evenly, embedding and head counting as a layer each, "
           "or stage by stage up to the most that any has to hold, which leaves the last stage the rest."),
       boolean("sequence_parallel", &S::defaults, &ScenarioDefaults::sequence_parallel,
@@ -242,13 +266,10 @@ std::vector<Row> kernel_rows() {
 std::vector<Row> attention_rows() {
   using S = Software;
   return {
-      {{"attention_kernel", "choice", "", std::string(name_of(S{}.attention_style.attention_kernel)),
-        "Generation of the fused attention kernels: fused (those of the device profile's tables) or flash_1 "
-        "(FlashAttention 1, CUDA or Triton)."},
-       [](S& out, const Settings& s) {
-         out.attention_style.attention_kernel =
-             s.as_choice({"fused", "flash_1"}) == "flash_1" ? AttentionKernel::flash_1 : AttentionKernel::fused;
-       }},
+      choice("attention_kernel", &S::attention_style, &AttentionStyle::attention_kernel,
+             {AttentionKernel::fused, AttentionKernel::flash_1},
+             "Generation of the fused attention kernels: fused (those of the device profile's tables) or flash_1 "
+             "(FlashAttention 1, CUDA or Triton)."),
       boolean("attention_unpads", &S::attention_style, &AttentionStyle::attention_unpads,
               "Queries, keys and values are picked by token index before fused attention, its output is put back after "
               "it (padding removed, whether there is any or not)."),
@@ -301,20 +322,23 @@ std::vector<Row> memory_rows() {
              "What the caching allocator holds beyond what is allocated (fragmentation), over what is allocated."),
       bytes("context_memory", &S::memory, &MemoryHabits::context_memory,
             "Device memory of a process outside of its allocator: CUDA context, kernels and library workspaces."),
-      bytes("communicator_memory", &S::memory, &MemoryHabits::communicator_memory,
-            "Device memory of the buffers of one communicator."),
   };
+}
+
+std::vector<std::string> algorithm_names() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < kCollectiveAlgorithms; ++i)
+    names.emplace_back(name_of(static_cast<CollectiveAlgorithm>(i)));
+  return names;
 }
 
 Row algorithms() {
   return {{"collective_algorithms", "list", "", "[ring, tree, nvls_tree, pairwise]",
-           "What the collective library chooses from between nodes: ring, tree, nvls_tree, sharp, hierarchical_ring, "
-           "hierarchical_tree, pairwise, hierarchical_exchange. Where none of them can do a call, ring or pairwise."},
-          [](Software& out, const Settings& s) {
+           "What the collective library chooses from between nodes; where none of them can do a call, ring or "
+           "pairwise.",
+           algorithm_names()},
+          [names = algorithm_names()](Software& out, const Settings& s) {
             if (!s.is_sequence() || s.items().empty()) s.fail("would be right: a list, as in [ring, tree]");
-            std::vector<std::string> names;
-            for (std::size_t i = 0; i < kCollectiveAlgorithms; ++i)
-              names.emplace_back(name_of(static_cast<CollectiveAlgorithm>(i)));
             out.library.collective_algorithms = {};
             for (const Settings& item : s.items()) {
               const auto at = std::find(names.begin(), names.end(), item.as_choice(names)) - names.begin();
@@ -335,13 +359,15 @@ std::vector<Row> collective_rows() {
       duration("collective_step_tree", &S::library, &CollectiveLibrary::collective_step_tree,
                "Per tree level across the network."),
       algorithms(),
+      bytes("communicator_memory", &S::memory, &MemoryHabits::communicator_memory,
+            "Device memory of the buffers of one communicator."),
   };
 }
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> out;
-    for (const auto& part : {host_rows(), default_rows(), kernel_rows(), attention_rows(), trainer_rows(),
+    for (const auto& part : {form_rows(), host_rows(), default_rows(), kernel_rows(), attention_rows(), trainer_rows(),
                              memory_rows(), collective_rows()})
       out.insert(out.end(), part.begin(), part.end());
     return out;
@@ -349,7 +375,39 @@ const std::vector<Row>& rows() {
   return all;
 }
 
+std::vector<std::string> names_in(const std::vector<Row>& part) {
+  std::vector<std::string> names;
+  for (const Row& row : part) names.push_back(row.doc.path);
+  return names;
+}
+
+std::vector<std::string> block_names(SoftwareBlock block) {
+  if (block == SoftwareBlock::host) return names_in(host_rows());
+  if (block == SoftwareBlock::collectives) return names_in(collective_rows());
+  std::vector<std::string> names;
+  for (std::size_t i = form_rows().size(); i < rows().size(); ++i) {
+    const KeyDoc& doc = rows()[i].doc;
+    const bool number = doc.type == "number" || doc.type == "quantity";
+    if (number || block == SoftwareBlock::all) names.push_back(doc.path);
+  }
+  return names;
+}
+
 }  // namespace
+
+std::string_view name_of(Sharding sharding) {
+  static constexpr std::array<std::string_view, 4> kNames{"none", "optimizer", "gradients", "parameters"};
+  return kNames[static_cast<std::size_t>(sharding)];
+}
+
+std::string_view name_of(Recompute recompute) {
+  static constexpr std::array<std::string_view, 3> kNames{"none", "selective", "full"};
+  return kNames[static_cast<std::size_t>(recompute)];
+}
+
+std::string_view name_of(AttentionKind attention) { return attention == AttentionKind::flash ? "flash" : "unfused"; }
+
+std::string_view name_of(LayerSharing sharing) { return sharing == LayerSharing::even ? "even" : "fill"; }
 
 std::string_view name_of(CollectiveAlgorithm algorithm) {
   static constexpr std::array<std::string_view, kCollectiveAlgorithms> kNames{"ring",
@@ -372,10 +430,20 @@ const std::vector<KeyDoc>& software_keys() {
   return docs;
 }
 
+const std::vector<std::string>& keys_of(SoftwareBlock block) {
+  static const std::array<std::vector<std::string>, 4> names{
+      block_names(SoftwareBlock::all), block_names(SoftwareBlock::host), block_names(SoftwareBlock::fitted),
+      block_names(SoftwareBlock::collectives)};
+  return names[static_cast<std::size_t>(block)];
+}
+
 Software Software::load(const sim::Settings& document) {
   if (!document.is_mapping()) document.fail("a software generation is a mapping of keys");
-  std::vector<std::string> known;
-  for (const Row& row : rows()) known.push_back(row.doc.path);
+  static const std::vector<std::string> known = [] {
+    std::vector<std::string> names = names_in(rows());
+    std::erase_if(names, [](const std::string& name) { return name.find('.') != std::string::npos; });
+    return names;
+  }();
   document.refuse_unknown(known);
   Software out;
   for (const Row& row : rows())

@@ -1,11 +1,13 @@
 // A generation of training software (a framework and its era), read from calibration/software/<name>.yaml: what it
 // fuses, what it overlaps, what its host code costs. Facts come from the frameworks' repositories and papers, numbers
-// from fits; rows that share a name share every number. A generation may inherit from an older one and override.
+// from fits; rows that share a name share every number. generation.h resolves what is written there (features, a
+// collective library, fitted numbers, older generations) to the flat keys that are read here.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
@@ -36,6 +38,19 @@ struct CollectiveAlgorithms {
   bool operator==(const CollectiveAlgorithms&) const = default;
 };
 
+/// What data-parallel ranks share out instead of repeating: ZeRO stages 0 to 3.
+enum class Sharding : std::uint8_t { none, optimizer, gradients, parameters };
+/// What the backward pass computes again: nothing, the core of attention, or whole layers.
+enum class Recompute : std::uint8_t { none, selective, full };
+/// Attention in one kernel, or as matrix products and a softmax.
+enum class AttentionKind : std::uint8_t { flash, unfused };
+/// How layers that stages do not divide are shared out: evenly, or stage by stage up to the most that any has to hold.
+enum class LayerSharing : std::uint8_t { even, fill };
+std::string_view name_of(Sharding sharding);
+std::string_view name_of(Recompute recompute);
+std::string_view name_of(AttentionKind attention);
+std::string_view name_of(LayerSharing sharing);
+
 /// What the host spends, in time, and where it waits for the device.
 struct HostCosts {
   sim::Duration kernel_issue{};       // host time to launch one kernel (framework and driver)
@@ -50,11 +65,11 @@ struct HostCosts {
 
 /// What a scenario that leaves a key out is taken to mean.
 struct ScenarioDefaults {
-  std::string attention = "flash";  // flash | unfused
-  std::string recompute = "none";
-  std::string sharding = "none";
-  std::string schedule = "1f1b";
-  std::string layer_split = "even";  // even | fill
+  AttentionKind attention = AttentionKind::flash;
+  Recompute recompute = Recompute::none;
+  Sharding sharding = Sharding::none;
+  std::string schedule = "1f1b";  // by its name: schedules belong to the room of workloads
+  LayerSharing layer_split = LayerSharing::even;
   bool sequence_parallel = false;
   bool overlap_tensor = false, overlap_pipeline = false, overlap_gradients = false, overlap_parameters = false;
 };
@@ -169,8 +184,18 @@ struct Software {
   OverlapCosts overlap;
   CollectiveLibrary library;
 
-  /// Reads a generation whose inheritance has been resolved. Throws sim::UserError.
+  /// Reads the flat keys of a generation (see generation.h). Throws sim::UserError.
   static Software load(const sim::Settings& document);
 };
+
+/// The blocks of keys that a generation's documents are written in.
+enum class SoftwareBlock : std::uint8_t {
+  all,          // every key that a feature or a generation may set
+  host,         // what the host costs and where it waits
+  fitted,       // numbers
+  collectives,  // what a collective library decides
+};
+/// The names of a block's keys.
+const std::vector<std::string>& keys_of(SoftwareBlock block);
 
 }  // namespace orrery::calibration

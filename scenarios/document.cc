@@ -80,6 +80,16 @@ void open_references(Settings& document, const std::string& dotted) {
   }
 }
 
+/// Where a key of a software generation stands in `document`: flat, or in a block that it may be written in.
+std::string written_key(const Settings& document, const std::string& dotted) {
+  const std::string name = dotted.substr(dotted.rfind('.') + 1);
+  const std::vector<std::string> forms{"software." + name, "software.host." + name, "software.fitted." + name};
+  if (std::find(forms.begin(), forms.end(), dotted) == forms.end()) return dotted;
+  const auto there =
+      std::find_if(forms.begin(), forms.end(), [&](const auto& form) { return document.find_path(form) != nullptr; });
+  return there != forms.end() ? *there : dotted;
+}
+
 }  // namespace
 
 Assignment parse_assignment(const std::string& text, const std::string& source) {
@@ -100,7 +110,7 @@ Assignment parse_assignment(const std::string& text, const std::string& source) 
 
 void apply(Settings& document, const Assignment& assignment) {
   open_references(document, assignment.key);
-  document.set_path(assignment.key, assignment.value);
+  document.set_path(written_key(document, assignment.key), assignment.value);
 }
 
 void apply_set(Settings& document, const std::string& assignment) { apply(document, parse_assignment(assignment)); }

@@ -44,23 +44,6 @@ Settings without(const Settings& mapping, std::string_view key) {
   return kept;
 }
 
-/// `document` with all that it inherits below it.
-Settings flatten(const Shelf& shelf, const Settings& document, std::vector<std::string>& chain) {
-  const Settings* parent = document.find("inherits");
-  const Settings own = without(document, "inherits");
-  if (parent == nullptr) return own;
-  const std::string file = file_of(shelf, *parent);
-  if (std::find(chain.begin(), chain.end(), file) != chain.end()) {
-    parent->fail(fmt::format("read \"{}\", which inherits this very document; a {} that does not would be right",
-                             parent->text(), shelf.noun));
-  }
-  if (chain.size() >= kLongestChain) parent->fail(fmt::format("inherits through more than {} files", kLongestChain));
-  chain.push_back(file);
-  const Settings above = read_once(file);
-  if (!above.is_mapping()) above.fail(fmt::format("expected a {}: a mapping of keys", shelf.noun));
-  return sim::overlay(flatten(shelf, above, chain), own);
-}
-
 /// The name in a reference: of a path, its file name without the ending.
 std::string name_in(const Settings& reference) {
   return is_path(reference.text()) ? fs::path(reference.text()).stem().string() : reference.text();
@@ -139,6 +122,8 @@ const std::vector<Shelf>& shelves() {
       {"software", "software", "calibration/software", "software generation"},
       {"models", "model", "scenarios/models", "model"},
       {"scenarios", "", "scenarios", "scenario"},
+      {"features", "", "calibration/features", "software feature"},
+      {"collectives", "", "calibration/collectives", "collective library"},
   };
   return all;
 }
@@ -149,23 +134,68 @@ const Shelf& shelf_of(std::string_view kind) {
   return *shelf;
 }
 
+std::vector<Inherited> chain_of(const Shelf& shelf, const Settings& reference) {
+  std::vector<Inherited> chain;
+  std::size_t files = 0;
+  Settings next = reference;
+  for (bool more = true; more;) {
+    Inherited here{next, ""};
+    if (!next.is_mapping()) {
+      here.file = file_of(shelf, next);
+      const auto same = [&](const Inherited& nearer) { return nearer.file == here.file; };
+      if (std::any_of(chain.begin(), chain.end(), same)) {
+        next.fail(fmt::format("read \"{}\", which inherits this very document; a {} that does not would be right",
+                              next.text(), shelf.noun));
+      }
+      if (files++ >= kLongestChain) next.fail(fmt::format("inherits through more than {} files", kLongestChain));
+      here.document = read_once(here.file);
+      if (!here.document.is_mapping()) here.document.fail(fmt::format("expected a {}: a mapping of keys", shelf.noun));
+    }
+    const Settings* parent = here.document.find("inherits");
+    more = parent != nullptr;
+    if (more) next = *parent;
+    here.document = without(here.document, "inherits");
+    chain.push_back(std::move(here));
+  }
+  return chain;
+}
+
+namespace {
+
+/// Each document laid over those that it inherits.
+Settings overlaid(const std::vector<Inherited>& chain) {
+  Settings whole = chain.back().document;
+  for (std::size_t i = chain.size() - 1; i-- > 0;) whole = sim::overlay(whole, chain[i].document);
+  return whole;
+}
+
+calibration::Generation generation_of(const std::vector<Inherited>& chain) {
+  std::vector<calibration::WrittenGeneration> written;
+  for (const Inherited& one : chain) written.push_back({one.document, fs::path(one.file).stem().string()});
+  return calibration::resolve_generation(
+      written, [](const Settings& feature) { return resolve(shelf_of("features"), feature).document; },
+      [](const Settings& library) { return resolve(shelf_of("collectives"), library).document; });
+}
+
+}  // namespace
+
 Resolved resolve(const Shelf& shelf, const Settings& reference) {
   Resolved resolved;
-  std::vector<std::string> chain;
-  if (reference.is_mapping()) {
-    const Settings* parent = reference.find("inherits");
-    if (parent != nullptr) resolved.name = name_in(*parent);
-    resolved.changed = parent != nullptr && reference.members().size() > 1;
-    resolved.document = placed_at(reference.path(), flatten(shelf, reference, chain));
+  const std::vector<Inherited> chain = chain_of(shelf, reference);
+  resolved.document = shelf.kind == "software" ? generation_of(chain).document : overlaid(chain);
+  if (!reference.is_mapping()) {
+    resolved.name = name_in(reference);
     return resolved;
   }
-  const std::string file = file_of(shelf, reference);
-  resolved.name = name_in(reference);
-  chain.push_back(file);
-  const Settings document = read_once(file);
-  if (!document.is_mapping()) document.fail(fmt::format("expected a {}: a mapping of keys", shelf.noun));
-  resolved.document = flatten(shelf, document, chain);
+  const Settings* parent = reference.find("inherits");
+  if (parent != nullptr) resolved.name = name_in(*parent);
+  resolved.changed = parent != nullptr && reference.members().size() > 1;
+  resolved.document = placed_at(reference.path(), resolved.document);
   return resolved;
+}
+
+calibration::Generation resolve_software(const Settings& reference) {
+  return generation_of(chain_of(shelf_of("software"), reference));
 }
 
 std::string provenance_of(const Settings& document) {

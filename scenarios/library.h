@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "calibration/generation.h"
 #include "sim/settings.h"
 
 namespace orrery::scenarios {
@@ -20,7 +21,7 @@ struct Shelf {
   std::string noun;    // "device profile"
 };
 
-/// devices, fabrics, software, models, scenarios.
+/// devices, fabrics, software, models, scenarios; features and collectives, which software generations name.
 const std::vector<Shelf>& shelves();
 /// The shelf of that kind; SIM_CHECK when there is none.
 const Shelf& shelf_of(std::string_view kind);
@@ -29,9 +30,18 @@ const Shelf& shelf_of(std::string_view kind);
 /// nearest) and what is no name.
 std::string file_of(const Shelf& shelf, const sim::Settings& reference);
 
+/// A document of a chain of inheritance.
+struct Inherited {
+  sim::Settings document;  // without `inherits`
+  std::string file;        // empty: an inline mapping
+};
+/// What `reference` stands for, then what that inherits (a mapping may be inherited as a file is), the nearest first.
+/// Throws as resolve.
+std::vector<Inherited> chain_of(const Shelf& shelf, const sim::Settings& reference);
+
 /// What a reference stands for, inheritance resolved.
 struct Resolved {
-  sim::Settings document;  // without `inherits`
+  sim::Settings document;  // without `inherits`; of a software generation the flat keys
   std::string name;      // of the file, or of the file that an inline mapping inherits; empty for a mapping of its own
   bool changed = false;  // an inline mapping changed what it inherits
 };
@@ -40,6 +50,9 @@ struct Resolved {
 /// that names it), or an inline mapping, with or without `inherits: NAME`. Inheritance may be 16 files deep. Throws
 /// UserError for unknown names (with the nearest), unsafe names, circles, and files that hold no mapping.
 Resolved resolve(const Shelf& shelf, const sim::Settings& reference);
+
+/// The software generation that `reference` stands for. Throws as resolve, and as calibration::resolve_generation.
+calibration::Generation resolve_software(const sim::Settings& reference);
 
 /// read_yaml, once per process and time of change of the file.
 sim::Settings read_once(const std::string& file);

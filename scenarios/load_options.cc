@@ -66,8 +66,8 @@ void load_precision(const Settings& document, Job& job) {
 
 /// The index of the choice that was given, else of the software's default.
 std::size_t load_choice(const Settings& document, Job& job, const char* key, const std::vector<std::string>& choices,
-                        const std::string& preferred) {
-  std::string word = preferred;
+                        std::string_view preferred) {
+  std::string word(preferred);
   if (const Settings* member = given(&document, key); member != nullptr) {
     word = member->as_choice(choices);
   } else {
@@ -109,9 +109,9 @@ void load_options(const Settings& document, Job& job) {
   const std::vector<std::string> recomputes{"none", "selective", "full"}, attentions{"flash", "unfused"};
   const std::vector<std::string> optimizers{"adam", "lamb", "sgd"};
   job.recompute = static_cast<workloads::Recompute>(
-      load_choice(document, job, "recompute", recomputes, job.software.defaults.recompute));
+      load_choice(document, job, "recompute", recomputes, name_of(job.software.defaults.recompute)));
   job.attention = static_cast<workloads::AttentionKind>(
-      load_choice(document, job, "attention", attentions, job.software.defaults.attention));
+      load_choice(document, job, "attention", attentions, name_of(job.software.defaults.attention)));
   load_overlap(document, job);
   job.optimizer = workloads::OptimizerKind::adam;
   if (const Settings* optimizer = given(&document, "optimizer"); optimizer != nullptr) {

@@ -280,8 +280,8 @@ void load_layout(const Settings& document, Job& job) {
     layout.sharding =
         enum_named<workloads::Sharding>(sharding->as_choice({"none", "optimizer", "gradients", "parameters"}), 4);
   } else {
-    layout.sharding = enum_named<workloads::Sharding>(job.software.defaults.sharding, 4);
-    assume(job, "parallelism.sharding", job.software.defaults.sharding, by_default);
+    layout.sharding = job.software.defaults.sharding;
+    assume(job, "parallelism.sharding", name_of(layout.sharding), by_default);
   }
   layout.shard_group = integer(section, "shard_group", 0, 1, kMostRanks);
   layout.sequence_parallel = boolean(section, "sequence_parallel", job.software.defaults.sequence_parallel);

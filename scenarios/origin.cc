@@ -1,8 +1,11 @@
-// Walks the chain of inheritance that a scenario's reference begins. Left out: keys that a nearer document sets to a
+// Asks the chain of inheritance that a scenario's reference begins. Left out: keys that a nearer document sets to a
 // mapping's neighbour; a key counts as set where its whole path is there.
 #include "scenarios/origin.h"
 
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
 
 #include "scenarios/library.h"
 #include "scenarios/schema.h"
@@ -11,9 +14,29 @@ namespace orrery::scenarios {
 
 using sim::Settings;
 
+namespace {
+
+/// What `scenario` says on the shelf, or the default software; null where it refers to nothing.
+Settings reference_in(const Settings& scenario, const Shelf& shelf) {
+  const Settings* reference = scenario.find_path(shelf.key);
+  if (reference != nullptr && !(reference->is_scalar() && reference->text() == "unknown")) return *reference;
+  if (shelf.kind != "software") return {};
+  return Settings::scalar(kDefaultSoftware, {"default", 0, 0});
+}
+
+/// The key itself, where it is named with the block that it may be written in.
+std::string flat(const std::string& key) {
+  for (const char* block : {"software.host.", "software.fitted."}) {
+    if (key.starts_with(block)) return "software." + key.substr(std::string(block).size());
+  }
+  return key;
+}
+
+}  // namespace
+
 DocumentKey document_key(const Settings& path) {
   if (!path.is_scalar()) path.fail("expected a key, as in software.kernel_issue");
-  const std::string& text = path.text();
+  const std::string text = flat(path.text());
   std::vector<std::string> known;
   for (const char* kind : {"devices", "fabrics", "software"}) {
     const std::string prefix = shelf_of(kind).key + ".";
@@ -41,41 +64,43 @@ Settings whole_document(const std::string& kind, const std::string& file) {
 
 Settings referred_document(const Settings& scenario, const std::string& kind) {
   const Shelf& shelf = shelf_of(kind);
-  const Settings* reference = scenario.find_path(shelf.key);
-  if (reference != nullptr && !(reference->is_scalar() && reference->text() == "unknown")) {
-    return resolve(shelf, *reference).document;
-  }
-  if (kind != "software") return Settings::mapping({});
-  return resolve(shelf, Settings::scalar(kDefaultSoftware, {"default", 0, 0})).document;
+  const Settings reference = reference_in(scenario, shelf);
+  return reference.is_null() ? Settings::mapping({}) : resolve(shelf, reference).document;
+}
+
+calibration::Generation referred_software(const Settings& scenario) {
+  return resolve_software(reference_in(scenario, shelf_of("software")));
+}
+
+Settings without_feature(const Settings& scenario, const std::string& feature) {
+  const Settings reference = reference_in(scenario, shelf_of("software"));
+  Settings without = Settings::sequence(reference.place());
+  without.append(Settings::scalar(feature, reference.place(), true));
+  // A mapping that changes what it inherits takes one change more; anything else is inherited as it is.
+  const bool open = reference.is_mapping() && reference.find("inherits") != nullptr &&
+                    reference.find("features") == nullptr && reference.find("without") == nullptr;
+  Settings changed = open ? reference : Settings::mapping(reference.place());
+  if (!open) changed.set("inherits", reference);
+  changed.set("without", std::move(without));
+  Settings whole = scenario;
+  whole.set("software", std::move(changed));
+  return whole;
 }
 
 bool reads_from(const Settings& scenario, const DocumentKey& key, const std::string& file) {
   const Shelf& shelf = shelf_of(key.kind);
-  const Settings* reference = scenario.find_path(shelf.key);
-  Settings fallback;
-  if (reference == nullptr || (reference->is_scalar() && reference->text() == "unknown")) {
-    if (key.kind != "software") return false;
-    fallback = Settings::scalar(kDefaultSoftware, {"default", 0, 0});
-    reference = &fallback;
+  const Settings reference = reference_in(scenario, shelf);
+  if (reference.is_null()) return false;
+  const std::vector<Inherited> chain = chain_of(shelf, reference);
+  const auto at = std::find_if(chain.begin(), chain.end(), [&](const Inherited& one) { return one.file == file; });
+  if (at == chain.end()) return false;
+  if (key.kind == "software") {
+    const calibration::Generation generation = resolve_software(reference);
+    const calibration::KeySource* source = generation.source_of(key.key);
+    return source == nullptr || source->document >= static_cast<std::size_t>(at - chain.begin());
   }
-  Settings document;
-  // The chain is finite: resolving the scenario refuses circles, and so does this count.
-  for (int depth = 0; reference != nullptr && depth < 20; ++depth) {
-    if (reference->is_mapping()) {
-      document = *reference;
-    } else {
-      const std::string here = file_of(shelf, *reference);
-      if (here == file) return true;
-      document = read_once(here);
-    }
-    if (document.find_path(key.key) != nullptr) return false;
-    const Settings* parent = document.is_mapping() ? document.find("inherits") : nullptr;
-    if (parent == nullptr) return false;
-    const Settings next = *parent;
-    fallback = next;
-    reference = &fallback;
-  }
-  return false;
+  return std::none_of(chain.begin(), at,
+                      [&](const Inherited& nearer) { return nearer.document.find_path(key.key) != nullptr; });
 }
 
 }  // namespace orrery::scenarios

@@ -68,7 +68,8 @@ const std::vector<std::string>& variant_sections();
 /// The folder that holds calibration/ and scenarios/: $ORRERY_HOME, else found upwards from the executable (there or in
 /// share/orrery), else the source tree.
 std::string data_directory();
-/// Names of what the folder ships, sorted: "devices", "software", "models", "fabrics", "scenarios".
+/// Names of what the folder ships, sorted: "devices", "software", "models", "fabrics", "scenarios", "features" and
+/// "collectives".
 std::vector<std::string> shipped(const std::string& kind);
 
 }  // namespace orrery::scenarios

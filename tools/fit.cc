@@ -185,31 +185,43 @@ std::string read_text(const std::string& file) {
   return text.str();
 }
 
+/// Where a fitted number goes in its document: where it stands, else into the block that a generation keeps such in.
+std::string place_of(const FitParameter& parameter) {
+  const std::string& key = parameter.key.key;
+  if (parameter.key.kind != "software") return key;
+  const sim::Settings document = scenarios::read_yaml(parameter.file);
+  for (const std::string& form : {key, "host." + key}) {
+    if (document.find_path(form) != nullptr) return form;
+  }
+  return "fitted." + key;
+}
+
 /// The fitted values into their documents, the rows into calibration/fitted.yaml, so that the scoreboard marks them.
 void write_documents(const StepFit& fit, const FitOutcome& outcome) {
   const std::vector<Verdict> all = verdicts(fit, outcome);
-  std::vector<std::string> keys;
+  std::string entry = "- parameters:\n";
   for (std::size_t p = 0; p < all.size(); ++p) {
     const FitParameter& parameter = fit.parameters[p];
-    const std::string text =
-        with_value(read_text(parameter.file), parameter.file, parameter.key.key, parameter.text_of(all[p].value));
+    const std::string value = parameter.text_of(all[p].value), place = place_of(parameter);
+    const std::string text = with_value(read_text(parameter.file), parameter.file, place, value);
     write_output(parameter.file, [&](std::ostream& out) { out << text; });
-    keys.push_back(parameter.document + " " + parameter.key.key);
-    std::cout << fmt::format("wrote {}: {} of {}\n", parameter.text_of(all[p].value), parameter.key.key,
-                             parameter.file);
+    entry += fmt::format("  - {{document: {}, key: {}}}\n", parameter.document, parameter.path);
+    std::cout << fmt::format("wrote {}: {} of {}\n", value, place, parameter.file);
   }
+  if (fit.memory) entry += "  note: on measured.memory_gb alone\n";
+  entry += "  records:\n";
   const std::vector<std::string> known = fitted_records();
-  std::string marks;
+  std::size_t marks = 0;
   for (const FitRow& row : fit.rows) {
     const bool marked =
         std::any_of(known.begin(), known.end(), [&](const std::string& p) { return scenarios::is_record(row.id, p); });
-    if (!marked) marks += fmt::format("- {}\n", row.id);
+    if (marked) continue;
+    entry += fmt::format("  - {}\n", row.id);
+    ++marks;
   }
-  if (marks.empty()) return;
+  if (marks == 0) return;
   const std::string file = scenarios::data_directory() + "/calibration/fitted.yaml";
-  const std::string text =
-      read_text(file) +
-      fmt::format("# {}{}:\n", fmt::join(keys, ", "), fit.memory ? " (on measured.memory_gb alone)" : "") + marks;
+  const std::string text = read_text(file) + entry;
   write_output(file, [&](std::ostream& out) { out << text; });
   std::cout << fmt::format("marked the rows in {}\n", file);
 }

@@ -163,8 +163,11 @@ std::vector<std::string> fitted_records() {
   std::vector<std::string> ids;
   if (!std::filesystem::exists(file)) return ids;
   const sim::Settings document = scenarios::read_yaml(file);
-  if (!document.is_sequence()) document.fail("expected a list of record ids");
-  for (const sim::Settings& item : document.items()) ids.push_back(item.text());
+  if (!document.is_sequence()) document.fail("expected a list of {parameters: [...], records: [...]}");
+  for (const sim::Settings& fit : document.items()) {
+    fit.refuse_unknown({"parameters", "note", "records"});
+    for (const sim::Settings& record : fit.at("records").items()) ids.push_back(record.text());
+  }
   return ids;
 }
 

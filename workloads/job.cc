@@ -10,7 +10,6 @@ namespace orrery::workloads {
 namespace {
 constexpr std::array<std::string_view, kScheduleKinds> kSchedules{
     "gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2", "zb_v", "v_half", "v_min", "dualpipe"};
-constexpr std::array<std::string_view, 4> kShardings{"none", "optimizer", "gradients", "parameters"};
 }  // namespace
 
 Split split_of(const Job& job) {
@@ -34,7 +33,6 @@ Computation computation_of(const Job& job) {
 Network network_of(const Job& job) { return gpt(job.model, split_of(job), computation_of(job)); }
 
 std::string_view name_of(ScheduleKind schedule) { return kSchedules[static_cast<std::size_t>(schedule)]; }
-std::string_view name_of(Sharding sharding) { return kShardings[static_cast<std::size_t>(sharding)]; }
 
 const std::vector<std::string>& schedule_names() {
   static const std::vector<std::string> names(kSchedules.begin(), kSchedules.end());

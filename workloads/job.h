@@ -15,6 +15,9 @@
 
 namespace orrery::workloads {
 
+using calibration::name_of;
+using calibration::Sharding;
+
 enum class ScheduleKind : std::uint8_t {
   gpipe,
   one_f_one_b,
@@ -27,7 +30,6 @@ enum class ScheduleKind : std::uint8_t {
   dualpipe
 };
 inline constexpr int kScheduleKinds = 9;
-enum class Sharding : std::uint8_t { none, optimizer, gradients, parameters };  // ZeRO 0 to 3
 
 struct Parallelism {
   std::int64_t tensor = 1, pipeline = 1, virtual_pipeline = 1, data = 1, context = 1, expert = 1;
@@ -147,7 +149,6 @@ Computation computation_of(const Job& job);
 Network network_of(const Job& job);
 
 std::string_view name_of(ScheduleKind schedule);
-std::string_view name_of(Sharding sharding);
 
 /// Names for the schema, in the order of the enumeration.
 const std::vector<std::string>& schedule_names();

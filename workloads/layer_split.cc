@@ -60,7 +60,8 @@ std::vector<LayerRange> split_layers(std::int64_t blocks, std::int64_t parts) {
 LayerSplit split_layers(const Job& job) {
   const ChunkMap map(job);
   const std::int64_t layers = job.model.layers, parts = map.blocks();
-  const bool fills = job.software.defaults.layer_split == "fill" && (layers + 2) % parts != 0 && layers % parts != 0;
+  const bool fills = job.software.defaults.layer_split == calibration::LayerSharing::fill &&
+                     (layers + 2) % parts != 0 && layers % parts != 0;
   std::vector<std::int64_t> shares = fills ? filled_shares(layers, parts) : even_shares(layers, parts);
   const std::vector<std::int64_t>& given = job.parallelism.stage_layers;
   std::copy(given.begin(), given.end(), shares.begin());

@@ -14,7 +14,7 @@ bool works_by_unit(const Job& job) {
   if (job.replicas() == 1) return false;
   const Sharding sharding = job.parallelism.sharding;
   return sharding == Sharding::parameters ||
-         (sharding == Sharding::gradients && job.software.defaults.sharding == name_of(Sharding::parameters)) ||
+         (sharding == Sharding::gradients && job.software.defaults.sharding == Sharding::parameters) ||
          reduces_every_pass(job);
 }
 

@@ -1,4 +1,9 @@
-// Software generations: the shipped ones load through their inheritance; unknown and absurd values are refused.
+// Software generations: the shipped ones load through their inheritance; unknown and absurd values are refused; what is
+// fitted is what calibration/fitted.yaml says; every shipped feature has a source, a user and an effect.
+#include <algorithm>
+#include <map>
+#include <set>
+
 #include "calibration/keys.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"
@@ -9,6 +14,8 @@ namespace {
 using namespace orrery::calibration;
 using namespace orrery::calibration_test;
 using orrery::scenarios::parse_yaml;
+using orrery::scenarios::read_yaml;
+using orrery::sim::Settings;
 using orrery::sim::UserError;
 
 std::string complaint(const std::string& yaml) {
@@ -20,28 +27,41 @@ std::string complaint(const std::string& yaml) {
   return "";
 }
 
+Settings shipped(const std::string& folder, const std::string& name) {
+  return read_yaml(source("calibration/" + folder + "/" + name + ".yaml"));
+}
+
+/// The names in a list of a document; none where there is no list.
+std::set<std::string> listed(const Settings& document, const char* key) {
+  std::set<std::string> names;
+  if (const Settings* list = document.find(key)) {
+    for (const Settings& item : list->items()) names.insert(item.text());
+  }
+  return names;
+}
+
 }  // namespace
 
 TEST_CASE("every shipped generation loads under its own name with a provenance") {
   const auto names = names_in("calibration/software");
-  CHECK(names.size() >= 14);
+  CHECK(names.size() >= 19);
   for (const std::string& name : names) {
-    const Software s = Software::load(software_document(name));
+    const Software s = Software::load(generation(name).document);
     INFO(name);
     CHECK(s.name == name);
     CHECK_FALSE(s.provenance.empty());
-    CHECK(s.kernel_issue > orrery::sim::Duration{});
-    CHECK(s.collective_step_ring > orrery::sim::Duration{});
+    CHECK(s.host.kernel_issue > orrery::sim::Duration{});
+    CHECK(s.library.collective_step_ring > orrery::sim::Duration{});
   }
 }
 
 TEST_CASE("a generation keeps what it does not override") {
-  const Software older = Software::load(software_document("megatron-2022"));
-  const Software newer = Software::load(software_document("megatron-2023"));
-  CHECK(older.attention == "unfused");
-  CHECK(newer.attention == "flash");
-  CHECK(newer.sequence_parallel == older.sequence_parallel);
-  CHECK(newer.collective_step_ring == older.collective_step_ring);
+  const Software older = Software::load(generation("megatron-2022").document);
+  const Software newer = Software::load(generation("megatron-2023").document);
+  CHECK(older.defaults.attention == AttentionKind::unfused);
+  CHECK(newer.defaults.attention == AttentionKind::flash);
+  CHECK(newer.defaults.sequence_parallel == older.defaults.sequence_parallel);
+  CHECK(newer.library.collective_step_ring == older.library.collective_step_ring);
 }
 
 TEST_CASE("software: unknown keys and absurd values are refused at their place") {
@@ -62,5 +82,103 @@ TEST_CASE("every documented software key is read") {
     if (doc.path == "facts" || doc.type == "text") continue;
     INFO(doc.path);
     CHECK_FALSE(complaint("name: x\n" + doc.path + ": [1, 2]\n").empty());
+  }
+}
+
+TEST_CASE("the choices of every software key are its values, and no other word is") {
+  for (const KeyDoc& doc : software_keys()) {
+    INFO(doc.path);
+    CHECK((doc.type == "choice") == (!doc.choices.empty() && doc.type != "list"));
+    for (const std::string& choice : doc.choices) {
+      const std::string value = doc.type == "list" ? "[" + choice + "]" : choice;
+      CHECK(complaint("name: x\n" + doc.path + ": " + value + "\n").empty());
+    }
+    if (!doc.choices.empty()) CHECK_FALSE(complaint("name: x\n" + doc.path + ": [nonsense]\n").empty());
+  }
+}
+
+TEST_CASE("what a generation says is fitted is what fitted.yaml names, and nothing else is") {
+  // (generation, key), once from the list of fits and once from the blocks.
+  std::set<std::pair<std::string, std::string>> fits, blocks;
+  const Settings list = read_yaml(source("calibration/fitted.yaml"));
+  for (const Settings& fit : list.items()) {
+    CHECK_FALSE(fit.at("records").items().empty());
+    for (const Settings& parameter : fit.at("parameters").items()) {
+      const std::string key = parameter.at("key").text(), document = parameter.at("document").text();
+      INFO(document << " " << key);
+      CHECK_NOTHROW(orrery::scenarios::document_key(parameter.at("key")));
+      if (key.starts_with("software.")) CHECK(fits.emplace(document, key.substr(9)).second);
+    }
+  }
+  for (const std::string& name : names_in("calibration/software")) {
+    const Settings document = shipped("software", name);
+    const Generation resolved = generation(name);
+    const Settings* fitted = document.find("fitted");
+    if (fitted == nullptr) continue;
+    for (const auto& [key, value] : fitted->members()) {
+      INFO(name << " " << key);
+      blocks.emplace(name, key);
+      CHECK(resolved.document.at(key).text() == value.text());
+      REQUIRE(resolved.source_of(key) != nullptr);
+      CHECK(text(*resolved.source_of(key)) == "fitted, " + name);
+    }
+  }
+  CHECK(fits.size() >= 10);
+  CHECK(fits == blocks);
+}
+
+TEST_CASE("every shipped feature has its name, a meaning, a source, and a generation that lists it") {
+  std::set<std::string> used;
+  for (const std::string& name : names_in("calibration/software"))
+    used.merge(listed(shipped("software", name), "features"));
+  const auto features = names_in("calibration/features");
+  CHECK(features.size() > 40);
+  CHECK(used == std::set<std::string>(features.begin(), features.end()));
+  std::set<std::string> all_sets;
+  for (const std::string& name : features) {
+    INFO(name);
+    const Settings document = shipped("features", name);
+    const Feature feature = read_feature(document);
+    CHECK(feature.name == name);
+    CHECK(feature.meaning.ends_with("."));
+    CHECK(document.at("source").text().size() > 10);
+    for (const std::string& other : feature.overrides)
+      CHECK(std::find(features.begin(), features.end(), other) != features.end());
+    // No two files are the same cause.
+    std::string sets;
+    for (const auto& [key, value] : feature.sets.members()) sets += key + "=" + value.text() + ";";
+    CHECK(all_sets.insert(sets).second);
+  }
+}
+
+TEST_CASE("every shipped feature sets something that is not so without it") {
+  std::map<std::string, std::string> defaults;
+  for (const KeyDoc& doc : software_keys()) defaults[doc.path] = doc.fallback;
+  for (const std::string& name : names_in("calibration/features")) {
+    INFO(name);
+    const Feature feature = read_feature(shipped("features", name));
+    const auto& sets = feature.sets.members();
+    CHECK(std::any_of(sets.begin(), sets.end(), [&](const auto& key) {
+      const Settings* absent = feature.absent.find(key.first);
+      return key.second.text() != (absent != nullptr ? absent->text() : defaults.at(key.first));
+    }));
+  }
+}
+
+TEST_CASE("every shipped collective library has its name, a meaning and a source, and is used") {
+  std::set<std::string> used;
+  for (const std::string& name : names_in("calibration/software")) {
+    const Settings document = shipped("software", name);
+    if (const Settings* library = document.find("collectives")) used.insert(library->text());
+    // A generation that inherits nothing has to say which it runs on.
+    CHECK((document.find("inherits") != nullptr || document.find("collectives") != nullptr));
+  }
+  const auto libraries = names_in("calibration/collectives");
+  CHECK(used == std::set<std::string>(libraries.begin(), libraries.end()));
+  for (const std::string& name : libraries) {
+    const Settings document = shipped("collectives", name);
+    CHECK(document.at("name").text() == name);
+    CHECK_FALSE(document.at("meaning").text().empty());
+    CHECK_FALSE(document.at("source").text().empty());
   }
 }

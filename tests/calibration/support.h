@@ -9,6 +9,7 @@
 
 #include "calibration/profile.h"
 #include "calibration/software.h"
+#include "scenarios/origin.h"
 #include "scenarios/scenario.h"
 #include "sim/settings.h"
 
@@ -31,15 +32,9 @@ inline calibration::DeviceProfile profile(const std::string& name) {
   return calibration::DeviceProfile::load(profile_document(name));
 }
 
-/// A generation laid over those that it inherits from.
-inline sim::Settings software_document(const std::string& name) {
-  const sim::Settings own = scenarios::read_yaml(source("calibration/software/" + name + ".yaml"));
-  const sim::Settings* parent = own.find("inherits");
-  if (parent == nullptr) return own;
-  sim::Settings changes = sim::Settings::mapping(own.place());
-  for (const auto& [key, value] : own.members())
-    if (key != "inherits") changes.set(key, value);
-  return sim::overlay(software_document(parent->text()), changes);
+/// A shipped generation, resolved.
+inline calibration::Generation generation(const std::string& name) {
+  return scenarios::referred_software(scenarios::parse_yaml("software: " + name + "\n", "s.yaml"));
 }
 
 /// Published tables are not part of the project; where they lie beside it, fits are checked against them.

@@ -14,6 +14,11 @@ std::vector<Case> hosts_and_defaults() {
   const Sets small{"model.hidden=512", "model.ffn_hidden=2048", "model.heads=8", "model.vocab=1024", "model.seq=256"};
   return {
       {"software.inherits", differs, "megatron-2021", {}, "megatron-2023"},
+      {"software.features", faster, "[cuda-graphs]", small, ""},
+      {"software.without", slower, "[flash-attention]", {"attention=null"}, ""},
+      {"software.collectives", slower, "{collective_base: 5 ms}", {}, "nccl-2.18"},
+      {"software.host.*", slower, "software.host.kernel_issue=30 us", small, ""},
+      {"software.fitted.*", slower, "software.fitted.pipeline_slowdown=1.1", {}, ""},
       {"software.kernel_issue", slower, "30 us", small, ""},
       {"software.backward_issue_share", slower, "3", plus(small, {"software.kernel_issue='30 us'"}), "1"},
       {"software.microbatch_host", slower, "50 ms", {}, "0 us"},

@@ -134,3 +134,46 @@ TEST_CASE("the JSON of run --explain holds the inputs and intervals around the s
   CHECK(text.out.find("How sure the answer is") != std::string::npos);
   CHECK(tests::orrery({"run", file, "--explain", "--explain-share", "0"}).status == 2);
 }
+
+TEST_CASE("a feature is worth what the same run gives without it, and the table begins with the largest") {
+  const tests::Folder folder;
+  const std::string file = folder.write("small.yaml", tests::small_scenario());
+  const auto run = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{"run", file, "--set", "attention=null", "--set", "software=nemo-24.04"};
+    words.insert(words.end(), more.begin(), more.end());
+    words.insert(words.end(), {"--json", "-", "--jobs", "1"});
+    const tests::Outcome outcome = tests::orrery(words);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return nlohmann::json::parse(outcome.out);
+  };
+  const nlohmann::json whole = run({"--explain"});
+  const nlohmann::json& features = whole["explain"]["features"];
+  REQUIRE(features.size() > 3);
+  CHECK(whole["explain"]["features_tried"] > features.size());  // some move nothing here
+  bool graphs = false;
+  double last = 1e9;
+  for (const nlohmann::json& one : features) {
+    INFO(one.dump());
+    const double without = one["step_without_s"], change = one["change_pct"];
+    CHECK(change == Approx(100 * (without / whole["iteration_time_s"].get<double>() - 1)));
+    CHECK(std::abs(change) <= last);
+    last = std::abs(change);
+    if (one["name"] != "cuda-graphs") continue;
+    graphs = true;
+    CHECK(one["of"] == "nemo-24.04");
+    CHECK(change > 0);
+    CHECK(without == Approx(run({"--set", "software.without=[cuda-graphs]"})["iteration_time_s"].get<double>()));
+  }
+  CHECK(graphs);
+  // What set a number is said too; what was fitted apart.
+  const auto set_by = [](const nlohmann::json& json, const std::string& key) {
+    for (const nlohmann::json& input : json["explain"]["inputs"]) {
+      if (input["key"] == key) return input["set_by"].get<std::string>();
+    }
+    return std::string();
+  };
+  CHECK(set_by(whole, "software.kernel_issue") == "feature cuda-graphs");
+  const nlohmann::json zero = run({"--set", "software=zero-bubble-2023", "--explain"});
+  CHECK(set_by(zero, "software.pipeline_slowdown") == "fitted, zero-bubble-2023");
+}

@@ -128,7 +128,7 @@ TEST_CASE("no file changes unless asked; asked, the value is written in place an
   const sim::Settings changed = scenarios::read_yaml(software);
   CHECK(changed.at("kernel_issue").as_duration().value() == Approx(12e6).epsilon(0.01));  // picoseconds
   CHECK(tests::read_file(software).find("us  # of the host\ntransfer_issue: 5 us\n") != std::string::npos);
-  CHECK(tests::read_file(home.path() / "calibration/fitted.yaml").find("\n- made-16\n") != std::string::npos);
+  CHECK(tests::read_file(home.path() / "calibration/fitted.yaml").find("\n  - made-16\n") != std::string::npos);
 }
 
 TEST_CASE("a value is replaced in block and flow mappings, added at the end, and nothing else moves") {

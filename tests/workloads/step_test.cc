@@ -277,7 +277,7 @@ TEST_CASE("model states take 16 bytes per parameter, or 2 + 14/d when gradients 
   const auto states = [](const Sets& sets) {
     const Job job = small_job(sets);
     double sum = 0;
-    for (const StageMemory& m : stage_memory(job, split_layers(job.model.layers, job.parallelism.pipeline, 1))) {
+    for (const StageMemory& m : stage_memory(job, split_layers(job))) {
       sum += m.parameters + m.gradients + m.optimizer;
     }
     return sum / parameter_count(job.model);

@@ -19,6 +19,7 @@ namespace {
 
 constexpr double kNinety = 1.645;  // standard deviations that hold 90 % of a normal distribution on both sides
 constexpr std::size_t kShown = 15;
+constexpr std::size_t kFeaturesShown = 8;
 
 /// Elasticity of the step for the time of what `key` makes faster.
 double time_elasticity(const SensitivityStudy& study, const std::string& key) {
@@ -79,6 +80,7 @@ Explanation explain(const sim::Settings& document, const scenarios::Scenario& sc
   out.share = share;
   out.step_s = sim::to_seconds(report.iteration);
   out.study = sensitivities(document, share, jobs);
+  out.features = feature_worths(document, jobs);
   out.kernels = kernel_parts(scenario.job, report, out.study);
   for (const KernelPart& part : out.kernels) {
     out.kernel_spread = std::hypot(out.kernel_spread, part.spread * part.elasticity);
@@ -98,19 +100,44 @@ Explanation explain(const sim::Settings& document, const scenarios::Scenario& sc
   return out;
 }
 
+namespace {
+
+void write_features(std::ostream& out, const FeatureStudy& study) {
+  if (study.tried == 0) return;
+  out << fmt::format("\nWhat the software's features are worth ({} of {} move the step, each taken away alone)\n",
+                     study.features.size(), study.tried);
+  TextTable table({{"feature", Align::left}, {"of", Align::left}, {"step without it"}, {"change"}});
+  for (std::size_t i = 0; i < std::min(kFeaturesShown, study.features.size()); ++i) {
+    const FeatureWorth& one = study.features[i];
+    table.add_row({one.name, one.generation.empty() ? "the scenario" : one.generation, time_text(one.step_s),
+                   fmt::format("{:+.2f} %", 100 * one.change)});
+  }
+  if (!study.features.empty()) table.write(out);
+  if (!study.refused.empty())
+    out << wrapped(fmt::format("The scenario does not load without {}.", fmt::join(study.refused, ", ")), "  ", "  ");
+  if (study.interrupted) out << "  Interrupted: not every feature was taken away.\n";
+}
+
+}  // namespace
+
 void write_explanation(std::ostream& out, const Explanation& e) {
   out << fmt::format("\nWhat the step hangs on ({} of {} inputs move it, each moved {:g} % up and down)\n",
                      e.study.inputs.size(), e.study.tried, 100 * e.share);
   TextTable table({{"input", Align::left}, {"value"}, {"elasticity"}, {"may be off"}, {"moves the step"}});
+  std::vector<std::string> fitted;
   for (std::size_t i = 0; i < std::min(kShown, e.study.inputs.size()); ++i) {
     const Sensitivity& input = e.study.inputs[i];
     table.add_row({input.key, input.value, fmt::format("{:+.3f}{}", input.elasticity, input.one_sided ? "*" : ""),
                    input.spread > 0 ? fmt::format("{:.0f} %", 100 * input.spread) : "-",
                    input.spread > 0 ? fmt::format("{:.2f} %", 100 * input.spread * std::abs(input.elasticity)) : "-"});
+    if (input.set_by.starts_with("fitted")) fitted.push_back(input.key);
   }
   table.write(out);
   out << "  Elasticity: per cent of the step for one per cent of the input; * moved to one side only.\n";
+  if (!fitted.empty())
+    out << wrapped(fmt::format("Moved by measured rows (`fitted:`): {}.", fmt::join(fitted, ", ")), "  ", "  ");
   if (e.study.interrupted) out << "  Interrupted: not every input was moved.\n";
+  write_features(out, e.features);
   out << "\nHow sure the answer is (relative standard deviations of the step)\n";
   TextTable parts({{"", Align::left}, {""}, {"", Align::left}});
   for (const KernelPart& part : e.kernels) {
@@ -152,8 +179,19 @@ ordered_json explanation_json(const Explanation& e) {
                               {"elasticity", input.elasticity},
                               {"one_sided", input.one_sided},
                               {"spread", input.spread},
+                              {"set_by", input.set_by},
                               {"meaning", input.meaning}});
   }
+  json["features_tried"] = e.features.tried;
+  json["features"] = ordered_json::array();
+  for (const FeatureWorth& one : e.features.features) {
+    json["features"].push_back({{"name", one.name},
+                                {"of", one.generation},
+                                {"step_without_s", one.step_s},
+                                {"change_pct", 100 * one.change},
+                                {"meaning", one.meaning}});
+  }
+  json["features_needed"] = e.features.refused;
   json["kernels"] = ordered_json::array();
   for (const KernelPart& part : e.kernels) {
     json["kernels"].push_back({{"what", part.what}, {"spread", part.spread}, {"elasticity", part.elasticity}});

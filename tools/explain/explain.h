@@ -1,8 +1,8 @@
-// `orrery run --explain`: which inputs an answer hangs on, and how sure it is. Two views of the uncertainty stand
-// beside each other: from below, the errors that the kernel-time model states for the kernels of this step and the
-// spread of every input, each through its elasticity, added as independent; from above, how far published rows like
-// this one were from their predictions. The interval is the wider of the two on either side, as each sees causes that
-// the other does not.
+// `orrery run --explain`: which inputs an answer hangs on, what the software's features are worth, and how sure it is.
+// Two views of the uncertainty stand beside each other: from below, the errors that the kernel-time model states for
+// the kernels of this step and the spread of every input, each through its elasticity, added as independent; from
+// above, how far published rows like this one were from their predictions. The interval is the wider of the two on
+// either side, as each sees causes that the other does not.
 #pragma once
 
 #include <iosfwd>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "scenarios/scenario.h"
+#include "tools/explain/feature_worth.h"
 #include "tools/explain/like_rows.h"
 #include "tools/explain/sensitivity.h"
 #include "workloads/step.h"
@@ -28,6 +29,7 @@ struct KernelPart {
 struct Explanation {
   double share = 0.05, step_s = 0;
   SensitivityStudy study;
+  FeatureStudy features;
   std::vector<KernelPart> kernels;
   double kernel_spread = 0, input_spread = 0;  // relative standard deviations of the step
   std::optional<LikeRows> like;
@@ -40,7 +42,8 @@ struct Explanation {
 std::vector<KernelPart> kernel_parts(const workloads::Job& job, const workloads::StepReport& report,
                                      const SensitivityStudy& study);
 
-/// Simulates `document` many times, each input moved by `share`; takes seconds. Throws sim::UserError.
+/// Simulates `document` many times, each input moved by `share` and each feature taken away; takes seconds. Throws
+/// sim::UserError.
 Explanation explain(const sim::Settings& document, const scenarios::Scenario& scenario,
                     const workloads::StepReport& report, double share, unsigned jobs);
 

@@ -37,6 +37,14 @@ const scenarios::Key* described(const std::string& key) {
   return nullptr;
 }
 
+/// What gives a key of the software its value; empty for the keys of other documents.
+std::string set_by(const calibration::Generation& software, const std::string& key) {
+  const std::string prefix = "software.";
+  const calibration::KeySource* source =
+      key.starts_with(prefix) ? software.source_of(std::string_view(key).substr(prefix.size())) : nullptr;
+  return source != nullptr ? calibration::text(*source) : "";
+}
+
 /// Numbers below `node`, without lists (tables move as a whole through their factors) and what the fits say of
 /// themselves.
 void collect(const Settings& node, const std::string& key, std::vector<Input>& inputs) {
@@ -127,6 +135,7 @@ SensitivityStudy sensitivities(const Settings& given, double share, unsigned job
   const std::vector<char> finished = for_each_parallel(steps.size(), jobs, "inputs moved", [&](std::size_t i) {
     steps[i] = step_with(document, inputs[i / 2], i % 2 == 0 ? 1 + share : 1 / (1 + share), options);
   });
+  const calibration::Generation software = scenarios::referred_software(document);
   SensitivityStudy study;
   study.tried = inputs.size();
   study.interrupted = std::find(finished.begin(), finished.end(), 0) != finished.end();
@@ -138,8 +147,8 @@ SensitivityStudy sensitivities(const Settings& given, double share, unsigned job
     const double elasticity = (std::log(up.value_or(here)) - std::log(down.value_or(here))) / width;
     if (std::abs(elasticity) < 1e-6) continue;
     const scenarios::Key* row = described(inputs[i].key);
-    study.inputs.push_back({inputs[i].key, inputs[i].text, row != nullptr ? row->meaning : "", elasticity,
-                            input_spread(inputs[i].key), !(up && down)});
+    study.inputs.push_back({inputs[i].key, inputs[i].text, row != nullptr ? row->meaning : "",
+                            set_by(software, inputs[i].key), elasticity, input_spread(inputs[i].key), !(up && down)});
   }
   std::stable_sort(study.inputs.begin(), study.inputs.end(), [](const Sensitivity& a, const Sensitivity& b) {
     return std::abs(a.elasticity) > std::abs(b.elasticity);

@@ -15,6 +15,7 @@ struct Sensitivity {
   std::string key;         // as --set takes it: "cluster.device.sustained.matmul"
   std::string value;       // as its document has it
   std::string meaning;     // of the schema
+  std::string set_by;      // of a software key: what gives it its value; else empty
   double elasticity = 0;   // per cent of the step for one per cent of the input; 0.5: half of it
   double spread = 0;       // relative standard deviation of what the number may really be (see input_spread)
   bool one_sided = false;  // the other side is refused (an efficiency above 1)

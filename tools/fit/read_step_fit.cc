@@ -2,8 +2,8 @@
 //
 //   description: host costs of Megatron-LM of 2021
 //   parameters:
-//   - {document: megatron-2021, key: software.host.kernel_issue, low: 1 us, high: 20 us, meaning: host time of a
-//   launch} rows:
+//   - {document: megatron-2021, key: software.kernel_issue, low: 1 us, high: 20 us, meaning: host time of a launch}
+//   rows:
 //   - {list: measured.yaml, records: [first-*, second-07], except: [first-3]}
 //   target: step        # or memory
 //   loss: squares       # or robust: errors beyond 5 % count linearly

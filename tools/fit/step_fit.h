@@ -92,8 +92,8 @@ struct Verdict {
 };
 std::vector<Verdict> verdicts(const StepFit& fit, const FitOutcome& outcome);
 
-/// `text`, a YAML document, with the number at `key` replaced by `value`; a key of the document itself that is not
-/// there is added at its end. Throws UserError where the key's place cannot be changed by hand rules.
+/// `text`, a YAML document, with the number at `key` replaced by `value`; a key of the document itself, or of a block
+/// of it, that is not there is added. Throws UserError where the key's place cannot be changed by hand rules.
 std::string with_value(const std::string& text, const std::string& file, const std::string& key,
                        const std::string& value);
 

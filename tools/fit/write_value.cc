@@ -22,6 +22,23 @@ std::size_t offset_of(const std::string& text, const sim::Place& place) {
   return at + static_cast<std::size_t>(place.column - 1);
 }
 
+/// `text` with a key more: of the document itself at its end, of a block at the head of its lines. Of the blocks only
+/// `fitted` is made where there is none: what it holds may be set by any document.
+std::string added(const Settings& document, std::string text, const std::string& file, const std::string& key,
+                  const std::string& value) {
+  const std::size_t dot = key.find('.');
+  const std::string block = key.substr(0, dot), rest = dot == std::string::npos ? "" : key.substr(dot + 1);
+  const Settings* there = document.find(block);
+  const bool possible = there != nullptr ? there->is_mapping() : rest.empty() || block == "fitted";
+  if (!possible || rest.find('.') != std::string::npos)
+    throw sim::UserError({file, 0, 0}, key, "is not there; write it by hand, then fit again");
+  if (!text.empty() && text.back() != '\n') text += '\n';
+  if (rest.empty()) return text + fmt::format("{}: {}\n", block, value);
+  if (there == nullptr) return text + fmt::format("{}:\n  {}: {}\n", block, rest, value);
+  const std::size_t line = text.find('\n', offset_of(text, there->place())) + 1;
+  return text.insert(line, fmt::format("  {}: {}\n", rest, value));
+}
+
 }  // namespace
 
 std::string with_value(const std::string& text, const std::string& file, const std::string& key,
@@ -30,11 +47,7 @@ std::string with_value(const std::string& text, const std::string& file, const s
   const Settings* member = document.find_path(key);
   std::string changed = text;
   if (member == nullptr) {
-    if (key.find('.') != std::string::npos) {
-      throw sim::UserError({file, 0, 0}, key, "is not there; write it by hand, then fit again");
-    }
-    if (!changed.empty() && changed.back() != '\n') changed += '\n';
-    changed += fmt::format("{}: {}\n", key, value);
+    changed = added(document, text, file, key, value);
   } else {
     const std::size_t begin = offset_of(text, member->place());
     const std::size_t colon = text.find(':', begin);

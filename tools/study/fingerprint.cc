@@ -44,10 +44,10 @@ std::string fingerprint_of(const sim::Settings& scenario, const std::vector<std:
   hash.add(scenario);
   for (const std::string& text : asked) hash.add(text);
   const std::filesystem::path data = scenarios::data_directory();
-  const std::pair<const char*, const char*> folders[] = {{"devices", "calibration/profiles"},
-                                                         {"software", "calibration/software"},
-                                                         {"models", "scenarios/models"},
-                                                         {"fabrics", "scenarios/fabrics"}};
+  const std::pair<const char*, const char*> folders[] = {
+      {"devices", "calibration/profiles"},  {"software", "calibration/software"},
+      {"features", "calibration/features"}, {"collectives", "calibration/collectives"},
+      {"models", "scenarios/models"},       {"fabrics", "scenarios/fabrics"}};
   for (const auto& [kind, folder] : folders) {
     for (const std::string& name : scenarios::shipped(kind)) {
       std::ostringstream text;

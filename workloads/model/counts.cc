@@ -38,7 +38,6 @@ SequenceFlops sequence_flops(const Model& model) {
   return flops;
 }
 
-constexpr std::array<std::string_view, 3> kRecomputes{"none", "selective", "full"};
 constexpr std::array<std::string_view, 4> kPositions{"learned", "rotary", "none", "alibi"};
 constexpr std::array<std::string_view, 2> kNorms{"layer_norm", "rms_norm"};
 constexpr std::array<std::string_view, 3> kBiases{"all", "qkv", "none"};
@@ -72,7 +71,6 @@ double hardware_flops(const Model& model, std::int64_t global_batch, Recompute r
   return flops;
 }
 
-std::string_view name_of(Recompute recompute) { return kRecomputes[static_cast<std::size_t>(recompute)]; }
 std::string_view name_of(Positions positions) { return kPositions[static_cast<std::size_t>(positions)]; }
 std::string_view name_of(Norm norm) { return kNorms[static_cast<std::size_t>(norm)]; }
 std::string_view name_of(Biases biases) { return kBiases[static_cast<std::size_t>(biases)]; }

@@ -472,10 +472,8 @@ std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tensor, bool pads) {
 
 namespace {
 constexpr std::array<std::string_view, 2> kContextMethods{"ring", "all_gather"};
-constexpr std::array<std::string_view, 2> kAttentions{"flash", "unfused"};
 }  // namespace
 
 std::string_view name_of(ContextMethod method) { return kContextMethods[static_cast<std::size_t>(method)]; }
-std::string_view name_of(AttentionKind attention) { return kAttentions[static_cast<std::size_t>(attention)]; }
 
 }  // namespace orrery::workloads

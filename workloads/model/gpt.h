@@ -12,7 +12,7 @@ namespace orrery::workloads {
 /// How the ranks of a context group see each other's keys and values: blocks sent round a ring beside the attention of
 /// the block at hand (Liu et al., arXiv 2310.01889), or gathered before it (Llama 3, arXiv 2407.21783, section 3.3.2).
 enum class ContextMethod : std::uint8_t { ring, all_gather };
-enum class AttentionKind : std::uint8_t { flash, unfused };
+using calibration::AttentionKind;
 
 /// What of a model one rank computes at a time.
 struct Split {
@@ -55,6 +55,5 @@ Network gpt(const Model& model, const Split& split, const Computation& computati
 std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tensor, bool pads);
 
 std::string_view name_of(ContextMethod method);
-std::string_view name_of(AttentionKind attention);
 
 }  // namespace orrery::workloads

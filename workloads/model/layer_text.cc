@@ -43,11 +43,22 @@ std::string line(const CommOp& op) {
   return fmt::format("* {}, {}: {:.0f}\n", name_of(op.exchange), name_of(op.group), op.elements);
 }
 
+/// Two columns to the right, every line.
+std::string indented(const std::string& lines) {
+  std::string out;
+  for (std::size_t begin = 0; begin < lines.size();) {
+    const std::size_t end = lines.find('\n', begin) + 1;
+    out += "  " + lines.substr(begin, end - begin);
+    begin = end;
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string text(const Layer& layer) {
   std::string out = fmt::format("{}{}\n", name_of(layer.kind), layer.recomputed ? ", recomputed" : "");
-  for (const LayerOp& op : layer.ops) out += "  " + std::visit([](const auto& o) { return line(o); }, op);
+  for (const LayerOp& op : layer.ops) out += indented(std::visit([](const auto& o) { return line(o); }, op));
   for (const Kept& kept : layer.kept) {
     out += fmt::format("  {} {}: {:.0f} x {:g} B\n", kept.as == KeptAs::recomputed ? "makes again" : "keeps", kept.name,
                        kept.elements, kept.bytes_each);

@@ -6,9 +6,11 @@
 #include <string>
 #include <string_view>
 
+#include "calibration/software.h"
+
 namespace orrery::workloads {
 
-enum class Recompute : std::uint8_t { none, selective, full };
+using calibration::Recompute;
 
 /// How a model tells positions apart: a learned table of one row per position, queries and keys rotated in every layer
 /// (Su et al., arXiv 2104.09864), a bias on the scores, free inside fused attention (ALiBi, arXiv 2108.12409), or
@@ -39,7 +41,6 @@ struct Model {
   std::int64_t norm_parameters() const { return norm == Norm::layer_norm ? 2 * hidden : hidden; }
 };
 
-std::string_view name_of(Recompute recompute);
 std::string_view name_of(Positions positions);
 std::string_view name_of(Norm norm);
 std::string_view name_of(Biases biases);

@@ -1,0 +1,151 @@
+// Do layers say what their papers say, and do the folds over them derive what was meant? Expectations are written from
+// the papers' figures, on a block whose sizes tell its tensors apart.
+#include <sstream>
+
+#include "tests/calibration/support.h"
+#include "tests/catch.h"
+#include "workloads/model/gpt.h"
+#include "workloads/model/kept.h"
+#include "workloads/model/passes.h"
+#include "workloads/model/products.h"
+
+using namespace orrery;
+using namespace orrery::workloads;
+
+namespace {
+
+/// Hidden 1024 in 8 heads of 128, 2 with keys and values, 4096 inside the MLP, 512 positions; two tensor ranks.
+Model small() {
+  Model m;
+  m.layers = 3, m.hidden = 1024, m.heads = 8, m.kv_heads = 2, m.ffn_hidden = 4096, m.vocab = 2560, m.seq = 512;
+  return m;
+}
+
+Split two_ranks(bool sequence_parallel) {
+  Split split;
+  split.tensor = 2;
+  split.sequence_parallel = sequence_parallel;
+  return split;
+}
+
+/// Names of the streaming kernels left out: what a block computes and exchanges.
+std::string skeleton(const Layer& layer) {
+  std::string names;
+  std::istringstream lines(text(layer));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("  * ")) names += line.substr(4) + "\n";
+  }
+  return names;
+}
+
+/// "G" a product, "A" attention, "s" anything bound by memory; exchanges by their operation, pieces apart.
+std::string outline(const Pieces& pieces) {
+  std::string out;
+  for (const Piece& piece : pieces) {
+    if (piece.is_comm()) out += std::string(calibration::name_of(piece.op));
+    bool streams = false;
+    for (const Kernel& kernel : piece.kernels) {
+      const bool attention = kernel.name.starts_with("attention ") && kernel.flops > 0 && !kernel.matmul;
+      const bool stream = kernel.flops == 0;
+      if (!stream) out += attention ? "A" : "G";
+      if (stream && !streams) out += "s";
+      streams = stream;
+    }
+    out += " ";
+  }
+  return out;
+}
+
+calibration::DeviceProfile a100() { return calibration_test::profile("a100-sxm-80gb"); }
+
+}  // namespace
+
+TEST_CASE("the adjoint of an exchange is its own inverse, and turns gathers into reductions") {
+  for (const Exchange e : {Exchange::copy, Exchange::all_gather, Exchange::reduce_scatter, Exchange::all_reduce})
+    CHECK(adjoint(adjoint(e)) == e);
+  // Megatron-LM (arXiv 1909.08053, figure 3): f copies forward and adds up backward, g the other way round; with
+  // sequence parallelism (arXiv 2205.05198, figure 5) they gather and scatter.
+  CHECK(adjoint(Exchange::copy) == Exchange::all_reduce);
+  CHECK(adjoint(Exchange::all_gather) == Exchange::reduce_scatter);
+}
+
+TEST_CASE("a block is two column-parallel and two row-parallel layers around attention, split over the tensor group") {
+  // q, k and v of 4 + 2 x 1 heads of 128 on a rank; 2048 of the MLP's 4096.
+  CHECK(skeleton(gpt(small(), two_ranks(true), {}).layer(1)) ==
+        "all_gather of the input, tensor: 524288\n"
+        "qkv: [768, 1024] on [512, 1024], bf16\n"
+        "fused attention: 1 x 512 positions, 4 heads over 1 of 128\n"
+        "attention projection: [1024, 512] on [512, 512], bf16\n"
+        "reduce_scatter, tensor: 524288\n"
+        "all_gather of the input, tensor: 524288\n"
+        "mlp up: [2048, 1024] on [512, 1024], bf16\n"
+        "mlp down: [1024, 2048] on [512, 2048], bf16\n"
+        "reduce_scatter, tensor: 524288\n");
+  CHECK(skeleton(gpt(small(), {}, {}).layer(1)) ==
+        "qkv: [1536, 1024] on [512, 1024], bf16\n"
+        "fused attention: 1 x 512 positions, 8 heads over 2 of 128\n"
+        "attention projection: [1024, 1024] on [512, 1024], bf16\n"
+        "mlp up: [4096, 1024] on [512, 1024], bf16\n"
+        "mlp down: [1024, 4096] on [512, 4096], bf16\n");
+}
+
+TEST_CASE("a backward pass is the forward pass from its end: two products for one, adjoints for exchanges") {
+  const calibration::DeviceProfile device = a100();
+  const auto outlines = [&](bool sequence_parallel, bool splits) {
+    const Layer block = gpt(small(), two_ranks(sequence_parallel), {}).layer(1);
+    return passes_of(block, {device}, splits);
+  };
+  // Without sequence parallelism: one all-reduce after each half, forward behind the row-parallel product, backward
+  // behind the gradient of the column-parallel layer's input and in front of that of its weights.
+  const LayerPasses plain = outlines(false, true);
+  CHECK(outline(plain.forward) == "sGsAG all_reduce sGsG all_reduce s ");
+  CHECK(outline(plain.backward) == "sGGsG all_reduce G sGGAsG all_reduce G s ");
+  CHECK(outline(plain.weight_gradient) == "GGGG ");
+  // With it every exchange is half of one, and inputs of which a shard was kept are gathered once more.
+  const LayerPasses cut = outlines(true, false);
+  CHECK(outline(cut.forward) == "s all_gather GsAG reduce_scatter s all_gather GsG reduce_scatter s ");
+  CHECK(outline(cut.backward) ==
+        "s all_gather GGs all_gather G reduce_scatter G s all_gather GGAs all_gather G reduce_scatter G s ");
+  CHECK(cut.input_gradient.empty());
+}
+
+TEST_CASE("a layer that is recomputed runs its forward pass again ahead of its backward pass, and keeps its input") {
+  const calibration::DeviceProfile device = a100();
+  Computation full;
+  full.recompute = Recompute::full;
+  const Layer once = gpt(small(), two_ranks(false), {}).layer(1), again = gpt(small(), two_ranks(false), full).layer(1);
+  const LayerPasses plain = passes_of(once, {device}, false), recomputed = passes_of(again, {device}, false);
+  double forward = 0, backward = 0, both = 0;
+  const auto flops = [](const Pieces& pieces) {
+    double sum = 0;
+    for (const Piece& piece : pieces) {
+      for (const Kernel& kernel : piece.kernels) sum += kernel.flops;
+    }
+    return sum;
+  };
+  forward = flops(plain.forward), backward = flops(plain.backward), both = flops(recomputed.backward);
+  CHECK(both == forward + backward);
+  CHECK(bytes_of(again).kept == 2.0 * 512 * 1024);  // 16-bit hidden states
+}
+
+TEST_CASE("a chunk frees what later layers kept before earlier ones work") {
+  const Network network = gpt(small(), {}, {});
+  const PassBytes block = bytes_of(network.layer(1)), head = bytes_of(network.layer(4));
+  CHECK(bytes_of(network, {1, 2}).working == block.working);
+  CHECK(bytes_of(network, {1, 4}).kept == 3 * block.kept);
+  CHECK(bytes_of(network, {1, 4}).working == block.working);  // of the last; the first works when two are freed
+  CHECK(bytes_of(network, {3, 5}).working == std::max(head.working, block.working - head.kept));
+}
+
+TEST_CASE("products of a split network are those of the whole, cut along one side") {
+  const auto of = [](std::int64_t tensor) { return measured_kernels(small(), tensor); };
+  const auto whole = of(1), half = of(2);
+  REQUIRE(whole.products.size() == 5);  // qkv, projection, up, down, head
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto& w = whole.products[i];
+    const auto& h = half.products[i];
+    CHECK(2 * h.out * h.in == w.out * w.in);
+  }
+  CHECK(half.heads == 4);
+  CHECK(half.kv_heads == 1);
+}
