@@ -108,7 +108,7 @@ TEST_CASE("rings take base + stages + share of the buffer over the rate, under e
     double base, node, net, share;
   };
   everywhere([](const Setting& s) {
-    const auto& own = s.job.software;
+    const auto& own = s.job.software.library;
     const Costs simple{"ring Simple", sim::to_seconds(own.collective_base), sim::to_seconds(own.collective_step_node),
                        sim::to_seconds(own.collective_step_ring), 1};
     for (const Costs& c :
@@ -139,7 +139,7 @@ TEST_CASE("a double binary tree is a pipeline: (stages + chunks - 1) chunk times
     // Simple's chunks of 512 KiB stay whole when there are at least eight for every stage of depth.
     const double depth = s.g() - 1 + std::floor(std::log2(s.m()));
     const double bytes = 16 * (depth + 1) * channels * 512 * kKiB, chunk = channels * 512 * kKiB;
-    const auto& own = s.job.software;
+    const auto& own = s.job.software.library;
     const double expected = sim::to_seconds(own.collective_base) +
                             chain * (sim::to_seconds(own.collective_step_node) + chunk / chain_rate) +
                             stages * (sim::to_seconds(own.collective_step_tree) + s.longest()) +
@@ -177,7 +177,7 @@ TEST_CASE("SHARP sends the buffer once, whatever the number of nodes, where the 
 
 TEST_CASE("two levels take what the node takes and what one rank per rail takes between nodes") {
   everywhere([](const Setting& s) {
-    const auto& own = s.job.software;
+    const auto& own = s.job.software.library;
     const double base = sim::to_seconds(own.collective_base), net = sim::to_seconds(own.collective_step_ring);
     const double tree = sim::to_seconds(own.collective_step_tree);
     for (const double bytes : {1e6, 1e9}) {
@@ -220,7 +220,7 @@ TEST_CASE("exchanges send each part once; by way of the node's rails each GPU po
 
 TEST_CASE("a broadcast is a chain of all ranks, along which chunks follow each other") {
   everywhere([](const Setting& s) {
-    const auto& own = s.job.software;
+    const auto& own = s.job.software.library;
     const double chunk = 2 * s.rails() * 512 * kKiB, inside = s.n() - s.m();
     for (const double bytes : {1e5, 1e9}) {
       const double piece = std::min(bytes, chunk);
