@@ -6,8 +6,6 @@
 namespace orrery::workloads {
 
 namespace {
-constexpr std::array<std::string_view, kScheduleKinds> kSchedules{
-    "gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2", "zb_v", "v_half", "v_min", "dualpipe"};
 constexpr std::array<std::string_view, 2> kContextMethods{"ring", "all_gather"};
 constexpr std::array<std::string_view, 4> kShardings{"none", "optimizer", "gradients", "parameters"};
 constexpr std::array<std::string_view, 3> kRecomputes{"none", "selective", "full"};
@@ -23,7 +21,6 @@ bool fuses_wgrad_accumulation(const Job& job) {
          (job.precision.gradients == DataType::fp32 || job.software.layers.fused_wgrad_16bit);
 }
 
-std::string_view name_of(ScheduleKind schedule) { return kSchedules[static_cast<std::size_t>(schedule)]; }
 std::string_view name_of(ContextMethod method) { return kContextMethods[static_cast<std::size_t>(method)]; }
 std::string_view name_of(Sharding sharding) { return kShardings[static_cast<std::size_t>(sharding)]; }
 std::string_view name_of(Recompute recompute) { return kRecomputes[static_cast<std::size_t>(recompute)]; }
@@ -32,10 +29,5 @@ std::string_view name_of(OptimizerKind optimizer) { return kOptimizers[static_ca
 std::string_view name_of(Positions positions) { return kPositions[static_cast<std::size_t>(positions)]; }
 std::string_view name_of(Norm norm) { return kNorms[static_cast<std::size_t>(norm)]; }
 std::string_view name_of(Biases biases) { return kBiases[static_cast<std::size_t>(biases)]; }
-
-const std::vector<std::string>& schedule_names() {
-  static const std::vector<std::string> names(kSchedules.begin(), kSchedules.end());
-  return names;
-}
 
 }  // namespace orrery::workloads

@@ -10,23 +10,12 @@
 #include "calibration/profile.h"
 #include "calibration/software.h"
 #include "topology/cluster.h"
+#include "workloads/schedules/schedule.h"
 
 namespace orrery::workloads {
 
 using calibration::DataType;
 
-enum class ScheduleKind : std::uint8_t {
-  gpipe,
-  one_f_one_b,
-  interleaved_1f1b,
-  zb_h1,
-  zb_h2,
-  zb_v,
-  v_half,
-  v_min,
-  dualpipe
-};
-inline constexpr int kScheduleKinds = 9;
 /// How the ranks of a context group see each other's keys and values: blocks sent round a ring beside the attention of
 /// the block at hand (Liu et al., arXiv 2310.01889), or gathered before it (Llama 3, arXiv 2407.21783, section 3.3.2).
 enum class ContextMethod : std::uint8_t { ring, all_gather };
@@ -73,7 +62,9 @@ struct Parallelism {
   Sharding sharding = Sharding::none;
   /// Ranks that share out what `sharding` names; groups of so many repeat it and add up their gradients. 0: all.
   std::int64_t shard_group = 0;
-  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  const Schedule* schedule = &usual_schedule(1);  // a row of the catalogue, never null
+  /// How the blocks of the model lie on the cells of the pipeline.
+  ChunkMap chunk_map() const { return schedule->map(pipeline, virtual_pipeline); }
   bool operator==(const Parallelism&) const = default;
 };
 
@@ -169,11 +160,13 @@ struct Job {
   std::int64_t microbatches() const { return batch.global / (parallelism.data * batch.micro); }
   /// Positions of a sequence that one rank of a context group holds.
   std::int64_t rank_seq() const { return model.seq / parallelism.context; }
-  /// Ranks that hold the same weights: data and context ranks, and both stages that DualPipe gives a block to.
-  std::int64_t replicas() const {
-    const std::int64_t copies = parallelism.schedule == ScheduleKind::dualpipe ? 2 : 1;
-    return parallelism.data * parallelism.context * copies;
+  /// The pipeline of one step, as schedules see it.
+  PipelineShape pipeline_shape() const {
+    return {static_cast<std::int32_t>(parallelism.pipeline), static_cast<std::int32_t>(parallelism.virtual_pipeline),
+            static_cast<std::int32_t>(microbatches())};
   }
+  /// Ranks that hold the same weights: data and context ranks, and all stages that the schedule gives a block to.
+  std::int64_t replicas() const { return parallelism.data * parallelism.context * parallelism.schedule->copies(); }
   /// Ranks of a data-parallel collective: those that share out a state, or all that hold the same weights.
   std::int64_t shard_ranks() const {
     const bool part = parallelism.sharding != Sharding::none && parallelism.shard_group > 0;
@@ -184,7 +177,6 @@ struct Job {
 /// Whether weight gradient GEMMs add into the accumulated gradients, which makes no gradient of one micro-batch.
 bool fuses_wgrad_accumulation(const Job& job);
 
-std::string_view name_of(ScheduleKind schedule);
 std::string_view name_of(ContextMethod method);
 std::string_view name_of(Sharding sharding);
 std::string_view name_of(Recompute recompute);
@@ -193,8 +185,5 @@ std::string_view name_of(OptimizerKind optimizer);
 std::string_view name_of(Positions positions);
 std::string_view name_of(Norm norm);
 std::string_view name_of(Biases biases);
-
-/// Names for the schema, in the order of the enumeration.
-const std::vector<std::string>& schedule_names();
 
 }  // namespace orrery::workloads

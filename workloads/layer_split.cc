@@ -43,7 +43,7 @@ void fill_in_order(std::int64_t layers, LayerSplit& blocks) {
 }  // namespace
 
 LayerSplit split_layers(const Job& job) {
-  const ChunkMap map(job);
+  const ChunkMap map = job.parallelism.chunk_map();
   LayerSplit blocks = split_layers(job.model.layers, map.blocks(), 1);
   if (job.software.defaults.layer_split == "fill" && (job.model.layers + 2) % map.blocks() != 0)
     fill_in_order(job.model.layers, blocks);

@@ -76,7 +76,7 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
 std::optional<PassItem> microbatch_fetch(const Job& job, TemplateLibrary& library) {
   const sim::Duration host = job.software.host.microbatch_host;
   const bool waits = job.software.host.host_waits_for_batch && job.parallelism.virtual_pipeline == 1 &&
-                     !splits_backward(job.parallelism.schedule);
+                     !job.parallelism.schedule->posts_ahead;
   if (host == sim::Duration{} && !waits) return std::nullopt;
   Kernel copy{"micro-batch", job.device.streaming(calibration::Streaming::copy, 0), false, 0, 0, {}};
   if (job.software.host.blocking_launches) {

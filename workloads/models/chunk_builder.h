@@ -46,7 +46,7 @@ class ChunkBuilder {
     if (shape.head) head_forward();
 
     backward(shape, passes.backward, nullptr, passes.layer_done);
-    if (splits_backward(job_.parallelism.schedule))
+    if (job_.parallelism.schedule->splits_backward())
       backward(shape, passes.input_gradient, &passes.weight_gradient, passes.weight_done);
     return passes;
   }
