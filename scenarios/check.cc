@@ -4,16 +4,16 @@
 // LM head each counting as one layer. Memory is not checked here: running out of it is an answer, not a mistake.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "scenarios/load.h"
-#include "workloads/schedules/chunk_map.h"
 #include "workloads/step.h"
 
 namespace orrery::scenarios {
 
 using sim::Settings;
 using workloads::Job;
-using workloads::ScheduleKind;
+using workloads::Misfit;
 
 namespace {
 
@@ -75,25 +75,28 @@ void check_shard_group(const Settings& document, const Job& job) {
   }
 }
 
-void check_dualpipe(const Settings& document, const Job& job) {
+/// What the schedule asks of the pipeline, as its row says.
+void check_schedule(const Settings& document, const Job& job) {
   const workloads::Parallelism& layout = job.parallelism;
-  if (layout.schedule != ScheduleKind::dualpipe) return;
-  if (layout.pipeline % 2 != 0) {
-    fail_at(document, "parallelism.pipeline",
-            fmt::format("read {} with dualpipe, which pairs stages from both ends; an even number would be right",
-                        layout.pipeline));
-  }
-  if (job.microbatches() % 2 != 0 || job.microbatches() < 2 * layout.pipeline) {
-    fail_at(document, "batch.global",
-            fmt::format("gives {} micro-batches per rank (global {} / data {} / micro {}); dualpipe needs an even "
-                        "number of at least 2 x pipeline = {}",
-                        job.microbatches(), job.batch.global, layout.data, job.batch.micro, 2 * layout.pipeline));
+  const std::optional<Misfit> misfit = layout.schedule->misfit(job.pipeline_shape());
+  if (!misfit) return;
+  switch (misfit->of) {
+    case Misfit::Of::stages:
+      fail_at(document, "parallelism.pipeline", fmt::format("read {} {}", layout.pipeline, misfit->why));
+    case Misfit::Of::chunks:
+      fail_at(document, "parallelism.virtual_pipeline",
+              fmt::format("read {} {}", layout.virtual_pipeline, misfit->why));
+    case Misfit::Of::microbatches:
+      fail_at(document, "batch.global",
+              fmt::format("gives {} micro-batches per rank (global {} / data {} / micro {}); {} needs {}",
+                          job.microbatches(), job.batch.global, layout.data, job.batch.micro, layout.schedule->name,
+                          misfit->why));
   }
 }
 
 void check_pipeline(const Settings& document, const Job& job) {
   const workloads::Parallelism& layout = job.parallelism;
-  const std::int64_t chunks = workloads::ChunkMap(job).blocks();
+  const std::int64_t chunks = layout.chunk_map().blocks();
   const std::int64_t cells = job.model.layers + 2;  // the embedding and the LM head count as layers
   if (chunks > cells) {
     const char* key = layout.virtual_pipeline > 1 ? "parallelism.virtual_pipeline" : "parallelism.pipeline";
@@ -103,19 +106,6 @@ void check_pipeline(const Settings& document, const Job& job) {
             "more chunks than layers: {} stages x {} chunks = {}, but the model has {} layers (with embedding and LM "
             "head {}); at most {} chunks would be right",
             layout.pipeline, chunks / layout.pipeline, chunks, job.model.layers, cells, cells));
-  }
-  if (layout.schedule == ScheduleKind::interleaved_1f1b && layout.pipeline == 1) {
-    fail_at(document, "parallelism.virtual_pipeline",
-            fmt::format("read {} with one pipeline stage; 1, or a pipeline of at least 2, would be right",
-                        layout.virtual_pipeline));
-  }
-  if (layout.schedule == ScheduleKind::interleaved_1f1b && job.microbatches() % layout.pipeline != 0) {
-    fail_at(
-        document, "batch.global",
-        fmt::format(
-            "gives {} micro-batches per rank (global {} / data {} / micro {}); interleaved_1f1b needs a multiple of "
-            "pipeline {}",
-            job.microbatches(), job.batch.global, layout.data, job.batch.micro, layout.pipeline));
   }
 }
 
@@ -176,7 +166,7 @@ void check_job(const Settings& document, Job& job) {
   check_tensor(document, job);
   check_context(document, job);
   check_pipeline(document, job);
-  check_dualpipe(document, job);
+  check_schedule(document, job);
   check_shard_group(document, job);
   check_sizes(document, job);
   // A profile without an fp8 peak answers with its bf16 peak.

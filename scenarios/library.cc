@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -124,6 +125,7 @@ const std::vector<Shelf>& shelves() {
       {"scenarios", "", "scenarios", "scenario"},
       {"features", "", "calibration/features", "software feature"},
       {"collectives", "", "calibration/collectives", "collective library"},
+      {"tables", "", "scenarios/reproduce", "published table"},
   };
   return all;
 }
@@ -216,6 +218,24 @@ std::vector<std::string> shipped(const std::string& kind) {
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+std::string about(const std::string& kind, const std::string& name) {
+  const fs::path file = fs::path(data_directory()) / shelf_of(kind).folder / (name + ".yaml");
+  const Settings document = read_once(file.string());
+  for (const char* key : {"description", "title"}) {
+    if (const Settings* text = document.find(key); text != nullptr && text->is_scalar()) return text->text();
+  }
+  std::ifstream lines(file);
+  std::string comment;
+  for (std::string line; std::getline(lines, line) && line.starts_with("# ");) comment += line.substr(1);
+  // A sentence ends at a full stop before a capital letter, or with the comment.
+  std::size_t end = comment.find(". ");
+  while (end != std::string::npos && (comment[end + 2] < 'A' || comment[end + 2] > 'Z'))
+    end = comment.find(". ", end + 1);
+  comment = comment.substr(0, end);
+  while (comment.ends_with('.')) comment.pop_back();
+  return comment.empty() ? comment : comment.substr(1);
 }
 
 }  // namespace orrery::scenarios

@@ -16,12 +16,12 @@ inline constexpr const char* kDefaultSoftware = "megatron-core-0.8";
 /// A kind of document that a scenario refers to by name.
 struct Shelf {
   std::string kind;    // as shipped() calls it: "devices"
-  std::string key;     // the scenario's key: "cluster.device"
+  std::string key;     // the scenario's key: "cluster.device"; empty where it has none
   std::string folder;  // below data_directory(): "calibration/profiles"
   std::string noun;    // "device profile"
 };
 
-/// devices, fabrics, software, models, scenarios; features and collectives, which software generations name.
+/// devices, fabrics, software, models, scenarios, tables; features and collectives, which software generations name.
 const std::vector<Shelf>& shelves();
 /// The shelf of that kind; SIM_CHECK when there is none.
 const Shelf& shelf_of(std::string_view kind);

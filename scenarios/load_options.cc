@@ -91,9 +91,8 @@ void load_overlap(const Settings& document, Job& job) {
     return boolean(section, key, fallback);
   };
   job.overlap.tensor = flag("tensor", software.defaults.overlap_tensor);
-  // Runtimes with a split backward pass post messages beside compute: what they gain would be lost in waiting else.
-  job.overlap.pipeline =
-      flag("pipeline", software.defaults.overlap_pipeline || workloads::splits_backward(job.parallelism.schedule));
+  // What runtimes that post messages ahead gain would be lost in waiting else.
+  job.overlap.pipeline = flag("pipeline", software.defaults.overlap_pipeline || job.parallelism.schedule->posts_ahead);
   job.overlap.gradients = flag("gradients", software.defaults.overlap_gradients);
   job.overlap.parameters = flag("parameters", software.defaults.overlap_parameters);
   if (!absent.empty()) {

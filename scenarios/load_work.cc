@@ -7,14 +7,13 @@
 
 #include "scenarios/library.h"
 #include "scenarios/load.h"
-#include "workloads/schedules/chunk_map.h"
-#include "workloads/schedules/schedule.h"
+#include "workloads/schedules/catalogue.h"
 
 namespace orrery::scenarios {
 
 using sim::Settings;
 using workloads::Job;
-using workloads::ScheduleKind;
+using workloads::Schedule;
 
 namespace {
 
@@ -65,29 +64,30 @@ void load_features(const Settings& section, Job& job) {
 }
 
 /// Chunks per stage as the schedule needs them: some lay two, whatever virtual_pipeline says by default.
-ScheduleKind with_chunks(const Settings& schedule, ScheduleKind kind, bool chunks_given, Job& job) {
+const Schedule* with_chunks(const Settings& given_name, const Schedule& schedule, bool chunks_given, Job& job) {
   std::int64_t& chunks = job.parallelism.virtual_pipeline;
-  if (kind == ScheduleKind::interleaved_1f1b && chunks == 1) {
-    job.assumptions.push_back("parallelism.schedule: interleaved_1f1b with one chunk per stage runs as 1f1b.");
-    return ScheduleKind::one_f_one_b;
+  if (chunks == 1 && schedule.with_one_chunk != nullptr) {
+    job.assumptions.push_back(fmt::format("parallelism.schedule: {} with one chunk per stage runs as {}.",
+                                          schedule.name, schedule.with_one_chunk->name));
+    return schedule.with_one_chunk;
   }
-  const std::int64_t needed = workloads::chunks_of(kind);
-  if (needed == 0 || needed == chunks) return kind;
+  const std::int64_t needed = schedule.chunks;
+  if (needed == workloads::kAnyChunks || needed == chunks) return &schedule;
   if (needed == 1) {
-    schedule.fail(
-        fmt::format("read {} with virtual_pipeline {}; interleaved_1f1b would be right", schedule.text(), chunks));
+    given_name.fail(fmt::format("read {} with virtual_pipeline {}; {} would be right", schedule.name, chunks,
+                                workloads::usual_schedule(chunks).name));
   }
   // One chunk is what a record says that knows no other number.
   if (chunks_given && chunks != 1) {
-    schedule.fail(
-        fmt::format("read {} with virtual_pipeline {}; {} or none would be right", schedule.text(), chunks, needed));
+    given_name.fail(
+        fmt::format("read {} with virtual_pipeline {}; {} or none would be right", schedule.name, chunks, needed));
   }
   if (chunks_given || job.parallelism.pipeline > 1) {
     job.assumptions.push_back(
-        fmt::format("parallelism.virtual_pipeline: {} lays {} chunks on every stage.", schedule.text(), needed));
+        fmt::format("parallelism.virtual_pipeline: {} lays {} chunks on every stage.", schedule.name, needed));
   }
   chunks = needed;
-  return kind;
+  return &schedule;
 }
 
 /// Stages that step their optimizers apart cannot share an embedding between the first and the last of them, or one
@@ -95,7 +95,7 @@ ScheduleKind with_chunks(const Settings& schedule, ScheduleKind kind, bool chunk
 /// example script, github.com/sail-sg/zero-bubble-pipeline-parallelism), and so does a model that leaves it open.
 void untie_embeddings(const Settings& document, Job& job) {
   const workloads::Parallelism& layout = job.parallelism;
-  if (!layout.optimizer_post_validation || workloads::ChunkMap(job).ends_meet()) return;
+  if (!layout.optimizer_post_validation || layout.chunk_map().ends_meet()) return;
   const Resolved model = resolve(shelf_of("models"), required(document, "model"));
   if (given(&model.document, "tied_embeddings") != nullptr) return;
   job.model.tied_embeddings = false;
@@ -105,37 +105,33 @@ void untie_embeddings(const Settings& document, Job& job) {
   }
   assume(job, "model.tied_embeddings", "false",
          fmt::format("as the authors of {} train: shared, the first stage would wait for the last",
-                     workloads::name_of(layout.schedule)));
+                     layout.schedule->name));
 }
 
-ScheduleKind load_schedule(const Settings* section, Job& job) {
+const Schedule* load_schedule(const Settings* section, Job& job) {
   const std::int64_t chunks = job.parallelism.virtual_pipeline;
-  if (const Settings* schedule = given(section, "schedule"); schedule != nullptr) {
-    const auto kind =
-        enum_named<ScheduleKind>(schedule->as_choice(workloads::schedule_names()), workloads::kScheduleKinds);
-    return with_chunks(*schedule, kind, given(section, "virtual_pipeline") != nullptr, job);
+  if (const Settings* name = given(section, "schedule"); name != nullptr) {
+    const Schedule* schedule = workloads::schedule_named(name->as_choice(workloads::schedule_names()));
+    return with_chunks(*name, *schedule, given(section, "virtual_pipeline") != nullptr, job);
   }
+  const Schedule& usual = workloads::usual_schedule(chunks);
   if (chunks > 1) {
-    assume(job, "parallelism.schedule", "interleaved_1f1b", "as virtual_pipeline is above 1");
-    return ScheduleKind::interleaved_1f1b;
+    assume(job, "parallelism.schedule", usual.name, "as virtual_pipeline is above 1");
+    return &usual;
   }
-  const auto& names = workloads::schedule_names();
-  const std::string& preferred = job.software.defaults.schedule;
-  ScheduleKind kind = ScheduleKind::one_f_one_b;
-  if (std::find(names.begin(), names.end(), preferred) != names.end())
-    kind = enum_named<ScheduleKind>(preferred, workloads::kScheduleKinds);
+  const Schedule* preferred = workloads::schedule_named(job.software.defaults.schedule);
   // What a generation prefers may need more than one chunk.
-  if (workloads::chunks_of(kind) != 1) kind = ScheduleKind::one_f_one_b;
+  const Schedule* schedule = preferred != nullptr && preferred->chunks == 1 ? preferred : &usual;
   if (job.parallelism.pipeline > 1)
-    assume(job, "parallelism.schedule", workloads::name_of(kind), "as there is one chunk per stage");
-  return kind;
+    assume(job, "parallelism.schedule", schedule->name, "as there is one chunk per stage");
+  return schedule;
 }
 
 /// Layers of every block of the pipeline, where the scenario gives them.
 void load_stage_layers(const Settings* section, Job& job) {
   const Settings* list = given(section, "stage_layers");
   if (list == nullptr) return;
-  const std::int64_t blocks = workloads::ChunkMap(job).blocks();
+  const std::int64_t blocks = job.parallelism.chunk_map().blocks();
   const bool sequence = list->is_sequence();
   std::int64_t sum = 0;
   if (sequence) {
@@ -292,12 +288,12 @@ void load_layout(const Settings& document, Job& job) {
   }
   layout.schedule = load_schedule(section, job);
   load_stage_layers(section, job);
-  // The published implementation of these schedules has it; without it ZB-H2 would wait for the first stage again.
-  const bool staggers = workloads::splits_backward(layout.schedule) && layout.schedule != ScheduleKind::dualpipe;
+  // Without it ZB-H2 would wait for the first stage again.
+  const bool staggers = layout.schedule->steps_apart;
   layout.optimizer_post_validation = boolean(section, "optimizer_post_validation", staggers);
   if (staggers && given(section, "optimizer_post_validation") == nullptr) {
     assume(job, "parallelism.optimizer_post_validation", "true",
-           fmt::format("as the authors of {} step the optimizer", workloads::name_of(layout.schedule)));
+           fmt::format("as the authors of {} step the optimizer", layout.schedule->name));
   }
   untie_embeddings(document, job);
   load_batch(document, job, given(section, "data") != nullptr);

@@ -68,8 +68,11 @@ const std::vector<std::string>& variant_sections();
 /// The folder that holds calibration/ and scenarios/: $ORRERY_HOME, else found upwards from the executable (there or in
 /// share/orrery), else the source tree.
 std::string data_directory();
-/// Names of what the folder ships, sorted: "devices", "software", "models", "fabrics", "scenarios", "features" and
-/// "collectives".
+/// Names of what the folder ships, sorted: "devices", "software", "models", "fabrics", "scenarios", "tables",
+/// "features" and "collectives".
 std::vector<std::string> shipped(const std::string& kind);
+/// What a shipped document is, in one line: its `description` or `title`, else the first sentence of the comment that
+/// its file opens with.
+std::string about(const std::string& kind, const std::string& name);
 
 }  // namespace orrery::scenarios

@@ -7,7 +7,7 @@
 
 #include "calibration/keys.h"
 #include "topology/cluster.h"
-#include "workloads/job.h"
+#include "workloads/schedules/catalogue.h"
 
 namespace orrery::scenarios {
 
@@ -16,6 +16,17 @@ namespace {
 using Rows = std::vector<Key>;
 
 const std::string kBySoftware = "that of the software";
+
+using workloads::Schedule;
+
+/// "zb_h1, zb_h2 and zb_v": the schedules for which `holds` does.
+std::string schedules_that(bool (*holds)(const Schedule&)) {
+  std::string text;
+  const std::vector<std::string> names = workloads::schedule_names(holds);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  return text;
+}
 
 Rows document_keys() {
   return {
@@ -141,7 +152,8 @@ Rows layout_keys() {
        "chunks",
        "1",
        {},
-       "Chunks of layers per stage (interleaving); zb_v, v_half, v_min and dualpipe have two."},
+       "Chunks of layers per stage (interleaving); " + schedules_that([](const Schedule& s) { return s.chunks == 2; }) +
+           " have two."},
       {"parallelism.data", "integer", "ranks", "gpus / (tensor x pipeline x context)", {}, "Data-parallel degree."},
       {"parallelism.context",
        "integer",
@@ -164,7 +176,7 @@ Rows layout_keys() {
       {"parallelism.optimizer_post_validation",
        "boolean",
        "",
-       "true for zb_h1, zb_h2, zb_v, v_half and v_min",
+       "true for " + schedules_that([](const Schedule& s) { return s.steps_apart; }),
        {},
        "Stages step the optimizer as they finish and check the gradient norm afterwards."},
       {"parallelism.expert", "integer", "ranks", "1", {}, "Expert-parallel degree; only 1 is modelled yet."},
@@ -188,7 +200,8 @@ Rows layout_keys() {
        "Ranks that share out what sharding names; further groups repeat it (hybrid sharding)."},
       {"parallelism.schedule", "choice", "",
        "interleaved_1f1b with more than one chunk, else 1f1b or that of the software", workloads::schedule_names(),
-       "Pipeline schedule; from zb_h1 on, the backward pass is split and the order follows the passes' times."},
+       "Pipeline schedule; " + schedules_that([](const Schedule& s) { return s.splits_backward(); }) +
+           " split the backward pass."},
       {"batch", "mapping", "", "", {}, "Sequences per step."},
       {"batch.global", "integer", "sequences", "", {}, "Sequences per step; a multiple of data x micro."},
       {"batch.micro", "integer", "sequences", "1", {}, "Sequences per micro-batch and data-parallel rank."},

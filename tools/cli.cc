@@ -35,6 +35,7 @@ const std::vector<Command>& commands() {
       {"import", "a scenario from a config.json, a launch script of Megatron-LM or a NeMo configuration",
        declare_import},
       {"export", "the launch line of a scenario's layout", declare_export},
+      {"list", "what ships by name: devices, fabrics, models, schedules and more, one line each", declare_list},
       {"schema", "JSON Schema of the scenario language", declare_schema},
       {"help", "meaning, unit and default of a scenario key, or meaning and unit of a column", declare_help},
       {"completion", "completion of commands, options and keys for bash, zsh or fish", declare_completion},

@@ -12,12 +12,12 @@
 #include "tools/commands.h"
 #include "tools/import.h"
 #include "tools/report/output.h"
+#include "workloads/schedules/catalogue.h"
 
 namespace orrery::tools {
 
 using workloads::DataType;
 using workloads::Job;
-using workloads::ScheduleKind;
 
 namespace {
 
@@ -83,8 +83,10 @@ void stage_arguments(const Job& job, const std::string& id, Arguments& out) {
 
 void layout_arguments(const Job& job, const std::string& id, Arguments& out) {
   const workloads::Parallelism& p = job.parallelism;
-  const bool known = p.schedule == ScheduleKind::one_f_one_b || p.schedule == ScheduleKind::interleaved_1f1b;
-  if (!known) no_flag(id, "parallelism.schedule", workloads::name_of(p.schedule), "1f1b or interleaved_1f1b");
+  if (!p.schedule->in_megatron) {
+    const auto known = workloads::schedule_names([](const workloads::Schedule& s) { return s.in_megatron; });
+    no_flag(id, "parallelism.schedule", p.schedule->name, fmt::format("{}", fmt::join(known, " or ")));
+  }
   out.add("tensor-model-parallel-size", p.tensor);
   out.add("pipeline-model-parallel-size", p.pipeline);
   if (p.virtual_pipeline > 1) {

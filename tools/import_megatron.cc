@@ -11,6 +11,7 @@
 
 #include "tools/import.h"
 #include "tools/megatron_flags.h"
+#include "workloads/schedules/schedule.h"
 
 namespace orrery::tools {
 
@@ -275,7 +276,7 @@ void take_layout(Launch& launch, Draft& draft) {
   const std::int64_t layers = launch.need("num-layers");
   const std::int64_t chunks = take_chunks(launch, layers, stages);
   draft.set("parallelism.virtual_pipeline", chunks);
-  draft.set("parallelism.schedule", std::string(chunks > 1 ? "interleaved_1f1b" : "1f1b"));
+  draft.set("parallelism.schedule", std::string(workloads::usual_schedule(chunks).name));
   take_uneven_stages(launch, draft, layers, stages, chunks);
   const bool sequence = launch.flag("sequence-parallel");
   draft.set("parallelism.sequence_parallel", sequence && tensor > 1);

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "tools/import.h"
+#include "workloads/schedules/schedule.h"
 
 namespace orrery::tools {
 
@@ -159,7 +160,7 @@ void take_layout(Section& model, Section& trainer, Draft& draft) {
   draft.set("parallelism.tensor", tensor, model.place("tensor_model_parallel_size"));
   draft.set("parallelism.pipeline", stages, model.place("pipeline_model_parallel_size"));
   draft.set("parallelism.virtual_pipeline", chunks, model.place("virtual_pipeline_model_parallel_size"));
-  draft.set("parallelism.schedule", std::string(chunks > 1 ? "interleaved_1f1b" : "1f1b"));
+  draft.set("parallelism.schedule", std::string(workloads::usual_schedule(chunks).name));
   if (chunks > 1 && stages == 1)
     model.refuse(
         "virtual_pipeline_model_parallel_size",

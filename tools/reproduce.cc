@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -23,8 +22,6 @@
 namespace orrery::tools {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kDefaultTable = "megascale-eos";
 
@@ -53,16 +50,6 @@ struct System {
 };
 
 std::string folder() { return scenarios::data_directory() + "/scenarios/reproduce"; }
-
-std::vector<std::string> tables() {
-  std::vector<std::string> names;
-  std::error_code failed;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder(), failed)) {
-    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 double seconds_of(const std::string& unit) { return unit == "days" ? 86400.0 : unit == "hours" ? 3600.0 : 60.0; }
 
@@ -249,7 +236,7 @@ int reproduce_curves(const ReproduceOptions& options, const sim::Settings& docum
 
 int reproduce(const ReproduceOptions& options) {
   check_writable(options.json);
-  const std::vector<std::string> known = tables();
+  const std::vector<std::string> known = scenarios::shipped("tables");
   if (std::find(known.begin(), known.end(), options.table) == known.end()) {
     throw sim::UserError(
         fmt::format("orrery: '{}' is not a published table; the tables are {}", options.table, fmt::join(known, ", ")));

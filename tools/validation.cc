@@ -43,7 +43,7 @@ Features features_of(const workloads::Job& job, const workloads::StepReport& rep
   f.device = job.device.name();
   f.fabric = job.fabric.name;
   f.software = job.software.name;
-  f.schedule = name_of(job.parallelism.schedule);
+  f.schedule = job.parallelism.schedule->name;
   f.recompute = name_of(job.recompute);
   f.sharding = name_of(job.parallelism.sharding);
   f.attention = name_of(job.attention);

@@ -1,8 +1,6 @@
 // Formulas of a GPT's parameters on one rank. See closed_form_parameters.h.
 #include "workloads/closed_form_parameters.h"
 
-#include "workloads/schedules/chunk_map.h"
-
 namespace orrery::workloads {
 
 std::int64_t padded_vocab(const Job& job) {
@@ -25,7 +23,7 @@ ShardParameters shard_parameters(const Job& job) {
   const double vocabulary = static_cast<double>(padded_vocab(job)) / t * h;
   shard.embedding = vocabulary + (model.positions == Positions::learned ? static_cast<double>(model.seq) * h : 0);
   // Tied weights: where one stage has both ends the head is the embedding; else the last stage holds a copy.
-  shard.head = norm + (model.tied_embeddings && ChunkMap(job).ends_meet() ? 0 : vocabulary);
+  shard.head = norm + (model.tied_embeddings && job.parallelism.chunk_map().ends_meet() ? 0 : vocabulary);
   return shard;
 }
 

@@ -22,7 +22,7 @@ DataCollectives::DataCollectives(const Job& job, const LayerSplit& split, const 
       cluster_(cluster),
       library_(library),
       writer_(writer),
-      map_(job),
+      map_(job.parallelism.chunk_map()),
       stage_(stage),
       chunks_(job.parallelism.virtual_pipeline),
       evaluation_(evaluation),

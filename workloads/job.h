@@ -12,24 +12,12 @@
 #include "topology/cluster.h"
 #include "workloads/model/gpt.h"
 #include "workloads/model/optimizer_step.h"
+#include "workloads/schedules/schedule.h"
 
 namespace orrery::workloads {
 
 using calibration::name_of;
 using calibration::Sharding;
-
-enum class ScheduleKind : std::uint8_t {
-  gpipe,
-  one_f_one_b,
-  interleaved_1f1b,
-  zb_h1,
-  zb_h2,
-  zb_v,
-  v_half,
-  v_min,
-  dualpipe
-};
-inline constexpr int kScheduleKinds = 9;
 
 struct Parallelism {
   std::int64_t tensor = 1, pipeline = 1, virtual_pipeline = 1, data = 1, context = 1, expert = 1;
@@ -43,7 +31,9 @@ struct Parallelism {
   Sharding sharding = Sharding::none;
   /// Ranks that share out what `sharding` names; groups of so many repeat it and add up their gradients. 0: all.
   std::int64_t shard_group = 0;
-  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  const Schedule* schedule = &usual_schedule(1);  // a row of the catalogue, never null
+  /// How the blocks of the model lie on the cells of the pipeline.
+  ChunkMap chunk_map() const { return schedule->map(pipeline, virtual_pipeline); }
   bool operator==(const Parallelism&) const = default;
 };
 
@@ -131,11 +121,13 @@ struct Job {
   std::int64_t microbatches() const { return batch.global / (parallelism.data * batch.micro); }
   /// Positions of a sequence that one rank of a context group holds.
   std::int64_t rank_seq() const { return model.seq / parallelism.context; }
-  /// Ranks that hold the same weights: data and context ranks, and both stages that DualPipe gives a block to.
-  std::int64_t replicas() const {
-    const std::int64_t copies = parallelism.schedule == ScheduleKind::dualpipe ? 2 : 1;
-    return parallelism.data * parallelism.context * copies;
+  /// The pipeline of one step, as schedules see it.
+  PipelineShape pipeline_shape() const {
+    return {static_cast<std::int32_t>(parallelism.pipeline), static_cast<std::int32_t>(parallelism.virtual_pipeline),
+            static_cast<std::int32_t>(microbatches())};
   }
+  /// Ranks that hold the same weights: data and context ranks, and all stages that the schedule gives a block to.
+  std::int64_t replicas() const { return parallelism.data * parallelism.context * parallelism.schedule->copies(); }
   /// Ranks of a data-parallel collective: those that share out a state, or all that hold the same weights.
   std::int64_t shard_ranks() const {
     const bool part = parallelism.sharding != Sharding::none && parallelism.shard_group > 0;
@@ -147,10 +139,5 @@ struct Job {
 Split split_of(const Job& job);
 Computation computation_of(const Job& job);
 Network network_of(const Job& job);
-
-std::string_view name_of(ScheduleKind schedule);
-
-/// Names for the schema, in the order of the enumeration.
-const std::vector<std::string>& schedule_names();
 
 }  // namespace orrery::workloads

@@ -58,7 +58,7 @@ std::vector<LayerRange> split_layers(std::int64_t blocks, std::int64_t parts) {
 }
 
 LayerSplit split_layers(const Job& job) {
-  const ChunkMap map(job);
+  const ChunkMap map = job.parallelism.chunk_map();
   const std::int64_t layers = job.model.layers, parts = map.blocks();
   const bool fills = job.software.defaults.layer_split == calibration::LayerSharing::fill &&
                      (layers + 2) % parts != 0 && layers % parts != 0;

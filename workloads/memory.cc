@@ -23,24 +23,14 @@ namespace {
 
 double d(std::int64_t x) { return static_cast<double>(x); }
 
-/// The passes in flight peak within the first rounds; more micro-batches than this only repeat them. GPipe alone holds
-/// them all.
-std::int32_t telling_microbatches(const Job& job) {
-  const std::int64_t rounds = 4 * job.parallelism.pipeline;
-  const bool all = job.parallelism.schedule == ScheduleKind::gpipe;
-  return static_cast<std::int32_t>(all ? job.microbatches() : std::min(job.microbatches(), rounds));
-}
-
-/// Schedules that are searched for the job's own times are walked as they are run, all of them.
+/// The passes in flight peak within the first rounds; more micro-batches than this only repeat them, but where a
+/// schedule holds them all. One that is searched for the job's own times is walked as it is run, all of it.
 StageOrders telling_passes(const Job& job, const LayerSplit& split) {
-  const Parallelism& p = job.parallelism;
-  if (splits_backward(p.schedule)) return step_passes(job, split);
-  StageOrders orders;
-  for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(p.pipeline); ++stage) {
-    orders.push_back(passes_of(p.schedule, stage, static_cast<std::int32_t>(p.pipeline),
-                               static_cast<std::int32_t>(p.virtual_pipeline), telling_microbatches(job)));
-  }
-  return orders;
+  const Schedule& schedule = *job.parallelism.schedule;
+  if (schedule.splits_backward()) return step_passes(job, split);
+  PipelineShape shape = job.pipeline_shape();
+  if (!schedule.holds_all) shape.microbatches = std::min(shape.microbatches, 4 * shape.stages);
+  return paper_orders(schedule, shape);
 }
 
 bool reaches(const Job& job, Sharding level) { return job.parallelism.sharding >= level; }
@@ -134,10 +124,10 @@ double step_bytes(const Job& job, double parameters) {
 double context_bytes(const Job& job, std::int32_t stage) {
   const Parallelism& p = job.parallelism;
   const bool end = stage == 0 || stage + 1 == p.pipeline;
-  const int communicators = (p.tensor > 1) + (job.shard_ranks() > 1) + (job.shard_ranks() < job.replicas()) +
-                            (p.context > 1) + (p.pipeline > 1) +
-                            (p.tensor > 1 && p.pipeline > 1) +  // the model's, for the norm
-                            (!ChunkMap(job).ends_meet() && end && job.model.tied_embeddings);  // embedding and head
+  const int communicators =
+      (p.tensor > 1) + (job.shard_ranks() > 1) + (job.shard_ranks() < job.replicas()) + (p.context > 1) +
+      (p.pipeline > 1) + (p.tensor > 1 && p.pipeline > 1) +                            // the model's, for the norm
+      (!job.parallelism.chunk_map().ends_meet() && end && job.model.tied_embeddings);  // embedding and head
   return static_cast<double>(job.software.memory.context_memory.value()) +
          communicators * static_cast<double>(job.software.memory.communicator_memory.value());
 }

@@ -76,7 +76,7 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
 std::optional<PassItem> microbatch_fetch(const Job& job, TemplateLibrary& library) {
   const sim::Duration host = job.software.host.microbatch_host;
   const bool waits = job.software.host.host_waits_for_batch && job.parallelism.virtual_pipeline == 1 &&
-                     !splits_backward(job.parallelism.schedule);
+                     !job.parallelism.schedule->posts_ahead;
   if (host == sim::Duration{} && !waits) return std::nullopt;
   Kernel copy{"micro-batch", job.device.streaming(calibration::Streaming::copy, 0), false, 0, 0, {}};
   if (job.software.host.blocking_launches) {
@@ -189,7 +189,7 @@ const TemplateLibrary::LayerItems& TemplateLibrary::of_kind(std::uint8_t kind) {
   const auto [it, fresh] = kinds_.try_emplace(kind);
   if (!fresh) return it->second;
   const KernelTimes times{job_.device, job_.software.layers.misaligned_gemm_rate};
-  const LayerPasses passes = passes_of(network_.kinds[kind], times, splits_backward(job_.parallelism.schedule));
+  const LayerPasses passes = passes_of(network_.kinds[kind], times, job_.parallelism.schedule->splits_backward());
   it->second[static_cast<std::size_t>(PassKind::forward)] = items(passes.forward);
   it->second[static_cast<std::size_t>(PassKind::backward)] = items(passes.backward);
   it->second[static_cast<std::size_t>(PassKind::input_gradient)] = items(passes.input_gradient);

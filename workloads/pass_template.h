@@ -96,8 +96,8 @@ class TemplateLibrary {
 
 /// What every stage does before a forward pass: it fetches the micro-batch, of which it needs at least the masks. A
 /// host that reads back how much it was sent starts the pass on an idle device (megatron/mpu/data.py, broadcast_data).
-/// It is not made to where stages hold several chunks or split the backward pass: with sends that block, such schedules
-/// would lock up. Nothing where the software says that it costs nothing.
+/// It is not made to where stages hold several chunks or the schedule posts its messages ahead: with sends that block,
+/// such schedules would lock up. Nothing where the software says that it costs nothing.
 std::optional<PassItem> microbatch_fetch(const Job& job, TemplateLibrary& library);
 
 /// What comes before a layer's first forward pass of a step in fp8: its weights are cast and transposed, and the copies

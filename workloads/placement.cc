@@ -24,7 +24,7 @@ RankMap::RankMap(const Job& job)
       context_(job.parallelism.context),
       data_(job.parallelism.data),
       pipeline_(job.parallelism.pipeline),
-      mirrored_(job.parallelism.schedule == ScheduleKind::dualpipe) {
+      mirrored_(job.parallelism.schedule->copies() > 1) {
   const std::int64_t n = ranks();
   gpu_.resize(static_cast<std::size_t>(n));
   std::iota(gpu_.begin(), gpu_.end(), 0);

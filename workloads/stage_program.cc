@@ -34,7 +34,7 @@ class StageCompiler {
         shapes_(shapes),
         cluster_(cluster),
         library_(library),
-        map_(job),
+        map_(job.parallelism.chunk_map()),
         stage_(stage),
         stages_(job.parallelism.pipeline),
         chunks_(job.parallelism.virtual_pipeline),
@@ -211,9 +211,8 @@ class StageCompiler {
   /// that waits for the messages of a forward pass before its next forward pass hides them behind the backward pass
   /// between the two, and where there is none, in warm-up and cool-down, behind nothing.
   bool exposes_messages(const Pass& pass, const Pass& next) const {
-    const bool interleaved = job_.parallelism.schedule == ScheduleKind::interleaved_1f1b;  // others could lock up
-    return interleaved && job_.overlap.pipeline && !job_.software.messages.overlap_pipeline_warmup &&
-           pass.kind == next.kind;
+    return job_.parallelism.schedule->waits_in_warm_up && job_.overlap.pipeline &&
+           !job_.software.messages.overlap_pipeline_warmup && pass.kind == next.kind;
   }
 
   /// `exposed`: posted when the pass before is done, not ahead.
@@ -225,9 +224,8 @@ class StageCompiler {
     if (!source || source->stage == stage_) return;
     Transfer t = message(pass, source->stage, false);
     t.counts = false;  // the sender counts the message
-    // Runtimes with a split backward pass post all messages and wait on the device: two stages' orders may cross.
     t.host_waits = job_.software.messages.host_waits_for_pipeline && !job_.overlap.pipeline &&
-                   !splits_backward(job_.parallelism.schedule);
+                   !job_.parallelism.schedule->posts_ahead;
     const std::uint32_t op = writer.transfer(t, exposed ? writer.after_compute() : std::span<const std::uint32_t>{});
     const bool gradient = pass.kind != PassKind::forward;
     if (gathers_messages(gradient)) {

@@ -8,11 +8,6 @@ namespace orrery::workloads {
 
 namespace {
 
-/// By how many micro-batches the forward passes of a stage run ahead of its backward passes, at most: p - 1 on the
-/// first stage of 1F1B. Interleaved, (v - 1) p + 2 (p - 1) passes, of which v p make p micro-batches: less than two
-/// such groups, which touch three.
-std::int64_t lead_of(const Parallelism& p) { return p.virtual_pipeline > 1 ? 3 * p.pipeline : p.pipeline; }
-
 /// The operations of one stage by micro-batch and chunk, in program order, as compressed rows.
 struct OpsByPass {
   std::int64_t chunks = 0;
@@ -41,24 +36,14 @@ struct OpsByPass {
 
 }  // namespace
 
-std::int64_t period_of(ScheduleKind schedule, std::int64_t stages) {
-  switch (schedule) {
-    case ScheduleKind::one_f_one_b:
-      return 1;
-    case ScheduleKind::interleaved_1f1b:
-      return stages;
-    default:
-      return 0;
-  }
-}
-
 std::optional<Jump> choose_jump(const Job& job, int attempt) {
   constexpr std::int64_t kIterations = 3, kSettle = 2;
   if (job.perturbation.jitter_sigma > 0 || job.perturbation.message_sigma > 0) return {};
+  const Schedule& schedule = *job.parallelism.schedule;
+  if (schedule.repeats == nullptr) return {};
+  const auto [period, lead] = schedule.repeats(job.parallelism.pipeline);
   Jump jump;
-  jump.period = period_of(job.parallelism.schedule, job.parallelism.pipeline);
-  if (jump.period == 0) return {};
-  const std::int64_t lead = lead_of(job.parallelism);
+  jump.period = period;
   jump.first = lead + (kSettle << attempt) * jump.period + (attempt > 0 ? lead : 0);
   jump.window = kIterations * jump.period + lead;
   const std::int64_t most = jump.first + jump.window + jump.period + lead;

@@ -16,10 +16,6 @@
 
 namespace orrery::workloads {
 
-/// Micro-batches after which the order of passes repeats on every stage, away from both ends of the step; 0: never, or
-/// with different shifts forward and backward (GPipe).
-std::int64_t period_of(ScheduleKind schedule, std::int64_t stages);
-
 /// A shorter step to simulate in place of the job's.
 struct Jump {
   std::int64_t microbatches = 0;  // of the shorter step

@@ -8,9 +8,9 @@
 // shorter, since a reduction that runs beside the weight gradients of a whole pass stands alone in a cut one, where
 // these gradients run at their full speed. DualPipe has both.
 //
-// Under GPipe, 1F1B and interleaved 1F1B the first pass of stage s is the forward pass of its first chunk, which waits
-// for those of the stages before it; its last pass is the backward pass of the same chunk, which those stages wait for.
-// With w the compute of these two, and nothing under any other schedule:
+// Under nested schedules (Schedule::nested; 1F1B and its kin) the first pass of stage s is the forward pass of its
+// first chunk, which waits for those of the stages before it; its last pass is the backward pass of the same chunk,
+// which those stages wait for. With w the compute of these two, and nothing under any other schedule:
 //   step >= max over s of (sum_{i<s} w_i + W_s) + the slowest stage's optimizer,
 // since the optimizer's kernels wait for the gradient norm of all stages. The streams of tensor and data collectives
 // and the host bound the step as well. Where stages step their optimizers apart, the step is the longest time that a
@@ -59,11 +59,6 @@ double rate_across_nodes(const GroupShape& shape, const topology::Cluster& clust
   double nic = 0;
   for (const sim::LinkId link : cluster.nic_links(0, 0)) nic = std::max(nic, cluster.links()[link].capacity.value());
   return nic * d(std::min(cluster.nics_per_node(), shape.per_node));
-}
-
-bool has_classic_order(ScheduleKind schedule) {
-  return schedule == ScheduleKind::gpipe || schedule == ScheduleKind::one_f_one_b ||
-         schedule == ScheduleKind::interleaved_1f1b;
 }
 
 bool is_perturbed(const Perturbation& perturbation) {
@@ -148,7 +143,7 @@ const StepBound::Costs& StepBound::costs_of(const Job& job, const Network& netwo
   const Places& places = places_of(job);
   const GroupShape& group = places.shapes.tensor;
   const Precision& precision = job.precision;
-  const bool splits = splits_backward(job.parallelism.schedule), by_unit = works_by_unit(job);
+  const bool splits = job.parallelism.schedule->splits_backward(), by_unit = works_by_unit(job);
   const auto [found, fresh] = costs_.try_emplace(
       fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", job.gpus, job.parallelism.tensor,
                   group.nodes, group.per_node, group.rails, group.hop.value(), job.parallelism.context, job.batch.micro,
@@ -184,13 +179,11 @@ StepBound::Load StepBound::stage_load(const Job& job, const Costs& costs, const 
   struct Count {
     double whole = 0, split = 0;
   };
-  const bool both = p.schedule == ScheduleKind::dualpipe;
-  const Count all = splits_backward(p.schedule) ? Count{0, d(job.microbatches())} : Count{d(job.microbatches()), 0};
-  std::vector<Count> counts(static_cast<std::size_t>(p.virtual_pipeline), both ? Count{} : all);
-  if (both) {
-    for (const Pass& pass :
-         passes_of(p.schedule, static_cast<std::int32_t>(stage), static_cast<std::int32_t>(p.pipeline),
-                   static_cast<std::int32_t>(p.virtual_pipeline), static_cast<std::int32_t>(job.microbatches()))) {
+  const bool mixed = p.schedule->backward == BackwardPasses::mixed;
+  const Count all = p.schedule->splits_backward() ? Count{0, d(job.microbatches())} : Count{d(job.microbatches()), 0};
+  std::vector<Count> counts(static_cast<std::size_t>(p.virtual_pipeline), mixed ? Count{} : all);
+  if (mixed) {
+    for (const Pass& pass : p.schedule->passes(static_cast<std::int32_t>(stage), job.pipeline_shape())) {
       Count& count = counts[static_cast<std::size_t>(pass.chunk)];
       count.whole += pass.kind == PassKind::backward;
       count.split += pass.kind == PassKind::weight_gradient;
@@ -256,9 +249,9 @@ sim::Duration StepBound::of(const Job& job) {
   const LayerSplit split = split_layers(job);
   const Costs& costs = costs_of(job, split.network);
   const bool apart = job.parallelism.optimizer_post_validation;
-  const bool fills = has_classic_order(job.parallelism.schedule) && !apart;
+  const bool fills = job.parallelism.schedule->nested && !apart;
   // Two copies of the model share the micro-batches out; what their data parallelism costs is left out.
-  const bool two_copies = ChunkMap(job).order() == ChunkOrder::both_ways;
+  const bool two_copies = job.parallelism.schedule->copies() > 1;
   // All stages are done with their passes before any optimizer begins, or each is alone with its own; one stage's
   // gather follows its own optimizer.
   double passed = 0, optimizer = 0, alone = 0, before = 0;

@@ -68,16 +68,9 @@ PipelineTimes pass_times(const Job& job, const LayerSplit& split) {
 }
 
 StageOrders step_passes(const Job& job, const LayerSplit& split) {
-  const ScheduleKind schedule = job.parallelism.schedule;
-  const ChunkMap map(job);
-  const auto microbatches = static_cast<std::int32_t>(job.microbatches());
-  if (splits_backward(schedule)) return best_orders(schedule, map, microbatches, pass_times(job, split));
-  StageOrders orders;
-  for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(map.stages()); ++stage) {
-    orders.push_back(passes_of(schedule, stage, static_cast<std::int32_t>(map.stages()),
-                               static_cast<std::int32_t>(map.chunks()), microbatches));
-  }
-  return orders;
+  const Schedule& schedule = *job.parallelism.schedule;
+  if (!schedule.placed_by_times) return paper_orders(schedule, job.pipeline_shape());
+  return best_orders(schedule, job.pipeline_shape(), pass_times(job, split));
 }
 
 }  // namespace orrery::workloads

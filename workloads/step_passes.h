@@ -11,9 +11,9 @@ namespace orrery::workloads {
 /// between stages; in seconds. What a runtime profiles before it looks for an order.
 PipelineTimes pass_times(const Job& job, const LayerSplit& split);
 
-/// The passes of every stage. Schedules with a split backward pass are run as their authors run them: in the best order
-/// found for the job's own times (best_orders), which holds no more activations than they allow: p micro-batches for
-/// ZB-1p, 2p for ZB-2p.
+/// The passes of every stage. Schedules whose authors place weight gradients by times are run as they run them: in the
+/// best order found for the job's own times (best_orders), which holds no more activations than they allow: p
+/// micro-batches for ZB-1p, 2p for ZB-2p.
 StageOrders step_passes(const Job& job, const LayerSplit& split);
 
 }  // namespace orrery::workloads

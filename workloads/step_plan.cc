@@ -36,7 +36,7 @@ struct DataGroups {
 /// Of the first `tensors` tensor coordinates.
 std::vector<DataGroups> data_groups(const Job& job, const RankMap& ranks, std::int64_t tensors) {
   const Parallelism& p = job.parallelism;
-  const bool mirrored = ChunkMap(job).order() == ChunkOrder::both_ways;  // both stages of a pair are in one group
+  const bool mirrored = p.schedule->copies() > 1;  // both stages of a pair are in one group
   const auto share = static_cast<std::size_t>(job.shard_ranks());
   std::vector<DataGroups> all;
   Coordinates at;
@@ -210,7 +210,7 @@ class Communicators {
   void make_pipeline_pairs(const PairPeers& peers) {
     const Parallelism& p = job_.parallelism;
     // With one chunk per stage nothing goes from the last stage round to the first, nor where chunks turn back.
-    const bool around = p.virtual_pipeline > 1 && ChunkMap(job_).order() == ChunkOrder::loop;
+    const bool around = p.virtual_pipeline > 1 && p.schedule->order == ChunkOrder::loop;
     const std::int64_t senders = around ? p.pipeline : p.pipeline - 1;
     for (std::int64_t rank = 0; rank < ranks_.ranks(); rank += alike_) {
       Coordinates at = ranks_.coordinates_of(rank);
@@ -342,7 +342,7 @@ namespace {
 /// What the ranks of a stage have communicators for.
 std::vector<Peer> peers_of_stage(const Job& job, const GroupShapes& shapes, std::int64_t stage) {
   const Parallelism& p = job.parallelism;
-  const ChunkMap map(job);
+  const ChunkMap map = job.parallelism.chunk_map();
   std::vector<Peer> peers;
   const auto have = [&](bool is_so, std::initializer_list<Peer> which) {
     for (const Peer peer : which) {
@@ -370,7 +370,7 @@ std::vector<Peer> peers_of_stage(const Job& job, const GroupShapes& shapes, std:
 /// Streams that the job's programs can use; the rarest come last.
 std::uint8_t streams_of(const Job& job) {
   if (job.parallelism.context > 1) return static_cast<std::uint8_t>(kStreams);
-  const bool returns = ChunkMap(job).order() != ChunkOrder::loop;
+  const bool returns = job.parallelism.schedule->order != ChunkOrder::loop;
   return static_cast<std::uint8_t>(returns ? Stream::return_receive_gradient : Stream::pipeline_receive_gradient) + 1;
 }
 

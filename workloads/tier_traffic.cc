@@ -62,13 +62,13 @@ class Layout {
 
   void add_next_stage(const Coordinates& at, Shares& shares) const {
     const Parallelism& p = job_.parallelism;
-    const bool around = p.virtual_pipeline > 1 && ChunkMap(job_).order() == ChunkOrder::loop;
+    const bool around = p.virtual_pipeline > 1 && p.schedule->order == ChunkOrder::loop;
     if (at.pipeline + 1 < p.pipeline || around) add_pair(at, (at.pipeline + 1) % p.pipeline, shares);
   }
 
   void add_data(const Coordinates& at, bool between_shards, Shares& shares) const {
     // Both stages of a pair of DualPipe's are in one group, which the first of them stands for.
-    const bool mirrored = ChunkMap(job_).order() == ChunkOrder::both_ways;
+    const bool mirrored = job_.parallelism.schedule->copies() > 1;
     if (mirrored && at.pipeline >= job_.parallelism.pipeline / 2) return;
     const std::vector<std::int64_t> members = ranks_.replicas(at);
     const auto share = static_cast<std::size_t>(job_.shard_ranks());

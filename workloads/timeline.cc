@@ -58,8 +58,7 @@ std::int64_t communicator_of(const Job& job, const RankMap& map, Peer peer, std:
       return id(peer, map.rank_of(at));
     case Peer::data:
     case Peer::replicate: {
-      at.pipeline =
-          p.schedule == ScheduleKind::dualpipe ? std::min(at.pipeline, p.pipeline - 1 - at.pipeline) : at.pipeline;
+      at.pipeline = p.schedule->copies() > 1 ? std::min(at.pipeline, p.pipeline - 1 - at.pipeline) : at.pipeline;
       const std::vector<std::int64_t> members = map.replicas(at);
       const auto place = static_cast<std::size_t>(std::find(members.begin(), members.end(), rank) - members.begin());
       SIM_CHECK(place < members.size(), "rank {} is not among its replicas", rank);

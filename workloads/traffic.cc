@@ -30,7 +30,7 @@ double d(std::int64_t x) { return static_cast<double>(x); }
 
 class ClosedForm {
  public:
-  explicit ClosedForm(const Job& job) : job_(job), p_(job.parallelism), map_(job) {}
+  explicit ClosedForm(const Job& job) : job_(job), p_(job.parallelism), map_(job.parallelism.chunk_map()) {}
 
   std::vector<TrafficRow> rows() {
     if (p_.tensor > 1) tensor();

@@ -1,4 +1,5 @@
 // Does the tree keep the habits of the house? What a machine can check about style is checked here, not in review.
+#include <algorithm>
 #include <map>
 #include <regex>
 #include <set>
@@ -124,6 +125,28 @@ TEST_CASE("rooms include only the rooms below them") {
     }
   }
   CHECK(arrows > 100);
+  CHECK(problems == Problems{});
+}
+
+TEST_CASE("sub-rooms include only what is below them") {
+  const std::map<std::string, std::vector<std::string>> kArrows = {
+      {"workloads/schedules/", {"sim/", "workloads/schedules/"}},
+  };
+  Problems problems;
+  std::size_t arrows = 0;
+  for (const SourceFile& file : source_files()) {
+    for (const auto& [folder, allowed] : kArrows) {
+      if (!file.path.starts_with(folder)) continue;
+      for (const Include& include : includes_of(file)) {
+        if (!include.quoted) continue;
+        ++arrows;
+        const bool below = std::any_of(allowed.begin(), allowed.end(),
+                                       [&](const std::string& prefix) { return include.name.starts_with(prefix); });
+        if (!below) problems.push_back(at(file, include.line) + " includes " + include.name);
+      }
+    }
+  }
+  CHECK(arrows > 10);
   CHECK(problems == Problems{});
 }
 

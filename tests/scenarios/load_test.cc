@@ -3,6 +3,7 @@
 
 #include "tests/catch.h"
 #include "tests/scenarios/expect.h"
+#include "workloads/schedules/catalogue.h"
 #include "workloads/step.h"
 
 using namespace orrery::scenarios;
@@ -97,11 +98,11 @@ TEST_CASE("schedules: chunks choose interleaving, one chunk never does") {
   const auto schedule = [](const std::string& lines) {
     return job_with(14, "  pipeline: 2\n" + lines).parallelism.schedule;
   };
-  CHECK(schedule("  virtual_pipeline: 3") == workloads::ScheduleKind::interleaved_1f1b);
-  CHECK(schedule("  schedule: gpipe") == workloads::ScheduleKind::gpipe);
-  CHECK(schedule("  schedule: interleaved_1f1b") == workloads::ScheduleKind::one_f_one_b);
+  CHECK(schedule("  virtual_pipeline: 3") == &workloads::schedules::interleaved_1f1b);
+  CHECK(schedule("  schedule: gpipe") == &workloads::schedules::gpipe);
+  CHECK(schedule("  schedule: interleaved_1f1b") == &workloads::schedules::one_f_one_b);
   // This generation's own default is interleaving, which one chunk cannot do.
-  CHECK(job_with(20, "software: nemo-23.04").parallelism.schedule == workloads::ScheduleKind::one_f_one_b);
+  CHECK(job_with(20, "software: nemo-23.04").parallelism.schedule == &workloads::schedules::one_f_one_b);
 }
 
 TEST_CASE("precision: one word, or a mapping per class of tensors") {

@@ -31,7 +31,7 @@ std::string carried(const workloads::Job& job) {
                   m.attention_window, m.tied_embeddings, number(m.positions), number(m.norm), number(m.biases));
   text += fmt::format("layout {} {} {} {} {} sp {} ring {} layers [{}] sharding {} {} schedule {}\n", p.tensor,
                       p.pipeline, p.virtual_pipeline, p.data, p.context, p.sequence_parallel, number(p.context_method),
-                      fmt::join(p.stage_layers, " "), number(p.sharding), job.shard_ranks(), number(p.schedule));
+                      fmt::join(p.stage_layers, " "), number(p.sharding), job.shard_ranks(), p.schedule->name);
   text += fmt::format("batch {} {}\n", job.batch.global, job.batch.micro);
   text += fmt::format("types {} {} {} {} {}\n", number(job.precision.matmul), number(job.precision.activations),
                       number(job.precision.gradients), number(job.precision.accumulation),

@@ -11,6 +11,7 @@
 #include "tests/catch.h"
 #include "tests/tools/trace_check.h"
 #include "tests/workloads/example.h"
+#include "workloads/schedules/catalogue.h"
 
 using namespace orrery;
 using workloads::Category;
@@ -68,17 +69,21 @@ TEST_CASE("processes and threads are named, and an escaped name survives") {
 }
 
 TEST_CASE("a step of every kind of pass and stream nests, and names its passes") {
-  for (const char* schedule : {"zb_v", "dualpipe"}) {
-    const workloads::Job job =
-        tests::small_job({std::string("parallelism.schedule=") + schedule, "parallelism.context=2",
-                          "parallelism.data=2", "parallelism.pipeline=4", "parallelism.tensor=1"});
+  for (const workloads::Schedule* schedule : workloads::kSchedules) {
+    INFO(schedule->name);
+    std::vector<std::string> sets = tests::sets_for(*schedule);
+    sets.insert(sets.end(),
+                {"parallelism.context=2", "parallelism.data=2", "parallelism.pipeline=4", "parallelism.tensor=1"});
+    const workloads::Job job = tests::small_job(sets);
     const workloads::StepReport report = workloads::simulate_step(job, {false, true});
     std::set<std::string> letters;
     for (const Timeline& timeline : report.timelines) {
       for (const Timeline::Span& s : timeline.spans)
         letters.insert(s.name.substr(0, s.name.find_first_of("0123456789")));
     }
-    for (const char* letter : {"F", "b", "W"}) CHECK(letters.contains(letter));
+    CHECK(letters.contains("F"));
+    CHECK(letters.contains("B") == (schedule->backward != workloads::BackwardPasses::cut));
+    for (const char* letter : {"b", "W"}) CHECK(letters.contains(letter) == schedule->splits_backward());
     const tests::TraceCheck check = tests::check_trace(trace_of(report.timelines));
     CHECK(check.problems == std::vector<std::string>{});
     CHECK(check.arrows > 0);
@@ -100,14 +105,16 @@ TEST_CASE("every rank's transfers join those of its peers, in every kind of para
     std::int64_t ranks;
   };
   // Between them: tensor, context, data, shard groups, both directions of the pipeline, chunks that return, embeddings.
-  const std::vector<Case> cases = {
+  std::vector<Case> cases = {
       {{}, 16},
       {{"parallelism.virtual_pipeline=2", "parallelism.sharding=optimizer"}, 16},
       {{"parallelism.context=2", "parallelism.data=2"}, 16},
-      {{"parallelism.schedule=zb_v", "parallelism.tensor=1", "parallelism.pipeline=4"}, 16},
-      {{"parallelism.schedule=dualpipe", "parallelism.tensor=1", "parallelism.pipeline=4"}, 16},
       {{"parallelism.sharding=parameters", "parallelism.pipeline=1", "parallelism.data=8", "parallelism.shard_group=4"},
        16}};
+  for (const workloads::Schedule* schedule : workloads::kSchedules) {
+    cases.push_back({tests::sets_for(*schedule), 16});
+    cases.back().sets.insert(cases.back().sets.end(), {"parallelism.tensor=1", "parallelism.pipeline=4"});
+  }
   for (const Case& c : cases) {
     const workloads::Job job = tests::small_job(c.sets);
     workloads::StepOptions options;
@@ -194,8 +201,9 @@ TEST_CASE("lists of ranks and windows are read, and what is none is refused") {
 }
 
 TEST_CASE("memory over time peaks where the memory model says, and links carry the bytes of their transfers") {
-  for (const char* schedule : {"1f1b", "gpipe", "zb_h1"}) {
-    const workloads::Job job = tests::small_job({std::string("parallelism.schedule=") + schedule});
+  for (const workloads::Schedule* schedule : workloads::kSchedules) {
+    INFO(schedule->name);
+    const workloads::Job job = tests::small_job(tests::sets_for(*schedule));
     workloads::StepOptions options;
     options.stage_timelines = true;
     const workloads::StepReport report = workloads::simulate_step(job, options);

@@ -27,4 +27,11 @@ software: megatron-2023
   return scenarios::load_scenario(document).job;
 }
 
+/// Changes that lay a small job out by the schedule, with two chunks per stage where it takes any number.
+inline std::vector<std::string> sets_for(const workloads::Schedule& schedule) {
+  std::vector<std::string> sets{"parallelism.schedule=" + std::string(schedule.name)};
+  if (schedule.chunks == workloads::kAnyChunks) sets.emplace_back("parallelism.virtual_pipeline=2");
+  return sets;
+}
+
 }  // namespace orrery::tests

@@ -9,6 +9,7 @@
 #include "tests/workloads/example.h"
 #include "tests/workloads/layers.h"
 #include "workloads/closed_form_parameters.h"
+#include "workloads/schedules/catalogue.h"
 
 using namespace orrery;
 using namespace orrery::workloads;
@@ -23,10 +24,9 @@ std::vector<StageMemory> stages_of(const Job& job) { return stage_memory(job, sp
 StageMemory first_stage(const Sets& sets) { return stages_of(small_job(sets)).front(); }
 
 /// Passes whose chunks keep one unit each and need nothing more: the high-water mark counts passes in flight.
-double most_in_flight(ScheduleKind schedule, std::int32_t stage, std::int32_t stages, std::int32_t chunks,
-                      std::int32_t microbatches) {
-  const std::vector<PassBytes> unit(static_cast<std::size_t>(chunks), PassBytes{1, 0, 0});
-  return high_water(passes_of(schedule, stage, stages, chunks, microbatches), unit).bytes();
+double most_in_flight(const Schedule& schedule, std::int32_t stage, const PipelineShape& shape) {
+  const std::vector<PassBytes> unit(static_cast<std::size_t>(shape.chunks), PassBytes{1, 0, 0});
+  return high_water(schedule.passes(stage, shape), unit).bytes();
 }
 
 /// A row of table 3 of Korthikanti et al. (arXiv 2205.05198).
@@ -66,13 +66,13 @@ TEST_CASE("passes in flight follow the closed form of each schedule, at every st
   for (const std::int32_t p : {1, 2, 3, 4, 8}) {
     for (std::int32_t s = 0; s < p; ++s) {
       for (std::int32_t m = 1; m <= 4 * p; ++m) {
-        CHECK(most_in_flight(ScheduleKind::one_f_one_b, s, p, 1, m) == std::min(m, p - s));
-        CHECK(most_in_flight(ScheduleKind::gpipe, s, p, 1, m) == m);
+        CHECK(most_in_flight(schedules::one_f_one_b, s, {p, 1, m}) == std::min(m, p - s));
+        CHECK(most_in_flight(schedules::gpipe, s, {p, 1, m}) == m);
         for (const std::int32_t v : {2, 3, 5}) {
           if (p == 1 || m % p != 0) continue;
           // One group of micro-batches runs all its forward passes first; else the warm-up and one more.
           const std::int32_t all = m * v, ahead = 2 * (p - 1 - s) + (v - 1) * p + 1;
-          CHECK(most_in_flight(ScheduleKind::interleaved_1f1b, s, p, v, m) == (m == p ? all : std::min(all, ahead)));
+          CHECK(most_in_flight(schedules::interleaved_1f1b, s, {p, v, m}) == (m == p ? all : std::min(all, ahead)));
         }
       }
     }
@@ -81,7 +81,7 @@ TEST_CASE("passes in flight follow the closed form of each schedule, at every st
 
 TEST_CASE("the fullest moment is the first pass that reaches it, with its working set") {
   // Stage 0 of 2 runs F0 F1 B0 F2 B1 ...: two held when B0 works. Were B's working set smaller than F's next, F1 it is.
-  const std::vector<Pass> passes = one_f_one_b(0, 2, 4);
+  const std::vector<Pass> passes = schedules::one_f_one_b.passes(0, {.stages = 2, .microbatches = 4});
   const HighWater backward = high_water(passes, {{10, 3, 0}});
   CHECK(backward.held == 20);
   CHECK(backward.working == 3);
@@ -93,23 +93,22 @@ TEST_CASE("the fullest moment is the first pass that reaches it, with its workin
 }
 
 TEST_CASE("activations walked in schedule order are those counted in simulated time") {
-  const std::vector<Sets> layouts{
+  std::vector<Sets> layouts{
       {},
-      {"parallelism.schedule=gpipe"},
-      {"parallelism.virtual_pipeline=2"},
       {"parallelism.virtual_pipeline=4", "parallelism.sequence_parallel=true", "overlap.pipeline=true"},
       {"parallelism.pipeline=8", "parallelism.tensor=1", "parallelism.data=2", "software=megatron-2021"},
       {"parallelism.pipeline=4", "parallelism.data=2", "recompute=full", "attention=unfused", "batch.micro=2"},
       {"parallelism.pipeline=4", "parallelism.data=2", "recompute=selective", "attention=unfused"},
       {"model.layers=7", "parallelism.pipeline=2", "parallelism.virtual_pipeline=2", "batch.global=128"},
       {"parallelism.pipeline=1", "parallelism.data=8", "parallelism.sharding=parameters"},
-      {"parallelism.schedule=zb_h1", "parallelism.pipeline=4", "parallelism.data=2"},
       {"parallelism.schedule=zb_h2", "parallelism.pipeline=4", "parallelism.data=2", "recompute=full"},
       {"parallelism.schedule=zb_v", "parallelism.pipeline=4", "parallelism.data=2", "attention=unfused"},
-      {"parallelism.schedule=v_min", "parallelism.pipeline=4", "parallelism.data=2"},
-      {"parallelism.schedule=dualpipe", "parallelism.pipeline=4", "parallelism.data=2"},
       {"parallelism.context=2", "parallelism.data=2"},
   };
+  for (const Schedule* schedule : kSchedules) {
+    layouts.push_back(tests::sets_for(*schedule));
+    layouts.back().insert(layouts.back().end(), {"parallelism.pipeline=4", "parallelism.data=2"});
+  }
   for (const Sets& sets : layouts) {
     INFO(fmt::format("{}", fmt::join(sets, " ")));
     StepOptions options;
@@ -147,8 +146,8 @@ TEST_CASE("more micro-batches than are walked change nothing, except for GPipe")
     const Job few = small_job({layout}), many = small_job({layout, "batch.global=128"});
     for (std::int32_t s = 0; s < 2; ++s) {
       const auto chunks = static_cast<std::int32_t>(few.parallelism.virtual_pipeline);
-      CHECK(most_in_flight(few.parallelism.schedule, s, 2, chunks, 8) ==
-            most_in_flight(few.parallelism.schedule, s, 2, chunks, 32));
+      const Schedule& schedule = *few.parallelism.schedule;
+      CHECK(most_in_flight(schedule, s, {2, chunks, 8}) == most_in_flight(schedule, s, {2, chunks, 32}));
       CHECK(stages_of(few)[static_cast<std::size_t>(s)].total == stages_of(many)[static_cast<std::size_t>(s)].total);
     }
   }
@@ -181,9 +180,7 @@ TEST_CASE("model states and activations of Korthikanti's table 3 are those of it
       const LayerSplit split = split_layers(job);
       kept += in_flight(job, split, 0).embeddings * sbh / cut;
       const HighWater top =
-          high_water(passes_of(job.parallelism.schedule, 0, static_cast<std::int32_t>(p), static_cast<std::int32_t>(v),
-                               static_cast<std::int32_t>(job.microbatches())),
-                     chunk_bytes(job, split, 0));
+          high_water(job.parallelism.schedule->passes(0, job.pipeline_shape()), chunk_bytes(job, split, 0));
       CHECK(top.held == Approx(kept).epsilon(1e-9));
       // Selective recompute needs little beside; full recompute a whole layer with its scores.
       if (selective) CHECK(top.bytes() < 1.1 * kept);

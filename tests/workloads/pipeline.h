@@ -132,14 +132,9 @@ inline Ran run_pipeline(const workloads::StageOrders& orders, const workloads::C
   return ran;
 }
 
-inline workloads::StageOrders paper_orders(workloads::ScheduleKind schedule, const workloads::ChunkMap& map,
-                                           std::int32_t microbatches) {
-  workloads::StageOrders orders;
-  for (std::int32_t s = 0; s < static_cast<std::int32_t>(map.stages()); ++s) {
-    orders.push_back(workloads::passes_of(schedule, s, static_cast<std::int32_t>(map.stages()),
-                                          static_cast<std::int32_t>(map.chunks()), microbatches));
-  }
-  return orders;
+/// A pipeline of p stages and m micro-batches with the schedule's chunks, two where it takes any number.
+inline workloads::PipelineShape shape_for(const workloads::Schedule& schedule, std::int32_t p, std::int32_t m) {
+  return {p, schedule.chunks == workloads::kAnyChunks ? 2 : static_cast<std::int32_t>(schedule.chunks), m};
 }
 
 /// Most chunks whose activations a stage holds at once: from the forward pass to the last backward pass of each.

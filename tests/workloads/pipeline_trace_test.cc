@@ -73,11 +73,11 @@ TEST_CASE("a real pipeline's trace, replayed from its own pass times, ends withi
   for (const auto& [name, trace] : traces) {
     const auto passes = static_cast<std::int64_t>(trace[0].forward.size());
     const std::int64_t chunks = passes / 16;
-    const ScheduleKind schedule = chunks == 1 ? ScheduleKind::one_f_one_b : ScheduleKind::interleaved_1f1b;
-    const ChunkMap map(schedule, 8, chunks);
+    const Schedule& schedule = usual_schedule(chunks);
+    const PipelineShape shape{8, static_cast<std::int32_t>(chunks), 16};
     std::array<std::size_t, 8> forwards{}, backwards{};
     const tests::Ran ran = tests::run_pipeline(
-        tests::paper_orders(schedule, map, 16), map,
+        paper_orders(schedule, shape), schedule.map(8, chunks),
         [&](std::size_t stage, std::size_t, const Pass& pass) {
           const bool forward = pass.kind == PassKind::forward;
           const Span& span =

@@ -4,6 +4,7 @@
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "tests/workloads/pipeline.h"
+#include "workloads/schedules/catalogue.h"
 #include "workloads/stage_program.h"
 
 using namespace orrery;
@@ -13,10 +14,10 @@ using namespace orrery::tests;
 namespace {
 
 /// Makespan when every pass takes as long on every stage and messages are free.
-std::int64_t makespan(ScheduleKind schedule, std::int32_t p, std::int32_t v, std::int32_t m, std::int64_t forward,
+std::int64_t makespan(const Schedule& schedule, const PipelineShape& shape, std::int64_t forward,
                       std::int64_t backward) {
-  const ChunkMap map(schedule, p, v);
-  const Ran ran = run_pipeline(paper_orders(schedule, map, m), map, [&](std::size_t, std::size_t, const Pass& pass) {
+  const ChunkMap map = schedule.map(shape.stages, shape.chunks);
+  const Ran ran = run_pipeline(paper_orders(schedule, shape), map, [&](std::size_t, std::size_t, const Pass& pass) {
     return pass.kind == PassKind::forward ? forward : backward;
   });
   REQUIRE(ran.finished);
@@ -26,14 +27,14 @@ std::int64_t makespan(ScheduleKind schedule, std::int32_t p, std::int32_t v, std
 }  // namespace
 
 TEST_CASE("1F1B reads as in figure 4 of the Megatron-LM paper") {
-  CHECK(text(one_f_one_b(0, 4, 5)) == "F0 F1 F2 F3 B0 F4 B1 B2 B3 B4 ");
-  CHECK(text(one_f_one_b(3, 4, 3)) == "F0 B0 F1 B1 F2 B2 ");
-  CHECK(text(gpipe(3)) == "F0 F1 F2 B2 B1 B0 ");
+  CHECK(text(schedules::one_f_one_b.passes(0, {.stages = 4, .microbatches = 5})) == "F0 F1 F2 F3 B0 F4 B1 B2 B3 B4 ");
+  CHECK(text(schedules::one_f_one_b.passes(3, {.stages = 4, .microbatches = 3})) == "F0 B0 F1 B1 F2 B2 ");
+  CHECK(text(schedules::gpipe.passes(0, {.stages = 4, .microbatches = 3})) == "F0 F1 F2 B2 B1 B0 ");
 }
 
 TEST_CASE("interleaved 1F1B goes through the chunks in groups of p micro-batches") {
   // Two stages, two chunks, four micro-batches; the last stage warms up with (v-1) p = 2 passes.
-  CHECK(text(interleaved_1f1b(1, 2, 2, 4), true) ==
+  CHECK(text(schedules::interleaved_1f1b.passes(1, {.stages = 2, .chunks = 2, .microbatches = 4}), true) ==
         "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 F0.2 B0.0 F0.3 B0.1 F1.2 B1.2 F1.3 B1.3 B0.2 B0.3 ");
 }
 
@@ -43,8 +44,8 @@ TEST_CASE("the bubble of GPipe and 1F1B is (p-1)/m of the ideal time when commun
       for (const std::int64_t backward : {700, 1400, 2100}) {
         const std::int64_t forward = 700;
         const std::int64_t expected = (m + p - 1) * (forward + backward);  // ideal m (F+B), and (p-1)(F+B) of bubble
-        CHECK(makespan(ScheduleKind::gpipe, p, 1, m, forward, backward) == expected);
-        CHECK(makespan(ScheduleKind::one_f_one_b, p, 1, m, forward, backward) == expected);
+        CHECK(makespan(schedules::gpipe, {p, 1, m}, forward, backward) == expected);
+        CHECK(makespan(schedules::one_f_one_b, {p, 1, m}, forward, backward) == expected);
       }
     }
   }
@@ -57,11 +58,82 @@ TEST_CASE("the bubble of interleaved 1F1B is (p-1)/(v m) of the ideal time when 
         for (const std::int64_t backward : {700, 1400}) {
           const std::int64_t forward = 700;
           const std::int64_t expected = (static_cast<std::int64_t>(m) * v + p - 1) * (forward + backward);
-          CHECK(makespan(ScheduleKind::interleaved_1f1b, p, v, m, forward, backward) == expected);
+          CHECK(makespan(schedules::interleaved_1f1b, {p, v, m}, forward, backward) == expected);
         }
       }
     }
   }
+}
+
+TEST_CASE("a row's name is found, and says what the schedule is and where it is described") {
+  for (const Schedule* schedule : kSchedules) {
+    INFO(schedule->name);
+    CHECK(schedule_named(schedule->name) == schedule);
+    CHECK(schedule->meaning.size() > 20);
+    CHECK(schedule->paper.find("arXiv") != std::string_view::npos);
+    // A search holds what its order does or more, and there is one only where weight gradients are placed.
+    CHECK((schedule->held_when_searched == nullptr || schedule->placed_by_times));
+    CHECK((schedule->with_one_chunk == nullptr || schedule->chunks == kAnyChunks));
+  }
+  CHECK(schedule_named("1f1c") == nullptr);
+}
+
+TEST_CASE("what a row says of its order, the order does") {
+  for (const Schedule* schedule : kSchedules) {
+    for (const std::int32_t p : {2, 4, 6}) {
+      INFO(schedule->name << ", " << p << " stages");
+      const PipelineShape shape = shape_for(*schedule, p, 4 * p), longer = shape_for(*schedule, p, 8 * p);
+      REQUIRE_FALSE(schedule->misfit(shape));
+      const StageOrders orders = paper_orders(*schedule, shape);
+      std::set<PassKind> kinds;
+      std::set<std::int32_t> chunks;
+      for (const std::vector<Pass>& passes : orders) {
+        for (const Pass& pass : passes) kinds.insert(pass.kind), chunks.insert(pass.chunk);
+        const bool nested = passes.front() == Pass{PassKind::forward, 0, passes.front().microbatch} &&
+                            passes.back() == Pass{PassKind::backward, 0, passes.back().microbatch};
+        CHECK((nested || !schedule->nested));
+      }
+      CHECK(kinds.contains(PassKind::backward) == (schedule->backward != BackwardPasses::cut));
+      CHECK(kinds.contains(PassKind::input_gradient) == schedule->splits_backward());
+      CHECK(kinds.contains(PassKind::weight_gradient) == schedule->splits_backward());
+      CHECK(chunks.size() == static_cast<std::size_t>(shape.chunks));
+      const std::int64_t held = most_held(orders), held_longer = most_held(paper_orders(*schedule, longer));
+      CHECK(schedule->holds_all == (held_longer == 8 * p));
+      CHECK((schedule->holds_all || held_longer == held));
+    }
+  }
+}
+
+TEST_CASE("an order that repeats does so with its period, forward passes no further ahead than its lead") {
+  int repeat = 0;
+  for (const Schedule* schedule : kSchedules) {
+    if (schedule->repeats == nullptr) continue;
+    ++repeat;
+    for (const std::int32_t p : {2, 3, 5, 8}) {
+      INFO(schedule->name << ", " << p << " stages");
+      const auto [period, lead] = schedule->repeats(p);
+      const PipelineShape shape = shape_for(*schedule, p, 12 * p);
+      for (const std::vector<Pass>& passes : paper_orders(*schedule, shape)) {
+        // Away from the ends by as many micro-batches as forward passes may be ahead.
+        const auto each = static_cast<std::size_t>(passes.size() / static_cast<std::size_t>(shape.microbatches));
+        const std::size_t ends = each * static_cast<std::size_t>(lead), next = each * static_cast<std::size_t>(period);
+        REQUIRE(passes.size() > 2 * ends + next);
+        for (std::size_t i = ends; i + next < passes.size() - ends; ++i) {
+          Pass later = passes[i];
+          later.microbatch += static_cast<std::int32_t>(period);
+          CHECK(passes[i + next] == later);
+        }
+        std::int32_t done = 0;
+        std::vector<std::int32_t> left(static_cast<std::size_t>(shape.microbatches), shape.chunks);
+        for (const Pass& pass : passes) {
+          if (pass.kind == PassKind::forward) CHECK(pass.microbatch - done <= lead);
+          if (ends_microbatch(pass.kind)) --left[static_cast<std::size_t>(pass.microbatch)];
+          while (done < shape.microbatches && left[static_cast<std::size_t>(done)] == 0) ++done;
+        }
+      }
+    }
+  }
+  CHECK(repeat >= 2);
 }
 
 TEST_CASE("layers fill one stage after the other, but where they divide with embedding and head") {

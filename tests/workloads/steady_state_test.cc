@@ -3,6 +3,7 @@
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
+#include "workloads/schedules/catalogue.h"
 #include "workloads/step.h"
 
 using namespace orrery;
@@ -20,11 +21,9 @@ std::string name(const Sets& sets) {
 }  // namespace
 
 TEST_CASE("a step that repeats is cut short without moving by a picosecond") {
-  const std::vector<Sets> layouts{
+  std::vector<Sets> layouts{
       {},
-      {"parallelism.pipeline=4", "parallelism.data=2"},
       {"parallelism.tensor=1", "parallelism.pipeline=8", "parallelism.data=2", "software=megatron-2021"},
-      {"parallelism.virtual_pipeline=2"},
       {"parallelism.virtual_pipeline=4", "parallelism.sequence_parallel=true", "parallelism.sharding=optimizer",
        "overlap={tensor: true, pipeline: true, gradients: true, parameters: true}"},
       {"parallelism.pipeline=4", "parallelism.data=2", "parallelism.virtual_pipeline=2", "recompute=full"},
@@ -33,6 +32,12 @@ TEST_CASE("a step that repeats is cut short without moving by a picosecond") {
       {"perturb.slow_gpus=[{gpu: 5, slowdown: 1.3}]"},
       {"perturb.slow_nics=[{node: 1, nic: 2, rate: 0.25}]"},
   };
+  for (const Schedule* schedule : kSchedules) {
+    if (schedule->repeats == nullptr) continue;
+    layouts.push_back(tests::sets_for(*schedule));
+    layouts.push_back(tests::sets_for(*schedule));
+    layouts.back().insert(layouts.back().end(), {"parallelism.pipeline=4", "parallelism.data=2"});
+  }
   for (const std::int64_t batch : {384, 512, 640}) {
     for (const Sets& layout : layouts) {
       Sets sets = layout;

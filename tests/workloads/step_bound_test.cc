@@ -8,6 +8,7 @@
 #include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
+#include "workloads/schedules/catalogue.h"
 
 using namespace orrery;
 using workloads::Job;
@@ -59,7 +60,7 @@ std::vector<std::string> random_sets(std::mt19937& random) {
   if (random() % 4 == 0) sets.push_back(fmt::format("software.host_waits_for_batch={}", flag()));
   // The loader refuses what does not go together; without a schedule it takes the one for the number of chunks.
   if (random() % 2 == 0) {
-    const auto& names = workloads::schedule_names();
+    const std::vector<std::string> names = workloads::schedule_names();
     sets.push_back(set("parallelism.schedule", names[random() % names.size()]));
     if (random() % 3 == 0) sets.push_back(set("parallelism.optimizer_post_validation", flag()));
   }
@@ -89,8 +90,8 @@ TEST_CASE("no simulated step undercuts its bound") {
     ++tried;
     pipelined += job.parallelism.pipeline > 1;
     sharded += job.parallelism.sharding == workloads::Sharding::parameters && job.parallelism.data > 1;
-    split += workloads::splits_backward(job.parallelism.schedule);
-    both += job.parallelism.schedule == workloads::ScheduleKind::dualpipe;
+    split += job.parallelism.schedule->splits_backward();
+    both += job.parallelism.schedule == &workloads::schedules::dualpipe;
     beyond_half += least > 0.5 * step;
   }
   // The layouts were worth trying, and a bound near zero would be right but of no use.

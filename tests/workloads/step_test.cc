@@ -10,6 +10,7 @@
 #include "tests/workloads/layers.h"
 #include "workloads/account.h"
 #include "workloads/memory.h"
+#include "workloads/schedules/catalogue.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step_plan.h"
 
@@ -22,12 +23,10 @@ using Sets = std::vector<std::string>;
 
 double seconds(const Sets& sets) { return sim::to_seconds(simulate_step(small_job(sets)).iteration); }
 
-/// Layouts that between them use every schedule, sharding, overlap and recompute mode.
-const std::vector<Sets>& layouts() {
-  static const std::vector<Sets> all{
+/// Layouts that between them use every sharding, overlap and recompute mode.
+std::vector<Sets> mixed_layouts() {
+  return {
       {},
-      {"parallelism.schedule=gpipe"},
-      {"parallelism.virtual_pipeline=2"},
       {"parallelism.virtual_pipeline=4", "parallelism.sequence_parallel=true"},
       {"parallelism.sharding=optimizer"},
       {"parallelism.sharding=gradients", "parallelism.sequence_parallel=true", "parallelism.virtual_pipeline=2",
@@ -47,7 +46,6 @@ const std::vector<Sets>& layouts() {
       {"cluster.device=h100-sxm-80gb", "precision=fp8", "software.reduces_amax=true", "parallelism.schedule=dualpipe"},
       {"cluster.device=h100-sxm-80gb", "precision=fp8", "software=nemo-23.04", "parallelism.virtual_pipeline=2"},
       {"model.layers=7", "parallelism.pipeline=2", "parallelism.virtual_pipeline=2"},
-      {"parallelism.schedule=zb_h1"},
       {"parallelism.schedule=zb_h1", "parallelism.pipeline=4", "parallelism.data=2", "overlap.pipeline=false",
        "parallelism.optimizer_post_validation=false"},
       {"parallelism.schedule=zb_h2", "parallelism.pipeline=4", "parallelism.data=2", "parallelism.sharding=optimizer",
@@ -60,7 +58,6 @@ const std::vector<Sets>& layouts() {
        "attention=unfused", "parallelism.sequence_parallel=true"},
       {"parallelism.schedule=v_min", "parallelism.tensor=1", "parallelism.pipeline=4", "overlap.pipeline=false",
        "parallelism.sharding=gradients"},
-      {"parallelism.schedule=dualpipe"},
       {"parallelism.schedule=dualpipe", "parallelism.pipeline=4", "parallelism.data=2",
        "parallelism.sharding=optimizer", "overlap={tensor: true, pipeline: true, gradients: true, parameters: true}",
        "software.parameter_bucket='40 MB'"},
@@ -86,6 +83,15 @@ const std::vector<Sets>& layouts() {
       {"parallelism.context=2", "parallelism.pipeline=4", "parallelism.data=1", "parallelism.schedule=dualpipe",
        "placement={order: [data, pipeline, tensor, context]}"},
   };
+}
+
+/// The same, and every schedule.
+const std::vector<Sets>& layouts() {
+  static const std::vector<Sets> all = [] {
+    std::vector<Sets> each = mixed_layouts();
+    for (const Schedule* schedule : kSchedules) each.push_back(tests::sets_for(*schedule));
+    return each;
+  }();
   return all;
 }
 
@@ -242,11 +248,12 @@ TEST_CASE("an evaluation under any schedule computes the forward passes of the s
     const Job job = small_job();
     return topology::Cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
   }();
-  for (const char* schedule : {"1f1b", "zb_h1", "zb_h2", "zb_v", "v_half", "v_min", "dualpipe"}) {
-    INFO(schedule);
-    const Job job =
-        small_job({"parallelism.pipeline=4", "parallelism.data=2", std::string("parallelism.schedule=") + schedule,
-                   "evaluation={every_steps: 4, sequences: 32}"});
+  for (const Schedule* schedule : kSchedules) {
+    INFO(schedule->name);
+    Sets sets = tests::sets_for(*schedule);
+    sets.insert(sets.end(),
+                {"parallelism.pipeline=4", "parallelism.data=2", "evaluation={every_steps: 4, sequences: 32}"});
+    const Job job = small_job(sets);
     CHECK(simulate_step(job).evaluation_s > 0);
     const StepPlan step = make_plan(job, cluster, make_groups(job, cluster), {true, false});
     std::int64_t forwards = 0;  // last pieces of chunks: as many as micro-batches x chunks on every stage
@@ -259,7 +266,7 @@ TEST_CASE("an evaluation under any schedule computes the forward passes of the s
       forwards += static_cast<std::int64_t>(passes.size());
     }
     // DualPipe's two blocks of a stage see half of the micro-batches each.
-    const std::int64_t blocks = ChunkMap(job).blocks();
+    const std::int64_t blocks = job.parallelism.chunk_map().blocks();
     CHECK(forwards == job.microbatches() * blocks);
   }
 }

@@ -162,9 +162,8 @@ std::string scenario_line(const workloads::Job& job) {
   if (p.context > 1) layout += fmt::format(" CP {}", p.context);
   if (p.expert > 1) layout += fmt::format(" EP {}", p.expert);
   return fmt::format("{} x {} on {}, {}, {} {}, batch {} x {}, {}", job.gpus, job.device.name(),
-                     job.fabric.name.empty() ? "no fabric" : job.fabric.name, job.model.name, layout,
-                     workloads::name_of(p.schedule), job.batch.global, job.model.seq,
-                     calibration::name_of(job.precision.matmul));
+                     job.fabric.name.empty() ? "no fabric" : job.fabric.name, job.model.name, layout, p.schedule->name,
+                     job.batch.global, job.model.seq, calibration::name_of(job.precision.matmul));
 }
 
 void write_report(std::ostream& out, const scenarios::Scenario& scenario, const StepReport& report) {

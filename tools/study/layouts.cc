@@ -58,7 +58,7 @@ Layout layout_of(const workloads::Job& job) {
   layout.gpus = job.gpus, layout.tensor = p.tensor, layout.pipeline = p.pipeline, layout.chunks = p.virtual_pipeline;
   layout.data = p.data, layout.micro = job.batch.micro, layout.sequence_parallel = p.sequence_parallel;
   layout.sharding = name_of(p.sharding), layout.recompute = name_of(job.recompute);
-  layout.schedule = name_of(p.schedule);
+  layout.schedule = p.schedule->name;
   return layout;
 }
 
@@ -163,7 +163,7 @@ void LayoutSpace::enumerate_rest(Layout layout) {
           layout.sharding = what;
           for (const std::string& again : words("recompute", {"none", "selective", "full"})) {
             layout.recompute = again;
-            const char* usual = n > 1 ? "interleaved_1f1b" : "1f1b";
+            const std::string usual(workloads::usual_schedule(n).name);
             for (const std::string& schedule : words("parallelism.schedule", {usual})) {
               layout.schedule = schedule;
               layouts_.push_back(layout);

@@ -76,6 +76,7 @@ double seconds_of(const Estimate& estimate, const Call& call);
 struct Algorithm {
   CollectiveAlgorithm family;
   std::string_view name;
+  std::string_view meaning;  // one line for lists
   const Protocol& protocol;
   bool (*fits)(const Call& call);
   Estimate (*estimate)(const Call& call, const Protocol& protocol);

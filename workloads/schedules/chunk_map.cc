@@ -3,27 +3,6 @@
 
 namespace orrery::workloads {
 
-namespace {
-ChunkOrder order_of(ScheduleKind schedule) {
-  switch (schedule) {
-    case ScheduleKind::zb_v:
-    case ScheduleKind::v_half:
-    case ScheduleKind::v_min:
-      return ChunkOrder::vee;
-    case ScheduleKind::dualpipe:
-      return ChunkOrder::both_ways;
-    default:
-      return ChunkOrder::loop;
-  }
-}
-}  // namespace
-
-ChunkMap::ChunkMap(ScheduleKind schedule, std::int64_t stages, std::int64_t chunks)
-    : order_(order_of(schedule)), stages_(stages), chunks_(chunks) {}
-
-ChunkMap::ChunkMap(const Job& job)
-    : ChunkMap(job.parallelism.schedule, job.parallelism.pipeline, job.parallelism.virtual_pipeline) {}
-
 std::int64_t ChunkMap::block_of(Cell cell) const {
   if (returns(cell.chunk)) return blocks() - 1 - cell.stage;
   return cell.chunk * stages_ + cell.stage;

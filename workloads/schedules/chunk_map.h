@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "workloads/job.h"
-
 namespace orrery::workloads {
 
 enum class ChunkOrder : std::uint8_t { loop, vee, both_ways };
@@ -20,8 +18,9 @@ struct Cell {
 
 class ChunkMap {
  public:
-  ChunkMap(ScheduleKind schedule, std::int64_t stages, std::int64_t chunks);
-  explicit ChunkMap(const Job& job);
+  /// `chunks` on each of the `stages`.
+  ChunkMap(ChunkOrder order, std::int64_t stages, std::int64_t chunks)
+      : order_(order), stages_(stages), chunks_(chunks) {}
 
   ChunkOrder order() const { return order_; }
   std::int64_t stages() const { return stages_; }

@@ -3,12 +3,14 @@
 // and two copies of the model exist. In the middle of the step a stage runs the forward pass of one direction together
 // with the backward pass of the other. Bubble (p/2-1)(F&B + B - 3W), at most p+1 micro-batches held. Not modelled: what
 // a pair gains by hiding the communication of one pass behind the arithmetic of the other: here F&B takes F + B.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <vector>
 
 #include "sim/error.h"
-#include "workloads/schedules/schedule.h"
+#include "workloads/schedules/catalogue.h"
 
 namespace orrery::workloads {
 
@@ -48,13 +50,21 @@ class TwoWays {
   std::vector<Pass> put_off_;
   std::size_t next_weight_ = 0;
 };
-}  // namespace
 
-std::vector<Pass> dualpipe(std::int32_t stage, std::int32_t stages, std::int32_t microbatches) {
-  SIM_CHECK(stages % 2 == 0 && microbatches % 2 == 0 && microbatches >= 2 * stages,
-            "DualPipe of {} stages, {} micro-"
-            "batches",
-            stages, microbatches);
+std::optional<Misfit> constraints(const PipelineShape& shape) {
+  if (shape.stages % 2 != 0)
+    return Misfit{Misfit::Of::stages,
+                  "with dualpipe, which pairs stages from both ends; an even number would be right"};
+  if (shape.microbatches % 2 != 0 || shape.microbatches < 2 * shape.stages) {
+    return Misfit{Misfit::Of::microbatches,
+                  fmt::format("an even number of at least 2 x pipeline = {}", 2 * shape.stages)};
+  }
+  return std::nullopt;
+}
+
+std::vector<Pass> passes(std::int32_t stage, const PipelineShape& shape) {
+  const std::int32_t stages = shape.stages, microbatches = shape.microbatches;
+  SIM_CHECK(!constraints(shape), "DualPipe of {} stages, {} micro-batches", stages, microbatches);
   const std::int32_t depth = std::min(stage, stages - 1 - stage);  // distance from the nearer end
   const std::int32_t inner = stages / 2 - 1 - depth;               // stages of this half further in
   TwoWays ways(stage >= stages / 2, microbatches / 2);
@@ -97,5 +107,18 @@ std::vector<Pass> dualpipe(std::int32_t stage, std::int32_t stages, std::int32_t
   for (std::int32_t i = 0; i < depth + 1; ++i) ways.weight_gradient();
   return ways.passes;
 }
+}  // namespace
+
+constinit const Schedule schedules::dualpipe{
+    .name = "dualpipe",
+    .meaning = "two copies of the model, micro-batches from both ends; holds p + 1 micro-batches",
+    .paper = "DeepSeek-V3, arXiv 2412.19437, section 3.2.1",
+    .passes = passes,
+    .order = ChunkOrder::both_ways,
+    .chunks = 2,
+    .backward = BackwardPasses::mixed,
+    .posts_ahead = true,
+    .constraints = constraints,
+};
 
 }  // namespace orrery::workloads

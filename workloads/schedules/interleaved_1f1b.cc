@@ -2,39 +2,59 @@
 // the k-th forward pass of a stage takes chunk (k mod p v) / p and micro-batch (k / p v) p + k mod p; backward passes
 // run through the chunks from the last to the first. Stage s warms up with 2 (p-1-s) + (v-1) p forward passes. Bubble
 // (p-1)/(v m) of the ideal time.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "sim/error.h"
-#include "workloads/schedules/schedule.h"
+#include "workloads/schedules/catalogue.h"
+#include "workloads/schedules/in_turn.h"
 
 namespace orrery::workloads {
 
 namespace {
-Pass nth_pass(PassKind kind, std::int64_t k, std::int32_t stages, std::int32_t chunks) {
-  const std::int64_t round = static_cast<std::int64_t>(stages) * chunks;
+Pass nth_pass(PassKind kind, std::int64_t k, const PipelineShape& shape) {
+  const std::int64_t stages = shape.stages, round = stages * shape.chunks;
   const auto chunk = static_cast<std::int32_t>(k % round / stages);
   const auto microbatch = static_cast<std::int32_t>(k / round * stages + k % stages);
-  return {kind, kind == PassKind::backward ? chunks - 1 - chunk : chunk, microbatch};
+  return {kind, kind == PassKind::backward ? shape.chunks - 1 - chunk : chunk, microbatch};
+}
+
+std::vector<Pass> passes(std::int32_t stage, const PipelineShape& shape) {
+  SIM_CHECK(shape.microbatches % shape.stages == 0, "{} micro-batches do not come in groups of {} stages",
+            shape.microbatches, shape.stages);
+  const std::int64_t total = static_cast<std::int64_t>(shape.microbatches) * shape.chunks;
+  // With one group of micro-batches Megatron-LM runs every forward pass before the first backward pass.
+  const std::int64_t ahead =
+      2LL * (shape.stages - 1 - stage) + static_cast<std::int64_t>(shape.chunks - 1) * shape.stages;
+  const std::int64_t warm_up = shape.microbatches == shape.stages ? total : std::min(total, ahead);
+  return in_turn(warm_up, total, [&](PassKind kind, std::int64_t k) { return nth_pass(kind, k, shape); });
+}
+
+/// (v - 1) p + 2 (p - 1) passes ahead, of which v p make p micro-batches: less than two such groups, which touch three.
+Repetition repeats(std::int64_t stages) { return {.period = stages, .lead = 3 * stages}; }
+
+std::optional<Misfit> constraints(const PipelineShape& shape) {
+  if (shape.stages == 1)
+    return Misfit{Misfit::Of::chunks, "with one pipeline stage; 1, or a pipeline of at least 2, would be right"};
+  if (shape.microbatches % shape.stages != 0)
+    return Misfit{Misfit::Of::microbatches, fmt::format("a multiple of pipeline {}", shape.stages)};
+  return std::nullopt;
 }
 }  // namespace
 
-std::vector<Pass> interleaved_1f1b(std::int32_t stage, std::int32_t stages, std::int32_t chunks,
-                                   std::int32_t microbatches) {
-  SIM_CHECK(microbatches % stages == 0, "{} micro-batches do not come in groups of {} stages", microbatches, stages);
-  const std::int64_t total = static_cast<std::int64_t>(microbatches) * chunks;
-  // With one group of micro-batches Megatron-LM runs every forward pass before the first backward pass.
-  const std::int64_t ahead = 2LL * (stages - 1 - stage) + static_cast<std::int64_t>(chunks - 1) * stages;
-  const std::int64_t warm_up = microbatches == stages ? total : std::min(total, ahead);
-  std::vector<Pass> passes;
-  passes.reserve(2 * static_cast<std::size_t>(total));
-  for (std::int64_t k = 0; k < warm_up; ++k) passes.push_back(nth_pass(PassKind::forward, k, stages, chunks));
-  for (std::int64_t k = warm_up; k < total; ++k) {
-    passes.push_back(nth_pass(PassKind::forward, k, stages, chunks));
-    passes.push_back(nth_pass(PassKind::backward, k - warm_up, stages, chunks));
-  }
-  for (std::int64_t k = total - warm_up; k < total; ++k)
-    passes.push_back(nth_pass(PassKind::backward, k, stages, chunks));
-  return passes;
-}
+constinit const Schedule schedules::interleaved_1f1b{
+    .name = "interleaved_1f1b",
+    .meaning = "1F1B with several chunks of layers per stage, micro-batches in groups of p",
+    .paper = "Narayanan et al., arXiv 2104.04473, section 2.2",
+    .passes = passes,
+    .chunks = kAnyChunks,
+    .with_one_chunk = &schedules::one_f_one_b,
+    .nested = true,
+    .waits_in_warm_up = true,
+    .in_megatron = true,
+    .repeats = repeats,
+    .constraints = constraints,
+};
 
 }  // namespace orrery::workloads

@@ -3,21 +3,28 @@
 // are in flight. Bubble (p-1)/m of the ideal time, as GPipe.
 #include <algorithm>
 
-#include "workloads/schedules/schedule.h"
+#include "workloads/schedules/catalogue.h"
+#include "workloads/schedules/in_turn.h"
 
 namespace orrery::workloads {
 
-std::vector<Pass> one_f_one_b(std::int32_t stage, std::int32_t stages, std::int32_t microbatches) {
-  const std::int32_t warm_up = std::min(microbatches, stages - 1 - stage);
-  std::vector<Pass> passes;
-  passes.reserve(2 * static_cast<std::size_t>(microbatches));
-  for (std::int32_t m = 0; m < warm_up; ++m) passes.push_back({PassKind::forward, 0, m});
-  for (std::int32_t m = warm_up; m < microbatches; ++m) {
-    passes.push_back({PassKind::forward, 0, m});
-    passes.push_back({PassKind::backward, 0, m - warm_up});
-  }
-  for (std::int32_t m = microbatches - warm_up; m < microbatches; ++m) passes.push_back({PassKind::backward, 0, m});
-  return passes;
+namespace {
+std::vector<Pass> passes(std::int32_t stage, const PipelineShape& shape) {
+  return in_turn(std::min(shape.microbatches, shape.stages - 1 - stage), shape.microbatches);
 }
+
+/// The first stage runs p - 1 micro-batches ahead, and one more under way.
+Repetition repeats(std::int64_t stages) { return {.period = 1, .lead = stages}; }
+}  // namespace
+
+constinit const Schedule schedules::one_f_one_b{
+    .name = "1f1b",
+    .meaning = "one forward and one backward pass in turn; holds p - s micro-batches",
+    .paper = "Narayanan et al., arXiv 2104.04473, figure 4 top",
+    .passes = passes,
+    .nested = true,
+    .in_megatron = true,
+    .repeats = repeats,
+};
 
 }  // namespace orrery::workloads

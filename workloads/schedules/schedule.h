@@ -1,12 +1,15 @@
-// Pipeline schedules: in which order a stage runs the forward and backward passes of its micro-batches and chunks. Each
-// schedule is a pure function in a file of its own; the catalogue lists them.
+// Pipeline schedules: in which order a stage runs the forward and backward passes of its micro-batches and chunks. A
+// schedule is a row: a pure function that makes the order, and what else holds wherever it runs. Each row stands in a
+// file of its own; catalogue.h lists them, and whoever wants to know something about a schedule asks its row.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "workloads/job.h"
+#include "workloads/schedules/chunk_map.h"
 
 namespace orrery::workloads {
 
@@ -26,7 +29,7 @@ char letter_of(PassKind kind);
 /// One pass of one micro-batch through one chunk of a stage's layers.
 struct Pass {
   PassKind kind = PassKind::forward;
-  std::int32_t chunk = 0;  // 0 .. virtual_pipeline - 1, counted on the stage
+  std::int32_t chunk = 0;  // 0 .. chunks per stage - 1, counted on the stage
   std::int32_t microbatch = 0;
   /// Runs as one with the next pass: both wait for the inputs of both and send when both are done.
   bool with_next = false;
@@ -40,45 +43,84 @@ using StageOrders = std::vector<std::vector<Pass>>;
 /// pair.
 std::string text(const std::vector<Pass>& passes, bool with_chunks = false);
 
-/// GPipe (Huang et al., arXiv 1811.06965): all forward passes, then all backward passes in reverse order.
-std::vector<Pass> gpipe(std::int32_t microbatches);
-
-/// 1F1B (PipeDream-flush; Narayanan et al., arXiv 2104.04473): stage s runs p - 1 - s forward passes ahead, then one
-/// forward and one backward in turn.
-std::vector<Pass> one_f_one_b(std::int32_t stage, std::int32_t stages, std::int32_t microbatches);
-
-/// Interleaved 1F1B (arXiv 2104.04473, section 2.2): the stage's layers are cut into chunks; micro-batches go through
-/// in groups of p, chunk by chunk. microbatches must be a multiple of stages.
-std::vector<Pass> interleaved_1f1b(std::int32_t stage, std::int32_t stages, std::int32_t chunks,
-                                   std::int32_t microbatches);
-
-/// ZB-H1 (Qi et al., arXiv 2401.10241, figure 3 top): 1F1B whose weight gradients wait, on stage s for s micro-batches,
-/// so that every stage holds p micro-batches.
-std::vector<Pass> zb_h1(std::int32_t stage, std::int32_t stages, std::int32_t microbatches);
-
-/// ZB-H2 (the same, figure 3 bottom): up to 2p - 1 micro-batches held, which fills the wait for the first gradient too.
-std::vector<Pass> zb_h2(std::int32_t stage, std::int32_t stages, std::int32_t microbatches);
-
-/// ZB-V (Qi et al., arXiv 2405.15362, figure 4): two chunks per stage laid as a V; holds what 1F1B holds (2p halves).
-std::vector<Pass> zb_v(std::int32_t stage, std::int32_t stages, std::int32_t microbatches);
-
-/// V-Half and V-Min (arXiv 2405.15362, section 4): the same V, with about a half and a third of 1F1B's activations.
-std::vector<Pass> v_half(std::int32_t stage, std::int32_t stages, std::int32_t microbatches);
-std::vector<Pass> v_min(std::int32_t stage, std::int32_t stages, std::int32_t microbatches);
-
-/// DualPipe (DeepSeek-V3, arXiv 2412.19437, figure 5): micro-batches enter from both ends, so every stage holds two
-/// blocks. `stages` even, `microbatches` even and at least 2 stages.
-std::vector<Pass> dualpipe(std::int32_t stage, std::int32_t stages, std::int32_t microbatches);
-
-/// The passes of one stage under the schedule of that name, in the order of its paper; the catalogue of schedules.
-std::vector<Pass> passes_of(ScheduleKind schedule, std::int32_t stage, std::int32_t stages, std::int32_t chunks,
-                            std::int32_t microbatches);
-
-/// Whether some backward passes are cut in two.
-bool splits_backward(ScheduleKind schedule);
-/// Chunks per stage that the schedule asks for; 0: as many as the scenario says.
-std::int64_t chunks_of(ScheduleKind schedule);
 /// Takes backward passes out of an order: an evaluation.
 std::vector<Pass> forward_only(std::vector<Pass> passes);
+
+/// The pipeline that a schedule orders the passes of.
+struct PipelineShape {
+  std::int32_t stages = 1;
+  std::int32_t chunks = 1;  // per stage
+  std::int32_t microbatches = 1;
+};
+
+/// Why a schedule cannot run on a pipeline.
+struct Misfit {
+  enum class Of : std::uint8_t { stages, chunks, microbatches };
+  Of of = Of::stages;
+  /// Of stages and chunks: what follows "read N " and says what would be right. Of micro-batches: what is needed.
+  std::string why;
+};
+
+/// How the order of passes repeats on every stage, away from both ends of the step (workloads/steady_state.h).
+struct Repetition {
+  std::int64_t period = 1;  // in micro-batches
+  std::int64_t lead = 1;    // micro-batches that forward passes are ahead of backward passes, at most
+};
+
+/// How backward passes come: whole, cut in two, or some of each.
+enum class BackwardPasses : std::uint8_t { whole, cut, mixed };
+
+/// Chunks per stage of a schedule that runs with as many as the scenario says.
+inline constexpr std::int64_t kAnyChunks = 0;
+
+struct Schedule {
+  std::string_view name;     // as scenarios spell it
+  std::string_view meaning;  // one line for lists
+  std::string_view paper;    // who describes it, and where
+  /// The passes of one stage in the order of the paper.
+  std::vector<Pass> (*passes)(std::int32_t stage, const PipelineShape& shape);
+  /// How the blocks of the model lie on stages and chunks.
+  ChunkOrder order = ChunkOrder::loop;
+  std::int64_t chunks = 1;  // per stage, or kAnyChunks
+  /// What a schedule of any number of chunks is with one; null: itself.
+  const Schedule* with_one_chunk = nullptr;
+  BackwardPasses backward = BackwardPasses::whole;
+  /// Every stage holds the activations of all micro-batches, however many there are.
+  bool holds_all = false;
+  /// Every stage begins with the forward pass of its first chunk and ends with the whole backward pass of the same
+  /// chunk, so that its work lies between passes of the stages before it.
+  bool nested = false;
+  /// Its runtimes post all messages ahead and wait for them on the device: the orders of two stages may cross, and a
+  /// host that waited would lock up.
+  bool posts_ahead = false;
+  /// Its runtimes may wait for a message between two passes of a kind, in warm-up and cool-down; others could lock up.
+  bool waits_in_warm_up = false;
+  /// Its authors place the weight gradients for the pass times that they profile (best_orders), and step the optimizer
+  /// of each stage as it finishes (parallelism.optimizer_post_validation).
+  bool placed_by_times = false, steps_apart = false;
+  /// Megatron-LM has it.
+  bool in_megatron = false;
+  /// Micro-batches that the search of its authors may hold; null: as many as the paper's order does.
+  std::int64_t (*held_when_searched)(std::int64_t stages) = nullptr;
+  /// How the order repeats; null: never, or with different shifts forward and backward.
+  Repetition (*repeats)(std::int64_t stages) = nullptr;
+  /// What the schedule asks of a pipeline beside its number of chunks; null: nothing.
+  std::optional<Misfit> (*constraints)(const PipelineShape& shape) = nullptr;
+
+  /// Whether some backward passes are cut in two.
+  bool splits_backward() const { return backward != BackwardPasses::whole; }
+  /// Copies of the model, of which each sees its share of the micro-batches.
+  std::int64_t copies() const { return order == ChunkOrder::both_ways ? 2 : 1; }
+  ChunkMap map(std::int64_t stages, std::int64_t chunks_per_stage) const { return {order, stages, chunks_per_stage}; }
+  std::optional<Misfit> misfit(const PipelineShape& shape) const {
+    return constraints == nullptr ? std::nullopt : constraints(shape);
+  }
+};
+
+/// What frameworks run that name no schedule: 1F1B, interleaved with more than one chunk per stage.
+const Schedule& usual_schedule(std::int64_t chunks);
+
+/// The passes of every stage in the order of the schedule's paper.
+StageOrders paper_orders(const Schedule& schedule, const PipelineShape& shape);
 
 }  // namespace orrery::workloads

@@ -4,7 +4,7 @@
 // third of 1F1B's where all three take as long.
 #include <algorithm>
 
-#include "workloads/schedules/schedule.h"
+#include "workloads/schedules/catalogue.h"
 #include "workloads/schedules/zero_bubble.h"
 
 namespace orrery::workloads {
@@ -24,8 +24,21 @@ std::vector<Pass> delayed_weight_gradients(std::int32_t warm_up, std::int32_t la
   return passes;
 }
 
-std::vector<Pass> zb_h1(std::int32_t stage, std::int32_t stages, std::int32_t microbatches) {
-  return delayed_weight_gradients(stages - stage, stage, microbatches);
+namespace {
+std::vector<Pass> passes(std::int32_t stage, const PipelineShape& shape) {
+  return delayed_weight_gradients(shape.stages - stage, stage, shape.microbatches);
 }
+}  // namespace
+
+constinit const Schedule schedules::zb_h1{
+    .name = "zb_h1",
+    .meaning = "1F1B with split backward passes, weight gradients in its waits; holds p micro-batches",
+    .paper = "Qi et al., arXiv 2401.10241, figure 3 top",
+    .passes = passes,
+    .backward = BackwardPasses::cut,
+    .posts_ahead = true,
+    .placed_by_times = true,
+    .steps_apart = true,
+};
 
 }  // namespace orrery::workloads

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "workloads/schedules/schedule.h"
+#include "workloads/schedules/catalogue.h"
 
 namespace orrery::workloads {
 
@@ -35,9 +35,9 @@ class Vee {
   std::int32_t microbatches_;
   std::array<std::int32_t, 2> forwards_{}, inputs_{}, weights_{};
 };
-}  // namespace
 
-std::vector<Pass> zb_v(std::int32_t stage, std::int32_t stages, std::int32_t microbatches) {
+std::vector<Pass> passes(std::int32_t stage, const PipelineShape& shape) {
+  const std::int32_t stages = shape.stages, microbatches = shape.microbatches;
   const std::int32_t all = std::max(2 * stages - 1, microbatches);
   Vee vee(microbatches);
   for (std::int32_t i = 0; i < 2 * (stages - stage) - 1; ++i) vee.forward(0);
@@ -64,5 +64,19 @@ std::vector<Pass> zb_v(std::int32_t stage, std::int32_t stages, std::int32_t mic
   vee.drain(0);
   return vee.passes;
 }
+}  // namespace
+
+constinit const Schedule schedules::zb_v{
+    .name = "zb_v",
+    .meaning = "split backward passes over two chunks laid as a V; holds p micro-batches, no bubble at best",
+    .paper = "Qi et al., arXiv 2405.15362, figure 4",
+    .passes = passes,
+    .order = ChunkOrder::vee,
+    .chunks = 2,
+    .backward = BackwardPasses::cut,
+    .posts_ahead = true,
+    .placed_by_times = true,
+    .steps_apart = true,
+};
 
 }  // namespace orrery::workloads

@@ -201,15 +201,10 @@ std::vector<Pass> repeated(const BuildingBlock& block, std::int32_t microbatches
   return passes;
 }
 
-StageOrders best_orders(ScheduleKind schedule, const ChunkMap& map, std::int32_t microbatches,
-                        const PipelineTimes& times) {
-  StageOrders paper;
-  for (std::int32_t s = 0; s < map.stages(); ++s) {
-    paper.push_back(passes_of(schedule, s, static_cast<std::int32_t>(map.stages()),
-                              static_cast<std::int32_t>(map.chunks()), microbatches));
-  }
-  // DualPipe's order is its own: pairs leave no weight gradient to place.
-  if (schedule == ScheduleKind::dualpipe || !splits_backward(schedule)) return paper;
+StageOrders best_orders(const Schedule& schedule, const PipelineShape& shape, const PipelineTimes& times) {
+  const ChunkMap map = schedule.map(shape.stages, shape.chunks);
+  StageOrders paper = paper_orders(schedule, shape);
+  if (!schedule.placed_by_times) return paper;
   std::int64_t held = 0;
   for (const auto& passes : paper) {
     std::int64_t now = 0;
@@ -220,15 +215,14 @@ StageOrders best_orders(ScheduleKind schedule, const ChunkMap& map, std::int32_t
   }
   StageOrders best = paper;
   std::optional<double> least = longest_stage(paper, map, times);
-  SIM_CHECK(least.has_value(), "the order of {} locks up", name_of(schedule));
+  SIM_CHECK(least.has_value(), "the order of {} locks up", schedule.name);
   const auto consider = [&](StageOrders orders) {
     const std::optional<double> longest = longest_stage(orders, map, times);
     if (longest && *longest < *least) least = longest, best = std::move(orders);
   };
   for (const bool eager : {false, true}) consider(place_weight_gradients(paper, map, times, held, eager));
-  // ZB-2p may hold 2p micro-batches, of which ZB-H2 uses one less.
-  const std::int64_t limit = schedule == ScheduleKind::zb_h2 ? 2 * map.stages() : held;
-  if (map.chunks() == 1) consider(search_zero_bubble(map.stages(), microbatches, limit, times));
+  const std::int64_t limit = schedule.held_when_searched ? schedule.held_when_searched(map.stages()) : held;
+  if (map.chunks() == 1) consider(search_zero_bubble(map.stages(), shape.microbatches, limit, times));
   return best;
 }
 

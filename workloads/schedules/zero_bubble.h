@@ -53,9 +53,9 @@ StageOrders place_weight_gradients(const StageOrders& orders, const ChunkMap& ma
 StageOrders search_zero_bubble(std::int64_t stages, std::int32_t microbatches, std::int64_t held_at_most,
                                const PipelineTimes& times);
 
-/// The orders that a schedule with a split backward pass runs under these times: the best by longest_stage of its
-/// paper's own order, of that with weight gradients placed anew, and, with one chunk, of search_zero_bubble's.
-StageOrders best_orders(ScheduleKind schedule, const ChunkMap& map, std::int32_t microbatches,
-                        const PipelineTimes& times);
+/// The orders that a schedule runs under these times: its paper's own, or, where its authors place weight gradients by
+/// times, the best by longest_stage of that, of that with weight gradients placed anew, and, with one chunk, of
+/// search_zero_bubble's.
+StageOrders best_orders(const Schedule& schedule, const PipelineShape& shape, const PipelineTimes& times);
 
 }  // namespace orrery::workloads

@@ -176,7 +176,7 @@ class Search {
 
 StageOrders search_zero_bubble(std::int64_t stages, std::int32_t microbatches, std::int64_t held_at_most,
                                const PipelineTimes& times) {
-  const ChunkMap map(ScheduleKind::zb_h1, stages, 1);
+  const ChunkMap map(ChunkOrder::loop, stages, 1);
   StageOrders best;
   PipelineTimes as_planned = times;
   std::fill(as_planned.cells.begin(), as_planned.cells.end(), Search::median(times));

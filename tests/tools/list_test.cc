@@ -1,0 +1,79 @@
+// Does `orrery list` name everything that ships, and say in one line what each is?
+#include <map>
+#include <sstream>
+
+#include "scenarios/scenario.h"
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+#include "workloads/collectives/algorithm.h"
+#include "workloads/schedules/catalogue.h"
+
+using namespace orrery;
+using tests::Outcome;
+
+namespace {
+
+/// What the command prints, by name: names are followed by at least two spaces.
+std::map<std::string, std::string> listed(const std::string& kind) {
+  const Outcome outcome = tests::orrery({"list", kind});
+  INFO(kind << ": " << outcome.err);
+  REQUIRE(outcome.status == 0);
+  std::map<std::string, std::string> lines;
+  std::istringstream text(outcome.out);
+  for (std::string line; std::getline(text, line);) {
+    const std::size_t gap = line.find("  ");
+    REQUIRE(gap != std::string::npos);
+    lines[line.substr(0, gap)] = line.substr(line.find_first_not_of(' ', gap));
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("list names every document that ships, with what it is") {
+  for (const char* kind : {"devices", "fabrics", "models", "software", "scenarios", "tables"}) {
+    const auto lines = listed(kind);
+    const std::vector<std::string> names = scenarios::shipped(kind);
+    CHECK(lines.size() == names.size());
+    CHECK(names.size() >= 3);
+    for (const std::string& name : names) {
+      INFO(kind << " " << name);
+      REQUIRE(lines.contains(name));
+      CHECK(lines.at(name).size() > 8);
+    }
+  }
+}
+
+TEST_CASE("list names every schedule and every algorithm of a collective") {
+  const auto schedules = listed("schedules");
+  CHECK(schedules.size() == workloads::kSchedules.size());
+  for (const workloads::Schedule* schedule : workloads::kSchedules) {
+    const std::string name(schedule->name);
+    REQUIRE(schedules.contains(name));
+    CHECK(schedules.at(name).find(schedule->paper) != std::string::npos);
+  }
+  const auto collectives = listed("collectives");
+  CHECK(collectives.size() == workloads::algorithms().size());
+  for (const workloads::Algorithm& algorithm : workloads::algorithms()) {
+    REQUIRE(collectives.contains(std::string(algorithm.name)));
+    CHECK(collectives.at(std::string(algorithm.name)).size() > 20);
+  }
+}
+
+TEST_CASE("a document is what it says of itself, else the first sentence of its opening comment") {
+  CHECK(scenarios::about("scenarios", "eos-gpt3-175b") ==
+        "GPT-3 175B on 10752 H100 GPUs of NVIDIA Eos, MLPerf Training v3.1");
+  CHECK(scenarios::about("tables", "megascale-eos") == "GPT-3 175B on more than ten thousand GPUs");
+  // Full stops of abbreviations and numbers end no sentence, nor do lines.
+  CHECK(scenarios::about("models", "gpt3-13b") == "GPT-3 13B: Brown et al. (arXiv 2005.14165), table 2.1");
+  CHECK(
+      scenarios::about("fabrics", "a100-800g-node") ==
+      "Clusters of DGX-like A100 nodes with 800 Gb/s per node, as in vTrain's measurements (Bang et al., MICRO 2024)");
+}
+
+TEST_CASE("list refuses what it does not know, and says what it does") {
+  const Outcome outcome = tests::orrery({"list", "topologies"});
+  CHECK(outcome.status == 2);
+  CHECK(outcome.err.find("fabrics") != std::string::npos);
+  CHECK(tests::orrery({"list"}).status == 2);
+}

@@ -1,0 +1,66 @@
+// `orrery list KIND`: what there is to name in a scenario or on the command line, and what each is, one line each.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "scenarios/scenario.h"
+#include "tools/commands.h"
+#include "workloads/collectives/algorithm.h"
+#include "workloads/schedules/catalogue.h"
+
+namespace orrery::tools {
+
+namespace {
+
+struct Line {
+  std::string name, about;
+};
+using Lines = std::vector<Line>;
+
+Lines schedules() {
+  Lines lines;
+  for (const workloads::Schedule* schedule : workloads::kSchedules)
+    lines.push_back({std::string(schedule->name), fmt::format("{} ({})", schedule->meaning, schedule->paper)});
+  return lines;
+}
+
+Lines collectives() {
+  Lines lines;
+  for (const workloads::Algorithm& algorithm : workloads::algorithms())
+    lines.push_back({std::string(algorithm.name), std::string(algorithm.meaning)});
+  return lines;
+}
+
+Lines documents(const std::string& kind) {
+  Lines lines;
+  for (const std::string& name : scenarios::shipped(kind)) lines.push_back({name, scenarios::about(kind, name)});
+  return lines;
+}
+
+Lines lines_of(const std::string& kind) {
+  if (kind == "schedules") return schedules();
+  if (kind == "collectives") return collectives();
+  return documents(kind);
+}
+
+}  // namespace
+
+Action declare_list(CLI::App& app) {
+  const auto kind = std::make_shared<std::string>();
+  app.add_option("kind", *kind, "what to list")
+      ->required()
+      ->check(CLI::IsMember(
+          {"devices", "fabrics", "models", "software", "schedules", "collectives", "scenarios", "tables"}));
+  return [kind] {
+    const Lines lines = lines_of(*kind);
+    std::size_t width = 0;
+    for (const Line& line : lines) width = std::max(width, line.name.size());
+    for (const Line& line : lines) std::cout << fmt::format("{:<{}}  {}\n", line.name, width, line.about);
+    return static_cast<int>(kDone);
+  };
+}
+
+}  // namespace orrery::tools
