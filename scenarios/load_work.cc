@@ -57,6 +57,7 @@ void load_features(const Settings& section, Job& job) {
   if (!absent.empty()) {
     job.assumptions.push_back(fmt::format("The model's features that are not given: {}.", fmt::join(absent, ", ")));
   }
+  model.post_norm = boolean(&section, "post_norm", false);
   model.attention_window = integer(&section, "attention_window", 0, 0, model.seq);
   if (given(&section, "attention_window") == nullptr) {
     assume(job, "model.attention_window", "none", "that is full causal attention");

@@ -43,6 +43,7 @@ struct Arguments {
 void model_arguments(const Job& job, const std::string& id, Arguments& out) {
   const workloads::Model& model = job.model;
   if (model.parallel_block) no_flag(id, "model.parallel_block", "true", "false");
+  if (model.post_norm) no_flag(id, "model.post_norm", "true", "false");
   out.add("num-layers", model.layers);
   out.add("hidden-size", model.hidden);
   out.add("ffn-hidden-size", model.ffn_hidden);

@@ -94,6 +94,7 @@ std::vector<Case> language() {
       {"model.seq", slower, "2048", {}, ""},
       {"model.gated_mlp", slower, "true", {}, ""},
       {"model.parallel_block", faster, "true", {}, ""},
+      {"model.post_norm", slower, "true", {}, ""},
       {"model.attention_window", faster, "128", {}, ""},
       {"model.tied_embeddings", faster, "false", {}, ""},  // nothing to add up between first and last stage
       {"parallelism.tensor", differs, "4", {"parallelism.data=null"}, ""},

@@ -150,6 +150,7 @@ TEST_CASE("what Megatron-LM has no flag for is refused, with what would be right
   };
   CHECK(tests::orrery({"export", "megatron", file}).status == 0);
   refused("model.parallel_block=true", "model.parallel_block");
+  refused("model.post_norm=true", "model.post_norm");
   refused("optimizer=lamb", "adam or sgd");
   refused("placement.random_seed=3", "placement");
   const tests::Outcome schedule = tests::orrery(

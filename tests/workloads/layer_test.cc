@@ -137,6 +137,30 @@ TEST_CASE("a chunk frees what later layers kept before earlier ones work") {
   CHECK(bytes_of(network, {3, 5}).working == std::max(head.working, block.working - head.kept));
 }
 
+TEST_CASE("a norm behind attention and MLP is one kernel, its parameters and its input more for each") {
+  Model post = small();
+  post.post_norm = true;
+  const Layer before = gpt(small(), {}, {}).layer(1), after = gpt(post, {}, {}).layer(1);
+  CHECK(parameters(after) - parameters(before) == 2 * 2 * 1024);              // scale and shift
+  CHECK(bytes_of(after).kept - bytes_of(before).kept == 2 * 2 * 512 * 1024);  // two 16-bit hidden states
+  const calibration::DeviceProfile device = a100();
+  const auto named = [&](const Layer& layer, const char* name) {
+    int count = 0;
+    const LayerPasses passes = passes_of(layer, {device}, false);
+    for (const Pieces* pieces : {&passes.forward, &passes.backward}) {
+      for (const Piece& piece : *pieces) {
+        for (const Kernel& kernel : piece.kernels) count += kernel.name == name;
+      }
+    }
+    return count;
+  };
+  CHECK(named(after, "post layer norm") == 2);
+  CHECK(named(after, "post layer norm backward") == 2);
+  CHECK(named(before, "post layer norm") == 0);
+  // Nothing but the norms in front reads the residual stream.
+  CHECK(named(after, "add residual gradient") == named(before, "add residual gradient"));
+}
+
 TEST_CASE("products of a split network are those of the whole, cut along one side") {
   const auto of = [](std::int64_t tensor) { return measured_kernels(small(), tensor); };
   const auto whole = of(1), half = of(2);

@@ -92,8 +92,9 @@ class Builder {
     for (int i = 0; i < n; ++i) ops_.emplace_back(StreamingOp{"view", Streaming::copy, 1, 2 * e_, direction});
   }
 
-  void norm(const char* name, const char* name_backward) {
-    backward("add residual gradient", Streaming::accumulate, z_.outside, 3 * e_);
+  /// `residual`: its input goes on beside it, so that two gradients meet there.
+  void norm(const char* name, const char* name_backward, bool residual = true) {
+    if (residual) backward("add residual gradient", Streaming::accumulate, z_.outside, 3 * e_);
     if (!style_.persistent_layer_norm)
       backward("layer norm weight gradient", Streaming::layer_norm_backward, z_.outside, 2 * e_);
     backward(name_backward, Streaming::layer_norm_backward, z_.outside, 3 * e_);
@@ -114,6 +115,7 @@ class Builder {
 
   void bias_dropout_residual() {
     cast_gradient(z_.outside);
+    if (m_.post_norm) norm("post layer norm", "post layer norm backward", false);
     if (has_biases()) backward("bias gradient", Streaming::accumulate, z_.outside, e_);
     dropout(z_.outside, "dropout backward", Direction::backward);
     if (style_.fused_bias_dropout_residual) {
@@ -322,6 +324,10 @@ class Builder {
       layer.kept.push_back({"linear input", outside, e_, kMlp});
       layer.kept.push_back({"dropout mask", outside, mask, kMlp});
     }
+    if (m_.post_norm) {
+      layer.kept.push_back({"post norm input", outside, e_, kAttention});
+      if (!m_.parallel_block) layer.kept.push_back({"post norm input", outside, e_, kMlp});
+    }
     layer.kept.push_back({"up projection and activation", branches * ffn, e_, kMlp});
     // Gradients of q, k, v and the output; fused kernels add up q's in fp32, others hold two of the scores.
     layer.working = {{"residual gradients", 2 * outside, e_, kAttention},
@@ -341,7 +347,7 @@ class Builder {
   void block_weights(Layer& layer) const {
     const double t = d(split_.tensor), h = d(m_.hidden), f = d(m_.ffn_hidden), up = m_.gated_mlp ? 2 : 1;
     const double q = d(m_.attention_width()), kv = d(m_.kv_width());
-    const double norms = d(m_.norm_parameters()) * (m_.parallel_block ? 1 : 2);
+    const double norms = d(m_.norm_parameters()) * (m_.parallel_block ? 1 : 2) * (m_.post_norm ? 2 : 1);
     layer.weights = {
         {"attention projection", q * h / t, true}, {"mlp up", up * f * h / t, true}, {"mlp down", f * h / t, true}};
     if (style_.separate_qkv) {

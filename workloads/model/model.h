@@ -26,6 +26,7 @@ struct Model {
   std::int64_t layers = 1, hidden = 1, heads = 1, kv_heads = 1, ffn_hidden = 4, vocab = 1, seq = 1;
   bool gated_mlp = false;             // SwiGLU: two up projections
   bool parallel_block = false;        // attention and MLP side by side: one layer norm, one reduction
+  bool post_norm = false;             // attention and MLP normalise their output too, ahead of the residual sum
   std::int64_t attention_window = 0;  // 0: full causal attention
   bool tied_embeddings = true;
   std::int64_t head_width = 0;  // of one head, where heads need not add up to hidden; 0: hidden / heads
