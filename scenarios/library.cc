@@ -156,7 +156,7 @@ std::vector<Inherited> chain_of(const Shelf& shelf, const Settings& reference) {
     const Settings* parent = here.document.find("inherits");
     more = parent != nullptr;
     if (more) next = *parent;
-    here.document = without(here.document, "inherits");
+    here.document = placed_at(here.document.path(), without(here.document, "inherits"));
     chain.push_back(std::move(here));
   }
   return chain;

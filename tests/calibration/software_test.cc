@@ -100,8 +100,8 @@ TEST_CASE("the choices of every software key are its values, and no other word i
 TEST_CASE("what a generation says is fitted is what fitted.yaml names, and nothing else is") {
   // (generation, key), once from the list of fits and once from the blocks.
   std::set<std::pair<std::string, std::string>> fits, blocks;
-  const Settings list = read_yaml(source("calibration/fitted.yaml"));
-  for (const Settings& fit : list.items()) {
+  const Settings known = read_yaml(source("calibration/fitted.yaml"));
+  for (const Settings& fit : known.items()) {
     CHECK_FALSE(fit.at("records").items().empty());
     for (const Settings& parameter : fit.at("parameters").items()) {
       const std::string key = parameter.at("key").text(), document = parameter.at("document").text();

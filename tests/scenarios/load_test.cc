@@ -54,9 +54,9 @@ TEST_CASE("what is left out takes the documented default and says so") {
   CHECK(job.model.attention_window == 0);
   CHECK(job.model.tied_embeddings);
   CHECK(job.parallelism.virtual_pipeline == 1);
-  CHECK(workloads::name_of(job.recompute) == job.software.defaults.recompute);
-  CHECK(workloads::name_of(job.attention) == job.software.defaults.attention);
-  CHECK(workloads::name_of(job.parallelism.sharding) == job.software.defaults.sharding);
+  CHECK(job.recompute == job.software.defaults.recompute);
+  CHECK(job.attention == job.software.defaults.attention);
+  CHECK(job.parallelism.sharding == job.software.defaults.sharding);
   CHECK(job.parallelism.sequence_parallel == job.software.defaults.sequence_parallel);
   CHECK(job.overlap.gradients == job.software.defaults.overlap_gradients);
   for (const char* key :

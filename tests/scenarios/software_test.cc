@@ -76,7 +76,7 @@ TEST_CASE("--set changes a key where it is written, flat or in a block") {
 TEST_CASE("what a generation names and there is not is refused with the nearest name") {
   CHECK(
       error_at_software("{inherits: megatron-2023, features: [cuda-grafs]}") ==
-      "t.yaml:20:38: software.features[0]: there is no software feature \"cuda-grafs\"; did you mean \"cuda-graphs\"?");
+      "t.yaml:20:48: software.features[0]: there is no software feature \"cuda-grafs\"; did you mean \"cuda-graphs\"?");
   CHECK(error_at_software("{inherits: megatron-2023, without: [flash-atention]}")
             .find("did you mean \"flash-attention\"?") != std::string::npos);
   CHECK(error_at_software("{inherits: megatron-2023, without: [cuda-graphs]}").find("is not inherited") !=
@@ -84,11 +84,11 @@ TEST_CASE("what a generation names and there is not is refused with the nearest 
   CHECK(error_at_software("{inherits: megatron-2023, collectives: nccl-2.8}").find("did you mean \"nccl-2.18\"?") !=
         std::string::npos);
   CHECK(error_at_software("{inherits: megatron-2023, host: {kernel_isue: 1 us}}") ==
-        "t.yaml:20:34: software.host.kernel_isue: unknown key; did you mean \"kernel_issue\"?");
+        "t.yaml:20:44: software.host.kernel_isue: unknown key; did you mean \"kernel_issue\"?");
   CHECK(error_at_software("{inherits: megatron-2023, feature: [cuda-graphs]}") ==
-        "t.yaml:20:27: software.feature: unknown key; did you mean \"features\"?");
+        "t.yaml:20:37: software.feature: unknown key; did you mean \"features\"?");
   CHECK(error_at_software("{inherits: megatron-2023, host: {kernel_issue: fast}}")
-            .find("t.yaml:20:34: software.kernel_issue") == 0);
+            .find("t.yaml:20:44: software.kernel_issue") == 0);
 }
 
 TEST_CASE("a user's own generation, feature and library stand beside each other") {
