@@ -130,7 +130,9 @@ TEST_CASE("rooms include only the rooms below them") {
 
 TEST_CASE("sub-rooms include only what is below them") {
   const std::map<std::string, std::vector<std::string>> kArrows = {
+      {"workloads/model/", {"sim/", "calibration/", "workloads/model/"}},
       {"workloads/schedules/", {"sim/", "workloads/schedules/"}},
+      {"workloads/collectives/", {"sim/", "topology/", "calibration/", "workloads/collectives/"}},
   };
   Problems problems;
   std::size_t arrows = 0;
