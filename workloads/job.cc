@@ -1,4 +1,4 @@
-// Names of the choices of a job, as the scenario language spells them.
+// The cluster of a job, and the names of its choices as the scenario language spells them.
 #include "workloads/job.h"
 
 #include <array>
@@ -17,6 +17,14 @@ constexpr std::array<std::string_view, 4> kPositions{"learned", "rotary", "none"
 constexpr std::array<std::string_view, 2> kNorms{"layer_norm", "rms_norm"};
 constexpr std::array<std::string_view, 3> kBiases{"all", "qkv", "none"};
 }  // namespace
+
+Site site_of(const Job& job) { return {job.node, job.fabric, job.gpus, job.gpus_per_node, job.perturbation.faults}; }
+
+topology::Cluster cluster_of(const Site& site, const sim::Settings& where) {
+  return topology::Cluster(site.node, site.fabric, site.gpus, site.gpus_per_node, where, site.faults);
+}
+
+topology::Cluster cluster_of(const Job& job, const sim::Settings& where) { return cluster_of(site_of(job), where); }
 
 bool fuses_wgrad_accumulation(const Job& job) {
   return job.software.layers.fused_wgrad_accumulation &&

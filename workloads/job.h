@@ -181,6 +181,21 @@ struct Job {
   }
 };
 
+/// What the cluster of a job depends on.
+struct Site {
+  topology::NodeSpec node;
+  topology::FabricSpec fabric;
+  std::int64_t gpus = 1, gpus_per_node = 8;
+  topology::Faults faults;
+  bool operator==(const Site&) const = default;
+};
+Site site_of(const Job& job);
+
+/// The cluster of a job as it is, faults included: every part of the program takes it from here. Throws UserError
+/// through `where`, as topology::Cluster does.
+topology::Cluster cluster_of(const Site& site, const sim::Settings& where = {});
+topology::Cluster cluster_of(const Job& job, const sim::Settings& where = {});
+
 /// Whether weight gradient GEMMs add into the accumulated gradients, which makes no gradient of one micro-batch.
 bool fuses_wgrad_accumulation(const Job& job);
 

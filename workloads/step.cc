@@ -427,7 +427,7 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
   StepReport report;
   StepCache own(1);
   StepCache& cache = options.cache != nullptr ? *options.cache : own;
-  const auto cluster = cache.cluster_of(job);
+  const auto cluster = cache.cluster_of(site_of(job));
   // Which class a rank is in, only the groups of all ranks know.
   const bool of_all = options.full || !options.timeline_ranks.empty();
   const auto groups = of_all ? make_groups(job, *cluster) : cache.groups_of(job);
@@ -444,8 +444,7 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
 }
 
 std::vector<TrafficRow> traffic_table(const Job& job) {
-  const topology::Cluster cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings(),
-                                  job.perturbation.faults);
+  const topology::Cluster cluster = cluster_of(job);
   return merge_traffic(closed_form_traffic(job), count_traffic(make_plan(job, cluster, make_groups(job, cluster))));
 }
 

@@ -126,7 +126,7 @@ StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, const Job
 const topology::Cluster& StepBound::cluster_of(const Job& job) {
   std::unique_ptr<topology::Cluster>& cluster = clusters_[job.gpus];
   if (!cluster) {
-    cluster = std::make_unique<topology::Cluster>(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
+    cluster = std::make_unique<topology::Cluster>(workloads::cluster_of(job));
   }
   return *cluster;
 }

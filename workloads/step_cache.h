@@ -17,18 +17,11 @@ class StepCache {
   /// `entries`: of either kind; the groups of 10,000 ranks, folded, take about a megabyte.
   explicit StepCache(std::size_t entries = 64) : entries_(entries) {}
 
-  std::shared_ptr<const topology::Cluster> cluster_of(const Job& job);
+  std::shared_ptr<const topology::Cluster> cluster_of(const Site& site);
   /// Groups without the tables of every rank.
   std::shared_ptr<const Groups> groups_of(const Job& job);
 
  private:
-  struct Site {  // everything of a job that its cluster depends on
-    topology::NodeSpec node;
-    topology::FabricSpec fabric;
-    std::int64_t gpus = 0, gpus_per_node = 0;
-    topology::Faults faults;
-    bool operator==(const Site&) const = default;
-  };
   struct Layout {  // everything that its groups depend on besides
     std::shared_ptr<const topology::Cluster> cluster;
     Parallelism parallelism;  // less what groups do not depend on

@@ -48,7 +48,7 @@ void time_layout(benchmark::State& state, const char* name) {
 void groups(benchmark::State& state, const char* name) {
   const scenarios::Scenario scenario = scenarios::load_scenario(scenarios::read_scenario(shipped(name)));
   const workloads::Job& job = scenario.job;
-  const topology::Cluster cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
+  const topology::Cluster cluster = workloads::cluster_of(job);
   for (auto _ : state) benchmark::DoNotOptimize(workloads::make_groups(job, cluster, true));
 }
 
