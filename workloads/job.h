@@ -10,6 +10,7 @@
 #include "calibration/profile.h"
 #include "calibration/software.h"
 #include "topology/cluster.h"
+#include "workloads/dims.h"
 
 namespace orrery::workloads {
 
@@ -74,6 +75,7 @@ struct Parallelism {
   /// Ranks that share out what `sharding` names; groups of so many repeat it and add up their gradients. 0: all.
   std::int64_t shard_group = 0;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  Dims dims() const { return Dims({tensor, context, data, pipeline}); }
   bool operator==(const Parallelism&) const = default;
 };
 
@@ -97,8 +99,7 @@ struct Overlap {
 struct Placement {
   enum class Kind : std::uint8_t { order, random, list };
   Kind kind = Kind::order;
-  /// Fastest-varying dimension first; of "tensor", "context", "data", "pipeline".
-  std::vector<std::string> order{"tensor", "context", "data", "pipeline"};
+  std::vector<Dim> order{kDims.begin(), kDims.end()};  // fastest-varying dimension first
   /// order: which GPUs are neighbours. node: those of a node, then those of the next. rail: blocks of the fastest
   /// dimension go to the same place of node after node, then to the next place. pod: as node, the nodes dealt out over
   /// the pods in turn.

@@ -139,16 +139,17 @@ const StepBound::Places& StepBound::places_of(const Job& job) {
   if (fresh) {
     const topology::Cluster& cluster = cluster_of(job);
     Places& places = found->second;
-    places.shapes = group_shapes(job, RankMap(job), cluster);
-    places.tensor_rate = rate_across_nodes(places.shapes.tensor, cluster);
-    places.data_rate = rate_across_nodes(places.shapes.data, cluster);
+    const RankMap ranks(p.dims(), job.placement, job.gpus_per_node);
+    places.shapes = group_shapes(comm_groups(group_layout_of(job)), ranks, cluster);
+    places.tensor_rate = rate_across_nodes(places.shapes[CommGroup::tensor], cluster);
+    places.data_rate = rate_across_nodes(places.shapes[CommGroup::data], cluster);
   }
   return found->second;
 }
 
 const StepBound::Costs& StepBound::costs_of(const Job& job) {
   const Places& places = places_of(job);
-  const GroupShape& group = places.shapes.tensor;
+  const GroupShape& group = places.shapes[CommGroup::tensor];
   const Precision& precision = job.precision;
   const bool splits = splits_backward(job.parallelism.schedule), by_unit = works_by_unit(job);
   const auto [found, fresh] = costs_.try_emplace(
@@ -219,8 +220,8 @@ StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double p
   if (job.parallelism.sharding == Sharding::parameters) {
     const auto time = [&](CollectiveOp op, double bytes) {
       const CollectiveCost cost =
-          collective_cost(op, bytes, places.shapes.data, job.device, job.software, cluster_of(job));
-      return least_time(cost, places.shapes.data, places.data_rate);
+          collective_cost(op, bytes, places.shapes[CommGroup::data], job.device, job.software, cluster_of(job));
+      return least_time(cost, places.shapes[CommGroup::data], places.data_rate);
     };
     const double layer = shard_parameters(job).layer, passes = d(job.microbatches()) * layers;
     const double gathers = 2 * passes * time(CollectiveOp::all_gather, layer * parameter);
@@ -230,10 +231,10 @@ StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double p
     if (!job.overlap.gradients) load.within += scatters;
     return load;
   }
-  if (places.shapes.data.nodes <= 1) return load;
+  if (places.shapes[CommGroup::data].nodes <= 1) return load;
   const bool sharded = job.parallelism.sharding != Sharding::none;
   const auto time = [&](CollectiveOp op, double bytes) {
-    return least_bytes_between_nodes(op, bytes, places.shapes.data, job.software) / places.data_rate *
+    return least_bytes_between_nodes(op, bytes, places.shapes[CommGroup::data], job.software) / places.data_rate *
            sim::kPicosecondsPerSecond;
   };
   const double reduce = time(

@@ -18,17 +18,14 @@ class StepCache {
   explicit StepCache(std::size_t entries = 64) : entries_(entries) {}
 
   std::shared_ptr<const topology::Cluster> cluster_of(const Site& site);
-  /// Groups without the tables of every rank.
-  std::shared_ptr<const Groups> groups_of(const Job& job);
+  /// Groups without the tables of every rank, on a cluster of cluster_of().
+  std::shared_ptr<const Groups> groups_of(std::shared_ptr<const topology::Cluster> cluster, const GroupInputs& inputs);
 
  private:
-  struct Layout {  // everything that its groups depend on besides
+  struct Place {
     std::shared_ptr<const topology::Cluster> cluster;
-    Parallelism parallelism;  // less what groups do not depend on
-    bool tied = false, all_reduces_shards = false;
-    Placement placement;
-    Perturbation perturbation;
-    bool operator==(const Layout&) const = default;
+    GroupInputs inputs;
+    bool operator==(const Place&) const = default;
   };
   template <class Key, class Value>
   struct Known {
@@ -41,7 +38,7 @@ class StepCache {
   std::size_t entries_;
   std::mutex mutex_;
   std::list<Known<Site, topology::Cluster>> clusters_;  // asked for last first
-  std::list<Known<Layout, Groups>> groups_;
+  std::list<Known<Place, Groups>> groups_;
 };
 
 }  // namespace orrery::workloads
