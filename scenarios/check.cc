@@ -152,8 +152,7 @@ void check_sizes(const Settings& document, const Job& job) {
 void check_wiring(const Settings& document, const Job& job) {
   const Settings& cluster = document.at("cluster");
   const Settings* fabric = cluster.find("fabric");
-  const topology::Cluster wired(job.node, job.fabric, job.gpus, job.gpus_per_node,
-                                fabric != nullptr ? *fabric : cluster, job.perturbation.faults);
+  workloads::cluster_of(job, fabric != nullptr ? *fabric : cluster);  // throws where it cannot be wired
   if (job.software.library.collective_algorithms.has(calibration::CollectiveAlgorithm::sharp) && !job.fabric.sharp) {
     fail_at(
         document, "software",

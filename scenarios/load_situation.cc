@@ -9,6 +9,7 @@ namespace orrery::scenarios {
 using sim::Settings;
 using topology::Fault;
 using topology::Tier;
+using workloads::Dim;
 using workloads::Job;
 
 namespace {
@@ -19,19 +20,22 @@ const std::vector<Settings>& list_of(const Settings& section, const char* what) 
 }
 
 void load_order(const Settings& order, Job& job) {
-  const std::vector<std::string> dimensions{"tensor", "context", "data", "pipeline"};
-  job.placement.order.clear();
+  std::vector<std::string> names;
+  for (const Dim dim : workloads::kDims) names.emplace_back(name_of(dim));
+  std::vector<Dim>& given = job.placement.order;
+  given.clear();
   for (const Settings& item : list_of(order, "tensor, context, data and pipeline, fastest-varying first")) {
-    const std::string dimension = item.as_choice(dimensions);
-    if (std::find(job.placement.order.begin(), job.placement.order.end(), dimension) != job.placement.order.end()) {
+    const std::string name = item.as_choice(names);
+    const Dim dim =
+        workloads::kDims[static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin())];
+    if (std::find(given.begin(), given.end(), dim) != given.end())
       item.fail(
-          fmt::format("read {} a second time; each of tensor, context, data, pipeline once would be right", dimension));
-    }
-    job.placement.order.push_back(dimension);
+          fmt::format("read {} a second time; each of tensor, context, data, pipeline once would be right", name));
+    given.push_back(dim);
   }
-  if (job.placement.order.size() != dimensions.size()) {
-    order.fail(fmt::format("read {} dimensions; each of tensor, context, data, pipeline once would be right",
-                           job.placement.order.size()));
+  if (given.size() != workloads::kDims.size()) {
+    order.fail(
+        fmt::format("read {} dimensions; each of tensor, context, data, pipeline once would be right", given.size()));
   }
 }
 
@@ -55,8 +59,7 @@ void load_arrangement(const Settings& document, const Settings& by, Job& job) {
   if (word == "rail") job.placement.by = workloads::Placement::By::rail;
   if (word != "pod") return;
   job.placement.by = workloads::Placement::By::pod;
-  const topology::Cluster cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, document.at("cluster"),
-                                  job.perturbation.faults);
+  const topology::Cluster cluster = workloads::cluster_of(job, document.at("cluster"));
   const auto pods = cluster.pods();
   for (std::size_t turn = 0; static_cast<std::int64_t>(job.placement.node_order.size()) < cluster.nodes(); ++turn) {
     for (const std::vector<std::int64_t>& pod : pods) {

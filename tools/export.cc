@@ -127,7 +127,8 @@ void layout_arguments(const Job& job, const std::string& id, Arguments& out) {
 void placement_arguments(const Job& job, const std::string& id, Arguments& out) {
   const workloads::Placement standard;
   if (job.placement == standard) return;
-  const std::vector<std::string> swapped{"tensor", "context", "pipeline", "data"};
+  using workloads::Dim;
+  const std::vector<Dim> swapped{Dim::tensor, Dim::context, Dim::pipeline, Dim::data};
   if (job.placement.kind != workloads::Placement::Kind::order || job.placement.order != swapped)
     no_flag(id, "placement", "another order of ranks",
             "[tensor, context, data, pipeline] or [tensor, context, pipeline, data]");

@@ -62,8 +62,8 @@ int run(const RunOptions& options) {
     explanation = explain(document, scenario, report, options.share_pct / 100, jobs);
   }
   if (!options.trace.empty()) {
-    const TraceView view{scenario.id, report.timelines, process_names(scenario.job, report.timelines), report.links,
-                         window};
+    const TraceView view{scenario.id, report.timelines,
+                         process_names(scenario.job.parallelism.dims(), report.timelines), report.links, window};
     write_output(options.trace, [&](std::ostream& out) { write_trace(out, view); });
   }
   if (!options.report.empty()) {

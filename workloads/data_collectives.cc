@@ -92,10 +92,10 @@ std::vector<DataCollectives::Bucket> DataCollectives::buckets(const LayerRange& 
 }
 
 ProgramWriter::Transfer DataCollectives::transfer(CollectiveOp op, double bytes, const char* what) {
-  ProgramWriter::Transfer t{Stream::data, Category::data_comm, Peer::data, {}, kNoTraffic, 1.0, true, false};
-  t.cost = collective_cost(op, bytes, shapes_.data, job_.device, job_.software, cluster_);
-  t.traffic = library_.traffic({"data", op, what, shard_ranks_, bytes, wire_bytes(op, shard_ranks_, bytes)});
-  beside_ += seconds_alone(t.cost, shapes_.data, cluster_);
+  ProgramWriter::Transfer t{CommGroup::data};
+  t.cost = collective_cost(op, bytes, shapes_[CommGroup::data], job_.device, job_.software, cluster_);
+  t.traffic = library_.traffic({CommGroup::data, op, what, shard_ranks_, bytes, wire_bytes(op, shard_ranks_, bytes)});
+  beside_ += seconds_alone(t.cost, shapes_[CommGroup::data], cluster_);
   return t;
 }
 
@@ -105,15 +105,17 @@ void DataCollectives::reduce_bytes(double bytes) {
   const CollectiveOp op = scatters ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
   ProgramWriter::Transfer reduction = transfer(op, bytes, "gradients, backward");
   if (to_owners_)
-    reduction.cost = owner_reductions(bytes / gradient_bytes_, split_.block(), job_, shapes_.data, cluster_);
+    reduction.cost =
+        owner_reductions(bytes / gradient_bytes_, split_.block(), job_, shapes_[CommGroup::data], cluster_);
   last_reduction_ = writer_.transfer(reduction, writer_.after_compute());
   if (shard_ranks_ == data_ranks_ || (to_owners_ && gradients_left_[index(writer_.pass().chunk)] > 0)) return;
   const double part = bytes / static_cast<double>(shard_ranks_);
   const std::int64_t groups = data_ranks_ / shard_ranks_;
-  ProgramWriter::Transfer t{Stream::data, Category::data_comm, Peer::replicate, {}, kNoTraffic, 1.0, true, false};
-  t.cost = collective_cost(CollectiveOp::all_reduce, part, shapes_.replicate, job_.device, job_.software, cluster_);
-  t.traffic = library_.traffic({"data", CollectiveOp::all_reduce, "gradients, between shard groups", groups, part,
-                                wire_bytes(CollectiveOp::all_reduce, groups, part)});
+  ProgramWriter::Transfer t{CommGroup::replicate};
+  t.cost = collective_cost(CollectiveOp::all_reduce, part, shapes_[CommGroup::replicate], job_.device, job_.software,
+                           cluster_);
+  t.traffic = library_.traffic({CommGroup::replicate, CollectiveOp::all_reduce, "gradients, between shard groups",
+                                groups, part, wire_bytes(CollectiveOp::all_reduce, groups, part)});
   const std::uint32_t shared_out = last_reduction_;
   last_reduction_ = writer_.transfer(t, {&shared_out, 1});
 }

@@ -1,7 +1,15 @@
-// How a job cuts and computes its layers. See job.h.
+// The cluster of a job, and how it cuts and computes its layers. See job.h.
 #include "workloads/job.h"
 
 namespace orrery::workloads {
+
+Site site_of(const Job& job) { return {job.node, job.fabric, job.gpus, job.gpus_per_node, job.perturbation.faults}; }
+
+topology::Cluster cluster_of(const Site& site, const sim::Settings& where) {
+  return topology::Cluster(site.node, site.fabric, site.gpus, site.gpus_per_node, where, site.faults);
+}
+
+topology::Cluster cluster_of(const Job& job, const sim::Settings& where) { return cluster_of(site_of(job), where); }
 
 Split split_of(const Job& job) {
   const Parallelism& p = job.parallelism;

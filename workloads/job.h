@@ -10,6 +10,7 @@
 #include "calibration/profile.h"
 #include "calibration/software.h"
 #include "topology/cluster.h"
+#include "workloads/dims.h"
 #include "workloads/model/gpt.h"
 #include "workloads/model/optimizer_step.h"
 #include "workloads/schedules/schedule.h"
@@ -34,6 +35,7 @@ struct Parallelism {
   const Schedule* schedule = &usual_schedule(1);  // a row of the catalogue, never null
   /// How the blocks of the model lie on the cells of the pipeline.
   ChunkMap chunk_map() const { return schedule->map(pipeline, virtual_pipeline); }
+  Dims dims() const { return Dims({tensor, context, data, pipeline}); }
   bool operator==(const Parallelism&) const = default;
 };
 
@@ -49,8 +51,7 @@ struct Overlap {
 struct Placement {
   enum class Kind : std::uint8_t { order, random, list };
   Kind kind = Kind::order;
-  /// Fastest-varying dimension first; of "tensor", "context", "data", "pipeline".
-  std::vector<std::string> order{"tensor", "context", "data", "pipeline"};
+  std::vector<Dim> order{kDims.begin(), kDims.end()};  // fastest-varying dimension first
   /// order: which GPUs are neighbours. node: those of a node, then those of the next. rail: blocks of the fastest
   /// dimension go to the same place of node after node, then to the next place. pod: as node, the nodes dealt out over
   /// the pods in turn.
@@ -139,5 +140,20 @@ struct Job {
 Split split_of(const Job& job);
 Computation computation_of(const Job& job);
 Network network_of(const Job& job);
+
+/// What the cluster of a job depends on.
+struct Site {
+  topology::NodeSpec node;
+  topology::FabricSpec fabric;
+  std::int64_t gpus = 1, gpus_per_node = 8;
+  topology::Faults faults;
+  bool operator==(const Site&) const = default;
+};
+Site site_of(const Job& job);
+
+/// The cluster of a job as it is, faults included: every part of the program takes it from here. Throws UserError
+/// through `where`, as topology::Cluster does.
+topology::Cluster cluster_of(const Site& site, const sim::Settings& where = {});
+topology::Cluster cluster_of(const Job& job, const sim::Settings& where = {});
 
 }  // namespace orrery::workloads

@@ -36,7 +36,7 @@ std::uint32_t TemplateLibrary::run_of(std::vector<Kernel> kernels) {
 }
 
 std::uint32_t TemplateLibrary::traffic(const TrafficKey& key) {
-  const auto [it, fresh] = traffic_ids_.try_emplace({key.dimension, static_cast<int>(key.op), key.what, key.bytes},
+  const auto [it, fresh] = traffic_ids_.try_emplace({key.group.order, static_cast<int>(key.op), key.what, key.bytes},
                                                     static_cast<std::uint32_t>(out_.traffic.size()));
   if (fresh) out_.traffic.push_back(key);
   return it->second;
@@ -102,13 +102,12 @@ std::optional<PassItem> weight_cast(const Job& job, const Layer& layer, Template
 PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts, std::int32_t passes_by) {
   PassItem item;
   item.comm = true;
-  item.context = piece.group == CommGroup::context;
-  item.cost = collective_cost(piece.op, piece.bytes * share, item.context ? shapes_.context : shapes_.tensor,
-                              job_.device, job_.software, cluster_);
+  item.context = piece.over == Dim::context;
+  const CommGroup& among = item.context ? CommGroup::context : CommGroup::tensor;
+  item.cost = collective_cost(piece.op, piece.bytes * share, shapes_[among], job_.device, job_.software, cluster_);
   if (job_.software.host.blocking_launches) item.cost.latency += job_.software.host.transfer_issue;
   const std::int64_t group = item.context ? job_.parallelism.context : job_.parallelism.tensor;
-  item.traffic = traffic({item.context ? "context" : "tensor", piece.op, piece.what, group, piece.bytes,
-                          wire_bytes(piece.op, group, piece.bytes)});
+  item.traffic = traffic({among, piece.op, piece.what, group, piece.bytes, wire_bytes(piece.op, group, piece.bytes)});
   item.share = share;
   item.counts = counts;
   item.passes_by = passes_by;
@@ -120,10 +119,11 @@ PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts
 /// GEMMs (overlap.tensor) use other kernels, whose cost is in tensor_overlap_slowdown.
 void TemplateLibrary::lend_processors(std::vector<Kernel>& kernels, const Piece& collective) const {
   const double share = job_.software.overlap.collective_processors / static_cast<double>(job_.device.processors());
-  if (share <= 0 || job_.overlap.tensor || collective.group == CommGroup::context || shapes_.tensor.nodes > 1) return;
+  if (share <= 0 || job_.overlap.tensor || collective.over == Dim::context || shapes_[CommGroup::tensor].nodes > 1)
+    return;
   double left =
       sim::to_seconds(job_.device
-                          .node_collective(collective.op, shapes_.tensor.ranks,
+                          .node_collective(collective.op, shapes_[CommGroup::tensor].ranks,
                                            sim::Bytes(std::max<std::int64_t>(1, std::llround(collective.bytes))))
                           .total());
   for (Kernel& kernel : kernels) {

@@ -91,7 +91,7 @@ class TemplateLibrary {
   std::map<std::vector<std::uint8_t>, PassTemplate> templates_;  // by the kinds of the layers
   std::map<std::tuple<const PassTemplate*, PassKind, double>, Whole> wholes_;
   std::map<std::vector<std::pair<std::string, std::int64_t>>, std::uint32_t> run_ids_;
-  std::map<std::tuple<std::string, int, std::string, double>, std::uint32_t> traffic_ids_;
+  std::map<std::tuple<std::uint8_t, int, std::string, double>, std::uint32_t> traffic_ids_;
 };
 
 /// What every stage does before a forward pass: it fetches the micro-batch, of which it needs at least the masks. A

@@ -1,40 +1,27 @@
-// Which rank has which coordinates, and which GPU runs it. Ranks are numbered as in Megatron-LM: tensor fastest, then
-// context, data, pipeline. The placement decides the GPU.
+// Which GPU runs which rank, as the placement decides.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "workloads/job.h"
 
 namespace orrery::workloads {
 
-struct Coordinates {
-  std::int64_t tensor = 0, context = 0, data = 0, pipeline = 0;
-};
-
 class RankMap {
  public:
-  explicit RankMap(const Job& job);
-  std::int64_t ranks() const { return tensor_ * context_ * data_ * pipeline_; }
-  std::int64_t rank_of(const Coordinates& at) const {
-    return at.tensor + tensor_ * (at.context + context_ * (at.data + data_ * at.pipeline));
-  }
-  Coordinates coordinates_of(std::int64_t rank) const;
+  RankMap(const Dims& dims, const Placement& placement, std::int64_t gpus_per_node);
+  const Dims& dims() const { return dims_; }
+  std::int64_t ranks() const { return dims_.ranks(); }
   std::int64_t gpu_of(std::int64_t rank) const { return gpu_[static_cast<std::size_t>(rank)]; }
-  /// GPUs of the tensor group, of the context group, of that member.
-  std::vector<std::int64_t> tensor_group(const Coordinates& member) const;
-  std::vector<std::int64_t> context_group(const Coordinates& member) const;
-  /// Ranks that hold the same weights as that member, context ranks fastest: with DualPipe also those of the stage that
-  /// mirrors the member's.
-  std::vector<std::int64_t> replicas(const Coordinates& member) const;
+  std::vector<std::int64_t> gpus_of(std::span<const std::int64_t> ranks) const;
 
  private:
   /// Turns places in the order of dimensions into GPUs, by Placement::by.
-  void arrange(const Job& job);
+  void arrange(const Placement& placement, std::int64_t gpus_per_node);
 
-  std::int64_t tensor_, context_, data_, pipeline_;
-  bool mirrored_;
+  Dims dims_;
   std::vector<std::int64_t> gpu_;
 };
 

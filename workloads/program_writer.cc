@@ -35,9 +35,10 @@ double reduced_gradient_bytes(const Job& job) {
   return cast ? std::min(added_up, calibration::bytes_of(job.precision.activations)) : added_up;
 }
 
-std::uint32_t ProgramWriter::slot_of(Peer peer) const {
-  const auto it = std::find(slots_.begin(), slots_.end(), peer);
-  SIM_CHECK(it != slots_.end(), "no communicator for peer {}", static_cast<int>(peer));
+std::uint32_t ProgramWriter::slot_of(const CommGroup& group, End end) const {
+  const auto it = std::find_if(slots_.begin(), slots_.end(),
+                               [&](const GroupSlot& slot) { return slot.group == group && slot.end == end; });
+  SIM_CHECK(it != slots_.end(), "no communicator for {} (group {})", group.name, group.order);
   return static_cast<std::uint32_t>(it - slots_.begin());
 }
 
@@ -52,7 +53,7 @@ OpNote ProgramWriter::note() const {
 std::uint32_t ProgramWriter::compute(const PassItem& item, Category category, double slower) {
   sim::Op op;
   op.kind = sim::OpKind::compute;
-  op.stream = static_cast<std::uint8_t>(Stream::compute);
+  op.stream = Stream::compute.order;
   op.category = static_cast<std::uint8_t>(category);
   op.duration =
       slower == 1.0 ? item.duration : sim::Duration(std::llround(static_cast<double>(item.duration.value()) * slower));
@@ -93,12 +94,13 @@ std::uint32_t ProgramWriter::compute_before(const PassItem& item, Category categ
 std::uint32_t ProgramWriter::transfer(const Transfer& t, std::span<const std::uint32_t> waits) {
   sim::Op op;
   op.kind = sim::OpKind::transfer;
-  op.stream = static_cast<std::uint8_t>(t.stream);
-  op.category = static_cast<std::uint8_t>(t.category);
+  op.slot = slot_of(t.group, t.end);
+  const GroupSlot& slot = slots_[op.slot];
+  op.stream = t.stream.value_or(slot.stream).order;
+  op.category = static_cast<std::uint8_t>(slot.category);
   op.host_waits = t.host_waits;
   op.issue = job_.software.host.transfer_issue;
   op.duration = t.cost.latency;
-  op.slot = slot_of(t.peer);
   op.pattern = static_cast<std::uint32_t>(t.cost.pattern);
   op.work = t.cost.work;
   op.rate_cap = t.cost.rate_cap;
@@ -113,7 +115,7 @@ std::uint32_t ProgramWriter::transfer(const Transfer& t, std::span<const std::ui
 void ProgramWriter::whole_pass(const WholePass& pass, std::uint32_t note_of_pass) {
   sim::Op op;
   op.kind = sim::OpKind::compute;
-  op.stream = static_cast<std::uint8_t>(Stream::compute);
+  op.stream = Stream::compute.order;
   op.category = static_cast<std::uint8_t>(Category::compute);
   op.duration = pass.duration;
   op.issue = pass.issue;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,18 +24,18 @@ double amax_bytes(const Job& job, double layers);
 
 class ProgramWriter {
  public:
-  /// `slots`: the peers that the program's ranks have communicators for; must stay valid.
-  ProgramWriter(const Job& job, const std::vector<Peer>& slots) : job_(job), slots_(slots) {}
+  /// `slots`: what the program's ranks have communicators for; must stay valid.
+  ProgramWriter(const Job& job, const std::vector<GroupSlot>& slots) : job_(job), slots_(slots) {}
 
   struct Transfer {
-    Stream stream{};
-    Category category{};
-    Peer peer{};
-    CollectiveCost cost;
+    CommGroup group;
+    CollectiveCost cost = {};
     std::uint32_t traffic = kNoTraffic;
     double share = 1.0;
     bool counts = true;
     bool host_waits = false;
+    End end = End::member;
+    std::optional<Stream> stream = {};  // where it is not the group's
   };
 
   /// What the operations that follow belong to; outside passes chunk and micro-batch are -1.
@@ -75,11 +76,11 @@ class ProgramWriter {
     std::uint32_t op;
     std::int32_t passes_by;
   };
-  std::uint32_t slot_of(Peer peer) const;
+  std::uint32_t slot_of(const CommGroup& group, End end) const;
   OpNote note() const;
 
   const Job& job_;
-  const std::vector<Peer>& slots_;
+  const std::vector<GroupSlot>& slots_;
   Pass pass_{PassKind::forward, -1, -1};
   bool any_compute_ = false;
   std::uint32_t last_compute_ = 0;

@@ -25,7 +25,7 @@ class StageCompiler {
   using Transfer = ProgramWriter::Transfer;
 
  public:
-  StageCompiler(const Job& job, const LayerSplit& split, const GroupShapes& shapes, const std::vector<Peer>& slots,
+  StageCompiler(const Job& job, const LayerSplit& split, const GroupShapes& shapes, const std::vector<GroupSlot>& slots,
                 const topology::Cluster& cluster, TemplateLibrary& library, std::int64_t stage, double undisturbed_rate,
                 bool evaluation)
       : writer(job, slots),
@@ -114,9 +114,8 @@ class StageCompiler {
         writer.compute_before(*weight_cast_, Category::compute, slowdown());
       }
       if (items[i].comm) {
-        Transfer t{Stream::tensor,   Category::tensor_comm, Peer::tensor,    items[i].cost,
-                   items[i].traffic, items[i].share,        items[i].counts, false};
-        if (items[i].context) t.stream = Stream::context, t.category = Category::context_comm, t.peer = Peer::context;
+        const Transfer t{items[i].context ? CommGroup::context : CommGroup::tensor, items[i].cost, items[i].traffic,
+                         items[i].share, items[i].counts};
         writer.later_waits_for(writer.transfer(t, writer.after_compute()), items[i].passes_by);
       } else {
         compute(items[i], Category::compute);
@@ -134,13 +133,13 @@ class StageCompiler {
   void reduce_amax(const Pass& pass) {
     const double bytes = amax_bytes(job_, static_cast<double>(blocks_of(split_.of(pass.chunk, stage_, stages_))));
     if (bytes <= 0 || evaluation_ || pass.kind == PassKind::weight_gradient) return;
-    GroupShape group = shapes_.data;
-    group.ranks *= shapes_.tensor.ranks, group.nodes *= shapes_.tensor.nodes, group.per_node *= shapes_.tensor.per_node;
-    Transfer t{Stream::tensor, Category::data_comm, Peer::data, {}, kNoTraffic, 1.0, true, false};
+    const GroupShape& group = shapes_[CommGroup::scales];
+    Transfer t{CommGroup::data};
+    t.stream = Stream::tensor;
     t.cost = collective_cost(CollectiveOp::all_reduce, bytes, group, job_.device, job_.software, cluster_);
     t.cost.pattern = Pattern::around;  // a few bytes load no link
     t.cost.work = 0, t.cost.rate_cap = 0;
-    t.traffic = library_.traffic({"norm", CollectiveOp::all_reduce, "fp8 scales", group.ranks, bytes,
+    t.traffic = library_.traffic({CommGroup::scales, CollectiveOp::all_reduce, "fp8 scales", group.ranks, bytes,
                                   wire_bytes(CollectiveOp::all_reduce, group.ranks, bytes)});
     writer.next_waits_for(writer.transfer(t, writer.after_compute()));
   }
@@ -179,29 +178,17 @@ class StageCompiler {
   /// communicators and streams of its own: two stages need not see messages of different kinds in the same order.
   const Transfer& message(const Pass& pass, std::int64_t other, bool sends) {
     const bool gradient = pass.kind != PassKind::forward, returns = map_.returns(pass.chunk);
-    struct Line {
-      Peer peer;
-      Stream stream;
-    };
-    static constexpr Line lines[2][2][2] = {
-        {{{Peer::previous_activation, Stream::pipeline_receive}, {Peer::next_activation, Stream::pipeline_send}},
-         {{Peer::next_gradient, Stream::pipeline_receive_gradient},
-          {Peer::previous_gradient, Stream::pipeline_send_gradient}}},
-        {{{Peer::return_activation_in, Stream::return_receive}, {Peer::return_activation_out, Stream::return_send}},
-         {{Peer::return_gradient_in, Stream::return_receive_gradient},
-          {Peer::return_gradient_out, Stream::return_send_gradient}}}};
-    const Line& line = lines[returns][gradient][sends];
+    const CommGroup groups[2][2] = {{CommGroup::activations, CommGroup::gradients},
+                                    {CommGroup::return_activations, CommGroup::return_gradients}};
     // Links are numbered by the stage that activations leave, on the way down.
     const std::int64_t link = returns ? std::min(stage_, other) : gradient == sends ? other : stage_;
-    std::optional<Transfer>& known = messages_[static_cast<std::size_t>(line.peer)];
+    std::optional<Transfer>& known = messages_[returns][gradient][sends];
     if (known) return *known;
     Transfer& t = known.emplace();
-    t.stream = line.stream;
-    t.category = Category::pipeline_comm;
-    t.peer = line.peer;
+    t.group = groups[returns][gradient], t.end = sends ? End::sends : End::receives;
     t.cost = send_cost(message_bytes(job_, gradient), shapes_.pipeline_same_node[static_cast<std::size_t>(link)],
                        job_.device, job_.software);
-    t.traffic = library_.traffic({"pipeline", CollectiveOp::send_receive,
+    t.traffic = library_.traffic({t.group, CollectiveOp::send_receive,
                                   gradient ? "activation gradients, backward" : "activations, forward", 2,
                                   message_bytes(job_, gradient), message_bytes(job_, gradient)});
     return t;
@@ -232,12 +219,12 @@ class StageCompiler {
       // Scatter/gather (arXiv 2104.04473, section 4.1): each tensor rank carries a part across, NVLink puts it
       // together.
       const double bytes = message_bytes(job_, gradient) * static_cast<double>(job_.parallelism.tensor);
-      Transfer gather{Stream::tensor, Category::tensor_comm, Peer::tensor, {}, kNoTraffic, 1.0, true, false};
-      gather.cost =
-          collective_cost(CollectiveOp::all_gather, bytes, shapes_.tensor, job_.device, job_.software, cluster_);
+      Transfer gather{CommGroup::tensor};
+      gather.cost = collective_cost(CollectiveOp::all_gather, bytes, shapes_[CommGroup::tensor], job_.device,
+                                    job_.software, cluster_);
       gather.traffic =
-          library_.traffic({"tensor", CollectiveOp::all_gather, "pipeline message", job_.parallelism.tensor, bytes,
-                            wire_bytes(CollectiveOp::all_gather, job_.parallelism.tensor, bytes)});
+          library_.traffic({CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", job_.parallelism.tensor,
+                            bytes, wire_bytes(CollectiveOp::all_gather, job_.parallelism.tensor, bytes)});
       writer.next_waits_for(writer.transfer(gather, {&op, 1}));
     } else {
       writer.next_waits_for(op);
@@ -281,7 +268,7 @@ class StageCompiler {
     reduces_ = reduces && ends_microbatch(pass.kind);
     covered_ =
         covered_share({data_.chunk_parameters(range), std::max<std::int64_t>(1, blocks_of(range)), gathers_, reduces_},
-                      compute_seconds(passes.of(pass.kind)), job_, shapes_.data, cluster_);
+                      compute_seconds(passes.of(pass.kind)), job_, shapes_[CommGroup::data], cluster_);
     units_.clear();
     const bool forward = pass.kind == PassKind::forward;
     double ends = 0;
@@ -350,9 +337,10 @@ class StageCompiler {
     if (map_.ends_meet() || !job_.model.tied_embeddings || (stage_ != 0 && stage_ != stages_ - 1)) return;
     const double bytes =
         split_.network.tied_elements * gradient_bytes_ / (full_shard_ ? static_cast<double>(shard_ranks_) : 1.0);
-    Transfer t{Stream::data, Category::data_comm, Peer::embedding, {}, kNoTraffic, 1.0, true, false};
-    t.cost = collective_cost(CollectiveOp::all_reduce, bytes, shapes_.embedding, job_.device, job_.software, cluster_);
-    t.traffic = library_.traffic({"embedding", CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes,
+    Transfer t{CommGroup::embedding};
+    t.cost = collective_cost(CollectiveOp::all_reduce, bytes, shapes_[CommGroup::embedding], job_.device, job_.software,
+                             cluster_);
+    t.traffic = library_.traffic({CommGroup::embedding, CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes,
                                   wire_bytes(CollectiveOp::all_reduce, 2, bytes)});
     writer.next_waits_for(writer.transfer(t, writer.after_compute()));
   }
@@ -360,16 +348,18 @@ class StageCompiler {
   /// The norm is summed over every rank that holds a part of the gradients; the host reads it to decide on clipping or
   /// skipping. With post-validation partial norms travel along the pipeline's messages, and nobody waits.
   void reduce_norm() {
-    const std::int64_t ranks = shapes_.world.ranks;
+    const GroupShape& group = shapes_[CommGroup::norm];
+    const std::int64_t ranks = group.ranks;
     if (ranks == 1) return;
     const bool waits = !job_.parallelism.optimizer_post_validation;
-    Transfer t{
-        waits ? Stream::data : Stream::pipeline_send, Category::other, Peer::world, {}, kNoTraffic, 1.0, true, waits};
-    t.cost = collective_cost(CollectiveOp::all_reduce, 4, shapes_.world, job_.device, job_.software, cluster_);
-    t.cost.pattern = Pattern::around;  // the world's route is empty: four bytes load no link
+    Transfer t{CommGroup::norm};
+    t.host_waits = waits;
+    if (!waits) t.stream = Stream::pipeline_send;
+    t.cost = collective_cost(CollectiveOp::all_reduce, 4, group, job_.device, job_.software, cluster_);
+    t.cost.pattern = Pattern::around;  // its route is empty: four bytes load no link
     t.cost.work = 0, t.cost.rate_cap = 0;
-    t.traffic = library_.traffic(
-        {"norm", CollectiveOp::all_reduce, "gradient norm", ranks, 4, wire_bytes(CollectiveOp::all_reduce, ranks, 4)});
+    t.traffic = library_.traffic({CommGroup::norm, CollectiveOp::all_reduce, "gradient norm", ranks, 4,
+                                  wire_bytes(CollectiveOp::all_reduce, ranks, 4)});
     const std::uint32_t op = writer.transfer(t, writer.after_compute());
     if (waits) writer.next_waits_for(op);
   }
@@ -399,9 +389,9 @@ class StageCompiler {
   double beside_ = 0;  // share of the computation at hand that collectives of whole chunks run beside
   bool optimizing_ = false;
   std::vector<bool> chunk_seen_;
-  std::vector<const PassTemplate*> templates_;            // by chunk
-  std::vector<const TemplateLibrary::Whole*> wholes_;     // by chunk and kind of pass, at full speed
-  std::array<std::optional<Transfer>, kPeers> messages_;  // by peer
+  std::vector<const PassTemplate*> templates_;         // by chunk
+  std::vector<const TemplateLibrary::Whole*> wholes_;  // by chunk and kind of pass, at full speed
+  std::optional<Transfer> messages_[2][2][2];          // [returns][gradient][sends]
   std::vector<Unit> units_;
   std::uint32_t unit_ = kNone;
   bool gathers_ = false, reduces_ = false;  // the units of the pass at hand
@@ -411,7 +401,7 @@ class StageCompiler {
 }  // namespace
 
 StagePrograms compile_programs(const Job& job, const LayerSplit& split, const GroupShapes& shapes,
-                               const std::vector<std::vector<Peer>>& slots, const topology::Cluster& cluster,
+                               const std::vector<std::vector<GroupSlot>>& slots, const topology::Cluster& cluster,
                                double undisturbed_rate, bool evaluation) {
   StagePrograms out;
   TemplateLibrary library(job, split.network, shapes, cluster, out);

@@ -206,12 +206,12 @@ std::size_t most_timelines(const Simulated& run) {
 /// Timelines of ranks, memory and links, for traces and reports.
 void draw(const Job& job, const topology::Cluster& cluster, const StepPlan& step, const Simulated& run,
           const StepOptions& options, StepReport& report) {
-  const RankMap map(job);
+  const Dims dims = job.parallelism.dims();
   const auto timeline = [&](const RecordedRank& rank, bool with_spans = true) {
     const sim::Program& program = run.program_of(*rank.record);
     Timeline drawn;
     drawn.rank = rank.rank, drawn.ranks = rank.ranks, drawn.stage = rank.stage;
-    if (with_spans) drawn = timeline_of(job, map, step, program, rank);
+    if (with_spans) drawn = timeline_of(dims, step, program, rank);
     drawn.breakdown_s = breakdown_of(job, *rank.record, program, report.iteration, {});
     drawn.memory = memory_over_time(job, step, program, rank, report.stages[static_cast<std::size_t>(rank.stage)]);
     return drawn;
@@ -255,8 +255,8 @@ void draw(const Job& job, const topology::Cluster& cluster, const StepPlan& step
       link_loads(run.plan, groups.folded.network, run.result.records, groups.folded.link_representative, cluster);
 }
 
-void count_tiers(const Job& job, const topology::Cluster& cluster, StepReport& report) {
-  const ByTier bytes = bytes_by_tier(job, cluster, report.traffic);
+void count_tiers(const RankMap& ranks, const topology::Cluster& cluster, const Groups& groups, StepReport& report) {
+  const ByTier bytes = bytes_by_tier(report.traffic, groups.list, ranks, cluster);
   for (std::size_t t = 0; t < bytes.size(); ++t) {
     if (bytes[t] > 0) report.tier_bytes.push_back({static_cast<topology::Tier>(t), bytes[t]});
   }
@@ -292,32 +292,9 @@ void add_memory(const Job& job, StepReport& report) {
 
 }  // namespace
 
-std::string_view name_of(Category category) {
-  static constexpr std::array<std::string_view, kCategories> names{"compute",   "tensor_comm",  "pipeline_comm",
-                                                                   "data_comm", "context_comm", "expert_comm",
-                                                                   "bubble",    "optimizer",    "other"};
-  return names[static_cast<std::size_t>(category)];
-}
-
 std::string_view name_of(StageMemory::During during) {
   static constexpr std::array<std::string_view, 3> names{"forward", "backward", "optimizer"};
   return names[static_cast<std::size_t>(during)];
-}
-
-std::string_view name_of(Stream stream) {
-  static constexpr std::array<std::string_view, kStreams> names{"compute",
-                                                                "tensor collective",
-                                                                "data collective",
-                                                                "pipeline send",
-                                                                "pipeline receive",
-                                                                "pipeline send (gradient)",
-                                                                "pipeline receive (gradient)",
-                                                                "pipeline send (returning)",
-                                                                "pipeline receive (returning)",
-                                                                "pipeline send (returning gradient)",
-                                                                "pipeline receive (returning gradient)",
-                                                                "context collective"};
-  return names[static_cast<std::size_t>(stream)];
 }
 
 namespace {
@@ -416,7 +393,7 @@ void simulate_in_detail(const Job& job, const topology::Cluster& cluster, const 
     }
   }
   report.traffic = merge_traffic(closed_form_traffic(job), count_traffic(step));
-  count_tiers(job, cluster, report);
+  count_tiers(RankMap(job.parallelism.dims(), job.placement, job.gpus_per_node), cluster, *groups, report);
   report.assumptions = job.assumptions;
 }
 
@@ -427,10 +404,11 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
   StepReport report;
   StepCache own(1);
   StepCache& cache = options.cache != nullptr ? *options.cache : own;
-  const auto cluster = cache.cluster_of(job);
+  const auto cluster = cache.cluster_of(site_of(job));
+  const GroupInputs inputs = group_inputs_of(job);
   // Which class a rank is in, only the groups of all ranks know.
   const bool of_all = options.full || !options.timeline_ranks.empty();
-  const auto groups = of_all ? make_groups(job, *cluster) : cache.groups_of(job);
+  const auto groups = of_all ? make_groups(inputs, *cluster) : cache.groups_of(cluster, inputs);
   if (options.brief && !options.full && !options.timelines) {
     time_step(job, *cluster, groups, report);
   } else {
@@ -444,9 +422,9 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
 }
 
 std::vector<TrafficRow> traffic_table(const Job& job) {
-  const topology::Cluster cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings(),
-                                  job.perturbation.faults);
-  return merge_traffic(closed_form_traffic(job), count_traffic(make_plan(job, cluster, make_groups(job, cluster))));
+  const topology::Cluster cluster = cluster_of(job);
+  const auto groups = make_groups(group_inputs_of(job), cluster);
+  return merge_traffic(closed_form_traffic(job), count_traffic(make_plan(job, cluster, groups)));
 }
 
 }  // namespace orrery::workloads

@@ -11,49 +11,16 @@
 #include "sim/plan.h"
 #include "topology/cluster.h"
 #include "workloads/job.h"
+#include "workloads/model/comm_group.h"
+#include "workloads/streams.h"
 
 namespace orrery::workloads {
 
 class StepCache;
 
-/// What exposed time is attributed to, and what operations belong to (Op::category).
-enum class Category : std::uint8_t {
-  compute,
-  tensor_comm,
-  pipeline_comm,
-  data_comm,
-  context_comm,
-  expert_comm,
-  bubble,
-  optimizer,
-  other
-};
-inline constexpr std::size_t kCategories = 9;
-std::string_view name_of(Category category);
-
-/// The streams of a GPU, as in Op::stream.
-/// Activations travel forward and gradients backward on pipeline streams of their own, so that neither queues behind
-/// the other.
-enum class Stream : std::uint8_t {
-  compute,
-  tensor,
-  data,
-  pipeline_send,
-  pipeline_receive,
-  pipeline_send_gradient,
-  pipeline_receive_gradient,
-  // Chunks that run from the last stage to the first.
-  return_send,
-  return_receive,
-  return_send_gradient,
-  return_receive_gradient,
-  context
-};
-inline constexpr std::size_t kStreams = 12;
-std::string_view name_of(Stream stream);
-
 /// One row of the communication table. Closed form and simulated count are computed independently and must be equal.
 struct TrafficRow {
+  CommGroup among;               // whose members move it
   std::string dimension;         // tensor | data | pipeline | context | embedding ...
   std::string operation;         // all_gather | reduce_scatter | all_reduce | send_receive
   std::string what;              // what is moved, as in "activations, forward"
@@ -115,7 +82,7 @@ struct Timeline {
   std::int64_t stage = 0;
   struct Span {
     std::string name;
-    Stream stream{};
+    Stream stream;
     Category category{};
     sim::SimTime ready{}, start{}, finish{};
     std::vector<KernelSlice> kernels;  // compute only

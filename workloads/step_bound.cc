@@ -119,7 +119,7 @@ StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, const Job
 const topology::Cluster& StepBound::cluster_of(const Job& job) {
   std::unique_ptr<topology::Cluster>& cluster = clusters_[job.gpus];
   if (!cluster) {
-    cluster = std::make_unique<topology::Cluster>(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
+    cluster = std::make_unique<topology::Cluster>(workloads::cluster_of(job));
   }
   return *cluster;
 }
@@ -132,16 +132,17 @@ const StepBound::Places& StepBound::places_of(const Job& job) {
   if (fresh) {
     const topology::Cluster& cluster = cluster_of(job);
     Places& places = found->second;
-    places.shapes = group_shapes(job, RankMap(job), cluster);
-    places.tensor_rate = rate_across_nodes(places.shapes.tensor, cluster);
-    places.data_rate = rate_across_nodes(places.shapes.data, cluster);
+    const RankMap ranks(p.dims(), job.placement, job.gpus_per_node);
+    places.shapes = group_shapes(comm_groups(group_layout_of(job)), ranks, cluster);
+    places.tensor_rate = rate_across_nodes(places.shapes[CommGroup::tensor], cluster);
+    places.data_rate = rate_across_nodes(places.shapes[CommGroup::data], cluster);
   }
   return found->second;
 }
 
 const StepBound::Costs& StepBound::costs_of(const Job& job, const Network& network) {
   const Places& places = places_of(job);
-  const GroupShape& group = places.shapes.tensor;
+  const GroupShape& group = places.shapes[CommGroup::tensor];
   const Precision& precision = job.precision;
   const bool splits = job.parallelism.schedule->splits_backward(), by_unit = works_by_unit(job);
   const auto [found, fresh] = costs_.try_emplace(
@@ -210,8 +211,8 @@ StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double l
   if (job.parallelism.sharding == Sharding::parameters) {
     const auto time = [&](CollectiveOp op, double bytes) {
       const CollectiveCost cost =
-          collective_cost(op, bytes, places.shapes.data, job.device, job.software, cluster_of(job));
-      return least_time(cost, places.shapes.data, places.data_rate);
+          collective_cost(op, bytes, places.shapes[CommGroup::data], job.device, job.software, cluster_of(job));
+      return least_time(cost, places.shapes[CommGroup::data], places.data_rate);
     };
     const double passes = d(job.microbatches()) * layers;
     const double gathers = 2 * passes * time(CollectiveOp::all_gather, layer * parameter);
@@ -221,10 +222,10 @@ StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double l
     if (!job.overlap.gradients) load.within += scatters;
     return load;
   }
-  if (places.shapes.data.nodes <= 1) return load;
+  if (places.shapes[CommGroup::data].nodes <= 1) return load;
   const bool sharded = job.parallelism.sharding != Sharding::none;
   const auto time = [&](CollectiveOp op, double bytes) {
-    return least_bytes_between_nodes(op, bytes, places.shapes.data, job.software) / places.data_rate *
+    return least_bytes_between_nodes(op, bytes, places.shapes[CommGroup::data], job.software) / places.data_rate *
            sim::kPicosecondsPerSecond;
   };
   const double reduce = time(

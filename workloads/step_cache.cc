@@ -24,24 +24,15 @@ std::shared_ptr<const Value> StepCache::remember(std::list<Known<Key, Value>>& k
   return known.front().value;
 }
 
-std::shared_ptr<const topology::Cluster> StepCache::cluster_of(const Job& job) {
-  return remember(clusters_, Site{job.node, job.fabric, job.gpus, job.gpus_per_node, job.perturbation.faults}, [&] {
-    return std::make_shared<const topology::Cluster>(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings(),
-                                                     job.perturbation.faults);
-  });
+std::shared_ptr<const topology::Cluster> StepCache::cluster_of(const Site& site) {
+  return remember(clusters_, site,
+                  [&] { return std::make_shared<const topology::Cluster>(workloads::cluster_of(site)); });
 }
 
-std::shared_ptr<const Groups> StepCache::groups_of(const Job& job) {
-  const auto cluster = cluster_of(job);
-  Parallelism p = job.parallelism;
-  p.virtual_pipeline = std::min<std::int64_t>(p.virtual_pipeline, 2);  // more chunks use the same pairs
-  p.sequence_parallel = false;
-  p.context_method = {};
-  p.stage_layers.clear();
-  p.optimizer_post_validation = false;
-  Layout layout{cluster,       std::move(p),    job.model.tied_embeddings, job.software.gradients.all_reduces_shards,
-                job.placement, job.perturbation};
-  return remember(groups_, std::move(layout), [&] { return make_groups(job, *cluster, true); });
+std::shared_ptr<const Groups> StepCache::groups_of(std::shared_ptr<const topology::Cluster> cluster,
+                                                   const GroupInputs& inputs) {
+  const Place place{std::move(cluster), inputs};
+  return remember(groups_, place, [&] { return make_groups(place.inputs, *place.cluster, true); });
 }
 
 }  // namespace orrery::workloads

@@ -17,25 +17,15 @@ class StepCache {
   /// `entries`: of either kind; the groups of 10,000 ranks, folded, take about a megabyte.
   explicit StepCache(std::size_t entries = 64) : entries_(entries) {}
 
-  std::shared_ptr<const topology::Cluster> cluster_of(const Job& job);
-  /// Groups without the tables of every rank.
-  std::shared_ptr<const Groups> groups_of(const Job& job);
+  std::shared_ptr<const topology::Cluster> cluster_of(const Site& site);
+  /// Groups without the tables of every rank, on a cluster of cluster_of().
+  std::shared_ptr<const Groups> groups_of(std::shared_ptr<const topology::Cluster> cluster, const GroupInputs& inputs);
 
  private:
-  struct Site {  // everything of a job that its cluster depends on
-    topology::NodeSpec node;
-    topology::FabricSpec fabric;
-    std::int64_t gpus = 0, gpus_per_node = 0;
-    topology::Faults faults;
-    bool operator==(const Site&) const = default;
-  };
-  struct Layout {  // everything that its groups depend on besides
+  struct Place {
     std::shared_ptr<const topology::Cluster> cluster;
-    Parallelism parallelism;  // less what groups do not depend on
-    bool tied = false, all_reduces_shards = false;
-    Placement placement;
-    Perturbation perturbation;
-    bool operator==(const Layout&) const = default;
+    GroupInputs inputs;
+    bool operator==(const Place&) const = default;
   };
   template <class Key, class Value>
   struct Known {
@@ -48,7 +38,7 @@ class StepCache {
   std::size_t entries_;
   std::mutex mutex_;
   std::list<Known<Site, topology::Cluster>> clusters_;  // asked for last first
-  std::list<Known<Layout, Groups>> groups_;
+  std::list<Known<Place, Groups>> groups_;
 };
 
 }  // namespace orrery::workloads

@@ -2,10 +2,9 @@
 #include "workloads/step_plan.h"
 
 #include <algorithm>
-#include <array>
-#include <initializer_list>
-#include <limits>
-#include <optional>
+#include <span>
+#include <utility>
+#include <variant>
 
 #include "sim/error.h"
 #include "workloads/schedules/chunk_map.h"
@@ -17,70 +16,7 @@ namespace {
 using sim::CommunicatorId;
 using sim::RouteId;
 
-GroupShape worse(const GroupShape& a, const GroupShape& b) {
-  GroupShape w = a;
-  w.nodes = std::max(a.nodes, b.nodes);
-  w.per_node = std::max(a.per_node, b.per_node);
-  w.rails = std::min(a.rails, b.rails);
-  w.top = std::max(a.top, b.top);
-  w.hop = std::max(a.hop, b.hop);
-  return w;
-}
-
-/// The data-parallel groups of one tensor and pipeline coordinate, as ranks.
-struct DataGroups {
-  std::vector<std::vector<std::int64_t>> shards;    // neighbours share out a state
-  std::vector<std::vector<std::int64_t>> replicas;  // the same part in every group of shards
-};
-
-/// Of the first `tensors` tensor coordinates.
-std::vector<DataGroups> data_groups(const Job& job, const RankMap& ranks, std::int64_t tensors) {
-  const Parallelism& p = job.parallelism;
-  const bool mirrored = p.schedule->copies() > 1;  // both stages of a pair are in one group
-  const auto share = static_cast<std::size_t>(job.shard_ranks());
-  std::vector<DataGroups> all;
-  Coordinates at;
-  for (at.pipeline = 0; at.pipeline < (mirrored ? p.pipeline / 2 : p.pipeline); ++at.pipeline) {
-    for (at.tensor = 0; at.tensor < tensors; ++at.tensor) {
-      const std::vector<std::int64_t> members = ranks.replicas(at);
-      DataGroups groups;
-      groups.shards.resize(members.size() / share);
-      groups.replicas.resize(share);
-      for (std::size_t i = 0; i < members.size(); ++i) {
-        groups.shards[i / share].push_back(members[i]);
-        groups.replicas[i % share].push_back(members[i]);
-      }
-      all.push_back(std::move(groups));
-    }
-  }
-  return all;
-}
-
-std::vector<std::int64_t> gpus_of(const std::vector<std::int64_t>& members, const RankMap& ranks) {
-  std::vector<std::int64_t> gpus;
-  gpus.reserve(members.size());
-  for (const std::int64_t rank : members) gpus.push_back(ranks.gpu_of(rank));
-  return gpus;
-}
-
-/// Shapes of the data-parallel groups, the worst of each kind.
-void add_data_shapes(const Job& job, const RankMap& ranks, const topology::Cluster& cluster, GroupShapes& shapes) {
-  bool first = true;
-  const auto take = [&](GroupShape& worst, const std::vector<std::int64_t>& members, bool begins) {
-    const GroupShape shape = shape_of(gpus_of(members, ranks), cluster);
-    worst = begins ? shape : worse(worst, shape);
-  };
-  for (const DataGroups& groups : data_groups(job, ranks, job.parallelism.tensor)) {
-    for (std::size_t i = 0; i < groups.shards.size(); ++i) take(shapes.data, groups.shards[i], first && i == 0);
-    if (groups.shards.size() > 1) {
-      for (std::size_t i = 0; i < groups.replicas.size(); ++i)
-        take(shapes.replicate, groups.replicas[i], first && i == 0);
-    }
-    first = false;
-  }
-}
-
-/// Makes the communicators of a job, one per group, and hands each rank its own by what it is for.
+/// Makes the communicators of a job, one per group, and hands each rank its own by slot.
 ///
 /// Where the ranks of a tensor group are alike (the turn of topology::Cluster::link_orbits is a symmetry of job and
 /// machine), only those with tensor coordinate 0 are made, which stand for the others too. The orbit of one of their
@@ -88,61 +24,67 @@ void add_data_shapes(const Job& job, const RankMap& ranks, const topology::Clust
 class Communicators {
  public:
   /// `orbits`: by link, where the ranks of a tensor group are alike; else empty.
-  Communicators(const Job& job, const RankMap& ranks, const topology::Cluster& cluster, const GroupShapes& shapes,
-                const std::vector<std::int32_t>& orbits, Groups& out)
-      : job_(job),
-        ranks_(ranks),
+  Communicators(const RankMap& ranks, const topology::Cluster& cluster, const std::vector<std::int32_t>& orbits,
+                Groups& out)
+      : ranks_(ranks),
+        dims_(ranks.dims()),
         cluster_(cluster),
-        shapes_(shapes),
         orbits_(orbits),
-        alike_(orbits.empty() ? 1 : job.parallelism.tensor),
-        out_(out),
-        of_(kPeers * static_cast<std::size_t>(ranks.ranks() / alike_), kNobody) {}
-
-  void make(const std::array<bool, kPeers>& used) {
-    const Parallelism& p = job_.parallelism;
-    const auto use = [&](Peer peer) { return used[static_cast<std::size_t>(peer)]; };
-    if (use(Peer::tensor)) {
-      for (std::int64_t rank = 0; rank < ranks_.ranks(); rank += p.tensor) {
-        const Coordinates at = ranks_.coordinates_of(rank);
-        const auto gpus = ranks_.tensor_group(at);
-        if (alike_ > 1) {
-          assign(Peer::tensor, rank, add(1, add_route_of_one(gpus), 1));
-          continue;
-        }
-        const CommunicatorId id = group(gpus, shapes_.tensor, true);
-        for (std::int64_t t = 0; t < p.tensor; ++t) assign(Peer::tensor, rank + t, id);
-      }
-    }
-    if (use(Peer::context)) make_context_groups();
-    if (use(Peer::data)) make_data_groups(use(Peer::replicate));
-    if (use(Peer::next_activation)) {
-      make_pipeline_pairs({Peer::next_activation, Peer::previous_activation, Peer::next_gradient,
-                           Peer::previous_gradient, true, use(Peer::next_gradient)});
-    }
-    if (use(Peer::return_activation_out)) {
-      make_pipeline_pairs({Peer::return_gradient_out, Peer::return_gradient_in, Peer::return_activation_in,
-                           Peer::return_activation_out, use(Peer::return_gradient_out), true});
-    }
-    if (use(Peer::embedding)) make_embedding_pairs();
-    if (use(Peer::world)) make_norm_groups();
+        alike_(orbits.empty() ? 1 : dims_.size(Dim::tensor)),
+        out_(out) {
+    for (const auto& slots : out.slots) most_slots_ = std::max(most_slots_, slots.size());
+    of_.assign(most_slots_ * static_cast<std::size_t>(ranks.ranks() / alike_), kNobody);
   }
 
-  CommunicatorId of(Peer peer, std::int64_t rank) const {
-    const std::uint32_t id = of_[slot(peer, rank)];
-    SIM_CHECK(id != kNobody, "rank {} has no communicator for peer {}", rank, static_cast<int>(peer));
-    return CommunicatorId{id};
+  /// Groups of the same blocks, or of the same pairs, are made block by block. A communicator's number is the key of
+  /// its noise, so this order is part of a perturbed job's answer.
+  void make() {
+    const std::span<const JobGroup> all(out_.list);
+    for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+      while (end < all.size() && share_blocks(all[begin], all[end])) ++end;
+      if (const auto* kind = std::get_if<SubGroup>(&all[begin].members))
+        make_blocks(all.subspan(begin, end - begin), *kind);
+      else
+        make_pairs(all.subspan(begin, end - begin), std::get<StagePairs>(all[begin].members));
+    }
+  }
+
+  /// Of a rank, by slot.
+  std::vector<CommunicatorId> of(std::int64_t rank) const {
+    std::vector<CommunicatorId> ids;
+    for (std::size_t s = 0; s < slots_of(rank).size(); ++s) {
+      const std::uint32_t id = of_[row(rank) + s];
+      SIM_CHECK(id != kNobody, "rank {} has no communicator for {}", rank, slots_of(rank)[s].group.name);
+      ids.push_back(CommunicatorId{id});
+    }
+    return ids;
   }
 
  private:
   static constexpr std::uint32_t kNobody = 0xffffffff;
-  std::size_t slot(Peer peer, std::int64_t rank) const {
-    return static_cast<std::size_t>(rank / alike_) * kPeers + static_cast<std::size_t>(peer);
-  }
-  void assign(Peer peer, std::int64_t rank, CommunicatorId id) { of_[slot(peer, rank)] = sim::index(id); }
 
-  CommunicatorId add(std::uint32_t members, RouteId first, std::uint32_t patterns) {
-    return out_.plan.communicators.push_back({members, first, patterns, out_.plan.communicators.size()});
+  static bool share_blocks(const JobGroup& a, const JobGroup& b) {
+    if (a.carries != b.carries) return false;
+    const auto *x = std::get_if<SubGroup>(&a.members), *y = std::get_if<SubGroup>(&b.members);
+    if (x != nullptr && y != nullptr) return x->over == y->over && x->mirrored == y->mirrored;
+    return a.members == b.members;
+  }
+
+  const std::vector<GroupSlot>& slots_of(std::int64_t rank) const {
+    return out_.slots[static_cast<std::size_t>(dims_.place(rank, Dim::pipeline))];
+  }
+  std::size_t row(std::int64_t rank) const { return most_slots_ * static_cast<std::size_t>(rank / alike_); }
+  void assign(const JobGroup& group, End end, std::int64_t rank, CommunicatorId id) {
+    const std::vector<GroupSlot>& slots = slots_of(rank);
+    const auto slot = std::find_if(slots.begin(), slots.end(),
+                                   [&](const GroupSlot& s) { return s.group == group.group && s.end == end; });
+    SIM_CHECK(slot != slots.end(), "rank {} has no slot for {}", rank, group.group.name);
+    of_[row(rank) + static_cast<std::size_t>(slot - slots.begin())] = sim::index(id);
+  }
+
+  CommunicatorId add(std::size_t members, RouteId first, std::uint32_t patterns) {
+    return out_.plan.communicators.push_back(
+        {static_cast<std::uint32_t>(members), first, patterns, out_.plan.communicators.size()});
   }
 
   /// A tensor group's ring as one of its GPUs sees it: its own link out and its own link in.
@@ -165,226 +107,88 @@ class Communicators {
 
   /// Costs choose patterns for the worst group of a kind, so all groups of the kind get as many routes as that one
   /// needs.
-  CommunicatorId group(const std::vector<std::int64_t>& gpus, const GroupShape& worst, bool all_reduces) {
+  CommunicatorId add_collective(const JobGroup& group, const std::vector<std::int64_t>& members) {
+    const std::vector<std::int64_t> gpus = ranks_.gpus_of(members);
     const GroupShape shape = shape_of(gpus, cluster_);
-    const std::uint32_t patterns = patterns_of(worst, all_reduces);
-    const RouteId first = add_group_routes(out_.network, gpus, shape, all_reduces, cluster_);
-    for (std::uint32_t have = patterns_of(shape, all_reduces); have < patterns; ++have) {
+    const std::uint32_t patterns = patterns_of(out_.shapes[group.group], group.all_reduces);
+    const RouteId first = add_group_routes(out_.network, gpus, shape, group.all_reduces, cluster_);
+    for (std::uint32_t have = patterns_of(shape, group.all_reduces); have < patterns; ++have) {
       add_group_routes(out_.network, gpus, shape, false, cluster_);
     }
     of_all_alike(first);
-    return add(static_cast<std::uint32_t>(gpus.size()), first, patterns);
+    return add(gpus.size(), first, patterns);
   }
 
-  void make_context_groups() {
+  void make_blocks(std::span<const JobGroup> groups, const SubGroup& kind) {
     for (std::int64_t rank = 0; rank < ranks_.ranks(); rank += alike_) {
-      Coordinates at = ranks_.coordinates_of(rank);
-      if (at.context != 0) continue;
-      const CommunicatorId id = group(ranks_.context_group(at), shapes_.context, false);
-      for (; at.context < job_.parallelism.context; ++at.context) assign(Peer::context, ranks_.rank_of(at), id);
-    }
-  }
-
-  void make_data_groups(bool replicate) {
-    const Parallelism& p = job_.parallelism;
-    const bool reduces = p.sharding == Sharding::none ||
-                         (p.sharding != Sharding::parameters && job_.software.gradients.all_reduces_shards);
-    for (const DataGroups& groups : data_groups(job_, ranks_, job_.parallelism.tensor / alike_)) {
-      for (const auto& members : groups.shards) assign_group(Peer::data, members, shapes_.data, reduces);
-      if (!replicate) continue;
-      for (const auto& members : groups.replicas) assign_group(Peer::replicate, members, shapes_.replicate, true);
-    }
-  }
-
-  void assign_group(Peer peer, const std::vector<std::int64_t>& members, const GroupShape& worst, bool all_reduces) {
-    const CommunicatorId id = group(gpus_of(members, ranks_), worst, all_reduces);
-    for (const std::int64_t rank : members) assign(peer, rank, id);
-  }
-
-  /// Which ends of the messages between a stage and the one after it: with the stream's direction, and against it.
-  struct PairPeers {
-    Peer down_out, down_in, up_in, up_out;
-    bool down = true, up = true;
-  };
-
-  void make_pipeline_pairs(const PairPeers& peers) {
-    const Parallelism& p = job_.parallelism;
-    // With one chunk per stage nothing goes from the last stage round to the first, nor where chunks turn back.
-    const bool around = p.virtual_pipeline > 1 && p.schedule->order == ChunkOrder::loop;
-    const std::int64_t senders = around ? p.pipeline : p.pipeline - 1;
-    for (std::int64_t rank = 0; rank < ranks_.ranks(); rank += alike_) {
-      Coordinates at = ranks_.coordinates_of(rank);
-      if (at.pipeline >= senders) continue;
-      at.pipeline = (at.pipeline + 1) % p.pipeline;
-      const std::int64_t next = ranks_.rank_of(at);
-      const std::int64_t from = ranks_.gpu_of(rank), to = ranks_.gpu_of(next);
-      if (peers.down) {
-        const CommunicatorId down = add(2, of_all_alike(add_pair_route(out_.network, from, to, cluster_)), 1);
-        assign(peers.down_out, rank, down);
-        assign(peers.down_in, next, down);
-      }
-      if (peers.up) {
-        const CommunicatorId up = add(2, of_all_alike(add_pair_route(out_.network, to, from, cluster_)), 1);
-        assign(peers.up_in, rank, up);
-        assign(peers.up_out, next, up);
+      if (dims_.first_of_block(rank, kind) != rank) continue;
+      for (const JobGroup& group : groups) {
+        for (const auto& members : dims_.groups_of_block(rank, std::get<SubGroup>(group.members)))
+          make_group(group, members);
       }
     }
   }
 
-  void make_embedding_pairs() {
-    const Parallelism& p = job_.parallelism;
+  void make_group(const JobGroup& group, const std::vector<std::int64_t>& members) {
+    std::vector<std::int64_t> made = members;
+    std::erase_if(made, [&](std::int64_t rank) { return rank % alike_ != 0; });
+    SIM_CHECK(group.carries == JobGroup::Carries::signals || made.size() == members.size() || made.size() == 1,
+              "one rank of group {} cannot stand for the others", group.group.name);
+    CommunicatorId id{};
+    if (group.carries == JobGroup::Carries::signals)
+      id = add(made.size(), out_.network.add_route({}, out_.shapes[group.group].hop), 1);
+    else if (made.size() < members.size())
+      id = add(1, add_route_of_one(ranks_.gpus_of(members)), 1);
+    else
+      id = add_collective(group, members);
+    for (const std::int64_t rank : made) assign(group, End::member, rank, id);
+  }
+
+  void make_pairs(std::span<const JobGroup> groups, const StagePairs& pairs) {
     for (std::int64_t rank = 0; rank < ranks_.ranks(); rank += alike_) {
-      Coordinates at = ranks_.coordinates_of(rank);
-      if (at.pipeline != 0) continue;
-      at.pipeline = p.pipeline - 1;
-      const std::int64_t last = ranks_.rank_of(at);
-      const std::vector<std::int64_t> gpus{ranks_.gpu_of(rank), ranks_.gpu_of(last)};
-      const CommunicatorId id = group(gpus, shapes_.embedding, true);
-      assign(Peer::embedding, rank, id);
-      assign(Peer::embedding, last, id);
+      const std::int64_t stage = dims_.place(rank, Dim::pipeline);
+      if (stage >= pairs.pairs) continue;
+      const std::int64_t other = dims_.moved(rank, Dim::pipeline, second_stage(pairs, stage, dims_));
+      for (const JobGroup& group : groups) {
+        const CommunicatorId id = group.carries == JobGroup::Carries::messages
+                                      ? add_message(group.upwards ? other : rank, group.upwards ? rank : other)
+                                      : add_collective(group, {rank, other});
+        assign(group, end_of(group, true), rank, id);
+        assign(group, end_of(group, false), other, id);
+      }
     }
   }
 
-  /// The gradient norm's group: all ranks when gradients are sharded, else one replica of the model. Its route is
-  /// empty.
-  void make_norm_groups() {
-    const Parallelism& p = job_.parallelism;
-    const bool whole = p.sharding != Sharding::none;
-    const std::int64_t groups = whole ? 1 : p.data * p.context;
-    std::vector<CommunicatorId> ids;
-    for (std::int64_t g = 0; g < groups; ++g) {
-      ids.push_back(add(static_cast<std::uint32_t>(ranks_.ranks() / groups / alike_),
-                        out_.network.add_route({}, shapes_.world.hop), 1));
-    }
-    for (std::int64_t rank = 0; rank < ranks_.ranks(); rank += alike_) {
-      const Coordinates at = ranks_.coordinates_of(rank);
-      assign(Peer::world, rank, ids[static_cast<std::size_t>(whole ? 0 : at.data * p.context + at.context)]);
-    }
+  CommunicatorId add_message(std::int64_t from, std::int64_t to) {
+    return add(2, of_all_alike(add_pair_route(out_.network, ranks_.gpu_of(from), ranks_.gpu_of(to), cluster_)), 1);
   }
 
-  const Job& job_;
   const RankMap& ranks_;
+  const Dims& dims_;
   const topology::Cluster& cluster_;
-  const GroupShapes& shapes_;
   const std::vector<std::int32_t>& orbits_;
   std::int64_t alike_;  // tensor ranks that one stands for
   Groups& out_;
-  std::vector<std::uint32_t> of_;
+  std::size_t most_slots_ = 0;
+  std::vector<std::uint32_t> of_;  // by rank that is made, and slot
 };
 
 /// Links in tier order carry what is left of their rate when a NIC is slow: every link between that NIC's GPUs and the
 /// leaf.
-void slow_down_nics(const Job& job, const topology::Cluster& cluster, sim::Network& network) {
-  for (const auto& slow : job.perturbation.slow_nics) {
+void slow_down_nics(const Perturbation& perturbed, const topology::Cluster& cluster, sim::Network& network) {
+  for (const auto& slow : perturbed.slow_nics) {
     for (const sim::LinkId link : cluster.nic_links(slow.node, slow.nic)) network.capacity[link] *= slow.rate;
   }
 }
 
-}  // namespace
-
-GroupShapes group_shapes(const Job& job, const RankMap& ranks, const topology::Cluster& cluster) {
-  const Parallelism& p = job.parallelism;
-  GroupShapes shapes;
-  shapes.tensor = shape_of(ranks.tensor_group({}), cluster);
-  add_data_shapes(job, ranks, cluster, shapes);
-  if (p.tensor > 1) {
-    for (std::int64_t rank = 0; rank < ranks.ranks(); rank += p.tensor) {
-      const auto gpus = ranks.tensor_group(ranks.coordinates_of(rank));
-      const bool inside = std::all_of(gpus.begin(), gpus.end(),
-                                      [&](std::int64_t g) { return cluster.node_of(g) == cluster.node_of(gpus[0]); });
-      if (!inside || shapes.tensor.nodes > 1) shapes.tensor = worse(shapes.tensor, shape_of(gpus, cluster));
-    }
-  }
-  if (p.context > 1) {
-    shapes.context = shape_of(ranks.context_group({}), cluster);
-    for (std::int64_t rank = 0; rank < ranks.ranks(); ++rank) {
-      const Coordinates at = ranks.coordinates_of(rank);
-      if (at.context == 0) shapes.context = worse(shapes.context, shape_of(ranks.context_group(at), cluster));
-    }
-  }
-  // Stage by stage: one pair that crosses nodes makes all ranks of the stage send as if it did, so that both ends
-  // agree.
-  shapes.pipeline_same_node.assign(static_cast<std::size_t>(p.pipeline), true);
-  for (std::int64_t rank = 0; rank < ranks.ranks(); ++rank) {
-    Coordinates to = ranks.coordinates_of(rank);
-    const auto stage = static_cast<std::size_t>(to.pipeline);
-    to.pipeline = (to.pipeline + 1) % p.pipeline;
-    if (cluster.node_of(ranks.gpu_of(rank)) != cluster.node_of(ranks.gpu_of(ranks.rank_of(to))))
-      shapes.pipeline_same_node[stage] = false;
-  }
-  for (const std::int64_t data : {std::int64_t{0}, p.data - 1}) {  // the ends of the data dimension lie farthest apart
-    for (std::int64_t stage = 0; stage + 1 < p.pipeline; ++stage) {
-      const Coordinates from{0, 0, data, stage}, to{0, 0, data, stage + 1};
-      const auto way = cluster.way(ranks.gpu_of(ranks.rank_of(from)), ranks.gpu_of(ranks.rank_of(to)));
-      shapes.pipeline_top = std::max(shapes.pipeline_top, way.top);
-    }
-  }
-  for (std::int64_t rank = 0; rank < ranks.ranks() / p.pipeline; ++rank) {
-    Coordinates last = ranks.coordinates_of(rank);
-    last.pipeline = p.pipeline - 1;
-    const std::vector<std::int64_t> gpus{ranks.gpu_of(rank), ranks.gpu_of(ranks.rank_of(last))};
-    if (rank == 0 || cluster.node_of(gpus[0]) != cluster.node_of(gpus[1])) shapes.embedding = shape_of(gpus, cluster);
-    if (shapes.embedding.nodes > 1) break;
-  }
-  shapes.world.ranks = p.sharding != Sharding::none ? ranks.ranks() : p.tensor * p.pipeline;
-  shapes.world.nodes = (shapes.world.ranks + cluster.gpus_per_node() - 1) / cluster.gpus_per_node();
-  shapes.world.per_node = std::min(shapes.world.ranks, cluster.gpus_per_node());
-  if (shapes.world.nodes > 1) {
-    const auto way = cluster.way(0, cluster.gpus() - 1);
-    shapes.world.hop = way.latency;
-    shapes.world.top = way.top;
-  }
-  return shapes;
-}
-
-namespace {
-
-/// What the ranks of a stage have communicators for.
-std::vector<Peer> peers_of_stage(const Job& job, const GroupShapes& shapes, std::int64_t stage) {
-  const Parallelism& p = job.parallelism;
-  const ChunkMap map = job.parallelism.chunk_map();
-  std::vector<Peer> peers;
-  const auto have = [&](bool is_so, std::initializer_list<Peer> which) {
-    for (const Peer peer : which) {
-      if (is_so && std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
-    }
-  };
-  have(p.tensor > 1, {Peer::tensor});
-  have(p.context > 1, {Peer::context});
-  have(job.replicas() > 1, {Peer::data});
-  have(job.shard_ranks() < job.replicas(), {Peer::replicate});
-  for (std::int64_t chunk = 0; chunk < map.chunks(); ++chunk) {
-    const Cell cell{stage, chunk};
-    const auto crosses = [&](const std::optional<Cell>& other) { return other && other->stage != stage; };
-    const bool returns = map.returns(chunk), out = crosses(map.next(cell)), in = crosses(map.previous(cell));
-    have(out && !returns, {Peer::next_activation, Peer::next_gradient});
-    have(in && !returns, {Peer::previous_activation, Peer::previous_gradient});
-    have(out && returns, {Peer::return_activation_out, Peer::return_gradient_in});
-    have(in && returns, {Peer::return_activation_in, Peer::return_gradient_out});
-  }
-  have(!map.ends_meet() && job.model.tied_embeddings && (stage == 0 || stage == p.pipeline - 1), {Peer::embedding});
-  have(shapes.world.ranks > 1, {Peer::world});
-  return peers;
-}
-
-/// Streams that the job's programs can use; the rarest come last.
-std::uint8_t streams_of(const Job& job) {
-  if (job.parallelism.context > 1) return static_cast<std::uint8_t>(kStreams);
-  const bool returns = job.parallelism.schedule->order != ChunkOrder::loop;
-  return static_cast<std::uint8_t>(returns ? Stream::return_receive_gradient : Stream::pipeline_receive_gradient) + 1;
-}
-
-}  // namespace
-
-namespace {
-
 /// The orbits of links where the ranks of a tensor group are alike: the group's GPUs are neighbours in a node, and
 /// nothing sets one apart. Empty otherwise.
-std::vector<std::int32_t> tensor_orbits(const Job& job, const topology::Cluster& cluster) {
-  const Perturbation& perturbed = job.perturbation;
-  const std::int64_t tensor = job.parallelism.tensor;
-  const bool neighbours = job.placement.kind == Placement::Kind::order && job.placement.order.front() == "tensor" &&
-                          job.gpus_per_node % tensor == 0;
+std::vector<std::int32_t> tensor_orbits(const GroupInputs& inputs, const topology::Cluster& cluster) {
+  const Perturbation& perturbed = inputs.perturbation;
+  const Placement& placement = inputs.placement;
+  const std::int64_t tensor = inputs.layout.dims.size(Dim::tensor);
+  const bool neighbours = placement.kind == Placement::Kind::order && placement.order.front() == Dim::tensor &&
+                          cluster.gpus_per_node() % tensor == 0;
   const bool plain = perturbed.slow_gpus.empty() && perturbed.slow_nics.empty() && perturbed.jitter_sigma == 0 &&
                      perturbed.message_sigma == 0;
   if (tensor == 1 || !neighbours || !plain) return {};
@@ -393,47 +197,63 @@ std::vector<std::int32_t> tensor_orbits(const Job& job, const topology::Cluster&
 
 }  // namespace
 
-std::shared_ptr<const Groups> make_groups(const Job& job, const topology::Cluster& cluster, bool folded_only) {
+GroupLayout group_layout_of(const Job& job) {
+  const ChunkMap map = job.parallelism.chunk_map();
+  const Sharding sharding = job.parallelism.sharding;
+  GroupLayout layout;
+  layout.dims = job.parallelism.dims();
+  layout.mirrored = map.order() == ChunkOrder::both_ways;
+  layout.around = map.order() == ChunkOrder::loop && map.chunks() > 1;
+  layout.returns = map.order() != ChunkOrder::loop;
+  layout.ties_ends = !map.ends_meet() && job.model.tied_embeddings;
+  layout.shards = sharding != Sharding::none;
+  layout.all_reduces_gradients =
+      sharding == Sharding::none || (sharding != Sharding::parameters && job.software.gradients.all_reduces_shards);
+  layout.shard_ranks = job.shard_ranks();
+  return layout;
+}
+
+GroupInputs group_inputs_of(const Job& job) { return {group_layout_of(job), job.placement, job.perturbation}; }
+
+std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topology::Cluster& cluster,
+                                          bool folded_only) {
   const auto made = std::make_shared<Groups>();
   Groups& out = *made;
-  const RankMap ranks(job);
-  out.shapes = group_shapes(job, ranks, cluster);
+  const Dims& dims = inputs.layout.dims;
+  const Perturbation& perturbed = inputs.perturbation;
+  const RankMap ranks(dims, inputs.placement, cluster.gpus_per_node());
+  out.list = comm_groups(inputs.layout);
+  out.shapes = group_shapes(out.list, ranks, cluster);
 
   for (const auto& link : cluster.links()) out.network.add_link(link.capacity);
-  slow_down_nics(job, cluster, out.network);
+  slow_down_nics(perturbed, cluster, out.network);
 
-  std::array<bool, kPeers> used{};
-  for (std::int64_t stage = 0; stage < job.parallelism.pipeline; ++stage) {
-    out.slots.push_back(peers_of_stage(job, out.shapes, stage));
+  for (std::int64_t stage = 0; stage < dims.size(Dim::pipeline); ++stage) {
+    out.slots.push_back(slots_of_stage(out.list, dims, stage));
     out.plan.programs.push_back({});
-    for (const Peer peer : out.slots.back()) used[static_cast<std::size_t>(peer)] = true;
   }
-  const auto orbits = folded_only ? tensor_orbits(job, cluster) : std::vector<std::int32_t>{};
-  const std::int64_t alike = orbits.empty() ? 1 : job.parallelism.tensor;
-  Communicators communicators(job, ranks, cluster, out.shapes, orbits, out);
-  communicators.make(used);
+  const auto orbits = folded_only ? tensor_orbits(inputs, cluster) : std::vector<std::int32_t>{};
+  const std::int64_t alike = orbits.empty() ? 1 : dims.size(Dim::tensor);
+  Communicators communicators(ranks, cluster, orbits, out);
+  communicators.make();
 
-  out.plan.streams = streams_of(job);
-  out.plan.noise = {job.perturbation.jitter_sigma, job.perturbation.jitter_seed};
-  out.plan.message_noise = {job.perturbation.message_sigma, job.perturbation.message_seed};
+  out.plan.streams = streams_of(out.list);
+  out.plan.noise = {perturbed.jitter_sigma, perturbed.jitter_seed};
+  out.plan.message_noise = {perturbed.message_sigma, perturbed.message_seed};
   std::vector<double> slowdown(static_cast<std::size_t>(ranks.ranks()), 1.0);
-  for (const auto& slow : job.perturbation.slow_gpus) slowdown[static_cast<std::size_t>(slow.gpu)] = slow.slowdown;
-  std::vector<CommunicatorId> by_slot;
+  for (const auto& slow : perturbed.slow_gpus) slowdown[static_cast<std::size_t>(slow.gpu)] = slow.slowdown;
   for (std::int64_t rank = 0; rank < ranks.ranks(); rank += alike) {
-    const auto stage = static_cast<std::size_t>(ranks.coordinates_of(rank).pipeline);
-    by_slot.clear();
-    for (const Peer peer : out.slots[stage]) by_slot.push_back(communicators.of(peer, rank));
     sim::Instance instance;
-    instance.program = sim::ProgramId{static_cast<std::uint32_t>(stage)};
+    instance.program = sim::ProgramId{static_cast<std::uint32_t>(dims.place(rank, Dim::pipeline))};
     instance.slowdown = slowdown[static_cast<std::size_t>(ranks.gpu_of(rank))];
     instance.noise_key = static_cast<std::uint64_t>(rank);
-    out.plan.add_instance(instance, by_slot);
+    out.plan.add_instance(instance, communicators.of(rank));
   }
   out.folded = sim::fold(out.plan, out.network);
   for (sim::InstanceId& rank : out.folded.representative)
     rank = sim::InstanceId{sim::index(rank) * static_cast<std::uint32_t>(alike)};
   for (std::uint32_t& size : out.folded.class_size) size *= static_cast<std::uint32_t>(alike);
-  out.tensor_rate_limit = tensor_rate_limit(job, out);
+  out.tensor_rate_limit = tensor_rate_limit(perturbed, out);
   if (folded_only) {
     out.plan = {};
     out.network = {};

@@ -14,12 +14,23 @@
 
 namespace orrery::workloads {
 
-/// Who talks to whom: what depends on layout, placement, cluster and perturbation alone, so that a training step, its
-/// evaluation and all the jobs of a search that share them make it once.
+/// What the groups of a job depend on, beside its cluster.
+struct GroupInputs {
+  GroupLayout layout;
+  Placement placement;
+  Perturbation perturbation;
+  bool operator==(const GroupInputs&) const = default;
+};
+GroupLayout group_layout_of(const Job& job);
+GroupInputs group_inputs_of(const Job& job);
+
+/// Who talks to whom: what a training step, its evaluation and all the jobs of a search that share these inputs make
+/// once.
 struct Groups {
+  std::vector<JobGroup> list;
   GroupShapes shapes;
-  std::vector<std::vector<Peer>> slots;  // by stage: what its ranks have communicators for
-  sim::Plan plan;                        // instance i is rank i; one program per stage, empty
+  std::vector<std::vector<GroupSlot>> slots;  // by stage: what its ranks have communicators for
+  sim::Plan plan;                             // instance i is rank i; one program per stage, empty
   sim::Network network;
   sim::Folded folded;
   /// Bytes/s up to which a tensor collective runs at its own rate whatever else is under way; 0 where the members of a
@@ -27,10 +38,11 @@ struct Groups {
   double tensor_rate_limit = 0;
 };
 /// `folded_only`: without `plan` and `network`, which are large and which only a simulation of every rank needs.
-std::shared_ptr<const Groups> make_groups(const Job& job, const topology::Cluster& cluster, bool folded_only = false);
+std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topology::Cluster& cluster,
+                                          bool folded_only = false);
 
 /// What Groups::tensor_rate_limit is to be, from the rest of the groups.
-double tensor_rate_limit(const Job& job, const Groups& groups);
+double tensor_rate_limit(const Perturbation& perturbed, const Groups& groups);
 
 struct StepPlan {
   std::shared_ptr<const Groups> groups;
@@ -46,8 +58,5 @@ struct PlanOptions {
 /// Compiles a training step or an evaluation; `groups` are those of the job.
 StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared_ptr<const Groups> groups,
                    const PlanOptions& options = {});
-
-/// How the groups lie on the cluster; costs use the worst group of each kind, so that all members agree.
-GroupShapes group_shapes(const Job& job, const RankMap& ranks, const topology::Cluster& cluster);
 
 }  // namespace orrery::workloads

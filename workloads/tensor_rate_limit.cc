@@ -28,17 +28,16 @@ double highest_rate(const sim::Network& network, const sim::Communicator& commun
 
 }  // namespace
 
-double tensor_rate_limit(const Job& job, const Groups& groups) {
-  const Perturbation& perturbed = job.perturbation;
+double tensor_rate_limit(const Perturbation& perturbed, const Groups& groups) {
   if (!perturbed.slow_gpus.empty() || perturbed.jitter_sigma > 0 || perturbed.message_sigma > 0) return 0;
   const sim::Plan& plan = groups.folded.plan;
   const sim::Network& network = groups.folded.network;
   std::vector<bool> is_tensor(plan.communicators.size(), false);
   for (std::uint32_t i = 0; i < plan.instances.size(); ++i) {
-    const auto& peers = groups.slots[sim::index(plan.instances[sim::InstanceId{i}].program)];
+    const auto& stage = groups.slots[sim::index(plan.instances[sim::InstanceId{i}].program)];
     const auto slots = plan.slots_of(sim::InstanceId{i});
     for (std::size_t s = 0; s < slots.size(); ++s) {
-      if (peers[s] != Peer::tensor) continue;
+      if (!(stage[s].group == CommGroup::tensor)) continue;
       if (plan.communicators[slots[s]].members != 1) return 0;
       is_tensor[sim::index(slots[s])] = true;
     }

@@ -4,12 +4,12 @@
 // further than to ring neighbours.
 #include <algorithm>
 #include <array>
-#include <map>
-#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "workloads/collectives/collective.h"
 #include "workloads/placement.h"
-#include "workloads/schedules/chunk_map.h"
 #include "workloads/traffic.h"
 
 namespace orrery::workloads {
@@ -33,71 +33,45 @@ void add_ring(const std::vector<std::int64_t>& gpus, const topology::Cluster& cl
     shares.add(cluster.way(nodes[i].front(), nodes[(i + 1) % nodes.size()].front()).top, 1);
 }
 
-/// The groups that rows of one dimension are spread over.
-class Layout {
- public:
-  Layout(const Job& job, const topology::Cluster& cluster) : job_(job), cluster_(cluster), ranks_(job) {}
-
-  Shares of(const std::string& dimension, bool between_shards) const {
-    Shares shares;
-    for (std::int64_t rank = 0; rank < ranks_.ranks(); ++rank) {
-      const Coordinates at = ranks_.coordinates_of(rank);
-      if (dimension == "tensor" && at.tensor == 0) add_ring(ranks_.tensor_group(at), cluster_, shares);
-      if (dimension == "context" && at.context == 0) add_ring(ranks_.context_group(at), cluster_, shares);
-      if (dimension == "data" && at.data == 0 && at.context == 0) add_data(at, between_shards, shares);
-      if (dimension == "pipeline") add_next_stage(at, shares);
-      if (dimension == "embedding" && at.pipeline == 0) add_pair(at, job_.parallelism.pipeline - 1, shares);
+/// The messages of all rings and pairs of a group; none of one whose few bytes load no link.
+Shares shares_of(const JobGroup& group, const RankMap& ranks, const topology::Cluster& cluster) {
+  const Dims& dims = ranks.dims();
+  Shares shares;
+  if (group.carries == JobGroup::Carries::signals) return shares;
+  for (std::int64_t rank = 0; rank < dims.ranks(); ++rank) {
+    if (const auto* kind = std::get_if<SubGroup>(&group.members)) {
+      if (dims.first_of_block(rank, *kind) != rank) continue;
+      for (const auto& members : dims.groups_of_block(rank, *kind)) add_ring(ranks.gpus_of(members), cluster, shares);
+    } else {
+      const auto& pairs = std::get<StagePairs>(group.members);
+      const std::int64_t stage = dims.place(rank, Dim::pipeline);
+      if (stage >= pairs.pairs) continue;
+      const std::int64_t other = dims.moved(rank, Dim::pipeline, second_stage(pairs, stage, dims));
+      shares.add(cluster.way(ranks.gpu_of(rank), ranks.gpu_of(other)).top, 1);
     }
-    return shares;
   }
-
- private:
-  std::int64_t gpu_at(const Coordinates& at) const { return ranks_.gpu_of(ranks_.rank_of(at)); }
-
-  void add_pair(const Coordinates& at, std::int64_t stage, Shares& shares) const {
-    Coordinates other = at;
-    other.pipeline = stage;
-    shares.add(cluster_.way(gpu_at(at), gpu_at(other)).top, 1);
-  }
-
-  void add_next_stage(const Coordinates& at, Shares& shares) const {
-    const Parallelism& p = job_.parallelism;
-    const bool around = p.virtual_pipeline > 1 && p.schedule->order == ChunkOrder::loop;
-    if (at.pipeline + 1 < p.pipeline || around) add_pair(at, (at.pipeline + 1) % p.pipeline, shares);
-  }
-
-  void add_data(const Coordinates& at, bool between_shards, Shares& shares) const {
-    // Both stages of a pair of DualPipe's are in one group, which the first of them stands for.
-    const bool mirrored = job_.parallelism.schedule->copies() > 1;
-    if (mirrored && at.pipeline >= job_.parallelism.pipeline / 2) return;
-    const std::vector<std::int64_t> members = ranks_.replicas(at);
-    const auto share = static_cast<std::size_t>(job_.shard_ranks());
-    std::vector<std::vector<std::int64_t>> groups(between_shards ? share : members.size() / share);
-    for (std::size_t i = 0; i < members.size(); ++i)
-      groups[between_shards ? i % share : i / share].push_back(ranks_.gpu_of(members[i]));
-    for (const std::vector<std::int64_t>& group : groups) add_ring(group, cluster_, shares);
-  }
-
-  const Job& job_;
-  const topology::Cluster& cluster_;
-  RankMap ranks_;
-};
+  return shares;
+}
 
 }  // namespace
 
-ByTier bytes_by_tier(const Job& job, const topology::Cluster& cluster, const std::vector<TrafficRow>& rows) {
-  const Layout layout(job, cluster);
-  std::map<std::pair<std::string, bool>, Shares> known;
+ByTier bytes_by_tier(const std::vector<TrafficRow>& rows, const std::vector<JobGroup>& groups, const RankMap& ranks,
+                     const topology::Cluster& cluster) {
+  std::vector<std::pair<const JobGroup*, Shares>> known;  // groups of different members
   ByTier bytes{};
   for (const TrafficRow& row : rows) {
-    const std::pair key{std::string(row.dimension), row.what == "gradients, between shard groups"};
-    const auto it = known.find(key);
-    const Shares& shares =
-        it != known.end() ? it->second : known.emplace(key, layout.of(key.first, key.second)).first->second;
+    Shares shares;
+    if (const JobGroup* group = find_group(groups, row.among); group != nullptr) {
+      auto it = std::find_if(known.begin(), known.end(), [&](const auto& k) {
+        return k.first->members == group->members && k.first->carries == group->carries;
+      });
+      if (it == known.end()) it = known.insert(it, {group, shares_of(*group, ranks, cluster)});
+      shares = it->second;
+    }
     double all = 0;
     for (const double messages : shares.messages) all += messages;
     for (std::size_t t = 0; t < bytes.size(); ++t) {
-      // The norm's groups are of a few bytes and have no ring: all on the tier that joins them.
+      // Groups of a few bytes have no ring: all on the tier that joins them.
       if (all > 0)
         bytes[t] += row.simulated_bytes * shares.messages[t] / all;
       else if (row.level == topology::name_of(static_cast<topology::Tier>(t)))

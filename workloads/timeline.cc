@@ -18,7 +18,7 @@ namespace {
 Timeline::Span span_of(const StepPlan& step, const sim::Program& program, const RecordedRank& rank, std::uint32_t op) {
   const OpNote& note = step.stages.notes[static_cast<std::size_t>(rank.stage)][op];
   Timeline::Span span;
-  span.stream = static_cast<Stream>(program.stream[op]);
+  span.stream = all_streams()[program.stream[op]];
   span.category = static_cast<Category>(program.category[op]);
   span.ready = rank.record->ready[op], span.start = rank.record->start[op], span.finish = rank.record->finish[op];
   span.pass = letter_of(note.kind), span.chunk = note.chunk, span.microbatch = note.microbatch;
@@ -38,66 +38,13 @@ Timeline::Span span_of(const StepPlan& step, const sim::Program& program, const 
 
 }  // namespace
 
-std::int64_t communicator_of(const Job& job, const RankMap& map, Peer peer, std::int64_t rank) {
-  const Parallelism& p = job.parallelism;
-  Coordinates at = map.coordinates_of(rank);
-  const auto id = [&](Peer kind, std::int64_t first) {
-    return static_cast<std::int64_t>(kPeers) * first + static_cast<std::int64_t>(kind);
-  };
-  const auto previous = [&] {
-    Coordinates before = at;
-    before.pipeline = (at.pipeline + p.pipeline - 1) % p.pipeline;
-    return map.rank_of(before);
-  };
-  switch (peer) {
-    case Peer::tensor:
-      at.tensor = 0;
-      return id(peer, map.rank_of(at));
-    case Peer::context:
-      at.context = 0;
-      return id(peer, map.rank_of(at));
-    case Peer::data:
-    case Peer::replicate: {
-      at.pipeline = p.schedule->copies() > 1 ? std::min(at.pipeline, p.pipeline - 1 - at.pipeline) : at.pipeline;
-      const std::vector<std::int64_t> members = map.replicas(at);
-      const auto place = static_cast<std::size_t>(std::find(members.begin(), members.end(), rank) - members.begin());
-      SIM_CHECK(place < members.size(), "rank {} is not among its replicas", rank);
-      const auto share = static_cast<std::size_t>(job.shard_ranks());
-      return id(peer, members[peer == Peer::data ? place / share * share : place % share]);
-    }
-    // A pair is known by its member on the earlier stage, and by what it moves.
-    case Peer::next_activation:
-    case Peer::next_gradient:
-      return id(peer, rank);
-    case Peer::previous_activation:
-      return id(Peer::next_activation, previous());
-    case Peer::previous_gradient:
-      return id(Peer::next_gradient, previous());
-    case Peer::return_gradient_out:
-    case Peer::return_activation_in:
-      return id(peer, rank);
-    case Peer::return_gradient_in:
-      return id(Peer::return_gradient_out, previous());
-    case Peer::return_activation_out:
-      return id(Peer::return_activation_in, previous());
-    case Peer::embedding:
-      at.pipeline = 0;
-      return id(peer, map.rank_of(at));
-    case Peer::world:
-      if (p.sharding != Sharding::none) return id(peer, 0);
-      return id(peer, map.rank_of({0, at.context, at.data, 0}));
-  }
-  SIM_CHECK(false, "peer {}", static_cast<int>(peer));
-  return kNoCommunicator;
-}
-
-Timeline timeline_of(const Job& job, const RankMap& map, const StepPlan& step, const sim::Program& program,
-                     const RecordedRank& rank) {
+Timeline timeline_of(const Dims& dims, const StepPlan& step, const sim::Program& program, const RecordedRank& rank) {
   Timeline out;
   out.rank = rank.rank, out.ranks = rank.ranks, out.stage = rank.stage;
-  const std::vector<Peer>& peers = step.groups->slots[static_cast<std::size_t>(rank.stage)];
-  std::vector<std::int64_t> communicators, turns(peers.size(), 0);
-  for (const Peer peer : peers) communicators.push_back(communicator_of(job, map, peer, rank.rank));
+  const std::vector<GroupSlot>& slots = step.groups->slots[static_cast<std::size_t>(rank.stage)];
+  std::vector<std::int64_t> communicators, turns(slots.size(), 0);
+  for (const GroupSlot& slot : slots)
+    communicators.push_back(communicator_of(*find_group(step.groups->list, slot.group), dims, rank.rank, slot.end));
   out.spans.reserve(program.size());
   for (std::uint32_t op = 0; op < program.size(); ++op) {
     out.spans.push_back(span_of(step, program, rank, op));

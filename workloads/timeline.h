@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "sim/engine.h"
-#include "workloads/placement.h"
 #include "workloads/step_plan.h"
 
 namespace orrery::workloads {
@@ -19,12 +18,7 @@ struct RecordedRank {
 };
 
 /// Spans of every operation, in issue order. `program`: the stage's, which has moved out of `step`.
-Timeline timeline_of(const Job& job, const RankMap& map, const StepPlan& step, const sim::Program& program,
-                     const RecordedRank& rank);
-
-/// A number that the members of a communicator share and no other communicator of the job has: what `rank` talks to
-/// through `peer`.
-std::int64_t communicator_of(const Job& job, const RankMap& map, Peer peer, std::int64_t rank);
+Timeline timeline_of(const Dims& dims, const StepPlan& step, const sim::Program& program, const RecordedRank& rank);
 
 /// Bytes held over the step: `memory` at the fullest moment says what stays, `record` when activations come and go. Its
 /// highest point is memory.total, as far as the fullest moment of simulated time is that of the schedule's order.

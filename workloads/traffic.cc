@@ -45,10 +45,11 @@ class ClosedForm {
 
  private:
   /// `calls`: over all groups; every one of the group's ranks sends `sent` bytes in each.
-  void add(const char* dimension, CollectiveOp op, const char* what, std::int64_t group, double bytes, double calls,
+  void add(const CommGroup& among, CollectiveOp op, const char* what, std::int64_t group, double bytes, double calls,
            double per_layer) {
     TrafficRow row;
-    row.dimension = dimension;
+    row.among = among;
+    row.dimension = among.name;
     row.operation = calibration::name_of(op);
     row.what = what;
     row.group = group;
@@ -74,11 +75,12 @@ class ClosedForm {
     const double runs = m * columns();
     const bool sp = p_.sequence_parallel;
     const auto boundary = [&](const char* what, double calls, double per_layer, bool gather) {
-      if (sp && gather) add("tensor", CollectiveOp::all_gather, what, p_.tensor, activation(), calls, per_layer);
+      if (sp && gather)
+        add(CommGroup::tensor, CollectiveOp::all_gather, what, p_.tensor, activation(), calls, per_layer);
       if (sp)
-        add("tensor", CollectiveOp::reduce_scatter, what, p_.tensor, activation(), calls, per_layer);
+        add(CommGroup::tensor, CollectiveOp::reduce_scatter, what, p_.tensor, activation(), calls, per_layer);
       else
-        add("tensor", CollectiveOp::all_reduce, what, p_.tensor, activation(), calls, per_layer);
+        add(CommGroup::tensor, CollectiveOp::all_reduce, what, p_.tensor, activation(), calls, per_layer);
     };
     boundary("activations, forward", per_pass * layers * runs, per_pass, true);
     if (job_.recompute == Recompute::full)
@@ -87,18 +89,21 @@ class ClosedForm {
     const double apart = job_.software.layers.separate_qkv && !job_.model.parallel_block && !sp ? 2 : 0;
     boundary("activation gradients, backward", (per_pass + apart) * layers * runs, per_pass + apart, true);
     if (sp)
-      add("tensor", CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, activation(),
+      add(CommGroup::tensor, CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, activation(),
           per_pass * layers * runs, per_pass);
     boundary("embedding, forward", runs, 0, false);
-    if (sp) add("tensor", CollectiveOp::all_gather, "embedding gradient, backward", p_.tensor, activation(), runs, 0);
-    if (sp) add("tensor", CollectiveOp::all_gather, "head input, forward", p_.tensor, activation(), runs, 0);
-    if (sp) add("tensor", CollectiveOp::all_gather, "head saved input, backward", p_.tensor, activation(), runs, 0);
+    if (sp)
+      add(CommGroup::tensor, CollectiveOp::all_gather, "embedding gradient, backward", p_.tensor, activation(), runs,
+          0);
+    if (sp) add(CommGroup::tensor, CollectiveOp::all_gather, "head input, forward", p_.tensor, activation(), runs, 0);
+    if (sp)
+      add(CommGroup::tensor, CollectiveOp::all_gather, "head saved input, backward", p_.tensor, activation(), runs, 0);
     boundary("head input gradient, backward", runs, 0, false);
     // Maximum, target logit and sum of exponentials of every token, in fp32.
-    add("tensor", CollectiveOp::all_reduce, "loss", p_.tensor, 4 * d(job_.batch.micro) * d(job_.rank_seq()), 3 * runs,
-        0);
+    add(CommGroup::tensor, CollectiveOp::all_reduce, "loss", p_.tensor, 4 * d(job_.batch.micro) * d(job_.rank_seq()),
+        3 * runs, 0);
     if (!sp && job_.software.messages.scatter_gather_pipeline && p_.pipeline > 1) {
-      add("tensor", CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
+      add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
           (job_.software.messages.scatter_gather_gradients ? 2 : 1) * runs * boundaries(), 0);
     }
   }
@@ -113,9 +118,9 @@ class ClosedForm {
     const double c = d(p_.context);
     const auto row = [&](CollectiveOp op, const char* what, double calls) {
       if (op == CollectiveOp::send_receive)
-        add("context", op, what, p_.context, own, calls * runs * c, calls);
+        add(CommGroup::context, op, what, p_.context, own, calls * runs * c, calls);
       else
-        add("context", op, what, p_.context, own * c, calls * runs, calls);
+        add(CommGroup::context, op, what, p_.context, own * c, calls * runs, calls);
     };
     const bool ring = p_.context_method == ContextMethod::ring;
     const auto gather = ring ? CollectiveOp::send_receive : CollectiveOp::all_gather;
@@ -133,8 +138,8 @@ class ClosedForm {
     };
     const bool scattered = job_.software.messages.scatter_gather_pipeline;
     const double messages = boundaries() * d(job_.microbatches()) * columns() * d(p_.tensor);
-    add("pipeline", CollectiveOp::send_receive, "activations, forward", 2, bytes(scattered), messages, 0);
-    add("pipeline", CollectiveOp::send_receive, "activation gradients, backward", 2,
+    add(CommGroup::activations, CollectiveOp::send_receive, "activations, forward", 2, bytes(scattered), messages, 0);
+    add(CommGroup::gradients, CollectiveOp::send_receive, "activation gradients, backward", 2,
         bytes(scattered && job_.software.messages.scatter_gather_gradients), messages, 0);
   }
 
@@ -150,21 +155,21 @@ class ClosedForm {
     // calls.
     switch (p_.sharding) {
       case Sharding::none:
-        add("data", CollectiveOp::all_reduce, "gradients, backward", group, gradients, 1, 0);
+        add(CommGroup::data, CollectiveOp::all_reduce, "gradients, backward", group, gradients, 1, 0);
         break;
       case Sharding::optimizer:
       case Sharding::gradients:
-        add("data",
+        add(CommGroup::data,
             job_.software.gradients.all_reduces_shards ? CollectiveOp::all_reduce : CollectiveOp::reduce_scatter,
             "gradients, backward", group, gradients, (reduces_every_pass(job_) ? m : 1) * groups, 0);
         between_groups(gradients, 1);
-        add("data", CollectiveOp::all_gather, "parameters, forward", group, parameters, groups, 0);
+        add(CommGroup::data, CollectiveOp::all_gather, "parameters, forward", group, parameters, groups, 0);
         break;
       case Sharding::parameters:
-        add("data", CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, m * groups, 1);
+        add(CommGroup::data, CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, m * groups, 1);
         between_groups(gradients, m);
-        add("data", CollectiveOp::all_gather, "parameters, forward", group, parameters, m * groups, 1);
-        add("data", CollectiveOp::all_gather, "parameters, backward", group, parameters, m * groups, 1);
+        add(CommGroup::data, CollectiveOp::all_gather, "parameters, forward", group, parameters, m * groups, 1);
+        add(CommGroup::data, CollectiveOp::all_gather, "parameters, backward", group, parameters, m * groups, 1);
         break;
     }
   }
@@ -174,28 +179,31 @@ class ClosedForm {
 
   /// Largest magnitudes of fp8 tensors, layer by layer: after the forward and after the backward pass.
   void scales() {
-    add("norm", CollectiveOp::all_reduce, "fp8 scales", p_.tensor * job_.replicas(), amax_bytes(job_, 1),
+    add(CommGroup::scales, CollectiveOp::all_reduce, "fp8 scales", p_.tensor * job_.replicas(), amax_bytes(job_, 1),
         2 * microbatches_of_a_replica() * d(job_.model.layers), 2);
   }
 
   /// Every rank's part of the gradients, added up over the groups that repeat it.
   void between_groups(double gradients, double calls) {
     const std::int64_t group = job_.replicas() / job_.shard_ranks();
-    if (group > 1) add("data", CollectiveOp::all_reduce, "gradients, between shard groups", group, gradients, calls, 0);
+    if (group > 1)
+      add(CommGroup::replicate, CollectiveOp::all_reduce, "gradients, between shard groups", group, gradients, calls,
+          0);
   }
 
   void embedding() {
     double bytes =
         d(padded_vocab(job_) / p_.tensor) * d(job_.model.hidden) * calibration::bytes_of(job_.precision.gradients);
     if (p_.sharding == Sharding::parameters) bytes /= d(job_.shard_ranks());
-    add("embedding", CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes, d(p_.tensor) * columns(), 0);
+    add(CommGroup::embedding, CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes, d(p_.tensor) * columns(),
+        0);
   }
 
   void norm() {
     const std::int64_t ranks = p_.tensor * p_.pipeline * p_.data * p_.context;
     const bool whole = p_.sharding != Sharding::none;
     const std::int64_t group = whole ? ranks : p_.tensor * p_.pipeline;
-    add("norm", CollectiveOp::all_reduce, "gradient norm", group, 4, d(ranks / group), 0);
+    add(CommGroup::norm, CollectiveOp::all_reduce, "gradient norm", group, 4, d(ranks / group), 0);
   }
 
   const Job& job_;
@@ -203,17 +211,6 @@ class ClosedForm {
   ChunkMap map_;
   std::vector<TrafficRow> rows_;
 };
-
-topology::Tier level_of(const TrafficKey& key, const GroupShapes& shapes) {
-  if (key.dimension == "tensor") return shapes.tensor.top;
-  if (key.dimension == "context") return shapes.context.top;
-  if (key.what == "gradients, between shard groups") return shapes.replicate.top;
-  if (key.dimension == "data") return shapes.data.top;
-  if (key.what == "fp8 scales") return std::max(shapes.tensor.top, shapes.data.top);
-  if (key.dimension == "pipeline") return shapes.pipeline_top;
-  if (key.dimension == "embedding") return shapes.embedding.top;
-  return shapes.world.top;
-}
 
 bool same_row(const TrafficRow& a, const TrafficRow& b) {
   return a.dimension == b.dimension && a.operation == b.operation && a.what == b.what;
@@ -234,9 +231,10 @@ std::vector<TrafficRow> count_traffic(const StepPlan& step) {
   for (std::size_t k = 0; k < step.stages.traffic.size(); ++k) {
     const TrafficKey& key = step.stages.traffic[k];
     TrafficRow row;
-    row.dimension = key.dimension, row.operation = calibration::name_of(key.op), row.what = key.what,
-    row.group = key.group;
-    row.level = topology::name_of(level_of(key, step.groups->shapes));
+    row.among = key.group;
+    row.dimension = key.group.name, row.operation = calibration::name_of(key.op), row.what = key.what;
+    row.group = key.ranks;
+    row.level = topology::name_of(step.groups->shapes[key.group].top);
     const auto it = std::find_if(rows.begin(), rows.end(), [&](const TrafficRow& r) { return same_row(r, row); });
     row_of[k] = static_cast<std::size_t>(it - rows.begin());
     if (it == rows.end()) rows.push_back(row);

@@ -22,6 +22,7 @@ std::vector<TrafficRow> merge_traffic(std::vector<TrafficRow> closed_form, const
 using ByTier = std::array<double, 6>;
 /// The rows' simulated bytes by the highest tier that each message crosses, every group laid out as a ring; adds up to
 /// the sum of the rows.
-ByTier bytes_by_tier(const Job& job, const topology::Cluster& cluster, const std::vector<TrafficRow>& rows);
+ByTier bytes_by_tier(const std::vector<TrafficRow>& rows, const std::vector<JobGroup>& groups, const RankMap& ranks,
+                     const topology::Cluster& cluster);
 
 }  // namespace orrery::workloads

@@ -169,7 +169,8 @@ TEST_CASE("a batch that a derived data-parallel degree does not divide is rounde
 
 TEST_CASE("placement, perturbation and evaluation") {
   const auto with = [](const std::string& lines) { return load_text(small_scenario() + lines).job; };
-  CHECK(with("placement: {order: [data, tensor, pipeline, context]}\n").placement.order.front() == "data");
+  CHECK(with("placement: {order: [data, tensor, pipeline, context]}\n").placement.order.front() ==
+        workloads::Dim::data);
   CHECK(with("placement: {random_seed: 7}\n").placement.seed == 7);
   std::string reversed = "placement: {gpus: [";
   for (int gpu = 63; gpu >= 0; --gpu) reversed += std::to_string(gpu) + ",";

@@ -37,6 +37,15 @@ TEST_CASE("a result of the library is the program's") {
   CHECK(run(compiled, {true}).iteration_time_s == result.iteration_time_s);
 }
 
+TEST_CASE("a plan is made on the cluster as it is, faults included") {
+  const std::string text = tests::small_scenario();
+  const Plan whole = plan(parse(text));
+  // One GPU's link at half its rate sets its tensor group apart, and with it those that meet this group.
+  const Plan broken = plan(parse(text, {"perturb.slow_links=[{between: [n0 gpu3, n0 nvswitch0], rate: 0.5}]"}));
+  CHECK(broken.ranks_simulated() > whole.ranks_simulated());
+  CHECK(broken.ranks_simulated() == run(broken).ranks_simulated);
+}
+
 TEST_CASE("scenarios load by name and take changes; mistakes are one line") {
   const Scenario scenario = load("gpt3-6.7b-h100", {"batch.micro=1"});
   CHECK(scenario.gpus() == 64);

@@ -39,7 +39,9 @@ std::string carried(const workloads::Job& job) {
   text += fmt::format("work {} {} {} overlap {} {} {} {}\n", number(job.recompute), number(job.attention),
                       number(job.optimizer), job.overlap.tensor, job.overlap.pipeline, job.overlap.gradients,
                       job.overlap.parameters);
-  text += fmt::format("placement {} {}\n", number(job.placement.kind), fmt::join(job.placement.order, " "));
+  text += fmt::format("placement {}", number(job.placement.kind));
+  for (const workloads::Dim dim : job.placement.order) text += fmt::format(" {}", name_of(dim));
+  text += "\n";
   text += fmt::format("evaluation {} {} tokens {}\n", job.evaluation.every_steps, job.evaluation.sequences,
                       job.training.tokens);
   return text;

@@ -65,7 +65,7 @@ TEST_CASE("processes and threads are named, and an escaped name survives") {
     if (event["ph"] == "M" && event["args"].contains("name")) names[event["name"]] = event["args"]["name"];
   }
   CHECK(names["process_name"] == "rank 96: stage 3");
-  CHECK(names["thread_name"] == std::string(workloads::name_of(Stream::compute)));
+  CHECK(names["thread_name"] == std::string(Stream::compute.name));
 }
 
 TEST_CASE("a step of every kind of pass and stream nests, and names its passes") {
@@ -95,7 +95,7 @@ TEST_CASE("ranks are named by the coordinates that the job has") {
   Timeline timeline;
   timeline.rank = 1 + 2 * (3 + 4 * 1);
   timeline.ranks = 2;
-  CHECK(tools::process_names(job, {timeline}) ==
+  CHECK(tools::process_names(job.parallelism.dims(), {timeline}) ==
         std::vector<std::string>{"rank 15: stage 1, data 3, tensor 1, stands for 2 ranks"});
 }
 

@@ -32,6 +32,8 @@ Job placed(Sets sets, const std::string& placement) {
   return tests::small_job(sets);
 }
 
+RankMap ranks_of(const Job& job) { return {job.parallelism.dims(), job.placement, job.gpus_per_node}; }
+
 std::map<Tier, double> tiers(const Job& job) {
   std::map<Tier, double> bytes;
   for (const auto& row : simulate_step(job).tier_bytes) bytes[row.tier] = row.bytes;
@@ -51,7 +53,7 @@ TEST_CASE("every placement gives every rank a GPU of its own") {
     for (const char* placement : {"", "{by: rail}", "{by: pod}", "{order: [data, pipeline, tensor, context]}",
                                   "{random_seed: 5}", "{by: rail, order: [pipeline, tensor, data, context]}",
                                   "{by: pod, order: [data, tensor, context, pipeline]}"}) {
-      const RankMap map(placed(machine(pods), placement));
+      const RankMap map = ranks_of(placed(machine(pods), placement));
       std::set<std::int64_t> gpus;
       for (std::int64_t rank = 0; rank < map.ranks(); ++rank) gpus.insert(map.gpu_of(rank));
       INFO(placement);
@@ -63,19 +65,17 @@ TEST_CASE("every placement gives every rank a GPU of its own") {
 }
 
 TEST_CASE("by rail: tensor groups stay in their nodes, data neighbours share a rail") {
-  const RankMap map(placed(machine(false), "{by: rail}"));
+  const RankMap map = ranks_of(placed(machine(false), "{by: rail}"));
   for (std::int64_t rank = 0; rank < map.ranks(); rank += 4) {
-    const Coordinates at = map.coordinates_of(rank);
-    const std::int64_t first = map.gpu_of(rank);
+    const std::int64_t first = map.gpu_of(rank), data = map.dims().place(rank, Dim::data);
     for (std::int64_t t = 1; t < 4; ++t) CHECK(map.gpu_of(rank + t) == first + t);
-    Coordinates next = at;
-    if (++next.data == 16) continue;
-    CHECK(map.gpu_of(map.rank_of(next)) == first + 8);  // the same place of the next node
+    if (data + 1 == 16) continue;
+    CHECK(map.gpu_of(map.dims().moved(rank, Dim::data, data + 1)) == first + 8);  // the same place of the next node
   }
 }
 
 TEST_CASE("by pod: node after node goes to the next pod in turn") {
-  const RankMap map(placed(machine(true), "{by: pod}"));
+  const RankMap map = ranks_of(placed(machine(true), "{by: pod}"));
   // Pods of two units of four nodes: nodes 0-7, 8-15, 16-23, 24-31. Ranks 0-7 fill node 0, 8-15 node 8, ...
   for (std::int64_t node = 0; node < 32; ++node) {
     const std::int64_t expected = node % 4 * 8 + node / 4;

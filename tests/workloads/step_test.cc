@@ -255,7 +255,7 @@ TEST_CASE("an evaluation under any schedule computes the forward passes of the s
                 {"parallelism.pipeline=4", "parallelism.data=2", "evaluation={every_steps: 4, sequences: 32}"});
     const Job job = small_job(sets);
     CHECK(simulate_step(job).evaluation_s > 0);
-    const StepPlan step = make_plan(job, cluster, make_groups(job, cluster), {true, false});
+    const StepPlan step = make_plan(job, cluster, make_groups(group_inputs_of(job), cluster), {true, false});
     std::int64_t forwards = 0;  // last pieces of chunks: as many as micro-batches x chunks on every stage
     for (const auto& notes : step.stages.notes) {
       std::set<std::pair<int, int>> passes;

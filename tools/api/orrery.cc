@@ -84,8 +84,8 @@ Scenario parse(const std::string& yaml, const std::vector<std::string>& sets) {
 Plan::Plan(const Scenario& scenario) : scenario_(scenario) {
   translated([&] {
     const workloads::Job& job = Runner::job(scenario);
-    const topology::Cluster cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
-    const auto groups = workloads::make_groups(job, cluster, true);
+    const topology::Cluster cluster = workloads::cluster_of(job);
+    const auto groups = workloads::make_groups(workloads::group_inputs_of(job), cluster, true);
     const workloads::StepPlan step = workloads::make_plan(job, cluster, groups, {false, true});
     ranks_ = job.gpus;
     ranks_simulated_ = static_cast<std::int64_t>(groups->folded.plan.instances.size());

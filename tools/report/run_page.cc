@@ -85,9 +85,8 @@ class Boxes {
     return static_cast<std::uint32_t>(std::clamp(static_cast<double>(t.value()) / tick_ps_, 0.0, kTicks));
   }
   void add_transfer(const Timeline::Span& span) {
-    const std::string_view stream = workloads::name_of(span.stream);
     if (span.category == Category::data_comm) push(span, data_comm);
-    if (span.category == Category::pipeline_comm && stream.find("send") != std::string_view::npos) push(span, messages);
+    if (span.category == Category::pipeline_comm && span.stream.sends) push(span, messages);
   }
   void push(const Timeline::Span& span, Box kind) {
     start_.push_back(ticks(span.start));

@@ -85,6 +85,9 @@ class TraceWriter {
   bool first_ = true;
 };
 
+/// Threads are numbered from 1, as processes are.
+std::size_t thread_of(const workloads::Stream& stream) { return std::size_t{stream.order} + 1; }
+
 /// Kernels one after the other from the start of their span. A slow GPU or jitter stretches the span, not the list:
 /// when the list is longer than the span it is scaled to fit; when it is shorter, what is left is the host's fault.
 void write_kernels(TraceWriter& writer, std::size_t process, const Timeline::Span& span) {
@@ -96,7 +99,7 @@ void write_kernels(TraceWriter& writer, std::size_t process, const Timeline::Spa
   const std::int64_t end = nanoseconds(span.finish);
   for (const workloads::KernelSlice& kernel : span.kernels) {
     const double until = at + scale * static_cast<double>(kernel.duration.value());
-    writer.slice(process, static_cast<std::size_t>(span.stream) + 1, kernel.name, "kernel",
+    writer.slice(process, thread_of(span.stream), kernel.name, "kernel",
                  std::min(end, static_cast<std::int64_t>(at / 1000)),
                  std::min(end, static_cast<std::int64_t>(until / 1000)), "");
     at = until;
@@ -127,12 +130,6 @@ std::map<std::int64_t, Members> members_of(const std::vector<Timeline>& timeline
   return members;
 }
 
-bool is_send(workloads::Stream stream) {
-  using workloads::Stream;
-  return stream == Stream::pipeline_send || stream == Stream::pipeline_send_gradient || stream == Stream::return_send ||
-         stream == Stream::return_send_gradient;
-}
-
 class TimelineWriter {
  public:
   TimelineWriter(TraceWriter& writer, const TraceView& view)
@@ -143,9 +140,9 @@ class TimelineWriter {
     // 0 is the idle process of a kernel to some readers.
     process_ = which + 1;
     write_names(which, timeline);
-    std::array<std::int64_t, workloads::kStreams> busy_until{};
+    std::vector<std::int64_t> busy_until(workloads::all_streams().size());
     for (const Timeline::Span& span : timeline.spans) {
-      std::int64_t& busy = busy_until[static_cast<std::size_t>(span.stream)];
+      std::int64_t& busy = busy_until[span.stream.order];
       write_span(which, span, std::max(busy, nanoseconds(span.ready)));
       busy = std::max(busy, nanoseconds(span.finish));
     }
@@ -175,19 +172,19 @@ class TimelineWriter {
                                  : fmt::format("rank {}: stage {}", timeline.rank, timeline.stage);
     writer_.metadata(process_, 0, "process_name", "\"name\":" + quoted(name));
     writer_.metadata(process_, 0, "process_sort_index", fmt::format("\"sort_index\":{}", process_));
-    std::array<bool, workloads::kStreams> used{};
-    for (const Timeline::Span& span : timeline.spans) used[static_cast<std::size_t>(span.stream)] = true;
-    for (std::size_t stream = 0; stream < workloads::kStreams; ++stream) {
-      if (!used[stream]) continue;
-      const std::string label(workloads::name_of(static_cast<workloads::Stream>(stream)));
-      writer_.metadata(process_, stream + 1, "thread_name", "\"name\":" + quoted(label));
-      writer_.metadata(process_, stream + 1, "thread_sort_index", fmt::format("\"sort_index\":{}", stream));
+    std::vector<bool> used(workloads::all_streams().size());
+    for (const Timeline::Span& span : timeline.spans) used[span.stream.order] = true;
+    for (const workloads::Stream& stream : workloads::all_streams()) {
+      if (!used[stream.order]) continue;
+      const std::size_t thread = thread_of(stream);
+      writer_.metadata(process_, thread, "thread_name", "\"name\":" + quoted(std::string(stream.name)));
+      writer_.metadata(process_, thread, "thread_sort_index", fmt::format("\"sort_index\":{}", stream.order));
     }
   }
 
   void write_span(std::size_t which, const Timeline::Span& span, std::int64_t ready) {
     if (!is_shown(std::min(span.ready, span.start), span.finish)) return;
-    const std::size_t thread = static_cast<std::size_t>(span.stream) + 1;
+    const std::size_t thread = thread_of(span.stream);
     const std::int64_t start = nanoseconds(span.start), finish = nanoseconds(span.finish);
     const bool transfer = span.kernels.empty() && span.bytes > 0;
     if (transfer && ready < start) {
@@ -207,9 +204,9 @@ class TimelineWriter {
     const Members& of = members_.at(span.communicator);
     if (of.timelines.size() < 2) return;
     const bool message = span.category == workloads::Category::pipeline_comm;
-    const bool first = message ? is_send(span.stream) : of.timelines.front() == which;
+    const bool first = message ? span.stream.sends : of.timelines.front() == which;
     const bool last = message ? !first : of.timelines.back() == which;
-    const std::size_t thread = static_cast<std::size_t>(span.stream) + 1;
+    const std::size_t thread = thread_of(span.stream);
     writer_.arrow(process_, thread,
                   first  ? 's'
                   : last ? 'f'
@@ -272,16 +269,14 @@ void write_trace(std::ostream& out, const TraceView& view) {
   writer.end();
 }
 
-std::vector<std::string> process_names(const workloads::Job& job, const std::vector<Timeline>& timelines) {
-  const workloads::RankMap map(job);
-  const workloads::Parallelism& p = job.parallelism;
+std::vector<std::string> process_names(const workloads::Dims& dims, const std::vector<Timeline>& timelines) {
+  using workloads::Dim;
   std::vector<std::string> names;
   for (const Timeline& timeline : timelines) {
-    const workloads::Coordinates at = map.coordinates_of(timeline.rank);
-    std::string name = fmt::format("rank {}: stage {}", timeline.rank, at.pipeline);
-    if (p.data > 1) name += fmt::format(", data {}", at.data);
-    if (p.context > 1) name += fmt::format(", context {}", at.context);
-    if (p.tensor > 1) name += fmt::format(", tensor {}", at.tensor);
+    std::string name = fmt::format("rank {}: stage {}", timeline.rank, dims.place(timeline.rank, Dim::pipeline));
+    for (const Dim dim : {Dim::data, Dim::context, Dim::tensor}) {
+      if (dims.size(dim) > 1) name += fmt::format(", {} {}", name_of(dim), dims.place(timeline.rank, dim));
+    }
     if (timeline.ranks > 1) name += fmt::format(", stands for {} ranks", timeline.ranks);
     names.push_back(std::move(name));
   }

@@ -35,7 +35,7 @@ void write_trace(std::ostream& out, const TraceView& view);
 inline constexpr std::size_t kTracedLinks = 16;
 
 /// "rank 96: stage 3, data 0, tensor 0, stands for 1344 ranks": the coordinates of every dimension that the job has.
-std::vector<std::string> process_names(const workloads::Job& job, const std::vector<workloads::Timeline>& timelines);
+std::vector<std::string> process_names(const workloads::Dims& dims, const std::vector<workloads::Timeline>& timelines);
 
 /// "0,5,8:15" as ranks in ascending order, none twice. Throws sim::UserError for what is no such list, ranks that the
 /// job does not have, and more than kMostTracedRanks.

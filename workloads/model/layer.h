@@ -21,6 +21,7 @@
 #include "calibration/kernel.h"
 #include "calibration/profile.h"
 #include "calibration/software.h"
+#include "workloads/dims.h"
 #include "workloads/model/model.h"
 
 namespace orrery::workloads {
@@ -28,9 +29,6 @@ namespace orrery::workloads {
 using calibration::DataType;
 
 enum class Direction : std::uint8_t { forward, backward };
-
-/// Whom an exchange of a layer is with.
-enum class CommGroup : std::uint8_t { tensor, context };
 
 /// What an exchange does to a tensor in the forward pass. `copy` moves nothing: every rank reads the same tensor, so
 /// that the gradients of the copies have to be added up (Megatron-LM's f, arXiv 1909.08053, figure 3).
@@ -100,7 +98,7 @@ struct AttentionOp {
 
 /// A collective of its own.
 struct CommOp {
-  CommGroup group;
+  Dim over;  // ranks that differ in this dimension
   Exchange exchange;
   double elements, bytes_each;  // of the whole buffer
   const char *what, *what_backward;

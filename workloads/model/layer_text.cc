@@ -8,7 +8,6 @@ namespace orrery::workloads {
 namespace {
 
 const char* letter(Direction direction) { return direction == Direction::forward ? "F" : "B"; }
-const char* name_of(CommGroup group) { return group == CommGroup::tensor ? "tensor" : "context"; }
 
 std::string_view name_of(Exchange exchange) {
   const auto op = collective_of(exchange);
@@ -40,7 +39,7 @@ std::string line(const AttentionOp& op) {
 }
 
 std::string line(const CommOp& op) {
-  return fmt::format("* {}, {}: {:.0f}\n", name_of(op.exchange), name_of(op.group), op.elements);
+  return fmt::format("* {}, {}: {:.0f}\n", name_of(op.exchange), name_of(op.over), op.elements);
 }
 
 /// Two columns to the right, every line.

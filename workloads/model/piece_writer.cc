@@ -38,14 +38,13 @@ sim::Duration PieceWriter::time_of(const calibration::Gemm& shape) const {
   return sim::Duration(std::llround(static_cast<double>(time.value()) / times_.misaligned_gemm_rate));
 }
 
-void PieceWriter::comm(CommGroup group, calibration::CollectiveOp op, double bytes, const char* what,
-                       CommOverlap overlap) {
+void PieceWriter::comm(Dim over, calibration::CollectiveOp op, double bytes, const char* what, CommOverlap overlap) {
   Piece piece;
   piece.op = op;
   piece.bytes = bytes;
   piece.what = recomputing ? std::string(what) + " (recomputed)" : what;
   piece.overlap = overlap;
-  piece.group = group;
+  piece.over = over;
   out_->push_back(std::move(piece));
 }
 

@@ -1,0 +1,41 @@
+// Names of the groups of ranks that communicate: what layers, transfers and the rows of the communication table speak
+// of. The list is open: a new group is a name here and its entry in comm_groups.cc, which says who is in it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace orrery::workloads {
+
+struct CommGroup {
+  std::uint8_t order = 0xff;  // every group's own
+  std::string_view name;      // of its rows in the communication table
+  constexpr bool operator==(const CommGroup& other) const { return order == other.order; }
+
+  static const CommGroup tensor;
+  static const CommGroup data;       // the ranks that share out a state, or all replicas
+  static const CommGroup replicate;  // those of other such groups that hold the same part
+  static const CommGroup activations, gradients;
+  /// Of chunks that run from the last stage to the first: activations to the stage before, gradients to the one after.
+  static const CommGroup return_activations, return_gradients;
+  static const CommGroup context;
+  static const CommGroup embedding;
+  static const CommGroup norm;  // of the gradients
+  /// Ranks of the tensor and the data group together, whose largest magnitudes make the scales of fp8 tensors. Without
+  /// communicators of its own: its calls meet on those of `data`.
+  static const CommGroup scales;
+};
+
+inline constexpr CommGroup CommGroup::tensor{0, "tensor"};
+inline constexpr CommGroup CommGroup::data{1, "data"};
+inline constexpr CommGroup CommGroup::replicate{2, "data"};
+inline constexpr CommGroup CommGroup::activations{3, "pipeline"};
+inline constexpr CommGroup CommGroup::gradients{4, "pipeline"};
+inline constexpr CommGroup CommGroup::return_activations{5, "pipeline"};
+inline constexpr CommGroup CommGroup::return_gradients{6, "pipeline"};
+inline constexpr CommGroup CommGroup::context{7, "context"};
+inline constexpr CommGroup CommGroup::embedding{8, "embedding"};
+inline constexpr CommGroup CommGroup::norm{9, "norm"};
+inline constexpr CommGroup CommGroup::scales{10, "norm"};
+
+}  // namespace orrery::workloads
