@@ -168,11 +168,6 @@ Resolved resolve(const Shelf& shelf, const Settings& reference) {
   return resolved;
 }
 
-std::string provenance_of(const Settings& document) {
-  const Settings* provenance = document.find("provenance");
-  return provenance != nullptr && provenance->is_scalar() ? provenance->text() : "";
-}
-
 std::string data_directory() {
   static const std::string directory = find_data_directory().string();
   return directory;

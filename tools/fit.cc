@@ -202,7 +202,7 @@ void write_documents(const StepFit& fit, const FitOutcome& outcome) {
   std::string marks;
   for (const FitRow& row : fit.rows) {
     const bool marked =
-        std::any_of(known.begin(), known.end(), [&](const std::string& p) { return scenarios::is_record(row.id, p); });
+        std::any_of(known.begin(), known.end(), [&](const std::string& p) { return scenarios::matches(row.id, p); });
     if (!marked) marks += fmt::format("- {}\n", row.id);
   }
   if (marks.empty()) return;

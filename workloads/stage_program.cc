@@ -135,7 +135,10 @@ class StageCompiler {
     const double bytes = amax_bytes(job_, static_cast<double>(split_.of(pass.chunk, stage_, stages_).layers));
     if (bytes <= 0 || evaluation_ || pass.kind == PassKind::weight_gradient) return;
     GroupShape group = shapes_.data;
-    group.ranks *= shapes_.tensor.ranks, group.nodes *= shapes_.tensor.nodes, group.per_node *= shapes_.tensor.per_node;
+    for (const GroupShape* more : {&shapes_.replicate, &shapes_.tensor}) {
+      group.ranks *= more->ranks, group.nodes *= more->nodes, group.per_node *= more->per_node;
+    }
+    group.hop = std::max(group.hop, shapes_.replicate.hop);
     Transfer t{Stream::tensor, Category::data_comm, Peer::data, {}, kNoTraffic, 1.0, true, false};
     t.cost = collective_cost(CollectiveOp::all_reduce, bytes, group, job_.device, job_.software, cluster_);
     t.cost.pattern = Pattern::around;  // a few bytes load no link

@@ -15,6 +15,7 @@
 namespace orrery::workloads {
 
 class StepCache;
+struct PlannedStep;
 
 /// What exposed time is attributed to, and what operations belong to (Op::category).
 enum class Category : std::uint8_t {
@@ -159,6 +160,7 @@ struct StepOptions {
   bool count_memory = false;                      // count activations from simulated lifetimes too
   std::vector<std::int64_t> timeline_ranks = {};  // below the number of GPUs, none twice
   bool stage_timelines = false;                   // keep what a report needs: the busiest rank of every stage
+  const PlannedStep* planned = nullptr;           // plan_step() of this very job, which then is not planned again
 };
 
 struct StepReport {

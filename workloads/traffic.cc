@@ -208,7 +208,7 @@ topology::Tier level_of(const TrafficKey& key, const GroupShapes& shapes) {
   if (key.dimension == "context") return shapes.context.top;
   if (key.what == "gradients, between shard groups") return shapes.replicate.top;
   if (key.dimension == "data") return shapes.data.top;
-  if (key.what == "fp8 scales") return std::max(shapes.tensor.top, shapes.data.top);
+  if (key.what == "fp8 scales") return std::max({shapes.tensor.top, shapes.data.top, shapes.replicate.top});
   if (key.dimension == "pipeline") return shapes.pipeline_top;
   if (key.dimension == "embedding") return shapes.embedding.top;
   return shapes.world.top;

@@ -52,10 +52,8 @@ using Pieces = std::vector<Piece>;
 struct ChunkPasses {
   Pieces forward, backward;
   /// Backward pieces end the gradients of layer i after piece `layer_done[i]` (index into `backward`), i = 0 first
-  /// layer; the embedding's and the head's gradients are ready with the whole pass and the first layer done,
-  /// respectively.
+  /// layer; the embedding's gradients are ready with the whole pass, the head's with the last layer's.
   std::vector<std::size_t> layer_done;
-  std::size_t head_done = 0;
   /// The backward pass in two halves, for schedules that split it (empty for others): all that the gradient of the
   /// inputs needs, and the GEMMs of the linear layers' weight gradients, in the same order of layers. Gradients of
   /// norms, biases and the embedding stay in the first half, as in the authors' code.
