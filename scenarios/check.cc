@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "scenarios/load.h"
+#include "workloads/closed_form_parameters.h"
 #include "workloads/step.h"
 
 namespace orrery::scenarios {
@@ -174,13 +175,16 @@ void check_job(const Settings& document, Job& job) {
     fail_at(document, "precision",
             fmt::format("read fp8, but {} has no fp8 arithmetic; bf16 or fp16 would be right", job.device.name()));
   }
-  // Megatron-LM pads the vocabulary so that every rank of a tensor group holds as many rows, a multiple of 128.
-  const std::int64_t unit = 128 * job.parallelism.tensor;
-  const std::int64_t padded = (job.model.vocab + unit - 1) / unit * unit;
-  if (padded != job.model.vocab) {
+  // So that every rank of a tensor group holds as many rows.
+  const std::int64_t rows = workloads::padded_vocab(job);
+  if (rows > job.model.vocab) {
     job.assumptions.push_back(
         fmt::format("model.vocab {} is padded to {}, a multiple of 128 x tensor {}, as Megatron-LM does.",
-                    job.model.vocab, padded, job.parallelism.tensor));
+                    job.model.vocab, rows, job.parallelism.tensor));
+  } else if (rows < job.model.vocab) {
+    job.assumptions.push_back(
+        fmt::format("model.vocab {} is cut to {}, a multiple of tensor {}, as {} does not pad it.", job.model.vocab,
+                    rows, job.parallelism.tensor, job.software.name));
   }
 }
 

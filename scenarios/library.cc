@@ -200,11 +200,6 @@ calibration::Generation resolve_software(const Settings& reference) {
   return generation_of(chain_of(shelf_of("software"), reference));
 }
 
-std::string provenance_of(const Settings& document) {
-  const Settings* provenance = document.find("provenance");
-  return provenance != nullptr && provenance->is_scalar() ? provenance->text() : "";
-}
-
 std::string data_directory() {
   static const std::string directory = find_data_directory().string();
   return directory;

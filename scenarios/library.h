@@ -57,7 +57,4 @@ calibration::Generation resolve_software(const sim::Settings& reference);
 /// read_yaml, once per process and time of change of the file.
 sim::Settings read_once(const std::string& file);
 
-/// The text of `provenance` below `document`, in one line; empty when there is none.
-std::string provenance_of(const sim::Settings& document);
-
 }  // namespace orrery::scenarios

@@ -29,6 +29,15 @@ void note_changes(Job& job, const Shelf& shelf, const Settings& reference, const
       fmt::format("{}: {} with {} changed by the scenario.", shelf.key, resolved.name, fmt::join(changed, ", ")));
 }
 
+/// Says where a record of a published table is taken at its word and not at its source's.
+void note_source(const Settings& document, Job& job) {
+  for (const Beyond& beyond : beyond_record(document)) {
+    job.assumptions.push_back(fmt::format("{} stays {} as in the record; orrery validate takes {}, by its source: {}.",
+                                          beyond.path, beyond.was.empty() ? "open" : beyond.was, beyond.value.text(),
+                                          beyond.source));
+  }
+}
+
 void load_fabric(const Settings& cluster, Job& job) {
   const Settings* reference = given(&cluster, "fabric");
   Settings fallback;
@@ -149,12 +158,12 @@ void load_cluster(const Settings& document, Job& job) {
   load_fabric(cluster, job);
 }
 
-Scenario load_scenario(const Settings& given_document) {
-  if (!given_document.is_mapping()) given_document.fail("expected a scenario: a mapping of keys");
-  refuse_unknown(given_document, "");
+Scenario load_scenario(const Settings& document) {
+  if (!document.is_mapping()) document.fail("expected a scenario: a mapping of keys");
+  refuse_unknown(document, "");
   Scenario scenario;
   Job& job = scenario.job;
-  const Settings document = completed(given_document, job.assumptions);
+  note_source(document, job);
   const std::string name = text(&document, "name", "");
   scenario.id = text(&document, "id", name);
   job.name = name.empty() ? scenario.id : name;

@@ -33,7 +33,7 @@ Rows document_keys() {
       {"name", "text", "", "the id, else the file's name", {}, "Name of the scenario, in reports."},
       {"id", "text", "", "the name", {}, "Name of a record in a list of measurements."},
       {"description", "text", "", "-", {}, "What the scenario is, for people."},
-      {"source", "text", "", "-", {}, "Where a measured record was published."},
+      {"source", "text", "", "-", {}, "Where a measured record was published; validate knows some tables by it."},
       {"notes", "text", "", "-", {}, "Remarks on a measured record."},
   };
 }

@@ -1,5 +1,6 @@
-// Records quote tables; what a paper says elsewhere, in its formulas or its code, is kept in scenarios/sources.yaml
-// with the place. What a record says stands, but where its source contradicts it: then the correction, said aloud.
+// Records quote tables; what a paper says elsewhere, in its formulas or its code, is kept in
+// scenarios/published/sources.yaml with the place. A record is known by what it cites (`source`), which is what makes
+// it a copy of a published row; an `id` is a name, and a scenario means the same under any.
 #include "scenarios/sources.h"
 
 #include <fmt/format.h>
@@ -29,70 +30,84 @@ const Settings* section_of(const Settings& document, std::string_view& path) {
   return section;
 }
 
-/// Whether the document says nothing of `path`, and has the section that the key belongs to.
-bool leaves_open(const Settings& document, std::string_view path) {
-  const Settings* section = section_of(document, path);
-  return section != nullptr && given(section, path) == nullptr;
-}
-
-/// Puts `path` right in `document`, a record of `file`, and says what it was; empty where nothing is to correct: the
-/// section is not there, the value is right, or it was set from elsewhere (--set, a study, a fit). Of a document that
-/// is changed in places, the name that it inherits is corrected.
-std::string correct(Settings& document, const std::string& file, std::string path, const Settings& value) {
-  std::string_view key = path;
-  const Settings* section = section_of(document, key);
-  if (section == nullptr) return {};
-  const Settings* said = given(section, key);
-  if (said != nullptr && said->is_mapping() && said->find("inherits") != nullptr) {
-    path += ".inherits";
-    said = said->find("inherits");
+/// What the entry's `set` knows of a key that the record leaves open, in a section that the record has.
+void add_open(const Settings& record, const Settings& entry, std::vector<Beyond>& out) {
+  const Settings* known = entry.find("set");
+  if (known == nullptr) return;
+  for (const auto& [path, value] : known->members()) {
+    std::string_view key = path;
+    const Settings* section = section_of(record, key);
+    if (section == nullptr || given(section, key) != nullptr) continue;
+    out.push_back({path, "", value, entry.at("source").text(), false});
   }
-  if (said != nullptr && (said->place().file != file || (said->is_scalar() && said->text() == value.text()))) return {};
-  const std::string was = said != nullptr && said->is_scalar() ? said->text() : "not given";
-  document.set_path(path, value);
-  return was;
 }
 
-/// Whether `patterns`, one or a list of them, name the record.
-bool names_record(const Settings& patterns, std::string_view id) {
-  if (!patterns.is_sequence()) return is_record(id, patterns.text());
-  const std::vector<Settings> all = patterns.items();
-  return std::any_of(all.begin(), all.end(), [&](const Settings& one) { return is_record(id, one.text()); });
+/// What the entry's `correct` contradicts: nothing where the section is not there, the value is right, or it was set
+/// from elsewhere (--set, a study, a fit). Of a document that is changed in places, the name that it inherits.
+void add_contradicted(const Settings& record, const Settings& entry, std::vector<Beyond>& out) {
+  const Settings* right = entry.find("correct");
+  if (right == nullptr) return;
+  for (const auto& [member, value] : right->members()) {
+    std::string path = member;
+    std::string_view key = member;
+    const Settings* section = section_of(record, key);
+    if (section == nullptr) continue;
+    const Settings* said = given(section, key);
+    if (said != nullptr && said->is_mapping() && said->find("inherits") != nullptr) {
+      path += ".inherits";
+      said = said->find("inherits");
+    }
+    const bool own = said == nullptr || said->place().file == record.place().file;
+    if (!own || (said != nullptr && said->is_scalar() && said->text() == value.text())) continue;
+    const std::string was = said != nullptr && said->is_scalar() ? said->text() : "not given";
+    out.push_back({std::move(path), was, value, entry.at("source").text(), true});
+  }
+}
+
+/// Whether the record cites the table that the entry is about.
+bool quotes(const Settings& record, const Settings& entry) {
+  const Settings* citation = given(&record, "source");
+  if (citation == nullptr || !citation->is_scalar()) return false;
+  const std::vector<Settings>& tables = entry.at("tables").items();
+  return std::any_of(tables.begin(), tables.end(),
+                     [&](const Settings& table) { return matches(citation->text(), table.text()); });
 }
 
 }  // namespace
 
-bool is_record(std::string_view id, std::string_view pattern) {
-  if (!pattern.ends_with('*')) return id == pattern;
-  return id.starts_with(pattern.substr(0, pattern.size() - 1));
+bool matches(std::string_view text, std::string_view pattern) {
+  if (!pattern.ends_with('*')) return text == pattern;
+  return text.starts_with(pattern.substr(0, pattern.size() - 1));
 }
 
-Settings completed(const Settings& document, std::vector<std::string>& notes) {
-  const Settings* id = given(&document, "id");
+std::vector<Beyond> beyond_record(const Settings& record) {
   const std::string file =
       (std::filesystem::path(data_directory()) / "scenarios" / "published" / "sources.yaml").string();
-  if (id == nullptr || !id->is_scalar() || !std::filesystem::exists(file)) return document;
-  Settings whole = document;
+  std::vector<Beyond> out;
+  if (given(&record, "source") == nullptr || !std::filesystem::exists(file)) return out;
   const Settings known = read_once(file);
   for (const Settings& entry : known.items()) {
-    entry.refuse_unknown({"records", "source", "set", "correct"});
-    if (!names_record(entry.at("records"), id->text())) continue;
-    const std::string source = entry.at("source").text();
-    if (const Settings* open = entry.find("set")) {
-      for (const auto& [path, value] : open->members()) {
-        if (!leaves_open(document, path)) continue;
-        whole.set_path(path, value);
-        notes.push_back(fmt::format("{} is not given: {}, by its source: {}.", path, value.text(), source));
-      }
+    entry.refuse_unknown({"tables", "source", "set", "correct"});
+    if (!quotes(record, entry)) continue;
+    std::vector<Beyond> more;
+    add_open(record, entry, more);
+    add_contradicted(record, entry, more);
+    for (Beyond& one : more) {  // of several entries on a key the first holds
+      const bool said = std::any_of(out.begin(), out.end(), [&](const Beyond& b) { return b.path == one.path; });
+      if (!said) out.push_back(std::move(one));
     }
-    if (const Settings* wrong = entry.find("correct")) {
-      for (const auto& [path, value] : wrong->members()) {
-        const std::string was = correct(whole, id->place().file, path, value);
-        if (was.empty()) continue;
-        notes.push_back(fmt::format("{}{} is {} in the record and {} by its source: {}.", kCorrected, path, was,
-                                    value.text(), source));
-      }
-    }
+  }
+  return out;
+}
+
+Settings as_published(const Settings& record, std::vector<std::string>& notes) {
+  Settings whole = record;
+  for (const Beyond& beyond : beyond_record(record)) {
+    whole.set_path(beyond.path, beyond.value);
+    notes.push_back(beyond.contradicts ? fmt::format("{}{} is {} in the record and {} by its source: {}.", kCorrected,
+                                                     beyond.path, beyond.was, beyond.value.text(), beyond.source)
+                                       : fmt::format("{} is not given: {}, by its source: {}.", beyond.path,
+                                                     beyond.value.text(), beyond.source));
   }
   return whole;
 }

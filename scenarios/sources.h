@@ -1,5 +1,5 @@
-// Internal to scenarios and to the comparison with measurements: what the sources of published records say beyond the
-// records themselves.
+// What the sources of published tables say beyond the records that quote them: taken where a list of measured records
+// is read for comparison or for a fit, and only said where a record is run as a scenario.
 #pragma once
 
 #include <string>
@@ -10,15 +10,25 @@
 
 namespace orrery::scenarios {
 
-/// Whether a record's id is `pattern`, or begins with what stands before a trailing *.
-bool is_record(std::string_view id, std::string_view pattern);
+/// Whether `text` is `pattern`, or begins with what stands before a trailing *.
+bool matches(std::string_view text, std::string_view pattern);
+
+/// A key of which the table that a record quotes is known to say something that the record does not.
+struct Beyond {
+  std::string path;
+  std::string was;  // in the record; empty where it leaves the key open
+  sim::Settings value;
+  std::string source;  // where the table's authors say so
+  bool contradicts = false;
+};
+/// What scenarios/published/sources.yaml knows beyond `record`, by the table that its `source` cites; nothing for a
+/// document that cites none of them. Throws UserError for a broken sources.yaml.
+std::vector<Beyond> beyond_record(const sim::Settings& record);
 
 /// How the sentence on a corrected key begins.
 inline constexpr std::string_view kCorrected = "Corrected: ";
 
-/// `document` with the keys that it leaves open and that scenarios/published/sources.yaml knows for its id, and with
-/// those that its source is known to contradict put right, where the record's own file says them; says which in
-/// `notes`, one sentence each. A document without id is returned as it is. Throws UserError for a broken sources.yaml.
-sim::Settings completed(const sim::Settings& document, std::vector<std::string>& notes);
+/// `record` with all that its source says beyond it; says which in `notes`, one sentence each.
+sim::Settings as_published(const sim::Settings& record, std::vector<std::string>& notes);
 
 }  // namespace orrery::scenarios

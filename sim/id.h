@@ -12,7 +12,6 @@ enum class RouteId : std::uint32_t {};         // a weighted set of links that o
 enum class ProgramId : std::uint32_t {};       // the operation list of one pipeline stage
 enum class InstanceId : std::uint32_t {};      // one rank (or one class of ranks) that runs a program
 enum class CommunicatorId : std::uint32_t {};  // the instances that meet in a collective or a send/receive pair
-enum class LabelId : std::uint32_t {};         // a name that only readers of the result use
 
 template <class Id>
 constexpr std::uint32_t index(Id id) {

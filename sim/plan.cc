@@ -18,7 +18,7 @@ void check_program(const Program& program, std::uint32_t number, std::uint8_t st
   const bool columns = program.stream.size() == n && program.category.size() == n && program.host_waits.size() == n &&
                        program.issue.size() == n && program.duration.size() == n && program.issue_bound.size() == n &&
                        program.slot.size() == n && program.pattern.size() == n && program.work.size() == n &&
-                       program.rate_cap.size() == n && program.label.size() == n && program.waits_begin.size() == n + 1;
+                       program.rate_cap.size() == n && program.waits_begin.size() == n + 1;
   SIM_CHECK(columns, "program {}: columns of unequal length", number);
   SIM_CHECK(program.waits_begin.back() == program.waits.size(), "program {}: waits", number);
   for (std::uint32_t op = 0; op < n; ++op) {
@@ -88,7 +88,6 @@ std::uint32_t Program::add(const Op& op, std::span<const std::uint32_t> after) {
   pattern.push_back(op.pattern);
   work.push_back(op.work);
   rate_cap.push_back(op.rate_cap);
-  label.push_back(op.label);
   for (const std::uint32_t wait : after) {
     SIM_CHECK(wait < at, "operation {} waits for operation {}, which is not earlier", at, wait);
     waits.push_back(wait);

@@ -43,7 +43,6 @@ struct Op {
   std::uint32_t pattern = 0;     // transfer: which of the communicator's routes
   double work = 0;               // transfer: bytes to move along the route
   double rate_cap = 0;           // transfer: bytes/s that it can use at most; 0 = no cap of its own
-  LabelId label{};
 };
 
 struct Program {
@@ -59,7 +58,6 @@ struct Program {
   std::vector<std::uint32_t> pattern;
   std::vector<double> work;
   std::vector<double> rate_cap;
-  std::vector<LabelId> label;
   std::vector<std::uint32_t> waits_begin{0};  // compressed rows of `waits`
   std::vector<std::uint32_t> waits;           // indices of earlier operations of this program
 

@@ -391,11 +391,6 @@ Bandwidth Settings::get_bandwidth(std::string_view key, Bandwidth fallback) cons
   return member != nullptr ? member->as_bandwidth() : fallback;
 }
 
-Bytes Settings::get_bytes(std::string_view key, Bytes fallback) const {
-  const Settings* member = find(key);
-  return member != nullptr ? member->as_bytes() : fallback;
-}
-
 void Settings::refuse_unknown(const std::vector<std::string>& known) const {
   if (kind_ == Kind::null) return;
   if (kind_ != Kind::mapping) fail(fmt::format("expected a mapping, got {}", describe(*this)));

@@ -79,7 +79,6 @@ class Settings {
   std::string get_choice(std::string_view key, std::string fallback, const std::vector<std::string>& choices) const;
   Duration get_duration(std::string_view key, Duration fallback) const;
   Bandwidth get_bandwidth(std::string_view key, Bandwidth fallback) const;
-  Bytes get_bytes(std::string_view key, Bytes fallback) const;
 
   /// Refuses every member whose name is not in `known`, naming the nearest known one.
   void refuse_unknown(const std::vector<std::string>& known) const;

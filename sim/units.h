@@ -33,7 +33,6 @@ class Quantity {
 
 using Bytes = Quantity<struct BytesTag, std::int64_t>;
 using Bandwidth = Quantity<struct BandwidthTag, double>;  // bytes per second
-using Flops = Quantity<struct FlopsTag, double>;          // floating-point operations
 using FlopRate = Quantity<struct FlopRateTag, double>;    // floating-point operations per second
 using Duration = Quantity<struct DurationTag, std::int64_t>;  // picoseconds
 

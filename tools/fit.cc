@@ -214,7 +214,7 @@ void write_documents(const StepFit& fit, const FitOutcome& outcome) {
   std::size_t marks = 0;
   for (const FitRow& row : fit.rows) {
     const bool marked =
-        std::any_of(known.begin(), known.end(), [&](const std::string& p) { return scenarios::is_record(row.id, p); });
+        std::any_of(known.begin(), known.end(), [&](const std::string& p) { return scenarios::matches(row.id, p); });
     if (marked) continue;
     entry += fmt::format("  - {}\n", row.id);
     ++marks;

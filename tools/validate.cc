@@ -54,7 +54,7 @@ int validate(const ValidateOptions& options) {
   const InterruptGuard guard;
   const std::vector<char> finished =
       for_each_parallel(records.size(), options.jobs > 0 ? options.jobs : default_jobs(), "records",
-                        [&](std::size_t i) { all[i] = validate_record(records[i].list, records[i].settings, fitted); });
+                        [&](std::size_t i) { all[i] = validate_record(records[i], fitted); });
   std::vector<ValidationRow> rows;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (finished[i] != 0) rows.push_back(std::move(all[i]));

@@ -71,8 +71,6 @@ void predict(ValidationRow& row, const sim::Settings& record, const workloads::S
   if (!scenario.measured) record.fail("has no 'measured' section, expected measured: {iteration_s: ...}");
   const scenarios::Measured& measured = *scenario.measured;
   row.source = scenario.source;
-  row.corrected = std::any_of(scenario.job.assumptions.begin(), scenario.job.assumptions.end(),
-                              [](const std::string& a) { return a.starts_with(scenarios::kCorrected); });
   const workloads::StepReport report = workloads::simulate_step(scenario.job, options);
   row.features = features_of(scenario.job, report);
   row.measured_oom = measured.oom;
@@ -119,8 +117,10 @@ std::vector<std::string> list_files(const std::vector<std::string>& paths) {
 std::vector<ListedRecord> read_lists(const std::vector<std::string>& paths) {
   std::vector<ListedRecord> records;
   for (const std::string& file : list_files(paths)) {
-    for (sim::Settings& record : scenarios::read_records(file)) {
-      records.push_back({std::filesystem::path(file).stem().string(), std::move(record)});
+    for (const sim::Settings& record : scenarios::read_records(file)) {
+      ListedRecord& listed = records.emplace_back();
+      listed.list = std::filesystem::path(file).stem().string();
+      listed.settings = scenarios::as_published(record, listed.source_says);
     }
   }
   return records;
@@ -134,13 +134,18 @@ std::string record_id(const sim::Settings& record) {
   return "line " + std::to_string(record.place().line);
 }
 
-ValidationRow validate_record(const std::string& list, const sim::Settings& record,
-                              const std::vector<std::string>& fitted, const workloads::StepOptions& options) {
+ValidationRow validate_record(const ListedRecord& listed, const std::vector<std::string>& fitted,
+                              const workloads::StepOptions& options) {
+  const sim::Settings& record = listed.settings;
   ValidationRow row;
-  row.list = list;
+  row.list = listed.list;
   row.id = record_id(record);
+  row.source_says = listed.source_says;
+  row.corrected = std::any_of(row.source_says.begin(), row.source_says.end(),
+                              [](const std::string& s) { return s.starts_with(scenarios::kCorrected); });
   row.fitted =
-      std::any_of(fitted.begin(), fitted.end(), [&](const std::string& p) { return scenarios::is_record(row.id, p); });
+      record.is_mapping() && record.find("source") != nullptr &&
+      std::any_of(fitted.begin(), fitted.end(), [&](const std::string& p) { return scenarios::matches(row.id, p); });
   const auto fail = [&](const std::string& message, bool internal) {
     row.status = RowStatus::error;
     row.message = message;

@@ -31,9 +31,10 @@ Metric compare(const scenarios::Measured& measured, const workloads::StepReport&
 struct ListedRecord {
   std::string list;  // the file, without folder and suffix
   sim::Settings settings;
+  std::vector<std::string> source_says = {};  // what its source says beyond it, which stands in `settings`: sentences
 };
-/// The records of `paths`: files as given; of a folder, its *.yaml and *.yml in the order of their names. Throws
-/// sim::UserError.
+/// The records of `paths`, each as the published table that it cites has it (scenarios/sources.h): files as given; of a
+/// folder, its *.yaml and *.yml in the order of their names. Throws sim::UserError.
 std::vector<ListedRecord> read_lists(const std::vector<std::string>& paths);
 /// The record's `id`, else its `name`, else "line N".
 std::string record_id(const sim::Settings& record);
@@ -55,9 +56,10 @@ struct ValidationRow {
   std::optional<double> measured_memory_gb, predicted_memory_gb;  // decimal GB of the fullest GPU
   std::optional<bool> measured_oom;
   bool predicted_oom = false;
-  bool corrected = false;  // its source contradicts the record, as the run's assumptions say
-  bool fitted = false;     // the record took part in fitting the shipped profiles or software generations
-  bool internal = false;   // the error is ours
+  bool corrected = false;  // its source contradicts the record
+  std::vector<std::string> source_says;
+  bool fitted = false;    // the record took part in fitting the shipped profiles or software generations
+  bool internal = false;  // the error is ours
   RowStatus status = RowStatus::ok;
   std::string message;  // of an error
   std::string source;   // the record's citation
@@ -67,8 +69,9 @@ struct ValidationRow {
 /// One record, whatever happens to it: a record that cannot be loaded or simulated becomes a row with status error.
 /// Status oom: the prediction does not fit the memory, and the record does not say that the measurement ran out too.
 /// `options`: brief ones leave memory and breakdown at 0.
-ValidationRow validate_record(const std::string& list, const sim::Settings& record,
-                              const std::vector<std::string>& fitted, const workloads::StepOptions& options = {});
+/// `fitted`: as fitted_records; a record that cites no source is nobody's.
+ValidationRow validate_record(const ListedRecord& listed, const std::vector<std::string>& fitted,
+                              const workloads::StepOptions& options = {});
 
 /// Ids of the records that calibration was fitted to, from calibration/fitted.yaml; empty when there is none. An entry
 /// that ends in * stands for all ids that begin so.

@@ -1,7 +1,7 @@
 // The compute stream's timeline, gap by gap. While a kernel runs, time is compute (or optimizer). A gap ends when the
 // operation behind it starts; the transfer that it waited for last tells why: from the moment that transfer began to
-// move it is communication, before that its partners were not there yet, which is bubble. A gap that no transfer
-// explains is the host's.
+// move it is communication, before that other transfers were ahead of it on its stream, which is communication too, or
+// its partners were not there yet, which is bubble. A gap that no transfer explains is the host's.
 #include "workloads/account.h"
 
 #include <algorithm>
@@ -17,14 +17,20 @@ struct Ledger {
   void book(Category category, std::int64_t duration) {
     if (duration > 0) ps[at(category)] += duration;
   }
-  /// The gap [from, to] before something that waited for transfer `op`.
+  /// The gap [from, to] before something that waited for transfer `op`; `then` is what follows the transfer. A transfer
+  /// that queues behind another of its stream waits for that one, not for its partners.
   void book_gap(const sim::Record& record, const sim::Program& program, std::uint32_t op, std::int64_t from,
-                std::int64_t to) {
+                std::int64_t to, Category then) {
     const std::int64_t begun = std::clamp(record.start[op].value(), from, to);
     const std::int64_t moved = std::clamp(record.finish[op].value(), begun, to);
-    book(Category::bubble, begun - from);
+    std::uint32_t behind = op;
+    while (behind > 0 && program.stream[behind - 1] != program.stream[op]) --behind;
+    if (behind > 0 && begun > from && record.finish[behind - 1].value() > from)
+      book_gap(record, program, behind - 1, from, begun, Category::bubble);
+    else
+      book(Category::bubble, begun - from);
     book(static_cast<Category>(program.category[op]), moved - begun);
-    book(Category::other, to - moved);
+    book(then, to - moved);
   }
 };
 
@@ -48,7 +54,7 @@ std::array<double, kCategories> account(const sim::Record& record, const sim::Pr
         }
       }
       if (latest > clock)
-        ledger.book_gap(record, program, last, clock, start);
+        ledger.book_gap(record, program, last, clock, start, Category::other);
       else
         ledger.book(Category::other, start - clock);
     }
@@ -71,7 +77,7 @@ std::array<double, kCategories> account(const sim::Record& record, const sim::Pr
       latest = record.finish[op].value(), last = op;
   }
   latest = std::min(latest, end.value());
-  if (latest > clock) ledger.book_gap(record, program, last, clock, latest);
+  if (latest > clock) ledger.book_gap(record, program, last, clock, latest, Category::other);
   ledger.book(Category::bubble, end.value() - std::max(clock, latest));
   std::array<double, kCategories> seconds{};
   for (std::size_t c = 0; c < kCategories; ++c)
@@ -90,14 +96,13 @@ double busy_seconds(const sim::Record& record, const sim::Program& program,
   return static_cast<double>(ps) / sim::kPicosecondsPerSecond;
 }
 
-double launch_bound_seconds(const sim::Record& record, const sim::Program& program,
-                            std::span<const sim::Duration> tensor_wait) {
-  std::int64_t ps = 0;
+bool is_launch_bound(const sim::Record& record, const sim::Program& program,
+                     std::span<const sim::Duration> tensor_wait) {
   for (std::uint32_t op = 0; op < program.size() && !tensor_wait.empty(); ++op) {
-    if (tensor_wait[op].value() == 0) continue;
-    ps += record.finish[op].value() - record.start[op].value() - program.duration[op];
+    const std::int64_t took = record.finish[op].value() - record.start[op].value();
+    if (tensor_wait[op].value() > 0 && took > program.duration[op]) return true;
   }
-  return static_cast<double>(ps) / sim::kPicosecondsPerSecond;
+  return false;
 }
 
 }  // namespace orrery::workloads

@@ -20,9 +20,8 @@ std::array<double, kCategories> account(const sim::Record& record, const sim::Pr
 double busy_seconds(const sim::Record& record, const sim::Program& program,
                     std::span<const sim::Duration> tensor_wait = {});
 
-/// Seconds by which launches stretch operations that stand for a pass, for which account() cannot say where in the pass
-/// they did.
-double launch_bound_seconds(const sim::Record& record, const sim::Program& program,
-                            std::span<const sim::Duration> tensor_wait);
+/// Whether launches stretch an operation that stands for a pass: account() cannot say where in the pass they did.
+bool is_launch_bound(const sim::Record& record, const sim::Program& program,
+                     std::span<const sim::Duration> tensor_wait);
 
 }  // namespace orrery::workloads

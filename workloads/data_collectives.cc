@@ -65,7 +65,9 @@ bool DataCollectives::overlaps_gathers() const {
 double DataCollectives::bucket_parameters(sim::Bytes bucket, double bytes_each, std::int32_t chunk) const {
   const calibration::Software& software = job_.software;
   if (software.buckets.buckets_follow_model) return chunks_ > 1 ? 0 : parameters(split_.block());
-  if (bucket.value() == 0 || (software.buckets.buckets_first_chunk_only && (stage_ > 0 || chunk > 0))) return 0;
+  // The first block of the model, whichever stages hold it: all that do must cut it alike.
+  const bool cut = !software.buckets.buckets_first_chunk_only || map_.block_of({stage_, chunk}) == 0;
+  if (bucket.value() == 0 || !cut) return 0;
   return std::max(static_cast<double>(bucket.value()) / bytes_each,
                   software.buckets.bucket_elements_per_rank * static_cast<double>(data_ranks_));
 }

@@ -115,10 +115,13 @@ const GroupShape& GroupShapes::operator[](const CommGroup& group) const {
 GroupShapes group_shapes(const std::vector<JobGroup>& groups, const RankMap& ranks, const topology::Cluster& cluster) {
   GroupShapes shapes;
   for (const JobGroup& group : groups) shapes.set(group.group, shape_of(group, ranks, cluster));
-  const GroupShape& tensor = shapes[CommGroup::tensor];
   GroupShape scales = shapes[CommGroup::data];
-  scales.ranks *= tensor.ranks, scales.nodes *= tensor.nodes, scales.per_node *= tensor.per_node;
-  scales.top = std::max(scales.top, tensor.top);
+  for (const CommGroup& group : {CommGroup::replicate, CommGroup::tensor}) {
+    const GroupShape& more = shapes[group];
+    scales.ranks *= more.ranks, scales.nodes *= more.nodes, scales.per_node *= more.per_node;
+    scales.top = std::max(scales.top, more.top);
+  }
+  scales.hop = std::max(scales.hop, shapes[CommGroup::replicate].hop);
   shapes.set(CommGroup::scales, scales);
   shapes.pipeline_same_node = same_node_by_stage(ranks, cluster);
   return shapes;

@@ -102,8 +102,8 @@ std::optional<PassItem> weight_cast(const Job& job, const Layer& layer, Template
 PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts, std::int32_t passes_by) {
   PassItem item;
   item.comm = true;
-  item.context = piece.over == Dim::context;
-  const CommGroup& among = item.context ? CommGroup::context : CommGroup::tensor;
+  item.context = piece.group == CommGroup::context;
+  const CommGroup& among = piece.group;
   item.cost = collective_cost(piece.op, piece.bytes * share, shapes_[among], job_.device, job_.software, cluster_);
   if (job_.software.host.blocking_launches) item.cost.latency += job_.software.host.transfer_issue;
   const std::int64_t group = item.context ? job_.parallelism.context : job_.parallelism.tensor;
@@ -119,7 +119,8 @@ PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts
 /// GEMMs (overlap.tensor) use other kernels, whose cost is in tensor_overlap_slowdown.
 void TemplateLibrary::lend_processors(std::vector<Kernel>& kernels, const Piece& collective) const {
   const double share = job_.software.overlap.collective_processors / static_cast<double>(job_.device.processors());
-  if (share <= 0 || job_.overlap.tensor || collective.over == Dim::context || shapes_[CommGroup::tensor].nodes > 1)
+  if (share <= 0 || job_.overlap.tensor || collective.group == CommGroup::context ||
+      shapes_[CommGroup::tensor].nodes > 1)
     return;
   double left =
       sim::to_seconds(job_.device

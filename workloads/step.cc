@@ -173,7 +173,6 @@ std::array<double, kCategories> breakdown_of(const Job& job, const sim::Record& 
 /// False where the record is too coarse: launches stretch passes that were simulated as one operation, and their time
 /// cannot be told from waiting for collectives inside.
 bool account_for(const Job& job, const StepPlan& step, const Simulated& run, StepReport& report) {
-  constexpr double kMostUntold = 0.01;  // of the step
   const auto waits = tensor_waits(step.stages);
   double most = -1;
   for (std::size_t i = 0; i < run.ranks.size(); ++i) {
@@ -181,8 +180,7 @@ bool account_for(const Job& job, const StepPlan& step, const Simulated& run, Ste
     const std::size_t stage = run.stage_of(record);
     const sim::Program& program = run.program_of(record);
     const auto& waits_here = waits[stage];
-    if (launch_bound_seconds(record, program, waits_here) > kMostUntold * sim::to_seconds(report.iteration))
-      return false;
+    if (is_launch_bound(record, program, waits_here)) return false;
     const double busy = busy_seconds(record, program, waits_here);
     if (busy > most) {
       most = busy;
@@ -354,9 +352,15 @@ bool account_for_repeated(const Job& job, const topology::Cluster& cluster, cons
   return true;
 }
 
+/// The plan of a folded run, which may have been made before.
+StepPlan folded_plan(const Job& job, const topology::Cluster& cluster, const std::shared_ptr<const Groups>& groups,
+                     const StepOptions& options) {
+  return options.planned != nullptr ? options.planned->plan : make_plan(job, cluster, groups, {false, true});
+}
+
 /// Time alone, folded: the shortest simulation that is exact.
 void time_step(const Job& job, const topology::Cluster& cluster, const std::shared_ptr<const Groups>& groups,
-               StepReport& report) {
+               const StepOptions& options, StepReport& report) {
   const auto take = [&](const Simulated& run, sim::Duration left_out) {
     report.ranks_simulated = static_cast<std::int64_t>(run.plan.instances.size());
     report.events = run.result.events;
@@ -366,7 +370,7 @@ void time_step(const Job& job, const topology::Cluster& cluster, const std::shar
     take(repeated->run, repeated->left_out);
     return;
   }
-  StepPlan step = make_plan(job, cluster, groups, {false, true});
+  StepPlan step = folded_plan(job, cluster, groups, options);
   take(simulate(step, false, job.parallelism.optimizer_post_validation), {});
 }
 
@@ -376,7 +380,7 @@ void simulate_in_detail(const Job& job, const topology::Cluster& cluster, const 
   add_memory(job, report);
   const bool drawn = options.timelines || options.stage_timelines;
   bool compact = !options.full && !drawn;
-  StepPlan step = make_plan(job, cluster, groups, {false, compact});
+  StepPlan step = compact ? folded_plan(job, cluster, groups, options) : make_plan(job, cluster, groups, {});
   if (!compact || !account_for_repeated(job, cluster, groups, options, report)) {
     while (true) {
       const Simulated run = simulate(step, options.full, true, options.timeline_ranks);
@@ -389,7 +393,7 @@ void simulate_in_detail(const Job& job, const topology::Cluster& cluster, const 
         break;
       }
       compact = false;
-      step = make_plan(job, cluster, groups, {false, compact});
+      step = make_plan(job, cluster, groups, {});
     }
   }
   report.traffic = merge_traffic(closed_form_traffic(job), count_traffic(step));
@@ -404,13 +408,16 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
   StepReport report;
   StepCache own(1);
   StepCache& cache = options.cache != nullptr ? *options.cache : own;
-  const auto cluster = cache.cluster_of(site_of(job));
+  const PlannedStep* planned = options.planned;
+  const auto cluster = planned != nullptr ? planned->cluster : cache.cluster_of(site_of(job));
   const GroupInputs inputs = group_inputs_of(job);
   // Which class a rank is in, only the groups of all ranks know.
   const bool of_all = options.full || !options.timeline_ranks.empty();
-  const auto groups = of_all ? make_groups(inputs, *cluster) : cache.groups_of(cluster, inputs);
+  const auto groups = of_all               ? make_groups(inputs, *cluster)
+                      : planned != nullptr ? planned->plan.groups
+                                           : cache.groups_of(cluster, inputs);
   if (options.brief && !options.full && !options.timelines) {
-    time_step(job, *cluster, groups, report);
+    time_step(job, *cluster, groups, options, report);
   } else {
     simulate_in_detail(job, *cluster, groups, options, report);
   }

@@ -17,6 +17,7 @@
 namespace orrery::workloads {
 
 class StepCache;
+struct PlannedStep;
 
 /// One row of the communication table. Closed form and simulated count are computed independently and must be equal.
 struct TrafficRow {
@@ -126,6 +127,7 @@ struct StepOptions {
   bool count_memory = false;                      // count activations from simulated lifetimes too
   std::vector<std::int64_t> timeline_ranks = {};  // below the number of GPUs, none twice
   bool stage_timelines = false;                   // keep what a report needs: the busiest rank of every stage
+  const PlannedStep* planned = nullptr;           // plan_step() of this very job, which then is not planned again
 };
 
 struct StepReport {

@@ -16,7 +16,8 @@ namespace {
 void add_seconds(double& sum, const Pieces& pieces, const Job& job) {
   for (const Piece& piece : pieces) {
     for (const Kernel& kernel : piece.kernels) sum += sim::to_seconds(kernel.time);
-    const bool inside = piece.is_comm() && piece.over == Dim::tensor && job.parallelism.tensor <= job.gpus_per_node;
+    const bool inside =
+        piece.is_comm() && piece.group == CommGroup::tensor && job.parallelism.tensor <= job.gpus_per_node;
     if (inside) {
       const sim::Bytes bytes(static_cast<std::int64_t>(piece.bytes));
       sum += sim::to_seconds(job.device.node_collective(piece.op, job.parallelism.tensor, bytes).total());

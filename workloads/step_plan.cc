@@ -8,6 +8,7 @@
 
 #include "sim/error.h"
 #include "workloads/schedules/chunk_map.h"
+#include "workloads/step_cache.h"
 
 namespace orrery::workloads {
 
@@ -270,6 +271,15 @@ StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared
                                 options.compact ? groups->tensor_rate_limit : 0, options.evaluation);
   out.groups = std::move(groups);
   return out;
+}
+
+PlannedStep plan_step(const Job& job) {
+  StepCache cache(1);
+  PlannedStep planned;
+  planned.cluster = cache.cluster_of(site_of(job));
+  planned.plan =
+      make_plan(job, *planned.cluster, cache.groups_of(planned.cluster, group_inputs_of(job)), {false, true});
+  return planned;
 }
 
 }  // namespace orrery::workloads

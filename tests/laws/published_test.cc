@@ -30,7 +30,7 @@ const std::vector<tools::ValidationRow>& rows() {
     const auto fitted = tools::fitted_records();
     std::vector<tools::ValidationRow> out(records.size());
     tools::for_each_parallel(records.size(), tools::default_jobs(), "", [&](std::size_t i) {
-      out[i] = tools::validate_record(records[i].list, records[i].settings, fitted);
+      out[i] = tools::validate_record(records[i], fitted);
     });
     return out;
   }();

@@ -128,7 +128,7 @@ TEST_CASE("each step of MegaScale's ablation helps, and all of them as much as w
   const std::string file = std::string(ORRERY_SOURCE_DIR) + "/tests/published/megascale.yaml";
   std::map<std::string, double> mfu;
   for (const sim::Settings& record : scenarios::read_records(file)) {
-    const tools::ValidationRow row = tools::validate_record("megascale", record, {});
+    const tools::ValidationRow row = tools::validate_record({"megascale", record}, {});
     if (row.metric != "mfu_pct") continue;
     REQUIRE(row.predicted.has_value());
     mfu[row.id] = *row.predicted;

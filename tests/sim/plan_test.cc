@@ -45,7 +45,7 @@ TEST_CASE("check accepts sound tables and names what is wrong with others") {
       [](Tables& t) { t.plan.programs[ProgramId{0}].waits[0] = 1; },
       [](Tables& t) { t.plan.programs[ProgramId{0}].duration[0] = -1; },
       [](Tables& t) { t.plan.programs[ProgramId{0}].issue[0] = 5; },  // above issue_bound
-      [](Tables& t) { t.plan.programs[ProgramId{0}].label.pop_back(); },
+      [](Tables& t) { t.plan.programs[ProgramId{0}].rate_cap.pop_back(); },
       [](Tables& t) { t.plan.programs[ProgramId{0}].slot[1] = 1; },
       [](Tables& t) { t.plan.programs[ProgramId{0}].slot[1] = kNoSlot; },
       [](Tables& t) { t.plan.programs[ProgramId{0}].pattern[1] = 1; },

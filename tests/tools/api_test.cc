@@ -46,6 +46,33 @@ TEST_CASE("a plan is made on the cluster as it is, faults included") {
   CHECK(broken.ranks_simulated() == run(broken).ranks_simulated);
 }
 
+TEST_CASE("a plan holds the programs that it runs, and shows them as orrery plan does") {
+  const std::string text = tests::small_scenario();
+  const Plan compiled = plan(parse(text));
+  const tests::Folder folder;
+  const std::string file = folder.write("small.yaml", text);
+  std::int64_t operations = 0;
+  for (const std::int64_t stage : {0, 1}) {
+    for (const std::int64_t passes : {0, 3}) {
+      std::vector<std::string> arguments{"plan", file, "--folded", "--stage", std::to_string(stage)};
+      if (passes > 0) arguments.insert(arguments.end(), {"--passes", std::to_string(passes)});
+      const tests::Outcome printed = tests::orrery(arguments);
+      INFO(printed.err);
+      CHECK(printed.status == 0);
+      CHECK(printed.out.ends_with(compiled.text(stage, passes)));
+    }
+    const std::string head = compiled.text(stage);  // "stage 0 of 2: 32 passes, 412 operations"
+    const std::size_t comma = head.find(" passes, ");
+    REQUIRE(comma != std::string::npos);
+    operations += std::stoll(head.substr(comma + 9));
+  }
+  CHECK(compiled.operations() == operations);
+  CHECK_THROWS_AS(compiled.text(2), Error);
+  CHECK_THROWS_AS(compiled.text(-1), Error);
+  // Run twice, it is the same plan.
+  CHECK(run(compiled).iteration_time_s == run(compiled).iteration_time_s);
+}
+
 TEST_CASE("scenarios load by name and take changes; mistakes are one line") {
   const Scenario scenario = load("gpt3-6.7b-h100", {"batch.micro=1"});
   CHECK(scenario.gpus() == 64);

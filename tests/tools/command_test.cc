@@ -162,6 +162,29 @@ TEST_CASE("the human report fits 100 columns and names its sections") {
   CHECK(tests::orrery({"traffic", file}).out.find("differs") == std::string::npos);
 }
 
+TEST_CASE("plan prints the program of a stage, and refuses what is none") {
+  const Folder folder;
+  const std::string file = folder.write("small.yaml", small_scenario());
+  const Outcome first = tests::orrery({"plan", file}), last = tests::orrery({"plan", file, "--stage", "1"});
+  CHECK(first.status == 0);
+  CHECK(first.out.find("small: 16 x h100-sxm-80gb") == 0);
+  CHECK(first.out.find("stage 0 of 2: ") != std::string::npos);
+  CHECK(first.out.find("  embedding  ") != std::string::npos);
+  CHECK(last.out.find("stage 1 of 2: ") != std::string::npos);
+  CHECK(last.out.find("cross entropy") != std::string::npos);
+  // Short, unless all is asked for; with kernels longer still.
+  const auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
+  CHECK(lines(first.out) < 200);
+  const Outcome all = tests::orrery({"plan", file, "--passes", "1000"});
+  CHECK(lines(all.out) > lines(first.out));
+  CHECK(all.out.find(" operations)") == std::string::npos);
+  CHECK(lines(tests::orrery({"plan", file, "--passes", "1000", "--kernels"}).out) > lines(all.out));
+  const Outcome none = tests::orrery({"plan", file, "--stage", "2"});
+  CHECK(none.status == 2);
+  CHECK(none.err == "--stage: got 2, expected 0 to 1, the stages of the scenario\n");
+  CHECK(tests::orrery({"plan", file, "--passes", "0"}).status == 2);
+}
+
 TEST_CASE("a trace of a real step parses, nests and has one process per stage") {
   const Folder folder;
   const std::string file = folder.write("small.yaml", small_scenario()), out = folder.file("trace.json");

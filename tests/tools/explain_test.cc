@@ -76,7 +76,8 @@ TEST_CASE("quantiles over rows like one, worked out by hand") {
   CHECK(std::log(like->low90) == Approx(-0.46));  // 4.55 %: the 5th
   CHECK(like->nearest.size() == 3);
   CHECK_FALSE(tools::like_rows(some_features(), {}).has_value());
-  CHECK_FALSE(tools::like_rows(some_features(), {rows[0]}, "row-0").has_value());
+  const std::vector<tools::KnownRow> one{rows[0]};
+  CHECK_FALSE(tools::like_rows(some_features(), one, &one[0]).has_value());
 }
 
 TEST_CASE("rows that are nothing like it hardly count, and a long list counts as the root of its rows") {

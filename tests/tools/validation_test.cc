@@ -53,7 +53,7 @@ TEST_CASE("memory is compared with what the source read: allocated, reserved or 
     const std::string text =
         tests::small_scenario("software: nemo-23.09", "software: {inherits: nemo-23.09, allocator_overhead: 0.2}") +
         "measured: {iteration_s: 1, memory_gb: 10, memory_kind: " + kind + "}\n";
-    const auto row = tools::validate_record("list", scenarios::parse_yaml(text, "record.yaml"), {});
+    const auto row = tools::validate_record({"list", scenarios::parse_yaml(text, "record.yaml")}, {});
     INFO(row.message);
     REQUIRE(row.predicted_memory_gb.has_value());
     return *row.predicted_memory_gb;
@@ -76,7 +76,8 @@ TEST_CASE("summaries of a list worked out by hand") {
 }
 
 TEST_CASE("a record that fails is a row that says why; one that runs has its error") {
-  const tools::ValidationRow good = tools::validate_record("list", record("measured: {iteration_s: 1}\n"), {"sma*"});
+  const std::string cited = "source: Table 1\nmeasured: {iteration_s: 1}\n";
+  const tools::ValidationRow good = tools::validate_record({"list", record(cited)}, {"sma*"});
   CHECK(good.status == RowStatus::ok);
   CHECK(good.id == "small");
   CHECK(good.fitted);
@@ -86,14 +87,18 @@ TEST_CASE("a record that fails is a row that says why; one that runs has its err
   CHECK(*good.predicted > 0);
   CHECK(*good.error_pct == Approx(100 * *good.predicted - 100));
 
-  const tools::ValidationRow bad = tools::validate_record("list", record("measured: {iteration_s: fast}\n"), {"other"});
+  const tools::ValidationRow bad =
+      tools::validate_record({"list", record("source: Table 1\nmeasured: {iteration_s: fast}\n")}, {"other"});
   CHECK(bad.status == RowStatus::error);
   CHECK_FALSE(bad.fitted);
   CHECK_FALSE(bad.internal);
   CHECK(bad.message.find("iteration_s") != std::string::npos);
   CHECK_FALSE(bad.error_pct.has_value());
 
-  const tools::ValidationRow none = tools::validate_record("list", record(""), {});
+  // A record of nobody's table took part in no fit, whatever it is called.
+  CHECK_FALSE(tools::validate_record({"list", record("measured: {iteration_s: 1}\n")}, {"sma*"}).fitted);
+
+  const tools::ValidationRow none = tools::validate_record({"list", record("")}, {});
   CHECK(none.status == RowStatus::error);
   CHECK(none.message.find("measured") != std::string::npos);
 }

@@ -145,6 +145,16 @@ TEST_CASE(
   CHECK(padded_vocab(with(2, "true", "1")) == 50432);  // 197 x 256
   CHECK(padded_vocab(with(1, "false", "1")) == 50257);
   CHECK(padded_vocab(with(2, "false", "1")) == 50256);  // 25128 each, a multiple of eight
+  // And the run says so, where anything is padded or cut.
+  const auto says = [](const Job& job, const std::string& what) {
+    return std::any_of(job.assumptions.begin(), job.assumptions.end(), [&](const std::string& a) {
+      return a.find("model.vocab 50257 is " + what) != std::string::npos;
+    });
+  };
+  CHECK(says(with(2, "true", "1"), "padded to 50432"));
+  CHECK_FALSE(says(with(2, "false", "1"), "padded"));
+  CHECK(says(with(2, "false", "1"), "cut to 50256"));
+  CHECK_FALSE(says(with(1, "false", "1"), ""));
   const auto head_seconds = [](const Job& job) {
     double sum = 0;
     const LayerPasses passes = tests::passes_over(job, {0, false, true});

@@ -3,6 +3,7 @@
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "workloads/program_text.h"
 #include "workloads/step.h"
 #include "workloads/step_plan.h"
 
@@ -55,10 +56,15 @@ Result result_of(const workloads::StepReport& report) {
 
 }  // namespace
 
-/// Reaches into a plan's scenario.
+struct Plan::Data {
+  workloads::PlannedStep step;
+};
+
+/// Reaches into scenarios and plans.
 class Runner {
  public:
   static const workloads::Job& job(const Scenario& scenario) { return scenario.data_->scenario.job; }
+  static const workloads::PlannedStep& step(const Plan& plan) { return plan.data_->step; }
 };
 
 const std::string& Scenario::name() const { return data_->scenario.id; }
@@ -82,17 +88,26 @@ Scenario parse(const std::string& yaml, const std::vector<std::string>& sets) {
 }
 
 Plan::Plan(const Scenario& scenario) : scenario_(scenario) {
-  translated([&] {
-    const workloads::Job& job = Runner::job(scenario);
-    const topology::Cluster cluster = workloads::cluster_of(job);
-    const auto groups = workloads::make_groups(workloads::group_inputs_of(job), cluster, true);
-    const workloads::StepPlan step = workloads::make_plan(job, cluster, groups, {false, true});
-    ranks_ = job.gpus;
-    ranks_simulated_ = static_cast<std::int64_t>(groups->folded.plan.instances.size());
-    stages_ = job.parallelism.pipeline;
-    for (const sim::Program& program : step.stages.programs) operations_ += static_cast<std::int64_t>(program.size());
-    return 0;
-  });
+  data_ = translated([&] { return std::make_shared<const Data>(Data{workloads::plan_step(Runner::job(scenario))}); });
+}
+
+std::int64_t Plan::ranks() const { return scenario_.gpus(); }
+std::int64_t Plan::ranks_simulated() const {
+  return static_cast<std::int64_t>(data_->step.plan.groups->folded.plan.instances.size());
+}
+std::int64_t Plan::stages() const { return static_cast<std::int64_t>(data_->step.plan.stages.programs.size()); }
+std::int64_t Plan::operations() const {
+  std::int64_t operations = 0;
+  for (const sim::Program& program : data_->step.plan.stages.programs) operations += program.size();
+  return operations;
+}
+
+std::string Plan::text(std::int64_t stage, std::int64_t passes) const {
+  if (stage < 0 || stage >= stages() || passes < 0) {
+    throw Error("stage " + std::to_string(stage) + ", passes " + std::to_string(passes) + ": a stage below " +
+                std::to_string(stages()) + " and no negative number of passes would be right");
+  }
+  return workloads::program_text(Runner::job(scenario_), data_->step.plan, stage, {passes});
 }
 
 Plan plan(const Scenario& scenario) { return Plan(scenario); }
@@ -101,6 +116,7 @@ Result run(const Plan& plan, const RunOptions& options) {
   return translated([&] {
     workloads::StepOptions step;
     step.full = options.every_rank;
+    step.planned = &Runner::step(plan);
     return result_of(workloads::simulate_step(Runner::job(plan.scenario()), step));
   });
 }

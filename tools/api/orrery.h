@@ -50,23 +50,29 @@ Scenario load(const std::string& file_or_name, const std::vector<std::string>& s
 /// The same for YAML text. Throws Error.
 Scenario parse(const std::string& yaml, const std::vector<std::string>& sets = {});
 
-/// A scenario compiled for the engine: the operations of every pipeline stage, and the ranks that need a simulation of
-/// their own.
+/// A scenario compiled for the engine: the machine, the operations of every pipeline stage, and the ranks that need a
+/// simulation of their own. What run() runs.
 class Plan {
  public:
   explicit Plan(const Scenario& scenario);
-  std::int64_t ranks() const { return ranks_; }
+  std::int64_t ranks() const;
   /// Ranks that are simulated: one for every class of ranks that nothing can tell apart.
-  std::int64_t ranks_simulated() const { return ranks_simulated_; }
+  std::int64_t ranks_simulated() const;
   /// Pipeline stages, each with its own list of operations.
-  std::int64_t stages() const { return stages_; }
+  std::int64_t stages() const;
   /// Operations of all stages' lists together.
-  std::int64_t operations() const { return operations_; }
+  std::int64_t operations() const;
+  /// The operations of a stage, a line each, as `orrery plan` prints them: of the first `passes` passes, or where that
+  /// is 0 of the first pass of each kind. Throws Error where there is no such stage.
+  std::string text(std::int64_t stage, std::int64_t passes = 0) const;
   const Scenario& scenario() const { return scenario_; }
+
+  struct Data;  // complete inside the library alone
 
  private:
   Scenario scenario_;
-  std::int64_t ranks_ = 0, ranks_simulated_ = 0, stages_ = 0, operations_ = 0;
+  std::shared_ptr<const Data> data_;
+  friend class Runner;
 };
 /// Throws Error for what only planning can find out.
 Plan plan(const Scenario& scenario);
@@ -102,6 +108,7 @@ struct Result {
 struct RunOptions {
   bool every_rank = false;  // simulate each rank instead of one per class; the same times, for longer
 };
+/// Simulates the plan; where every rank is asked for, their instances and communicators are made first.
 Result run(const Plan& plan, const RunOptions& options = {});
 
 /// The version, as in "0.1.0".

@@ -89,7 +89,9 @@ Explanation explain(const sim::Settings& document, const scenarios::Scenario& sc
     out.input_spread = std::hypot(out.input_spread, input.spread * input.elasticity);
   }
   const std::vector<KnownRow> known = shipped_known_rows();
-  out.like = like_rows(features_of(scenario.job, report), known, scenario.id);
+  const Features features = features_of(scenario.job, report);
+  const Metric measured = scenario.measured ? compare(*scenario.measured, report) : Metric{};
+  out.like = like_rows(features, known, same_measurement(features, measured, known));
   out.coverage = coverage_of(known);
   const LikeRows like = out.like.value_or(LikeRows{});
   const double one = std::exp(out.spread()), ninety = std::exp(kNinety * out.spread());

@@ -7,7 +7,6 @@
 
 #include "scenarios/origin.h"
 #include "scenarios/scenario.h"
-#include "scenarios/sources.h"
 #include "sim/error.h"
 #include "tools/parallel.h"
 #include "workloads/step.h"
@@ -17,9 +16,7 @@ namespace orrery::tools {
 
 using sim::Settings;
 
-FeatureStudy feature_worths(const Settings& given, unsigned jobs) {
-  std::vector<std::string> notes;
-  const Settings document = scenarios::completed(given, notes);
+FeatureStudy feature_worths(const Settings& document, unsigned jobs) {
   const std::vector<calibration::UsedFeature> used = scenarios::referred_software(document).features;
   workloads::StepCache cache;
   workloads::StepOptions options;

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <stdexcept>
+#include <tuple>
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
@@ -79,7 +80,7 @@ std::vector<KnownRow> known_rows(const std::vector<ValidationRow>& rows) {
   for (const ValidationRow& row : rows) {
     if (!row.measured || !row.predicted || row.features.gpus < 1) continue;
     const auto ratio = log_ratio(row.metric, *row.measured, *row.predicted);
-    if (ratio) known.push_back({row.list, row.id, row.features, *ratio});
+    if (ratio) known.push_back({row.list, row.id, row.features, *ratio, row.metric, *row.measured});
   }
   return known;
 }
@@ -122,7 +123,7 @@ std::vector<KnownRow> read_known_rows(const std::string& file) {
     const auto ratio = log_ratio(text("metric"), number_of("measured"), number_of("predicted"));
     if (!ratio) continue;
     if (f.gpus < 1 || f.hidden < 1 || f.micro_batch < 1 || f.seq < 1 || f.tensor < 1) throw broken("has sizes below 1");
-    known.push_back({text("list"), text("id"), f, *ratio});
+    known.push_back({text("list"), text("id"), f, *ratio, text("metric"), number_of("measured")});
   }
   return known;
 }
@@ -132,12 +133,23 @@ std::vector<KnownRow> shipped_known_rows() {
   return std::filesystem::exists(file) ? read_known_rows(file) : std::vector<KnownRow>{};
 }
 
+const KnownRow* same_measurement(const Features& features, const Metric& metric, const std::vector<KnownRow>& known) {
+  constexpr double kDigits = 1e-5;  // that a table of rows keeps
+  const auto size = [](const Features& f) { return std::tuple(f.gpus, f.hidden, f.micro_batch, f.seq, f.tensor); };
+  for (const KnownRow& row : known) {
+    const bool figure = row.metric == metric.name && row.measured > 0 &&
+                        std::abs(row.measured - metric.measured) <= kDigits * row.measured;
+    if (figure && size(row.features) == size(features)) return &row;
+  }
+  return nullptr;
+}
+
 std::optional<LikeRows> like_rows(const Features& features, const std::vector<KnownRow>& known,
-                                  const std::string& left_out) {
+                                  const KnownRow* left_out) {
   std::map<std::string, double> by_list;
   std::vector<std::pair<double, const KnownRow*>> near;  // weight before lists are evened out
   for (const KnownRow& row : known) {
-    if (row.id == left_out) continue;
+    if (&row == left_out) continue;
     const double weight = std::exp(-distance_squared(features, row.features) / 2) + kEverywhere;
     by_list[row.list] += weight;
     near.emplace_back(weight, &row);
@@ -179,7 +191,7 @@ Coverage coverage_of(const std::vector<KnownRow>& known) {
     }
   }
   for (const KnownRow& row : known) {
-    count(like_rows(row.features, known, row.id), row.log_ratio, held.held68, held.held90);
+    count(like_rows(row.features, known, &row), row.log_ratio, held.held68, held.held90);
     count(like_rows(row.features, without.at(row.list)), row.log_ratio, held.new68, held.new90);
   }
   return held;

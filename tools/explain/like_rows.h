@@ -17,6 +17,8 @@ struct KnownRow {
   std::string list, id;
   Features features;
   double log_ratio = 0;  // ln(measured seconds / predicted seconds) of its step
+  std::string metric = {};
+  double measured = 0;  // in the metric's unit
 };
 /// Rows of a table that `orrery validate --rows` wrote. Throws sim::UserError for a broken one.
 std::vector<KnownRow> read_known_rows(const std::string& file);
@@ -34,9 +36,13 @@ struct LikeRows {
   /// Factors on the prediction: 68 and 90 % of such rows were measured between them.
   double low68 = 1, high68 = 1, low90 = 1, high90 = 1;
 };
-/// `left_out`: the row itself, when a known row is asked about; nothing where no row is known.
+/// The row of `known` that is this very measurement, whatever it is called: the same figure of a run of the same size;
+/// nullptr where there is none.
+const KnownRow* same_measurement(const Features& features, const Metric& metric, const std::vector<KnownRow>& known);
+
+/// `left_out`: of `known`, the row itself when a known row is asked about; nothing where no row is known.
 std::optional<LikeRows> like_rows(const Features& features, const std::vector<KnownRow>& known,
-                                  const std::string& left_out = {});
+                                  const KnownRow* left_out = nullptr);
 
 /// How many of the known rows such intervals hold, in per cent: each row from all others, and from the rows of other
 /// lists alone, as for a scenario whose source is new.

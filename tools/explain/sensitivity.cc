@@ -108,14 +108,12 @@ double input_spread(const std::string& key) {
     return read;
   }();
   for (const Entry& entry : entries) {
-    if (scenarios::is_record(key, entry.pattern)) return entry.spread;
+    if (scenarios::matches(key, entry.pattern)) return entry.spread;
   }
   return 0;
 }
 
-SensitivityStudy sensitivities(const Settings& given, double share, unsigned jobs) {
-  std::vector<std::string> notes;
-  const Settings document = scenarios::completed(given, notes);
+SensitivityStudy sensitivities(const Settings& document, double share, unsigned jobs) {
   std::vector<Input> inputs;
   const std::pair<const char*, const char*> kinds[] = {
       {"devices", "cluster.device"}, {"fabrics", "cluster.fabric"}, {"software", "software"}};

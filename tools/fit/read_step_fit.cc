@@ -111,10 +111,10 @@ FitParameter read_parameter(const Settings& s) {
 bool any_matches(const Settings* patterns, const std::string& id) {
   if (patterns == nullptr) return false;
   return std::any_of(patterns->items().begin(), patterns->items().end(),
-                     [&](const Settings& p) { return scenarios::is_record(id, p.text()); });
+                     [&](const Settings& p) { return scenarios::matches(id, p.text()); });
 }
 
-/// Records as the simulator sees them: with what their sources say beyond the list.
+/// Records of a list, as their sources have them.
 void read_rows(StepFit& fit, const Settings& s) {
   s.refuse_unknown({"list", "records", "except"});
   const std::filesystem::path named(s.at("list").text());
@@ -128,8 +128,7 @@ void read_rows(StepFit& fit, const Settings& s) {
     if (any_matches(s.find("except"), id)) continue;
     const Settings* measured = listed.settings.find("measured");
     if (fit.memory && (measured == nullptr || measured->find("memory_gb") == nullptr)) continue;
-    std::vector<std::string> notes;
-    fit.rows.push_back({listed.list, id, scenarios::completed(listed.settings, notes), {}});
+    fit.rows.push_back({listed.list, id, listed.settings, {}});
     ++found;
   }
   if (found == 0) s.at("list").fail(fmt::format("{} holds no such record, expected ids or prefixes with *", file));

@@ -45,7 +45,7 @@ struct RowSimulator::Memory {
     workloads::StepOptions options;
     options.brief = !fit.memory;
     options.cache = &cache;
-    const ValidationRow answer = validate_record(row.list, record, {}, options);
+    const ValidationRow answer = validate_record({row.list, record}, {}, options);
     if (answer.internal) throw sim::InternalError(fmt::format("{}: {}", row.id, answer.message));
     if (answer.status == RowStatus::error)
       throw sim::UserError(fmt::format("{}: {}: {}", fit.file, row.id, answer.message));
@@ -178,7 +178,6 @@ FitOutcome run_step_fit(const StepFit& fit, unsigned jobs) {
     const std::vector<double> errors = simulator.residuals(held, {without.at}).front();
     for (std::size_t i = 0; i < held.size(); ++i) out.held[held[i]] = errors[i];
     out.fold_optima.push_back(without.at);
-    out.fold_names.push_back(names[f]);
   }
   out.simulations = simulator.simulations();
   return out;

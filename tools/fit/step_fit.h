@@ -76,7 +76,6 @@ struct FitOutcome {
   std::vector<double> before, after;        // residuals of every row at the start and at the optimum
   std::vector<std::optional<double>> held;  // of every row, at the optimum of the others; none: never held out
   std::vector<calibration::Point> fold_optima;
-  std::vector<std::string> fold_names;
   std::size_t simulations = 0;
 };
 /// The fit, and one fit more for each part that is held out, begun at the optimum of all. Throws as RowSimulator.

@@ -81,6 +81,7 @@ ordered_json row_json(const ValidationRow& row) {
   json["error_pct"] = optional_json(row.error_pct);
   json["fitted"] = row.fitted;
   json["corrected"] = row.corrected;
+  if (!row.source_says.empty()) json["source_says"] = row.source_says;
   json["status"] = name_of(row.status);
   json["list"] = row.list;
   if (!row.message.empty()) json["message"] = row.message;
@@ -184,6 +185,23 @@ void write_notes(std::ostream& out, const std::vector<ValidationRow>& rows, cons
   if (!text.empty()) out << "\nWhy rows are missed\n" << text;
 }
 
+/// Each sentence once, with the number of rows of the list that it is said of.
+void write_sources(std::ostream& out, const std::vector<ValidationRow>& rows) {
+  std::vector<std::pair<std::string, std::size_t>> said;
+  for (const ValidationRow& row : rows) {
+    for (const std::string& sentence : row.source_says) {
+      const std::string text = row.list + ": " + sentence;
+      const auto known = std::find_if(said.begin(), said.end(), [&](const auto& one) { return one.first == text; });
+      if (known != said.end()) ++known->second;
+      if (known == said.end()) said.emplace_back(text, 1);
+    }
+  }
+  if (!said.empty()) out << "\nWhat sources say beyond the lists that quote them\n";
+  for (const auto& [text, count] : said) {
+    out << wrapped(fmt::format("{} ({} row{})", text, count, count == 1 ? "" : "s"), "  ", "    ");
+  }
+}
+
 }  // namespace
 
 ordered_json validation_json(const std::vector<ValidationRow>& rows, std::size_t records,
@@ -214,6 +232,7 @@ void write_scoreboard(std::ostream& out, const std::vector<ValidationRow>& rows,
   write_rows(out, rows);
   write_summary(out, rows);
   write_notes(out, rows, notes);
+  write_sources(out, rows);
   if (rows.size() < records) out << fmt::format("\nInterrupted: {} of {} records are done.\n", rows.size(), records);
 }
 

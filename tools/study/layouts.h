@@ -25,9 +25,6 @@ struct Layout {
 /// The keys that a layout decides, with their values as text: what --set needs to run it again.
 std::vector<std::pair<std::string, std::string>> settings_of(const Layout& layout);
 
-/// The layout that a job has.
-Layout layout_of(const workloads::Job& job);
-
 /// What a scenario says beside its layout. Where the layout that it has cannot run, one GPU can tell; where that cannot
 /// run either, the scenario's own complaint is the one that is thrown, a sim::UserError.
 workloads::Job layoutless_job(const sim::Settings& document);

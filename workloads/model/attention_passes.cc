@@ -100,7 +100,7 @@ class AttentionWriter {
   }
 
   void comm(CollectiveOp op, double elements, const char* what, CommOverlap overlap) {
-    writer_.comm(Dim::context, op, elements * element_, what, overlap);
+    writer_.comm(CommGroup::context, op, elements * element_, what, overlap);
   }
 
   void flash(bool backward) {

@@ -170,7 +170,7 @@ class Builder {
   }
   void leave() {
     if (z_.tensor > 1)
-      ops_.emplace_back(CommOp{Dim::tensor, reduces(), z_.hidden, e_, "activations, forward",
+      ops_.emplace_back(CommOp{CommGroup::tensor, reduces(), z_.hidden, e_, "activations, forward",
                                "activation gradients, backward", with(CommOverlap::with_previous),
                                with(CommOverlap::with_next)});
   }
@@ -372,7 +372,7 @@ class Builder {
     backward("embedding backward", Streaming::embedding_backward, z_.hidden, e_ + 2 * gradient);
     forward("embedding", Streaming::embedding, z_.hidden, 2 * e_);
     if (z_.tensor > 1)
-      ops_.emplace_back(CommOp{Dim::tensor, reduces(), z_.hidden, e_, "embedding, forward",
+      ops_.emplace_back(CommOp{CommGroup::tensor, reduces(), z_.hidden, e_, "embedding, forward",
                                "embedding gradient, backward", CommOverlap::none, CommOverlap::none});
     dropout(z_.outside, "embedding dropout backward", Direction::backward);
     dropout(z_.outside, "embedding dropout", Direction::forward);
@@ -393,8 +393,8 @@ class Builder {
   /// An fp32 number of every token, reduced over the shards of the vocabulary.
   void reduce_loss(double each = 1) {
     if (z_.tensor > 1)
-      ops_.emplace_back(CommOp{Dim::tensor, Exchange::all_reduce, each * d(z_.tokens), 4, "loss", "", CommOverlap::none,
-                               CommOverlap::none});
+      ops_.emplace_back(CommOp{CommGroup::tensor, Exchange::all_reduce, each * d(z_.tokens), 4, "loss", "",
+                               CommOverlap::none, CommOverlap::none});
   }
 
   void loss() {

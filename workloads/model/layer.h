@@ -21,7 +21,7 @@
 #include "calibration/kernel.h"
 #include "calibration/profile.h"
 #include "calibration/software.h"
-#include "workloads/dims.h"
+#include "workloads/model/comm_group.h"
 #include "workloads/model/model.h"
 
 namespace orrery::workloads {
@@ -98,7 +98,7 @@ struct AttentionOp {
 
 /// A collective of its own.
 struct CommOp {
-  Dim over;  // ranks that differ in this dimension
+  CommGroup group;
   Exchange exchange;
   double elements, bytes_each;  // of the whole buffer
   const char *what, *what_backward;

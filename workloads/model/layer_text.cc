@@ -39,7 +39,7 @@ std::string line(const AttentionOp& op) {
 }
 
 std::string line(const CommOp& op) {
-  return fmt::format("* {}, {}: {:.0f}\n", name_of(op.exchange), name_of(op.over), op.elements);
+  return fmt::format("* {}, {}: {:.0f}\n", name_of(op.exchange), op.group.name, op.elements);
 }
 
 /// Two columns to the right, every line.

@@ -45,11 +45,11 @@ class LayerCompiler {
   // ---- exchanges ----
   void forward(const CommOp& op) {
     if (const auto collective = collective_of(op.exchange))
-      writer_.comm(op.over, *collective, op.elements * op.bytes_each, op.what, op.overlap);
+      writer_.comm(op.group, *collective, op.elements * op.bytes_each, op.what, op.overlap);
   }
   void backward(const CommOp& op) {
     if (const auto collective = collective_of(adjoint(op.exchange)))
-      writer_.comm(op.over, *collective, op.elements * op.bytes_each, op.what_backward, op.overlap_backward);
+      writer_.comm(op.group, *collective, op.elements * op.bytes_each, op.what_backward, op.overlap_backward);
   }
 
   // ---- linear layers ----
@@ -74,7 +74,7 @@ class LayerCompiler {
   }
 
   void exchange(const InputExchange& input, calibration::CollectiveOp op, const char* what, CommOverlap overlap) {
-    writer_.comm(Dim::tensor, op, input.elements * input.bytes_each, what, overlap);
+    writer_.comm(CommGroup::tensor, op, input.elements * input.bytes_each, what, overlap);
   }
 
   /// Gradients of the input, then their reduction beside the weight gradients, unless these have a pass of their own.

@@ -31,7 +31,7 @@ struct Piece {
   double bytes = 0;  // whole buffer, as in nccl-tests
   std::string what;  // for the communication table
   CommOverlap overlap = CommOverlap::none;
-  Dim over = Dim::tensor;
+  CommGroup group = CommGroup::tensor;
   bool is_comm() const { return kernels.empty(); }
 };
 using Pieces = std::vector<Piece>;

@@ -38,13 +38,14 @@ sim::Duration PieceWriter::time_of(const calibration::Gemm& shape) const {
   return sim::Duration(std::llround(static_cast<double>(time.value()) / times_.misaligned_gemm_rate));
 }
 
-void PieceWriter::comm(Dim over, calibration::CollectiveOp op, double bytes, const char* what, CommOverlap overlap) {
+void PieceWriter::comm(CommGroup group, calibration::CollectiveOp op, double bytes, const char* what,
+                       CommOverlap overlap) {
   Piece piece;
   piece.op = op;
   piece.bytes = bytes;
   piece.what = recomputing ? std::string(what) + " (recomputed)" : what;
   piece.overlap = overlap;
-  piece.over = over;
+  piece.group = group;
   out_->push_back(std::move(piece));
 }
 

@@ -22,7 +22,7 @@ class PieceWriter {
   void stream(calibration::Streaming kernel, double bytes, const char* name);
   /// A product. FLOPs and bytes follow from its shape; batched ones belong to attention.
   void gemm(std::string name, const calibration::Gemm& shape);
-  void comm(Dim over, calibration::CollectiveOp op, double bytes, const char* what, CommOverlap overlap);
+  void comm(CommGroup group, calibration::CollectiveOp op, double bytes, const char* what, CommOverlap overlap);
   /// The next kernel starts a new piece although no exchange lies between: one must be awaited there.
   void cut() { cut_ = true; }
   /// Writes into `other`, if there is one, what `emit` adds.
