@@ -32,9 +32,9 @@ class Quantity {
 };
 
 using Bytes = Quantity<struct BytesTag, std::int64_t>;
-using Bandwidth = Quantity<struct BandwidthTag, double>;  // bytes per second
-using Flops = Quantity<struct FlopsTag, double>;          // floating-point operations
-using FlopRate = Quantity<struct FlopRateTag, double>;    // floating-point operations per second
+using Bandwidth = Quantity<struct BandwidthTag, double>;      // bytes per second
+using Flops = Quantity<struct FlopsTag, double>;              // floating-point operations
+using FlopRate = Quantity<struct FlopRateTag, double>;        // floating-point operations per second
 using Duration = Quantity<struct DurationTag, std::int64_t>;  // picoseconds
 
 inline constexpr double kPicosecondsPerSecond = 1e12;
@@ -64,8 +64,8 @@ inline constexpr double to_seconds(SimTime t) { return static_cast<double>(t.val
 
 /// Rounds up: moving a byte always takes time, so a transfer can never finish before it starts.
 inline Duration operator/(Bytes size, Bandwidth rate) {
-  return Duration(static_cast<std::int64_t>(
-      std::ceil(static_cast<double>(size.value()) / rate.value() * kPicosecondsPerSecond)));
+  return Duration(
+      static_cast<std::int64_t>(std::ceil(static_cast<double>(size.value()) / rate.value() * kPicosecondsPerSecond)));
 }
 
 }  // namespace orrery::sim
