@@ -24,8 +24,14 @@ class Quantity {
   friend constexpr Quantity operator*(Rep factor, Quantity a) { return Quantity(a.value_ * factor); }
   friend constexpr Rep operator/(Quantity a, Quantity b) { return a.value_ / b.value_; }
   friend constexpr Quantity operator/(Quantity a, Rep divisor) { return Quantity(a.value_ / divisor); }
-  constexpr Quantity& operator+=(Quantity other) { return value_ += other.value_, *this; }
-  constexpr Quantity& operator-=(Quantity other) { return value_ -= other.value_, *this; }
+  constexpr Quantity& operator+=(Quantity other) {
+    value_ += other.value_;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity other) {
+    value_ -= other.value_;
+    return *this;
+  }
 
  private:
   Rep value_{};

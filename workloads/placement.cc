@@ -79,9 +79,12 @@ void RankMap::arrange(const Job& job) {
 
 Coordinates RankMap::coordinates_of(std::int64_t rank) const {
   Coordinates at;
-  at.tensor = rank % tensor_, rank /= tensor_;
-  at.context = rank % context_, rank /= context_;
-  at.data = rank % data_, rank /= data_;
+  at.tensor = rank % tensor_;
+  rank /= tensor_;
+  at.context = rank % context_;
+  rank /= context_;
+  at.data = rank % data_;
+  rank /= data_;
   at.pipeline = rank;
   return at;
 }

@@ -116,7 +116,11 @@ class StageCompiler {
       if (items[i].comm) {
         Transfer t{Stream::tensor,   Category::tensor_comm, Peer::tensor,    items[i].cost,
                    items[i].traffic, items[i].share,        items[i].counts, false};
-        if (items[i].context) t.stream = Stream::context, t.category = Category::context_comm, t.peer = Peer::context;
+        if (items[i].context) {
+          t.stream = Stream::context;
+          t.category = Category::context_comm;
+          t.peer = Peer::context;
+        }
         writer.later_waits_for(writer.transfer(t, writer.after_compute()), items[i].passes_by);
       } else {
         compute(items[i], Category::compute);
@@ -135,11 +139,14 @@ class StageCompiler {
     const double bytes = amax_bytes(job_, static_cast<double>(blocks_of(split_.of(pass.chunk, stage_, stages_))));
     if (bytes <= 0 || evaluation_ || pass.kind == PassKind::weight_gradient) return;
     GroupShape group = shapes_.data;
-    group.ranks *= shapes_.tensor.ranks, group.nodes *= shapes_.tensor.nodes, group.per_node *= shapes_.tensor.per_node;
+    group.ranks *= shapes_.tensor.ranks;
+    group.nodes *= shapes_.tensor.nodes;
+    group.per_node *= shapes_.tensor.per_node;
     Transfer t{Stream::tensor, Category::data_comm, Peer::data, {}, kNoTraffic, 1.0, true, false};
     t.cost = collective_cost(CollectiveOp::all_reduce, bytes, group, job_.device, job_.software, cluster_);
     t.cost.pattern = Pattern::around;  // a few bytes load no link
-    t.cost.work = 0, t.cost.rate_cap = 0;
+    t.cost.work = 0;
+    t.cost.rate_cap = 0;
     t.traffic = library_.traffic({"norm", CollectiveOp::all_reduce, "fp8 scales", group.ranks, bytes,
                                   wire_bytes(CollectiveOp::all_reduce, group.ranks, bytes)});
     writer.next_waits_for(writer.transfer(t, writer.after_compute()));
@@ -367,7 +374,8 @@ class StageCompiler {
         waits ? Stream::data : Stream::pipeline_send, Category::other, Peer::world, {}, kNoTraffic, 1.0, true, waits};
     t.cost = collective_cost(CollectiveOp::all_reduce, 4, shapes_.world, job_.device, job_.software, cluster_);
     t.cost.pattern = Pattern::around;  // the world's route is empty: four bytes load no link
-    t.cost.work = 0, t.cost.rate_cap = 0;
+    t.cost.work = 0;
+    t.cost.rate_cap = 0;
     t.traffic = library_.traffic(
         {"norm", CollectiveOp::all_reduce, "gradient norm", ranks, 4, wire_bytes(CollectiveOp::all_reduce, ranks, 4)});
     const std::uint32_t op = writer.transfer(t, writer.after_compute());

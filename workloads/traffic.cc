@@ -234,7 +234,9 @@ std::vector<TrafficRow> count_traffic(const StepPlan& step) {
   for (std::size_t k = 0; k < step.stages.traffic.size(); ++k) {
     const TrafficKey& key = step.stages.traffic[k];
     TrafficRow row;
-    row.dimension = key.dimension, row.operation = calibration::name_of(key.op), row.what = key.what,
+    row.dimension = key.dimension;
+    row.operation = calibration::name_of(key.op);
+    row.what = key.what;
     row.group = key.group;
     row.level = topology::name_of(level_of(key, step.groups->shapes));
     const auto it = std::find_if(rows.begin(), rows.end(), [&](const TrafficRow& r) { return same_row(r, row); });
@@ -252,7 +254,10 @@ std::vector<TrafficRow> count_traffic(const StepPlan& step) {
       const bool receiver = key.op == CollectiveOp::send_receive && !note.counts;
       if (receiver) return;
       rows[r].simulated_bytes += key.sent_per_call * note.share * instances[stage];
-      if (note.counts) calls[r] += 1, bytes[r] += key.bytes;
+      if (note.counts) {
+        calls[r] += 1;
+        bytes[r] += key.bytes;
+      }
     };
     for (const OpNote& note : notes[stage]) {
       count(note);

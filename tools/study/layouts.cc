@@ -55,9 +55,15 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Layout& layou
 Layout layout_of(const workloads::Job& job) {
   const workloads::Parallelism& p = job.parallelism;
   Layout layout;
-  layout.gpus = job.gpus, layout.tensor = p.tensor, layout.pipeline = p.pipeline, layout.chunks = p.virtual_pipeline;
-  layout.data = p.data, layout.micro = job.batch.micro, layout.sequence_parallel = p.sequence_parallel;
-  layout.sharding = name_of(p.sharding), layout.recompute = name_of(job.recompute);
+  layout.gpus = job.gpus;
+  layout.tensor = p.tensor;
+  layout.pipeline = p.pipeline;
+  layout.chunks = p.virtual_pipeline;
+  layout.data = p.data;
+  layout.micro = job.batch.micro;
+  layout.sequence_parallel = p.sequence_parallel;
+  layout.sharding = name_of(p.sharding);
+  layout.recompute = name_of(job.recompute);
   layout.schedule = p.schedule->name;
   return layout;
 }
