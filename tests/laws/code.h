@@ -156,7 +156,7 @@ inline bool joins_by_comma(const Statement& statement) {
 /// How many data members a declaration of a type declares; 0 for functions, types and what is static.
 inline std::size_t members_of(const Statement& declaration) {
   static const std::regex kOther(
-      R"(^(?:using|friend|static|enum|struct|class|union|template|typedef|explicit|virtual|constexpr|__extension__)\b)");
+      R"(^(?:using|friend|static|enum|struct|class|union|template|typedef|explicit|virtual|constexpr|__extension__) )");
   static const std::regex kInitial(R"( = [^,]*)");
   if (std::regex_search(declaration.text, kOther) || declaration.text.find("operator") != std::string::npos) return 0;
   const std::string text = std::regex_replace(without_arguments(declaration.text), kInitial, "");
