@@ -24,7 +24,8 @@ FitQuality cross_validate(std::span<const Sample> samples, int folds, Fit fit, J
   }
   FitQuality out = quality_of(held_out, folds);
   for (std::size_t axis = 0; axis < out.from.size(); ++axis) {
-    out.from[axis] = 1e18, out.to[axis] = 1;
+    out.from[axis] = 1e18;
+    out.to[axis] = 1;
     for (const Sample& sample : samples) {
       out.from[axis] = std::min(out.from[axis], sizes(sample)[axis]);
       out.to[axis] = std::max(out.to[axis], sizes(sample)[axis]);

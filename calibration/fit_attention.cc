@@ -20,11 +20,15 @@ std::vector<double> pack(const AttentionModel& a) {
 AttentionModel unpack(AttentionModel a, const std::vector<double>& p) {
   std::size_t i = 0;
   const auto take = [&](double low, double high) { return std::clamp(std::exp(p[i++]), low, high); };
-  a.rate_64 = take(0.05, 1), a.rate_128 = take(0.05, 1);
+  a.rate_64 = take(0.05, 1);
+  a.rate_128 = take(0.05, 1);
   a.setup = take(1e-8, 1e-4);
   a.quantisation = take(1e-3, 1);
   a.memory_efficiency = take(0.2, 0.95);
-  if (a.cache_launch > 0) a.cache_launch = take(1e-8, 1e-4), a.cache_efficiency = take(0.02, 2);
+  if (a.cache_launch > 0) {
+    a.cache_launch = take(1e-8, 1e-4);
+    a.cache_efficiency = take(0.02, 2);
+  }
   return a;
 }
 
@@ -73,8 +77,10 @@ SurfaceOptions attention_options(std::span<const AttentionSample> samples) {
   out.n = {4, 16, 64, 256, 1024};
   out.k = has_64 ? std::vector<double>{64, 128} : std::vector<double>{128};
   if (samples.size() < 4 * out.m.size() * out.n.size() * out.k.size()) {
-    out.m = {512, 4096, 16384}, out.n = {4, 64, 1024};
-    out.smoothness = 1, out.shrinkage = 0.3;
+    out.m = {512, 4096, 16384};
+    out.n = {4, 64, 1024};
+    out.smoothness = 1;
+    out.shrinkage = 0.3;
   }
   return out;
 }

@@ -32,7 +32,8 @@ CollectiveModel unpack(CollectiveModel m, const std::vector<double>& p, double l
   std::size_t i = 0;
   const auto take = [&](double low, double high) { return std::clamp(std::exp(p[i++]), low, high); };
   for (Protocol* q : {&m.low_latency, &m.bulk}) {
-    q->base = take(1e-6, 1e-4), q->hop = take(1e-8, 2e-5);
+    q->base = take(1e-6, 1e-4);
+    q->hop = take(1e-8, 2e-5);
     q->overlap = std::clamp(p[i++], Protocol::kLeastOverlap, 1.0);
     const double most = take(1e9, 4 * line_rate), lost = take(1e-3, 20);
     for (std::size_t g = 0; g < m.gpus.size(); ++g)
@@ -77,7 +78,11 @@ double best_switches(CollectiveModel& m, std::span<const CollectiveSample> sampl
       double sum = 0;
       for (std::size_t g = 0; g < m.gpus.size(); ++g)
         if (!reduces(m, g)) sum += cost[g][static_cast<std::size_t>(by_law(g, first, power))];
-      if (sum < best) best = sum, best_first = first, best_power = power;
+      if (sum < best) {
+        best = sum;
+        best_first = first;
+        best_power = power;
+      }
     }
   total = best < 1e300 ? best : 0;
   for (std::size_t g = 0; g < m.gpus.size(); ++g) {
@@ -115,7 +120,10 @@ CollectiveModel fit_collective(std::span<const CollectiveSample> samples, double
     const auto found = nelder_mead(cost, first, std::vector<double>(first.size(), 0.4), 12000);
     CollectiveModel m = unpack(start, found, line_rate);
     const double c = best_switches(m, samples);
-    if (c < least) least = c, best = m;
+    if (c < least) {
+      least = c;
+      best = m;
+    }
   }
   return best;
 }

@@ -45,10 +45,16 @@ GemmModel unpack(GemmModel m, const std::vector<double>& p) {
   m.join_time = take(1e-8, 2e-5);
   m.join_efficiency = take(0.1, 20);
   TileLaw law;
-  law.best = take(0.05, 1), law.a = take(0.01, 300), law.b = take(0.01, 300);
-  law.fill = take(1e-9, 2e-5), law.per_element = take(1e-15, 1e-9);
+  law.best = take(0.05, 1);
+  law.a = take(0.01, 300);
+  law.b = take(0.01, 300);
+  law.fill = take(1e-9, 2e-5);
+  law.per_element = take(1e-15, 1e-9);
   set_tiles(law, m.tiles);
-  if (m.cast_time > 0) m.cast_launch = take(1e-6, 5e-5), m.cast_time = take(1e-15, 1e-10);
+  if (m.cast_time > 0) {
+    m.cast_launch = take(1e-6, 5e-5);
+    m.cast_time = take(1e-15, 1e-10);
+  }
   return m;
 }
 
@@ -102,8 +108,10 @@ GemmModel loosen(const GemmModel& lawful, const StructureSamples& samples, int i
 GemmModel fit_structure(const GemmModel& start, std::span<const GemmSample> all, const GemmFitOptions& options) {
   const std::size_t stride = std::max<std::size_t>(1, all.size() / options.search_samples);
   StructureSamples samples;
-  for (std::size_t i = 0; i < all.size(); i += stride)
-    samples.shapes.push_back(model_shape(all[i].shape)), samples.log_seconds.push_back(std::log(all[i].seconds));
+  for (std::size_t i = 0; i < all.size(); i += stride) {
+    samples.shapes.push_back(model_shape(all[i].shape));
+    samples.log_seconds.push_back(std::log(all[i].seconds));
+  }
   GemmModel best;
   double least = 1e300;
   for (bool all_multiples : {false, true})
@@ -114,7 +122,10 @@ GemmModel fit_structure(const GemmModel& start, std::span<const GemmSample> all,
         samples.errors(unpack(from, p), out);
       };
       const LogFit fit = levenberg_marquardt(errors, first_guess(from, quantisation), options.iterations);
-      if (fit.cost < least) least = fit.cost, best = unpack(from, fit.parameters);
+      if (fit.cost < least) {
+        least = fit.cost;
+        best = unpack(from, fit.parameters);
+      }
     }
   return loosen(best, samples, options.iterations);
 }
@@ -175,8 +186,13 @@ double flops_of(const Gemm& g) {
 
 GemmModel gemm_start(double peak, double processors, double memory_bandwidth, DataType type) {
   GemmModel g;
-  g.peak = peak, g.processors = processors, g.memory_bandwidth = memory_bandwidth, g.element_bytes = bytes_of(type);
-  g.memory_efficiency = 0.7, g.join_time = 3e-6, g.join_efficiency = 2;
+  g.peak = peak;
+  g.processors = processors;
+  g.memory_bandwidth = memory_bandwidth;
+  g.element_bytes = bytes_of(type);
+  g.memory_efficiency = 0.7;
+  g.join_time = 3e-6;
+  g.join_efficiency = 2;
   g.tiles = tile_shapes(false);
   set_tiles(TileLaw{}, g.tiles);
   return g;
@@ -186,7 +202,9 @@ GemmFitOptions gemm_options(std::span<const GemmSample> samples) {
   std::set<double> m, n, k;
   for (const auto& s : samples) {
     const Sizes sizes = sizes_of(s.shape);
-    m.insert(sizes[0]), n.insert(sizes[1]), k.insert(sizes[2]);
+    m.insert(sizes[0]);
+    n.insert(sizes[1]);
+    k.insert(sizes[2]);
   }
   SIM_CHECK(!m.empty(), "no samples");
   const std::vector<double> knots{16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536};
@@ -194,8 +212,10 @@ GemmFitOptions gemm_options(std::span<const GemmSample> samples) {
   out.surface.m = between({16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 32768}, *m.begin(), *m.rbegin());
   out.surface.n = between(knots, *n.begin(), *n.rbegin());
   out.surface.k = between(knots, *k.begin(), *k.rbegin());
-  out.surface.smoothness = 0.2, out.surface.flatness = 0.02;
-  out.surface.largest_fall = 0.09, out.surface.largest_fall_k = 0.3;
+  out.surface.smoothness = 0.2;
+  out.surface.flatness = 0.02;
+  out.surface.largest_fall = 0.09;
+  out.surface.largest_fall_k = 0.3;
   const auto surface_knots = [&] { return out.surface.m.size() * out.surface.n.size() * out.surface.k.size(); };
   while (surface_knots() > std::max<std::size_t>(8, samples.size() / 4))
     for (auto* axis : {&out.surface.m, &out.surface.n, &out.surface.k}) *axis = thinned(*axis);
@@ -203,9 +223,14 @@ GemmFitOptions gemm_options(std::span<const GemmSample> samples) {
   // holds over long stretches.
   const std::vector<double> detail_k = between({768, 4096, 16384}, *k.begin(), *k.rbegin());
   if (m.size() * n.size() * detail_k.size() * 3 > samples.size()) return out;
-  out.detail.m.assign(m.begin(), m.end()), out.detail.n.assign(n.begin(), n.end()), out.detail.k = detail_k;
-  out.detail.smoothness = 0, out.detail.shrinkage = 0.3, out.detail.flatness_k = 0.5;
-  out.detail.largest_fall = 0.09, out.detail.largest_fall_k = 0.3;
+  out.detail.m.assign(m.begin(), m.end());
+  out.detail.n.assign(n.begin(), n.end());
+  out.detail.k = detail_k;
+  out.detail.smoothness = 0;
+  out.detail.shrinkage = 0.3;
+  out.detail.flatness_k = 0.5;
+  out.detail.largest_fall = 0.09;
+  out.detail.largest_fall_k = 0.3;
   return out;
 }
 
@@ -213,7 +238,8 @@ GemmModel fit_gemm(const GemmModel& begin, std::span<const GemmSample> samples, 
   SIM_CHECK(!samples.empty(), "no samples");
   GemmModel start = begin;
   const bool casts = std::any_of(samples.begin(), samples.end(), [](const auto& s) { return s.shape.cast_input; });
-  start.cast_launch = casts ? 1e-5 : 0, start.cast_time = casts ? 2e-12 : 0;
+  start.cast_launch = casts ? 1e-5 : 0;
+  start.cast_time = casts ? 2e-12 : 0;
   GemmModel model = fit_structure(start, samples, options);
   std::vector<SurfacePoint> points;
   std::vector<double> left;  // ln(measured / structure)

@@ -44,7 +44,9 @@ double peak_of(const DeviceFacts& facts, DataType type) {
 DeviceProfile::Model device_of(const DeviceFacts& f) {
   DeviceProfile::Model m;
   m.name = f.name;
-  m.processors = f.processors, m.memory = f.memory_bytes, m.memory_bandwidth = f.memory_bandwidth;
+  m.processors = f.processors;
+  m.memory = f.memory_bytes;
+  m.memory_bandwidth = f.memory_bandwidth;
   const double peak = std::max(peak_of(f, DataType::bf16), peak_of(f, DataType::fp16));
   if (f.processors < 1 || !(peak > 0) || !(f.memory_bytes > 0) || !(f.memory_bandwidth > 0))
     throw UserError(fmt::format(
@@ -116,7 +118,10 @@ std::string gemm(const Samples& samples, const DeviceProfile::Model& device, con
   // Other types fall back on bf16, so there has to be one: the fp16 kernels of this device, or another device's.
   std::vector<GemmSample> half;
   for (GemmSample s : samples.gemm)
-    if (s.shape.dtype == DataType::fp16) s.shape.dtype = DataType::bf16, half.push_back(s);
+    if (s.shape.dtype == DataType::fp16) {
+      s.shape.dtype = DataType::bf16;
+      half.push_back(s);
+    }
   if (!half.empty())
     return head + fit_gemm_section(half, DataType::bf16, device, "'measured here, as fp16'").yaml + out;
   if (base == nullptr)
@@ -134,7 +139,8 @@ std::string attention(const Samples& samples, const DeviceProfile::Model& device
   if (forward) return fmt::format("\n{}", fit_attention_section(samples.attention, device, kMeasured).yaml);
   if (base != nullptr) return section("attention", transferred(*base), to_yaml(base->model().attention, 2));
   AttentionModel assumed;
-  assumed.rate_64 = 0.45, assumed.rate_128 = 0.55;
+  assumed.rate_64 = 0.45;
+  assumed.rate_128 = 0.55;
   return section("attention", "'assumed: rates of FlashAttention-2 on an A100 (arXiv 2307.08691)'",
                  to_yaml(assumed, 2));
 }
@@ -181,8 +187,10 @@ std::string collectives(const DeviceFacts& f, const Samples& samples, const Devi
     return section("collectives", transferred(*base), out);
   }
   CollectiveModel assumed;
-  assumed.gpus = {2}, assumed.switch_bytes = {1 << 20};
-  assumed.low_latency.rate = {0.3 * line}, assumed.bulk.rate = {0.8 * line};
+  assumed.gpus = {2};
+  assumed.switch_bytes = {1 << 20};
+  assumed.low_latency.rate = {0.3 * line};
+  assumed.bulk.rate = {0.8 * line};
   out = "  gpus: [2]\n";
   for (std::size_t i = 0; i < kCollectiveOps; ++i)
     out += fmt::format("  {}:\n{}", name_of(static_cast<CollectiveOp>(i)), to_yaml(assumed, 4));

@@ -44,7 +44,10 @@ StreamingModel fit_streaming(const StreamingModel& start, std::span<const Stream
     double cost = 0;
     for (const StreamingSample& s : samples)
       cost += robust_error(std::log(predicted(model, s, memory_bandwidth) / s.seconds));
-    if (cost < least) least = cost, best = model;
+    if (cost < least) {
+      least = cost;
+      best = model;
+    }
   }
   return best;
 }
@@ -55,10 +58,14 @@ FitQuality judge_streaming(const StreamingModel& model, std::span<const Streamin
   Sizes from{1e18, 1, 1}, to{1, 1, 1};
   for (const StreamingSample& s : samples) {
     judged.push_back({predicted(model, s, memory_bandwidth) / s.seconds - 1, kByBytes.of(s.bytes)});
-    from[0] = std::min(from[0], s.bytes), to[0] = std::max(to[0], s.bytes);
+    from[0] = std::min(from[0], s.bytes);
+    to[0] = std::max(to[0], s.bytes);
   }
   FitQuality out = quality_of(judged, 0);
-  if (!samples.empty()) out.from = from, out.to = to;
+  if (!samples.empty()) {
+    out.from = from;
+    out.to = to;
+  }
   return out;
 }
 

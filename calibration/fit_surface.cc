@@ -24,8 +24,10 @@ void smooth(std::vector<double>& a, std::size_t knots, std::size_t first, std::s
 /// The same with a first difference, to the knot `stride` before.
 void flatten(std::vector<double>& a, std::size_t knots, std::size_t here, std::size_t stride, double weight) {
   const std::size_t before = here - stride;
-  a[here * knots + here] += weight, a[before * knots + before] += weight;
-  a[here * knots + before] -= weight, a[before * knots + here] -= weight;
+  a[here * knots + here] += weight;
+  a[before * knots + before] += weight;
+  a[here * knots + before] -= weight;
+  a[before * knots + here] -= weight;
 }
 
 void smooth_all(std::vector<double>& a, const Surface& s, const SurfaceOptions& o) {
@@ -53,7 +55,8 @@ void limit_falls(Surface& s, const SurfaceOptions& o) {
   const auto meet = [&](std::size_t from, std::size_t to, double growth, double largest) {
     const double excess = s.value[from] - s.value[to] - std::min(kSteepestFall * std::log(growth), largest);
     if (excess <= 0) return;
-    s.value[from] -= excess / 2, s.value[to] += excess / 2;
+    s.value[from] -= excess / 2;
+    s.value[to] += excess / 2;
     moved = moved || excess > 1e-4;
   };
   for (int round = 0; round == 0 || (moved && round < 200); ++round) {
@@ -73,7 +76,9 @@ void limit_falls(Surface& s, const SurfaceOptions& o) {
 
 Surface fit_surface(const SurfaceOptions& options, std::span<const SurfacePoint> points) {
   Surface s;
-  s.m = options.m, s.n = options.n, s.k = options.k;
+  s.m = options.m;
+  s.n = options.n;
+  s.k = options.k;
   s.prepare();
   const std::size_t knots = s.size();
   s.value.assign(knots, 0.0);
@@ -109,7 +114,9 @@ Surface fit_surface(const SurfaceOptions& options, std::span<const SurfacePoint>
 
 int fold_of(std::size_t i, int folds) {
   std::uint64_t x = (i + 1) * 0x9e3779b97f4a7c15ull;
-  x ^= x >> 31, x *= 0xbf58476d1ce4e5b9ull, x ^= x >> 29;
+  x ^= x >> 31;
+  x *= 0xbf58476d1ce4e5b9ull;
+  x ^= x >> 29;
   return static_cast<int>(x % static_cast<std::uint64_t>(folds));
 }
 

@@ -27,6 +27,7 @@ Bracket bracket(const std::vector<double>& knots, double x) {
 
 std::vector<double> logs(const std::vector<double>& sizes) {
   std::vector<double> out;
+  out.reserve(sizes.size());
   for (double s : sizes) out.push_back(std::log(s));
   return out;
 }

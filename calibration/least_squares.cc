@@ -141,13 +141,16 @@ Eigen symmetric_eigen(std::vector<double> m, std::size_t n) {
         const double c = 1 / std::sqrt(t * t + 1), s = t * c;
         for (std::size_t k = 0; k < n; ++k) {
           const double a = m[k * n + p], b = m[k * n + q];
-          m[k * n + p] = c * a - s * b, m[k * n + q] = s * a + c * b;
+          m[k * n + p] = c * a - s * b;
+          m[k * n + q] = s * a + c * b;
         }
         for (std::size_t k = 0; k < n; ++k) {
           const double a = m[p * n + k], b = m[q * n + k];
-          m[p * n + k] = c * a - s * b, m[q * n + k] = s * a + c * b;
+          m[p * n + k] = c * a - s * b;
+          m[q * n + k] = s * a + c * b;
           const double v = eigen.vectors[p][k], w = eigen.vectors[q][k];
-          eigen.vectors[p][k] = c * v - s * w, eigen.vectors[q][k] = s * v + c * w;
+          eigen.vectors[p][k] = c * v - s * w;
+          eigen.vectors[q][k] = s * v + c * w;
         }
       }
     }

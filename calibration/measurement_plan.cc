@@ -52,7 +52,10 @@ class Plan {
     c.kind = batch > 1 ? CaseClass::batched_gemm : CaseClass::gemm;
     c.dtype = type;
     c.form = form;
-    c.m = m, c.n = n, c.k = k, c.batch = batch;
+    c.m = m;
+    c.n = n;
+    c.k = k;
+    c.batch = batch;
     if (accumulate) set_name(c, "accumulate");
     add(c);
   }
@@ -68,7 +71,12 @@ class Plan {
       c.kind = CaseClass::attention;
       set_name(c, pass);
       c.dtype = type;
-      c.batch = batch, c.seq = seq, c.heads = heads, c.kv_heads = kv_heads, c.head_dim = head_dim, c.window = window;
+      c.batch = batch;
+      c.seq = seq;
+      c.heads = heads;
+      c.kv_heads = kv_heads;
+      c.head_dim = head_dim;
+      c.window = window;
       add(c);
     }
   }
@@ -78,7 +86,9 @@ class Plan {
     set_name(c, name);
     const bool single = name == "accumulate" || name == "optimizer" || name == "lamb" || name == "gradient_norm";
     c.dtype = single ? CaseType::float32 : CaseType::bfloat16;
-    c.m = rows, c.n = columns, c.elements = rows * columns;
+    c.m = rows;
+    c.n = columns;
+    c.elements = rows * columns;
     c.bytes = static_cast<std::int64_t>(streaming_bytes(name) * d(c.elements));
     add(c);
   }
@@ -95,7 +105,10 @@ class Plan {
     set_name(c, "steady_over_cold");
     c.dtype = type;
     if (heads > 0) {
-      c.batch = 4, c.seq = 8192, c.heads = c.kv_heads = heads, c.head_dim = 128;
+      c.batch = 4;
+      c.seq = 8192;
+      c.heads = c.kv_heads = heads;
+      c.head_dim = 128;
     } else {
       c.m = c.n = c.k = 8192;
     }
@@ -106,7 +119,9 @@ class Plan {
     c.kind = CaseClass::interference;
     set_name(c, name);
     c.dtype = type;
-    c.m = m, c.n = n, c.k = k;
+    c.m = m;
+    c.n = n;
+    c.k = k;
     add(c, 4 * budget_);
   }
   void collective(std::string_view name, std::int64_t gpus, std::int64_t bytes) {
@@ -298,8 +313,14 @@ double kernel_seconds(const Case& c, const GpuFacts& device) {
   const double peak = device.peak[static_cast<int>(c.dtype)];
   const double compute = peak > 0 ? flops / (0.6 * peak) : 0;
   double bytes = memory_bytes(c), rate = 0.8 * device.memory_bandwidth;
-  if (c.kind == CaseClass::host) bytes = d(c.bytes), rate = 1e10;  // a slow PCIe link
-  if (c.kind == CaseClass::collective) bytes = 2 * d(c.bytes), rate = 2e10;
+  if (c.kind == CaseClass::host) {
+    bytes = d(c.bytes);
+    rate = 1e10;
+  }  // a slow PCIe link
+  if (c.kind == CaseClass::collective) {
+    bytes = 2 * d(c.bytes);
+    rate = 2e10;
+  }
   return 3e-6 + std::max(compute, rate > 0 ? bytes / rate : 0);
 }
 

@@ -24,8 +24,12 @@ struct Simplex {
     std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return values[a] < values[b]; });
     std::vector<Point> p;
     std::vector<double> v;
-    for (auto i : order) p.push_back(points[i]), v.push_back(values[i]);
-    points = std::move(p), values = std::move(v);
+    for (auto i : order) {
+      p.push_back(points[i]);
+      v.push_back(values[i]);
+    }
+    points = std::move(p);
+    values = std::move(v);
   }
 };
 
@@ -40,12 +44,17 @@ int descend(const Function& f, Point& best, const Point& step, int evaluations) 
   const std::size_t n = best.size();
   Simplex s;
   int calls = 0;
-  const auto value = [&](const Point& p) { return ++calls, f(p); };
-  s.points.push_back(best), s.values.push_back(value(best));
+  const auto value = [&](const Point& p) {
+    ++calls;
+    return f(p);
+  };
+  s.points.push_back(best);
+  s.values.push_back(value(best));
   for (std::size_t i = 0; i < n; ++i) {
     Point p = best;
     p[i] += step[i];
-    s.values.push_back(value(p)), s.points.push_back(std::move(p));
+    s.values.push_back(value(p));
+    s.points.push_back(std::move(p));
   }
   while (calls < evaluations) {
     s.sort();
@@ -53,7 +62,10 @@ int descend(const Function& f, Point& best, const Point& step, int evaluations) 
     Point centre(n, 0.0);
     for (std::size_t j = 0; j < n; ++j)
       for (std::size_t i = 0; i < n; ++i) centre[i] += s.points[j][i] / static_cast<double>(n);
-    const auto accept = [&](Point p, double v) { s.points[n] = std::move(p), s.values[n] = v; };
+    const auto accept = [&](Point p, double v) {
+      s.points[n] = std::move(p);
+      s.values[n] = v;
+    };
     Point reflected = mix(centre, s.points[n], -1);
     const double r = value(reflected);
     if (r < s.values[0]) {
@@ -71,8 +83,10 @@ int descend(const Function& f, Point& best, const Point& step, int evaluations) 
       if (v < std::min(r, s.values[n])) {
         accept(std::move(inner), v);
       } else {
-        for (std::size_t j = 1; j <= n; ++j)
-          s.points[j] = mix(s.points[0], s.points[j], 0.5), s.values[j] = value(s.points[j]);
+        for (std::size_t j = 1; j <= n; ++j) {
+          s.points[j] = mix(s.points[0], s.points[j], 0.5);
+          s.values[j] = value(s.points[j]);
+        }
       }
     }
   }
@@ -163,7 +177,9 @@ LogFit levenberg_marquardt(const LogErrors& errors, Point start, int iterations)
       errors(moved, next);
       const double c = mean_robust(next);
       if (c < cost) {
-        cost = c, start = std::move(moved), now.swap(next);
+        cost = c;
+        start = std::move(moved);
+        now.swap(next);
         damping = std::max(1e-4, damping / 4);
       } else {
         damping *= 5;

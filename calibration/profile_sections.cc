@@ -64,7 +64,9 @@ Surface load_surface(const Settings* section, const char* m, const char* n, cons
   Surface s;
   if (section == nullptr) return s;
   section->refuse_unknown({m, n, k, "log_correction"});
-  s.m = rising_at(*section, m), s.n = rising_at(*section, n), s.k = rising_at(*section, k);
+  s.m = rising_at(*section, m);
+  s.n = rising_at(*section, n);
+  s.k = rising_at(*section, k);
   const Settings& rows = section->at("log_correction");
   const std::size_t expected = s.m.size() * s.n.size();
   if (!rows.is_sequence() || rows.items().size() != expected)
@@ -85,7 +87,9 @@ Surface load_detail(const Settings* section) {
   Surface s;
   if (section == nullptr) return s;
   section->refuse_unknown({"m", "n", "k", "log_correction"});
-  s.m = rising_at(*section, "m"), s.n = rising_at(*section, "n"), s.k = {1};
+  s.m = rising_at(*section, "m");
+  s.n = rising_at(*section, "n");
+  s.k = {1};
   if (section->find("k") != nullptr) s.k = rising_at(*section, "k");
   const Settings& rows = section->at("log_correction");
   if (!rows.is_sequence() || rows.items().size() != s.m.size() * s.k.size())
@@ -218,7 +222,8 @@ AttentionModel load_attention(const Settings& s, const DeviceProfile::Model& dev
   a.launch = seconds_at(s, "launch", 0, 1e-3);
   const Settings& rate = s.at("rate");
   rate.refuse_unknown({"head_dim_64", "head_dim_128"});
-  a.rate_64 = share_at(rate, "head_dim_64"), a.rate_128 = share_at(rate, "head_dim_128");
+  a.rate_64 = share_at(rate, "head_dim_64");
+  a.rate_128 = share_at(rate, "head_dim_128");
   a.setup = seconds_at(s, "setup", 0, 1e-3);
   a.quantisation = s.at("quantisation").as_number(0, 1);
   a.memory_efficiency = share_at(s, "memory_efficiency");

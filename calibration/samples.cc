@@ -97,15 +97,20 @@ CollectiveOp collective(const Line& line, const std::string& column) {
 void read_gemm(const Line& line, Samples& out) {
   Gemm g;
   g.dtype = data_type(line);
-  g.m = line.count("m"), g.n = line.count("n"), g.k = line.count("k");
+  g.m = line.count("m");
+  g.n = line.count("n");
+  g.k = line.count("k");
   g.cast_input = g.dtype == DataType::fp8;
   out.gemm.push_back({g, line.number("ms") * 1e-3});
 }
 
 void read_attention(const Line& line, Samples& out) {
   Attention a;
-  a.batch = line.count("batch"), a.queries = a.keys = line.count("seq");
-  a.heads = line.count("heads"), a.kv_heads = line.count("kv_heads"), a.head_dim = line.count("head_dim");
+  a.batch = line.count("batch");
+  a.queries = a.keys = line.count("seq");
+  a.heads = line.count("heads");
+  a.kv_heads = line.count("kv_heads");
+  a.head_dim = line.count("head_dim");
   if (a.heads % a.kv_heads != 0) line.fail("kv_heads", "does not divide heads");
   a.cache_write = true;
   out.attention.push_back({a, line.number("ms") * 1e-3});
@@ -137,8 +142,12 @@ Gemm::Form form_of(const Line& line) {
 
 GemmSample measured_gemm(const Line& line) {
   Gemm g;
-  g.dtype = data_type(line), g.form = form_of(line);
-  g.m = line.count("m"), g.n = line.count("n"), g.k = line.count("k"), g.batch = line.optional_count("batch", 1);
+  g.dtype = data_type(line);
+  g.form = form_of(line);
+  g.m = line.count("m");
+  g.n = line.count("n");
+  g.k = line.count("k");
+  g.batch = line.optional_count("batch", 1);
   const std::string_view name = line.text("name");
   if (!name.empty() && name != "accumulate")
     line.fail("name", "read '" + std::string(name) + "', would be right: nothing or accumulate");
@@ -149,8 +158,11 @@ GemmSample measured_gemm(const Line& line) {
 AttentionSample measured_attention(const Line& line) {
   Attention a;
   a.dtype = data_type(line);
-  a.batch = line.optional_count("batch", 1), a.queries = a.keys = line.count("seq");
-  a.heads = line.count("heads"), a.kv_heads = line.count("kv_heads"), a.head_dim = line.count("head_dim");
+  a.batch = line.optional_count("batch", 1);
+  a.queries = a.keys = line.count("seq");
+  a.heads = line.count("heads");
+  a.kv_heads = line.count("kv_heads");
+  a.head_dim = line.count("head_dim");
   a.window = line.optional_count("window");
   if (a.heads % a.kv_heads != 0) line.fail("kv_heads", "does not divide heads");
   const std::string_view name = line.text("name");

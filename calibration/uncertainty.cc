@@ -54,7 +54,10 @@ FitQuality quality_of(const std::vector<Judged>& judged, int folds) {
   out.folds = folds;
   std::vector<double> all;
   std::array<std::vector<double>, kSizeClasses> by_size;
-  for (const Judged& j : judged) all.push_back(j.relative), by_size[j.size_class].push_back(std::fabs(j.relative));
+  for (const Judged& j : judged) {
+    all.push_back(j.relative);
+    by_size[j.size_class].push_back(std::fabs(j.relative));
+  }
   out.held_out = summarise(all);
   for (std::size_t i = 0; i < kSizeClasses; ++i) {
     const bool few = by_size[i].size() < kFewest;

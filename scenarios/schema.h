@@ -8,13 +8,13 @@
 namespace orrery::scenarios {
 
 struct Key {
-  std::string path;      // "parallelism.tensor"
+  std::string path;  // "parallelism.tensor"
   /// "integer" | "number" | "boolean" | "text" | "choice" | "quantity" | "list" | "mapping" | "name"
   std::string type;
   std::string unit;      // "GPUs", "sequences", "bytes/s", ...; empty when it has none
   std::string fallback;  // the documented default, as text; empty: required; "-" : absent means none
   std::vector<std::string> choices;
-  std::string meaning;   // one sentence
+  std::string meaning;  // one sentence
 };
 
 const std::vector<Key>& schema();

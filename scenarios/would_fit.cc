@@ -35,7 +35,8 @@ void add(std::vector<Lever>& levers, Lever lever) {
 Lever more_of(const char* key, std::int64_t degree, std::int64_t data, std::int64_t limit) {
   Lever lever;
   while (data % 2 == 0 && 2 * degree <= limit) {
-    degree *= 2, data /= 2;
+    degree *= 2;
+    data /= 2;
     lever.push_back({fmt::format("parallelism.{}={}", key, degree), fmt::format("parallelism.data={}", data)});
   }
   return lever;
@@ -110,7 +111,10 @@ std::optional<Remedy> combination(const sim::Settings& document, std::vector<Lev
     std::vector<Lever> fewer = levers;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
     if (fewer.empty()) break;
-    if (const std::optional<Remedy> enough = tried(document, joined(fewer))) best = enough, levers = fewer;
+    if (const std::optional<Remedy> enough = tried(document, joined(fewer))) {
+      best = enough;
+      levers = fewer;
+    }
   }
   return best;
 }

@@ -36,8 +36,8 @@ class InternalError : public std::logic_error {
 }  // namespace orrery::sim
 
 /// On in every build: a wrong simulation is worse than a slow one.
-#define SIM_CHECK(condition, ...)                                                                  \
-  do {                                                                                             \
-    if (!(condition)) [[unlikely]]                                                                 \
-      ::orrery::sim::check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__));     \
+#define SIM_CHECK(condition, ...)                                                              \
+  do {                                                                                         \
+    if (!(condition)) [[unlikely]]                                                             \
+      ::orrery::sim::check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__)); \
   } while (false)

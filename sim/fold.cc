@@ -28,7 +28,7 @@ class Numbering {
     if (numbers_[at] != kNone) return numbers_[at];
     numbers_[at] = size_;
     words_[at] = word;
-    if (2 * ++size_ > mask_) grow();
+    if (2 * std::size_t{++size_} > mask_) grow();
     return size_ - 1;
   }
   std::uint32_t size() const { return size_; }

@@ -15,12 +15,12 @@
 namespace orrery::sim {
 
 struct Folded {
-  Plan plan;                                    // one instance per class
-  Network network;                              // one link per class, weights summed over the class
-  Table<InstanceId, InstanceId> class_of;       // full instance -> folded instance
-  std::vector<InstanceId> representative;       // folded instance -> the full instance that stands for it
-  std::vector<std::uint32_t> class_size;        // folded instance -> how many full instances it stands for
-  std::vector<LinkId> link_representative;      // folded link -> the full link that stands for it
+  Plan plan;                                // one instance per class
+  Network network;                          // one link per class, weights summed over the class
+  Table<InstanceId, InstanceId> class_of;   // full instance -> folded instance
+  std::vector<InstanceId> representative;   // folded instance -> the full instance that stands for it
+  std::vector<std::uint32_t> class_size;    // folded instance -> how many full instances it stands for
+  std::vector<LinkId> link_representative;  // folded link -> the full link that stands for it
 };
 
 Folded fold(const Plan& plan, const Network& network);

@@ -34,11 +34,11 @@ inline constexpr std::uint32_t kNoSlot = 0xffffffff;
 struct Op {
   OpKind kind = OpKind::compute;
   std::uint8_t stream = 0;
-  std::uint8_t category = 0;   // for the reader only (compute, tensor, pipeline, ...)
-  bool host_waits = false;     // the host issues nothing more until this has finished
-  Duration issue{};            // host time to issue it
-  Duration duration{};         // compute: device time; transfer: latency before the fluid part
-  Duration issue_bound{};      // compute only; at least `issue`
+  std::uint8_t category = 0;     // for the reader only (compute, tensor, pipeline, ...)
+  bool host_waits = false;       // the host issues nothing more until this has finished
+  Duration issue{};              // host time to issue it
+  Duration duration{};           // compute: device time; transfer: latency before the fluid part
+  Duration issue_bound{};        // compute only; at least `issue`
   std::uint32_t slot = kNoSlot;  // transfer: which of the instance's communicators
   std::uint32_t pattern = 0;     // transfer: which of the communicator's routes
   double work = 0;               // transfer: bytes to move along the route
@@ -71,7 +71,7 @@ struct Program {
 
 struct Instance {
   ProgramId program{};
-  double slowdown = 1.0;      // multiplies compute durations; 1.1 = a tenth slower
+  double slowdown = 1.0;        // multiplies compute durations; 1.1 = a tenth slower
   std::uint64_t noise_key = 0;  // which noise the instance draws; only used when Plan::noise.sigma > 0
 };
 
@@ -83,10 +83,10 @@ struct Noise {
 };
 
 struct Communicator {
-  std::uint32_t members = 0;     // arrivals that a transfer waits for, counted over (instance, slot) pairs
-  RouteId first_route{};         // pattern p uses route first_route + p
+  std::uint32_t members = 0;  // arrivals that a transfer waits for, counted over (instance, slot) pairs
+  RouteId first_route{};      // pattern p uses route first_route + p
   std::uint32_t patterns = 1;
-  std::uint64_t noise_key = 0;   // which noise its latencies draw; only used when Plan::message_noise.sigma > 0
+  std::uint64_t noise_key = 0;  // which noise its latencies draw; only used when Plan::message_noise.sigma > 0
 };
 
 struct Plan {

@@ -24,16 +24,22 @@ class Quantity {
   friend constexpr Quantity operator*(Rep factor, Quantity a) { return Quantity(a.value_ * factor); }
   friend constexpr Rep operator/(Quantity a, Quantity b) { return a.value_ / b.value_; }
   friend constexpr Quantity operator/(Quantity a, Rep divisor) { return Quantity(a.value_ / divisor); }
-  constexpr Quantity& operator+=(Quantity other) { return value_ += other.value_, *this; }
-  constexpr Quantity& operator-=(Quantity other) { return value_ -= other.value_, *this; }
+  constexpr Quantity& operator+=(Quantity other) {
+    value_ += other.value_;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity other) {
+    value_ -= other.value_;
+    return *this;
+  }
 
  private:
   Rep value_{};
 };
 
 using Bytes = Quantity<struct BytesTag, std::int64_t>;
-using Bandwidth = Quantity<struct BandwidthTag, double>;  // bytes per second
-using FlopRate = Quantity<struct FlopRateTag, double>;    // floating-point operations per second
+using Bandwidth = Quantity<struct BandwidthTag, double>;      // bytes per second
+using FlopRate = Quantity<struct FlopRateTag, double>;        // floating-point operations per second
 using Duration = Quantity<struct DurationTag, std::int64_t>;  // picoseconds
 
 inline constexpr double kPicosecondsPerSecond = 1e12;
@@ -63,8 +69,8 @@ inline constexpr double to_seconds(SimTime t) { return static_cast<double>(t.val
 
 /// Rounds up: moving a byte always takes time, so a transfer can never finish before it starts.
 inline Duration operator/(Bytes size, Bandwidth rate) {
-  return Duration(static_cast<std::int64_t>(
-      std::ceil(static_cast<double>(size.value()) / rate.value() * kPicosecondsPerSecond)));
+  return Duration(
+      static_cast<std::int64_t>(std::ceil(static_cast<double>(size.value()) / rate.value() * kPicosecondsPerSecond)));
 }
 
 }  // namespace orrery::sim

@@ -49,10 +49,16 @@ Features features_of(const workloads::Job& job, const workloads::StepReport& rep
   f.attention = name_of(job.attention);
   f.precision = name_of(job.precision.matmul);
   f.gpus = job.gpus;
-  f.tensor = job.parallelism.tensor, f.pipeline = job.parallelism.pipeline, f.data = job.parallelism.data;
-  f.virtual_pipeline = job.parallelism.virtual_pipeline, f.context = job.parallelism.context;
-  f.global_batch = job.batch.global, f.micro_batch = job.batch.micro;
-  f.layers = job.model.layers, f.hidden = job.model.hidden, f.seq = job.model.seq;
+  f.tensor = job.parallelism.tensor;
+  f.pipeline = job.parallelism.pipeline;
+  f.data = job.parallelism.data;
+  f.virtual_pipeline = job.parallelism.virtual_pipeline;
+  f.context = job.parallelism.context;
+  f.global_batch = job.batch.global;
+  f.micro_batch = job.batch.micro;
+  f.layers = job.model.layers;
+  f.hidden = job.model.hidden;
+  f.seq = job.model.seq;
   f.exposed_s = report.breakdown_s;
   return f;
 }

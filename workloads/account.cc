@@ -73,8 +73,10 @@ std::array<double, kCategories> account(const sim::Record& record, const sim::Pr
   std::uint32_t last = 0;
   std::int64_t latest = clock;
   for (std::uint32_t op = 0; op < program.size(); ++op) {
-    if (program.kind[op] == sim::OpKind::transfer && record.finish[op].value() > latest)
-      latest = record.finish[op].value(), last = op;
+    if (program.kind[op] == sim::OpKind::transfer && record.finish[op].value() > latest) {
+      latest = record.finish[op].value();
+      last = op;
+    }
   }
   latest = std::min(latest, end.value());
   if (latest > clock) ledger.book_gap(record, program, last, clock, latest, Category::other);

@@ -118,7 +118,9 @@ GroupShapes group_shapes(const std::vector<JobGroup>& groups, const RankMap& ran
   GroupShape scales = shapes[CommGroup::data];
   for (const CommGroup& group : {CommGroup::replicate, CommGroup::tensor}) {
     const GroupShape& more = shapes[group];
-    scales.ranks *= more.ranks, scales.nodes *= more.nodes, scales.per_node *= more.per_node;
+    scales.ranks *= more.ranks;
+    scales.nodes *= more.nodes;
+    scales.per_node *= more.per_node;
     scales.top = std::max(scales.top, more.top);
   }
   scales.hop = std::max(scales.hop, shapes[CommGroup::replicate].hop);

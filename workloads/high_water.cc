@@ -48,7 +48,9 @@ std::vector<TimedPass> timed_passes(const sim::Record& record, const sim::Progra
     if (program.kind[op] != sim::OpKind::compute || note.microbatch < 0) continue;
     const std::int64_t start = record.start[op].value(), finish = record.finish[op].value();
     Pass pass;
-    pass.kind = note.kind, pass.chunk = note.chunk, pass.microbatch = note.microbatch;
+    pass.kind = note.kind;
+    pass.chunk = note.chunk;
+    pass.microbatch = note.microbatch;
     const auto [place, added] =
         found.try_emplace({note.kind, note.chunk, note.microbatch}, TimedPass{pass, start, finish});
     if (added) continue;
@@ -92,7 +94,11 @@ HighWater high_water(const std::vector<Pass>& passes, const std::vector<PassByte
     const PassBytes& bytes = bytes_of(passes[i], chunks);
     if (passes[i].kind == PassKind::forward) held += bytes.kept;
     const double working = working_in(passes[i], bytes);
-    if (at == passes.size() || held + working > most.bytes()) most.held = held, most.working = working, at = i;
+    if (at == passes.size() || held + working > most.bytes()) {
+      most.held = held;
+      most.working = working;
+      at = i;
+    }
     held -= freed(passes[i], bytes);
   }
   most.in_flight.assign(chunks.size(), 0);
@@ -114,7 +120,10 @@ HighWater counted_high_water(const sim::Record& record, const sim::Program& prog
   for (const Moment& moment : moments_of(record, program, notes)) {
     const PassBytes& bytes = bytes_of(moment.pass, chunks);
     std::int32_t& count = live[static_cast<std::size_t>(moment.pass.chunk)];
-    if (moment.what == What::keep) held += bytes.kept, ++count;
+    if (moment.what == What::keep) {
+      held += bytes.kept;
+      ++count;
+    }
     if (moment.what == What::free) held -= freed(moment.pass, bytes);
     if (moment.what == What::free && ends_microbatch(moment.pass.kind)) --count;
     const double working = moment.what == What::work ? working_in(moment.pass, bytes) : 0;

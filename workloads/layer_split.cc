@@ -30,7 +30,8 @@ std::vector<std::int64_t> even_shares(std::int64_t blocks, std::int64_t parts) {
   const std::int64_t units = blocks + 2;
   std::vector<std::int64_t> shares;
   for (std::int64_t i = 0; i < parts; ++i) shares.push_back((i + 1) * units / parts - i * units / parts);
-  --shares.front(), --shares.back();
+  --shares.front();
+  --shares.back();
   return shares;
 }
 

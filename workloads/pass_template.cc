@@ -19,7 +19,8 @@ Kernel part(const Kernel& kernel, double share, double work, const char* suffix)
   Kernel cut = kernel;
   cut.name += suffix;
   cut.time = sim::Duration(std::llround(static_cast<double>(kernel.time.value()) * share));
-  cut.flops *= work, cut.bytes *= work;
+  cut.flops *= work;
+  cut.bytes *= work;
   return cut;
 }
 /// What the host does between kernels, as time of the device, which has nothing to do meanwhile.
@@ -84,7 +85,8 @@ std::optional<PassItem> microbatch_fetch(const Job& job, TemplateLibrary& librar
     return library.compute({copy}, -1);
   }
   PassItem item = library.compute({copy}, -1);
-  item.issue += host, item.issue_bound += host;
+  item.issue += host;
+  item.issue_bound += host;
   item.host_waits = waits;
   return item;
 }

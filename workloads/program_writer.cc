@@ -77,9 +77,11 @@ std::uint32_t ProgramWriter::compute(const PassItem& item, Category category, do
 std::uint32_t ProgramWriter::compute_at_once(const PassItem& item, Category category) {
   std::vector<std::uint32_t> waits;
   std::vector<Pending> pending;
-  std::swap(waits, next_waits_), std::swap(pending, pending_);
+  std::swap(waits, next_waits_);
+  std::swap(pending, pending_);
   const std::uint32_t op = compute(item, category, 1.0);
-  std::swap(waits, next_waits_), std::swap(pending, pending_);
+  std::swap(waits, next_waits_);
+  std::swap(pending, pending_);
   return op;
 }
 

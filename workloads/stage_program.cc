@@ -138,7 +138,8 @@ class StageCompiler {
     t.stream = Stream::tensor;
     t.cost = collective_cost(CollectiveOp::all_reduce, bytes, group, job_.device, job_.software, cluster_);
     t.cost.pattern = Pattern::around;  // a few bytes load no link
-    t.cost.work = 0, t.cost.rate_cap = 0;
+    t.cost.work = 0;
+    t.cost.rate_cap = 0;
     t.traffic = library_.traffic({CommGroup::scales, CollectiveOp::all_reduce, "fp8 scales", group.ranks, bytes,
                                   wire_bytes(CollectiveOp::all_reduce, group.ranks, bytes)});
     writer.next_waits_for(writer.transfer(t, writer.after_compute()));
@@ -185,7 +186,8 @@ class StageCompiler {
     std::optional<Transfer>& known = messages_[returns][gradient][sends];
     if (known) return *known;
     Transfer& t = known.emplace();
-    t.group = groups[returns][gradient], t.end = sends ? End::sends : End::receives;
+    t.group = groups[returns][gradient];
+    t.end = sends ? End::sends : End::receives;
     t.cost = send_cost(message_bytes(job_, gradient), shapes_.pipeline_same_node[static_cast<std::size_t>(link)],
                        job_.device, job_.software);
     t.traffic = library_.traffic({t.group, CollectiveOp::send_receive,
@@ -357,7 +359,8 @@ class StageCompiler {
     if (!waits) t.stream = Stream::pipeline_send;
     t.cost = collective_cost(CollectiveOp::all_reduce, 4, group, job_.device, job_.software, cluster_);
     t.cost.pattern = Pattern::around;  // its route is empty: four bytes load no link
-    t.cost.work = 0, t.cost.rate_cap = 0;
+    t.cost.work = 0;
+    t.cost.rate_cap = 0;
     t.traffic = library_.traffic({CommGroup::norm, CollectiveOp::all_reduce, "gradient norm", ranks, 4,
                                   wire_bytes(CollectiveOp::all_reduce, ranks, 4)});
     const std::uint32_t op = writer.transfer(t, writer.after_compute());

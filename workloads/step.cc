@@ -208,7 +208,9 @@ void draw(const Job& job, const topology::Cluster& cluster, const StepPlan& step
   const auto timeline = [&](const RecordedRank& rank, bool with_spans = true) {
     const sim::Program& program = run.program_of(*rank.record);
     Timeline drawn;
-    drawn.rank = rank.rank, drawn.ranks = rank.ranks, drawn.stage = rank.stage;
+    drawn.rank = rank.rank;
+    drawn.ranks = rank.ranks;
+    drawn.stage = rank.stage;
     if (with_spans) drawn = timeline_of(dims, step, program, rank);
     drawn.breakdown_s = breakdown_of(job, *rank.record, program, report.iteration, {});
     drawn.memory = memory_over_time(job, step, program, rank, report.stages[static_cast<std::size_t>(rank.stage)]);
@@ -319,7 +321,8 @@ std::optional<Repeated> simulate_repeated(const Job& job, const topology::Cluste
         shift_of(*jump, job.parallelism.virtual_pipeline, out.step.stages, out.run.plan, out.run.result.records);
     if (!shift) continue;
     out.left_out = *shift * jump->periods;
-    out.period = jump->period, out.periods = jump->periods;
+    out.period = jump->period;
+    out.periods = jump->periods;
     return out;
   }
   return {};

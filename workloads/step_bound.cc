@@ -78,7 +78,9 @@ double optimizer_time(const Job& job, double parameters) {
 }  // namespace
 
 StepBound::Load& StepBound::Load::operator+=(const Load& other) {
-  compute += other.compute, tensor += other.tensor, issue += other.issue;
+  compute += other.compute;
+  tensor += other.tensor;
+  issue += other.issue;
   return *this;
 }
 StepBound::Load StepBound::Load::operator*(double times) const {
@@ -109,7 +111,8 @@ StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, const Job
       continue;
     }
     if (!(by_unit && at_edge)) sum.compute += std::max(tensor, context);
-    tensor = context = 0, at_edge = false;
+    tensor = context = 0;
+    at_edge = false;
     sum += {d(item.duration.value()), 0, d(item.issue.value())};
   }
   if (!by_unit) sum.compute += std::max(tensor, context);

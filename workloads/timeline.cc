@@ -20,8 +20,12 @@ Timeline::Span span_of(const StepPlan& step, const sim::Program& program, const 
   Timeline::Span span;
   span.stream = all_streams()[program.stream[op]];
   span.category = static_cast<Category>(program.category[op]);
-  span.ready = rank.record->ready[op], span.start = rank.record->start[op], span.finish = rank.record->finish[op];
-  span.pass = letter_of(note.kind), span.chunk = note.chunk, span.microbatch = note.microbatch;
+  span.ready = rank.record->ready[op];
+  span.start = rank.record->start[op];
+  span.finish = rank.record->finish[op];
+  span.pass = letter_of(note.kind);
+  span.chunk = note.chunk;
+  span.microbatch = note.microbatch;
   const std::string pass =
       note.microbatch < 0 ? "" : fmt::format("{}{}.{} ", letter_of(note.kind), note.chunk, note.microbatch);
   if (program.kind[op] == sim::OpKind::compute) {
@@ -40,7 +44,9 @@ Timeline::Span span_of(const StepPlan& step, const sim::Program& program, const 
 
 Timeline timeline_of(const Dims& dims, const StepPlan& step, const sim::Program& program, const RecordedRank& rank) {
   Timeline out;
-  out.rank = rank.rank, out.ranks = rank.ranks, out.stage = rank.stage;
+  out.rank = rank.rank;
+  out.ranks = rank.ranks;
+  out.stage = rank.stage;
   const std::vector<GroupSlot>& slots = step.groups->slots[static_cast<std::size_t>(rank.stage)];
   std::vector<std::int64_t> communicators, turns(slots.size(), 0);
   for (const GroupSlot& slot : slots)
@@ -117,7 +123,8 @@ void add_rates(std::vector<RateChange> changes, LinkLoad& load) {
   for (const RateChange& change : changes) {
     const sim::SimTime at(change.at);
     if (under_way > 0) busy += static_cast<double>(change.at - load.rates.back().at.value());
-    rate += change.rate, under_way += change.transfers;
+    rate += change.rate;
+    under_way += change.transfers;
     if (load.rates.empty() || load.rates.back().at != at) load.rates.push_back({at, 0});
     load.rates.back().bytes_per_s = under_way == 0 ? 0 : std::max(0.0, rate);  // no residue of rounding when idle
   }

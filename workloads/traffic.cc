@@ -232,7 +232,9 @@ std::vector<TrafficRow> count_traffic(const StepPlan& step) {
     const TrafficKey& key = step.stages.traffic[k];
     TrafficRow row;
     row.among = key.group;
-    row.dimension = key.group.name, row.operation = calibration::name_of(key.op), row.what = key.what;
+    row.dimension = key.group.name;
+    row.operation = calibration::name_of(key.op);
+    row.what = key.what;
     row.group = key.ranks;
     row.level = topology::name_of(step.groups->shapes[key.group].top);
     const auto it = std::find_if(rows.begin(), rows.end(), [&](const TrafficRow& r) { return same_row(r, row); });
@@ -250,7 +252,10 @@ std::vector<TrafficRow> count_traffic(const StepPlan& step) {
       const bool receiver = key.op == CollectiveOp::send_receive && !note.counts;
       if (receiver) return;
       rows[r].simulated_bytes += key.sent_per_call * note.share * instances[stage];
-      if (note.counts) calls[r] += 1, bytes[r] += key.bytes;
+      if (note.counts) {
+        calls[r] += 1;
+        bytes[r] += key.bytes;
+      }
     };
     for (const OpNote& note : notes[stage]) {
       count(note);

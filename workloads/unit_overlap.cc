@@ -26,8 +26,10 @@ CollectiveCost owner_reductions(double parameters, const Layer& layer, const Job
   const auto add = [&](double elements) {
     const CollectiveCost one =
         collective_cost(CollectiveOp::broadcast, elements * element, data, job.device, job.software, cluster);
-    sum.latency += one.latency, sum.work += one.work;
-    sum.pattern = one.pattern, sum.algorithm = one.algorithm;
+    sum.latency += one.latency;
+    sum.work += one.work;
+    sum.pattern = one.pattern;
+    sum.algorithm = one.algorithm;
     if (one.rate_cap > 0) moving += one.work / one.rate_cap;
   };
   double left = parameters;

@@ -189,19 +189,27 @@ enum emulatedMemcpyKind {
 inline constexpr int emulatedStreamNonBlocking = 1, emulatedStreamCaptureModeThreadLocal = 1;
 inline const char* emulatedGetErrorString(emulatedError_t e) { return e == emulatedSuccess ? "success" : "failure"; }
 inline emulatedError_t emulatedGetLastError() { return emulatedSuccess; }
-inline emulatedError_t emulatedGetDeviceCount(int* count) { return *count = 1, emulatedSuccess; }
+inline emulatedError_t emulatedGetDeviceCount(int* count) {
+  *count = 1;
+  return emulatedSuccess;
+}
 inline emulatedError_t emulatedSetDevice(int) { return emulatedSuccess; }
 inline emulatedError_t emulatedDeviceSynchronize() { return emulatedSuccess; }
 inline emulatedError_t emulatedMemGetInfo(std::size_t* free, std::size_t* total) {
-  return *free = *total = std::size_t{1} << 31, emulatedSuccess;
+  *free = *total = std::size_t{1} << 31;
+  return emulatedSuccess;
 }
 inline emulatedError_t emulatedMalloc(void** at, std::size_t bytes) {
   *at = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   return *at == nullptr ? emulatedErrorOutOfMemory : emulatedSuccess;
 }
-inline emulatedError_t emulatedFree(void* at) { return std::free(at), emulatedSuccess; }
+inline emulatedError_t emulatedFree(void* at) {
+  std::free(at);
+  return emulatedSuccess;
+}
 inline emulatedError_t emulatedMemcpy(void* to, const void* from, std::size_t bytes, emulatedMemcpyKind) {
-  return std::memcpy(to, from, bytes), emulatedSuccess;
+  std::memcpy(to, from, bytes);
+  return emulatedSuccess;
 }
 inline emulatedError_t emulatedMemcpyAsync(void* to, const void* from, std::size_t bytes, emulatedMemcpyKind kind,
                                            emulatedStream_t) {
@@ -214,9 +222,13 @@ inline emulatedError_t emulatedMemcpy2D(void* to, std::size_t to_pitch, const vo
   return emulatedSuccess;
 }
 inline emulatedError_t emulatedMemsetAsync(void* at, int value, std::size_t bytes, emulatedStream_t) {
-  return std::memset(at, value, bytes), emulatedSuccess;
+  std::memset(at, value, bytes);
+  return emulatedSuccess;
 }
-inline emulatedError_t emulatedStreamCreateWithFlags(emulatedStream_t* s, int) { return *s = s, emulatedSuccess; }
+inline emulatedError_t emulatedStreamCreateWithFlags(emulatedStream_t* s, int) {
+  *s = s;
+  return emulatedSuccess;
+}
 inline emulatedError_t emulatedStreamDestroy(emulatedStream_t) { return emulatedSuccess; }
 inline emulatedError_t emulatedStreamSynchronize(emulatedStream_t) { return emulatedSuccess; }
 // Kernels cannot be recorded, so that batches are launched one by one.
@@ -228,16 +240,19 @@ inline emulatedError_t emulatedGraphLaunch(emulatedGraphExec_t, emulatedStream_t
 inline emulatedError_t emulatedGraphDestroy(emulatedGraph_t) { return emulatedSuccess; }
 inline emulatedError_t emulatedGraphExecDestroy(emulatedGraphExec_t) { return emulatedSuccess; }
 inline emulatedError_t emulatedEventCreate(emulatedEvent_t* e) {
-  return *e = new std::chrono::steady_clock::time_point, emulatedSuccess;
+  *e = new std::chrono::steady_clock::time_point;
+  return emulatedSuccess;
 }
 inline emulatedError_t emulatedEventDestroy(emulatedEvent_t e) {
   delete e;
   return emulatedSuccess;
 }
 inline emulatedError_t emulatedEventRecord(emulatedEvent_t e, emulatedStream_t) {
-  return *e = std::chrono::steady_clock::now(), emulatedSuccess;
+  *e = std::chrono::steady_clock::now();
+  return emulatedSuccess;
 }
 inline emulatedError_t emulatedEventSynchronize(emulatedEvent_t) { return emulatedSuccess; }
 inline emulatedError_t emulatedEventElapsedTime(float* ms, emulatedEvent_t begin, emulatedEvent_t end) {
-  return *ms = std::chrono::duration<float, std::milli>(*end - *begin).count(), emulatedSuccess;
+  *ms = std::chrono::duration<float, std::milli>(*end - *begin).count();
+  return emulatedSuccess;
 }

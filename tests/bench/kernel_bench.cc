@@ -43,7 +43,9 @@ void gemm_time(benchmark::State& state) {
       [](std::size_t i) {
         Gemm g;
         g.dtype = i % 2 == 0 ? DataType::bf16 : DataType::fp8;
-        g.m = size(i), g.n = size(i / 9), g.k = size(i / 81 + i);
+        g.m = size(i);
+        g.n = size(i / 9);
+        g.k = size(i / 81 + i);
         return g;
       },
       [](const DeviceProfile& p, const Gemm& g) { return p.gemm(g); });
@@ -55,8 +57,10 @@ void attention_time(benchmark::State& state) {
       state,
       [](std::size_t i) {
         Attention a;
-        a.queries = a.keys = size(i), a.heads = a.kv_heads = 1 + static_cast<std::int64_t>(i % 96);
-        a.head_dim = i % 3 == 0 ? 64 : 128, a.backward = i % 2 == 1;
+        a.queries = a.keys = size(i);
+        a.heads = a.kv_heads = 1 + static_cast<std::int64_t>(i % 96);
+        a.head_dim = i % 3 == 0 ? 64 : 128;
+        a.backward = i % 2 == 1;
         return a;
       },
       [](const DeviceProfile& p, const Attention& a) { return p.attention(a); });
@@ -77,7 +81,9 @@ void gemm_uncertainty(benchmark::State& state) {
       state,
       [](std::size_t i) {
         Gemm g;
-        g.m = size(i), g.n = size(i / 9), g.k = size(i / 81 + i);
+        g.m = size(i);
+        g.n = size(i / 9);
+        g.k = size(i / 81 + i);
         return g;
       },
       [](const DeviceProfile& p, const Gemm& g) { return p.uncertainty(g); });

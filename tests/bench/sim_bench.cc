@@ -133,9 +133,13 @@ Step training_step(std::uint32_t data, double sigma) {
       for (std::uint32_t t = 0; t < kTensor; ++t) slots[gpu(p, d, t)][0] = c;
       for (std::uint32_t t = 0; t < kTensor; ++t) {
         const std::uint32_t g = gpu(p, d, t);
-        if (p == 0) slots[g][2] = nobody, ++nobody_members;
+        if (p == 0) {
+          slots[g][2] = nobody;
+          ++nobody_members;
+        }
         if (p + 1 == kStages) {
-          slots[g][3] = nobody, ++nobody_members;
+          slots[g][3] = nobody;
+          ++nobody_members;
           continue;
         }
         const std::uint32_t to = gpu(p + 1, d, t);

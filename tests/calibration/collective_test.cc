@@ -28,7 +28,8 @@ TEST_CASE("what a GPU sends in a collective") {
 
 TEST_CASE("a pipelined transfer lies between transfer plus start-up and the square of the sum of roots") {
   CollectiveModel m;
-  m.gpus = {2}, m.switch_bytes = {1};
+  m.gpus = {2};
+  m.switch_bytes = {1};
   m.bulk = {10e-6, 0, 1.0, {100e9}};
   m.low_latency = {1e-6, 0, 0.0, {100e9}};
   // 1 MB at 100 GB/s takes 10 us, as long as the start-up: (sqrt 10 + sqrt 10)^2 = 40 us.
@@ -40,7 +41,8 @@ TEST_CASE("a pipelined transfer lies between transfer plus start-up and the squa
 
 TEST_CASE("a start-up that runs beside the transfer takes no more than both, and no less than the longer") {
   CollectiveModel m;
-  m.gpus = {2}, m.switch_bytes = {1};
+  m.gpus = {2};
+  m.switch_bytes = {1};
   m.low_latency = {1e-6, 0, 0.0, {100e9}};
   m.bulk = {30e-6, 0, -0.5, {100e9}};
   // q = 1 / (1 - 1/2) = 2: 30 us of start-up and 40 us of transfer (4 MB at 100 GB/s) are the sides of a 3-4-5

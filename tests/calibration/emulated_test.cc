@@ -33,7 +33,8 @@ Case streaming(const char* name, std::int64_t rows, std::int64_t columns) {
   c.kind = CaseClass::streaming;
   set_name(c, name);
   c.dtype = CaseType::bfloat16;
-  c.m = rows, c.n = columns;
+  c.m = rows;
+  c.n = columns;
   return c;
 }
 
@@ -63,7 +64,10 @@ TEST_CASE("products have the layout that their form says, with batches and with 
         Case c;
         c.dtype = type;
         c.form = form;
-        c.m = 24, c.n = 40, c.k = 56, c.batch = accumulate ? 1 : 3;
+        c.m = 24;
+        c.n = 40;
+        c.k = 56;
+        c.batch = accumulate ? 1 : 3;
         if (accumulate) set_name(c, "accumulate");
         CHECK(error_of(c) < 4e-3);
       }
@@ -80,7 +84,12 @@ TEST_CASE("attention agrees with the textbook, forward and backward, with shared
           c.kind = CaseClass::attention;
           set_name(c, pass);
           c.dtype = CaseType::bfloat16;
-          c.batch = 2, c.seq = seq, c.heads = 4, c.kv_heads = kv_heads, c.head_dim = 16, c.window = window;
+          c.batch = 2;
+          c.seq = seq;
+          c.heads = 4;
+          c.kv_heads = kv_heads;
+          c.head_dim = 16;
+          c.window = window;
           CHECK(error_of(c) < 1e-2);
         }
       }

@@ -22,9 +22,11 @@ constexpr double kDataGradient = 1.04, kWeightGradient = 1.10;  // times of the 
 
 DeviceFacts facts_of(const DeviceProfile& p) {
   DeviceFacts f;
-  f.name = "Round Trip's GPU", f.description = "driver 1; made of\nknown times";
+  f.name = "Round Trip's GPU";
+  f.description = "driver 1; made of\nknown times";
   f.processors = p.processors();
-  f.memory_bytes = static_cast<double>(p.memory().value()), f.memory_bandwidth = p.memory_bandwidth().value();
+  f.memory_bytes = static_cast<double>(p.memory().value());
+  f.memory_bandwidth = p.memory_bandwidth().value();
   for (DataType t : {DataType::bf16, DataType::fp16, DataType::fp32, DataType::fp8})
     f.peak_flops[t] = p.peak(t).value();
   f.nvlink_bandwidth = 450e9;
@@ -37,13 +39,19 @@ double noise(Random& random) { return 1 + 0.01 * (static_cast<double>(random.nex
 
 Gemm product(std::int64_t m, std::int64_t n, std::int64_t k, Gemm::Form form) {
   Gemm g;
-  g.m = m, g.n = n, g.k = k, g.form = form;
+  g.m = m;
+  g.n = n;
+  g.k = k;
+  g.form = form;
   return g;
 }
 
 Attention fused(std::int64_t seq, std::int64_t heads, std::int64_t dim, bool backward) {
   Attention a;
-  a.queries = a.keys = seq, a.heads = a.kv_heads = heads, a.head_dim = dim, a.backward = backward;
+  a.queries = a.keys = seq;
+  a.heads = a.kv_heads = heads;
+  a.head_dim = dim;
+  a.backward = backward;
   return a;
 }
 

@@ -15,8 +15,11 @@ using namespace orrery::calibration_test;
 /// 100 processors, one tile shape, strict waves, no corrections: everything can be worked out by hand.
 GemmModel simple_model() {
   GemmModel g;
-  g.peak = 100e12, g.processors = 100, g.memory_bandwidth = 1e15;  // memory never binds
-  g.launch = 0, g.quantisation = 1;
+  g.peak = 100e12;
+  g.processors = 100;
+  g.memory_bandwidth = 1e15;  // memory never binds
+  g.launch = 0;
+  g.quantisation = 1;
   g.tiles = {{128, 128, 1.0, 0}};
   g.join_time = 1;  // splitting never pays
   return g;
@@ -72,7 +75,8 @@ TEST_CASE("adding into an fp32 result costs every tile its extra bytes, as far a
 
 TEST_CASE("memory binds thin products") {
   GemmModel g = simple_model();
-  g.memory_bandwidth = 1e12, g.memory_efficiency = 0.5;
+  g.memory_bandwidth = 1e12;
+  g.memory_efficiency = 0.5;
   const double bytes = 2.0 * (1 * 8192 + 8192.0 * 8192 + 1 * 8192);
   CHECK(g.seconds({1, 8192, 8192}) >= bytes / 0.5e12);
   CHECK(g.seconds({1, 8192, 8192}) < 1.3 * bytes / 0.5e12);
@@ -80,7 +84,9 @@ TEST_CASE("memory binds thin products") {
 
 TEST_CASE("the surface is trilinear between knots and constant beyond") {
   Surface s;
-  s.m = {100, 400}, s.n = {100}, s.k = {100, 200};
+  s.m = {100, 400};
+  s.n = {100};
+  s.k = {100, 200};
   s.value = {0.1, 0.2, 0.3, 0.4};
   s.prepare();
   CHECK(s.at(100, 100, 100) == Approx(0.1));
@@ -109,7 +115,9 @@ TEST_CASE("no shipped device computes above its roofline, however odd the shape"
     for (int i = 0; i < 3000; ++i) {
       Gemm g;
       g.dtype = static_cast<DataType>(random.next() % 4);
-      g.m = random.size(1, 1e6), g.n = random.size(1, 1e6), g.k = random.size(1, 1e6);
+      g.m = random.size(1, 1e6);
+      g.n = random.size(1, 1e6);
+      g.k = random.size(1, 1e6);
       const double flops = 2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
       const double operands =
           static_cast<double>(g.m * g.k + g.k * g.n) * bytes_of(g.dtype) + 2.0 * static_cast<double>(g.m * g.n);
@@ -130,7 +138,9 @@ TEST_CASE("a larger product is never faster by more than the quantisation of wav
     for (int i = 0; i < 20000; ++i) {
       Gemm g;
       g.dtype = i % 2 == 0 ? DataType::bf16 : DataType::fp8;
-      g.m = random.size(1, 70000), g.n = random.size(1, 70000), g.k = random.size(1, 70000);
+      g.m = random.size(1, 70000);
+      g.n = random.size(1, 70000);
+      g.k = random.size(1, 70000);
       Gemm h = g;
       std::int64_t& grown = i % 3 == 0 ? h.m : i % 3 == 1 ? h.n : h.k;
       grown = random.size(static_cast<double>(grown), 2.0 * static_cast<double>(grown) + 64);
@@ -157,12 +167,15 @@ TEST_CASE("types without a section of their own run like bf16 at their peak") {
 TEST_CASE("accumulating into fp32 and casting an operand cost time") {
   const DeviceProfile p = profile("h100-sxm-80gb");
   Gemm g;
-  g.m = 8192, g.n = 8192, g.k = 256;
+  g.m = 8192;
+  g.n = 8192;
+  g.k = 256;
   const Duration plain = p.gemm(g);
   g.accumulate = true;
   CHECK(p.gemm(g) > plain);
   g = Gemm{};
-  g.dtype = DataType::fp8, g.m = g.n = g.k = 4096;
+  g.dtype = DataType::fp8;
+  g.m = g.n = g.k = 4096;
   const Duration bare = p.gemm(g);
   g.cast_input = true;
   CHECK(p.gemm(g) > bare);
@@ -171,7 +184,9 @@ TEST_CASE("accumulating into fp32 and casting an operand cost time") {
 TEST_CASE("16-bit products whose rows are not aligned run at the rate without matrix units") {
   const DeviceProfile p = profile("a100-sxm-80gb");
   Gemm scores;  // of heads of 108: 64 matrices of 2048 x 2048
-  scores.m = scores.n = 2048, scores.k = 108, scores.batch = 64;
+  scores.m = scores.n = 2048;
+  scores.k = 108;
+  scores.batch = 64;
   const double aligned = seconds(p, scores);
   scores.aligned = false;
   // 2 m n k of 64 at 9.4 TFLOP/s (peak.unaligned).

@@ -126,7 +126,11 @@ TEST_CASE("a row and its key") {
   m.what.kind = CaseClass::attention;
   set_name(m.what, "backward");
   m.what.dtype = CaseType::bfloat16;
-  m.what.batch = 2, m.what.seq = 4096, m.what.heads = 16, m.what.kv_heads = 4, m.what.head_dim = 128;
+  m.what.batch = 2;
+  m.what.seq = 4096;
+  m.what.heads = 16;
+  m.what.kv_heads = 4;
+  m.what.head_dim = 128;
   m.what.window = 1024;
   m.seconds = 0.00125;
   m.spread_pct = 0.5;

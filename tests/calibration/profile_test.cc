@@ -98,7 +98,10 @@ TEST_CASE("an MI210, one MI250X die with 104 of its 110 CUs, is predicted from t
     if (s.device != "mi210") continue;
     if (s.kernel == "matmul") {
       Gemm g;
-      g.dtype = DataType::fp16, g.m = s.m, g.n = s.n, g.k = s.k;
+      g.dtype = DataType::fp16;
+      g.m = s.m;
+      g.n = s.n;
+      g.k = s.k;
       gemm.push_back((seconds(p.gemm(g)) + kFramework) / s.seconds - 1);
     }
   }
@@ -236,7 +239,9 @@ TEST_CASE(
   const double scores = 4 * 32 * 2048 * (1024.5 + 64), rate = 108 * 64 * 1.41e9 / (68.0 / 8);
   for (const bool backward : {false, true}) {
     Attention shape = attention(2048, 32, 128);
-    shape.batch = 4, shape.backward = backward, shape.kernel = AttentionKernel::flash_1;
+    shape.batch = 4;
+    shape.backward = backward;
+    shape.kernel = AttentionKernel::flash_1;
     const double without = seconds(device.attention(shape));
     shape.dropout = true;
     CHECK(seconds(device.attention(shape)) - without == Approx(scores / rate).epsilon(0.002));

@@ -99,13 +99,19 @@ TEST_CASE("Cholesky solves a small system") {
 TEST_CASE("a fit recovers a model from its own times") {
   GemmModel truth = gemm_start(300e12, 100, 2e12, DataType::bf16);
   // Rates and set-up times as a law of the tile's sides: what the fit assumes.
-  for (Tile& t : truth.tiles) t.rate = 0.85 / (1 + 12 / t.m + 8 / t.n), t.setup = 8e-7 + 2e-11 * t.m * t.n;
-  truth.quantisation = 0.8, truth.launch = 3e-6;
+  for (Tile& t : truth.tiles) {
+    t.rate = 0.85 / (1 + 12 / t.m + 8 / t.n);
+    t.setup = 8e-7 + 2e-11 * t.m * t.n;
+  }
+  truth.quantisation = 0.8;
+  truth.launch = 3e-6;
   Random random(5);
   std::vector<GemmSample> samples;
   for (int i = 0; i < 400; ++i) {
     GemmSample s;
-    s.shape.m = random.size(256, 8192), s.shape.n = random.size(256, 8192), s.shape.k = random.size(256, 8192);
+    s.shape.m = random.size(256, 8192);
+    s.shape.n = random.size(256, 8192);
+    s.shape.k = random.size(256, 8192);
     s.seconds = truth.seconds(model_shape(s.shape));
     samples.push_back(s);
   }

@@ -47,7 +47,8 @@ TEST_CASE("uncertainty is a summary of held-out samples") {
   for (int i = 0; i < 20; ++i) judged.push_back({-0.01, 2});
   judged.push_back({0.5, 1});  // too few of a class: all samples speak for it
   FitQuality q = quality_of(judged, 5);
-  q.from = {1, 1, 1}, q.to = {8, 8, 8};
+  q.from = {1, 1, 1};
+  q.to = {8, 8, 8};
   CHECK(q.p90_by_size[0] == Approx(9).margin(0.11));
   CHECK(q.p90_by_size[2] == Approx(1));
   CHECK(q.p90_by_size[1] == q.held_out.p90_ape);
@@ -76,11 +77,15 @@ TEST_CASE("every shipped device says how far off its answers may be") {
     INFO(name);
     for (int i = 0; i < 500; ++i) {
       Gemm g;
-      g.m = random.size(1, 1e5), g.n = random.size(1, 1e5), g.k = random.size(1, 1e5);
+      g.m = random.size(1, 1e5);
+      g.n = random.size(1, 1e5);
+      g.k = random.size(1, 1e5);
       Gemm wider = g;
       wider.n *= 64;
       Attention a;
-      a.queries = a.keys = random.size(1, 1e5), a.heads = random.size(1, 128), a.head_dim = 128;
+      a.queries = a.keys = random.size(1, 1e5);
+      a.heads = random.size(1, 128);
+      a.head_dim = 128;
       Attention back = a;
       back.backward = true;
       CHECK(p.uncertainty(g) > 0.005);
@@ -92,7 +97,8 @@ TEST_CASE("every shipped device says how far off its answers may be") {
     CHECK(p.uncertainty(CollectiveOp::all_reduce, 1, orrery::sim::Bytes(1)) == 0);
     // Twice as wide as anything measured is less certain than the widest.
     Gemm widest;
-    widest.m = widest.k = 8192, widest.n = 65536;
+    widest.m = widest.k = 8192;
+    widest.n = 65536;
     Gemm beyond = widest;
     beyond.n *= 4;
     CHECK(p.uncertainty(beyond) >= p.uncertainty(widest));

@@ -35,7 +35,10 @@ int rocblas_create_handle(void** handle) {
   return 0;
 }
 int rocblas_set_stream(void*, void*) { return 0; }
-int rocblas_get_version_string(char* text, std::size_t size) { return std::snprintf(text, size, "emulated"), 0; }
+int rocblas_get_version_string(char* text, std::size_t size) {
+  std::snprintf(text, size, "emulated");
+  return 0;
+}
 
 int rocblas_gemm_strided_batched_ex(void*, int transa, int transb, int m, int n, int k, const void* alpha,
                                     const void* a, int a_type, int lda, std::int64_t stride_a, const void* b,

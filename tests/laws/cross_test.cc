@@ -66,8 +66,8 @@ std::string contradiction(const workloads::StepReport& report) {
   return report.traffic.empty() ? "nothing is moved" : "";
 }
 
-/// All of a report that a folded run and a full one have in common, as text, but for the breakdown, whose parts are sums
-/// in another order. Left out: events and ranks simulated, which are the point of folding, and the moment of the
+/// All of a report that a folded run and a full one have in common, as text, but for the breakdown, whose parts are
+/// sums in another order. Left out: events and ranks simulated, which are the point of folding, and the moment of the
 /// highest memory, which is counted only where asked for.
 std::string comparable(const workloads::StepReport& report) {
   std::string text = fmt::format("{} {} {} {} {} {} {} {} {}", report.iteration.value(), report.tokens_per_s,
@@ -140,7 +140,8 @@ void check_cell(const Cell& cell, const scenarios::Scenario& base, workloads::St
     ++tally.refused;
     return;
   }
-  ++tally.run, ++tally.by_schedule[cell.schedule];
+  ++tally.run;
+  ++tally.by_schedule[cell.schedule];
   try {
     check_run(job, cache, tally);
   } catch (const std::exception& error) {

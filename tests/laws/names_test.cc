@@ -40,7 +40,8 @@ sim::Settings called(const sim::Settings& document, const std::string& key, cons
 /// All of a brief run that could hang on a name, bit by bit.
 std::string answer(const scenarios::Scenario& scenario, workloads::StepCache& cache) {
   workloads::StepOptions options;
-  options.brief = true, options.cache = &cache;
+  options.brief = true;
+  options.cache = &cache;
   const workloads::StepReport report = workloads::simulate_step(scenario.job, options);
   return fmt::format("{} {} {} {}", report.iteration.value(), report.events, report.mfu_pct,
                      fmt::join(scenario.job.assumptions, "|"));

@@ -35,7 +35,8 @@ std::vector<std::int64_t> kernel_times(const calibration::DeviceProfile& device)
         times.push_back(device.attention({DataType::bf16, 1, s, s, heads, heads, head_dim, true, 0, true}).value());
         for (const bool backward : {false, true}) {
           Attention first{DataType::bf16, 1, s, s, heads, heads, head_dim, true, 0, backward};
-          first.kernel = AttentionKernel::flash_1, first.dropout = true;
+          first.kernel = AttentionKernel::flash_1;
+          first.dropout = true;
           times.push_back(device.attention(first).value());
         }
       }

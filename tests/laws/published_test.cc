@@ -29,9 +29,8 @@ const std::vector<tools::ValidationRow>& rows() {
     const auto records = tools::read_lists({std::string(ORRERY_SOURCE_DIR) + "/tests/published"});
     const auto fitted = tools::fitted_records();
     std::vector<tools::ValidationRow> out(records.size());
-    tools::for_each_parallel(records.size(), tools::default_jobs(), "", [&](std::size_t i) {
-      out[i] = tools::validate_record(records[i], fitted);
-    });
+    tools::for_each_parallel(records.size(), tools::default_jobs(), "",
+                             [&](std::size_t i) { out[i] = tools::validate_record(records[i], fitted); });
     return out;
   }();
   return all;

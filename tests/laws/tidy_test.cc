@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/catch.h"
+#include "tests/laws/code.h"
 #include "tests/laws/tree.h"
 
 using namespace orrery::laws;
@@ -61,15 +62,17 @@ TEST_CASE("a header says #pragma once") {
   CHECK(problems == Problems{});
 }
 
-TEST_CASE("files have at most 500 lines, lines at most 120 columns, no tabs, no spaces at the end") {
+TEST_CASE("files have at most 800 lines, lines at most 120 columns, no tabs, no spaces at the end") {
   Problems problems;
   for (const SourceFile& file : source_files()) {
     const bool script = file.suffix.empty() && file.text.starts_with("#!");
     if (!file.is_code() && !script && file.suffix != ".txt") continue;
-    if (file.lines.size() > 500) problems.push_back(file.path + ": " + std::to_string(file.lines.size()) + " lines");
+    if (file.lines.size() > 800) problems.push_back(file.path + ": " + std::to_string(file.lines.size()) + " lines");
     for (std::size_t i = 0; i < file.lines.size(); ++i) {
       const std::string& line = file.lines[i];
-      if (width_of(line) > 120) problems.push_back(at(file, i) + ": " + std::to_string(width_of(line)) + " columns");
+      const bool printed = file.path.starts_with("tests/golden/");  // by the program, as wide as it prints
+      if (width_of(line) > 120 && !printed)
+        problems.push_back(at(file, i) + ": " + std::to_string(width_of(line)) + " columns");
       if (line.find('\t') != std::string::npos) problems.push_back(at(file, i) + ": tab");
       if (!line.empty() && (line.back() == ' ' || line.back() == '\r')) problems.push_back(at(file, i) + ": line end");
     }
@@ -100,6 +103,131 @@ TEST_CASE("a function has at most 90 lines") {
     }
   }
   CHECK(problems == Problems{});
+}
+
+/// A type that is larger than the law says, as long as it is in the list: its lines or its members, counted as they
+/// are. A type that shrinks has to be counted anew here, or leave the list; one that grows or joins is refused.
+using Excess = std::map<std::string, std::size_t>;
+
+/// What was counted otherwise than it is listed.
+Problems differences(const Excess& counted, const Excess& listed) {
+  Problems problems;
+  for (const auto& [name, count] : counted) {
+    const auto known = listed.find(name);
+    if (known == listed.end() || known->second != count) problems.push_back(name + ": " + std::to_string(count));
+  }
+  for (const auto& [name, count] : listed) {
+    if (counted.count(name) == 0) problems.push_back(name + ": no longer too large");
+  }
+  return problems;
+}
+
+TEST_CASE("a class has at most 200 lines and 15 data members") {
+  // The rows of a table that people read or write as a whole (a fabric's keys, a report) head the list of members.
+  const Excess kLines = {
+      {"workloads/model/gpt.cc: Builder", 428},
+      {"workloads/stage_program.cc: StageCompiler", 394},
+      {"tests/reference/reference.cc: Slow", 205},
+      {"workloads/model/attention_passes.cc: AttentionWriter", 204},
+  };
+  const Excess kMembers = {
+      {"topology/cluster.h: FabricSpec", 32},
+      {"workloads/step.h: StepReport", 30},
+      {"workloads/job.h: Job", 21},
+      {"tools/validation.h: Features", 20},
+      {"calibration/profile_model.h: DeviceProfile::Model", 19},
+      {"workloads/model/model.h: Model", 18},
+      {"workloads/schedules/schedule.h: Schedule", 18},
+      {"calibration/software.h: LayerStyle", 17},
+      {"tools/api/orrery.h: Result", 17},
+      {"tools/validation.h: ValidationRow", 17},
+      {"calibration/gemm_model.h: GemmModel", 16},
+      {"calibration/kernels/abi.h: Case", 16},
+      {"calibration/kernels/abi.h: GpuFacts", 16},
+      {"workloads/stage_program.cc: StageCompiler", 33},
+      {"workloads/data_collectives.h: DataCollectives", 26},
+      {"topology/state.h: Cluster::State", 18},
+      {"calibration/kernels/attention.cc: AttentionWorkload", 17},
+      {"sim/fair_sharing.h: FairSharing", 17},
+  };
+  Excess lines, members;
+  std::size_t types = 0;
+  for (const SourceFile& file : source_files()) {
+    if (!file.is_code()) continue;
+    for (const Type& type : parse(file.text).types) {
+      ++types;
+      const std::string name = file.path + ": " + type.name;
+      std::size_t count = 0;
+      for (const Statement& declaration : type.declarations) count += members_of(declaration);
+      if (type.lines > 200) lines[name] = type.lines;
+      if (count > 15) members[name] = count;
+    }
+  }
+  CHECK(types > 400);
+  CHECK(differences(lines, kLines) == Problems{});
+  CHECK(differences(members, kMembers) == Problems{});
+}
+
+TEST_CASE("no comma joins statements") {
+  Problems problems;
+  std::size_t statements = 0;
+  for (const SourceFile& file : source_files()) {
+    if (!file.is_code()) continue;
+    for (const Statement& statement : parse(file.text).statements) {
+      ++statements;
+      if (joins_by_comma(statement)) problems.push_back(file.path + ":" + std::to_string(statement.line + 1));
+    }
+  }
+  CHECK(statements > 10000);
+  CHECK(problems == Problems{});
+}
+
+TEST_CASE("what the laws read as a comma that joins, and as a member") {
+  const auto joined = [](const std::string& text) {
+    std::size_t count = 0;
+    for (const Statement& statement : parse("void f() {\n" + text + "\n}\n").statements)
+      count += joins_by_comma(statement) ? 1 : 0;
+    return count;
+  };
+  for (const char* text :
+       {"a = 1, b = 2;", "if (c < d) a.x *= 2, ++b;", "return *e = 1, success;", "++a, --b;", "add(1), add(2);",
+        "for (int i = 0; i < n; ++i) p[i] += 1, v->q -= 2;",
+        "sort(v, [](int a, int b) { x = a, y = b; return a < b; });", "else a = f<int, int>(1), b = 2;"}) {
+    INFO(text);
+    CHECK(joined(text) == 1);
+  }
+  for (const char* text :
+       {"int a = 1, b = 2;", "const std::map<int, int> m = {{1, 2}};", "f(a, b);", "return {a, b};",
+        "for (i = 0, j = 0; i < n; ++i, ++j) f(i, j);", "a = f(1, 2) + g{3, 4};", "x = \"a, b = 1\";",
+        "auto [a, b] = pair;  // c = 1, d = 2", "a = std::pair<int, int>(1, 2);"}) {
+    INFO(text);
+    CHECK(joined(text) == 0);
+  }
+  const Code code = parse(
+      "struct A : B {\n  A(int x, int y) : a_(x), b_(y) { go(); }\n  int f(int, int) const;\n  static const int kN = "
+      "3;\n"
+      "  enum class K { p, q } ;\n  bool operator==(const A&) const = default;\n  int a_ = 1, b_ = 2;\n"
+      "  std::map<int, int> m_{};\n  void (*done)(int) = nullptr;\n};\n");
+  REQUIRE(code.types.size() == 1);
+  CHECK(code.types[0].name == "A");
+  CHECK(code.types[0].lines == 10);
+  std::size_t members = 0;
+  for (const Statement& declaration : code.types[0].declarations) members += members_of(declaration);
+  CHECK(members == 4);  // a_, b_, m_, done
+}
+
+TEST_CASE("the recipes for a new thing name files that there are") {
+  std::string text;
+  for (const SourceFile& file : source_files()) {
+    if (file.path == "docs/CONTRIBUTING.md") text = file.text;
+  }
+  static const std::regex kPath(R"(`([a-z_.]+/[\w./-]*)`)");
+  std::size_t paths = 0;
+  for (std::sregex_iterator at(text.begin(), text.end(), kPath), end; at != end; ++at, ++paths) {
+    INFO((*at)[1].str());
+    CHECK(fs::exists(fs::path(ORRERY_SOURCE_DIR) / (*at)[1].str()));
+  }
+  CHECK(paths > 30);
 }
 
 TEST_CASE("rooms include only the rooms below them") {

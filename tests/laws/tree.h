@@ -37,7 +37,8 @@ inline std::vector<SourceFile> source_files() {
     files.push_back(std::move(file));
   };
   for (const fs::directory_entry& entry : fs::directory_iterator(root)) {
-    if (entry.is_regular_file()) add(entry.path());
+    // In a second work tree of a repository .git is a file.
+    if (entry.is_regular_file() && entry.path().filename() != ".git") add(entry.path());
   }
   for (const char* room :
        {"sim", "topology", "calibration", "workloads", "scenarios", "tools", "tests", "docs", ".ci"}) {

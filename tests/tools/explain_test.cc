@@ -23,9 +23,16 @@ double step_of(const std::vector<std::string>& sets) {
 
 tools::Features some_features() {
   tools::Features f;
-  f.device = "h100-sxm-80gb", f.software = "nemo-23.09", f.fabric = "ndr-rail";
-  f.recompute = "none", f.schedule = "1f1b";
-  f.gpus = 16, f.tensor = 2, f.micro_batch = 1, f.hidden = 2048, f.seq = 2048;
+  f.device = "h100-sxm-80gb";
+  f.software = "nemo-23.09";
+  f.fabric = "ndr-rail";
+  f.recompute = "none";
+  f.schedule = "1f1b";
+  f.gpus = 16;
+  f.tensor = 2;
+  f.micro_batch = 1;
+  f.hidden = 2048;
+  f.seq = 2048;
   f.exposed_s[0] = 1;
   return f;
 }
@@ -82,7 +89,10 @@ TEST_CASE("quantiles over rows like one, worked out by hand") {
 
 TEST_CASE("rows that are nothing like it hardly count, and a long list counts as the root of its rows") {
   tools::Features far = some_features();
-  far.device = "a100-sxm-80gb", far.software = "megatron-2021", far.gpus = 16384, far.hidden = 65536;
+  far.device = "a100-sxm-80gb";
+  far.software = "megatron-2021";
+  far.gpus = 16384;
+  far.hidden = 65536;
   CHECK(tools::distance_squared(some_features(), some_features()) == 0);
   CHECK(tools::distance_squared(some_features(), far) > 10);
   CHECK(tools::distance_squared(some_features(), far) == tools::distance_squared(far, some_features()));

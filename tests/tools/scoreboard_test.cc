@@ -17,12 +17,19 @@ namespace {
 
 ValidationRow row(const std::string& list, const std::string& id, double measured, double predicted, bool fitted) {
   ValidationRow r;
-  r.list = list, r.id = id, r.metric = "iteration_s";
-  r.measured = measured, r.predicted = predicted, r.error_pct = 100 * (predicted / measured - 1);
+  r.list = list;
+  r.id = id;
+  r.metric = "iteration_s";
+  r.measured = measured;
+  r.predicted = predicted;
+  r.error_pct = 100 * (predicted / measured - 1);
   r.fitted = fitted;
   r.source = "a paper, table 1";
   r.features.device = "h100-sxm-80gb";
-  r.features.gpus = 8, r.features.hidden = 1024, r.features.micro_batch = 1, r.features.seq = 2048;
+  r.features.gpus = 8;
+  r.features.hidden = 1024;
+  r.features.micro_batch = 1;
+  r.features.seq = 2048;
   r.features.tensor = 1;
   r.features.exposed_s[0] = predicted;
   return r;

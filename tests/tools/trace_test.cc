@@ -168,7 +168,8 @@ TEST_CASE("a window keeps what overlaps it, whole, and the counters' values wher
                     span("after", Stream::compute, 4'000'000, 4'000'000, 5'000'000)};
   timeline.memory = {{sim::SimTime(0), 1e9}, {sim::SimTime(1'500'000), 2e9}, {sim::SimTime(4'500'000), 3e9}};
   workloads::LinkLoad link;
-  link.name = "a wire", link.capacity = 50e9;
+  link.name = "a wire";
+  link.capacity = 50e9;
   link.rates = {{sim::SimTime(0), 25e9}, {sim::SimTime(9'000'000), 0}};
   std::ostringstream out;
   tools::write_trace(out, {"", {timeline}, {}, {link}, {sim::SimTime(2'000'000), sim::SimTime(3'500'000)}});

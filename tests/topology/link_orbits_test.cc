@@ -30,7 +30,8 @@ void check_turns(const Cluster& cluster, std::int64_t size, std::int64_t from, s
       CHECK(orbits[index(path.links[k].link)] == orbits[index(first.links[k].link)]);
       seen[k].insert(index(path.links[k].link));
     }
-    from = turned(from, size), to = turned(to, size);
+    from = turned(from, size);
+    to = turned(to, size);
   }
   for (std::size_t k = 0; k < seen.size(); ++k)
     CHECK(seen[k].size() == static_cast<std::size_t>(orbits[index(first.links[k].link)]));

@@ -24,8 +24,14 @@ NodeSpec mi250x() {
   node.latency = sim::microseconds(1);
   const auto add = [&](std::int64_t a, std::int64_t b, double rate) { node.mesh.push_back({a, b, Bandwidth(rate)}); };
   for (std::int64_t package = 0; package < 8; package += 2) add(package, package + 1, 200e9);
-  add(0, 6, 100e9), add(2, 4, 100e9);
-  add(0, 2, 50e9), add(4, 6, 50e9), add(1, 3, 50e9), add(1, 5, 50e9), add(3, 7, 50e9), add(5, 7, 50e9);
+  add(0, 6, 100e9);
+  add(2, 4, 100e9);
+  add(0, 2, 50e9);
+  add(4, 6, 50e9);
+  add(1, 3, 50e9);
+  add(1, 5, 50e9);
+  add(3, 7, 50e9);
+  add(5, 7, 50e9);
   return node;
 }
 

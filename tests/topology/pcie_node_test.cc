@@ -88,13 +88,27 @@ TEST_CASE("DGX-1's hybrid cube mesh of V100: six NVLinks each, nobody further th
   node.kind = NodeSpec::Kind::mesh;
   const double one = 25e9, two = 50e9;
   const auto join = [&](std::int64_t a, std::int64_t b, double rate) { node.mesh.push_back({a, b, Bandwidth(rate)}); };
-  join(0, 1, one), join(0, 2, one), join(0, 3, two), join(0, 4, two), join(1, 2, two), join(1, 3, one);
-  join(1, 5, two), join(2, 3, two), join(2, 6, one), join(3, 7, one), join(4, 5, one), join(4, 6, one);
-  join(4, 7, two), join(5, 6, two), join(5, 7, one), join(6, 7, two);
+  join(0, 1, one);
+  join(0, 2, one);
+  join(0, 3, two);
+  join(0, 4, two);
+  join(1, 2, two);
+  join(1, 3, one);
+  join(1, 5, two);
+  join(2, 3, two);
+  join(2, 6, one);
+  join(3, 7, one);
+  join(4, 5, one);
+  join(4, 6, one);
+  join(4, 7, two);
+  join(5, 6, two);
+  join(5, 7, one);
+  join(6, 7, two);
   std::vector<double> out(8, 0.0);
-  for (const auto& link : node.mesh)
-    out[static_cast<std::size_t>(link.a)] += link.rate.value(),
-        out[static_cast<std::size_t>(link.b)] += link.rate.value();
+  for (const auto& link : node.mesh) {
+    out[static_cast<std::size_t>(link.a)] += link.rate.value();
+    out[static_cast<std::size_t>(link.b)] += link.rate.value();
+  }
   for (const double rate : out) CHECK(rate == 6 * 25e9);
   const Cluster cluster = alone(node);
   for (std::int64_t a = 0; a < 8; ++a) {

@@ -272,7 +272,10 @@ TEST_CASE("Renaming hosts and switches of a graph changes no rate") {
       return host[static_cast<std::size_t>(gpu / per_node)] * per_node + gpu % per_node;
     };
     auto pairs = drawn.pairs;
-    for (auto& [from, onto] : pairs) from = moved(from), onto = moved(onto);
+    for (auto& [from, onto] : pairs) {
+      from = moved(from);
+      onto = moved(onto);
+    }
     const Cluster before = make(drawn.node, fabric, drawn.nodes), after = make(drawn.node, renamed, drawn.nodes);
     const auto rates = checked_rates(before, paths_of(before, drawn.pairs));
     const auto again = checked_rates(after, paths_of(after, pairs));

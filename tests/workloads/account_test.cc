@@ -16,7 +16,9 @@ class Ran {
   std::uint32_t add(sim::OpKind kind, std::uint8_t stream, Category category, int start, int finish,
                     std::vector<std::uint32_t> waits = {}) {
     sim::Op op;
-    op.kind = kind, op.stream = stream, op.category = static_cast<std::uint8_t>(category);
+    op.kind = kind;
+    op.stream = stream;
+    op.category = static_cast<std::uint8_t>(category);
     op.duration = microseconds(finish - start);
     record.ready.push_back(sim::SimTime(microseconds(start).value()));
     record.start.push_back(sim::SimTime(microseconds(start).value()));

@@ -26,7 +26,10 @@ double engine_seconds(CollectiveOp op, double bytes, const std::vector<std::int6
   const CollectiveCost cost = collective_cost(op, bytes, shape, job.device, job.software, cluster);
   sim::Program program;
   sim::Op call;
-  call.kind = sim::OpKind::transfer, call.slot = 0, call.duration = cost.latency, call.work = cost.work,
+  call.kind = sim::OpKind::transfer;
+  call.slot = 0;
+  call.duration = cost.latency;
+  call.work = cost.work;
   call.rate_cap = cost.rate_cap;
   call.pattern = static_cast<std::uint32_t>(cost.pattern);
   program.add(call);

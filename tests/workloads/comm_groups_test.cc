@@ -28,7 +28,9 @@ std::vector<GroupLayout> layouts() {
           all.push_back(layout);
           layout.around = true;
           all.push_back(layout);
-          layout.around = false, layout.returns = true, layout.ties_ends = false;
+          layout.around = false;
+          layout.returns = true;
+          layout.ties_ends = false;
           all.push_back(layout);
           if (pipeline == 1) continue;
           layout.mirrored = true;
@@ -159,8 +161,10 @@ TEST_CASE("a job's schedule says which way its messages go") {
       const auto* pairs = std::get_if<StagePairs>(&entry->members);
       found.insert(pairs == nullptr ? name : fmt::format("{} {}", name, pairs->pairs));
     };
-    note("down", CommGroup::activations), note("back", CommGroup::return_activations);
-    note("ends", CommGroup::embedding), note("repeats", CommGroup::replicate);
+    note("down", CommGroup::activations);
+    note("back", CommGroup::return_activations);
+    note("ends", CommGroup::embedding);
+    note("repeats", CommGroup::replicate);
     return found;
   };
   using Found = std::set<std::string>;

@@ -8,7 +8,11 @@ using namespace orrery::workloads;
 namespace {
 Model gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t vocab, std::int64_t seq) {
   Model m;
-  m.layers = layers, m.hidden = hidden, m.heads = m.kv_heads = heads, m.ffn_hidden = 4 * hidden, m.vocab = vocab,
+  m.layers = layers;
+  m.hidden = hidden;
+  m.heads = m.kv_heads = heads;
+  m.ffn_hidden = 4 * hidden;
+  m.vocab = vocab;
   m.seq = seq;
   return m;
 }

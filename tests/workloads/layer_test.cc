@@ -17,7 +17,13 @@ namespace {
 /// Hidden 1024 in 8 heads of 128, 2 with keys and values, 4096 inside the MLP, 512 positions; two tensor ranks.
 Model small() {
   Model m;
-  m.layers = 3, m.hidden = 1024, m.heads = 8, m.kv_heads = 2, m.ffn_hidden = 4096, m.vocab = 2560, m.seq = 512;
+  m.layers = 3;
+  m.hidden = 1024;
+  m.heads = 8;
+  m.kv_heads = 2;
+  m.ffn_hidden = 4096;
+  m.vocab = 2560;
+  m.seq = 512;
   return m;
 }
 
@@ -123,7 +129,9 @@ TEST_CASE("a layer that is recomputed runs its forward pass again ahead of its b
     }
     return sum;
   };
-  forward = flops(plain.forward), backward = flops(plain.backward), both = flops(recomputed.backward);
+  forward = flops(plain.forward);
+  backward = flops(plain.backward);
+  both = flops(recomputed.backward);
   CHECK(both == forward + backward);
   CHECK(bytes_of(again).kept == 2.0 * 512 * 1024);  // 16-bit hidden states
 }

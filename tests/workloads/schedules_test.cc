@@ -88,7 +88,10 @@ TEST_CASE("what a row says of its order, the order does") {
       std::set<PassKind> kinds;
       std::set<std::int32_t> chunks;
       for (const std::vector<Pass>& passes : orders) {
-        for (const Pass& pass : passes) kinds.insert(pass.kind), chunks.insert(pass.chunk);
+        for (const Pass& pass : passes) {
+          kinds.insert(pass.kind);
+          chunks.insert(pass.chunk);
+        }
         const bool nested = passes.front() == Pass{PassKind::forward, 0, passes.front().microbatch} &&
                             passes.back() == Pass{PassKind::backward, 0, passes.back().microbatch};
         CHECK((nested || !schedule->nested));
@@ -169,7 +172,8 @@ TEST_CASE("layers split evenly, or with embedding and head counted as a layer ea
         const std::int64_t ends = (range.begin == 0) + (range.end == layers + 2), blocks = range.size() - ends;
         sum += blocks;
         const std::int64_t units = layers % parts == 0 ? blocks : range.size();
-        least = std::min(least, units), most = std::max(most, units);
+        least = std::min(least, units);
+        most = std::max(most, units);
         CHECK(blocks >= 0);
       }
       CHECK(sum == layers);

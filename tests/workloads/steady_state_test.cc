@@ -78,7 +78,8 @@ TEST_CASE("a step whose operations do not all move by one shift is not taken to 
   stages.notes.emplace_back();
   for (std::int32_t m = 0; m < 12; ++m) {
     OpNote note;
-    note.microbatch = m, note.chunk = 0;
+    note.microbatch = m;
+    note.chunk = 0;
     stages.notes[0].push_back(note);
     record.finish.push_back(sim::SimTime(5 * m));
   }

@@ -222,7 +222,8 @@ TEST_CASE("the search waits as long as its authors' planner, which counts what W
 TEST_CASE("the search takes every stage for the median one") {
   // A light first and a heavy last stage, as embedding and head make them, change no order.
   PipelineTimes equal{std::vector<PipelineTimes::Passes>(8, {3, 3, 2}), 0.1, 1}, ends = equal;
-  ends.cells.front() = {2, 2, 1}, ends.cells.back() = {4, 4, 3};
+  ends.cells.front() = {2, 2, 1};
+  ends.cells.back() = {4, 4, 3};
   const StageOrders a = search_zero_bubble(8, 24, 16, equal), b = search_zero_bubble(8, 24, 16, ends);
   for (std::size_t s = 0; s < a.size(); ++s) CHECK(text(a[s]) == text(b[s]));
 }

@@ -67,7 +67,10 @@ double distance_squared(const Features& a, const Features& b) {
   d += squared(std::log(static_cast<double>(a.gpus) / static_cast<double>(b.gpus)) / 2);
   d += squared((log_work(a) - log_work(b)) / 1.5);
   double whole_a = 0, whole_b = 0, elsewhere = 0;
-  for (std::size_t c = 0; c < workloads::kCategories; ++c) whole_a += a.exposed_s[c], whole_b += b.exposed_s[c];
+  for (std::size_t c = 0; c < workloads::kCategories; ++c) {
+    whole_a += a.exposed_s[c];
+    whole_b += b.exposed_s[c];
+  }
   if (whole_a <= 0 || whole_b <= 0) return d;
   for (std::size_t c = 0; c < workloads::kCategories; ++c) {
     elsewhere += std::abs(a.exposed_s[c] / whole_a - b.exposed_s[c] / whole_b);
@@ -113,10 +116,16 @@ std::vector<KnownRow> read_known_rows(const std::string& file) {
     const auto number_of = [&](const std::string& name) { return std::strtod(text(name).c_str(), nullptr); };
     const auto count_of = [&](const std::string& name) { return static_cast<std::int64_t>(number_of(name)); };
     Features f;
-    f.device = text("device"), f.software = text("software"), f.fabric = text("fabric");
-    f.recompute = text("recompute"), f.schedule = text("schedule");
-    f.gpus = count_of("gpus"), f.hidden = count_of("hidden"), f.micro_batch = count_of("micro_batch");
-    f.seq = count_of("seq"), f.tensor = count_of("tensor");
+    f.device = text("device");
+    f.software = text("software");
+    f.fabric = text("fabric");
+    f.recompute = text("recompute");
+    f.schedule = text("schedule");
+    f.gpus = count_of("gpus");
+    f.hidden = count_of("hidden");
+    f.micro_batch = count_of("micro_batch");
+    f.seq = count_of("seq");
+    f.tensor = count_of("tensor");
     for (std::size_t c = 0; c < workloads::kCategories; ++c) {
       f.exposed_s[c] = number_of(std::string(workloads::name_of(static_cast<workloads::Category>(c))) + "_s");
     }
@@ -170,7 +179,10 @@ std::optional<LikeRows> like_rows(const Features& features, const std::vector<Kn
   like.rows = total * total / squares;
   for (std::size_t i = 0; i < std::min(kNamed, near.size()); ++i) like.nearest.push_back(near[i].second->id);
   const auto factor = [&](double p) { return std::exp(quantile(sorted, total, like.rows, p)); };
-  like.low68 = factor(0.16), like.high68 = factor(0.84), like.low90 = factor(0.05), like.high90 = factor(0.95);
+  like.low68 = factor(0.16);
+  like.high68 = factor(0.84);
+  like.low90 = factor(0.05);
+  like.high90 = factor(0.95);
   return like;
 }
 

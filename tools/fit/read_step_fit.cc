@@ -94,7 +94,9 @@ FitParameter read_parameter(const Settings& s) {
     s.at("high").fail(fmt::format("read \"{}\"; the unit of low, \"{}\", would be right", high.unit, low.unit));
   }
   if (high.value <= low.value) s.at("high").fail(fmt::format("read {}; more than low would be right", high.value));
-  p.unit = low.unit, p.low = low.value, p.high = high.value;
+  p.unit = low.unit;
+  p.low = low.value;
+  p.high = high.value;
   if (const Settings* start = s.find("start")) {
     const Amount read = amount_of(*start);
     if (read.unit != p.unit) start->fail(fmt::format("read \"{}\"; the unit of the bounds would be right", read.unit));

@@ -120,7 +120,10 @@ ordered_json phases_of(const Timeline& timeline) {
   for (const Timeline::Span& span : timeline.spans) {
     if (span.kernels.empty() || span.microbatch < 0) continue;
     if (span.pass == 'F') steady = std::max(steady, span.finish);
-    if (span.pass != 'F' && !backward_seen) warm = span.start, backward_seen = true;
+    if (span.pass != 'F' && !backward_seen) {
+      warm = span.start;
+      backward_seen = true;
+    }
   }
   return {{"warm_s", sim::to_seconds(sim::Duration(warm.value()))},
           {"steady_s", sim::to_seconds(sim::Duration(std::max(warm, steady).value()))}};

@@ -30,7 +30,10 @@ class Reasons {
     const std::string text = full ? without_numbers(reason) : reason;
     const auto [place, added] = numbers_.try_emplace(text, static_cast<std::uint16_t>(texts_.size()));
     if (added && texts_.size() == kLast) return 0;
-    if (added) texts_.push_back(text), bytes_ += text.size();
+    if (added) {
+      texts_.push_back(text);
+      bytes_ += text.size();
+    }
     return place->second;
   }
   const std::vector<std::string>& texts() const { return texts_; }

@@ -141,7 +141,8 @@ class Search {
     if (out_.best.size() < options_.top || candidate.bound <= out_.best[options_.top - 1].score) return false;
     if (!options_.pareto) return true;
     PointResult ideal;  // the layout at its best
-    ideal.iteration_s = candidate.bound_s, ideal.peak_memory_gb = candidate.memory_gb;
+    ideal.iteration_s = candidate.bound_s;
+    ideal.peak_memory_gb = candidate.memory_gb;
     return std::any_of(out_.best.begin(), out_.best.end(),
                        [&](const Visit& found) { return dominates(found.result, ideal); });
   }

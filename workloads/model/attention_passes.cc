@@ -76,7 +76,9 @@ class AttentionWriter {
     shape.dtype = op_.type;
     shape.batch = op_.batch;
     shape.queries = shape.keys = op_.seq / op_.context;
-    shape.heads = op_.heads, shape.kv_heads = op_.kv_heads, shape.head_dim = op_.head_dim;
+    shape.heads = op_.heads;
+    shape.kv_heads = op_.kv_heads;
+    shape.head_dim = op_.head_dim;
     shape.window = op_.window;
     shape.backward = backward;
     shape.kernel = style_.attention_kernel;
@@ -134,7 +136,10 @@ class AttentionWriter {
       // Partial results of the block are added up: the output, or the gradients of queries, keys and values.
       const double partial = layout_copy(query_width()) + (backward ? 2 * keys_and_values * element_ : 0);
       if (step > 0) stream(Streaming::accumulate, 1.5 * partial, "add attention block");
-      if (step == 0) shape.causal = false, shape.keys /= 2;
+      if (step == 0) {
+        shape.causal = false;
+        shape.keys /= 2;
+      }
     }
     if (backward) comm(CollectiveOp::send_receive, keys_and_values, gradients, CommOverlap::none);
     writer_.cut();
@@ -144,7 +149,11 @@ class AttentionWriter {
   void product(const char* name, std::int64_t m, std::int64_t n, std::int64_t k, Gemm::Form form) {
     Gemm shape;
     shape.dtype = op_.type;
-    shape.m = m, shape.n = n, shape.k = k, shape.batch = op_.batch * op_.heads, shape.form = form;
+    shape.m = m;
+    shape.n = n;
+    shape.k = k;
+    shape.batch = op_.batch * op_.heads;
+    shape.form = form;
     shape.aligned = shape.batch == 1 || op_.head_dim % 8 == 0;  // operands are cut by heads
     writer_.gemm(name, shape);
   }

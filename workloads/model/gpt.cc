@@ -58,7 +58,8 @@ class Builder {
     Network out;
     out.kinds = {embedding(), block(), head()};
     out.layers.assign(static_cast<std::size_t>(m_.layers) + 2, 1);
-    out.layers.front() = 0, out.layers.back() = 2;
+    out.layers.front() = 0;
+    out.layers.back() = 2;
     out.hidden_elements = z_.hidden;
     out.residual_elements = z_.hidden / (split_.sequence_parallel ? d(split_.tensor) : 1.0);
     out.kv_elements = 2 * z_.hidden * (d(m_.kv_width()) / d(m_.hidden)) / d(split_.tensor);
@@ -223,13 +224,20 @@ class Builder {
 
   void attention() {
     AttentionOp a;
-    a.batch = split_.micro_batch, a.seq = m_.seq, a.context = split_.context;
-    a.heads = z_.heads, a.kv_heads = z_.kv_heads, a.head_dim = m_.head_dim();
+    a.batch = split_.micro_batch;
+    a.seq = m_.seq;
+    a.context = split_.context;
+    a.heads = z_.heads;
+    a.kv_heads = z_.kv_heads;
+    a.head_dim = m_.head_dim();
     a.window = m_.attention_window < m_.seq ? m_.attention_window : 0;
-    a.fused = c_.attention == AttentionKind::flash, a.ring = split_.context_method == ContextMethod::ring;
-    a.position_bias = m_.positions == Positions::alibi, a.dropout = style_.dropout;
+    a.fused = c_.attention == AttentionKind::flash;
+    a.ring = split_.context_method == ContextMethod::ring;
+    a.position_bias = m_.positions == Positions::alibi;
+    a.dropout = style_.dropout;
     a.recomputed = c_.recompute == Recompute::selective;
-    a.type = c_.precision.activations, a.style = c_.attention_style;
+    a.type = c_.precision.activations;
+    a.style = c_.attention_style;
     ops_.emplace_back(std::move(a));
   }
 

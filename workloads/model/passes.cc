@@ -57,8 +57,12 @@ class LayerCompiler {
                calibration::Gemm::Form form, std::optional<DataType> sum = {}) {
     calibration::Gemm shape;
     shape.dtype = p.type;
-    shape.m = m, shape.n = n, shape.k = k, shape.form = form;
-    shape.accumulate = sum.has_value(), shape.sum = sum.value_or(DataType::fp32);
+    shape.m = m;
+    shape.n = n;
+    shape.k = k;
+    shape.form = form;
+    shape.accumulate = sum.has_value();
+    shape.sum = sum.value_or(DataType::fp32);
     writer_.gemm(std::move(name), shape);
   }
 

@@ -13,7 +13,9 @@ std::vector<calibration::Gemm> products(const Layer& layer) {
     for (const MatMul& p : linear->products) {
       calibration::Gemm& gemm = shapes.emplace_back();
       gemm.dtype = p.type;
-      gemm.m = p.out, gemm.n = p.tokens, gemm.k = p.in;
+      gemm.m = p.out;
+      gemm.n = p.tokens;
+      gemm.k = p.in;
     }
   }
   return shapes;
@@ -27,7 +29,9 @@ std::optional<calibration::Attention> fused_attention(const Layer& layer) {
     attention.dtype = a->type;
     attention.batch = a->batch;
     attention.queries = attention.keys = a->seq / a->context;
-    attention.heads = a->heads, attention.kv_heads = a->kv_heads, attention.head_dim = a->head_dim;
+    attention.heads = a->heads;
+    attention.kv_heads = a->kv_heads;
+    attention.head_dim = a->head_dim;
     attention.window = a->window;
     return attention;
   }
@@ -42,8 +46,11 @@ calibration::ModelKernels measured_kernels(const Model& model, std::int64_t tens
   kernels.seq = model.seq;
   for (const Layer& layer : network.kinds) {
     for (const calibration::Gemm& gemm : products(layer)) kernels.products.push_back({gemm.m, gemm.k});
-    if (const auto attention = fused_attention(layer))
-      kernels.heads = attention->heads, kernels.kv_heads = attention->kv_heads, kernels.head_dim = attention->head_dim;
+    if (const auto attention = fused_attention(layer)) {
+      kernels.heads = attention->heads;
+      kernels.kv_heads = attention->kv_heads;
+      kernels.head_dim = attention->head_dim;
+    }
   }
   return kernels;
 }

@@ -119,7 +119,8 @@ std::optional<double> longest_stage(const StageOrders& orders, const ChunkMap& m
     const double ready = clocks.ready(static_cast<std::int64_t>(s), pass);
     if (ready == kNotYet) return false;
     clocks.run(static_cast<std::int64_t>(s), pass, ready);
-    ++at[s], --left;
+    ++at[s];
+    --left;
     return true;
   });
   return left == 0 ? std::optional(clocks.longest()) : std::nullopt;
@@ -218,7 +219,10 @@ StageOrders best_orders(const Schedule& schedule, const PipelineShape& shape, co
   SIM_CHECK(least.has_value(), "the order of {} locks up", schedule.name);
   const auto consider = [&](StageOrders orders) {
     const std::optional<double> longest = longest_stage(orders, map, times);
-    if (longest && *longest < *least) least = longest, best = std::move(orders);
+    if (longest && *longest < *least) {
+      least = longest;
+      best = std::move(orders);
+    }
   };
   for (const bool eager : {false, true}) consider(place_weight_gradients(paper, map, times, held, eager));
   const std::int64_t limit = schedule.held_when_searched ? schedule.held_when_searched(map.stages()) : held;

@@ -123,7 +123,10 @@ class Search {
       const auto fits = [&] {
         return (choices_.overrun_first ? clock : clock + cost_.forward) < back + times_.message;
       };
-      while (1 + more[s] < m_ && 2 + more[s] <= most_ && fits()) ++more[s], clock += cost_.forward;
+      while (1 + more[s] < m_ && 2 + more[s] <= most_ && fits()) {
+        ++more[s];
+        clock += cost_.forward;
+      }
       back = std::max(clock, back + times_.message) + cost_.input_gradient;
     }
     for (std::size_t s = 1; s < p_; ++s) {
@@ -141,8 +144,10 @@ class Search {
     const double gradient_back = at_[s + 1].clock + cost_.forward + cost_.input_gradient + times_.message;
     double ready = at_[s].clock + cost_.forward;
     double held = held_by(s) + 1;
-    for (auto w = at_[s].weights; held > most_ && w < at_[s].gradients; ++w)
-      held -= times_.kept_between, ready += cost_.weight_gradient;
+    for (auto w = at_[s].weights; held > most_ && w < at_[s].gradients; ++w) {
+      held -= times_.kept_between;
+      ready += cost_.weight_gradient;
+    }
     if (ready <= gradient_back) return false;
     return at_[s].clock >= gradient_back || gradient_back - at_[s].clock <= longest_wait_ - at_[s].waited;
   }
@@ -186,7 +191,10 @@ StageOrders search_zero_bubble(std::int64_t stages, std::int32_t microbatches, s
     Search search(stages, microbatches, held_at_most, times, choices);
     StageOrders orders = search.orders();
     const std::optional<double> longest = longest_stage(orders, map, as_planned);
-    if (longest && (!least || *longest < *least)) least = longest, best = std::move(orders);
+    if (longest && (!least || *longest < *least)) {
+      least = longest;
+      best = std::move(orders);
+    }
   }
   SIM_CHECK(least.has_value(), "no order of {} stages and {} micro-batches runs through", stages, microbatches);
   return best;
