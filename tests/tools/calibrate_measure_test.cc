@@ -11,6 +11,7 @@
 #include "calibration/journal.h"
 #include "sim/error.h"
 #include "tests/catch.h"
+#include "tests/skipped.h"
 #include "tests/tools/program.h"
 #include "tests/tools/refused.h"
 

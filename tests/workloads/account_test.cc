@@ -27,7 +27,7 @@ class Ran {
   }
   /// Exposed microseconds over [0, end].
   double booked(Category category, int end) const {
-    const auto parts = account(record, program, sim::SimTime{}, sim::SimTime(microseconds(end).value()));
+    const auto parts = workloads::account(record, program, sim::SimTime{}, sim::SimTime(microseconds(end).value()));
     return parts[static_cast<std::size_t>(category)] * 1e6;
   }
   sim::Program program;

@@ -67,6 +67,7 @@ TEST_CASE("passes in flight follow the closed form of each schedule, at every st
     for (std::int32_t s = 0; s < p; ++s) {
       for (std::int32_t m = 1; m <= 4 * p; ++m) {
         CHECK(most_in_flight(schedules::one_f_one_b, s, {p, 1, m}) == std::min(m, p - s));
+        CHECK(most_in_flight(schedules::eager_1f1b, s, {p, 1, m}) == std::min(m, 2 * (p - s) - 1));
         CHECK(most_in_flight(schedules::gpipe, s, {p, 1, m}) == m);
         for (const std::int32_t v : {2, 3, 5}) {
           if (p == 1 || m % p != 0) continue;

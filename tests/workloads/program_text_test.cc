@@ -9,7 +9,6 @@
 
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
-#include "workloads/step_cache.h"
 
 using namespace orrery;
 using namespace orrery::workloads;
@@ -38,8 +37,8 @@ struct Compiled {
 Compiled compiled(const fs::path& scenario, const std::vector<std::string>& sets = {}, bool folded = false) {
   Compiled out;
   out.job = scenarios::load_scenario(scenarios::read_scenario(scenario.string(), sets)).job;
-  StepCache cache;
-  out.plan = make_plan(out.job, *cache.cluster_of(out.job), cache.groups_of(out.job), {false, folded});
+  const topology::Cluster cluster = cluster_of(out.job);
+  out.plan = make_plan(out.job, cluster, make_groups(group_inputs_of(out.job), cluster, true), {false, folded});
   return out;
 }
 

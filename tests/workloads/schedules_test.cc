@@ -32,13 +32,49 @@ TEST_CASE("1F1B reads as in figure 4 of the Megatron-LM paper") {
   CHECK(text(schedules::gpipe.passes(0, {.stages = 4, .microbatches = 3})) == "F0 F1 F2 B2 B1 B0 ");
 }
 
+TEST_CASE("eager 1F1B reads as in its authors' code, twice as many passes ahead as 1F1B") {
+  // Three stages, from the clock table of OverlapFriendlyPipeDreamSchedule.
+  const PipelineShape shape{.stages = 3, .microbatches = 6};
+  CHECK(text(schedules::eager_1f1b.passes(0, shape)) == "F0 F1 F2 F3 F4 B0 F5 B1 B2 B3 B4 B5 ");
+  CHECK(text(schedules::eager_1f1b.passes(1, shape)) == "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5 ");
+  CHECK(text(schedules::eager_1f1b.passes(2, shape)) == "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 ");
+}
+
+TEST_CASE("messages cost eager 1F1B no time but at the ends, 1F1B more than one a micro-batch") {
+  // A micro-batch is on its way from a stage to the last and back for (p-s)(F + B) + 2(p-1-s) messages, in which the
+  // stage runs as many F + B as it holds micro-batches: 2(p-s) - 1 of eager 1F1B, enough while two messages take no
+  // longer than F + B; p - s of 1F1B, which waits 2(p-1-s) / (p-s) messages for each, the first stage the longest.
+  const std::int64_t forward = 700, backward = 1400;
+  const auto more = [&](const Schedule& schedule, std::int32_t p, std::int64_t message) {
+    const auto end = [&](std::int32_t m) {
+      const Ran ran = run_pipeline(
+          paper_orders(schedule, {p, 1, m}), schedule.map(p, 1),
+          [&](std::size_t, std::size_t, const Pass& pass) {
+            return pass.kind == PassKind::forward ? forward : backward;
+          },
+          message);
+      REQUIRE(ran.finished);
+      return ran.makespan;
+    };
+    return end(16 * p) - end(8 * p);  // of 8 p micro-batches more
+  };
+  for (const std::int32_t p : {2, 3, 4, 8}) {
+    for (const std::int64_t message : {0, 350, 1050}) {
+      INFO(p << " stages, messages of " << message);
+      CHECK(more(schedules::eager_1f1b, p, message) == 8 * p * (forward + backward));
+      CHECK(more(schedules::one_f_one_b, p, message) == 8 * p * (forward + backward) + 8 * 2 * (p - 1) * message);
+    }
+    CHECK(more(schedules::eager_1f1b, p, 1400) > 8 * p * (forward + backward));
+  }
+}
+
 TEST_CASE("interleaved 1F1B goes through the chunks in groups of p micro-batches") {
   // Two stages, two chunks, four micro-batches; the last stage warms up with (v-1) p = 2 passes.
   CHECK(text(schedules::interleaved_1f1b.passes(1, {.stages = 2, .chunks = 2, .microbatches = 4}), true) ==
         "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 F0.2 B0.0 F0.3 B0.1 F1.2 B1.2 F1.3 B1.3 B0.2 B0.3 ");
 }
 
-TEST_CASE("the bubble of GPipe and 1F1B is (p-1)/m of the ideal time when communication is free") {
+TEST_CASE("the bubble of GPipe, 1F1B and eager 1F1B is (p-1)/m of the ideal time when communication is free") {
   for (std::int32_t p = 1; p <= 9; ++p) {
     for (std::int32_t m = 1; m <= 24; m += 1 + m / 5) {
       for (const std::int64_t backward : {700, 1400, 2100}) {
@@ -46,6 +82,7 @@ TEST_CASE("the bubble of GPipe and 1F1B is (p-1)/m of the ideal time when commun
         const std::int64_t expected = (m + p - 1) * (forward + backward);  // ideal m (F+B), and (p-1)(F+B) of bubble
         CHECK(makespan(schedules::gpipe, {p, 1, m}, forward, backward) == expected);
         CHECK(makespan(schedules::one_f_one_b, {p, 1, m}, forward, backward) == expected);
+        CHECK(makespan(schedules::eager_1f1b, {p, 1, m}, forward, backward) == expected);
       }
     }
   }

@@ -12,16 +12,16 @@
 namespace orrery::workloads {
 
 namespace schedules {
-extern const Schedule gpipe, one_f_one_b, interleaved_1f1b;
+extern const Schedule gpipe, one_f_one_b, eager_1f1b, interleaved_1f1b;
 extern const Schedule zb_h1, zb_h2, zb_v, v_half, v_min;
 extern const Schedule dualpipe;
 }  // namespace schedules
 
 /// All schedules, in the order in which lists show them.
 inline constexpr std::array kSchedules{
-    &schedules::gpipe,  &schedules::one_f_one_b, &schedules::interleaved_1f1b,
-    &schedules::zb_h1,  &schedules::zb_h2,       &schedules::zb_v,
-    &schedules::v_half, &schedules::v_min,       &schedules::dualpipe,
+    &schedules::gpipe, &schedules::one_f_one_b, &schedules::eager_1f1b, &schedules::interleaved_1f1b,
+    &schedules::zb_h1, &schedules::zb_h2,       &schedules::zb_v,       &schedules::v_half,
+    &schedules::v_min, &schedules::dualpipe,
 };
 
 /// The schedule of that name; null where there is none.
