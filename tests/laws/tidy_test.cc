@@ -126,7 +126,7 @@ TEST_CASE("a class has at most 200 lines and 15 data members") {
   // The rows of a table that people read or write as a whole (a fabric's keys, a report) head the list of members.
   const Excess kLines = {
       {"workloads/model/gpt.cc: Builder", 428},
-      {"workloads/stage_program.cc: StageCompiler", 394},
+      {"workloads/stage_program.cc: StageCompiler", 379},
       {"tests/reference/reference.cc: Slow", 205},
       {"workloads/model/attention_passes.cc: AttentionWriter", 204},
   };
@@ -140,7 +140,7 @@ TEST_CASE("a class has at most 200 lines and 15 data members") {
       {"workloads/schedules/schedule.h: Schedule", 18},
       {"calibration/software.h: LayerStyle", 17},
       {"tools/api/orrery.h: Result", 17},
-      {"tools/validation.h: ValidationRow", 17},
+      {"tools/validation.h: ValidationRow", 18},
       {"calibration/gemm_model.h: GemmModel", 16},
       {"calibration/kernels/abi.h: Case", 16},
       {"calibration/kernels/abi.h: GpuFacts", 16},
