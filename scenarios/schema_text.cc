@@ -15,17 +15,24 @@ namespace {
 /// The keys as a tree: a path part -> what lies below it.
 struct Node {
   const Key* key = nullptr;
-  std::vector<std::pair<std::string, Node>> members;
+  std::vector<struct Member> members;
   bool list_item = false;  // "name[]": its members are those of an item
 
-  Node& member(const std::string& name) {
-    for (auto& [known, node] : members) {
-      if (known == name) return node;
-    }
-    members.emplace_back(name, Node{});
-    return members.back().second;
-  }
+  Node& member(const std::string& name);
 };
+
+struct Member {
+  std::string name;
+  Node node;
+};
+
+Node& Node::member(const std::string& name) {
+  for (auto& [known, node] : members) {
+    if (known == name) return node;
+  }
+  members.push_back({name, {}});
+  return members.back().node;
+}
 
 Node build_tree() {
   Node root;
@@ -68,7 +75,7 @@ bool is_required(const Node& node) { return node.key != nullptr && node.key->fal
 
 /// The document below a name may leave everything to what it inherits.
 bool inherits(const Node& node) {
-  return std::any_of(node.members.begin(), node.members.end(), [](const auto& m) { return m.first == "inherits"; });
+  return std::any_of(node.members.begin(), node.members.end(), [](const auto& m) { return m.name == "inherits"; });
 }
 
 std::string json_of(const Node& node, int depth);
