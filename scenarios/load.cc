@@ -181,6 +181,7 @@ Scenario load_scenario(const Settings& document) {
   load_perturbation(document, job);
   check_wiring(document, job);
   load_placement(document, job);
+  say_situation(job);
   load_evaluation(document, job);
   load_training(document, job);
   scenario.measured = load_measured(document, job);
@@ -202,6 +203,7 @@ Scenario load_variant(const Scenario& base, const Settings& document) {
   load_layout(document, job);
   load_options(document, job);
   check_job(document, job);
+  say_situation(job);
   return scenario;
 }
 

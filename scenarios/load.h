@@ -46,6 +46,8 @@ void load_options(const sim::Settings& document,
                   workloads::Job& job);  // precision, recompute, attention, overlap, optimizer
 void load_placement(const sim::Settings& document, workloads::Job& job);
 void load_perturbation(const sim::Settings& document, workloads::Job& job);
+/// Adds to the assumptions what is perturbed, and a placement that is not in order.
+void say_situation(workloads::Job& job);
 void load_evaluation(const sim::Settings& document, workloads::Job& job);
 void load_training(const sim::Settings& document, workloads::Job& job);  // training and cost
 std::optional<Measured> load_measured(const sim::Settings& document, const workloads::Job& job);

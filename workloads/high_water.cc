@@ -34,7 +34,12 @@ const PassBytes& bytes_of(const Pass& pass, const std::vector<PassBytes>& chunks
   return chunks[static_cast<std::size_t>(pass.chunk)];
 }
 
-/// A pass with the time in which its kernels ran.
+/// Whether a pass may begin with the transfer: a collective between its kernels, not one of a message.
+bool is_within_pass(const OpNote& note, Category category) {
+  return note.within_pass && (category == Category::tensor_comm || category == Category::context_comm);
+}
+
+/// A pass with the time from its first operation to the end of its last kernel.
 struct TimedPass {
   Pass pass;
   std::int64_t start = 0, finish = 0;
@@ -45,8 +50,10 @@ std::vector<TimedPass> timed_passes(const sim::Record& record, const sim::Progra
   std::map<std::tuple<PassKind, std::int32_t, std::int32_t>, TimedPass> found;
   for (std::uint32_t op = 0; op < program.size(); ++op) {
     const OpNote& note = notes[op];
-    if (program.kind[op] != sim::OpKind::compute || note.microbatch < 0) continue;
-    const std::int64_t start = record.start[op].value(), finish = record.finish[op].value();
+    const bool computes = program.kind[op] == sim::OpKind::compute;
+    const auto category = static_cast<Category>(program.category[op]);
+    if (note.microbatch < 0 || !(computes || is_within_pass(note, category))) continue;
+    const std::int64_t start = record.start[op].value(), finish = computes ? record.finish[op].value() : start;
     Pass pass;
     pass.kind = note.kind;
     pass.chunk = note.chunk;

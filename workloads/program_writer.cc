@@ -47,6 +47,7 @@ OpNote ProgramWriter::note() const {
   n.microbatch = pass_.microbatch;
   n.chunk = static_cast<std::int16_t>(pass_.chunk);
   n.kind = pass_.kind;
+  n.within_pass = within_pass_;
   return n;
 }
 

@@ -39,7 +39,11 @@ class ProgramWriter {
   };
 
   /// What the operations that follow belong to; outside passes chunk and micro-batch are -1.
-  void begin(const Pass& pass) { pass_ = pass; }
+  /// `within`: they are its own work, not messages before or behind it.
+  void begin(const Pass& pass, bool within = false) {
+    pass_ = pass;
+    within_pass_ = within;
+  }
   void end_passes() { pass_ = {PassKind::forward, -1, -1}; }
   const Pass& pass() const { return pass_; }
   bool is_backward() const { return pass_.kind != PassKind::forward; }
@@ -59,6 +63,12 @@ class ProgramWriter {
   /// The last compute operation, as a list of waits; empty before the first.
   std::span<const std::uint32_t> after_compute() const {
     return {&last_compute_, any_compute_ ? std::size_t{1} : std::size_t{0}};
+  }
+  /// The last compute operation and all that the next one waits for: what a collective waits for that is issued there.
+  std::vector<std::uint32_t> ready_to_compute() const {
+    std::vector<std::uint32_t> waits = next_waits_;
+    if (any_compute_) waits.push_back(last_compute_);
+    return waits;
   }
   /// Whether a later compute operation still has to wait for a collective begun before.
   bool is_pending() const { return !pending_.empty(); }
@@ -82,7 +92,7 @@ class ProgramWriter {
   const Job& job_;
   const std::vector<GroupSlot>& slots_;
   Pass pass_{PassKind::forward, -1, -1};
-  bool any_compute_ = false;
+  bool within_pass_ = false, any_compute_ = false;
   std::uint32_t last_compute_ = 0;
   std::vector<std::uint32_t> next_waits_;
   std::vector<Pending> pending_;

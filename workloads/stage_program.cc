@@ -84,7 +84,7 @@ class StageCompiler {
 
   // ---- passes ----
   void run(const Pass& pass) {
-    writer.begin(pass);
+    writer.begin(pass, true);
     if (pass.kind == PassKind::forward && fetch_) writer.compute_at_once(*fetch_, Category::other);
     const LayerRange& range = split_.of(pass.chunk, stage_, stages_);
     const PassTemplate& passes = template_of(pass.chunk, range);
@@ -116,7 +116,7 @@ class StageCompiler {
       if (items[i].comm) {
         const Transfer t{items[i].context ? CommGroup::context : CommGroup::tensor, items[i].cost, items[i].traffic,
                          items[i].share, items[i].counts};
-        writer.later_waits_for(writer.transfer(t, writer.after_compute()), items[i].passes_by);
+        writer.later_waits_for(writer.transfer(t, writer.ready_to_compute()), items[i].passes_by);
       } else {
         compute(items[i], Category::compute);
       }

@@ -37,6 +37,7 @@ struct OpNote {
   std::int32_t microbatch = -1;
   std::int16_t chunk = -1;
   PassKind kind = PassKind::forward;
+  bool within_pass = false;            // work of the pass, not a message before or behind it
   bool counts = true;                  // false: the tail of a transfer that was cut in two, its call counted already
   double share = 1.0;                  // of the call's bytes that this operation moves
   std::uint32_t whole = kNoWholePass;  // compute: a pass in one operation, index into StagePrograms::whole_passes

@@ -34,6 +34,10 @@ struct Simulated {
   const sim::Program& program_of(const sim::Record& record) const {
     return plan.programs[plan.instances[record.instance].program];
   }
+  RankRecord rank_of(const sim::Record& record, const StepPlan& step) const {
+    return {&record, &program_of(record), &step.groups->slots[stage_of(record)],
+            plan.instances[record.instance].slowdown, plan.programs.size() > 1};
+  }
   std::size_t stage_of(const sim::Record& record) const { return sim::index(plan.instances[record.instance].program); }
 };
 
@@ -163,32 +167,47 @@ sim::Duration iteration_of(const Job& job, const Simulated& run) {
 }
 
 /// Where the time of one rank went.
-std::array<double, kCategories> breakdown_of(const Job& job, const sim::Record& record, const sim::Program& program,
-                                             sim::Duration iteration, std::span<const sim::Duration> waits) {
+std::array<double, kCategories> breakdown_of(const Job& job, const RankRecord& rank, sim::Duration iteration,
+                                             std::span<const sim::Duration> waits) {
   const bool apart = job.parallelism.optimizer_post_validation;
-  const sim::SimTime begin = apart ? at_work(record, program).begin : sim::SimTime{};
-  return account(record, program, begin, sim::SimTime(begin.value() + iteration.value()), waits);
+  const sim::SimTime begin = apart ? at_work(*rank.record, *rank.program).begin : sim::SimTime{};
+  return account(rank, begin, sim::SimTime(begin.value() + iteration.value()), waits);
 }
 
-/// False where the record is too coarse: launches stretch passes that were simulated as one operation, and their time
-/// cannot be told from waiting for collectives inside.
-bool account_for(const Job& job, const StepPlan& step, const Simulated& run, StepReport& report) {
+/// A recorded rank's account of its step.
+struct Account {
+  std::size_t stage = 0;
+  sim::Duration busy{};
+  std::array<double, kCategories> parts{};
+};
+
+/// By record; nothing where a record is too coarse: launches stretch passes that were simulated as one operation, and
+/// their time cannot be told from waiting for collectives inside.
+std::optional<std::vector<Account>> accounts_of(const Job& job, const StepPlan& step, const Simulated& run,
+                                                sim::Duration iteration) {
   const auto waits = tensor_waits(step.stages);
-  double most = -1;
+  std::vector<Account> accounts;
   for (std::size_t i = 0; i < run.ranks.size(); ++i) {
-    const sim::Record& record = run.result.records[i];
-    const std::size_t stage = run.stage_of(record);
-    const sim::Program& program = run.program_of(record);
-    const auto& waits_here = waits[stage];
-    if (is_launch_bound(record, program, waits_here)) return false;
-    const double busy = busy_seconds(record, program, waits_here);
-    if (busy > most) {
-      most = busy;
-      report.breakdown_s = breakdown_of(job, record, program, report.iteration, waits_here);
-      report.busiest_stage = static_cast<std::int64_t>(stage);
-    }
+    const RankRecord rank = run.rank_of(run.result.records[i], step);
+    const std::size_t stage = run.stage_of(*rank.record);
+    if (is_launch_bound(rank, waits[stage])) return {};
+    accounts.push_back({stage, busy_time(rank, waits[stage]), breakdown_of(job, rank, iteration, waits[stage])});
   }
-  return true;
+  return accounts;
+}
+
+/// Of equally busy ranks the first one tells where the step's time went.
+void tell_busiest(const std::vector<Account>& accounts, StepReport& report) {
+  const auto busiest = std::max_element(accounts.begin(), accounts.end(),
+                                        [](const Account& a, const Account& b) { return a.busy < b.busy; });
+  report.breakdown_s = busiest->parts;
+  report.busiest_stage = static_cast<std::int64_t>(busiest->stage);
+}
+
+bool account_for(const Job& job, const StepPlan& step, const Simulated& run, StepReport& report) {
+  const auto accounts = accounts_of(job, step, run, report.iteration);
+  if (accounts) tell_busiest(*accounts, report);
+  return accounts.has_value();
 }
 
 /// Spans of all timelines together: about a gigabyte and a half.
@@ -212,7 +231,7 @@ void draw(const Job& job, const topology::Cluster& cluster, const StepPlan& step
     drawn.ranks = rank.ranks;
     drawn.stage = rank.stage;
     if (with_spans) drawn = timeline_of(dims, step, program, rank);
-    drawn.breakdown_s = breakdown_of(job, *rank.record, program, report.iteration, {});
+    drawn.breakdown_s = breakdown_of(job, run.rank_of(*rank.record, step), report.iteration, {});
     drawn.memory = memory_over_time(job, step, program, rank, report.stages[static_cast<std::size_t>(rank.stage)]);
     return drawn;
   };
@@ -235,11 +254,11 @@ void draw(const Job& job, const topology::Cluster& cluster, const StepPlan& step
   for (std::size_t i = 0; i < run.asked.size(); ++i)
     report.timelines.push_back(timeline(recorded(run.asked[i], options.timeline_ranks[i], 1)));
   if (options.stage_timelines) {
-    std::map<std::size_t, std::pair<double, std::size_t>> busiest;  // by stage: seconds at work, record
+    std::map<std::size_t, std::pair<sim::Duration, std::size_t>> busiest;  // by stage: time at work, record
     for (std::size_t i = 0; i < run.ranks.size(); ++i) {
       const sim::Record& record = run.result.records[i];
-      const double busy = busy_seconds(record, run.program_of(record));
-      auto& most = busiest.try_emplace(run.stage_of(record), -1.0, 0).first->second;
+      const sim::Duration busy = busy_time(run.rank_of(record, step));
+      auto& most = busiest.try_emplace(run.stage_of(record), sim::Duration(-1), 0).first->second;
       if (busy > most.first) most = {busy, i};
     }
     for (const auto& [stage, most] : busiest) {
@@ -335,19 +354,25 @@ bool account_for_repeated(const Job& job, const topology::Cluster& cluster, cons
   if (!repeated) return false;
   const Simulated& run = repeated->run;
   report.ranks_simulated = static_cast<std::int64_t>(run.plan.instances.size());
-  report.iteration = sim::Duration(run.result.makespan.value());
-  if (!account_for(job, repeated->step, run, report)) return false;
+  report.iteration = iteration_of(job, run);
+  auto accounts = accounts_of(job, repeated->step, run, report.iteration);
+  if (!accounts) return false;
   // One period less tells what a period adds to each part of the breakdown.
   const std::int64_t simulated = job.microbatches() - repeated->period * repeated->periods;
   StepPlan less = make_plan(with_microbatches(job, simulated - repeated->period), cluster, groups, {false, true});
   const Simulated before = simulate(less, false, true);
-  if ((run.result.makespan - before.result.makespan) * repeated->periods != repeated->left_out) return false;
-  StepReport shorter;
-  shorter.iteration = sim::Duration(before.result.makespan.value());
-  if (!account_for(job, less, before, shorter) || shorter.busiest_stage != report.busiest_stage) return false;
-  for (std::size_t c = 0; c < kCategories; ++c) {
-    report.breakdown_s[c] += (report.breakdown_s[c] - shorter.breakdown_s[c]) * static_cast<double>(repeated->periods);
+  const sim::Duration shorter = iteration_of(job, before);
+  if ((report.iteration - shorter) * repeated->periods != repeated->left_out) return false;
+  const auto fewer = accounts_of(job, less, before, shorter);
+  if (!fewer) return false;
+  for (std::size_t i = 0; i < accounts->size(); ++i) {
+    Account& whole = (*accounts)[i];
+    const Account& part = (*fewer)[i];
+    whole.busy += (whole.busy - part.busy) * repeated->periods;
+    for (std::size_t c = 0; c < kCategories; ++c)
+      whole.parts[c] += (whole.parts[c] - part.parts[c]) * static_cast<double>(repeated->periods);
   }
+  tell_busiest(*accounts, report);
   report.iteration += repeated->left_out;
   report.events = run.result.events + before.result.events;
   // The fullest moment comes as early in the shorter step as in the whole one.

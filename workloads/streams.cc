@@ -6,9 +6,9 @@
 namespace orrery::workloads {
 
 std::string_view name_of(Category category) {
-  static constexpr std::array<std::string_view, kCategories> names{"compute",   "tensor_comm",  "pipeline_comm",
-                                                                   "data_comm", "context_comm", "expert_comm",
-                                                                   "bubble",    "optimizer",    "other"};
+  static constexpr std::array<std::string_view, kCategories> names{
+      "compute", "tensor_comm",  "pipeline_comm", "data_comm", "context_comm", "expert_comm",
+      "bubble",  "partner_wait", "optimizer",     "slow_gpu",  "other"};
   return names[static_cast<std::size_t>(category)];
 }
 

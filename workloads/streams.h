@@ -16,11 +16,13 @@ enum class Category : std::uint8_t {
   data_comm,
   context_comm,
   expert_comm,
-  bubble,
+  bubble,        // waiting for other stages of the pipeline
+  partner_wait,  // waiting for ranks of the same stage
   optimizer,
-  other
+  slow_gpu,  // what a slow GPU's kernels take beyond those of a healthy one
+  other      // the host
 };
-inline constexpr std::size_t kCategories = 9;
+inline constexpr std::size_t kCategories = 11;
 std::string_view name_of(Category category);
 
 /// A stream of a GPU. The list is open: a new one is a name here and in all_streams(). Activations travel forward and

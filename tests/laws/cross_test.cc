@@ -14,6 +14,7 @@
 #include "scenarios/schema.h"
 #include "sim/error.h"
 #include "tests/catch.h"
+#include "tests/laws/alike.h"
 #include "workloads/step.h"
 #include "workloads/step_cache.h"
 
@@ -54,44 +55,6 @@ const std::vector<std::string>& choices(const std::string& path) {
   return key->choices;
 }
 
-/// What is wrong with the communication table; empty where the two counts of every row agree.
-std::string contradiction(const workloads::StepReport& report) {
-  for (const workloads::TrafficRow& row : report.traffic) {
-    const double most = std::max(std::abs(row.closed_form_bytes), std::abs(row.simulated_bytes));
-    if (std::abs(row.closed_form_bytes - row.simulated_bytes) > 1e-9 * most) {
-      return fmt::format("{} {} {}: {} by formula, {} counted", row.dimension, row.operation, row.what,
-                         row.closed_form_bytes, row.simulated_bytes);
-    }
-  }
-  return report.traffic.empty() ? "nothing is moved" : "";
-}
-
-/// All of a report that a folded run and a full one have in common, as text, but for the breakdown, whose parts are
-/// sums in another order. Left out: events and ranks simulated, which are the point of folding, and the moment of the
-/// highest memory, which is counted only where asked for.
-std::string comparable(const workloads::StepReport& report) {
-  std::string text = fmt::format("{} {} {} {} {} {} {} {} {}", report.iteration.value(), report.tokens_per_s,
-                                 report.model_tflops_per_gpu, report.hardware_tflops_per_gpu, report.mfu_pct,
-                                 report.hfu_pct, report.peak_bytes, report.allocated_bytes, report.fits);
-  for (const workloads::StageMemory& stage : report.stages) {
-    text += fmt::format("\n{} {} {} {} {} {} {} {}", stage.parameters, stage.gradients, stage.optimizer,
-                        stage.activations, stage.buffers, stage.total, stage.peak.chunk, stage.peak.microbatch);
-  }
-  for (const workloads::TrafficRow& row : report.traffic) {
-    text += fmt::format("\n{} {} {} {} {} {} {} {}", row.dimension, row.operation, row.what, row.group, row.level,
-                        row.calls, row.bytes_per_call, row.simulated_bytes);
-  }
-  for (const auto& tier : report.tier_bytes) text += fmt::format("\n{} {}", topology::name_of(tier.tier), tier.bytes);
-  return text + fmt::format("\n{}", fmt::join(report.assumptions, "\n"));
-}
-
-double furthest_part(const workloads::StepReport& a, const workloads::StepReport& b) {
-  double most = 0;
-  for (std::size_t c = 0; c < workloads::kCategories; ++c)
-    most = std::max(most, std::abs(a.breakdown_s[c] - b.breakdown_s[c]));
-  return most / sim::to_seconds(a.iteration);
-}
-
 struct Tally {
   int run = 0, refused = 0;
   int in_few = 0;  // folded into fewer events a rank
@@ -117,10 +80,10 @@ void check_run(const workloads::Job& job, workloads::StepCache& cache, Tally& ta
   const workloads::StepReport folded = workloads::simulate_step(job, options);
   options.full = true;
   const workloads::StepReport full = workloads::simulate_step(job, options);
-  CHECK(contradiction(folded) == "");
+  CHECK(tests::contradiction(folded) == "");
   CHECK(folded.ranks_simulated < full.ranks_simulated);
-  CHECK(comparable(folded) == comparable(full));
-  CHECK(furthest_part(folded, full) < 1e-9);
+  CHECK(tests::comparable(folded) == tests::comparable(full));
+  CHECK(tests::furthest_part(folded, full) < 1e-9);
   const auto per_rank = [](const workloads::StepReport& r) {
     return static_cast<double>(r.events) / static_cast<double>(r.ranks_simulated);
   };

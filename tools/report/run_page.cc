@@ -296,9 +296,11 @@ ordered_json facts_json(const workloads::Job& job, const workloads::StepReport& 
       si_text(report.model_tflops_per_gpu * 1e12, "FLOP/s") + " per GPU, of the dense bf16 peak");
   add("memory per GPU", bytes_text(report.peak_bytes),
       fmt::format("of {}, {}", bytes_text(report.capacity_bytes), report.fits ? "fits" : "OUT OF MEMORY"));
-  add("exposed communication and bubble",
-      fmt::format("{:.1f} %",
-                  100 * (1 - (report.breakdown_s[0] + report.breakdown_s[7]) / sim::to_seconds(report.iteration))),
+  const auto part = [&](workloads::Category category) {
+    return report.breakdown_s[static_cast<std::size_t>(category)] / sim::to_seconds(report.iteration);
+  };
+  add("exposed communication and waiting",
+      fmt::format("{:.1f} %", 100 * (1 - part(workloads::Category::compute) - part(workloads::Category::optimizer))),
       fmt::format("of the step, of the busiest rank (stage {})", report.busiest_stage));
   add("simulated", fmt::format("{} of {} ranks", report.ranks_simulated, report.gpus),
       fmt::format("{} events in {}", count_text(static_cast<double>(report.events)), time_text(report.wall_s)));

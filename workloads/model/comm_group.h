@@ -8,8 +8,9 @@
 namespace orrery::workloads {
 
 struct CommGroup {
-  std::uint8_t order = 0xff;  // every group's own
-  std::string_view name;      // of its rows in the communication table
+  std::uint8_t order = 0xff;   // every group's own
+  std::string_view name;       // of its rows in the communication table
+  bool across_stages = false;  // its members belong to several stages of the pipeline
   constexpr bool operator==(const CommGroup& other) const { return order == other.order; }
 
   static const CommGroup tensor;
@@ -29,13 +30,13 @@ struct CommGroup {
 inline constexpr CommGroup CommGroup::tensor{0, "tensor"};
 inline constexpr CommGroup CommGroup::data{1, "data"};
 inline constexpr CommGroup CommGroup::replicate{2, "data"};
-inline constexpr CommGroup CommGroup::activations{3, "pipeline"};
-inline constexpr CommGroup CommGroup::gradients{4, "pipeline"};
-inline constexpr CommGroup CommGroup::return_activations{5, "pipeline"};
-inline constexpr CommGroup CommGroup::return_gradients{6, "pipeline"};
+inline constexpr CommGroup CommGroup::activations{3, "pipeline", true};
+inline constexpr CommGroup CommGroup::gradients{4, "pipeline", true};
+inline constexpr CommGroup CommGroup::return_activations{5, "pipeline", true};
+inline constexpr CommGroup CommGroup::return_gradients{6, "pipeline", true};
 inline constexpr CommGroup CommGroup::context{7, "context"};
-inline constexpr CommGroup CommGroup::embedding{8, "embedding"};
-inline constexpr CommGroup CommGroup::norm{9, "norm"};
+inline constexpr CommGroup CommGroup::embedding{8, "embedding", true};
+inline constexpr CommGroup CommGroup::norm{9, "norm", true};
 inline constexpr CommGroup CommGroup::scales{10, "norm"};
 
 }  // namespace orrery::workloads

@@ -1,0 +1,86 @@
+// What is perturbed or placed on purpose, in a sentence each, for the assumptions of a report. Left out: what becomes
+// of it, which the breakdown says (slow_gpu, partner_wait).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <vector>
+
+#include "scenarios/load.h"
+
+namespace orrery::scenarios {
+
+namespace {
+
+using topology::Fault;
+using workloads::Perturbation;
+
+/// The first few of a list by `text`, and how many more there are.
+template <class Items, class Text>
+std::string some_of(const Items& items, const Text& text) {
+  constexpr std::size_t kShown = 6;
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < items.size() && i < kShown; ++i) shown.push_back(text(items[i]));
+  if (items.size() > kShown) shown.push_back(fmt::format("and {} more", items.size() - kShown));
+  return fmt::format("{}", fmt::join(shown, ", "));
+}
+
+std::string fault_text(const Fault& fault) {
+  switch (fault.kind) {
+    case Fault::Kind::slow_link:
+      return fmt::format("{} to {} at {:g} of its rate", fault.a, fault.b, fault.rate);
+    case Fault::Kind::lost_link:
+      return fault.lanes == 0 ? fmt::format("{} to {} lost", fault.a, fault.b)
+                              : fmt::format("{} to {} without {} of its lanes", fault.a, fault.b, fault.lanes);
+    case Fault::Kind::lost_switch:
+      return fmt::format("{} lost", fault.a);
+  }
+  return {};
+}
+
+std::string background_text(const topology::Faults& faults) {
+  std::vector<std::string> tiers;
+  for (std::size_t t = 0; t < faults.background.size(); ++t) {
+    if (faults.background[t] > 0) {
+      tiers.push_back(fmt::format("{:g} of every {} link", faults.background[t],
+                                  topology::name_of(static_cast<topology::Tier>(t))));
+    }
+  }
+  return fmt::format("{}", fmt::join(tiers, ", "));
+}
+
+}  // namespace
+
+void say_situation(workloads::Job& job) {
+  const Perturbation& perturbed = job.perturbation;
+  const auto say = [&](const char* key, const std::string& what) {
+    job.assumptions.push_back(fmt::format("perturb.{}: {}.", key, what));
+  };
+  if (!perturbed.slow_gpus.empty()) {
+    say("slow_gpus", some_of(perturbed.slow_gpus, [](const Perturbation::SlowGpu& slow) {
+          return fmt::format("GPU {} computes {:g} times as long", slow.gpu, slow.slowdown);
+        }));
+  }
+  if (!perturbed.slow_nics.empty()) {
+    say("slow_nics", some_of(perturbed.slow_nics, [](const Perturbation::SlowNic& slow) {
+          return fmt::format("NIC {} of node {} at {:g} of its rate", slow.nic, slow.node, slow.rate);
+        }));
+  }
+  if (!perturbed.faults.list.empty()) say("links and switches", some_of(perturbed.faults.list, fault_text));
+  if (const std::string taken = background_text(perturbed.faults); !taken.empty())
+    say("background", "others' traffic takes " + taken);
+  if (perturbed.jitter_sigma > 0) {
+    say("jitter", fmt::format("compute times vary by a lognormal of sigma {:g}, seed {}", perturbed.jitter_sigma,
+                              perturbed.jitter_seed));
+  }
+  if (perturbed.message_sigma > 0) {
+    say("message_jitter", fmt::format("latencies of transfers vary by a lognormal of sigma {:g}, seed {}",
+                                      perturbed.message_sigma, perturbed.message_seed));
+  }
+  if (job.placement.kind == workloads::Placement::Kind::random)
+    job.assumptions.push_back(fmt::format("placement: GPUs are dealt out at random, seed {}.", job.placement.seed));
+  if (job.placement.kind == workloads::Placement::Kind::list)
+    job.assumptions.emplace_back("placement: ranks are on the GPUs that placement.gpus lists.");
+}
+
+}  // namespace orrery::scenarios

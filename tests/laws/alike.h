@@ -1,0 +1,54 @@
+// Are two reports of one step alike? What laws on folding ask.
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "workloads/step.h"
+
+namespace orrery::tests {
+
+/// What is wrong with the communication table; empty where the two counts of every row agree.
+inline std::string contradiction(const workloads::StepReport& report) {
+  for (const workloads::TrafficRow& row : report.traffic) {
+    const double most = std::max(std::abs(row.closed_form_bytes), std::abs(row.simulated_bytes));
+    if (std::abs(row.closed_form_bytes - row.simulated_bytes) > 1e-9 * most) {
+      return fmt::format("{} {} {}: {} by formula, {} counted", row.dimension, row.operation, row.what,
+                         row.closed_form_bytes, row.simulated_bytes);
+    }
+  }
+  return report.traffic.empty() ? "nothing is moved" : "";
+}
+
+/// All of a report that a folded run and a full one have in common, as text, but for the breakdown, whose parts are
+/// sums in another order. Left out: events and ranks simulated, which are the point of folding, and the moment of the
+/// highest memory, which is counted only where asked for.
+inline std::string comparable(const workloads::StepReport& report) {
+  std::string text = fmt::format("{} {} {} {} {} {} {} {} {}", report.iteration.value(), report.tokens_per_s,
+                                 report.model_tflops_per_gpu, report.hardware_tflops_per_gpu, report.mfu_pct,
+                                 report.hfu_pct, report.peak_bytes, report.allocated_bytes, report.fits);
+  for (const workloads::StageMemory& stage : report.stages) {
+    text += fmt::format("\n{} {} {} {} {} {} {} {}", stage.parameters, stage.gradients, stage.optimizer,
+                        stage.activations, stage.buffers, stage.total, stage.peak.chunk, stage.peak.microbatch);
+  }
+  for (const workloads::TrafficRow& row : report.traffic) {
+    text += fmt::format("\n{} {} {} {} {} {} {} {}", row.dimension, row.operation, row.what, row.group, row.level,
+                        row.calls, row.bytes_per_call, row.simulated_bytes);
+  }
+  for (const auto& tier : report.tier_bytes) text += fmt::format("\n{} {}", topology::name_of(tier.tier), tier.bytes);
+  return text + fmt::format("\n{}", fmt::join(report.assumptions, "\n"));
+}
+
+/// The largest difference between parts of two breakdowns, as a share of the step.
+inline double furthest_part(const workloads::StepReport& a, const workloads::StepReport& b) {
+  double most = 0;
+  for (std::size_t c = 0; c < workloads::kCategories; ++c)
+    most = std::max(most, std::abs(a.breakdown_s[c] - b.breakdown_s[c]));
+  return most / sim::to_seconds(a.iteration);
+}
+
+}  // namespace orrery::tests

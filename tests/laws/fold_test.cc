@@ -1,0 +1,139 @@
+// Does a folded run say what a run of every rank says? Random jobs over devices, fabrics, schedules, shardings,
+// placements, generations and faults; what is refused is drawn again. Of as many as ORRERY_FOLD_JOBS says (300).
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <iostream>
+#include <random>
+#include <string>
+
+#include "scenarios/scenario.h"
+#include "scenarios/schema.h"
+#include "sim/error.h"
+#include "tests/catch.h"
+#include "tests/laws/alike.h"
+#include "workloads/step.h"
+
+using namespace orrery;
+
+namespace {
+
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : random_(seed) {}
+  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n)); }
+  bool chance(std::int64_t percent) { return below(100) < percent; }
+  template <class T>
+  T of(const std::vector<T>& values) {
+    return values[static_cast<std::size_t>(below(static_cast<std::int64_t>(values.size())))];
+  }
+  std::string text(const std::vector<std::string>& values) { return of(values); }
+  std::string flag() { return chance(50) ? "true" : "false"; }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+std::string perturbation(Draw& draw, std::int64_t gpus) {
+  std::string text;
+  const auto add = [&](std::int64_t percent, const std::string& what) {
+    if (draw.chance(percent)) text += (text.empty() ? "" : ", ") + what;
+  };
+  add(40, fmt::format("slow_gpus: [{{gpu: {}, slowdown: {}}}]", draw.below(gpus),
+                      draw.of(std::vector<double>{0.5, 1.1, 1.5, 3.0})));
+  add(40, fmt::format("slow_nics: [{{node: 0, nic: {}, rate: 0.{}}}]", draw.below(4), 1 + draw.below(9)));
+  add(40, fmt::format("background: {{{}: 0.{}}}", draw.text({"leaf", "spine", "core"}), 1 + draw.below(8)));
+  add(30, fmt::format("jitter: {{sigma: 0.{}, seed: {}}}", 1 + draw.below(4), draw.below(99)));
+  add(30, fmt::format("message_jitter: {{sigma: 0.{}, seed: {}}}", 1 + draw.below(4), draw.below(99)));
+  return text.empty() ? "" : fmt::format("perturb: {{{}}}\n", text);
+}
+
+std::string placement(Draw& draw) {
+  if (draw.chance(80)) return "";
+  if (draw.chance(50)) return fmt::format("placement: {{random_seed: {}}}\n", draw.below(9));
+  return fmt::format("placement: {{order: [{}]}}\n",
+                     draw.text({"pipeline, tensor, data, context", "data, tensor, pipeline, context",
+                                "context, tensor, data, pipeline", "tensor, pipeline, context, data"}));
+}
+
+/// A job of at most 256 GPUs and a few layers.
+std::string job(Draw& draw) {
+  const std::int64_t tensor = draw.of<std::int64_t>({1, 1, 2, 2, 4, 8}), pipeline = draw.of<std::int64_t>({1, 2, 3, 4});
+  const std::int64_t data = draw.of<std::int64_t>({1, 2, 3, 4, 8}), context = draw.of<std::int64_t>({1, 1, 1, 1, 2});
+  const std::int64_t gpus = tensor * pipeline * data * context, micro = draw.of<std::int64_t>({1, 1, 2, 4});
+  const std::int64_t rounds = draw.of<std::int64_t>({1, 2, 4, 8, 16, 2 * pipeline, 3 * pipeline, 48});
+  const std::string schedule =
+      draw.text({"1f1b", "1f1b", "gpipe", "interleaved_1f1b", "zb_h1", "zb_h2", "zb_v", "v_half", "dualpipe"});
+  const std::int64_t heads = draw.of<std::int64_t>({8, 16, 32});
+  std::string text =
+      fmt::format("name: random\ncluster: {{device: {}, gpus: {}, fabric: {}}}\n",
+                  draw.text({"a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb", "mi300x"}), gpus,
+                  draw.text({"ndr-rail", "tomahawk4-200g", "selene-hdr", "slingshot11", "azure-ndv5", "roce-4x200g"}));
+  text += fmt::format(
+      "model: {{kind: gpt, layers: {}, hidden: {}, heads: {}, vocab: {}, seq: {}, gated_mlp: {}, parallel_block: {}, "
+      "tied_embeddings: {}}}\n",
+      draw.of<std::int64_t>({4, 6, 8, 12, 24}), heads * draw.of<std::int64_t>({64, 128}), heads,
+      draw.of<std::int64_t>({32000, 51200}), draw.of<std::int64_t>({128, 512, 2048, 4096}), draw.flag(), draw.flag(),
+      draw.flag());
+  text += fmt::format(
+      "parallelism: {{tensor: {}, pipeline: {}, data: {}, context: {}, virtual_pipeline: {}, schedule: {}, sharding: "
+      "{}, sequence_parallel: {}, optimizer_post_validation: {}}}\n",
+      tensor, pipeline, data, context, schedule == "interleaved_1f1b" || draw.chance(20) ? 2 : 1, schedule,
+      draw.text({"none", "optimizer", "gradients", "parameters"}), draw.flag(), draw.chance(10));
+  text += fmt::format("batch: {{global: {}, micro: {}}}\n", data * micro * rounds, micro);
+  text += fmt::format("overlap: {{tensor: {}, pipeline: {}, gradients: {}, parameters: {}}}\n", draw.flag(),
+                      draw.flag(), draw.flag(), draw.flag());
+  text += fmt::format("recompute: {}\nattention: {}\nsoftware: {}\n", draw.text({"none", "selective", "full"}),
+                      draw.text({"flash", "unfused"}), draw.of(scenarios::shipped("software")));
+  if (draw.chance(30)) text += perturbation(draw, gpus);
+  return text + placement(draw);
+}
+
+void check_alike(const std::string& text, const workloads::Job& job) {
+  INFO(text);
+  try {
+    workloads::StepOptions options;
+    options.count_memory = true;
+    const workloads::StepReport folded = workloads::simulate_step(job, options);
+    options.full = true;
+    const workloads::StepReport full = workloads::simulate_step(job, options);
+    CHECK(tests::comparable(folded) == tests::comparable(full));
+    CHECK(folded.busiest_stage == full.busiest_stage);
+    CHECK(tests::furthest_part(folded, full) < 1e-9);
+    double parts = 0;
+    for (const double part : folded.breakdown_s) {
+      CHECK(part > -1e-9 * sim::to_seconds(folded.iteration));
+      parts += part;
+    }
+    CHECK(parts == Approx(sim::to_seconds(folded.iteration)).epsilon(1e-9));
+    for (std::size_t s = 0; s < full.stages.size(); ++s) CHECK(folded.stages[s].peak.at_s == full.stages[s].peak.at_s);
+  } catch (const std::exception& error) {
+    FAIL_CHECK(error.what());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a folded run reports what a run of every rank reports") {
+  const char* asked = std::getenv("ORRERY_FOLD_JOBS");
+  const int jobs = asked != nullptr ? std::atoi(asked) : 300;
+  const std::clock_t begin = std::clock();
+  Draw draw(20);
+  int run = 0, refused = 0;
+  while (run < jobs && refused < 20 * jobs) {
+    const std::string text = job(draw);
+    std::optional<workloads::Job> drawn;
+    try {
+      drawn = scenarios::load_scenario(scenarios::parse_yaml(text, "random.yaml")).job;
+    } catch (const sim::UserError&) {
+      ++refused;
+      continue;
+    }
+    ++run;
+    check_alike(text, *drawn);
+  }
+  std::cout << fmt::format("folded beside full: {} random jobs, {} refused, {:.1f} s\n", run, refused,
+                           static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
+  CHECK(run == jobs);
+}
