@@ -221,8 +221,11 @@ std::vector<Row> kernel_rows() {
           "Gradients are all-reduced, not reduce-scattered, though sharding leaves a rank only a part to update; they "
           "are cast to the type of the activations for it (DeepSpeed's engine without its own ZeRO stages)."),
       boolean("reduces_every_pass", &S::gradients, &GradientReduction::reduces_every_pass,
-              "With sharding: gradients, each weight's gradient is reduced to the rank that owns it in every backward "
-              "pass, as soon as its layer is done."),
+              "With sharding: gradients, gradients are reduced in the backward pass of every micro-batch, as soon as "
+              "their layer is done, so that a rank keeps its share of them alone; else they are added up whole over "
+              "the micro-batches and reduced once a step."),
+      boolean("reduces_to_owners", &S::gradients, &GradientReduction::reduces_to_owners,
+              "With reduces_every_pass, each weight's gradient goes to the one rank that owns it."),
       number("fused_softmax_matrices", &S::attention_style, &AttentionStyle::fused_softmax_matrices, 1, 1024,
              "Unfused attention: the fused softmax takes score matrices (batch x heads) in multiples of this; other "
              "numbers are scaled, masked and normalised one operation at a time in fp32."),

@@ -122,7 +122,8 @@ struct GradientReduction {
   DataType parameter_gather_dtype = DataType::bf16;  // of the parameter all-gather
   bool reduces_amax = false;        // fp8: every pass of a chunk ends in an all-reduce over tensor and data ranks
   bool all_reduces_shards = false;  // gradients are all-reduced though each rank updates only its shard
-  bool reduces_every_pass = false;  // sharded gradients: each goes to its owner in every backward pass
+  bool reduces_every_pass = true;  // sharded gradients are reduced in the backward pass of every micro-batch
+  bool reduces_to_owners = false;   // then weight by weight, each to the rank that owns it
   DataType fp16_accumulation = DataType::fp32;  // of the gradient buffers, and their reduction, in fp16 training
   bool keeps_training_gradients = false;        // 16-bit gradients stay allocated beside the fp32 accumulators
 };

@@ -31,7 +31,7 @@ DataCollectives::DataCollectives(const Job& job, const LayerSplit& split, const 
       sharded_(job.parallelism.sharding != Sharding::none),
       full_shard_(job.parallelism.sharding == Sharding::parameters && data_ranks_ > 1),
       by_unit_(works_by_unit(job)),
-      to_owners_(reduces_every_pass(job) && !full_shard_),
+      to_owners_(reduces_every_pass(job) && job.software.gradients.reduces_to_owners),
       gradient_bytes_(calibration::bytes_of(job.precision.gradients)),
       parameter_bytes_(calibration::bytes_of(job.precision.parameters)) {}
 
@@ -103,8 +103,7 @@ ProgramWriter::Transfer DataCollectives::transfer(CollectiveOp op, double bytes,
 
 /// Gradients are reduced among those that share them out, then each part across the groups that repeat it.
 void DataCollectives::reduce_bytes(double bytes) {
-  const bool scatters = sharded_ && (full_shard_ || !job_.software.gradients.all_reduces_shards);
-  const CollectiveOp op = scatters ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
+  const CollectiveOp op = all_reduces_gradients(job_) ? CollectiveOp::all_reduce : CollectiveOp::reduce_scatter;
   ProgramWriter::Transfer reduction = transfer(op, bytes, "gradients, backward");
   if (to_owners_)
     reduction.cost =

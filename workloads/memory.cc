@@ -1,21 +1,23 @@
 // Memory of a rank.
 //
 // Model states: mixed-precision Adam keeps 16 bytes per parameter: 2 weight, 2 gradient, 4 master weight, 8 moments
-// (Rajbhandari et al., arXiv 1910.02054); sharding divides optimizer, gradients and parameters in that order by the
-// number of data-parallel ranks; FSDP's fp32 shards and fp32 gradients come to the same 16. Listed under buffers, so
-// that the states stay comparable: accumulators (what fp32 gradients take beyond the 2 bytes, or beside them where the
-// software keeps both); fp8 copies of weights; gathered parameters and whole gradients of the units at work (ZeRO-3 and
-// FSDP, arXiv 2304.11277: the root unit of embedding and head, a layer, and the one fetched ahead); messages (receive
-// buffers of the pipeline, the gather buffer of sequence parallelism, key/value blocks of context parallelism);
-// temporaries of the optimizer step; what the caching allocator holds beyond what is allocated; and the CUDA context
-// with the buffers of the communicators. The fullest moment is a pass, or the optimizer step, when no activations are
-// left. Left out: cuBLAS workspaces by shape, tensors alive for one kernel, the data loader.
+// (Rajbhandari et al., arXiv 1910.02054); sharding divides optimizer, gradients (where they are reduced in
+// every backward pass; else they are added up whole) and parameters in that order by the number of data-parallel ranks;
+// FSDP's fp32 shards and fp32 gradients come to the same 16. Listed under buffers, so that the states stay comparable:
+// accumulators (what fp32 gradients take beyond the 2 bytes, or beside them where the software keeps both); fp8 copies
+// of weights; gathered parameters and whole gradients of the units at work (ZeRO-3 and FSDP, arXiv 2304.11277: the root
+// unit of embedding and head, a layer, and the one fetched ahead); messages (receive buffers of the pipeline, the
+// gather buffer of sequence parallelism, key/value blocks of context parallelism); temporaries of the optimizer step;
+// what the caching allocator holds beyond what is allocated; and the CUDA context with the buffers of the
+// communicators. The fullest moment is a pass, or the optimizer step, when no activations are left. Left out: cuBLAS
+// workspaces by shape, tensors alive for one kernel, the data loader.
 #include "workloads/memory.h"
 
 #include <algorithm>
 
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step_passes.h"
+#include "workloads/unit_overlap.h"
 
 namespace orrery::workloads {
 
@@ -38,17 +40,20 @@ bool reaches(const Job& job, Sharding level) { return job.parallelism.sharding >
 /// Ranks that share what is sharded, once `level` is reached.
 double shared_by(const Job& job, Sharding level) { return reaches(job, level) ? d(job.shard_ranks()) : 1.0; }
 
+/// Ranks that share a gradient between micro-batches.
+double gradients_shared_by(const Job& job) { return shares_out_gradients(job) ? d(job.shard_ranks()) : 1.0; }
+
 StageMemory model_states(const Job& job, double parameters) {
   const double moments = job.optimizer == OptimizerKind::sgd ? 4 : 8;
   const double accumulator = calibration::bytes_of(job.precision.accumulation);
   StageMemory m;
   m.parameters = parameters * calibration::bytes_of(job.precision.activations) / shared_by(job, Sharding::parameters);
-  m.gradients = parameters * 2 / shared_by(job, Sharding::gradients);
+  m.gradients = parameters * 2 / gradients_shared_by(job);
   m.optimizer = parameters * (4 + moments) / shared_by(job, Sharding::optimizer);
   const bool both = job.software.gradients.keeps_training_gradients && accumulator > 2;
   // FSDP's shards are fp32 from the start, gradients and all.
   const double beyond = reaches(job, Sharding::parameters) ? 0 : both ? accumulator : accumulator - 2;
-  m.parts.accumulators = parameters * beyond / shared_by(job, Sharding::gradients);
+  m.parts.accumulators = parameters * beyond / gradients_shared_by(job);
   return m;
 }
 
@@ -80,7 +85,7 @@ StageParameters parameters_of_stage(const Job& job, const LayerSplit& split, std
 
 /// Whole parameters and gradients that stand beside the shards.
 double gathered_bytes(const Job& job, const StageParameters& held) {
-  if (!reaches(job, Sharding::gradients)) return 0;
+  if (!shares_out_gradients(job)) return 0;
   const double element = calibration::bytes_of(job.precision.activations);
   const double reduced = calibration::bytes_of(job.precision.gradients);
   const double gradient = reduced > element ? element + reduced : element;  // cast before it is reduced

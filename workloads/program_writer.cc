@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "sim/error.h"
+#include "workloads/unit_overlap.h"
 
 namespace orrery::workloads {
 
@@ -29,9 +30,7 @@ double amax_bytes(const Job& job, double layers) {
 
 double reduced_gradient_bytes(const Job& job) {
   const int added_up = calibration::bytes_of(job.precision.gradients);
-  const Sharding sharding = job.parallelism.sharding;
-  const bool cast =
-      job.software.gradients.all_reduces_shards && sharding != Sharding::none && sharding != Sharding::parameters;
+  const bool cast = job.parallelism.sharding != Sharding::none && all_reduces_gradients(job);
   return cast ? std::min(added_up, calibration::bytes_of(job.precision.activations)) : added_up;
 }
 

@@ -47,7 +47,7 @@ class StageCompiler {
         by_unit_(works_by_unit(job)),
         gradient_bytes_(calibration::bytes_of(job.precision.gradients)),
         data_(job, split, shapes, cluster, library, writer, stage, evaluation),
-        every_pass_(full_shard_ || reduces_every_pass(job)),
+        gathers_every_pass_(gathers_every_pass(job)),
         fetch_(microbatch_fetch(job, library)),
         weight_cast_(evaluation ? std::nullopt : weight_cast(job, split.block(), library)) {}
 
@@ -95,7 +95,7 @@ class StageCompiler {
     const bool last_gradients = data_.completes_gradients(pass);
     const auto buckets =
         last_gradients ? data_.buckets(range, passes, pass.kind) : std::vector<DataCollectives::Bucket>{};
-    if (by_unit_) begin_units(pass, range, passes, full_shard_ || first_use, every_pass_ || last_gradients);
+    if (by_unit_) begin_units(pass, range, passes, full_shard_ || first_use || (forward && gathers_every_pass_));
     std::size_t next_bucket = 0;
     const bool awaits = first_use && (weight_cast_ || data_.gathered_ahead(pass.chunk));
     std::int32_t cast_through = -1;
@@ -265,9 +265,9 @@ class StageCompiler {
   // ---- data parallelism: parameters sharded layer by layer (ZeRO 3, FSDP) ----
   // Units are the layers of the chunk, and embedding and head (-1) together with the first unit entered. A unit's
   // parameters are gathered before it runs; with overlap, the gather of the next unit is issued when a unit starts.
-  void begin_units(const Pass& pass, const LayerRange& range, const PassTemplate& passes, bool gathers, bool reduces) {
+  void begin_units(const Pass& pass, const LayerRange& range, const PassTemplate& passes, bool gathers) {
     gathers_ = gathers && pass.kind != PassKind::weight_gradient;  // the gradient of weights needs no weights
-    reduces_ = reduces && ends_microbatch(pass.kind);
+    reduces_ = ends_microbatch(pass.kind);
     covered_ =
         covered_share({data_.chunk_parameters(range), std::max<std::int64_t>(1, blocks_of(range)), gathers_, reduces_},
                       compute_seconds(passes.of(pass.kind)), job_, shapes_[CommGroup::data], cluster_);
@@ -386,7 +386,7 @@ class StageCompiler {
   bool sharded_, full_shard_, by_unit_;
   double gradient_bytes_;  // of an element
   DataCollectives data_;
-  bool every_pass_;  // gradients are reduced in each backward pass
+  bool gathers_every_pass_;  // weights are gathered for the forward pass of every micro-batch
   std::optional<PassItem> fetch_, weight_cast_;
 
   double beside_ = 0;  // share of the computation at hand that collectives of whole chunks run beside

@@ -231,9 +231,8 @@ StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double l
     return least_bytes_between_nodes(op, bytes, places.shapes[CommGroup::data], job.software) / places.data_rate *
            sim::kPicosecondsPerSecond;
   };
-  const double reduce = time(
-      sharded && !job.software.gradients.all_reduces_shards ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
-      parameters * gradient);
+  const double reduce =
+      time(all_reduces_gradients(job) ? CollectiveOp::all_reduce : CollectiveOp::reduce_scatter, parameters * gradient);
   const double gather = sharded ? time(CollectiveOp::all_gather, parameters * parameter) : 0;
   if (works_by_unit(job)) {  // before the first use and after the last, between passes
     load.beside = reduce + gather;

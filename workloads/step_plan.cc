@@ -9,6 +9,7 @@
 #include "sim/error.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step_cache.h"
+#include "workloads/unit_overlap.h"
 
 namespace orrery::workloads {
 
@@ -200,16 +201,14 @@ std::vector<std::int32_t> tensor_orbits(const GroupInputs& inputs, const topolog
 
 GroupLayout group_layout_of(const Job& job) {
   const ChunkMap map = job.parallelism.chunk_map();
-  const Sharding sharding = job.parallelism.sharding;
   GroupLayout layout;
   layout.dims = job.parallelism.dims();
   layout.mirrored = map.order() == ChunkOrder::both_ways;
   layout.around = map.order() == ChunkOrder::loop && map.chunks() > 1;
   layout.returns = map.order() != ChunkOrder::loop;
   layout.ties_ends = !map.ends_meet() && job.model.tied_embeddings;
-  layout.shards = sharding != Sharding::none;
-  layout.all_reduces_gradients =
-      sharding == Sharding::none || (sharding != Sharding::parameters && job.software.gradients.all_reduces_shards);
+  layout.shards = job.parallelism.sharding != Sharding::none;
+  layout.all_reduces_gradients = all_reduces_gradients(job);
   layout.shard_ranks = job.shard_ranks();
   return layout;
 }

@@ -159,11 +159,11 @@ class ClosedForm {
         break;
       case Sharding::optimizer:
       case Sharding::gradients:
-        add(CommGroup::data,
-            job_.software.gradients.all_reduces_shards ? CollectiveOp::all_reduce : CollectiveOp::reduce_scatter,
+        add(CommGroup::data, all_reduces_gradients(job_) ? CollectiveOp::all_reduce : CollectiveOp::reduce_scatter,
             "gradients, backward", group, gradients, (reduces_every_pass(job_) ? m : 1) * groups, 0);
         between_groups(gradients, 1);
-        add(CommGroup::data, CollectiveOp::all_gather, "parameters, forward", group, parameters, groups, 0);
+        add(CommGroup::data, CollectiveOp::all_gather, "parameters, forward", group, parameters,
+            (gathers_every_pass(job_) ? m : 1) * groups, 0);
         break;
       case Sharding::parameters:
         add(CommGroup::data, CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, m * groups, 1);

@@ -5,17 +5,31 @@
 
 namespace orrery::workloads {
 
+namespace {
+/// Software that is made to share out weights.
+bool made_for_units(const Job& job) { return job.software.defaults.sharding == Sharding::parameters; }
+}  // namespace
+
 bool reduces_every_pass(const Job& job) {
   return job.replicas() > 1 && job.parallelism.sharding == Sharding::gradients &&
-         job.software.gradients.reduces_every_pass;
+         (job.software.gradients.reduces_every_pass || made_for_units(job));
+}
+
+bool gathers_every_pass(const Job& job) {
+  return job.replicas() > 1 && job.parallelism.sharding == Sharding::gradients && made_for_units(job);
+}
+
+bool shares_out_gradients(const Job& job) {
+  return job.parallelism.sharding == Sharding::parameters || reduces_every_pass(job);
+}
+
+bool all_reduces_gradients(const Job& job) {
+  return job.parallelism.sharding == Sharding::none ||
+         (job.software.gradients.all_reduces_shards && !shares_out_gradients(job));
 }
 
 bool works_by_unit(const Job& job) {
-  if (job.replicas() == 1) return false;
-  const Sharding sharding = job.parallelism.sharding;
-  return sharding == Sharding::parameters ||
-         (sharding == Sharding::gradients && job.software.defaults.sharding == Sharding::parameters) ||
-         reduces_every_pass(job);
+  return job.replicas() > 1 && (job.parallelism.sharding == Sharding::parameters || reduces_every_pass(job));
 }
 
 CollectiveCost owner_reductions(double parameters, const Layer& layer, const Job& job, const GroupShape& data,

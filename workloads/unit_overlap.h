@@ -9,14 +9,26 @@
 
 namespace orrery::workloads {
 
-/// Whether collectives go unit by unit (a layer each) rather than chunk by chunk: where the weights are shared out too,
-/// and in software that is made for this (its default) where only gradients and optimizer states are (FSDP's
-/// SHARD_GRAD_OP: a unit is gathered in the first forward pass and reduced in the last backward pass of a step).
+/// Whether collectives go unit by unit (a layer each) rather than chunk by chunk: where the weights are shared out, and
+/// where gradients are reduced in every backward pass.
 bool works_by_unit(const Job& job);
 
-/// Whether the gradients of every micro-batch go to their owners, weight by weight, as Paddle's GroupShardedStage2
-/// sends them (python/paddle/distributed/fleet/meta_parallel/sharding/group_sharded_stage2.py).
+/// With gradients shared out (ZeRO 2), whether those of every micro-batch are reduced in its backward pass, and so need
+/// no buffer of their own until the next: DeepSpeed's stage 2 (runtime/zero/stage2.py), Paddle's GroupShardedStage2
+/// (fleet/meta_parallel/sharding/group_sharded_stage2.py), FSDP's SHARD_GRAD_OP without no_sync. Other software, as
+/// Megatron-LM's, adds them up whole over the micro-batches of a step and reduces them once.
 bool reduces_every_pass(const Job& job);
+
+/// Likewise, whether weights are gathered for the forward pass of every micro-batch and dropped after its backward pass
+/// (FSDP's SHARD_GRAD_OP), and not once a step.
+bool gathers_every_pass(const Job& job);
+
+/// Whether a rank keeps a shard of the gradients, and not all of them, from one micro-batch to the next.
+bool shares_out_gradients(const Job& job);
+
+/// Whether gradients are all-reduced, and not reduce-scattered: where nothing is shared out, and where the software
+/// does so though a rank updates only its part (software key all_reduces_shards).
+bool all_reduces_gradients(const Job& job);
 
 /// The gradients of one unit of `parameters` elements on their way to their owners: one weight matrix after the other
 /// of `layer` along a chain of all ranks, a broadcast backwards, which has to fill for each; norms and biases, with the

@@ -207,7 +207,8 @@ TEST_CASE("recomputing, sequence parallelism and sharding each save what they sh
   double last = HUGE_VAL;
   for (const char* sharding : {"none", "optimizer", "gradients", "parameters"}) {
     const StageMemory m =
-        first_stage({"parallelism.pipeline=1", "parallelism.data=8", std::string("parallelism.sharding=") + sharding});
+        first_stage({"parallelism.pipeline=1", "parallelism.data=8", "software.reduces_every_pass=true",
+                     std::string("parallelism.sharding=") + sharding});
     CHECK(m.total < last);
     last = m.total;
   }

@@ -74,7 +74,8 @@ TEST_CASE("a broadcast inside a node fills a chain of all ranks before it runs a
 }
 
 TEST_CASE("gradients that go to their owners cost a chain for each weight, in the backward pass of every micro-batch") {
-  const Job once = sharded(), each = sharded({"software.reduces_every_pass=true"});
+  const Job once = sharded({"software.reduces_every_pass=false"}),
+            each = sharded({"software.reduces_every_pass=true", "software.reduces_to_owners=true"});
   REQUIRE(once.microbatches() == 4);
   const topology::Cluster cluster(each.node, each.fabric, 8, 8, sim::Settings());
   const std::vector<std::int64_t> gpus{0, 1, 2, 3, 4, 5, 6, 7};

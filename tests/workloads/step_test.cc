@@ -294,7 +294,8 @@ TEST_CASE("model states take 16 bytes per parameter, or 2 + 14/d when gradients 
     }
     return sum / parameter_count(job.model);
   };
-  const Sets one{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16", "batch.global=32"};
+  const Sets one{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16", "batch.global=32",
+                 "software=megatron-core-0.8"};
   const auto with = [&](const char* sharding) {
     Sets s = one;
     s.push_back(std::string("parallelism.sharding=") + sharding);
@@ -304,6 +305,10 @@ TEST_CASE("model states take 16 bytes per parameter, or 2 + 14/d when gradients 
   CHECK(with("optimizer") == Approx(4 + 12.0 / 16).epsilon(2e-3));
   CHECK(with("gradients") == Approx(2 + 14.0 / 16).epsilon(2e-3));
   CHECK(with("parameters") == Approx(16.0 / 16).epsilon(2e-3));
+  // Gradients that are added up whole over a step's micro-batches are whole.
+  Sets whole = one;
+  whole.insert(whole.end(), {"parallelism.sharding=gradients", "software.reduces_every_pass=false"});
+  CHECK(states(whole) == Approx(4 + 12.0 / 16).epsilon(2e-3));
   Sets hybrid = one;  // shared out among four, four times
   hybrid.insert(hybrid.end(), {"parallelism.sharding=parameters", "parallelism.shard_group=4"});
   CHECK(states(hybrid) == Approx(16.0 / 4).epsilon(2e-3));
