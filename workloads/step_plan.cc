@@ -9,7 +9,7 @@
 #include "sim/error.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step_cache.h"
-#include "workloads/unit_overlap.h"
+#include "workloads/step_passes.h"
 
 namespace orrery::workloads {
 
@@ -208,7 +208,7 @@ GroupLayout group_layout_of(const Job& job) {
   layout.returns = map.order() != ChunkOrder::loop;
   layout.ties_ends = !map.ends_meet() && job.model.tied_embeddings;
   layout.shards = job.parallelism.sharding != Sharding::none;
-  layout.all_reduces_gradients = all_reduces_gradients(job);
+  layout.all_reduces_gradients = data_parallelism_of(job).reduction() == CollectiveOp::all_reduce;
   layout.shard_ranks = job.shard_ranks();
   return layout;
 }
@@ -266,8 +266,9 @@ StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared
                    const PlanOptions& options) {
   StepPlan out;
   out.split = split_layers(job);
-  out.stages = compile_programs(job, out.split, groups->shapes, groups->slots, cluster,
-                                options.compact ? groups->tensor_rate_limit : 0, options.evaluation);
+  out.stages = compile_programs(program_inputs_of(job, options.workload), out.split, step_passes(job, out.split),
+                                {job.device, job.software, cluster, groups->shapes}, groups->slots,
+                                options.compact ? groups->tensor_rate_limit : 0);
   out.groups = std::move(groups);
   return out;
 }
@@ -276,8 +277,8 @@ PlannedStep plan_step(const Job& job) {
   StepCache cache(1);
   PlannedStep planned;
   planned.cluster = cache.cluster_of(site_of(job));
-  planned.plan =
-      make_plan(job, *planned.cluster, cache.groups_of(planned.cluster, group_inputs_of(job)), {false, true});
+  planned.plan = make_plan(job, *planned.cluster, cache.groups_of(planned.cluster, group_inputs_of(job)),
+                           {Workload::training_step, true});
   return planned;
 }
 
