@@ -26,6 +26,19 @@ namespace {
 
 double d(std::int64_t x) { return static_cast<double>(x); }
 
+/// FSDP and its kin share weights out by default, and where they share out gradients alone gather and reduce in every
+/// micro-batch.
+bool made_for_units(const calibration::Software& software) {
+  return software.defaults.sharding == Sharding::parameters;
+}
+bool reduces_every_micro_batch(Sharding sharding, const calibration::Software& software) {
+  return sharding == Sharding::gradients && (software.gradients.reduces_every_pass || made_for_units(software));
+}
+bool scatters(Sharding sharding, const calibration::Software& software) {
+  return sharding == Sharding::parameters || reduces_every_micro_batch(sharding, software) ||
+         (sharding != Sharding::none && !software.gradients.all_reduces_shards);
+}
+
 class ClosedForm {
  public:
   explicit ClosedForm(const Job& job) : job_(job), p_(job.parallelism), map_(job.parallelism.chunk_map()) {}
@@ -149,7 +162,7 @@ class ClosedForm {
     const double gradients = d(p_.tensor) * per_tensor_rank * reduced_gradient_bytes();
     const double parameters = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.precision.parameters);
     const double m = microbatches_of_a_replica();
-    const bool every = reduces_every_micro_batch();
+    const bool every = reduces_every_micro_batch(p_.sharding, job_.software);
     // One virtual call per tensor rank that moves all stages' parameters; the counted table knows the real number of
     // calls.
     switch (p_.sharding) {
@@ -158,11 +171,12 @@ class ClosedForm {
         break;
       case Sharding::optimizer:
       case Sharding::gradients:
-        add(CommGroup::data, scatters() ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
+        add(CommGroup::data,
+            scatters(p_.sharding, job_.software) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
             "gradients, backward", group, gradients, (every ? m : 1) * groups, 0);
         between_groups(gradients, every && !job_.software.gradients.reduces_to_owners ? m : 1);
         add(CommGroup::data, CollectiveOp::all_gather, "parameters, forward", group, parameters,
-            (every && made_for_units() ? m : 1) * groups, 0);
+            (every && made_for_units(job_.software) ? m : 1) * groups, 0);
         break;
       case Sharding::parameters:
         add(CommGroup::data, CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, m * groups, 1);
@@ -176,19 +190,9 @@ class ClosedForm {
   /// Where ranks that share out states add gradients up with an all-reduce all the same, they send them in 16 bit.
   double reduced_gradient_bytes() const {
     const int added_up = calibration::bytes_of(job_.precision.gradients);
-    if (scatters() || p_.sharding == Sharding::none) return added_up;
+    if (scatters(p_.sharding, job_.software) || p_.sharding == Sharding::none) return added_up;
     return std::min(added_up, calibration::bytes_of(job_.precision.activations));
   }
-  bool scatters() const {
-    return p_.sharding == Sharding::parameters || reduces_every_micro_batch() ||
-           (p_.sharding != Sharding::none && !job_.software.gradients.all_reduces_shards);
-  }
-  bool reduces_every_micro_batch() const {
-    return p_.sharding == Sharding::gradients && job_.replicas() > 1 &&
-           (job_.software.gradients.reduces_every_pass || made_for_units());
-  }
-  bool made_for_units() const { return job_.software.defaults.sharding == Sharding::parameters; }
-
   /// Of DualPipe's two copies of a block each sees half of the micro-batches, in step with the other.
   double microbatches_of_a_replica() const { return d(job_.microbatches()) * columns() / d(job_.replicas()); }
 

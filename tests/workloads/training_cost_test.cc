@@ -16,16 +16,15 @@ workloads::TrainingCost cost_of(const std::vector<std::string>& sets) {
 
 TEST_CASE("a run's time and cost") {
   // 16 GPUs at 2 dollars an hour are 32 dollars an hour; 7.2e9 tokens at a million a second take two hours.
-  const auto cost =
-      cost_of({"training.tokens=7.2e9", "cost.price_per_gpu_hour_usd=2"}));
+  const auto cost = cost_of({"training.tokens=7.2e9", "cost.price_per_gpu_hour_usd=2"});
   CHECK(cost.time_s == Approx(7200));
   CHECK(cost.usd == Approx(64));
   CHECK(cost.usd_per_million_tokens == Approx(64 / 7200.0));
-  const auto unpriced = cost_of({"training.tokens=7.2e9"}));
+  const auto unpriced = cost_of({"training.tokens=7.2e9"});
   CHECK(unpriced.time_s == Approx(7200));
   CHECK(unpriced.usd == 0);
   CHECK(unpriced.usd_per_million_tokens == 0);
-  const auto endless = cost_of({"cost.price_per_gpu_hour_usd=2"}));
+  const auto endless = cost_of({"cost.price_per_gpu_hour_usd=2"});
   CHECK(endless.time_s == 0);
   CHECK(endless.usd == 0);
   CHECK(endless.usd_per_million_tokens == Approx(64 / 7200.0));
