@@ -1,0 +1,124 @@
+// Embedding and LM head with its loss. See halves.h. The embedding keeps its dropout mask, the head its two inputs and
+// the logits: in fp32 where the loss is computed operation by operation on a copy, else in 16 bit (arXiv 2205.05198,
+// section 4.3).
+#include <cmath>
+
+#include "workloads/model/halves.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+using calibration::Streaming;
+
+double d(std::int64_t x) { return static_cast<double>(x); }
+
+/// What turns logits into a loss.
+class LossWriter {
+ public:
+  explicit LossWriter(LayerWriter& writer)
+      : w_(writer), style_(writer.style()), e_(writer.element()), logits_(logits_of(writer)) {}
+
+  static double logits_of(const LayerWriter& writer) { return writer.sizes().of_token(writer.sizes().vocab); }
+
+  void loss() {
+    if (style_.fused_cross_entropy) {
+      w_.backward("cross entropy backward", Streaming::cross_entropy, logits_, 2 * e_);
+      kernel("cross entropy", Streaming::cross_entropy, e_);
+      reduce(3);
+      return;
+    }
+    w_.backward("logit gradient to 16 bit", Streaming::cross_entropy, logits_, 4 + e_);
+    w_.backward("scale softmax gradient", Streaming::cross_entropy, logits_, 8);
+    kernel("logits to fp32", Streaming::cross_entropy, e_ + 4);
+    if (style_.cross_entropy_kernel && w_.sizes().tensor == 1)
+      return kernel("softmax with cross entropy", Streaming::cross_entropy, 8);
+    // One operation at a time on fp32 copies, as megatron/core/tensor_parallel/cross_entropy.py does.
+    kernel("logit maximum", Streaming::cross_entropy, 4);
+    reduce();
+    kernel("subtract maximum", Streaming::cross_entropy, 8);
+    reduce();  // target logits
+    kernel("exponentials", Streaming::cross_entropy, 8);
+    kernel("sum of exponentials", Streaming::cross_entropy, 4);
+    reduce();
+    kernel("divide by sum", Streaming::cross_entropy, 8);
+  }
+
+  /// Losses for the log, from the same logits: torch.nn.CrossEntropyLoss under autocast makes a fp32 copy and a
+  /// log-softmax of it (Composer, composer/metrics/nlp.py; llmfoundry's models log two unless told otherwise).
+  void metrics() {
+    const auto losses = static_cast<int>(std::lround(style_.training_metrics));
+    for (int i = 0; i < losses; ++i) {
+      kernel("metric: logits to fp32", Streaming::copy, e_ + 4);
+      kernel("metric: log-softmax", Streaming::softmax, 8);
+    }
+  }
+
+ private:
+  void kernel(const char* name, Streaming kind, double bytes_each) { w_.forward(name, kind, logits_, bytes_each); }
+  /// An fp32 number of every token, reduced over the shards of the vocabulary.
+  void reduce(double each = 1) {
+    if (w_.sizes().tensor > 1)
+      w_.add(CommOp{CommGroup::tensor, Exchange::all_reduce, each * d(w_.sizes().tokens), 4, "loss", "",
+                    CommOverlap::none, CommOverlap::none});
+  }
+
+  LayerWriter& w_;
+  const calibration::LayerStyle& style_;
+  double e_, logits_;  // bytes of an activation, elements
+};
+
+}  // namespace
+
+Layer embedding_layer(LayerWriter& writer) {
+  const Model& model = writer.model();
+  const Sizes& sizes = writer.sizes();
+  const double e = writer.element();
+  const double gradient = calibration::bytes_of(writer.computation().precision.gradients);
+  writer.backward("embedding backward", Streaming::embedding_backward, sizes.hidden, e + 2 * gradient);
+  writer.forward("embedding", Streaming::embedding, sizes.hidden, 2 * e);
+  if (sizes.tensor > 1)
+    writer.add(CommOp{CommGroup::tensor, writer.reduces(), sizes.hidden, e, "embedding, forward",
+                      "embedding gradient, backward", CommOverlap::none, CommOverlap::none});
+  writer.dropout(sizes.outside, "embedding dropout backward", Direction::backward);
+  writer.dropout(sizes.outside, "embedding dropout", Direction::forward);
+  Layer layer;
+  layer.kind = LayerKind::embedding;
+  layer.ops = writer.take();
+  layer.kept = {{"dropout mask", sizes.outside, writer.style().dropout ? 1.0 : 0.0, 0}};
+  layer.weights = {{"word embedding", d(sizes.vocab) * d(model.hidden)}};
+  if (model.positions == Positions::learned) layer.weights.push_back({"positions", d(model.seq) * d(model.hidden)});
+  return layer;
+}
+
+Layer head_layer(LayerWriter& writer) {
+  const Model& model = writer.model();
+  const Sizes& sizes = writer.sizes();
+  const Computation& computation = writer.computation();
+  const double e = writer.element();
+  writer.norm("final layer norm", "final layer norm backward");
+  MatMul p{"lm head", sizes.vocab, model.hidden, sizes.tokens, computation.precision.activations};
+  p.sum = computation.fuses_wgrad_accumulation() ? computation.precision.gradients : DataType::fp32;
+  writer.column({p},
+                writer.enter("head input, forward", "head saved input, backward", "head input gradient, backward"));
+  LossWriter loss(writer);
+  loss.loss();
+  loss.metrics();
+  Layer layer;
+  layer.kind = LayerKind::head;
+  layer.ops = writer.take();
+  const double outside = sizes.outside, logits = LossWriter::logits_of(writer);
+  layer.kept = {{"norm and linear input", 2 * outside, e, 0},
+                {"logits", logits, writer.style().fused_cross_entropy ? e : 4, 0}};
+  // Forward: the 16-bit logits that are copied; backward: their gradient in 16 bit. Never both.
+  layer.working = {{"logits in 16 bit", logits, e, 0},
+                   {"weight gradient", d(sizes.vocab) * d(model.hidden), writer.own_gradient(), 0}};
+  layer.between = {{"linear input and logit gradient", outside + logits, e}};
+  layer.weights = {{"final norm", d(model.norm_parameters()), false, true}};
+  // Tied weights: where one stage has both ends the head is the embedding; else the last stage holds a copy.
+  if (!model.tied_embeddings || !computation.ends_on_one_stage)
+    layer.weights.push_back({"lm head", d(sizes.vocab) * d(model.hidden)});
+  return layer;
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,200 @@
+// Attention and MLP with what they keep, need and weigh. See halves.h.
+//
+// Kept tensors: Korthikanti et al. (arXiv 2205.05198), equations 1 to 6, with e = 2 byte activations and one-byte
+// dropout masks: a layer keeps s b h (10 + 24/t + 5 a s / (h t)); with sequence parallelism s b h / t (34 + 5 a s / h);
+// the last term goes with fused attention (which keeps the log-sum-exp of each row in fp32 instead; Dao, arXiv
+// 2307.08691) and with selective recompute; full recompute keeps the input, 2 s b h.
+#include "workloads/model/halves.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+using calibration::Streaming;
+
+double d(std::int64_t x) { return static_cast<double>(x); }
+
+/// Weights and the biases of column-parallel layers are split; norms and the biases after a reduction are copied.
+double norms_of_half(const Model& model) { return d(model.norm_parameters()) * (model.post_norm ? 2 : 1); }
+
+/// What a half that begins with a norm keeps of its input, and of the dropout behind it.
+void keep_ends(const LayerWriter& writer, Half half, KeptAs input, Layer& layer) {
+  const double outside = writer.sizes().outside, e = writer.element();
+  layer.kept.push_back({"norm input", outside, e, half, input});
+  layer.kept.push_back({"linear input", outside, e, half});
+  layer.kept.push_back({"dropout mask", outside, writer.style().dropout ? 1.0 : 0.0, half});
+}
+
+void keep_post_norm(const LayerWriter& writer, Half half, Layer& layer) {
+  if (writer.model().post_norm)
+    layer.kept.push_back({"post norm input", writer.sizes().outside, writer.element(), half});
+}
+
+}  // namespace
+
+// ---- attention ----
+
+std::vector<MatMul> AttentionHalf::products() const {
+  if (m_.parallel_block || !style_.separate_qkv) return {w_.product("qkv", z_.q + 2 * z_.kv, m_.hidden)};
+  return {w_.product("query", z_.q, m_.hidden), w_.product("key", z_.kv, m_.hidden),
+          w_.product("value", z_.kv, m_.hidden)};
+}
+
+bool AttentionHalf::adds_bias() const { return m_.biases != Biases::none && !style_.bias_in_gemm; }
+
+StreamingOp AttentionHalf::bias() const { return {"add qkv bias", Streaming::accumulate, qkv_elements(), 2 * e_}; }
+
+void AttentionHalf::bias_gradient() {
+  if (adds_bias()) w_.backward("qkv bias gradient", Streaming::accumulate, qkv_elements(), e_);
+}
+
+/// One kernel that reads and writes queries and keys, as Megatron-Core's fused rotary embedding does; older
+/// generations take several, which no list of measured runs tells apart.
+void AttentionHalf::rotate() {
+  if (m_.positions != Positions::rotary) return;
+  const double elements = z_.of_token(z_.q + z_.kv);
+  w_.backward("rotate query and key gradients", Streaming::copy, elements, 2 * e_);
+  w_.forward("rotate queries and keys", Streaming::copy, elements, 2 * e_);
+}
+
+void AttentionHalf::attention() {
+  const Split& split = w_.split();
+  const Computation& computation = w_.computation();
+  AttentionOp a;
+  a.batch = split.micro_batch;
+  a.seq = m_.seq;
+  a.context = split.context;
+  a.heads = z_.heads;
+  a.kv_heads = z_.kv_heads;
+  a.head_dim = m_.head_dim();
+  a.window = m_.attention_window < m_.seq ? m_.attention_window : 0;
+  a.fused = computation.attention == AttentionKind::flash;
+  a.ring = split.context_method == ContextMethod::ring;
+  a.position_bias = m_.positions == Positions::alibi;
+  a.dropout = style_.dropout;
+  a.recomputed = computation.recompute == Recompute::selective;
+  a.type = computation.precision.activations;
+  a.style = computation.attention_style;
+  w_.add(std::move(a));
+}
+
+void AttentionHalf::cast_output() {
+  w_.cast(z_.shared(m_.attention_width()), "cast attention output", Direction::forward);
+}
+
+void AttentionHalf::write() {
+  w_.norm("layer norm", "layer norm backward");
+  w_.cast(z_.outside, "cast input", Direction::forward);
+  w_.column(products(), w_.enter(), style_.separate_qkv);
+  bias_gradient();
+  if (adds_bias()) w_.add(bias());
+  w_.views(0.5, Direction::forward);
+  w_.views(0.5, Direction::backward);
+  cast_gradients();
+  rotate();
+  attention();
+  cast_output();
+  project();
+  w_.leave();
+  w_.bias_dropout_residual();
+}
+
+void AttentionHalf::keep(Layer& layer) const {
+  const double t = z_.parts();
+  const double q = z_.of_token(m_.attention_width()) / t, kv = z_.of_token(m_.kv_width()) / t;
+  const double rows = d(m_.heads) / t * d(z_.tokens), outside = z_.outside;
+  const bool fused = w_.computation().attention == AttentionKind::flash;
+  keep_ends(w_, kAttention, KeptAs::input, layer);
+  layer.kept.push_back({"queries and attention output", 2 * q, e_, kAttention});
+  layer.kept.push_back({"keys and values", 2 * kv, e_, kAttention});
+  if (fused) {
+    layer.kept.push_back({"log-sum-exp of scores", rows, 4, kAttention});
+  } else {  // softmax, its dropout mask and output
+    const bool again = w_.computation().recompute == Recompute::selective;
+    layer.kept.push_back({"scores", rows * d(m_.seq), style_.dropout ? 2 * e_ + 1 : e_, kAttention,
+                          again ? KeptAs::recomputed : KeptAs::tensor});
+  }
+  keep_post_norm(w_, kAttention, layer);
+  // Gradients of q, k, v and the output; fused kernels add up q's in fp32, others hold two of the scores.
+  layer.working.push_back({"residual gradients", 2 * outside, e_, kAttention});
+  layer.working.push_back({"gradients of queries and output", 2 * q, e_, kAttention});
+  layer.working.push_back({"gradients of keys and values", 2 * kv, e_, kAttention});
+  layer.working.push_back(fused ? Working{"query gradient in fp32", q, 4, kAttention}
+                                : Working{"gradients of scores", 2 * rows * d(m_.seq), e_, kAttention});
+  // Of qkv and projection: inputs, then gradients of the outputs.
+  layer.between.push_back({"attention's linear inputs", outside + q, e_});
+  layer.between.push_back({"attention's linear output gradients", outside + q + 2 * kv, e_});
+}
+
+void AttentionHalf::weigh(Layer& layer) const {
+  const double t = z_.parts(), h = d(m_.hidden), q = d(m_.attention_width()), kv = d(m_.kv_width());
+  if (style_.separate_qkv) {
+    layer.weights.push_back({"query", q * h / t, true});
+    layer.weights.push_back({"key", kv * h / t, true});
+    layer.weights.push_back({"value", kv * h / t, true});
+  } else {
+    layer.weights.push_back({"qkv", (q + 2 * kv) * h / t, true});
+  }
+  layer.weights.push_back({"attention projection", q * h / t, true});
+  if (m_.biases != Biases::none) layer.weights.push_back({"qkv bias", (q + 2 * kv) / t});
+  if (w_.has_biases()) layer.weights.push_back({"attention projection bias", h});
+  layer.weights.push_back({"attention norms", norms_of_half(m_)});
+}
+
+// ---- MLP ----
+
+void FeedForwardHalf::activation() {
+  const double elements = z_.shared(m_.ffn_hidden), gates = m_.gated_mlp ? 2 : 1;
+  // A kernel of GeLU with bias returns one gradient for both, which autograd sums over the tokens for the bias.
+  if (w_.has_biases() && !(style_.fused_bias_gelu && style_.bias_in_gemm))
+    w_.backward("bias gradient", Streaming::accumulate, elements, e_);
+  w_.backward(m_.gated_mlp ? "swiglu backward" : "gelu backward", Streaming::gelu_backward, elements,
+              (1 + 2 * gates) * e_ + gates * w_.fused_cast());
+  if (!style_.fused_bias_gelu) w_.add_bias(elements * gates);
+  w_.forward(m_.gated_mlp ? "swiglu" : "gelu", Streaming::gelu, elements, (gates + 1) * e_ + w_.fused_cast());
+}
+
+void FeedForwardHalf::cast_activation() { w_.cast(z_.shared(m_.ffn_hidden), "cast activation", Direction::forward); }
+
+void FeedForwardHalf::write() {
+  w_.norm("layer norm", "layer norm backward");
+  w_.cast(z_.outside, "cast input", Direction::forward);
+  w_.column({up()}, w_.enter());
+  w_.views(0.5, Direction::backward);
+  cast_gradients();
+  activation();
+  cast_activation();
+  w_.views(0.5, Direction::forward);
+  down();
+  w_.leave();
+  w_.bias_dropout_residual();
+}
+
+void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
+  const double t = z_.parts(), ffn = z_.of_token(m_.ffn_hidden) / t, branches = m_.gated_mlp ? 3 : 2;
+  const double outside = z_.outside;
+  if (reads == Reads::own_norm) {
+    keep_ends(w_, kFeedForward, KeptAs::tensor, layer);
+    keep_post_norm(w_, kFeedForward, layer);
+  }
+  layer.kept.push_back({"up projection and activation", branches * ffn, e_, kFeedForward});
+  layer.working.push_back({"residual gradients", 2 * outside, e_, kFeedForward});
+  layer.working.push_back({"gradients of up projection and activation", branches * ffn, e_, kFeedForward});
+  layer.working.push_back({"weight gradient", d(m_.hidden) * d(m_.ffn_hidden) / t, w_.own_gradient(), kFeedForward});
+  // Of up and down: inputs, then gradients of the outputs.
+  layer.between.push_back({"MLP's linear inputs", outside + ffn, e_});
+  layer.between.push_back({"MLP's linear output gradients", outside + ffn * (branches - 1), e_});
+}
+
+void FeedForwardHalf::weigh(Layer& layer) const {
+  const double t = z_.parts(), h = d(m_.hidden), f = d(m_.ffn_hidden), up = m_.gated_mlp ? 2 : 1;
+  layer.weights.push_back({"mlp up", up * f * h / t, true});
+  layer.weights.push_back({"mlp down", f * h / t, true});
+  if (w_.has_biases()) {
+    layer.weights.push_back({"mlp up bias", up * f / t});
+    layer.weights.push_back({"mlp down bias", h});
+  }
+  if (!m_.parallel_block) layer.weights.push_back({"mlp norms", norms_of_half(m_)});
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,81 @@
+// The halves of a transformer block, attention and the part behind it, and what each keeps, needs and weighs: what
+// families of models put together to blocks of their own.
+#pragma once
+
+#include "workloads/model/layer_writer.h"
+
+namespace orrery::workloads {
+
+/// The halves of a block in the order in which they run and free what they keep (Kept::half).
+enum Half : std::int32_t { kAttention, kFeedForward };
+
+/// A half of a block that begins with a norm, or reads the other half's.
+enum class Reads : std::uint8_t { own_norm, norm_of_other_half };
+
+/// Queries, keys and values, attention and its projection.
+class AttentionHalf {
+ public:
+  explicit AttentionHalf(LayerWriter& writer)
+      : w_(writer), m_(writer.model()), z_(writer.sizes()), style_(writer.style()), e_(writer.element()) {}
+
+  /// All of it, from norm to residual sum.
+  void write();
+
+  // Its parts, for blocks that run something else between them.
+  /// Queries, keys and values as one product or as three; a parallel block keeps one.
+  std::vector<MatMul> products() const;
+  bool adds_bias() const;  // of queries, keys and values, in a kernel behind their product
+  StreamingOp bias() const;
+  void bias_gradient();
+  void cast_gradients() { w_.cast_gradient(qkv_elements()); }
+  void rotate();
+  void attention();
+  void cast_output();
+  void project() { w_.row("attention projection", z_.q); }
+
+  void keep(Layer& layer) const;
+  void weigh(Layer& layer) const;
+
+ private:
+  double qkv_elements() const { return z_.of_token(z_.q + 2 * z_.kv); }
+
+  LayerWriter& w_;
+  const Model& m_;
+  const Sizes& z_;
+  const calibration::LayerStyle& style_;
+  double e_;  // bytes of an activation
+};
+
+/// The dense MLP.
+class FeedForwardHalf {
+ public:
+  explicit FeedForwardHalf(LayerWriter& writer)
+      : w_(writer), m_(writer.model()), z_(writer.sizes()), style_(writer.style()), e_(writer.element()) {}
+
+  /// All of it, from norm to residual sum.
+  void write();
+
+  // Its parts.
+  MatMul up() const { return w_.product("mlp up", m_.gated_mlp ? 2 * z_.ffn : z_.ffn, m_.hidden); }
+  void cast_gradients() { w_.cast_gradient(z_.shared(m_.ffn_hidden)); }
+  void activation();
+  void cast_activation();
+  void down() { w_.row("mlp down", z_.ffn); }
+
+  /// `reads`: whose norm, and with it whose input and dropout, it has.
+  void keep(Layer& layer, Reads reads) const;
+  void weigh(Layer& layer) const;
+
+ private:
+  LayerWriter& w_;
+  const Model& m_;
+  const Sizes& z_;
+  const calibration::LayerStyle& style_;
+  double e_;
+};
+
+/// The layer in front of the blocks and the one behind them: norm, LM head and loss.
+Layer embedding_layer(LayerWriter& writer);
+Layer head_layer(LayerWriter& writer);
+
+}  // namespace orrery::workloads

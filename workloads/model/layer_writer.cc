@@ -1,0 +1,149 @@
+// Operations that layers have in common. See layer_writer.h.
+#include "workloads/model/layer_writer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace orrery::workloads {
+
+namespace {
+using calibration::Streaming;
+double d(std::int64_t x) { return static_cast<double>(x); }
+}  // namespace
+
+Sizes::Sizes(const Model& model, const Split& split, const calibration::LayerStyle& style)
+    : tensor(split.tensor),
+      tokens(split.micro_batch * (model.seq / split.context)),
+      heads(model.heads / split.tensor),
+      kv_heads(std::max<std::int64_t>(1, model.kv_heads / split.tensor)),
+      q(model.attention_width() / split.tensor),
+      kv(kv_heads * model.head_dim()),
+      ffn(model.ffn_hidden / split.tensor),
+      vocab(padded_vocab(model.vocab, split.tensor, style.pads_vocabulary) / split.tensor),
+      sequence_parallel(split.sequence_parallel && split.tensor > 1),
+      hidden(d(tokens) * d(model.hidden)),
+      outside(d(tokens) / d(sequence_parallel ? split.tensor : 1) * d(model.hidden)) {}
+
+double Sizes::of_token(std::int64_t width) const { return d(tokens) * d(width); }
+double Sizes::shared(std::int64_t whole_width) const { return d(tokens) * d(whole_width) / d(tensor); }
+
+LayerWriter::LayerWriter(const Model& model, const Split& split, const Computation& computation)
+    : model_(model),
+      split_(split),
+      computation_(computation),
+      sizes_(model, split, computation.style),
+      element_(calibration::bytes_of(computation.precision.activations)) {}
+
+std::vector<LayerOp> LayerWriter::take() { return std::exchange(ops_, {}); }
+
+// ---- kernels bound by memory ----
+
+void LayerWriter::forward(const char* name, Streaming kernel, double elements, double bytes_each) {
+  add(StreamingOp{name, kernel, elements, bytes_each, Direction::forward});
+}
+void LayerWriter::backward(const char* name, Streaming kernel, double elements, double bytes_each) {
+  add(StreamingOp{name, kernel, elements, bytes_each, Direction::backward});
+}
+
+void LayerWriter::cast(double elements, const char* name, Direction direction) {
+  if (in_fp8() && !style().fused_cast)
+    add(StreamingOp{name, Streaming::cast_transpose, elements, element_ + 2, direction});
+}
+
+void LayerWriter::views(double share, Direction direction) {
+  const auto n = static_cast<int>(std::lround(style().extra_kernels_per_layer * share));
+  for (int i = 0; i < n; ++i) add(StreamingOp{"view", Streaming::copy, 1, 2 * element_, direction});
+}
+
+void LayerWriter::norm(const char* name, const char* name_backward, bool residual) {
+  const double outside = sizes_.outside, e = element_;
+  if (residual) backward("add residual gradient", Streaming::accumulate, outside, 3 * e);
+  if (!style().persistent_layer_norm)
+    backward("layer norm weight gradient", Streaming::layer_norm_backward, outside, 2 * e);
+  backward(name_backward, Streaming::layer_norm_backward, outside, 3 * e);
+  // One kernel, or mean and variance, normalise, scale and shift: each reads and writes.
+  for (int pass = 0; pass < (style().fused_layer_norm ? 1 : 3); ++pass)
+    forward(name, Streaming::layer_norm, outside, 2 * e + fused_cast());
+}
+
+void LayerWriter::add_bias(double elements) {
+  if (has_biases() && !style().bias_in_gemm) forward("add bias", Streaming::accumulate, elements, 2 * element_);
+}
+
+void LayerWriter::dropout(double elements, const char* name, Direction direction) {
+  if (style().dropout) add(StreamingOp{name, Streaming::dropout, elements, 2 * element_ + 1, direction});
+}
+
+void LayerWriter::bias_dropout_residual() {
+  const double outside = sizes_.outside, e = element_;
+  cast_gradient(outside);
+  if (model_.post_norm) norm("post layer norm", "post layer norm backward", false);
+  if (has_biases()) backward("bias gradient", Streaming::accumulate, outside, e);
+  dropout(outside, "dropout backward", Direction::backward);
+  if (style().fused_bias_dropout_residual) {
+    forward("bias dropout residual", Streaming::bias_dropout_residual, outside, 3 * e + (style().dropout ? 1 : 0));
+  } else {
+    add_bias(outside);
+    dropout(outside, "dropout", Direction::forward);
+    forward("add residual", Streaming::accumulate, outside, 3 * e);
+  }
+}
+
+// ---- exchanges of the tensor group ----
+
+std::optional<InputExchange> LayerWriter::enter(const char* what, const char* saved, const char* what_backward) const {
+  if (sizes_.tensor == 1) return {};
+  return InputExchange{gathers(),
+                       sizes_.hidden,
+                       element_,
+                       with(CommOverlap::with_next),
+                       style().async_tensor_backward || computation_.overlaps_tensor,
+                       what,
+                       saved,
+                       what_backward};
+}
+std::optional<InputExchange> LayerWriter::enter() const {
+  return enter("activations, forward", "saved inputs, backward", "activation gradients, backward");
+}
+void LayerWriter::leave() {
+  if (sizes_.tensor > 1)
+    add(CommOp{CommGroup::tensor, reduces(), sizes_.hidden, element_, "activations, forward",
+               "activation gradients, backward", with(CommOverlap::with_previous), with(CommOverlap::with_next)});
+}
+
+// ---- linear layers ----
+
+MatMul LayerWriter::product(const char* name, std::int64_t out, std::int64_t in) const {
+  MatMul p{name, out, in, sizes_.tokens, computation_.precision.matmul};
+  if (computation_.fuses_wgrad_accumulation()) {
+    p.sum = computation_.precision.gradients;
+    return p;
+  }
+  const int gradient = calibration::bytes_of(computation_.precision.gradients);
+  const double weights = d(out) * d(in);
+  if (computation_.keeps_training_gradients && gradient > element_) {
+    // Autograd adds onto the 16-bit gradient that stays allocated, which is cleared ahead of the next pass.
+    p.after_gradient.push_back({"add training gradient", Streaming::accumulate, weights, 3 * element_});
+    p.after_gradient.push_back({"clear training gradient", Streaming::copy, weights, element_});
+  }
+  p.after_gradient.push_back({"add weight gradient", Streaming::accumulate, weights, element_ + 2 * gradient});
+  return p;
+}
+
+void LayerWriter::column(std::vector<MatMul> products, std::optional<InputExchange> input, bool apart) {
+  LinearOp op;
+  op.sums.assign(products.size() - 1, {"add input gradients", Streaming::accumulate, sizes_.hidden, 3 * element_});
+  op.products = std::move(products);
+  op.input = input;
+  op.reduces_apart = apart && !sizes_.sequence_parallel;
+  add(std::move(op));
+}
+
+void LayerWriter::row(const char* name, std::int64_t in) {
+  LinearOp op;
+  op.products = {product(name, model_.hidden, in)};
+  add(std::move(op));
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,97 @@
+// What the layers of every transformer family are written with: kernels bound by memory, norms, casts, exchanges of the
+// tensor group and linear layers, on one rank.
+//
+// Sources: Megatron-LM (arXiv 1909.08053) for the tensor-parallel split; Korthikanti et al. (arXiv 2205.05198) for
+// sequence parallelism.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "workloads/model/gpt.h"
+
+namespace orrery::workloads {
+
+/// Sizes on one rank. Tokens are those of the micro-batch; outside the tensor-parallel regions sequence parallelism
+/// leaves a rank `outside` elements of a hidden state.
+struct Sizes {
+  Sizes(const Model& model, const Split& split, const calibration::LayerStyle& style);
+  std::int64_t tensor, tokens, heads, kv_heads;
+  std::int64_t q, kv, ffn, vocab;  // widths: queries and attention output, keys, inside of the MLP, logits
+  bool sequence_parallel;
+  double hidden, outside;  // elements
+  /// Elements of all tokens, of this width; and of a width that the tensor group shares.
+  double of_token(std::int64_t width) const;
+  double shared(std::int64_t whole_width) const;
+  double parts() const { return static_cast<double>(tensor); }
+};
+
+/// Writes the operations of one layer after the other. Refers to what it is made of.
+class LayerWriter {
+ public:
+  LayerWriter(const Model& model, const Split& split, const Computation& computation);
+
+  const Model& model() const { return model_; }
+  const Split& split() const { return split_; }
+  const Computation& computation() const { return computation_; }
+  const calibration::LayerStyle& style() const { return computation_.style; }
+  const Sizes& sizes() const { return sizes_; }
+  double element() const { return element_; }  // bytes of an activation
+
+  void add(LayerOp op) { ops_.push_back(std::move(op)); }
+  /// The operations since the last call.
+  std::vector<LayerOp> take();
+
+  // ---- kernels bound by memory ----
+  void forward(const char* name, calibration::Streaming kernel, double elements, double bytes_each);
+  void backward(const char* name, calibration::Streaming kernel, double elements, double bytes_each);
+  /// What a producing kernel writes more, per element, when it also casts for the GEMM behind it.
+  double fused_cast() const { return in_fp8() && style().fused_cast ? 1 : 0; }
+  /// A fp8 GEMM reads operands that somebody has to cast and transpose: inside the kernel before it when the software
+  /// fuses that, else in a kernel of its own (reads 16 bit, writes fp8 twice).
+  void cast(double elements, const char* name, Direction direction);
+  void cast_gradient(double elements) { cast(elements, "cast gradient", Direction::backward); }
+  /// The small kernels that the model does not name: views made contiguous, masks; `share` of a layer's. Each is taken
+  /// as the floor of a copy, because that is what such a kernel costs.
+  void views(double share, Direction direction);
+  /// `residual`: its input goes on beside it, so that two gradients meet there.
+  void norm(const char* name, const char* name_backward, bool residual = true);
+  /// A bias that no kernel before or behind adds.
+  void add_bias(double elements);
+  /// Reads and writes, with a mask of one byte.
+  void dropout(double elements, const char* name, Direction direction);
+  /// How a half of a block ends: back onto the residual stream.
+  void bias_dropout_residual();
+
+  // ---- exchanges of the tensor group ----
+  // Forward: g gathers the sequence shards before a column-parallel layer; f reduces after a row-parallel one. Without
+  // sequence parallelism the first is nothing and the second an all-reduce (arXiv 2205.05198, figure 5).
+  Exchange gathers() const { return sizes_.sequence_parallel ? Exchange::all_gather : Exchange::copy; }
+  Exchange reduces() const { return sizes_.sequence_parallel ? Exchange::reduce_scatter : Exchange::all_reduce; }
+  /// Labels as in InputExchange.
+  std::optional<InputExchange> enter(const char* what, const char* saved, const char* what_backward) const;
+  std::optional<InputExchange> enter() const;
+  void leave();
+
+  // ---- linear layers ----
+  MatMul product(const char* name, std::int64_t out, std::int64_t in) const;
+  /// Products of one input. `apart`: each reduces the gradient of the input by itself.
+  void column(std::vector<MatMul> products, std::optional<InputExchange> input, bool apart = false);
+  void row(const char* name, std::int64_t in);
+  /// Bytes of an element of a weight's gradient as a tensor of its own, which the fused accumulation avoids.
+  double own_gradient() const { return computation_.fuses_wgrad_accumulation() ? 0 : element_; }
+  bool has_biases() const { return model_.biases == Biases::all; }
+
+ private:
+  bool in_fp8() const { return computation_.precision.matmul == DataType::fp8; }
+  CommOverlap with(CommOverlap overlap) const { return computation_.overlaps_tensor ? overlap : CommOverlap::none; }
+
+  const Model& model_;
+  const Split& split_;
+  const Computation& computation_;
+  Sizes sizes_;
+  double element_;
+  std::vector<LayerOp> ops_;
+};
+
+}  // namespace orrery::workloads
