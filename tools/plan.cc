@@ -11,6 +11,7 @@
 #include "tools/report/report.h"
 #include "tools/report/text.h"
 #include "workloads/program_text.h"
+#include "workloads/step_plan.h"
 
 namespace orrery::tools {
 
@@ -33,9 +34,10 @@ int plan(const PlanOptions& options) {
   }
   const topology::Cluster cluster = workloads::cluster_of(job);
   const auto groups = workloads::make_groups(workloads::group_inputs_of(job), cluster, true);
-  const workloads::StepPlan compiled = workloads::make_plan(job, cluster, groups, {false, options.folded});
+  const workloads::StepPlan compiled =
+      workloads::make_plan(job, cluster, groups, {workloads::Workload::training_step, options.folded});
   std::cout << wrapped(fmt::format("{}: {}", scenario.id, scenario_line(job)), "", "  ")
-            << workloads::program_text(job, compiled, options.stage, {options.passes, options.kernels});
+            << workloads::program_text(compiled.stages, options.stage, {options.passes, options.kernels});
   return kDone;
 }
 

@@ -7,8 +7,8 @@
 
 #include "sim/engine.h"
 #include "workloads/model/kept.h"
+#include "workloads/program_notes.h"
 #include "workloads/schedules/schedule.h"
-#include "workloads/stage_program.h"
 
 namespace orrery::workloads {
 

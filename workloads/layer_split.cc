@@ -6,6 +6,7 @@
 #include "workloads/layer_split.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "workloads/schedules/chunk_map.h"
 
@@ -54,6 +55,14 @@ double LayerSplit::parameters(const LayerRange& range) const {
   return sum;
 }
 
+double LayerSplit::block_parameters(const LayerRange& range) const {
+  double sum = 0;
+  for (std::int64_t i = range.begin; i < range.end; ++i) {
+    if (is_block(i)) sum += parameters_of(i);
+  }
+  return sum;
+}
+
 std::vector<LayerRange> split_layers(std::int64_t blocks, std::int64_t parts) {
   return ranges_of(even_shares(blocks, parts));
 }
@@ -79,11 +88,25 @@ LayerSplit split_layers(const Job& job) {
   return split;
 }
 
-double stage_parameters(const Job& job, const LayerSplit& split, std::int64_t stage) {
-  double parameters = 0;
-  for (std::int64_t chunk = 0; chunk < job.parallelism.virtual_pipeline; ++chunk)
-    parameters += split.parameters(split.of(chunk, stage, job.parallelism.pipeline));
-  return parameters;
+double StageLayout::parameters() const {
+  double sum = 0;
+  for (std::int64_t chunk = 0; chunk < chunks(); ++chunk) sum += split.parameters(range(chunk));
+  return sum;
+}
+
+std::int64_t StageLayout::blocks() const {
+  std::int64_t sum = 0;
+  for (std::int64_t chunk = 0; chunk < chunks(); ++chunk) sum += blocks(range(chunk));
+  return sum;
+}
+
+std::vector<std::int32_t> StageLayout::chunks_by_block() const {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(chunks()));
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    return map.block_of({stage, a}) < map.block_of({stage, b});
+  });
+  return order;
 }
 
 }  // namespace orrery::workloads

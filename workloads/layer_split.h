@@ -18,7 +18,10 @@ struct LayerSplit {
   }
   /// Of the layers of a range, in elements.
   double parameters(const LayerRange& range) const;
+  /// Of those that lie between embedding and head.
+  double block_parameters(const LayerRange& range) const;
   double parameters_of(std::int64_t layer) const { return held[static_cast<std::size_t>(layer)]; }
+  bool is_block(std::int64_t layer) const { return network.layer(layer).kind == LayerKind::block; }
   /// A layer between embedding and head; the first one where they differ.
   const Layer& block() const { return network.layer(1); }
 };
@@ -29,7 +32,23 @@ std::vector<LayerRange> split_layers(std::int64_t blocks, std::int64_t parts);
 /// The layers of a job: its schedule says where blocks lie, parallelism.stage_layers how many layers each holds.
 LayerSplit split_layers(const Job& job);
 
-/// Parameters (elements) on one rank of a stage.
-double stage_parameters(const Job& job, const LayerSplit& split, std::int64_t stage);
+/// One stage of the pipeline and the layers that lie on it.
+struct StageLayout {
+  const LayerSplit& split;  // must stay valid
+  ChunkMap map;
+  std::int64_t stage = 0;
+
+  std::int64_t stages() const { return map.stages(); }
+  std::int64_t chunks() const { return map.chunks(); }
+  const LayerRange& range(std::int64_t chunk) const { return split.of(chunk, stage, map.stages()); }
+  bool is_first_block(std::int64_t chunk) const { return map.block_of({stage, chunk}) == 0; }
+  /// On one rank, in elements.
+  double parameters() const;
+  /// Layers between embedding and head.
+  std::int64_t blocks(const LayerRange& range) const { return count(split.network, range, LayerKind::block); }
+  std::int64_t blocks() const;
+  /// Chunks in the order of the model, on which all stages that hold a block agree.
+  std::vector<std::int32_t> chunks_by_block() const;
+};
 
 }  // namespace orrery::workloads

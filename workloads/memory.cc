@@ -23,53 +23,51 @@ namespace {
 
 double d(std::int64_t x) { return static_cast<double>(x); }
 
-/// The passes in flight peak within the first rounds; more micro-batches than this only repeat them, but where a
-/// schedule holds them all. One that is searched for the job's own times is walked as it is run, all of it.
-StageOrders telling_passes(const Job& job, const LayerSplit& split) {
-  const Schedule& schedule = *job.parallelism.schedule;
-  if (schedule.splits_backward()) return step_passes(job, split);
-  PipelineShape shape = job.pipeline_shape();
-  if (!schedule.holds_all) shape.microbatches = std::min(shape.microbatches, 4 * shape.stages);
-  return paper_orders(schedule, shape);
-}
+/// What the states of a rank follow from.
+struct StateStyle {
+  DataParallelism data;
+  Precision precision;
+  OptimizerKind optimizer = OptimizerKind::adam;
+  bool keeps_training_gradients = false;
 
-bool reaches(const Job& job, Sharding level) { return job.parallelism.sharding >= level; }
+  bool reaches(Sharding level) const { return data.sharding >= level; }
+  /// Ranks that share what is sharded, once `level` is reached.
+  double shared_by(Sharding level) const { return reaches(level) ? d(data.owners) : 1.0; }
+};
 
-/// Ranks that share what is sharded, once `level` is reached.
-double shared_by(const Job& job, Sharding level) { return reaches(job, level) ? d(job.shard_ranks()) : 1.0; }
-
-StageMemory model_states(const Job& job, double parameters) {
-  const double moments = job.optimizer == OptimizerKind::sgd ? 4 : 8;
-  const double accumulator = calibration::bytes_of(job.precision.accumulation);
+StageMemory model_states(const StateStyle& style, double parameters) {
+  const double moments = style.optimizer == OptimizerKind::sgd ? 4 : 8;
+  const double accumulator = calibration::bytes_of(style.precision.accumulation);
+  const double element = calibration::bytes_of(style.precision.activations);
   StageMemory m;
-  m.parameters = parameters * calibration::bytes_of(job.precision.activations) / shared_by(job, Sharding::parameters);
-  m.gradients = parameters * 2 / shared_by(job, Sharding::gradients);
-  m.optimizer = parameters * (4 + moments) / shared_by(job, Sharding::optimizer);
-  const bool both = job.software.gradients.keeps_training_gradients && accumulator > 2;
+  m.parameters = parameters * element / style.shared_by(Sharding::parameters);
+  m.gradients = parameters * 2 / style.shared_by(Sharding::gradients);
+  m.optimizer = parameters * (4 + moments) / style.shared_by(Sharding::optimizer);
+  const bool both = style.keeps_training_gradients && accumulator > 2;
   // FSDP's shards are fp32 from the start, gradients and all.
-  const double beyond = reaches(job, Sharding::parameters) ? 0 : both ? accumulator : accumulator - 2;
-  m.parts.accumulators = parameters * beyond / shared_by(job, Sharding::gradients);
+  const double beyond = style.reaches(Sharding::parameters) ? 0 : both ? accumulator : accumulator - 2;
+  m.parts.accumulators = parameters * beyond / style.shared_by(Sharding::gradients);
   return m;
 }
 
 /// Weights in fp8 and their transposes in fp8, which stay from one micro-batch to the next beside the 16-bit
 /// ones; parameters that are gathered in fp8 and transposed take the 2 bytes that are counted as parameters.
-double weight_copy_bytes(const Job& job, double parameters) {
-  if (job.precision.matmul != DataType::fp8 || job.precision.parameters == DataType::fp8) return 0;
-  return reaches(job, Sharding::parameters) ? 0 : 2 * parameters;
+double weight_copy_bytes(const StateStyle& style, double parameters) {
+  if (style.precision.matmul != DataType::fp8 || style.precision.parameters == DataType::fp8) return 0;
+  return style.reaches(Sharding::parameters) ? 0 : 2 * parameters;
 }
 
 /// Parameters of a stage on one rank, in elements.
 struct StageParameters {
   double all = 0, blocks = 0, largest_block = 0, ends = 0;  // ends: embedding and head
 };
-StageParameters parameters_of_stage(const Job& job, const LayerSplit& split, std::int64_t stage) {
+StageParameters parameters_of_stage(const StageLayout& stage) {
   StageParameters sum;
-  for (std::int64_t chunk = 0; chunk < job.parallelism.virtual_pipeline; ++chunk) {
-    const LayerRange& range = split.of(chunk, stage, job.parallelism.pipeline);
+  for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
+    const LayerRange& range = stage.range(chunk);
     for (std::int64_t i = range.begin; i < range.end; ++i) {
-      const double held = split.parameters_of(i);
-      const bool block = split.network.layer(i).kind == LayerKind::block;
+      const double held = stage.split.parameters_of(i);
+      const bool block = stage.split.is_block(i);
       (block ? sum.blocks : sum.ends) += held;
       if (block) sum.largest_block = std::max(sum.largest_block, held);
       sum.all += held;
@@ -79,29 +77,29 @@ StageParameters parameters_of_stage(const Job& job, const LayerSplit& split, std
 }
 
 /// Whole parameters and gradients that stand beside the shards.
-double gathered_bytes(const Job& job, const StageParameters& held) {
-  if (!reaches(job, Sharding::gradients)) return 0;
-  const double element = calibration::bytes_of(job.precision.activations);
-  const double reduced = calibration::bytes_of(job.precision.gradients);
+double gathered_bytes(const StateStyle& style, const StageParameters& held) {
+  if (!style.reaches(Sharding::gradients)) return 0;
+  const DataParallelism& data = style.data;
+  const double element = calibration::bytes_of(style.precision.activations);
+  const double reduced = data.gradient_bytes;
   const double gradient = reduced > element ? element + reduced : element;  // cast before it is reduced
-  const double reducing = (job.overlap.gradients ? 2 : 1) * gradient * held.largest_block;
-  if (!reaches(job, Sharding::parameters)) {
-    const double bucket = static_cast<double>(job.software.buckets.gradient_bucket.value());
-    return bucket > 0 ? (job.overlap.gradients ? 2 : 1) * bucket : reducing;
+  const double reducing = (data.overlaps_gradients ? 2 : 1) * gradient * held.largest_block;
+  if (!style.reaches(Sharding::parameters)) {
+    const double bucket = static_cast<double>(data.buckets.gradient_bucket.value());
+    return bucket > 0 ? (data.overlaps_gradients ? 2 : 1) * bucket : reducing;
   }
-  const double parameter = calibration::bytes_of(job.precision.parameters);
-  return (job.overlap.parameters ? 2 : 1) * parameter * held.largest_block + reducing +
+  const double parameter = data.parameter_bytes;
+  return (data.overlaps_parameters ? 2 : 1) * parameter * held.largest_block + reducing +
          held.ends * (parameter + element);
 }
 
-double message_bytes(const Job& job, const Network& network, std::int32_t stage) {
-  const Parallelism& p = job.parallelism;
-  const double element = calibration::bytes_of(job.precision.activations);
+/// `element`: bytes of an activation.
+double message_bytes(const Parallelism& p, double element, bool overlaps, const Network& network, std::int64_t stage) {
   double bytes = 0;
   if (p.pipeline > 1) {
     const bool wraps = p.virtual_pipeline > 1;
     const int neighbours = (wraps || stage > 0) + (wraps || stage + 1 < p.pipeline);
-    bytes += neighbours * (job.overlap.pipeline ? 2 : 1) * element * network.residual_elements;
+    bytes += neighbours * (overlaps ? 2 : 1) * element * network.residual_elements;
   }
   // One gathered input shared by all layers (megatron/core/parallel_state.py, global memory buffer), one gradient.
   if (p.sequence_parallel && p.tensor > 1) bytes += 2 * element * network.hidden_elements;
@@ -112,24 +110,23 @@ double message_bytes(const Job& job, const Network& network, std::int32_t stage)
 }
 
 /// What the optimizer step needs when all passes are over.
-double step_bytes(const Job& job, double parameters) {
-  const double updated = parameters / shared_by(job, Sharding::optimizer);
+double step_bytes(const StateStyle& style, double parameters) {
+  const double updated = parameters / style.shared_by(Sharding::optimizer);
   double bytes = 0;
-  if (job.precision.accumulation != DataType::fp32) bytes += 4 * updated;  // gradients in fp32 for the update
-  if (job.optimizer == OptimizerKind::lamb) bytes += 4 * updated;          // the update, before its norm is known
+  if (style.precision.accumulation != DataType::fp32) bytes += 4 * updated;  // gradients in fp32 for the update
+  if (style.optimizer == OptimizerKind::lamb) bytes += 4 * updated;          // the update, before its norm is known
   return bytes;
 }
 
 /// Outside of the allocator: the CUDA context and one set of buffers for each communicator that the rank is in.
-double context_bytes(const Job& job, std::int32_t stage) {
-  const Parallelism& p = job.parallelism;
+double context_bytes(const Parallelism& p, const DataParallelism& data, bool ties_ends,
+                     const calibration::MemoryHabits& habits, std::int64_t stage) {
   const bool end = stage == 0 || stage + 1 == p.pipeline;
-  const int communicators =
-      (p.tensor > 1) + (job.shard_ranks() > 1) + (job.shard_ranks() < job.replicas()) + (p.context > 1) +
-      (p.pipeline > 1) + (p.tensor > 1 && p.pipeline > 1) +                            // the model's, for the norm
-      (!job.parallelism.chunk_map().ends_meet() && end && job.model.tied_embeddings);  // embedding and head
-  return static_cast<double>(job.software.memory.context_memory.value()) +
-         communicators * static_cast<double>(job.software.memory.communicator_memory.value());
+  const int communicators = (p.tensor > 1) + (data.owners > 1) + (data.owners < data.replicas) + (p.context > 1) +
+                            (p.pipeline > 1) + (p.tensor > 1 && p.pipeline > 1) +  // the model's, for the norm
+                            (end && ties_ends);                                    // embedding and head
+  return static_cast<double>(habits.context_memory.value()) +
+         communicators * static_cast<double>(habits.communicator_memory.value());
 }
 
 /// Adds up a stage at its fullest moment: a pass, or the step.
@@ -149,48 +146,72 @@ void settle(StageMemory& m, const HighWater& top, double step) {
 
 }  // namespace
 
-std::vector<PassBytes> chunk_bytes(const Job& job, const LayerSplit& split, std::int32_t stage) {
+/// The passes in flight peak within the first rounds; more micro-batches than this only repeat them, but where a
+/// schedule holds them all. One that is searched for the job's own times is walked as it is run, all of it.
+StageOrders telling_passes(const Job& job, const LayerSplit& split) {
+  const Schedule& schedule = *job.parallelism.schedule;
+  if (schedule.splits_backward()) return step_passes(job, split);
+  PipelineShape shape = job.pipeline_shape();
+  if (!schedule.holds_all) shape.microbatches = std::min(shape.microbatches, 4 * shape.stages);
+  return paper_orders(schedule, shape);
+}
+
+std::vector<PassBytes> chunk_bytes(const StageLayout& stage, double output_bytes) {
   std::vector<PassBytes> bytes;
-  for (std::int64_t chunk = 0; chunk < job.parallelism.virtual_pipeline; ++chunk) {
-    const LayerRange& range = split.of(chunk, stage, job.parallelism.pipeline);
-    bytes.push_back(bytes_of(split.network, range));
-    const bool last = range.end == split.network.size();
-    if (!last && job.software.memory.keeps_pipeline_outputs)
-      bytes.back().kept += calibration::bytes_of(job.precision.activations) * split.network.residual_elements;
+  const Network& network = stage.split.network;
+  for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
+    const LayerRange& range = stage.range(chunk);
+    bytes.push_back(bytes_of(network, range));
+    const bool last = range.end == network.size();
+    if (!last) bytes.back().kept += output_bytes * network.residual_elements;
   }
   return bytes;
 }
 
-InFlight in_flight(const Job& job, const LayerSplit& split, std::int32_t stage) {
-  const HighWater top =
-      high_water(telling_passes(job, split)[static_cast<std::size_t>(stage)], chunk_bytes(job, split, stage));
+std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit& split) {
+  const double element = calibration::bytes_of(job.precision.activations);
+  const double output_bytes = job.software.memory.keeps_pipeline_outputs ? element : 0;
+  std::vector<std::vector<PassBytes>> stages;
+  for (std::int64_t stage = 0; stage < job.parallelism.pipeline; ++stage)
+    stages.push_back(chunk_bytes({split, job.parallelism.chunk_map(), stage}, output_bytes));
+  return stages;
+}
+
+InFlight in_flight(const StageLayout& stage, const std::vector<Pass>& passes, const std::vector<PassBytes>& chunks) {
+  const HighWater top = high_water(passes, chunks);
   InFlight most;
-  for (std::int64_t chunk = 0; chunk < job.parallelism.virtual_pipeline; ++chunk) {
-    const LayerRange& range = split.of(chunk, stage, job.parallelism.pipeline);
-    const double passes = top.in_flight[static_cast<std::size_t>(chunk)];
-    most.layers += passes * d(count(split.network, range, LayerKind::block));
-    most.embeddings += passes * d(count(split.network, range, LayerKind::embedding));
-    most.heads += passes * d(count(split.network, range, LayerKind::head));
+  for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
+    const LayerRange& range = stage.range(chunk);
+    const Network& network = stage.split.network;
+    const double held = top.in_flight[static_cast<std::size_t>(chunk)];
+    most.layers += held * d(count(network, range, LayerKind::block));
+    most.embeddings += held * d(count(network, range, LayerKind::embedding));
+    most.heads += held * d(count(network, range, LayerKind::head));
   }
   return most;
 }
 
 std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
-  const auto pipeline = static_cast<std::int32_t>(job.parallelism.pipeline);
+  const Parallelism& layout = job.parallelism;
+  const StateStyle style{data_parallelism_of(job), job.precision, job.optimizer,
+                         job.software.gradients.keeps_training_gradients};
+  const double element = calibration::bytes_of(job.precision.activations);
+  const bool ties_ends = !layout.chunk_map().ends_meet() && job.model.tied_embeddings;
   const StageOrders orders = telling_passes(job, split);
+  const std::vector<std::vector<PassBytes>> chunks = chunk_bytes(job, split);
   std::vector<StageMemory> stages;
-  for (std::int32_t stage = 0; stage < pipeline; ++stage) {
-    const StageParameters held = parameters_of_stage(job, split, stage);
-    StageMemory m = model_states(job, held.all);
-    m.parts.weight_copies = weight_copy_bytes(job, held.blocks);
-    m.parts.gathered = gathered_bytes(job, held);
-    m.parts.messages = message_bytes(job, split.network, stage);
-    settle(m, high_water(orders[static_cast<std::size_t>(stage)], chunk_bytes(job, split, stage)),
-           step_bytes(job, held.all));
+  for (std::int64_t stage = 0; stage < layout.pipeline; ++stage) {
+    const StageParameters held = parameters_of_stage({split, layout.chunk_map(), stage});
+    StageMemory m = model_states(style, held.all);
+    m.parts.weight_copies = weight_copy_bytes(style, held.blocks);
+    m.parts.gathered = gathered_bytes(style, held);
+    m.parts.messages = message_bytes(layout, element, job.overlap.pipeline, split.network, stage);
+    const auto at = static_cast<std::size_t>(stage);
+    settle(m, high_water(orders[at], chunks[at]), step_bytes(style, held.all));
     m.allocated = m.parameters + m.gradients + m.optimizer + m.activations + m.parts.accumulators +
                   m.parts.weight_copies + m.parts.gathered + m.parts.messages + m.parts.step;
     m.parts.fragmentation = job.software.memory.allocator_overhead * m.allocated;
-    m.parts.context = context_bytes(job, stage);
+    m.parts.context = context_bytes(layout, style.data, ties_ends, job.software.memory, stage);
     m.buffers = m.parts.sum();
     m.total = m.allocated + m.parts.fragmentation + m.parts.context;
     stages.push_back(m);

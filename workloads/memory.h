@@ -4,9 +4,10 @@
 
 #include <vector>
 
+#include "workloads/data_parallelism.h"
 #include "workloads/high_water.h"
+#include "workloads/layer_split.h"
 #include "workloads/model/kept.h"
-#include "workloads/stage_program.h"
 #include "workloads/step.h"
 
 namespace orrery::workloads {
@@ -18,15 +19,22 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split);
 /// What the fullest rank of a job takes, in bytes: the largest total of stage_memory.
 double peak_memory(const Job& job);
 
-/// What passes over the chunks of a stage keep and need, a stage's output among it where the software keeps that.
-std::vector<PassBytes> chunk_bytes(const Job& job, const LayerSplit& split, std::int32_t stage);
+/// What passes over the chunks of a stage keep and need. `output_bytes`: of each element of a stage's output that the
+/// software keeps, or 0.
+std::vector<PassBytes> chunk_bytes(const StageLayout& stage, double output_bytes);
+/// The same of every stage of a job.
+std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit& split);
 
-/// (chunk, micro-batch) activations that a stage holds at its high-water mark, by what the chunks consist of.
+/// (chunk, micro-batch) activations that a stage holds when it runs these passes, at its high-water mark, by what the
+/// chunks consist of.
 struct InFlight {
   double layers = 0;      // layer activations
   double embeddings = 0;  // embedding outputs
   double heads = 0;       // logits
 };
-InFlight in_flight(const Job& job, const LayerSplit& split, std::int32_t stage);
+InFlight in_flight(const StageLayout& stage, const std::vector<Pass>& passes, const std::vector<PassBytes>& chunks);
+
+/// The passes of every stage that show what a job holds at its fullest: all, or the first rounds of those that repeat.
+StageOrders telling_passes(const Job& job, const LayerSplit& split);
 
 }  // namespace orrery::workloads

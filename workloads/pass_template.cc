@@ -47,10 +47,9 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
   PassItem item;
   item.layer = layer;
   // max-plus closed form of a run of kernels launched one after the other (sim/plan.h).
-  const sim::Duration forward = job_.software.host.kernel_issue;
-  const sim::Duration backward(
-      std::llround(static_cast<double>(forward.value()) * job_.software.host.backward_issue_share));
-  if (job_.software.host.blocking_launches) {
+  const sim::Duration forward = costs_.host.kernel_issue;
+  const sim::Duration backward(std::llround(static_cast<double>(forward.value()) * costs_.host.backward_issue_share));
+  if (costs_.host.blocking_launches) {
     std::vector<Kernel> one_by_one;
     one_by_one.reserve(2 * kernels.size());
     for (Kernel& kernel : kernels) {
@@ -74,42 +73,58 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
   return item;
 }
 
-std::optional<PassItem> microbatch_fetch(const Job& job, TemplateLibrary& library) {
-  const sim::Duration host = job.software.host.microbatch_host;
-  const bool waits = job.software.host.host_waits_for_batch && job.parallelism.virtual_pipeline == 1 &&
-                     !job.parallelism.schedule->posts_ahead;
-  if (host == sim::Duration{} && !waits) return std::nullopt;
-  Kernel copy{"micro-batch", job.device.streaming(calibration::Streaming::copy, 0), false, 0, 0, {}};
-  if (job.software.host.blocking_launches) {
+std::optional<PassItem> microbatch_fetch(const PassCosts& costs, const calibration::DeviceProfile& device,
+                                         TemplateLibrary& library) {
+  const sim::Duration host = costs.host.microbatch_host;
+  if (host == sim::Duration{} && !costs.waits_for_batch) return std::nullopt;
+  Kernel copy{"micro-batch", device.streaming(calibration::Streaming::copy, 0), false, 0, 0, {}};
+  if (costs.host.blocking_launches) {
     copy.time += host;
     return library.compute({copy}, -1);
   }
   PassItem item = library.compute({copy}, -1);
   item.issue += host;
   item.issue_bound += host;
-  item.host_waits = waits;
+  item.host_waits = costs.waits_for_batch;
   return item;
 }
 
-std::optional<PassItem> weight_cast(const Job& job, const Layer& layer, TemplateLibrary& library) {
-  if (job.precision.matmul != DataType::fp8) return std::nullopt;
-  const bool fp8_already = job.precision.parameters == DataType::fp8;
-  const double read = fp8_already ? 1 : calibration::bytes_of(job.precision.activations), written = fp8_already ? 1 : 2;
+namespace {
+bool is_in_fp8(const LayerOp& op) {
+  const auto* linear = std::get_if<LinearOp>(&op);
+  return linear != nullptr && std::any_of(linear->products.begin(), linear->products.end(),
+                                          [](const MatMul& product) { return product.type == DataType::fp8; });
+}
+}  // namespace
+
+std::optional<PassItem> weight_cast(const Layer& layer, const Precision& precision,
+                                    const calibration::DeviceProfile& device, TemplateLibrary& library) {
+  if (std::none_of(layer.ops.begin(), layer.ops.end(), is_in_fp8)) return std::nullopt;
+  const bool fp8_already = precision.parameters == DataType::fp8;
+  const double read = fp8_already ? 1 : calibration::bytes_of(precision.activations), written = fp8_already ? 1 : 2;
   // Every parameter of the layer: those that are no weights of a product are one in thousands.
   const double bytes = parameters(layer) * (read + written);
-  const auto time = job.device.streaming(calibration::Streaming::cast_transpose, bytes);
+  const auto time = device.streaming(calibration::Streaming::cast_transpose, bytes);
   return library.compute({{"weights to fp8", time, false, 0, bytes, {}}}, -1);
+}
+
+double compute_seconds(std::span<const PassItem> items) {
+  sim::Duration sum{};
+  for (const PassItem& item : items) {
+    if (!item.comm) sum += item.duration;
+  }
+  return sim::to_seconds(sum);
 }
 
 PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts, std::int32_t passes_by) {
   PassItem item;
   item.comm = true;
-  item.context = piece.group == CommGroup::context;
-  const CommGroup& among = piece.group;
-  item.cost = collective_cost(piece.op, piece.bytes * share, shapes_[among], job_.device, job_.software, cluster_);
-  if (job_.software.host.blocking_launches) item.cost.latency += job_.software.host.transfer_issue;
-  const std::int64_t group = item.context ? job_.parallelism.context : job_.parallelism.tensor;
-  item.traffic = traffic({among, piece.op, piece.what, group, piece.bytes, wire_bytes(piece.op, group, piece.bytes)});
+  item.group = piece.group;
+  item.cost = prices_.of(piece.op, piece.bytes * share, piece.group);
+  if (costs_.host.blocking_launches) item.cost.latency += costs_.host.transfer_issue;
+  const std::int64_t ranks = prices_.shapes[piece.group].ranks;
+  item.traffic =
+      traffic({piece.group, piece.op, piece.what, ranks, piece.bytes, wire_bytes(piece.op, ranks, piece.bytes)});
   item.share = share;
   item.counts = counts;
   item.passes_by = passes_by;
@@ -120,15 +135,11 @@ PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts
 /// a second beside it, a share of (processors held / all) has to be made up for. Collectives that are cut up with their
 /// GEMMs (overlap.tensor) use other kernels, whose cost is in tensor_overlap_slowdown.
 void TemplateLibrary::lend_processors(std::vector<Kernel>& kernels, const Piece& collective) const {
-  const double share = job_.software.overlap.collective_processors / static_cast<double>(job_.device.processors());
-  if (share <= 0 || job_.overlap.tensor || collective.group == CommGroup::context ||
-      shapes_[CommGroup::tensor].nodes > 1)
-    return;
-  double left =
-      sim::to_seconds(job_.device
-                          .node_collective(collective.op, shapes_[CommGroup::tensor].ranks,
-                                           sim::Bytes(std::max<std::int64_t>(1, std::llround(collective.bytes))))
-                          .total());
+  const double share = costs_.overlap.collective_processors / static_cast<double>(prices_.device.processors());
+  const GroupShape& group = prices_.shapes[CommGroup::tensor];
+  if (share <= 0 || costs_.overlaps_tensor || !(collective.group == CommGroup::tensor) || group.nodes > 1) return;
+  const sim::Bytes bytes(std::max<std::int64_t>(1, std::llround(collective.bytes)));
+  double left = sim::to_seconds(prices_.device.node_collective(collective.op, group.ranks, bytes).total());
   for (Kernel& kernel : kernels) {
     if (left <= 0) return;
     const double alone = sim::to_seconds(kernel.time);
@@ -143,8 +154,10 @@ void TemplateLibrary::lend_processors(std::vector<Kernel>& kernels, const Piece&
 }
 
 std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces) {
-  const double t = static_cast<double>(job_.parallelism.tensor);
-  const double slower = job_.software.overlap.tensor_overlap_slowdown;
+  const double slower = costs_.overlap.tensor_overlap_slowdown;
+  const auto shards = [&](const Piece& collective) {
+    return static_cast<double>(prices_.shapes[collective.group].ranks);
+  };
   std::vector<PassItem> out;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const Piece& piece = pieces[i];
@@ -170,10 +183,12 @@ std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces) {
                          pieces[i + 1].overlap == CommOverlap::with_previous && kernels.back().matmul &&
                          (kernels.size() > 1 || !fed);
     if (fed) {
+      const double t = shards(pieces[i - 1]);
       out.push_back(compute({part(kernels.front(), slower * (t - 1) / t, (t - 1) / t, " (overlapped)")}, -1));
       kernels.front() = part(kernels.front(), slower / t, 1 / t, " (last shard)");
     }
     if (drained) {
+      const double t = shards(pieces[i + 1]);
       const Kernel whole = kernels.back();
       kernels.back() = part(whole, slower / t, 1 / t, " (first shard)");
       out.push_back(compute(std::move(kernels), -1));
@@ -191,8 +206,8 @@ std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces) {
 const TemplateLibrary::LayerItems& TemplateLibrary::of_kind(std::uint8_t kind) {
   const auto [it, fresh] = kinds_.try_emplace(kind);
   if (!fresh) return it->second;
-  const KernelTimes times{job_.device, job_.software.layers.misaligned_gemm_rate};
-  const LayerPasses passes = passes_of(network_.kinds[kind], times, job_.parallelism.schedule->splits_backward());
+  const KernelTimes times{prices_.device, costs_.misaligned_gemm_rate};
+  const LayerPasses passes = passes_of(network_.kinds[kind], times, costs_.splits_backward);
   it->second[static_cast<std::size_t>(PassKind::forward)] = items(passes.forward);
   it->second[static_cast<std::size_t>(PassKind::backward)] = items(passes.backward);
   it->second[static_cast<std::size_t>(PassKind::input_gradient)] = items(passes.input_gradient);

@@ -11,11 +11,13 @@
 #include <tuple>
 #include <vector>
 
-#include "workloads/stage_program.h"
+#include "workloads/collective_prices.h"
+#include "workloads/model/gpt.h"
+#include "workloads/program_notes.h"
 
 namespace orrery::workloads {
 
-/// A compute operation or a tensor-parallel transfer of a pass.
+/// A compute operation or a collective of a pass.
 struct PassItem {
   bool comm = false;
   std::int32_t layer = -1;  // place in the chunk's range of layers; -1: of none
@@ -24,7 +26,7 @@ struct PassItem {
   sim::Duration duration{}, issue{}, issue_bound{};
   bool host_waits = false;  // the host issues nothing more until it has finished
   // comm
-  bool context = false;  // among the context group, else the tensor group
+  CommGroup group = CommGroup::tensor;  // whose members take part
   CollectiveCost cost;
   std::uint32_t traffic = kNoTraffic;
   double share = 1.0;
@@ -52,14 +54,23 @@ struct WholePass {
 /// tensor group's members run in step and no link limits its collectives.
 WholePass whole_pass(std::span<const PassItem> items, double slower, sim::Duration transfer_issue);
 
+/// What passes cost beside their kernels and collectives, and how the two lie beside each other.
+struct PassCosts {
+  calibration::HostCosts host;
+  calibration::OverlapCosts overlap;
+  double misaligned_gemm_rate = 1;  // of a linear layer whose rows do not begin at 16 bytes, over an aligned one
+  bool overlaps_tensor = false;     // collectives are cut up with the GEMMs beside them
+  bool splits_backward = false;     // the schedule cuts backward passes in two
+  bool waits_for_batch = false;     // the host reads back how much of a micro-batch it was sent
+};
+
 /// Makes templates and remembers them by the layers of the chunk; owns what they share: runs of kernels and kinds of
 /// traffic.
 class TemplateLibrary {
  public:
-  /// `network`: the job's layers.
-  TemplateLibrary(const Job& job, const Network& network, const GroupShapes& shapes, const topology::Cluster& cluster,
-                  StagePrograms& out)
-      : job_(job), network_(network), shapes_(shapes), cluster_(cluster), out_(out) {}
+  /// `network`: the job's layers. All arguments must stay valid.
+  TemplateLibrary(const Network& network, const CollectivePrices& prices, const PassCosts& costs, StagePrograms& out)
+      : network_(network), prices_(prices), costs_(costs), out_(out) {}
 
   const PassTemplate& of(const LayerRange& range);
   /// The passes over one layer, by kind of pass.
@@ -82,10 +93,9 @@ class TemplateLibrary {
   void lend_processors(std::vector<Kernel>& kernels, const Piece& collective) const;
   std::uint32_t run_of(std::vector<Kernel> kernels);
 
-  const Job& job_;
   const Network& network_;
-  const GroupShapes& shapes_;
-  const topology::Cluster& cluster_;
+  const CollectivePrices& prices_;
+  const PassCosts& costs_;
   StagePrograms& out_;
   std::map<std::uint8_t, LayerItems> kinds_;
   std::map<std::vector<std::uint8_t>, PassTemplate> templates_;  // by the kinds of the layers
@@ -96,13 +106,17 @@ class TemplateLibrary {
 
 /// What every stage does before a forward pass: it fetches the micro-batch, of which it needs at least the masks. A
 /// host that reads back how much it was sent starts the pass on an idle device (megatron/mpu/data.py, broadcast_data).
-/// It is not made to where stages hold several chunks or the schedule posts its messages ahead: with sends that block,
-/// such schedules would lock up. Nothing where the software says that it costs nothing.
-std::optional<PassItem> microbatch_fetch(const Job& job, TemplateLibrary& library);
+/// Nothing where the software says that it costs nothing.
+std::optional<PassItem> microbatch_fetch(const PassCosts& costs, const calibration::DeviceProfile& device,
+                                         TemplateLibrary& library);
 
 /// What comes before a layer's first forward pass of a step in fp8: its weights are cast and transposed, and the copies
 /// kept for the other micro-batches (Transformer Engine's is_first_microbatch). Weights that were gathered in fp8 are
-/// only transposed. Nothing in other types.
-std::optional<PassItem> weight_cast(const Job& job, const Layer& layer, TemplateLibrary& library);
+/// only transposed. Nothing for layers without products in fp8.
+std::optional<PassItem> weight_cast(const Layer& layer, const Precision& precision,
+                                    const calibration::DeviceProfile& device, TemplateLibrary& library);
+
+/// Seconds of the kernels of a pass.
+double compute_seconds(std::span<const PassItem> items);
 
 }  // namespace orrery::workloads

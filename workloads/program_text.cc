@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "sim/error.h"
-#include "workloads/step_passes.h"
+#include "workloads/streams.h"
 
 namespace orrery::workloads {
 
@@ -32,14 +32,14 @@ std::string trimmed(const std::string& line) { return line.substr(0, line.find_l
 
 class ProgramText {
  public:
-  ProgramText(const Job& job, const StepPlan& plan, std::int64_t stage, const ProgramTextOptions& options)
-      : program_(plan.stages.programs[static_cast<std::size_t>(stage)]),
-        notes_(plan.stages.notes[static_cast<std::size_t>(stage)]),
-        stages_(plan.stages),
+  ProgramText(const StagePrograms& plan, std::int64_t stage, const ProgramTextOptions& options)
+      : program_(plan.programs[static_cast<std::size_t>(stage)]),
+        notes_(plan.notes[static_cast<std::size_t>(stage)]),
+        stages_(plan),
         options_(options),
-        with_chunks_(job.parallelism.virtual_pipeline > 1),
         stage_(stage),
-        order_(step_passes(job, plan.split)[static_cast<std::size_t>(stage)]) {
+        order_(plan.orders[static_cast<std::size_t>(stage)]),
+        with_chunks_(std::any_of(order_.begin(), order_.end(), [](const Pass& pass) { return pass.chunk > 0; })) {
     choose_passes();
   }
 
@@ -157,9 +157,9 @@ class ProgramText {
   const std::vector<OpNote>& notes_;
   const StagePrograms& stages_;
   const ProgramTextOptions& options_;
-  bool with_chunks_;
   std::int64_t stage_;
-  std::vector<Pass> order_;
+  const std::vector<Pass>& order_;
+  bool with_chunks_;
   std::set<Label> shown_;
   std::size_t lines_ = 0, left_out_ = 0;
   std::vector<Row> rows_;
@@ -168,9 +168,9 @@ class ProgramText {
 
 }  // namespace
 
-std::string program_text(const Job& job, const StepPlan& plan, std::int64_t stage, const ProgramTextOptions& options) {
-  SIM_CHECK(stage >= 0 && stage < static_cast<std::int64_t>(plan.stages.programs.size()), "stage {}", stage);
-  return ProgramText(job, plan, stage, options).write();
+std::string program_text(const StagePrograms& plan, std::int64_t stage, const ProgramTextOptions& options) {
+  SIM_CHECK(stage >= 0 && stage < static_cast<std::int64_t>(plan.programs.size()), "stage {}", stage);
+  return ProgramText(plan, stage, options).write();
 }
 
 }  // namespace orrery::workloads

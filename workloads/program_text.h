@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "workloads/step_plan.h"
+#include "workloads/program_notes.h"
 
 namespace orrery::workloads {
 
@@ -18,7 +18,6 @@ struct ProgramTextOptions {
 /// through chunk 1); its stream; what it is; device time of kernels or latency of a transfer, in us; MB that a transfer
 /// puts on the links of its route; host time to issue it, in us; and the operations that it waits for besides those
 /// before it on its stream. What is left out is counted. `plan`: with its programs, which a simulation takes away.
-std::string program_text(const Job& job, const StepPlan& plan, std::int64_t stage,
-                         const ProgramTextOptions& options = {});
+std::string program_text(const StagePrograms& plan, std::int64_t stage, const ProgramTextOptions& options = {});
 
 }  // namespace orrery::workloads

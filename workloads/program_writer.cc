@@ -8,33 +8,6 @@
 
 namespace orrery::workloads {
 
-bool splits_message(const Job& job, bool gradient) {
-  const bool scatters =
-      job.software.messages.scatter_gather_pipeline && (!gradient || job.software.messages.scatter_gather_gradients);
-  return job.parallelism.tensor > 1 && (job.parallelism.sequence_parallel || scatters);
-}
-
-double message_bytes(const Job& job, bool gradient) {
-  const double whole = static_cast<double>(job.batch.micro * job.rank_seq()) * static_cast<double>(job.model.hidden) *
-                       calibration::bytes_of(job.precision.activations);
-  return splits_message(job, gradient) ? whole / static_cast<double>(job.parallelism.tensor) : whole;
-}
-
-double amax_bytes(const Job& job, double layers) {
-  constexpr double kPerLayer = 12;  // four products of a layer, three fp8 tensors each
-  const bool reduces =
-      job.software.gradients.reduces_amax && job.precision.matmul == DataType::fp8 && job.replicas() > 1;
-  return reduces ? kPerLayer * layers * calibration::bytes_of(DataType::fp32) : 0;
-}
-
-double reduced_gradient_bytes(const Job& job) {
-  const int added_up = calibration::bytes_of(job.precision.gradients);
-  const Sharding sharding = job.parallelism.sharding;
-  const bool cast =
-      job.software.gradients.all_reduces_shards && sharding != Sharding::none && sharding != Sharding::parameters;
-  return cast ? std::min(added_up, calibration::bytes_of(job.precision.activations)) : added_up;
-}
-
 std::uint32_t ProgramWriter::slot_of(const CommGroup& group, End end) const {
   const auto it = std::find_if(slots_.begin(), slots_.end(),
                                [&](const GroupSlot& slot) { return slot.group == group && slot.end == end; });
@@ -102,7 +75,7 @@ std::uint32_t ProgramWriter::transfer(const Transfer& t, std::span<const std::ui
   op.stream = t.stream.value_or(slot.stream).order;
   op.category = static_cast<std::uint8_t>(slot.category);
   op.host_waits = t.host_waits;
-  op.issue = job_.software.host.transfer_issue;
+  op.issue = transfer_issue_;
   op.duration = t.cost.latency;
   op.pattern = static_cast<std::uint32_t>(t.cost.pattern);
   op.work = t.cost.work;

@@ -11,21 +11,12 @@
 
 namespace orrery::workloads {
 
-/// Whether each tensor rank carries a part of a message between stages, and the bytes that one of them carries.
-bool splits_message(const Job& job, bool gradient);
-double message_bytes(const Job& job, bool gradient);
-
-/// Bytes of one gradient on its way to the replicas: of the type that it was added up in, or of the activations'.
-double reduced_gradient_bytes(const Job& job);
-
-/// Bytes of the largest magnitudes of `layers` layers that a pass in fp8 ends by reducing over tensor- and
-/// data-parallel ranks (software key reduces_amax); 0 where it does not.
-double amax_bytes(const Job& job, double layers);
-
 class ProgramWriter {
  public:
-  /// `slots`: what the program's ranks have communicators for; must stay valid.
-  ProgramWriter(const Job& job, const std::vector<GroupSlot>& slots) : job_(job), slots_(slots) {}
+  /// `slots`: what the program's ranks have communicators for; must stay valid. `transfer_issue`: host time to launch a
+  /// transfer.
+  ProgramWriter(const std::vector<GroupSlot>& slots, sim::Duration transfer_issue)
+      : slots_(slots), transfer_issue_(transfer_issue) {}
 
   struct Transfer {
     CommGroup group;
@@ -89,8 +80,8 @@ class ProgramWriter {
   std::uint32_t slot_of(const CommGroup& group, End end) const;
   OpNote note() const;
 
-  const Job& job_;
   const std::vector<GroupSlot>& slots_;
+  sim::Duration transfer_issue_;
   Pass pass_{PassKind::forward, -1, -1};
   bool within_pass_ = false, any_compute_ = false;
   std::uint32_t last_compute_ = 0;

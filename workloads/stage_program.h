@@ -2,67 +2,34 @@
 // collectives, pipeline messages and data-parallel collectives where the job's overlap puts them.
 #pragma once
 
-#include <cstdint>
-#include <string>
 #include <vector>
 
-#include "sim/plan.h"
-#include "workloads/collectives/collective.h"
-#include "workloads/comm_groups.h"
-#include "workloads/group_shapes.h"
-#include "workloads/layer_split.h"
-#include "workloads/model/passes.h"
-#include "workloads/schedules/schedule.h"
-#include "workloads/step.h"
+#include "workloads/pipeline_messages.h"
+#include "workloads/program_notes.h"
+#include "workloads/step_end.h"
+#include "workloads/workload.h"
 
 namespace orrery::workloads {
 
-/// One kind of traffic; operations point to it through OpNote::traffic.
-struct TrafficKey {
-  CommGroup group;
-  CollectiveOp op{};
-  std::string what;
-  std::int64_t ranks = 1;    // of the group
-  double bytes = 0;          // whole buffer of one call
-  double sent_per_call = 0;  // what one rank sends
+/// What programs follow from, beside layers, orders and prices: a value for each part of the compiler.
+struct ProgramInputs {
+  Workload workload = Workload::training_step;
+  ChunkMap map;
+  PassCosts passes;
+  DataParallelism data;
+  MessageStyle messages;
+  UpdateStyle update;
+  /// Bytes of the largest magnitudes of a block that a pass in fp8 ends by reducing over tensor- and data-parallel
+  /// ranks (software key reduces_amax); 0 where it does not.
+  double scale_bytes = 0;
 };
+ProgramInputs program_inputs_of(const Job& job, const Workload& workload);
 
-inline constexpr std::uint32_t kNoTraffic = 0xffffffff;
-inline constexpr std::uint32_t kNoWholePass = 0xffffffff;
-
-/// What a reader wants to know of an operation, beside the engine's columns.
-struct OpNote {
-  std::uint32_t run = 0;  // compute: index into StagePrograms::runs
-  std::uint32_t traffic = kNoTraffic;
-  std::int32_t microbatch = -1;
-  std::int16_t chunk = -1;
-  PassKind kind = PassKind::forward;
-  bool within_pass = false;            // work of the pass, not a message before or behind it
-  bool counts = true;                  // false: the tail of a transfer that was cut in two, its call counted already
-  double share = 1.0;                  // of the call's bytes that this operation moves
-  std::uint32_t whole = kNoWholePass;  // compute: a pass in one operation, index into StagePrograms::whole_passes
-};
-
-/// What an operation that stands for a pass holds.
-struct WholePassNote {
-  sim::Duration tensor_wait{};    // of its duration
-  std::vector<OpNote> transfers;  // one per tensor collective
-};
-
-/// The programs of all stages, before instances exist.
-struct StagePrograms {
-  std::vector<sim::Program> programs;      // by stage
-  std::vector<std::vector<OpNote>> notes;  // by stage and operation
-  std::vector<std::vector<Kernel>> runs;   // kernels of compute operations
-  std::vector<WholePassNote> whole_passes;
-  std::vector<TrafficKey> traffic;
-};
-
-/// Compiles the programs. `slots`: by stage, what its ranks have communicators for. `undisturbed_rate`: bytes/s
-/// up to which tensor collectives are sure of their own rate; a pass whose collectives all stay below becomes one
-/// operation (0: none does). `evaluation`: forward passes of one global batch only.
-StagePrograms compile_programs(const Job& job, const LayerSplit& split, const GroupShapes& shapes,
-                               const std::vector<std::vector<GroupSlot>>& slots, const topology::Cluster& cluster,
-                               double undisturbed_rate, bool evaluation);
+/// Compiles the programs. `scheduled`: the passes of every stage as the job's schedule orders them. `slots`: by stage,
+/// what its ranks have communicators for. `undisturbed_rate`: bytes/s up to which tensor collectives are sure of their
+/// own rate; a pass whose collectives all stay below becomes one operation (0: none does).
+StagePrograms compile_programs(const ProgramInputs& inputs, const LayerSplit& split, StageOrders scheduled,
+                               const CollectivePrices& prices, const std::vector<std::vector<GroupSlot>>& slots,
+                               double undisturbed_rate);
 
 }  // namespace orrery::workloads

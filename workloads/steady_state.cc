@@ -36,18 +36,18 @@ struct OpsByPass {
 
 }  // namespace
 
-std::optional<Jump> choose_jump(const Job& job, int attempt) {
+std::optional<Jump> choose_jump(const Schedule& schedule, const PipelineShape& shape, const Perturbation& perturbed,
+                                int attempt) {
   constexpr std::int64_t kIterations = 3, kSettle = 2;
-  if (job.perturbation.jitter_sigma > 0 || job.perturbation.message_sigma > 0) return {};
-  const Schedule& schedule = *job.parallelism.schedule;
+  if (perturbed.jitter_sigma > 0 || perturbed.message_sigma > 0) return {};
   if (schedule.repeats == nullptr) return {};
-  const auto [period, lead] = schedule.repeats(job.parallelism.pipeline);
+  const auto [period, lead] = schedule.repeats(shape.stages);
   Jump jump;
   jump.period = period;
   jump.first = lead + (kSettle << attempt) * jump.period + (attempt > 0 ? lead : 0);
   jump.window = kIterations * jump.period + lead;
   const std::int64_t most = jump.first + jump.window + jump.period + lead;
-  const std::int64_t m = job.microbatches();
+  const std::int64_t m = shape.microbatches;
   if (m <= most) return {};
   jump.periods = (m - most) / jump.period;
   jump.microbatches = m - jump.periods * jump.period;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "sim/engine.h"
 #include "workloads/step_plan.h"
 
 namespace orrery::workloads {
@@ -26,8 +27,9 @@ struct Jump {
 };
 
 /// The shortest step that can show a repetition; each `attempt` (0, 1, ...) doubles the room for it to settle. None
-/// where the job is short, noisy, or its schedule does not repeat.
-std::optional<Jump> choose_jump(const Job& job, int attempt);
+/// where the step is short, noisy, or its schedule does not repeat.
+std::optional<Jump> choose_jump(const Schedule& schedule, const PipelineShape& shape, const Perturbation& perturbed,
+                                int attempt);
 
 /// The job with that many micro-batches.
 Job with_microbatches(const Job& job, std::int64_t microbatches);

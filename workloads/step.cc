@@ -116,7 +116,7 @@ void evaluate(const Job& job, const topology::Cluster& cluster, const std::share
   report.iteration_with_evaluation_s = sim::to_seconds(report.iteration);
   report.tokens_per_s_with_evaluation = report.tokens_per_s;
   if (job.evaluation.every_steps == 0) return;
-  StepPlan step = make_plan(job, cluster, groups, {true, true});
+  StepPlan step = make_plan(job, cluster, groups, {Workload::evaluation, true});
   const Simulated one = simulate(step, false, false);
   const auto batches = static_cast<double>((job.evaluation.sequences + job.batch.global - 1) / job.batch.global);
   report.evaluation_s =
@@ -224,6 +224,7 @@ std::size_t most_timelines(const Simulated& run) {
 void draw(const Job& job, const topology::Cluster& cluster, const StepPlan& step, const Simulated& run,
           const StepOptions& options, StepReport& report) {
   const Dims dims = job.parallelism.dims();
+  const auto chunks = chunk_bytes(job, step.split);
   const auto timeline = [&](const RecordedRank& rank, bool with_spans = true) {
     const sim::Program& program = run.program_of(*rank.record);
     Timeline drawn;
@@ -232,7 +233,8 @@ void draw(const Job& job, const topology::Cluster& cluster, const StepPlan& step
     drawn.stage = rank.stage;
     if (with_spans) drawn = timeline_of(dims, step, program, rank);
     drawn.breakdown_s = breakdown_of(job, run.rank_of(*rank.record, step), report.iteration, {});
-    drawn.memory = memory_over_time(job, step, program, rank, report.stages[static_cast<std::size_t>(rank.stage)]);
+    const auto stage = static_cast<std::size_t>(rank.stage);
+    drawn.memory = memory_over_time(step, program, rank, report.stages[stage], chunks[stage]);
     return drawn;
   };
   const auto recorded = [&](std::size_t i, std::int64_t rank, std::int64_t ranks) {
@@ -284,13 +286,14 @@ void count_tiers(const RankMap& ranks, const topology::Cluster& cluster, const G
 /// The fullest moment of each stage that was recorded, counted in simulated time.
 void count_memory(const Job& job, const StepPlan& step, const Simulated& run, StepReport& report) {
   std::vector<bool> done(report.stages.size(), false);
+  const auto chunks = chunk_bytes(job, step.split);
   for (const sim::Record& record : run.result.records) {
     const sim::ProgramId program = run.plan.instances[record.instance].program;
     const std::size_t stage = sim::index(program);
     if (done[stage]) continue;
     done[stage] = true;
-    const HighWater top = counted_high_water(record, run.plan.programs[program], step.stages.notes[stage],
-                                             chunk_bytes(job, step.split, static_cast<std::int32_t>(stage)));
+    const HighWater top =
+        counted_high_water(record, run.plan.programs[program], step.stages.notes[stage], chunks[stage]);
     StageMemory& memory = report.stages[stage];
     memory.counted_activations = top.bytes();
     const bool in_step = memory.peak.during == StageMemory::During::optimizer;
@@ -331,10 +334,11 @@ std::optional<Repeated> simulate_repeated(const Job& job, const topology::Cluste
                                           const std::shared_ptr<const Groups>& groups) {
   constexpr int kAttempts = 2;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const std::optional<Jump> jump = choose_jump(job, attempt);
+    const std::optional<Jump> jump =
+        choose_jump(*job.parallelism.schedule, job.pipeline_shape(), job.perturbation, attempt);
     if (!jump || groups->folded.representative.size() > kMostRecorded) return {};
     Repeated out;
-    out.step = make_plan(with_microbatches(job, jump->microbatches), cluster, groups, {false, true});
+    out.step = make_plan(with_microbatches(job, jump->microbatches), cluster, groups, {Workload::training_step, true});
     out.run = simulate(out.step, false, true);
     const auto shift =
         shift_of(*jump, job.parallelism.virtual_pipeline, out.step.stages, out.run.plan, out.run.result.records);
@@ -359,7 +363,8 @@ bool account_for_repeated(const Job& job, const topology::Cluster& cluster, cons
   if (!accounts) return false;
   // One period less tells what a period adds to each part of the breakdown.
   const std::int64_t simulated = job.microbatches() - repeated->period * repeated->periods;
-  StepPlan less = make_plan(with_microbatches(job, simulated - repeated->period), cluster, groups, {false, true});
+  StepPlan less =
+      make_plan(with_microbatches(job, simulated - repeated->period), cluster, groups, {Workload::training_step, true});
   const Simulated before = simulate(less, false, true);
   const sim::Duration shorter = iteration_of(job, before);
   if ((report.iteration - shorter) * repeated->periods != repeated->left_out) return false;
@@ -383,7 +388,8 @@ bool account_for_repeated(const Job& job, const topology::Cluster& cluster, cons
 /// The plan of a folded run, which may have been made before.
 StepPlan folded_plan(const Job& job, const topology::Cluster& cluster, const std::shared_ptr<const Groups>& groups,
                      const StepOptions& options) {
-  return options.planned != nullptr ? options.planned->plan : make_plan(job, cluster, groups, {false, true});
+  return options.planned != nullptr ? options.planned->plan
+                                    : make_plan(job, cluster, groups, {Workload::training_step, true});
 }
 
 /// Time alone, folded: the shortest simulation that is exact.

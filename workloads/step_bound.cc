@@ -22,19 +22,13 @@
 // reads back) holds it up. A chunk of no layers counts nothing: what it costs beside a layer is all that is worked out.
 #include "workloads/step_bound.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <tuple>
 
-#include "workloads/collectives/collective.h"
-#include "workloads/model/gpt.h"
-#include "workloads/program_writer.h"
-#include "workloads/schedules/chunk_map.h"
 #include "workloads/step_plan.h"
-#include "workloads/unit_overlap.h"
 
 namespace orrery::workloads {
 
@@ -66,16 +60,78 @@ bool is_perturbed(const Perturbation& perturbation) {
          perturbation.message_sigma > 0 || !perturbation.faults.empty();
 }
 
-double optimizer_time(const Job& job, double parameters) {
-  const double owners = job.parallelism.sharding != Sharding::none ? d(job.shard_ranks()) : 1.0;
+double optimizer_time(const UpdateStyle& style, const DataParallelism& data, const calibration::DeviceProfile& device,
+                      double parameters) {
   double ps = 0;
-  for (const Kernel& kernel : optimizer_kernels(job.optimizer, job.precision, job.software.optimizer, job.device,
-                                                parameters, parameters / owners))
+  for (const Kernel& kernel : optimizer_kernels(style.optimizer, style.precision, style.kernels, device, parameters,
+                                                parameters / data.shares()))
     ps += d(kernel.time.value());
   return ps;
 }
 
+/// Picoseconds of the data stream of a stage.
+struct DataLoad {
+  double beside = 0;  // beside the passes
+  double within = 0;  // between passes, which wait
+  double reduce = 0;  // after the passes, before the optimizer
+  double gather = 0;  // after the optimizer
+};
+
+/// What a stage holds: parameters in elements, `layer` of them in each of its layers.
+struct Held {
+  double layers = 0, layer = 0, parameters = 0;
+};
+
+/// Weights shared out: every layer gathered and reduced in every pass.
+DataLoad load_by_layer(const DataParallelism& data, const Held& held, double microbatches,
+                       const CollectivePrices& prices, double data_rate) {
+  const auto time = [&](CollectiveOp op, double bytes) {
+    return least_time(prices.of(op, bytes, CommGroup::data), prices.shapes[CommGroup::data], data_rate);
+  };
+  const double passes = microbatches * held.layers;
+  const double gathers = 2 * passes * time(CollectiveOp::all_gather, held.layer * data.parameter_bytes);
+  const double scatters = passes * time(CollectiveOp::reduce_scatter, held.layer * data.reduced_bytes);
+  DataLoad load;
+  load.beside = gathers + scatters;
+  if (!data.overlaps_parameters) load.within += gathers;
+  if (!data.overlaps_gradients) load.within += scatters;
+  return load;
+}
+
+/// `apart`: stages step their optimizers apart.
+DataLoad load_by_step(const DataParallelism& data, double parameters, bool apart, const CollectivePrices& prices,
+                      double data_rate) {
+  DataLoad load;
+  const GroupShape& group = prices.shapes[CommGroup::data];
+  if (group.nodes <= 1) return load;
+  const auto time = [&](CollectiveOp op, double bytes) {
+    return least_bytes_between_nodes(op, bytes, group, prices.software) / data_rate * sim::kPicosecondsPerSecond;
+  };
+  const double reduce = time(data.reduction(), parameters * data.reduced_bytes);
+  const double gather = data.shards() ? time(CollectiveOp::all_gather, parameters * data.parameter_bytes) : 0;
+  if (data.by_unit) {  // before the first use and after the last, between passes
+    load.beside = reduce + gather;
+    load.within = (data.overlaps_gradients ? 0 : reduce) + (data.overlaps_parameters ? 0 : gather);
+    return load;
+  }
+  (data.overlaps_gradients ? load.beside : load.reduce) += reduce;
+  if (!data.overlaps_parameters) load.gather += gather;
+  // Gathers for the first passes, of which a stage that steps apart may have had some before it is at work.
+  if (data.overlaps_parameters && !apart) load.beside += gather;
+  return load;
+}
+
 }  // namespace
+
+bool StepBound::CostsKey::operator==(const CostsKey& other) const {
+  const auto fields = [](const CostsKey& k) {
+    const Precision& p = k.computation.precision;
+    return std::tie(k.split.tensor, k.split.context, k.split.sequence_parallel, k.split.context_method,
+                    k.split.micro_batch, k.computation.recompute, k.computation.attention, p.matmul, p.activations,
+                    p.gradients, k.passes.overlaps_tensor, k.passes.splits_backward, k.by_unit);
+  };
+  return fields(*this) == fields(other) && places == other.places;
+}
 
 StepBound::Load& StepBound::Load::operator+=(const Load& other) {
   compute += other.compute;
@@ -94,189 +150,158 @@ StepBound::Load StepBound::LayerCosts::of(const Network& network, const LayerRan
   return load;
 }
 
-/// One pass. `by_unit`: collectives of data parallelism may run beside the tensor's first and last of a layer.
-StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, const Job& job, const GroupShape& group,
-                                   double across_nodes, bool by_unit) {
+/// One pass. `issue`: host time to launch a transfer. `by_unit`: collectives of data parallelism may run beside the
+/// tensor's first and last of a layer.
+StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, sim::Duration issue, const Places& places,
+                                   bool by_unit) {
   Load sum;
-  double tensor = 0, context = 0;  // since the last operation of the compute stream
+  double tensor = 0, others = 0;  // awaited since the last operation of the compute stream
   bool at_edge = true;
   std::int32_t layer = -1;
   for (const PassItem& item : items) {
     at_edge = at_edge || item.layer != layer;
     layer = item.layer;
     if (item.comm) {
-      const double time = item.context ? least_time(item.cost, {}, 0) : least_time(item.cost, group, across_nodes);
-      if (item.passes_by == 0) (item.context ? context : tensor) += time;
-      sum += {0, item.context ? 0 : time, d(job.software.host.transfer_issue.value())};
+      const bool of_tensor = item.group == CommGroup::tensor;
+      const double time = of_tensor ? least_time(item.cost, places.shapes[item.group], places.tensor_rate)
+                                    : least_time(item.cost, {}, 0);
+      if (item.passes_by == 0) (of_tensor ? tensor : others) += time;
+      sum += {0, of_tensor ? time : 0, d(issue.value())};
       continue;
     }
-    if (!(by_unit && at_edge)) sum.compute += std::max(tensor, context);
-    tensor = context = 0;
+    if (!(by_unit && at_edge)) sum.compute += std::max(tensor, others);
+    tensor = others = 0;
     at_edge = false;
     sum += {d(item.duration.value()), 0, d(item.issue.value())};
   }
-  if (!by_unit) sum.compute += std::max(tensor, context);
+  if (!by_unit) sum.compute += std::max(tensor, others);
   return sum;
 }
 
-const topology::Cluster& StepBound::cluster_of(const Job& job) {
-  std::unique_ptr<topology::Cluster>& cluster = clusters_[job.gpus];
-  if (!cluster) {
-    cluster = std::make_unique<topology::Cluster>(workloads::cluster_of(job));
-  }
-  return *cluster;
+namespace {
+/// The value of a key, made where it is not known yet.
+template <class Known, class Key, class Make>
+const auto& remember(Known& known, const Key& key, const Make& make) {
+  const auto found = std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == key; });
+  if (found != known.end()) return found->second;
+  known.emplace_back(key, make());
+  return known.back().second;
+}
+}  // namespace
+
+std::shared_ptr<const topology::Cluster> StepBound::cluster_of(const Site& site) {
+  return remember(clusters_, site,
+                  [&] { return std::make_shared<const topology::Cluster>(workloads::cluster_of(site)); });
 }
 
-const StepBound::Places& StepBound::places_of(const Job& job) {
-  const Parallelism& p = job.parallelism;
-  const auto [found, fresh] =
-      places_.try_emplace(fmt::format("{} {} {} {} {} {} {}", job.gpus, p.tensor, p.pipeline, p.data, p.context,
-                                      job.shard_ranks(), p.sharding != Sharding::none));
-  if (fresh) {
-    const topology::Cluster& cluster = cluster_of(job);
-    Places& places = found->second;
-    const RankMap ranks(p.dims(), job.placement, job.gpus_per_node);
-    places.shapes = group_shapes(comm_groups(group_layout_of(job)), ranks, cluster);
-    places.tensor_rate = rate_across_nodes(places.shapes[CommGroup::tensor], cluster);
-    places.data_rate = rate_across_nodes(places.shapes[CommGroup::data], cluster);
-  }
-  return found->second;
+const StepBound::Places& StepBound::places_of(const PlacesKey& key) {
+  return remember(places_, key, [&] {
+    Places places;
+    places.cluster = cluster_of(key.site);
+    const RankMap ranks(key.layout.dims, key.placement, key.site.gpus_per_node);
+    places.shapes = group_shapes(comm_groups(key.layout), ranks, *places.cluster);
+    places.tensor_rate = rate_across_nodes(places.shapes[CommGroup::tensor], *places.cluster);
+    places.data_rate = rate_across_nodes(places.shapes[CommGroup::data], *places.cluster);
+    return places;
+  });
 }
 
-const StepBound::Costs& StepBound::costs_of(const Job& job, const Network& network) {
-  const Places& places = places_of(job);
-  const GroupShape& group = places.shapes[CommGroup::tensor];
-  const Precision& precision = job.precision;
-  const bool splits = job.parallelism.schedule->splits_backward(), by_unit = works_by_unit(job);
-  const auto [found, fresh] = costs_.try_emplace(
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", job.gpus, job.parallelism.tensor,
-                  group.nodes, group.per_node, group.rails, group.hop.value(), job.parallelism.context, job.batch.micro,
-                  job.parallelism.sequence_parallel, static_cast<int>(job.recompute), static_cast<int>(job.attention),
-                  static_cast<int>(precision.matmul), static_cast<int>(precision.activations),
-                  static_cast<int>(precision.gradients), job.overlap.tensor,
-                  static_cast<int>(job.parallelism.context_method), splits, by_unit));
-  if (!fresh) return found->second;
-  StagePrograms unused;
-  TemplateLibrary library(job, network, places.shapes, cluster_of(job), unused);
-  const auto layers = [&](std::initializer_list<PassKind> passes) {
-    LayerCosts costs;
-    for (std::size_t kind = 0; kind < network.kinds.size(); ++kind) {
-      const TemplateLibrary::LayerItems& items = library.of_kind(static_cast<std::uint8_t>(kind));
-      Load& sum = costs.kinds.emplace_back();
-      for (const PassKind pass : passes)
-        sum += load_of(items[static_cast<std::size_t>(pass)], job, group, places.tensor_rate, by_unit);
-    }
+const StepBound::Costs& StepBound::costs_of(const CostsKey& key) {
+  return remember(costs_, key, [&] {
+    const Places& places = places_of(key.places);
+    const CollectivePrices prices{key.device, key.software, *places.cluster, places.shapes};
+    const Network network = gpt(key.model, key.split, key.computation);
+    StagePrograms unused;
+    TemplateLibrary library(network, prices, key.passes, unused);
+    const auto layers = [&](std::initializer_list<PassKind> passes) {
+      LayerCosts costs;
+      for (std::size_t kind = 0; kind < network.kinds.size(); ++kind) {
+        const TemplateLibrary::LayerItems& items = library.of_kind(static_cast<std::uint8_t>(kind));
+        Load& sum = costs.kinds.emplace_back();
+        for (const PassKind pass : passes)
+          sum += load_of(items[static_cast<std::size_t>(pass)], key.passes.host.transfer_issue, places, key.by_unit);
+      }
+      return costs;
+    };
+    Costs costs;
+    costs.whole = layers({PassKind::forward, PassKind::backward});
+    if (key.passes.splits_backward)
+      costs.split = layers({PassKind::forward, PassKind::input_gradient, PassKind::weight_gradient});
+    const calibration::HostCosts& host = key.passes.host;
+    if (host.microbatch_host > sim::Duration{})
+      costs.batch.issue = d((host.microbatch_host + host.kernel_issue).value());
     return costs;
-  };
-  Costs& costs = found->second;
-  costs.whole = layers({PassKind::forward, PassKind::backward});
-  if (splits) costs.split = layers({PassKind::forward, PassKind::input_gradient, PassKind::weight_gradient});
-  if (job.software.host.microbatch_host > sim::Duration{})
-    costs.batch.issue = d((job.software.host.microbatch_host + job.software.host.kernel_issue).value());
-  return costs;
+  });
 }
 
-StepBound::Load StepBound::stage_load(const Job& job, const Costs& costs, const LayerSplit& split,
-                                      std::int64_t stage) const {
-  const Parallelism& p = job.parallelism;
+/// All passes of a stage.
+StepBound::Load StepBound::stage_load(const Schedule& schedule, const PipelineShape& shape, const StageLayout& stage,
+                                      const Costs& costs) {
   // How many backward passes of a chunk come whole and how many cut in two.
   struct Count {
     double whole = 0, split = 0;
   };
-  const bool mixed = p.schedule->backward == BackwardPasses::mixed;
-  const Count all = p.schedule->splits_backward() ? Count{0, d(job.microbatches())} : Count{d(job.microbatches()), 0};
-  std::vector<Count> counts(static_cast<std::size_t>(p.virtual_pipeline), mixed ? Count{} : all);
+  const bool mixed = schedule.backward == BackwardPasses::mixed;
+  const double microbatches = d(shape.microbatches);
+  const Count all = schedule.splits_backward() ? Count{0, microbatches} : Count{microbatches, 0};
+  std::vector<Count> counts(static_cast<std::size_t>(stage.chunks()), mixed ? Count{} : all);
   if (mixed) {
-    for (const Pass& pass : p.schedule->passes(static_cast<std::int32_t>(stage), job.pipeline_shape())) {
+    for (const Pass& pass : schedule.passes(static_cast<std::int32_t>(stage.stage), shape)) {
       Count& count = counts[static_cast<std::size_t>(pass.chunk)];
       count.whole += pass.kind == PassKind::backward;
       count.split += pass.kind == PassKind::weight_gradient;
     }
   }
   Load load;
-  for (std::int64_t chunk = 0; chunk < p.virtual_pipeline; ++chunk) {
-    const LayerRange& range = split.of(chunk, stage, p.pipeline);
+  const Network& network = stage.split.network;
+  for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
+    const LayerRange& range = stage.range(chunk);
     const Count& passes = counts[static_cast<std::size_t>(chunk)];
-    load += costs.whole.of(split.network, range) * passes.whole;
-    load += costs.split.of(split.network, range) * passes.split;
+    load += costs.whole.of(network, range) * passes.whole;
+    load += costs.split.of(network, range) * passes.split;
     load += costs.batch * (passes.whole + passes.split);
   }
   return load;
 }
 
-StepBound::DataLoad StepBound::data_load(const Job& job, double layers, double layer, double parameters) {
-  DataLoad load;
-  const std::int64_t owners = job.shard_ranks();
-  if (owners == 1) return load;
-  const Places& places = places_of(job);
-  const double gradient = reduced_gradient_bytes(job);
-  const double parameter = calibration::bytes_of(job.precision.parameters);
-  if (job.parallelism.sharding == Sharding::parameters) {
-    const auto time = [&](CollectiveOp op, double bytes) {
-      const CollectiveCost cost =
-          collective_cost(op, bytes, places.shapes[CommGroup::data], job.device, job.software, cluster_of(job));
-      return least_time(cost, places.shapes[CommGroup::data], places.data_rate);
-    };
-    const double passes = d(job.microbatches()) * layers;
-    const double gathers = 2 * passes * time(CollectiveOp::all_gather, layer * parameter);
-    const double scatters = passes * time(CollectiveOp::reduce_scatter, layer * gradient);
-    load.beside = gathers + scatters;
-    if (!job.overlap.parameters) load.within += gathers;
-    if (!job.overlap.gradients) load.within += scatters;
-    return load;
-  }
-  if (places.shapes[CommGroup::data].nodes <= 1) return load;
-  const bool sharded = job.parallelism.sharding != Sharding::none;
-  const auto time = [&](CollectiveOp op, double bytes) {
-    return least_bytes_between_nodes(op, bytes, places.shapes[CommGroup::data], job.software) / places.data_rate *
-           sim::kPicosecondsPerSecond;
-  };
-  const double reduce = time(
-      sharded && !job.software.gradients.all_reduces_shards ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
-      parameters * gradient);
-  const double gather = sharded ? time(CollectiveOp::all_gather, parameters * parameter) : 0;
-  if (works_by_unit(job)) {  // before the first use and after the last, between passes
-    load.beside = reduce + gather;
-    load.within = (job.overlap.gradients ? 0 : reduce) + (job.overlap.parameters ? 0 : gather);
-    return load;
-  }
-  (job.overlap.gradients ? load.beside : load.reduce) += reduce;
-  if (!job.overlap.parameters) load.gather += gather;
-  // Gathers for the first passes, of which a stage that steps apart may have had some before it is at work.
-  if (job.overlap.parameters && !job.parallelism.optimizer_post_validation) load.beside += gather;
-  return load;
-}
-
 sim::Duration StepBound::of(const Job& job) {
   if (is_perturbed(job.perturbation)) return {};
-  const std::int64_t stages = job.parallelism.pipeline, chunks = job.parallelism.virtual_pipeline;
+  const ProgramInputs inputs = program_inputs_of(job, Workload::training_step);
+  const DataParallelism& data = inputs.data;
   const LayerSplit split = split_layers(job);
-  const Costs& costs = costs_of(job, split.network);
+  const PlacesKey where{group_layout_of(job), job.placement, site_of(job)};
+  const Places& places = places_of(where);
+  const Costs& costs = costs_of(
+      {split_of(job), computation_of(job), inputs.passes, data.by_unit, where, job.model, job.device, job.software});
+  const CollectivePrices prices{job.device, job.software, *places.cluster, places.shapes};
+  const Schedule& schedule = *job.parallelism.schedule;
   const bool apart = job.parallelism.optimizer_post_validation;
-  const bool fills = job.parallelism.schedule->nested && !apart;
+  const bool fills = schedule.nested && !apart;
   // Two copies of the model share the micro-batches out; what their data parallelism costs is left out.
-  const bool two_copies = job.parallelism.schedule->copies() > 1;
+  const bool alone_with_data = schedule.copies() > 1 || data.owners == 1;
   // All stages are done with their passes before any optimizer begins, or each is alone with its own; one stage's
   // gather follows its own optimizer.
   double passed = 0, optimizer = 0, alone = 0, before = 0;
-  const bool awaits = job.overlap.parameters && job.replicas() > 1;  // gathers, to begin the first pass
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
-    const Load load = stage_load(job, costs, split, stage);
-    double layers = 0;
-    for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
-      layers += d(count(split.network, split.of(chunk, stage, stages), LayerKind::block));
-    const double held = stage_parameters(job, split, stage);
-    const DataLoad data = two_copies ? DataLoad{} : data_load(job, layers, parameters(split.block()), held);
-    const LayerRange& first = split.of(0, stage, stages);
-    const Load first_pass = costs.whole.of(split.network, first);
+  const bool awaits = data.overlaps_parameters && data.replicas > 1;  // gathers, to begin the first pass
+  for (std::int64_t at = 0; at < inputs.map.stages(); ++at) {
+    const StageLayout stage{split, inputs.map, at};
+    const Load load = stage_load(schedule, job.pipeline_shape(), stage, costs);
+    const Held held{d(stage.blocks()), parameters(split.block()), stage.parameters()};
+    DataLoad moved;
+    if (!alone_with_data && data.sharding == Sharding::parameters)
+      moved = load_by_layer(data, held, d(job.microbatches()), prices, places.data_rate);
+    else if (!alone_with_data)
+      moved = load_by_step(data, held.parameters, apart, prices, places.data_rate);
+    const Load first_pass = costs.whole.of(split.network, stage.range(0));
     double host = load.issue;
     // What is launched before a stage is at work: on the first, which waits for no message, part of its first pass.
-    if (apart) host -= stage == 0 && first_pass.issue > 0 && !awaits ? first_pass.issue + costs.batch.issue : host;
-    const double passes = std::max({load.compute + before + data.within, load.tensor, host, data.beside}) + data.reduce;
-    const double optimizing = optimizer_time(job, held);
+    if (apart) host -= at == 0 && first_pass.issue > 0 && !awaits ? first_pass.issue + costs.batch.issue : host;
+    const double passes =
+        std::max({load.compute + before + moved.within, load.tensor, host, moved.beside}) + moved.reduce;
+    const double optimizing = optimizer_time(inputs.update, data, job.device, held.parameters);
     passed = std::max(passed, passes);
     optimizer = std::max(optimizer, optimizing);
-    alone = std::max(alone, passes + optimizing + data.gather);
+    alone = std::max(alone, passes + optimizing + moved.gather);
     if (fills) before += first_pass.compute;
   }
   const double step = apart ? alone : std::max(passed + optimizer, alone);

@@ -2,14 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <list>
 #include <memory>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "topology/cluster.h"
 #include "workloads/job.h"
-#include "workloads/pass_template.h"
+#include "workloads/stage_program.h"
 
 namespace orrery::workloads {
 
@@ -39,30 +39,43 @@ class StepBound {
     LayerCosts split;  // cut in two, where the schedule does so
     Load batch;        // what starts every forward pass
   };
-  /// How the groups of a layout lie on the cluster.
+  /// What the lie of a layout's groups on a cluster follows from. All fields of a key are compared.
+  struct PlacesKey {
+    GroupLayout layout;
+    Placement placement;
+    Site site;
+    bool operator==(const PlacesKey&) const = default;
+  };
   struct Places {
+    std::shared_ptr<const topology::Cluster> cluster;
     GroupShapes shapes;
     double tensor_rate = 0, data_rate = 0;  // bytes/s that a rank of a group across nodes sends at most
   };
-  static Load load_of(const std::vector<PassItem>& items, const Job& job, const GroupShape& group, double across_nodes,
-                      bool by_unit);
-  const topology::Cluster& cluster_of(const Job& job);
-  const Places& places_of(const Job& job);
-  const Costs& costs_of(const Job& job, const Network& network);
-  /// All passes of a stage.
-  Load stage_load(const Job& job, const Costs& costs, const LayerSplit& split, std::int64_t stage) const;
-  struct DataLoad {
-    double beside = 0;  // ps of the data stream, beside the passes
-    double within = 0;  // ps between passes, which wait
-    double reduce = 0;  // ps after the passes, before the optimizer
-    double gather = 0;  // ps after the optimizer
+  /// What the costs of layers follow from.
+  struct CostsKey {
+    Split split;
+    Computation computation;
+    PassCosts passes;
+    bool by_unit = false;
+    PlacesKey places;
+    Model model;
+    calibration::DeviceProfile device;
+    calibration::Software software;
+    bool operator==(const CostsKey& other) const;  // as far as load_variant may change it
   };
-  /// Of a stage that holds so many layers and parameters, `layer` of them each.
-  DataLoad data_load(const Job& job, double layers, double layer, double parameters);
 
-  std::map<std::int64_t, std::unique_ptr<topology::Cluster>> clusters_;
-  std::map<std::string, Places> places_;
-  std::map<std::string, Costs> costs_;
+  static Load load_of(const std::vector<PassItem>& items, sim::Duration issue, const Places& places, bool by_unit);
+  static Load stage_load(const Schedule& schedule, const PipelineShape& shape, const StageLayout& stage,
+                         const Costs& costs);
+  std::shared_ptr<const topology::Cluster> cluster_of(const Site& site);
+  const Places& places_of(const PlacesKey& key);
+  const Costs& costs_of(const CostsKey& key);
+
+  template <class Key, class Value>
+  using Known = std::list<std::pair<Key, Value>>;
+  Known<Site, std::shared_ptr<const topology::Cluster>> clusters_;
+  Known<PlacesKey, Places> places_;
+  Known<CostsKey, Costs> costs_;
 };
 
 }  // namespace orrery::workloads

@@ -6,59 +6,59 @@
 #include <map>
 #include <vector>
 
+#include "workloads/collectives/collective.h"
+#include "workloads/job.h"
 #include "workloads/model/kept.h"
-#include "workloads/model/passes.h"
+#include "workloads/pipeline_messages.h"
 
 namespace orrery::workloads {
 
 namespace {
 
-void add_seconds(double& sum, const Pieces& pieces, const Job& job) {
+void add_seconds(double& sum, const Pieces& pieces, const calibration::DeviceProfile& device,
+                 std::int64_t tensor_in_node) {
   for (const Piece& piece : pieces) {
     for (const Kernel& kernel : piece.kernels) sum += sim::to_seconds(kernel.time);
-    const bool inside =
-        piece.is_comm() && piece.group == CommGroup::tensor && job.parallelism.tensor <= job.gpus_per_node;
-    if (inside) {
+    if (piece.is_comm() && piece.group == CommGroup::tensor && tensor_in_node > 1) {
       const sim::Bytes bytes(static_cast<std::int64_t>(piece.bytes));
-      sum += sim::to_seconds(job.device.node_collective(piece.op, job.parallelism.tensor, bytes).total());
+      sum += sim::to_seconds(device.node_collective(piece.op, tensor_in_node, bytes).total());
     }
   }
 }
 
-double message_seconds(const Job& job) {
-  const double bytes = static_cast<double>(job.batch.micro * job.rank_seq() * job.model.hidden) *
-                       calibration::bytes_of(job.precision.activations);
-  const bool one_node = job.gpus <= job.gpus_per_node;
+double message_seconds(double bytes, const Site& site, const calibration::DeviceProfile& device,
+                       const calibration::Software& software) {
+  const bool one_node = site.gpus <= site.gpus_per_node;
   const double rate =
-      one_node ? job.node.rate.value() * job.node.efficiency : job.fabric.nic_rate.value() * job.fabric.efficiency;
-  return sim::to_seconds(send_cost(bytes, one_node, job.device, job.software).latency) + bytes / rate;
+      one_node ? site.node.rate.value() * site.node.efficiency : site.fabric.nic_rate.value() * site.fabric.efficiency;
+  return sim::to_seconds(send_cost(bytes, one_node, device, software).latency) + bytes / rate;
 }
 
 }  // namespace
 
-PipelineTimes pass_times(const Job& job, const LayerSplit& split) {
-  const std::int64_t stages = job.parallelism.pipeline, chunks = job.parallelism.virtual_pipeline;
-  const KernelTimes kernels{job.device, job.software.layers.misaligned_gemm_rate};
+PipelineTimes pass_times(const LayerSplit& split, const ChunkMap& map, const KernelTimes& kernels,
+                         std::int64_t tensor_in_node, double message_seconds) {
   std::vector<LayerPasses> kinds;
   for (const Layer& layer : split.network.kinds) kinds.push_back(passes_of(layer, kernels, true));
   std::map<std::vector<std::uint8_t>, PipelineTimes::Passes> known;
   PipelineTimes times;
-  times.message = message_seconds(job);
+  times.message = message_seconds;
   const PassBytes block = bytes_of(split.block());
   times.kept_between = std::min(1.0, block.between / block.kept);
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
-    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const LayerRange& range = split.of(chunk, stage, stages);
+  const auto add = [&](double& sum, const Pieces& pieces) { add_seconds(sum, pieces, kernels.device, tensor_in_node); };
+  for (std::int64_t stage = 0; stage < map.stages(); ++stage) {
+    for (std::int64_t chunk = 0; chunk < map.chunks(); ++chunk) {
+      const LayerRange& range = split.of(chunk, stage, map.stages());
       const auto first = split.network.layers.begin() + range.begin;
       const std::vector<std::uint8_t> layers(first, first + range.size());
       const auto [it, fresh] = known.try_emplace(layers);
       if (fresh) {
         it->second = {0, 0, 0};
         for (auto layer = layers.begin(); layer != layers.end(); ++layer)
-          add_seconds(it->second.forward, kinds[*layer].forward, job);
+          add(it->second.forward, kinds[*layer].forward);
         for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-          add_seconds(it->second.input_gradient, kinds[*layer].input_gradient, job);
-          add_seconds(it->second.weight_gradient, kinds[*layer].weight_gradient, job);
+          add(it->second.input_gradient, kinds[*layer].input_gradient);
+          add(it->second.weight_gradient, kinds[*layer].weight_gradient);
         }
       }
       times.cells.push_back(it->second);
@@ -70,7 +70,12 @@ PipelineTimes pass_times(const Job& job, const LayerSplit& split) {
 StageOrders step_passes(const Job& job, const LayerSplit& split) {
   const Schedule& schedule = *job.parallelism.schedule;
   if (!schedule.placed_by_times) return paper_orders(schedule, job.pipeline_shape());
-  return best_orders(schedule, job.pipeline_shape(), pass_times(job, split));
+  const std::int64_t tensor = job.parallelism.tensor;
+  const double message = message_seconds(message_style_of(job).whole_bytes, site_of(job), job.device, job.software);
+  const PipelineTimes times =
+      pass_times(split, job.parallelism.chunk_map(), {job.device, job.software.layers.misaligned_gemm_rate},
+                 tensor <= job.gpus_per_node ? tensor : 1, message);
+  return best_orders(schedule, job.pipeline_shape(), times);
 }
 
 }  // namespace orrery::workloads

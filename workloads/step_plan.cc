@@ -9,6 +9,7 @@
 #include "sim/error.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step_cache.h"
+#include "workloads/step_passes.h"
 
 namespace orrery::workloads {
 
@@ -267,8 +268,9 @@ StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared
                    const PlanOptions& options) {
   StepPlan out;
   out.split = split_layers(job);
-  out.stages = compile_programs(job, out.split, groups->shapes, groups->slots, cluster,
-                                options.compact ? groups->tensor_rate_limit : 0, options.evaluation);
+  out.stages = compile_programs(program_inputs_of(job, options.workload), out.split, step_passes(job, out.split),
+                                {job.device, job.software, cluster, groups->shapes}, groups->slots,
+                                options.compact ? groups->tensor_rate_limit : 0);
   out.groups = std::move(groups);
   return out;
 }
@@ -277,8 +279,8 @@ PlannedStep plan_step(const Job& job) {
   StepCache cache(1);
   PlannedStep planned;
   planned.cluster = cache.cluster_of(site_of(job));
-  planned.plan =
-      make_plan(job, *planned.cluster, cache.groups_of(planned.cluster, group_inputs_of(job)), {false, true});
+  planned.plan = make_plan(job, *planned.cluster, cache.groups_of(planned.cluster, group_inputs_of(job)),
+                           {Workload::training_step, true});
   return planned;
 }
 

@@ -51,11 +51,11 @@ struct StepPlan {
 };
 
 struct PlanOptions {
-  bool evaluation = false;  // forward passes of one global batch instead of a training step
+  Workload workload = Workload::training_step;
   /// Passes that nothing outside them can disturb become one operation each: the same times, fewer operations.
   bool compact = false;
 };
-/// Compiles a training step or an evaluation; `groups` are those of the job.
+/// Compiles what the options say; `groups` are those of the job.
 StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared_ptr<const Groups> groups,
                    const PlanOptions& options = {});
 

@@ -9,7 +9,6 @@
 
 #include "sim/error.h"
 #include "workloads/high_water.h"
-#include "workloads/memory.h"
 
 namespace orrery::workloads {
 
@@ -62,13 +61,13 @@ Timeline timeline_of(const Dims& dims, const StepPlan& step, const sim::Program&
   return out;
 }
 
-std::vector<Timeline::Memory> memory_over_time(const Job& job, const StepPlan& step, const sim::Program& program,
-                                               const RecordedRank& rank, const StageMemory& memory) {
+std::vector<Timeline::Memory> memory_over_time(const StepPlan& step, const sim::Program& program,
+                                               const RecordedRank& rank, const StageMemory& memory,
+                                               const std::vector<PassBytes>& chunks) {
   const auto stage = static_cast<std::size_t>(rank.stage);
   const double kept = memory.total - memory.activations - memory.parts.step;
   std::vector<Timeline::Memory> points{{sim::SimTime{}, kept}};
-  for (const HeldBytes& held : held_over_time(*rank.record, program, step.stages.notes[stage],
-                                              chunk_bytes(job, step.split, static_cast<std::int32_t>(stage)))) {
+  for (const HeldBytes& held : held_over_time(*rank.record, program, step.stages.notes[stage], chunks)) {
     const sim::SimTime at(held.at);
     if (points.back().at != at) points.push_back({at, 0});
     // Of one instant the last: what is freed and taken at once was never held together.

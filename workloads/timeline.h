@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "sim/engine.h"
+#include "workloads/model/kept.h"
+#include "workloads/step.h"
 #include "workloads/step_plan.h"
 
 namespace orrery::workloads {
@@ -22,8 +24,10 @@ Timeline timeline_of(const Dims& dims, const StepPlan& step, const sim::Program&
 
 /// Bytes held over the step: `memory` at the fullest moment says what stays, `record` when activations come and go. Its
 /// highest point is memory.total, as far as the fullest moment of simulated time is that of the schedule's order.
-std::vector<Timeline::Memory> memory_over_time(const Job& job, const StepPlan& step, const sim::Program& program,
-                                               const RecordedRank& rank, const StageMemory& memory);
+/// `chunks`: what a pass over each chunk of the rank's stage takes.
+std::vector<Timeline::Memory> memory_over_time(const StepPlan& step, const sim::Program& program,
+                                               const RecordedRank& rank, const StageMemory& memory,
+                                               const std::vector<PassBytes>& chunks);
 
 /// The load of the links of `network` that recorded transfers cross, the busiest (by share of its capacity) first, at
 /// most kMostLinkLoads. `records`: of at least one member of every communicator. `full_link`: the cluster's link that

@@ -18,9 +18,7 @@
 #include <algorithm>
 
 #include "workloads/closed_form_parameters.h"
-#include "workloads/program_writer.h"
 #include "workloads/schedules/chunk_map.h"
-#include "workloads/unit_overlap.h"
 
 namespace orrery::workloads {
 
@@ -148,7 +146,7 @@ class ClosedForm {
     const double groups = d(job_.replicas() / group);
     const ShardParameters shard = shard_parameters(job_);
     const double per_tensor_rank = d(job_.model.layers) * shard.layer + shard.embedding + shard.head;
-    const double gradients = d(p_.tensor) * per_tensor_rank * reduced_gradient_bytes(job_);
+    const double gradients = d(p_.tensor) * per_tensor_rank * reduced_gradient_bytes();
     const double parameters = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.precision.parameters);
     const double m = microbatches_of_a_replica();
     // One virtual call per tensor rank that moves all stages' parameters; the counted table knows the real number of
@@ -161,7 +159,7 @@ class ClosedForm {
       case Sharding::gradients:
         add(CommGroup::data,
             job_.software.gradients.all_reduces_shards ? CollectiveOp::all_reduce : CollectiveOp::reduce_scatter,
-            "gradients, backward", group, gradients, (reduces_every_pass(job_) ? m : 1) * groups, 0);
+            "gradients, backward", group, gradients, (reduces_every_micro_batch() ? m : 1) * groups, 0);
         between_groups(gradients, 1);
         add(CommGroup::data, CollectiveOp::all_gather, "parameters, forward", group, parameters, groups, 0);
         break;
@@ -174,12 +172,26 @@ class ClosedForm {
     }
   }
 
+  /// Where ranks that share out states add gradients up with an all-reduce all the same, they send them in 16 bit.
+  double reduced_gradient_bytes() const {
+    const int added_up = calibration::bytes_of(job_.precision.gradients);
+    const bool partly = p_.sharding == Sharding::optimizer || p_.sharding == Sharding::gradients;
+    if (!partly || !job_.software.gradients.all_reduces_shards) return added_up;
+    return std::min(added_up, calibration::bytes_of(job_.precision.activations));
+  }
+  bool reduces_every_micro_batch() const {
+    return p_.sharding == Sharding::gradients && job_.software.gradients.reduces_every_pass;
+  }
+
   /// Of DualPipe's two copies of a block each sees half of the micro-batches, in step with the other.
   double microbatches_of_a_replica() const { return d(job_.microbatches()) * columns() / d(job_.replicas()); }
 
   /// Largest magnitudes of fp8 tensors, layer by layer: after the forward and after the backward pass.
   void scales() {
-    add(CommGroup::scales, CollectiveOp::all_reduce, "fp8 scales", p_.tensor * job_.replicas(), amax_bytes(job_, 1),
+    const bool in_fp8 = job_.precision.matmul == DataType::fp8;
+    if (!in_fp8 || !job_.software.gradients.reduces_amax || job_.replicas() == 1) return;
+    constexpr double kBytes = 4 * 3 * 4;  // qkv, projection, up and down; input, weight, gradient; a number in fp32
+    add(CommGroup::scales, CollectiveOp::all_reduce, "fp8 scales", p_.tensor * job_.replicas(), kBytes,
         2 * microbatches_of_a_replica() * d(job_.model.layers), 2);
   }
 

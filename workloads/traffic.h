@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "workloads/step.h"
 #include "workloads/step_plan.h"
 
 namespace orrery::workloads {

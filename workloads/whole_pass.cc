@@ -1,7 +1,8 @@
 // Max-plus composition (Baccelli et al., Synchronization and Linearity, 1992): every time inside the pass is
 // max(t0 + a, h0 + b) for two constants, so that walking the items once with pairs (a, b) in place of times gives the
 // pass's own pair. The rules are those of the engine: streams in order, a kernel run's issue_bound, a transfer's issue,
-// latency and capped fluid part. Left out: routes whose rate others can change, and the context group's collectives.
+// latency and capped fluid part. Left out: routes whose rate others can change, and collectives of other groups than
+// the tensor's.
 #include <algorithm>
 #include <cmath>
 
@@ -58,7 +59,8 @@ WholePass whole_pass(std::span<const PassItem> items, double slower, sim::Durati
     busy += duration;
   }
   WholePass pass;
-  const bool meets_others = std::any_of(items.begin(), items.end(), [](const PassItem& item) { return item.context; });
+  const bool meets_others = std::any_of(
+      items.begin(), items.end(), [](const PassItem& item) { return item.comm && !(item.group == CommGroup::tensor); });
   pass.closed = pending.empty() && !items.empty() && !meets_others;
   pass.duration = sim::Duration(compute.device);
   pass.issue = sim::Duration(host);
@@ -73,7 +75,7 @@ const TemplateLibrary::Whole& TemplateLibrary::whole(const PassTemplate& passes,
   if (!fresh) return it->second;
   const std::vector<PassItem>& items = passes.of(kind);
   Whole& whole = it->second;
-  whole.pass = whole_pass(items, slower, job_.software.host.transfer_issue);
+  whole.pass = whole_pass(items, slower, costs_.host.transfer_issue);
   whole.note = static_cast<std::uint32_t>(out_.whole_passes.size());
   WholePassNote note;
   note.tensor_wait = whole.pass.tensor_wait;

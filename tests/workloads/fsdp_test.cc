@@ -8,7 +8,7 @@
 #include "tests/workloads/example.h"
 #include "tests/workloads/layers.h"
 #include "workloads/step_bound.h"
-#include "workloads/unit_overlap.h"
+#include "workloads/unit_collectives.h"
 
 using namespace orrery;
 using namespace orrery::workloads;
@@ -125,16 +125,19 @@ TEST_CASE("kernels beside collectives are slowed down for as long as these last,
   const topology::Cluster cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
   std::vector<std::int64_t> gpus;
   for (std::int64_t gpu = 0; gpu < job.gpus; ++gpu) gpus.push_back(gpu);
-  const GroupShape data = shape_of(gpus, cluster);
-  UnitCollectives pass{4e8, 8, true, false};
-  const double gathers = covered_share(pass, 1.0, job, data, cluster);
+  GroupShapes shapes;
+  shapes.set(CommGroup::data, shape_of(gpus, cluster));
+  const CollectivePrices prices{job.device, job.software, cluster, shapes};
+  UnitLoad pass{4e8, 8, true, false};
+  const auto covered = [&](double compute) { return covered_share(pass, compute, data_parallelism_of(job), prices); };
+  const double gathers = covered(1.0);
   // 100 MB of 16-bit weights a unit; a ring of two nodes leaves by eight NICs of 25 GB/s, which bounds it from below.
   CHECK(gathers > 8 * 1e8 * 15 / 16 / (8 * 25e9));
   CHECK(gathers < 0.1);
-  CHECK(covered_share(pass, 2.0, job, data, cluster) == Approx(gathers / 2));
+  CHECK(covered(2.0) == Approx(gathers / 2));
   pass.reduces = true;
-  CHECK(covered_share(pass, 1.0, job, data, cluster) > gathers);
-  CHECK(covered_share(pass, gathers / 2, job, data, cluster) == 1.0);
+  CHECK(covered(1.0) > gathers);
+  CHECK(covered(gathers / 2) == 1.0);
   // A step whose every kernel ran beside collectives would take up to twice as long; these take a part of that.
   const double alone = step(fsdp({"software.compute_slowdown_under_collective=1"}));
   const double twice = step(fsdp({"software.compute_slowdown_under_collective=2"}));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "workloads/job.h"
+#include "workloads/memory.h"
 #include "workloads/model/kept.h"
 #include "workloads/model/passes.h"
 
@@ -39,6 +40,14 @@ inline workloads::LayerPasses passes_over(const workloads::Job& job, const Layer
 
 inline workloads::PassBytes block_bytes(const workloads::Job& job) {
   return workloads::bytes_of(workloads::network_of(job).layer(1));
+}
+
+/// What a stage holds at its high-water mark.
+inline workloads::InFlight in_flight(const workloads::Job& job, const workloads::LayerSplit& split,
+                                     std::int32_t stage) {
+  const auto at = static_cast<std::size_t>(stage);
+  return workloads::in_flight({split, job.parallelism.chunk_map(), stage}, workloads::telling_passes(job, split)[at],
+                              workloads::chunk_bytes(job, split)[at]);
 }
 
 }  // namespace orrery::tests

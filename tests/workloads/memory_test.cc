@@ -19,6 +19,10 @@ namespace {
 
 using Sets = std::vector<std::string>;
 
+double first_stage_parameters(const Job& job) {
+  const LayerSplit split = split_layers(job);
+  return StageLayout{split, job.parallelism.chunk_map(), 0}.parameters();
+}
 std::vector<StageMemory> stages_of(const Job& job) { return stage_memory(job, split_layers(job)); }
 
 StageMemory first_stage(const Sets& sets) { return stages_of(small_job(sets)).front(); }
@@ -179,9 +183,9 @@ TEST_CASE("model states and activations of Korthikanti's table 3 are those of it
       double kept = layers * (selective ? 34 : 2) * sbh / cut;
       if (p == 1) kept += 4 * sbh / cut + 4 * s * r.micro * vocab / t;
       const LayerSplit split = split_layers(job);
-      kept += in_flight(job, split, 0).embeddings * sbh / cut;
+      kept += tests::in_flight(job, split, 0).embeddings * sbh / cut;
       const HighWater top =
-          high_water(job.parallelism.schedule->passes(0, job.pipeline_shape()), chunk_bytes(job, split, 0));
+          high_water(job.parallelism.schedule->passes(0, job.pipeline_shape()), chunk_bytes(job, split)[0]);
       CHECK(top.held == Approx(kept).epsilon(1e-9));
       // Selective recompute needs little beside; full recompute a whole layer with its scores.
       if (selective) CHECK(top.bytes() < 1.1 * kept);
@@ -217,8 +221,7 @@ TEST_CASE("gradients are kept as the software accumulates them") {
   const auto per_parameter = [](const Sets& sets) {
     const Job job = small_job(sets);
     const StageMemory m = stages_of(job).front();
-    return (m.parameters + m.gradients + m.optimizer + m.parts.accumulators) /
-           stage_parameters(job, split_layers(job), 0);
+    return (m.parameters + m.gradients + m.optimizer + m.parts.accumulators) / first_stage_parameters(job);
   };
   CHECK(per_parameter({"software=megatron-2023"}) == Approx(18));                       // 2 + 4 + 12
   CHECK(per_parameter({"software=megatron-2023", "precision=fp16"}) == Approx(18));     // by the fused GEMM, in fp32
@@ -251,7 +254,7 @@ TEST_CASE("where the optimizer step is fullest, its temporaries count and activa
   const StageMemory m = stages_of(job).front();
   CHECK(m.peak.during == StageMemory::During::optimizer);
   CHECK(m.activations == 0);
-  CHECK(m.parts.step == Approx(4 * stage_parameters(job, split_layers(job), 0)));
+  CHECK(m.parts.step == Approx(4 * first_stage_parameters(job)));
   // LAMB keeps its update of every parameter that the rank updates until the norm is known.
   Sets lamb = tiny;
   lamb.insert(lamb.end(), {"optimizer=lamb", "precision=bf16"});

@@ -9,7 +9,7 @@
 #include "tests/workloads/example.h"
 #include "tests/workloads/layers.h"
 #include "workloads/closed_form_parameters.h"
-#include "workloads/unit_overlap.h"
+#include "workloads/data_transfers.h"
 
 using namespace orrery;
 using namespace orrery::workloads;
@@ -87,7 +87,11 @@ TEST_CASE("gradients that go to their owners cost a chain for each weight, in th
   // Four matrices of h x h, two of h x 4 h; biases (3 h + h + 4 h + h) and two norms (4 h) are one more.
   const double h = 2048;
   const double unit = 4 * chain(h * h) + 2 * chain(4 * h * h) + chain(13 * h);
-  const CollectiveCost cost = owner_reductions(12 * h * h + 13 * h, network_of(each).layer(1), each, data, cluster);
+  GroupShapes shapes;
+  shapes.set(CommGroup::data, data);
+  const Network network = network_of(each);
+  const CollectiveCost cost =
+      owner_reductions(12 * h * h + 13 * h, &network.layer(1), 2, {each.device, each.software, cluster, shapes});
   CHECK(sim::to_seconds(cost.latency) + cost.work / cost.rate_cap == Approx(unit).epsilon(1e-9));
   // 8 layers of 4 micro-batches, and with them a tied embedding of 51,200 words, 1024 positions and the final norm:
   // compute waits for each. Without it the same gradients are reduced in one piece, once.

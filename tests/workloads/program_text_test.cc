@@ -38,7 +38,8 @@ Compiled compiled(const fs::path& scenario, const std::vector<std::string>& sets
   Compiled out;
   out.job = scenarios::load_scenario(scenarios::read_scenario(scenario.string(), sets)).job;
   const topology::Cluster cluster = cluster_of(out.job);
-  out.plan = make_plan(out.job, cluster, make_groups(group_inputs_of(out.job), cluster, true), {false, folded});
+  out.plan = make_plan(out.job, cluster, make_groups(group_inputs_of(out.job), cluster, true),
+                       {Workload::training_step, folded});
   return out;
 }
 
@@ -59,7 +60,7 @@ TEST_CASE("programs are those of tests/golden") {
     INFO(entry.path().filename().string());
     const Compiled one = compiled(kGolden / (stem.stem().string() + ".yaml"));
     const std::int64_t stage = std::stoll(stem.extension().string().substr(1));
-    CHECK(program_text(one.job, one.plan, stage, {kAll, false}) == golden(entry.path()));
+    CHECK(program_text(one.plan.stages, stage, {kAll, false}) == golden(entry.path()));
     ++pinned;
   }
   CHECK(pinned >= 5);
@@ -69,7 +70,7 @@ TEST_CASE("a program is shown in short, and what is left out is counted") {
   // A layer of 20 operations and more in each of 24 passes of two kinds.
   const Compiled one =
       compiled(kGolden / "tensor.yaml", {"model.layers=8", "batch.global=12", "parallelism.sequence_parallel=true"});
-  const std::string text = program_text(one.job, one.plan, 0);
+  const std::string text = program_text(one.plan.stages, 0);
   const std::size_t operations = one.plan.stages.programs[0].size();
   std::size_t shown = 0, left_out = 0;
   std::istringstream lines(text);
@@ -84,19 +85,19 @@ TEST_CASE("a program is shown in short, and what is left out is counted") {
   CHECK(operations > 500);
   CHECK(text.find("and 8 more") != std::string::npos);  // 16 of 24 passes are named
   // As many passes as are asked for, whole.
-  const std::string three = program_text(one.job, one.plan, 0, {3, false});
+  const std::string three = program_text(one.plan.stages, 0, {3, false});
   for (const char* pass : {"F0", "B0", "F1"}) CHECK(count(three, fmt::format("  {}  ", pass)) > 40);
   CHECK(count(three, "  B1  ") == 0);
 }
 
 TEST_CASE("kernels add up to their operation, and a folded run takes a pass as one operation") {
   const Compiled one = compiled(kGolden / "tensor.yaml");
-  const std::string text = program_text(one.job, one.plan, 0, {2, true});
+  const std::string text = program_text(one.plan.stages, 0, {2, true});
   CHECK(text.find("  attention forward ") != std::string::npos);
-  CHECK(text.size() > program_text(one.job, one.plan, 0, {2, false}).size());
+  CHECK(text.size() > program_text(one.plan.stages, 0, {2, false}).size());
   // Tensor groups inside nodes, whose collectives no other traffic can slow down.
   const Compiled plain = compiled("gpt3-6.7b-a100"), folded = compiled("gpt3-6.7b-a100", {}, true);
-  CHECK(count(program_text(plain.job, plain.plan, 0), "the whole pass") == 0);
-  CHECK(count(program_text(folded.job, folded.plan, 0), "the whole pass") >= 1);
+  CHECK(count(program_text(plain.plan.stages, 0), "the whole pass") == 0);
+  CHECK(count(program_text(folded.plan.stages, 0), "the whole pass") >= 1);
   CHECK(folded.plan.stages.programs[0].size() < plain.plan.stages.programs[0].size());
 }

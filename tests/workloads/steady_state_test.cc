@@ -18,6 +18,10 @@ std::string name(const Sets& sets) {
   for (const std::string& set : sets) text += set + " ";
   return text;
 }
+
+std::optional<Jump> jump_of(const Job& job) {
+  return choose_jump(*job.parallelism.schedule, job.pipeline_shape(), job.perturbation, 0);
+}
 }  // namespace
 
 TEST_CASE("a step that repeats is cut short without moving by a picosecond") {
@@ -44,7 +48,7 @@ TEST_CASE("a step that repeats is cut short without moving by a picosecond") {
       sets.push_back("batch={global: " + std::to_string(batch) + ", micro: 1}");
       INFO(name(sets));
       const Job job = small_job(sets);
-      const auto jump = choose_jump(job, 0);
+      const auto jump = jump_of(job);
       REQUIRE(jump);
       CHECK(jump->microbatches + jump->periods * jump->period == job.microbatches());
       const StepReport cut = simulate_step(job), full = simulate_step(job, {true, false});
@@ -62,12 +66,12 @@ TEST_CASE("what does not repeat is not cut short") {
   const auto with = [&](const std::string& set) {
     Sets sets = long_run;
     sets.push_back(set);
-    return choose_jump(small_job(sets), 0).has_value();
+    return jump_of(small_job(sets)).has_value();
   };
-  CHECK(choose_jump(small_job(long_run), 0).has_value());
+  CHECK(jump_of(small_job(long_run)).has_value());
   CHECK_FALSE(with("perturb.jitter={sigma: 0.05, seed: 7}"));
   CHECK_FALSE(with("parallelism.schedule=gpipe"));
-  CHECK_FALSE(choose_jump(small_job({"batch={global: 16, micro: 1}"}), 0).has_value());
+  CHECK_FALSE(jump_of(small_job({"batch={global: 16, micro: 1}"})).has_value());
 }
 
 TEST_CASE("a step whose operations do not all move by one shift is not taken to repeat") {

@@ -260,7 +260,8 @@ TEST_CASE("an evaluation under any schedule computes the forward passes of the s
                 {"parallelism.pipeline=4", "parallelism.data=2", "evaluation={every_steps: 4, sequences: 32}"});
     const Job job = small_job(sets);
     CHECK(simulate_step(job).evaluation_s > 0);
-    const StepPlan step = make_plan(job, cluster, make_groups(group_inputs_of(job), cluster), {true, false});
+    const StepPlan step =
+        make_plan(job, cluster, make_groups(group_inputs_of(job), cluster), {Workload::evaluation, false});
     std::int64_t forwards = 0;  // last pieces of chunks: as many as micro-batches x chunks on every stage
     for (const auto& notes : step.stages.notes) {
       std::set<std::pair<int, int>> passes;
@@ -322,10 +323,10 @@ TEST_CASE("activations per layer follow Korthikanti et al., equations 1 to 6") {
 TEST_CASE("1F1B keeps p - s micro-batches in flight, GPipe all of them") {
   const Job job = small_job({"parallelism.tensor=1", "parallelism.pipeline=4", "parallelism.data=4"});
   const LayerSplit split = split_layers(job);
-  for (std::int32_t stage = 0; stage < 4; ++stage) CHECK(in_flight(job, split, stage).layers == 2 * (4 - stage));
+  for (std::int32_t stage = 0; stage < 4; ++stage) CHECK(tests::in_flight(job, split, stage).layers == 2 * (4 - stage));
   const Job gpipe =
       small_job({"parallelism.tensor=1", "parallelism.pipeline=4", "parallelism.data=4", "parallelism.schedule=gpipe"});
-  CHECK(in_flight(gpipe, split, 0).layers == 2 * 8);
+  CHECK(tests::in_flight(gpipe, split, 0).layers == 2 * 8);
 }
 
 TEST_CASE("split schedules hold what their papers say: p, 2p-1, 2p halves, p+1 blocks") {
@@ -334,7 +335,8 @@ TEST_CASE("split schedules hold what their papers say: p, 2p-1, 2p halves, p+1 b
                                std::string("parallelism.schedule=") + schedule});
     const LayerSplit split = split_layers(job);
     double layers = 0;
-    for (std::int32_t stage = 0; stage < 4; ++stage) layers = std::max(layers, in_flight(job, split, stage).layers);
+    for (std::int32_t stage = 0; stage < 4; ++stage)
+      layers = std::max(layers, tests::in_flight(job, split, stage).layers);
     return layers;
   };
   // Eight layers: two on a stage, one in a chunk of a V, two in each of DualPipe's two blocks.

@@ -107,7 +107,7 @@ std::string Plan::text(std::int64_t stage, std::int64_t passes) const {
     throw Error("stage " + std::to_string(stage) + ", passes " + std::to_string(passes) + ": a stage below " +
                 std::to_string(stages()) + " and no negative number of passes would be right");
   }
-  return workloads::program_text(Runner::job(scenario_), data_->step.plan, stage, {passes});
+  return workloads::program_text(data_->step.plan.stages, stage, {passes});
 }
 
 Plan plan(const Scenario& scenario) { return Plan(scenario); }
