@@ -40,8 +40,7 @@ struct Arguments {
                        fmt::format("read {}, for which Megatron-LM has no flag; {} would be right", value, right));
 }
 
-void model_arguments(const Job& job, const std::string& id, Arguments& out) {
-  const workloads::Model& model = job.model;
+void model_arguments(const workloads::Model& model, const std::string& id, Arguments& out) {
   if (model.parallel_block) no_flag(id, "model.parallel_block", "true", "false");
   if (model.post_norm) no_flag(id, "model.post_norm", "true", "false");
   out.add("num-layers", model.layers);
@@ -70,10 +69,10 @@ void model_arguments(const Job& job, const std::string& id, Arguments& out) {
 }
 
 /// Only the first and the last stage may hold another number of layers than the rest.
-void stage_arguments(const Job& job, const std::string& id, Arguments& out) {
-  const std::vector<std::int64_t>& layers = job.parallelism.stage_layers;
+void stage_arguments(const workloads::Parallelism& p, const std::string& id, Arguments& out) {
+  const std::vector<std::int64_t>& layers = p.stage_layers;
   if (layers.empty()) return;
-  bool even = job.parallelism.virtual_pipeline == 1 && layers.size() > 2;
+  bool even = p.virtual_pipeline == 1 && layers.size() > 2;
   for (std::size_t i = 2; i + 1 < layers.size(); ++i) even = even && layers[i] == layers[1];
   if (!even)
     no_flag(id, "parallelism.stage_layers", fmt::format("[{}]", fmt::join(layers, ", ")),
@@ -82,8 +81,9 @@ void stage_arguments(const Job& job, const std::string& id, Arguments& out) {
   out.add("decoder-last-pipeline-num-layers", layers.back());
 }
 
-void layout_arguments(const Job& job, const std::string& id, Arguments& out) {
-  const workloads::Parallelism& p = job.parallelism;
+/// `layers`: of the model. `overlaps`: messages between stages, with compute.
+void pipeline_arguments(const workloads::Parallelism& p, std::int64_t layers, bool overlaps, const std::string& id,
+                        Arguments& out) {
   if (!p.schedule->in_megatron) {
     const auto known = workloads::schedule_names([](const workloads::Schedule& s) { return s.in_megatron; });
     no_flag(id, "parallelism.schedule", p.schedule->name, fmt::format("{}", fmt::join(known, " or ")));
@@ -91,17 +91,21 @@ void layout_arguments(const Job& job, const std::string& id, Arguments& out) {
   out.add("tensor-model-parallel-size", p.tensor);
   out.add("pipeline-model-parallel-size", p.pipeline);
   if (p.virtual_pipeline > 1) {
-    const bool whole = job.model.layers % (p.pipeline * p.virtual_pipeline) == 0;
-    if (whole) out.add("num-layers-per-virtual-pipeline-stage", job.model.layers / (p.pipeline * p.virtual_pipeline));
+    const bool whole = layers % (p.pipeline * p.virtual_pipeline) == 0;
+    if (whole) out.add("num-layers-per-virtual-pipeline-stage", layers / (p.pipeline * p.virtual_pipeline));
     if (!whole) out.add("num-virtual-stages-per-pipeline-rank", p.virtual_pipeline);
     if (!whole) out.add("account-for-embedding-in-pipeline-split");
     if (!whole) out.add("account-for-loss-in-pipeline-split");
-    out.add_if(!job.overlap.pipeline, "no-overlap-p2p-communication");
-  } else if (p.pipeline > 1 && job.overlap.pipeline) {
+    out.add_if(!overlaps, "no-overlap-p2p-communication");
+  } else if (p.pipeline > 1 && overlaps) {
     out.remarks.emplace_back(
         "overlap.pipeline: Megatron-LM overlaps sends with compute only where stages are interleaved");
   }
-  stage_arguments(job, id, out);
+  stage_arguments(p, id, out);
+}
+
+/// `replicas`: ranks that hold the same weights.
+void sharing_arguments(const workloads::Parallelism& p, std::int64_t replicas, Arguments& out) {
   if (p.context > 1) {
     out.add("context-parallel-size", p.context);
     out.add("cp-comm-type", p.context_method == workloads::ContextMethod::ring ? "p2p" : "all_gather");
@@ -115,28 +119,30 @@ void layout_arguments(const Job& job, const std::string& id, Arguments& out) {
             p.sharding == Sharding::gradients ? "optim_grads" : "optim_grads_params");
   }
   if (p.shard_group > 0 && p.sharding != Sharding::none)
-    out.add("num-distributed-optimizer-instances", job.replicas() / p.shard_group);
+    out.add("num-distributed-optimizer-instances", replicas / p.shard_group);
   if (p.optimizer_post_validation) out.remarks.emplace_back("parallelism.optimizer_post_validation: no flag");
-  out.add("micro-batch-size", job.batch.micro);
-  out.add("global-batch-size", job.batch.global);
-  out.add_if(job.overlap.tensor, "tp-comm-overlap");
-  out.add_if(job.overlap.gradients, "overlap-grad-reduce");
-  out.add_if(job.overlap.parameters, "overlap-param-gather");
 }
 
-void placement_arguments(const Job& job, const std::string& id, Arguments& out) {
+void batch_arguments(const workloads::Batch& batch, const workloads::Overlap& overlap, Arguments& out) {
+  out.add("micro-batch-size", batch.micro);
+  out.add("global-batch-size", batch.global);
+  out.add_if(overlap.tensor, "tp-comm-overlap");
+  out.add_if(overlap.gradients, "overlap-grad-reduce");
+  out.add_if(overlap.parameters, "overlap-param-gather");
+}
+
+void placement_arguments(const workloads::Placement& placement, const std::string& id, Arguments& out) {
   const workloads::Placement standard;
-  if (job.placement == standard) return;
+  if (placement == standard) return;
   using workloads::Dim;
   const std::vector<Dim> swapped{Dim::tensor, Dim::context, Dim::pipeline, Dim::data};
-  if (job.placement.kind != workloads::Placement::Kind::order || job.placement.order != swapped)
+  if (placement.kind != workloads::Placement::Kind::order || placement.order != swapped)
     no_flag(id, "placement", "another order of ranks",
             "[tensor, context, data, pipeline] or [tensor, context, pipeline, data]");
   out.add("use-tp-pp-dp-mapping");
 }
 
-void precision_arguments(const Job& job, const std::string& id, Arguments& out) {
-  const workloads::Precision& types = job.precision;
+void precision_arguments(const workloads::Precision& types, const std::string& id, Arguments& out) {
   const bool half = types.activations == DataType::fp16;
   out.add(half ? "fp16" : "bf16");
   if (types.matmul == DataType::fp8) out.add("fp8-format", "hybrid");
@@ -149,24 +155,28 @@ void precision_arguments(const Job& job, const std::string& id, Arguments& out) 
     no_flag(id, "precision.parameters", calibration::name_of(types.parameters), "the training type");
 }
 
-void work_arguments(const Job& job, const std::string& id, Arguments& out) {
-  if (job.recompute != workloads::Recompute::none) out.add("recompute-granularity", workloads::name_of(job.recompute));
-  if (job.recompute == workloads::Recompute::full) {
+void kernel_arguments(workloads::Recompute recompute, workloads::AttentionKind attention,
+                      workloads::OptimizerKind optimizer, const std::string& id, Arguments& out) {
+  if (recompute != workloads::Recompute::none) out.add("recompute-granularity", workloads::name_of(recompute));
+  if (recompute == workloads::Recompute::full) {
     out.add("recompute-method", "uniform");
     out.add("recompute-num-layers", 1);
   }
-  out.add("attention-backend", workloads::name_of(job.attention));
-  if (job.optimizer == workloads::OptimizerKind::lamb) no_flag(id, "optimizer", "lamb", "adam or sgd");
-  out.add("optimizer", workloads::name_of(job.optimizer));
-  if (job.evaluation.every_steps > 0) {
-    out.add("eval-interval", job.evaluation.every_steps);
-    out.add("eval-iters", (job.evaluation.sequences + job.batch.global - 1) / job.batch.global);
-    if (job.evaluation.sequences % job.batch.global != 0)
+  out.add("attention-backend", workloads::name_of(attention));
+  if (optimizer == workloads::OptimizerKind::lamb) no_flag(id, "optimizer", "lamb", "adam or sgd");
+  out.add("optimizer", workloads::name_of(optimizer));
+}
+
+/// `global`: sequences of a step, of `seq` tokens.
+void length_arguments(const workloads::Evaluation& evaluation, double tokens, std::int64_t global, std::int64_t seq,
+                      Arguments& out) {
+  if (evaluation.every_steps > 0) {
+    out.add("eval-interval", evaluation.every_steps);
+    out.add("eval-iters", (evaluation.sequences + global - 1) / global);
+    if (evaluation.sequences % global != 0)
       out.remarks.emplace_back("evaluation.sequences: rounded up to whole batches, as --eval-iters counts them");
   }
-  if (job.training.tokens > 0)
-    out.add("train-samples",
-            fmt::format("{:.0f}", std::ceil(job.training.tokens / static_cast<double>(job.model.seq))));
+  if (tokens > 0) out.add("train-samples", fmt::format("{:.0f}", std::ceil(tokens / static_cast<double>(seq))));
 }
 
 }  // namespace
@@ -174,11 +184,14 @@ void work_arguments(const Job& job, const std::string& id, Arguments& out) {
 std::string megatron_arguments(const scenarios::Scenario& scenario) {
   const Job& job = scenario.job;
   Arguments out;
-  model_arguments(job, scenario.id, out);
-  layout_arguments(job, scenario.id, out);
-  placement_arguments(job, scenario.id, out);
-  precision_arguments(job, scenario.id, out);
-  work_arguments(job, scenario.id, out);
+  model_arguments(job.model, scenario.id, out);
+  pipeline_arguments(job.parallelism, job.model.layers, job.overlap.pipeline, scenario.id, out);
+  sharing_arguments(job.parallelism, job.replicas(), out);
+  batch_arguments(job.batch, job.overlap, out);
+  placement_arguments(job.placement, scenario.id, out);
+  precision_arguments(job.precision, scenario.id, out);
+  kernel_arguments(job.recompute, job.attention, job.optimizer, scenario.id, out);
+  length_arguments(job.evaluation, job.training.tokens, job.batch.global, job.model.seq, out);
   const workloads::Perturbation as_built;
   if (!(job.perturbation == as_built)) out.remarks.emplace_back("perturb: slow parts of the machine have no flag");
   std::string text = fmt::format("# {}: {} x {}, fabric {}, software {}; by orrery export megatron.\n", scenario.id,

@@ -89,10 +89,11 @@ Question read_question(const Options& options) {
 }
 
 /// Fills in what the scenario says, and refuses goals that it says too little for.
-void complete_goal(const Options& options, const workloads::Job& job, Question& question) {
+void complete_goal(const Options& options, double tokens_per_step, const workloads::Training& training,
+                   Question& question) {
   Goal& goal = question.search.goal;
-  goal.tokens_per_step = static_cast<double>(job.batch.global) * static_cast<double>(job.model.seq);
-  goal.training_tokens = job.training.tokens;
+  goal.tokens_per_step = tokens_per_step;
+  goal.training_tokens = training.tokens;
   const auto refuse = [&](const std::string& what, const char* need) {
     throw sim::UserError(fmt::format("orrery: {} needs {}", what, need));
   };
@@ -103,7 +104,7 @@ void complete_goal(const Options& options, const workloads::Job& job, Question& 
            "the tokens to train on: --tokens 300e9, or training: "
            "{tokens: 300e9} in the scenario");
   }
-  if (goal.objective == Objective::cost && job.training.price_per_gpu_hour_usd == 0) {
+  if (goal.objective == Objective::cost && training.price_per_gpu_hour_usd == 0) {
     refuse(objective, "a price: cost: {price_per_gpu_hour_usd: 2.5} in the scenario, or by --set");
   }
   if (goal.objective == Objective::gpus && options.deadline.empty()) {
@@ -140,9 +141,10 @@ void write_best(std::ostream& out, const LayoutSpace& space, const SearchResult&
   out << "* nothing found is as fast in less memory\n";
 }
 
+/// `subject`: what is searched for, in a line. `evaluates`: now and then, which the search leaves out.
 void write_result(std::ostream& out, const Options& options, const LayoutSpace& space, const SearchResult& result,
-                  const workloads::Job& job) {
-  out << wrapped(fmt::format("{}: {}", options.scenario, scenario_line(job)), "", "  ") << '\n';
+                  const std::string& subject, bool evaluates) {
+  out << wrapped(fmt::format("{}: {}", options.scenario, subject), "", "  ") << '\n';
   if (result.best.empty()) {
     out << (options.deadline.empty() ? "No layout fits the memory.\n"
                                      : "No layout fits the memory and meets the deadline.\n");
@@ -165,7 +167,7 @@ void write_result(std::ostream& out, const Options& options, const LayoutSpace& 
     out << fmt::format("{} internal errors, please report them with the scenario; the first: {}\n",
                        result.failures.size(), result.failures.front().result.reason);
   }
-  if (job.evaluation.every_steps > 0) out << "Evaluation passes are left out.\n";
+  if (evaluates) out << "Evaluation passes are left out.\n";
   if (!result.complete) out << "Interrupted: this is the best of what was simulated until then.\n";
 }
 
@@ -215,10 +217,10 @@ void write_csv(std::ostream& out, const LayoutSpace& space, const SearchResult& 
 
 /// Layouts that were simulated or found too large; those that their bound ruled out are a number.
 Study study_of(const Options& options, const LayoutSpace& space, const SearchResult& result,
-               const workloads::Job& job) {
+               const std::string& subject) {
   Study study;
   study.title = fmt::format("Search for the best layout of {}, by {}", options.scenario, options.objective);
-  study.subtitle = scenario_line(job);
+  study.subtitle = subject;
   std::vector<std::map<std::string, std::uint32_t>> known;
   for (const auto& [key, value] : settings_of({})) study.keys.push_back({key, {}, {}});
   known.resize(study.keys.size());
@@ -254,7 +256,8 @@ int search(const Options& options) {
   check_report(options.report);
   Question question = read_question(options);
   const workloads::Job job = layoutless_job(question.document);
-  complete_goal(options, job, question);
+  complete_goal(options, static_cast<double>(job.batch.global) * static_cast<double>(job.model.seq), job.training,
+                question);
   const bool sized = std::any_of(question.variations.begin(), question.variations.end(),
                                  [](const Variation& variation) { return variation.key == "cluster.gpus"; });
   if (!sized && (!options.deadline.empty() || options.most_gpus > 0)) {
@@ -279,11 +282,11 @@ int search(const Options& options) {
     write_output(options.json, [&](std::ostream& out) { write_json(out, result_json(options, space, result)); });
   }
   if (!options.report.empty()) {
-    const auto page = study_page(study_of(options, space, result, job));
+    const auto page = study_page(study_of(options, space, result, scenario_line(job)));
     write_output(options.report, [&](std::ostream& out) { write_page(out, page); });
   }
   if (options.csv != "-" && options.json != "-" && options.report != "-")
-    write_result(std::cout, options, space, result, job);
+    write_result(std::cout, options, space, result, scenario_line(job), job.evaluation.every_steps > 0);
   if (!result.complete) return kInterrupted;
   return result.failures.empty() ? kDone : kBug;
 }

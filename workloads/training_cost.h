@@ -12,7 +12,8 @@ struct TrainingCost {
   double usd_per_million_tokens = 0;  // GPUs x price / throughput
 };
 
-/// `tokens_per_s`: throughput over the whole run, above zero; evaluation passes included where there are any.
-TrainingCost training_cost(const Job& job, double tokens_per_s);
+/// `gpus`: that are paid for. `tokens_per_s`: throughput over the whole run, above zero; evaluation passes included
+/// where there are any.
+TrainingCost training_cost(const Training& training, std::int64_t gpus, double tokens_per_s);
 
 }  // namespace orrery::workloads

@@ -51,7 +51,8 @@ struct Answer {
 Answer answer(const Sets& sets) {
   const workloads::Job job = scenarios::load_scenario(document(sets)).job;
   const auto report = workloads::simulate_step(job);
-  const workloads::TrainingCost run = workloads::training_cost(job, report.tokens_per_s_with_evaluation);
+  const workloads::TrainingCost run =
+      workloads::training_cost(job.training, job.gpus, report.tokens_per_s_with_evaluation);
   const double step_s = sim::to_seconds(report.iteration);
   return {
       step_s, report.iteration_with_evaluation_s, report.peak_bytes, report.mfu_pct, report.capacity_bytes, run.time_s,

@@ -31,8 +31,7 @@ struct Field {
   std::function<std::string(const ComparisonRow&, bool exact)> text;
 };
 
-std::string layout_text(const workloads::Job& job) {
-  const workloads::Parallelism& p = job.parallelism;
+std::string layout_text(const workloads::Parallelism& p) {
   std::string text = fmt::format("DP {}", p.data);
   if (p.tensor > 1) text += fmt::format(" TP {}{}", p.tensor, p.sequence_parallel ? " SP" : "");
   if (p.pipeline > 1) text += fmt::format(" PP {}", p.pipeline);
@@ -56,7 +55,8 @@ const std::vector<Field>& fields() {
       {"system", "system", true, [](const ComparisonRow& row, bool) { return row.system->name; }},
       {"GPUs", "gpus", false,
        [](const ComparisonRow& row, bool) { return fmt::format("{}", row.system->scenario.job.gpus); }},
-      {"layout", "layout", true, [](const ComparisonRow& row, bool) { return layout_text(row.system->scenario.job); }},
+      {"layout", "layout", true,
+       [](const ComparisonRow& row, bool) { return layout_text(row.system->scenario.job.parallelism); }},
       {"type", "precision", true,
        [](const ComparisonRow& row, bool) {
          return std::string(calibration::name_of(row.system->scenario.job.precision.matmul));

@@ -79,14 +79,15 @@ ordered_json memory_json(const workloads::StepReport& report) {
   return json;
 }
 
-ordered_json provenance_json(const workloads::Job& job) {
+ordered_json provenance_json(const calibration::DeviceProfile& device, const topology::FabricSpec& fabric,
+                             const calibration::Software& software) {
   ordered_json json;
-  json["device_profile"] = job.device.name();
-  json["device_profile_source"] = job.device.provenance();
-  json["fabric"] = job.fabric.name;
-  json["fabric_source"] = job.fabric.provenance;
-  json["software"] = job.software.name;
-  json["software_source"] = job.software.provenance;
+  json["device_profile"] = device.name();
+  json["device_profile_source"] = device.provenance();
+  json["fabric"] = fabric.name;
+  json["fabric_source"] = fabric.provenance;
+  json["software"] = software.name;
+  json["software_source"] = software.provenance;
   return json;
 }
 
@@ -118,7 +119,8 @@ ordered_json report_json(const scenarios::Scenario& scenario, const workloads::S
     json["tokens_per_s_with_evaluation"] = report.tokens_per_s_with_evaluation;
     json["evaluation_s"] = report.evaluation_s;
   }
-  const workloads::TrainingCost cost = workloads::training_cost(scenario.job, report.tokens_per_s_with_evaluation);
+  const workloads::TrainingCost cost =
+      workloads::training_cost(scenario.job.training, scenario.job.gpus, report.tokens_per_s_with_evaluation);
   if (cost.time_s > 0) json["time_to_train_s"] = cost.time_s;
   if (cost.usd > 0) json["cost_usd"] = cost.usd;
   if (cost.usd_per_million_tokens > 0) json["usd_per_million_tokens"] = cost.usd_per_million_tokens;
@@ -133,7 +135,7 @@ ordered_json report_json(const scenarios::Scenario& scenario, const workloads::S
   for (const workloads::TrafficRow& row : report.traffic) json["traffic"].push_back(traffic_json(row));
   json["tier_bytes"] = tier_bytes_json(report);
   json["assumptions"] = report.assumptions;
-  json["provenance"] = provenance_json(scenario.job);
+  json["provenance"] = provenance_json(scenario.job.device, scenario.job.fabric, scenario.job.software);
   return json;
 }
 

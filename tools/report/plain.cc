@@ -26,27 +26,28 @@ void write_head(std::ostream& out, const scenarios::Scenario& scenario, const St
                      count_text(static_cast<double>(report.events)), time_text(report.wall_s));
 }
 
-void write_rates(std::ostream& out, const workloads::Job& job, const StepReport& report) {
+/// `cost`: of the whole training. `peak`: of the device, in dense bf16.
+void write_rates(std::ostream& out, const workloads::Evaluation& evaluation, const workloads::Training& training,
+                 const workloads::TrainingCost& cost, sim::FlopRate peak, const StepReport& report) {
   TextTable table({{"", Align::left}, {""}, {"", Align::left}});
   table.add_row({"iteration time", time_text(sim::to_seconds(report.iteration)), ""});
   table.add_row({"tokens per second", si_text(report.tokens_per_s, ""),
                  fmt::format("{} per GPU", number_text(report.tokens_per_s_per_gpu))});
-  if (job.evaluation.every_steps > 0) {
+  if (evaluation.every_steps > 0) {
     table.add_row({"with evaluation", time_text(report.iteration_with_evaluation_s),
                    fmt::format("{} tokens/s, one evaluation of {} sequences every {} steps takes {}",
-                               si_text(report.tokens_per_s_with_evaluation, ""), job.evaluation.sequences,
-                               job.evaluation.every_steps, time_text(report.evaluation_s))});
+                               si_text(report.tokens_per_s_with_evaluation, ""), evaluation.sequences,
+                               evaluation.every_steps, time_text(report.evaluation_s))});
   }
   table.add_row({"model FLOPs per GPU", si_text(report.model_tflops_per_gpu * 1e12, "FLOP/s"),
                  fmt::format("MFU {:.1f} %", report.mfu_pct)});
-  table.add_row({"hardware FLOPs per GPU", si_text(report.hardware_tflops_per_gpu * 1e12, "FLOP/s"),
-                 fmt::format("HFU {:.1f} %, both of the dense bf16 peak, {}", report.hfu_pct,
-                             si_text(job.device.peak(calibration::DataType::bf16).value(), "FLOP/s"))});
+  table.add_row(
+      {"hardware FLOPs per GPU", si_text(report.hardware_tflops_per_gpu * 1e12, "FLOP/s"),
+       fmt::format("HFU {:.1f} %, both of the dense bf16 peak, {}", report.hfu_pct, si_text(peak.value(), "FLOP/s"))});
   table.add_row({"model FLOPs, all GPUs", fmt::format("{} PFLOP/s", number_text(report.aggregate_pflops)), ""});
-  const workloads::TrainingCost cost = workloads::training_cost(job, report.tokens_per_s_with_evaluation);
   if (cost.time_s > 0) {
     table.add_row({"time to train", fmt::format("{} days", number_text(cost.time_s / 86'400)),
-                   fmt::format("{} tokens, without failures and restarts", si_text(job.training.tokens, ""))});
+                   fmt::format("{} tokens, without failures and restarts", si_text(training.tokens, ""))});
   }
   if (cost.usd_per_million_tokens > 0) {
     table.add_row({"cost of a million tokens", fmt::format("{} USD", number_text(cost.usd_per_million_tokens)),
@@ -120,7 +121,8 @@ std::string fullest_text(const StepReport& report) {
   return text + ".";
 }
 
-void write_memory(std::ostream& out, const workloads::Job& job, const StepReport& report) {
+/// `in_chunks`: stages hold several chunks, which are named.
+void write_memory(std::ostream& out, bool in_chunks, const StepReport& report) {
   TextTable table({{"stage", Align::left},
                    {"parameters"},
                    {"gradients"},
@@ -136,7 +138,7 @@ void write_memory(std::ostream& out, const workloads::Job& job, const StepReport
     while (last + 1 < report.stages.size() && memory_cells(report.stages[last + 1]) == cells) ++last;
     std::vector<std::string> row{first == last ? fmt::format("{}", first) : fmt::format("{} to {}", first, last)};
     row.insert(row.end(), cells.begin(), cells.end());
-    row.push_back(moment_text(report.stages[first], job.parallelism.virtual_pipeline > 1));
+    row.push_back(moment_text(report.stages[first], in_chunks));
     table.add_row(std::move(row));
     first = last + 1;
   }
@@ -168,10 +170,13 @@ std::string scenario_line(const workloads::Job& job) {
 
 void write_report(std::ostream& out, const scenarios::Scenario& scenario, const StepReport& report) {
   write_head(out, scenario, report);
-  write_rates(out, scenario.job, report);
+  const workloads::Job& job = scenario.job;
+  write_rates(out, job.evaluation, job.training,
+              workloads::training_cost(job.training, job.gpus, report.tokens_per_s_with_evaluation),
+              job.device.peak(calibration::DataType::bf16), report);
   write_breakdown(out, report);
   write_tiers(out, report);
-  write_memory(out, scenario.job, report);
+  write_memory(out, job.parallelism.virtual_pipeline > 1, report);
   if (report.assumptions.empty()) return;
   out << "\nAssumptions\n";
   for (const std::string& assumption : report.assumptions) out << wrapped(assumption, "  - ", "    ");

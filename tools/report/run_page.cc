@@ -245,13 +245,13 @@ ordered_json kernels_json(const workloads::StepReport& report) {
   return kernels;
 }
 
-ordered_json device_json(const workloads::Job& job) {
+ordered_json device_json(const calibration::DeviceProfile& device) {
   ordered_json json;
-  json["name"] = job.device.name();
-  json["bandwidth"] = job.device.memory_bandwidth().value();
+  json["name"] = device.name();
+  json["bandwidth"] = device.memory_bandwidth().value();
   json["peaks"] = ordered_json::object();
   for (const auto type : {calibration::DataType::bf16, calibration::DataType::fp8}) {
-    const double peak = job.device.peak(type).value();
+    const double peak = device.peak(type).value();
     if (peak > 0) json["peaks"][std::string(calibration::name_of(type))] = peak;
   }
   return json;
@@ -284,13 +284,13 @@ ordered_json measured_json(const scenarios::Scenario& scenario, const workloads:
   return rows;
 }
 
-ordered_json facts_json(const workloads::Job& job, const workloads::StepReport& report) {
+ordered_json facts_json(bool evaluates, const workloads::StepReport& report) {
   ordered_json facts = ordered_json::array();
   const auto add = [&](const std::string& name, const std::string& value, const std::string& note) {
     facts.push_back({name, value, note});
   };
   add("step time", time_text(sim::to_seconds(report.iteration)),
-      job.evaluation.every_steps > 0 ? time_text(report.iteration_with_evaluation_s) + " with evaluation" : "");
+      evaluates ? time_text(report.iteration_with_evaluation_s) + " with evaluation" : "");
   add("throughput", si_text(report.tokens_per_s, "tokens/s"), number_text(report.tokens_per_s_per_gpu) + " per GPU");
   add("MFU", fmt::format("{:.1f} %", report.mfu_pct),
       si_text(report.model_tflops_per_gpu * 1e12, "FLOP/s") + " per GPU, of the dense bf16 peak");
@@ -307,11 +307,12 @@ ordered_json facts_json(const workloads::Job& job, const workloads::StepReport& 
   return facts;
 }
 
-ordered_json provenance_json(const workloads::Job& job) {
-  return ordered_json::array({{"device", job.device.name(), job.device.provenance()},
-                              {"inside a node", job.device.name(), job.node.provenance},
-                              {"fabric", job.fabric.name, job.fabric.provenance},
-                              {"training software", job.software.name, job.software.provenance}});
+ordered_json provenance_json(const calibration::DeviceProfile& device, const topology::NodeSpec& node,
+                             const topology::FabricSpec& fabric, const calibration::Software& software) {
+  return ordered_json::array({{"device", device.name(), device.provenance()},
+                              {"inside a node", device.name(), node.provenance},
+                              {"fabric", fabric.name, fabric.provenance},
+                              {"training software", software.name, software.provenance}});
 }
 
 }  // namespace
@@ -330,7 +331,7 @@ ordered_json run_page(const sim::Settings& document, const scenarios::Scenario& 
   page["title"] = scenario.id.empty() ? job.name : scenario.id;
   page["subtitle"] = scenario_line(job);
   page["description"] = job.description;
-  page["facts"] = facts_json(job, report);
+  page["facts"] = facts_json(job.evaluation.every_steps > 0, report);
   page["measured"] = measured_json(scenario, report);
   page["source"] = scenario.source;
   page["notes"] = scenario.notes;
@@ -346,10 +347,10 @@ ordered_json run_page(const sim::Settings& document, const scenarios::Scenario& 
   for (const auto& tier : report.tier_bytes)
     page["tiers"].push_back({{"tier", topology::name_of(tier.tier)}, {"bytes", tier.bytes}});
   page["links"] = links_json(report, step_ps);
-  page["device"] = device_json(job);
+  page["device"] = device_json(job.device);
   page["kernels"] = kernels_json(report);
   page["assumptions"] = report.assumptions;
-  page["provenance"] = provenance_json(job);
+  page["provenance"] = provenance_json(job.device, job.node, job.fabric, job.software);
   page["would_fit"] = ordered_json::array();
   for (const workloads::Remedy& remedy : report.would_fit)
     page["would_fit"].push_back(

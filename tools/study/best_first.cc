@@ -13,6 +13,7 @@
 #include "sim/error.h"
 #include "tools/parallel.h"
 #include "tools/report/csv.h"
+#include "workloads/memory.h"
 #include "workloads/step_bound.h"
 
 namespace orrery::tools {
@@ -65,7 +66,7 @@ std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& op
       try {
         const workloads::Job job = space.load(layouts[i]).job;
         bounds[i] = sim::to_seconds(bound.of(job));
-        if (needs_memory(options)) memory[i] = peak_memory_gb(job);
+        if (needs_memory(options)) memory[i] = workloads::peak_memory(job) / 1e9;
       } catch (const sim::UserError& error) {
         const std::lock_guard lock(mutex);
         ++out.refusals[kind_of(error.what())];

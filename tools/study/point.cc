@@ -65,19 +65,11 @@ std::string_view name_of(PointStatus status) {
   return kNames[static_cast<std::size_t>(status)];
 }
 
-double peak_memory_gb(const workloads::Job& job) {
-  double peak = 0;
-  for (const workloads::StageMemory& stage : workloads::stage_memory(job, workloads::split_layers(job))) {
-    peak = std::max(peak, stage.total);
-  }
-  return peak / 1e9;
-}
-
 PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& cache) {
   const workloads::Job& job = scenario.job;
   PointResult result;
   const double capacity_gb = static_cast<double>(job.device.memory().value()) / 1e9;
-  result.peak_memory_gb = peak_memory_gb(job);
+  result.peak_memory_gb = workloads::peak_memory(job) / 1e9;
   if (result.peak_memory_gb > capacity_gb) {
     result.status = PointStatus::oom;
     result.reason = fmt::format("out of memory: needs {} of {} per GPU", bytes_text(result.peak_memory_gb * 1e9),
@@ -88,7 +80,8 @@ PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& 
   options.brief = true;
   options.cache = &cache;
   const workloads::StepReport report = workloads::simulate_step(job, options);
-  const workloads::TrainingCost cost = workloads::training_cost(job, report.tokens_per_s_with_evaluation);
+  const workloads::TrainingCost cost =
+      workloads::training_cost(job.training, job.gpus, report.tokens_per_s_with_evaluation);
   result.status = PointStatus::ok;
   result.iteration_s = sim::to_seconds(report.iteration);
   result.tokens_per_s = report.tokens_per_s;

@@ -25,9 +25,6 @@ struct PointResult {
   std::string reason;  // of what is not ok, one line
 };
 
-/// Memory of the fullest GPU in decimal GB, from formulas.
-double peak_memory_gb(const workloads::Job& job);
-
 /// Simulates a scenario, or says that it runs out of memory. `cache`: of the study. Throws what simulate_step throws.
 PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& cache);
 
