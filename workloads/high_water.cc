@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "workloads/streams.h"
+
 namespace orrery::workloads {
 
 namespace {
