@@ -2,6 +2,7 @@
 #include "workloads/step_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 #include <variant>
@@ -92,7 +93,7 @@ class Communicators {
   RouteId add_route_of_one(const std::vector<std::int64_t>& gpus) {
     std::vector<sim::WeightedLink> links;
     const topology::Path out = cluster_.path(gpus[0], gpus[1]), in = cluster_.path(gpus.back(), gpus[0]);
-    append_path(links, {{out.links.front(), in.links.back()}, {}, {}}, 1.0, cluster_);
+    append_links(links, std::array{out.links.front(), in.links.back()}, 1.0, cluster_);
     return out_.network.add_route(links, {});
   }
 
