@@ -40,7 +40,7 @@ NamedCluster read_cluster(const ClusterOptions& options, std::int64_t gpus) {
     const scenarios::Scenario scenario = scenarios::load_scenario(document);
     const workloads::Job& job = scenario.job;
     return {fmt::format("{}: {} x {} on {}", scenario.id, job.gpus, job.device.name(), job.fabric.name), job.device,
-            job.software, workloads::cluster_of(job, document.at("cluster"))};
+            job.software, workloads::cluster_of(job, document.at("cluster")), job};
   }
   sim::Settings fabric_document = document_of("fabrics", options.what);
   for (const std::string& set : options.sets) scenarios::apply_set(fabric_document, set);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "calibration/software.h"
 #include "sim/settings.h"
 #include "topology/cluster.h"
+#include "workloads/job.h"
 
 namespace CLI {
 class App;
@@ -27,6 +29,7 @@ struct NamedCluster {
   calibration::DeviceProfile device;
   calibration::Software software;
   topology::Cluster cluster;
+  std::optional<workloads::Job> job{};  // a scenario's
 };
 
 /// Declares CLUSTER, --device and --set.
