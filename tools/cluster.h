@@ -19,7 +19,7 @@ class App;
 namespace orrery::tools {
 
 struct ClusterOptions {
-  std::string what;  // a scenario file, or the name of a fabric
+  std::string what;  // a scenario's file or name, or the name of a fabric
   std::string device = "h100-sxm-80gb";
   std::vector<std::string> sets;
 };
