@@ -15,9 +15,11 @@ namespace orrery::tools {
 
 namespace {
 
-bool looks_like_file(const std::string& text) {
+/// A file, or the name of a shipped scenario; else a fabric is meant.
+bool is_scenario(const std::string& text) {
+  const std::vector<std::string> names = scenarios::shipped("scenarios");
   return text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".yml") ||
-         std::filesystem::exists(text);
+         std::filesystem::exists(text) || std::find(names.begin(), names.end(), text) != names.end();
 }
 
 }  // namespace
@@ -27,7 +29,7 @@ sim::Settings document_of(const std::string& kind, const std::string& name) {
 }
 
 void declare_cluster(CLI::App& app, ClusterOptions& options) {
-  app.add_option("cluster", options.what, "scenario file, or the name of a shipped fabric")->required();
+  app.add_option("cluster", options.what, "scenario file, or the name of a shipped scenario or fabric")->required();
   app.add_option("--device", options.device, "device profile of the nodes of a fabric (default h100-sxm-80gb)");
   app.add_option("--set", options.sets, "key.path=value, laid over the scenario or the fabric; may be repeated")
       ->allow_extra_args(false)
@@ -35,12 +37,12 @@ void declare_cluster(CLI::App& app, ClusterOptions& options) {
 }
 
 NamedCluster read_cluster(const ClusterOptions& options, std::int64_t gpus) {
-  if (looks_like_file(options.what)) {
+  if (is_scenario(options.what)) {
     const sim::Settings document = scenarios::read_scenario(options.what, options.sets);
     const scenarios::Scenario scenario = scenarios::load_scenario(document);
     const workloads::Job& job = scenario.job;
     return {fmt::format("{}: {} x {} on {}", scenario.id, job.gpus, job.device.name(), job.fabric.name), job.device,
-            job.software, workloads::cluster_of(job, document.at("cluster"))};
+            job.software, workloads::cluster_of(job, document.at("cluster")), job};
   }
   sim::Settings fabric_document = document_of("fabrics", options.what);
   for (const std::string& set : options.sets) scenarios::apply_set(fabric_document, set);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "calibration/software.h"
 #include "sim/settings.h"
 #include "topology/cluster.h"
+#include "workloads/job.h"
 
 namespace CLI {
 class App;
@@ -17,7 +19,7 @@ class App;
 namespace orrery::tools {
 
 struct ClusterOptions {
-  std::string what;  // a scenario file, or the name of a fabric
+  std::string what;  // a scenario's file or name, or the name of a fabric
   std::string device = "h100-sxm-80gb";
   std::vector<std::string> sets;
 };
@@ -27,6 +29,7 @@ struct NamedCluster {
   calibration::DeviceProfile device;
   calibration::Software software;
   topology::Cluster cluster;
+  std::optional<workloads::Job> job{};  // a scenario's
 };
 
 /// Declares CLUSTER, --device and --set.

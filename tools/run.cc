@@ -1,8 +1,12 @@
 // `orrery run`: one training step of one scenario, as text, JSON, a trace or an HTML report.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 
 #include "scenarios/scenario.h"
@@ -15,6 +19,7 @@
 #include "tools/report/page.h"
 #include "tools/report/report.h"
 #include "tools/report/run_page.h"
+#include "tools/report/text.h"
 #include "tools/report/trace.h"
 #include "workloads/step.h"
 
@@ -28,7 +33,33 @@ struct RunOptions {
   bool explain = false;
   double share_pct = 5;
   unsigned jobs = 0;
+  std::int64_t ecmp_seeds = 0;
 };
+
+/// The step with every flow hashed onto one path, over seeds 1, 2, ...
+struct HashedSteps {
+  std::int64_t seeds = 0;
+  double mean_s = 0, p95_s = 0;
+};
+
+HashedSteps hash_steps(const workloads::Job& job, std::int64_t seeds) {
+  if (job.fabric.routing != topology::FabricSpec::Routing::ecmp) {
+    throw sim::UserError(
+        fmt::format("--ecmp-seeds: got {}, expected a fabric whose routing is ecmp; {} has none to hash", seeds,
+                    job.fabric.name.empty() ? "this cluster" : job.fabric.name));
+  }
+  workloads::Job hashed = job;
+  workloads::StepOptions step;
+  step.brief = true;
+  std::vector<double> seconds;
+  for (std::int64_t seed = 1; seed <= seeds; ++seed) {
+    hashed.fabric.ecmp_seed = static_cast<std::uint64_t>(seed);
+    seconds.push_back(sim::to_seconds(workloads::simulate_step(hashed, step).iteration));
+  }
+  std::sort(seconds.begin(), seconds.end());
+  const auto last = static_cast<std::size_t>((95 * seeds + 99) / 100) - 1;
+  return {seeds, std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seeds), seconds[last]};
+}
 
 /// Refuses before the simulation what could not be written after it.
 TraceWindow check_outputs(const RunOptions& options) {
@@ -61,6 +92,8 @@ int run(const RunOptions& options) {
     const unsigned jobs = options.jobs > 0 ? options.jobs : default_jobs();
     explanation = explain(document, scenario, report, options.share_pct / 100, jobs);
   }
+  std::optional<HashedSteps> hashed;
+  if (options.ecmp_seeds > 0) hashed = hash_steps(scenario.job, options.ecmp_seeds);
   if (!options.trace.empty()) {
     const TraceView view{scenario.id, report.timelines,
                          process_names(scenario.job.parallelism.dims(), report.timelines), report.links, window};
@@ -72,11 +105,16 @@ int run(const RunOptions& options) {
   if (!options.json.empty()) {
     nlohmann::ordered_json json = report_json(scenario, report);
     if (explanation) json["explain"] = explanation_json(*explanation);
+    if (hashed) json["hashed_steps"] = {{"seeds", hashed->seeds}, {"mean_s", hashed->mean_s}, {"p95_s", hashed->p95_s}};
     write_output(options.json, [&](std::ostream& out) { write_json(out, json); });
   }
   // What goes to standard output stays one document.
   if (options.json != "-" && options.trace != "-" && options.report != "-") {
     write_report(std::cout, scenario, report);
+    if (hashed) {
+      std::cout << fmt::format("\nPaths hashed with seeds 1 to {}: step {} in the mean, {} at the 95th percentile\n",
+                               hashed->seeds, time_text(hashed->mean_s), time_text(hashed->p95_s));
+    }
     if (explanation) write_explanation(std::cout, *explanation);
   }
   return explanation && explanation->study.interrupted ? kInterrupted : kDone;
@@ -105,6 +143,10 @@ Action declare_run(CLI::App& app) {
   app.add_flag("--explain", options->explain, "which inputs the step hangs on, and how sure it is; takes seconds");
   app.add_option("--explain-share", options->share_pct, "how far --explain moves each input, in per cent (default 5)")
       ->check(CLI::Range(0.1, 50.0));
+  app.add_option("--ecmp-seeds", options->ecmp_seeds,
+                 "the step once more for each of N seeds of hashed paths: mean and 95th percentile")
+      ->type_name("N")
+      ->check(CLI::Range(1, 10'000));
   app.add_option("--jobs", options->jobs, "simulations at a time of --explain (default: one per core)")
       ->check(CLI::Range(1, 1024));
   return [options] { return run(*options); };

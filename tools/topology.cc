@@ -22,6 +22,7 @@
 #include "tools/report/report.h"
 #include "tools/report/text.h"
 #include "topology/cluster.h"
+#include "workloads/hashed_paths.h"
 
 extern char** environ;
 
@@ -57,6 +58,47 @@ void write_collisions(std::ostream& out, const Cluster& cluster, const Cluster::
       "  ", "  ");
 }
 
+/// A job's groups as they are placed and, where that is in order, at random.
+struct PlacedPaths {
+  std::string placement;
+  std::vector<workloads::HashedPaths> rows;
+};
+
+std::vector<PlacedPaths> hashed_paths(const NamedCluster& named) {
+  constexpr std::int64_t kSeeds = 8;
+  std::vector<PlacedPaths> placed;
+  if (!named.job || named.cluster.fabric_spec().routing != topology::FabricSpec::Routing::ecmp) return placed;
+  workloads::Job job = *named.job;
+  using Kind = workloads::Placement::Kind;
+  const bool ordered = job.placement.kind == Kind::order;
+  placed.push_back({ordered ? "in order" : "as placed", workloads::hashed_paths(job, kSeeds)});
+  if (ordered && named.cluster.nodes() > 1) {
+    job.placement.kind = Kind::random;
+    placed.push_back({"at random", workloads::hashed_paths(job, kSeeds)});
+  }
+  return placed;
+}
+
+void write_hashed_paths(std::ostream& out, const std::vector<PlacedPaths>& placed) {
+  if (placed.empty()) return;
+  out << "\nGroups of the job between nodes, paths hashed with seeds 1 to 8, each kind under way alone\n";
+  TextTable table({{"placement", Align::left},
+                   {"dimension", Align::left},
+                   {"groups"},
+                   {"spread evenly"},
+                   {"hashed, mean"},
+                   {"95 % reach"},
+                   {"slowest"}});
+  for (const PlacedPaths& paths : placed) {
+    for (const workloads::HashedPaths& row : paths.rows) {
+      table.add_row({paths.placement, std::string(row.group), count_text(static_cast<double>(row.groups)),
+                     si_text(row.even, "B/s"), si_text(row.mean, "B/s"), si_text(row.worst_twentieth, "B/s"),
+                     si_text(row.slowest, "B/s")});
+    }
+  }
+  table.write(out);
+}
+
 void write_cut_off(std::ostream& out, const Cluster& cluster) {
   constexpr std::size_t kMostNamed = 8;
   std::vector<std::string> names = cluster.cut_off();
@@ -76,14 +118,14 @@ void write_description(std::ostream& out, const std::string& title, const Cluste
   TextTable counts({{"", Align::left}, {""}});
   for (const auto& row : about.vertices) counts.add_row({row.what, count_text(static_cast<double>(row.count))});
   counts.write(out);
-  out << "\nLinks, one direction, payload\n";
+  out << "\nLinks, one direction, line rates\n";
   TextTable tiers({{"tier", Align::left}, {"links"}, {"rate of each"}, {"together"}});
   for (const auto& row : about.tiers) {
     tiers.add_row({std::string(topology::name_of(row.tier)), count_text(static_cast<double>(row.links)),
                    rate_text(row.rate_each), rate_text(row.total)});
   }
   tiers.write(out);
-  out << fmt::format("\nBisection between two halves of the nodes: {}\n", rate_text(about.bisection));
+  out << fmt::format("\nBisection between two halves of the nodes: {} of payload\n", rate_text(about.bisection));
   if (about.collision_factor > 1.0) write_collisions(out, cluster, about);
   if (cluster.fabric_spec().sharp) out << "The switches can add up what passes through them (SHARP).\n";
   write_cut_off(out, cluster);
@@ -96,7 +138,24 @@ void write_description(std::ostream& out, const std::string& title, const Cluste
   paths.write(out);
 }
 
-nlohmann::ordered_json description_json(const std::string& title, const Cluster& cluster) {
+nlohmann::ordered_json hashed_json(const std::vector<PlacedPaths>& placed) {
+  auto json = nlohmann::ordered_json::array();
+  for (const PlacedPaths& paths : placed) {
+    for (const workloads::HashedPaths& row : paths.rows) {
+      json.push_back({{"placement", paths.placement},
+                      {"dimension", row.group},
+                      {"groups", row.groups},
+                      {"even_bytes_per_s", row.even},
+                      {"mean_bytes_per_s", row.mean},
+                      {"reached_by_95_pct_bytes_per_s", row.worst_twentieth},
+                      {"slowest_bytes_per_s", row.slowest}});
+    }
+  }
+  return json;
+}
+
+nlohmann::ordered_json description_json(const std::string& title, const Cluster& cluster,
+                                        const std::vector<PlacedPaths>& placed) {
   const Cluster::Description about = cluster.describe();
   nlohmann::ordered_json json;
   json["cluster"] = title;
@@ -122,6 +181,7 @@ nlohmann::ordered_json description_json(const std::string& title, const Cluster&
                              {"latency_s", sim::to_seconds(row.latency)},
                              {"share_pct", 100 * row.share}});
   }
+  if (!placed.empty()) json["hashed_paths"] = hashed_json(placed);
   return json;
 }
 
@@ -176,10 +236,16 @@ int topology(const TopologyOptions& options) {
   const Cluster& cluster = named.cluster;
   if (!options.dot.empty()) write_output(options.dot, [&](std::ostream& out) { cluster.write_dot(out); });
   if (!options.svg.empty()) write_svg(cluster, options.svg);
-  if (!options.json.empty())
-    write_output(options.json, [&](std::ostream& out) { write_json(out, description_json(named.title, cluster)); });
-  if (options.dot != "-" && options.svg != "-" && options.json != "-")
+  const bool printed = options.dot != "-" && options.svg != "-" && options.json != "-";
+  const auto placed = printed || !options.json.empty() ? hashed_paths(named) : std::vector<PlacedPaths>{};
+  if (!options.json.empty()) {
+    write_output(options.json,
+                 [&](std::ostream& out) { write_json(out, description_json(named.title, cluster, placed)); });
+  }
+  if (printed) {
     write_description(std::cout, named.title, cluster);
+    write_hashed_paths(std::cout, placed);
+  }
   return kDone;
 }
 

@@ -87,6 +87,25 @@ Cluster::Way Cluster::way(std::int64_t from, std::int64_t to) const {
   return way;
 }
 
+std::vector<sim::WeightedLink> Cluster::ring_links(std::span<const std::int64_t> gpus) const {
+  const State& s = *state_;
+  std::vector<sim::WeightedLink> links;
+  if (gpus.size() < 2) return links;
+  if (s.rings == nullptr) {
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      const Path hop = path(gpus[i], gpus[(i + 1) % gpus.size()]);
+      links.insert(links.end(), hop.links.begin(), hop.links.end());
+    }
+    return links;
+  }
+  const std::int64_t first = node_of(gpus.front()) * s.gpus_per_node;
+  const std::uint32_t base = static_cast<std::uint32_t>(node_of(gpus.front())) * s.node_links;
+  std::vector<std::int32_t> places;
+  for (const std::int64_t gpu : gpus) places.push_back(static_cast<std::int32_t>(gpu - first));
+  for (const LinkShare& share : *s.rings->of(places)) links.push_back({LinkId{base + share.link}, share.weight});
+  return links;
+}
+
 std::vector<LinkId> Cluster::nic_links(std::int64_t node, std::int64_t nic) const {
   const State& s = *state_;
   if (s.fabric.kind == FabricSpec::Kind::none) return {};

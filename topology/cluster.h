@@ -28,6 +28,7 @@
 #include <iosfwd>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -207,6 +208,9 @@ class Cluster {
     Duration latency{};
   };
   Way way(std::int64_t from, std::int64_t to) const;
+  /// What GPUs of one node (rising) load while each sends every byte of its own on round the rings of a collective: on
+  /// a mesh the rings of mesh_rings.h, elsewhere one ring in their order.
+  std::vector<sim::WeightedLink> ring_links(std::span<const std::int64_t> gpus) const;
   /// The NIC (index within its node) that a GPU uses: of n NICs and G GPUs floor(g n / G) when n <= G, else the
   /// first of its own; where that one is cut off, the next that is not. Needs a fabric.
   std::int64_t nic_of(std::int64_t gpu) const;

@@ -271,7 +271,7 @@ void draw(const Job& job, const topology::Cluster& cluster, const StepPlan& step
   }
   // A link's load is that of all ranks: known where every class was recorded.
   const Groups& groups = *step.groups;
-  if (options.full || run.ranks.size() < groups.folded.representative.size()) return;
+  if (options.full || groups.settled || run.ranks.size() < groups.folded.representative.size()) return;
   report.links =
       link_loads(run.plan, groups.folded.network, run.result.records, groups.folded.link_representative, cluster);
 }
@@ -433,6 +433,11 @@ void simulate_in_detail(const Job& job, const topology::Cluster& cluster, const 
   report.traffic = merge_traffic(closed_form_traffic(job), count_traffic(step));
   count_tiers(RankMap(job.parallelism.dims(), job.placement, job.gpus_per_node), cluster, *groups, report);
   report.assumptions = job.assumptions;
+  if (groups->settled) {
+    report.assumptions.emplace_back(
+        "network: placement or hashed paths leave few ranks alike, so each group keeps the rate that it has while all "
+        "groups of its kind are under way");
+  }
 }
 
 }  // namespace

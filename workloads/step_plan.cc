@@ -2,6 +2,7 @@
 #include "workloads/step_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 #include <variant>
@@ -51,6 +52,9 @@ class Communicators {
     }
   }
 
+  /// Lets every communicator keep one rate (settled_rates.h).
+  void settle() { settle_rates(out_.plan, kind_of_, in_step_, out_.network); }
+
   /// Of a rank, by slot.
   std::vector<CommunicatorId> of(std::int64_t rank) const {
     std::vector<CommunicatorId> ids;
@@ -84,6 +88,12 @@ class Communicators {
     of_[row(rank) + static_cast<std::size_t>(slot - slots.begin())] = sim::index(id);
   }
 
+  /// Of the communicator made last, whose first member is `rank`.
+  void note(const JobGroup& group, std::int64_t rank) {
+    kind_of_.push_back(group.group.order);
+    in_step_.push_back(dims_.moved(rank, Dim::tensor, 0));
+  }
+
   CommunicatorId add(std::size_t members, RouteId first, std::uint32_t patterns) {
     return out_.plan.communicators.push_back(
         {static_cast<std::uint32_t>(members), first, patterns, out_.plan.communicators.size()});
@@ -93,7 +103,7 @@ class Communicators {
   RouteId add_route_of_one(const std::vector<std::int64_t>& gpus) {
     std::vector<sim::WeightedLink> links;
     const topology::Path out = cluster_.path(gpus[0], gpus[1]), in = cluster_.path(gpus.back(), gpus[0]);
-    append_path(links, {{out.links.front(), in.links.back()}, {}, {}}, 1.0, cluster_);
+    append_links(links, std::array{out.links.front(), in.links.back()}, 1.0, cluster_);
     return out_.network.add_route(links, {});
   }
 
@@ -143,6 +153,7 @@ class Communicators {
       id = add(1, add_route_of_one(ranks_.gpus_of(members)), 1);
     else
       id = add_collective(group, members);
+    note(group, members.front());
     for (const std::int64_t rank : made) assign(group, End::member, rank, id);
   }
 
@@ -155,6 +166,7 @@ class Communicators {
         const CommunicatorId id = group.carries == JobGroup::Carries::messages
                                       ? add_message(group.upwards ? other : rank, group.upwards ? rank : other)
                                       : add_collective(group, {rank, other});
+        note(group, rank);
         assign(group, end_of(group, true), rank, id);
         assign(group, end_of(group, false), other, id);
       }
@@ -172,7 +184,8 @@ class Communicators {
   std::int64_t alike_;  // tensor ranks that one stands for
   Groups& out_;
   std::size_t most_slots_ = 0;
-  std::vector<std::uint32_t> of_;  // by rank that is made, and slot
+  std::vector<std::uint32_t> of_;                // by rank that is made, and slot
+  std::vector<std::int64_t> kind_of_, in_step_;  // by communicator: as settle_rates() takes them
 };
 
 /// Links in tier order carry what is left of their rate when a NIC is slow: every link between that NIC's GPUs and the
@@ -215,8 +228,8 @@ GroupLayout group_layout_of(const Job& job) {
 
 GroupInputs group_inputs_of(const Job& job) { return {group_layout_of(job), job.placement, job.perturbation}; }
 
-std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topology::Cluster& cluster,
-                                          bool folded_only) {
+std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topology::Cluster& cluster, bool folded_only,
+                                          std::size_t most_sharing) {
   const auto made = std::make_shared<Groups>();
   Groups& out = *made;
   const Dims& dims = inputs.layout.dims;
@@ -250,6 +263,12 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
     out.plan.add_instance(instance, communicators.of(rank));
   }
   out.folded = sim::fold(out.plan, out.network);
+  const bool mixed = inputs.placement.kind != Placement::Kind::order || cluster.fabric_spec().ecmp_seed.has_value();
+  if (mixed && out.folded.representative.size() > most_sharing) {
+    communicators.settle();
+    out.folded = sim::fold(out.plan, out.network);
+    out.settled = true;
+  }
   for (sim::InstanceId& rank : out.folded.representative)
     rank = sim::InstanceId{sim::index(rank) * static_cast<std::uint32_t>(alike)};
   for (std::uint32_t& size : out.folded.class_size) size *= static_cast<std::uint32_t>(alike);

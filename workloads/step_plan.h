@@ -10,6 +10,7 @@
 #include "sim/plan.h"
 #include "topology/cluster.h"
 #include "workloads/placement.h"
+#include "workloads/settled_rates.h"
 #include "workloads/stage_program.h"
 
 namespace orrery::workloads {
@@ -36,10 +37,13 @@ struct Groups {
   /// Bytes/s up to which a tensor collective runs at its own rate whatever else is under way; 0 where the members of a
   /// tensor group may be out of step.
   double tensor_rate_limit = 0;
+  /// Every communicator keeps one rate (settled_rates.h): hashed paths or a placement leave too few ranks alike.
+  bool settled = false;
 };
-/// `folded_only`: without `plan` and `network`, which are large and which only a simulation of every rank needs.
+/// `folded_only`: without `plan` and `network`, which are large and which only a simulation of every rank needs. With
+/// more classes of ranks than `most_sharing`, rates are settled.
 std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topology::Cluster& cluster,
-                                          bool folded_only = false);
+                                          bool folded_only = false, std::size_t most_sharing = kMostSharing);
 
 /// What Groups::tensor_rate_limit is to be, from the rest of the groups.
 double tensor_rate_limit(const Perturbation& perturbed, const Groups& groups);

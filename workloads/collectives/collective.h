@@ -101,12 +101,12 @@ std::vector<TimedCollective> time_collective(CollectiveOp op, std::span<const do
 /// The group's GPUs node by node, in ring order.
 std::vector<std::vector<std::int64_t>> members_by_node(std::span<const std::int64_t> gpus,
                                                        const topology::Cluster& cluster);
-/// Adds the links of a path, but for those that can never be the bottleneck; links of NICs stay in, since a
-/// perturbation may slow them down.
-void append_path(std::vector<sim::WeightedLink>& links, const topology::Path& path, double weight,
-                 const topology::Cluster& cluster);
+/// Adds links with their weights times `weight`, but for those that can never be the bottleneck; links of NICs stay in,
+/// since a perturbation may slow them down.
+void append_links(std::vector<sim::WeightedLink>& links, std::span<const sim::WeightedLink> added, double weight,
+                  const topology::Cluster& cluster);
 
-/// Adds the route of a pairwise exchange; returns it.
+/// Adds the route of a pairwise exchange, inside one node or between several; returns it.
 sim::RouteId add_exchange_route(sim::Network& network, std::span<const std::int64_t> gpus,
                                 const topology::Cluster& cluster);
 

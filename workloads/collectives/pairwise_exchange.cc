@@ -43,16 +43,16 @@ sim::RouteId add_exchange_route(sim::Network& network, std::span<const std::int6
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const std::vector<std::int64_t>& members = nodes[i];
     const std::size_t g = members.size();
-    const double inside = static_cast<double>(g - 1) / others;
     const double outside =
         static_cast<double>(gpus.size() - g) / others / static_cast<double>(std::max<std::size_t>(1, taken));
     for (std::size_t m = 0; m < g; ++m) {
-      if (g > 1) append_path(links, cluster.path(members[m], members[(m + 1) % g]), inside, cluster);
+      for (std::size_t k = 1; k < g; ++k)
+        append_links(links, cluster.path(members[m], members[(m + k) % g]).links, 1 / others, cluster);
       for (std::size_t t = 0; t < taken; ++t) {
         const std::size_t distance = 1 + t * distances / taken;
         const std::vector<std::int64_t>& peers = nodes[(i + distance) % nodes.size()];
         const topology::Path path = cluster.path(members[m], peers[m % peers.size()], m);
-        append_path(links, path, outside, cluster);
+        append_links(links, path.links, outside, cluster);
         latency = std::max(latency, path.latency);
       }
     }

@@ -34,9 +34,9 @@ bool never_matters(sim::LinkId link, const topology::Cluster& cluster) {
 }
 }  // namespace
 
-void append_path(std::vector<WeightedLink>& links, const topology::Path& path, double weight,
-                 const topology::Cluster& cluster) {
-  for (const WeightedLink& link : path.links) {
+void append_links(std::vector<WeightedLink>& links, std::span<const WeightedLink> added, double weight,
+                  const topology::Cluster& cluster) {
+  for (const WeightedLink& link : added) {
     if (!never_matters(link.link, cluster)) links.push_back({link.link, link.weight * weight});
   }
 }
@@ -58,14 +58,6 @@ std::vector<std::int64_t> exits_of(const std::vector<std::int64_t>& members, con
 bool in_one_node(std::span<const std::int64_t> gpus, const topology::Cluster& cluster) {
   const std::int64_t node = cluster.node_of(gpus.front());
   return std::all_of(gpus.begin(), gpus.end(), [&](std::int64_t gpu) { return cluster.node_of(gpu) == node; });
-}
-
-/// Once round the members of one node, by NVLink.
-void append_ring(std::vector<WeightedLink>& links, std::span<const std::int64_t> members, double weight,
-                 const topology::Cluster& cluster) {
-  const std::size_t g = members.size();
-  for (std::size_t i = 0; g > 1 && i < g; ++i)
-    append_path(links, cluster.path(members[i], members[(i + 1) % g]), weight, cluster);
 }
 
 }  // namespace
@@ -105,15 +97,17 @@ sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_
   if (in_one_node(gpus, cluster)) {
     std::vector<std::int64_t> members(gpus.begin(), gpus.end());
     std::sort(members.begin(), members.end());
-    append_ring(links, members, 1.0, cluster);
+    append_links(links, cluster.ring_links(members), 1.0, cluster);
     return network.add_route(links, around);
   }
   const auto nodes = members_by_node(gpus, cluster);
-  // Inside a node every ring passes through all members; a member forwards by NVLink except on the rings that leave by
-  // its NIC.
+  // Inside a node every ring passes through all members; a member forwards to another except on the rings that leave by
+  // its NIC. On a mesh these are paths whose ends differ, so that a ring less one hop, taken evenly, stands for them
+  // (ROCm/rccl, src/graph/rome_models.cc, model 84: 8 paths over 8 MI300X, each from a NIC to another, every link
+  // once).
   for (const auto& members : nodes) {
     const auto g = static_cast<double>(members.size());
-    append_ring(links, members, (g - 1) / g, cluster);
+    append_links(links, cluster.ring_links(members), (g - 1) / g, cluster);
   }
   Duration hop{};
   const double weight = 1.0 / static_cast<double>(shape.rails);
@@ -124,7 +118,7 @@ sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_
     to = i + 1 < nodes.size() ? exits_of(nodes[i + 1], cluster) : first_exits;
     for (std::size_t rail = 0; rail < static_cast<std::size_t>(shape.rails); ++rail) {
       const topology::Path path = cluster.path(from[rail], to[rail], rail);
-      append_path(links, path, weight, cluster);
+      append_links(links, path.links, weight, cluster);
       if (rail == 0) around += path.latency;
       hop = std::max(hop, path.latency);
     }

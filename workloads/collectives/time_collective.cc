@@ -18,7 +18,7 @@ sim::RouteId add_circle_route(sim::Network& network, std::span<const std::int64_
   sim::Duration latency{};
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     const topology::Path path = cluster.path(gpus[i], gpus[(i + 1) % gpus.size()], i);
-    append_path(links, path, 1.0, cluster);
+    append_links(links, path.links, 1.0, cluster);
     latency = std::max(latency, path.latency);
   }
   return network.add_route(links, latency);
@@ -48,7 +48,7 @@ std::vector<TimedCollective> time_collective(CollectiveOp op, std::span<const do
   for (const auto& link : cluster.links()) network.add_link(link.capacity);
   const GroupShape shape = shape_of(gpus, cluster);
   const bool reduces = op == CollectiveOp::all_reduce, circle = op == CollectiveOp::send_receive;
-  const bool exchange = op == CollectiveOp::all_to_all && shape.nodes > 1;
+  const bool exchange = op == CollectiveOp::all_to_all;
   const sim::RouteId first = circle     ? add_circle_route(network, gpus, cluster)
                              : exchange ? add_exchange_route(network, gpus, cluster)
                                         : add_group_routes(network, gpus, shape, reduces, cluster);
