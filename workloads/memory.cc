@@ -44,7 +44,9 @@ StageMemory model_states(const Job& job, double parameters) {
   StageMemory m;
   m.parameters = parameters * calibration::bytes_of(job.precision.activations) / shared_by(job, Sharding::parameters);
   m.gradients = parameters * 2 / shared_by(job, Sharding::gradients);
-  m.optimizer = parameters * (4 + moments) / shared_by(job, Sharding::optimizer);
+  // Weights that are trained in fp32 are their own master copy.
+  const double master = job.precision.activations == DataType::fp32 ? 0 : 4;
+  m.optimizer = parameters * (master + moments) / shared_by(job, Sharding::optimizer);
   const bool both = job.software.gradients.keeps_training_gradients && accumulator > 2;
   // FSDP's shards are fp32 from the start, gradients and all.
   const double beyond = reaches(job, Sharding::parameters) ? 0 : both ? accumulator : accumulator - 2;
@@ -52,11 +54,13 @@ StageMemory model_states(const Job& job, double parameters) {
   return m;
 }
 
-/// Weights in fp8 and their transposes in fp8, which stay from one micro-batch to the next beside the 16-bit
-/// ones; parameters that are gathered in fp8 and transposed take the 2 bytes that are counted as parameters.
+/// Weights in the type of the products and their transposes (or scales by columns), which stay from one micro-batch to
+/// the next beside the 16-bit ones; parameters that are gathered in fp8 and transposed take the 2 bytes that are
+/// counted as parameters.
 double weight_copy_bytes(const Job& job, double parameters) {
-  if (job.precision.matmul != DataType::fp8 || job.precision.parameters == DataType::fp8) return 0;
-  return reaches(job, Sharding::parameters) ? 0 : 2 * parameters;
+  const DataType type = job.precision.matmul;
+  if (!calibration::is_quantised(type) || job.precision.parameters == DataType::fp8) return 0;
+  return reaches(job, Sharding::parameters) ? 0 : 2 * calibration::operand_bytes(type) * parameters;
 }
 
 /// Parameters of a stage on one rank, in elements.

@@ -92,13 +92,18 @@ std::optional<PassItem> microbatch_fetch(const Job& job, TemplateLibrary& librar
 }
 
 std::optional<PassItem> weight_cast(const Job& job, const Layer& layer, TemplateLibrary& library) {
-  if (job.precision.matmul != DataType::fp8) return std::nullopt;
+  const DataType type = job.precision.matmul;
+  if (!calibration::is_quantised(type)) return std::nullopt;
   const bool fp8_already = job.precision.parameters == DataType::fp8;
-  const double read = fp8_already ? 1 : calibration::bytes_of(job.precision.activations), written = fp8_already ? 1 : 2;
+  const double operand = calibration::operand_bytes(type);  // by rows and by columns, or transposed
+  const double wide = calibration::bytes_of(job.precision.activations);
+  // Two levels of scales: the tensor's largest magnitude is found in a pass of its own (nvfp4, arXiv 2509.25149).
+  const double looked_at = type == DataType::nvfp4 ? wide : 0;
+  const double read = fp8_already ? 1 : wide + looked_at, written = fp8_already ? 1 : 2 * operand;
   // Every parameter of the layer: those that are no weights of a product are one in thousands.
   const double bytes = parameters(layer) * (read + written);
   const auto time = job.device.streaming(calibration::Streaming::cast_transpose, bytes);
-  return library.compute({{"weights to fp8", time, false, 0, bytes, {}}}, -1);
+  return library.compute({{fmt::format("weights to {}", calibration::name_of(type)), time, false, 0, bytes, {}}}, -1);
 }
 
 PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts, std::int32_t passes_by) {

@@ -250,9 +250,11 @@ ordered_json device_json(const workloads::Job& job) {
   json["name"] = job.device.name();
   json["bandwidth"] = job.device.memory_bandwidth().value();
   json["peaks"] = ordered_json::object();
-  for (const auto type : {calibration::DataType::bf16, calibration::DataType::fp8}) {
-    const double peak = job.device.peak(type).value();
-    if (peak > 0) json["peaks"][std::string(calibration::name_of(type))] = peak;
+  for (std::size_t t = 0; t < calibration::kDataTypes; ++t) {
+    const auto type = static_cast<calibration::DataType>(t);
+    const bool drawn =
+        type == calibration::DataType::bf16 || type == calibration::DataType::fp8 || type == job.precision.matmul;
+    if (drawn) json["peaks"][std::string(calibration::name_of(type))] = job.device.peak(type).value();
   }
   return json;
 }
