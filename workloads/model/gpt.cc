@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
 namespace orrery::workloads {
 
@@ -52,14 +54,20 @@ class Builder {
         style_(computation.style),
         z_(model, split, computation),
         e_(calibration::bytes_of(computation.precision.activations)),
-        fp8_(computation.precision.matmul == DataType::fp8) {}
+        operand_(calibration::operand_bytes(computation.precision.matmul)),
+        quantised_(calibration::is_quantised(computation.precision.matmul)) {}
 
   Network network() {
     Network out;
-    out.kinds = {embedding(), block(), head()};
+    const std::int64_t window = m_.attention_window < m_.seq ? m_.attention_window : 0;
+    out.kinds = {embedding(), block(window), head()};
     out.layers.assign(static_cast<std::size_t>(m_.layers) + 2, 1);
     out.layers.front() = 0;
     out.layers.back() = 2;
+    if (const auto every = static_cast<std::size_t>(m_.attention_window_every); every > 0 && window > 0) {
+      out.kinds.push_back(block(0));
+      for (std::size_t i = every; i + 1 < out.layers.size(); i += every) out.layers[i] = 3;
+    }
     out.hidden_elements = z_.hidden;
     out.residual_elements = z_.hidden / (split_.sequence_parallel ? d(split_.tensor) : 1.0);
     out.kv_elements = 2 * z_.hidden * (d(m_.kv_width()) / d(m_.hidden)) / d(split_.tensor);
@@ -77,12 +85,18 @@ class Builder {
   }
 
   /// What a producing kernel writes more, per element, when it also casts for the GEMM behind it.
-  double fused_cast() const { return fp8_ && style_.fused_cast ? 1 : 0; }
-  /// A fp8 GEMM reads operands that somebody has to cast and transpose: inside the kernel before it when the software
-  /// fuses that, else in a kernel of its own (reads 16 bit, writes fp8 twice).
+  double fused_cast() const { return fuses_cast() ? operand_ : 0; }
+  /// A scale of the whole tensor beside those of its blocks is known when all of it has been seen (nvfp4, arXiv
+  /// 2509.25149, section 3): no kernel that makes the tensor can cast it.
+  bool scales_twice() const { return c_.precision.matmul == DataType::nvfp4; }
+  bool fuses_cast() const { return quantised_ && style_.fused_cast && !scales_twice(); }
+  /// A GEMM of a type with scales reads operands that somebody has to cast, by rows and by columns (or transposed):
+  /// inside the kernel before it when the software fuses that, else in a kernel of its own (reads 16 bit, writes
+  /// twice), and where the whole tensor has a scale too, after one that looks for the largest magnitude.
   void cast(double elements, const char* name, Direction direction) {
-    if (fp8_ && !style_.fused_cast)
-      ops_.emplace_back(StreamingOp{name, Streaming::cast_transpose, elements, e_ + 2, direction});
+    if (!quantised_ || fuses_cast()) return;
+    const double read = scales_twice() ? 2 * e_ : e_;
+    ops_.emplace_back(StreamingOp{name, Streaming::cast_transpose, elements, read + 2 * operand_, direction});
   }
   void cast_gradient(double elements) { cast(elements, "cast gradient", Direction::backward); }
 
@@ -133,10 +147,34 @@ class Builder {
     // A kernel of GeLU with bias returns one gradient for both, which autograd sums over the tokens for the bias.
     if (has_biases() && !(style_.fused_bias_gelu && style_.bias_in_gemm))
       backward("bias gradient", Streaming::accumulate, elements, e_);
-    backward(m_.gated_mlp ? "swiglu backward" : "gelu backward", Streaming::gelu_backward, elements,
-             (1 + 2 * gates) * e_ + gates * fused_cast());
+    const auto [name, name_backward] = activation_names();
+    backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * fused_cast());
     if (!style_.fused_bias_gelu) add_bias(elements * gates);
-    forward(m_.gated_mlp ? "swiglu" : "gelu", Streaming::gelu, elements, (gates + 1) * e_ + fused_cast());
+    forward(name, Streaming::gelu, elements, (gates + 1) * e_ + fused_cast());
+  }
+  /// All move the same bytes: each is one kernel over what the up projection made.
+  std::pair<const char*, const char*> activation_names() const {
+    switch (m_.activation) {
+      case Activation::squared_relu:
+        return {"squared relu", "squared relu backward"};
+      case Activation::swiglu:
+        return {"swiglu", "swiglu backward"};
+      case Activation::gelu:
+        break;
+    }
+    if (m_.gated_mlp) return {"geglu", "geglu backward"};
+    return {"gelu", "gelu backward"};
+  }
+
+  /// A norm over every head's queries and keys, a kernel for each of the two (Megatron-Core's q_layernorm,
+  /// k_layernorm).
+  void norm_queries_and_keys() {
+    if (!m_.qk_norm) return;
+    for (const auto& [name, name_backward, width] :
+         {std::tuple{"key norm", "key norm backward", z_.kv}, {"query norm", "query norm backward", z_.q}}) {
+      backward(name_backward, Streaming::layer_norm_backward, z_.of_token(width), 3 * e_);
+      forward(name, Streaming::layer_norm, z_.of_token(width), 2 * e_);
+    }
   }
 
   /// One kernel that reads and writes queries and keys, as Megatron-Core's fused rotary embedding does; older
@@ -222,7 +260,7 @@ class Builder {
   }
   std::int64_t up_width() const { return m_.gated_mlp ? 2 * z_.ffn : z_.ffn; }
 
-  void attention() {
+  void attention(std::int64_t window) {
     AttentionOp a;
     a.batch = split_.micro_batch;
     a.seq = m_.seq;
@@ -230,7 +268,7 @@ class Builder {
     a.heads = z_.heads;
     a.kv_heads = z_.kv_heads;
     a.head_dim = m_.head_dim();
-    a.window = m_.attention_window < m_.seq ? m_.attention_window : 0;
+    a.window = window;
     a.fused = c_.attention == AttentionKind::flash;
     a.ring = split_.context_method == ContextMethod::ring;
     a.position_bias = m_.positions == Positions::alibi;
@@ -242,11 +280,12 @@ class Builder {
   }
 
   // ---- layers ----
-  Layer block() {
+  /// `window`: keys that a query sees, 0 for all.
+  Layer block(std::int64_t window) {
     ops_.clear();
     norm("layer norm", "layer norm backward");
     cast(z_.outside, "cast input", Direction::forward);
-    m_.parallel_block ? parallel_block() : attention_then_mlp();
+    m_.parallel_block ? parallel_block(window) : attention_then_mlp(window);
     Layer layer;
     layer.kind = LayerKind::block;
     layer.recomputed = c_.recompute == Recompute::full;
@@ -256,15 +295,16 @@ class Builder {
     return layer;
   }
 
-  void attention_then_mlp() {
+  void attention_then_mlp(std::int64_t window) {
     column(qkv_products(), enter(), style_.separate_qkv);
     qkv_bias_gradient();
     if (adds_qkv_bias()) ops_.emplace_back(qkv_bias());
     views(0.5, Direction::forward);
     views(0.5, Direction::backward);
     cast_gradient(qkv_elements());
+    norm_queries_and_keys();
     rotate();
-    attention();
+    attention(window);
     cast(z_.shared(m_.attention_width()), "cast attention output", Direction::forward);
     row("attention projection", z_.q);
     leave();
@@ -283,7 +323,7 @@ class Builder {
   }
 
   /// Attention and MLP read one norm; the second row-parallel product adds onto the first one's result (beta = 1).
-  void parallel_block() {
+  void parallel_block(std::int64_t window) {
     std::vector<MatMul> products = qkv_products();
     if (adds_qkv_bias()) products.front().after.push_back(qkv_bias());
     products.push_back(product("mlp up", up_width(), m_.hidden));
@@ -293,8 +333,9 @@ class Builder {
     views(1.0, Direction::backward);
     cast_gradient(qkv_elements());
     cast_gradient(z_.shared(m_.ffn_hidden));
+    norm_queries_and_keys();
     rotate();
-    attention();
+    attention(window);
     activation();
     cast(z_.shared(m_.attention_width()), "cast attention output", Direction::forward);
     cast(z_.shared(m_.ffn_hidden), "cast activation", Direction::forward);
@@ -320,6 +361,7 @@ class Builder {
                   {"dropout mask", outside, mask, kAttention},
                   {"queries and attention output", 2 * q, e_, kAttention},
                   {"keys and values", 2 * kv, e_, kAttention}};
+    if (m_.qk_norm) layer.kept.push_back({"query and key norm inputs", q + kv, e_, kAttention});
     if (fused) {
       layer.kept.push_back({"log-sum-exp of scores", rows, 4, kAttention});
     } else {  // softmax, its dropout mask and output
@@ -371,6 +413,7 @@ class Builder {
       layer.weights.push_back({"projection and mlp down bias", 2 * h});
     }
     layer.weights.push_back({"norms", norms});
+    if (m_.qk_norm) layer.weights.push_back({"query and key norms", d(m_.qk_norm_parameters())});
   }
 
   // ---- ends ----
@@ -467,8 +510,9 @@ class Builder {
   const Computation& c_;
   const calibration::LayerStyle& style_;
   Sizes z_;
-  double e_;  // bytes of an activation
-  bool fp8_;
+  double e_;        // bytes of an activation
+  double operand_;  // bytes of an operand of a product, with its scales
+  bool quantised_;
   std::vector<LayerOp> ops_;
 };
 
