@@ -189,7 +189,7 @@ GemmModel gemm_start(double peak, double processors, double memory_bandwidth, Da
   g.peak = peak;
   g.processors = processors;
   g.memory_bandwidth = memory_bandwidth;
-  g.element_bytes = bytes_of(type);
+  g.element_bytes = operand_bytes(type);
   g.memory_efficiency = 0.7;
   g.join_time = 3e-6;
   g.join_efficiency = 2;

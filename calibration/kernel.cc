@@ -9,10 +9,20 @@
 namespace orrery::calibration {
 
 std::string_view name_of(DataType t) {
-  static constexpr std::array<std::string_view, 4> kNames{"fp32", "bf16", "fp16", "fp8"};
+  static constexpr std::array<std::string_view, kDataTypes> kNames{"fp32",  "bf16",          "fp16",        "fp8",
+                                                                   "mxfp8", "fp8-blockwise", "fp8-rowwise", "nvfp4"};
   const auto i = static_cast<std::size_t>(t);
   SIM_CHECK(i < kNames.size(), "data type {}", i);
   return kNames[i];
+}
+
+const std::vector<std::string>& data_type_names() {
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < kDataTypes; ++i) names.emplace_back(name_of(static_cast<DataType>(i)));
+    return names;
+  }();
+  return kNames;
 }
 
 std::string_view name_of(AttentionKernel kernel) {

@@ -3,15 +3,43 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace orrery::calibration {
 
-enum class DataType : std::uint8_t { fp32, bf16, fp16, fp8 };
+/// What a matrix product multiplies. From fp8 on elements carry scales: one for a tensor (fp8), one for each 32 (mxfp8,
+/// OCP Microscaling Formats 1.0), 128 (fp8_blockwise, DeepSeek-V3, arXiv 2412.19437, section 3.3) or 16 elements
+/// (nvfp4, arXiv 2509.25149), one for a row (fp8_rowwise). fp32 is IEEE single precision, not TF32: PyTorch multiplies
+/// fp32 tensors in it unless torch.backends.cuda.matmul.allow_tf32 is set.
+enum class DataType : std::uint8_t { fp32, bf16, fp16, fp8, mxfp8, fp8_blockwise, fp8_rowwise, nvfp4 };
+inline constexpr std::size_t kDataTypes = 8;
 
-/// Bytes of one element.
-constexpr int bytes_of(DataType t) { return t == DataType::fp32 ? 4 : t == DataType::fp8 ? 1 : 2; }
+/// Whether operands are cast from 16 bit, with scales, ahead of a product.
+constexpr bool is_quantised(DataType t) { return t >= DataType::fp8; }
+
+/// Bytes of one element of a tensor of a whole-byte type, without scales: nvfp4 never lies in memory but as an operand.
+constexpr int bytes_of(DataType t) { return t == DataType::fp32 ? 4 : is_quantised(t) ? 1 : 2; }
+
+/// Bytes of one element of an operand, with its share of the scales (those of whole rows and tensors are too few).
+constexpr double operand_bytes(DataType t) {
+  switch (t) {
+    case DataType::mxfp8:
+      return 1 + 1.0 / 32;  // E8M0
+    case DataType::fp8_blockwise:
+      return 1 + 4.0 / 128;  // fp32
+    case DataType::nvfp4:
+      return 0.5 + 1.0 / 16;  // E4M3; one more in fp32 for the tensor
+    default:
+      return bytes_of(t);
+  }
+}
+
+/// As documents write it: fp8-blockwise.
 std::string_view name_of(DataType t);
+/// All of them, in order.
+const std::vector<std::string>& data_type_names();
 
 /// C[m,n] (+)= A[m,k] B[k,n], `batch` of them in one launch. The form says which operand is transposed in memory, as in
 /// the forward pass (TN), the data gradient (NN) and the weight gradient (NT) of a linear layer.
@@ -23,8 +51,8 @@ struct Gemm {
   Form form = Form::forward;
   bool accumulate = false;        // C is read and added to (gradient accumulation fused into the weight gradient)
   DataType sum = DataType::fp32;  // of the C that is added to
-  /// fp8 only: A arrives in 16 bit and is scaled and cast per tensor by kernels ahead of the GEMM. Published fp8 tables
-  /// are timed like this; a training step counts its casts apart (Streaming::cast_transpose).
+  /// Quantised types only: A arrives in 16 bit and is scaled and cast by kernels ahead of the GEMM. Published tables of
+  /// them are timed like this; a training step counts its casts apart (Streaming::cast_transpose).
   bool cast_input = false;
   /// Whether rows of 16-bit operands begin at multiples of 16 bytes (8 elements), as matrix units want them.
   bool aligned = true;

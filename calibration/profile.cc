@@ -31,11 +31,24 @@ double positive_rate(const Settings& s) {
 void load_data_sheet(const Settings& document, DeviceProfile::Model& m) {
   m.processors = document.at("processors").as_int(1, 100'000);
   const Settings& peak = document.at("peak");
-  peak.refuse_unknown({"fp32", "bf16", "fp16", "fp8", "unaligned"});
-  const double bf16 = positive_rate(peak.at("bf16"));
-  m.peak.fill(bf16);
-  for (DataType t : {DataType::fp32, DataType::fp16, DataType::fp8})
-    if (const Settings* p = peak.find(name_of(t))) m.peak[index(t)] = positive_rate(*p);
+  std::vector<std::string> known = data_type_names();
+  known.emplace_back("unaligned");
+  peak.refuse_unknown(known);
+  m.peak.fill(positive_rate(peak.at("bf16")));
+  m.has.fill(false);
+  for (const DataType t : {DataType::fp32, DataType::bf16, DataType::fp16}) m.has[index(t)] = true;
+  // Scales of blocks and rows need no unit of their own where fp8 has one: kernels apply them to partial sums
+  // (DeepGEMM).
+  for (const DataType t : {DataType::fp8, DataType::fp8_blockwise, DataType::fp8_rowwise})
+    if (const Settings* p = peak.find("fp8")) {
+      m.peak[index(t)] = positive_rate(*p);
+      m.has[index(t)] = true;
+    }
+  for (std::size_t t = 0; t < kDataTypes; ++t)
+    if (const Settings* p = peak.find(data_type_names()[t])) {
+      m.peak[t] = positive_rate(*p);
+      m.has[t] = true;
+    }
   if (const Settings* p = peak.find("unaligned")) m.unaligned = positive_rate(*p);
   const Settings& memory = document.at("memory");
   m.memory = static_cast<double>(memory.as_bytes().value());
@@ -55,12 +68,14 @@ void load_sustained(const Settings& document, DeviceProfile::Model& m) {
 }
 
 void load_gemms(const Settings& section, DeviceProfile::Model& m) {
-  section.refuse_unknown({"bf16", "fp16", "fp32", "fp8"});
-  // Types without a section of their own run like bf16 at their peak: fp16 in the same kernels, the others assumed.
+  section.refuse_unknown(data_type_names());
+  // Types without a section of their own run like bf16 at their peak, fp16 in the same kernels, the others assumed;
+  // other types with scales like fp8, where it was measured.
   for (std::size_t t = 0; t < kDataTypes; ++t) {
     const auto type = static_cast<DataType>(t);
     const Settings* own = section.find(name_of(type));
-    const Settings& from = own != nullptr ? *own : section.at("bf16");
+    const Settings* like = is_quantised(type) ? section.find("fp8") : nullptr;
+    const Settings& from = own != nullptr ? *own : like != nullptr ? *like : section.at("bf16");
     m.gemm[t] = load_gemm(from, m, type);
     if (own != nullptr || type == DataType::fp16) m.gemm_error[t] = load_uncertainty(from.find("error"));
   }
@@ -97,6 +112,7 @@ DeviceProfile DeviceProfile::load(const sim::Settings& document) {
 const std::string& DeviceProfile::name() const { return model_->name; }
 std::int64_t DeviceProfile::processors() const { return model_->processors; }
 FlopRate DeviceProfile::peak(DataType t) const { return FlopRate(model_->peak[index(t)]); }
+bool DeviceProfile::has(DataType t) const { return model_->has[index(t)]; }
 Bytes DeviceProfile::memory() const { return Bytes(static_cast<std::int64_t>(model_->memory)); }
 Bandwidth DeviceProfile::memory_bandwidth() const { return Bandwidth(model_->memory_bandwidth); }
 const std::string& DeviceProfile::provenance() const { return model_->provenance; }
@@ -114,7 +130,7 @@ Duration DeviceProfile::gemm(const Gemm& g) const {
   const GemmModel& model = model_->gemm[index(g.dtype)];
   const double isolated = model.seconds(
       {d(g.m), d(g.n), d(g.k), d(g.batch), g.accumulate, g.cast_input, g.form, static_cast<double>(bytes_of(g.sum))});
-  const double factor = g.dtype == DataType::fp8 ? model_->sustained_fp8 : model_->sustained_matmul;
+  const double factor = is_quantised(g.dtype) ? model_->sustained_fp8 : model_->sustained_matmul;
   const double time = model.launch + std::max(0.0, isolated - model.launch) / factor;
   if (g.aligned || !(model_->unaligned > 0) || bytes_of(g.dtype) != 2) return duration(time);
   return duration(std::max(time, 2 * d(g.m) * d(g.n) * d(g.k) * d(g.batch) / model_->unaligned));

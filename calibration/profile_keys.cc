@@ -18,8 +18,12 @@ void data_sheet(Docs& out) {
           {"peak", "mapping", "", "", "Dense matrix peaks of the data sheet."},
           {"peak.bf16", "quantity", "FLOP/s", "", "Dense bf16 peak."},
           {"peak.fp16", "quantity", "FLOP/s", "peak.bf16", "Dense fp16 peak."},
-          {"peak.fp32", "quantity", "FLOP/s", "peak.bf16", "Dense peak for fp32 data (TF32 where the device has it)."},
-          {"peak.fp8", "quantity", "FLOP/s", "peak.bf16", "Dense fp8 peak."},
+          {"peak.fp32", "quantity", "FLOP/s", "peak.bf16", "Peak of fp32, not of TF32."},
+          {"peak.fp8", "quantity", "FLOP/s", "-", "Dense fp8 peak; absent: the device has no fp8."},
+          {"peak.mxfp8", "quantity", "FLOP/s", "-", "Dense peak of fp8 with a scale for every 32 elements."},
+          {"peak.fp8-blockwise", "quantity", "FLOP/s", "peak.fp8", "Dense peak of fp8 with scales of blocks."},
+          {"peak.fp8-rowwise", "quantity", "FLOP/s", "peak.fp8", "Dense peak of fp8 with scales of rows."},
+          {"peak.nvfp4", "quantity", "FLOP/s", "-", "Dense peak of 4 bits with a scale for every 16 elements."},
           {"peak.unaligned", "quantity", "FLOP/s", "-",
            "Rate of 16-bit products whose rows do not begin at multiples of 16 bytes: heads whose size 8 does not "
            "divide."},
@@ -27,7 +31,8 @@ void data_sheet(Docs& out) {
           {"memory_bandwidth", "quantity", "bytes/s", "", "Device memory bandwidth of the data sheet."},
           {"sustained", "mapping", "", "-", "Clocks of a long step over those of a short benchmark."},
           {"sustained.matmul", "number", "", "1", "Factor on the rate of 16 and 32 bit matrix products."},
-          {"sustained.fp8", "number", "", "sustained.matmul", "Factor on the rate of fp8 matrix products."},
+          {"sustained.fp8", "number", "", "sustained.matmul",
+           "Factor on the rate of matrix products in fp8 and below."},
           {"sustained.attention", "number", "", "sustained.matmul", "Factor on the rate of fused attention."},
           {"sustained.provenance", "text", "", "-", "Where the factors come from."},
           {"node", "mapping", "", "", "How the GPUs of a node reach each other; see the keys of a node."},
@@ -140,9 +145,10 @@ const std::vector<KeyDoc>& profile_keys() {
   static const Docs docs = [] {
     Docs out;
     data_sheet(out);
-    out.push_back(
-        {"gemm", "mapping", "", "", "Matrix products, by data type; types left out run like bf16 at their peak."});
-    for (const char* type : {"bf16", "fp16", "fp32", "fp8"}) gemm(out, std::string("gemm.") + type);
+    out.push_back({"gemm", "mapping", "", "",
+                   "Matrix products, by data type; types left out run like bf16, those with scales like fp8, at "
+                   "their peak."});
+    for (const std::string& type : data_type_names()) gemm(out, "gemm." + type);
     attention(out);
     attention_kernels(out);
     streaming(out);

@@ -13,8 +13,6 @@
 
 namespace orrery::calibration {
 
-inline constexpr std::size_t kDataTypes = 4;
-
 /// Streaming kernels: time = floor + bytes / (efficiency * memory bandwidth).
 struct StreamingModel {
   double floor = 3e-6;  // seconds
@@ -25,6 +23,7 @@ struct DeviceProfile::Model {
   std::string name, provenance;
   std::int64_t processors = 1;
   std::array<double, kDataTypes> peak{};  // FLOP/s
+  std::array<bool, kDataTypes> has{};     // whether the device multiplies the type
   double unaligned = 0;                   // FLOP/s of 16-bit products that cannot use the matrix units; 0: no matter
   double memory = 0, memory_bandwidth = 0;
   // Clocks of a long step over those of a short benchmark, 0 to 1.

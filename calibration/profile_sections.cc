@@ -187,7 +187,7 @@ GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataT
   g.peak = device.peak[static_cast<std::size_t>(type)];
   g.processors = static_cast<double>(device.processors);
   g.memory_bandwidth = device.memory_bandwidth;
-  g.element_bytes = bytes_of(type);
+  g.element_bytes = operand_bytes(type);
   g.launch = seconds_at(s, "launch", 0, 1e-3);
   g.quantisation = s.at("quantisation").as_number(0, 1);
   g.memory_efficiency = share_at(s, "memory_efficiency");

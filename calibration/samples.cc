@@ -1,10 +1,14 @@
-// CSV tables of measurements. Plain commas: none of the published tables quotes a field.
+// CSV tables of measurements, gzipped or not. Plain commas: none of the published tables quotes a field.
 #include "calibration/samples.h"
 
+#include <zlib.h>
+
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <fstream>
 #include <map>
+#include <memory>
+#include <sstream>
 #include <string_view>
 
 #include "sim/error.h"
@@ -39,6 +43,7 @@ class Line {
     throw UserError(Place{file_, number_, at == columns_.end() ? 1 : static_cast<int>(at->second) + 1}, column,
                     message);
   }
+  bool has(const std::string& column) const { return columns_.count(column) == 1; }
   std::string_view text(const std::string& column) const { return fields_[columns_.at(column)]; }
 
   double number(const std::string& column) const {
@@ -79,8 +84,13 @@ DataType data_type(const Line& line) {
   if (t == "float16" || t == "fp16") return DataType::fp16;
   if (t == "float32" || t == "fp32") return DataType::fp32;
   if (t == "fp8" || t == "fp8_e4m3" || t == "fp8_e5m2") return DataType::fp8;
-  line.fail("dtype",
-            "read '" + std::string(t) + "', would be right: bfloat16, float16, float32, fp8, fp8_e4m3 or fp8_e5m2");
+  if (t == "fp8_block") return DataType::fp8_blockwise;
+  std::size_t found = 0;
+  if (named(
+          t, kDataTypes, [](std::size_t i) { return name_of(static_cast<DataType>(i)); }, found))
+    return static_cast<DataType>(found);
+  line.fail("dtype", "got '" + std::string(t) +
+                         "', expected bfloat16, float16, float32, fp8, fp8_e4m3, fp8_e5m2, fp8_block, mxfp8 or nvfp4");
 }
 
 CollectiveOp collective(const Line& line, const std::string& column) {
@@ -100,12 +110,13 @@ void read_gemm(const Line& line, Samples& out) {
   g.m = line.count("m");
   g.n = line.count("n");
   g.k = line.count("k");
-  g.cast_input = g.dtype == DataType::fp8;
+  g.cast_input = is_quantised(g.dtype);
   out.gemm.push_back({g, line.number("ms") * 1e-3});
 }
 
 void read_attention(const Line& line, Samples& out) {
   Attention a;
+  if (line.has("dtype")) a.dtype = data_type(line);
   a.batch = line.count("batch");
   a.queries = a.keys = line.count("seq");
   a.heads = line.count("heads");
@@ -116,11 +127,23 @@ void read_attention(const Line& line, Samples& out) {
   out.attention.push_back({a, line.number("ms") * 1e-3});
 }
 
-CollectiveSample collective_sample(const Line& line, const std::string& op_column, double seconds) {
+/// `size_column` counts elements of so many bytes.
+CollectiveSample collective_sample(const Line& line, const std::string& op_column, double seconds,
+                                   const std::string& size_column = "bytes", std::int64_t element = 1) {
   const std::int64_t gpus = line.count("gpus");
   if (gpus > 1'000'000) line.fail("gpus", "would be right: at most a million");
-  if (line.count("bytes") > 1'000'000'000'000'000) line.fail("bytes", "would be right: at most 1e15");
-  return {collective(line, op_column), gpus, sim::Bytes(line.count("bytes")), seconds};
+  if (line.count(size_column) > 1'000'000'000'000'000 / element)
+    line.fail(size_column, "would be right: at most 1e15 bytes");
+  CollectiveSample sample{collective(line, op_column), gpus, sim::Bytes(line.count(size_column) * element), seconds,
+                          ""};
+  if (line.has("device")) sample.device = line.text("device");
+  std::replace(sample.device.begin(), sample.device.end(), '_', '-');
+  return sample;
+}
+
+/// Of several devices: elements of 2 bytes, milliseconds.
+void read_device_collective(const Line& line, Samples& out) {
+  out.collective.push_back(collective_sample(line, "op", line.number("ms") * 1e-3, "elements", 2));
 }
 
 void read_collective(const Line& line, Samples& out) {
@@ -217,6 +240,7 @@ const std::vector<Table>& tables() {
     return std::vector<Table>{{{"dtype", "m", "n", "k", "ms"}, read_gemm},
                               {{"batch", "seq", "heads", "kv_heads", "head_dim", "ms"}, read_attention},
                               {{"op", "gpus", "bytes", "us"}, read_collective},
+                              {{"device", "op", "gpus", "elements", "ms"}, read_device_collective},
                               {{"device", "kernel", "m", "n", "k", "us"}, read_kernel},
                               {std::move(measured), read_measured}};
   }();
@@ -232,14 +256,30 @@ const Table& table_of(const std::map<std::string, std::size_t>& columns, const s
   throw UserError(at, "header",
                   "read '" + header +
                       "', would be right: dtype,m,n,k,ms or batch,seq,heads,kv_heads,head_dim,ms or op,gpus,bytes,us "
-                      "or the columns that orrery calibrate writes");
+                      "or device,op,gpus,elements,ms or the columns that orrery calibrate writes");
+}
+
+/// A file as it is, or what its gzip stream holds.
+std::string whole_text(const std::string& file) {
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> in(gzopen(file.c_str(), "rb"), gzclose);
+  if (in == nullptr) throw UserError(Place{file, 0, 0}, "samples", "cannot be read");
+  std::string text;
+  std::array<char, 1 << 16> block{};
+  int read = 0;
+  while ((read = gzread(in.get(), block.data(), static_cast<unsigned>(block.size()))) > 0)
+    text.append(block.data(), static_cast<std::size_t>(read));
+  int status = Z_OK;
+  gzerror(in.get(), &status);  // a stream that ends early reads as text that does, and this alone says so
+  if (status == Z_ERRNO) throw UserError(Place{file, 0, 0}, "samples", "cannot be read");
+  if (read < 0 || (status != Z_OK && status != Z_STREAM_END))
+    throw UserError(Place{file, 0, 0}, "samples", "got a damaged gzip stream, expected a whole one");
+  return text;
 }
 
 }  // namespace
 
 Samples read_samples(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) throw UserError(Place{file, 0, 0}, "samples", "cannot be read");
+  std::istringstream in(whole_text(file));
   std::string text;
   int number = 0;
   bool whole = true;  // the line ends in a line break

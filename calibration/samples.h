@@ -1,6 +1,7 @@
 // Tables of measured kernels, as CSV: the samples that a fit reads and a profile is checked against. The header line
 // says which table it is: gemm (dtype,m,n,k,ms), attention (batch,seq,heads,kv_heads,head_dim,ms), nccl
-// (op,gpus,bytes,us), kernels (device,kernel,m,n,k,us), or what `orrery calibrate` measured, all classes in one table
+// (op,gpus,bytes,us), nccl of several devices (device,op,gpus,elements,ms; elements of 2 bytes), kernels
+// (device,kernel,m,n,k,us), or what `orrery calibrate` measured, all classes in one table
 // (kMeasuredColumns), which may begin with comment lines (#).
 #pragma once
 
@@ -24,6 +25,7 @@ struct CollectiveSample {
   std::int64_t gpus = 1;
   sim::Bytes bytes{};
   double seconds = 0;
+  std::string device;  // as profiles are named, without its memory: b300-sxm; empty where the table holds one device
 };
 struct KernelSample {  // of a table that holds several devices; sizes that a kernel lacks are 0
   std::string device, kernel;
@@ -67,7 +69,7 @@ inline constexpr const char* kMeasuredColumns =
     "class,name,dtype,form,m,n,k,batch,seq,heads,kv_heads,head_dim,window,elements,bytes,gpus,seconds,spread_pct,"
     "repeats,error,sm_mhz,power_w";
 
-/// Reads one table. Throws sim::UserError naming file, line, column and what would be right.
+/// Reads one table, gzipped or not. Throws sim::UserError naming file, line, column and what would be right.
 Samples read_samples(const std::string& file);
 
 }  // namespace orrery::calibration

@@ -169,11 +169,15 @@ void check_job(const Settings& document, Job& job) {
   check_schedule(document, job);
   check_shard_group(document, job);
   check_sizes(document, job);
-  // A profile without an fp8 peak answers with its bf16 peak.
-  const bool has_fp8 = job.device.peak(workloads::DataType::fp8) > job.device.peak(workloads::DataType::bf16);
-  if (job.precision.matmul == workloads::DataType::fp8 && !has_fp8) {
+  if (!job.device.has(job.precision.matmul)) {
+    std::vector<std::string_view> has;
+    for (std::size_t t = 0; t < calibration::kDataTypes; ++t) {
+      const auto type = static_cast<workloads::DataType>(t);
+      if (job.device.has(type)) has.push_back(calibration::name_of(type));
+    }
     fail_at(document, "precision",
-            fmt::format("read fp8, but {} has no fp8 arithmetic; bf16 or fp16 would be right", job.device.name()));
+            fmt::format("got {}, which {} has no arithmetic for, expected one of {}",
+                        calibration::name_of(job.precision.matmul), job.device.name(), fmt::join(has, ", ")));
   }
   // So that every rank of a tensor group holds as many rows.
   const std::int64_t rows = workloads::padded_vocab(job);

@@ -56,10 +56,47 @@ void load_fabric(const Settings& cluster, Job& job) {
   if (!fabric.name.empty()) job.fabric.name = fabric.name;
   if (job.fabric.name.empty()) job.fabric.name = "inline";
   note_changes(job, shelf, *reference, fabric);
-  if (job.fabric.kind == topology::FabricSpec::Kind::none && job.gpus > job.gpus_per_node) {
+  const std::int64_t joined = std::max(job.gpus_per_node, job.fabric.nvlink_domain);
+  if (job.fabric.kind == topology::FabricSpec::Kind::none && job.gpus > joined) {
     reference->fail(fmt::format("read {}, which joins no nodes; {} GPUs in nodes of {} need a fabric that does",
                                 job.fabric.name, job.gpus, job.gpus_per_node));
   }
+}
+
+/// Makes nodes that the fabric joins by NVLink one node.
+void join_domain(const Settings& cluster, Job& job) {
+  const std::int64_t domain = job.fabric.nvlink_domain;
+  const Settings* wanted = given(&cluster, "gpus_per_domain");
+  if (domain == 0) {
+    if (wanted != nullptr)
+      wanted->fail(fmt::format("got {}, but NVLink of {} ends at the node, expected no such key", wanted->text(),
+                               job.fabric.name));
+    return;
+  }
+  if (job.node.kind != topology::NodeSpec::Kind::nvswitch || domain % job.node.gpus != 0) {
+    fail_at(
+        cluster, "fabric",
+        fmt::format("got {}, which joins {} GPUs by NVLink, expected a fabric without an nvlink_domain, as nodes of "
+                    "{} have {} GPUs{}",
+                    job.fabric.name, domain, job.device.name(), job.node.gpus,
+                    job.node.kind == topology::NodeSpec::Kind::nvswitch ? "" : " and no NVSwitch"));
+  }
+  const std::int64_t per_host = job.gpus_per_node, hosts = job.gpus / per_host, most = domain / job.node.gpus;
+  std::int64_t fill = topology::nodes_per_domain(hosts, most);
+  if (wanted != nullptr) {
+    const std::int64_t gpus = wanted->as_int(1, domain);
+    fill = gpus / per_host;
+    if (gpus % per_host != 0 || fill > most || hosts % fill != 0)
+      wanted->fail(fmt::format("got {}, expected a divisor of cluster.gpus {} that is a multiple of {} GPUs of a node",
+                               gpus, job.gpus, per_host));
+  } else if (hosts > 1) {
+    assume(job, "cluster.gpus_per_domain", std::to_string(fill * per_host),
+           fmt::format("the most of an NVLink domain of {} that all domains fill alike", domain));
+  }
+  job.node.gpus = per_host;
+  topology::join_by_nvlink(job.node, job.fabric, fill);
+  job.gpus_per_node = fill * per_host;
+  job.hosts_per_node = fill;
 }
 
 }  // namespace
@@ -156,6 +193,7 @@ void load_cluster(const Settings& document, Job& job) {
         fmt::format("expected whole nodes: a multiple of {} GPUs, got {}", job.gpus_per_node, job.gpus));
   }
   load_fabric(cluster, job);
+  join_domain(cluster, job);
 }
 
 Scenario load_scenario(const Settings& document) {
@@ -184,6 +222,7 @@ Scenario load_scenario(const Settings& document) {
   say_situation(job);
   load_evaluation(document, job);
   load_training(document, job);
+  note_extra(document, job);
   scenario.measured = load_measured(document, job);
   return scenario;
 }

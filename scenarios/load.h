@@ -50,6 +50,8 @@ void load_perturbation(const sim::Settings& document, workloads::Job& job);
 void say_situation(workloads::Job& job);
 void load_evaluation(const sim::Settings& document, workloads::Job& job);
 void load_training(const sim::Settings& document, workloads::Job& job);  // training and cost
+/// Says of a measured record which of its facts are not modelled.
+void note_extra(const sim::Settings& document, workloads::Job& job);
 std::optional<Measured> load_measured(const sim::Settings& document, const workloads::Job& job);
 
 /// What holds between sections: divisibility, chunks and layers, schedules, sizes that a plan can hold.

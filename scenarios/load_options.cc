@@ -16,8 +16,9 @@ using workloads::Job;
 namespace {
 
 DataType type_named(const std::string& name) {
-  for (const DataType type : {DataType::fp32, DataType::bf16, DataType::fp16, DataType::fp8}) {
-    if (calibration::name_of(type) == name) return type;
+  const std::vector<std::string>& names = calibration::data_type_names();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return static_cast<DataType>(i);
   }
   SIM_CHECK(false, "no data type is called {}", name);
   return {};
@@ -45,11 +46,13 @@ void load_precision(const Settings& document, Job& job) {
     refuse_unknown(*classes, "precision");
     matmul = given(classes, "matmul");
   }
-  precision.matmul = matmul != nullptr ? type_named(matmul->as_choice({"fp16", "bf16", "fp8"})) : DataType::bf16;
+  precision.matmul = matmul != nullptr ? type_named(matmul->as_choice(calibration::data_type_names())) : DataType::bf16;
   if (matmul == nullptr)
     assume(job, classes != nullptr ? "precision.matmul" : "precision", "bf16", "the usual training type");
-  const DataType wide = precision.matmul == DataType::fp8 ? DataType::bf16 : precision.matmul;
-  precision.activations = read_type(classes, "activations", wide, {"fp16", "bf16"});
+  const DataType wide = calibration::is_quantised(precision.matmul) ? DataType::bf16 : precision.matmul;
+  precision.activations = read_type(
+      classes, "activations", wide,
+      precision.matmul == DataType::fp32 ? std::vector<std::string>{"fp32"} : std::vector<std::string>{"fp16", "bf16"});
   // One buffer is accumulated in and reduced (megatron/model/distributed.py). Megatron-LM makes it fp32 unasked only
   // for bf16, whose sums would lose too much (megatron/arguments.py).
   const DataType buffers = precision.activations == DataType::fp16 ? job.software.gradients.fp16_accumulation
@@ -105,12 +108,14 @@ void load_overlap(const Settings& document, Job& job) {
 
 void load_options(const Settings& document, Job& job) {
   load_precision(document, job);
-  const std::vector<std::string> recomputes{"none", "selective", "full"}, attentions{"flash", "unfused"};
+  const std::vector<std::string> recomputes{"none", "selective", "full"}, attentions{"flash", "unfused", "math"};
   const std::vector<std::string> optimizers{"adam", "lamb", "sgd"};
   job.recompute = static_cast<workloads::Recompute>(
       load_choice(document, job, "recompute", recomputes, name_of(job.software.defaults.recompute)));
-  job.attention = static_cast<workloads::AttentionKind>(
-      load_choice(document, job, "attention", attentions, name_of(job.software.defaults.attention)));
+  // math is PyTorch's name for unfused attention.
+  const std::size_t attention =
+      load_choice(document, job, "attention", attentions, name_of(job.software.defaults.attention));
+  job.attention = attention == 0 ? workloads::AttentionKind::flash : workloads::AttentionKind::unfused;
   load_overlap(document, job);
   job.optimizer = workloads::OptimizerKind::adam;
   if (const Settings* optimizer = given(&document, "optimizer"); optimizer != nullptr) {
@@ -139,6 +144,19 @@ void load_training(const Settings& document, Job& job) {
     refuse_unknown(*section, "cost");
     job.training.price_per_gpu_hour_usd = number(section, "price_per_gpu_hour_usd", 0, 0, 1e6);
   }
+}
+
+void note_extra(const Settings& document, Job& job) {
+  const Settings* extra = given(&document, "extra");
+  if (extra == nullptr) return;
+  if (given(&document, "measured") == nullptr)
+    extra->fail("got facts of a measured run without 'measured', expected keys of the scenario");
+  if (!extra->is_mapping()) extra->fail("expected a mapping of facts, as in {cuda_graph: true}");
+  std::vector<std::string> names;
+  for (const auto& [name, value] : extra->members())
+    names.push_back(value.is_scalar() ? fmt::format("{} {}", name, value.text()) : name);
+  if (!names.empty())
+    job.assumptions.push_back(fmt::format("Not modelled, of the record's extra: {}.", fmt::join(names, ", ")));
 }
 
 std::optional<Measured> load_measured(const Settings& document, const Job& job) {
@@ -175,6 +193,14 @@ std::optional<Measured> load_measured(const Settings& document, const Job& job) 
   }
   if (const std::optional<double> pflops = read("aggregate_pflops"); pflops && !measured.tflops_per_gpu) {
     measured.tflops_per_gpu = *pflops * 1000 / gpus;
+  }
+  measured.model_state_gb = read("model_state_gb");
+  measured.evaluation_s = read("evaluation_s");
+  measured.power_w = read("power_w");
+  measured.energy_j = read("energy_j");
+  if (const Settings* failed = given(section, "failed"); failed != nullptr) {
+    failed->as_choice({"crashed_or_oom"});
+    measured.failed = true;
   }
   if (given(section, "oom") != nullptr) measured.oom = boolean(section, "oom", false);
   measured.tflops_kind = text(section, "tflops_kind", "");

@@ -112,10 +112,12 @@ void load_slow_gpus_and_nics(const Settings* section, Job& job) {
     std::set<std::pair<std::int64_t, std::int64_t>> seen;
     for (const Settings& item : list_of(*list, "mappings {node, nic, rate}")) {
       refuse_unknown(item, "perturb.slow_nics[]");
-      const std::int64_t node = required(item, "node").as_int(0, job.gpus / job.gpus_per_node - 1);
-      const std::int64_t nic = required(item, "nic").as_int(0, job.fabric.nics - 1);
+      const std::int64_t hosts = job.hosts_per_node, nics = job.fabric.nics / hosts;
+      const std::int64_t host = required(item, "node").as_int(0, job.gpus / job.gpus_per_node * hosts - 1);
+      const std::int64_t node = host / hosts;
+      const std::int64_t nic = host % hosts * nics + required(item, "nic").as_int(0, nics - 1);
       if (!seen.insert({node, nic}).second) {
-        item.at("nic").fail(fmt::format("read NIC {} of node {} a second time; once would be right", nic, node));
+        item.at("nic").fail(fmt::format("read NIC {} of node {} a second time; once would be right", nic % nics, host));
       }
       job.perturbation.slow_nics.push_back({node, nic, required(item, "rate").as_number(0.001, 1)});
     }

@@ -47,7 +47,14 @@ void load_features(const Settings& section, Job& job) {
     if (given(&section, key) == nullptr) absent.emplace_back(phrase);
     return boolean(&section, key, fallback);
   };
-  model.gated_mlp = flag("gated_mlp", false, "no gated MLP");
+  const Settings* activation = given(&section, "activation");
+  if (activation != nullptr)
+    model.activation = enum_named<workloads::Activation>(activation->as_choice({"gelu", "swiglu", "squared_relu"}), 3);
+  const bool gates = model.activation == workloads::Activation::swiglu;
+  model.gated_mlp =
+      activation != nullptr ? boolean(&section, "gated_mlp", gates) : flag("gated_mlp", false, "no gated MLP");
+  if (gates && !model.gated_mlp) activation->fail("got swiglu with gated_mlp false, expected gelu or squared_relu");
+  if (activation == nullptr && model.gated_mlp) model.activation = workloads::Activation::swiglu;
   model.parallel_block = flag("parallel_block", false, "no parallel block");
   model.tied_embeddings = flag("tied_embeddings", true, "tied embeddings");
   model.positions = choice<workloads::Positions>(section, "positions", {"learned", "rotary", "none", "alibi"}, absent,
@@ -58,7 +65,9 @@ void load_features(const Settings& section, Job& job) {
     job.assumptions.push_back(fmt::format("The model's features that are not given: {}.", fmt::join(absent, ", ")));
   }
   model.post_norm = boolean(&section, "post_norm", false);
+  model.qk_norm = boolean(&section, "qk_norm", false);
   model.attention_window = integer(&section, "attention_window", 0, 0, model.seq);
+  model.attention_window_every = integer(&section, "attention_window_every", 0, 1, model.layers);
   if (given(&section, "attention_window") == nullptr) {
     assume(job, "model.attention_window", "none", "that is full causal attention");
   }
@@ -236,6 +245,7 @@ void load_model(const Settings& document, Job& job) {
   model.vocab = required(section, "vocab").as_int(1, 100'000'000);
   model.seq = required(section, "seq").as_int(1, 100'000'000);
   load_features(section, job);
+  number(&section, "parameters", 0, 1, 1e18);
 
   model.kv_heads = integer(&section, "kv_heads", model.heads, 1, 1'000'000);
   if (given(&section, "kv_heads") == nullptr) {

@@ -15,7 +15,10 @@ struct Measured {
   std::optional<double> iteration_s, tokens_per_s, tflops_per_gpu, mfu_pct, hfu_pct, memory_gb;
   std::optional<double> tokens_per_s_including_eval;  // evaluation passes counted in
   std::optional<double> iteration_wall_s;             // with the host's work outside the step timer
+  std::optional<double> model_state_gb;               // of what stays allocated between steps
+  std::optional<double> evaluation_s, power_w, energy_j;
   std::optional<bool> oom;
+  bool failed = false;                 // crashed, or out of memory: the source does not say which
   std::string memory_kind = "device";  // what memory_gb counts: allocated, reserved or device, as the schema says
   std::string tflops_kind;             // as the source says: "model ...", "hardware ...", "megatron ..."
   std::string iteration_source;        // "printed", "derived from ..."

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "calibration/kernel.h"
 #include "calibration/keys.h"
 #include "topology/cluster.h"
 #include "workloads/schedules/catalogue.h"
@@ -35,6 +36,13 @@ Rows document_keys() {
       {"description", "text", "", "-", {}, "What the scenario is, for people."},
       {"source", "text", "", "-", {}, "Where a measured record was published; validate knows some tables by it."},
       {"notes", "text", "", "-", {}, "Remarks on a measured record."},
+      {"extra",
+       "mapping",
+       "",
+       "-",
+       {},
+       "Facts of a measured run that the language has no key for: listed as not modelled, and they change nothing."},
+      {"extra.*", "text", "", "-", {}, "One such fact, with any value."},
   };
 }
 
@@ -55,6 +63,12 @@ Rows cluster_keys() {
        {},
        "GPUs (or dies, where a device is one die) that the job uses, at most 1048576."},
       {"cluster.gpus_per_node", "integer", "GPUs", "all that a node holds", {}, "GPUs of each node that the job uses."},
+      {"cluster.gpus_per_domain",
+       "integer",
+       "GPUs",
+       "the most that all domains fill alike",
+       {},
+       "GPUs of each NVLink domain that the job uses, where the fabric joins nodes by NVLink."},
       {"cluster.fabric",
        "name",
        "",
@@ -65,6 +79,7 @@ Rows cluster_keys() {
   };
 }
 
+/// Sizes, and where they come from.
 Rows model_keys() {
   return {
       {"model",
@@ -99,7 +114,32 @@ Rows model_keys() {
        {},
        "Vocabulary, padded to a multiple of 128 x tensor as Megatron-LM does."},
       {"model.seq", "integer", "tokens", "", {}, "Sequence length."},
-      {"model.gated_mlp", "boolean", "", "false", {}, "SwiGLU: two up projections instead of one."},
+      {"model.label", "text", "", "-", {}, "Free text."},
+      {"model.provenance", "text", "", "-", {}, "Where the sizes come from, for people."},
+      {"model.parameters",
+       "number",
+       "parameters",
+       "-",
+       {},
+       "Count that the source states, for people; a test holds the shipped models to it."},
+  };
+}
+
+/// What a model computes with its sizes.
+Rows model_feature_keys() {
+  return {
+      {"model.gated_mlp",
+       "boolean",
+       "",
+       "true for activation swiglu, else false",
+       {},
+       "Two up projections instead of one, multiplied with each other."},
+      {"model.activation",
+       "choice",
+       "",
+       "swiglu with gated_mlp, else gelu",
+       {"gelu", "swiglu", "squared_relu"},
+       "What the MLP applies inside, to one of its up projections; gelu with gated_mlp is GeGLU."},
       {"model.parallel_block",
        "boolean",
        "",
@@ -118,6 +158,18 @@ Rows model_keys() {
        "none: full causal attention",
        {},
        "Each query sees the last so many keys (sliding window)."},
+      {"model.attention_window_every",
+       "integer",
+       "layers",
+       "-",
+       {},
+       "Of so many layers in turn the last sees all keys, the others the window: 2 in Gemma 2, 6 in Gemma 3."},
+      {"model.qk_norm",
+       "boolean",
+       "",
+       "false",
+       {},
+       "Queries and keys of every head are normalised ahead of the rotation (Qwen 3, Gemma 3)."},
       {"model.tied_embeddings",
        "boolean",
        "",
@@ -138,8 +190,6 @@ Rows model_keys() {
        {"layer_norm", "rms_norm"},
        "Norms with scale and shift, or scale alone."},
       {"model.biases", "choice", "", "all", {"all", "qkv", "none"}, "Which linear layers of a block add a bias."},
-      {"model.label", "text", "", "-", {}, "Free text."},
-      {"model.provenance", "text", "", "-", {}, "Where the sizes come from, for people."},
   };
 }
 
@@ -216,13 +266,15 @@ Rows layout_keys() {
 
 Rows option_keys() {
   return {
-      {"precision", "choice", "", "bf16", {"fp16", "bf16", "fp8"}, "Training type, or a mapping per class of tensors."},
-      {"precision.matmul", "choice", "", "bf16", {"fp16", "bf16", "fp8"}, "Operands of the linear layers."},
+      {"precision", "choice", "", "bf16", calibration::data_type_names(),
+       "Training type, or a mapping per class of tensors."},
+      {"precision.matmul", "choice", "", "bf16", calibration::data_type_names(),
+       "Operands of the linear layers; those from fp8 on are cast from 16 bit, with scales."},
       {"precision.activations",
        "choice",
        "",
-       "that of matmul; fp8: bf16",
-       {"fp16", "bf16"},
+       "that of matmul; types with scales: bf16",
+       {"fp32", "fp16", "bf16"},
        "What flows between kernels and over the network."},
       {"precision.gradients", "choice", "", kBySoftware, {"fp32", "bf16", "fp16"}, "The data-parallel reduction."},
       {"precision.parameters", "choice", "", kBySoftware, {"fp32", "bf16", "fp16", "fp8"}, "The parameter all-gather."},
@@ -236,8 +288,8 @@ Rows option_keys() {
        "choice",
        "",
        kBySoftware,
-       {"flash", "unfused"},
-       "Attention in one kernel, or as GEMMs and softmax."},
+       {"flash", "unfused", "math"},
+       "Attention in one kernel, or as GEMMs and softmax, which PyTorch calls its math backend."},
       {"overlap",
        "mapping",
        "",
@@ -381,7 +433,22 @@ Rows measured_keys() {
        {"allocated", "reserved", "device"},
        "What memory_gb counts: PyTorch's peak allocated or reserved memory, or all that is taken on the device "
        "(nvidia-smi)."},
+      {"measured.model_state_gb",
+       "number",
+       "GB",
+       "-",
+       {},
+       "Memory of weights, gradients and optimizer on one GPU: what is allocated between steps."},
+      {"measured.evaluation_s", "number", "s", "-", {}, "One evaluation."},
+      {"measured.power_w", "number", "W", "-", {}, "Mean power of one GPU."},
+      {"measured.energy_j", "number", "J", "-", {}, "Energy of one step of the whole job."},
       {"measured.oom", "boolean", "", "-", {}, "Whether the run went out of memory."},
+      {"measured.failed",
+       "choice",
+       "",
+       "-",
+       {"crashed_or_oom"},
+       "That the run did not finish, where the source does not say whether for want of memory."},
   };
 }
 
@@ -404,6 +471,7 @@ std::vector<Key> all_keys() {
   add(document_keys());
   add(cluster_keys());
   add(model_keys());
+  add(model_feature_keys());
   add(layout_keys());
   add(option_keys());
   add(situation_keys());

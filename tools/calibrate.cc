@@ -46,6 +46,7 @@ constexpr const char* kAll = "all";
 struct Errors {
   std::map<std::string, std::array<std::vector<double>, 4>> by_kernel;
   std::map<std::string, const SizeClasses*> classes;
+  std::map<std::string, std::size_t> left_out;  // samples of what the profile does not hold
 
   void add(const std::string& kernel, const SizeClasses& by, double size, sim::Duration predicted, double measured) {
     const double relative = sim::to_seconds(predicted) / measured - 1;
@@ -60,16 +61,28 @@ Errors errors_of(const calibration::Samples& samples, const calibration::DeviceP
   Errors errors;
   for (const calibration::GemmSample& sample : samples.gemm) {
     const calibration::Gemm& g = sample.shape;
+    if (!device.has(g.dtype)) {
+      ++errors.left_out[fmt::format("gemm {}", name_of(g.dtype))];
+      continue;
+    }
     errors.add(fmt::format("gemm {}", name_of(g.dtype)), kByFlops, 2 * d(g.m) * d(g.n) * d(g.k), device.gemm(g),
                sample.seconds);
   }
   for (const calibration::AttentionSample& sample : samples.attention) {
     const calibration::Attention& a = sample.shape;
+    if (is_quantised(a.dtype)) {  // a profile holds the kernel for 16 bit
+      ++errors.left_out["attention fp8"];
+      continue;
+    }
     // Two products of queries x keys x head dimension, half of each masked.
     const double flops = 2 * d(a.batch) * d(a.heads) * d(a.queries) * d(a.keys) * d(a.head_dim);
     errors.add("attention", kByFlops, flops, device.attention(a), sample.seconds);
   }
   for (const calibration::CollectiveSample& sample : samples.collective) {
+    if (!device.name().starts_with(sample.device)) {
+      ++errors.left_out[fmt::format("collectives on {}", sample.device)];
+      continue;
+    }
     errors.add(std::string(name_of(sample.op)), kByBytes, d(sample.bytes.value()),
                device.node_collective(sample.op, sample.gpus, sample.bytes).total(), sample.seconds);
   }
@@ -122,6 +135,7 @@ void write_errors(std::ostream& out, const Errors& errors) {
     });
   }
   table.write(out);
+  for (const auto& [what, count] : errors.left_out) out << fmt::format("left out: {} samples of {}\n", count, what);
 }
 
 ordered_json errors_json(const CalibrateOptions& options, const std::string& device, const Errors& errors) {

@@ -57,6 +57,8 @@ void model_arguments(const workloads::Model& model, const std::string& id, Argum
   out.add("vocab-size", model.vocab);
   out.add("make-vocab-size-divisible-by", 128);
   out.add_if(model.gated_mlp, "swiglu");
+  out.add_if(model.activation == workloads::Activation::squared_relu, "squared-relu");
+  out.add_if(model.qk_norm, "qk-layernorm");
   out.add_if(!model.tied_embeddings, "untie-embeddings-and-output-weights");
   out.add("position-embedding-type", model.positions == workloads::Positions::learned  ? "learned_absolute"
                                      : model.positions == workloads::Positions::rotary ? "rope"
@@ -66,6 +68,7 @@ void model_arguments(const workloads::Model& model, const std::string& id, Argum
   out.add_if(model.biases != workloads::Biases::all, "disable-bias-linear");
   out.add_if(model.biases == workloads::Biases::qkv, "add-qkv-bias");
   if (model.attention_window > 0) out.add("window-size", fmt::format("{},0", model.attention_window - 1));
+  if (model.attention_window_every > 0) out.add("window-attn-skip-freq", model.attention_window_every);
 }
 
 /// Only the first and the last stage may hold another number of layers than the rest.
@@ -144,8 +147,27 @@ void placement_arguments(const workloads::Placement& placement, const std::strin
 
 void precision_arguments(const workloads::Precision& types, const std::string& id, Arguments& out) {
   const bool half = types.activations == DataType::fp16;
-  out.add(half ? "fp16" : "bf16");
-  if (types.matmul == DataType::fp8) out.add("fp8-format", "hybrid");
+  if (types.activations != DataType::fp32) out.add(half ? "fp16" : "bf16");
+  switch (types.matmul) {  // megatron/training/arguments.py, --fp8-recipe and --fp4-format
+    case DataType::fp8:
+      out.add("fp8-format", "hybrid");
+      break;
+    case DataType::mxfp8:
+    case DataType::fp8_blockwise:
+      out.add("fp8-format", "e4m3");
+      out.add("fp8-recipe", types.matmul == DataType::mxfp8 ? "mxfp8" : "blockwise");
+      break;
+    case DataType::nvfp4:
+      out.add("fp4-format", "e2m1");
+      break;
+    case DataType::fp8_rowwise:
+      no_flag(id, "precision", calibration::name_of(types.matmul), "fp8, mxfp8 or fp8-blockwise");
+      break;
+    case DataType::fp32:
+    case DataType::bf16:
+    case DataType::fp16:
+      break;
+  }
   if (types.gradients == DataType::fp32) out.add("accumulate-allreduce-grads-in-fp32");
   if (types.gradients == DataType::bf16) out.add("grad-reduce-in-bf16");
   const bool fits = types.gradients == DataType::fp32 || types.gradients == types.activations;
@@ -198,7 +220,7 @@ std::string megatron_arguments(const scenarios::Scenario& scenario) {
                                  job.gpus, job.device.name(), job.fabric.name, job.software.name);
   text += "# Add data, tokenizer, learning rate and checkpoints.\n";
   for (const std::string& remark : out.remarks) text += "# " + remark + "\n";
-  const std::int64_t per_node = std::min(job.gpus_per_node, job.gpus);
+  const std::int64_t per_node = std::min(job.gpus_per_node, job.gpus) / job.hosts_per_node;
   text += fmt::format("torchrun --nproc_per_node {} --nnodes {} pretrain_gpt.py", per_node, job.gpus / per_node);
   for (const std::string& line : out.lines) text += " \\\n  " + line;
   return text + "\n";

@@ -200,7 +200,7 @@ void qwen3(Config& config, Draft& draft) {
   llama(config, draft, "none");
   take_window(config, draft, config.flag("use_sliding_window", false));
   if (!draft.has("model.head_dim")) draft.set("model.head_dim", std::int64_t{128});  // the class's default
-  draft.ignored("the norms of queries and keys", "two vectors of head_dim a layer");
+  draft.set("model.qk_norm", true);
 }
 
 /// Falcon's checkpoints keep an output matrix of their own, and its authors count it.

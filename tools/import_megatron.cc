@@ -148,6 +148,8 @@ void take_attention(Launch& launch, Draft& draft) {
     const std::int64_t span = Settings::scalar(left, window->place()).as_int(-1, 100'000'000);
     if (span >= 0) draft.set("model.attention_window", span + 1, window->place());  // keys to the left, and its own
   }
+  if (const auto every = launch.count("window-attn-skip-freq"))
+    draft.set("model.attention_window_every", *every, launch.place("window-attn-skip-freq"));
 }
 
 void take_model(Launch& launch, Draft& draft) {
@@ -160,6 +162,8 @@ void take_model(Launch& launch, Draft& draft) {
   take_attention(launch, draft);
   const bool gated = launch.flag("swiglu");
   draft.set("model.gated_mlp", gated);
+  if (launch.flag("squared-relu")) draft.set("model.activation", std::string("squared_relu"));
+  if (launch.flag("qk-layernorm")) draft.set("model.qk_norm", true);
   const std::int64_t wide = gated ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden;
   draft.set("model.ffn_hidden", launch.count("ffn-hidden-size").value_or(wide), launch.place("ffn-hidden-size"));
   take_vocabulary(launch, draft);
@@ -309,7 +313,16 @@ void take_precision(Launch& launch, Draft& draft) {
   if (format) format->as_choice({"e4m3", "hybrid"});
   const bool hybrid = launch.flag("fp8-hybrid"), e4m3 = launch.flag("fp8-e4m3");  // their older names
   const std::string wide = fp16 ? "fp16" : "bf16";
-  draft.set("precision.matmul", format || hybrid || e4m3 ? "fp8" : wide);
+  std::string matmul = format || hybrid || e4m3 ? "fp8" : wide;
+  if (const std::optional<Settings> recipe = launch.value("fp8-recipe"); recipe && matmul == "fp8") {
+    const std::string word = recipe->as_choice({"tensorwise", "delayed", "mxfp8", "blockwise"});
+    if (word == "mxfp8" || word == "blockwise") matmul = word == "mxfp8" ? "mxfp8" : "fp8-blockwise";
+  }
+  if (const std::optional<Settings> four = launch.value("fp4-format")) {
+    four->as_choice({"e2m1"});
+    matmul = "nvfp4";
+  }
+  draft.set("precision.matmul", matmul);
   draft.set("precision.activations", wide);
   const bool fp32 = launch.flag("accumulate-allreduce-grads-in-fp32") || !fp16;
   draft.set("precision.gradients", launch.flag("grad-reduce-in-bf16") ? std::string("bf16") : fp32 ? "fp32" : wide);

@@ -83,10 +83,13 @@ void predict(ValidationRow& row, const sim::Settings& record, const workloads::S
   row.predicted_oom = !report.fits;
   row.measured_memory_gb = measured.memory_gb;
   if (!options.brief) row.predicted_memory_gb = memory_gb(measured, report);
-  if (!report.fits && !measured.oom.value_or(false)) row.status = RowStatus::oom;
+  row.measured_failed = measured.failed;
+  if (!report.fits && !measured.oom.value_or(measured.failed)) row.status = RowStatus::oom;
   const Metric metric = compare(measured, report);
   if (metric.name.empty()) {
-    if (measured.oom.has_value() || measured.memory_gb.has_value()) return;  // compared beside the metric
+    // Compared beside the metric, or with nothing.
+    if (measured.oom.has_value() || measured.memory_gb.has_value() || measured.failed) return;
+    if (measured.evaluation_s || measured.model_state_gb || measured.power_w || measured.energy_j) return;
     record.fail("measured names nothing to compare, expected iteration_s, tokens_per_s, tflops_per_gpu or mfu_pct");
   }
   row.metric = metric.name;

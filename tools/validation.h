@@ -55,6 +55,7 @@ struct ValidationRow {
   std::optional<double> measured, predicted, error_pct;
   std::optional<double> measured_memory_gb, predicted_memory_gb;  // decimal GB of the fullest GPU
   std::optional<bool> measured_oom;
+  bool measured_failed = false;  // it did not finish, and nobody says why
   bool predicted_oom = false;
   bool corrected = false;  // its source contradicts the record
   std::vector<std::string> source_says;

@@ -82,12 +82,13 @@ struct FabricSpec {
   Kind kind = Kind::none;
   Routing routing = Routing::adaptive;
   std::optional<std::uint64_t> ecmp_seed;
-  std::int64_t nics = 8;      // per node
-  Bandwidth nic_rate{25e9};   // per NIC and direction
-  double efficiency = 1.0;    // payload share of the line rate that a saturating transfer reaches
-  Duration nic_latency{};     // send + receive side of one message, without switches
-  Duration switch_latency{};  // per switch on the way
-  bool sharp = false;         // switches can add up what passes through them (SHARP)
+  std::int64_t nics = 8;           // per node
+  Bandwidth nic_rate{25e9};        // per NIC and direction
+  double efficiency = 1.0;         // payload share of the line rate that a saturating transfer reaches
+  Duration nic_latency{};          // send + receive side of one message, without switches
+  Duration switch_latency{};       // per switch on the way
+  bool sharp = false;              // switches can add up what passes through them (SHARP)
+  std::int64_t nvlink_domain = 0;  // GPUs that NVLink joins across nodes (multi-node NVLink); 0: those of a node
   // fat_tree, rail_only
   bool rail = true;  // NIC i of every node of a unit goes to leaf i of the unit; false: a node's NICs share a leaf
   std::int64_t radix = 64;             // ports of a switch at `uplink_rate`
@@ -122,6 +123,13 @@ struct FabricSpec {
   std::string provenance;                          // where the facts come from, for reports
   bool operator==(const FabricSpec&) const = default;
 };
+
+/// Makes `nodes` nodes that NVLink joins to one domain (GB200 NVL72: 18 trays of 4) one node of the cluster: its
+/// NVSwitches reach every GPU as a tray's do, and every tray keeps its PCIe switches and NICs. That is how NCCL sees
+/// them: it fuses the topologies of a domain's hosts into one (src/graph/topo.cc, MNNVL). `node` is of kind nvswitch.
+void join_by_nvlink(NodeSpec& node, FabricSpec& fabric, std::int64_t nodes);
+/// Nodes of a domain that a job of so many nodes fills: the most that divide them evenly, at least 1, at most `most`.
+std::int64_t nodes_per_domain(std::int64_t nodes, std::int64_t most);
 
 /// One key of a `node:` section or of a fabric file, for schemas and help.
 struct KeyDoc {

@@ -103,6 +103,13 @@ const std::vector<Row>& rows() {
         {},
         "Whether the switches can add up what passes through them (SHARP); collectives that need it ask for it."},
        kNet},
+      {{"nvlink_domain",
+        "integer",
+        "GPUs",
+        "those of a node",
+        {},
+        "GPUs that NVLink joins across nodes, a multiple of a node's; nics stays that of a node."},
+       {}},
       {{"rail",
         "boolean",
         "",
@@ -337,6 +344,7 @@ FabricSpec load_fabric_spec(const Settings& fabric, std::string_view device) {
   }
   spec.name = fabric.get_text("name", "");
   spec.provenance = fabric.get_text("provenance", "");
+  spec.nvlink_domain = fabric.get_int("nvlink_domain", 0, 1, kMost);
   if (spec.kind == FabricSpec::Kind::none) return spec;
 
   constexpr std::int64_t kMostNics = 1024;

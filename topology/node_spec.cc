@@ -129,6 +129,19 @@ const std::vector<KeyDoc>& node_keys() {
   return kKeys;
 }
 
+void join_by_nvlink(NodeSpec& node, FabricSpec& fabric, std::int64_t nodes) {
+  SIM_CHECK(node.kind == NodeSpec::Kind::nvswitch && nodes >= 1, "a domain of {} nodes", nodes);
+  node.gpus *= nodes;
+  node.pcie_switches *= nodes;
+  fabric.nics *= nodes;
+}
+
+std::int64_t nodes_per_domain(std::int64_t nodes, std::int64_t most) {
+  std::int64_t fill = std::max<std::int64_t>(1, std::min(nodes, most));
+  while (nodes % fill != 0) --fill;
+  return fill;
+}
+
 NodeSpec load_node_spec(const Settings& node) {
   std::vector<std::string> known;
   for (const KeyDoc& key : node_keys()) known.push_back(key.path);

@@ -16,7 +16,8 @@ ShardParameters shard_parameters(const Job& job) {
   const double qkv = a + 2 * static_cast<double>(model.kv_heads * model.head_dim());
   const double up = model.gated_mlp ? 2 : 1;
   const double qkv_bias = model.biases == Biases::none ? 0 : 1, bias = model.biases == Biases::all ? 1 : 0;
-  const double norms = (model.parallel_block ? norm : 2 * norm) * (model.post_norm ? 2 : 1);
+  const double norms = (model.parallel_block ? norm : 2 * norm) * (model.post_norm ? 2 : 1) +
+                       static_cast<double>(model.qk_norm_parameters());
   ShardParameters shard;
   // Weights and the biases of column-parallel layers are split; norms and the biases after a reduction are copied.
   shard.layer = (qkv * (h + qkv_bias) + a * h + up * f * (h + bias) + f * h) / t + bias * 2 * h + norms;

@@ -102,6 +102,7 @@ struct Job {
   topology::NodeSpec node;
   topology::FabricSpec fabric;
   std::int64_t gpus = 1, gpus_per_node = 8;
+  std::int64_t hosts_per_node = 1;  // a domain that NVLink joins across hosts is one node (topology::join_by_nvlink)
   // Work
   Model model;
   Parallelism parallelism;

@@ -45,7 +45,9 @@ StageMemory model_states(const StateStyle& style, double parameters) {
   StageMemory m;
   m.parameters = parameters * element / style.shared_by(Sharding::parameters);
   m.gradients = parameters * 2 / style.gradients_shared_by();
-  m.optimizer = parameters * (4 + moments) / style.shared_by(Sharding::optimizer);
+  // Weights that are trained in fp32 are their own master copy.
+  const double master = style.precision.activations == DataType::fp32 ? 0 : 4;
+  m.optimizer = parameters * (master + moments) / style.shared_by(Sharding::optimizer);
   const bool both = style.keeps_training_gradients && accumulator > 2;
   // FSDP's shards are fp32 from the start, gradients and all.
   const double beyond = style.reaches(Sharding::parameters) ? 0 : both ? accumulator : accumulator - 2;
@@ -53,11 +55,13 @@ StageMemory model_states(const StateStyle& style, double parameters) {
   return m;
 }
 
-/// Weights in fp8 and their transposes in fp8, which stay from one micro-batch to the next beside the 16-bit
-/// ones; parameters that are gathered in fp8 and transposed take the 2 bytes that are counted as parameters.
+/// Weights in the type of the products and their transposes (or scales by columns), which stay from one micro-batch to
+/// the next beside the 16-bit ones; parameters that are gathered in fp8 and transposed take the 2 bytes that are
+/// counted as parameters.
 double weight_copy_bytes(const StateStyle& style, double parameters) {
-  if (style.precision.matmul != DataType::fp8 || style.precision.parameters == DataType::fp8) return 0;
-  return style.reaches(Sharding::parameters) ? 0 : 2 * parameters;
+  const DataType type = style.precision.matmul;
+  if (!calibration::is_quantised(type) || style.precision.parameters == DataType::fp8) return 0;
+  return style.reaches(Sharding::parameters) ? 0 : 2 * calibration::operand_bytes(type) * parameters;
 }
 
 /// Parameters of a stage on one rank, in elements.

@@ -90,22 +90,29 @@ std::optional<PassItem> microbatch_fetch(const PassCosts& costs, const calibrati
 }
 
 namespace {
-bool is_in_fp8(const LayerOp& op) {
+/// Whether a product of it reads operands of a type with scales.
+bool is_quantised(const LayerOp& op) {
   const auto* linear = std::get_if<LinearOp>(&op);
-  return linear != nullptr && std::any_of(linear->products.begin(), linear->products.end(),
-                                          [](const MatMul& product) { return product.type == DataType::fp8; });
+  return linear != nullptr && std::any_of(linear->products.begin(), linear->products.end(), [](const MatMul& product) {
+           return calibration::is_quantised(product.type);
+         });
 }
 }  // namespace
 
 std::optional<PassItem> weight_cast(const Layer& layer, const Precision& precision,
                                     const calibration::DeviceProfile& device, TemplateLibrary& library) {
-  if (std::none_of(layer.ops.begin(), layer.ops.end(), is_in_fp8)) return std::nullopt;
+  if (std::none_of(layer.ops.begin(), layer.ops.end(), is_quantised)) return std::nullopt;
+  const DataType type = precision.matmul;
   const bool fp8_already = precision.parameters == DataType::fp8;
-  const double read = fp8_already ? 1 : calibration::bytes_of(precision.activations), written = fp8_already ? 1 : 2;
+  const double operand = calibration::operand_bytes(type);  // by rows and by columns, or transposed
+  const double wide = calibration::bytes_of(precision.activations);
+  // Two levels of scales: the tensor's largest magnitude is found in a pass of its own (nvfp4, arXiv 2509.25149).
+  const double looked_at = type == DataType::nvfp4 ? wide : 0;
+  const double read = fp8_already ? 1 : wide + looked_at, written = fp8_already ? 1 : 2 * operand;
   // Every parameter of the layer: those that are no weights of a product are one in thousands.
   const double bytes = parameters(layer) * (read + written);
   const auto time = device.streaming(calibration::Streaming::cast_transpose, bytes);
-  return library.compute({{"weights to fp8", time, false, 0, bytes, {}}}, -1);
+  return library.compute({{fmt::format("weights to {}", calibration::name_of(type)), time, false, 0, bytes, {}}}, -1);
 }
 
 double compute_seconds(std::span<const PassItem> items) {

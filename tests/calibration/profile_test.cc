@@ -60,6 +60,40 @@ TEST_CASE("every shipped profile loads under its own name with a provenance") {
   }
 }
 
+TEST_CASE("operands carry the scales of their format") {
+  CHECK(operand_bytes(DataType::bf16) == 2);
+  CHECK(operand_bytes(DataType::fp8) == 1);
+  CHECK(operand_bytes(DataType::mxfp8) == (32 + 1) / 32.0);            // E8M0 for 32 elements
+  CHECK(operand_bytes(DataType::fp8_blockwise) == (128 + 4) / 128.0);  // fp32 for 128
+  CHECK(operand_bytes(DataType::nvfp4) == (16 / 2 + 1) / 16.0);        // E4M3 for 16
+  for (std::size_t t = 0; t < kDataTypes; ++t) {
+    const auto type = static_cast<DataType>(t);
+    CHECK(is_quantised(type) == (operand_bytes(type) < 2));
+    CHECK(std::string(name_of(type)) == data_type_names()[t]);
+  }
+}
+
+TEST_CASE("a device multiplies what its data sheet says, and scales in software what it can") {
+  const DeviceProfile ampere = profile("a100-sxm-80gb"), hopper = profile("h100-sxm-80gb"),
+                      blackwell = profile("b200-sxm-180gb");
+  for (const DataType type : {DataType::fp8, DataType::fp8_blockwise, DataType::fp8_rowwise}) {
+    CHECK_FALSE(ampere.has(type));
+    CHECK(hopper.has(type));
+    CHECK(hopper.peak(type) == hopper.peak(DataType::fp8));
+  }
+  for (const DataType type : {DataType::mxfp8, DataType::nvfp4}) {
+    CHECK_FALSE(hopper.has(type));
+    CHECK(blackwell.has(type));
+  }
+  // Twice the rate with half the bytes: a large product in 4 bits is faster, and not more than twice.
+  Gemm g{DataType::fp8, 8192, 8192, 8192};
+  const double eight = seconds(blackwell.gemm(g));
+  g.dtype = DataType::nvfp4;
+  const double four = seconds(blackwell.gemm(g));
+  CHECK(four < eight);
+  CHECK(four > eight / 2.5);
+}
+
 TEST_CASE("every number of a shipped profile says where it comes from") {
   // Measured here, fitted to published measurements, transferred from another device, from a data sheet, or assumed.
   const auto known = [](const std::string& text) {

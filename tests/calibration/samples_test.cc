@@ -2,6 +2,8 @@
 // well as they claim.
 #include "calibration/samples.h"
 
+#include <zlib.h>
+
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -65,6 +67,45 @@ void check_bound(const std::vector<double>& errors, const Bound& bound) {
 }
 
 }  // namespace
+
+TEST_CASE("tables are read gzipped too, and a stream that ends early is refused") {
+  const auto file = std::filesystem::temp_directory_path() / "orrery_samples.csv.gz";
+  const std::string table = "dtype,m,n,k,ms\nnvfp4,512,1024,2048,0.5\nfp8_block,512,1024,2048,0.6\nbfloat16,8,8,8,1\n";
+  const gzFile out = gzopen(file.c_str(), "wb");
+  gzwrite(out, table.data(), static_cast<unsigned>(table.size()));
+  gzclose(out);
+  const Samples samples = read_samples(file.string());
+  REQUIRE(samples.gemm.size() == 3);
+  CHECK(samples.gemm[0].shape.dtype == DataType::nvfp4);
+  CHECK(samples.gemm[1].shape.dtype == DataType::fp8_blockwise);
+  // Published tables of types with scales time the cast too.
+  CHECK((samples.gemm[0].shape.cast_input && samples.gemm[1].shape.cast_input && !samples.gemm[2].shape.cast_input));
+  CHECK(samples.gemm[1].seconds == Approx(0.6e-3));
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 10);
+  std::string error;
+  try {
+    read_samples(file.string());
+  } catch (const UserError& e) {
+    error = e.what();
+  }
+  std::filesystem::remove(file);
+  CHECK(error.find("got a damaged gzip stream, expected a whole one") != std::string::npos);
+}
+
+TEST_CASE("a table of several devices says whose collective each row is: elements of two bytes") {
+  const auto file = std::filesystem::temp_directory_path() / "orrery_devices.csv";
+  std::ofstream(file) << "device,op,gpus,elements,ms\nb300_sxm,alltoall,4,1024,0.02\nl40s,all_reduce,8,4096,0.1\n";
+  const Samples samples = read_samples(file.string());
+  std::filesystem::remove(file);
+  REQUIRE(samples.collective.size() == 2);
+  CHECK(samples.collective[0].device == "b300-sxm");
+  CHECK(samples.collective[0].op == CollectiveOp::all_to_all);
+  CHECK(samples.collective[0].bytes.value() == 2048);
+  CHECK(samples.collective[0].seconds == Approx(20e-6));
+  CHECK(samples.collective[1].device == "l40s");
+  CHECK(complaint("device,op,gpus,elements,ms\nl40s,all_reduce,8,1e15,0.1\n").find("at most 1e15 bytes") !=
+        std::string::npos);
+}
 
 TEST_CASE("Nelder-Mead finds the minimum of a banana valley") {
   const auto rosenbrock = [](const std::vector<double>& x) {

@@ -9,6 +9,7 @@
 
 #include "calibration/profile.h"
 #include "calibration/software.h"
+#include "scenarios/library.h"
 #include "scenarios/origin.h"
 #include "scenarios/scenario.h"
 #include "sim/settings.h"
@@ -25,7 +26,7 @@ inline std::vector<std::string> names_in(const std::string& folder) {
 }
 
 inline sim::Settings profile_document(const std::string& name) {
-  return scenarios::read_yaml(source("calibration/profiles/" + name + ".yaml"));
+  return scenarios::resolve(scenarios::shelf_of("devices"), sim::Settings::scalar(name, {"test", 1, 1})).document;
 }
 
 inline calibration::DeviceProfile profile(const std::string& name) {
@@ -40,7 +41,9 @@ inline calibration::Generation generation(const std::string& name) {
 /// Published tables are not part of the project; where they lie beside it, fits are checked against them.
 inline std::string table(const std::string& name) {
   const std::string file = source("../shared/measured/" + name + ".csv");
-  return std::filesystem::exists(file) ? file : "";
+  for (const std::string& found : {file, file + ".gz"})
+    if (std::filesystem::exists(found)) return found;
+  return "";
 }
 
 /// SplitMix64: the same shapes on every run and machine.

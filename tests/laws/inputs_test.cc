@@ -80,6 +80,7 @@ std::vector<Case> language() {
       {"cluster.gpus", faster, "32", {"parallelism.data=null", "batch.global=64"}, ""},
       {"cluster.gpus_per_node", slower, "2", {"parallelism.tensor=4", "parallelism.data=2"}, ""},
       {"cluster.fabric", slower, "roce-4x200g", {}, ""},
+      {"cluster.gpus_per_domain", slower, "4", {"cluster.device=gb200", "cluster.fabric=nvl72-ndr"}, "16"},
       {"model", differs, "gpt3-6.7b", {}, ""},
       {"model.kind", refused, "bert", {}, ""},
       {"model.layers", slower, "16", {}, ""},
@@ -94,6 +95,9 @@ std::vector<Case> language() {
       {"model.vocab", slower, "102400", {}, ""},
       {"model.seq", slower, "2048", {}, ""},
       {"model.gated_mlp", slower, "true", {}, ""},
+      {"model.activation", slower, "swiglu", {}, "squared_relu"},  // two up projections for one
+      {"model.qk_norm", slower, "true", {}, ""},
+      {"model.attention_window_every", slower, "2", {"model.attention_window=128"}, "4"},
       {"model.parallel_block", faster, "true", {}, ""},
       {"model.post_norm", slower, "true", {}, ""},
       {"model.attention_window", faster, "128", {}, ""},
@@ -232,6 +236,7 @@ std::vector<Case> fabric() {
       {"cluster.fabric.inherits", slower, "roce-4x200g", {}, "ndr-rail"},
       {"cluster.fabric.kind", refused, "star", {}, ""},
       {"cluster.fabric.nics", slower, "1", {}, "8"},
+      {"cluster.fabric.nvlink_domain", faster, "16", {}, "8"},
       {"cluster.fabric.nic_rate", slower, "100 Gb/s", {}, "400 Gb/s"},
       {"cluster.fabric.efficiency", slower, "0.5", {}, "0.9"},
       {"cluster.fabric.nic_latency", slower, "500 us", {}, "2 us"},
@@ -357,6 +362,8 @@ TEST_CASE("no key of the schema is missing from the walk") {
                                            "cluster.device.peak",
                                            "cluster.device.inherits",
                                            "model.inherits",
+                                           "model.parameters",  // shipped models are held to it (shipped_test.cc)
+                                           "extra.",            // changes nothing (load_test.cc)
                                            "cluster.device.node.kind",
                                            "cluster.device.node.switches",
                                            "cluster.device.node.links",

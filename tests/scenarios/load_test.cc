@@ -121,6 +121,51 @@ TEST_CASE("precision: one word, or a mapping per class of tensors") {
   CHECK(mixed.precision.parameters == DataType::fp32);
 }
 
+TEST_CASE("facts that the language has no key for are listed, and change nothing") {
+  const std::string measured = "measured: {iteration_s: 1, model_state_gb: 2, power_w: 500, energy_j: 3e6}\n";
+  const Scenario plain = load_text(small_scenario() + measured);
+  const Scenario with = load_text(small_scenario() + measured + "extra: {cuda_graph: true, modules: [mlp]}\n");
+  CHECK(assumes(with.job, "Not modelled, of the record's extra: cuda_graph true, modules."));
+  REQUIRE(with.job.assumptions.size() == plain.job.assumptions.size() + 1);
+  CHECK(workloads::simulate_step(with.job).iteration == workloads::simulate_step(plain.job).iteration);
+  CHECK(plain.measured->model_state_gb == 2);
+  CHECK(plain.measured->power_w == 500);
+  CHECK(plain.measured->energy_j == 3e6);
+  CHECK_FALSE(plain.measured->failed);
+  CHECK(load_text(small_scenario() + "measured: {failed: crashed_or_oom}\n").measured->failed);
+}
+
+TEST_CASE("activations: swiglu gates, gelu may, and what a gated MLP applies by default") {
+  using workloads::Activation;
+  const auto model = [](const std::string& lines) { return job_with(11, "  seq: 1024\n" + lines).model; };
+  CHECK(model("").activation == Activation::gelu);
+  CHECK(model("  gated_mlp: true").activation == Activation::swiglu);
+  CHECK(model("  activation: swiglu").gated_mlp);
+  CHECK_FALSE(model("  activation: squared_relu").gated_mlp);
+  const workloads::Model geglu = model("  activation: gelu\n  gated_mlp: true");
+  CHECK((geglu.gated_mlp && geglu.activation == Activation::gelu));
+}
+
+TEST_CASE("NVLink domains fill alike: the most trays that divide the job") {
+  const auto domain = [](const std::string& cluster) {
+    Settings document = parse_yaml(small_scenario(), "t.yaml");
+    apply_set(document, "cluster=" + cluster);
+    apply_set(document, "parallelism={tensor: 4}");
+    apply_set(document, "batch={global: 6912}");
+    return load_scenario(document).job;
+  };
+  // 64 of 72 in each of 4 racks; all 72 of 2; 2 trays of one rack.
+  CHECK(domain("{device: gb200, gpus: 256, fabric: nvl72-ndr}").gpus_per_node == 64);
+  CHECK(domain("{device: gb200, gpus: 144, fabric: nvl72-ndr}").gpus_per_node == 72);
+  const Job small = domain("{device: gb200, gpus: 8, fabric: nvl72-ndr}");
+  CHECK(small.gpus_per_node == 8);
+  CHECK(small.hosts_per_node == 2);
+  CHECK(small.fabric.nics == 2 * 4);
+  CHECK(domain("{device: gb200, gpus: 64, gpus_per_domain: 32, fabric: nvl72-ndr}").gpus_per_node == 32);
+  // Two GPUs of every tray.
+  CHECK(domain("{device: gb200, gpus: 32, gpus_per_node: 2, fabric: nvl72-ndr}").hosts_per_node == 16);
+}
+
 TEST_CASE("overlap: four flags, or one word for all") {
   const Job all = load_text(small_scenario() + "overlap: true\n").job;
   CHECK((all.overlap.tensor && all.overlap.pipeline && all.overlap.gradients && all.overlap.parameters));

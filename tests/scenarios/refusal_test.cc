@@ -79,14 +79,55 @@ TEST_CASE("numbers out of range, and words that are none") {
              {8, "  hidden: -2048", "8:3: model.hidden", "from 1 to 1000000"},
              {11, "  seq: 100000001", "11:3: model.seq", "from 1 to 100000000"},
              {17, "  global: 1e400", "17:3: batch.global", "integer"},
-             {19, "precision: fp7", "19:1: precision", "one of fp16, bf16, fp8"},
+             {19, "precision: fp7", "19:1: precision",
+              "one of fp32, bf16, fp16, fp8, mxfp8, fp8-blockwise, fp8-rowwise, nvfp4"},
              {19, "recompute: some", "19:1: recompute", "one of none, selective, full"},
              {19, "attention: flush", "19:1: attention", "did you mean \"flash\"?"},
+             {11, "  seq: 1024\n  gated_mlp: false\n  activation: swiglu", "13:3: model.activation",
+              "expected gelu or squared_relu"},
+             {19, "extra: {cuda_graph: true}", "19:1: extra", "without 'measured'"},
+             {19, "measured: {failed: slow}", "19:12: measured.failed", "crashed_or_oom"},
              {19, "optimizer: adan", "19:1: optimizer", "did you mean \"adam\"?"},
              {15, "  data: 8\n  sharding: zero", "16:3: parallelism.sharding",
               "one of none, optimizer, gradients, parameters"},
              {15, "  data: 8\n  schedule: 1f1c", "16:3: parallelism.schedule", "did you mean \"1f1b\"?"},
              {7, "  layers: 24\n  kind: moe", "8:3: model.kind", "one of gpt"}});
+}
+
+TEST_CASE("types that a device has no arithmetic for") {
+  check_all({{19, "precision: fp8", "19:1: precision", "got fp8, which a100-sxm-80gb has no arithmetic for"},
+             {19, "precision: fp8-blockwise", "19:1: precision", "expected one of fp32, bf16, fp16"},
+             {19, "precision: {activations: fp32}", "19:13: precision.activations", "one of fp16, bf16"}});
+  // Hopper has fp8, and so what scales it in software; units for blocks of 32 and for 4 bits begin with Blackwell.
+  const auto error_on = [](const std::string& device, const std::string& type) {
+    Settings document = parse_yaml(with_line(19, "precision: " + type), "t.yaml");
+    apply_set(document, "cluster.device=" + device);
+    return user_error([&] { load_scenario(document); });
+  };
+  for (const char* type : {"fp8", "fp8-blockwise", "fp8-rowwise", "fp32"})
+    CHECK(error_on("h100-sxm-80gb", type) == "(no error)");
+  for (const char* type : {"mxfp8", "nvfp4"}) {
+    CHECK(error_on("h100-sxm-80gb", type).find("expected one of fp32, bf16, fp16, fp8, fp8-blockwise, fp8-rowwise") !=
+          std::string::npos);
+    CHECK(error_on("b200-sxm-180gb", type) == "(no error)");
+  }
+}
+
+TEST_CASE("NVLink that joins nodes: what a domain holds, and where there is none") {
+  const auto error_of = [&](const std::string& cluster) {
+    Settings document = parse_yaml(small_scenario(), "t.yaml");
+    apply_set(document, "cluster=" + cluster);
+    return user_error([&] { load_scenario(document); });
+  };
+  CHECK(error_of("{device: gb200, gpus: 64, fabric: nvl72-ndr}") == "(no error)");
+  CHECK(
+      error_of("{device: gb200, gpus: 64, gpus_per_domain: 24, fabric: nvl72-ndr}").find("a divisor of cluster.gpus") !=
+      std::string::npos);
+  CHECK(error_of("{device: gb200, gpus: 64, gpus_per_domain: 80, fabric: nvl72-ndr}").find("from 1 to 72") !=
+        std::string::npos);
+  CHECK(error_of("{device: gb200, gpus: 64, gpus_per_domain: 8, fabric: ndr-rail}").find("NVLink of ndr-rail ends") !=
+        std::string::npos);
+  CHECK(error_of("{device: gh200-96gb, gpus: 64, fabric: nvl72-ndr}").find("and no NVSwitch") != std::string::npos);
 }
 
 TEST_CASE("degrees that do not fit the GPUs") {

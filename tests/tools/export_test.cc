@@ -25,10 +25,12 @@ std::string carried(const workloads::Job& job) {
   const workloads::Parallelism& p = job.parallelism;
   const auto number = [](auto value) { return static_cast<int>(value); };
   std::string text = fmt::format("gpus {} {}\n", job.gpus, job.gpus_per_node);
-  text +=
-      fmt::format("model {} {} {} {} {} {} {} {} gated {} parallel {} window {} tied {} {} {} {}\n", m.layers, m.hidden,
-                  m.heads, m.kv_heads, m.head_dim(), m.ffn_hidden, m.vocab, m.seq, m.gated_mlp, m.parallel_block,
-                  m.attention_window, m.tied_embeddings, number(m.positions), number(m.norm), number(m.biases));
+  text += fmt::format(
+      "model {} {} {} {} {} {} {} {} gated {} parallel {} window {} tied {} {} {} {}"
+      " activation {} qk {} every {}\n",
+      m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim(), m.ffn_hidden, m.vocab, m.seq, m.gated_mlp,
+      m.parallel_block, m.attention_window, m.tied_embeddings, number(m.positions), number(m.norm), number(m.biases),
+      number(m.activation), m.qk_norm, m.attention_window_every);
   text += fmt::format("layout {} {} {} {} {} sp {} ring {} layers [{}] sharding {} {} schedule {}\n", p.tensor,
                       p.pipeline, p.virtual_pipeline, p.data, p.context, p.sequence_parallel, number(p.context_method),
                       fmt::join(p.stage_layers, " "), number(p.sharding), job.shard_ranks(), p.schedule->name);
@@ -68,24 +70,29 @@ std::string random_scenario(unsigned seed) {
   const std::string type = dice.word({"bf16", "fp16"});
   const std::string sharding = dice.word({"none", "optimizer", "gradients", "parameters"});
   const bool interleaved = chunks > 1;
+  const std::string gated = dice.truth();
   std::string text = fmt::format(
       R"(name: random
 cluster: {{device: h100-sxm-80gb, gpus: {}, gpus_per_node: 8, fabric: ndr-rail}}
 model: {{kind: gpt, layers: 24, hidden: {}, heads: 16, kv_heads: {}, ffn_hidden: {}, vocab: {}, seq: 4096,
-        gated_mlp: {}, tied_embeddings: {}, positions: {}, norm: {}, biases: {}{}{}}}
+        gated_mlp: {}, tied_embeddings: {}, positions: {}, norm: {}, biases: {}{}{}{}{}}}
 parallelism: {{tensor: {}, pipeline: {}, virtual_pipeline: {}, context: {}, sequence_parallel: {}, sharding: {},
               context_method: {}{}{}}}
 )",
-      gpus, dice.pick({1024, 2048}), dice.pick({4, 16}), dice.pick({4096, 5632}), dice.pick({50257, 32000}),
-      dice.truth(), dice.truth(), dice.word({"learned", "rotary", "none"}), dice.word({"layer_norm", "rms_norm"}),
+      gpus, dice.pick({1024, 2048}), dice.pick({4, 16}), dice.pick({4096, 5632}), dice.pick({50257, 32000}), gated,
+      dice.truth(), dice.word({"learned", "rotary", "none"}), dice.word({"layer_norm", "rms_norm"}),
       dice.word({"all", "qkv", "none"}), dice.pick({0, 1}) == 0 ? "" : ", head_dim: 128",
-      context == 1 && dice.pick({0, 1}) == 0 ? ", attention_window: 1024" : "", tensor, pipeline, chunks, context,
-      tensor > 1 ? dice.truth() : "false", sharding, context > 1 ? dice.word({"ring", "all_gather"}) : "ring",
+      context == 1 && dice.pick({0, 1}) == 0
+          ? dice.word({", attention_window: 1024", ", attention_window: 1024, attention_window_every: 6"})
+          : "",
+      dice.word({"", ", qk_norm: true"}), gated == "false" ? dice.word({"", ", activation: squared_relu"}) : "", tensor,
+      pipeline, chunks, context, tensor > 1 ? dice.truth() : "false", sharding,
+      context > 1 ? dice.word({"ring", "all_gather"}) : "ring",
       sharding != "none" && dice.pick({0, 1}) == 0 ? fmt::format(", shard_group: {}", replicas) : "",
       pipeline == 4 && !interleaved && dice.pick({0, 1}) == 0 ? ", stage_layers: [5, 7, 7, 5]" : "");
   text += fmt::format("batch: {{global: {}, micro: {}}}\n", global, micro);
   text += fmt::format("precision: {{matmul: {}, activations: {}, gradients: {}, parameters: {}}}\n",
-                      dice.word({"fp8", type.c_str()}), type, dice.word({"fp32", type.c_str()}), type);
+                      dice.word({"fp8", "fp8-blockwise", type.c_str()}), type, dice.word({"fp32", type.c_str()}), type);
   text += fmt::format("recompute: {}\n", dice.word({"none", "selective", "full"}));
   text += fmt::format("attention: {}\n", context > 1 ? "flash" : dice.word({"flash", "unfused"}));
   text += fmt::format("optimizer: {}\n", dice.word({"adam", "sgd"}));

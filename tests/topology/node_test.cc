@@ -37,6 +37,38 @@ NodeSpec mi250x() {
 
 }  // namespace
 
+TEST_CASE("trays that NVLink joins are one node: every GPU on every chip, every tray with its NICs") {
+  NodeSpec node;
+  node.gpus = 4;
+  node.switches = node.links = 18;
+  node.rate = Bandwidth(900e9);
+  node.latency = sim::microseconds(1);
+  FabricSpec fabric = ndr();
+  fabric.nics = 4;
+  join_by_nvlink(node, fabric, 18);
+  CHECK(node.gpus == 72);
+  CHECK(fabric.nics == 72);
+  const Cluster cluster(node, fabric, 2 * 72, 72, nowhere());
+  const auto d = cluster.describe();
+  CHECK(count(d, "NVSwitch") == 2 * 18);
+  CHECK(count(d, "NIC") == 2 * 72);
+  CHECK(links(d, Tier::node) == 2 * 72 * 18);
+  // The first and the last tray of a rack: up to the chips and down, no network; another rack: through a NIC of one's
+  // own.
+  CHECK(cluster.path(0, 71).top == Tier::node);
+  CHECK(cluster.path(0, 71).latency == cluster.path(0, 1).latency);
+  CHECK(cluster.path(0, 72).top != Tier::node);
+  for (const std::int64_t gpu : {0, 5, 71}) CHECK(cluster.nic_of(gpu) == gpu);
+}
+
+TEST_CASE("a job fills domains alike: with the most nodes that divide it") {
+  CHECK(nodes_per_domain(64, 18) == 16);
+  CHECK(nodes_per_domain(36, 18) == 18);
+  CHECK(nodes_per_domain(2496 / 4, 18) == 16);  // 2^4 x 3 x 13
+  CHECK(nodes_per_domain(2, 18) == 2);
+  CHECK(nodes_per_domain(37, 18) == 1);  // a prime
+}
+
 TEST_CASE("DGX A100: 8 GPUs with 2 NVLinks to each of 6 chips") {
   const Cluster cluster = make(a100_node(), FabricSpec{}, 1);
   const auto lanes = chip_lanes(cluster);

@@ -95,6 +95,76 @@ TEST_CASE("a block is two column-parallel and two row-parallel layers around att
         "mlp down: [1024, 4096] on [512, 4096], bf16\n");
 }
 
+TEST_CASE("layers of a window and of all keys in turn: of every so many the last sees everything") {
+  Model m = small();
+  m.layers = 5;
+  m.attention_window = 128;
+  m.attention_window_every = 2;
+  const Network network = gpt(m, {}, {});
+  std::string seen;
+  for (std::int64_t i = 1; i <= m.layers; ++i)
+    seen += skeleton(network.layer(i)).find("window 128") != std::string::npos ? 'w' : 'f';
+  CHECK(seen == "wfwfw");
+  CHECK(network.layer(m.layers + 1).kind == LayerKind::head);
+  m.attention_window_every = 6;  // as Gemma 3, whose depth six need not divide
+  const Network sparse = gpt(m, {}, {});
+  for (std::int64_t i = 1; i <= m.layers; ++i) CHECK(&sparse.layer(i) == &sparse.layer(1));
+  m.attention_window = 512;  // as long as the sequence: no window
+  CHECK(gpt(m, {}, {}).kinds.size() == 3);
+}
+
+TEST_CASE("norms of queries and keys: a kernel for each and direction, their inputs kept, weights of a head") {
+  Model m = small();
+  Computation c;
+  const Layer plain = gpt(m, two_ranks(false), c).layer(1);
+  m.qk_norm = true;
+  m.norm = Norm::rms_norm;
+  const Layer normed = gpt(m, two_ranks(false), c).layer(1);
+  const auto bytes_of_streams = [](const Layer& layer, const char* name) {
+    double bytes = 0;
+    for (const LayerOp& op : layer.ops) {
+      const auto* stream = std::get_if<StreamingOp>(&op);
+      if (stream != nullptr && std::string(stream->name) == name) bytes += stream->elements * stream->bytes_each;
+    }
+    return bytes;
+  };
+  // 512 positions; on a rank 4 heads of queries and 1 of keys, of 128: read and written; backward also their gradient.
+  CHECK(bytes_of_streams(normed, "query norm") == 512 * 4 * 128 * (2 + 2));
+  CHECK(bytes_of_streams(normed, "key norm") == 512 * 128 * (2 + 2));
+  CHECK(bytes_of_streams(normed, "query norm backward") == 512 * 4 * 128 * (2 + 2 + 2));
+  CHECK(bytes_of_streams(plain, "query norm") == 0);
+  double kept = 0, weights = 0;
+  for (const Kept& k : normed.kept) kept += k.bytes();
+  for (const Kept& k : plain.kept) kept -= k.bytes();
+  CHECK(kept == 512 * (4 + 1) * 128 * 2);
+  weights = parameters(normed);
+  m.qk_norm = false;
+  CHECK(weights - parameters(gpt(m, two_ranks(false), c).layer(1)) == 2 * 128);
+}
+
+TEST_CASE(
+    "casts of scaled types: twice the operand with its scales, after a look at the tensor where it has a scale too") {
+  const auto cast_bytes = [](DataType type, bool fused) {
+    Computation c;
+    c.precision.matmul = type;
+    c.style.fused_cast = fused;
+    double each = 0;
+    for (const LayerOp& op : gpt(small(), {}, c).layer(1).ops) {
+      const auto* stream = std::get_if<StreamingOp>(&op);
+      if (stream != nullptr && std::string(stream->name) == "cast activation") each = stream->bytes_each;
+    }
+    return each;
+  };
+  CHECK(cast_bytes(DataType::bf16, false) == 0);
+  CHECK(cast_bytes(DataType::fp8, false) == 2 + 1 + 1);
+  CHECK(cast_bytes(DataType::mxfp8, false) == 2 + 2 * (1 + 1.0 / 32));
+  CHECK(cast_bytes(DataType::fp8_blockwise, false) == 2 + 2 * (1 + 4.0 / 128));
+  CHECK(cast_bytes(DataType::nvfp4, false) == 2 + 2 + 2 * (0.5 + 1.0 / 16));
+  // What makes a tensor can cast it, but not by a scale of the whole of it.
+  CHECK(cast_bytes(DataType::mxfp8, true) == 0);
+  CHECK(cast_bytes(DataType::nvfp4, true) == cast_bytes(DataType::nvfp4, false));
+}
+
 TEST_CASE("a backward pass is the forward pass from its end: two products for one, adjoints for exchanges") {
   const calibration::DeviceProfile device = a100();
   const auto outlines = [&](bool sequence_parallel, bool splits) {

@@ -49,12 +49,12 @@ std::vector<KernelPart> kernel_parts(const workloads::Job& job, const workloads:
   std::vector<KernelPart> parts;
   Errors products;
   const workloads::Network network = workloads::network_of(job);
-  for (const workloads::Layer& layer : network.kinds) {
-    const auto times = static_cast<double>(workloads::count(network, {0, network.size()}, layer.kind));
-    for (const calibration::Gemm& gemm : workloads::products(layer))
+  for (std::size_t kind = 0; kind < network.kinds.size(); ++kind) {
+    const auto times = static_cast<double>(std::count(network.layers.begin(), network.layers.end(), kind));
+    for (const calibration::Gemm& gemm : workloads::products(network.kinds[kind]))
       products.add(times * sim::to_seconds(job.device.gemm(gemm)), job.device.uncertainty(gemm));
   }
-  const bool fp8 = job.precision.matmul == calibration::DataType::fp8;
+  const bool fp8 = calibration::is_quantised(job.precision.matmul);
   const double rate = time_elasticity(study, "cluster.device.sustained.matmul");
   parts.push_back({"matrix products", products.spread(),
                    fp8 ? rate + time_elasticity(study, "cluster.device.sustained.fp8") : rate});

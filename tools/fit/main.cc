@@ -1,13 +1,17 @@
-// orrery_fit PROFILE.yaml --source TEXT [--gemm F.csv] [--attention F.csv] [--nccl F.csv] [--in-switch-from N]
-//           [--also OTHER.yaml]...
-// Fits the kernel-time model of a device to tables of measurements and rewrites the fitted part of its profile, below
-// the marker line; everything above is hand-written and kept. --also writes the same fit into the profile of a sibling
-// device.
+// orrery_fit PROFILE.yaml --source TEXT [--gemm F.csv]... [--rows-of N] [--attention F.csv] [--nccl F.csv]
+//           [--in-switch-from N] [--also OTHER.yaml]...
+// --rows-of leaves out products whose m is no multiple of N; of a table of several devices only the profile's rows
+// count. Fits the kernel-time model of a device to tables of measurements and rewrites the fitted part of its profile,
+// below the marker line; everything above is hand-written and kept. --also writes the same fit into the profile of a
+// sibling device.
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "calibration/fit_profile.h"
@@ -23,7 +27,9 @@ using orrery::sim::UserError;
 constexpr const char* kMarker = "# ---- written by orrery_fit from here on: edit above, or fit again ----";
 
 struct Options {
-  std::string profile, source, gemm, attention, nccl;
+  std::string profile, source, attention, nccl;
+  std::vector<std::string> gemm;
+  std::int64_t rows_of = 1;
   double in_switch_from = 0;
   std::vector<std::string> also;
 };
@@ -39,7 +45,9 @@ Options parse(int argc, char** argv) {
     if (word == "--source")
       o.source = next();
     else if (word == "--gemm")
-      o.gemm = next();
+      o.gemm.push_back(next());
+    else if (word == "--rows-of")
+      o.rows_of = std::max(1, std::atoi(next().c_str()));
     else if (word == "--attention")
       o.attention = next();
     else if (word == "--nccl")
@@ -79,9 +87,43 @@ DeviceProfile::Model data_sheet(const Settings& head) {
   m.processors = head.at("processors").as_int(1);
   const Settings& peak = head.at("peak");
   m.peak.fill(peak.at("bf16").as_flop_rate().value());
-  if (const Settings* p = peak.find("fp8")) m.peak[static_cast<std::size_t>(DataType::fp8)] = p->as_flop_rate().value();
+  for (std::size_t t = 0; t < kDataTypes; ++t) {
+    const Settings* own = peak.find(data_type_names()[t]);
+    const Settings* p = own == nullptr && is_quantised(static_cast<DataType>(t)) ? peak.find("fp8") : own;
+    if (p != nullptr) m.peak[t] = p->as_flop_rate().value();
+  }
   m.memory_bandwidth = head.at("memory_bandwidth").as_bandwidth().value();
   return m;
+}
+
+std::vector<GemmSample> gemm_samples(const Options& o) {
+  std::vector<GemmSample> out;
+  for (const std::string& file : o.gemm)
+    for (const GemmSample& s : read_samples(file).gemm)
+      if (s.shape.m % o.rows_of == 0) out.push_back(s);
+  return out;
+}
+
+/// Of the kernel that a profile holds: 16 bit.
+std::vector<AttentionSample> attention_samples(const std::string& file) {
+  std::vector<AttentionSample> out = read_samples(file).attention;
+  std::erase_if(out, [](const AttentionSample& s) { return bytes_of(s.shape.dtype) != 2; });
+  return out;
+}
+
+/// Of the profile's device; of repeats of one measurement the median, so that no fold is judged on another's twin.
+std::vector<CollectiveSample> collective_samples(const std::string& file, const std::string& profile) {
+  std::map<std::tuple<CollectiveOp, std::int64_t, std::int64_t>, std::vector<CollectiveSample>> repeats;
+  for (const CollectiveSample& s : read_samples(file).collective)
+    if (profile.starts_with(s.device)) repeats[{s.op, s.gpus, s.bytes.value()}].push_back(s);
+  std::vector<CollectiveSample> out;
+  for (auto& [what, times] : repeats) {
+    const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+    std::nth_element(times.begin(), middle, times.end(),
+                     [](const CollectiveSample& a, const CollectiveSample& b) { return a.seconds < b.seconds; });
+    out.push_back(*middle);
+  }
+  return out;
 }
 
 int run(const Options& o) {
@@ -95,19 +137,21 @@ int run(const Options& o) {
     std::cerr << fitted.summary;
   };
   if (!o.gemm.empty()) {
-    const auto samples = read_samples(o.gemm).gemm;
+    const std::vector<GemmSample> samples = gemm_samples(o);
     sections += "\ngemm:  # model: calibration/gemm_model.h; error: cross-validated over folds\n";
-    for (DataType t : {DataType::bf16, DataType::fp8}) add(fit_gemm_section(samples, t, device, provenance));
+    for (std::size_t t = 0; t < kDataTypes; ++t)
+      add(fit_gemm_section(samples, static_cast<DataType>(t), device, provenance));
   }
   if (!o.attention.empty()) {
     sections += "\n";
-    add(fit_attention_section(read_samples(o.attention).attention, device, provenance));
+    add(fit_attention_section(attention_samples(o.attention), device, provenance));
   }
   if (!o.nccl.empty()) {
     const Settings& node = settings.at("node");
     const double line = node.at("rate").as_bandwidth().value() * node.at("efficiency").as_number(0, 1);
     sections += "\n";
-    add(fit_collective_section(read_samples(o.nccl).collective, line, o.in_switch_from, provenance, o.nccl));
+    add(fit_collective_section(collective_samples(o.nccl, settings.at("name").text()), line, o.in_switch_from,
+                               provenance, o.nccl));
   }
   std::ofstream(o.profile) << head << kMarker << "\n" << sections;
   for (const std::string& other : o.also) {

@@ -78,7 +78,7 @@ set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "graphviz, orrery-mpi")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME liborrery-dev)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS OFF)  # archives alone
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS "orrery (= ${PROJECT_VERSION}), libyaml-cpp-dev, libfmt-dev, libboost-dev, cmake")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS "orrery (= ${PROJECT_VERSION}), libyaml-cpp-dev, libfmt-dev, libboost-dev, zlib1g-dev, cmake")
 set(CPACK_DEBIAN_MPI_PACKAGE_NAME orrery-mpi)
 set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "orrery (= ${PROJECT_VERSION})")
 string(CONCAT description "Model, cluster, parallel layout and training software go in. The time of\n"

@@ -245,14 +245,16 @@ ordered_json kernels_json(const workloads::StepReport& report) {
   return kernels;
 }
 
-ordered_json device_json(const calibration::DeviceProfile& device) {
+/// Peaks of the roofline: the usual two and that of the job's products.
+ordered_json device_json(const calibration::DeviceProfile& device, calibration::DataType product) {
   ordered_json json;
   json["name"] = device.name();
   json["bandwidth"] = device.memory_bandwidth().value();
   json["peaks"] = ordered_json::object();
-  for (const auto type : {calibration::DataType::bf16, calibration::DataType::fp8}) {
-    const double peak = device.peak(type).value();
-    if (peak > 0) json["peaks"][std::string(calibration::name_of(type))] = peak;
+  for (std::size_t t = 0; t < calibration::kDataTypes; ++t) {
+    const auto type = static_cast<calibration::DataType>(t);
+    const bool drawn = type == calibration::DataType::bf16 || type == calibration::DataType::fp8 || type == product;
+    if (drawn) json["peaks"][std::string(calibration::name_of(type))] = device.peak(type).value();
   }
   return json;
 }
@@ -347,7 +349,7 @@ ordered_json run_page(const sim::Settings& document, const scenarios::Scenario& 
   for (const auto& tier : report.tier_bytes)
     page["tiers"].push_back({{"tier", topology::name_of(tier.tier)}, {"bytes", tier.bytes}});
   page["links"] = links_json(report, step_ps);
-  page["device"] = device_json(job.device);
+  page["device"] = device_json(job.device, job.precision.matmul);
   page["kernels"] = kernels_json(report);
   page["assumptions"] = report.assumptions;
   page["provenance"] = provenance_json(job.device, job.node, job.fabric, job.software);

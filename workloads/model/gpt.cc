@@ -12,7 +12,7 @@ namespace {
 double d(std::int64_t x) { return static_cast<double>(x); }
 
 /// Attention and MLP read one norm; the second row-parallel product adds onto the first one's result (beta = 1).
-void write_side_by_side(LayerWriter& writer, AttentionHalf& attention, FeedForwardHalf& mlp) {
+void write_side_by_side(LayerWriter& writer, AttentionHalf& attention, FeedForwardHalf& mlp, std::int64_t window) {
   writer.norm("layer norm", "layer norm backward");
   writer.cast(writer.sizes().outside, "cast input", Direction::forward);
   std::vector<MatMul> products = attention.products();
@@ -24,8 +24,9 @@ void write_side_by_side(LayerWriter& writer, AttentionHalf& attention, FeedForwa
   writer.views(1.0, Direction::backward);
   attention.cast_gradients();
   mlp.cast_gradients();
+  attention.norm_queries_and_keys();
   attention.rotate();
-  attention.attention();
+  attention.attention(window);
   mlp.activation();
   attention.cast_output();
   mlp.cast_activation();
@@ -35,14 +36,15 @@ void write_side_by_side(LayerWriter& writer, AttentionHalf& attention, FeedForwa
   writer.bias_dropout_residual();
 }
 
-Layer block(LayerWriter& writer) {
+/// `window`: keys that a query sees; 0: all.
+Layer block(LayerWriter& writer, std::int64_t window) {
   const bool side_by_side = writer.model().parallel_block;
   AttentionHalf attention(writer);
   FeedForwardHalf mlp(writer);
   if (side_by_side) {
-    write_side_by_side(writer, attention, mlp);
+    write_side_by_side(writer, attention, mlp, window);
   } else {
-    attention.write();
+    attention.write(window);
     mlp.write();
   }
   Layer layer;
@@ -62,10 +64,15 @@ Network gpt(const Model& model, const Split& split, const Computation& computati
   LayerWriter writer(model, split, computation);
   const Sizes& sizes = writer.sizes();
   Network out;
-  out.kinds = {embedding_layer(writer), block(writer), head_layer(writer)};
+  const std::int64_t window = model.attention_window < model.seq ? model.attention_window : 0;
+  out.kinds = {embedding_layer(writer), block(writer, window), head_layer(writer)};
   out.layers.assign(static_cast<std::size_t>(model.layers) + 2, 1);
   out.layers.front() = 0;
   out.layers.back() = 2;
+  if (const auto every = static_cast<std::size_t>(model.attention_window_every); every > 0 && window > 0) {
+    out.kinds.push_back(block(writer, 0));
+    for (std::size_t i = every; i + 1 < out.layers.size(); i += every) out.layers[i] = 3;
+  }
   out.hidden_elements = sizes.hidden;
   out.residual_elements = sizes.outside;
   out.kv_elements = 2 * sizes.hidden * (d(model.kv_width()) / d(model.hidden)) / d(split.tensor);

@@ -6,6 +6,9 @@
 // 2307.08691) and with selective recompute; full recompute keeps the input, 2 s b h.
 #include "workloads/model/halves.h"
 
+#include <tuple>
+#include <utility>
+
 namespace orrery::workloads {
 
 namespace {
@@ -57,7 +60,16 @@ void AttentionHalf::rotate() {
   w_.forward("rotate queries and keys", Streaming::copy, elements, 2 * e_);
 }
 
-void AttentionHalf::attention() {
+void AttentionHalf::norm_queries_and_keys() {
+  if (!m_.qk_norm) return;
+  for (const auto& [name, name_backward, width] :
+       {std::tuple{"key norm", "key norm backward", z_.kv}, {"query norm", "query norm backward", z_.q}}) {
+    w_.backward(name_backward, Streaming::layer_norm_backward, z_.of_token(width), 3 * e_);
+    w_.forward(name, Streaming::layer_norm, z_.of_token(width), 2 * e_);
+  }
+}
+
+void AttentionHalf::attention(std::int64_t window) {
   const Split& split = w_.split();
   const Computation& computation = w_.computation();
   AttentionOp a;
@@ -67,7 +79,7 @@ void AttentionHalf::attention() {
   a.heads = z_.heads;
   a.kv_heads = z_.kv_heads;
   a.head_dim = m_.head_dim();
-  a.window = m_.attention_window < m_.seq ? m_.attention_window : 0;
+  a.window = window;
   a.fused = computation.attention == AttentionKind::flash;
   a.ring = split.context_method == ContextMethod::ring;
   a.position_bias = m_.positions == Positions::alibi;
@@ -82,7 +94,7 @@ void AttentionHalf::cast_output() {
   w_.cast(z_.shared(m_.attention_width()), "cast attention output", Direction::forward);
 }
 
-void AttentionHalf::write() {
+void AttentionHalf::write(std::int64_t window) {
   w_.norm("layer norm", "layer norm backward");
   w_.cast(z_.outside, "cast input", Direction::forward);
   w_.column(products(), w_.enter(), style_.separate_qkv);
@@ -91,8 +103,9 @@ void AttentionHalf::write() {
   w_.views(0.5, Direction::forward);
   w_.views(0.5, Direction::backward);
   cast_gradients();
+  norm_queries_and_keys();
   rotate();
-  attention();
+  attention(window);
   cast_output();
   project();
   w_.leave();
@@ -107,6 +120,7 @@ void AttentionHalf::keep(Layer& layer) const {
   keep_ends(w_, kAttention, KeptAs::input, layer);
   layer.kept.push_back({"queries and attention output", 2 * q, e_, kAttention});
   layer.kept.push_back({"keys and values", 2 * kv, e_, kAttention});
+  if (m_.qk_norm) layer.kept.push_back({"query and key norm inputs", q + kv, e_, kAttention});
   if (fused) {
     layer.kept.push_back({"log-sum-exp of scores", rows, 4, kAttention});
   } else {  // softmax, its dropout mask and output
@@ -139,19 +153,36 @@ void AttentionHalf::weigh(Layer& layer) const {
   if (m_.biases != Biases::none) layer.weights.push_back({"qkv bias", (q + 2 * kv) / t});
   if (w_.has_biases()) layer.weights.push_back({"attention projection bias", h});
   layer.weights.push_back({"attention norms", norms_of_half(m_)});
+  if (m_.qk_norm) layer.weights.push_back({"query and key norms", d(m_.qk_norm_parameters())});
 }
 
 // ---- MLP ----
+
+namespace {
+/// All move the same bytes: each is one kernel over what the up projection made.
+std::pair<const char*, const char*> activation_names(const Model& model) {
+  switch (model.activation) {
+    case Activation::squared_relu:
+      return {"squared relu", "squared relu backward"};
+    case Activation::swiglu:
+      return {"swiglu", "swiglu backward"};
+    case Activation::gelu:
+      break;
+  }
+  if (model.gated_mlp) return {"geglu", "geglu backward"};
+  return {"gelu", "gelu backward"};
+}
+}  // namespace
 
 void FeedForwardHalf::activation() {
   const double elements = z_.shared(m_.ffn_hidden), gates = m_.gated_mlp ? 2 : 1;
   // A kernel of GeLU with bias returns one gradient for both, which autograd sums over the tokens for the bias.
   if (w_.has_biases() && !(style_.fused_bias_gelu && style_.bias_in_gemm))
     w_.backward("bias gradient", Streaming::accumulate, elements, e_);
-  w_.backward(m_.gated_mlp ? "swiglu backward" : "gelu backward", Streaming::gelu_backward, elements,
-              (1 + 2 * gates) * e_ + gates * w_.fused_cast());
+  const auto [name, name_backward] = activation_names(m_);
+  w_.backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * w_.fused_cast());
   if (!style_.fused_bias_gelu) w_.add_bias(elements * gates);
-  w_.forward(m_.gated_mlp ? "swiglu" : "gelu", Streaming::gelu, elements, (gates + 1) * e_ + w_.fused_cast());
+  w_.forward(name, Streaming::gelu, elements, (gates + 1) * e_ + w_.fused_cast());
 }
 
 void FeedForwardHalf::cast_activation() { w_.cast(z_.shared(m_.ffn_hidden), "cast activation", Direction::forward); }

@@ -18,8 +18,8 @@ class AttentionHalf {
   explicit AttentionHalf(LayerWriter& writer)
       : w_(writer), m_(writer.model()), z_(writer.sizes()), style_(writer.style()), e_(writer.element()) {}
 
-  /// All of it, from norm to residual sum.
-  void write();
+  /// All of it, from norm to residual sum. `window`: keys that a query sees; 0: all.
+  void write(std::int64_t window);
 
   // Its parts, for blocks that run something else between them.
   /// Queries, keys and values as one product or as three; a parallel block keeps one.
@@ -28,8 +28,11 @@ class AttentionHalf {
   StreamingOp bias() const;
   void bias_gradient();
   void cast_gradients() { w_.cast_gradient(qkv_elements()); }
+  /// A norm over every head's queries and keys, a kernel for each of the two (Megatron-Core's q_layernorm,
+  /// k_layernorm), where the model has it.
+  void norm_queries_and_keys();
   void rotate();
-  void attention();
+  void attention(std::int64_t window);
   void cast_output();
   void project() { w_.row("attention projection", z_.q); }
 

@@ -33,7 +33,8 @@ LayerWriter::LayerWriter(const Model& model, const Split& split, const Computati
       split_(split),
       computation_(computation),
       sizes_(model, split, computation.style),
-      element_(calibration::bytes_of(computation.precision.activations)) {}
+      element_(calibration::bytes_of(computation.precision.activations)),
+      operand_(calibration::operand_bytes(computation.precision.matmul)) {}
 
 std::vector<LayerOp> LayerWriter::take() { return std::exchange(ops_, {}); }
 
@@ -47,8 +48,9 @@ void LayerWriter::backward(const char* name, Streaming kernel, double elements, 
 }
 
 void LayerWriter::cast(double elements, const char* name, Direction direction) {
-  if (in_fp8() && !style().fused_cast)
-    add(StreamingOp{name, Streaming::cast_transpose, elements, element_ + 2, direction});
+  if (!quantised() || fuses_cast()) return;
+  const double read = scales_twice() ? 2 * element_ : element_;
+  add(StreamingOp{name, Streaming::cast_transpose, elements, read + 2 * operand_, direction});
 }
 
 void LayerWriter::views(double share, Direction direction) {

@@ -46,9 +46,10 @@ class LayerWriter {
   void forward(const char* name, calibration::Streaming kernel, double elements, double bytes_each);
   void backward(const char* name, calibration::Streaming kernel, double elements, double bytes_each);
   /// What a producing kernel writes more, per element, when it also casts for the GEMM behind it.
-  double fused_cast() const { return in_fp8() && style().fused_cast ? 1 : 0; }
-  /// A fp8 GEMM reads operands that somebody has to cast and transpose: inside the kernel before it when the software
-  /// fuses that, else in a kernel of its own (reads 16 bit, writes fp8 twice).
+  double fused_cast() const { return fuses_cast() ? operand_ : 0; }
+  /// A GEMM of a type with scales reads operands that somebody has to cast, by rows and by columns (or transposed):
+  /// inside the kernel before it when the software fuses that, else in a kernel of its own (reads 16 bit, writes
+  /// twice), and where the whole tensor has a scale too, after one that looks for the largest magnitude.
   void cast(double elements, const char* name, Direction direction);
   void cast_gradient(double elements) { cast(elements, "cast gradient", Direction::backward); }
   /// The small kernels that the model does not name: views made contiguous, masks; `share` of a layer's. Each is taken
@@ -83,14 +84,18 @@ class LayerWriter {
   bool has_biases() const { return model_.biases == Biases::all; }
 
  private:
-  bool in_fp8() const { return computation_.precision.matmul == DataType::fp8; }
+  bool quantised() const { return calibration::is_quantised(computation_.precision.matmul); }
+  /// A scale of the whole tensor beside those of its blocks is known when all of it has been seen (nvfp4, arXiv
+  /// 2509.25149, section 3): no kernel that makes the tensor can cast it.
+  bool scales_twice() const { return computation_.precision.matmul == DataType::nvfp4; }
+  bool fuses_cast() const { return quantised() && style().fused_cast && !scales_twice(); }
   CommOverlap with(CommOverlap overlap) const { return computation_.overlaps_tensor ? overlap : CommOverlap::none; }
 
   const Model& model_;
   const Split& split_;
   const Computation& computation_;
   Sizes sizes_;
-  double element_;
+  double element_, operand_;  // bytes of an activation; of an operand of a product, with its scales
   std::vector<LayerOp> ops_;
 };
 

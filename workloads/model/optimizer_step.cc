@@ -18,6 +18,7 @@ std::vector<Kernel> unfused_optimizer(OptimizerKind optimizer, const Precision& 
     const char* name;
     double bytes;
   };
+  const bool copies = precision.activations != calibration::DataType::fp32;
   const double weight = calibration::bytes_of(precision.activations);
   std::vector<Operation> operations{{"scale gradients", 8}};
   const auto add = [&](std::initializer_list<Operation> more) {
@@ -36,7 +37,7 @@ std::vector<Kernel> unfused_optimizer(OptimizerKind optimizer, const Precision& 
     if (optimizer == OptimizerKind::adam) add({{"update", 16}});
     if (optimizer == OptimizerKind::lamb) add({{"direction", 12}, {"norms", 8}, {"update", 12}});
   }
-  add({{"weights to 16 bit", 4 + weight}});
+  if (copies) add({{"weights to 16 bit", 4 + weight}});
   std::vector<Kernel> kernels;
   for (const Operation& operation : operations) {
     const double bytes = updated * operation.bytes;
@@ -51,7 +52,9 @@ std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& 
                                       const calibration::OptimizerStyle& style,
                                       const calibration::DeviceProfile& device, double parameters, double updated) {
   const double gradient = calibration::bytes_of(precision.gradients);
-  const double weight = calibration::bytes_of(precision.activations);
+  // Weights that are trained in fp32 are updated where they lie: there is no copy to write.
+  const bool copies = precision.activations != calibration::DataType::fp32;
+  const double weight = copies ? calibration::bytes_of(precision.activations) : 0;
   std::vector<Kernel> kernels;
   const auto add = [&](const char* name, Streaming kernel, double bytes) {
     kernels.push_back({name, device.streaming(kernel, bytes), false, 0, bytes, {}});
@@ -85,7 +88,7 @@ std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& 
       add("sgd with momentum", Streaming::optimizer, updated * (2 * 8 + read + written));
       break;
   }
-  if (passes) add("weights to 16 bit", Streaming::copy, updated * (4 + weight));
+  if (passes && copies) add("weights to 16 bit", Streaming::copy, updated * (4 + weight));
   return kernels;
 }
 
