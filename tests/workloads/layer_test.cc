@@ -149,7 +149,8 @@ TEST_CASE(
     c.precision.matmul = type;
     c.style.fused_cast = fused;
     double each = 0;
-    for (const LayerOp& op : gpt(small(), {}, c).layer(1).ops) {
+    const Network network = gpt(small(), {}, c);
+    for (const LayerOp& op : network.layer(1).ops) {
       const auto* stream = std::get_if<StreamingOp>(&op);
       if (stream != nullptr && std::string(stream->name) == "cast activation") each = stream->bytes_each;
     }
