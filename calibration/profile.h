@@ -73,6 +73,8 @@ class DeviceProfile {
 
   struct Model;  // the fit; only this room knows it
   const Model& model() const { return *model_; }
+  /// Whether both are copies of one profile, as all jobs of a study have it.
+  bool operator==(const DeviceProfile&) const = default;
 
  private:
   std::shared_ptr<const Model> model_;

@@ -61,6 +61,7 @@ struct HostCosts {
   sim::Duration step_host{};          // per step, outside kernels: data loader, logging, Python
   sim::Duration evaluation_host{};  // per evaluation, beyond its passes: iterators, losses gathered, a slow step after
   bool blocking_launches = false;   // the host waits for every kernel before it issues the next
+  bool operator==(const HostCosts&) const = default;
 };
 
 /// What a scenario that leaves a key out is taken to mean.
@@ -72,6 +73,7 @@ struct ScenarioDefaults {
   LayerSharing layer_split = LayerSharing::even;
   bool sequence_parallel = false;
   bool overlap_tensor = false, overlap_pipeline = false, overlap_gradients = false, overlap_parameters = false;
+  bool operator==(const ScenarioDefaults&) const = default;
 };
 
 /// How the kernels of a layer and of the ends are cut: what is fused with what, and what is computed beside it.
@@ -93,6 +95,7 @@ struct LayerStyle {
   double training_metrics = 0;         // losses computed once more per micro-batch, for the log
   double extra_kernels_per_layer = 0;  // small kernels per layer and direction beyond those modelled (views, copies)
   bool async_tensor_backward = false;  // input-gradient reductions run beside the weight-gradient GEMMs
+  bool operator==(const LayerStyle&) const = default;
 };
 
 /// Which kernels attention is, and what is moved about for them.
@@ -104,6 +107,7 @@ struct AttentionStyle {
   bool attention_unpads = false;        // tokens are picked by index before fused attention and put back after it
   double host_reads_per_attention = 0;  // times that the host reads from the device in a forward pass of attention
   sim::Duration host_read{};            // the device idles for each: transfer, wake-up, launch of what follows
+  bool operator==(const AttentionStyle&) const = default;
 };
 
 /// How gradients and parameters are cut into the buckets of data-parallel collectives, and when these begin.
@@ -114,6 +118,7 @@ struct BucketPolicy {
   double bucket_elements_per_rank = 0;    // a bucket of given size holds at least this for each data-parallel rank
   bool buckets_first_chunk_only = false;  // elsewhere in a pipeline a chunk is one bucket
   bool buckets_follow_model = false;      // a bucket per chunk, or without interleaving per layer, of whatever size
+  bool operator==(const BucketPolicy&) const = default;
 };
 
 /// In which types, and by which collectives, gradients are added up and parameters handed out.
@@ -122,10 +127,11 @@ struct GradientReduction {
   DataType parameter_gather_dtype = DataType::bf16;  // of the parameter all-gather
   bool reduces_amax = false;        // fp8: every pass of a chunk ends in an all-reduce over tensor and data ranks
   bool all_reduces_shards = false;  // gradients are all-reduced though each rank updates only its shard
-  bool reduces_every_pass = true;  // sharded gradients are reduced in the backward pass of every micro-batch
+  bool reduces_every_pass = true;   // sharded gradients are reduced in the backward pass of every micro-batch
   bool reduces_to_owners = false;   // then weight by weight, each to the rank that owns it
   DataType fp16_accumulation = DataType::fp32;  // of the gradient buffers, and their reduction, in fp16 training
   bool keeps_training_gradients = false;        // 16-bit gradients stay allocated beside the fp32 accumulators
+  bool operator==(const GradientReduction&) const = default;
 };
 
 /// How activations and gradients go from stage to stage.
@@ -134,12 +140,14 @@ struct MessagePolicy {
   bool overlap_pipeline_warmup = true;   // where messages overlap, those between two forward or backward passes do too
   bool scatter_gather_pipeline = false;  // pipeline messages split over the tensor group, gathered by NVLink
   bool scatter_gather_gradients = true;  // those of the backward pass too
+  bool operator==(const MessagePolicy&) const = default;
 };
 
 /// How the optimizer step is cut into kernels.
 struct OptimizerStyle {
   bool fused_optimizer = true;            // one pass over all states; else one operation of the update at a time
   bool separate_gradient_passes = false;  // gradients to fp32, unscaled, weights to 16 bit, each by itself
+  bool operator==(const OptimizerStyle&) const = default;
 };
 
 /// What stays allocated that the computation does not need.
@@ -148,6 +156,7 @@ struct MemoryHabits {
   double allocator_overhead = 0;        // held by the caching allocator beyond what is allocated, over the latter
   sim::Bytes context_memory{};          // CUDA context with the libraries' kernels and workspaces
   sim::Bytes communicator_memory{};     // buffers of one NCCL communicator
+  bool operator==(const MemoryHabits&) const = default;
 };
 
 /// What running beside something else costs. Factors on time, but for collective_processors.
@@ -157,6 +166,7 @@ struct OverlapCosts {
   double tensor_overlap_slowdown = 1.0;  // a GEMM split to overlap with its collective
   double collective_processors = 0;      // that a collective inside a node takes from the GEMM that it runs beside
   double pipeline_slowdown = 1.0;        // kernels of a pipeline's stages: the slowest GPU sets its pace
+  bool operator==(const OverlapCosts&) const = default;
 };
 
 /// Collectives between nodes: the library (NCCL, RCCL) and its transport. The fabric's own path latency comes on top of
@@ -168,6 +178,7 @@ struct CollectiveLibrary {
   sim::Duration collective_step_tree{};  // protocol cost per tree level across the network
   /// What the library chooses from between nodes; a ring or a pairwise exchange where none of these can do a call.
   CollectiveAlgorithms collective_algorithms{0b0100'0111};  // ring, tree, nvls_tree, pairwise
+  bool operator==(const CollectiveLibrary&) const = default;
 };
 
 struct Software {
@@ -184,6 +195,7 @@ struct Software {
   MemoryHabits memory;
   OverlapCosts overlap;
   CollectiveLibrary library;
+  bool operator==(const Software&) const = default;
 
   /// Reads the flat keys of a generation (see generation.h). Throws sim::UserError.
   static Software load(const sim::Settings& document);

@@ -7,8 +7,7 @@
 #include <optional>
 
 #include "scenarios/load.h"
-#include "workloads/closed_form_parameters.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 namespace orrery::scenarios {
 
@@ -25,9 +24,8 @@ constexpr std::int64_t kMostChunkPasses = 4'000'000;
 constexpr double kLongestIdealStep = 1e5;
 constexpr double kMostParameters = 1e15;
 
-void check_tensor(const Settings& document, const Job& job) {
-  const workloads::Model& model = job.model;
-  const std::int64_t tensor = job.parallelism.tensor;
+void check_tensor(const Settings& document, const workloads::Model& model, const workloads::Parallelism& layout) {
+  const std::int64_t tensor = layout.tensor;
   const auto divides = [&](std::int64_t size, const char* key) {
     if (size % tensor == 0) return;
     fail_at(document, "parallelism.tensor",
@@ -36,50 +34,50 @@ void check_tensor(const Settings& document, const Job& job) {
   divides(model.heads, "heads");
   divides(model.kv_heads, "kv_heads");
   divides(model.ffn_hidden, "ffn_hidden");
-  if (job.parallelism.sequence_parallel && model.seq % tensor != 0) {
+  if (layout.sequence_parallel && model.seq % tensor != 0) {
     fail_at(document, "parallelism.sequence_parallel",
             fmt::format("needs model.seq, which is {}, to be a multiple of tensor {}; false would be right", model.seq,
                         tensor));
   }
 }
 
-void check_context(const Settings& document, const Job& job) {
-  const workloads::Parallelism& layout = job.parallelism;
+void check_context(const Settings& document, const workloads::Model& model, const workloads::Parallelism& layout,
+                   workloads::AttentionKind attention) {
   if (layout.context == 1) return;
   const std::int64_t cut = 2 * layout.context * (layout.sequence_parallel ? layout.tensor : 1);
-  if (job.model.seq % cut != 0) {
+  if (model.seq % cut != 0) {
     fail_at(document, "parallelism.context",
             fmt::format("needs model.seq, which is {}, to be a multiple of 2 x context{} = {} (every rank holds two "
                         "blocks); another context would be right",
-                        job.model.seq, layout.sequence_parallel ? " x tensor" : "", cut));
+                        model.seq, layout.sequence_parallel ? " x tensor" : "", cut));
   }
-  if (job.attention != workloads::AttentionKind::flash)
+  if (attention != workloads::AttentionKind::flash)
     fail_at(document, "parallelism.context", "needs attention: flash, got unfused; 1, or flash, would be right");
-  if (job.model.attention_window > 0 && job.model.attention_window < job.model.seq) {
+  if (model.attention_window > 0 && model.attention_window < model.seq) {
     fail_at(document, "parallelism.context",
             fmt::format("is modelled for full causal attention, not for model.attention_window {}; 1 would be right",
-                        job.model.attention_window));
+                        model.attention_window));
   }
 }
 
-void check_shard_group(const Settings& document, const Job& job) {
-  const workloads::Parallelism& layout = job.parallelism;
+/// `replicas`: ranks that hold the same weights.
+void check_shard_group(const Settings& document, const workloads::Parallelism& layout, std::int64_t replicas) {
   if (layout.shard_group == 0) return;
   if (layout.sharding == workloads::Sharding::none)
     fail_at(document, "parallelism.shard_group",
             "is given, but sharding is none; optimizer, gradients or parameters, "
             "or no shard_group, would be right");
-  if (job.replicas() % layout.shard_group != 0) {
+  if (replicas % layout.shard_group != 0) {
     fail_at(document, "parallelism.shard_group",
-            fmt::format("expected a divisor of the {} ranks that hold the same weights, got {}", job.replicas(),
+            fmt::format("expected a divisor of the {} ranks that hold the same weights, got {}", replicas,
                         layout.shard_group));
   }
 }
 
 /// What the schedule asks of the pipeline, as its row says.
-void check_schedule(const Settings& document, const Job& job) {
-  const workloads::Parallelism& layout = job.parallelism;
-  const std::optional<Misfit> misfit = layout.schedule->misfit(job.pipeline_shape());
+void check_schedule(const Settings& document, const workloads::Parallelism& layout, const workloads::Batch& batch,
+                    const workloads::PipelineShape& shape) {
+  const std::optional<Misfit> misfit = layout.schedule->misfit(shape);
   if (!misfit) return;
   switch (misfit->of) {
     case Misfit::Of::stages:
@@ -88,17 +86,17 @@ void check_schedule(const Settings& document, const Job& job) {
       fail_at(document, "parallelism.virtual_pipeline",
               fmt::format("read {} {}", layout.virtual_pipeline, misfit->why));
     case Misfit::Of::microbatches:
-      fail_at(document, "batch.global",
-              fmt::format("gives {} micro-batches per rank (global {} / data {} / micro {}); {} needs {}",
-                          job.microbatches(), job.batch.global, layout.data, job.batch.micro, layout.schedule->name,
-                          misfit->why));
+      fail_at(
+          document, "batch.global",
+          fmt::format("gives {} micro-batches per rank (global {} / data {} / micro {}); {} needs {}",
+                      shape.microbatches, batch.global, layout.data, batch.micro, layout.schedule->name, misfit->why));
   }
 }
 
-void check_pipeline(const Settings& document, const Job& job) {
-  const workloads::Parallelism& layout = job.parallelism;
+/// `layers`: of the model.
+void check_pipeline(const Settings& document, const workloads::Parallelism& layout, std::int64_t layers) {
   const std::int64_t chunks = layout.chunk_map().blocks();
-  const std::int64_t cells = job.model.layers + 2;  // the embedding and the LM head count as layers
+  const std::int64_t cells = layers + 2;  // the embedding and the LM head count as layers
   if (chunks > cells) {
     const char* key = layout.virtual_pipeline > 1 ? "parallelism.virtual_pipeline" : "parallelism.pipeline";
     fail_at(
@@ -106,41 +104,40 @@ void check_pipeline(const Settings& document, const Job& job) {
         fmt::format(
             "more chunks than layers: {} stages x {} chunks = {}, but the model has {} layers (with embedding and LM "
             "head {}); at most {} chunks would be right",
-            layout.pipeline, chunks / layout.pipeline, chunks, job.model.layers, cells, cells));
+            layout.pipeline, chunks / layout.pipeline, chunks, layers, cells, cells));
   }
 }
 
 /// Seconds that a step takes at least, with every GPU at its peak all the time: by arithmetic, or by moving
-/// activations.
-double ideal_seconds(const Job& job) {
-  const workloads::Model& model = job.model;
-  const double gpus = static_cast<double>(job.gpus);
-  const double tokens = static_cast<double>(job.batch.global) * static_cast<double>(model.seq);
-  const double compute =
-      workloads::model_flops(model, job.batch.global) / job.device.peak(workloads::DataType::bf16).value();
+/// activations. `global`: sequences of a step.
+double ideal_seconds(const workloads::Model& model, std::int64_t global, const calibration::DeviceProfile& device,
+                     std::int64_t devices) {
+  const double gpus = static_cast<double>(devices);
+  const double tokens = static_cast<double>(global) * static_cast<double>(model.seq);
+  const double compute = workloads::model_flops(model, global) / device.peak(workloads::DataType::bf16).value();
   const double per_token = 40.0 * static_cast<double>(model.hidden) * static_cast<double>(model.layers) +
                            10.0 * static_cast<double>(model.vocab);
-  return std::max(compute, tokens * per_token / job.device.memory_bandwidth().value()) / gpus;
+  return std::max(compute, tokens * per_token / device.memory_bandwidth().value()) / gpus;
 }
 
-void check_sizes(const Settings& document, const Job& job) {
-  const workloads::Parallelism& layout = job.parallelism;
-  const double microbatches = static_cast<double>(job.microbatches());
-  const double layer_passes = microbatches * static_cast<double>(job.model.layers);
+/// `ideal`: seconds of a step at least.
+void check_sizes(const Settings& document, const workloads::Model& model, const workloads::Parallelism& layout,
+                 const workloads::PipelineShape& shape, double ideal) {
+  const double microbatches = static_cast<double>(shape.microbatches);
+  const double layer_passes = microbatches * static_cast<double>(model.layers);
   const double chunk_passes = microbatches * static_cast<double>(layout.pipeline * layout.virtual_pipeline);
   if (layer_passes > static_cast<double>(kMostLayerPasses) || chunk_passes > static_cast<double>(kMostChunkPasses)) {
     fail_at(document, "batch.global",
             fmt::format(
                 "gives {} micro-batches per rank over {} layers in {} chunks, too many operations to list; at most {} "
                 "layer passes would be right (a larger micro-batch, more data parallelism)",
-                job.microbatches(), job.model.layers, layout.pipeline * layout.virtual_pipeline, kMostLayerPasses));
+                shape.microbatches, model.layers, layout.pipeline * layout.virtual_pipeline, kMostLayerPasses));
   }
-  if (workloads::parameter_count(job.model) > kMostParameters) {
+  if (workloads::parameter_count(model) > kMostParameters) {
     fail_at(document, "model",
-            fmt::format("has {:.3g} parameters; at most {:.0e} would be right", workloads::parameter_count(job.model),
+            fmt::format("has {:.3g} parameters; at most {:.0e} would be right", workloads::parameter_count(model),
                         kMostParameters));
   }
-  const double ideal = ideal_seconds(job);
   if (!(ideal <= kLongestIdealStep)) {
     fail_at(document, "batch.global",
             fmt::format("one step would take at least {:.3g} s on these GPUs; at most {:.0e} s would be right", ideal,
@@ -150,11 +147,12 @@ void check_sizes(const Settings& document, const Job& job) {
 
 }  // namespace
 
-void check_wiring(const Settings& document, const Job& job) {
+void check_wiring(const Settings& document, const workloads::Site& site,
+                  const calibration::CollectiveAlgorithms& algorithms) {
   const Settings& cluster = document.at("cluster");
   const Settings* fabric = cluster.find("fabric");
-  workloads::cluster_of(job, fabric != nullptr ? *fabric : cluster);  // throws where it cannot be wired
-  if (job.software.library.collective_algorithms.has(calibration::CollectiveAlgorithm::sharp) && !job.fabric.sharp) {
+  workloads::cluster_of(site, fabric != nullptr ? *fabric : cluster);  // throws where it cannot be wired
+  if (algorithms.has(calibration::CollectiveAlgorithm::sharp) && !site.fabric.sharp) {
     fail_at(
         document, "software",
         "collective_algorithms: read sharp, but the switches of cluster.fabric cannot add; a fabric with sharp: true, "
@@ -163,12 +161,14 @@ void check_wiring(const Settings& document, const Job& job) {
 }
 
 void check_job(const Settings& document, Job& job) {
-  check_tensor(document, job);
-  check_context(document, job);
-  check_pipeline(document, job);
-  check_schedule(document, job);
-  check_shard_group(document, job);
-  check_sizes(document, job);
+  const workloads::Parallelism& layout = job.parallelism;
+  check_tensor(document, job.model, layout);
+  check_context(document, job.model, layout, job.attention);
+  check_pipeline(document, layout, job.model.layers);
+  check_schedule(document, layout, job.batch, job.pipeline_shape());
+  check_shard_group(document, layout, job.replicas());
+  check_sizes(document, job.model, layout, job.pipeline_shape(),
+              ideal_seconds(job.model, job.batch.global, job.device, job.gpus));
   if (!job.device.has(job.precision.matmul)) {
     std::vector<std::string_view> has;
     for (std::size_t t = 0; t < calibration::kDataTypes; ++t) {
@@ -180,7 +180,8 @@ void check_job(const Settings& document, Job& job) {
                         calibration::name_of(job.precision.matmul), job.device.name(), fmt::join(has, ", ")));
   }
   // So that every rank of a tensor group holds as many rows.
-  const std::int64_t rows = workloads::padded_vocab(job);
+  const std::int64_t rows =
+      workloads::padded_vocab(job.model.vocab, layout.tensor, job.software.layers.pads_vocabulary);
   if (rows > job.model.vocab) {
     job.assumptions.push_back(
         fmt::format("model.vocab {} is padded to {}, a multiple of 128 x tensor {}, as Megatron-LM does.",

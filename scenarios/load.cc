@@ -7,6 +7,7 @@
 #include "scenarios/library.h"
 #include "scenarios/schema.h"
 #include "scenarios/sources.h"
+#include "workloads/schedules/catalogue.h"
 
 namespace orrery::scenarios {
 
@@ -162,6 +163,8 @@ void load_software(const Settings& document, Job& job) {
     software.document.set("name", Settings::scalar("inline", reference->place(), true));
   }
   job.software = calibration::Software::load(software.document);
+  if (const Settings* schedule = software.document.find("schedule"); schedule != nullptr)
+    schedule->as_choice(workloads::schedule_names());
   note_changes(job, shelf, *reference, software);
 }
 
@@ -217,13 +220,13 @@ Scenario load_scenario(const Settings& document) {
   load_options(document, job);
   check_job(document, job);
   load_perturbation(document, job);
-  check_wiring(document, job);
+  check_wiring(document, workloads::site_of(job), job.software.library.collective_algorithms);
   load_placement(document, job);
   say_situation(job);
   load_evaluation(document, job);
   load_training(document, job);
   note_extra(document, job);
-  scenario.measured = load_measured(document, job);
+  scenario.measured = load_measured(document, job.gpus, job.model.seq);
   return scenario;
 }
 

@@ -12,7 +12,7 @@
 
 #include "scenarios/scenario.h"
 #include "sim/settings.h"
-#include "workloads/job.h"
+#include "workloads/step/job.h"
 
 namespace orrery::scenarios {
 
@@ -52,11 +52,14 @@ void load_evaluation(const sim::Settings& document, workloads::Job& job);
 void load_training(const sim::Settings& document, workloads::Job& job);  // training and cost
 /// Says of a measured record which of its facts are not modelled.
 void note_extra(const sim::Settings& document, workloads::Job& job);
-std::optional<Measured> load_measured(const sim::Settings& document, const workloads::Job& job);
+/// `gpus`: of the job; `seq`: tokens of a sequence.
+std::optional<Measured> load_measured(const sim::Settings& document, std::int64_t gpus, std::int64_t seq);
 
 /// What holds between sections: divisibility, chunks and layers, schedules, sizes that a plan can hold.
 void check_job(const sim::Settings& document, workloads::Job& job);
 /// Whether the fabric has the ports for this many nodes: only its wiring tells. Building it costs a millisecond or two.
-void check_wiring(const sim::Settings& document, const workloads::Job& job);
+/// `algorithms`: of the collective library, some of which ask something of the switches.
+void check_wiring(const sim::Settings& document, const workloads::Site& site,
+                  const calibration::CollectiveAlgorithms& algorithms);
 
 }  // namespace orrery::scenarios

@@ -159,7 +159,7 @@ void note_extra(const Settings& document, Job& job) {
     job.assumptions.push_back(fmt::format("Not modelled, of the record's extra: {}.", fmt::join(names, ", ")));
 }
 
-std::optional<Measured> load_measured(const Settings& document, const Job& job) {
+std::optional<Measured> load_measured(const Settings& document, std::int64_t gpu_count, std::int64_t tokens) {
   const Settings* section = given(&document, "measured");
   if (section == nullptr) return std::nullopt;
   refuse_unknown(*section, "measured");
@@ -182,8 +182,8 @@ std::optional<Measured> load_measured(const Settings& document, const Job& job) 
   if (const Settings* kind = given(section, "memory_kind"); kind != nullptr) {
     measured.memory_kind = kind->as_choice({"allocated", "reserved", "device"});
   }
-  const double gpus = static_cast<double>(job.gpus);
-  const double seq = static_cast<double>(job.model.seq);
+  const double gpus = static_cast<double>(gpu_count);
+  const double seq = static_cast<double>(tokens);
   // Other spellings of throughput; an explicit tokens_per_s wins.
   const std::pair<const char*, double> throughputs[] = {
       {"tokens_per_s_per_gpu", gpus}, {"samples_per_s", seq}, {"samples_per_s_per_gpu", gpus * seq}};

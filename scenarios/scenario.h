@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/settings.h"
-#include "workloads/job.h"
+#include "workloads/step/job.h"
 
 namespace orrery::scenarios {
 

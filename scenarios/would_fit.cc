@@ -11,7 +11,7 @@
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
-#include "workloads/memory.h"
+#include "workloads/step/memory.h"
 
 namespace orrery::scenarios {
 
@@ -42,9 +42,10 @@ Lever more_of(const char* key, std::int64_t degree, std::int64_t data, std::int6
   return lever;
 }
 
-/// In the order in which they are proposed: what costs least time first.
-std::vector<Lever> levers_of(const Job& job) {
-  const workloads::Parallelism& p = job.parallelism;
+/// In the order in which they are proposed: what costs least time first. `sequences`: of a micro-batch. `layers`: of
+/// the model.
+std::vector<Lever> levers_of(const workloads::Parallelism& p, Recompute current, workloads::AttentionKind attention,
+                             std::int64_t sequences, std::int64_t gpus_per_node, std::int64_t layers) {
   std::vector<Lever> levers;
   if (p.tensor > 1 && !p.sequence_parallel) add(levers, {{"parallelism.sequence_parallel=true"}});
   Lever sharding;
@@ -56,21 +57,20 @@ std::vector<Lever> levers_of(const Job& job) {
   }
   add(levers, std::move(sharding));
   Lever recompute;
-  if (job.recompute == Recompute::none && job.attention == workloads::AttentionKind::unfused) {
+  if (current == Recompute::none && attention == workloads::AttentionKind::unfused) {
     recompute.push_back({"recompute=selective"});
   }
-  if (job.recompute != Recompute::full) recompute.push_back({"recompute=full"});
+  if (current != Recompute::full) recompute.push_back({"recompute=full"});
   add(levers, std::move(recompute));
   Lever micro;
-  for (std::int64_t size = job.batch.micro; size % 2 == 0;) {
+  for (std::int64_t size = sequences; size % 2 == 0;) {
     size /= 2;
     micro.push_back({fmt::format("batch.micro={}", size)});
   }
-  if (job.batch.micro > 1 && (micro.empty() || micro.back().front() != "batch.micro=1"))
-    micro.push_back({"batch.micro=1"});
+  if (sequences > 1 && (micro.empty() || micro.back().front() != "batch.micro=1")) micro.push_back({"batch.micro=1"});
   add(levers, std::move(micro));
-  add(levers, more_of("tensor", p.tensor, p.data, job.gpus_per_node));
-  add(levers, more_of("pipeline", p.pipeline, p.data, job.model.layers));
+  add(levers, more_of("tensor", p.tensor, p.data, gpus_per_node));
+  add(levers, more_of("pipeline", p.pipeline, p.data, layers));
   return levers;
 }
 
@@ -122,7 +122,9 @@ std::optional<Remedy> combination(const sim::Settings& document, std::vector<Lev
 }  // namespace
 
 std::vector<Remedy> would_fit(const sim::Settings& document) {
-  const std::vector<Lever> levers = levers_of(load_scenario(document).job);
+  const Job job = load_scenario(document).job;
+  const std::vector<Lever> levers =
+      levers_of(job.parallelism, job.recompute, job.attention, job.batch.micro, job.gpus_per_node, job.model.layers);
   std::vector<Remedy> remedies;
   for (const Lever& lever : levers) {
     for (const Changes& changes : lever) {

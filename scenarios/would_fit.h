@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "sim/settings.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 namespace orrery::scenarios {
 

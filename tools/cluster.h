@@ -10,7 +10,7 @@
 #include "calibration/software.h"
 #include "sim/settings.h"
 #include "topology/cluster.h"
-#include "workloads/job.h"
+#include "workloads/step/job.h"
 
 namespace CLI {
 class App;

@@ -10,8 +10,8 @@
 #include "tools/commands.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
-#include "workloads/program_text.h"
-#include "workloads/step_plan.h"
+#include "workloads/compile/program_text.h"
+#include "workloads/step/step_plan.h"
 
 namespace orrery::tools {
 

@@ -17,7 +17,7 @@
 #include "tools/report/output.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 namespace orrery::tools {
 

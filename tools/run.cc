@@ -21,7 +21,7 @@
 #include "tools/report/run_page.h"
 #include "tools/report/text.h"
 #include "tools/report/trace.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 namespace orrery::tools {
 

@@ -22,7 +22,7 @@
 #include "tools/report/report.h"
 #include "tools/report/text.h"
 #include "topology/cluster.h"
-#include "workloads/hashed_paths.h"
+#include "workloads/step/hashed_paths.h"
 
 extern char** environ;
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "scenarios/scenario.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 namespace {
 

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "scenarios/scenario.h"
-#include "workloads/step.h"
-#include "workloads/step_cache.h"
-#include "workloads/step_plan.h"
+#include "workloads/step/step.h"
+#include "workloads/step/step_cache.h"
+#include "workloads/step/step_plan.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <string>
 
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 namespace orrery::tests {
 

@@ -15,8 +15,8 @@
 #include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/laws/alike.h"
-#include "workloads/step.h"
-#include "workloads/step_cache.h"
+#include "workloads/step/step.h"
+#include "workloads/step/step_cache.h"
 
 using namespace orrery;
 

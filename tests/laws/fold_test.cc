@@ -13,7 +13,7 @@
 #include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/laws/alike.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 using namespace orrery;
 

@@ -15,8 +15,8 @@
 #include "scenarios/scenario.h"
 #include "scenarios/schema.h"
 #include "tests/catch.h"
-#include "workloads/step.h"
-#include "workloads/training_cost.h"
+#include "workloads/step/step.h"
+#include "workloads/step/training_cost.h"
 
 using namespace orrery;
 using namespace orrery::tests;

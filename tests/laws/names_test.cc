@@ -11,8 +11,8 @@
 #include "tests/tools/program.h"
 #include "tools/explain/explain.h"
 #include "tools/validation.h"
-#include "workloads/step.h"
-#include "workloads/step_cache.h"
+#include "workloads/step/step.h"
+#include "workloads/step/step_cache.h"
 
 using namespace orrery;
 

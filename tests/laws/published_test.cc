@@ -17,7 +17,7 @@
 #include "tools/parallel.h"
 #include "tools/report/scoreboard.h"
 #include "tools/validation.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 using namespace orrery;
 

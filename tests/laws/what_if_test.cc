@@ -14,7 +14,7 @@
 #include "tools/parallel.h"
 #include "tools/report/curves.h"
 #include "tools/validation.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 using namespace orrery;
 

@@ -4,7 +4,7 @@
 #include "tests/catch.h"
 #include "tests/scenarios/expect.h"
 #include "workloads/schedules/catalogue.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 using namespace orrery::scenarios;
 using orrery::sim::Settings;

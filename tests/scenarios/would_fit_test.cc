@@ -3,7 +3,7 @@
 
 #include "tests/catch.h"
 #include "tests/scenarios/expect.h"
-#include "workloads/memory.h"
+#include "workloads/step/memory.h"
 
 namespace orrery::scenarios {
 

@@ -11,7 +11,7 @@
 #include "tests/catch.h"
 #include "tests/tools/program.h"
 #include "tools/fit/step_fit.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 using namespace orrery;
 using tests::Folder;

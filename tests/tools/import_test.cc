@@ -11,7 +11,7 @@
 #include "tests/catch.h"
 #include "tests/tools/program.h"
 #include "tests/tools/refused.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 using namespace orrery;
 using tests::check_refused;

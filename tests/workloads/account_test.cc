@@ -1,5 +1,5 @@
 // Where a rank's time goes, on programs small enough to book by hand.
-#include "workloads/account.h"
+#include "workloads/step/account.h"
 
 #include <optional>
 #include <vector>

@@ -1,7 +1,7 @@
 // Do parameter and FLOP counts match the closed forms of the contract (Narayanan et al., arXiv 2104.04473, equations 2
 // and 3)?
 #include "tests/catch.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 using namespace orrery::workloads;
 

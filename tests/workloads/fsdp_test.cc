@@ -7,8 +7,8 @@
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "tests/workloads/layers.h"
-#include "workloads/step_bound.h"
-#include "workloads/unit_collectives.h"
+#include "workloads/compile/unit_collectives.h"
+#include "workloads/step/step_bound.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

@@ -1,5 +1,5 @@
 // Does placement show in what hashing costs a job's groups?
-#include "workloads/hashed_paths.h"
+#include "workloads/step/hashed_paths.h"
 
 #include <map>
 

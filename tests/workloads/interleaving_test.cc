@@ -5,7 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/step_plan.h"
+#include "workloads/step/step_plan.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

@@ -1,10 +1,12 @@
 // Layers of a job for tests: their passes and the bytes that they keep.
 #pragma once
 
-#include "workloads/job.h"
-#include "workloads/memory.h"
 #include "workloads/model/kept.h"
 #include "workloads/model/passes.h"
+#include "workloads/step/closed_form_parameters.h"
+#include "workloads/step/job.h"
+#include "workloads/step/memory.h"
+#include "workloads/step/step_passes.h"
 
 namespace orrery::tests {
 
@@ -42,12 +44,23 @@ inline workloads::PassBytes block_bytes(const workloads::Job& job) {
   return workloads::bytes_of(workloads::network_of(job).layer(1));
 }
 
+/// By the closed form.
+inline workloads::ShardParameters shard_parameters(const workloads::Job& job) {
+  return workloads::shard_parameters(job.model, job.parallelism.tensor, job.software.layers.pads_vocabulary,
+                                     job.parallelism.chunk_map().ends_meet());
+}
+
 /// What a stage holds at its high-water mark.
 inline workloads::InFlight in_flight(const workloads::Job& job, const workloads::LayerSplit& split,
                                      std::int32_t stage) {
   const auto at = static_cast<std::size_t>(stage);
-  return workloads::in_flight({split, job.parallelism.chunk_map(), stage}, workloads::telling_passes(job, split)[at],
-                              workloads::chunk_bytes(job, split)[at]);
+  const workloads::Schedule& schedule = *job.parallelism.schedule;
+  const workloads::StageOrders orders = schedule.splits_backward()
+                                            ? workloads::step_passes(job, split)
+                                            : workloads::first_rounds(schedule, job.pipeline_shape());
+  const workloads::ChunkMap map = job.parallelism.chunk_map();
+  return workloads::in_flight({split, map, stage}, orders[at],
+                              workloads::chunk_bytes(split, map, job.software.memory, job.precision)[at]);
 }
 
 }  // namespace orrery::tests

@@ -1,5 +1,5 @@
 // Is memory what the papers derive, and does the walk over the schedule agree with what is counted in simulated time?
-#include "workloads/memory.h"
+#include "workloads/step/memory.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "tests/workloads/layers.h"
-#include "workloads/closed_form_parameters.h"
 #include "workloads/schedules/catalogue.h"
+#include "workloads/step/closed_form_parameters.h"
 
 using namespace orrery;
 using namespace orrery::workloads;
@@ -185,7 +185,8 @@ TEST_CASE("model states and activations of Korthikanti's table 3 are those of it
       const LayerSplit split = split_layers(job);
       kept += tests::in_flight(job, split, 0).embeddings * sbh / cut;
       const HighWater top =
-          high_water(job.parallelism.schedule->passes(0, job.pipeline_shape()), chunk_bytes(job, split)[0]);
+          high_water(job.parallelism.schedule->passes(0, job.pipeline_shape()),
+                     chunk_bytes(split, job.parallelism.chunk_map(), job.software.memory, job.precision)[0]);
       CHECK(top.held == Approx(kept).epsilon(1e-9));
       // Selective recompute needs little beside; full recompute a whole layer with its scores.
       if (selective) CHECK(top.bytes() < 1.1 * kept);
@@ -241,7 +242,7 @@ TEST_CASE("FSDP gathers the root unit, a layer, and the next one where it is fet
     sets.push_back(fmt::format("overlap={{parameters: {0}, gradients: {0}}}", ahead));
     return first_stage(sets).parts.gathered;
   };
-  const ShardParameters shard = shard_parameters(small_job(base));
+  const ShardParameters shard = tests::shard_parameters(small_job(base));
   // 16-bit parameters and 16-bit gradients of each.
   CHECK(gathered("false") == Approx(4 * (shard.embedding + shard.head + shard.layer)));
   CHECK(gathered("true") == Approx(4 * (shard.embedding + shard.head + 2 * shard.layer)));

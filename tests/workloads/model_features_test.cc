@@ -3,8 +3,8 @@
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "tests/workloads/layers.h"
-#include "workloads/closed_form_parameters.h"
-#include "workloads/step.h"
+#include "workloads/step/closed_form_parameters.h"
+#include "workloads/step/step.h"
 
 using namespace orrery;
 using namespace orrery::workloads;
@@ -53,7 +53,7 @@ TEST_CASE("what the ranks hold adds up to the model, whatever its features") {
       for (const char* positions : {"learned", "rotary"}) {
         const Job job = llama({std::string("model.biases=") + biases, std::string("model.norm=") + norm,
                                std::string("model.positions=") + positions, "model.head_dim=64"});
-        const ShardParameters shard = shard_parameters(job);
+        const ShardParameters shard = tests::shard_parameters(job);
         // The closed form of the contract leaves out the final norm.
         const double final_norm = static_cast<double>(job.model.norm_parameters());
         CHECK(8 * shard.layer + shard.embedding + shard.head - final_norm == parameter_count(job.model));

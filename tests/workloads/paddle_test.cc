@@ -8,8 +8,8 @@
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "tests/workloads/layers.h"
-#include "workloads/closed_form_parameters.h"
-#include "workloads/data_transfers.h"
+#include "workloads/compile/data_transfers.h"
+#include "workloads/step/closed_form_parameters.h"
 
 using namespace orrery;
 using namespace orrery::workloads;
@@ -112,7 +112,7 @@ TEST_CASE("the traffic table counts the reductions of every micro-batch") {
     for (const TrafficRow& row : traffic_table(job)) {
       if (row.what != "gradients, backward") continue;
       found = true;
-      const ShardParameters shard = shard_parameters(job);
+      const ShardParameters shard = tests::shard_parameters(job);
       const double bytes = 2 * (8 * shard.layer + shard.embedding + shard.head);
       CHECK(row.closed_form_bytes == Approx((every ? 4 : 1) * 7 * bytes));
       CHECK(row.simulated_bytes == Approx(row.closed_form_bytes).epsilon(1e-9));

@@ -1,6 +1,6 @@
 // Did a compiled program move? Small ones are pinned in tests/golden/, each line derived there: NAME.yaml is the
 // scenario, NAME.STAGE.txt the program of a stage, behind comments.
-#include "workloads/program_text.h"
+#include "workloads/compile/program_text.h"
 
 #include <filesystem>
 #include <fstream>
@@ -9,7 +9,7 @@
 
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
-#include "workloads/step_plan.h"
+#include "workloads/step/step_plan.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

@@ -4,8 +4,8 @@
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "tests/workloads/pipeline.h"
+#include "workloads/compile/stage_program.h"
 #include "workloads/schedules/catalogue.h"
-#include "workloads/stage_program.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

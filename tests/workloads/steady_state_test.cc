@@ -1,10 +1,10 @@
 // Is a step that was cut short, because it repeats, the step that every rank and every micro-batch gives?
-#include "workloads/steady_state.h"
+#include "workloads/step/steady_state.h"
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "workloads/schedules/catalogue.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

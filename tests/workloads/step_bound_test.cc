@@ -1,5 +1,5 @@
 // Is the bound of a step below every simulated step, whatever the layout, and near it where nothing but compute counts?
-#include "workloads/step_bound.h"
+#include "workloads/step/step_bound.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
 // Does a step that takes its cluster and groups from a cache come out as one that makes its own?
-#include "workloads/step_cache.h"
+#include "workloads/step/step_cache.h"
 
 #include <thread>
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

@@ -1,5 +1,5 @@
 // Does a simulated step keep its books: time, bytes, folding, and the direction in which every choice moves the answer?
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 #include <cmath>
 #include <numeric>
@@ -8,11 +8,11 @@
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "tests/workloads/layers.h"
-#include "workloads/account.h"
-#include "workloads/memory.h"
 #include "workloads/schedules/catalogue.h"
 #include "workloads/schedules/chunk_map.h"
-#include "workloads/step_plan.h"
+#include "workloads/step/account.h"
+#include "workloads/step/memory.h"
+#include "workloads/step/step_plan.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

@@ -1,5 +1,5 @@
 // Do time and cost of a run follow from its throughput, and stay zero where the scenario does not say enough?
-#include "workloads/training_cost.h"
+#include "workloads/step/training_cost.h"
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"

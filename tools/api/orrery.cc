@@ -3,9 +3,9 @@
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
-#include "workloads/program_text.h"
-#include "workloads/step.h"
-#include "workloads/step_plan.h"
+#include "workloads/compile/program_text.h"
+#include "workloads/step/step.h"
+#include "workloads/step/step_plan.h"
 
 namespace orrery {
 

@@ -15,7 +15,7 @@
 #include "tools/explain/feature_worth.h"
 #include "tools/explain/like_rows.h"
 #include "tools/explain/sensitivity.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 namespace orrery::tools {
 

@@ -15,8 +15,8 @@
 #include "scenarios/sources.h"
 #include "sim/error.h"
 #include "tools/parallel.h"
-#include "workloads/step.h"
-#include "workloads/step_cache.h"
+#include "workloads/step/step.h"
+#include "workloads/step/step_cache.h"
 
 namespace orrery::tools {
 

@@ -11,7 +11,7 @@
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tools/parallel.h"
-#include "workloads/step_cache.h"
+#include "workloads/step/step_cache.h"
 
 namespace orrery::tools {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "scenarios/scenario.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 namespace orrery::tools {
 

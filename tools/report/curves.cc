@@ -10,8 +10,8 @@
 #include "scenarios/scenario.h"
 #include "tools/parallel.h"
 #include "tools/report/text.h"
-#include "workloads/step.h"
-#include "workloads/step_cache.h"
+#include "workloads/step/step.h"
+#include "workloads/step/step_cache.h"
 
 namespace orrery::tools {
 

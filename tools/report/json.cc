@@ -3,7 +3,7 @@
 #include <ostream>
 
 #include "tools/report/report.h"
-#include "workloads/training_cost.h"
+#include "workloads/step/training_cost.h"
 
 namespace orrery::tools {
 

@@ -7,7 +7,7 @@
 
 #include "tools/report/report.h"
 #include "tools/report/text.h"
-#include "workloads/training_cost.h"
+#include "workloads/step/training_cost.h"
 
 namespace orrery::tools {
 

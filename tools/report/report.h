@@ -6,7 +6,7 @@
 #include <string>
 
 #include "scenarios/scenario.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 namespace orrery::tools {
 

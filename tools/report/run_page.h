@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "scenarios/scenario.h"
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 namespace orrery::tools {
 

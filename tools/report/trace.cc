@@ -17,7 +17,7 @@
 
 #include "sim/error.h"
 #include "sim/settings.h"
-#include "workloads/placement.h"
+#include "workloads/compile/placement.h"
 
 namespace orrery::tools {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "workloads/step.h"
+#include "workloads/step/step.h"
 
 namespace orrery::tools {
 

@@ -13,8 +13,8 @@
 #include "sim/error.h"
 #include "tools/parallel.h"
 #include "tools/report/csv.h"
-#include "workloads/memory.h"
-#include "workloads/step_bound.h"
+#include "workloads/step/memory.h"
+#include "workloads/step/step_bound.h"
 
 namespace orrery::tools {
 

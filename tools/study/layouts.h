@@ -12,7 +12,7 @@
 
 #include "scenarios/scenario.h"
 #include "tools/study/variation.h"
-#include "workloads/step_cache.h"
+#include "workloads/step/step_cache.h"
 
 namespace orrery::tools {
 

@@ -13,9 +13,9 @@
 
 #include "sim/error.h"
 #include "tools/report/text.h"
-#include "workloads/memory.h"
-#include "workloads/step.h"
-#include "workloads/training_cost.h"
+#include "workloads/step/memory.h"
+#include "workloads/step/step.h"
+#include "workloads/step/training_cost.h"
 
 namespace orrery::tools {
 

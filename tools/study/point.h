@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "scenarios/scenario.h"
-#include "workloads/step_cache.h"
+#include "workloads/step/step_cache.h"
 
 namespace orrery::tools {
 
@@ -20,7 +20,7 @@ struct PointResult {
   PointStatus status = PointStatus::infeasible;
   double iteration_s = 0, tokens_per_s = 0, mfu_pct = 0;  // ok: of the training step
   double peak_memory_gb = 0;                              // ok and oom: decimal GB of the fullest GPU
-  // ok, where the scenario has what they need (workloads/training_cost.h); evaluation passes included.
+  // ok, where the scenario has what they need (workloads/step/training_cost.h); evaluation passes included.
   double time_to_train_s = 0, cost_usd = 0, usd_per_million_tokens = 0;
   std::string reason;  // of what is not ok, one line
 };

@@ -20,6 +20,7 @@ struct Split {
   bool sequence_parallel = false;
   ContextMethod context_method = ContextMethod::ring;
   std::int64_t micro_batch = 1;  // sequences
+  bool operator==(const Split&) const = default;
 };
 
 struct Precision {
@@ -28,6 +29,7 @@ struct Precision {
   DataType gradients = DataType::fp32;     // of the data-parallel reduction
   DataType accumulation = DataType::fp32;  // of the buffers that gradients are added up in
   DataType parameters = DataType::bf16;    // of the parameter all-gather
+  bool operator==(const Precision&) const = default;
 };
 
 /// How layers are computed, as far as neither model nor split says.
@@ -45,6 +47,7 @@ struct Computation {
   bool fuses_wgrad_accumulation() const {
     return style.fused_wgrad_accumulation && (precision.gradients == DataType::fp32 || style.fused_wgrad_16bit);
   }
+  bool operator==(const Computation&) const = default;
 };
 
 /// The layers of a GPT on one rank of its tensor and context groups.

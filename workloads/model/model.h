@@ -50,6 +50,7 @@ struct Model {
   std::int64_t norm_parameters() const { return norm == Norm::layer_norm ? 2 * hidden : hidden; }
   /// Of the norms of queries and keys of a layer, which all heads share.
   std::int64_t qk_norm_parameters() const { return qk_norm ? 2 * (norm == Norm::layer_norm ? 2 : 1) * head_dim() : 0; }
+  bool operator==(const Model&) const = default;
 };
 
 std::string_view name_of(Positions positions);

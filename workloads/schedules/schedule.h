@@ -61,7 +61,7 @@ struct Misfit {
   std::string why;
 };
 
-/// How the order of passes repeats on every stage, away from both ends of the step (workloads/steady_state.h).
+/// How the order of passes repeats on every stage, away from both ends of the step (workloads/step/steady_state.h).
 struct Repetition {
   std::int64_t period = 1;  // in micro-batches
   std::int64_t lead = 1;    // micro-batches that forward passes are ahead of backward passes, at most

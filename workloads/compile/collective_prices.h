@@ -1,0 +1,28 @@
+// What the collectives and messages of a job's groups cost: its device, its collective library and how its groups lie
+// on the cluster, in one value.
+#pragma once
+
+#include "workloads/compile/group_shapes.h"
+
+namespace orrery::workloads {
+
+/// Refers to what it is made of, which must stay valid.
+struct CollectivePrices {
+  const calibration::DeviceProfile& device;
+  const calibration::Software& software;  // its collective library
+  const topology::Cluster& cluster;
+  const GroupShapes& shapes;
+
+  /// One call of `bytes`, the whole buffer.
+  CollectiveCost of(CollectiveOp op, double bytes, const CommGroup& group) const {
+    return collective_cost(op, bytes, shapes[group], device, software, cluster);
+  }
+  /// One message between two GPUs.
+  CollectiveCost message(double bytes, bool same_node) const { return send_cost(bytes, same_node, device, software); }
+  /// Seconds that a collective takes on an idle network, path latencies left out.
+  double seconds_alone(const CollectiveCost& cost, const CommGroup& group) const;
+  /// A few bytes that load no link: latency alone.
+  CollectiveCost of_signal(CollectiveOp op, double bytes, const CommGroup& group) const;
+};
+
+}  // namespace orrery::workloads

@@ -1,0 +1,120 @@
+// The list of communication groups. See comm_groups.h.
+#include "workloads/compile/comm_groups.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace orrery::workloads {
+
+namespace {
+
+using Carries = JobGroup::Carries;
+
+/// Messages between neighbouring stages: each payload has communicators and streams of its own, since two stages need
+/// not see different messages in the same order.
+void add_messages(const GroupLayout& layout, std::vector<JobGroup>& groups) {
+  const std::int64_t stages = layout.dims.size(Dim::pipeline);
+  if (stages == 1) return;
+  const auto add = [&](const CommGroup& group, bool returning, bool upwards, const Stream& sends,
+                       const Stream& receives) {
+    const StagePairs pairs{layout.around ? stages : stages - 1, 1, returning};
+    groups.push_back({group, pairs, Carries::messages, sends, receives, Category::pipeline_comm, false, upwards});
+  };
+  add(CommGroup::activations, false, false, Stream::pipeline_send, Stream::pipeline_receive);
+  add(CommGroup::gradients, false, true, Stream::pipeline_send_gradient, Stream::pipeline_receive_gradient);
+  if (!layout.returns) return;
+  add(CommGroup::return_gradients, true, false, Stream::return_send_gradient, Stream::return_receive_gradient);
+  add(CommGroup::return_activations, true, true, Stream::return_send, Stream::return_receive);
+}
+
+}  // namespace
+
+std::vector<JobGroup> comm_groups(const GroupLayout& layout) {
+  const Dims& dims = layout.dims;
+  std::vector<JobGroup> groups;
+  const auto add = [&](const CommGroup& group, const std::variant<SubGroup, StagePairs>& members, Carries carries,
+                       const Stream& stream, Category category, bool all_reduces) {
+    groups.push_back({group, members, carries, stream, stream, category, all_reduces, false});
+  };
+  if (dims.size(Dim::tensor) > 1)
+    add(CommGroup::tensor, SubGroup{{Dim::tensor}}, Carries::collectives, Stream::tensor, Category::tensor_comm, true);
+  if (dims.size(Dim::context) > 1) {
+    add(CommGroup::context, SubGroup{{Dim::context}}, Carries::collectives, Stream::context, Category::context_comm,
+        false);
+  }
+  SubGroup shards{{Dim::context, Dim::data}, layout.mirrored, 1, layout.shard_ranks};
+  const std::int64_t replicas = dims.block_size(shards), repeats = replicas / layout.shard_ranks;
+  if (replicas > 1)
+    add(CommGroup::data, shards, Carries::collectives, Stream::data, Category::data_comm, layout.all_reduces_gradients);
+  if (repeats > 1) {
+    const SubGroup same_part{shards.over, shards.mirrored, layout.shard_ranks, repeats};
+    add(CommGroup::replicate, same_part, Carries::collectives, Stream::data, Category::data_comm, true);
+  }
+  add_messages(layout, groups);
+  if (layout.ties_ends) {
+    const StagePairs ends{1, dims.size(Dim::pipeline) - 1};
+    add(CommGroup::embedding, ends, Carries::collectives, Stream::data, Category::data_comm, true);
+  }
+  SubGroup normed{{Dim::tensor, Dim::pipeline}};
+  if (layout.shards) normed.over = {Dim::tensor, Dim::context, Dim::data, Dim::pipeline};
+  if (dims.block_size(normed) > 1) add(CommGroup::norm, normed, Carries::signals, Stream::data, Category::other, true);
+  return groups;
+}
+
+const JobGroup* find_group(const std::vector<JobGroup>& groups, const CommGroup& group) {
+  const auto found = std::find_if(groups.begin(), groups.end(), [&](const JobGroup& g) { return g.group == group; });
+  return found == groups.end() ? nullptr : &*found;
+}
+
+std::int64_t second_stage(const StagePairs& pairs, std::int64_t first, const Dims& dims) {
+  return (first + pairs.apart) % dims.size(Dim::pipeline);
+}
+
+namespace {
+std::int64_t first_stage(const StagePairs& pairs, std::int64_t second, const Dims& dims) {
+  const std::int64_t stages = dims.size(Dim::pipeline);
+  return (second + stages - pairs.apart) % stages;
+}
+}  // namespace
+
+End end_of(const JobGroup& group, bool first) {
+  if (group.carries != Carries::messages) return End::member;
+  return first != group.upwards ? End::sends : End::receives;
+}
+
+std::vector<GroupSlot> slots_of_stage(const std::vector<JobGroup>& groups, const Dims& dims, std::int64_t stage) {
+  std::vector<GroupSlot> slots;
+  for (const JobGroup& group : groups) {
+    const auto add = [&](End end) {
+      slots.push_back({group.group, end, end == End::receives ? group.receives : group.stream, group.category});
+    };
+    if (const auto* pairs = std::get_if<StagePairs>(&group.members)) {
+      if (stage < pairs->pairs) add(end_of(group, true));
+      if (first_stage(*pairs, stage, dims) < pairs->pairs) add(end_of(group, false));
+    } else {
+      add(End::member);
+    }
+  }
+  return slots;
+}
+
+std::uint8_t streams_of(const std::vector<JobGroup>& groups) {
+  std::uint8_t last = Stream::pipeline_send.order;  // where a norm runs that nobody waits for
+  for (const JobGroup& group : groups) last = std::max({last, group.stream.order, group.receives.order});
+  return static_cast<std::uint8_t>(last + 1);
+}
+
+std::int64_t communicator_of(const JobGroup& group, const Dims& dims, std::int64_t rank, End end) {
+  constexpr std::int64_t kOrders = 256;
+  std::int64_t first = rank;
+  if (const auto* pairs = std::get_if<StagePairs>(&group.members)) {
+    const std::int64_t stage = dims.place(rank, Dim::pipeline);
+    const bool is_first = end == End::member ? stage < pairs->pairs : end == end_of(group, true);
+    if (!is_first) first = dims.moved(rank, Dim::pipeline, first_stage(*pairs, stage, dims));
+  } else {
+    first = dims.members_of(rank, std::get<SubGroup>(group.members)).front();
+  }
+  return kOrders * first + group.group.order;
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,81 @@
+// The communication groups of a job, as data: who is in each, on which streams its transfers run, what their time
+// counts as. The list is made once per job, from its layout, from how its schedule lays the model on stages and from
+// what the model's ends share; communicators, programs, costs, traffic and timelines ask it.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "workloads/compile/dims.h"
+#include "workloads/compile/streams.h"
+#include "workloads/model/comm_group.h"
+
+namespace orrery::workloads {
+
+/// What the groups of a job follow from.
+struct GroupLayout {
+  Dims dims;
+  bool mirrored = false;              // stages s and p-1-s hold the same blocks
+  bool around = false;                // activations go on from the last stage to the first
+  bool returns = false;               // some chunks run from the last stage to the first
+  bool ties_ends = false;             // first and last stage hold the same word embedding
+  bool shards = false;                // states are shared out, so that the gradients' norm is a sum over all ranks
+  bool all_reduces_gradients = true;  // among the ranks that share out a state
+  std::int64_t shard_ranks = 1;       // how many those are
+  bool operator==(const GroupLayout&) const = default;
+};
+
+/// Pairs of ranks that differ in their stage alone: for s below `pairs`, stages s and s + apart (counted round).
+struct StagePairs {
+  std::int64_t pairs = 0, apart = 1;
+  bool returning = false;  // of chunks that run from the last stage to the first
+  bool operator==(const StagePairs&) const = default;
+};
+
+/// One group that the ranks of a job have, or that those of some stages have.
+struct JobGroup {
+  CommGroup group;
+  std::variant<SubGroup, StagePairs> members;
+  enum class Carries : std::uint8_t { collectives, messages, signals };  // signals: a few bytes, which load no link
+  Carries carries = Carries::collectives;
+  Stream stream, receives;  // receives: of the end of a message that receives it
+  Category category{};
+  bool all_reduces = false;  // collectives: beside what goes once around
+  bool upwards = false;      // messages: from the pair's second stage to its first
+};
+
+/// In the order in which communicators are made; groups that nobody needs are left out.
+std::vector<JobGroup> comm_groups(const GroupLayout& layout);
+
+/// The entry of a group; null where the job has none.
+const JobGroup* find_group(const std::vector<JobGroup>& groups, const CommGroup& group);
+
+/// Which end of a message; of anything else all members are alike.
+enum class End : std::uint8_t { member, sends, receives };
+
+/// What a rank has a communicator for.
+struct GroupSlot {
+  CommGroup group;
+  End end{};
+  Stream stream;
+  Category category{};
+};
+
+/// What the ranks of a stage have communicators for.
+std::vector<GroupSlot> slots_of_stage(const std::vector<JobGroup>& groups, const Dims& dims, std::int64_t stage);
+
+/// The end of `group` that a pair's first or second stage has.
+End end_of(const JobGroup& group, bool first);
+
+/// The stage that a pair's first stage talks to.
+std::int64_t second_stage(const StagePairs& pairs, std::int64_t first, const Dims& dims);
+
+/// Streams that a job with these groups can use: so many of all_streams().
+std::uint8_t streams_of(const std::vector<JobGroup>& groups);
+
+/// A number that the members of a communicator share and no other communicator of the job has: of the one that `rank`
+/// has at this end of `group`.
+std::int64_t communicator_of(const JobGroup& group, const Dims& dims, std::int64_t rank, End end);
+
+}  // namespace orrery::workloads

@@ -1,0 +1,149 @@
+// Where gradients are reduced and parameters gathered. See data_collectives.h.
+#include "workloads/compile/data_collectives.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery::workloads {
+
+namespace {
+std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
+}  // namespace
+
+DataCollectives::DataCollectives(const DataParallelism& data, const StageLayout& stage, DataTransfers& transfers,
+                                 ProgramWriter& writer, bool gathers)
+    : data_(data),
+      stage_(stage),
+      transfers_(transfers),
+      writer_(writer),
+      gathers_overlap_(gathers && data.replicas > 1 && data.shards() && !data.by_unit && data.overlaps_parameters) {}
+
+void DataCollectives::plan(const std::vector<Pass>& passes) {
+  gathers_.assign(static_cast<std::size_t>(stage_.chunks()), {});
+  for (const Pass& pass : passes) {
+    if (pass.kind == PassKind::forward) forward_order_.push_back(pass.chunk);
+  }
+}
+
+/// Parameters that fill a bucket; 0: all those of the chunk.
+double DataCollectives::bucket_parameters(sim::Bytes bucket, double bytes_each, std::int32_t chunk) const {
+  const calibration::BucketPolicy& policy = data_.buckets;
+  if (policy.buckets_follow_model) {
+    const double blocks = static_cast<double>(stage_.blocks(stage_.range(chunk)));
+    return stage_.chunks() > 1 || blocks == 0 ? 0 : stage_.split.block_parameters(stage_.range(chunk)) / blocks;
+  }
+  // The first block of the model, whichever stages hold it: all that do must cut it alike.
+  const bool cut = !policy.buckets_first_chunk_only || stage_.is_first_block(chunk);
+  if (bucket.value() == 0 || !cut) return 0;
+  return std::max(static_cast<double>(bucket.value()) / bytes_each,
+                  policy.bucket_elements_per_rank * static_cast<double>(data_.replicas));
+}
+
+/// A bucket is closed after the layer that fills it; the last one takes the rest of the chunk. Where buckets follow the
+/// model every layer closes one.
+std::vector<DataCollectives::Bucket> DataCollectives::buckets(const LayerRange& range, const PassTemplate& passes,
+                                                              PassKind kind) const {
+  if (data_.replicas == 1 || !data_.overlaps_gradients || data_.by_unit) return {};
+  const LayerSplit& split = stage_.split;
+  const double target = bucket_parameters(data_.buckets.gradient_bucket, data_.gradient_bytes, writer_.pass().chunk);
+  std::vector<Bucket> buckets;
+  std::int64_t first_block = range.begin;
+  while (first_block < range.end && !split.is_block(first_block)) ++first_block;
+  double filled = 0;
+  for (std::int64_t layer = range.end; layer-- > range.begin;) {
+    filled += split.parameters_of(layer);
+    const bool full = target > 0 && (data_.buckets.buckets_follow_model || filled >= target);
+    if (full && layer > first_block && split.is_block(layer)) {
+      buckets.push_back({passes.layer_done(kind)[static_cast<std::size_t>(layer - range.begin)], filled});
+      filled = 0;
+    }
+  }
+  if (filled > 0) buckets.push_back({passes.of(kind).size(), filled});
+  return buckets;
+}
+
+/// In step, a reduction on stage s is put off by the s backward passes that stage 0 lags behind.
+void DataCollectives::reduce(double parameters) {
+  if (in_step())
+    put_off_.push_back({writer_.pass(), backward_passes_ + stage_.stage, parameters});
+  else
+    transfers_.reduce(parameters * data_.reduced_bytes);
+}
+
+void DataCollectives::after_backward() {
+  while (!put_off_.empty() && put_off_.front().due <= backward_passes_) reduce_put_off();
+  ++backward_passes_;
+}
+
+void DataCollectives::reduce_put_off() {
+  const Pass at = writer_.pass();
+  writer_.begin(put_off_.front().pass);
+  transfers_.reduce(put_off_.front().parameters * data_.reduced_bytes);
+  put_off_.erase(put_off_.begin());
+  writer_.begin(at);
+}
+
+void DataCollectives::reduce_rest() {
+  while (!put_off_.empty()) reduce_put_off();
+  if (data_.replicas == 1 || data_.by_unit || data_.overlaps_gradients) return;
+  const std::vector<std::int32_t> chunks = stage_.chunks_by_block();
+  for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk) {
+    writer_.begin({PassKind::forward, *chunk, -1});
+    transfers_.reduce(stage_.split.parameters(stage_.range(*chunk)) * data_.reduced_bytes);
+  }
+  writer_.end_passes();
+}
+
+void DataCollectives::gather_ahead() {
+  if (!gathers_overlap_) return;
+  std::vector<std::int32_t> chunks = stage_.chunks_by_block();
+  if (in_step()) chunks.resize(2);  // megatron/core/pipeline_parallel/schedules.py: the first two at once
+  for (const std::int32_t chunk : chunks) gathers_[index(chunk)] = gather_chunk(chunk, {});
+}
+
+/// When stage 0 enters a chunk, which is s forward passes before stage s does, the next chunk's parameters are
+/// gathered.
+void DataCollectives::before_forward() {
+  const std::size_t ahead = forward_passes_++ + static_cast<std::size_t>(stage_.stage);
+  if (!in_step() || !gathers_overlap_ || ahead >= forward_order_.size()) return;
+  const auto now = forward_order_.begin() + static_cast<std::ptrdiff_t>(ahead);
+  if (std::find(forward_order_.begin(), now, *now) != now) return;  // entered before
+  const std::vector<std::int32_t> chunks = stage_.chunks_by_block();
+  const auto entered = std::find(chunks.begin(), chunks.end(), *now);
+  if (entered + 1 == chunks.end() || gathered_ahead(entered[1])) return;
+  const Pass at = writer_.pass();
+  gathers_[index(entered[1])] = gather_chunk(entered[1], writer_.after_compute());
+  writer_.begin(at);
+}
+
+/// All-gathers the parameters of one chunk, bucket by bucket, in the order in which the forward pass uses them.
+std::vector<std::uint32_t> DataCollectives::gather_chunk(std::int32_t chunk, std::span<const std::uint32_t> waits) {
+  writer_.begin({PassKind::forward, chunk, -1});
+  const double bytes = stage_.split.parameters(stage_.range(chunk)) * data_.parameter_bytes;
+  const double bucket =
+      bucket_parameters(data_.buckets.parameter_bucket, data_.parameter_bytes, chunk) * data_.parameter_bytes;
+  const auto parts = bucket > 0 ? std::max<std::int64_t>(1, std::llround(bytes / bucket)) : 1;
+  std::vector<std::uint32_t> gathers;
+  for (std::int64_t i = 0; i < parts; ++i)
+    gathers.push_back(transfers_.gather(bytes / static_cast<double>(parts), waits));
+  return gathers;
+}
+
+void DataCollectives::await_parameters(const LayerRange& range, std::int32_t layer, std::size_t& awaited) {
+  const std::vector<std::uint32_t>& gathers = gathers_[index(writer_.pass().chunk)];
+  if (awaited >= gathers.size()) return;
+  const double all = stage_.split.parameters(range);
+  const double needed = stage_.split.parameters({range.begin, range.begin + layer + 1});
+  const auto buckets = static_cast<double>(gathers.size());
+  const auto through = std::min(gathers.size(), static_cast<std::size_t>(std::ceil(needed / all * buckets - 1e-9)));
+  if (through <= awaited) return;
+  writer_.next_waits_for(gathers[through - 1]);  // buckets arrive in order
+  awaited = through;
+}
+
+void DataCollectives::gather_rest() {
+  if (data_.replicas == 1 || !data_.shards() || data_.by_unit || data_.overlaps_parameters) return;
+  for (const std::int32_t chunk : stage_.chunks_by_block()) gather_chunk(chunk, writer_.after_compute());
+}
+
+}  // namespace orrery::workloads

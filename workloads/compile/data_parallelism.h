@@ -1,0 +1,48 @@
+// What the ranks that hold the same weights share out, and how gradients and parameters travel among them. Made once
+// from a job; programs, memory and bounds ask it. The closed form of traffic works the same out by itself.
+#pragma once
+
+#include <cstdint>
+
+#include "calibration/kernel.h"
+#include "calibration/profile.h"
+#include "calibration/software.h"
+
+namespace orrery::workloads {
+
+struct DataParallelism {
+  std::int64_t replicas = 1;  // ranks that hold the same weights
+  std::int64_t owners = 1;    // of these, ranks of one collective: those that share out a state, or all
+  calibration::Sharding sharding = calibration::Sharding::none;
+  /// Collectives go unit by unit (a layer each) rather than chunk by chunk: where weights are shared out, and where
+  /// gradients that are (ZeRO 2) are reduced in the backward pass of every micro-batch, so that they need no buffer of
+  /// their own until the next: DeepSpeed's stage 2 (runtime/zero/stage2.py), Paddle's GroupShardedStage2
+  /// (fleet/meta_parallel/sharding/group_sharded_stage2.py), FSDP's SHARD_GRAD_OP without no_sync. Other software, as
+  /// Megatron-LM's, adds them up whole over the micro-batches of a step and reduces them once.
+  bool by_unit = false;
+  /// Weights are gathered for the forward pass of every micro-batch, and not once a step.
+  bool gathers_every_pass = false;
+  /// The gradient of each weight goes to the one rank that owns it.
+  bool to_owners = false;
+  bool all_reduces_shards = false;  // though each rank updates only its shard
+  bool overlaps_gradients = false, overlaps_parameters = false;
+  double gradient_bytes = 4;  // of an element, as it is added up
+  double reduced_bytes = 4;   // of a gradient's element on its way to the replicas: as added up, or as activations
+  double parameter_bytes = 2;
+  calibration::BucketPolicy buckets;
+
+  bool shards() const { return sharding != calibration::Sharding::none; }
+  bool shards_parameters() const { return sharding == calibration::Sharding::parameters && replicas > 1; }
+  /// A rank keeps a share of the gradients, and not all of them, from one micro-batch to the next.
+  bool shares_gradients() const { return sharding == calibration::Sharding::parameters || by_unit; }
+  /// Groups of owners, which repeat what each of them shares out.
+  std::int64_t repeats() const { return replicas / owners; }
+  /// Ranks that a sharded state is divided by.
+  double shares() const { return shards() ? static_cast<double>(owners) : 1.0; }
+  calibration::CollectiveOp reduction() const {
+    return shards() && (by_unit || !all_reduces_shards) ? calibration::CollectiveOp::reduce_scatter
+                                                        : calibration::CollectiveOp::all_reduce;
+  }
+};
+
+}  // namespace orrery::workloads

@@ -1,0 +1,86 @@
+// Gathers and reductions with their costs. See data_transfers.h.
+#include "workloads/compile/data_transfers.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery::workloads {
+
+CollectiveCost owner_reductions(double parameters, const Layer* layer, double gradient_bytes,
+                                const CollectivePrices& prices) {
+  CollectiveCost sum;
+  double moving = 0;  // seconds at each chain's own rate
+  const auto add = [&](double elements) {
+    const CollectiveCost one = prices.of(CollectiveOp::broadcast, elements * gradient_bytes, CommGroup::data);
+    sum.latency += one.latency;
+    sum.work += one.work;
+    sum.pattern = one.pattern;
+    sum.algorithm = one.algorithm;
+    if (one.rate_cap > 0) moving += one.work / one.rate_cap;
+  };
+  double left = parameters;
+  if (layer != nullptr) {
+    for (const Weights& weights : layer->weights) {
+      if (!weights.matrix) continue;
+      add(weights.elements);
+      left -= weights.elements;
+    }
+  }
+  if (left > 0) add(left);
+  if (moving > 0) sum.rate_cap = sum.work / moving;
+  return sum;
+}
+
+ProgramWriter::Transfer DataTransfers::transfer(CollectiveOp op, double bytes, const char* what) {
+  ProgramWriter::Transfer t{CommGroup::data};
+  t.cost = prices_.of(op, bytes, CommGroup::data);
+  t.traffic = library_.traffic({CommGroup::data, op, what, data_.owners, bytes, wire_bytes(op, data_.owners, bytes)});
+  beside_ += prices_.seconds_alone(t.cost, CommGroup::data);
+  return t;
+}
+
+std::uint32_t DataTransfers::gather(double bytes, std::span<const std::uint32_t> waits) {
+  const char* what = writer_.is_backward() ? "parameters, backward" : "parameters, forward";
+  return writer_.transfer(transfer(CollectiveOp::all_gather, bytes, what), waits);
+}
+
+void DataTransfers::reduce(double bytes) {
+  last_reduction_ =
+      writer_.transfer(transfer(data_.reduction(), bytes, "gradients, backward"), writer_.after_compute());
+  reduce_across_repeats(bytes);
+}
+
+void DataTransfers::reduce_unit(double parameters, const Layer* layer, bool complete) {
+  const double bytes = parameters * data_.gradient_bytes;
+  if (!data_.to_owners) return reduce(bytes);
+  ProgramWriter::Transfer t = transfer(data_.reduction(), bytes, "gradients, backward");
+  t.cost = owner_reductions(parameters, layer, data_.gradient_bytes, prices_);
+  last_reduction_ = writer_.transfer(t, writer_.after_compute());
+  if (complete) reduce_across_repeats(bytes);
+}
+
+void DataTransfers::reduce_across_repeats(double bytes) {
+  if (data_.repeats() == 1) return;
+  const double part = bytes / static_cast<double>(data_.owners);
+  const std::int64_t groups = data_.repeats();
+  ProgramWriter::Transfer t{CommGroup::replicate};
+  t.cost = prices_.of(CollectiveOp::all_reduce, part, CommGroup::replicate);
+  t.traffic = library_.traffic({CommGroup::replicate, CollectiveOp::all_reduce, "gradients, between shard groups",
+                                groups, part, wire_bytes(CollectiveOp::all_reduce, groups, part)});
+  const std::uint32_t shared_out = last_reduction_;
+  last_reduction_ = writer_.transfer(t, {&shared_out, 1});
+}
+
+void DataTransfers::await_reductions() {
+  if (last_reduction_ != kNoReduction) writer_.next_waits_for(last_reduction_);
+}
+
+double DataTransfers::share_beside(double seconds) {
+  if (beside_ <= 0 || seconds <= 0) return 0;
+  constexpr double kSteps = 8;  // few kinds of passes, which are timed once each
+  const double share = std::round(kSteps * std::min(1.0, beside_ / seconds)) / kSteps;
+  beside_ = std::max(0.0, beside_ - seconds);
+  return share;
+}
+
+}  // namespace orrery::workloads

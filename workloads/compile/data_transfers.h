@@ -1,0 +1,57 @@
+// Single collectives of data parallelism: one gather of parameters, one reduction of gradients, written where the
+// program stands.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "workloads/compile/data_parallelism.h"
+#include "workloads/compile/program_writer.h"
+
+namespace orrery::workloads {
+
+/// The gradients of one unit of `parameters` elements on their way to their owners: one weight matrix after the other
+/// of `layer` along a chain of all ranks, a broadcast backwards, which has to fill for each; norms and biases, with the
+/// embedding and the head of the unit that has them, are one more. `layer` null: a unit of embedding and head alone.
+CollectiveCost owner_reductions(double parameters, const Layer* layer, double gradient_bytes,
+                                const CollectivePrices& prices);
+
+class DataTransfers {
+ public:
+  /// Writes to `writer`; all arguments must stay valid.
+  DataTransfers(const DataParallelism& data, const CollectivePrices& prices, TemplateLibrary& library,
+                ProgramWriter& writer)
+      : data_(data), prices_(prices), library_(library), writer_(writer) {}
+
+  /// Gathers parameters that fill `bytes`; returns the operation.
+  std::uint32_t gather(double bytes, std::span<const std::uint32_t> waits);
+  /// Gradients are reduced among those that share them out, then each part across the groups that repeat it.
+  void reduce(double bytes);
+  /// The gradients of a unit, as DataParallelism says. `complete`: those of the last micro-batch are among them.
+  void reduce_unit(double parameters, const Layer* layer, bool complete);
+
+  /// The last reduction written; kNoReduction before the first. The data stream runs in order.
+  static constexpr std::uint32_t kNoReduction = 0xffffffff;
+  std::uint32_t last_reduction() const { return last_reduction_; }
+  /// The next compute operation waits for the last reduction, if there was one.
+  void await_reductions();
+
+  /// Share, in eighths, of the next `seconds` of computation that these collectives run beside. They last as long as
+  /// they take alone, and stand beside the computation that follows them in the program; time in which the device waits
+  /// does not count against them.
+  double share_beside(double seconds);
+  bool anything_beside() const { return beside_ > 0; }
+
+ private:
+  ProgramWriter::Transfer transfer(CollectiveOp op, double bytes, const char* what);
+  void reduce_across_repeats(double bytes);
+
+  const DataParallelism& data_;
+  const CollectivePrices& prices_;
+  TemplateLibrary& library_;
+  ProgramWriter& writer_;
+  std::uint32_t last_reduction_ = kNoReduction;
+  double beside_ = 0;  // seconds of collectives that computation has yet to pass by
+};
+
+}  // namespace orrery::workloads

@@ -1,0 +1,29 @@
+// How the groups of a job lie on its cluster, as costs need to know: worst over all groups of a kind, so that all
+// members of all of them agree.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "topology/cluster.h"
+#include "workloads/collectives/collective.h"
+#include "workloads/compile/comm_groups.h"
+#include "workloads/compile/placement.h"
+
+namespace orrery::workloads {
+
+class GroupShapes {
+ public:
+  /// A rank alone where the job has no such group.
+  const GroupShape& operator[](const CommGroup& group) const;
+  void set(const CommGroup& group, const GroupShape& shape) { shapes_.emplace_back(group, shape); }
+
+  std::vector<bool> pipeline_same_node;  // per stage: its message to the next stage stays inside a node
+
+ private:
+  std::vector<std::pair<CommGroup, GroupShape>> shapes_;
+};
+
+GroupShapes group_shapes(const std::vector<JobGroup>& groups, const RankMap& ranks, const topology::Cluster& cluster);
+
+}  // namespace orrery::workloads

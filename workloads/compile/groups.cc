@@ -1,0 +1,265 @@
+// Instances and communicators of a step. See groups.h.
+#include "workloads/compile/groups.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include "sim/error.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+using sim::CommunicatorId;
+using sim::RouteId;
+
+/// Makes the communicators of a job, one per group, and hands each rank its own by slot.
+///
+/// Where the ranks of a tensor group are alike (the turn of topology::Cluster::link_orbits is a symmetry of job and
+/// machine), only those with tensor coordinate 0 are made, which stand for the others too. The orbit of one of their
+/// communicators puts on a link of orbit o what the one would put on it, times tensor / o.
+class Communicators {
+ public:
+  /// `orbits`: by link, where the ranks of a tensor group are alike; else empty.
+  Communicators(const RankMap& ranks, const topology::Cluster& cluster, const std::vector<std::int32_t>& orbits,
+                Groups& out)
+      : ranks_(ranks),
+        dims_(ranks.dims()),
+        cluster_(cluster),
+        orbits_(orbits),
+        alike_(orbits.empty() ? 1 : dims_.size(Dim::tensor)),
+        out_(out) {
+    for (const auto& slots : out.slots) most_slots_ = std::max(most_slots_, slots.size());
+    of_.assign(most_slots_ * static_cast<std::size_t>(ranks.ranks() / alike_), kNobody);
+  }
+
+  /// Groups of the same blocks, or of the same pairs, are made block by block. A communicator's number is the key of
+  /// its noise, so this order is part of a perturbed job's answer.
+  void make() {
+    const std::span<const JobGroup> all(out_.list);
+    for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+      while (end < all.size() && share_blocks(all[begin], all[end])) ++end;
+      if (const auto* kind = std::get_if<SubGroup>(&all[begin].members))
+        make_blocks(all.subspan(begin, end - begin), *kind);
+      else
+        make_pairs(all.subspan(begin, end - begin), std::get<StagePairs>(all[begin].members));
+    }
+  }
+
+  /// Lets every communicator keep one rate (settled_rates.h).
+  void settle() { settle_rates(out_.plan, kind_of_, in_step_, out_.network); }
+
+  /// Of a rank, by slot.
+  std::vector<CommunicatorId> of(std::int64_t rank) const {
+    std::vector<CommunicatorId> ids;
+    for (std::size_t s = 0; s < slots_of(rank).size(); ++s) {
+      const std::uint32_t id = of_[row(rank) + s];
+      SIM_CHECK(id != kNobody, "rank {} has no communicator for {}", rank, slots_of(rank)[s].group.name);
+      ids.push_back(CommunicatorId{id});
+    }
+    return ids;
+  }
+
+ private:
+  static constexpr std::uint32_t kNobody = 0xffffffff;
+
+  static bool share_blocks(const JobGroup& a, const JobGroup& b) {
+    if (a.carries != b.carries) return false;
+    const auto *x = std::get_if<SubGroup>(&a.members), *y = std::get_if<SubGroup>(&b.members);
+    if (x != nullptr && y != nullptr) return x->over == y->over && x->mirrored == y->mirrored;
+    return a.members == b.members;
+  }
+
+  const std::vector<GroupSlot>& slots_of(std::int64_t rank) const {
+    return out_.slots[static_cast<std::size_t>(dims_.place(rank, Dim::pipeline))];
+  }
+  std::size_t row(std::int64_t rank) const { return most_slots_ * static_cast<std::size_t>(rank / alike_); }
+  void assign(const JobGroup& group, End end, std::int64_t rank, CommunicatorId id) {
+    const std::vector<GroupSlot>& slots = slots_of(rank);
+    const auto slot = std::find_if(slots.begin(), slots.end(),
+                                   [&](const GroupSlot& s) { return s.group == group.group && s.end == end; });
+    SIM_CHECK(slot != slots.end(), "rank {} has no slot for {}", rank, group.group.name);
+    of_[row(rank) + static_cast<std::size_t>(slot - slots.begin())] = sim::index(id);
+  }
+
+  /// Of the communicator made last, whose first member is `rank`.
+  void note(const JobGroup& group, std::int64_t rank) {
+    kind_of_.push_back(group.group.order);
+    in_step_.push_back(dims_.moved(rank, Dim::tensor, 0));
+  }
+
+  CommunicatorId add(std::size_t members, RouteId first, std::uint32_t patterns) {
+    return out_.plan.communicators.push_back(
+        {static_cast<std::uint32_t>(members), first, patterns, out_.plan.communicators.size()});
+  }
+
+  /// A tensor group's ring as one of its GPUs sees it: its own link out and its own link in.
+  RouteId add_route_of_one(const std::vector<std::int64_t>& gpus) {
+    std::vector<sim::WeightedLink> links;
+    const topology::Path out = cluster_.path(gpus[0], gpus[1]), in = cluster_.path(gpus.back(), gpus[0]);
+    append_links(links, std::array{out.links.front(), in.links.back()}, 1.0, cluster_);
+    return out_.network.add_route(links, {});
+  }
+
+  /// The routes from `first` on, which one communicator loads, as its whole orbit loads them.
+  RouteId of_all_alike(RouteId first) {
+    if (alike_ == 1) return first;
+    for (std::size_t at = out_.network.route_begin[sim::index(first)]; at < out_.network.route_links.size(); ++at) {
+      sim::WeightedLink& link = out_.network.route_links[at];
+      link.weight *= static_cast<double>(alike_ / orbits_[sim::index(link.link)]);
+    }
+    return first;
+  }
+
+  /// Costs choose patterns for the worst group of a kind, so all groups of the kind get as many routes as that one
+  /// needs.
+  CommunicatorId add_collective(const JobGroup& group, const std::vector<std::int64_t>& members) {
+    const std::vector<std::int64_t> gpus = ranks_.gpus_of(members);
+    const GroupShape shape = shape_of(gpus, cluster_);
+    const std::uint32_t patterns = patterns_of(out_.shapes[group.group], group.all_reduces);
+    const RouteId first = add_group_routes(out_.network, gpus, shape, group.all_reduces, cluster_);
+    for (std::uint32_t have = patterns_of(shape, group.all_reduces); have < patterns; ++have) {
+      add_group_routes(out_.network, gpus, shape, false, cluster_);
+    }
+    of_all_alike(first);
+    return add(gpus.size(), first, patterns);
+  }
+
+  void make_blocks(std::span<const JobGroup> groups, const SubGroup& kind) {
+    for (std::int64_t rank = 0; rank < ranks_.ranks(); rank += alike_) {
+      if (dims_.first_of_block(rank, kind) != rank) continue;
+      for (const JobGroup& group : groups) {
+        for (const auto& members : dims_.groups_of_block(rank, std::get<SubGroup>(group.members)))
+          make_group(group, members);
+      }
+    }
+  }
+
+  void make_group(const JobGroup& group, const std::vector<std::int64_t>& members) {
+    std::vector<std::int64_t> made = members;
+    std::erase_if(made, [&](std::int64_t rank) { return rank % alike_ != 0; });
+    SIM_CHECK(group.carries == JobGroup::Carries::signals || made.size() == members.size() || made.size() == 1,
+              "one rank of group {} cannot stand for the others", group.group.name);
+    CommunicatorId id{};
+    if (group.carries == JobGroup::Carries::signals)
+      id = add(made.size(), out_.network.add_route({}, out_.shapes[group.group].hop), 1);
+    else if (made.size() < members.size())
+      id = add(1, add_route_of_one(ranks_.gpus_of(members)), 1);
+    else
+      id = add_collective(group, members);
+    note(group, members.front());
+    for (const std::int64_t rank : made) assign(group, End::member, rank, id);
+  }
+
+  void make_pairs(std::span<const JobGroup> groups, const StagePairs& pairs) {
+    for (std::int64_t rank = 0; rank < ranks_.ranks(); rank += alike_) {
+      const std::int64_t stage = dims_.place(rank, Dim::pipeline);
+      if (stage >= pairs.pairs) continue;
+      const std::int64_t other = dims_.moved(rank, Dim::pipeline, second_stage(pairs, stage, dims_));
+      for (const JobGroup& group : groups) {
+        const CommunicatorId id = group.carries == JobGroup::Carries::messages
+                                      ? add_message(group.upwards ? other : rank, group.upwards ? rank : other)
+                                      : add_collective(group, {rank, other});
+        note(group, rank);
+        assign(group, end_of(group, true), rank, id);
+        assign(group, end_of(group, false), other, id);
+      }
+    }
+  }
+
+  CommunicatorId add_message(std::int64_t from, std::int64_t to) {
+    return add(2, of_all_alike(add_pair_route(out_.network, ranks_.gpu_of(from), ranks_.gpu_of(to), cluster_)), 1);
+  }
+
+  const RankMap& ranks_;
+  const Dims& dims_;
+  const topology::Cluster& cluster_;
+  const std::vector<std::int32_t>& orbits_;
+  std::int64_t alike_;  // tensor ranks that one stands for
+  Groups& out_;
+  std::size_t most_slots_ = 0;
+  std::vector<std::uint32_t> of_;                // by rank that is made, and slot
+  std::vector<std::int64_t> kind_of_, in_step_;  // by communicator: as settle_rates() takes them
+};
+
+/// Links in tier order carry what is left of their rate when a NIC is slow: every link between that NIC's GPUs and the
+/// leaf.
+void slow_down_nics(const Perturbation& perturbed, const topology::Cluster& cluster, sim::Network& network) {
+  for (const auto& slow : perturbed.slow_nics) {
+    for (const sim::LinkId link : cluster.nic_links(slow.node, slow.nic)) network.capacity[link] *= slow.rate;
+  }
+}
+
+/// The orbits of links where the ranks of a tensor group are alike: the group's GPUs are neighbours in a node, and
+/// nothing sets one apart. Empty otherwise.
+std::vector<std::int32_t> tensor_orbits(const GroupInputs& inputs, const topology::Cluster& cluster) {
+  const Perturbation& perturbed = inputs.perturbation;
+  const Placement& placement = inputs.placement;
+  const std::int64_t tensor = inputs.layout.dims.size(Dim::tensor);
+  const bool neighbours = placement.kind == Placement::Kind::order && placement.order.front() == Dim::tensor &&
+                          cluster.gpus_per_node() % tensor == 0;
+  const bool plain = perturbed.slow_gpus.empty() && perturbed.slow_nics.empty() && perturbed.jitter_sigma == 0 &&
+                     perturbed.message_sigma == 0;
+  if (tensor == 1 || !neighbours || !plain) return {};
+  return cluster.link_orbits(tensor);
+}
+
+}  // namespace
+
+std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topology::Cluster& cluster, bool folded_only,
+                                          std::size_t most_sharing) {
+  const auto made = std::make_shared<Groups>();
+  Groups& out = *made;
+  const Dims& dims = inputs.layout.dims;
+  const Perturbation& perturbed = inputs.perturbation;
+  const RankMap ranks(dims, inputs.placement, cluster.gpus_per_node());
+  out.list = comm_groups(inputs.layout);
+  out.shapes = group_shapes(out.list, ranks, cluster);
+
+  for (const auto& link : cluster.links()) out.network.add_link(link.capacity);
+  slow_down_nics(perturbed, cluster, out.network);
+
+  for (std::int64_t stage = 0; stage < dims.size(Dim::pipeline); ++stage) {
+    out.slots.push_back(slots_of_stage(out.list, dims, stage));
+    out.plan.programs.push_back({});
+  }
+  const auto orbits = folded_only ? tensor_orbits(inputs, cluster) : std::vector<std::int32_t>{};
+  const std::int64_t alike = orbits.empty() ? 1 : dims.size(Dim::tensor);
+  Communicators communicators(ranks, cluster, orbits, out);
+  communicators.make();
+
+  out.plan.streams = streams_of(out.list);
+  out.plan.noise = {perturbed.jitter_sigma, perturbed.jitter_seed};
+  out.plan.message_noise = {perturbed.message_sigma, perturbed.message_seed};
+  std::vector<double> slowdown(static_cast<std::size_t>(ranks.ranks()), 1.0);
+  for (const auto& slow : perturbed.slow_gpus) slowdown[static_cast<std::size_t>(slow.gpu)] = slow.slowdown;
+  for (std::int64_t rank = 0; rank < ranks.ranks(); rank += alike) {
+    sim::Instance instance;
+    instance.program = sim::ProgramId{static_cast<std::uint32_t>(dims.place(rank, Dim::pipeline))};
+    instance.slowdown = slowdown[static_cast<std::size_t>(ranks.gpu_of(rank))];
+    instance.noise_key = static_cast<std::uint64_t>(rank);
+    out.plan.add_instance(instance, communicators.of(rank));
+  }
+  out.folded = sim::fold(out.plan, out.network);
+  const bool mixed = inputs.placement.kind != Placement::Kind::order || cluster.fabric_spec().ecmp_seed.has_value();
+  if (mixed && out.folded.representative.size() > most_sharing) {
+    communicators.settle();
+    out.folded = sim::fold(out.plan, out.network);
+    out.settled = true;
+  }
+  for (sim::InstanceId& rank : out.folded.representative)
+    rank = sim::InstanceId{sim::index(rank) * static_cast<std::uint32_t>(alike)};
+  for (std::uint32_t& size : out.folded.class_size) size *= static_cast<std::uint32_t>(alike);
+  out.tensor_rate_limit = tensor_rate_limit(perturbed, out);
+  if (folded_only) {
+    out.plan = {};
+    out.network = {};
+    out.folded.class_of = {};
+  }
+  return made;
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,50 @@
+// Who talks to whom: the instances and communicators of a job, and the routes that these load.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "sim/fold.h"
+#include "sim/network.h"
+#include "sim/plan.h"
+#include "topology/cluster.h"
+#include "workloads/compile/group_shapes.h"
+#include "workloads/compile/perturbation.h"
+#include "workloads/compile/placement.h"
+#include "workloads/compile/settled_rates.h"
+
+namespace orrery::workloads {
+
+/// What the groups of a job depend on, beside its cluster.
+struct GroupInputs {
+  GroupLayout layout;
+  Placement placement;
+  Perturbation perturbation;
+  bool operator==(const GroupInputs&) const = default;
+};
+
+/// Who talks to whom: what a training step, its evaluation and all the jobs of a search that share these inputs make
+/// once.
+struct Groups {
+  std::vector<JobGroup> list;
+  GroupShapes shapes;
+  std::vector<std::vector<GroupSlot>> slots;  // by stage: what its ranks have communicators for
+  sim::Plan plan;                             // instance i is rank i; one program per stage, empty
+  sim::Network network;
+  sim::Folded folded;
+  /// Bytes/s up to which a tensor collective runs at its own rate whatever else is under way; 0 where the members of a
+  /// tensor group may be out of step.
+  double tensor_rate_limit = 0;
+  /// Every communicator keeps one rate (settled_rates.h): hashed paths or a placement leave too few ranks alike.
+  bool settled = false;
+};
+/// `folded_only`: without `plan` and `network`, which are large and which only a simulation of every rank needs. With
+/// more classes of ranks than `most_sharing`, rates are settled.
+std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topology::Cluster& cluster,
+                                          bool folded_only = false, std::size_t most_sharing = kMostSharing);
+
+/// What Groups::tensor_rate_limit is to be, from the rest of the groups.
+double tensor_rate_limit(const Perturbation& perturbed, const Groups& groups);
+
+}  // namespace orrery::workloads

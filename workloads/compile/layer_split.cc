@@ -1,0 +1,109 @@
+// Cuts a network into chunks. See layer_split.h. When stages x chunks do not divide the layers, embedding and LM head
+// count as one layer each and the cuts fall as evenly as whole layers allow; a job may also say how many each block
+// holds. DeepSpeed counts layers alone and fills one stage after the other (deepspeed/runtime/utils.py,
+// partition_balanced), but where layers, embedding and head divide, which is what models were given two layers less
+// for.
+#include "workloads/compile/layer_split.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace orrery::workloads {
+
+namespace {
+
+/// Ranges of so many layers each, the embedding in the first and the head in the last.
+std::vector<LayerRange> ranges_of(const std::vector<std::int64_t>& blocks) {
+  std::vector<LayerRange> ranges;
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const std::int64_t end = begin + blocks[i] + (i == 0 ? 1 : 0) + (i + 1 == blocks.size() ? 1 : 0);
+    ranges.push_back({begin, end});
+    begin = end;
+  }
+  return ranges;
+}
+
+std::vector<std::int64_t> even_shares(std::int64_t blocks, std::int64_t parts) {
+  if (blocks % parts == 0) return std::vector<std::int64_t>(static_cast<std::size_t>(parts), blocks / parts);
+  const std::int64_t units = blocks + 2;
+  std::vector<std::int64_t> shares;
+  for (std::int64_t i = 0; i < parts; ++i) shares.push_back((i + 1) * units / parts - i * units / parts);
+  --shares.front();
+  --shares.back();
+  return shares;
+}
+
+/// Every part holds as many layers as the fullest has to, until none are left.
+std::vector<std::int64_t> filled_shares(std::int64_t blocks, std::int64_t parts) {
+  const std::int64_t most = (blocks + parts - 1) / parts;
+  std::vector<std::int64_t> shares;
+  for (std::int64_t i = 0; i < parts; ++i) {
+    shares.push_back(std::min(most, blocks));
+    blocks -= shares.back();
+  }
+  return shares;
+}
+
+}  // namespace
+
+double LayerSplit::parameters(const LayerRange& range) const {
+  double sum = 0;
+  for (std::int64_t i = range.begin; i < range.end; ++i) sum += parameters_of(i);
+  return sum;
+}
+
+double LayerSplit::block_parameters(const LayerRange& range) const {
+  double sum = 0;
+  for (std::int64_t i = range.begin; i < range.end; ++i) {
+    if (is_block(i)) sum += parameters_of(i);
+  }
+  return sum;
+}
+
+std::vector<LayerRange> split_layers(std::int64_t blocks, std::int64_t parts) {
+  return ranges_of(even_shares(blocks, parts));
+}
+
+LayerSplit split_network(Network network, const ChunkMap& map, calibration::LayerSharing sharing,
+                         const std::vector<std::int64_t>& given) {
+  const std::int64_t layers = network.size() - 2, parts = map.blocks();
+  const bool fills = sharing == calibration::LayerSharing::fill && (layers + 2) % parts != 0 && layers % parts != 0;
+  std::vector<std::int64_t> shares = fills ? filled_shares(layers, parts) : even_shares(layers, parts);
+  std::copy(given.begin(), given.end(), shares.begin());
+  const std::vector<LayerRange> blocks = ranges_of(shares);
+  LayerSplit split;
+  split.network = std::move(network);
+  std::vector<double> kinds;
+  for (const Layer& layer : split.network.kinds) kinds.push_back(parameters(layer));
+  for (const std::uint8_t kind : split.network.layers) split.held.push_back(kinds[kind]);
+  for (std::int64_t chunk = 0; chunk < map.chunks(); ++chunk) {
+    for (std::int64_t stage = 0; stage < map.stages(); ++stage)
+      split.ranges.push_back(blocks[static_cast<std::size_t>(map.block_of({stage, chunk}))]);
+  }
+  return split;
+}
+
+double StageLayout::parameters() const {
+  double sum = 0;
+  for (std::int64_t chunk = 0; chunk < chunks(); ++chunk) sum += split.parameters(range(chunk));
+  return sum;
+}
+
+std::int64_t StageLayout::blocks() const {
+  std::int64_t sum = 0;
+  for (std::int64_t chunk = 0; chunk < chunks(); ++chunk) sum += blocks(range(chunk));
+  return sum;
+}
+
+std::vector<std::int32_t> StageLayout::chunks_by_block() const {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(chunks()));
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    return map.block_of({stage, a}) < map.block_of({stage, b});
+  });
+  return order;
+}
+
+}  // namespace orrery::workloads

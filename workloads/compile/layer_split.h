@@ -1,0 +1,57 @@
+// Which layers lie on which stage and chunk of a pipeline.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "workloads/model/layer.h"
+#include "workloads/schedules/chunk_map.h"
+
+namespace orrery::workloads {
+
+/// A network cut into the chunks of a pipeline's stages.
+struct LayerSplit {
+  Network network;
+  std::vector<LayerRange> ranges;  // [chunk][stage], flattened as chunk * stages + stage
+  std::vector<double> held;        // parameters of each layer of the network on one rank, in elements
+  const LayerRange& of(std::int64_t chunk, std::int64_t stage, std::int64_t stages) const {
+    return ranges[static_cast<std::size_t>(chunk * stages + stage)];
+  }
+  /// Of the layers of a range, in elements.
+  double parameters(const LayerRange& range) const;
+  /// Of those that lie between embedding and head.
+  double block_parameters(const LayerRange& range) const;
+  double parameters_of(std::int64_t layer) const { return held[static_cast<std::size_t>(layer)]; }
+  bool is_block(std::int64_t layer) const { return network.layer(layer).kind == LayerKind::block; }
+  /// A layer between embedding and head; the first one where they differ.
+  const Layer& block() const { return network.layer(1); }
+};
+
+/// Cuts `blocks` layers, an embedding in front of and a head behind them into `parts` ranges: equal shares of the
+/// layers where they divide; else as even as can be with embedding and head a layer each.
+std::vector<LayerRange> split_layers(std::int64_t blocks, std::int64_t parts);
+/// Cuts a network: `map` says where the parts lie, `sharing` how layers that do not divide are shared out; `given`,
+/// where not empty, how many layers each part holds.
+LayerSplit split_network(Network network, const ChunkMap& map, calibration::LayerSharing sharing,
+                         const std::vector<std::int64_t>& given);
+
+/// One stage of the pipeline and the layers that lie on it.
+struct StageLayout {
+  const LayerSplit& split;  // must stay valid
+  ChunkMap map;
+  std::int64_t stage = 0;
+
+  std::int64_t stages() const { return map.stages(); }
+  std::int64_t chunks() const { return map.chunks(); }
+  const LayerRange& range(std::int64_t chunk) const { return split.of(chunk, stage, map.stages()); }
+  bool is_first_block(std::int64_t chunk) const { return map.block_of({stage, chunk}) == 0; }
+  /// On one rank, in elements.
+  double parameters() const;
+  /// Layers between embedding and head.
+  std::int64_t blocks(const LayerRange& range) const { return count(split.network, range, LayerKind::block); }
+  std::int64_t blocks() const;
+  /// Chunks in the order of the model, on which all stages that hold a block agree.
+  std::vector<std::int32_t> chunks_by_block() const;
+};
+
+}  // namespace orrery::workloads

@@ -1,0 +1,67 @@
+// One pass through one chunk of a stage: its items, one after the other or as one operation, with the collectives of
+// data parallelism that belong between them.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "workloads/compile/data_collectives.h"
+#include "workloads/compile/unit_collectives.h"
+
+namespace orrery::workloads {
+
+/// Factor on the device time of kernels.
+struct Pace {
+  double of_all = 1;             // the slowest GPU of a pipeline's stages sets their pace
+  double beside_collective = 1;  // beside a data-parallel collective kernels lose SMs and memory bandwidth to it
+  double at(double share_beside) const { return of_all * (1 + share_beside * (beside_collective - 1)); }
+};
+
+/// A pass as it stands in its step.
+struct PassInStep {
+  Pass pass;
+  bool first_use = false;       // the first forward pass through its chunk
+  bool last_gradients = false;  // the last pass that makes gradients of its chunk's weights
+};
+/// The passes of a stage of so many chunks.
+std::vector<PassInStep> in_step(const std::vector<Pass>& passes, std::int64_t chunks);
+
+class PassCompiler {
+ public:
+  /// What a pass is made of. `casts`: what comes before a layer's first use, by row of Network::kinds.
+  struct Parts {
+    std::optional<PassItem> fetch;  // of a micro-batch
+    std::map<std::uint8_t, PassItem> casts;
+    Pace pace;
+    double undisturbed_rate = 0;  // see compile_programs
+  };
+  /// Writes to `writer`; all arguments must stay valid.
+  PassCompiler(Parts parts, const DataParallelism& data, const StageLayout& stage, TemplateLibrary& library,
+               ProgramWriter& writer, DataTransfers& transfers, DataCollectives& chunks, UnitCollectives& units);
+
+  void compile(const PassInStep& pass);
+
+ private:
+  const PassTemplate& template_of(std::int32_t chunk);
+  bool runs_whole(const PassInStep& pass, const PassTemplate& passes);
+  void items(const PassInStep& pass, const PassTemplate& passes, const std::vector<DataCollectives::Bucket>& buckets);
+  void item(const PassItem& item);
+  void cast(std::int64_t layer);
+  void pass_by(std::span<const PassItem> items);
+  double pace() const;
+
+  Parts parts_;
+  const DataParallelism& data_;
+  const StageLayout& stage_;
+  TemplateLibrary& library_;
+  ProgramWriter& writer_;
+  DataTransfers& transfers_;
+  DataCollectives& chunks_;
+  UnitCollectives& units_;
+  double beside_ = 0;  // share of the computation at hand that collectives of whole chunks run beside
+  std::vector<const PassTemplate*> templates_;         // by chunk
+  std::vector<const TemplateLibrary::Whole*> wholes_;  // by chunk and kind of pass, at full speed
+};
+
+}  // namespace orrery::workloads

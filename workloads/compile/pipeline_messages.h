@@ -1,0 +1,58 @@
+// Messages between pipeline stages: what each carries, what it costs, and whether a stage waits for it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "workloads/compile/layer_split.h"
+#include "workloads/compile/program_writer.h"
+
+namespace orrery::workloads {
+
+/// What messages carry, and how software and schedule treat them.
+struct MessageStyle {
+  double whole_bytes = 0;   // activations of a micro-batch between two layers, all tensor ranks together
+  std::int64_t tensor = 1;  // ranks
+  bool sequence_parallel = false;
+  bool scatters_activations = false, scatters_gradients = false;  // each tensor rank carries a part
+  bool overlaps = false;                                          // the next pass need not wait for its delivery
+  bool exposes_alike = false;  // but between two passes of one kind, that is in warm-up and cool-down, it does
+  bool host_waits = false;     // for every message that it receives
+
+  /// Whether each tensor rank carries a part, and the bytes that one of them carries.
+  bool splits(bool gradient) const;
+  double bytes(bool gradient) const {
+    return splits(gradient) ? whole_bytes / static_cast<double>(tensor) : whole_bytes;
+  }
+  /// Parts arrive that NVLink has to put together.
+  bool gathers(bool gradient) const { return splits(gradient) && !sequence_parallel; }
+};
+
+class PipelineMessages {
+ public:
+  /// Writes to `writer`; all arguments must stay valid.
+  PipelineMessages(const MessageStyle& style, const StageLayout& stage, const CollectivePrices& prices,
+                   TemplateLibrary& library, ProgramWriter& writer)
+      : style_(style), stage_(stage), prices_(prices), library_(library), writer_(writer) {}
+
+  /// Whether messages between two passes of a stage are waited for though others are hidden: software that waits for
+  /// the messages of a forward pass before its next forward pass hides them behind the backward pass between the two,
+  /// and where there is none, in warm-up and cool-down, behind nothing.
+  bool exposes(const Pass& pass, const Pass& next) const { return style_.exposes_alike && pass.kind == next.kind; }
+  /// What the pass waits for. `exposed`: posted when the pass before is done, not ahead.
+  void receive(const Pass& pass, bool exposed);
+  /// What the pass hands on. `exposed`: the next pass starts when the message is delivered.
+  void send(const Pass& pass, bool exposed);
+
+ private:
+  const ProgramWriter::Transfer& message(const Pass& pass, std::int64_t other, bool sends);
+
+  const MessageStyle& style_;
+  const StageLayout& stage_;
+  const CollectivePrices& prices_;
+  TemplateLibrary& library_;
+  ProgramWriter& writer_;
+  std::optional<ProgramWriter::Transfer> messages_[2][2][2];  // [returns][gradient][sends]
+};
+
+}  // namespace orrery::workloads

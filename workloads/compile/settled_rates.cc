@@ -1,0 +1,78 @@
+// One max-min solution for each kind of group. See settled_rates.h.
+#include "workloads/compile/settled_rates.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "sim/error.h"
+#include "sim/max_min.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+using sim::Communicator;
+using sim::CommunicatorId;
+using sim::RouteId;
+
+RouteId route_of(const Communicator& communicator, std::uint32_t pattern) {
+  return RouteId{sim::index(communicator.first_route) + pattern};
+}
+
+/// Bytes/s by communicator, all of its kind under way; infinity where its routes load nothing. The patterns of a
+/// communicator load the same links.
+std::vector<double> rates_by_kind(const sim::Plan& plan, std::span<const std::int64_t> kind_of,
+                                  const sim::Network& network) {
+  std::map<std::int64_t, std::vector<std::uint32_t>> kinds;
+  for (std::uint32_t c = 0; c < plan.communicators.size(); ++c) kinds[kind_of[c]].push_back(c);
+  std::vector<double> rates(plan.communicators.size());
+  for (const auto& [kind, members] : kinds) {
+    std::vector<sim::Demand> demands;
+    for (const std::uint32_t c : members)
+      demands.push_back({network.links_of(plan.communicators[CommunicatorId{c}].first_route), 0});
+    const std::vector<double> shared = sim::max_min_rates(demands, network.capacity);
+    for (std::size_t m = 0; m < members.size(); ++m) rates[members[m]] = shared[m];
+  }
+  return rates;
+}
+
+/// What communicators in step have in common.
+struct Pace {
+  double rate = std::numeric_limits<double>::infinity();
+  std::vector<sim::Duration> latency;  // by pattern
+};
+
+}  // namespace
+
+void settle_rates(const sim::Plan& plan, std::span<const std::int64_t> kind_of, std::span<const std::int64_t> alike,
+                  sim::Network& network) {
+  const std::vector<double> rates = rates_by_kind(plan, kind_of, network);
+  std::map<std::pair<std::int64_t, std::int64_t>, Pace> paces;
+  for (std::uint32_t c = 0; c < plan.communicators.size(); ++c) {
+    const Communicator& communicator = plan.communicators[CommunicatorId{c}];
+    Pace& pace = paces[{kind_of[c], alike[c]}];
+    pace.rate = std::min(pace.rate, rates[c]);
+    pace.latency.resize(std::max<std::size_t>(pace.latency.size(), communicator.patterns));
+    for (std::uint32_t p = 0; p < communicator.patterns; ++p) {
+      const sim::Duration latency = network.route_latency[sim::index(route_of(communicator, p))];
+      pace.latency[p] = std::max(pace.latency[p], latency);
+    }
+  }
+  sim::Network settled;
+  for (std::uint32_t c = 0; c < plan.communicators.size(); ++c) {
+    const Communicator& communicator = plan.communicators[CommunicatorId{c}];
+    const Pace& pace = paces.at({kind_of[c], alike[c]});
+    SIM_CHECK(sim::index(communicator.first_route) == settled.routes(), "communicator {} begins at route {} of {}", c,
+              sim::index(communicator.first_route), settled.routes());
+    std::vector<sim::WeightedLink> links;
+    if (pace.rate < std::numeric_limits<double>::infinity())
+      links.push_back({settled.add_link(sim::Bandwidth(pace.rate)), 1.0});
+    for (std::uint32_t p = 0; p < communicator.patterns; ++p) settled.add_route(links, pace.latency[p]);
+  }
+  network = std::move(settled);
+}
+
+}  // namespace orrery::workloads

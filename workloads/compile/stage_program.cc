@@ -1,0 +1,129 @@
+// Compiles the programs of all stages. See stage_program.h.
+//
+// Order of a step: (parameter all-gathers, when they overlap with the forward pass) - passes, with gradient reductions
+// beside the last backward pass of each chunk when they overlap - remaining reductions - tied embedding - gradient norm
+// - optimizer - (parameter all-gather when it does not overlap). The step is taken from steady state: an all-gather
+// that overlaps with the next step's forward pass stands at the start of this one.
+#include "workloads/compile/stage_program.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "workloads/compile/pass_compiler.h"
+
+namespace orrery::workloads {
+namespace {
+
+/// Walks the passes of one stage.
+class StageCompiler {
+ public:
+  StageCompiler(const ProgramInputs& inputs, const StageLayout& stage, const CollectivePrices& prices,
+                const std::vector<GroupSlot>& slots, TemplateLibrary& library, PassCompiler::Parts parts)
+      : writer(slots, inputs.passes.host.transfer_issue),
+        workload_(inputs.workload),
+        stage_(stage),
+        prices_(prices),
+        library_(library),
+        scale_bytes_(inputs.workload.gradients ? inputs.scale_bytes : 0),
+        transfers_(inputs.data, prices, library, writer),
+        chunks_(inputs.data, stage_, transfers_, writer, inputs.workload.new_weights),
+        units_(inputs.data, stage_, prices, transfers_, writer),
+        messages_(inputs.messages, stage_, prices, library, writer),
+        passes_(std::move(parts), inputs.data, stage_, library, writer, transfers_, chunks_, units_),
+        end_(inputs.update, stage_, inputs.data, prices, library, writer) {}
+
+  void compile(const std::vector<Pass>& order) {
+    chunks_.plan(order);
+    chunks_.gather_ahead();
+    const std::vector<PassInStep> passes = in_step(order, stage_.chunks());
+    for (std::size_t i = 0; i < passes.size();) {
+      const std::size_t together = passes[i].pass.with_next ? 2 : 1;
+      const std::span<const PassInStep> group(&passes[i], together);
+      const std::size_t behind = i + together;
+      const bool after_alike = i > 0 && messages_.exposes(passes[i - 1].pass, passes[i].pass);
+      const bool before_alike = behind < passes.size() && messages_.exposes(group.back().pass, passes[behind].pass);
+      for (const PassInStep& pass : group) messages_.receive(pass.pass, after_alike);
+      for (const PassInStep& pass : group) run(pass);
+      for (const PassInStep& pass : group) messages_.send(pass.pass, before_alike);
+      i = behind;
+    }
+    if (workload_.ending == Workload::Ending::update) end_.write(transfers_, chunks_);
+  }
+
+  ProgramWriter writer;
+
+ private:
+  void run(const PassInStep& pass) {
+    if (pass.pass.kind == PassKind::forward) chunks_.before_forward();
+    passes_.compile(pass);
+    reduce_scales(pass.pass);
+    if (ends_microbatch(pass.pass.kind)) chunks_.after_backward();
+  }
+
+  /// Scales of fp8 tensors follow the largest magnitudes seen on any rank that holds a part of them or a replica
+  /// (Transformer Engine, fp8.py, global_amax_reduction, at the end of fp8_autocast and of the backward pass).
+  void reduce_scales(const Pass& pass) {
+    const double bytes = scale_bytes_ * static_cast<double>(stage_.blocks(stage_.range(pass.chunk)));
+    if (bytes <= 0 || pass.kind == PassKind::weight_gradient) return;
+    const std::int64_t ranks = prices_.shapes[CommGroup::scales].ranks;
+    ProgramWriter::Transfer t{CommGroup::data};
+    t.stream = Stream::tensor;
+    t.cost = prices_.of_signal(CollectiveOp::all_reduce, bytes, CommGroup::scales);
+    t.traffic = library_.traffic({CommGroup::scales, CollectiveOp::all_reduce, "fp8 scales", ranks, bytes,
+                                  wire_bytes(CollectiveOp::all_reduce, ranks, bytes)});
+    writer.next_waits_for(writer.transfer(t, writer.after_compute()));
+  }
+
+  const Workload& workload_;
+  StageLayout stage_;
+  const CollectivePrices& prices_;
+  TemplateLibrary& library_;
+  double scale_bytes_;  // of a block; 0: none are reduced
+  DataTransfers transfers_;
+  DataCollectives chunks_;
+  UnitCollectives units_;
+  PipelineMessages messages_;
+  PassCompiler passes_;
+  StepEnd end_;
+};
+
+/// What the passes of all stages have in common.
+PassCompiler::Parts parts_of(const ProgramInputs& inputs, const Network& network, const CollectivePrices& prices,
+                             TemplateLibrary& library, double undisturbed_rate) {
+  PassCompiler::Parts parts;
+  parts.fetch = microbatch_fetch(inputs.passes, prices.device, library);
+  for (std::uint8_t kind = 0; inputs.workload.new_weights && kind < network.kinds.size(); ++kind) {
+    if (auto cast = weight_cast(network.kinds[kind], inputs.update.precision, prices.device, library))
+      parts.casts.emplace(kind, *std::move(cast));
+  }
+  if (inputs.workload.gradients) {
+    if (inputs.map.stages() > 1) parts.pace.of_all = inputs.passes.overlap.pipeline_slowdown;
+    parts.pace.beside_collective = inputs.passes.overlap.compute_slowdown_under_collective;
+  }
+  // Where parts of messages come together on the tensor group's links, its collectives are not alone there.
+  const bool gathers = inputs.map.stages() > 1 && inputs.messages.gathers(false);
+  parts.undisturbed_rate = gathers ? 0 : undisturbed_rate;
+  return parts;
+}
+
+}  // namespace
+
+StagePrograms compile_programs(const ProgramInputs& inputs, const LayerSplit& split, StageOrders scheduled,
+                               const CollectivePrices& prices, const std::vector<std::vector<GroupSlot>>& slots,
+                               double undisturbed_rate) {
+  StagePrograms out;
+  TemplateLibrary library(split.network, prices, inputs.passes, out);
+  const PassCompiler::Parts parts = parts_of(inputs, split.network, prices, library, undisturbed_rate);
+  for (std::size_t stage = 0; stage < scheduled.size(); ++stage) {
+    std::vector<Pass> order = inputs.workload.passes(std::move(scheduled[stage]));
+    StageCompiler compiler(inputs, {split, inputs.map, static_cast<std::int64_t>(stage)}, prices, slots[stage], library,
+                           parts);
+    compiler.compile(order);
+    out.programs.push_back(std::move(compiler.writer.program));
+    out.notes.push_back(std::move(compiler.writer.notes));
+    out.orders.push_back(std::move(order));
+  }
+  return out;
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,34 @@
+// The operation list of one pipeline stage: passes in schedule order, each pass the pieces of its chunk, with tensor
+// collectives, pipeline messages and data-parallel collectives where the job's overlap puts them.
+#pragma once
+
+#include <vector>
+
+#include "workloads/compile/pipeline_messages.h"
+#include "workloads/compile/program_notes.h"
+#include "workloads/compile/step_end.h"
+#include "workloads/compile/workload.h"
+
+namespace orrery::workloads {
+
+/// What programs follow from, beside layers, orders and prices: a value for each part of the compiler.
+struct ProgramInputs {
+  Workload workload = Workload::training_step;
+  ChunkMap map;
+  PassCosts passes;
+  DataParallelism data;
+  MessageStyle messages;
+  UpdateStyle update;
+  /// Bytes of the largest magnitudes of a block that a pass in fp8 ends by reducing over tensor- and data-parallel
+  /// ranks (software key reduces_amax); 0 where it does not.
+  double scale_bytes = 0;
+};
+
+/// Compiles the programs. `scheduled`: the passes of every stage as the job's schedule orders them. `slots`: by stage,
+/// what its ranks have communicators for. `undisturbed_rate`: bytes/s up to which tensor collectives are sure of their
+/// own rate; a pass whose collectives all stay below becomes one operation (0: none does).
+StagePrograms compile_programs(const ProgramInputs& inputs, const LayerSplit& split, StageOrders scheduled,
+                               const CollectivePrices& prices, const std::vector<std::vector<GroupSlot>>& slots,
+                               double undisturbed_rate);
+
+}  // namespace orrery::workloads

@@ -1,0 +1,55 @@
+// The end of a step. See step_end.h.
+#include "workloads/compile/step_end.h"
+
+namespace orrery::workloads {
+
+void StepEnd::write(DataTransfers& transfers, DataCollectives& collectives) {
+  writer_.end_passes();
+  writer_.settle();
+  collectives.reduce_rest();
+  transfers.await_reductions();
+  reduce_tied_embedding();
+  const double parameters = stage_.parameters(), updated = parameters / data_.shares();
+  norm_kernel(updated);
+  reduce_norm();
+  writer_.compute(library_.compute(optimizer_kernels(style_.optimizer, style_.precision, style_.kernels, prices_.device,
+                                                     parameters, updated),
+                                   -1),
+                  Category::optimizer);
+  collectives.gather_rest();
+}
+
+void StepEnd::norm_kernel(double updated) {
+  Kernel norm{"gradient norm"};
+  norm.bytes = updated * data_.gradient_bytes;
+  norm.time = prices_.device.streaming(calibration::Streaming::gradient_norm, norm.bytes);
+  writer_.compute(library_.compute({norm}, -1), Category::optimizer);
+}
+
+/// First and last stage hold the same word embedding and add up its gradients.
+void StepEnd::reduce_tied_embedding() {
+  if (!style_.ties_ends || (stage_.stage != 0 && stage_.stage != stage_.stages() - 1)) return;
+  const double shares = data_.shards_parameters() ? static_cast<double>(data_.owners) : 1.0;
+  const double bytes = stage_.split.network.tied_elements * data_.gradient_bytes / shares;
+  ProgramWriter::Transfer t{CommGroup::embedding};
+  t.cost = prices_.of(CollectiveOp::all_reduce, bytes, CommGroup::embedding);
+  t.traffic = library_.traffic({CommGroup::embedding, CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes,
+                                wire_bytes(CollectiveOp::all_reduce, 2, bytes)});
+  writer_.next_waits_for(writer_.transfer(t, writer_.after_compute()));
+}
+
+/// The norm is summed over every rank that holds a part of the gradients.
+void StepEnd::reduce_norm() {
+  const std::int64_t ranks = prices_.shapes[CommGroup::norm].ranks;
+  if (ranks == 1) return;
+  ProgramWriter::Transfer t{CommGroup::norm};
+  t.host_waits = style_.waits_for_norm;
+  if (!style_.waits_for_norm) t.stream = Stream::pipeline_send;
+  t.cost = prices_.of_signal(CollectiveOp::all_reduce, 4, CommGroup::norm);
+  t.traffic = library_.traffic({CommGroup::norm, CollectiveOp::all_reduce, "gradient norm", ranks, 4,
+                                wire_bytes(CollectiveOp::all_reduce, ranks, 4)});
+  const std::uint32_t op = writer_.transfer(t, writer_.after_compute());
+  if (style_.waits_for_norm) writer_.next_waits_for(op);
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,43 @@
+// What follows the passes of a training step on one stage: remaining reductions, the tied embedding, the gradient norm,
+// the optimizer, gathers that do not overlap.
+#pragma once
+
+#include "workloads/compile/data_collectives.h"
+#include "workloads/model/optimizer_step.h"
+
+namespace orrery::workloads {
+
+/// How a job updates its weights.
+struct UpdateStyle {
+  OptimizerKind optimizer = OptimizerKind::adam;
+  Precision precision;
+  calibration::OptimizerStyle kernels;
+  /// The optimizer waits for the norm of all gradients, which the host reads to decide on clipping or skipping. Else
+  /// partial norms travel along the pipeline's messages, and nobody waits (Parallelism::optimizer_post_validation).
+  bool waits_for_norm = true;
+  bool ties_ends = false;  // first and last stage hold the same word embedding
+};
+
+/// Writes the end of a step behind the passes of its stage. Refers to its arguments.
+class StepEnd {
+ public:
+  StepEnd(const UpdateStyle& style, const StageLayout& stage, const DataParallelism& data,
+          const CollectivePrices& prices, TemplateLibrary& library, ProgramWriter& writer)
+      : style_(style), stage_(stage), data_(data), prices_(prices), library_(library), writer_(writer) {}
+
+  void write(DataTransfers& transfers, DataCollectives& collectives);
+
+ private:
+  void reduce_tied_embedding();
+  void reduce_norm();
+  void norm_kernel(double updated);
+
+  const UpdateStyle& style_;
+  const StageLayout& stage_;
+  const DataParallelism& data_;
+  const CollectivePrices& prices_;
+  TemplateLibrary& library_;
+  ProgramWriter& writer_;
+};
+
+}  // namespace orrery::workloads

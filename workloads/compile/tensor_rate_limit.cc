@@ -1,0 +1,76 @@
+// What is left of the tensor groups' links when every other communicator takes all it can. See
+// Groups::tensor_rate_limit. In step: every class of ranks meets only itself on its tensor communicator, at its own
+// pace.
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "workloads/compile/groups.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+using sim::CommunicatorId;
+using sim::RouteId;
+
+/// The highest rate of any transfer of the communicator: what its links leave it alone.
+double highest_rate(const sim::Network& network, const sim::Communicator& communicator) {
+  double highest = 0;
+  for (std::uint32_t p = 0; p < communicator.patterns; ++p) {
+    const auto links = network.links_of(RouteId{sim::index(communicator.first_route) + p});
+    double rate = links.empty() ? 0 : std::numeric_limits<double>::infinity();
+    for (const sim::WeightedLink& link : links) rate = std::min(rate, network.capacity[link.link] / link.weight);
+    highest = std::max(highest, rate);
+  }
+  return highest;
+}
+
+}  // namespace
+
+double tensor_rate_limit(const Perturbation& perturbed, const Groups& groups) {
+  if (!perturbed.slow_gpus.empty() || perturbed.jitter_sigma > 0 || perturbed.message_sigma > 0) return 0;
+  const sim::Plan& plan = groups.folded.plan;
+  const sim::Network& network = groups.folded.network;
+  std::vector<bool> is_tensor(plan.communicators.size(), false);
+  for (std::uint32_t i = 0; i < plan.instances.size(); ++i) {
+    const auto& stage = groups.slots[sim::index(plan.instances[sim::InstanceId{i}].program)];
+    const auto slots = plan.slots_of(sim::InstanceId{i});
+    for (std::size_t s = 0; s < slots.size(); ++s) {
+      if (!(stage[s].group == CommGroup::tensor)) continue;
+      if (plan.communicators[slots[s]].members != 1) return 0;
+      is_tensor[sim::index(slots[s])] = true;
+    }
+  }
+  std::vector<double> taken(network.capacity.size(), 0);
+  std::vector<std::uint32_t> tensor_groups(network.capacity.size(), 0);
+  const auto for_links = [&](std::uint32_t c, const auto& visit) {
+    const sim::Communicator& communicator = plan.communicators[CommunicatorId{c}];
+    for (std::uint32_t p = 0; p < communicator.patterns; ++p) {
+      for (const auto& link : network.links_of(RouteId{sim::index(communicator.first_route) + p})) visit(link);
+    }
+  };
+  for (std::uint32_t c = 0; c < is_tensor.size(); ++c) {
+    const double rate = highest_rate(network, plan.communicators[CommunicatorId{c}]);
+    for_links(c, [&](const sim::WeightedLink& link) {
+      if (is_tensor[c])
+        ++tensor_groups[sim::index(link.link)];
+      else
+        taken[sim::index(link.link)] += rate * link.weight;
+    });
+  }
+  double limit = std::numeric_limits<double>::infinity();
+  for (std::uint32_t c = 0; c < is_tensor.size(); ++c) {
+    if (!is_tensor[c]) continue;
+    for_links(c, [&](const sim::WeightedLink& link) {
+      const std::size_t l = sim::index(link.link);
+      const double left = tensor_groups[l] > 1 ? 0 : network.capacity[link.link] - taken[l];
+      limit = std::min(limit, std::max(0.0, left) / link.weight);
+    });
+    const sim::Communicator& communicator = plan.communicators[CommunicatorId{c}];
+    if (network.route_latency[sim::index(communicator.first_route)].value() != 0) return 0;  // it spans nodes
+  }
+  return limit;
+}
+
+}  // namespace orrery::workloads

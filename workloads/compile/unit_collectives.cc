@@ -1,0 +1,77 @@
+// Units of a pass, entered one after the other. See unit_collectives.h.
+#include "workloads/compile/unit_collectives.h"
+
+#include <algorithm>
+
+namespace orrery::workloads {
+
+namespace {
+constexpr std::uint32_t kNone = 0xffffffff;
+}  // namespace
+
+double covered_share(const UnitLoad& pass, double compute, const DataParallelism& data,
+                     const CollectivePrices& prices) {
+  const auto units = static_cast<double>(pass.units);
+  const auto seconds = [&](CollectiveOp op, double bytes_each) {
+    const double bytes = pass.parameters / units * bytes_each;
+    return units * prices.seconds_alone(prices.of(op, bytes, CommGroup::data), CommGroup::data);
+  };
+  double collectives = 0;
+  if (pass.gathers) collectives += seconds(CollectiveOp::all_gather, data.parameter_bytes);
+  if (pass.reduces) collectives += seconds(CollectiveOp::reduce_scatter, data.gradient_bytes);
+  return compute > 0 ? std::min(1.0, collectives / compute) : 1.0;
+}
+
+void UnitCollectives::begin(const Pass& pass, const PassTemplate& passes, const Turn& turn) {
+  range_ = stage_.range(pass.chunk);
+  turn_ = turn;
+  turn_.gathers = turn.gathers && pass.kind != PassKind::weight_gradient;  // the gradient of weights needs no weights
+  turn_.reduces = turn.reduces && ends_microbatch(pass.kind);
+  const std::int64_t blocks = std::max<std::int64_t>(1, stage_.blocks(range_));
+  covered_ = covered_share({stage_.split.parameters(range_), blocks, turn_.gathers, turn_.reduces},
+                           compute_seconds(passes.of(pass.kind)), data_, prices_);
+  units_.clear();
+  const bool forward = pass.kind == PassKind::forward;
+  double ends = 0;
+  for (std::int64_t i = 0; i < range_.size(); ++i) {
+    const std::int64_t place = forward ? i : range_.size() - 1 - i;
+    const double held = stage_.split.parameters_of(range_.begin + place);
+    if (stage_.split.is_block(range_.begin + place))
+      units_.push_back({static_cast<std::int32_t>(place), held, kNone});
+    else
+      ends += held;
+  }
+  if (units_.empty()) units_.push_back({-1, 0, kNone});
+  units_.front().parameters += ends;
+  entered_ = false;
+  gather(0);
+}
+
+void UnitCollectives::gather(std::size_t i) {
+  if (!turn_.gathers || i >= units_.size() || units_[i].gather != kNone) return;
+  units_[i].gather = transfers_.gather(units_[i].parameters * data_.parameter_bytes, writer_.after_compute());
+}
+
+void UnitCollectives::enter(std::int32_t layer) {
+  std::size_t i = entered_ ? unit_ : 0;
+  while (layer >= 0 && i + 1 < units_.size() && units_[i].layer != layer) ++i;
+  if (entered_ && i == unit_) return;
+  if (entered_) reduce(unit_);
+  unit_ = i;
+  entered_ = true;
+  gather(i);
+  if (units_[i].gather != kNone) writer_.next_waits_for(units_[i].gather);
+  if (data_.overlaps_parameters) gather(i + 1);
+}
+
+void UnitCollectives::reduce(std::size_t i) {
+  if (!turn_.reduces) return;
+  const Unit& unit = units_[i];
+  const Layer* layer = unit.layer < 0 ? nullptr : &stage_.split.network.layer(range_.begin + unit.layer);
+  transfers_.reduce_unit(unit.parameters, layer, turn_.complete);
+  if (!data_.overlaps_gradients) transfers_.await_reductions();
+}
+
+void UnitCollectives::end() { reduce(entered_ ? unit_ : 0); }
+
+}  // namespace orrery::workloads

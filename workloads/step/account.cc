@@ -1,0 +1,166 @@
+// The compute stream's timeline, gap by gap (docs/breakdown.svg draws it). While a kernel runs, time is compute (or
+// optimizer), and what a slow GPU takes beyond that is the slow GPU's. A gap is what the operation behind it waited
+// for: the transfer that ended last. Going back from that end,
+//  - while the transfer moves, the gap is its communication;
+//  - while this rank is there and others are not, it waits for them: other stages leave a bubble, the ranks beside it
+//    (of the same stage) are partners waited for;
+//  - before this rank itself was there, the same is asked of what held the transfer up: another transfer, which it
+//    waited for or queued behind, or the host.
+// A gap that no transfer explains is the host's.
+#include "workloads/step/account.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace orrery::workloads {
+
+namespace {
+
+constexpr std::uint32_t kNone = 0xffffffff;
+
+constexpr std::size_t at(Category c) { return static_cast<std::size_t>(c); }
+
+/// By transfer, the one before it on its stream.
+std::vector<std::uint32_t> queue_of(const sim::Program& program) {
+  std::vector<std::uint32_t> before(program.size(), kNone), last;
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    if (program.kind[op] != sim::OpKind::transfer) continue;
+    if (program.stream[op] >= last.size()) last.resize(program.stream[op] + std::size_t{1}, kNone);
+    before[op] = std::exchange(last[program.stream[op]], op);
+  }
+  return before;
+}
+
+class Ledger {
+ public:
+  Ledger(const RankRecord& rank)
+      : record_(*rank.record),
+        program_(*rank.program),
+        slots_(*rank.slots),
+        pipelined_(rank.pipelined),
+        before_(queue_of(*rank.program)) {}
+
+  void book(Category category, std::int64_t duration) {
+    if (duration > 0) ps_[at(category)] += duration;
+  }
+
+  /// The gap [from, to] before something that waited for transfer `op`, which ended in it.
+  void book_gap(std::uint32_t op, std::int64_t from, std::int64_t to) {
+    while (op != kNone && to > from) {
+      const std::int64_t moved = std::clamp(record_.finish[op].value(), from, to);
+      const std::int64_t begun = std::clamp(record_.start[op].value(), from, moved);
+      const std::int64_t there = std::clamp(record_.ready[op].value(), from, begun);
+      book(Category::other, to - moved);
+      book(static_cast<Category>(program_.category[op]), moved - begun);
+      book(awaited(op), begun - there);
+      to = there;
+      op = last_before(op, from);
+    }
+    book(Category::other, to - from);
+  }
+
+  /// Of these operations, the transfer that ended last, if it ended after `from`.
+  std::uint32_t last_transfer(std::span<const std::uint32_t> ops, std::int64_t from) const {
+    std::uint32_t last = kNone;
+    for (const std::uint32_t op : ops) {
+      if (program_.kind[op] != sim::OpKind::transfer || record_.finish[op].value() <= from) continue;
+      if (last == kNone || record_.finish[op] > record_.finish[last]) last = op;
+    }
+    return last;
+  }
+
+  std::array<double, kCategories> seconds() const {
+    std::array<double, kCategories> seconds{};
+    for (std::size_t c = 0; c < kCategories; ++c) seconds[c] = static_cast<double>(ps_[c]) / sim::kPicosecondsPerSecond;
+    return seconds;
+  }
+
+ private:
+  Category awaited(std::uint32_t transfer) const {
+    const bool across = pipelined_ && slots_[program_.slot[transfer]].group.across_stages;
+    return across ? Category::bubble : Category::partner_wait;
+  }
+
+  /// What kept a rank from taking part in a transfer: the one before it on its stream, or one that it waited for.
+  std::uint32_t last_before(std::uint32_t op, std::int64_t from) const {
+    const std::uint32_t awaited = last_transfer(program_.waits_of(op), from);
+    const std::uint32_t queued = last_transfer({&before_[op], before_[op] == kNone ? std::size_t{0} : 1}, from);
+    if (awaited == kNone || queued == kNone) return awaited == kNone ? queued : awaited;
+    return record_.finish[queued] > record_.finish[awaited] ? queued : awaited;
+  }
+
+  const sim::Record& record_;
+  const sim::Program& program_;
+  const std::vector<GroupSlot>& slots_;
+  bool pipelined_;
+  std::vector<std::uint32_t> before_;
+  std::array<std::int64_t, kCategories> ps_{};
+};
+
+/// The time [start, finish] of compute operation `op`.
+void book_kernels(const RankRecord& rank, std::uint32_t op, std::span<const sim::Duration> tensor_wait,
+                  Ledger& ledger) {
+  const sim::Program& program = *rank.program;
+  const std::int64_t took = rank.record->finish[op].value() - rank.record->start[op].value();
+  const std::int64_t alone = program.duration[op];
+  // Noise may have made them short.
+  const double loss = static_cast<double>(alone) * std::max(0.0, rank.slowdown - 1);
+  const std::int64_t slow = std::clamp<std::int64_t>(std::llround(loss), 0, std::max<std::int64_t>(took - alone, 0));
+  // Noise takes longer, or less long, than the program says: that is compute. What is left of a launch-bound run is the
+  // host's.
+  const std::int64_t busy = std::min(took - slow, alone);
+  const bool host_bound = took - slow > alone && program.issue_bound[op] > alone;
+  const std::int64_t waits = tensor_wait.empty() ? 0 : tensor_wait[op].value();
+  ledger.book(static_cast<Category>(program.category[op]), (host_bound ? busy : took - slow) - waits);
+  ledger.book(Category::tensor_comm, waits);
+  ledger.book(Category::slow_gpu, slow);
+  if (host_bound) ledger.book(Category::other, took - slow - busy);
+}
+
+}  // namespace
+
+std::array<double, kCategories> account(const RankRecord& rank, sim::SimTime begin, sim::SimTime end,
+                                        std::span<const sim::Duration> tensor_wait) {
+  const sim::Record& record = *rank.record;
+  const sim::Program& program = *rank.program;
+  Ledger ledger(rank);
+  std::int64_t clock = begin.value();
+  std::uint32_t last = kNone;
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    const std::int64_t start = record.start[op].value(), finish = record.finish[op].value();
+    if (program.kind[op] == sim::OpKind::transfer) {
+      if (last == kNone || finish > record.finish[last].value()) last = op;
+      continue;
+    }
+    if (finish <= begin.value()) continue;  // a micro-batch fetched ahead of the window
+    if (start > clock) ledger.book_gap(ledger.last_transfer(program.waits_of(op), clock), clock, start);
+    book_kernels(rank, op, tensor_wait, ledger);
+    clock = std::max(clock, finish);
+  }
+  // After the last kernel: transfers of this rank that are still under way, then waiting for ranks that finish later.
+  const std::int64_t latest = last == kNone ? clock : std::min(record.finish[last].value(), end.value());
+  if (latest > clock) ledger.book_gap(last, clock, latest);
+  ledger.book(rank.pipelined ? Category::bubble : Category::partner_wait, end.value() - std::max(clock, latest));
+  return ledger.seconds();
+}
+
+sim::Duration busy_time(const RankRecord& rank, std::span<const sim::Duration> tensor_wait) {
+  sim::Duration busy{};
+  for (std::uint32_t op = 0; op < rank.program->size(); ++op) {
+    if (rank.program->kind[op] != sim::OpKind::compute) continue;
+    busy += rank.record->finish[op] - rank.record->start[op];
+    if (!tensor_wait.empty()) busy -= tensor_wait[op];
+  }
+  return busy;
+}
+
+bool is_launch_bound(const RankRecord& rank, std::span<const sim::Duration> tensor_wait) {
+  for (std::uint32_t op = 0; op < rank.program->size() && !tensor_wait.empty(); ++op) {
+    const sim::Duration took = rank.record->finish[op] - rank.record->start[op];
+    if (tensor_wait[op].value() > 0 && took.value() > rank.program->duration[op]) return true;
+  }
+  return false;
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,26 @@
+// Formulas of a GPT's parameters on one rank. See closed_form_parameters.h.
+#include "workloads/step/closed_form_parameters.h"
+
+namespace orrery::workloads {
+
+ShardParameters shard_parameters(const Model& model, std::int64_t tensor, bool pads_vocabulary, bool ends_meet) {
+  const auto t = static_cast<double>(tensor);
+  const auto h = static_cast<double>(model.hidden);
+  const auto f = static_cast<double>(model.ffn_hidden);
+  const auto a = static_cast<double>(model.attention_width()), norm = static_cast<double>(model.norm_parameters());
+  const double qkv = a + 2 * static_cast<double>(model.kv_heads * model.head_dim());
+  const double up = model.gated_mlp ? 2 : 1;
+  const double qkv_bias = model.biases == Biases::none ? 0 : 1, bias = model.biases == Biases::all ? 1 : 0;
+  const double norms = (model.parallel_block ? norm : 2 * norm) * (model.post_norm ? 2 : 1) +
+                       static_cast<double>(model.qk_norm_parameters());
+  ShardParameters shard;
+  // Weights and the biases of column-parallel layers are split; norms and the biases after a reduction are copied.
+  shard.layer = (qkv * (h + qkv_bias) + a * h + up * f * (h + bias) + f * h) / t + bias * 2 * h + norms;
+  const double vocabulary = static_cast<double>(padded_vocab(model.vocab, tensor, pads_vocabulary)) / t * h;
+  shard.embedding = vocabulary + (model.positions == Positions::learned ? static_cast<double>(model.seq) * h : 0);
+  // Tied weights: where one stage has both ends the head is the embedding; else the last stage holds a copy.
+  shard.head = norm + (model.tied_embeddings && ends_meet ? 0 : vocabulary);
+  return shard;
+}
+
+}  // namespace orrery::workloads

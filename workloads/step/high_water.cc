@@ -1,0 +1,159 @@
+// High-water marks, counted twice: in the order of the schedule, for formulas, and in the order of simulated time, from
+// when the kernels of each pass began and ended. One stream computes, so that the two must agree; a test holds them to
+// it. Left out: tensors that are freed inside a pass, beyond what PassBytes::working says.
+#include "workloads/step/high_water.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "workloads/compile/streams.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+/// What is freed (where negative: held on top) when the pass is over.
+double freed(const Pass& pass, const PassBytes& bytes) {
+  switch (pass.kind) {
+    case PassKind::forward:
+      return 0;
+    case PassKind::backward:
+      return bytes.kept;
+    case PassKind::input_gradient:
+      return bytes.kept - bytes.between;
+    case PassKind::weight_gradient:
+      return bytes.between;
+  }
+  return 0;
+}
+
+/// What the pass needs while it works. Weight gradients find all they need.
+double working_in(const Pass& pass, const PassBytes& bytes) { return sends_gradient(pass.kind) ? bytes.working : 0; }
+
+const PassBytes& bytes_of(const Pass& pass, const std::vector<PassBytes>& chunks) {
+  return chunks[static_cast<std::size_t>(pass.chunk)];
+}
+
+/// Whether a pass may begin with the transfer: a collective between its kernels, not one of a message.
+bool is_within_pass(const OpNote& note, Category category) {
+  return note.within_pass && (category == Category::tensor_comm || category == Category::context_comm);
+}
+
+/// A pass with the time from its first operation to the end of its last kernel.
+struct TimedPass {
+  Pass pass;
+  std::int64_t start = 0, finish = 0;
+};
+
+std::vector<TimedPass> timed_passes(const sim::Record& record, const sim::Program& program,
+                                    const std::vector<OpNote>& notes) {
+  std::map<std::tuple<PassKind, std::int32_t, std::int32_t>, TimedPass> found;
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    const OpNote& note = notes[op];
+    const bool computes = program.kind[op] == sim::OpKind::compute;
+    const auto category = static_cast<Category>(program.category[op]);
+    if (note.microbatch < 0 || !(computes || is_within_pass(note, category))) continue;
+    const std::int64_t start = record.start[op].value(), finish = computes ? record.finish[op].value() : start;
+    Pass pass;
+    pass.kind = note.kind;
+    pass.chunk = note.chunk;
+    pass.microbatch = note.microbatch;
+    const auto [place, added] =
+        found.try_emplace({note.kind, note.chunk, note.microbatch}, TimedPass{pass, start, finish});
+    if (added) continue;
+    place->second.start = std::min(place->second.start, start);
+    place->second.finish = std::max(place->second.finish, finish);
+  }
+  std::vector<TimedPass> passes;
+  for (const auto& [key, pass] : found) passes.push_back(pass);
+  return passes;
+}
+
+/// What changes or is looked at, in the order of time: frees before anything else of the same instant.
+enum class What { free, keep, work };
+struct Moment {
+  std::int64_t at;
+  What what;
+  Pass pass;
+};
+
+std::vector<Moment> moments_of(const sim::Record& record, const sim::Program& program,
+                               const std::vector<OpNote>& notes) {
+  std::vector<Moment> moments;
+  for (const TimedPass& timed : timed_passes(record, program, notes)) {
+    const bool forward = timed.pass.kind == PassKind::forward;
+    moments.push_back({timed.start, forward ? What::keep : What::work, timed.pass});
+    if (!forward) moments.push_back({timed.finish, What::free, timed.pass});
+  }
+  std::stable_sort(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) {
+    return std::pair(a.at, static_cast<int>(a.what)) < std::pair(b.at, static_cast<int>(b.what));
+  });
+  return moments;
+}
+
+}  // namespace
+
+HighWater high_water(const std::vector<Pass>& passes, const std::vector<PassBytes>& chunks) {
+  HighWater most;
+  double held = 0;
+  std::size_t at = passes.size();
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    const PassBytes& bytes = bytes_of(passes[i], chunks);
+    if (passes[i].kind == PassKind::forward) held += bytes.kept;
+    const double working = working_in(passes[i], bytes);
+    if (at == passes.size() || held + working > most.bytes()) {
+      most.held = held;
+      most.working = working;
+      at = i;
+    }
+    held -= freed(passes[i], bytes);
+  }
+  most.in_flight.assign(chunks.size(), 0);
+  if (at == passes.size()) return most;
+  most.pass = passes[at];
+  for (std::size_t i = 0; i <= at; ++i) {
+    std::int32_t& count = most.in_flight[static_cast<std::size_t>(passes[i].chunk)];
+    if (passes[i].kind == PassKind::forward) ++count;
+    if (ends_microbatch(passes[i].kind) && i < at) --count;
+  }
+  return most;
+}
+
+HighWater counted_high_water(const sim::Record& record, const sim::Program& program, const std::vector<OpNote>& notes,
+                             const std::vector<PassBytes>& chunks) {
+  HighWater most;
+  std::vector<std::int32_t> live(chunks.size(), 0);
+  double held = 0;
+  for (const Moment& moment : moments_of(record, program, notes)) {
+    const PassBytes& bytes = bytes_of(moment.pass, chunks);
+    std::int32_t& count = live[static_cast<std::size_t>(moment.pass.chunk)];
+    if (moment.what == What::keep) {
+      held += bytes.kept;
+      ++count;
+    }
+    if (moment.what == What::free) held -= freed(moment.pass, bytes);
+    if (moment.what == What::free && ends_microbatch(moment.pass.kind)) --count;
+    const double working = moment.what == What::work ? working_in(moment.pass, bytes) : 0;
+    if (most.in_flight.empty() || held + working > most.bytes()) {
+      most = {held, working, moment.pass, live, static_cast<double>(moment.at) / sim::kPicosecondsPerSecond};
+    }
+  }
+  return most;
+}
+
+std::vector<HeldBytes> held_over_time(const sim::Record& record, const sim::Program& program,
+                                      const std::vector<OpNote>& notes, const std::vector<PassBytes>& chunks) {
+  std::vector<HeldBytes> points;
+  double held = 0;
+  for (const Moment& moment : moments_of(record, program, notes)) {
+    const PassBytes& bytes = bytes_of(moment.pass, chunks);
+    if (moment.what == What::keep) held += bytes.kept;
+    if (moment.what == What::free) held -= freed(moment.pass, bytes);
+    points.push_back({moment.at, held + (moment.what == What::work ? working_in(moment.pass, bytes) : 0)});
+  }
+  return points;
+}
+
+}  // namespace orrery::workloads

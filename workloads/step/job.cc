@@ -1,0 +1,34 @@
+// The cluster of a job, and how it cuts and computes its layers. See job.h.
+#include "workloads/step/job.h"
+
+namespace orrery::workloads {
+
+Site site_of(const Job& job) { return {job.node, job.fabric, job.gpus, job.gpus_per_node, job.perturbation.faults}; }
+
+topology::Cluster cluster_of(const Site& site, const sim::Settings& where) {
+  return topology::Cluster(site.node, site.fabric, site.gpus, site.gpus_per_node, where, site.faults);
+}
+
+topology::Cluster cluster_of(const Job& job, const sim::Settings& where) { return cluster_of(site_of(job), where); }
+
+Split split_of(const Job& job) {
+  const Parallelism& p = job.parallelism;
+  return {p.tensor, p.context, p.sequence_parallel, p.context_method, job.batch.micro};
+}
+
+Computation computation_of(const Job& job) {
+  Computation computation;
+  computation.precision = job.precision;
+  computation.recompute = job.recompute;
+  computation.attention = job.attention;
+  computation.overlaps_tensor = job.overlap.tensor;
+  computation.ends_on_one_stage = job.parallelism.chunk_map().ends_meet();
+  computation.keeps_training_gradients = job.software.gradients.keeps_training_gradients;
+  computation.style = job.software.layers;
+  computation.attention_style = job.software.attention_style;
+  return computation;
+}
+
+Network network_of(const Job& job) { return gpt(job.model, split_of(job), computation_of(job)); }
+
+}  // namespace orrery::workloads

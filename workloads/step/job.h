@@ -1,0 +1,126 @@
+// A job: everything that decides what one training step does, validated, by value. load_scenario makes it; make_plan
+// compiles it into tables.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibration/profile.h"
+#include "calibration/software.h"
+#include "topology/cluster.h"
+#include "workloads/compile/dims.h"
+#include "workloads/compile/perturbation.h"
+#include "workloads/compile/placement.h"
+#include "workloads/model/gpt.h"
+#include "workloads/model/optimizer_step.h"
+#include "workloads/schedules/schedule.h"
+
+namespace orrery::workloads {
+
+using calibration::name_of;
+using calibration::Sharding;
+
+struct Parallelism {
+  std::int64_t tensor = 1, pipeline = 1, virtual_pipeline = 1, data = 1, context = 1, expert = 1;
+  bool sequence_parallel = false;
+  ContextMethod context_method = ContextMethod::ring;
+  /// Layers of every block, first to last (a block is a chunk of a stage); empty: as even as can be.
+  std::vector<std::int64_t> stage_layers;
+  /// The optimizer steps without waiting for the global gradient norm and is checked afterwards (Qi et al., arXiv
+  /// 2401.10241, section 4), so that stages step one after the other, as they finish.
+  bool optimizer_post_validation = false;
+  Sharding sharding = Sharding::none;
+  /// Ranks that share out what `sharding` names; groups of so many repeat it and add up their gradients. 0: all.
+  std::int64_t shard_group = 0;
+  const Schedule* schedule = &usual_schedule(1);  // a row of the catalogue, never null
+  /// How the blocks of the model lie on the cells of the pipeline.
+  ChunkMap chunk_map() const { return schedule->map(pipeline, virtual_pipeline); }
+  Dims dims() const { return Dims({tensor, context, data, pipeline}); }
+  bool operator==(const Parallelism&) const = default;
+};
+
+struct Batch {
+  std::int64_t global = 1;  // sequences per step
+  std::int64_t micro = 1;   // sequences per micro-batch and data-parallel rank
+};
+
+struct Overlap {
+  bool tensor = false, pipeline = false, gradients = false, parameters = false;
+};
+
+struct Evaluation {
+  std::int64_t every_steps = 0;  // 0: none
+  std::int64_t sequences = 0;    // per evaluation
+};
+
+/// The run that the step belongs to; 0: not given.
+struct Training {
+  double tokens = 0;
+  double price_per_gpu_hour_usd = 0;
+};
+
+struct Job {
+  std::string name, description;
+  // Cluster
+  calibration::DeviceProfile device;
+  topology::NodeSpec node;
+  topology::FabricSpec fabric;
+  std::int64_t gpus = 1, gpus_per_node = 8;
+  std::int64_t hosts_per_node = 1;  // a domain that NVLink joins across hosts is one node (topology::join_by_nvlink)
+  // Work
+  Model model;
+  Parallelism parallelism;
+  Batch batch;
+  Precision precision;
+  Recompute recompute = Recompute::none;
+  AttentionKind attention = AttentionKind::flash;
+  Overlap overlap;
+  OptimizerKind optimizer = OptimizerKind::adam;
+  calibration::Software software;
+  Placement placement;
+  Perturbation perturbation;
+  Evaluation evaluation;
+  Training training;
+  /// Which defaults were taken for what the scenario left open, one sentence each.
+  std::vector<std::string> assumptions;
+
+  std::int64_t microbatches() const { return batch.global / (parallelism.data * batch.micro); }
+  /// Positions of a sequence that one rank of a context group holds.
+  std::int64_t rank_seq() const { return model.seq / parallelism.context; }
+  /// The pipeline of one step, as schedules see it.
+  PipelineShape pipeline_shape() const {
+    return {static_cast<std::int32_t>(parallelism.pipeline), static_cast<std::int32_t>(parallelism.virtual_pipeline),
+            static_cast<std::int32_t>(microbatches())};
+  }
+  /// Ranks that hold the same weights: data and context ranks, and all stages that the schedule gives a block to.
+  std::int64_t replicas() const { return parallelism.data * parallelism.context * parallelism.schedule->copies(); }
+  /// Ranks of a data-parallel collective: those that share out a state, or all that hold the same weights.
+  std::int64_t shard_ranks() const {
+    const bool part = parallelism.sharding != Sharding::none && parallelism.shard_group > 0;
+    return part ? parallelism.shard_group : replicas();
+  }
+};
+
+/// How a job cuts and computes its layers, and the layers that come of it on one rank.
+Split split_of(const Job& job);
+Computation computation_of(const Job& job);
+Network network_of(const Job& job);
+
+/// What the cluster of a job depends on.
+struct Site {
+  topology::NodeSpec node;
+  topology::FabricSpec fabric;
+  std::int64_t gpus = 1, gpus_per_node = 8;
+  topology::Faults faults;
+  bool operator==(const Site&) const = default;
+};
+Site site_of(const Job& job);
+
+/// The cluster of a job as it is, faults included: every part of the program takes it from here. Throws UserError
+/// through `where`, as topology::Cluster does.
+topology::Cluster cluster_of(const Site& site, const sim::Settings& where = {});
+topology::Cluster cluster_of(const Job& job, const sim::Settings& where = {});
+
+}  // namespace orrery::workloads

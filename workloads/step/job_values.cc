@@ -1,0 +1,90 @@
+// Values from a job. See job_values.h.
+#include "workloads/step/job_values.h"
+
+#include <algorithm>
+
+namespace orrery::workloads {
+
+LayerSplit split_layers(const Job& job) {
+  return split_network(network_of(job), job.parallelism.chunk_map(), job.software.defaults.layer_split,
+                       job.parallelism.stage_layers);
+}
+
+DataParallelism data_parallelism_of(const Job& job) {
+  const calibration::GradientReduction& style = job.software.gradients;
+  const Sharding sharding = job.parallelism.sharding;
+  DataParallelism data;
+  data.replicas = job.replicas();
+  data.owners = job.shard_ranks();
+  data.sharding = sharding;
+  const bool made_for_units = job.software.defaults.sharding == Sharding::parameters;
+  const bool gradients = sharding == Sharding::gradients && (style.reduces_every_pass || made_for_units);
+  data.by_unit = data.replicas > 1 && (sharding == Sharding::parameters || gradients);
+  data.gathers_every_pass = data.by_unit && (sharding == Sharding::parameters || made_for_units);
+  data.to_owners = data.by_unit && sharding == Sharding::gradients && style.reduces_to_owners;
+  data.all_reduces_shards = style.all_reduces_shards;
+  data.overlaps_gradients = job.overlap.gradients;
+  data.overlaps_parameters = job.overlap.parameters;
+  data.gradient_bytes = calibration::bytes_of(job.precision.gradients);
+  const bool cast = data.shards() && !data.shares_gradients() && style.all_reduces_shards;
+  const double activation = calibration::bytes_of(job.precision.activations);
+  data.reduced_bytes = cast ? std::min(data.gradient_bytes, activation) : data.gradient_bytes;
+  data.parameter_bytes = calibration::bytes_of(job.precision.parameters);
+  data.buckets = job.software.buckets;
+  return data;
+}
+
+MessageStyle message_style_of(const Job& job) {
+  const calibration::MessagePolicy& policy = job.software.messages;
+  MessageStyle style;
+  style.whole_bytes = static_cast<double>(job.batch.micro * job.rank_seq()) * static_cast<double>(job.model.hidden) *
+                      calibration::bytes_of(job.precision.activations);
+  style.tensor = job.parallelism.tensor;
+  style.sequence_parallel = job.parallelism.sequence_parallel;
+  style.scatters_activations = policy.scatter_gather_pipeline;
+  style.scatters_gradients = policy.scatter_gather_gradients;
+  style.overlaps = job.overlap.pipeline;
+  style.exposes_alike =
+      job.parallelism.schedule->waits_in_warm_up && job.overlap.pipeline && !policy.overlap_pipeline_warmup;
+  style.host_waits = policy.host_waits_for_pipeline && !job.overlap.pipeline && !job.parallelism.schedule->posts_ahead;
+  return style;
+}
+
+ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
+  const calibration::Software& software = job.software;
+  const Schedule& schedule = *job.parallelism.schedule;
+  ProgramInputs inputs{workload, job.parallelism.chunk_map(), {}, data_parallelism_of(job), message_style_of(job), {},
+                       0};
+  inputs.passes = {software.host,      software.overlap,           software.layers.misaligned_gemm_rate,
+                   job.overlap.tensor, schedule.splits_backward(), false};
+  // Not where stages hold several chunks or the schedule posts its messages ahead: with sends that block, such
+  // schedules would lock up.
+  inputs.passes.waits_for_batch =
+      software.host.host_waits_for_batch && job.parallelism.virtual_pipeline == 1 && !schedule.posts_ahead;
+  inputs.update = {job.optimizer, job.precision, software.optimizer, !job.parallelism.optimizer_post_validation,
+                   !inputs.map.ends_meet() && job.model.tied_embeddings};
+  constexpr double kScales = 12;  // of a block: four products, three fp8 tensors each
+  const bool in_fp8 = job.precision.matmul == DataType::fp8;
+  if (software.gradients.reduces_amax && in_fp8 && inputs.data.replicas > 1)
+    inputs.scale_bytes = kScales * calibration::bytes_of(DataType::fp32);
+  return inputs;
+}
+
+GroupLayout group_layout_of(const Job& job) {
+  const ChunkMap map = job.parallelism.chunk_map();
+  const Sharding sharding = job.parallelism.sharding;
+  GroupLayout layout;
+  layout.dims = job.parallelism.dims();
+  layout.mirrored = map.order() == ChunkOrder::both_ways;
+  layout.around = map.order() == ChunkOrder::loop && map.chunks() > 1;
+  layout.returns = map.order() != ChunkOrder::loop;
+  layout.ties_ends = !map.ends_meet() && job.model.tied_embeddings;
+  layout.shards = sharding != Sharding::none;
+  layout.all_reduces_gradients = data_parallelism_of(job).reduction() == CollectiveOp::all_reduce;
+  layout.shard_ranks = job.shard_ranks();
+  return layout;
+}
+
+GroupInputs group_inputs_of(const Job& job) { return {group_layout_of(job), job.placement, job.perturbation}; }
+
+}  // namespace orrery::workloads

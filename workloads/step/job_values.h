@@ -1,0 +1,19 @@
+// A job as the values that the compiler takes: each says what one part of it has to know, and no part sees the job.
+#pragma once
+
+#include "workloads/compile/groups.h"
+#include "workloads/compile/layer_split.h"
+#include "workloads/compile/stage_program.h"
+#include "workloads/step/job.h"
+
+namespace orrery::workloads {
+
+/// The layers of a job: its schedule says where blocks lie, parallelism.stage_layers how many layers each holds.
+LayerSplit split_layers(const Job& job);
+DataParallelism data_parallelism_of(const Job& job);
+MessageStyle message_style_of(const Job& job);
+ProgramInputs program_inputs_of(const Job& job, const Workload& workload);
+GroupLayout group_layout_of(const Job& job);
+GroupInputs group_inputs_of(const Job& job);
+
+}  // namespace orrery::workloads

@@ -1,0 +1,234 @@
+// Memory of a rank.
+//
+// Model states: mixed-precision Adam keeps 16 bytes per parameter: 2 weight, 2 gradient, 4 master weight, 8 moments
+// (Rajbhandari et al., arXiv 1910.02054); sharding divides optimizer, gradients (where they are reduced in every
+// backward pass; else they are added up whole) and parameters in that order by the number of data-parallel ranks;
+// FSDP's fp32 shards and fp32 gradients come to the same 16. Listed under buffers, so that the states stay comparable:
+// accumulators (what fp32 gradients take beyond the 2 bytes, or beside them where the software keeps both); fp8 copies
+// of weights; gathered parameters and whole gradients of the units at work (ZeRO-3 and FSDP, arXiv 2304.11277: the root
+// unit of embedding and head, a layer, and the one fetched ahead); messages (receive buffers of the pipeline, the
+// gather buffer of sequence parallelism, key/value blocks of context parallelism); temporaries of the optimizer step;
+// what the caching allocator holds beyond what is allocated; and the CUDA context with the buffers of the
+// communicators. The fullest moment is a pass, or the optimizer step, when no activations are left. Left out: cuBLAS
+// workspaces by shape, tensors alive for one kernel, the data loader.
+#include "workloads/step/memory.h"
+
+#include <algorithm>
+
+#include "workloads/schedules/chunk_map.h"
+#include "workloads/step/step_passes.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+double d(std::int64_t x) { return static_cast<double>(x); }
+
+/// What the states of a rank follow from.
+struct StateStyle {
+  DataParallelism data;
+  Precision precision;
+  OptimizerKind optimizer = OptimizerKind::adam;
+  bool keeps_training_gradients = false;
+
+  bool reaches(Sharding level) const { return data.sharding >= level; }
+  /// Ranks that share what is sharded, once `level` is reached.
+  double shared_by(Sharding level) const { return reaches(level) ? d(data.owners) : 1.0; }
+  /// Ranks that share a gradient between micro-batches.
+  double gradients_shared_by() const { return data.shares_gradients() ? d(data.owners) : 1.0; }
+};
+
+StageMemory model_states(const StateStyle& style, double parameters) {
+  const double moments = style.optimizer == OptimizerKind::sgd ? 4 : 8;
+  const double accumulator = calibration::bytes_of(style.precision.accumulation);
+  const double element = calibration::bytes_of(style.precision.activations);
+  StageMemory m;
+  m.parameters = parameters * element / style.shared_by(Sharding::parameters);
+  m.gradients = parameters * 2 / style.gradients_shared_by();
+  // Weights that are trained in fp32 are their own master copy.
+  const double master = style.precision.activations == DataType::fp32 ? 0 : 4;
+  m.optimizer = parameters * (master + moments) / style.shared_by(Sharding::optimizer);
+  const bool both = style.keeps_training_gradients && accumulator > 2;
+  // FSDP's shards are fp32 from the start, gradients and all.
+  const double beyond = style.reaches(Sharding::parameters) ? 0 : both ? accumulator : accumulator - 2;
+  m.parts.accumulators = parameters * beyond / style.gradients_shared_by();
+  return m;
+}
+
+/// Weights in the type of the products and their transposes (or scales by columns), which stay from one micro-batch to
+/// the next beside the 16-bit ones; parameters that are gathered in fp8 and transposed take the 2 bytes that are
+/// counted as parameters.
+double weight_copy_bytes(const StateStyle& style, double parameters) {
+  const DataType type = style.precision.matmul;
+  if (!calibration::is_quantised(type) || style.precision.parameters == DataType::fp8) return 0;
+  return style.reaches(Sharding::parameters) ? 0 : 2 * calibration::operand_bytes(type) * parameters;
+}
+
+/// Parameters of a stage on one rank, in elements.
+struct StageParameters {
+  double all = 0, blocks = 0, largest_block = 0, ends = 0;  // ends: embedding and head
+};
+StageParameters parameters_of_stage(const StageLayout& stage) {
+  StageParameters sum;
+  for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
+    const LayerRange& range = stage.range(chunk);
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      const double held = stage.split.parameters_of(i);
+      const bool block = stage.split.is_block(i);
+      (block ? sum.blocks : sum.ends) += held;
+      if (block) sum.largest_block = std::max(sum.largest_block, held);
+      sum.all += held;
+    }
+  }
+  return sum;
+}
+
+/// Whole parameters and gradients that stand beside the shards.
+double gathered_bytes(const StateStyle& style, const StageParameters& held) {
+  if (!style.data.shares_gradients()) return 0;
+  const DataParallelism& data = style.data;
+  const double element = calibration::bytes_of(style.precision.activations);
+  const double reduced = data.gradient_bytes;
+  const double gradient = reduced > element ? element + reduced : element;  // cast before it is reduced
+  const double reducing = (data.overlaps_gradients ? 2 : 1) * gradient * held.largest_block;
+  if (!style.reaches(Sharding::parameters)) {
+    const double bucket = static_cast<double>(data.buckets.gradient_bucket.value());
+    return bucket > 0 ? (data.overlaps_gradients ? 2 : 1) * bucket : reducing;
+  }
+  const double parameter = data.parameter_bytes;
+  return (data.overlaps_parameters ? 2 : 1) * parameter * held.largest_block + reducing +
+         held.ends * (parameter + element);
+}
+
+/// `element`: bytes of an activation.
+double message_bytes(const Parallelism& p, double element, bool overlaps, const Network& network, std::int64_t stage) {
+  double bytes = 0;
+  if (p.pipeline > 1) {
+    const bool wraps = p.virtual_pipeline > 1;
+    const int neighbours = (wraps || stage > 0) + (wraps || stage + 1 < p.pipeline);
+    bytes += neighbours * (overlaps ? 2 : 1) * element * network.residual_elements;
+  }
+  // One gathered input shared by all layers (megatron/core/parallel_state.py, global memory buffer), one gradient.
+  if (p.sequence_parallel && p.tensor > 1) bytes += 2 * element * network.hidden_elements;
+  // Keys and values: of the block at work and of the one on its way round the ring, or of the whole sequence.
+  const double blocks = p.context == 1 ? 0 : p.context_method == ContextMethod::ring ? 2 : d(p.context);
+  bytes += blocks * element * network.kv_elements;
+  return bytes;
+}
+
+/// What the optimizer step needs when all passes are over.
+double step_bytes(const StateStyle& style, double parameters) {
+  const double updated = parameters / style.shared_by(Sharding::optimizer);
+  double bytes = 0;
+  if (style.precision.accumulation != DataType::fp32) bytes += 4 * updated;  // gradients in fp32 for the update
+  if (style.optimizer == OptimizerKind::lamb) bytes += 4 * updated;          // the update, before its norm is known
+  return bytes;
+}
+
+/// Outside of the allocator: the CUDA context and one set of buffers for each communicator that the rank is in.
+double context_bytes(const Parallelism& p, const DataParallelism& data, bool ties_ends,
+                     const calibration::MemoryHabits& habits, std::int64_t stage) {
+  const bool end = stage == 0 || stage + 1 == p.pipeline;
+  const int communicators = (p.tensor > 1) + (data.owners > 1) + (data.owners < data.replicas) + (p.context > 1) +
+                            (p.pipeline > 1) + (p.tensor > 1 && p.pipeline > 1) +  // the model's, for the norm
+                            (end && ties_ends);                                    // embedding and head
+  return static_cast<double>(habits.context_memory.value()) +
+         communicators * static_cast<double>(habits.communicator_memory.value());
+}
+
+/// Adds up a stage at its fullest moment: a pass, or the step.
+void settle(StageMemory& m, const HighWater& top, double step) {
+  const double in_pass = top.bytes() + m.parts.gathered + m.parts.messages;
+  if (step > in_pass) {
+    m.peak.during = StageMemory::During::optimizer;
+    m.parts.gathered = m.parts.messages = 0;
+    m.parts.step = step;
+  } else {
+    m.activations = top.bytes();
+    const bool forward = top.pass.kind == PassKind::forward;
+    m.peak = {forward ? StageMemory::During::forward : StageMemory::During::backward, top.pass.chunk,
+              top.pass.microbatch};
+  }
+}
+
+}  // namespace
+
+StageOrders first_rounds(const Schedule& schedule, PipelineShape shape) {
+  if (!schedule.holds_all) shape.microbatches = std::min(shape.microbatches, 4 * shape.stages);
+  return paper_orders(schedule, shape);
+}
+
+std::vector<PassBytes> chunk_bytes(const StageLayout& stage, double output_bytes) {
+  std::vector<PassBytes> bytes;
+  const Network& network = stage.split.network;
+  for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
+    const LayerRange& range = stage.range(chunk);
+    bytes.push_back(bytes_of(network, range));
+    const bool last = range.end == network.size();
+    if (!last) bytes.back().kept += output_bytes * network.residual_elements;
+  }
+  return bytes;
+}
+
+std::vector<std::vector<PassBytes>> chunk_bytes(const LayerSplit& split, const ChunkMap& map,
+                                                const calibration::MemoryHabits& habits, const Precision& precision) {
+  const double output_bytes = habits.keeps_pipeline_outputs ? calibration::bytes_of(precision.activations) : 0;
+  std::vector<std::vector<PassBytes>> stages;
+  for (std::int64_t stage = 0; stage < map.stages(); ++stage)
+    stages.push_back(chunk_bytes({split, map, stage}, output_bytes));
+  return stages;
+}
+
+InFlight in_flight(const StageLayout& stage, const std::vector<Pass>& passes, const std::vector<PassBytes>& chunks) {
+  const HighWater top = high_water(passes, chunks);
+  InFlight most;
+  for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
+    const LayerRange& range = stage.range(chunk);
+    const Network& network = stage.split.network;
+    const double held = top.in_flight[static_cast<std::size_t>(chunk)];
+    most.layers += held * d(count(network, range, LayerKind::block));
+    most.embeddings += held * d(count(network, range, LayerKind::embedding));
+    most.heads += held * d(count(network, range, LayerKind::head));
+  }
+  return most;
+}
+
+std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
+  const Parallelism& layout = job.parallelism;
+  const StateStyle style{data_parallelism_of(job), job.precision, job.optimizer,
+                         job.software.gradients.keeps_training_gradients};
+  const double element = calibration::bytes_of(job.precision.activations);
+  const bool ties_ends = !layout.chunk_map().ends_meet() && job.model.tied_embeddings;
+  // Orders that are searched for the job's own times are walked as they are run, all of them.
+  const Schedule& schedule = *layout.schedule;
+  const StageOrders orders =
+      schedule.splits_backward() ? step_passes(job, split) : first_rounds(schedule, job.pipeline_shape());
+  const std::vector<std::vector<PassBytes>> chunks =
+      chunk_bytes(split, layout.chunk_map(), job.software.memory, job.precision);
+  std::vector<StageMemory> stages;
+  for (std::int64_t stage = 0; stage < layout.pipeline; ++stage) {
+    const StageParameters held = parameters_of_stage({split, layout.chunk_map(), stage});
+    StageMemory m = model_states(style, held.all);
+    m.parts.weight_copies = weight_copy_bytes(style, held.blocks);
+    m.parts.gathered = gathered_bytes(style, held);
+    m.parts.messages = message_bytes(layout, element, job.overlap.pipeline, split.network, stage);
+    const auto at = static_cast<std::size_t>(stage);
+    settle(m, high_water(orders[at], chunks[at]), step_bytes(style, held.all));
+    m.allocated = m.parameters + m.gradients + m.optimizer + m.activations + m.parts.accumulators +
+                  m.parts.weight_copies + m.parts.gathered + m.parts.messages + m.parts.step;
+    m.parts.fragmentation = job.software.memory.allocator_overhead * m.allocated;
+    m.parts.context = context_bytes(layout, style.data, ties_ends, job.software.memory, stage);
+    m.buffers = m.parts.sum();
+    m.total = m.allocated + m.parts.fragmentation + m.parts.context;
+    stages.push_back(m);
+  }
+  return stages;
+}
+
+double peak_memory(const Job& job) {
+  double peak = 0;
+  for (const StageMemory& stage : stage_memory(job, split_layers(job))) peak = std::max(peak, stage.total);
+  return peak;
+}
+
+}  // namespace orrery::workloads

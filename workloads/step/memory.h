@@ -1,0 +1,42 @@
+// Memory of each pipeline stage: model states, activations at their fullest, buffers, and what the framework holds
+// beside what is allocated.
+#pragma once
+
+#include <vector>
+
+#include "workloads/compile/data_parallelism.h"
+#include "workloads/model/kept.h"
+#include "workloads/step/high_water.h"
+#include "workloads/step/job_values.h"
+#include "workloads/step/step.h"
+
+namespace orrery::workloads {
+
+/// Bytes per rank of every stage at its high-water mark. See memory.cc for the formulas and their sources. Takes
+/// microseconds: the walk over the schedule stops where it repeats itself.
+std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split);
+
+/// What the fullest rank of a job takes, in bytes: the largest total of stage_memory.
+double peak_memory(const Job& job);
+
+/// What passes over the chunks of a stage keep and need. `output_bytes`: of each element of a stage's output that the
+/// software keeps, or 0.
+std::vector<PassBytes> chunk_bytes(const StageLayout& stage, double output_bytes);
+/// The same of every stage, by stage and chunk.
+std::vector<std::vector<PassBytes>> chunk_bytes(const LayerSplit& split, const ChunkMap& map,
+                                                const calibration::MemoryHabits& habits, const Precision& precision);
+
+/// (chunk, micro-batch) activations that a stage holds when it runs these passes, at its high-water mark, by what the
+/// chunks consist of.
+struct InFlight {
+  double layers = 0;      // layer activations
+  double embeddings = 0;  // embedding outputs
+  double heads = 0;       // logits
+};
+InFlight in_flight(const StageLayout& stage, const std::vector<Pass>& passes, const std::vector<PassBytes>& chunks);
+
+/// The passes of every stage that show what a schedule of whole backward passes holds at its fullest: passes in flight
+/// peak within the first rounds, and more micro-batches only repeat them, but where a schedule holds them all.
+StageOrders first_rounds(const Schedule& schedule, PipelineShape shape);
+
+}  // namespace orrery::workloads

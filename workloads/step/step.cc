@@ -1,0 +1,509 @@
+// Simulates a step: plan, fold, run, account. See step.h.
+#include "workloads/step/step.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "sim/error.h"
+#include "sim/fold.h"
+#include "workloads/step/account.h"
+#include "workloads/step/memory.h"
+#include "workloads/step/steady_state.h"
+#include "workloads/step/step_cache.h"
+#include "workloads/step/step_plan.h"
+#include "workloads/step/timeline.h"
+#include "workloads/step/traffic.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+/// More classes than this are not recorded one by one; the busiest is looked for among so many, spread over all stages.
+constexpr std::size_t kMostRecorded = 256;
+
+struct Simulated {
+  sim::Plan plan;  // what ran: every rank, or one instance per class
+  sim::Result result;
+  std::vector<std::int64_t> ranks;        // of the first records: the rank that each stands for
+  std::vector<std::int64_t> class_sizes;  // likewise
+  std::vector<std::size_t> asked;         // records of StepOptions::timeline_ranks, in that order
+
+  const sim::Program& program_of(const sim::Record& record) const {
+    return plan.programs[plan.instances[record.instance].program];
+  }
+  RankRecord rank_of(const sim::Record& record, const StepPlan& step) const {
+    return {&record, &program_of(record), &step.groups->slots[stage_of(record)],
+            plan.instances[record.instance].slowdown, plan.programs.size() > 1};
+  }
+  std::size_t stage_of(const sim::Record& record) const { return sim::index(plan.instances[record.instance].program); }
+};
+
+std::string describe(const sim::Result& result, const sim::Plan& plan) {
+  std::string text = "the schedule locks up:";
+  for (std::size_t i = 0; i < std::min<std::size_t>(result.stuck.size(), 4); ++i) {
+    const sim::Stuck& stuck = result.stuck[i];
+    text += fmt::format(" instance {} operation {} ({} of {} arrived);", sim::index(stuck.instance), stuck.op,
+                        stuck.arrived, stuck.members);
+  }
+  return text + fmt::format(" {} programs", plan.programs.size());
+}
+
+/// Runs the step's programs, which move into the result. `asked`: ranks to record beside one of each class.
+Simulated simulate(StepPlan& step, bool full, bool recorded, const std::vector<std::int64_t>& asked = {}) {
+  Simulated out;
+  const sim::Folded& folded = step.groups->folded;
+  out.plan = full ? step.groups->plan : folded.plan;
+  for (std::size_t stage = 0; stage < step.stages.programs.size(); ++stage) {
+    out.plan.programs[sim::ProgramId{static_cast<std::uint32_t>(stage)}] = std::move(step.stages.programs[stage]);
+  }
+  step.stages.programs.clear();
+  sim::RunOptions options;
+  const std::size_t records = recorded ? std::min(kMostRecorded, folded.representative.size()) : 0;
+  for (std::size_t i = 0; i < records; ++i) {
+    const std::size_t c = i * folded.representative.size() / records;
+    out.ranks.push_back(sim::index(folded.representative[c]));
+    out.class_sizes.push_back(folded.class_size[c]);
+    options.record.push_back(full ? folded.representative[c] : sim::InstanceId{static_cast<std::uint32_t>(c)});
+  }
+  std::map<sim::InstanceId, std::size_t> places;
+  for (std::size_t r = 0; r < options.record.size(); ++r) places.try_emplace(options.record[r], r);
+  for (const std::int64_t rank : asked) {
+    const sim::InstanceId itself{static_cast<std::uint32_t>(rank)};
+    const sim::InstanceId instance = full ? itself : folded.class_of[itself];
+    const auto [place, added] = places.try_emplace(instance, options.record.size());
+    if (added) options.record.push_back(instance);
+    out.asked.push_back(place->second);
+  }
+  out.result = sim::run(out.plan, full ? step.groups->network : folded.network, options);
+  SIM_CHECK(out.result.outcome == sim::Outcome::finished, "{}", describe(out.result, out.plan));
+  return out;
+}
+
+/// By stage and operation; empty where no operation stands for a pass.
+std::vector<std::vector<sim::Duration>> tensor_waits(const StagePrograms& stages) {
+  std::vector<std::vector<sim::Duration>> waits(stages.notes.size());
+  if (stages.whole_passes.empty()) return waits;
+  for (std::size_t stage = 0; stage < waits.size(); ++stage) {
+    waits[stage].reserve(stages.notes[stage].size());
+    for (const OpNote& note : stages.notes[stage]) {
+      waits[stage].push_back(note.whole == kNoWholePass ? sim::Duration{}
+                                                        : stages.whole_passes[note.whole].tensor_wait);
+    }
+  }
+  return waits;
+}
+
+/// `global`: sequences of a step.
+void rate(const Model& work, std::int64_t global, Recompute recompute, const calibration::DeviceProfile& device,
+          StepReport& report) {
+  const double tokens = static_cast<double>(global) * static_cast<double>(work.seq);
+  const double seconds = sim::to_seconds(report.iteration), gpus = static_cast<double>(report.gpus);
+  report.tokens_per_s = tokens / seconds;
+  report.tokens_per_s_per_gpu = report.tokens_per_s / gpus;
+  const double model = model_flops(work, global);
+  const double hardware = hardware_flops(work, global, recompute);
+  report.model_tflops_per_gpu = model / seconds / gpus / 1e12;
+  report.hardware_tflops_per_gpu = hardware / seconds / gpus / 1e12;
+  report.aggregate_pflops = model / seconds / 1e15;
+  const double peak = std::max(device.peak(DataType::bf16).value(), device.peak(DataType::fp16).value()) / 1e12;
+  report.mfu_pct = 100 * report.model_tflops_per_gpu / peak;
+  report.hfu_pct = 100 * report.hardware_tflops_per_gpu / peak;
+}
+
+/// The window of a rank that counts as its step.
+struct Window {
+  sim::SimTime begin{}, end{};
+};
+
+/// When the rank is at work: from its first kernel, or the gather of parameters that this waited for, to its last
+/// kernel or data-parallel collective. Fetching a micro-batch is none of it: every stage may do that at once.
+Window at_work(const sim::Record& record, const sim::Program& program) {
+  Window window{sim::SimTime(std::numeric_limits<std::int64_t>::max()), {}};
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    const auto category = static_cast<Category>(program.category[op]);
+    const bool compute = program.kind[op] == sim::OpKind::compute && category != Category::other;
+    if (compute || category == Category::data_comm) window.end = std::max(window.end, record.finish[op]);
+    if (!compute || record.start[op] >= window.begin) continue;
+    window.begin = record.start[op];
+    for (const std::uint32_t wait : program.waits_of(op)) {
+      if (static_cast<Category>(program.category[wait]) == Category::data_comm)
+        window.begin = std::min(window.begin, record.start[wait]);
+    }
+  }
+  return window;
+}
+
+/// A step after a step after a step: all stages repeat with the period of the one that is longest at work, each begun
+/// as much later than the first as it begins here, so every message of the next step is as early as in this one.
+sim::Duration longest_at_work(const Simulated& run) {
+  sim::Duration longest{};
+  for (const sim::Record& record : run.result.records) {
+    const Window window = at_work(record, run.plan.programs[run.plan.instances[record.instance].program]);
+    longest = std::max(longest, sim::Duration(window.end.value() - window.begin.value()));
+  }
+  return longest;
+}
+
+/// The step's period. `apart`: stages step their optimizers apart, and all classes were recorded.
+sim::Duration iteration_of(bool apart, const Simulated& run) {
+  return apart ? longest_at_work(run) : sim::Duration(run.result.makespan.value());
+}
+
+/// Where the time of one rank went. `apart`: as for iteration_of.
+std::array<double, kCategories> breakdown_of(bool apart, const RankRecord& rank, sim::Duration iteration,
+                                             std::span<const sim::Duration> waits) {
+  const sim::SimTime begin = apart ? at_work(*rank.record, *rank.program).begin : sim::SimTime{};
+  return account(rank, begin, sim::SimTime(begin.value() + iteration.value()), waits);
+}
+
+/// A recorded rank's account of its step.
+struct Account {
+  std::size_t stage = 0;
+  sim::Duration busy{};
+  std::array<double, kCategories> parts{};
+};
+
+/// By record; nothing where a record is too coarse: launches stretch passes that were simulated as one operation, and
+/// their time cannot be told from waiting for collectives inside.
+std::optional<std::vector<Account>> accounts_of(bool apart, const StepPlan& step, const Simulated& run,
+                                                sim::Duration iteration) {
+  const auto waits = tensor_waits(step.stages);
+  std::vector<Account> accounts;
+  for (std::size_t i = 0; i < run.ranks.size(); ++i) {
+    const RankRecord rank = run.rank_of(run.result.records[i], step);
+    const std::size_t stage = run.stage_of(*rank.record);
+    if (is_launch_bound(rank, waits[stage])) return {};
+    accounts.push_back({stage, busy_time(rank, waits[stage]), breakdown_of(apart, rank, iteration, waits[stage])});
+  }
+  return accounts;
+}
+
+/// Of equally busy ranks the first one tells where the step's time went.
+void tell_busiest(const std::vector<Account>& accounts, StepReport& report) {
+  const auto busiest = std::max_element(accounts.begin(), accounts.end(),
+                                        [](const Account& a, const Account& b) { return a.busy < b.busy; });
+  report.breakdown_s = busiest->parts;
+  report.busiest_stage = static_cast<std::int64_t>(busiest->stage);
+}
+
+bool account_for(bool apart, const StepPlan& step, const Simulated& run, StepReport& report) {
+  const auto accounts = accounts_of(apart, step, run, report.iteration);
+  if (accounts) tell_busiest(*accounts, report);
+  return accounts.has_value();
+}
+
+/// Spans of all timelines together: about a gigabyte and a half.
+constexpr std::size_t kMostSpans = 4'000'000;
+
+/// How many timelines of this step may be kept.
+std::size_t most_timelines(const Simulated& run) {
+  std::size_t longest = 1;
+  for (const sim::Program& program : run.plan.programs) longest = std::max<std::size_t>(longest, program.size());
+  return std::max<std::size_t>(1, kMostSpans / longest);
+}
+
+/// Timelines of ranks, memory and links, for traces and reports.
+/// `chunks`: bytes of passes, by stage and chunk.
+void draw(const Parallelism& layout, const std::vector<std::vector<PassBytes>>& chunks,
+          const topology::Cluster& cluster, const StepPlan& step, const Simulated& run, const StepOptions& options,
+          StepReport& report) {
+  const Dims dims = layout.dims();
+  const auto timeline = [&](const RecordedRank& rank, bool with_spans = true) {
+    const sim::Program& program = run.program_of(*rank.record);
+    Timeline drawn;
+    drawn.rank = rank.rank;
+    drawn.ranks = rank.ranks;
+    drawn.stage = rank.stage;
+    if (with_spans) drawn = timeline_of(dims, step, program, rank);
+    drawn.breakdown_s =
+        breakdown_of(layout.optimizer_post_validation, run.rank_of(*rank.record, step), report.iteration, {});
+    const auto stage = static_cast<std::size_t>(rank.stage);
+    drawn.memory = memory_over_time(step, program, rank, report.stages[stage], chunks[stage]);
+    return drawn;
+  };
+  const auto recorded = [&](std::size_t i, std::int64_t rank, std::int64_t ranks) {
+    const sim::Record& record = run.result.records[i];
+    return RecordedRank{&record, rank, ranks, static_cast<std::int64_t>(run.stage_of(record))};
+  };
+  const std::size_t room = most_timelines(run);
+  if (run.asked.size() > room) {
+    throw sim::UserError(
+        fmt::format("--trace-ranks: read {} ranks; at most {} would be right for a step of so many "
+                    "operations",
+                    run.asked.size(), room));
+  }
+  if (options.timelines && options.timeline_ranks.empty()) {
+    const std::size_t step_over = (run.ranks.size() + room - 1) / room;
+    for (std::size_t i = 0; i < run.ranks.size(); i += step_over)
+      report.timelines.push_back(timeline(recorded(i, run.ranks[i], run.class_sizes[i])));
+  }
+  for (std::size_t i = 0; i < run.asked.size(); ++i)
+    report.timelines.push_back(timeline(recorded(run.asked[i], options.timeline_ranks[i], 1)));
+  if (options.stage_timelines) {
+    std::map<std::size_t, std::pair<sim::Duration, std::size_t>> busiest;  // by stage: time at work, record
+    for (std::size_t i = 0; i < run.ranks.size(); ++i) {
+      const sim::Record& record = run.result.records[i];
+      const sim::Duration busy = busy_time(run.rank_of(record, step));
+      auto& most = busiest.try_emplace(run.stage_of(record), sim::Duration(-1), 0).first->second;
+      if (busy > most.first) most = {busy, i};
+    }
+    for (const auto& [stage, most] : busiest) {
+      report.stage_timelines.push_back(
+          timeline(recorded(most.second, run.ranks[most.second], run.class_sizes[most.second]),
+                   stage < std::max<std::size_t>(1, room / 4)));
+    }
+  }
+  // A link's load is that of all ranks: known where every class was recorded.
+  const Groups& groups = *step.groups;
+  if (options.full || groups.settled || run.ranks.size() < groups.folded.representative.size()) return;
+  report.links =
+      link_loads(run.plan, groups.folded.network, run.result.records, groups.folded.link_representative, cluster);
+}
+
+void count_tiers(const RankMap& ranks, const topology::Cluster& cluster, const Groups& groups, StepReport& report) {
+  const ByTier bytes = bytes_by_tier(report.traffic, groups.list, ranks, cluster);
+  for (std::size_t t = 0; t < bytes.size(); ++t) {
+    if (bytes[t] > 0) report.tier_bytes.push_back({static_cast<topology::Tier>(t), bytes[t]});
+  }
+}
+
+/// The fullest moment of each stage that was recorded, counted in simulated time.
+void count_memory(const std::vector<std::vector<PassBytes>>& chunks, const StepPlan& step, const Simulated& run,
+                  StepReport& report) {
+  std::vector<bool> done(report.stages.size(), false);
+  for (const sim::Record& record : run.result.records) {
+    const sim::ProgramId program = run.plan.instances[record.instance].program;
+    const std::size_t stage = sim::index(program);
+    if (done[stage]) continue;
+    done[stage] = true;
+    const HighWater top =
+        counted_high_water(record, run.plan.programs[program], step.stages.notes[stage], chunks[stage]);
+    StageMemory& memory = report.stages[stage];
+    memory.counted_activations = top.bytes();
+    const bool in_step = memory.peak.during == StageMemory::During::optimizer;
+    memory.peak.at_s = in_step ? sim::to_seconds(report.iteration) : top.at_s;
+  }
+}
+
+/// `capacity`: bytes of a GPU.
+void add_memory(std::vector<StageMemory> stages, double capacity, StepReport& report) {
+  report.stages = std::move(stages);
+  for (const StageMemory& stage : report.stages) {
+    report.peak_bytes = std::max(report.peak_bytes, stage.total);
+    report.allocated_bytes = std::max(report.allocated_bytes, stage.allocated);
+    report.reserved_bytes = std::max(report.reserved_bytes, stage.total - stage.parts.context);
+  }
+  report.capacity_bytes = capacity;
+  report.fits = report.peak_bytes <= report.capacity_bytes;
+}
+
+}  // namespace
+
+std::string_view name_of(StageMemory::During during) {
+  static constexpr std::array<std::string_view, 3> names{"forward", "backward", "optimizer"};
+  return names[static_cast<std::size_t>(during)];
+}
+
+namespace {
+
+/// What an exact repetition of the step leaves out of a simulation.
+struct Repeated {
+  StepPlan step;  // of the shorter step
+  Simulated run;  // likewise
+  sim::Duration left_out{};
+  std::int64_t period = 0, periods = 0;
+};
+
+/// One job on its cluster, simulated as the options ask, with what comes of it in a report.
+class StepSimulation {
+ public:
+  StepSimulation(const Job& job, const topology::Cluster& cluster, const std::shared_ptr<const Groups>& groups,
+                 const StepOptions& options, StepReport& report)
+      : job_(job),
+        cluster_(cluster),
+        groups_(groups),
+        options_(options),
+        report_(report),
+        apart_(job.parallelism.optimizer_post_validation) {}
+
+  /// Time alone, folded: the shortest simulation that is exact.
+  void time_step() {
+    const auto take = [&](const Simulated& run, sim::Duration left_out) {
+      count(run);
+      report_.iteration = iteration_of(apart_, run) + left_out;
+    };
+    if (const std::optional<Repeated> repeated = simulate_repeated()) {
+      take(repeated->run, repeated->left_out);
+      return;
+    }
+    StepPlan step = folded_plan();
+    take(simulate(step, false, apart_), {});
+  }
+
+  /// Time, breakdown, timelines, memory and traffic.
+  void simulate_in_detail() {
+    const LayerSplit split = split_layers(job_);
+    add_memory(stage_memory(job_, split), static_cast<double>(job_.device.memory().value()), report_);
+    chunks_ = chunk_bytes(split, job_.parallelism.chunk_map(), job_.software.memory, job_.precision);
+    const bool drawn = options_.timelines || options_.stage_timelines;
+    bool compact = !options_.full && !drawn;
+    StepPlan step = compact ? folded_plan() : make_plan(job_, cluster_, groups_);
+    if (!compact || !account_for_repeated()) {
+      while (true) {
+        const Simulated run = simulate(step, options_.full, true, options_.timeline_ranks);
+        count(run);
+        report_.iteration = iteration_of(apart_, run);
+        if (account_for(apart_, step, run, report_)) {
+          if (options_.count_memory) count_memory(chunks_, step, run, report_);
+          if (drawn) draw(job_.parallelism, chunks_, cluster_, step, run, options_, report_);
+          break;
+        }
+        compact = false;
+        step = make_plan(job_, cluster_, groups_);
+      }
+    }
+    report_.traffic = merge_traffic(closed_form_traffic(job_), count_traffic(step));
+    count_tiers(RankMap(job_.parallelism.dims(), job_.placement, job_.gpus_per_node), cluster_, *groups_, report_);
+    report_.assumptions = job_.assumptions;
+    if (groups_->settled) {
+      report_.assumptions.emplace_back(
+          "network: placement or hashed paths leave few ranks alike, so each group keeps the rate that it has while "
+          "all "
+          "groups of its kind are under way");
+    }
+  }
+
+  /// Where the job evaluates; adds it to the step's time.
+  void evaluate() {
+    const Evaluation& evaluation = job_.evaluation;
+    report_.iteration_with_evaluation_s = sim::to_seconds(report_.iteration);
+    report_.tokens_per_s_with_evaluation = report_.tokens_per_s;
+    if (evaluation.every_steps == 0) return;
+    StepPlan step = make_plan(job_, cluster_, groups_, {Workload::evaluation, true});
+    const Simulated one = simulate(step, false, false);
+    const std::int64_t global = job_.batch.global;
+    const auto batches = static_cast<double>((evaluation.sequences + global - 1) / global);
+    report_.evaluation_s =
+        batches * sim::to_seconds(one.result.makespan) + sim::to_seconds(job_.software.host.evaluation_host);
+    report_.iteration_with_evaluation_s += sim::to_seconds(job_.software.host.step_host) +
+                                           report_.evaluation_s / static_cast<double>(evaluation.every_steps);
+    report_.tokens_per_s_with_evaluation =
+        static_cast<double>(global) * static_cast<double>(job_.model.seq) / report_.iteration_with_evaluation_s;
+  }
+
+ private:
+  void count(const Simulated& run) {
+    report_.ranks_simulated = static_cast<std::int64_t>(run.plan.instances.size());
+    report_.events = run.result.events;
+  }
+
+  /// The plan of a folded run, which may have been made before.
+  StepPlan folded_plan() const {
+    return options_.planned != nullptr ? options_.planned->plan : short_plan(job_.microbatches());
+  }
+  /// Of a step of so many micro-batches.
+  StepPlan short_plan(std::int64_t microbatches) const {
+    Job shorter = job_;
+    shorter.batch.global = microbatches * job_.parallelism.data * job_.batch.micro;
+    return make_plan(shorter, cluster_, groups_, {Workload::training_step, true});
+  }
+
+  /// Simulates a shorter step, if it repeats exactly what is left out.
+  std::optional<Repeated> simulate_repeated() const {
+    constexpr int kAttempts = 2;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      const std::optional<Jump> jump =
+          choose_jump(*job_.parallelism.schedule, job_.pipeline_shape(), job_.perturbation, attempt);
+      if (!jump || groups_->folded.representative.size() > kMostRecorded) return {};
+      Repeated out;
+      out.step = short_plan(jump->microbatches);
+      out.run = simulate(out.step, false, true);
+      const auto shift =
+          shift_of(*jump, job_.parallelism.virtual_pipeline, out.step.stages, out.run.plan, out.run.result.records);
+      if (!shift) continue;
+      out.left_out = *shift * jump->periods;
+      out.period = jump->period;
+      out.periods = jump->periods;
+      return out;
+    }
+    return {};
+  }
+
+  /// Time and breakdown of a step that repeats; false where it does not, or the breakdown cannot be told.
+  bool account_for_repeated() {
+    const std::optional<Repeated> repeated = simulate_repeated();
+    if (!repeated) return false;
+    const Simulated& run = repeated->run;
+    count(run);
+    report_.iteration = iteration_of(apart_, run);
+    auto accounts = accounts_of(apart_, repeated->step, run, report_.iteration);
+    if (!accounts) return false;
+    // One period less tells what a period adds to each part of the breakdown.
+    const std::int64_t simulated = job_.microbatches() - repeated->period * repeated->periods;
+    StepPlan less = short_plan(simulated - repeated->period);
+    const Simulated before = simulate(less, false, true);
+    const sim::Duration shorter = iteration_of(apart_, before);
+    if ((report_.iteration - shorter) * repeated->periods != repeated->left_out) return false;
+    const auto fewer = accounts_of(apart_, less, before, shorter);
+    if (!fewer) return false;
+    for (std::size_t i = 0; i < accounts->size(); ++i) {
+      Account& whole = (*accounts)[i];
+      const Account& part = (*fewer)[i];
+      whole.busy += (whole.busy - part.busy) * repeated->periods;
+      for (std::size_t c = 0; c < kCategories; ++c)
+        whole.parts[c] += (whole.parts[c] - part.parts[c]) * static_cast<double>(repeated->periods);
+    }
+    tell_busiest(*accounts, report_);
+    report_.iteration += repeated->left_out;
+    report_.events = run.result.events + before.result.events;
+    // The fullest moment comes as early in the shorter step as in the whole one.
+    if (options_.count_memory) count_memory(chunks_, repeated->step, run, report_);
+    return true;
+  }
+
+  const Job& job_;
+  const topology::Cluster& cluster_;
+  const std::shared_ptr<const Groups>& groups_;
+  const StepOptions& options_;
+  StepReport& report_;
+  bool apart_;                                  // stages step their optimizers apart
+  std::vector<std::vector<PassBytes>> chunks_;  // by stage and chunk
+};
+
+}  // namespace
+
+StepReport simulate_step(const Job& job, const StepOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  StepReport report;
+  StepCache own(1);
+  StepCache& cache = options.cache != nullptr ? *options.cache : own;
+  const PlannedStep* planned = options.planned;
+  const auto cluster = planned != nullptr ? planned->cluster : cache.cluster_of(site_of(job));
+  const GroupInputs inputs = group_inputs_of(job);
+  // Which class a rank is in, only the groups of all ranks know.
+  const bool of_all = options.full || !options.timeline_ranks.empty();
+  const auto groups = of_all               ? make_groups(inputs, *cluster)
+                      : planned != nullptr ? planned->plan.groups
+                                           : cache.groups_of(cluster, inputs);
+  report.gpus = job.gpus;
+  StepSimulation simulation(job, *cluster, groups, options, report);
+  if (options.brief && !options.full && !options.timelines)
+    simulation.time_step();
+  else
+    simulation.simulate_in_detail();
+  rate(job.model, job.batch.global, job.recompute, job.device, report);
+  simulation.evaluate();
+  report.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return report;
+}
+
+std::vector<TrafficRow> traffic_table(const Job& job) {
+  const topology::Cluster cluster = cluster_of(job);
+  const auto groups = make_groups(group_inputs_of(job), cluster);
+  return merge_traffic(closed_form_traffic(job), count_traffic(make_plan(job, cluster, groups)));
+}
+
+}  // namespace orrery::workloads

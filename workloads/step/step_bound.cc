@@ -1,0 +1,300 @@
+// Lower bound of a step, from the rules of a plan (sim/plan.h) and of its programs (workloads/compile/stage_program.h).
+//
+// On one rank the operations of a stream run one after the other, each for at least its duration; a transfer takes at
+// least its latency and its bytes at its rate cap, and across nodes at the rate of the NICs that its ring leaves a node
+// through. Collectives that compute waits for lie between two operations of the compute stream: those of one stream in
+// turn, the tensor's beside the context's. So a stage needs W, the sum over its passes, of every stream, whatever their
+// order. Each pass counts as the schedule has it, its backward half whole or cut in two: neither is sure to be the
+// shorter, since a reduction that runs beside the weight gradients of a whole pass stands alone in a cut one, where
+// these gradients run at their full speed. DualPipe has both.
+//
+// Under nested schedules (Schedule::nested; 1F1B and its kin) the first pass of stage s is the forward pass of its
+// first chunk, which waits for those of the stages before it; its last pass is the backward pass of the same chunk,
+// which those stages wait for. With w the compute of these two, and nothing under any other schedule:
+//   step >= max over s of (sum_{i<s} w_i + W_s) + the slowest stage's optimizer,
+// since the optimizer's kernels wait for the gradient norm of all stages. The streams of tensor and data collectives
+// and the host bound the step as well. Where stages step their optimizers apart, the step is the longest time that a
+// stage is at work: neither other stages nor what a stage's host or data stream does ahead of its first pass count.
+//
+// Left out, each of which only makes a step longer: pipeline messages, the latency of routes, sharing of links, buckets
+// (all of a stage's gradients count as one transfer without latency), slower kernels beside data collectives, the
+// kernel that copies a micro-batch, and the host except as a whole: what it waits for (a message, a micro-batch that it
+// reads back) holds it up. A chunk of no layers counts nothing: what it costs beside a layer is all that is worked out.
+#include "workloads/step/step_bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+
+#include "workloads/step/step_plan.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+// Rounding to whole picoseconds, several times over.
+constexpr double kSafety = 1 - 1e-9;
+
+double d(std::int64_t x) { return static_cast<double>(x); }
+
+/// Picoseconds that a transfer takes at least.
+double least_time(const CollectiveCost& cost, const GroupShape& shape, double across_nodes) {
+  double rate = cost.rate_cap > 0 ? cost.rate_cap : std::numeric_limits<double>::infinity();
+  if (shape.nodes > 1) rate = std::min(rate, across_nodes);
+  return std::max(0.0, d(cost.latency.value()) + cost.work / rate * sim::kPicosecondsPerSecond);
+}
+
+/// A ring sends an equal share through each of the NICs of a node that it uses, at most one per member and all there
+/// are.
+double rate_across_nodes(const GroupShape& shape, const topology::Cluster& cluster) {
+  if (shape.nodes <= 1) return std::numeric_limits<double>::infinity();
+  double nic = 0;
+  for (const sim::LinkId link : cluster.nic_links(0, 0)) nic = std::max(nic, cluster.links()[link].capacity.value());
+  return nic * d(std::min(cluster.nics_per_node(), shape.per_node));
+}
+
+bool is_perturbed(const Perturbation& perturbation) {
+  return !perturbation.slow_gpus.empty() || !perturbation.slow_nics.empty() || perturbation.jitter_sigma > 0 ||
+         perturbation.message_sigma > 0 || !perturbation.faults.empty();
+}
+
+double optimizer_time(const UpdateStyle& style, const DataParallelism& data, const calibration::DeviceProfile& device,
+                      double parameters) {
+  double ps = 0;
+  for (const Kernel& kernel : optimizer_kernels(style.optimizer, style.precision, style.kernels, device, parameters,
+                                                parameters / data.shares()))
+    ps += d(kernel.time.value());
+  return ps;
+}
+
+/// Picoseconds of the data stream of a stage.
+struct DataLoad {
+  double beside = 0;  // beside the passes
+  double within = 0;  // between passes, which wait
+  double reduce = 0;  // after the passes, before the optimizer
+  double gather = 0;  // after the optimizer
+};
+
+/// What a stage holds: parameters in elements, `layer` of them in each of its layers.
+struct Held {
+  double layers = 0, layer = 0, parameters = 0;
+};
+
+/// Weights shared out: every layer gathered and reduced in every pass.
+DataLoad load_by_layer(const DataParallelism& data, const Held& held, double microbatches,
+                       const CollectivePrices& prices, double data_rate) {
+  const auto time = [&](CollectiveOp op, double bytes) {
+    return least_time(prices.of(op, bytes, CommGroup::data), prices.shapes[CommGroup::data], data_rate);
+  };
+  const double passes = microbatches * held.layers;
+  const double gathers = 2 * passes * time(CollectiveOp::all_gather, held.layer * data.parameter_bytes);
+  const double scatters = passes * time(CollectiveOp::reduce_scatter, held.layer * data.reduced_bytes);
+  DataLoad load;
+  load.beside = gathers + scatters;
+  if (!data.overlaps_parameters) load.within += gathers;
+  if (!data.overlaps_gradients) load.within += scatters;
+  return load;
+}
+
+/// `apart`: stages step their optimizers apart.
+DataLoad load_by_step(const DataParallelism& data, double parameters, bool apart, const CollectivePrices& prices,
+                      double data_rate) {
+  DataLoad load;
+  const GroupShape& group = prices.shapes[CommGroup::data];
+  if (group.nodes <= 1) return load;
+  const auto time = [&](CollectiveOp op, double bytes) {
+    return least_bytes_between_nodes(op, bytes, group, prices.software) / data_rate * sim::kPicosecondsPerSecond;
+  };
+  const double reduce = time(data.reduction(), parameters * data.reduced_bytes);
+  const double gather = data.shards() ? time(CollectiveOp::all_gather, parameters * data.parameter_bytes) : 0;
+  if (data.by_unit) {  // before the first use and after the last, between passes
+    load.beside = reduce + gather;
+    load.within = (data.overlaps_gradients ? 0 : reduce) + (data.overlaps_parameters ? 0 : gather);
+    return load;
+  }
+  (data.overlaps_gradients ? load.beside : load.reduce) += reduce;
+  if (!data.overlaps_parameters) load.gather += gather;
+  // Gathers for the first passes, of which a stage that steps apart may have had some before it is at work.
+  if (data.overlaps_parameters && !apart) load.beside += gather;
+  return load;
+}
+
+}  // namespace
+
+StepBound::Load& StepBound::Load::operator+=(const Load& other) {
+  compute += other.compute;
+  tensor += other.tensor;
+  issue += other.issue;
+  return *this;
+}
+StepBound::Load StepBound::Load::operator*(double times) const {
+  return {compute * times, tensor * times, issue * times};
+}
+
+StepBound::Load StepBound::LayerCosts::of(const Network& network, const LayerRange& range) const {
+  Load load;
+  if (kinds.empty() || count(network, range, LayerKind::block) == 0) return load;
+  for (std::int64_t i = range.begin; i < range.end; ++i) load += kinds[network.layers[static_cast<std::size_t>(i)]];
+  return load;
+}
+
+/// One pass. `issue`: host time to launch a transfer. `by_unit`: collectives of data parallelism may run beside the
+/// tensor's first and last of a layer.
+StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, sim::Duration issue, const Places& places,
+                                   bool by_unit) {
+  Load sum;
+  double tensor = 0, others = 0;  // awaited since the last operation of the compute stream
+  bool at_edge = true;
+  std::int32_t layer = -1;
+  for (const PassItem& item : items) {
+    at_edge = at_edge || item.layer != layer;
+    layer = item.layer;
+    if (item.comm) {
+      const bool of_tensor = item.group == CommGroup::tensor;
+      const double time = of_tensor ? least_time(item.cost, places.shapes[item.group], places.tensor_rate)
+                                    : least_time(item.cost, {}, 0);
+      if (item.passes_by == 0) (of_tensor ? tensor : others) += time;
+      sum += {0, of_tensor ? time : 0, d(issue.value())};
+      continue;
+    }
+    if (!(by_unit && at_edge)) sum.compute += std::max(tensor, others);
+    tensor = others = 0;
+    at_edge = false;
+    sum += {d(item.duration.value()), 0, d(item.issue.value())};
+  }
+  if (!by_unit) sum.compute += std::max(tensor, others);
+  return sum;
+}
+
+namespace {
+/// The value of a key, made where it is not known yet.
+template <class Known, class Key, class Make>
+const auto& remember(Known& known, const Key& key, const Make& make) {
+  const auto found = std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == key; });
+  if (found != known.end()) return found->second;
+  known.emplace_back(key, make());
+  return known.back().second;
+}
+}  // namespace
+
+std::shared_ptr<const topology::Cluster> StepBound::cluster_of(const Site& site) {
+  return remember(clusters_, site,
+                  [&] { return std::make_shared<const topology::Cluster>(workloads::cluster_of(site)); });
+}
+
+const StepBound::Places& StepBound::places_of(const PlacesKey& key) {
+  return remember(places_, key, [&] {
+    Places places;
+    places.cluster = cluster_of(key.site);
+    const RankMap ranks(key.layout.dims, key.placement, key.site.gpus_per_node);
+    places.shapes = group_shapes(comm_groups(key.layout), ranks, *places.cluster);
+    places.tensor_rate = rate_across_nodes(places.shapes[CommGroup::tensor], *places.cluster);
+    places.data_rate = rate_across_nodes(places.shapes[CommGroup::data], *places.cluster);
+    return places;
+  });
+}
+
+const StepBound::Costs& StepBound::costs_of(const CostsKey& key) {
+  return remember(costs_, key, [&] {
+    const Places& places = places_of(key.places);
+    const CollectivePrices prices{key.device, key.software, *places.cluster, places.shapes};
+    const Network network = gpt(key.model, key.split, key.computation);
+    StagePrograms unused;
+    TemplateLibrary library(network, prices, key.passes, unused);
+    const auto layers = [&](std::initializer_list<PassKind> passes) {
+      LayerCosts costs;
+      for (std::size_t kind = 0; kind < network.kinds.size(); ++kind) {
+        const TemplateLibrary::LayerItems& items = library.of_kind(static_cast<std::uint8_t>(kind));
+        Load& sum = costs.kinds.emplace_back();
+        for (const PassKind pass : passes)
+          sum += load_of(items[static_cast<std::size_t>(pass)], key.passes.host.transfer_issue, places, key.by_unit);
+      }
+      return costs;
+    };
+    Costs costs;
+    costs.whole = layers({PassKind::forward, PassKind::backward});
+    if (key.passes.splits_backward)
+      costs.split = layers({PassKind::forward, PassKind::input_gradient, PassKind::weight_gradient});
+    const calibration::HostCosts& host = key.passes.host;
+    if (host.microbatch_host > sim::Duration{})
+      costs.batch.issue = d((host.microbatch_host + host.kernel_issue).value());
+    return costs;
+  });
+}
+
+/// All passes of a stage.
+StepBound::Load StepBound::stage_load(const Schedule& schedule, const PipelineShape& shape, const StageLayout& stage,
+                                      const Costs& costs) {
+  // How many backward passes of a chunk come whole and how many cut in two.
+  struct Count {
+    double whole = 0, split = 0;
+  };
+  const bool mixed = schedule.backward == BackwardPasses::mixed;
+  const double microbatches = d(shape.microbatches);
+  const Count all = schedule.splits_backward() ? Count{0, microbatches} : Count{microbatches, 0};
+  std::vector<Count> counts(static_cast<std::size_t>(stage.chunks()), mixed ? Count{} : all);
+  if (mixed) {
+    for (const Pass& pass : schedule.passes(static_cast<std::int32_t>(stage.stage), shape)) {
+      Count& count = counts[static_cast<std::size_t>(pass.chunk)];
+      count.whole += pass.kind == PassKind::backward;
+      count.split += pass.kind == PassKind::weight_gradient;
+    }
+  }
+  Load load;
+  const Network& network = stage.split.network;
+  for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
+    const LayerRange& range = stage.range(chunk);
+    const Count& passes = counts[static_cast<std::size_t>(chunk)];
+    load += costs.whole.of(network, range) * passes.whole;
+    load += costs.split.of(network, range) * passes.split;
+    load += costs.batch * (passes.whole + passes.split);
+  }
+  return load;
+}
+
+sim::Duration StepBound::of(const Job& job) {
+  if (is_perturbed(job.perturbation)) return {};
+  const ProgramInputs inputs = program_inputs_of(job, Workload::training_step);
+  const DataParallelism& data = inputs.data;
+  const LayerSplit split = split_layers(job);
+  const PlacesKey where{group_layout_of(job), job.placement, site_of(job)};
+  const Places& places = places_of(where);
+  const Costs& costs = costs_of(
+      {split_of(job), computation_of(job), inputs.passes, data.by_unit, where, job.model, job.device, job.software});
+  const CollectivePrices prices{job.device, job.software, *places.cluster, places.shapes};
+  const Schedule& schedule = *job.parallelism.schedule;
+  const bool apart = job.parallelism.optimizer_post_validation;
+  const bool fills = schedule.nested && !apart;
+  // Two copies of the model share the micro-batches out; what their data parallelism costs is left out.
+  const bool alone_with_data = schedule.copies() > 1 || data.owners == 1;
+  // All stages are done with their passes before any optimizer begins, or each is alone with its own; one stage's
+  // gather follows its own optimizer.
+  double passed = 0, optimizer = 0, alone = 0, before = 0;
+  const bool awaits = data.overlaps_parameters && data.replicas > 1;  // gathers, to begin the first pass
+  for (std::int64_t at = 0; at < inputs.map.stages(); ++at) {
+    const StageLayout stage{split, inputs.map, at};
+    const Load load = stage_load(schedule, job.pipeline_shape(), stage, costs);
+    const Held held{d(stage.blocks()), parameters(split.block()), stage.parameters()};
+    DataLoad moved;
+    if (!alone_with_data && data.sharding == Sharding::parameters)
+      moved = load_by_layer(data, held, d(job.microbatches()), prices, places.data_rate);
+    else if (!alone_with_data)
+      moved = load_by_step(data, held.parameters, apart, prices, places.data_rate);
+    const Load first_pass = costs.whole.of(split.network, stage.range(0));
+    double host = load.issue;
+    // What is launched before a stage is at work: on the first, which waits for no message, part of its first pass.
+    if (apart) host -= at == 0 && first_pass.issue > 0 && !awaits ? first_pass.issue + costs.batch.issue : host;
+    const double passes =
+        std::max({load.compute + before + moved.within, load.tensor, host, moved.beside}) + moved.reduce;
+    const double optimizing = optimizer_time(inputs.update, data, job.device, held.parameters);
+    passed = std::max(passed, passes);
+    optimizer = std::max(optimizer, optimizing);
+    alone = std::max(alone, passes + optimizing + moved.gather);
+    if (fills) before += first_pass.compute;
+  }
+  const double step = apart ? alone : std::max(passed + optimizer, alone);
+  return sim::Duration(static_cast<std::int64_t>(step * kSafety));
+}
+
+}  // namespace orrery::workloads

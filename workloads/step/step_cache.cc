@@ -1,0 +1,38 @@
+// See step_cache.h. Two threads that miss the same entry at once both make it; the second result is dropped.
+#include "workloads/step/step_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace orrery::workloads {
+
+template <class Key, class Value, class Make>
+std::shared_ptr<const Value> StepCache::remember(std::list<Known<Key, Value>>& known, Key key, const Make& make) {
+  const auto find = [&] {
+    const auto it = std::find_if(known.begin(), known.end(), [&](const auto& k) { return k.key == key; });
+    if (it != known.end()) known.splice(known.begin(), known, it);
+    return it != known.end();
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (find()) return known.front().value;
+  }
+  std::shared_ptr<const Value> made = make();
+  const std::lock_guard lock(mutex_);
+  if (!find()) known.push_front({std::move(key), std::move(made)});
+  if (known.size() > entries_) known.pop_back();
+  return known.front().value;
+}
+
+std::shared_ptr<const topology::Cluster> StepCache::cluster_of(const Site& site) {
+  return remember(clusters_, site,
+                  [&] { return std::make_shared<const topology::Cluster>(workloads::cluster_of(site)); });
+}
+
+std::shared_ptr<const Groups> StepCache::groups_of(std::shared_ptr<const topology::Cluster> cluster,
+                                                   const GroupInputs& inputs) {
+  const Place place{std::move(cluster), inputs};
+  return remember(groups_, place, [&] { return make_groups(place.inputs, *place.cluster, true); });
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,35 @@
+// A job compiled for the engine: the programs of its stages, and the groups that run them.
+#pragma once
+
+#include <memory>
+
+#include "topology/cluster.h"
+#include "workloads/compile/groups.h"
+#include "workloads/compile/stage_program.h"
+#include "workloads/step/job_values.h"
+
+namespace orrery::workloads {
+
+struct StepPlan {
+  std::shared_ptr<const Groups> groups;
+  StagePrograms stages;
+  LayerSplit split;
+};
+
+struct PlanOptions {
+  Workload workload = Workload::training_step;
+  /// Passes that nothing outside them can disturb become one operation each: the same times, fewer operations.
+  bool compact = false;
+};
+/// Compiles what the options say; `groups` are those of the job.
+StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared_ptr<const Groups> groups,
+                   const PlanOptions& options = {});
+
+/// A job compiled as a folded run takes it, with the machine that it runs on.
+struct PlannedStep {
+  std::shared_ptr<const topology::Cluster> cluster;
+  StepPlan plan;
+};
+PlannedStep plan_step(const Job& job);
+
+}  // namespace orrery::workloads

@@ -1,0 +1,84 @@
+// Where on the network a step's bytes go: every group's traffic is laid out as rings do it (NCCL orders a ring node by
+// node), so of n ranks on k nodes n - k send inside a node and k to the next node; a message counts for the highest
+// tier that it crosses. This is what a placement decides. Left out: that trees and exchanges between all ranks reach
+// further than to ring neighbours.
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "workloads/collectives/collective.h"
+#include "workloads/compile/placement.h"
+#include "workloads/step/traffic.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+/// Messages by the highest tier that they cross.
+struct Shares {
+  ByTier messages{};
+  void add(topology::Tier tier, double count) { messages[static_cast<std::size_t>(tier)] += count; }
+};
+
+void add_ring(const std::vector<std::int64_t>& gpus, const topology::Cluster& cluster, Shares& shares) {
+  const auto nodes = members_by_node(gpus, cluster);
+  if (nodes.size() == 1) {
+    shares.add(topology::Tier::node, static_cast<double>(gpus.size()));
+    return;
+  }
+  shares.add(topology::Tier::node, static_cast<double>(gpus.size() - nodes.size()));
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    shares.add(cluster.way(nodes[i].front(), nodes[(i + 1) % nodes.size()].front()).top, 1);
+}
+
+/// The messages of all rings and pairs of a group; none of one whose few bytes load no link.
+Shares shares_of(const JobGroup& group, const RankMap& ranks, const topology::Cluster& cluster) {
+  const Dims& dims = ranks.dims();
+  Shares shares;
+  if (group.carries == JobGroup::Carries::signals) return shares;
+  for (std::int64_t rank = 0; rank < dims.ranks(); ++rank) {
+    if (const auto* kind = std::get_if<SubGroup>(&group.members)) {
+      if (dims.first_of_block(rank, *kind) != rank) continue;
+      for (const auto& members : dims.groups_of_block(rank, *kind)) add_ring(ranks.gpus_of(members), cluster, shares);
+    } else {
+      const auto& pairs = std::get<StagePairs>(group.members);
+      const std::int64_t stage = dims.place(rank, Dim::pipeline);
+      if (stage >= pairs.pairs) continue;
+      const std::int64_t other = dims.moved(rank, Dim::pipeline, second_stage(pairs, stage, dims));
+      shares.add(cluster.way(ranks.gpu_of(rank), ranks.gpu_of(other)).top, 1);
+    }
+  }
+  return shares;
+}
+
+}  // namespace
+
+ByTier bytes_by_tier(const std::vector<TrafficRow>& rows, const std::vector<JobGroup>& groups, const RankMap& ranks,
+                     const topology::Cluster& cluster) {
+  std::vector<std::pair<const JobGroup*, Shares>> known;  // groups of different members
+  ByTier bytes{};
+  for (const TrafficRow& row : rows) {
+    Shares shares;
+    if (const JobGroup* group = find_group(groups, row.among); group != nullptr) {
+      auto it = std::find_if(known.begin(), known.end(), [&](const auto& k) {
+        return k.first->members == group->members && k.first->carries == group->carries;
+      });
+      if (it == known.end()) it = known.insert(it, {group, shares_of(*group, ranks, cluster)});
+      shares = it->second;
+    }
+    double all = 0;
+    for (const double messages : shares.messages) all += messages;
+    for (std::size_t t = 0; t < bytes.size(); ++t) {
+      // Groups of a few bytes have no ring: all on the tier that joins them.
+      if (all > 0)
+        bytes[t] += row.simulated_bytes * shares.messages[t] / all;
+      else if (row.level == topology::name_of(static_cast<topology::Tier>(t)))
+        bytes[t] += row.simulated_bytes;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,313 @@
+// Closed forms, with b = micro-batch, s = sequence, h = hidden, e = bytes of an element, m = micro-batches, l = layers,
+// n = group:
+//  - tensor (arXiv 1909.08053, 2205.05198): two collectives pairs per layer forward and two backward, of b s h e bytes;
+//  with sequence
+//    parallelism all-gather + reduce-scatter, else all-reduce; a rank sends (n-1)/n of the buffer, an all-reduce twice
+//    that.
+//  - context group of c (arXiv 2310.01889, 2407.21783): each rank's keys and values, 2 b (s/c) (kv width/t) e bytes,
+//  once per layer
+//    round the ring (c-1 sends; backward c-1 more, and c of their gradients), or gathered in both passes and their
+//    gradients scattered.
+//  - pipeline (arXiv 2104.04473): b s h e bytes (over t where tensor ranks share the message) across p v - 1
+//  boundaries, both ways (a V: 2p - 2; both ways at once: p - 1).
+//  - data: the rank's parameters once per step (all-reduce, or reduce-scatter and all-gather); with sharded parameters
+//  two
+//    all-gathers and one reduce-scatter per micro-batch.
+#include "workloads/step/traffic.h"
+
+#include <algorithm>
+
+#include "workloads/schedules/chunk_map.h"
+#include "workloads/step/closed_form_parameters.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+double d(std::int64_t x) { return static_cast<double>(x); }
+
+/// FSDP and its kin share weights out by default, and where they share out gradients alone gather and reduce in every
+/// micro-batch.
+bool made_for_units(const calibration::Software& software) {
+  return software.defaults.sharding == Sharding::parameters;
+}
+bool reduces_every_micro_batch(Sharding sharding, const calibration::Software& software) {
+  return sharding == Sharding::gradients && (software.gradients.reduces_every_pass || made_for_units(software));
+}
+bool scatters(Sharding sharding, const calibration::Software& software) {
+  return sharding == Sharding::parameters || reduces_every_micro_batch(sharding, software) ||
+         (sharding != Sharding::none && !software.gradients.all_reduces_shards);
+}
+
+class ClosedForm {
+ public:
+  explicit ClosedForm(const Job& job) : job_(job), p_(job.parallelism), map_(job.parallelism.chunk_map()) {}
+
+  std::vector<TrafficRow> rows() {
+    if (p_.tensor > 1) tensor();
+    if (p_.context > 1) context();
+    if (p_.pipeline > 1) pipeline();
+    if (job_.replicas() > 1) data();
+    scales();
+    if (!map_.ends_meet() && job_.model.tied_embeddings) embedding();
+    norm();
+    return rows_;
+  }
+
+ private:
+  /// `calls`: over all groups; every one of the group's ranks sends `sent` bytes in each.
+  void add(const CommGroup& among, CollectiveOp op, const char* what, std::int64_t group, double bytes, double calls,
+           double per_layer) {
+    TrafficRow row;
+    row.among = among;
+    row.dimension = among.name;
+    row.operation = calibration::name_of(op);
+    row.what = what;
+    row.group = group;
+    row.bytes_per_call = bytes;
+    row.calls_per_layer = per_layer;
+    const double n = d(group), share = (n - 1) / n;
+    const double sent_by_group =
+        op == CollectiveOp::send_receive ? bytes : n * bytes * share * (op == CollectiveOp::all_reduce ? 2 : 1);
+    row.closed_form_bytes = calls * sent_by_group;
+    if (row.closed_form_bytes > 0) rows_.push_back(row);
+  }
+
+  /// Ranks of one tensor and pipeline coordinate.
+  double columns() const { return d(p_.data * p_.context); }
+  double activation() const {
+    return d(job_.batch.micro) * d(job_.rank_seq()) * d(job_.model.hidden) *
+           calibration::bytes_of(job_.precision.activations);
+  }
+
+  void tensor() {
+    const double m = d(job_.microbatches()), layers = d(job_.model.layers);
+    const double per_pass = job_.model.parallel_block ? 1 : 2;
+    const double runs = m * columns();
+    const bool sp = p_.sequence_parallel;
+    const auto boundary = [&](const char* what, double calls, double per_layer, bool gather) {
+      if (sp && gather)
+        add(CommGroup::tensor, CollectiveOp::all_gather, what, p_.tensor, activation(), calls, per_layer);
+      if (sp)
+        add(CommGroup::tensor, CollectiveOp::reduce_scatter, what, p_.tensor, activation(), calls, per_layer);
+      else
+        add(CommGroup::tensor, CollectiveOp::all_reduce, what, p_.tensor, activation(), calls, per_layer);
+    };
+    boundary("activations, forward", per_pass * layers * runs, per_pass, true);
+    if (job_.recompute == Recompute::full)
+      boundary("activations, forward (recomputed)", per_pass * layers * runs, per_pass, true);
+    // Queries, keys and values that are layers of their own reduce the gradient of their input three times.
+    const double apart = job_.software.layers.separate_qkv && !job_.model.parallel_block && !sp ? 2 : 0;
+    boundary("activation gradients, backward", (per_pass + apart) * layers * runs, per_pass + apart, true);
+    if (sp)
+      add(CommGroup::tensor, CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, activation(),
+          per_pass * layers * runs, per_pass);
+    boundary("embedding, forward", runs, 0, false);
+    if (sp)
+      add(CommGroup::tensor, CollectiveOp::all_gather, "embedding gradient, backward", p_.tensor, activation(), runs,
+          0);
+    if (sp) add(CommGroup::tensor, CollectiveOp::all_gather, "head input, forward", p_.tensor, activation(), runs, 0);
+    if (sp)
+      add(CommGroup::tensor, CollectiveOp::all_gather, "head saved input, backward", p_.tensor, activation(), runs, 0);
+    boundary("head input gradient, backward", runs, 0, false);
+    // Maximum, target logit and sum of exponentials of every token, in fp32.
+    add(CommGroup::tensor, CollectiveOp::all_reduce, "loss", p_.tensor, 4 * d(job_.batch.micro) * d(job_.rank_seq()),
+        3 * runs, 0);
+    if (!sp && job_.software.messages.scatter_gather_pipeline && p_.pipeline > 1) {
+      add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
+          (job_.software.messages.scatter_gather_gradients ? 2 : 1) * runs * boundaries(), 0);
+    }
+  }
+
+  double boundaries() const { return d(map_.crossings()); }
+
+  void context() {
+    const double width = 2 * d(job_.model.kv_heads * job_.model.head_dim()) / d(p_.tensor);
+    const double own =
+        d(job_.batch.micro) * d(job_.rank_seq()) * width * calibration::bytes_of(job_.precision.activations);
+    const double runs = d(job_.model.layers) * d(job_.microbatches()) * d(p_.data * p_.tensor);  // over groups
+    const double c = d(p_.context);
+    const auto row = [&](CollectiveOp op, const char* what, double calls) {
+      if (op == CollectiveOp::send_receive)
+        add(CommGroup::context, op, what, p_.context, own, calls * runs * c, calls);
+      else
+        add(CommGroup::context, op, what, p_.context, own * c, calls * runs, calls);
+    };
+    const bool ring = p_.context_method == ContextMethod::ring;
+    const auto gather = ring ? CollectiveOp::send_receive : CollectiveOp::all_gather;
+    const auto scatter = ring ? CollectiveOp::send_receive : CollectiveOp::reduce_scatter;
+    row(gather, "keys and values, forward", ring ? c - 1 : 1);
+    if (job_.recompute != Recompute::none) row(gather, "keys and values, forward (recomputed)", ring ? c - 1 : 1);
+    row(gather, "keys and values, backward", ring ? c - 1 : 1);
+    row(scatter, "key and value gradients, backward", ring ? c : 1);
+  }
+
+  void pipeline() {
+    const auto bytes = [&](bool scattered) {
+      const bool split = p_.tensor > 1 && (p_.sequence_parallel || scattered);
+      return activation() / (split ? d(p_.tensor) : 1.0);
+    };
+    const bool scattered = job_.software.messages.scatter_gather_pipeline;
+    const double messages = boundaries() * d(job_.microbatches()) * columns() * d(p_.tensor);
+    add(CommGroup::activations, CollectiveOp::send_receive, "activations, forward", 2, bytes(scattered), messages, 0);
+    add(CommGroup::gradients, CollectiveOp::send_receive, "activation gradients, backward", 2,
+        bytes(scattered && job_.software.messages.scatter_gather_gradients), messages, 0);
+  }
+
+  void data() {
+    const std::int64_t group = job_.shard_ranks();
+    const double groups = d(job_.replicas() / group);
+    const ShardParameters shard =
+        shard_parameters(job_.model, p_.tensor, job_.software.layers.pads_vocabulary, map_.ends_meet());
+    const double per_tensor_rank = d(job_.model.layers) * shard.layer + shard.embedding + shard.head;
+    const double gradients = d(p_.tensor) * per_tensor_rank * reduced_gradient_bytes();
+    const double parameters = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.precision.parameters);
+    const double m = microbatches_of_a_replica();
+    const bool every = reduces_every_micro_batch(p_.sharding, job_.software);
+    // One virtual call per tensor rank that moves all stages' parameters; the counted table knows the real number of
+    // calls.
+    switch (p_.sharding) {
+      case Sharding::none:
+        add(CommGroup::data, CollectiveOp::all_reduce, "gradients, backward", group, gradients, 1, 0);
+        break;
+      case Sharding::optimizer:
+      case Sharding::gradients:
+        add(CommGroup::data,
+            scatters(p_.sharding, job_.software) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
+            "gradients, backward", group, gradients, (every ? m : 1) * groups, 0);
+        between_groups(gradients, every && !job_.software.gradients.reduces_to_owners ? m : 1);
+        add(CommGroup::data, CollectiveOp::all_gather, "parameters, forward", group, parameters,
+            (every && made_for_units(job_.software) ? m : 1) * groups, 0);
+        break;
+      case Sharding::parameters:
+        add(CommGroup::data, CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, m * groups, 1);
+        between_groups(gradients, m);
+        add(CommGroup::data, CollectiveOp::all_gather, "parameters, forward", group, parameters, m * groups, 1);
+        add(CommGroup::data, CollectiveOp::all_gather, "parameters, backward", group, parameters, m * groups, 1);
+        break;
+    }
+  }
+
+  /// Where ranks that share out states add gradients up with an all-reduce all the same, they send them in 16 bit.
+  double reduced_gradient_bytes() const {
+    const int added_up = calibration::bytes_of(job_.precision.gradients);
+    if (scatters(p_.sharding, job_.software) || p_.sharding == Sharding::none) return added_up;
+    return std::min(added_up, calibration::bytes_of(job_.precision.activations));
+  }
+  /// Of DualPipe's two copies of a block each sees half of the micro-batches, in step with the other.
+  double microbatches_of_a_replica() const { return d(job_.microbatches()) * columns() / d(job_.replicas()); }
+
+  /// Largest magnitudes of fp8 tensors, layer by layer: after the forward and after the backward pass.
+  void scales() {
+    const bool in_fp8 = job_.precision.matmul == DataType::fp8;
+    if (!in_fp8 || !job_.software.gradients.reduces_amax || job_.replicas() == 1) return;
+    constexpr double kBytes = 4 * 3 * 4;  // qkv, projection, up and down; input, weight, gradient; a number in fp32
+    add(CommGroup::scales, CollectiveOp::all_reduce, "fp8 scales", p_.tensor * job_.replicas(), kBytes,
+        2 * microbatches_of_a_replica() * d(job_.model.layers), 2);
+  }
+
+  /// Every rank's part of the gradients, added up over the groups that repeat it.
+  void between_groups(double gradients, double calls) {
+    const std::int64_t group = job_.replicas() / job_.shard_ranks();
+    if (group > 1)
+      add(CommGroup::replicate, CollectiveOp::all_reduce, "gradients, between shard groups", group, gradients, calls,
+          0);
+  }
+
+  void embedding() {
+    const std::int64_t vocab = padded_vocab(job_.model.vocab, p_.tensor, job_.software.layers.pads_vocabulary);
+    double bytes = d(vocab / p_.tensor) * d(job_.model.hidden) * calibration::bytes_of(job_.precision.gradients);
+    if (p_.sharding == Sharding::parameters) bytes /= d(job_.shard_ranks());
+    add(CommGroup::embedding, CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes, d(p_.tensor) * columns(),
+        0);
+  }
+
+  void norm() {
+    const std::int64_t ranks = p_.tensor * p_.pipeline * p_.data * p_.context;
+    const bool whole = p_.sharding != Sharding::none;
+    const std::int64_t group = whole ? ranks : p_.tensor * p_.pipeline;
+    add(CommGroup::norm, CollectiveOp::all_reduce, "gradient norm", group, 4, d(ranks / group), 0);
+  }
+
+  const Job& job_;
+  const Parallelism& p_;
+  ChunkMap map_;
+  std::vector<TrafficRow> rows_;
+};
+
+bool same_row(const TrafficRow& a, const TrafficRow& b) {
+  return a.dimension == b.dimension && a.operation == b.operation && a.what == b.what;
+}
+
+}  // namespace
+
+std::vector<TrafficRow> closed_form_traffic(const Job& job) { return ClosedForm(job).rows(); }
+
+std::vector<TrafficRow> count_traffic(const StepPlan& step) {
+  const auto& notes = step.stages.notes;
+  std::vector<double> instances(notes.size(), 0);
+  const sim::Folded& folded = step.groups->folded;
+  for (std::uint32_t c = 0; c < folded.class_size.size(); ++c)
+    instances[sim::index(folded.plan.instances[sim::InstanceId{c}].program)] += folded.class_size[c];
+  std::vector<TrafficRow> rows;
+  std::vector<std::size_t> row_of(step.stages.traffic.size());
+  for (std::size_t k = 0; k < step.stages.traffic.size(); ++k) {
+    const TrafficKey& key = step.stages.traffic[k];
+    TrafficRow row;
+    row.among = key.group;
+    row.dimension = key.group.name;
+    row.operation = calibration::name_of(key.op);
+    row.what = key.what;
+    row.group = key.ranks;
+    row.level = topology::name_of(step.groups->shapes[key.group].top);
+    const auto it = std::find_if(rows.begin(), rows.end(), [&](const TrafficRow& r) { return same_row(r, row); });
+    row_of[k] = static_cast<std::size_t>(it - rows.begin());
+    if (it == rows.end()) rows.push_back(row);
+  }
+  std::vector<double> calls(rows.size()), bytes(rows.size());
+  for (std::size_t stage = 0; stage < notes.size(); ++stage) {
+    std::fill(calls.begin(), calls.end(), 0.0);
+    std::fill(bytes.begin(), bytes.end(), 0.0);
+    const auto count = [&](const OpNote& note) {
+      if (note.traffic == kNoTraffic) return;
+      const TrafficKey& key = step.stages.traffic[note.traffic];
+      const std::size_t r = row_of[note.traffic];
+      const bool receiver = key.op == CollectiveOp::send_receive && !note.counts;
+      if (receiver) return;
+      rows[r].simulated_bytes += key.sent_per_call * note.share * instances[stage];
+      if (note.counts) {
+        calls[r] += 1;
+        bytes[r] += key.bytes;
+      }
+    };
+    for (const OpNote& note : notes[stage]) {
+      count(note);
+      if (note.whole == kNoWholePass) continue;
+      for (const OpNote& transfer : step.stages.whole_passes[note.whole].transfers) count(transfer);
+    }
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      if (calls[r] <= rows[r].calls) continue;
+      rows[r].calls = calls[r];
+      rows[r].bytes_per_call = bytes[r] / calls[r];
+    }
+  }
+  return rows;
+}
+
+std::vector<TrafficRow> merge_traffic(std::vector<TrafficRow> closed_form, const std::vector<TrafficRow>& counted) {
+  for (const TrafficRow& row : counted) {
+    const auto it =
+        std::find_if(closed_form.begin(), closed_form.end(), [&](const TrafficRow& r) { return same_row(r, row); });
+    if (it == closed_form.end()) {
+      closed_form.push_back(row);
+      continue;
+    }
+    it->level = row.level;
+    it->calls = row.calls;
+    it->bytes_per_call = row.bytes_per_call;
+    it->simulated_bytes = row.simulated_bytes;
+  }
+  return closed_form;
+}
+
+}  // namespace orrery::workloads

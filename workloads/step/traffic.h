@@ -1,0 +1,29 @@
+// The communication table: closed forms of what a step moves, beside what the compiled plan moves.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "workloads/step/step.h"
+#include "workloads/step/step_plan.h"
+
+namespace orrery::workloads {
+
+/// Rows from formulas of the job alone (Megatron-LM papers; see traffic.cc); simulated_bytes is 0.
+std::vector<TrafficRow> closed_form_traffic(const Job& job);
+
+/// Rows counted over the operations of the plan's programs and the instances that run them; closed_form_bytes is 0.
+std::vector<TrafficRow> count_traffic(const StepPlan& plan);
+
+/// Both in one table, matched by dimension, operation and what. A row that only one of them knows keeps a zero in the
+/// other.
+std::vector<TrafficRow> merge_traffic(std::vector<TrafficRow> closed_form, const std::vector<TrafficRow>& counted);
+
+/// By topology::Tier.
+using ByTier = std::array<double, 6>;
+/// The rows' simulated bytes by the highest tier that each message crosses, every group laid out as a ring; adds up to
+/// the sum of the rows.
+ByTier bytes_by_tier(const std::vector<TrafficRow>& rows, const std::vector<JobGroup>& groups, const RankMap& ranks,
+                     const topology::Cluster& cluster);
+
+}  // namespace orrery::workloads
