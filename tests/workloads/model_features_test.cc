@@ -141,10 +141,14 @@ TEST_CASE(
                              std::string("software.pads_vocabulary=") + pads,
                              std::string("software.misaligned_gemm_rate=") + rate});
   };
-  CHECK(padded_vocab(with(1, "true", "1")) == 50304);  // 393 x 128
-  CHECK(padded_vocab(with(2, "true", "1")) == 50432);  // 197 x 256
-  CHECK(padded_vocab(with(1, "false", "1")) == 50257);
-  CHECK(padded_vocab(with(2, "false", "1")) == 50256);  // 25128 each, a multiple of eight
+  const auto padded = [&](int tensor, const char* pads) {
+    const Job job = with(tensor, pads, "1");
+    return padded_vocab(job.model.vocab, job.parallelism.tensor, job.software.layers.pads_vocabulary);
+  };
+  CHECK(padded(1, "true") == 50304);  // 393 x 128
+  CHECK(padded(2, "true") == 50432);  // 197 x 256
+  CHECK(padded(1, "false") == 50257);
+  CHECK(padded(2, "false") == 50256);  // 25128 each, a multiple of eight
   // And the run says so, where anything is padded or cut.
   const auto says = [](const Job& job, const std::string& what) {
     return std::any_of(job.assumptions.begin(), job.assumptions.end(), [&](const std::string& a) {
