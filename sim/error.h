@@ -1,5 +1,5 @@
 // Two kinds of wrong, kept apart: the user's input (UserError, exit status 2) and our own mistakes (SIM_CHECK, exit
-// status 1). UserError is thrown only while loading and caught once, in tools/.
+// status 1). UserError is thrown while loading (refuse_time apart) and caught once, in tools/.
 #pragma once
 
 #include <fmt/format.h>
@@ -30,6 +30,10 @@ class InternalError : public std::logic_error {
  public:
   using std::logic_error::logic_error;
 };
+
+/// Simulated time has passed what it counts (11 days, 1e18 ps): a rate, a latency or a size is far from any machine's.
+/// Throws UserError, the only one from behind the loading: what no single value shows, their sum does.
+[[noreturn]] void refuse_time(const std::string& what);
 
 [[noreturn]] void check_failed(const char* file, int line, const char* condition, const std::string& message);
 

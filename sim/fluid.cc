@@ -10,13 +10,16 @@ namespace orrery::sim {
 
 std::int64_t fluid_time(double work, double rate) {
   const double time = std::ceil(work * kPicosecondsPerSecond / rate - 1e-3);
-  SIM_CHECK(time < static_cast<double>(kLatest), "{} bytes at {} bytes/s take longer than 26 days", work, rate);
+  if (!(time < static_cast<double>(kLatest))) [[unlikely]]
+    refuse_time(fmt::format("a transfer of {:.3g} bytes at {:.3g} bytes/s", work, rate));
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(time));
 }
 
 void Fluid::begin(std::uint32_t transfer, std::int64_t at, double work, std::span<const WeightedLink> links,
                   double cap) {
-  SIM_CHECK(at >= 0 && at < kLatest, "the simulated time passes 26 days");
+  SIM_CHECK(at >= 0, "a transfer begins at {} ps", at);
+  if (at >= kLatest) [[unlikely]]
+    refuse_time("a step");
   if (transfer >= transfers_.size()) transfers_.resize(transfer + 1);
   Transfer& t = transfers_[transfer];
   const std::uint32_t version = t.version;

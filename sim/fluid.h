@@ -17,7 +17,8 @@
 
 namespace orrery::sim {
 
-inline constexpr std::int64_t kLatest = std::int64_t{1} << 61;  // ps, 26 days: sums of two such times do not overflow
+// ps, 1e6 s: no step takes eleven days, and sums of two such times do not overflow.
+inline constexpr std::int64_t kLatest = 1'000'000'000'000'000'000;
 
 /// Picoseconds that `work` bytes take at `rate` bytes/s: at least one, rounded up, except that a thousandth of a
 /// picosecond is taken for the rounding of doubles, so that a whole number of picoseconds stays one.

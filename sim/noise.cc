@@ -9,6 +9,14 @@
 
 namespace orrery::sim {
 
+namespace {
+/// Whole picoseconds, or what the engine refuses: it adds a few of these without overflow.
+std::int64_t bounded(double picoseconds) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 61;
+  return std::min(saturating_round(picoseconds), kMost);
+}
+}  // namespace
+
 double gaussian(std::uint64_t seed, std::uint64_t key, std::uint64_t op) {
   const std::uint64_t first = hash_pair(hash_pair(seed, key), op);
   const std::uint64_t second = mix64(first);
@@ -24,11 +32,11 @@ double noise_factor(const Noise& noise, std::uint64_t key, std::uint64_t op) {
 
 std::int64_t noisy_latency(const Noise& noise, std::uint64_t key, std::uint64_t occurrence, std::int64_t latency) {
   if (!(noise.sigma > 0)) return latency;
-  return std::llround(static_cast<double>(latency) * noise_factor(noise, key, occurrence));
+  return bounded(static_cast<double>(latency) * noise_factor(noise, key, occurrence));
 }
 
 ScaledCompute scale_compute(std::int64_t duration, std::int64_t issue_bound, std::int64_t issue, double factor) {
-  const std::int64_t scaled = std::llround(static_cast<double>(duration) * factor);
+  const std::int64_t scaled = bounded(static_cast<double>(duration) * factor);
   return {scaled, std::max(issue, issue_bound + (scaled - duration))};
 }
 

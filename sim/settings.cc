@@ -99,7 +99,7 @@ std::string describe(const Settings& value) {
     case Settings::Kind::scalar:
       return '"' + value.text() + '"';
     case Settings::Kind::sequence:
-      return "a list";
+      return fmt::format("a list of {}", value.items().size());
     case Settings::Kind::mapping:
       return "a mapping";
   }
@@ -189,6 +189,10 @@ void Settings::adopt(Settings& child, const std::string& name) const {
 }
 
 void Settings::fail(const std::string& message) const { throw UserError(place_, path_, message); }
+
+void Settings::expected(const std::string& what) const {
+  fail(fmt::format("got {}, expected {}", describe(*this), what));
+}
 
 const Settings* Settings::find(std::string_view key) const {
   if (kind_ == Kind::null) return nullptr;

@@ -54,6 +54,8 @@ class Settings {
 
   /// Throws UserError at this node.
   [[noreturn]] void fail(const std::string& message) const;
+  /// Throws UserError at this node: "got X, expected Y", X being what was read.
+  [[noreturn]] void expected(const std::string& what) const;
 
   // Readers of a scalar; each throws UserError naming what was read and what would be right.
   std::int64_t as_int(std::int64_t low = std::numeric_limits<std::int64_t>::min(),

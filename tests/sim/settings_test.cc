@@ -54,7 +54,8 @@ TEST_CASE("integers: whole, in range, nothing else") {
   CHECK(complaint([] { (void)scalar("0").as_int(1); }) == "s.yaml:3:7: expected an integer of at least 1, got \"0\"");
   CHECK(complaint([] { (void)scalar("9").as_int(std::numeric_limits<std::int64_t>::min(), 8); }) ==
         "s.yaml:3:7: expected an integer of at most 8, got \"9\"");
-  CHECK(complaint([] { (void)Settings::sequence(kPlace).as_int(); }) == "s.yaml:3:7: expected an integer, got a list");
+  CHECK(complaint([] { (void)Settings::sequence(kPlace).as_int(); }) ==
+        "s.yaml:3:7: expected an integer, got a list of 0");
 }
 
 TEST_CASE("numbers are finite and in range") {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <tuple>
 #include <type_traits>
@@ -31,6 +32,36 @@ TEST_CASE("moving bytes takes time, rounded up") {
   CHECK(SimTime(5) - SimTime(3) == Duration(2));
   CHECK(seconds(2.5e-6) == microseconds(2.5));
   CHECK(to_seconds(seconds(0.125)) == 0.125);
+}
+
+TEST_CASE("integers stop at the ends of their type") {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  const Duration longest(kMost), shortest(kLeast), one(1);
+  CHECK(longest + one == longest);
+  CHECK(longest - one == Duration(kMost - 1));
+  CHECK(shortest - one == shortest);
+  CHECK(shortest + one == Duration(kLeast + 1));
+  CHECK(one - shortest == longest);
+  CHECK(longest * 2 == longest);
+  CHECK(2 * longest == longest);
+  CHECK(longest * -2 == shortest);
+  CHECK(shortest * -1 == longest);
+  Duration sum = longest;
+  sum += longest;
+  CHECK(sum == longest);
+  sum -= shortest;
+  CHECK(sum == longest);
+  CHECK(SimTime(kMost) + one == kNever);
+  CHECK(SimTime(kLeast) - SimTime(kMost) == shortest);
+  CHECK(seconds(1e300) == longest);
+  CHECK(seconds(std::nan("")) == longest);
+  CHECK(seconds(-1e300) == shortest);
+  CHECK(scaled(longest, 2) == longest);
+  CHECK(scaled(Duration(3), 0.5) == Duration(2));
+  CHECK(Bytes(1) / Bandwidth(1e-300) == longest);
+  CHECK(Bytes(0) / Bandwidth(0) == longest);                      // no number
+  CHECK(Bandwidth(1e308) + Bandwidth(1e308) > Bandwidth(1e308));  // doubles as before
 }
 
 TEST_CASE("events come out by time, ties by content, whatever the order they went in") {

@@ -1,0 +1,96 @@
+// Reads without blocking on open, so that a pipe without a writer does not hang; waits with a limit for the data of a
+// pipe. Left out: signals that interrupt a wait begin it anew.
+#include "sim/text_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "sim/error.h"
+
+namespace orrery::sim {
+
+namespace {
+
+constexpr int kLongestSilence = 10'000;  // ms
+
+class Reader {
+ public:
+  Reader(const std::string& file, const std::string& wanted, std::size_t most)
+      : file_(file), wanted_(wanted), most_(most) {
+    descriptor_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor_ < 0) refuse_error();
+  }
+  ~Reader() { ::close(descriptor_); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  std::string read() {
+    struct stat facts {};
+    if (::fstat(descriptor_, &facts) != 0) refuse_error();
+    if (S_ISDIR(facts.st_mode)) refuse(fmt::format("is a folder, expected {}", wanted_));
+    const bool regular = S_ISREG(facts.st_mode);
+    if (!regular) most_ = std::min(most_, kLargestText);
+    std::string text;
+    if (regular && facts.st_size > 0) text.reserve(std::min(static_cast<std::size_t>(facts.st_size), most_) + 1);
+    if (S_ISFIFO(facts.st_mode)) wait();
+    while (more(text)) {
+    }
+    return text;
+  }
+
+ private:
+  static constexpr std::size_t kBlock = std::size_t{1} << 16;
+
+  bool more(std::string& text) {
+    char block[kBlock];
+    ssize_t got = ::read(descriptor_, block, kBlock);
+    while (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+      wait();
+      got = ::read(descriptor_, block, kBlock);
+    }
+    if (got < 0) refuse_error();
+    const auto size = static_cast<std::size_t>(got);
+    const std::size_t before = text.size();
+    text.append(block, size);
+    if (std::memchr(block, '\0', size) != nullptr) refuse_zero(text, text.find('\0', before));
+    if (text.size() > most_) refuse(fmt::format("got more than {} MiB, expected {}", most_ >> 20, wanted_));
+    return size > 0;
+  }
+
+  void wait() const {
+    pollfd what{descriptor_, POLLIN, 0};
+    if (::poll(&what, 1, kLongestSilence) == 0)
+      refuse(fmt::format("is a pipe that nobody writes to, expected {}", wanted_));
+  }
+
+  [[noreturn]] void refuse(const std::string& message) const { throw UserError(Place{file_, 0, 0}, "", message); }
+  [[noreturn]] void refuse_error() const { refuse(fmt::format("cannot be read: {}", std::strerror(errno))); }
+  [[noreturn]] void refuse_zero(const std::string& text, std::size_t at) const {
+    const auto begin = text.begin(), end = begin + static_cast<std::ptrdiff_t>(at);
+    const std::size_t line_break = text.rfind('\n', at);
+    const std::size_t line_begin = line_break == std::string::npos ? 0 : line_break + 1;
+    throw UserError(
+        Place{file_, static_cast<int>(std::count(begin, end, '\n')) + 1, static_cast<int>(at - line_begin) + 1}, "",
+        fmt::format("got the byte 0x00, expected text ({})", wanted_));
+  }
+
+  const std::string& file_;
+  const std::string& wanted_;
+  std::size_t most_;
+  int descriptor_ = -1;
+};
+
+}  // namespace
+
+std::string read_text(const std::string& file, const std::string& wanted, std::size_t most) {
+  return Reader(file, wanted, most).read();
+}
+
+}  // namespace orrery::sim
