@@ -10,28 +10,17 @@
 
 namespace orrery::calibration {
 
-namespace {
-double rate_at(const sim::Settings& kernel, std::string_view key) {
-  const sim::Settings& s = kernel.at(key);
-  const double share = s.as_number(0, 1);
-  if (share < 0.01) s.fail("read " + s.text() + ", would be right: a share of the bf16 peak, 0.01 to 1");
-  return share;
-}
-}  // namespace
-
 void load_attention_kernels(const sim::Settings& section, DeviceProfile::Model& device) {
-  section.refuse_unknown({"provenance", "flash_1"});
   const sim::Settings* flash_1 = section.find("flash_1");
   if (flash_1 == nullptr) return;
-  flash_1->refuse_unknown({"forward", "backward", "dropout"});
   AttentionModel model = device.attention;
-  model.rate_64 = model.rate_128 = rate_at(*flash_1, "forward");
-  model.backward_ratio = rate_at(*flash_1, "backward") / model.rate_128;
+  model.rate_64 = model.rate_128 = flash_1->at("forward").as_number();
+  model.backward_ratio = flash_1->at("backward").as_number() / model.rate_128;
   model.surface = {};  // fitted to the other kernels
   model.setup_moves_tiles = true;
   if (const sim::Settings* dropout = flash_1->find("dropout")) {
-    constexpr double kNanosecond = 1e-9, kMost = 1e6;
-    model.dropout_rate = dropout->as_number(1, kMost) / kNanosecond;
+    constexpr double kNanosecond = 1e-9;
+    model.dropout_rate = dropout->as_number() / kNanosecond;
   }
   device.flash_1 = model;
 }

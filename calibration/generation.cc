@@ -212,12 +212,14 @@ Feature read_feature(const Settings& document) {
   feature.meaning = document.get_text("meaning", "");
   feature.sets = document.at("sets");
   feature.sets.refuse_unknown(keys_of(SoftwareBlock::all));
+  software_keys().check(feature.sets);
   if (feature.sets.members().empty()) feature.sets.fail("sets nothing; a key and its value would be right");
   for (const Settings& other : list_of(document, "overrides")) feature.overrides.push_back(other.text());
   if (const Settings* absent = document.find("absent")) {
     std::vector<std::string> own;
     for (const auto& [key, value] : feature.sets.members()) own.push_back(key);
     absent->refuse_unknown(own);
+    software_keys().check(*absent);
     feature.absent = *absent;
   }
   return feature;

@@ -1,24 +1,13 @@
-// What a key of a document means, for the schema and for help. The loaders of this room and these tables are written
-// side by side; a test loads a document that uses every key.
+// The keys of this room's documents, for their readers, the schema and help.
 #pragma once
 
-#include <string>
-#include <vector>
+#include "sim/keys.h"
 
 namespace orrery::calibration {
 
-struct KeyDoc {
-  std::string path;      // "collective_base"; "gemm.bf16.launch" for nested keys, "*" for a free name
-  std::string type;      // "integer" | "number" | "boolean" | "text" | "choice" | "quantity" | "list" | "mapping"
-  std::string unit;      // "us", "bytes", ...; empty when it has none
-  std::string fallback;  // the default, as text; empty: required
-  std::string meaning;   // one sentence
-  std::vector<std::string> choices = {};
-};
-
 /// Every key of calibration/software/<name>.yaml, flat or as it is written there.
-const std::vector<KeyDoc>& software_keys();
+const sim::KeyTable& software_keys();
 /// Every key of calibration/profiles/<device>.yaml, except those below `node`, which the topology room owns.
-const std::vector<KeyDoc>& profile_keys();
+const sim::KeyTable& profile_keys();
 
 }  // namespace orrery::calibration

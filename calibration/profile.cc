@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "calibration/keys.h"
 #include "calibration/profile_model.h"
 #include "sim/error.h"
 
@@ -22,53 +23,38 @@ sim::Duration duration(double seconds) {
   return sim::seconds(std::min(seconds, kLongestKernel));
 }
 
-double positive_rate(const Settings& s) {
-  const double rate = s.as_flop_rate().value();
-  if (!(rate > 0) || rate > 1e20) s.fail("read " + s.text() + ", would be right: a positive rate, as in 989 TFLOP/s");
-  return rate;
-}
-
 void load_data_sheet(const Settings& document, DeviceProfile::Model& m) {
-  m.processors = document.at("processors").as_int(1, 100'000);
+  m.processors = document.at("processors").as_int();
   const Settings& peak = document.at("peak");
-  std::vector<std::string> known = data_type_names();
-  known.emplace_back("unaligned");
-  peak.refuse_unknown(known);
-  m.peak.fill(positive_rate(peak.at("bf16")));
+  m.peak.fill(peak.at("bf16").as_flop_rate().value());
   m.has.fill(false);
   for (const DataType t : {DataType::fp32, DataType::bf16, DataType::fp16}) m.has[index(t)] = true;
   // Scales of blocks and rows need no unit of their own where fp8 has one: kernels apply them to partial sums
   // (DeepGEMM).
   for (const DataType t : {DataType::fp8, DataType::fp8_blockwise, DataType::fp8_rowwise})
     if (const Settings* p = peak.find("fp8")) {
-      m.peak[index(t)] = positive_rate(*p);
+      m.peak[index(t)] = p->as_flop_rate().value();
       m.has[index(t)] = true;
     }
   for (std::size_t t = 0; t < kDataTypes; ++t)
     if (const Settings* p = peak.find(data_type_names()[t])) {
-      m.peak[t] = positive_rate(*p);
+      m.peak[t] = p->as_flop_rate().value();
       m.has[t] = true;
     }
-  if (const Settings* p = peak.find("unaligned")) m.unaligned = positive_rate(*p);
-  const Settings& memory = document.at("memory");
-  m.memory = static_cast<double>(memory.as_bytes().value());
-  if (m.memory <= 0) memory.fail("read " + memory.text() + ", would be right: a positive size, as in 80 GB");
-  const Settings& bandwidth = document.at("memory_bandwidth");
-  m.memory_bandwidth = bandwidth.as_bandwidth().value();
-  if (!(m.memory_bandwidth > 0)) bandwidth.fail("read " + bandwidth.text() + ", would be right: as in 3.35 TB/s");
+  if (const Settings* p = peak.find("unaligned")) m.unaligned = p->as_flop_rate().value();
+  m.memory = static_cast<double>(document.at("memory").as_bytes().value());
+  m.memory_bandwidth = document.at("memory_bandwidth").as_bandwidth().value();
 }
 
 void load_sustained(const Settings& document, DeviceProfile::Model& m) {
   const Settings* s = document.find("sustained");
   if (s == nullptr) return;
-  s->refuse_unknown({"matmul", "fp8", "attention", "provenance"});
-  m.sustained_matmul = s->get_number("matmul", 1.0, 0.2, 1.0);
-  m.sustained_fp8 = s->get_number("fp8", m.sustained_matmul, 0.2, 1.0);
-  m.sustained_attention = s->get_number("attention", m.sustained_matmul, 0.2, 1.0);
+  m.sustained_matmul = s->get_number("matmul", 1.0);
+  m.sustained_fp8 = s->get_number("fp8", m.sustained_matmul);
+  m.sustained_attention = s->get_number("attention", m.sustained_matmul);
 }
 
 void load_gemms(const Settings& section, DeviceProfile::Model& m) {
-  section.refuse_unknown(data_type_names());
   // Types without a section of their own run like bf16 at their peak, fp16 in the same kernels, the others assumed;
   // other types with scales like fp8, where it was measured.
   for (std::size_t t = 0; t < kDataTypes; ++t) {
@@ -86,9 +72,8 @@ double d(std::int64_t x) { return static_cast<double>(x); }
 }  // namespace
 
 DeviceProfile DeviceProfile::load(const sim::Settings& document) {
-  if (!document.is_mapping()) document.fail("a device profile is a mapping of keys");
-  document.refuse_unknown({"name", "provenance", "processors", "peak", "memory", "memory_bandwidth", "sustained",
-                           "gemm", "attention", "attention_kernels", "streaming", "collectives", "node"});
+  if (!document.is_mapping()) document.expected("a device profile: a mapping of keys");
+  profile_keys().check(document);
   auto m = std::make_shared<Model>();
   m->name = document.at("name").text();
   m->provenance = document.get_text("provenance", "");

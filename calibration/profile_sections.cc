@@ -1,4 +1,5 @@
-// The model sections of a profile, from Settings and back to YAML. Every number is checked where it is read.
+// The model sections of a profile, from Settings and back to YAML. Bounds are those of profile_keys(), which has been
+// over the document; shapes are checked here.
 #include <cmath>
 
 #include "calibration/profile_model.h"
@@ -9,34 +10,22 @@ namespace {
 
 using sim::Settings;
 
-double seconds_at(const Settings& section, std::string_view key, double low, double high) {
-  const Settings& s = section.at(key);
-  const double value = sim::to_seconds(s.as_duration());
-  if (!(value >= low) || !(value <= high))
-    s.fail(fmt::format("read {}, would be right: between {} us and {} us", s.text(), low * 1e6, high * 1e6));
-  return value;
+double seconds_at(const Settings& section, std::string_view key) {
+  return sim::to_seconds(section.at(key).as_duration());
 }
 
-double share_at(const Settings& section, std::string_view key, double high = 1.0) {
-  const Settings& s = section.at(key);
-  const double value = s.as_number(0, high);
-  if (value == 0) s.fail("read 0, would be right: a positive number");
-  return value;
-}
-
-std::vector<double> numbers_at(const Settings& section, std::string_view key, double low, double high) {
+std::vector<double> numbers_at(const Settings& section, std::string_view key) {
   const Settings& list = section.at(key);
-  if (!list.is_sequence() || list.items().empty()) list.fail("would be right: a list of numbers");
+  if (!list.is_sequence() || list.items().empty()) list.expected("a list of numbers");
   std::vector<double> out;
-  for (const Settings& item : list.items()) out.push_back(item.as_number(low, high));
+  for (const Settings& item : list.items()) out.push_back(item.as_number());
   return out;
 }
 
 std::vector<double> rising_at(const Settings& section, std::string_view key) {
-  std::vector<double> out = numbers_at(section, key, 1, 1e9);
+  std::vector<double> out = numbers_at(section, key);
   for (std::size_t i = 1; i < out.size(); ++i)
-    if (!(out[i] > out[i - 1]))
-      section.at(key).items()[i].fail("does not rise, would be right: larger than the one before");
+    if (!(out[i] > out[i - 1])) section.at(key).items()[i].expected("more than the one before it");
   return out;
 }
 
@@ -63,19 +52,17 @@ void check_slopes(const Surface& s, const Settings& where) {
 Surface load_surface(const Settings* section, const char* m, const char* n, const char* k) {
   Surface s;
   if (section == nullptr) return s;
-  section->refuse_unknown({m, n, k, "log_correction"});
   s.m = rising_at(*section, m);
   s.n = rising_at(*section, n);
   s.k = rising_at(*section, k);
   const Settings& rows = section->at("log_correction");
   const std::size_t expected = s.m.size() * s.n.size();
   if (!rows.is_sequence() || rows.items().size() != expected)
-    rows.fail(fmt::format("has {} rows, would be right: {}, one for each pair of {} and {}",
-                          rows.is_sequence() ? rows.items().size() : 0, expected, m, n));
+    rows.expected(fmt::format("a list of {}, one for each pair of {} and {}", expected, m, n));
   for (const Settings& row : rows.items()) {
     if (!row.is_sequence() || row.items().size() != s.k.size())
-      row.fail(fmt::format("would be right: {} numbers, one for each {}", s.k.size(), k));
-    for (const Settings& x : row.items()) s.value.push_back(x.as_number(-3, 3));
+      row.expected(fmt::format("a list of {} numbers, one for each {}", s.k.size(), k));
+    for (const Settings& x : row.items()) s.value.push_back(x.as_number());
   }
   s.prepare();
   check_slopes(s, rows);
@@ -86,22 +73,21 @@ Surface load_surface(const Settings* section, const char* m, const char* n, cons
 Surface load_detail(const Settings* section) {
   Surface s;
   if (section == nullptr) return s;
-  section->refuse_unknown({"m", "n", "k", "log_correction"});
   s.m = rising_at(*section, "m");
   s.n = rising_at(*section, "n");
   s.k = {1};
   if (section->find("k") != nullptr) s.k = rising_at(*section, "k");
   const Settings& rows = section->at("log_correction");
   if (!rows.is_sequence() || rows.items().size() != s.m.size() * s.k.size())
-    rows.fail(fmt::format("would be right: {} rows, one for each k and m", s.m.size() * s.k.size()));
+    rows.expected(fmt::format("a list of {}, one for each k and m", s.m.size() * s.k.size()));
   s.value.resize(s.size());
   for (std::size_t row = 0; row < rows.items().size(); ++row) {
     const Settings& numbers = rows.items()[row];
     if (!numbers.is_sequence() || numbers.items().size() != s.n.size())
-      numbers.fail(fmt::format("would be right: {} numbers, one for each n", s.n.size()));
+      numbers.expected(fmt::format("a list of {} numbers, one for each n", s.n.size()));
     const std::size_t k = row / s.m.size(), m = row % s.m.size();
     for (std::size_t n = 0; n < s.n.size(); ++n)
-      s.value[(m * s.n.size() + n) * s.k.size() + k] = numbers.items()[n].as_number(-3, 3);
+      s.value[(m * s.n.size() + n) * s.k.size() + k] = numbers.items()[n].as_number();
   }
   s.prepare();
   check_slopes(s, rows);
@@ -147,18 +133,14 @@ std::string detail_yaml(const Surface& s, const std::string& pad) {
 constexpr double kCastBytes = 3;  // 16 bit in, 8 bit out
 
 Protocol load_protocol(const Settings& s, std::size_t groups) {
-  s.refuse_unknown({"base", "hop", "overlap", "rate"});
   Protocol p;
-  p.base = seconds_at(s, "base", 1e-7, 1e-2);
-  p.hop = seconds_at(s, "hop", 0, 1e-2);
-  p.overlap = s.get_number("overlap", 0.0, Protocol::kLeastOverlap, 1.0);
+  p.base = seconds_at(s, "base");
+  p.hop = seconds_at(s, "hop");
+  p.overlap = s.get_number("overlap", 0.0);
   const Settings& rates = s.at("rate");
   if (!rates.is_sequence() || rates.items().size() != groups)
-    rates.fail(fmt::format("would be right: {} rates, one for each group size", groups));
-  for (const Settings& r : rates.items()) {
-    p.rate.push_back(r.as_bandwidth().value());
-    if (!(p.rate.back() > 0)) r.fail("read " + r.text() + ", would be right: a positive rate");
-  }
+    rates.expected(fmt::format("a list of {} rates, one for each group size", groups));
+  for (const Settings& r : rates.items()) p.rate.push_back(r.as_bandwidth().value());
   return p;
 }
 
@@ -172,101 +154,82 @@ std::string protocol_yaml(const Protocol& p) {
 /// Factors of the forms that have one; the forward pass's is 1.
 void load_forms(const Settings* section, GemmModel& g) {
   if (section == nullptr) return;
-  section->refuse_unknown({"data_gradient", "weight_gradient"});
-  g.form_factor[1] = section->get_number("data_gradient", 1.0, 0.5, 2.0);
-  g.form_factor[2] = section->get_number("weight_gradient", 1.0, 0.5, 2.0);
+  g.form_factor[1] = section->get_number("data_gradient", 1.0);
+  g.form_factor[2] = section->get_number("weight_gradient", 1.0);
 }
 
 }  // namespace
 
 GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataType type) {
-  s.refuse_unknown({"provenance", "error", "launch", "quantisation", "memory_efficiency", "join_time",
-                    "join_efficiency", "accumulate_exposed", "tiles", "surface", "detail", "cast_launch", "cast_rate",
-                    "forms"});
   GemmModel g;
   g.peak = device.peak[static_cast<std::size_t>(type)];
   g.processors = static_cast<double>(device.processors);
   g.memory_bandwidth = device.memory_bandwidth;
   g.element_bytes = operand_bytes(type);
-  g.launch = seconds_at(s, "launch", 0, 1e-3);
-  g.quantisation = s.at("quantisation").as_number(0, 1);
-  g.memory_efficiency = share_at(s, "memory_efficiency");
-  g.join_time = seconds_at(s, "join_time", 0, 1e-3);
-  g.join_efficiency = share_at(s, "join_efficiency", 100);
-  g.accumulate_exposed = s.get_number("accumulate_exposed", 0.0, 0.0, 1.0);
+  g.launch = seconds_at(s, "launch");
+  g.quantisation = s.at("quantisation").as_number();
+  g.memory_efficiency = s.at("memory_efficiency").as_number();
+  g.join_time = seconds_at(s, "join_time");
+  g.join_efficiency = s.at("join_efficiency").as_number();
+  g.accumulate_exposed = s.get_number("accumulate_exposed", 0.0);
   const Settings& tiles = s.at("tiles");
-  if (!tiles.is_sequence() || tiles.items().empty()) tiles.fail("would be right: a list of {m, n, rate, setup}");
+  if (!tiles.is_sequence() || tiles.items().empty()) tiles.expected("a list of {m, n, rate, setup}");
   for (const Settings& t : tiles.items()) {
-    t.refuse_unknown({"m", "n", "rate", "setup"});
-    g.tiles.push_back({static_cast<double>(t.at("m").as_int(1, 4096)), static_cast<double>(t.at("n").as_int(1, 4096)),
-                       share_at(t, "rate"), seconds_at(t, "setup", 0, 1e-3)});
+    g.tiles.push_back({static_cast<double>(t.at("m").as_int()), static_cast<double>(t.at("n").as_int()),
+                       t.at("rate").as_number(), seconds_at(t, "setup")});
   }
   g.surface = load_surface(s.find("surface"), "m", "n", "k");
   g.detail = load_detail(s.find("detail"));
   load_forms(s.find("forms"), g);
   if (s.find("cast_rate") != nullptr) {
-    g.cast_launch = seconds_at(s, "cast_launch", 0, 1e-3);
+    g.cast_launch = seconds_at(s, "cast_launch");
     g.cast_time = kCastBytes / s.at("cast_rate").as_bandwidth().value();
-    if (!(g.cast_time > 0) || !std::isfinite(g.cast_time)) s.at("cast_rate").fail("would be right: a positive rate");
   }
   return g;
 }
 
 AttentionModel load_attention(const Settings& s, const DeviceProfile::Model& device) {
-  s.refuse_unknown({"provenance", "error", "launch", "rate", "setup", "quantisation", "memory_efficiency",
-                    "backward_ratio", "cache_launch", "cache_efficiency", "surface"});
   AttentionModel a;
   a.peak = device.peak[static_cast<std::size_t>(DataType::bf16)];
   a.processors = static_cast<double>(device.processors);
   a.memory_bandwidth = device.memory_bandwidth;
-  a.launch = seconds_at(s, "launch", 0, 1e-3);
+  a.launch = seconds_at(s, "launch");
   const Settings& rate = s.at("rate");
-  rate.refuse_unknown({"head_dim_64", "head_dim_128"});
-  a.rate_64 = share_at(rate, "head_dim_64");
-  a.rate_128 = share_at(rate, "head_dim_128");
-  a.setup = seconds_at(s, "setup", 0, 1e-3);
-  a.quantisation = s.at("quantisation").as_number(0, 1);
-  a.memory_efficiency = share_at(s, "memory_efficiency");
-  a.backward_ratio = share_at(s, "backward_ratio");
-  a.cache_launch = s.find("cache_launch") != nullptr ? seconds_at(s, "cache_launch", 0, 1e-3) : 0;
-  a.cache_efficiency = s.find("cache_efficiency") != nullptr ? share_at(s, "cache_efficiency", 10) : 0.5;
+  a.rate_64 = rate.at("head_dim_64").as_number();
+  a.rate_128 = rate.at("head_dim_128").as_number();
+  a.setup = seconds_at(s, "setup");
+  a.quantisation = s.at("quantisation").as_number();
+  a.memory_efficiency = s.at("memory_efficiency").as_number();
+  a.backward_ratio = s.at("backward_ratio").as_number();
+  a.cache_launch = s.find("cache_launch") != nullptr ? seconds_at(s, "cache_launch") : 0;
+  a.cache_efficiency = s.find("cache_efficiency") != nullptr ? s.at("cache_efficiency").as_number() : 0.5;
   a.surface = load_surface(s.find("surface"), "queries", "sequences_heads", "head_dim");
   return a;
 }
 
 StreamingModel load_streaming(const Settings& s) {
-  s.refuse_unknown({"provenance", "error", "floor", "efficiency"});
   StreamingModel out;
-  out.floor = seconds_at(s, "floor", 0, 1e-3);
+  out.floor = seconds_at(s, "floor");
   const Settings& efficiency = s.at("efficiency");
-  std::vector<std::string> known;
-  for (std::size_t i = 0; i < kStreamingKernels; ++i) known.emplace_back(name_of(static_cast<Streaming>(i)));
-  efficiency.refuse_unknown(known);
-  for (std::size_t i = 0; i < kStreamingKernels; ++i) out.efficiency[i] = share_at(efficiency, known[i]);
+  for (std::size_t i = 0; i < kStreamingKernels; ++i)
+    out.efficiency[i] = efficiency.at(name_of(static_cast<Streaming>(i))).as_number();
   return out;
 }
 
 std::array<CollectiveModel, kCollectiveOps> load_collectives(const Settings& s) {
-  std::vector<std::string> known{"provenance", "gpus"};
-  for (std::size_t i = 0; i < kCollectiveOps; ++i) known.emplace_back(name_of(static_cast<CollectiveOp>(i)));
-  s.refuse_unknown(known);
   const std::vector<double> gpus = rising_at(s, "gpus");
   std::array<CollectiveModel, kCollectiveOps> out;
   for (std::size_t i = 0; i < kCollectiveOps; ++i) {
     const Settings& op = s.at(name_of(static_cast<CollectiveOp>(i)));
-    op.refuse_unknown({"provenance", "error", "low_latency", "bulk", "switch", "in_switch_from"});
     CollectiveModel& m = out[i];
     m.gpus = gpus;
     m.low_latency = load_protocol(op.at("low_latency"), gpus.size());
     m.bulk = load_protocol(op.at("bulk"), gpus.size());
     const Settings& sizes = op.at("switch");
     if (!sizes.is_sequence() || sizes.items().size() != gpus.size())
-      sizes.fail(fmt::format("would be right: {} sizes, one for each group size", gpus.size()));
-    for (const Settings& b : sizes.items()) {
-      m.switch_bytes.push_back(static_cast<double>(b.as_bytes().value()));
-      if (!(m.switch_bytes.back() > 0)) b.fail("read " + b.text() + ", would be right: a positive size");
-    }
-    m.in_switch_from = static_cast<double>(op.get_int("in_switch_from", 0, 0, 1'000'000));
+      sizes.expected(fmt::format("a list of {} sizes, one for each group size", gpus.size()));
+    for (const Settings& b : sizes.items()) m.switch_bytes.push_back(static_cast<double>(b.as_bytes().value()));
+    m.in_switch_from = static_cast<double>(op.get_int("in_switch_from", 0));
   }
   return out;
 }

@@ -15,29 +15,27 @@ namespace {
 
 using sim::Settings;
 
-// Longer host costs and larger buckets than these are misprints.
-constexpr sim::Duration kLongest{100'000'000'000'000};  // 100 s
-constexpr std::int64_t kLargestBucket = 1'000'000'000'000;
+using sim::Bounds;
+
+// What the host does once for a kernel, a message or a step of a ring takes microseconds, once for a pass or a step at
+// most some seconds.
+constexpr Bounds kIssue{"0 s", "100 ms"}, kHost{"0 s", "100 s"};
+constexpr Bounds kMemory{"0 B", "1 TB"};
 
 struct Row {
-  KeyDoc doc;
+  sim::Key doc;
   std::function<void(Software&, const Settings&)> read;
 };
 
-void read_duration(sim::Duration& into, const Settings& s) {
-  into = s.as_duration();
-  if (into < sim::Duration{} || into > kLongest) s.fail("read " + s.text() + ", would be right: between 0 s and 100 s");
-}
-
 template <class Group>
-Row duration(std::string key, Group Software::*group, sim::Duration Group::*field, std::string meaning) {
-  return {{std::move(key), "quantity", "time", "0 us", std::move(meaning)},
-          [group, field](Software& out, const Settings& s) { read_duration((out.*group).*field, s); }};
+Row duration(std::string key, Group Software::*group, sim::Duration Group::*field, Bounds bounds, std::string meaning) {
+  return {{std::move(key), "quantity", "s", "0 us", {}, std::move(meaning), bounds},
+          [group, field](Software& out, const Settings& s) { (out.*group).*field = s.as_duration(); }};
 }
 
 template <class Group>
 Row boolean(std::string key, Group Software::*group, bool Group::*field, std::string meaning) {
-  return {{std::move(key), "boolean", "", (Software{}.*group).*field ? "true" : "false", std::move(meaning)},
+  return {{std::move(key), "boolean", "", (Software{}.*group).*field ? "true" : "false", {}, std::move(meaning)},
           [group, field](Software& out, const Settings& s) { (out.*group).*field = s.as_bool(); }};
 }
 
@@ -47,7 +45,7 @@ Row choice(std::string key, Group Software::*group, Enum Group::*field, std::vec
            std::string meaning) {
   std::vector<std::string> names;
   for (const Enum one : choices) names.emplace_back(name_of(one));
-  return {{std::move(key), "choice", "", std::string(name_of((Software{}.*group).*field)), std::move(meaning), names},
+  return {{std::move(key), "choice", "", std::string(name_of((Software{}.*group).*field)), names, std::move(meaning)},
           [group, field, names, list = std::move(choices)](Software& out, const Settings& s) {
             const auto at = std::find(names.begin(), names.end(), s.as_choice(names)) - names.begin();
             (out.*group).*field = list[static_cast<std::size_t>(at)];
@@ -61,38 +59,31 @@ Row data_type(std::string key, Group Software::*group, DataType Group::*field, s
 }
 
 Row text(std::string key, std::string Software::*field, std::string meaning) {
-  return {{std::move(key), "text", "", "-", std::move(meaning)},
+  return {{std::move(key), "text", "", "-", {}, std::move(meaning)},
           [field](Software& out, const Settings& s) { out.*field = s.text(); }};
 }
 
 template <class Group>
 Row text(std::string key, Group Software::*group, std::string Group::*field, std::string meaning) {
-  return {{std::move(key), "text", "", (Software{}.*group).*field, std::move(meaning)},
+  return {{std::move(key), "text", "", (Software{}.*group).*field, {}, std::move(meaning)},
           [group, field](Software& out, const Settings& s) { (out.*group).*field = s.text(); }};
 }
 
 template <class Group>
-Row number(std::string key, Group Software::*group, double Group::*field, double low, double high,
-           std::string meaning) {
-  return {
-      {std::move(key), "number", "", (Software{}.*group).*field == 0 ? "0" : "1", std::move(meaning)},
-      [group, field, low, high](Software& out, const Settings& s) { (out.*group).*field = s.as_number(low, high); }};
+Row number(std::string key, Group Software::*group, double Group::*field, Bounds bounds, std::string meaning) {
+  return {{std::move(key), "number", "", (Software{}.*group).*field == 0 ? "0" : "1", {}, std::move(meaning), bounds},
+          [group, field](Software& out, const Settings& s) { (out.*group).*field = s.as_number(); }};
 }
 
 template <class Group>
 Row bytes(std::string key, Group Software::*group, sim::Bytes Group::*field, std::string meaning) {
-  return {{std::move(key), "quantity", "bytes", "0 B", std::move(meaning)},
-          [group, field](Software& out, const Settings& s) {
-            (out.*group).*field = s.as_bytes();
-            const std::int64_t read = ((out.*group).*field).value();
-            if (read < 0 || read > kLargestBucket)
-              s.fail("read " + s.text() + ", would be right: between 0 B and 1 TB");
-          }};
+  return {{std::move(key), "quantity", "bytes", "0 B", {}, std::move(meaning), kMemory},
+          [group, field](Software& out, const Settings& s) { (out.*group).*field = s.as_bytes(); }};
 }
 
 /// A key that only the resolver understands: it says how other keys are set.
 Row form(std::string key, std::string type, std::string meaning) {
-  return {{std::move(key), std::move(type), "", "-", std::move(meaning)},
+  return {{std::move(key), std::move(type), "", "-", {}, std::move(meaning)},
           [](Software&, const Settings& s) { s.fail("was not resolved before loading"); }};
 }
 
@@ -101,7 +92,7 @@ std::vector<Row> form_rows() {
   return {
       text("name", &S::name, "Name of the generation."),
       text("provenance", &S::provenance, "Where its facts and numbers come from."),
-      {{"facts", "list", "", "-", "What is known of the generation, in words, with sources; for the reader only."},
+      {{"facts", "list", "", "-", {}, "What is known of the generation, in words, with sources; for the reader only."},
        [](S&, const Settings&) {}},
       form("inherits", "name", "An older generation; every key that is left out is taken from it."),
       form("features", "list",
@@ -122,21 +113,21 @@ std::vector<Row> form_rows() {
 std::vector<Row> host_rows() {
   using S = Software;
   return {
-      duration("kernel_issue", &S::host, &HostCosts::kernel_issue,
+      duration("kernel_issue", &S::host, &HostCosts::kernel_issue, kIssue,
                "Host time to launch one kernel (framework and driver)."),
-      number("backward_issue_share", &S::host, &HostCosts::backward_issue_share, 0, 10,
+      number("backward_issue_share", &S::host, &HostCosts::backward_issue_share, {"0", "10"},
              "Host time of a kernel of the backward pass over that of one of the forward pass: autograd runs in C++."),
       duration(
-          "microbatch_host", &S::host, &HostCosts::microbatch_host,
+          "microbatch_host", &S::host, &HostCosts::microbatch_host, kHost,
           "Host time per forward pass outside kernels: a batch is fetched and sent on, masks and positions are made."),
       boolean("host_waits_for_batch", &S::host, &HostCosts::host_waits_for_batch,
               "The host synchronises with the device at every forward pass, to learn how much data it has been sent."),
-      duration("transfer_issue", &S::host, &HostCosts::transfer_issue,
+      duration("transfer_issue", &S::host, &HostCosts::transfer_issue, kIssue,
                "Host time to launch one collective or send/receive."),
-      duration("step_host", &S::host, &HostCosts::step_host,
+      duration("step_host", &S::host, &HostCosts::step_host, kHost,
                "Host time per step outside kernels: data loader, logging, optimizer loop."),
       duration(
-          "evaluation_host", &S::host, &HostCosts::evaluation_host,
+          "evaluation_host", &S::host, &HostCosts::evaluation_host, kHost,
           "Time per evaluation beyond its forward passes: iterators begin and end, losses are gathered, the step after "
           "is slower."),
       boolean("host_waits_for_pipeline", &S::messages, &MessagePolicy::host_waits_for_pipeline,
@@ -226,7 +217,7 @@ std::vector<Row> kernel_rows() {
               "the micro-batches and reduced once a step."),
       boolean("reduces_to_owners", &S::gradients, &GradientReduction::reduces_to_owners,
               "With reduces_every_pass, each weight's gradient goes to the one rank that owns it."),
-      number("fused_softmax_matrices", &S::attention_style, &AttentionStyle::fused_softmax_matrices, 1, 1024,
+      number("fused_softmax_matrices", &S::attention_style, &AttentionStyle::fused_softmax_matrices, {"1", "1024"},
              "Unfused attention: the fused softmax takes score matrices (batch x heads) in multiples of this; other "
              "numbers are scaled, masked and normalised one operation at a time in fp32."),
       boolean(
@@ -234,7 +225,7 @@ std::vector<Row> kernel_rows() {
           "Unfused attention: whether the fused softmax may run is judged as if a rank's heads were the length of a "
           "row, so that it takes score matrices in blocks of 256 over the heads of a rank (rounded up to a power of "
           "two, 32 at most)."),
-      number("extra_kernels_per_layer", &S::layers, &LayerStyle::extra_kernels_per_layer, 0, 1000,
+      number("extra_kernels_per_layer", &S::layers, &LayerStyle::extra_kernels_per_layer, {"0", "1000"},
              "Small kernels per layer and direction beyond those modelled (views, copies)."),
       bytes("gradient_bucket", &S::buckets, &BucketPolicy::gradient_bucket,
             "Size of a gradient bucket; 0: one bucket per chunk."),
@@ -245,7 +236,7 @@ std::vector<Row> kernel_rows() {
           "With interleaving, reductions and gathers of a chunk begin on all pipeline stages at a time, by stage 0's "
           "clock: later stages put reductions off and gather early, chunk by chunk."),
       number(
-          "bucket_elements_per_rank", &S::buckets, &BucketPolicy::bucket_elements_per_rank, 0, 1e9,
+          "bucket_elements_per_rank", &S::buckets, &BucketPolicy::bucket_elements_per_rank, {"0", "1e9"},
           "A bucket of a given size holds at least this many elements for each data-parallel rank, so that rings stay "
           "busy."),
       boolean("buckets_first_chunk_only", &S::buckets, &BucketPolicy::buckets_first_chunk_only,
@@ -253,15 +244,16 @@ std::vector<Row> kernel_rows() {
       boolean("buckets_follow_model", &S::buckets, &BucketPolicy::buckets_follow_model,
               "Gradients and parameters of each chunk of an interleaved pipeline are one bucket, those of each layer "
               "where there is one chunk; sizes of buckets mean nothing then."),
-      number("compute_slowdown_under_collective", &S::overlap, &OverlapCosts::compute_slowdown_under_collective, 1, 10,
+      number("compute_slowdown_under_collective", &S::overlap, &OverlapCosts::compute_slowdown_under_collective,
+             {"1", "10"},
              "Factor on kernels that run beside a data-parallel collective: SMs and memory bandwidth are shared."),
-      number("tensor_overlap_slowdown", &S::overlap, &OverlapCosts::tensor_overlap_slowdown, 1, 10,
+      number("tensor_overlap_slowdown", &S::overlap, &OverlapCosts::tensor_overlap_slowdown, {"1", "10"},
              "Factor on a GEMM that is split to overlap with its tensor-parallel collective."),
-      number("collective_processors", &S::overlap, &OverlapCosts::collective_processors, 0, 64,
+      number("collective_processors", &S::overlap, &OverlapCosts::collective_processors, {"0", "64"},
              "Processors that a collective inside a node holds (one for each of the library's channels), which a GEMM "
              "beside it (async_tensor_backward) goes without."),
       number(
-          "pipeline_slowdown", &S::overlap, &OverlapCosts::pipeline_slowdown, 1, 2,
+          "pipeline_slowdown", &S::overlap, &OverlapCosts::pipeline_slowdown, {"1", "2"},
           "Factor on the kernels of a pipeline's stages, of which the slowest GPU sets the pace; profiles are of one."),
   };
 }
@@ -276,10 +268,10 @@ std::vector<Row> attention_rows() {
       boolean("attention_unpads", &S::attention_style, &AttentionStyle::attention_unpads,
               "Queries, keys and values are picked by token index before fused attention, its output is put back after "
               "it (padding removed, whether there is any or not)."),
-      number("host_reads_per_attention", &S::attention_style, &AttentionStyle::host_reads_per_attention, 0, 100,
+      number("host_reads_per_attention", &S::attention_style, &AttentionStyle::host_reads_per_attention, {"0", "100"},
              "Times that the host reads a number from the device in a forward pass of attention, as for sequence "
              "lengths; the device runs dry meanwhile."),
-      duration("host_read", &S::attention_style, &AttentionStyle::host_read,
+      duration("host_read", &S::attention_style, &AttentionStyle::host_read, kIssue,
                "Time that the device idles for one such read: transfer, wake-up of the host, launch of what follows."),
   };
 }
@@ -297,10 +289,10 @@ std::vector<Row> trainer_rows() {
               "at a time."),
       boolean("pads_vocabulary", &S::layers, &LayerStyle::pads_vocabulary,
               "The vocabulary is padded to a multiple of 128 per tensor rank; else each rank takes its part as it is."),
-      number("misaligned_gemm_rate", &S::layers, &LayerStyle::misaligned_gemm_rate, 0.01, 1,
+      number("misaligned_gemm_rate", &S::layers, &LayerStyle::misaligned_gemm_rate, {"0.01", "1"},
              "Rate of a linear layer's 16-bit GEMM whose rows do not begin at multiples of 16 bytes, over that of one "
              "whose rows do (the matrix library falls back to kernels that load fewer bytes at a time)."),
-      number("training_metrics", &S::layers, &LayerStyle::training_metrics, 0, 100,
+      number("training_metrics", &S::layers, &LayerStyle::training_metrics, {"0", "100"},
              "Cross entropies computed once more per micro-batch for the log: logits to fp32, then log-softmax."),
       boolean("fused_optimizer", &S::optimizer, &OptimizerStyle::fused_optimizer,
               "The optimizer updates its states in one pass; else one operation of the update at a time, after another "
@@ -321,7 +313,7 @@ std::vector<Row> memory_rows() {
               "The 16-bit gradients stay allocated beside the fp32 ones that they are added to."),
       boolean("keeps_pipeline_outputs", &S::memory, &MemoryHabits::keeps_pipeline_outputs,
               "A stage's output stays allocated until its backward pass, though only the message needs it."),
-      number("allocator_overhead", &S::memory, &MemoryHabits::allocator_overhead, 0, 1,
+      number("allocator_overhead", &S::memory, &MemoryHabits::allocator_overhead, {"0", "1"},
              "What the caching allocator holds beyond what is allocated (fragmentation), over what is allocated."),
       bytes("context_memory", &S::memory, &MemoryHabits::context_memory,
             "Device memory of a process outside of its allocator: CUDA context, kernels and library workspaces."),
@@ -336,12 +328,11 @@ std::vector<std::string> algorithm_names() {
 }
 
 Row algorithms() {
-  return {{"collective_algorithms", "list", "", "[ring, tree, nvls_tree, pairwise]",
+  return {{"collective_algorithms", "list", "", "[ring, tree, nvls_tree, pairwise]", algorithm_names(),
            "What the collective library chooses from between nodes; where none of them can do a call, ring or "
-           "pairwise.",
-           algorithm_names()},
+           "pairwise."},
           [names = algorithm_names()](Software& out, const Settings& s) {
-            if (!s.is_sequence() || s.items().empty()) s.fail("would be right: a list, as in [ring, tree]");
+            if (!s.is_sequence() || s.items().empty()) s.expected("a list, as in [ring, tree]");
             out.library.collective_algorithms = {};
             for (const Settings& item : s.items()) {
               const auto at = std::find(names.begin(), names.end(), item.as_choice(names)) - names.begin();
@@ -353,13 +344,13 @@ Row algorithms() {
 std::vector<Row> collective_rows() {
   using S = Software;
   return {
-      duration("collective_base", &S::library, &CollectiveLibrary::collective_base,
+      duration("collective_base", &S::library, &CollectiveLibrary::collective_base, kIssue,
                "Fixed cost of one collective between nodes."),
-      duration("collective_step_ring", &S::library, &CollectiveLibrary::collective_step_ring,
+      duration("collective_step_ring", &S::library, &CollectiveLibrary::collective_step_ring, kIssue,
                "Per ring step across the network, Simple protocol."),
-      duration("collective_step_node", &S::library, &CollectiveLibrary::collective_step_node,
+      duration("collective_step_node", &S::library, &CollectiveLibrary::collective_step_node, kIssue,
                "Per ring step inside a node."),
-      duration("collective_step_tree", &S::library, &CollectiveLibrary::collective_step_tree,
+      duration("collective_step_tree", &S::library, &CollectiveLibrary::collective_step_tree, kIssue,
                "Per tree level across the network."),
       algorithms(),
       bytes("communicator_memory", &S::memory, &MemoryHabits::communicator_memory,
@@ -389,7 +380,7 @@ std::vector<std::string> block_names(SoftwareBlock block) {
   if (block == SoftwareBlock::collectives) return names_in(collective_rows());
   std::vector<std::string> names;
   for (std::size_t i = form_rows().size(); i < rows().size(); ++i) {
-    const KeyDoc& doc = rows()[i].doc;
+    const sim::Key& doc = rows()[i].doc;
     const bool number = doc.type == "number" || doc.type == "quantity";
     if (number || block == SoftwareBlock::all) names.push_back(doc.path);
   }
@@ -424,13 +415,13 @@ std::string_view name_of(CollectiveAlgorithm algorithm) {
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 
-const std::vector<KeyDoc>& software_keys() {
-  static const std::vector<KeyDoc> docs = [] {
-    std::vector<KeyDoc> out;
+const sim::KeyTable& software_keys() {
+  static const sim::KeyTable keys = [] {
+    std::vector<sim::Key> out;
     for (const Row& row : rows()) out.push_back(row.doc);
-    return out;
+    return sim::KeyTable(std::move(out));
   }();
-  return docs;
+  return keys;
 }
 
 const std::vector<std::string>& keys_of(SoftwareBlock block) {
@@ -441,17 +432,12 @@ const std::vector<std::string>& keys_of(SoftwareBlock block) {
 }
 
 Software Software::load(const sim::Settings& document) {
-  if (!document.is_mapping()) document.fail("a software generation is a mapping of keys");
-  static const std::vector<std::string> known = [] {
-    std::vector<std::string> names = names_in(rows());
-    std::erase_if(names, [](const std::string& name) { return name.find('.') != std::string::npos; });
-    return names;
-  }();
-  document.refuse_unknown(known);
+  if (!document.is_mapping()) document.expected("a software generation: a mapping of keys");
+  software_keys().check(document);
   Software out;
   for (const Row& row : rows())
     if (const Settings* value = document.find(row.doc.path)) row.read(out, *value);
-  if (out.name.empty()) document.fail("has no name, would be right: name: <the generation>");
+  if (out.name.empty()) document.fail("got no name, expected name: <the generation>");
   return out;
 }
 

@@ -14,17 +14,17 @@ using sim::Settings;
 constexpr std::size_t kFewest = 10;  // samples that a percentile needs
 
 Sizes sizes_at(const Settings& list) {
-  if (!list.is_sequence() || list.items().size() != 3) list.fail("would be right: three sizes");
+  if (!list.is_sequence() || list.items().size() != 3) list.expected("a list of three sizes");
   Sizes out{};
-  for (std::size_t i = 0; i < 3; ++i) out[i] = list.items()[i].as_number(1, 1e18);
+  for (std::size_t i = 0; i < 3; ++i) out[i] = list.items()[i].as_number();
   return out;
 }
 
-double percent_at(const Settings& value) { return value.as_number(0, 1e5) / 100; }
+double percent_at(const Settings& value) { return value.as_number() / 100; }
 
 std::array<double, kSizeClasses> by_size_at(const Settings& list) {
   if (!list.is_sequence() || list.items().size() != kSizeClasses)
-    list.fail(fmt::format("would be right: {} percentages, small sizes first", kSizeClasses));
+    list.expected(fmt::format("a list of {} percentages, small sizes first", kSizeClasses));
   std::array<double, kSizeClasses> out{};
   for (std::size_t i = 0; i < kSizeClasses; ++i) out[i] = percent_at(list.items()[i]);
   return out;
@@ -70,10 +70,6 @@ FitQuality quality_of(const std::vector<Judged>& judged, int folds) {
 Uncertainty load_uncertainty(const Settings* error) {
   Uncertainty out;
   if (error == nullptr) return out;
-  error->refuse_unknown({"samples", "median_pct", "p90_pct", "median_by_size_pct", "p90_by_size_pct",
-                         "extrapolated_median_pct", "extrapolated_p90_pct", "folds", "from", "to"});
-  for (const char* key : {"samples", "median_pct", "extrapolated_median_pct", "folds"})
-    if (const Settings* s = error->find(key)) s->as_number(0, 1e9);
   out.measured = true;
   out.inside.fill(percent_at(error->at("p90_pct")));
   out.per_doubling = out.inside[0];
@@ -85,7 +81,7 @@ Uncertainty load_uncertainty(const Settings* error) {
   if (const Settings* s = error->find("from")) out.from = sizes_at(*s);
   if (const Settings* s = error->find("to")) out.to = sizes_at(*s);
   for (std::size_t i = 0; i < 3; ++i)
-    if (out.to[i] < out.from[i]) error->at("to").fail("is below `from`, would be right: the largest sizes fitted");
+    if (out.to[i] < out.from[i]) error->at("to").expected("the largest sizes fitted, which `from` is not above");
   return out;
 }
 

@@ -23,6 +23,8 @@ constexpr std::int64_t kMostChunkPasses = 4'000'000;
 // Times are integer picoseconds up to about 9e6 s; a step whose ideal takes this long leaves room for a bad efficiency.
 constexpr double kLongestIdealStep = 1e5;
 constexpr double kMostParameters = 1e15;
+// Of a step: a bucket of this software's gathers is a collective; real ones hold megabytes.
+constexpr double kMostBuckets = 200'000;
 
 void check_tensor(const Settings& document, const workloads::Model& model, const workloads::Parallelism& layout) {
   const std::int64_t tensor = layout.tensor;
@@ -145,6 +147,22 @@ void check_sizes(const Settings& document, const workloads::Model& model, const 
   }
 }
 
+/// Collectives are listed one by one: buckets that are tiny against the model would be millions.
+void check_buckets(const Settings& document, const Job& job) {
+  const calibration::BucketPolicy& policy = job.software.buckets;
+  const auto ranks = static_cast<double>(job.replicas());
+  if (policy.parameter_bucket.value() == 0 || policy.buckets_follow_model || ranks == 1) return;
+  const double bytes_each = calibration::bytes_of(job.precision.parameters);
+  const double bucket = std::max(static_cast<double>(policy.parameter_bucket.value()),
+                                 policy.bucket_elements_per_rank * ranks * bytes_each);
+  const double gathered =
+      workloads::parameter_count(job.model) * bytes_each / static_cast<double>(job.parallelism.tensor);
+  if (gathered / bucket <= kMostBuckets) return;
+  fail_at(document, "software.parameter_bucket",
+          fmt::format("got buckets of {:.3g} bytes, which cut the model into {:.3g}, expected at least {:.3g} bytes",
+                      bucket, gathered / bucket, std::ceil(gathered / kMostBuckets)));
+}
+
 }  // namespace
 
 void check_wiring(const Settings& document, const workloads::Site& site,
@@ -169,6 +187,7 @@ void check_job(const Settings& document, Job& job) {
   check_shard_group(document, layout, job.replicas());
   check_sizes(document, job.model, layout, job.pipeline_shape(),
               ideal_seconds(job.model, job.batch.global, job.device, job.gpus));
+  check_buckets(document, job);
   if (!job.device.has(job.precision.matmul)) {
     std::vector<std::string_view> has;
     for (std::size_t t = 0; t < calibration::kDataTypes; ++t) {

@@ -17,8 +17,6 @@ using workloads::Job;
 
 namespace {
 
-constexpr std::int64_t kMostGpus = 1'048'576;
-
 /// Says that a document was changed in the scenario, and where.
 void note_changes(Job& job, const Shelf& shelf, const Settings& reference, const Resolved& resolved) {
   if (!resolved.changed) return;
@@ -113,15 +111,14 @@ const Settings& required(const Settings& section, std::string_view key) {
   return member;
 }
 
-std::int64_t integer(const Settings* section, std::string_view key, std::int64_t fallback, std::int64_t low,
-                     std::int64_t high) {
+std::int64_t integer(const Settings* section, std::string_view key, std::int64_t fallback) {
   const Settings* member = given(section, key);
-  return member != nullptr ? member->as_int(low, high) : fallback;
+  return member != nullptr ? member->as_int() : fallback;
 }
 
-double number(const Settings* section, std::string_view key, double fallback, double low, double high) {
+double number(const Settings* section, std::string_view key, double fallback) {
   const Settings* member = given(section, key);
-  return member != nullptr ? member->as_number(low, high) : fallback;
+  return member != nullptr ? member->as_number() : fallback;
 }
 
 bool boolean(const Settings* section, std::string_view key, bool fallback) {
@@ -142,8 +139,6 @@ void fail_at(const Settings& document, std::string_view path, const std::string&
   }
   throw UserError(document.place(), whole, message);
 }
-
-void refuse_unknown(const Settings& section, const std::string& path) { section.refuse_unknown(known_keys(path)); }
 
 void assume(Job& job, std::string_view key, std::string_view value, std::string_view why) {
   job.assumptions.push_back(fmt::format("{} is not given: {}, {}.", key, value, why));
@@ -170,7 +165,6 @@ void load_software(const Settings& document, Job& job) {
 
 void load_cluster(const Settings& document, Job& job) {
   const Settings& cluster = document.at("cluster");
-  refuse_unknown(cluster, "cluster");
   const Shelf& shelf = shelf_of("devices");
   const Settings& reference = required(cluster, "device");
   const Resolved device = resolve(shelf, reference);
@@ -178,10 +172,10 @@ void load_cluster(const Settings& document, Job& job) {
   job.node = topology::load_node_spec(device.document.at("node"));
   note_changes(job, shelf, reference, device);
 
-  job.gpus = required(cluster, "gpus").as_int(1, kMostGpus);
+  job.gpus = required(cluster, "gpus").as_int();
   const std::int64_t full = job.node.gpus;
   if (const Settings* per_node = given(&cluster, "gpus_per_node"); per_node != nullptr) {
-    job.gpus_per_node = std::min(per_node->as_int(1, kMostGpus), job.gpus);
+    job.gpus_per_node = std::min(per_node->as_int(), job.gpus);
     if (job.gpus_per_node > full) {
       per_node->fail(fmt::format("expected at most {}, which a node of {} holds, got {}", full, job.device.name(),
                                  per_node->text()));
@@ -200,8 +194,8 @@ void load_cluster(const Settings& document, Job& job) {
 }
 
 Scenario load_scenario(const Settings& document) {
-  if (!document.is_mapping()) document.fail("expected a scenario: a mapping of keys");
-  refuse_unknown(document, "");
+  if (!document.is_mapping()) document.expected("a scenario: a mapping of keys");
+  schema().check(document);
   Scenario scenario;
   Job& job = scenario.job;
   note_source(document, job);
@@ -239,6 +233,7 @@ const std::vector<std::string>& variant_sections() {
 Scenario load_variant(const Scenario& base, const Settings& document) {
   Scenario scenario = base;
   Job& job = scenario.job;
+  schema().check(document);
   job.parallelism = {};
   job.batch = {};
   job.assumptions.clear();

@@ -22,17 +22,13 @@ const sim::Settings* given(const sim::Settings* section, std::string_view key);
 /// As given, but the language has no default: absent, null and `unknown` are the user's error.
 const sim::Settings& required(const sim::Settings& section, std::string_view key);
 
-std::int64_t integer(const sim::Settings* section, std::string_view key, std::int64_t fallback, std::int64_t low,
-                     std::int64_t high);
-double number(const sim::Settings* section, std::string_view key, double fallback, double low, double high);
+std::int64_t integer(const sim::Settings* section, std::string_view key, std::int64_t fallback);
+double number(const sim::Settings* section, std::string_view key, double fallback);
 bool boolean(const sim::Settings* section, std::string_view key, bool fallback);
 std::string text(const sim::Settings* section, std::string_view key, std::string fallback);
 
 /// Throws UserError at the member where it was given, else at its section, always naming the member's whole path.
 [[noreturn]] void fail_at(const sim::Settings& document, std::string_view path, const std::string& message);
-
-/// Refuses members of `section` that the schema does not list below `path`.
-void refuse_unknown(const sim::Settings& section, const std::string& path);
 
 /// Notes which default was taken: "KEY is not given: VALUE, WHY."
 void assume(workloads::Job& job, std::string_view key, std::string_view value, std::string_view why);

@@ -73,7 +73,6 @@ void load_arrangement(const Settings& document, const Settings& by, Job& job) {
 void load_placement(const Settings& document, Job& job) {
   const Settings* section = given(&document, "placement");
   if (section == nullptr) return;
-  refuse_unknown(*section, "placement");
   const Settings* order = given(section, "order");
   const Settings* seed = given(section, "random_seed");
   const Settings* gpus = given(section, "gpus");
@@ -88,7 +87,7 @@ void load_placement(const Settings& document, Job& job) {
     load_order(*order, job);
   } else if (seed != nullptr) {
     job.placement.kind = workloads::Placement::Kind::random;
-    job.placement.seed = static_cast<std::uint64_t>(seed->as_int(0));
+    job.placement.seed = static_cast<std::uint64_t>(seed->as_int());
   } else if (gpus != nullptr) {
     job.placement.kind = workloads::Placement::Kind::list;
     load_gpu_list(*gpus, job);
@@ -101,17 +100,15 @@ void load_slow_gpus_and_nics(const Settings* section, Job& job) {
   if (const Settings* list = given(section, "slow_gpus"); list != nullptr) {
     std::set<std::int64_t> seen;
     for (const Settings& item : list_of(*list, "mappings {gpu, slowdown}")) {
-      refuse_unknown(item, "perturb.slow_gpus[]");
       const std::int64_t gpu = required(item, "gpu").as_int(0, job.gpus - 1);
       if (!seen.insert(gpu).second)
         item.at("gpu").fail(fmt::format("read GPU {} a second time; once would be right", gpu));
-      job.perturbation.slow_gpus.push_back({gpu, required(item, "slowdown").as_number(0.1, 1000)});
+      job.perturbation.slow_gpus.push_back({gpu, required(item, "slowdown").as_number()});
     }
   }
   if (const Settings* list = given(section, "slow_nics"); list != nullptr) {
     std::set<std::pair<std::int64_t, std::int64_t>> seen;
     for (const Settings& item : list_of(*list, "mappings {node, nic, rate}")) {
-      refuse_unknown(item, "perturb.slow_nics[]");
       const std::int64_t hosts = job.hosts_per_node, nics = job.fabric.nics / hosts;
       const std::int64_t host = required(item, "node").as_int(0, job.gpus / job.gpus_per_node * hosts - 1);
       const std::int64_t node = host / hosts;
@@ -119,7 +116,7 @@ void load_slow_gpus_and_nics(const Settings* section, Job& job) {
       if (!seen.insert({node, nic}).second) {
         item.at("nic").fail(fmt::format("read NIC {} of node {} a second time; once would be right", nic % nics, host));
       }
-      job.perturbation.slow_nics.push_back({node, nic, required(item, "rate").as_number(0.001, 1)});
+      job.perturbation.slow_nics.push_back({node, nic, required(item, "rate").as_number()});
     }
   }
 }
@@ -143,15 +140,14 @@ void load_links(const Settings* section, const char* key, Fault::Kind kind, Job&
   if (list == nullptr) return;
   const bool slow = kind == Fault::Kind::slow_link;
   for (const Settings& item : list_of(*list, slow ? "mappings {between, rate}" : "mappings {between, lanes}")) {
-    refuse_unknown(item, fmt::format("perturb.{}[]", key));
     const Settings& between = required(item, "between");
     if (!between.is_sequence() || between.items().size() != 2)
       between.fail("expected two ends, as in [leaf u0 r0, spine.3]");
     Fault fault = fault_at(kind, between);
     fault.a = name_in(between.items()[0]);
     fault.b = name_in(between.items()[1]);
-    if (slow) fault.rate = required(item, "rate").as_number(0.001, 1);
-    if (!slow) fault.lanes = static_cast<std::int32_t>(integer(&item, "lanes", 0, 1, 100'000));
+    if (slow) fault.rate = required(item, "rate").as_number();
+    if (!slow) fault.lanes = static_cast<std::int32_t>(integer(&item, "lanes", 0));
     job.perturbation.faults.list.push_back(std::move(fault));
   }
 }
@@ -168,11 +164,8 @@ void load_faults(const Settings* section, Job& job) {
   }
   const Settings* background = given(section, "background");
   if (background == nullptr) return;
-  refuse_unknown(*background, "perturb.background");
   for (const Tier tier : {Tier::leaf, Tier::spine, Tier::core, Tier::global}) {
-    constexpr double kMostTaken = 0.99;  // what is left still moves
-    job.perturbation.faults.background[static_cast<std::size_t>(tier)] =
-        number(background, topology::name_of(tier), 0, 0, kMostTaken);
+    job.perturbation.faults.background[static_cast<std::size_t>(tier)] = number(background, topology::name_of(tier), 0);
   }
 }
 
@@ -181,19 +174,15 @@ void load_faults(const Settings* section, Job& job) {
 void load_perturbation(const Settings& document, Job& job) {
   const Settings* section = given(&document, "perturb");
   if (section == nullptr) return;
-  refuse_unknown(*section, "perturb");
   load_slow_gpus_and_nics(section, job);
   load_faults(section, job);
   if (const Settings* jitter = given(section, "message_jitter"); jitter != nullptr) {
-    constexpr double kMostSigma = 3;
-    refuse_unknown(*jitter, "perturb.message_jitter");
-    job.perturbation.message_sigma = required(*jitter, "sigma").as_number(0, kMostSigma);
-    job.perturbation.message_seed = static_cast<std::uint64_t>(integer(jitter, "seed", 0, 0, INT64_MAX));
+    job.perturbation.message_sigma = required(*jitter, "sigma").as_number();
+    job.perturbation.message_seed = static_cast<std::uint64_t>(integer(jitter, "seed", 0));
   }
   if (const Settings* jitter = given(section, "jitter"); jitter != nullptr) {
-    refuse_unknown(*jitter, "perturb.jitter");
-    job.perturbation.jitter_sigma = required(*jitter, "sigma").as_number(0, 1);
-    job.perturbation.jitter_seed = static_cast<std::uint64_t>(integer(jitter, "seed", 0, 0, INT64_MAX));
+    job.perturbation.jitter_sigma = required(*jitter, "sigma").as_number();
+    job.perturbation.jitter_seed = static_cast<std::uint64_t>(integer(jitter, "seed", 0));
   }
 }
 

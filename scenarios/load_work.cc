@@ -7,6 +7,7 @@
 
 #include "scenarios/library.h"
 #include "scenarios/load.h"
+#include "scenarios/schema.h"
 #include "workloads/schedules/catalogue.h"
 
 namespace orrery::scenarios {
@@ -16,9 +17,6 @@ using workloads::Job;
 using workloads::Schedule;
 
 namespace {
-
-constexpr std::int64_t kMostRanks = 1'048'576;
-constexpr std::int64_t kMostSequences = 1'000'000'000;
 
 /// The value of the enumeration whose name the text is; `text` is one of them.
 template <class Enum>
@@ -66,8 +64,12 @@ void load_features(const Settings& section, Job& job) {
   }
   model.post_norm = boolean(&section, "post_norm", false);
   model.qk_norm = boolean(&section, "qk_norm", false);
-  model.attention_window = integer(&section, "attention_window", 0, 0, model.seq);
-  model.attention_window_every = integer(&section, "attention_window_every", 0, 1, model.layers);
+  model.attention_window = integer(&section, "attention_window", 0);
+  if (model.attention_window > model.seq)
+    section.at("attention_window").expected(fmt::format("at most model.seq, which is {}", model.seq));
+  model.attention_window_every = integer(&section, "attention_window_every", 0);
+  if (model.attention_window_every > model.layers)
+    section.at("attention_window_every").expected(fmt::format("at most model.layers, which is {}", model.layers));
   if (given(&section, "attention_window") == nullptr) {
     assume(job, "model.attention_window", "none", "that is full causal attention");
   }
@@ -146,7 +148,7 @@ void load_stage_layers(const Settings* section, Job& job) {
   std::int64_t sum = 0;
   if (sequence) {
     for (const Settings& item : list->items()) {
-      job.parallelism.stage_layers.push_back(item.as_int(0, job.model.layers));
+      job.parallelism.stage_layers.push_back(item.as_int());
       sum += job.parallelism.stage_layers.back();
     }
   }
@@ -162,7 +164,7 @@ void load_stage_layers(const Settings* section, Job& job) {
 
 void load_context(const Settings* section, Job& job) {
   workloads::Parallelism& layout = job.parallelism;
-  layout.context = integer(section, "context", 1, 1, kMostRanks);
+  layout.context = integer(section, "context", 1);
   const Settings* method = given(section, "context_method");
   if (method != nullptr)
     layout.context_method = enum_named<workloads::ContextMethod>(method->as_choice({"ring", "all_gather"}), 2);
@@ -172,7 +174,7 @@ void load_context(const Settings* section, Job& job) {
 
 void refuse_above_one(const Settings* section, const char* key) {
   const Settings* degree = given(section, key);
-  if (degree != nullptr && degree->as_int(1, kMostRanks) != 1) {
+  if (degree != nullptr && degree->as_int() != 1) {
     degree->fail(
         fmt::format("read {}; {} parallelism is not modelled yet: only 1 would be right", degree->text(), key));
   }
@@ -185,7 +187,7 @@ void load_data_degree(const Settings& document, const Settings* section, Job& jo
   std::string product = fmt::format("tensor {} x pipeline {}", layout.tensor, layout.pipeline);
   if (layout.context > 1) product += fmt::format(" x context {}", layout.context);
   if (const Settings* data = given(section, "data"); data != nullptr) {
-    layout.data = data->as_int(1, kMostRanks);
+    layout.data = data->as_int();
     if (others > job.gpus || layout.data * others != job.gpus) {
       const std::string right = job.gpus % others == 0 ? fmt::format("data: {}", job.gpus / others)
                                                        : fmt::format("a multiple of {} GPUs", others);
@@ -206,11 +208,10 @@ void load_data_degree(const Settings& document, const Settings* section, Job& jo
 
 void load_batch(const Settings& document, Job& job, bool data_given) {
   const Settings& section = document.at("batch");
-  refuse_unknown(section, "batch");
-  job.batch.micro = integer(&section, "micro", 1, 1, 1'000'000);
+  job.batch.micro = integer(&section, "micro", 1);
   if (given(&section, "micro") == nullptr) assume(job, "batch.micro", "1", "the smallest micro-batch");
   const Settings& global = required(section, "global");
-  job.batch.global = global.as_int(1, kMostSequences);
+  job.batch.global = global.as_int();
   const std::int64_t step = job.parallelism.data * job.batch.micro;
   const std::int64_t rest = job.batch.global % step;
   if (rest == 0) return;
@@ -233,31 +234,31 @@ void load_model(const Settings& document, Job& job) {
   const Settings& reference = required(document, "model");
   const Resolved resolved = resolve(shelf_of("models"), reference);
   const Settings& section = resolved.document;
-  refuse_unknown(section, "model");
+  schema().check(section, "model");
   if (const Settings* kind = given(&section, "kind"); kind != nullptr) kind->as_choice({"gpt"});
   workloads::Model& model = job.model;
   model.label = text(&section, "label", "");
   model.name = text(&section, "name", resolved.name.empty() ? model.label : resolved.name);
   if (model.name.empty()) model.name = "inline";
-  model.layers = required(section, "layers").as_int(1, 10'000);
-  model.hidden = required(section, "hidden").as_int(1, 1'000'000);
-  model.heads = required(section, "heads").as_int(1, 1'000'000);
-  model.vocab = required(section, "vocab").as_int(1, 100'000'000);
-  model.seq = required(section, "seq").as_int(1, 100'000'000);
+  model.layers = required(section, "layers").as_int();
+  model.hidden = required(section, "hidden").as_int();
+  model.heads = required(section, "heads").as_int();
+  model.vocab = required(section, "vocab").as_int();
+  model.seq = required(section, "seq").as_int();
   load_features(section, job);
-  number(&section, "parameters", 0, 1, 1e18);
+  number(&section, "parameters", 0);
 
-  model.kv_heads = integer(&section, "kv_heads", model.heads, 1, 1'000'000);
+  model.kv_heads = integer(&section, "kv_heads", model.heads);
   if (given(&section, "kv_heads") == nullptr) {
     assume(job, "model.kv_heads", std::to_string(model.kv_heads), "one per query head");
   }
   const std::int64_t wide = model.gated_mlp ? (8 * model.hidden / 3 + 255) / 256 * 256 : 4 * model.hidden;
-  model.ffn_hidden = integer(&section, "ffn_hidden", wide, 1, 10'000'000);
+  model.ffn_hidden = integer(&section, "ffn_hidden", wide);
   if (given(&section, "ffn_hidden") == nullptr) {
     assume(job, "model.ffn_hidden", std::to_string(wide),
            model.gated_mlp ? "8/3 of hidden rounded up to a multiple of 256" : "4 x hidden");
   }
-  model.head_width = integer(&section, "head_dim", 0, 1, 65'536);
+  model.head_width = integer(&section, "head_dim", 0);
   if (model.head_width == 0 && model.hidden % model.heads != 0) {
     fail_at(section, "heads",
             fmt::format("expected a divisor of hidden {}, got {}; or head_dim beside it", model.hidden, model.heads));
@@ -269,11 +270,10 @@ void load_model(const Settings& document, Job& job) {
 
 void load_layout(const Settings& document, Job& job) {
   const Settings* section = given(&document, "parallelism");
-  if (section != nullptr) refuse_unknown(*section, "parallelism");
   workloads::Parallelism& layout = job.parallelism;
-  layout.tensor = integer(section, "tensor", 1, 1, kMostRanks);
-  layout.pipeline = integer(section, "pipeline", 1, 1, 10'000);
-  layout.virtual_pipeline = integer(section, "virtual_pipeline", 1, 1, 10'000);
+  layout.tensor = integer(section, "tensor", 1);
+  layout.pipeline = integer(section, "pipeline", 1);
+  layout.virtual_pipeline = integer(section, "virtual_pipeline", 1);
   for (const char* key : {"tensor", "pipeline", "virtual_pipeline"}) {
     const bool idle = layout.pipeline == 1 && std::string_view(key) == "virtual_pipeline";
     if (given(section, key) == nullptr && !idle) assume(job, fmt::format("parallelism.{}", key), "1", "that is none");
@@ -290,7 +290,7 @@ void load_layout(const Settings& document, Job& job) {
     layout.sharding = job.software.defaults.sharding;
     assume(job, "parallelism.sharding", name_of(layout.sharding), by_default);
   }
-  layout.shard_group = integer(section, "shard_group", 0, 1, kMostRanks);
+  layout.shard_group = integer(section, "shard_group", 0);
   layout.sequence_parallel = boolean(section, "sequence_parallel", job.software.defaults.sequence_parallel);
   if (given(section, "sequence_parallel") == nullptr) {
     if (layout.tensor == 1 || job.model.seq % layout.tensor != 0) layout.sequence_parallel = false;

@@ -5,22 +5,17 @@
 #include <string>
 #include <vector>
 
+#include "sim/keys.h"
+
 namespace orrery::scenarios {
 
-struct Key {
-  std::string path;  // "parallelism.tensor"
-  /// "integer" | "number" | "boolean" | "text" | "choice" | "quantity" | "list" | "mapping" | "name"
-  std::string type;
-  std::string unit;      // "GPUs", "sequences", "bytes/s", ...; empty when it has none
-  std::string fallback;  // the documented default, as text; empty: required; "-" : absent means none
-  std::vector<std::string> choices;
-  std::string meaning;  // one sentence
-};
+using sim::Key;
 
-const std::vector<Key>& schema();
+/// The language, and below the names that stand for other documents the keys of those. "unknown" counts as left out.
+const sim::KeyTable& schema();
 /// The names of the members that may lie below `path`: "" for the document, "perturb.slow_gpus[]" for an item of a
 /// list.
-std::vector<std::string> known_keys(const std::string& path);
+const std::vector<std::string>& known_keys(const std::string& path);
 /// JSON Schema (draft 2020-12) of the language, as text.
 std::string json_schema();
 /// The text of `orrery help KEY`; throws UserError naming the nearest key.

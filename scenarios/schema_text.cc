@@ -121,7 +121,12 @@ std::string default_of(const Key& key) {
 
 /// One alternative for the plain value of a key; a quantity is text with a number and a unit.
 std::string plain_of(const Key& key) {
-  if (key.type == "integer" || key.type == "number") return fmt::format(R"({{"type": "{}"}})", key.type);
+  if (key.type == "integer" || key.type == "number") {
+    std::string bounds;
+    if (!key.bounds.low.empty()) bounds += fmt::format(R"(, "minimum": {})", key.bounds.low);
+    if (!key.bounds.high.empty()) bounds += fmt::format(R"(, "maximum": {})", key.bounds.high);
+    return fmt::format(R"({{"type": "{}"{}}})", key.type, bounds);
+  }
   if (key.type == "boolean") return R"({"type": "boolean"})";
   if (key.type == "quantity")
     return fmt::format(R"({{"type": "string", "pattern": {}}})", quoted(pattern_of(key.unit)));
@@ -150,6 +155,7 @@ std::string json_of(const Node& node, int depth) {
   if (node.key != nullptr) {
     std::string meaning = node.key->meaning;
     if (!node.key->unit.empty()) meaning += fmt::format(" Unit: {}.", node.key->unit);
+    if (node.key->bounds.given()) meaning += fmt::format(" Bounds: {}.", text(node.key->bounds));
     if (!node.key->fallback.empty() && node.key->fallback != "-")
       meaning += fmt::format(" Default: {}.", node.key->fallback);
     head = fmt::format(R"("description": {}, )", quoted(meaning));
@@ -163,6 +169,7 @@ std::string describe(const Key& key) {
   std::string out = fmt::format("{}: {}\n  type: {}{}\n", key.path, key.meaning, key.type,
                                 key.unit.empty() ? "" : fmt::format(" ({})", key.unit));
   if (!key.choices.empty()) out += fmt::format("  one of: {}\n", fmt::join(key.choices, ", "));
+  if (key.bounds.given()) out += fmt::format("  bounds: {}\n", text(key.bounds));
   if (key.fallback.empty())
     out += "  required\n";
   else
@@ -192,8 +199,8 @@ std::string help(const std::string& key) {
   print([&](const std::string& path) { return path == key; });
   if (out.empty()) print([&](const std::string& path) { return ends_at(path, key); });
   if (!out.empty()) {
-    std::vector<std::string> below = known_keys(key);
-    if (below.empty()) below = known_keys(key + "[]");
+    const std::vector<std::string>& members = known_keys(key);
+    const std::vector<std::string>& below = members.empty() ? known_keys(key + "[]") : members;
     if (!below.empty()) out += fmt::format("  keys below: {}\n", fmt::join(below, ", "));
     return out;
   }

@@ -58,6 +58,11 @@ nlohmann::ordered_json key_json(const scenarios::Key& key) {
   const bool has_default = !key.fallback.empty() && key.fallback != "-";
   json["default"] = has_default ? nlohmann::ordered_json(key.fallback) : nlohmann::ordered_json();
   json["choices"] = key.choices;
+  const auto bound = [](std::string_view text) {
+    return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
+  };
+  json["least"] = bound(key.bounds.low);
+  json["most"] = bound(key.bounds.high);
   json["meaning"] = key.meaning;
   return json;
 }

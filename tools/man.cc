@@ -129,6 +129,7 @@ std::string language_page() {
   for (const scenarios::Key& key : scenarios::schema()) {
     std::string text = key.meaning;
     if (!key.unit.empty()) text += fmt::format(" Unit: {}.", key.unit);
+    if (key.bounds.given()) text += fmt::format(" Bounds: {}.", sim::text(key.bounds));
     if (!key.choices.empty()) text += fmt::format(" One of: {}.", fmt::join(key.choices, ", "));
     if (key.fallback.empty()) text += " Required.";
     if (!key.fallback.empty() && key.fallback != "-") text += fmt::format(" Default: {}.", key.fallback);

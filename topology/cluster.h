@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "sim/id.h"
+#include "sim/keys.h"
 #include "sim/network.h"
 #include "sim/settings.h"
 #include "sim/units.h"
@@ -131,17 +132,9 @@ void join_by_nvlink(NodeSpec& node, FabricSpec& fabric, std::int64_t nodes);
 /// Nodes of a domain that a job of so many nodes fills: the most that divide them evenly, at least 1, at most `most`.
 std::int64_t nodes_per_domain(std::int64_t nodes, std::int64_t most);
 
-/// One key of a `node:` section or of a fabric file, for schemas and help.
-struct KeyDoc {
-  std::string path;      // below the section
-  std::string type;      // "integer" | "number" | "text" | "choice" | "quantity" | "list"
-  std::string unit;      // "bytes/s", "s", "GPUs", ...; empty when it has none
-  std::string fallback;  // as text; empty: required; "-": absent means none
-  std::vector<std::string> choices;
-  std::string meaning;  // one sentence
-};
-const std::vector<KeyDoc>& node_keys();
-const std::vector<KeyDoc>& fabric_keys();
+/// The keys of a `node:` section, and of a fabric file.
+const sim::KeyTable& node_keys();
+const sim::KeyTable& fabric_keys();
 
 /// Reads the `node:` section of a device profile; the keys are those of node_keys(). Throws UserError for unknown keys,
 /// keys that do not belong to the kind, and numbers out of range.

@@ -15,6 +15,8 @@ namespace orrery::topology {
 namespace {
 
 constexpr std::int64_t kMost = 1'000'000;
+// From Ethernet of 1 Gb/s to a hundred times the fastest ports that have been announced (1.6 Tb/s).
+constexpr sim::Bounds kLinkRate{"1 Gb/s", "100 Tb/s"};
 
 const std::vector<std::string>& routing_names() {
   static const std::vector<std::string> kNames{"adaptive", "ecmp", "d_mod_k", "spray"};  // as in Routing
@@ -22,7 +24,7 @@ const std::vector<std::string>& routing_names() {
 }
 
 struct Row {
-  KeyDoc doc;
+  sim::Key doc;
   std::vector<FabricSpec::Kind> kinds;  // where the key has a meaning; empty: everywhere
 };
 
@@ -48,35 +50,48 @@ const std::vector<Row>& rows() {
         {},
         "Where the facts come from, and the reasons for the values that no source gives."},
        {}},
-      {{"nics", "integer", "NICs", "8", {}, "NICs of a node."}, kNet},
+      {{"nics", "integer", "NICs", "8", {}, "NICs of a node.", {"1", "1024"}}, kNet},
       {{"nic_rate",
         "quantity",
         "bytes/s",
         "",
         {},
-        "Line rate of a NIC per direction; or a mapping from device family to rate."},
+        "Line rate of a NIC per direction; or a mapping from device family to rate.",
+        kLinkRate},
+       kNet},
+      {{"nic_rate.*",
+        "quantity",
+        "bytes/s",
+        "-",
+        {},
+        "Of the devices whose name begins with this family's.",
+        kLinkRate},
        kNet},
       {{"efficiency",
         "number",
         "",
         "1",
         {},
-        "Share of the line rate that a saturating transfer's payload reaches, above 0, at most 1."},
+        "Share of the line rate that a saturating transfer's payload reaches, above 0, at most 1.",
+        {"0.01", "1"}},
        kNet},
       {{"nic_latency",
         "quantity",
         "s",
         "2.4 us",
         {},
-        "Send and receive side of one message together, without switches."},
+        "Send and receive side of one message together, without switches.",
+        {"0 s", "100 ms"}},
        kNet},
-      {{"switch_latency", "quantity", "s", "0.45 us", {}, "Each switch on the way, with its cable."}, kNet},
+      {{"switch_latency", "quantity", "s", "0.45 us", {}, "Each switch on the way, with its cable.", {"0 s", "100 ms"}},
+       kNet},
       {{"radix",
         "integer",
         "ports",
         "64",
         {},
-        "Ports of a switch at uplink_rate; of the one switch 1000000 where it is left out."},
+        "Ports of a switch at uplink_rate; of the one switch 1000000 where it is left out.",
+        {"2", "1000000"}},
        kNet},
       {{"routing", "choice", "", "adaptive", routing_names(),
         "adaptive: over all shortest paths as they have room; spray: packets dealt evenly at every switch; ecmp: flows "
@@ -87,14 +102,16 @@ const std::vector<Row>& rows() {
         "",
         "-",
         {},
-        "Seed of the hash: each flow gets one path. Left out: the expectation over seeds (torus and graph need one)."},
+        "Seed of the hash: each flow gets one path. Left out: the expectation over seeds (torus and graph need one).",
+        {"0", ""}},
        kRouted},
       {{"flows_per_nic",
         "integer",
         "flows",
         "1",
         {},
-        "Flows (queue pairs) that a NIC's traffic is hashed as, in the expectation."},
+        "Flows (queue pairs) that a NIC's traffic is hashed as, in the expectation.",
+        {"1", "1024"}},
        kRouted},
       {{"sharp",
         "boolean",
@@ -108,7 +125,8 @@ const std::vector<Row>& rows() {
         "GPUs",
         "those of a node",
         {},
-        "GPUs that NVLink joins across nodes, a multiple of a node's; nics stays that of a node."},
+        "GPUs that NVLink joins across nodes, a multiple of a node's; nics stays that of a node.",
+        {"1", "1000000"}},
        {}},
       {{"rail",
         "boolean",
@@ -117,30 +135,54 @@ const std::vector<Row>& rows() {
         {},
         "true: NIC i of every node of a unit goes to leaf i; false: all NICs of the unit to one leaf."},
        {fat_tree}},
-      {{"unit_nodes", "integer", "nodes", "32", {}, "Nodes under one set of leaves."}, kTrees},
+      {{"unit_nodes", "integer", "nodes", "32", {}, "Nodes under one set of leaves.", {"1", "1000000"}}, kTrees},
       {{"uplink_rate",
         "quantity",
         "bytes/s",
         "-",
         {},
-        "Line rate of a link between switches; as nic_rate where it is left out; or a mapping, as nic_rate."},
+        "Line rate of a link between switches; as nic_rate where it is left out; or a mapping, as nic_rate.",
+        kLinkRate},
        {fat_tree, rail_only, torus}},
-      {{"oversubscription", "number", "", "1", {}, "Capacity of a leaf's downlinks over that of its uplinks."}, kTrees},
-      {{"spine_radix", "integer", "ports", "-", {}, "Ports of a spine or core switch; as radix where it is left out."},
+      {{"uplink_rate.*",
+        "quantity",
+        "bytes/s",
+        "-",
+        {},
+        "Of the devices whose name begins with this family's.",
+        kLinkRate},
+       {fat_tree, rail_only, torus}},
+      {{"oversubscription",
+        "number",
+        "",
+        "1",
+        {},
+        "Capacity of a leaf's downlinks over that of its uplinks.",
+        {"0.01", "100"}},
+       kTrees},
+      {{"spine_radix",
+        "integer",
+        "ports",
+        "-",
+        {},
+        "Ports of a spine or core switch; as radix where it is left out.",
+        {"2", "1000000"}},
        kTrees},
       {{"core_oversubscription",
         "number",
         "",
         "1",
         {},
-        "Capacity of a spine's downlinks over that of its uplinks, where there are three tiers."},
+        "Capacity of a spine's downlinks over that of its uplinks, where there are three tiers.",
+        {"0.01", "100"}},
        kTrees},
       {{"pod_leaves",
         "integer",
         "leaves",
         "-",
         {},
-        "Leaves that one set of spines joins; as many as its ports allow where it is left out."},
+        "Leaves that one set of spines joins; as many as its ports allow where it is left out.",
+        {"1", "1000000"}},
        kTrees},
       {{"spine_groups",
         "choice",
@@ -149,17 +191,30 @@ const std::vector<Row>& rows() {
         {"unit", "rail"},
         "Which leaves share a set of spines when there are three tiers: those of neighbouring units, or of one rail."},
        {fat_tree}},
-      {{"groups", "integer", "groups", "", {}, "Groups of the whole machine."}, {dragonfly}},
-      {{"switches_per_group", "integer", "switches", "", {}, "Switches of a group, all joined to each other."},
+      {{"groups", "integer", "groups", "", {}, "Groups of the whole machine.", {"1", "10000"}}, {dragonfly}},
+      {{"switches_per_group",
+        "integer",
+        "switches",
+        "",
+        {},
+        "Switches of a group, all joined to each other.",
+        {"1", "10000"}},
        {dragonfly}},
       {{"nodes_per_switch",
         "integer",
         "nodes",
         "1",
         {},
-        "Nodes on a switch, with all their NICs; a dragonfly says how many."},
+        "Nodes on a switch, with all their NICs; a dragonfly says how many.",
+        {"1", "10000"}},
        {dragonfly, torus}},
-      {{"dimensions", "list", "switches", "", {}, "Switches along each dimension of the torus, at most 6 of them."},
+      {{"dimensions",
+        "list",
+        "switches",
+        "",
+        {},
+        "Switches along each dimension of the torus, at most 6 of them.",
+        {"1", "1000000"}},
        {torus}},
       {{"links",
         "list",
@@ -167,6 +222,16 @@ const std::vector<Row>& rows() {
         "",
         {},
         "Links between switches, each {ends: [name, name], lanes: 1, rate: of one lane; nic_rate where left out}."},
+       {graph}},
+      {{"links[].ends", "list", "", "", {}, "The names of the two switches."}, {graph}},
+      {{"links[].lanes", "integer", "links", "1", {}, "Parallel links.", {"1", "100000"}}, {graph}},
+      {{"links[].rate",
+        "quantity",
+        "bytes/s",
+        "-",
+        {},
+        "Line rate of one lane; nic_rate where it is left out.",
+        kLinkRate},
        {graph}},
       {{"attach",
         "list",
@@ -180,23 +245,26 @@ const std::vector<Row>& rows() {
         "bytes/s",
         "-",
         {},
-        "Line rate of a link inside a group; as nic_rate where it is left out."},
+        "Line rate of a link inside a group; as nic_rate where it is left out.",
+        kLinkRate},
        {dragonfly}},
       {{"global_rate",
         "quantity",
         "bytes/s",
         "-",
         {},
-        "Line rate of a link between groups; as nic_rate where it is left out."},
+        "Line rate of a link between groups; as nic_rate where it is left out.",
+        kLinkRate},
        {dragonfly}},
       {{"local_links",
         "integer",
         "links",
         "1",
         {},
-        "Links between each two switches of a group; in a torus each two neighbours."},
+        "Links between each two switches of a group; in a torus each two neighbours.",
+        {"1", "10000"}},
        {dragonfly, torus}},
-      {{"global_links", "integer", "links", "1", {}, "Links between each two groups."}, {dragonfly}},
+      {{"global_links", "integer", "links", "1", {}, "Links between each two groups.", {"1", "10000"}}, {dragonfly}},
   };
   return kRows;
 }
@@ -225,13 +293,13 @@ Bandwidth read_rate(const Settings& value, std::string_view device) {
 
 void read_fat_tree(const Settings& fabric, std::string_view device, FabricSpec& spec) {
   spec.rail = spec.kind == FabricSpec::Kind::rail_only || fabric.get_bool("rail", true);
-  spec.unit_nodes = fabric.get_int("unit_nodes", 32, 1, kMost);
+  spec.unit_nodes = fabric.get_int("unit_nodes", 32);
   const Settings* uplink = fabric.find("uplink_rate");
   spec.uplink_rate = uplink != nullptr ? read_rate(*uplink, device) : spec.nic_rate;
-  spec.oversubscription = fabric.get_number("oversubscription", 1.0, 1e-3, 1e3);
-  spec.spine_radix = fabric.get_int("spine_radix", 0, 2, kMost);
-  spec.core_oversubscription = fabric.get_number("core_oversubscription", 1.0, 1e-3, 1e3);
-  spec.pod_leaves = fabric.get_int("pod_leaves", 0, 1, kMost);
+  spec.oversubscription = fabric.get_number("oversubscription", 1.0);
+  spec.spine_radix = fabric.get_int("spine_radix", 0);
+  spec.core_oversubscription = fabric.get_number("core_oversubscription", 1.0);
+  spec.pod_leaves = fabric.get_int("pod_leaves", 0);
   const bool by_rail = fabric.get_choice("spine_groups", "unit", {"unit", "rail"}) == "rail";
   spec.spine_groups = by_rail ? FabricSpec::SpineGroups::rail : FabricSpec::SpineGroups::unit;
   if (by_rail && !spec.rail)
@@ -245,12 +313,12 @@ void read_torus(const Settings& fabric, std::string_view device, FabricSpec& spe
     list.fail(fmt::format("expected a list of 1 to {} numbers of switches, as in [8, 8, 8]", kMostDimensions));
   std::int64_t switches = 1;
   for (const Settings& item : list.items()) {
-    spec.dimensions.push_back(item.as_int(1, kMost));
+    spec.dimensions.push_back(item.as_int());
     switches *= spec.dimensions.back();
     if (switches > kMost) list.fail(fmt::format("makes more than {} switches", kMost));
   }
-  spec.nodes_per_switch = fabric.get_int("nodes_per_switch", 1, 1, kMost);
-  spec.local_links = fabric.get_int("local_links", 1, 1, 10'000);
+  spec.nodes_per_switch = fabric.get_int("nodes_per_switch", 1);
+  spec.local_links = fabric.get_int("local_links", 1);
   const Settings* link = fabric.find("uplink_rate");
   spec.uplink_rate = link != nullptr ? read_rate(*link, device) : spec.nic_rate;
 }
@@ -277,7 +345,6 @@ void read_graph(const Settings& fabric, FabricSpec& spec) {
   if (!links.is_sequence() || links.items().empty()) links.fail("expected a list of {ends: [a, b], rate: ...}");
   std::set<std::pair<std::uint32_t, std::uint32_t>> taken;
   for (const Settings& item : links.items()) {
-    item.refuse_unknown({"ends", "lanes", "rate"});
     const Settings& ends = item.at("ends");
     if (!ends.is_sequence() || ends.items().size() != 2) ends.fail("expected two switches, as in [s0, s1]");
     const std::uint32_t a = number_of(ends.items()[0]), b = number_of(ends.items()[1]);
@@ -286,8 +353,8 @@ void read_graph(const Settings& fabric, FabricSpec& spec) {
       ends.fail(fmt::format("{} and {} are joined twice; name each pair once, with lanes", spec.switch_names[a],
                             spec.switch_names[b]));
     }
-    spec.edges.push_back({a, b, static_cast<std::int32_t>(item.get_int("lanes", 1, 1, 100'000)),
-                          item.get_bandwidth("rate", spec.nic_rate)});
+    spec.edges.push_back(
+        {a, b, static_cast<std::int32_t>(item.get_int("lanes", 1)), item.get_bandwidth("rate", spec.nic_rate)});
   }
   const Settings& attach = fabric.at("attach");
   if (!attach.is_sequence() || attach.items().empty()) attach.fail("expected a list with the switch of every node");
@@ -306,31 +373,28 @@ void read_graph(const Settings& fabric, FabricSpec& spec) {
 }
 
 void read_dragonfly(const Settings& fabric, FabricSpec& spec) {
-  constexpr std::int64_t kMostGroups = 10'000;
-  spec.groups = fabric.at("groups").as_int(1, kMostGroups);
-  spec.switches_per_group = fabric.at("switches_per_group").as_int(1, kMostGroups);
-  spec.nodes_per_switch = fabric.at("nodes_per_switch").as_int(1, kMostGroups);
+  spec.groups = fabric.at("groups").as_int();
+  spec.switches_per_group = fabric.at("switches_per_group").as_int();
+  spec.nodes_per_switch = fabric.at("nodes_per_switch").as_int();
   spec.local_rate = fabric.get_bandwidth("local_rate", spec.nic_rate);
   spec.global_rate = fabric.get_bandwidth("global_rate", spec.nic_rate);
-  spec.local_links = fabric.get_int("local_links", 1, 1, kMostGroups);
-  spec.global_links = fabric.get_int("global_links", 1, 1, kMostGroups);
+  spec.local_links = fabric.get_int("local_links", 1);
+  spec.global_links = fabric.get_int("global_links", 1);
 }
 
 }  // namespace
 
-const std::vector<KeyDoc>& fabric_keys() {
-  static const std::vector<KeyDoc> kKeys = [] {
-    std::vector<KeyDoc> keys;
+const sim::KeyTable& fabric_keys() {
+  static const sim::KeyTable kKeys = [] {
+    std::vector<sim::Key> keys;
     for (const Row& row : rows()) keys.push_back(row.doc);
-    return keys;
+    return sim::KeyTable(std::move(keys));
   }();
   return kKeys;
 }
 
 FabricSpec load_fabric_spec(const Settings& fabric, std::string_view device) {
-  std::vector<std::string> known;
-  for (const Row& row : rows()) known.push_back(row.doc.path);
-  fabric.refuse_unknown(known);
+  fabric_keys().check(fabric);
   const std::string kind = fabric.at("kind").as_choice(generator_names());
   FabricSpec spec;
   for (const FabricGenerator& g : fabric_generators()) {
@@ -344,26 +408,25 @@ FabricSpec load_fabric_spec(const Settings& fabric, std::string_view device) {
   }
   spec.name = fabric.get_text("name", "");
   spec.provenance = fabric.get_text("provenance", "");
-  spec.nvlink_domain = fabric.get_int("nvlink_domain", 0, 1, kMost);
+  spec.nvlink_domain = fabric.get_int("nvlink_domain", 0);
   if (spec.kind == FabricSpec::Kind::none) return spec;
 
-  constexpr std::int64_t kMostNics = 1024;
-  spec.nics = fabric.get_int("nics", 8, 1, kMostNics);
+  spec.nics = fabric.get_int("nics", 8);
   spec.nic_rate = read_rate(fabric.at("nic_rate"), device);
   spec.uplink_rate = spec.nic_rate;
-  spec.efficiency = fabric.get_number("efficiency", 1.0, 1e-6, 1.0);
+  spec.efficiency = fabric.get_number("efficiency", 1.0);
   spec.nic_latency = fabric.get_duration("nic_latency", sim::microseconds(2.4));
   spec.switch_latency = fabric.get_duration("switch_latency", sim::microseconds(0.45));
-  spec.radix = fabric.get_int("radix", spec.kind == FabricSpec::Kind::single_switch ? kMost : 64, 2, kMost);
+  spec.radix = fabric.get_int("radix", spec.kind == FabricSpec::Kind::single_switch ? kMost : 64);
   const std::string routing = fabric.get_choice("routing", "adaptive", routing_names());
   spec.routing = static_cast<FabricSpec::Routing>(std::find(routing_names().begin(), routing_names().end(), routing) -
                                                   routing_names().begin());
   spec.sharp = fabric.get_bool("sharp", false);
-  spec.flows_per_nic = fabric.get_int("flows_per_nic", 1, 1, 1024);
+  spec.flows_per_nic = fabric.get_int("flows_per_nic", 1);
   if (const Settings* seed = fabric.find("ecmp_seed")) {
     if (spec.routing != FabricSpec::Routing::ecmp)
       seed->fail(fmt::format("has no meaning with routing {}; use routing: ecmp or leave it out", routing));
-    spec.ecmp_seed = static_cast<std::uint64_t>(seed->as_int(0));
+    spec.ecmp_seed = static_cast<std::uint64_t>(seed->as_int());
   }
   const bool tree = spec.kind == FabricSpec::Kind::fat_tree || spec.kind == FabricSpec::Kind::rail_only;
   const bool mesh = spec.kind == FabricSpec::Kind::torus || spec.kind == FabricSpec::Kind::graph;

@@ -16,9 +16,9 @@ namespace orrery::topology {
 
 namespace {
 
-constexpr std::int64_t kMostGpusPerNode = 1024;  // NVLink domains of today have 72
-constexpr std::int64_t kMostMeshGpus = 64;       // routes are kept for all pairs
-constexpr std::int64_t kMostParts = 1'000'000;
+constexpr std::int64_t kMostMeshGpus = 64;  // routes are kept for all pairs
+// From a slow PCIe lane to fifty times NVLink 5.
+constexpr sim::Bounds kRate{"100 MB/s", "100 TB/s"};
 
 std::vector<std::string> generator_names() {
   std::vector<std::string> names;
@@ -39,7 +39,6 @@ std::vector<NodeSpec::MeshLink> read_mesh(const Settings& node, std::int64_t gpu
   if (const Settings* list = node.find("mesh")) {
     if (!list->is_sequence()) list->fail("expected a list of {pair: [a, b], rate: ...}");
     for (const Settings& item : list->items()) {
-      item.refuse_unknown({"pair", "rate"});
       const Settings& pair = item.at("pair");
       if (!pair.is_sequence() || pair.items().size() != 2) pair.fail("expected two GPUs, as in [0, 1]");
       const std::int64_t a = pair.items()[0].as_int(0, gpus - 1), b = pair.items()[1].as_int(0, gpus - 1);
@@ -83,49 +82,80 @@ void check_connected(const Settings& node, const NodeSpec& spec) {
 
 }  // namespace
 
-const std::vector<KeyDoc>& node_keys() {
-  static const std::vector<KeyDoc> kKeys = {
+const sim::KeyTable& node_keys() {
+  static const sim::KeyTable kKeys({
       {"kind", "choice", "", "", generator_names(),
        "How the GPUs of a node reach each other: through switch chips, by direct links, or over PCIe alone."},
-      {"gpus", "integer", "GPUs", "8", {}, "GPUs (or dies) of a full node."},
-      {"switches", "integer", "chips", "", {}, "NVSwitch chips of a node (kind nvswitch)."},
-      {"links", "integer", "links", "", {}, "NVLinks of one GPU, spread over the chips (kind nvswitch)."},
+      {"gpus",
+       "integer",
+       "GPUs",
+       "8",
+       {},
+       "GPUs (or dies) of a full node: NVLink domains of today have 72.",
+       {"1", "1024"}},
+      {"switches", "integer", "chips", "", {}, "NVSwitch chips of a node (kind nvswitch).", {"1", "10000"}},
+      {"links",
+       "integer",
+       "links",
+       "",
+       {},
+       "NVLinks of one GPU, spread over the chips (kind nvswitch).",
+       {"1", "10000"}},
       {"rate",
        "quantity",
        "bytes/s",
        "",
        {},
-       "Rate of one GPU per direction, all its links together (kinds nvswitch and pcie)."},
+       "Rate of one GPU per direction, all its links together (kinds nvswitch and pcie).",
+       kRate},
       {"mesh", "list", "", "-", {}, "Direct links, each {pair: [a, b], rate: per direction} (kind mesh)."},
+      {"mesh[].pair", "list", "GPUs", "", {}, "The two GPUs, counted from 0.", {"0", "1023"}},
+      {"mesh[].rate", "quantity", "bytes/s", "", {}, "Rate per direction.", kRate},
       {"mesh_rate",
        "quantity",
        "bytes/s",
        "-",
        {},
-       "Rate per direction of a direct link between every pair that mesh does not name (kind mesh)."},
-      {"latency", "quantity", "s", "0.7 us", {}, "From GPU to GPU, one way; in a mesh or over PCIe per link."},
+       "Rate per direction of a direct link between every pair that mesh does not name (kind mesh).",
+       kRate},
+      {"latency",
+       "quantity",
+       "s",
+       "0.7 us",
+       {},
+       "From GPU to GPU, one way; in a mesh or over PCIe per link.",
+       {"0 s", "10 ms"}},
       {"host_bridges",
        "integer",
        "bridges",
        "2",
        {},
-       "Root complexes, one per processor, that share out the PCIe switches (kind pcie)."},
-      {"host_rate", "quantity", "bytes/s", "20 GB/s", {}, "Rate per direction between two host bridges (kind pcie)."},
+       "Root complexes, one per processor, that share out the PCIe switches (kind pcie).",
+       {"1", "64"}},
+      {"host_rate",
+       "quantity",
+       "bytes/s",
+       "20 GB/s",
+       {},
+       "Rate per direction between two host bridges (kind pcie).",
+       kRate},
       {"efficiency",
        "number",
        "",
        "1",
        {},
-       "Share of the line rate that a saturating transfer's payload reaches, above 0, at most 1."},
-      {"pcie", "quantity", "bytes/s", "32 GB/s", {}, "Payload rate between a GPU and its NIC, per direction."},
+       "Share of the line rate that a saturating transfer's payload reaches, above 0, at most 1.",
+       {"0.01", "1"}},
+      {"pcie", "quantity", "bytes/s", "32 GB/s", {}, "Payload rate between a GPU and its NIC, per direction.", kRate},
       {"pcie_switches",
        "integer",
        "switches",
        "4",
        {},
-       "PCIe switches of a node; each serves an equal share of the GPUs and their NICs."},
+       "PCIe switches of a node; each serves an equal share of the GPUs and their NICs.",
+       {"1", "1024"}},
       {"provenance", "text", "", "-", {}, "Where the facts come from."},
-  };
+  });
   return kKeys;
 }
 
@@ -143,24 +173,22 @@ std::int64_t nodes_per_domain(std::int64_t nodes, std::int64_t most) {
 }
 
 NodeSpec load_node_spec(const Settings& node) {
-  std::vector<std::string> known;
-  for (const KeyDoc& key : node_keys()) known.push_back(key.path);
-  node.refuse_unknown(known);
+  node_keys().check(node);
   const std::string kind = node.at("kind").as_choice(generator_names());
   NodeSpec spec;
   for (const NodeGenerator& g : node_generators()) {
     if (g.name == kind) spec.kind = g.kind;
   }
   spec.latency = node.get_duration("latency", sim::microseconds(0.7));
-  spec.efficiency = node.get_number("efficiency", 1.0, 1e-6, 1.0);
+  spec.efficiency = node.get_number("efficiency", 1.0);
   spec.pcie = node.get_bandwidth("pcie", Bandwidth(32e9));
-  spec.pcie_switches = node.get_int("pcie_switches", 4, 1, kMostGpusPerNode);
+  spec.pcie_switches = node.get_int("pcie_switches", 4);
   spec.provenance = node.get_text("provenance", "");
   if (spec.kind == NodeSpec::Kind::nvswitch) {
     refuse_other_kind(node, kind, {"mesh", "mesh_rate", "host_bridges", "host_rate"});
-    spec.gpus = node.get_int("gpus", 8, 1, kMostGpusPerNode);
-    spec.switches = node.at("switches").as_int(1, kMostParts);
-    spec.links = node.at("links").as_int(1, kMostParts);
+    spec.gpus = node.get_int("gpus", 8);
+    spec.switches = node.at("switches").as_int();
+    spec.links = node.at("links").as_int();
     if (spec.links < spec.switches) {
       node.at("links").fail(
           fmt::format("{} links do not reach {} chips; expected at least one link to each", spec.links, spec.switches));

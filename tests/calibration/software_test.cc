@@ -78,7 +78,7 @@ TEST_CASE("software: unknown keys and absurd values are refused at their place")
 
 TEST_CASE("every documented software key is read") {
   // A sequence is no value of any key but `facts`, so each of the others must complain when it is given one.
-  for (const KeyDoc& doc : software_keys()) {
+  for (const orrery::sim::Key& doc : software_keys()) {
     if (doc.path == "facts" || doc.type == "text") continue;
     INFO(doc.path);
     CHECK_FALSE(complaint("name: x\n" + doc.path + ": [1, 2]\n").empty());
@@ -86,7 +86,7 @@ TEST_CASE("every documented software key is read") {
 }
 
 TEST_CASE("the choices of every software key are its values, and no other word is") {
-  for (const KeyDoc& doc : software_keys()) {
+  for (const orrery::sim::Key& doc : software_keys()) {
     INFO(doc.path);
     CHECK((doc.type == "choice") == (!doc.choices.empty() && doc.type != "list"));
     for (const std::string& choice : doc.choices) {
@@ -153,7 +153,7 @@ TEST_CASE("every shipped feature has its name, a meaning, a source, and a genera
 
 TEST_CASE("every shipped feature sets something that is not so without it") {
   std::map<std::string, std::string> defaults;
-  for (const KeyDoc& doc : software_keys()) defaults[doc.path] = doc.fallback;
+  for (const orrery::sim::Key& doc : software_keys()) defaults[doc.path] = doc.fallback;
   for (const std::string& name : names_in("calibration/features")) {
     INFO(name);
     const Feature feature = read_feature(shipped("features", name));

@@ -102,6 +102,9 @@ TEST_CASE("every row is well formed and no path is listed twice") {
     CHECK(types.contains(key.type));
     CHECK(key.meaning.ends_with("."));
     CHECK(paths.insert(key.path).second);
+    // What is a number has bounds, a quantity both: nothing absurd gets past the table.
+    if (key.type == "integer" || key.type == "number") CHECK_FALSE(key.bounds.low.empty());
+    if (key.type == "quantity") CHECK((!key.bounds.low.empty() && !key.bounds.high.empty()));
     // Whatever is above a key is a key too, so that help can climb.
     const std::size_t dot = key.path.rfind('.');
     if (dot != std::string::npos) {

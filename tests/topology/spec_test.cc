@@ -187,7 +187,7 @@ TEST_CASE("Wrong fabrics are refused at their key") {
 
 TEST_CASE("Every documented key can be read by some kind, and its default is the one that is documented") {
   for (const auto* keys : {&node_keys(), &fabric_keys()}) {
-    for (const KeyDoc& key : *keys) {
+    for (const sim::Key& key : *keys) {
       CHECK_FALSE(key.meaning.empty());
       CHECK((key.type == "choice") == !key.choices.empty());
     }
@@ -204,7 +204,7 @@ TEST_CASE("Every documented key can be read by some kind, and its default is the
       {"oversubscription", fmt::format("{}", spec.oversubscription)},
       {"core_oversubscription", fmt::format("{}", spec.core_oversubscription)}};
   std::size_t found = 0;
-  for (const KeyDoc& key : fabric_keys()) {
+  for (const sim::Key& key : fabric_keys()) {
     if (!taken.contains(key.path)) continue;
     ++found;
     CHECK(key.fallback == taken.at(key.path));
