@@ -7,11 +7,11 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <sstream>
 
 #include "sim/error.h"
 #include "sim/settings.h"
+#include "sim/text_file.h"
 
 namespace orrery::calibration {
 namespace {
@@ -52,9 +52,7 @@ Journal::Journal(const std::string& file, const std::string& identity, const std
 Journal::~Journal() { ::close(descriptor_); }
 
 void Journal::read(const std::string& identity) {
-  std::ostringstream all;
-  all << std::ifstream(file_, std::ios::binary).rdbuf();
-  const std::string text = all.str();
+  const std::string text = sim::read_text(file_, "a table that orrery calibrate began");
   // Everything after the last line break was cut off while it was written.
   const std::size_t whole = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
   std::istringstream in(text.substr(0, whole));

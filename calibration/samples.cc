@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <sstream>
 #include <string_view>
 
 #include "sim/error.h"
+#include "sim/text_file.h"
 
 namespace orrery::calibration {
 namespace {
@@ -259,15 +262,26 @@ const Table& table_of(const std::map<std::string, std::size_t>& columns, const s
                       "or device,op,gpus,elements,ms or the columns that orrery calibrate writes");
 }
 
-/// A file as it is, or what its gzip stream holds.
+/// A file as it is, or what its gzip stream holds: a stream of kilobytes can stand for gigabytes, so both have a limit.
 std::string whole_text(const std::string& file) {
+  const std::string wanted = "a table of measurements (CSV)";
+  std::array<unsigned char, 2> magic{};
+  if (std::filesystem::is_regular_file(file)) {
+    std::ifstream in(file, std::ios::binary);
+    in.read(reinterpret_cast<char*>(magic.data()), magic.size());
+  }
+  if (magic != std::array<unsigned char, 2>{0x1f, 0x8b}) return sim::read_text(file, wanted);
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> in(gzopen(file.c_str(), "rb"), gzclose);
   if (in == nullptr) throw UserError(Place{file, 0, 0}, "samples", "cannot be read");
   std::string text;
   std::array<char, 1 << 16> block{};
   int read = 0;
-  while ((read = gzread(in.get(), block.data(), static_cast<unsigned>(block.size()))) > 0)
+  while ((read = gzread(in.get(), block.data(), static_cast<unsigned>(block.size()))) > 0) {
     text.append(block.data(), static_cast<std::size_t>(read));
+    if (text.size() > sim::kLargestText)
+      throw UserError(Place{file, 0, 0}, "samples",
+                      fmt::format("got more than {} MiB, expected {}", sim::kLargestText >> 20, wanted));
+  }
   int status = Z_OK;
   gzerror(in.get(), &status);  // a stream that ends early reads as text that does, and this alone says so
   if (status == Z_ERRNO) throw UserError(Place{file, 0, 0}, "samples", "cannot be read");

@@ -12,14 +12,11 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <memory>
 #include <sstream>
 
 #include "scenarios/scenario.h"
+#include "sim/printable.h"
+#include "sim/text_file.h"
 
 namespace orrery::scenarios {
 
@@ -33,43 +30,23 @@ constexpr std::size_t kDeepest = 64;
 constexpr std::size_t kMostNodes = 1'000'000;
 constexpr std::size_t kMostMembers = 4096;  // of one mapping: finding a member is a linear search
 constexpr std::size_t kLongestKey = 256;
-constexpr std::size_t kLargestText = std::size_t{64} << 20;
+constexpr std::size_t kMostMarks =
+    3'000'000;  // brackets, commas and colons: the parser keeps a line's tokens, of some 200 bytes each
 // Every node remembers its dotted path, rebuilt once per level: long keys around many nodes would cost gigabytes.
 constexpr std::size_t kMostPathWork = std::size_t{512} << 20;
 
-/// Length of the UTF-8 sequence that begins at `at`; 0 when it is none (RFC 3629, without overlong forms and
-/// surrogates).
-std::size_t utf8_length(const std::string& text, std::size_t at) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const auto follows = [&](std::size_t i) { return (byte(i) & 0xc0U) == 0x80U; };
-  const unsigned first = byte(at);
-  if (first < 0x80) return 1;
-  if (first >= 0xc2 && first <= 0xdf) return follows(at + 1) ? 2 : 0;
-  if (first >= 0xe0 && first <= 0xef) {
-    if ((first == 0xe0 && byte(at + 1) < 0xa0) || (first == 0xed && byte(at + 1) > 0x9f)) return 0;
-    return follows(at + 1) && follows(at + 2) ? 3 : 0;
-  }
-  if (first >= 0xf0 && first <= 0xf4) {
-    if ((first == 0xf0 && byte(at + 1) < 0x90) || (first == 0xf4 && byte(at + 1) > 0x8f)) return 0;
-    return follows(at + 1) && follows(at + 2) && follows(at + 3) ? 4 : 0;
-  }
-  return 0;
-}
-
-bool is_control(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return (byte < 0x20 && c != '\t' && c != '\n' && c != '\r') || byte == 0x7f;
-}
-
-/// Refuses what is no text: control characters (a NUL above all) and bytes that are not UTF-8.
+/// Refuses what is no text: control characters (a NUL above all), marks of direction, and bytes that are not UTF-8.
 void refuse_binary(const std::string& text, const std::string& file) {
   Place place{file, 1, 1};
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = utf8_length(text, at);
-    if (length == 0 || is_control(text[at])) {
+    const std::size_t length = sim::utf8_length(text, at);
+    if (sim::is_obeyed(text, at)) {
+      std::string bytes;
+      for (std::size_t i = at; i < at + std::max<std::size_t>(length, 1); ++i)
+        bytes += fmt::format("{:02x}", static_cast<unsigned>(static_cast<unsigned char>(text[i])));
       throw UserError(place, "",
-                      fmt::format("read the byte 0x{:02x}; YAML text in UTF-8 would be right",
-                                  static_cast<unsigned>(static_cast<unsigned char>(text[at]))));
+                      fmt::format("got the {} 0x{}, expected YAML text in UTF-8 without control characters",
+                                  length > 1 ? "bytes" : "byte", bytes));
     }
     if (text[at] == '\n') {
       ++place.line;
@@ -78,6 +55,34 @@ void refuse_binary(const std::string& text, const std::string& file) {
       ++place.column;
     }
     at += length;
+  }
+}
+
+/// Refuses text with more structure than any document has, before the parser gathers it: a flow collection is taken
+/// apart as a whole before its first event. Marks in comments and prose count too; they are few.
+void refuse_crowded(const std::string& text, const std::string& file) {
+  Place place{file, 1, 1};
+  std::size_t marks = 0, line_begin = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    switch (text[at]) {
+      case '\n':
+        ++place.line;
+        line_begin = at + 1;
+        break;
+      case '[':
+      case ']':
+      case '{':
+      case '}':
+      case ',':
+      case ':':
+        ++marks;
+        break;
+      default:
+        break;
+    }
+    if (marks <= kMostMarks) continue;
+    place.column = static_cast<int>(at - line_begin) + 1;
+    throw UserError(place, "", fmt::format("got more than {} brackets, commas and colons, expected fewer", kMostMarks));
   }
 }
 
@@ -93,7 +98,7 @@ class Builder : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { scalar(mark, "?", anchor, "", false); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
     fail(mark,
-         "read an alias (*), which the language leaves out; repeat the value or give a file a name and inherit it");
+         "got an alias (*), which the language leaves out; repeat the value or give a file a name and inherit it");
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
@@ -131,8 +136,8 @@ class Builder : public YAML::EventHandler {
   void scalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value,
               bool quoted) {
     check(mark, tag, anchor);
-    if (std::any_of(value.begin(), value.end(), is_control)) {
-      fail(mark, "read text with a control character; printable text would be right");
+    if (sim::printable(value) != value) {
+      fail(mark, "got text with a control character, expected printable text");
     }
     if (!stack_.empty() && stack_.back().node.is_mapping() && !stack_.back().has_key) {
       take_key(mark, value);
@@ -144,7 +149,7 @@ class Builder : public YAML::EventHandler {
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, bool sequence) {
     check(mark, tag, anchor);
     if (!stack_.empty() && stack_.back().node.is_mapping() && !stack_.back().has_key) {
-      fail(mark, "read a list or mapping as a key, or one that is never closed; a word would be right");
+      fail(mark, "got a list or mapping as a key, or one that is never closed, expected a word");
     }
     if (stack_.size() >= kDeepest) fail(mark, fmt::format("nested deeper than {} levels", kDeepest));
     Frame frame;
@@ -165,10 +170,10 @@ class Builder : public YAML::EventHandler {
   void check(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     if (anchor != 0) {
       fail(mark,
-           "read an anchor (&), which the language leaves out; repeat the value or give a file a name and inherit it");
+           "got an anchor (&), which the language leaves out; repeat the value or give a file a name and inherit it");
     }
     if (!tag.empty() && tag != "?" && tag != "!")
-      fail(mark, fmt::format("read the tag {}, which the language leaves out", tag));
+      fail(mark, fmt::format("got the tag {}, which the language leaves out", tag));
     if (++nodes_ > kMostNodes) fail(mark, fmt::format("more than {} values", kMostNodes));
     if (stack_.empty()) return;
     path_work_ += (stack_.back().path_length + 32) * stack_.size();
@@ -177,11 +182,10 @@ class Builder : public YAML::EventHandler {
 
   void take_key(const YAML::Mark& mark, const std::string& value) {
     Frame& top = stack_.back();
-    if (value.empty()) fail(mark, "read an empty key; a word would be right");
-    if (value == "<<")
-      fail(mark, "read a merge key (<<), which the language leaves out; inherits: NAME would be right");
+    if (value.empty()) fail(mark, "got an empty key, expected a word");
+    if (value == "<<") fail(mark, "got a merge key (<<), which the language leaves out, expected inherits: NAME");
     if (value.size() > kLongestKey)
-      fail(mark, fmt::format("read a key of {} characters; at most {} would be right", value.size(), kLongestKey));
+      fail(mark, fmt::format("got a key of {} characters, expected at most {}", value.size(), kLongestKey));
     if (top.node.members().size() >= kMostMembers)
       fail(mark, fmt::format("more than {} keys in one mapping", kMostMembers));
     for (const auto& [name, member] : top.node.members()) {
@@ -223,10 +227,12 @@ class Builder : public YAML::EventHandler {
 };
 
 Settings parse(const std::string& text, const std::string& file_name, bool one_place) {
-  if (text.size() > kLargestText) {
-    throw UserError(Place{file_name, 0, 0}, "", fmt::format("larger than {} MiB", kLargestText >> 20));
+  if (text.size() > sim::kLargestText) {
+    throw UserError(Place{file_name, 0, 0}, "",
+                    fmt::format("got more than {} MiB, expected a YAML file", sim::kLargestText >> 20));
   }
   refuse_binary(text, file_name);
+  refuse_crowded(text, file_name);
   Builder builder(file_name, one_place);
   try {
     std::istringstream stream(text);
@@ -235,7 +241,7 @@ Settings parse(const std::string& text, const std::string& file_name, bool one_p
     Settings document = builder.take();
     Builder second(file_name, one_place);
     if (parser.HandleNextDocument(second)) {
-      throw UserError(Place{file_name, 0, 0}, "", "holds more than one YAML document; one would be right");
+      throw UserError(Place{file_name, 0, 0}, "", "got more than one YAML document, expected one");
     }
     return document;
   } catch (const YAML::Exception& error) {
@@ -251,23 +257,6 @@ Settings parse_yaml(const std::string& text, const std::string& file_name) { ret
 
 Settings parse_yaml_value(const std::string& text, const std::string& source) { return parse(text, source, true); }
 
-Settings read_yaml(const std::string& file) {
-  const Place place{file, 0, 0};
-  std::error_code error;
-  if (std::filesystem::is_directory(file, error)) {
-    throw UserError(place, "", "is a directory; a YAML file would be right");
-  }
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(file.c_str(), "rb"), &std::fclose);
-  if (stream == nullptr) throw UserError(place, "", fmt::format("cannot be read: {}", std::strerror(errno)));
-  std::string text;
-  char buffer[1 << 16];
-  while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, stream.get())) {
-    text.append(buffer, got);
-    if (text.size() > kLargestText) break;  // a device such as /dev/zero has no end
-  }
-  if (std::ferror(stream.get()) != 0)
-    throw UserError(place, "", fmt::format("cannot be read: {}", std::strerror(errno)));
-  return parse_yaml(text, file);
-}
+Settings read_yaml(const std::string& file) { return parse_yaml(sim::read_text(file, "a YAML file"), file); }
 
 }  // namespace orrery::scenarios

@@ -5,16 +5,15 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "scenarios/scenario.h"
 #include "scenarios/sources.h"
 #include "sim/error.h"
+#include "sim/text_file.h"
 #include "tools/commands.h"
 #include "tools/fit/step_fit.h"
 #include "tools/parallel.h"
@@ -177,14 +176,6 @@ ordered_json fit_json(const StepFit& fit, const FitOutcome& outcome) {
   return json;
 }
 
-std::string read_text(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw sim::UserError(fmt::format("{}: cannot be read", file));
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 /// Where a fitted number goes in its document: where it stands, else into the block that a generation keeps such in.
 std::string place_of(const FitParameter& parameter) {
   const std::string& key = parameter.key.key;
@@ -203,7 +194,7 @@ void write_documents(const StepFit& fit, const FitOutcome& outcome) {
   for (std::size_t p = 0; p < all.size(); ++p) {
     const FitParameter& parameter = fit.parameters[p];
     const std::string value = parameter.text_of(all[p].value), place = place_of(parameter);
-    const std::string text = with_value(read_text(parameter.file), parameter.file, place, value);
+    const std::string text = with_value(sim::read_text(parameter.file, "a document"), parameter.file, place, value);
     write_output(parameter.file, [&](std::ostream& out) { out << text; });
     entry += fmt::format("  - {{document: {}, key: {}}}\n", parameter.document, parameter.path);
     std::cout << fmt::format("wrote {}: {} of {}\n", value, place, parameter.file);
@@ -221,7 +212,7 @@ void write_documents(const StepFit& fit, const FitOutcome& outcome) {
   }
   if (marks == 0) return;
   const std::string file = scenarios::data_directory() + "/calibration/fitted.yaml";
-  const std::string text = read_text(file) + entry;
+  const std::string text = sim::read_text(file, "a list of fits") + entry;
   write_output(file, [&](std::ostream& out) { out << text; });
   std::cout << fmt::format("marked the rows in {}\n", file);
 }

@@ -6,8 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,6 +14,7 @@
 
 #include "sim/error.h"
 #include "sim/settings.h"
+#include "sim/text_file.h"
 #include "tools/commands.h"
 #include "tools/flow_table.h"
 #include "tools/report/output.h"
@@ -31,25 +30,9 @@ struct FlowsOptions {
   std::string paths, capacity = "25 GB/s", out, json;
 };
 
-std::string read_text(const std::string& file) {
-  std::error_code failed;
-  std::ifstream in(file, std::ios::binary);
-  if (!in || std::filesystem::is_directory(file, failed)) {
-    throw UserError(fmt::format("{}: cannot be read, a table of flows (CSV) would be right", file));
-  }
-  constexpr std::size_t kBlock = std::size_t{1} << 20;
-  constexpr std::uintmax_t kMostReserved = std::uintmax_t{1} << 32;
-  std::string text;
-  if (const auto size = std::filesystem::file_size(file, failed); !failed && size < kMostReserved) {
-    text.reserve(static_cast<std::size_t>(size) + kBlock);
-  }
-  while (in) {
-    const std::size_t before = text.size();
-    text.resize(before + kBlock);
-    in.read(text.data() + before, kBlock);
-    text.resize(before + static_cast<std::size_t>(in.gcount()));
-  }
-  return text;
+std::string read_table(const std::string& file) {
+  constexpr std::size_t kLargest = std::size_t{8} << 30;  // a hundred million flows
+  return sim::read_text(file, "a table of flows (CSV)", kLargest);
 }
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
@@ -63,7 +46,7 @@ int flows(const FlowsOptions& options) {
   }
   const sim::Bandwidth capacity = sim::Settings::scalar(options.capacity, {"--capacity", 0, 0}).as_bandwidth();
   const double begin = cpu_seconds();
-  const std::string text = read_text(options.paths);
+  const std::string text = read_table(options.paths);
   const FlowTable table = read_flow_table(options.paths, text, capacity);
   const double read = cpu_seconds();
   const SharedFlows shared = share(table);

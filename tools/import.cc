@@ -6,12 +6,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
-#include <sstream>
 
+#include "sim/text_file.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/report/output.h"
@@ -100,18 +98,8 @@ std::string Draft::yaml() const {
 }
 
 std::string read_text(const std::string& file) {
-  constexpr std::uintmax_t kLargest = 16 << 20;
-  std::error_code error;
-  if (std::filesystem::is_directory(file, error))
-    throw UserError(Place{file, 0, 0}, "", "is a folder; a file would be right");
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw UserError(Place{file, 0, 0}, "", "cannot be read; the path of a file would be right");
-  std::string text(kLargest + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  if (text.size() > kLargest)
-    throw UserError(Place{file, 0, 0}, "", "holds more than 16 MiB; a configuration would be right");
-  return text;
+  constexpr std::size_t kLargest = std::size_t{16} << 20;
+  return sim::read_text(file, "a configuration", kLargest);
 }
 
 namespace {

@@ -4,13 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "sim/error.h"
+#include "sim/text_file.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/report/comparison_page.h"
@@ -29,25 +29,18 @@ struct ValidateOptions {
   unsigned jobs = 0;
 };
 
-std::string read_text(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw sim::UserError(fmt::format("{}: cannot be read", file));
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 void write_readme(const std::string& file, const std::vector<ValidationRow>& rows, const std::vector<ListNote>& notes) {
   std::ostringstream summary;
   write_markdown(summary, rows, notes);
-  const std::string text = with_summary(read_text(file), file, summary.str());
+  const std::string text = with_summary(sim::read_text(file, "a text with the summary's marks"), file, summary.str());
   write_output(file, [&](std::ostream& out) { out << text; });
 }
 
 int validate(const ValidateOptions& options) {
   for (const std::string& file : {options.json, options.plot, options.rows}) check_writable(file);
   check_report(options.report);
-  if (!options.readme.empty()) with_summary(read_text(options.readme), options.readme, "");
+  if (!options.readme.empty())
+    with_summary(sim::read_text(options.readme, "a text with the summary's marks"), options.readme, "");
   const std::vector<ListedRecord> records = read_lists(options.paths);
   const std::vector<std::string> fitted = fitted_records();
   std::vector<ValidationRow> all(records.size());

@@ -8,13 +8,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <stdexcept>
 #include <tuple>
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "sim/text_file.h"
 #include "tools/report/csv.h"
 
 namespace orrery::tools {
@@ -89,8 +89,7 @@ std::vector<KnownRow> known_rows(const std::vector<ValidationRow>& rows) {
 }
 
 std::vector<KnownRow> read_known_rows(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) throw sim::UserError(fmt::format("{}: cannot be read", file));
+  std::istringstream in(sim::read_text(file, "a table of orrery validate --rows"));
   std::string line;
   std::getline(in, line);
   std::map<std::string, std::size_t> column;
@@ -99,8 +98,7 @@ std::vector<KnownRow> read_known_rows(const std::string& file) {
   std::vector<KnownRow> known;
   for (int number = 2; std::getline(in, line); ++number) {
     const auto broken = [&](const std::string& what) {
-      return sim::UserError({file, number, 0}, "",
-                            fmt::format("{}; a row of orrery validate --rows would be right", what));
+      return sim::UserError({file, number, 0}, "", fmt::format("{}, expected a row of orrery validate --rows", what));
     };
     std::vector<std::string> cells;
     try {

@@ -17,6 +17,7 @@
 #include "calibration/fit_profile.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "sim/text_file.h"
 
 namespace {
 
@@ -66,16 +67,8 @@ Options parse(int argc, char** argv) {
   return o;
 }
 
-std::string read(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) throw UserError(file + ": cannot be read");
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 std::string head_of(const std::string& file) {
-  const std::string text = read(file);
+  const std::string text = orrery::sim::read_text(file, "a device profile");
   const std::size_t at = text.find(kMarker);
   if (at == std::string::npos) throw UserError(file + ": has no line '" + kMarker + "'");
   return text.substr(0, at);

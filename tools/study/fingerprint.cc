@@ -5,11 +5,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string_view>
 
 #include "scenarios/scenario.h"
+#include "sim/text_file.h"
 
 namespace orrery::tools {
 
@@ -50,10 +49,8 @@ std::string fingerprint_of(const sim::Settings& scenario, const std::vector<std:
       {"models", "scenarios/models"},       {"fabrics", "scenarios/fabrics"}};
   for (const auto& [kind, folder] : folders) {
     for (const std::string& name : scenarios::shipped(kind)) {
-      std::ostringstream text;
-      text << std::ifstream(data / folder / (name + ".yaml"), std::ios::binary).rdbuf();
       hash.add(name);
-      hash.add(text.str());
+      hash.add(sim::read_text((data / folder / (name + ".yaml")).string(), "a YAML file"));
     }
   }
   return fmt::format("{:016x}", hash.value());
