@@ -14,6 +14,7 @@
 #include "sim/settings.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
+#include "tools/terminal.h"
 
 namespace orrery::tools {
 
@@ -116,6 +117,7 @@ int run_command_line(int argc, const char* const* argv) {
     std::cerr << "orrery: internal error: " << one_line(what) << ", please report this with the scenario\n";
     return kBug;
   };
+  const TerminalGuard guard;
   try {
     return parse_and_run(argc, argv);
   } catch (const sim::UserError& error) {

@@ -142,7 +142,11 @@ Action declare_run(CLI::App& app) {
       ->type_name("FILE");
   app.add_flag("--explain", options->explain, "which inputs the step hangs on, and how sure it is; takes seconds");
   app.add_option("--explain-share", options->share_pct, "how far --explain moves each input, in per cent (default 5)")
-      ->check(CLI::Range(0.1, 50.0));
+      ->check(CLI::Range(0.1, 50.0))
+      ->check([](const std::string& text) {  // what is no number passes every comparison of a range
+        return text.find_first_not_of("0123456789.eE+-") == std::string::npos ? ""
+                                                                              : "got " + text + ", expected 0.1 to 50";
+      });
   app.add_option("--ecmp-seeds", options->ecmp_seeds,
                  "the step once more for each of N seeds of hashed paths: mean and 95th percentile")
       ->type_name("N")

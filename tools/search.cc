@@ -6,11 +6,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "sim/error.h"
 #include "tools/commands.h"
@@ -22,6 +25,8 @@
 #include "tools/report/study_page.h"
 #include "tools/report/text.h"
 #include "tools/study/best_first.h"
+#include "tools/study/fingerprint.h"
+#include "tools/study/journal.h"
 
 namespace orrery::tools {
 
@@ -30,7 +35,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct Options {
-  std::string scenario, objective = "tokens_per_s", csv, json, report, deadline, tokens;
+  std::string scenario, objective = "tokens_per_s", csv, json, report, deadline, tokens, resume;
   std::vector<std::string> sets, varies;
   std::int64_t most_gpus = 0;
   std::size_t top = 10;
@@ -46,7 +51,8 @@ double deadline_seconds(const std::string& text) {
   constexpr std::pair<const char*, double> kUnits[] = {
       {"s", 1}, {"minutes", 60}, {"hours", 3600}, {"h", 3600}, {"days", 86'400}, {"d", 86'400}, {"weeks", 604'800}};
   for (const auto& [name, seconds] : kUnits) {
-    if (error == std::errc{} && value > 0 && (unit == name || unit + "s" == name)) return value * seconds;
+    if (error == std::errc{} && value > 0 && std::isfinite(value) && (unit == name || unit + "s" == name))
+      return value * seconds;
   }
   throw sim::UserError(fmt::format(
       "--deadline: read '{}'; a time in minutes, hours, days or weeks would be right, as in '30 days'", text));
@@ -182,7 +188,6 @@ ordered_json result_json(const Options& options, const LayoutSpace& space, const
   json["simulated"] = result.simulated;
   json["errors"] = result.failures.size();
   json["complete"] = result.complete;
-  json["wall_s"] = result.wall_s;
   json["rows"] = ordered_json::array();
   for (std::size_t i = 0; i < result.best.size(); ++i) {
     if (i >= options.top && !options.exhaustive && result.pareto[i] == 0) continue;
@@ -251,8 +256,77 @@ Study study_of(const Options& options, const LayoutSpace& space, const SearchRes
   return study;
 }
 
+/// What is known of layouts from an interrupted search, and the file that grows by each that is simulated.
+class Notes {
+ public:
+  Notes(const Options& options, const Question& question, const LayoutSpace& space) : space_(space) {
+    if (options.resume.empty()) return;
+    std::vector<std::string> asked{"search"};
+    for (const Variation& variation : question.variations) {
+      asked.push_back(variation.key);
+      asked.insert(asked.end(), variation.texts.begin(), variation.texts.end());
+    }
+    for (const auto& [key, value] : settings_of({})) form_.columns.push_back(key);
+    first_ = 1 + form_.columns.size();
+    form_.columns.insert(form_.columns.end(), point_columns().begin(), point_columns().end());
+    form_.fingerprint = fingerprint_of(question.document, asked);
+    form_.points = space.layouts().size();
+    std::error_code ignored;
+    const bool goes_on = std::filesystem::exists(options.resume, ignored);
+    if (goes_on) {
+      rows_ = read_journal(options.resume, form_);
+      for (const auto& [layout, row] : rows_) check(options.resume, layout);
+    }
+    journal_.emplace(options.resume, form_, goes_on ? options.resume : "", rows_);
+  }
+
+  Memory memory() {
+    if (!journal_) return {};
+    return {[this](std::size_t layout) { return known(layout); },
+            [this](std::size_t layout, const std::string& line) { keep(layout, line); }};
+  }
+
+  /// Puts the file in order.
+  void finish() {
+    if (journal_) journal_->finish(form_, rows_);
+  }
+
+ private:
+  std::optional<std::string> known(std::size_t layout) const {
+    const auto row = rows_.find(layout);
+    if (row == rows_.end()) return std::nullopt;
+    const std::vector<std::string> cells = csv_cells(row->second);
+    const auto from = cells.begin() + static_cast<std::ptrdiff_t>(first_);
+    return csv_line({from, from + static_cast<std::ptrdiff_t>(point_columns().size())});
+  }
+
+  void keep(std::size_t layout, const std::string& line) {
+    std::vector<std::string> cells;
+    for (auto& [key, value] : settings_of(space_.layouts()[layout])) cells.push_back(std::move(value));
+    for (std::string& cell : csv_cells(line)) cells.push_back(std::move(cell));
+    const std::string row = form_.row(layout, cells);
+    journal_->append(row);
+    rows_.emplace(layout, row);
+  }
+
+  void check(const std::string& file, std::size_t layout) const {
+    try {
+      point_of(csv_cells(*known(layout)), 0);
+    } catch (const std::invalid_argument& error) {
+      throw sim::UserError({file, 0, 0}, fmt::format("layout {}", layout),
+                           fmt::format("got {}, expected a row as --resume wrote it", error.what()));
+    }
+  }
+
+  const LayoutSpace& space_;
+  JournalForm form_;
+  std::size_t first_ = 0;
+  JournalRows rows_;
+  std::optional<Journal> journal_;
+};
+
 int search(const Options& options) {
-  for (const std::string& file : {options.csv, options.json}) check_writable(file);
+  for (const std::string& file : {options.csv, options.json, options.resume}) check_writable(file);
   check_report(options.report);
   Question question = read_question(options);
   const workloads::Job job = layoutless_job(question.document);
@@ -271,8 +345,10 @@ int search(const Options& options) {
     return kDone;
   }
   const InterruptGuard guard;
+  Notes notes(options, question, space);
   const SearchResult result =
-      search_layouts(space, question.search, *crew, options.jobs > 0 ? options.jobs : default_jobs());
+      search_layouts(space, question.search, *crew, options.jobs > 0 ? options.jobs : default_jobs(), notes.memory());
+  notes.finish();
   if (result.layouts == result.infeasible) {
     throw sim::UserError(result.refusal.empty() ? "orrery: there is no layout to try; fewer --vary would be right"
                                                 : result.refusal);
@@ -319,6 +395,9 @@ Action declare_search(CLI::App& app) {
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
       ->type_name("FILE");
   app.add_option("--report", options->report, "write charts and a table of the layouts as one HTML file")
+      ->type_name("FILE");
+  app.add_option("--resume", options->resume,
+                 "keep every simulated layout in FILE, and go on from what an interrupted search left there")
       ->type_name("FILE");
   return [options] { return search(*options); };
 }

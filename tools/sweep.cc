@@ -115,6 +115,25 @@ PointResult result_in(const Sweep& sweep, const std::string& row) {
   return point_of(csv_cells(row), 1 + sweep.product.variations().size());
 }
 
+/// The rows of an earlier run, each of them a point of this sweep with a result.
+JournalRows resumed_rows(const Sweep& sweep, const std::string& file) {
+  JournalRows rows = read_journal(file, sweep.form);
+  for (const auto& [index, row] : rows) {
+    const auto refuse = [&, &point = index](const std::string& why) {
+      throw sim::UserError({file, 0, 0}, fmt::format("point {}", point),
+                           fmt::format("got {}, expected a row as --csv wrote it", why));
+    };
+    const std::vector<std::string> cells = csv_cells(row), texts = sweep.product.texts(index);
+    if (!std::equal(texts.begin(), texts.end(), cells.begin() + 1)) refuse("the values of another point");
+    try {
+      point_of(cells, 1 + texts.size());
+    } catch (const std::invalid_argument& error) {
+      refuse(error.what());
+    }
+  }
+  return rows;
+}
+
 /// Where the rows go while the sweep runs: --csv, else the file that is resumed, else nowhere.
 std::string journal_file(const SweepOptions& options) {
   if (options.csv == "-") return {};
@@ -246,7 +265,7 @@ int run_sweep(const SweepOptions& options) {
     crew->serve([&](std::size_t i) { return row_of(sweep, loader, i); });
     return kDone;
   }
-  if (!options.resume.empty()) rows = read_journal(options.resume, sweep.form);
+  if (!options.resume.empty()) rows = resumed_rows(sweep, options.resume);
   const InterruptGuard guard;
   const bool all = run_points(sweep, options, loader, *crew, rows);
   if (options.csv == "-") {
@@ -294,7 +313,8 @@ Action declare_sweep(CLI::App& app) {
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000'000));
   app.add_option("--limit", options->limit, fmt::format("refuse more points than this (default {})", kDefaultLimit))
-      ->type_name("N");
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000'000));
   return [options] { return run_sweep(*options); };
 }
 

@@ -106,6 +106,13 @@ TEST_CASE("several systems: the first over each of the others, or each over a gi
   CHECK(latex.starts_with("\\begin{tabular}"));
   CHECK(latex.find("MFU, \\%") != std::string::npos);
   CHECK(tests::orrery({"compare", one, two, "--format", "word"}).status == 2);
+  // A name that would run, end the cell, or be worked out: every format shows it as it is.
+  const std::string evil = folder.write("evil.yaml", small_scenario("name: small", "name: '=\\input{x}|<b>~^'"));
+  const auto row = [&](const char* format) { return tests::orrery({"compare", evil, two, "--format", format}).out; };
+  CHECK(row("latex").find("=\\textbackslash{}input\\{x\\}|<b>\\textasciitilde{}\\textasciicircum{}") !=
+        std::string::npos);
+  CHECK(row("markdown").find("=\\\\input{x}\\|&lt;b>") != std::string::npos);
+  CHECK(row("csv").find("'=\\input{x}|<b>") != std::string::npos);
 }
 
 TEST_CASE("the table of platforms has every platform in every layout, and OOM where 6.7B states do not fit") {

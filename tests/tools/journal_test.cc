@@ -27,11 +27,51 @@ JournalRows some_rows() {
 }  // namespace
 
 TEST_CASE("cells come back from their line whatever they hold") {
-  const std::vector<std::vector<std::string>> lines{
-      {"a", "b"}, {""}, {"", ""}, {"a,b", "\"quoted\"", "c"}, {"\"", ",", "x"}, {"a b", " c "}};
+  const std::vector<std::vector<std::string>> lines{{"=1+1", "-x", "+x", "@x", "'", "'=1", "-1", "+2.5", "\t=x", "\r"},
+                                                    {"a", "b"},
+                                                    {""},
+                                                    {"", ""},
+                                                    {"a,b", "\"quoted\"", "c"},
+                                                    {"\"", ",", "x"},
+                                                    {"a b", " c "}};
   for (const std::vector<std::string>& cells : lines) CHECK(tools::csv_cells(tools::csv_line(cells)) == cells);
   CHECK_THROWS_AS(tools::csv_cells("\"open"), std::invalid_argument);
   CHECK_THROWS_AS(tools::csv_cells("\"closed\"too"), std::invalid_argument);
+}
+
+TEST_CASE("text that a spreadsheet would take for a formula begins with an apostrophe; numbers stay as they are") {
+  CHECK(tools::csv_line({"=cmd|' /C calc'!A0", "@SUM(A1)", "+x", "-x,y"}) ==
+        "'=cmd|' /C calc'!A0,'@SUM(A1),'+x,\"'-x,y\"");
+  CHECK(tools::csv_line({"-1", "+2", "-1e-9", "1-2", "a=b"}) == "-1,+2,-1e-9,1-2,a=b");
+}
+
+TEST_CASE("a row that was changed in any byte, or stands there twice, is refused with its line") {
+  const Folder folder;
+  const std::string header = kForm.header() + "\n", first = some_rows().at(0) + "\n", row = some_rows().at(1);
+  const auto complaint = [&](const std::string& text) {
+    const std::string file = folder.write("t.csv", text);
+    try {
+      tools::read_journal(file, kForm);
+    } catch (const sim::UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(complaint(header + first + row + "\n").empty());
+  for (std::size_t at = 0; at < row.size(); ++at) {
+    for (const char c : {'x', '0', ',', '\0', '\x80'}) {
+      if (row[at] == c) continue;
+      std::string changed = row;
+      changed[at] = c;
+      INFO(changed);
+      CHECK(complaint(header + first + changed + "\n").find("t.csv:3:") != std::string::npos);
+    }
+    std::string shorter = row;
+    shorter.erase(at, 1);
+    CHECK(complaint(header + first + shorter + "\n").find("t.csv:3:") != std::string::npos);
+  }
+  CHECK(complaint(header + first + row + "\n" + row + "\n").find("t.csv:4:1: got point 1 a second time") !=
+        std::string::npos);
 }
 
 TEST_CASE("rows written in any order are read back, and put in order at the end") {

@@ -1,12 +1,17 @@
 // Does an output file appear whole or not at all, and is an unwritable one the user's error?
 #include "tools/report/output.h"
 
+#include <signal.h>
+#include <sys/stat.h>
+
 #include <ostream>
+#include <sstream>
 #include <stdexcept>
 
 #include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/tools/program.h"
+#include "tools/terminal.h"
 
 using namespace orrery;
 using tests::Folder;
@@ -51,4 +56,58 @@ TEST_CASE("a full device, a folder and a missing folder are the user's errors") 
   CHECK_THROWS_AS(tools::check_writable(folder.file("missing/out.json")), sim::UserError);
   CHECK_NOTHROW(tools::check_writable("-"));
   CHECK_NOTHROW(tools::write_output("/dev/null", write));
+}
+
+TEST_CASE("a file that is replaced keeps its permissions; a new one has those of the mask") {
+  const Folder folder;
+  const std::string secret = folder.write("secret.json", "old"), fresh = folder.file("new.json");
+  tests::fs::permissions(secret, tests::fs::perms::owner_read | tests::fs::perms::owner_write);
+  const auto write = [](std::ostream& out) { out << "new"; };
+  tools::write_output(secret, write);
+  CHECK(tests::fs::status(secret).permissions() == (tests::fs::perms::owner_read | tests::fs::perms::owner_write));
+  CHECK(tests::read_file(secret) == "new");
+  const mode_t mask = ::umask(027);
+  tools::write_output(fresh, write);
+  ::umask(mask);
+  CHECK(static_cast<unsigned>(tests::fs::status(fresh).permissions()) == 0640U);
+}
+
+TEST_CASE("a program that is killed while it writes leaves the old file and nothing beside it") {
+  const Folder folder;
+  const std::string file = folder.write("out.json", "old");
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    tools::write_output(file, [](std::ostream& out) {
+      out << std::string(1 << 20, 'x') << std::flush;
+      ::kill(::getpid(), SIGKILL);
+    });
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WIFSIGNALED(status));
+  CHECK(tests::read_file(file) == "old");
+  const int unnamed = ::open(folder.path().c_str(), O_TMPFILE | O_WRONLY, 0600);
+  if (unnamed >= 0) {
+    ::close(unnamed);
+    CHECK(files_in(folder) == 1);
+  }
+  tools::write_output(file, [](std::ostream& out) { out << "new"; });  // elsewhere the next one clears up
+  CHECK(tests::read_file(file) == "new");
+  CHECK(files_in(folder) == 1);
+}
+
+TEST_CASE("what reaches a terminal is text; a file gets every byte") {
+  std::stringbuf shown;
+  {
+    const auto filter = tools::printable_lines(shown);
+    std::ostream out(filter.get());
+    out << "a\x1b[31mb\xc2"
+        << "\x9b"
+        << "c\n"
+        << "\xe2\x80\xae"
+        << "d" << std::flush << "\xc2\xb5s";
+  }
+  CHECK(shown.str() == "a[31mbc\nd\xc2\xb5s");
 }

@@ -195,3 +195,39 @@ TEST_CASE("what cannot be searched is refused") {
   // A layout that cannot run is no reason to refuse: finding one that can is what a search is for.
   CHECK(tests::orrery({"search", scenario, "--top", "1", "--set", "parallelism.tensor=3"}).status == 0);
 }
+
+TEST_CASE("a search is the same bytes on any number of threads, and after it was killed and resumed") {
+  const Folder folder;
+  const std::string scenario = write_few(folder);
+  const auto tables = [&](std::vector<std::string> more, const std::string& name) {
+    const std::string csv = folder.file(name + ".csv"), page = folder.file(name + ".html");
+    more.insert(more.begin(), {"search", scenario, "--top", "3", "--pareto", "--csv", csv, "--report", page, "--json",
+                               folder.file(name + ".json")});
+    const Outcome outcome = tests::orrery(more);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return tests::read_file(csv) + tests::read_file(page) + tests::read_file(folder.file(name + ".json"));
+  };
+  const std::string one = tables({"--jobs", "1"}, "one");
+  CHECK(tables({"--jobs", "2"}, "two") == one);
+  CHECK(tables({"--jobs", "64"}, "many") == one);
+  const std::string notes = folder.file("notes.csv");
+  CHECK(tables({"--resume", notes}, "kept") == one);
+  const std::string all = tests::read_file(notes);
+  const std::size_t rows = static_cast<std::size_t>(std::count(all.begin(), all.end(), '\n'));
+  REQUIRE(rows > 4);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{5}, all.size() / 3, all.size() - 1, all.size()}) {
+    INFO("cut after byte " << size);
+    folder.write("notes.csv", all.substr(0, size));
+    CHECK(tables({"--resume", notes, "--jobs", "2"}, "resumed") == one);
+    CHECK(tests::read_file(notes) == all);
+  }
+  // Another search's notes, or changed ones, are no help.
+  CHECK(tests::orrery({"search", scenario, "--set", "recompute=full", "--resume", notes}).status == 2);
+  std::string changed = all;
+  changed[changed.find(",ok,") + 5] ^= 1;
+  folder.write("notes.csv", changed);
+  const Outcome refused = tests::orrery({"search", scenario, "--top", "3", "--pareto", "--resume", notes});
+  CHECK(refused.status == 2);
+  CHECK(refused.err.find("its check does not hold") != std::string::npos);
+}

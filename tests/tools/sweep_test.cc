@@ -185,6 +185,44 @@ TEST_CASE("what cannot be swept is refused before anything is simulated") {
   check_refused(tests::orrery({"sweep", folder.file("none.yaml"), "--vary", "batch.micro=1"}), {"none.yaml"});
 }
 
+TEST_CASE("a resumed sweep takes no row for what it is not: --resume believes its checks, not its cells") {
+  const Folder folder;
+  const std::string scenario = folder.write("s.yaml", open_scenario()), file = folder.file("t.csv");
+  REQUIRE(tests::orrery(sweep(scenario, {"--csv", file})).status == 0);
+  const std::string whole = read_file(file);
+  const std::vector<std::string> lines = lines_of(whole);
+  const auto with = [&](const std::string& old, const std::string& changed) {
+    std::string text = whole;
+    const std::size_t at = text.find(old, lines[0].size());
+    REQUIRE(at != std::string::npos);
+    folder.write("t.csv", text.replace(at, old.size(), changed));
+    check_refused(tests::orrery(sweep(scenario, {"--resume", file})),
+                  {"t.csv:", "expected the file of this very sweep"});
+  };
+  const std::string ok = ",ok,";
+  const std::size_t begin = whole.find(ok) + ok.size();
+  const std::string number = whole.substr(begin, whole.find(',', begin) - begin);
+  with(ok, ",great,");
+  for (const char* value : {"inf", "-inf", "nan", "-1", "0", "1e999", "fast", ""}) with(ok + number, ok + value);
+  folder.write("t.csv", whole + lines.back() + "\n");
+  check_refused(tests::orrery(sweep(scenario, {"--resume", file})), {"a second time"});
+  std::string zero = whole;
+  zero[begin] = '\0';
+  folder.write("t.csv", zero);
+  check_refused(tests::orrery(sweep(scenario, {"--resume", file})), {"t.csv:", "0x00"});
+}
+
+TEST_CASE("limits are numbers above zero") {
+  const Folder folder;
+  const std::string scenario = folder.write("s.yaml", open_scenario());
+  for (const char* limit : {"-1", "0", "nan", "1e99", "x"})
+    check_refused(tests::orrery({"sweep", scenario, "--vary", "batch.micro=1", "--limit", limit}), "--limit");
+  for (const char* share : {"nan", "inf", "-5", "0", "51", "five"})
+    check_refused(tests::orrery({"run", scenario, "--explain", "--explain-share", share}), "--explain-share");
+  for (const char* time : {"nan days", "inf days", "-1 days", "0 days"})
+    check_refused(tests::orrery({"search", scenario, "--tokens", "1e9", "--deadline", time}), "--deadline");
+}
+
 TEST_CASE("--top prints the fastest points") {
   const Folder folder;
   const std::string scenario = folder.write("s.yaml", open_scenario());

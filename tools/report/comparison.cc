@@ -141,17 +141,29 @@ void write_markdown(std::ostream& out, const std::vector<ComparisonRow>& rows) {
   std::string group;
   out << head << '\n' << line << '\n';
   for (const ComparisonRow& row : rows) {
-    if (row.group != group) out << fmt::format("| **{}** |{}\n", row.group, std::string(fields().size() - 1, '|'));
+    if (row.group != group)
+      out << fmt::format("| **{}** |{}\n", markdown_cell(row.group), std::string(fields().size() - 1, '|'));
     group = row.group;
-    out << fmt::format("| {} |\n", fmt::join(cells_of_row(row, false), " | "));
+    std::vector<std::string> cells = cells_of_row(row, false);
+    for (std::string& cell : cells) cell = markdown_cell(cell);
+    out << fmt::format("| {} |\n", fmt::join(cells, " | "));
   }
 }
 
+/// Text that LaTeX sets as it stands: no character of it is a command.
 std::string latex(const std::string& text) {
   std::string escaped;
   for (const char c : text) {
-    if (std::string_view("&%$#_{}").find(c) != std::string_view::npos) escaped += '\\';
-    escaped += c;
+    if (c == '\\')
+      escaped += "\\textbackslash{}";
+    else if (c == '^')
+      escaped += "\\textasciicircum{}";
+    else if (c == '~')
+      escaped += "\\textasciitilde{}";
+    else if (std::string_view("&%$#_{}").find(c) != std::string_view::npos)
+      escaped += std::string{'\\', c};
+    else
+      escaped += c;
   }
   return escaped;
 }

@@ -245,10 +245,10 @@ void write_markdown(std::ostream& out, const std::vector<ValidationRow>& rows, c
     const ErrorSummary s = summary_of(of, "", false), f = summary_of(fitted, "", true);
     const std::string in_fit = f.n > 0 ? fmt::format("{}, {:.1f} %", f.n, f.mape_pct) : "";
     if (s.n > 0) {
-      out << fmt::format("| {} | {} | {:.1f} % | {:.1f} % | {:.1f} % | {:+.1f} % | {} | {} |\n", name, s.n, s.mape_pct,
-                         s.median_ape_pct, s.max_ape_pct, s.bias_pct, in_fit, others);
+      out << fmt::format("| {} | {} | {:.1f} % | {:.1f} % | {:.1f} % | {:+.1f} % | {} | {} |\n", markdown_cell(name),
+                         s.n, s.mape_pct, s.median_ape_pct, s.max_ape_pct, s.bias_pct, in_fit, others);
     } else if (f.n > 0) {
-      out << fmt::format("| {} | 0 | | | | | {} | {} |\n", name, in_fit, others);
+      out << fmt::format("| {} | 0 | | | | | {} | {} |\n", markdown_cell(name), in_fit, others);
     }
   };
   for (const std::string& list : lists_of(rows)) {

@@ -153,4 +153,17 @@ std::string bar(double share, std::size_t width) {
   return std::string(static_cast<std::size_t>(std::lround(cells)), '#');
 }
 
+std::string markdown_cell(const std::string& text) {
+  std::string cell;
+  for (const char c : text) {
+    if (c == '<')
+      cell += "&lt;";
+    else if (std::string_view("|[]\\`").find(c) != std::string_view::npos)
+      cell += std::string{'\\', c};
+    else
+      cell += c;
+  }
+  return cell;
+}
+
 }  // namespace orrery::tools

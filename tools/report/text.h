@@ -57,6 +57,9 @@ std::string error_text(double percent);
 /// A whole number with spaces between thousands: "10 752".
 std::string count_text(double count);
 
+/// Text that a cell of a Markdown table shows as it stands: no end of the cell, no tag, no link.
+std::string markdown_cell(const std::string& text);
+
 /// Keeps the beginning and the end of a text that is longer than `width`.
 std::string shortened(const std::string& text, std::size_t width);
 /// Breaks `text` at spaces so that no line is longer than kTextWidth; the first line starts with `first`, the others

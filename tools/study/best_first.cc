@@ -21,8 +21,9 @@ namespace orrery::tools {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// Long enough to keep a crew busy, short enough for the threshold to be fresh.
-constexpr std::size_t kRound = 64;
+// Layouts of a round: short rounds while the threshold moves, then long enough to keep a large crew busy. The same
+// whatever the crew, so that the same layouts are simulated.
+constexpr std::size_t kFirstRounds = 8, kShortRound = 64, kLongRound = 256;
 
 struct Candidate {
   std::size_t layout;
@@ -104,35 +105,45 @@ bool dominates(const PointResult& a, const PointResult& b) {
 
 class Search {
  public:
-  Search(LayoutSpace& space, const SearchOptions& options, Crew& crew, SearchResult& out)
-      : space_(space), options_(options), crew_(crew), out_(out) {}
+  Search(LayoutSpace& space, const SearchOptions& options, Crew& crew, const Memory& memory, SearchResult& out)
+      : space_(space), options_(options), crew_(crew), memory_(memory), out_(out) {}
 
   void run(const std::vector<Candidate>& candidates) {
     Progress progress("layouts");
     std::size_t next = 0;
-    const std::size_t round = std::max(kRound, 4 * crew_.hands());
-    while (next < candidates.size()) {
+    for (std::size_t rounds = 0; next < candidates.size(); ++rounds) {
+      const std::size_t most = rounds < kFirstRounds ? kShortRound : kLongRound;
       std::vector<std::size_t> tasks;
-      for (; next < candidates.size() && tasks.size() < round; ++next) {
+      std::size_t chosen = 0;
+      for (; next < candidates.size() && chosen < most; ++next) {
         const Candidate& candidate = candidates[next];
         if (cannot_win(candidate)) {
           ++out_.pruned;
           continue;
         }
+        ++chosen;
         bound_s_[candidate.layout] = candidate.bound_s;
-        tasks.push_back(candidate.layout);
+        const auto known = memory_.known ? memory_.known(candidate.layout) : std::nullopt;
+        if (known)
+          keep(candidate.layout, point_of(csv_cells(*known), 0));
+        else
+          tasks.push_back(candidate.layout);
       }
       out_.complete = crew_.run(
           tasks, [&](std::size_t layout) { return work_on_layout(space_, layout); },
-          [&](std::size_t layout, const std::string& line) { keep(layout, point_of(csv_cells(line), 0)); },
+          [&](std::size_t layout, const std::string& line) {
+            if (memory_.keep) memory_.keep(layout, line);
+            keep(layout, point_of(csv_cells(line), 0));
+          },
           [] { return InterruptGuard::interrupted(); });
       progress.show(next, candidates.size());
       if (!out_.complete) break;
       std::sort(out_.best.begin(), out_.best.end(), better);
     }
     std::sort(out_.best.begin(), out_.best.end(), better);
-    std::sort(out_.too_large.begin(), out_.too_large.end(),
-              [](const Visit& a, const Visit& b) { return a.layout < b.layout; });
+    for (std::vector<Visit>* visits : {&out_.too_large, &out_.failures}) {
+      std::sort(visits->begin(), visits->end(), [](const Visit& a, const Visit& b) { return a.layout < b.layout; });
+    }
   }
 
  private:
@@ -173,6 +184,7 @@ class Search {
   LayoutSpace& space_;
   const SearchOptions& options_;
   Crew& crew_;
+  const Memory& memory_;
   SearchResult& out_;
   std::map<std::size_t, double> bound_s_;
 };
@@ -230,11 +242,12 @@ std::string work_on_layout(LayoutSpace& space, std::size_t layout) {
   return csv_line(cells_of(evaluate_made([&] { return space.load(space.layouts()[layout]); }, space.cache())));
 }
 
-SearchResult search_layouts(LayoutSpace& space, const SearchOptions& options, Crew& crew, unsigned jobs) {
+SearchResult search_layouts(LayoutSpace& space, const SearchOptions& options, Crew& crew, unsigned jobs,
+                            const Memory& memory) {
   const auto begin = std::chrono::steady_clock::now();
   SearchResult out;
   const std::vector<Candidate> candidates = candidates_of(space, options, jobs, out);
-  Search(space, options, crew, out).run(candidates);
+  Search(space, options, crew, memory, out).run(candidates);
   mark_front(out);
   out.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return out;

@@ -61,9 +61,17 @@ struct SearchResult {
   double wall_s = 0;
 };
 
-/// `jobs`: threads of this process that work out bounds. Results do not depend on the crew; which layouts are pruned
-/// rather than simulated does. Checks that no simulated step undercuts its bound.
-SearchResult search_layouts(LayoutSpace& space, const SearchOptions& options, Crew& crew, unsigned jobs);
+/// Results of an earlier search of the same layouts, and where new ones are kept.
+struct Memory {
+  /// What is known of a layout, as work_on_layout says it; nothing where it has not been simulated.
+  std::function<std::optional<std::string>(std::size_t layout)> known;
+  std::function<void(std::size_t layout, const std::string& line)> keep;
+};
+
+/// `jobs`: threads of this process that work out bounds. Nothing depends on them or on the crew but the time that it
+/// takes. Checks that no simulated step undercuts its bound.
+SearchResult search_layouts(LayoutSpace& space, const SearchOptions& options, Crew& crew, unsigned jobs,
+                            const Memory& memory = {});
 
 /// What the crew does with a layout: simulates it and says the result as a line.
 std::string work_on_layout(LayoutSpace& space, std::size_t layout);

@@ -1,5 +1,6 @@
 // Journal files. A row is one write(2) to a file opened for appending: after a kill of the program it is there whole
-// or, as the last, cut off. Left out: fsync per row; a power cut may take the rows of the last seconds.
+// or, as the last, cut off. Left out: fsync per row; a power cut may take the rows of the last seconds, and what it
+// leaves half written their checks refuse.
 #include "tools/study/journal.h"
 
 #include <fcntl.h>
@@ -11,12 +12,13 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <ostream>
 #include <sstream>
 #include <stdexcept>
 
 #include "sim/error.h"
+#include "sim/hash.h"
+#include "sim/text_file.h"
 #include "tools/report/csv.h"
 #include "tools/report/output.h"
 
@@ -43,11 +45,15 @@ std::string text_of(const std::string& file) {
     throw sim::UserError(
         fmt::format("{}: cannot be resumed: there is no such file; --csv {} would begin it", file, file));
   }
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) throw sim::UserError(fmt::format("{}: cannot be read", file));
-  return text.str();
+  constexpr std::size_t kLargest = std::size_t{4} << 30;
+  return sim::read_text(file, "the file of this very sweep, as --csv left it", kLargest);
+}
+
+/// Sixteen hexadecimal digits over the text of a row. No signature: it finds accidents, and edits by hand.
+std::string check_of(std::string_view line) {
+  std::uint64_t hash = line.size();
+  for (const char c : line) hash = sim::hash_pair(hash, static_cast<unsigned char>(c));
+  return fmt::format("{:016x}", hash);
 }
 
 }  // namespace
@@ -55,7 +61,7 @@ std::string text_of(const std::string& file) {
 std::string JournalForm::header() const {
   std::vector<std::string> cells{"index"};
   cells.insert(cells.end(), columns.begin(), columns.end());
-  cells.emplace_back("sweep");
+  cells.insert(cells.end(), {"sweep", "check"});
   return csv_line(cells);
 }
 
@@ -64,44 +70,47 @@ std::string JournalForm::row(std::size_t index, const std::vector<std::string>& 
   std::vector<std::string> all{fmt::format("{}", index)};
   all.insert(all.end(), cells.begin(), cells.end());
   all.push_back(fingerprint);
-  return csv_line(all);
+  const std::string line = csv_line(all);
+  return line + ',' + check_of(line);
 }
 
 JournalRows read_journal(const std::string& file, const JournalForm& form) {
   const std::string text = text_of(file), header = form.header();
   const auto refuse_row = [&](std::size_t line, const std::string& why) {
     throw sim::UserError({file, static_cast<int>(line), 1}, "",
-                         why + "; the file of this very sweep, as --csv left it, would be right");
+                         fmt::format("got {}, expected the file of this very sweep, as --csv left it", why));
   };
   JournalRows rows;
   if (whole_lines(text) == 0) {
-    if (!header.starts_with(text)) refuse_row(1, "holds no table of a sweep");
+    if (!header.starts_with(text)) refuse_row(1, "no table of a sweep");
     return rows;
   }
   std::istringstream lines(text.substr(0, whole_lines(text)));
   std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     if (++number == 1) {
-      if (line != header) refuse_row(1, fmt::format("has the columns {} where this sweep has {}", line, header));
+      if (line != header) refuse_row(1, fmt::format("the columns {} where this sweep has {}", line, header));
       continue;
     }
     std::vector<std::string> cells;
     try {
       cells = csv_cells(line);
     } catch (const std::invalid_argument& error) {
-      refuse_row(number, fmt::format("has {}", error.what()));
+      refuse_row(number, error.what());
     }
     std::size_t index = 0;
     const auto [end, error] = std::from_chars(cells[0].data(), cells[0].data() + cells[0].size(), index);
     const bool is_index = error == std::errc{} && end == cells[0].data() + cells[0].size() && index < form.points;
-    if (!is_index || cells.size() != form.columns.size() + 2) refuse_row(number, "is no row of a sweep");
-    if (cells.back() != form.fingerprint) {
-      refuse_row(number,
-                 fmt::format("belongs to sweep {}, and this one is {} (another scenario, other values, or other "
-                             "profiles)",
-                             cells.back(), form.fingerprint));
+    if (!is_index || cells.size() != form.columns.size() + 3) refuse_row(number, "what is no row of a sweep");
+    const std::string& sweep = cells[cells.size() - 2];
+    if (sweep != form.fingerprint) {
+      refuse_row(number, fmt::format("a row of sweep {}, and this one is {} (another scenario, other values, or other "
+                                     "profiles)",
+                                     sweep, form.fingerprint));
     }
-    rows.emplace(index, line);
+    const std::string_view checked = std::string_view(line).substr(0, line.rfind(','));
+    if (cells.back() != check_of(checked)) refuse_row(number, "a row that was changed: its check does not hold");
+    if (!rows.emplace(index, line).second) refuse_row(number, fmt::format("point {} a second time", index));
   }
   return rows;
 }

@@ -10,7 +10,8 @@
 
 namespace orrery::tools {
 
-/// A table of one row per point: its index, `columns`, and the fingerprint in a last column called `sweep`.
+/// A table of one row per point: its index, `columns`, the fingerprint in a column called `sweep`, and in a last one
+/// called `check` a hash of all that stands ahead of it in the row, so that a row that was changed is known.
 struct JournalForm {
   std::vector<std::string> columns;  // without index and fingerprint
   std::string fingerprint;
@@ -24,7 +25,7 @@ struct JournalForm {
 using JournalRows = std::map<std::size_t, std::string>;
 
 /// Reads what an earlier run of the study left; a last row that was cut off is left out. Throws sim::UserError for a
-/// file that cannot be read or is that of another study.
+/// file that cannot be read or is that of another study, and at a row that was changed or stands there twice.
 JournalRows read_journal(const std::string& file, const JournalForm& form);
 
 class Journal {

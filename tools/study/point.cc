@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -48,7 +49,8 @@ bool applies(const NumberColumn& column, const PointResult& result) {
 double number_of(const std::string& cell) {
   double value = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (error != std::errc{} || end != cell.data() + cell.size()) throw std::invalid_argument("no number: " + cell);
+  const bool whole = error == std::errc{} && end == cell.data() + cell.size();
+  if (!whole || !std::isfinite(value) || value < 0) throw std::invalid_argument("no finite number above zero: " + cell);
   return value;
 }
 
