@@ -18,7 +18,7 @@ namespace {
 Kernel part(const Kernel& kernel, double share, double work, const char* suffix) {
   Kernel cut = kernel;
   cut.name += suffix;
-  cut.time = sim::Duration(std::llround(static_cast<double>(kernel.time.value()) * share));
+  cut.time = scaled(kernel.time, share);
   cut.flops *= work;
   cut.bytes *= work;
   return cut;
@@ -48,7 +48,7 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
   item.layer = layer;
   // max-plus closed form of a run of kernels launched one after the other (sim/plan.h).
   const sim::Duration forward = costs_.host.kernel_issue;
-  const sim::Duration backward(std::llround(static_cast<double>(forward.value()) * costs_.host.backward_issue_share));
+  const sim::Duration backward = scaled(forward, costs_.host.backward_issue_share);
   if (costs_.host.blocking_launches) {
     std::vector<Kernel> one_by_one;
     one_by_one.reserve(2 * kernels.size());

@@ -29,8 +29,7 @@ std::uint32_t ProgramWriter::compute(const PassItem& item, Category category, do
   op.kind = sim::OpKind::compute;
   op.stream = Stream::compute.order;
   op.category = static_cast<std::uint8_t>(category);
-  op.duration =
-      slower == 1.0 ? item.duration : sim::Duration(std::llround(static_cast<double>(item.duration.value()) * slower));
+  op.duration = slower == 1.0 ? item.duration : scaled(item.duration, slower);
   op.issue = item.issue;
   op.issue_bound = item.issue_bound + (op.duration - item.duration);
   op.host_waits = item.host_waits;

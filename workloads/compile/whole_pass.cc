@@ -51,8 +51,7 @@ WholePass whole_pass(std::span<const PassItem> items, double slower, sim::Durati
       ready = later(ready, p.finish);
       return true;
     });
-    const std::int64_t duration =
-        slower == 1.0 ? item.duration.value() : std::llround(static_cast<double>(item.duration.value()) * slower);
+    const std::int64_t duration = slower == 1.0 ? item.duration.value() : scaled(item.duration, slower).value();
     const std::int64_t bound = item.issue_bound.value() + duration - item.duration.value();
     compute = {ready.device + duration, std::max(ready.host + duration, host + bound)};
     host += item.issue.value();
