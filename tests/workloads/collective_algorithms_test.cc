@@ -308,6 +308,44 @@ TEST_CASE("NCCL's choice: latency first, bandwidth later, and only what the soft
   CHECK(s.chosen(CollectiveOp::all_reduce, 1e9).substr(0, 4) == "ring");
 }
 
+TEST_CASE("what NCCL believes of a ring is its tuning model, with the plateau of Simple all-reduces") {
+  // NVIDIA/nccl, src/graph/tuning.cc: base + steps inside nodes + steps between them, 1.4 times that for all-reduces by
+  // Simple; then the ranks' parts at the line rate, of which LL has half and at most 22.5 GB/s between two nodes.
+  const Setting s("ndr-rail", 2, 8);
+  const GroupShape shape = shape_of(s.gpus, s.cluster);
+  constexpr double kLine = 400e9, kBytes = 1e6;
+  const auto believed = [&](CollectiveOp op, std::size_t protocol) {
+    const Call call{op, kBytes, shape, s.rate(), kLine, s.job.device, s.job.software};
+    return believed_ring(call, protocols()[protocol]);
+  };
+  const double part = kBytes / 16;
+  // A stage over NVLink is 0.6, 1.9 and 3.4 us, but no less than 1, 1 and 3 us to post it; over the network 2.7, 4 and
+  // 14 us with one, one and two NIC latencies of 0.6 us.
+  const double gather_ll = 6.6e-6 + 14 * 1e-6 + 1 * 3.3e-6 + 15 * part / 22.5e9;
+  const double gather_ll128 = 14e-6 + 14 * 1.9e-6 + 1 * 4.6e-6 + 15 * part / (0.92 * kLine);
+  const double gather_simple = 8.4e-6 + 14 * 3.4e-6 + 1 * 15.2e-6 + 15 * part / kLine;
+  CHECK(believed(CollectiveOp::all_gather, 0) == Approx(gather_ll).epsilon(1e-12));
+  CHECK(believed(CollectiveOp::all_gather, 1) == Approx(gather_ll128).epsilon(1e-12));
+  CHECK(believed(CollectiveOp::all_gather, 2) == Approx(gather_simple).epsilon(1e-12));
+  CHECK(believed(CollectiveOp::reduce_scatter, 2) == Approx(gather_simple).epsilon(1e-12));
+  const double reduce_simple = 1.4 * (8.4e-6 + 28 * 3.4e-6 + 2 * 15.2e-6) + 30 * part / kLine;
+  const double reduce_ll = 6.6e-6 + 28 * 1e-6 + 2 * 3.3e-6 + 30 * part / 22.5e9;
+  CHECK(believed(CollectiveOp::all_reduce, 2) == Approx(reduce_simple).epsilon(1e-12));
+  CHECK(believed(CollectiveOp::all_reduce, 0) == Approx(reduce_ll).epsilon(1e-12));
+}
+
+TEST_CASE("an estimate's path is travelled once, round the nodes once, or twice, as its pattern says") {
+  const Setting s("ndr-rail", 4, 8);
+  const GroupShape shape = shape_of(s.gpus, s.cluster);
+  const Call call{CollectiveOp::all_reduce, 1e6, shape, 100e9, 400e9, s.job.device, s.job.software};
+  const double hop = sim::to_seconds(shape.hop);
+  REQUIRE(hop > 0);
+  CHECK(seconds_of({1e-3, 1e9, 0, Pattern::around}, call) == Approx(1e-3 + 4 * hop + 1e9 / 100e9));
+  CHECK(seconds_of({1e-3, 1e9, 0, Pattern::twice}, call) == Approx(1e-3 + 8 * hop + 1e9 / 100e9));
+  CHECK(seconds_of({1e-3, 1e9, 50e9, Pattern::around}, call) == Approx(1e-3 + 4 * hop + 1e9 / 50e9));
+  CHECK(seconds_of({1e-3, 1e9, 200e9, Pattern::around}, call) == Approx(1e-3 + 4 * hop + 1e9 / 100e9));
+}
+
 TEST_CASE("whatever is chosen sends no less than the bound says") {
   for (const std::int64_t nodes : {2, 3, 16}) {
     Setting s("ndr-rail", nodes, 8);

@@ -145,6 +145,92 @@ TEST_CASE("between the halves of a split backward pass stays what weight gradien
   CHECK(top.in_flight == std::vector<std::int32_t>{2});
 }
 
+TEST_CASE("what a block keeps is the sum of the tensors that its kernels save, each counted once") {
+  // Bytes per element of s b h for bf16 (Korthikanti et al., section 4.1): 13 for attention (norm and linear input 2 +
+  // 2, mask 1, queries and output 4, keys and values 4), 21 for an MLP of 4 h (2 + 2, up and activation 8 + 8, mask 1).
+  const Sets whole{"parallelism.tensor=1", "parallelism.pipeline=8", "parallelism.data=2"};
+  const auto kept = [&](Sets sets) {
+    sets.insert(sets.end(), whole.begin(), whole.end());
+    return tests::block_bytes(small_job(sets)).kept;
+  };
+  const double sbh = 1024.0 * 2048, rows = 16 * 1024.0;
+  CHECK(kept({}) == Approx(34 * sbh + 4 * rows));  // fused: an fp32 log-sum-exp for each row of scores
+  CHECK(kept({"model.gated_mlp=true"}) == Approx(42 * sbh + 4 * rows));  // a third tensor of 4 h
+  CHECK(kept({"model.kv_heads=4"}) == Approx(31 * sbh + 4 * rows));      // a quarter of the keys and values
+  CHECK(kept({"software.dropout=false"}) == Approx(32 * sbh + 4 * rows));
+  CHECK(kept({"model.post_norm=true"}) == Approx(38 * sbh + 4 * rows));
+  // One norm, one input, one mask for both halves.
+  CHECK(kept({"model.parallel_block=true"}) == Approx(29 * sbh + 4 * rows));
+  CHECK(kept({"model.parallel_block=true", "model.post_norm=true"}) == Approx(31 * sbh + 4 * rows));
+  // Scores: softmax, its mask and what leaves it; without dropout the softmax alone.
+  const double scores = rows * 1024;
+  CHECK(kept({"attention=unfused"}) == Approx(34 * sbh + 5 * scores));
+  CHECK(kept({"attention=unfused", "software.dropout=false"}) == Approx(32 * sbh + 2 * scores));
+  CHECK(kept({"attention=unfused", "recompute=selective"}) == Approx(34 * sbh));
+  CHECK(kept({"recompute=full"}) == Approx(2 * sbh));
+}
+
+TEST_CASE("messages hold what is on its way: a buffer for each neighbour, the gathered input, keys and values") {
+  const auto messages = [](Sets sets, std::size_t stage = 0) {
+    const std::vector<StageMemory> stages = stages_of(small_job(sets));
+    REQUIRE(stages[stage].peak.during != StageMemory::During::optimizer);
+    return stages[stage].parts.messages;
+  };
+  const double hidden = 1024.0 * 2048;        // elements of a micro-batch's hidden states, 2 bytes each
+  CHECK(messages({}) == Approx(2 * hidden));  // the first of two stages has one neighbour
+  CHECK(messages({"overlap.pipeline=true"}) == Approx(2 * 2 * hidden));  // one more is received ahead
+  const Sets four{"parallelism.pipeline=4", "parallelism.data=2"};
+  CHECK(messages(four, 0) == Approx(2 * hidden));
+  CHECK(messages(four, 1) == Approx(2 * 2 * hidden));
+  CHECK(messages(four, 3) == Approx(2 * hidden));
+  CHECK(messages({"parallelism.virtual_pipeline=2"}) == Approx(2 * 2 * hidden));  // chunks go round
+  const Sets alone{"parallelism.pipeline=1", "parallelism.data=8"};
+  CHECK(messages(alone) == 0);
+  // Sequence parallelism over two ranks: halves are sent, wholes are gathered, forward and backward.
+  CHECK(messages({"parallelism.sequence_parallel=true"}) == Approx(2 * hidden / 2 + 2 * 2 * hidden));
+  // Keys and values of a rank: 2 x half of the tokens x half of the heads.
+  const double keys_and_values = 2 * hidden / 2 / 2;
+  const Sets context{"parallelism.context=2", "parallelism.pipeline=1", "parallelism.data=4"};
+  CHECK(messages(context) == Approx(2 * 2 * keys_and_values));  // the block at work and the one that is sent
+  Sets gathered{"parallelism.context=4", "parallelism.context_method=all_gather", "parallelism.pipeline=1",
+                "parallelism.data=2"};
+  CHECK(messages(gathered) == Approx(4 * 2 * keys_and_values / 2));  // those of all four ranks
+}
+
+TEST_CASE("whole gradients stand beside their shards in buckets, or layer by layer, twice where they overlap") {
+  const Sets base{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16",
+                  "parallelism.sharding=gradients"};
+  const auto gathered = [&](Sets sets) {
+    sets.insert(sets.end(), base.begin(), base.end());
+    return first_stage(sets).parts.gathered;
+  };
+  const std::string bucket = "software.gradient_bucket='40 MB'";
+  CHECK(gathered({bucket, "overlap.gradients=false"}) == Approx(40e6));
+  CHECK(gathered({bucket, "overlap.gradients=true"}) == Approx(80e6));
+  const double layer = shard_parameters(small_job(base)).layer;
+  const std::string none = "software.gradient_bucket='0 B'";
+  // 16-bit gradients are cast to fp32 before they are reduced, so both are there.
+  CHECK(gathered({none, "overlap.gradients=false", "precision={matmul: bf16, gradients: fp32}"}) == Approx(6 * layer));
+  CHECK(gathered({none, "overlap.gradients=true", "precision={matmul: bf16, gradients: fp32}"}) == Approx(12 * layer));
+  CHECK(gathered({none, "overlap.gradients=false", "precision={matmul: bf16, gradients: bf16}"}) == Approx(2 * layer));
+  Sets optimizer = base;
+  optimizer.back() = "parallelism.sharding=optimizer";
+  CHECK(first_stage(optimizer).parts.gathered == 0);
+}
+
+TEST_CASE("fp8 weights and their transposes stand beside the 16-bit ones, of blocks alone") {
+  const Sets fp8{"cluster.device=h100-sxm-80gb", "precision=fp8", "parallelism.tensor=1", "parallelism.pipeline=1",
+                 "parallelism.data=16"};
+  const auto copies = [&](Sets sets) {
+    sets.insert(sets.end(), fp8.begin(), fp8.end());
+    return first_stage(sets).parts.weight_copies;
+  };
+  const Job job = small_job(fp8);
+  const double blocks = 8 * shard_parameters(job).layer;
+  CHECK(copies({}) == Approx(2 * blocks));
+  CHECK(first_stage({"cluster.device=h100-sxm-80gb"}).parts.weight_copies == 0);
+}
+
 TEST_CASE("more micro-batches than are walked change nothing, except for GPipe") {
   for (const char* layout : {"parallelism.virtual_pipeline=1", "parallelism.virtual_pipeline=4"}) {
     // Eight micro-batches are 4 p; 32 are walked as eight.
