@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "topology/mesh_rings.h"
 #include "topology/state.h"
 
 namespace orrery::topology {
@@ -91,7 +92,7 @@ std::vector<sim::WeightedLink> Cluster::ring_links(std::span<const std::int64_t>
   const State& s = *state_;
   std::vector<sim::WeightedLink> links;
   if (gpus.size() < 2) return links;
-  if (s.rings == nullptr) {
+  if (s.inside.rings == nullptr) {
     for (std::size_t i = 0; i < gpus.size(); ++i) {
       const Path hop = path(gpus[i], gpus[(i + 1) % gpus.size()]);
       links.insert(links.end(), hop.links.begin(), hop.links.end());
@@ -102,7 +103,8 @@ std::vector<sim::WeightedLink> Cluster::ring_links(std::span<const std::int64_t>
   const std::uint32_t base = static_cast<std::uint32_t>(node_of(gpus.front())) * s.node_links;
   std::vector<std::int32_t> places;
   for (const std::int64_t gpu : gpus) places.push_back(static_cast<std::int32_t>(gpu - first));
-  for (const LinkShare& share : *s.rings->of(places)) links.push_back({LinkId{base + share.link}, share.weight});
+  for (const LinkShare& share : *s.inside.rings->of(s.inside, places))
+    links.push_back({LinkId{base + share.link}, share.weight});
   return links;
 }
 

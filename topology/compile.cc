@@ -144,7 +144,6 @@ void Cluster::State::compile() {
   for (std::int64_t n = 0; n < nodes; ++n) rows.insert(rows.end(), one_node.begin(), one_node.end());
   first_link.resize(outside.bundles.size());
   collisions.assign(outside.bundles.size(), 1.0);
-  if (node.kind == NodeSpec::Kind::mesh) rings = std::make_unique<MeshRings>(inside);
   if (outside.tree)
     compile_tree();
   else

@@ -5,6 +5,7 @@
 // over several ways.
 #include <algorithm>
 
+#include "topology/mesh_rings.h"
 #include "topology/wiring.h"
 
 namespace orrery::topology {
@@ -81,6 +82,7 @@ NodeWiring mesh_node(const NodeSpec& spec, std::int64_t gpus, std::int64_t nics)
   for (std::size_t g = 1; g < static_cast<std::size_t>(gpus); ++g) {
     SIM_CHECK(!wiring.routes[g].empty(), "no way from GPU 0 to GPU {} inside the node", g);
   }
+  wiring.rings = std::make_shared<const MeshRings>();
   attach_nics(wiring, spec, nics);
   return wiring;
 }

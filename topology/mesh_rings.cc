@@ -229,14 +229,15 @@ std::vector<LinkShare> ring_shares(const NodeWiring& wiring, std::span<const std
   return out;
 }
 
-std::shared_ptr<const std::vector<LinkShare>> MeshRings::of(std::span<const std::int32_t> gpus) const {
+std::shared_ptr<const std::vector<LinkShare>> MeshRings::of(const NodeWiring& wiring,
+                                                            std::span<const std::int32_t> gpus) const {
   std::uint64_t places = 0;
   for (const std::int32_t gpu : gpus) places |= std::uint64_t{1} << gpu;
   {
     const std::lock_guard lock(mutex_);
     if (const auto it = known_.find(places); it != known_.end()) return it->second;
   }
-  auto shares = std::make_shared<const std::vector<LinkShare>>(ring_shares(wiring_, gpus));
+  auto shares = std::make_shared<const std::vector<LinkShare>>(ring_shares(wiring, gpus));
   const std::lock_guard lock(mutex_);
   return known_.emplace(places, std::move(shares)).first->second;
 }

@@ -40,11 +40,10 @@ std::vector<LinkShare> ring_shares(const NodeWiring& wiring, std::span<const std
 /// ring_shares() of the nodes of a cluster, all of which are wired alike: worked out once for each set of places.
 class MeshRings {
  public:
-  explicit MeshRings(const NodeWiring& wiring) : wiring_(wiring) {}
-  std::shared_ptr<const std::vector<LinkShare>> of(std::span<const std::int32_t> gpus) const;
+  /// `wiring`: the same at every call.
+  std::shared_ptr<const std::vector<LinkShare>> of(const NodeWiring& wiring, std::span<const std::int32_t> gpus) const;
 
  private:
-  const NodeWiring& wiring_;
   mutable std::mutex mutex_;
   mutable std::unordered_map<std::uint64_t, std::shared_ptr<const std::vector<LinkShare>>> known_;
 };

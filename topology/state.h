@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "topology/cluster.h"
-#include "topology/mesh_rings.h"
 #include "topology/mesh_routes.h"
 #include "topology/wiring.h"
 
@@ -40,7 +39,6 @@ struct Cluster::State {
   std::vector<double> collisions;            // expected collision factor of each bundle; 1 unless ecmp
   std::vector<Lanes> lanes;                  // of each bundle; where a flow takes one path, trees only
   std::unique_ptr<MeshRoutes> mesh;          // where the fabric is no tree
-  std::unique_ptr<MeshRings> rings;          // where direct links join a node's GPUs
   std::vector<std::uint32_t> number_of_nic;  // d_mod_k: destinations counted leaf by leaf; node * nics + nic
 
   Faults faults;

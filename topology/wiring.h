@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,8 @@ struct Bundle {
   std::vector<Damage> damage{};
 };
 
+class MeshRings;
+
 /// One node. All nodes are alike; links to the network are not in here.
 struct NodeWiring {
   struct Group {
@@ -51,6 +54,7 @@ struct NodeWiring {
   std::vector<std::vector<std::uint32_t>> nic_routes;
   /// Else: for each pair (from * gpus + to), the directed links (2 * bundle, + 1 from high to low) on the way.
   std::vector<std::vector<std::uint32_t>> routes;
+  std::shared_ptr<const MeshRings> rings;               // of GPUs joined by direct links (mesh_rings.h)
   std::uint32_t first_nic = 0;                          // group of NIC 0
   std::vector<std::int32_t> nic_of_gpu;                 // the NIC that a GPU uses
   std::vector<std::int32_t> gpu_of_nic;                 // the GPU that feeds a NIC when a collective names the NIC

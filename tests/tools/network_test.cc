@@ -108,3 +108,40 @@ TEST_CASE("run, traffic and compare show the traffic by tier, and what a placeme
   CHECK(tests::orrery({"compare", packed, scattered}).out.find("bytes, at most over node links") != std::string::npos);
   CHECK(tests::orrery({"run", packed}).out.find("Traffic of the step") != std::string::npos);
 }
+
+TEST_CASE("run --ecmp-seeds gives the step over seeds of hashed paths, and refuses a fabric that hashes nothing") {
+  const Folder folder;
+  // 256 GPUs below leaves of two nodes: flows to other leaves are hashed onto uplinks as fast as NICs.
+  const std::string scenario =
+      folder.write("hashed.yaml", small_scenario("gpus: 16, gpus_per_node: 8, fabric: ndr-rail",
+                                                 "gpus: 256, gpus_per_node: 8, fabric: {inherits: tomahawk4-200g, "
+                                                 "unit_nodes: 2, uplink_rate: 200 Gb/s}"));
+  const std::vector<std::string> sets{"--set", "parallelism.data=64", "--set", "batch.global=128"};
+  const auto asked = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), sets.begin(), sets.end());
+    return tests::orrery(arguments);
+  };
+  const json run = json_of(asked({"run", scenario, "--ecmp-seeds", "4", "--json", "-"}));
+  CHECK(run["hashed_steps"]["seeds"] == 4);
+  CHECK(run["hashed_steps"]["p95_s"] >= run["hashed_steps"]["mean_s"]);
+  CHECK(run["hashed_steps"]["mean_s"] > 0);
+  const Outcome refused = tests::orrery({"run", "gpt3-6.7b-h100", "--ecmp-seeds", "3"});
+  CHECK(refused.status == 2);
+  CHECK(refused.err.find("--ecmp-seeds: got 3") != std::string::npos);
+
+  const json placed = json_of(asked({"topology", scenario, "--json", "-"}));
+  std::map<std::string, double> slowest;  // of the data dimension
+  for (const json& row : placed["hashed_paths"]) {
+    CHECK(row["mean_bytes_per_s"].get<double>() <= row["even_bytes_per_s"].get<double>() * (1 + 1e-9));
+    if (row["dimension"] == "data") slowest[row["placement"]] = row["slowest_bytes_per_s"];
+  }
+  REQUIRE(slowest.size() == 2);
+  CHECK(slowest["at random"] < slowest["in order"]);
+}
+
+TEST_CASE("topology and collective take a shipped scenario by its name") {
+  const json mesh =
+      json_of(tests::orrery({"collective", "gpt3-6.7b-mi300x", "--op", "all_reduce", "--gpus", "8", "--json", "-"}));
+  CHECK_FALSE(mesh.empty());
+  CHECK(tests::orrery({"topology", "gpt3-6.7b-mi300x"}).out.find("line rates") != std::string::npos);
+}

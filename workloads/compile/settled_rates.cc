@@ -1,4 +1,4 @@
-// One max-min solution for each kind of group. See settled_rates.h.
+// All groups of a kind begin at once and share links max-min fairly. See settled_rates.h.
 #include "workloads/compile/settled_rates.h"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/error.h"
+#include "sim/fair_sharing.h"
 #include "sim/max_min.h"
 
 namespace orrery::workloads {
@@ -22,7 +23,39 @@ RouteId route_of(const Communicator& communicator, std::uint32_t pattern) {
   return RouteId{sim::index(communicator.first_route) + pattern};
 }
 
-/// Bytes/s by communicator, all of its kind under way; infinity where its routes load nothing. The patterns of a
+/// Bytes/s that each of these makes on the whole when all begin at once with as many bytes: who is done leaves its
+/// links to the others. Ends that come within `kTogether` of each other count as one.
+std::vector<double> rates_begun_together(const std::vector<sim::Demand>& demands,
+                                         const sim::Table<sim::LinkId, double>& capacity) {
+  constexpr double kTogether = 0.01, kBytes = 1e9;
+  sim::FairSharing sharing(capacity);
+  std::vector<double> whole(demands.size(), std::numeric_limits<double>::infinity());
+  std::vector<double> left(demands.size(), kBytes);
+  std::vector<std::uint32_t> under_way;
+  for (std::uint32_t d = 0; d < demands.size(); ++d) {
+    if (demands[d].links.empty()) continue;
+    sharing.add(d, demands[d].links, demands[d].cap);
+    under_way.push_back(d);
+  }
+  for (double now = 0; !under_way.empty();) {
+    sharing.solve();
+    double next = std::numeric_limits<double>::infinity();
+    for (const std::uint32_t d : under_way) next = std::min(next, left[d] / sharing.rate(d));
+    const double step = next + kTogether * (now + next);
+    std::erase_if(under_way, [&](std::uint32_t d) {
+      const double end = left[d] / sharing.rate(d);
+      left[d] -= step * sharing.rate(d);
+      if (end > step) return false;
+      whole[d] = kBytes / (now + end);
+      sharing.remove(d);
+      return true;
+    });
+    now += step;
+  }
+  return whole;
+}
+
+/// Bytes/s by communicator, all of its kind begun at once; infinity where its routes load nothing. The patterns of a
 /// communicator load the same links.
 std::vector<double> rates_by_kind(const sim::Plan& plan, std::span<const std::int64_t> kind_of,
                                   const sim::Network& network) {
@@ -33,7 +66,7 @@ std::vector<double> rates_by_kind(const sim::Plan& plan, std::span<const std::in
     std::vector<sim::Demand> demands;
     for (const std::uint32_t c : members)
       demands.push_back({network.links_of(plan.communicators[CommunicatorId{c}].first_route), 0});
-    const std::vector<double> shared = sim::max_min_rates(demands, network.capacity);
+    const std::vector<double> shared = rates_begun_together(demands, network.capacity);
     for (std::size_t m = 0; m < members.size(); ++m) rates[members[m]] = shared[m];
   }
   return rates;
