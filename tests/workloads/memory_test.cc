@@ -207,7 +207,7 @@ TEST_CASE("whole gradients stand beside their shards in buckets, or layer by lay
   const std::string bucket = "software.gradient_bucket='40 MB'";
   CHECK(gathered({bucket, "overlap.gradients=false"}) == Approx(40e6));
   CHECK(gathered({bucket, "overlap.gradients=true"}) == Approx(80e6));
-  const double layer = shard_parameters(small_job(base)).layer;
+  const double layer = tests::shard_parameters(small_job(base)).layer;
   const std::string none = "software.gradient_bucket='0 B'";
   // 16-bit gradients are cast to fp32 before they are reduced, so both are there.
   CHECK(gathered({none, "overlap.gradients=false", "precision={matmul: bf16, gradients: fp32}"}) == Approx(6 * layer));
@@ -226,7 +226,7 @@ TEST_CASE("fp8 weights and their transposes stand beside the 16-bit ones, of blo
     return first_stage(sets).parts.weight_copies;
   };
   const Job job = small_job(fp8);
-  const double blocks = 8 * shard_parameters(job).layer;
+  const double blocks = 8 * tests::shard_parameters(job).layer;
   CHECK(copies({}) == Approx(2 * blocks));
   CHECK(first_stage({"cluster.device=h100-sxm-80gb"}).parts.weight_copies == 0);
 }

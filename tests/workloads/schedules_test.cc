@@ -6,6 +6,7 @@
 #include "tests/workloads/pipeline.h"
 #include "workloads/compile/stage_program.h"
 #include "workloads/schedules/catalogue.h"
+#include "workloads/step/job_values.h"
 
 using namespace orrery;
 using namespace orrery::workloads;
