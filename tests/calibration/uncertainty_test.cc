@@ -1,6 +1,7 @@
 // Uncertainty: what a profile states, by size class, more beyond the sizes fitted, and a guess where nothing was.
 #include "calibration/uncertainty.h"
 
+#include "calibration/keys.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"
@@ -12,7 +13,9 @@ using namespace orrery::calibration_test;
 using orrery::scenarios::parse_yaml;
 
 Uncertainty read(const std::string& yaml) {
+  // As a profile's section is read: first by the table of keys.
   const auto document = parse_yaml(yaml, "test.yaml");
+  profile_keys().check(document, "attention");
   return load_uncertainty(document.find("error"));
 }
 

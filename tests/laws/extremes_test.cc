@@ -155,7 +155,7 @@ TEST_CASE("no extreme of a device's numbers ends in anything but a step or a ref
 }
 
 TEST_CASE("no extreme of a fabric's numbers ends in anything but a step or a refusal") {
-  check_tally(try_documents("fabrics", "cluster.fabric", scenarios::shipped("fabrics")), 50, 100);
+  check_tally(try_documents("fabrics", "cluster.fabric", scenarios::shipped("fabrics")), 15, 100);
 }
 
 TEST_CASE("no extreme of a generation's numbers ends in anything but a step or a refusal") {
