@@ -18,7 +18,9 @@ namespace {
 std::vector<std::int64_t> kernel_times(const calibration::DeviceProfile& device) {
   using namespace calibration;
   std::vector<std::int64_t> times;
-  for (const DataType type : {DataType::bf16, DataType::fp16, DataType::fp32, DataType::fp8}) {
+  for (std::size_t t = 0; t < kDataTypes; ++t) {
+    const auto type = static_cast<DataType>(t);
+    if (!device.has(type)) continue;
     for (const std::int64_t n : {64, 512, 2048, 8192}) {
       for (const std::int64_t k : {64, 1024, 16384}) {
         Gemm shape{type, n, n, k};

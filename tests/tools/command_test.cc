@@ -73,7 +73,7 @@ TEST_CASE("run --json has every key of the contract, and the parts sum to the wh
     CHECK(seconds >= 0);
     sum += seconds;
   }
-  CHECK(result["breakdown_s"].size() == 9);
+  CHECK(result["breakdown_s"].size() == 11);
   CHECK(std::abs(sum - step) <= 1e-9 * step);
   // 16 sequences of 2048 tokens per step.
   CHECK(result["tokens_per_s"].get<double>() == Approx(16 * 2048 / step));

@@ -56,11 +56,11 @@ TEST_CASE("a host that waits for every kernel adds all of its launches to the de
     return seconds({std::string("software.blocking_launches=") + blocking,
                     std::string("software.kernel_issue=") + issue, "software.host_waits_for_batch=false"});
   };
-  // Launches of 100 ms hide the device's time behind them, so that a step is their sum; one by one they come on top.
-  const double launches = run("false", "'100 ms'"), device = run("false", "'0 us'");
+  // Launches of 50 ms hide the device's time behind them, so that a step is their sum; one by one they come on top.
+  const double launches = run("false", "'50 ms'"), device = run("false", "'0 us'");
   CHECK(run("true", "'0 us'") == Approx(device).epsilon(1e-6));
-  CHECK(run("true", "'100 ms'") - device == Approx(launches).epsilon(1e-3));
-  CHECK(run("true", "'200 ms'") - device == Approx(2 * launches).epsilon(1e-3));
+  CHECK(run("true", "'50 ms'") - device == Approx(launches).epsilon(1e-3));
+  CHECK(run("true", "'100 ms'") - device == Approx(2 * launches).epsilon(1e-3));
 }
 
 TEST_CASE("the slowest GPU sets a pipeline's pace, and no other's") {
