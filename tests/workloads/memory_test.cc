@@ -199,7 +199,7 @@ TEST_CASE("messages hold what is on its way: a buffer for each neighbour, the ga
 
 TEST_CASE("whole gradients stand beside their shards in buckets, or layer by layer, twice where they overlap") {
   const Sets base{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16",
-                  "parallelism.sharding=gradients"};
+                  "software.reduces_every_pass=true", "parallelism.sharding=gradients"};
   const auto gathered = [&](Sets sets) {
     sets.insert(sets.end(), base.begin(), base.end());
     return first_stage(sets).parts.gathered;
