@@ -19,7 +19,7 @@ using sim::Bounds;
 
 // What the host does once for a kernel, a message or a step of a ring takes microseconds, once for a pass or a step at
 // most some seconds.
-constexpr Bounds kIssue{"0 s", "100 ms"}, kHost{"0 s", "100 s"};
+constexpr Bounds kIssue{"0 s", "1 s"}, kHost{"0 s", "100 s"};
 constexpr Bounds kMemory{"0 B", "1 TB"};
 
 struct Row {

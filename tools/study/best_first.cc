@@ -114,6 +114,7 @@ class Search {
     for (std::size_t rounds = 0; next < candidates.size(); ++rounds) {
       const std::size_t most = rounds < kFirstRounds ? kShortRound : kLongRound;
       std::vector<std::size_t> tasks;
+      std::vector<std::pair<std::size_t, std::string>> noted;  // layouts that an earlier search has simulated
       std::size_t chosen = 0;
       for (; next < candidates.size() && chosen < most; ++next) {
         const Candidate& candidate = candidates[next];
@@ -125,10 +126,12 @@ class Search {
         bound_s_[candidate.layout] = candidate.bound_s;
         const auto known = memory_.known ? memory_.known(candidate.layout) : std::nullopt;
         if (known)
-          keep(candidate.layout, point_of(csv_cells(*known), 0));
+          noted.emplace_back(candidate.layout, *known);
         else
           tasks.push_back(candidate.layout);
       }
+      // Like those that are simulated, what is noted moves the threshold of the next round, not of this one.
+      for (const auto& [layout, line] : noted) keep(layout, point_of(csv_cells(line), 0));
       out_.complete = crew_.run(
           tasks, [&](std::size_t layout) { return work_on_layout(space_, layout); },
           [&](std::size_t layout, const std::string& line) {
