@@ -295,6 +295,11 @@ Rows layout_keys() {
        "interleaved_1f1b with more than one chunk, else 1f1b or that of the software", workloads::schedule_names(),
        "Pipeline schedule; " + schedules_that([](const Schedule& s) { return s.splits_backward(); }) +
            " split the backward pass."},
+  };
+}
+
+Rows batch_keys() {
+  return {
       {"batch", "mapping", "", "", {}, "Sequences per step."},
       {"batch.global",
        "integer",
@@ -387,6 +392,11 @@ Rows situation_keys() {
        "or deal the nodes out over the pods in turn."},
       {"placement.random_seed", "integer", "", "-", {}, "A random permutation, of this seed.", {"0", ""}},
       {"placement.gpus", "list", "", "-", {}, "The GPU of every rank: a permutation of all GPUs.", {"0", "1048575"}},
+  };
+}
+
+Rows perturbation_keys() {
+  return {
       {"perturb", "mapping", "", "-", {}, "What is not as it should be in the machine."},
       {"perturb.slow_gpus", "list", "", "-", {}, "GPUs that compute slowly."},
       {"perturb.slow_gpus[].gpu", "integer", "", "", {}, "Number of the GPU, from 0.", {"0", "1048575"}},
@@ -453,6 +463,12 @@ Rows situation_keys() {
        {},
        "Seed of the noise; the same seed gives the same times.",
        {"0", ""}},
+  };
+}
+
+/// What the step belongs to.
+Rows training_keys() {
+  return {
       {"evaluation", "mapping", "", "-", {}, "Forward-only passes between training steps, reported beside the step."},
       {"evaluation.every_steps",
        "integer",
@@ -586,8 +602,11 @@ std::vector<Key> all_keys() {
   add(model_keys());
   add(model_feature_keys());
   add(layout_keys());
+  add(batch_keys());
   add(option_keys());
   add(situation_keys());
+  add(perturbation_keys());
+  add(training_keys());
   add(measured_keys());
   keys.push_back(
       {"software.inherits", "name", "", "-", {}, "A generation; the other members of the mapping change it."});

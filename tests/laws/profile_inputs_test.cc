@@ -22,7 +22,7 @@ std::vector<std::int64_t> kernel_times(const calibration::DeviceProfile& device)
     const auto type = static_cast<DataType>(t);
     if (!device.has(type)) continue;
     for (const std::int64_t n : {64, 512, 2048, 8192}) {
-      for (const std::int64_t k : {64, 1024, 16384}) {
+      for (const std::int64_t k : {64, 1024, 16384, 131072}) {
         Gemm shape{type, n, n, k};
         times.push_back(device.gemm(shape).value());
         shape.accumulate = true;
