@@ -148,15 +148,12 @@ void check_sizes(const Settings& document, const workloads::Model& model, const 
 }
 
 /// Collectives are listed one by one: buckets that are tiny against the model would be millions.
-void check_buckets(const Settings& document, const Job& job) {
-  const calibration::BucketPolicy& policy = job.software.buckets;
-  const auto ranks = static_cast<double>(job.replicas());
-  if (policy.parameter_bucket.value() == 0 || policy.buckets_follow_model || ranks == 1) return;
-  const double bytes_each = calibration::bytes_of(job.precision.parameters);
+/// `replicas`: ranks that hold the same weights; `gathered`: bytes of a tensor rank's parameters, `each` of one.
+void check_buckets(const Settings& document, const calibration::BucketPolicy& policy, std::int64_t replicas,
+                   double gathered, double each) {
+  if (policy.parameter_bucket.value() == 0 || policy.buckets_follow_model || replicas == 1) return;
   const double bucket = std::max(static_cast<double>(policy.parameter_bucket.value()),
-                                 policy.bucket_elements_per_rank * ranks * bytes_each);
-  const double gathered =
-      workloads::parameter_count(job.model) * bytes_each / static_cast<double>(job.parallelism.tensor);
+                                 policy.bucket_elements_per_rank * static_cast<double>(replicas) * each);
   if (gathered / bucket <= kMostBuckets) return;
   fail_at(document, "software.parameter_bucket",
           fmt::format("got buckets of {:.3g} bytes, which cut the model into {:.3g}, expected at least {:.3g} bytes",
@@ -187,7 +184,9 @@ void check_job(const Settings& document, Job& job) {
   check_shard_group(document, layout, job.replicas());
   check_sizes(document, job.model, layout, job.pipeline_shape(),
               ideal_seconds(job.model, job.batch.global, job.device, job.gpus));
-  check_buckets(document, job);
+  const double each = calibration::bytes_of(job.precision.parameters);
+  check_buckets(document, job.software.buckets, job.replicas(),
+                workloads::parameter_count(job.model) * each / static_cast<double>(layout.tensor), each);
   if (!job.device.has(job.precision.matmul)) {
     std::vector<std::string_view> has;
     for (std::size_t t = 0; t < calibration::kDataTypes; ++t) {

@@ -265,6 +265,12 @@ Rows layout_keys() {
        "true for " + schedules_that([](const Schedule& s) { return s.steps_apart; }),
        {},
        "Stages step the optimizer as they finish and check the gradient norm afterwards."},
+  };
+}
+
+/// The rest of the layout, and the batch.
+Rows schedule_keys() {
+  return {
       {"parallelism.expert",
        "integer",
        "ranks",
@@ -387,6 +393,12 @@ Rows situation_keys() {
        "or deal the nodes out over the pods in turn."},
       {"placement.random_seed", "integer", "", "-", {}, "A random permutation, of this seed.", {"0", ""}},
       {"placement.gpus", "list", "", "-", {}, "The GPU of every rank: a permutation of all GPUs.", {"0", "1048575"}},
+  };
+}
+
+/// What is not as it should be.
+Rows perturbation_keys() {
+  return {
       {"perturb", "mapping", "", "-", {}, "What is not as it should be in the machine."},
       {"perturb.slow_gpus", "list", "", "-", {}, "GPUs that compute slowly."},
       {"perturb.slow_gpus[].gpu", "integer", "", "", {}, "Number of the GPU, from 0.", {"0", "1048575"}},
@@ -453,6 +465,12 @@ Rows situation_keys() {
        {},
        "Seed of the noise; the same seed gives the same times.",
        {"0", ""}},
+  };
+}
+
+/// What runs beside the step, and what it costs.
+Rows run_keys() {
+  return {
       {"evaluation", "mapping", "", "-", {}, "Forward-only passes between training steps, reported beside the step."},
       {"evaluation.every_steps",
        "integer",
@@ -586,8 +604,11 @@ std::vector<Key> all_keys() {
   add(model_keys());
   add(model_feature_keys());
   add(layout_keys());
+  add(schedule_keys());
   add(option_keys());
   add(situation_keys());
+  add(perturbation_keys());
+  add(run_keys());
   add(measured_keys());
   keys.push_back(
       {"software.inherits", "name", "", "-", {}, "A generation; the other members of the mapping change it."});

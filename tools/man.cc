@@ -125,7 +125,8 @@ std::string page_of(const CommandDoc& doc, const std::vector<CommandDoc>& all) {
 
 std::string language_page() {
   std::string out = header("orrery-scenario", 5, "orrery-scenario", "the scenario language of orrery");
-  out += ".SH DESCRIPTION\nA scenario is a YAML document. Every key, with its unit, its bounds and its default:\n.SH KEYS\n.na\n";
+  out += ".SH DESCRIPTION\nA scenario is a YAML document. Every key, with its unit, its bounds and its default:\n";
+  out += ".SH KEYS\n.na\n";  // long keys leave a line nothing to adjust by
   for (const scenarios::Key& key : scenarios::schema()) {
     std::string text = key.meaning;
     if (!key.unit.empty()) text += fmt::format(" Unit: {}.", key.unit);

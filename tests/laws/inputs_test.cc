@@ -370,6 +370,8 @@ TEST_CASE("no key of the schema is missing from the walk") {
                                            "cluster.device.node.mesh",
                                            "cluster.device.node.pcie_switches",
                                            "cluster.device.node.host_",
+                                           "cluster.fabric.nic_rate.",  // of a device's family: spec_test
+                                           "cluster.fabric.uplink_rate.",
                                            "cluster.fabric.sharp",
                                            "cluster.fabric.dimensions",
                                            "cluster.fabric.links",
