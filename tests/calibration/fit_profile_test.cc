@@ -89,7 +89,7 @@ Samples measured(const DeviceProfile& truth) {
         const auto op = static_cast<CollectiveOp>(i);
         const orrery::sim::Bytes size(bytes);
         out.collective.push_back(
-            {op, gpus, size, to_seconds(truth.node_collective(op, gpus, size).total()) * noise(random)});
+            {op, gpus, size, to_seconds(truth.node_collective(op, gpus, size).total()) * noise(random), {}});
       }
   out.steady = {{DataType::bf16, false, 0.9}, {DataType::bf16, true, 0.95}, {DataType::fp8, false, 1.02}};
   out.facts = {{"host", "launch_eager", 0, 4e-6}, {"interference", "gemm_beside_copy", 0, 1.2}};
