@@ -317,8 +317,8 @@ void read_torus(const Settings& fabric, std::string_view device, FabricSpec& spe
     switches *= spec.torus.dimensions.back();
     if (switches > kMost) list.fail(fmt::format("makes more than {} switches", kMost));
   }
-  spec.dragonfly.nodes_per_switch = fabric.get_int("nodes_per_switch", 1);
-  spec.dragonfly.local_links = fabric.get_int("local_links", 1);
+  spec.torus.nodes_per_switch = fabric.get_int("nodes_per_switch", 1);
+  spec.torus.links = fabric.get_int("local_links", 1);
   const Settings* link = fabric.find("uplink_rate");
   spec.switches.uplink_rate = link != nullptr ? read_rate(*link, device) : spec.nic_rate;
 }

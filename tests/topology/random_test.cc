@@ -84,7 +84,7 @@ FabricSpec random_fabric(Random& random, std::int64_t nodes) {
     case 3:
       fabric.kind = FabricSpec::Kind::torus;
       fabric.torus.dimensions = {draw(random, 2, 4), draw(random, 1, 4), 3};
-      fabric.dragonfly.nodes_per_switch = 4;
+      fabric.torus.nodes_per_switch = 4;
       break;
     default:
       random_graph(random, fabric, nodes);
