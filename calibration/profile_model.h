@@ -8,6 +8,7 @@
 #include "calibration/attention_model.h"
 #include "calibration/collective_model.h"
 #include "calibration/gemm_model.h"
+#include "calibration/power.h"
 #include "calibration/profile.h"
 #include "calibration/uncertainty.h"
 
@@ -28,9 +29,11 @@ struct DeviceProfile::Model {
   double memory = 0, memory_bandwidth = 0;
   // Clocks of a long step over those of a short benchmark, 0 to 1.
   double sustained_matmul = 1, sustained_fp8 = 1, sustained_attention = 1;
+  PowerModel power;
   std::array<GemmModel, kDataTypes> gemm;
   AttentionModel attention;
-  std::optional<AttentionModel> flash_1;  // at the clocks of a long step
+  std::optional<AttentionModel> flash_1, flash_2;
+  const AttentionModel* other(AttentionKernel kernel) const;  // null: answered by `attention`
   StreamingModel streaming;
   std::array<CollectiveModel, kCollectiveOps> collective;
   // How far off the answers may be, from the `error` of each section.
