@@ -39,12 +39,12 @@ calibration::Duty duty_of(const Network& network, const KernelTimes& times, std:
 }
 
 Job at_steady_clock(Job job) {
-  job.device = job.device.at_clock(1);
-  if (!job.device.power().known()) return job;
+  job.machine.device = job.machine.device.at_clock(1);
+  if (!job.machine.device.power().known()) return job;
   const std::int64_t tensor = job.parallelism.tensor;
-  const calibration::Duty duty = duty_of(network_of(job), {job.device, job.software.layers.misaligned_gemm_rate},
-                                         tensor <= job.gpus_per_node ? tensor : 1);
-  job.device = job.device.at_clock(calibration::clock_within_limit(job.device.power(), duty));
+  const calibration::Duty duty = duty_of(network_of(job), {job.machine.device, job.software.layers.linear.misaligned_gemm_rate},
+                                         tensor <= job.machine.gpus_per_node ? tensor : 1);
+  job.machine.device = job.machine.device.at_clock(calibration::clock_within_limit(job.machine.device.power(), duty));
   return job;
 }
 
