@@ -30,7 +30,7 @@ struct FabricKind {
 
 namespace fabrics {
 extern const FabricKind single_switch, fat_tree, rail_only;
-extern const FabricKind dragonfly, torus, graph;
+extern const FabricKind dragonfly, torus, graph, slim_fly;
 }  // namespace fabrics
 
 /// All kinds, in the order in which lists show them.
