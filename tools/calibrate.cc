@@ -163,10 +163,10 @@ int check(const CalibrateOptions& options) {
   const calibration::Samples samples = calibration::read_samples(options.samples);
   const Errors errors = errors_of(samples, device.isolated());
   if (errors.by_kernel.empty()) {
-    throw sim::UserError(
-        fmt::format("{}: holds no sample that a profile can be checked on; a table of gemm (dtype,m,n,k,ms), attention "
-                    "(batch,seq,heads,kv_heads,head_dim,ms) or nccl (op,gpus,bytes,us) would be right",
-                    options.samples));
+    throw sim::UserError(fmt::format(
+        "{}: holds no sample that a profile can be checked on, expected a table of gemm (dtype,m,n,k,ms), attention "
+        "(batch,seq,heads,kv_heads,head_dim,ms) or nccl (op,gpus,bytes,us)",
+        options.samples));
   }
   if (!options.json.empty()) {
     write_output(options.json,
@@ -183,7 +183,7 @@ int calibrate(const CalibrateOptions& options) {
   if (!options.check.empty()) return check(options);
   if (!options.samples.empty())
     throw sim::UserError(
-        fmt::format("orrery: calibrate: read '{}', would be right: --check PROFILE before a table", options.samples));
+        fmt::format("orrery: calibrate: got '{}', expected --check PROFILE before a table", options.samples));
   return options.verify ? verify_device(options.measure) : measure_device(options.measure);
 }
 

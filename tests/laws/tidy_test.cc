@@ -220,6 +220,21 @@ TEST_CASE("sub-rooms include only what is below them") {
        {"sim/", "topology/", "calibration/", "workloads/model/", "workloads/schedules/", "workloads/collectives/",
         "workloads/compile/"}},
       {"workloads/step/", {"sim/", "topology/", "calibration/", "workloads/"}},
+      {"tools/report/",
+       {"sim/", "topology/", "calibration/", "workloads/", "scenarios/", "tools/report/", "tools/validation."}},
+      {"tools/study/",
+       {"sim/", "topology/", "calibration/", "workloads/", "scenarios/", "tools/report/", "tools/validation.",
+        "tools/study/", "tools/parallel."}},
+      {"tools/explain/",
+       {"sim/", "topology/", "calibration/", "workloads/", "scenarios/", "tools/report/", "tools/validation.",
+        "tools/study/", "tools/parallel.", "tools/explain/"}},
+      {"tools/fit/",
+       {"sim/", "topology/", "calibration/", "workloads/", "scenarios/", "tools/report/", "tools/validation.",
+        "tools/study/", "tools/parallel.", "tools/fit/"}},
+      {"tools/import/", {"sim/", "workloads/", "scenarios/", "tools/import/"}},
+      {"tools/api/", {"sim/", "topology/", "calibration/", "workloads/", "scenarios/", "tools/api/"}},
+      {"tools/validation.", {"sim/", "topology/", "calibration/", "workloads/", "scenarios/", "tools/validation."}},
+      {"tools/parallel.", {"sim/", "tools/report/", "tools/parallel."}},
   };
   Problems problems;
   std::size_t arrows = 0;
@@ -293,6 +308,23 @@ TEST_CASE("no machine's paths and no unfinished work in the tree") {
     }
   }
   CHECK(problems == Problems{});
+}
+
+TEST_CASE("the version is said by the build; what repeats it agrees") {
+  std::string version;
+  std::map<std::string, std::string> texts;
+  for (const SourceFile& file : source_files()) texts[file.path] = file.text;
+  static const std::regex kProject(R"(project\(orrery VERSION (\d+\.\d+\.\d+) )");
+  std::smatch match;
+  REQUIRE(std::regex_search(texts.at("CMakeLists.txt"), match, kProject));
+  version = match[1];
+  CHECK(texts.at("CITATION.cff").find("\nversion: " + version + "\n") != std::string::npos);
+  CHECK(texts.at("docs/CHANGELOG.md").find("\n## " + version + "\n") != std::string::npos);
+  for (const auto& [path, text] : texts) {  // not in the program's own texts
+    if (!path.ends_with(".cc") || path.starts_with("tests/")) continue;
+    INFO(path);
+    CHECK(text.find("orrery " + version) == std::string::npos);
+  }
 }
 
 TEST_CASE("the README shows the commands, the rooms and the package of every dependency") {
