@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "scenarios/load.h"
+#include "scenarios/load_experts.h"
 #include "workloads/schedules/schedule.h"
 
 namespace orrery::scenarios {
@@ -115,6 +116,7 @@ void load_options(const Settings& document, Job& job) {
       load_choice(document, job, "attention", attentions, name_of(job.software.defaults.attention));
   job.attention = attention == 0 ? workloads::AttentionKind::flash : workloads::AttentionKind::unfused;
   load_overlap(document, job);
+  load_expert_style(document, job);
   job.optimizer = workloads::OptimizerKind::adam;
   if (const Settings* optimizer = given(&document, "optimizer"); optimizer != nullptr) {
     const std::string word = optimizer->as_choice(optimizers);

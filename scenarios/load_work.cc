@@ -7,6 +7,7 @@
 
 #include "scenarios/library.h"
 #include "scenarios/load.h"
+#include "scenarios/load_experts.h"
 #include "scenarios/schema.h"
 #include "workloads/schedules/catalogue.h"
 
@@ -172,14 +173,6 @@ void load_context(const Settings* section, Job& job) {
     assume(job, "parallelism.context_method", "ring", "as Megatron-LM sends keys and values");
 }
 
-void refuse_above_one(const Settings* section, const char* key) {
-  const Settings* degree = given(section, key);
-  if (degree != nullptr && degree->as_int() != 1) {
-    degree->fail(
-        fmt::format("read {}; {} parallelism is not modelled yet: only 1 would be right", degree->text(), key));
-  }
-}
-
 /// The data-parallel degree: given, or what the other degrees leave of the GPUs.
 void load_data_degree(const Settings& document, const Settings* section, Job& job) {
   workloads::Parallelism& layout = job.parallelism;
@@ -235,7 +228,7 @@ void load_model(const Settings& document, Job& job) {
   const Resolved resolved = resolve(shelf_of("models"), reference);
   const Settings& section = resolved.document;
   schema().check(section, "model");
-  if (const Settings* kind = given(&section, "kind"); kind != nullptr) kind->as_choice({"gpt"});
+  if (const Settings* kind = given(&section, "kind"); kind != nullptr) kind->as_choice({"gpt", "moe"});
   workloads::Model& model = job.model;
   model.label = text(&section, "label", "");
   model.name = text(&section, "name", resolved.name.empty() ? model.label : resolved.name);
@@ -252,14 +245,18 @@ void load_model(const Settings& document, Job& job) {
   if (given(&section, "kv_heads") == nullptr) {
     assume(job, "model.kv_heads", std::to_string(model.kv_heads), "one per query head");
   }
-  const std::int64_t wide = model.gated_mlp ? (8 * model.hidden / 3 + 255) / 256 * 256 : 4 * model.hidden;
+  load_mixture(section, job);
+  const bool all_experts = model.experts.any() && model.experts.dense_layers == 0 && model.experts.every == 1;
+  const std::int64_t wide = all_experts       ? model.experts.ffn_hidden
+                            : model.gated_mlp ? (8 * model.hidden / 3 + 255) / 256 * 256
+                                              : 4 * model.hidden;
   model.ffn_hidden = integer(&section, "ffn_hidden", wide);
-  if (given(&section, "ffn_hidden") == nullptr) {
+  if (given(&section, "ffn_hidden") == nullptr && !all_experts) {
     assume(job, "model.ffn_hidden", std::to_string(wide),
            model.gated_mlp ? "8/3 of hidden rounded up to a multiple of 256" : "4 x hidden");
   }
   model.head_width = integer(&section, "head_dim", 0);
-  if (model.head_width == 0 && model.hidden % model.heads != 0) {
+  if (model.head_width == 0 && !model.latent.any() && model.hidden % model.heads != 0) {
     fail_at(section, "heads",
             fmt::format("expected a divisor of hidden {}, got {}; or head_dim beside it", model.hidden, model.heads));
   }
@@ -279,8 +276,8 @@ void load_layout(const Settings& document, Job& job) {
     if (given(section, key) == nullptr && !idle) assume(job, fmt::format("parallelism.{}", key), "1", "that is none");
   }
   load_context(section, job);
-  refuse_above_one(section, "expert");
   load_data_degree(document, section, job);
+  load_expert_layout(document, section, job);
 
   const std::string by_default = fmt::format("the default of {}", job.software.name);
   if (const Settings* sharding = given(section, "sharding"); sharding != nullptr) {

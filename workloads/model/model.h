@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "calibration/software.h"
+#include "workloads/model/experts.h"
 
 namespace orrery::workloads {
 
@@ -41,6 +42,9 @@ struct Model {
   Positions positions = Positions::learned;
   Norm norm = Norm::layer_norm;
   Biases biases = Biases::all;
+  Experts experts;
+  LatentAttention latent;       // in place of the usual attention
+  std::int64_t mtp_layers = 0;  // blocks behind the last that predict further tokens (arXiv 2412.19437, section 2.2)
   std::int64_t head_dim() const { return head_width > 0 ? head_width : hidden / heads; }
   /// Elements of a token's queries, and of the attention output.
   std::int64_t attention_width() const { return heads * head_dim(); }
@@ -60,6 +64,8 @@ std::string_view name_of(Activation activation);
 
 /// Parameters of the model, in elements: P of the contract, which leaves out the final norm.
 double parameter_count(const Model& model);
+/// Of these, those that one token meets: all, but for routed experts that it does not go to.
+double active_parameter_count(const Model& model);
 /// Model FLOPs of one step (contract, Metrics), window and gated MLP taken into account.
 double model_flops(const Model& model, std::int64_t global_batch);
 /// What the device computes, recomputed forward passes included (the scores that fused attention rebuilds are not
