@@ -62,9 +62,9 @@ void load_mixture(const Settings& section, Job& job) {
   experts.shared_gate = boolean(&section, "shared_gate", false);
   experts.dense_layers = integer(&section, "dense_layers", 0);
   experts.every = integer(&section, "moe_every", 1);
-  model.mtp_layers = integer(&section, "mtp_layers", 0);
+  model.experts.mtp_layers = integer(&section, "mtp_layers", 0);
   if (attention != "usual") section.at("attention_kind").as_choice({"usual", "mla"});
-  if (attention == "mla") model.latent = load_latent(section);
+  if (attention == "mla") model.attention.latent = load_latent(section);
   check_counts(section, model);
 }
 
@@ -117,7 +117,7 @@ void load_expert_style(const Settings& document, Job& job) {
   const Settings* section = given(&document, "experts");
   if (section != nullptr && !job.model.experts.any())
     section->fail(fmt::format("got {}, expected none: model {} has no experts", "a section", job.model.name));
-  workloads::ExpertStyle& style = job.experts;
+  workloads::ExpertStyle& style = job.method.experts;
   if (!job.model.experts.any()) return;
   if (const Settings* name = given(section, "dispatcher"); name != nullptr) {
     const std::string word = name->as_choice(kDispatcherNames);

@@ -36,7 +36,7 @@ class ExpertHalf {
   bool shares() const { return m_.experts.shared > 0; }
   bool gathers() const { return style_.dispatcher == Dispatcher::allgather; }
   double of_hidden(double tokens) const;
-  std::int64_t gates() const { return m_.gated_mlp ? 2 : 1; }
+  std::int64_t gates() const { return m_.mlp.gated ? 2 : 1; }
 
   void route();
   void pick_tokens();

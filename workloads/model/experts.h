@@ -19,6 +19,8 @@ struct Experts {
   std::int64_t dense_layers = 0;       // the first layers, which have a dense MLP instead
   std::int64_t every = 1;              // of the layers behind these, the last of every so many has experts
 
+  std::int64_t mtp_layers = 0;  // blocks behind the last that predict further tokens (arXiv 2412.19437, section 2.2)
+
   bool any() const { return count > 0; }
   /// Whether layer `i` of the model, from 0, has experts.
   bool in_layer(std::int64_t i) const { return any() && i >= dense_layers && (i - dense_layers) % every == every - 1; }

@@ -12,7 +12,7 @@ double d(std::int64_t x) { return static_cast<double>(x); }
 LatentAttentionHalf::LatentAttentionHalf(LayerWriter& writer)
     : w_(writer),
       m_(writer.model()),
-      latent_(m_.latent),
+      latent_(m_.attention.latent),
       z_(writer.sizes()),
       e_(writer.element()),
       heads_(z_.heads),

@@ -24,10 +24,10 @@ struct BlockKind {
 };
 
 BlockKind kind_of(const Model& model, std::int64_t layer) {
-  const bool windowed = model.attention_window > 0 && model.attention_window < model.seq;
-  const std::int64_t every = model.attention_window_every;
+  const bool windowed = model.attention.window > 0 && model.attention.window < model.seq;
+  const std::int64_t every = model.attention.window_every;
   const bool all = every > 0 && (layer + 1) % every == 0;
-  return {model.experts.in_layer(layer), windowed && !all ? model.attention_window : 0};
+  return {model.experts.in_layer(layer), windowed && !all ? model.attention.window : 0};
 }
 
 template <class Half>
@@ -41,7 +41,7 @@ Layer block(LayerWriter& writer, const BlockKind& kind) {
   Layer layer;
   layer.kind = LayerKind::block;
   layer.recomputed = writer.computation().recompute == Recompute::full;
-  if (writer.model().latent.any())
+  if (writer.model().attention.latent.any())
     write_attention(LatentAttentionHalf(writer), kind.window, layer);
   else
     write_attention(AttentionHalf(writer), kind.window, layer);
@@ -97,7 +97,7 @@ Layer prediction(LayerWriter& writer, const BlockKind& kind) {
 /// The head and its loss once for the next token and once for each that is predicted beside it, with the same weights.
 Layer heads(LayerWriter& writer) {
   Layer layer = head_layer(writer);
-  for (std::int64_t i = 0; i < writer.model().mtp_layers; ++i) {
+  for (std::int64_t i = 0; i < writer.model().experts.mtp_layers; ++i) {
     const Layer more = head_layer(writer);
     layer.ops.insert(layer.ops.end(), more.ops.begin(), more.ops.end());
     layer.kept.insert(layer.kept.end(), more.kept.begin(), more.kept.end());
@@ -127,13 +127,13 @@ Network moe(const Model& model, const Split& split, const Computation& computati
     out.layers.insert(out.layers.end(), static_cast<std::size_t>(times), static_cast<std::uint8_t>(out.kinds.size()));
     out.kinds.push_back(std::move(layer));
   };
-  if (model.mtp_layers > 0) add_behind(prediction(writer, kind_of(model, model.layers - 1)), model.mtp_layers);
+  if (model.experts.mtp_layers > 0) add_behind(prediction(writer, kind_of(model, model.layers - 1)), model.experts.mtp_layers);
   add_behind(heads(writer), 1);
-  out.behind = 1 + model.mtp_layers;
+  out.behind = 1 + model.experts.mtp_layers;
   out.hidden_elements = sizes.hidden;
   out.residual_elements = sizes.outside;
   const double kv =
-      model.latent.any() ? d(model.heads) * d(model.latent.qk_dim() + model.latent.v_dim) : 2 * d(model.kv_width());
+      model.attention.latent.any() ? d(model.attention.heads) * d(model.attention.latent.qk_dim() + model.attention.latent.v_dim) : 2 * d(model.kv_width());
   out.kv_elements = d(sizes.tokens) * kv / sizes.parts();
   out.tied_elements = model.tied_embeddings ? d(sizes.vocab) * d(model.hidden) : 0;
   return out;
