@@ -1,5 +1,6 @@
-// DeviceProfile: the data sheet and the answers. Kernel sustained clocks: a kernel of a long step takes its isolated
-// time divided by the sustained factor of its class, except the launch, which does not depend on power.
+// DeviceProfile: the data sheet and the answers. Clocks: a kernel of a long step takes its isolated time divided by the
+// clock that the device's power limit leaves the step (power.h) and, where its document says so, by the sustained
+// factor of its class; except the launch, which does not depend on power.
 #include "calibration/profile.h"
 
 #include <algorithm>
@@ -54,6 +55,22 @@ void load_sustained(const Settings& document, DeviceProfile::Model& m) {
   m.sustained.attention = s->get_number("attention", m.sustained.matmul);
 }
 
+void load_power(const Settings& document, PowerModel& power) {
+  const Settings* s = document.find("power");
+  if (s == nullptr) return;
+  power.limit = s->at("limit").as_watts();
+  power.standing = s->at("standing").as_watts();
+  power.active = s->at("active").as_watts();
+  power.per_byte = s->at("per_byte").as_joules();
+  const Settings& per_flop = s->at("per_flop");
+  for (std::size_t t = 0; t < kDataTypes; ++t) {
+    const auto type = static_cast<DataType>(t);
+    const Settings* own = per_flop.find(name_of(type));
+    const Settings* like = is_quantised(type) ? per_flop.find("fp8") : nullptr;
+    power.per_flop[t] = (own != nullptr ? *own : like != nullptr ? *like : per_flop.at("bf16")).as_joules();
+  }
+}
+
 void load_gemms(const Settings& section, DeviceProfile::Model& m) {
   // Types without a section of their own run like bf16 at their peak, fp16 in the same kernels, the others assumed;
   // other types with scales like fp8, where it was measured.
@@ -79,6 +96,7 @@ DeviceProfile DeviceProfile::load(const sim::Settings& document) {
   m->provenance = document.get_text("provenance", "");
   load_data_sheet(document, *m);
   load_sustained(document, *m);
+  load_power(document, m->power);
   load_gemms(document.at("gemm"), *m);
   m->attention = load_attention(document.at("attention"), *m);
   m->error.attention = load_uncertainty(document.at("attention").find("error"));
@@ -110,12 +128,21 @@ DeviceProfile DeviceProfile::isolated() const {
   return out;
 }
 
+const PowerModel& DeviceProfile::power() const { return model_->power; }
+
+DeviceProfile DeviceProfile::at_clock(double clock) const {
+  SIM_CHECK(clock > 0 && clock <= 1, "a clock of {}", clock);
+  DeviceProfile out = *this;
+  out.clock_ = clock;
+  return out;
+}
+
 Duration DeviceProfile::gemm(const Gemm& g) const {
   SIM_CHECK(g.m >= 1 && g.n >= 1 && g.k >= 1 && g.batch >= 1, "GEMM of {} x {} x {}, batch {}", g.m, g.n, g.k, g.batch);
   const GemmModel& model = model_->gemm[index(g.dtype)];
   const double isolated = model.seconds(
       {d(g.m), d(g.n), d(g.k), d(g.batch), g.accumulate, g.cast_input, g.form, static_cast<double>(bytes_of(g.sum))});
-  const double factor = is_quantised(g.dtype) ? model_->sustained.fp8 : model_->sustained.matmul;
+  const double factor = clock_ * (is_quantised(g.dtype) ? model_->sustained.fp8 : model_->sustained.matmul);
   const double time = model.launch + std::max(0.0, isolated - model.launch) / factor;
   if (g.aligned || !(model_->unaligned > 0) || bytes_of(g.dtype) != 2) return duration(time);
   return duration(std::max(time, 2 * d(g.m) * d(g.n) * d(g.k) * d(g.batch) / model_->unaligned));
@@ -128,10 +155,13 @@ Duration DeviceProfile::attention(const Attention& a) const {
             a.keys, a.heads, a.kv_heads, a.head_dim, a.window);
   const AttentionModel::Shape shape{d(a.batch),  d(a.queries), d(a.keys),  d(a.heads),    d(a.kv_heads), d(a.head_dim),
                                     d(a.window), a.causal,     a.backward, a.cache_write, a.dropout};
-  if (a.kernel == AttentionKernel::flash_1 && model_->flash_1) return duration(model_->flash_1->seconds(shape));
+  if (const AttentionModel* other = model_->other(a.kernel)) {
+    const double full = other->seconds(shape);
+    return duration(other->launch + std::max(0.0, full - other->launch) / clock_);
+  }
   const AttentionModel& model = model_->attention;
   const double isolated = model.seconds(shape);
-  return duration(model.launch + std::max(0.0, isolated - model.launch) / model_->sustained.attention);
+  return duration(model.launch + std::max(0.0, isolated - model.launch) / (clock_ * model_->sustained.attention));
 }
 
 Duration DeviceProfile::streaming(Streaming kernel, double bytes) const {
@@ -146,9 +176,9 @@ double DeviceProfile::uncertainty(const Gemm& g) const {
 }
 
 double DeviceProfile::uncertainty(const Attention& a) const {
-  // Two rates for all shapes, fitted to whole steps: what these leave open.
+  // A few rates for all shapes, from whole steps or from a figure: what these leave open.
   constexpr double kOtherKernels = 0.15;
-  if (a.kernel == AttentionKernel::flash_1 && model_->flash_1) return kOtherKernels;
+  if (model_->other(a.kernel) != nullptr) return kOtherKernels;
   const double pairs = a.causal ? d(a.queries) * d(a.keys) / 2 : d(a.queries) * d(a.keys);
   const double flops = 4 * d(a.batch) * d(a.heads) * d(a.head_dim) * pairs;
   const double forward =

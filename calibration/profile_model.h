@@ -8,6 +8,7 @@
 #include "calibration/attention_model.h"
 #include "calibration/collective_model.h"
 #include "calibration/gemm_model.h"
+#include "calibration/power.h"
 #include "calibration/profile.h"
 #include "calibration/uncertainty.h"
 
@@ -30,9 +31,11 @@ struct DeviceProfile::Model {
   struct Sustained {
     double matmul = 1, fp8 = 1, attention = 1;
   } sustained;
+  PowerModel power;
   std::array<GemmModel, kDataTypes> gemm;
   AttentionModel attention;
-  std::optional<AttentionModel> flash_1;  // at the clocks of a long step
+  std::optional<AttentionModel> flash_1, flash_2;
+  const AttentionModel* other(AttentionKernel kernel) const;  // null: answered by `attention`
   StreamingModel streaming;
   std::array<CollectiveModel, kCollectiveOps> collective;
   /// How far off the answers may be, from the `error` of each section.

@@ -274,9 +274,9 @@ std::vector<Row> attention_rows() {
   using S = Software;
   return {
       choice("attention_kernel", &S::attention_style, &AttentionStyle::attention_kernel,
-             {AttentionKernel::fused, AttentionKernel::flash_1},
-             "Generation of the fused attention kernels: fused (those of the device profile's tables) or flash_1 "
-             "(FlashAttention 1, CUDA or Triton)."),
+             {AttentionKernel::fused, AttentionKernel::flash_1, AttentionKernel::flash_2},
+             "Generation of the fused attention kernels: fused (those of the device profile's tables, the vendor's best), "
+             "flash_1 (FlashAttention 1, CUDA or Triton) or flash_2 (FlashAttention 2, the library)."),
       boolean("attention_unpads", &S::attention_style, &AttentionStyle::attention_unpads,
               "Queries, keys and values are picked by token index before fused attention, its output is put back after "
               "it (padding removed, whether there is any or not)."),

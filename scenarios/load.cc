@@ -8,6 +8,7 @@
 #include "scenarios/schema.h"
 #include "scenarios/sources.h"
 #include "workloads/schedules/catalogue.h"
+#include "workloads/step/steady_clock.h"
 
 namespace orrery::scenarios {
 
@@ -218,6 +219,7 @@ Scenario load_scenario(const Settings& document) {
   load_perturbation(document, job);
   check_wiring(document, workloads::site_of(job), job.software.library.collective_algorithms);
   load_placement(document, job);
+  job = workloads::at_steady_clock(std::move(job));
   say_situation(job);
   load_evaluation(document, job);
   load_training(document, job);
@@ -242,6 +244,7 @@ Scenario load_variant(const Scenario& base, const Settings& document) {
   load_layout(document, job);
   load_options(document, job);
   check_job(document, job);
+  job = workloads::at_steady_clock(std::move(job));
   say_situation(job);
   return scenario;
 }
