@@ -1,8 +1,8 @@
 // Max-plus composition (Baccelli et al., Synchronization and Linearity, 1992): every time inside the pass is
 // max(t0 + a, h0 + b) for two constants, so that walking the items once with pairs (a, b) in place of times gives the
 // pass's own pair. The rules are those of the engine: streams in order, a kernel run's issue_bound, a transfer's issue,
-// latency and capped fluid part. Left out: routes whose rate others can change, and collectives of other groups than
-// the tensor's.
+// latency and capped fluid part. Left out: routes whose rate others can change, collectives of other groups than the
+// tensor's, and hosts that wait for kernels.
 #include <algorithm>
 #include <cmath>
 
@@ -58,8 +58,9 @@ WholePass whole_pass(std::span<const PassItem> items, double slower) {
     busy += duration;
   }
   WholePass pass;
-  const bool meets_others = std::any_of(
-      items.begin(), items.end(), [](const PassItem& item) { return item.comm && !(item.group == CommGroup::tensor); });
+  const bool meets_others = std::any_of(items.begin(), items.end(), [](const PassItem& item) {
+    return item.comm ? !(item.group == CommGroup::tensor) : item.host_waits;
+  });
   pass.closed = pending.empty() && !items.empty() && !meets_others;
   pass.duration = sim::Duration(compute.device);
   pass.issue = sim::Duration(host);

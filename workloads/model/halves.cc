@@ -69,25 +69,30 @@ void AttentionHalf::norm_queries_and_keys() {
   }
 }
 
-void AttentionHalf::attention(std::int64_t window) {
-  const Split& split = w_.split();
-  const Computation& computation = w_.computation();
+AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim,
+                         std::int64_t window) {
+  const Split& split = writer.split();
+  const Computation& computation = writer.computation();
   AttentionOp a;
   a.batch = split.micro_batch;
-  a.seq = m_.seq;
+  a.seq = writer.model().seq;
   a.context = split.context;
-  a.heads = z_.heads;
-  a.kv_heads = z_.kv_heads;
-  a.head_dim = m_.head_dim();
+  a.heads = heads;
+  a.kv_heads = kv_heads;
+  a.head_dim = head_dim;
   a.window = window;
   a.fused = computation.attention == AttentionKind::flash;
   a.ring = split.context_method == ContextMethod::ring;
-  a.position_bias = m_.positions == Positions::alibi;
-  a.dropout = style_.dropout;
+  a.position_bias = writer.model().positions == Positions::alibi;
+  a.dropout = writer.style().dropout;
   a.recomputed = computation.recompute == Recompute::selective;
   a.type = computation.precision.activations;
   a.style = computation.attention_style;
-  w_.add(std::move(a));
+  return a;
+}
+
+void AttentionHalf::attention(std::int64_t window) {
+  w_.add(attention_op(w_, z_.heads, z_.kv_heads, m_.head_dim(), window));
 }
 
 void AttentionHalf::cast_output() {
@@ -158,7 +163,6 @@ void AttentionHalf::weigh(Layer& layer) const {
 
 // ---- MLP ----
 
-namespace {
 /// All move the same bytes: each is one kernel over what the up projection made.
 std::pair<const char*, const char*> activation_names(const Model& model) {
   switch (model.mlp.activation) {
@@ -172,7 +176,6 @@ std::pair<const char*, const char*> activation_names(const Model& model) {
   if (model.mlp.gated) return {"geglu", "geglu backward"};
   return {"gelu", "gelu backward"};
 }
-}  // namespace
 
 void FeedForwardHalf::activation() {
   const double elements = z_.shared(m_.mlp.hidden), gates = m_.mlp.gated ? 2 : 1;

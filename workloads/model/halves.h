@@ -2,6 +2,8 @@
 // families of models put together to blocks of their own.
 #pragma once
 
+#include <utility>
+
 #include "workloads/model/layer_writer.h"
 
 namespace orrery::workloads {
@@ -11,6 +13,12 @@ enum Half : std::int32_t { kAttention, kFeedForward };
 
 /// A half of a block that begins with a norm, or reads the other half's.
 enum class Reads : std::uint8_t { own_norm, norm_of_other_half };
+
+/// Attention of `heads` heads over `kv_heads`, of `head_dim` elements each, over the writer's micro-batch.
+AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim,
+                         std::int64_t window);
+/// Kernels of what an MLP applies inside: forward, backward.
+std::pair<const char*, const char*> activation_names(const Model& model);
 
 /// Queries, keys and values, attention and its projection.
 class AttentionHalf {

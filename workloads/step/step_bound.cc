@@ -27,6 +27,7 @@
 #include <initializer_list>
 #include <limits>
 
+#include "workloads/model/moe.h"
 #include "workloads/step/step_plan.h"
 
 namespace orrery::workloads {
@@ -198,7 +199,7 @@ const StepBound::Costs& StepBound::costs_of(const CostsKey& key) {
   return remember(costs_, key, [&] {
     const Places& places = places_of(key.places);
     const CollectivePrices prices{key.device, key.software, *places.cluster, places.shapes};
-    const Network network = gpt(key.model, key.split, key.computation);
+    const Network network = workloads::network(key.model, key.split, key.computation);
     StagePrograms unused;
     TemplateLibrary library(network, prices, key.passes, unused);
     const auto layers = [&](std::initializer_list<PassKind> passes) {
