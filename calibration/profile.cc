@@ -64,6 +64,7 @@ void load_gemms(const Settings& section, DeviceProfile::Model& m) {
     const Settings& from = own != nullptr ? *own : like != nullptr ? *like : section.at("bf16");
     m.gemm[t] = load_gemm(from, m, type);
     if (own != nullptr || type == DataType::fp16) m.gemm_error[t] = load_uncertainty(from.find("error"));
+    m.grouped[t] = grouped_from(m.gemm[t]);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "calibration/attention_model.h"
 #include "calibration/collective_model.h"
 #include "calibration/gemm_model.h"
+#include "calibration/grouped_model.h"
 #include "calibration/profile.h"
 #include "calibration/uncertainty.h"
 
@@ -29,12 +30,13 @@ struct DeviceProfile::Model {
   // Clocks of a long step over those of a short benchmark, 0 to 1.
   double sustained_matmul = 1, sustained_fp8 = 1, sustained_attention = 1;
   std::array<GemmModel, kDataTypes> gemm;
+  std::array<GroupedModel, kDataTypes> grouped;
   AttentionModel attention;
   std::optional<AttentionModel> flash_1;  // at the clocks of a long step
   StreamingModel streaming;
   std::array<CollectiveModel, kCollectiveOps> collective;
   // How far off the answers may be, from the `error` of each section.
-  std::array<Uncertainty, kDataTypes> gemm_error;
+  std::array<Uncertainty, kDataTypes> gemm_error, grouped_error;
   Uncertainty attention_error, streaming_error;
   std::array<Uncertainty, kCollectiveOps> collective_error;
 };
