@@ -64,7 +64,6 @@ void load_gemms(const Settings& section, DeviceProfile::Model& m) {
     const Settings& from = own != nullptr ? *own : like != nullptr ? *like : section.at("bf16");
     m.gemm[t] = load_gemm(from, m, type);
     if (own != nullptr || type == DataType::fp16) m.gemm_error[t] = load_uncertainty(from.find("error"));
-    m.grouped[t] = grouped_from(m.gemm[t]);
   }
 }
 
@@ -81,6 +80,7 @@ DeviceProfile DeviceProfile::load(const sim::Settings& document) {
   load_data_sheet(document, *m);
   load_sustained(document, *m);
   load_gemms(document.at("gemm"), *m);
+  load_experts(document.find("experts"), *m);
   m->attention = load_attention(document.at("attention"), *m);
   m->attention_error = load_uncertainty(document.at("attention").find("error"));
   if (const Settings* kernels = document.find("attention_kernels")) load_attention_kernels(*kernels, *m);

@@ -32,6 +32,8 @@ struct CollectiveTiming {
   Duration total() const { return latency + sim::seconds(wire_bytes / rate.value()); }
 };
 
+struct ExpertLayer;
+
 /// A device and its fitted kernel-time model. Immutable; cheap to copy.
 class DeviceProfile {
  public:
@@ -52,6 +54,9 @@ class DeviceProfile {
   /// All products of one linear layer of a rank's experts, in one of its three directions. A group of nothing takes
   /// the launch. Errors: SIM_CHECK on widths < 1 and negative counts.
   Duration grouped_gemm(const GroupedGemm& shape) const;
+  /// The forward pass of a rank's experts as serving libraries' tables time it: choice, gathering, both products and
+  /// the sum of rows (expert_layer.h), not what a training step runs.
+  Duration served_experts(const ExpertLayer& layer) const;
   Duration attention(const Attention& shape) const;
   /// `bytes`: read + written.
   Duration streaming(Streaming kernel, double bytes) const;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "calibration/expert_layer.h"
 #include "calibration/profile.h"
 #include "calibration/profile_model.h"
 #include "sim/error.h"
@@ -105,6 +106,15 @@ Duration DeviceProfile::grouped_gemm(const GroupedGemm& g) const {
                           dense.form_factor[static_cast<std::size_t>(g.form)];
   const Duration launches = sim::seconds(dense.launch * std::ceil(group.busy / kStreams));
   return std::max(sustained(dense.launch, isolated, factor), launches);
+}
+
+Duration DeviceProfile::served_experts(const ExpertLayer& layer) const {
+  const auto type = static_cast<std::size_t>(layer.dtype);
+  const GroupedModel& products = model_->grouped[type];
+  const ExpertWork work(layer);
+  const double isolated = work.seconds(products, model_->served[type]);
+  const double factor = is_quantised(layer.dtype) ? model_->sustained_fp8 : model_->sustained_matmul;
+  return sustained(products.launch, isolated, factor);
 }
 
 double DeviceProfile::uncertainty(const GroupedGemm& g) const {

@@ -7,6 +7,7 @@
 
 #include "calibration/attention_model.h"
 #include "calibration/collective_model.h"
+#include "calibration/expert_layer.h"
 #include "calibration/gemm_model.h"
 #include "calibration/grouped_model.h"
 #include "calibration/profile.h"
@@ -31,6 +32,7 @@ struct DeviceProfile::Model {
   double sustained_matmul = 1, sustained_fp8 = 1, sustained_attention = 1;
   std::array<GemmModel, kDataTypes> gemm;
   std::array<GroupedModel, kDataTypes> grouped;
+  std::array<ServedExperts, kDataTypes> served;
   AttentionModel attention;
   std::optional<AttentionModel> flash_1;  // at the clocks of a long step
   StreamingModel streaming;
@@ -43,6 +45,9 @@ struct DeviceProfile::Model {
 
 // Readers of the model sections. `device` carries the data sheet; the models copy what they need of it.
 GemmModel load_gemm(const sim::Settings& section, const DeviceProfile::Model& device, DataType type);
+/// Fills in `grouped`, `served` and `grouped_error`; `device` has its dense products by then, which stand in where
+/// `section` is null or lacks a type.
+void load_experts(const sim::Settings* section, DeviceProfile::Model& device);
 AttentionModel load_attention(const sim::Settings& section, const DeviceProfile::Model& device);
 /// Fills in the kernels of other generations (`attention_kernels`); `device` has its fused attention by then.
 void load_attention_kernels(const sim::Settings& section, DeviceProfile::Model& device);
@@ -51,6 +56,7 @@ std::array<CollectiveModel, kCollectiveOps> load_collectives(const sim::Settings
 
 // Writers: the same sections as YAML text, indented by `indent` spaces, without their own key.
 std::string to_yaml(const GemmModel& model, int indent);
+std::string to_yaml(const GroupedModel& products, const ServedExperts& around, int indent);
 std::string to_yaml(const AttentionModel& model, int indent);
 std::string to_yaml(const StreamingModel& model, int indent);
 std::string to_yaml(const CollectiveModel& model, int indent);
