@@ -83,7 +83,7 @@ Group group_of(const GroupedGemm& g) {
 Duration DeviceProfile::grouped_gemm(const GroupedGemm& g) const {
   SIM_CHECK(g.out >= 1 && g.in >= 1, "experts of {} x {}", g.out, g.in);
   const auto type = static_cast<std::size_t>(g.dtype);
-  const double factor = is_quantised(g.dtype) ? model_->sustained_fp8 : model_->sustained_matmul;
+  const double factor = clock_ * (is_quantised(g.dtype) ? model_->sustained.fp8 : model_->sustained.matmul);
   if (g.kernel == GroupedKernel::loop) {
     Duration sum{};
     for (const std::int64_t tokens : g.tokens)
@@ -91,14 +91,14 @@ Duration DeviceProfile::grouped_gemm(const GroupedGemm& g) const {
     return sum;
   }
   const Group group = group_of(g);
-  if (group.busy == 0) return sim::seconds(model_->grouped[type].launch);
+  if (group.busy == 0) return sim::seconds(model_->experts.products[type].launch);
   const double bytes = GroupedModel::result_bytes(g.accumulate, bytes_of(g.sum));
   // A weight gradient is corrected as the forward product of the same tokens is.
   const bool over_inputs = g.form == Gemm::Form::data_gradient;
   const double columns = d(over_inputs ? g.in : g.out), depth = d(over_inputs ? g.out : g.in);
   const double rows = group.tokens / group.busy;
   if (g.kernel == GroupedKernel::grouped) {
-    const GroupedModel& model = model_->grouped[type];
+    const GroupedModel& model = model_->experts.products[type];
     return sustained(model.launch, model.seconds(group.members, rows, columns, depth, bytes), factor);
   }
   const GemmModel& dense = model_->gemm[type];
@@ -110,10 +110,10 @@ Duration DeviceProfile::grouped_gemm(const GroupedGemm& g) const {
 
 Duration DeviceProfile::served_experts(const ExpertLayer& layer) const {
   const auto type = static_cast<std::size_t>(layer.dtype);
-  const GroupedModel& products = model_->grouped[type];
+  const GroupedModel& products = model_->experts.products[type];
   const ExpertWork work(layer);
-  const double isolated = work.seconds(products, model_->served[type]);
-  const double factor = is_quantised(layer.dtype) ? model_->sustained_fp8 : model_->sustained_matmul;
+  const double isolated = work.seconds(products, model_->experts.around[type]);
+  const double factor = clock_ * (is_quantised(layer.dtype) ? model_->sustained.fp8 : model_->sustained.matmul);
   return sustained(products.launch, isolated, factor);
 }
 
@@ -121,7 +121,7 @@ double DeviceProfile::uncertainty(const GroupedGemm& g) const {
   const Group group = group_of(g);
   const double flops = 2 * group.tokens * d(g.out) * d(g.in);
   const double rows = group.busy > 0 ? group.tokens / group.busy : 1;
-  return model_->grouped_error[static_cast<std::size_t>(g.dtype)].at(kByFlops.of(flops), {rows, d(g.out), d(g.in)});
+  return model_->error.grouped[static_cast<std::size_t>(g.dtype)].at(kByFlops.of(flops), {rows, d(g.out), d(g.in)});
 }
 
 }  // namespace orrery::calibration

@@ -10,6 +10,7 @@
 #include "calibration/expert_layer.h"
 #include "calibration/gemm_model.h"
 #include "calibration/grouped_model.h"
+#include "calibration/power.h"
 #include "calibration/profile.h"
 #include "calibration/uncertainty.h"
 
@@ -28,24 +29,33 @@ struct DeviceProfile::Model {
   std::array<bool, kDataTypes> has{};     // whether the device multiplies the type
   double unaligned = 0;                   // FLOP/s of 16-bit products that cannot use the matrix units; 0: no matter
   double memory = 0, memory_bandwidth = 0;
-  // Clocks of a long step over those of a short benchmark, 0 to 1.
-  double sustained_matmul = 1, sustained_fp8 = 1, sustained_attention = 1;
+  /// Clocks of a long step over those of a short benchmark, 0 to 1.
+  struct Sustained {
+    double matmul = 1, fp8 = 1, attention = 1;
+  } sustained;
+  PowerModel power;
   std::array<GemmModel, kDataTypes> gemm;
-  std::array<GroupedModel, kDataTypes> grouped;
-  std::array<ServedExperts, kDataTypes> served;
+  /// Products of a rank's experts, and what serving libraries' tables time around them.
+  struct Experts {
+    std::array<GroupedModel, kDataTypes> products;
+    std::array<ServedExperts, kDataTypes> around;
+  } experts;
   AttentionModel attention;
-  std::optional<AttentionModel> flash_1;  // at the clocks of a long step
+  std::optional<AttentionModel> flash_1, flash_2;
+  const AttentionModel* other(AttentionKernel kernel) const;  // null: answered by `attention`
   StreamingModel streaming;
   std::array<CollectiveModel, kCollectiveOps> collective;
-  // How far off the answers may be, from the `error` of each section.
-  std::array<Uncertainty, kDataTypes> gemm_error, grouped_error;
-  Uncertainty attention_error, streaming_error;
-  std::array<Uncertainty, kCollectiveOps> collective_error;
+  /// How far off the answers may be, from the `error` of each section.
+  struct Errors {
+    std::array<Uncertainty, kDataTypes> gemm, grouped;
+    Uncertainty attention, streaming;
+    std::array<Uncertainty, kCollectiveOps> collective;
+  } error;
 };
 
 // Readers of the model sections. `device` carries the data sheet; the models copy what they need of it.
 GemmModel load_gemm(const sim::Settings& section, const DeviceProfile::Model& device, DataType type);
-/// Fills in `grouped`, `served` and `grouped_error`; `device` has its dense products by then, which stand in where
+/// Fills in `experts` and its error; `device` has its dense products by then, which stand in where
 /// `section` is null or lacks a type.
 void load_experts(const sim::Settings* section, DeviceProfile::Model& device);
 AttentionModel load_attention(const sim::Settings& section, const DeviceProfile::Model& device);
