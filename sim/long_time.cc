@@ -20,7 +20,7 @@ constexpr Unit kUnits[] = {
     {"hour", 3600},    {"hours", 3600},    {"d", 86'400},     {"day", 86'400},  {"days", 86'400},   {"week", 604'800},
     {"weeks", 604'800}, {"year", 31'536'000}, {"years", 31'536'000}};
 // clang-format on
-constexpr double kLongest = 1e12;
+constexpr double kLongest = 1e14;
 
 }  // namespace
 
