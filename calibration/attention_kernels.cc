@@ -1,28 +1,41 @@
 // Attention kernels of other generations than the one that a profile's tables timed: the task model of
 // attention_model.h with rates of their own. FlashAttention's first version neither keeps the tensor cores as busy as
 // the second (fewer other operations, work split over warps: Dao, arXiv 2307.08691, section 3) nor uses what came with
-// Hopper (asynchronous copies and warp-group products: arXiv 2407.08608). Below their power limit such kernels run at
-// full clocks, so their rates are those of a long step as they stand. What a task does beside its loop is to move
-// tiles. Left out: a rate for each head dimension (within 5 % of each other: arXiv 2307.08691, figure 4), splits over
-// keys.
+// Hopper (asynchronous copies and warp-group products: arXiv 2407.08608), nor does the second use the latter. What a
+// task does beside its loop is to move tiles. Left out: head dimensions above 128, splits over keys.
 #include "calibration/profile_model.h"
 #include "sim/error.h"
 
 namespace orrery::calibration {
 
-void load_attention_kernels(const sim::Settings& section, DeviceProfile::Model& device) {
-  const sim::Settings* flash_1 = section.find("flash_1");
-  if (flash_1 == nullptr) return;
-  AttentionModel model = device.attention;
-  model.rate_64 = model.rate_128 = flash_1->at("forward").as_number();
-  model.backward_ratio = flash_1->at("backward").as_number() / model.rate_128;
+namespace {
+
+AttentionModel load_kernel(const sim::Settings& rates, const AttentionModel& tables) {
+  AttentionModel model = tables;
+  model.rate_128 = rates.at("forward").as_number();
+  model.rate_64 = rates.get_number("forward_64", model.rate_128);
+  const double backward = rates.at("backward").as_number();
+  model.backward_ratio = backward / model.rate_128;
+  model.backward_ratio_64 = rates.get_number("backward_64", backward) / model.rate_64;
   model.surface = {};  // fitted to the other kernels
   model.setup_moves_tiles = true;
-  if (const sim::Settings* dropout = flash_1->find("dropout")) {
+  if (const sim::Settings* dropout = rates.find("dropout")) {
     constexpr double kNanosecond = 1e-9;
     model.dropout_rate = dropout->as_number() / kNanosecond;
   }
-  device.flash_1 = model;
+  return model;
+}
+
+}  // namespace
+
+void load_attention_kernels(const sim::Settings& section, DeviceProfile::Model& device) {
+  if (const sim::Settings* rates = section.find("flash_1")) device.flash_1 = load_kernel(*rates, device.attention);
+  if (const sim::Settings* rates = section.find("flash_2")) device.flash_2 = load_kernel(*rates, device.attention);
+}
+
+const AttentionModel* DeviceProfile::Model::other(AttentionKernel kernel) const {
+  const std::optional<AttentionModel>& own = kernel == AttentionKernel::flash_1 ? flash_1 : flash_2;
+  return kernel != AttentionKernel::fused && own ? &*own : nullptr;
 }
 
 }  // namespace orrery::calibration

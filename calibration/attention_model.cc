@@ -63,7 +63,8 @@ double AttentionModel::structure(const Shape& s) const {
   const double own_setup = setup_moves_tiles ? setup * s.head_dim / 128 : setup;
   double time;
   if (s.backward) {
-    const double slower = 2.5 / backward_ratio;
+    const double at_64 = backward_ratio_64 > 0 ? backward_ratio_64 : backward_ratio;
+    const double slower = 2.5 / rate_at(at_64, backward_ratio, s.head_dim);
     const double task_setup = setup_moves_tiles ? 2 * own_setup / slower : own_setup;
     const double sums = 2 * 2 * s.batch * s.heads * s.queries * s.head_dim / (memory_efficiency * memory_bandwidth);
     time = 2 * launch + sums + smooth_max(slower * forward(s, task_setup), memory);

@@ -31,7 +31,7 @@ std::vector<double> first_guess(const GemmModel& m, double quantisation) {
   const TileLaw law;
   std::vector<double> p;
   for (double x : {m.launch, quantisation, m.memory_efficiency, m.join_time, m.join_efficiency, law.best, law.a, law.b,
-                   law.fill, law.per_element, m.cast_launch, m.cast_time})
+                   law.fill, law.per_element, m.cast.launch, m.cast.per_element})
     if (x > 0) p.push_back(std::log(x));
   return p;
 }
@@ -51,9 +51,9 @@ GemmModel unpack(GemmModel m, const std::vector<double>& p) {
   law.fill = take(1e-9, 2e-5);
   law.per_element = take(1e-15, 1e-9);
   set_tiles(law, m.tiles);
-  if (m.cast_time > 0) {
-    m.cast_launch = take(1e-6, 5e-5);
-    m.cast_time = take(1e-15, 1e-10);
+  if (m.cast.per_element > 0) {
+    m.cast.launch = take(1e-6, 5e-5);
+    m.cast.per_element = take(1e-15, 1e-10);
   }
   return m;
 }
@@ -238,8 +238,8 @@ GemmModel fit_gemm(const GemmModel& begin, std::span<const GemmSample> samples, 
   SIM_CHECK(!samples.empty(), "no samples");
   GemmModel start = begin;
   const bool casts = std::any_of(samples.begin(), samples.end(), [](const auto& s) { return s.shape.cast_input; });
-  start.cast_launch = casts ? 1e-5 : 0;
-  start.cast_time = casts ? 2e-12 : 0;
+  start.cast.launch = casts ? 1e-5 : 0;
+  start.cast.per_element = casts ? 2e-12 : 0;
   GemmModel model = fit_structure(start, samples, options);
   std::vector<SurfacePoint> points;
   std::vector<double> left;  // ln(measured / structure)

@@ -84,7 +84,7 @@ std::string sustained(const Samples& samples, const DeviceProfile* base) {
     if (base == nullptr) return "";
     const auto& b = base->model();
     return fmt::format("\nsustained:\n  matmul: {:.3f}\n  fp8: {:.3f}\n  attention: {:.3f}\n  provenance: {}\n",
-                       b.sustained_matmul, b.sustained_fp8, b.sustained_attention, transferred(*base));
+                       b.sustained.matmul, b.sustained.fp8, b.sustained.attention, transferred(*base));
   }
   std::string out = "\nsustained:  # rate in a long run over the rate of a short one\n";
   for (const auto& [key, values] : {std::pair{"matmul", &matmul}, {"fp8", &fp8}, {"attention", &attention}})

@@ -103,7 +103,7 @@ double GemmModel::structure(const Shape& s) const {
   const double high = std::max(c, mem), ratio = std::min(c, mem) / high;
   const double square = ratio * ratio;
   double time = launch + high * std::sqrt(std::sqrt(1 + square * square));
-  if (s.cast_input) time += cast_launch + cast_time * s.batch * s.m * s.k;
+  if (s.cast_input) time += cast.launch + cast.per_element * s.batch * s.m * s.k;
   return time;
 }
 
@@ -112,7 +112,7 @@ double GemmModel::roofline(const Shape& s) const {
 }
 
 double GemmModel::correctable(const Shape& s, double structure_seconds) const {
-  return 1 - (launch + (s.cast_input ? cast_launch : 0.0)) / structure_seconds;
+  return 1 - (launch + (s.cast_input ? cast.launch : 0.0)) / structure_seconds;
 }
 
 double GemmModel::seconds(const Shape& s) const {

@@ -78,9 +78,11 @@ struct GemmModel {
   Surface surface;
   Surface detail;
   std::array<double, kGemmForms> form_factor{1, 1, 1};  // time over that of the forward pass's form
-  // fp8: casting a 16 bit A ahead of the product (Gemm::cast_input).
-  double cast_launch = 0;  // seconds
-  double cast_time = 0;    // seconds per element
+  /// fp8: casting a 16 bit A ahead of the product (Gemm::cast_input).
+  struct Cast {
+    double launch = 0;       // seconds
+    double per_element = 0;  // seconds
+  } cast;
 
   struct Shape {
     double m = 1, n = 1, k = 1, batch = 1;

@@ -26,7 +26,7 @@ const std::vector<std::string>& data_type_names() {
 }
 
 std::string_view name_of(AttentionKernel kernel) {
-  static constexpr std::array<std::string_view, kAttentionKernels> kNames{"fused", "flash_1"};
+  static constexpr std::array<std::string_view, kAttentionKernels> kNames{"fused", "flash_1", "flash_2"};
   const auto i = static_cast<std::size_t>(kernel);
   SIM_CHECK(i < kNames.size(), "attention kernel {}", i);
   return kNames[i];

@@ -60,10 +60,12 @@ struct Gemm {
 
 inline constexpr std::size_t kGemmForms = 3;
 
-/// Generations of fused attention kernels: what the profile's tables measured, or FlashAttention's first version, which
-/// keeps its tensor cores a third as busy.
-enum class AttentionKernel : std::uint8_t { fused, flash_1 };
-inline constexpr std::size_t kAttentionKernels = 2;
+/// Generations of fused attention kernels: what the profile's tables measured (the best that the vendor ships), or
+/// FlashAttention's first version, which keeps its tensor cores a third as busy, or its second, which does as well as any
+/// on the device that it was written for and knows nothing of later ones. A profile without numbers of its own for a
+/// generation answers with its tables.
+enum class AttentionKernel : std::uint8_t { fused, flash_1, flash_2 };
+inline constexpr std::size_t kAttentionKernels = 3;
 std::string_view name_of(AttentionKernel kernel);
 
 /// Fused (flash) attention of `heads` query heads over `kv_heads` key/value heads.

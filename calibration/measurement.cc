@@ -36,8 +36,9 @@ std::string_view name_of(CaseForm f) {
 std::string key_of(const Case& c) {
   return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", name_of(c.kind), std::string_view(c.name),
                      name_of(c.dtype), name_of(c.form), number(c.m), number(c.n), number(c.k), number(c.batch),
-                     number(c.seq), number(c.heads), number(c.kv_heads), number(c.head_dim), number(c.window),
-                     number(c.elements), number(c.bytes), number(c.gpus));
+                     number(c.attention.seq), number(c.attention.heads), number(c.attention.kv_heads),
+                     number(c.attention.head_dim), number(c.attention.window), number(c.elements), number(c.bytes),
+                     number(c.gpus));
 }
 
 std::string key_of_row(std::string_view row) {
@@ -64,12 +65,13 @@ std::string describe(const Case& c) {
   add(c.name);
   add(name_of(c.dtype));
   add(name_of(c.form));
-  if (c.batch > 1 && c.seq == 0) add(fmt::format("{} of", c.batch));
+  if (c.batch > 1 && c.attention.seq == 0) add(fmt::format("{} of", c.batch));
   if (c.k > 0) add(fmt::format("{} x {} x {}", c.m, c.n, c.k));
   if (c.k == 0 && c.m > 0) add(fmt::format("{} x {}", c.m, c.n));
-  if (c.heads > 0) {
-    add(fmt::format("batch {}, {} positions, {}/{} heads of {}", c.batch, c.seq, c.heads, c.kv_heads, c.head_dim));
-    if (c.window > 0) add(fmt::format("window {}", c.window));
+  if (c.attention.heads > 0) {
+    add(fmt::format("batch {}, {} positions, {}/{} heads of {}", c.batch, c.attention.seq, c.attention.heads,
+                    c.attention.kv_heads, c.attention.head_dim));
+    if (c.attention.window > 0) add(fmt::format("window {}", c.attention.window));
   }
   if (c.gpus > 0) add(fmt::format("on {} GPUs", c.gpus));
   if (c.bytes > 0 && c.kind != CaseClass::streaming) add(fmt::format("{} bytes", c.bytes));

@@ -37,7 +37,7 @@ class Plan {
     if (matrix && device_.peak[static_cast<int>(what.dtype)] <= 0) return;
     // Before Blackwell, fp8 products want both operands contiguous in k.
     if (is_fp8(what.dtype) && what.form != CaseForm::none && what.form != CaseForm::tn) return;
-    if (memory_bytes(what) > kMemoryShare * device_.memory_bytes) return;
+    if (memory_bytes(what) > kMemoryShare * device_.memory.bytes) return;
     if (kernel_seconds(what, device_) > kLongestKernel) return;
     if (!seen_.insert(key_of(what)).second) return;
     PlannedCase planned{what, budget > 0 ? budget : budget_, 0};
@@ -72,11 +72,11 @@ class Plan {
       set_name(c, pass);
       c.dtype = type;
       c.batch = batch;
-      c.seq = seq;
-      c.heads = heads;
-      c.kv_heads = kv_heads;
-      c.head_dim = head_dim;
-      c.window = window;
+      c.attention.seq = seq;
+      c.attention.heads = heads;
+      c.attention.kv_heads = kv_heads;
+      c.attention.head_dim = head_dim;
+      c.attention.window = window;
       add(c);
     }
   }
@@ -106,9 +106,9 @@ class Plan {
     c.dtype = type;
     if (heads > 0) {
       c.batch = 4;
-      c.seq = 8192;
-      c.heads = c.kv_heads = heads;
-      c.head_dim = 128;
+      c.attention.seq = 8192;
+      c.attention.heads = c.attention.kv_heads = heads;
+      c.attention.head_dim = 128;
     } else {
       c.m = c.n = c.k = 8192;
     }
@@ -139,13 +139,14 @@ class Plan {
     const Case& c = p.what;
     const double once = kernel_seconds(c, device_);
     // Buffers past the L2 cache are filled with random numbers, at least one set.
-    const double filled = std::max(memory_bytes(c), 3 * device_.l2_bytes);
+    const double filled = std::max(memory_bytes(c), 3 * device_.memory.l2_bytes);
     const double set_up = 0.02 + filled / 5e11;
     const double repeats = std::max(p.budget, 5 * std::max(once, 1e-3)) + 3 * std::max(once, 1e-3);
     double reference = 0.005;
     if (c.kind == CaseClass::gemm || c.kind == CaseClass::batched_gemm) reference += 64 * d(c.k) * 1e-8;
     if (c.kind == CaseClass::attention)
-      reference += 2 * d(c.seq * c.head_dim) * 2e-8 + (c.name[0] == 'b' ? 0.6 : 32 * d(c.seq * c.head_dim) * 2e-9);
+      reference += 2 * d(c.attention.seq * c.attention.head_dim) * 2e-8 +
+                   (c.name[0] == 'b' ? 0.6 : 32 * d(c.attention.seq * c.attention.head_dim) * 2e-9);
     if (c.kind == CaseClass::sustained) return set_up + p.budget + 2.2;
     if (c.kind == CaseClass::collective) return set_up + repeats + 0.5 * d(c.gpus);
     return set_up + reference + repeats;
@@ -285,7 +286,7 @@ double memory_bytes(const Case& c) {
     case CaseClass::batched_gemm:
     case CaseClass::sustained:
     case CaseClass::interference:
-      if (c.heads > 0) break;
+      if (c.attention.heads > 0) break;
       return std::max(d(c.batch), 1.0) *
              (width * (d(c.m) * d(c.k) + d(c.k) * d(c.n)) + (c.name[0] == 'a' || width == 4 ? 4 : 2) * d(c.m) * d(c.n));
     case CaseClass::attention:
@@ -296,23 +297,26 @@ double memory_bytes(const Case& c) {
       return 2 * d(c.bytes);
   }
   const bool backward = c.name[0] == 'b';
-  const double positions = d(c.batch) * d(c.seq);
-  return positions * d(c.head_dim) * width *
-         (backward ? 6 * d(c.heads) + 4 * d(c.kv_heads) : 2 * d(c.heads) + 2 * d(c.kv_heads));
+  const double positions = d(c.batch) * d(c.attention.seq);
+  return positions * d(c.attention.head_dim) * width *
+         (backward ? 6 * d(c.attention.heads) + 4 * d(c.attention.kv_heads)
+                   : 2 * d(c.attention.heads) + 2 * d(c.attention.kv_heads));
 }
 
 double kernel_seconds(const Case& c, const GpuFacts& device) {
   double flops = 0;
-  if (c.heads > 0) {
+  if (c.attention.heads > 0) {
     // Two products forward and five backward over half of the square, or over the window.
-    const double seen = c.window > 0 ? std::min(d(c.window), d(c.seq) / 2) : d(c.seq) / 2;
-    flops = 4 * d(c.batch) * d(c.heads) * d(c.seq) * seen * d(c.head_dim) * (c.name[0] == 'b' ? 2.5 : 1);
+    const double seen =
+        c.attention.window > 0 ? std::min(d(c.attention.window), d(c.attention.seq) / 2) : d(c.attention.seq) / 2;
+    flops = 4 * d(c.batch) * d(c.attention.heads) * d(c.attention.seq) * seen * d(c.attention.head_dim) *
+            (c.name[0] == 'b' ? 2.5 : 1);
   } else if (c.k > 0) {
     flops = 2 * std::max(d(c.batch), 1.0) * d(c.m) * d(c.n) * d(c.k);
   }
   const double peak = device.peak[static_cast<int>(c.dtype)];
   const double compute = peak > 0 ? flops / (0.6 * peak) : 0;
-  double bytes = memory_bytes(c), rate = 0.8 * device.memory_bandwidth;
+  double bytes = memory_bytes(c), rate = 0.8 * device.memory.bandwidth;
   if (c.kind == CaseClass::host) {
     bytes = d(c.bytes);
     rate = 1e10;

@@ -1,5 +1,6 @@
-// DeviceProfile: the data sheet and the answers. Kernel sustained clocks: a kernel of a long step takes its isolated
-// time divided by the sustained factor of its class, except the launch, which does not depend on power.
+// DeviceProfile: the data sheet and the answers. Clocks: a kernel of a long step takes its isolated time divided by the
+// clock that the device's power limit leaves the step (power.h) and, where its document says so, by the sustained
+// factor of its class; except the launch, which does not depend on power.
 #include "calibration/profile.h"
 
 #include <algorithm>
@@ -49,9 +50,25 @@ void load_data_sheet(const Settings& document, DeviceProfile::Model& m) {
 void load_sustained(const Settings& document, DeviceProfile::Model& m) {
   const Settings* s = document.find("sustained");
   if (s == nullptr) return;
-  m.sustained_matmul = s->get_number("matmul", 1.0);
-  m.sustained_fp8 = s->get_number("fp8", m.sustained_matmul);
-  m.sustained_attention = s->get_number("attention", m.sustained_matmul);
+  m.sustained.matmul = s->get_number("matmul", 1.0);
+  m.sustained.fp8 = s->get_number("fp8", m.sustained.matmul);
+  m.sustained.attention = s->get_number("attention", m.sustained.matmul);
+}
+
+void load_power(const Settings& document, PowerModel& power) {
+  const Settings* s = document.find("power");
+  if (s == nullptr) return;
+  power.limit = s->at("limit").as_watts();
+  power.standing = s->at("standing").as_watts();
+  power.active = s->at("active").as_watts();
+  power.per_byte = s->at("per_byte").as_joules();
+  const Settings& per_flop = s->at("per_flop");
+  for (std::size_t t = 0; t < kDataTypes; ++t) {
+    const auto type = static_cast<DataType>(t);
+    const Settings* own = per_flop.find(name_of(type));
+    const Settings* like = is_quantised(type) ? per_flop.find("fp8") : nullptr;
+    power.per_flop[t] = (own != nullptr ? *own : like != nullptr ? *like : per_flop.at("bf16")).as_joules();
+  }
 }
 
 void load_gemms(const Settings& section, DeviceProfile::Model& m) {
@@ -63,7 +80,7 @@ void load_gemms(const Settings& section, DeviceProfile::Model& m) {
     const Settings* like = is_quantised(type) ? section.find("fp8") : nullptr;
     const Settings& from = own != nullptr ? *own : like != nullptr ? *like : section.at("bf16");
     m.gemm[t] = load_gemm(from, m, type);
-    if (own != nullptr || type == DataType::fp16) m.gemm_error[t] = load_uncertainty(from.find("error"));
+    if (own != nullptr || type == DataType::fp16) m.error.gemm[t] = load_uncertainty(from.find("error"));
   }
 }
 
@@ -79,15 +96,16 @@ DeviceProfile DeviceProfile::load(const sim::Settings& document) {
   m->provenance = document.get_text("provenance", "");
   load_data_sheet(document, *m);
   load_sustained(document, *m);
+  load_power(document, m->power);
   load_gemms(document.at("gemm"), *m);
   m->attention = load_attention(document.at("attention"), *m);
-  m->attention_error = load_uncertainty(document.at("attention").find("error"));
+  m->error.attention = load_uncertainty(document.at("attention").find("error"));
   if (const Settings* kernels = document.find("attention_kernels")) load_attention_kernels(*kernels, *m);
   m->streaming = load_streaming(document.at("streaming"));
-  m->streaming_error = load_uncertainty(document.at("streaming").find("error"));
+  m->error.streaming = load_uncertainty(document.at("streaming").find("error"));
   m->collective = load_collectives(document.at("collectives"));
   for (std::size_t i = 0; i < kCollectiveOps; ++i)
-    m->collective_error[i] =
+    m->error.collective[i] =
         load_uncertainty(document.at("collectives").at(name_of(static_cast<CollectiveOp>(i))).find("error"));
   DeviceProfile out;
   out.model_ = std::move(m);
@@ -104,9 +122,18 @@ const std::string& DeviceProfile::provenance() const { return model_->provenance
 
 DeviceProfile DeviceProfile::isolated() const {
   auto m = std::make_shared<Model>(*model_);
-  m->sustained_matmul = m->sustained_fp8 = m->sustained_attention = 1;
+  m->sustained.matmul = m->sustained.fp8 = m->sustained.attention = 1;
   DeviceProfile out;
   out.model_ = std::move(m);
+  return out;
+}
+
+const PowerModel& DeviceProfile::power() const { return model_->power; }
+
+DeviceProfile DeviceProfile::at_clock(double clock) const {
+  SIM_CHECK(clock > 0 && clock <= 1, "a clock of {}", clock);
+  DeviceProfile out = *this;
+  out.clock_ = clock;
   return out;
 }
 
@@ -115,7 +142,7 @@ Duration DeviceProfile::gemm(const Gemm& g) const {
   const GemmModel& model = model_->gemm[index(g.dtype)];
   const double isolated = model.seconds(
       {d(g.m), d(g.n), d(g.k), d(g.batch), g.accumulate, g.cast_input, g.form, static_cast<double>(bytes_of(g.sum))});
-  const double factor = is_quantised(g.dtype) ? model_->sustained_fp8 : model_->sustained_matmul;
+  const double factor = clock_ * (is_quantised(g.dtype) ? model_->sustained.fp8 : model_->sustained.matmul);
   const double time = model.launch + std::max(0.0, isolated - model.launch) / factor;
   if (g.aligned || !(model_->unaligned > 0) || bytes_of(g.dtype) != 2) return duration(time);
   return duration(std::max(time, 2 * d(g.m) * d(g.n) * d(g.k) * d(g.batch) / model_->unaligned));
@@ -128,10 +155,13 @@ Duration DeviceProfile::attention(const Attention& a) const {
             a.keys, a.heads, a.kv_heads, a.head_dim, a.window);
   const AttentionModel::Shape shape{d(a.batch),  d(a.queries), d(a.keys),  d(a.heads),    d(a.kv_heads), d(a.head_dim),
                                     d(a.window), a.causal,     a.backward, a.cache_write, a.dropout};
-  if (a.kernel == AttentionKernel::flash_1 && model_->flash_1) return duration(model_->flash_1->seconds(shape));
+  if (const AttentionModel* other = model_->other(a.kernel)) {
+    const double full = other->seconds(shape);
+    return duration(other->launch + std::max(0.0, full - other->launch) / clock_);
+  }
   const AttentionModel& model = model_->attention;
   const double isolated = model.seconds(shape);
-  return duration(model.launch + std::max(0.0, isolated - model.launch) / model_->sustained_attention);
+  return duration(model.launch + std::max(0.0, isolated - model.launch) / (clock_ * model_->sustained.attention));
 }
 
 Duration DeviceProfile::streaming(Streaming kernel, double bytes) const {
@@ -142,17 +172,17 @@ Duration DeviceProfile::streaming(Streaming kernel, double bytes) const {
 
 double DeviceProfile::uncertainty(const Gemm& g) const {
   const double flops = 2 * d(g.m) * d(g.n) * d(g.k) * d(g.batch);
-  return model_->gemm_error[index(g.dtype)].at(kByFlops.of(flops), {d(g.m), d(g.n), d(g.k)});
+  return model_->error.gemm[index(g.dtype)].at(kByFlops.of(flops), {d(g.m), d(g.n), d(g.k)});
 }
 
 double DeviceProfile::uncertainty(const Attention& a) const {
-  // Two rates for all shapes, fitted to whole steps: what these leave open.
+  // A few rates for all shapes, from whole steps or from a figure: what these leave open.
   constexpr double kOtherKernels = 0.15;
-  if (a.kernel == AttentionKernel::flash_1 && model_->flash_1) return kOtherKernels;
+  if (model_->other(a.kernel) != nullptr) return kOtherKernels;
   const double pairs = a.causal ? d(a.queries) * d(a.keys) / 2 : d(a.queries) * d(a.keys);
   const double flops = 4 * d(a.batch) * d(a.heads) * d(a.head_dim) * pairs;
   const double forward =
-      model_->attention_error.at(kByFlops.of(flops), {d(a.queries), d(a.batch) * d(a.heads), d(a.head_dim)});
+      model_->error.attention.at(kByFlops.of(flops), {d(a.queries), d(a.batch) * d(a.heads), d(a.head_dim)});
   // One ratio for all shapes stands for the backward pass. FlashAttention-2's ranges over +-10 % with the sequence
   // (arXiv 2307.08691, figures 4 to 6).
   constexpr double kBackwardRatio = 0.1;
@@ -160,13 +190,13 @@ double DeviceProfile::uncertainty(const Attention& a) const {
 }
 
 double DeviceProfile::uncertainty(Streaming, double bytes) const {
-  return model_->streaming_error.at(kByBytes.of(bytes), {std::max(1.0, bytes), 1, 1});
+  return model_->error.streaming.at(kByBytes.of(bytes), {std::max(1.0, bytes), 1, 1});
 }
 
 double DeviceProfile::uncertainty(CollectiveOp op, std::int64_t gpus, Bytes size) const {
   if (gpus <= 1) return 0;
   const double bytes = d(size.value());
-  return model_->collective_error[static_cast<std::size_t>(op)].at(kByBytes.of(bytes),
+  return model_->error.collective[static_cast<std::size_t>(op)].at(kByBytes.of(bytes),
                                                                    {d(gpus), std::max(1.0, bytes), 1});
 }
 

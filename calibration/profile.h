@@ -9,6 +9,7 @@
 
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
+#include "calibration/power.h"
 #include "sim/settings.h"
 #include "sim/units.h"
 
@@ -71,6 +72,12 @@ class DeviceProfile {
   /// sustained-clock factor.
   DeviceProfile isolated() const;
 
+  /// What the device draws; nothing known where its document does not say.
+  const PowerModel& power() const;
+  /// The same device at this share of its full clock, 0 < clock <= 1: products and fused attention take longer.
+  DeviceProfile at_clock(double clock) const;
+  double clock() const { return clock_; }
+
   struct Model;  // the fit; only this room knows it
   const Model& model() const { return *model_; }
   /// Whether both are copies of one profile, as all jobs of a study have it.
@@ -78,6 +85,7 @@ class DeviceProfile {
 
  private:
   std::shared_ptr<const Model> model_;
+  double clock_ = 1;
 };
 
 }  // namespace orrery::calibration

@@ -13,6 +13,7 @@ using Docs = std::vector<sim::Key>;
 // share of a peak below a thousandth would be a broken device, and steps too long to count in picoseconds.
 constexpr Bounds kFlops{"10 GFLOP/s", "100 EFLOP/s"}, kBandwidth{"1 GB/s", "100 EB/s"}, kShare{"0.001", "1"};
 constexpr Bounds kFixed{"0 s", "1 ms"};  // of one kernel
+constexpr Bounds kWatts{"1 W", "100 kW"};
 constexpr Bounds kCount{"0", "1e9"}, kPercent{"0", "1e5"}, kSizes{"1", "1e18"};
 
 void data_sheet(Docs& out) {
@@ -88,6 +89,44 @@ void data_sheet(Docs& out) {
            "Factor on the rate of fused attention.",
            {"0.2", "1"}},
           {"sustained.provenance", "text", "", "-", {}, "Where the factors come from."},
+          {"power", "mapping", "", "-", {}, "What the device draws; its clock in a step follows from its limit."},
+          {"power.limit",
+           "quantity",
+           "W",
+           "",
+           {},
+           "Power limit of the board or package; a step's clock keeps its mean within it.",
+           kWatts},
+          {"power.standing", "quantity", "W", "", {}, "Drawn with no kernel running.", {"0 W", "5 kW"}},
+          {"power.active",
+           "quantity",
+           "W",
+           "",
+           {},
+           "Drawn beyond that while any kernel runs, at full clock.",
+           {"0 W", "5 kW"}},
+          {"power.per_flop",
+           "mapping",
+           "",
+           "",
+           {},
+           "Energy of an operation of a matrix product at full clock, by type of operands; types that are missing take "
+           "fp8's, or bf16's."},
+          {"power.per_flop.*",
+           "quantity",
+           "J",
+           "",
+           {},
+           "Energy of an operation with operands of this type.",
+           {"0 J", "1 nJ"}},
+          {"power.per_byte",
+           "quantity",
+           "J",
+           "",
+           {},
+           "Energy of a byte read from or written to device memory.",
+           {"0 J", "1 uJ"}},
+          {"power.provenance", "text", "", "-", {}, "Where the figures come from."},
           {"node", "mapping", "", "", {}, "How the GPUs of a node reach each other; see the keys of a node."},
       });
 }
@@ -273,28 +312,49 @@ void attention(Docs& out) {
 }
 
 void attention_kernels(Docs& out) {
-  out.insert(
-      out.end(),
-      {
-          {"attention_kernels", "mapping", "", "-", {}, "Attention kernels of other generations."},
-          {"attention_kernels.provenance", "text", "", "-", {}, "Where the numbers come from."},
-          {"attention_kernels.flash_1", "mapping", "", "attention", {}, "FlashAttention 1 (CUDA or Triton)."},
-          {"attention_kernels.flash_1.forward",
-           "number",
-           "",
-           "",
-           {},
-           "Share of the bf16 peak in the inner loop of the forward pass, at the clocks of a long step.",
-           {"0.01", "1"}},
-          {"attention_kernels.flash_1.backward", "number", "", "", {}, "Likewise of the backward pass.", {"0.01", "1"}},
-          {"attention_kernels.flash_1.dropout",
-           "number",
-           "1/ns",
-           "-",
-           {},
-           "Scores per nanosecond that the device makes random numbers for; absent: dropout costs nothing.",
-           {"1", "1e6"}},
-      });
+  out.insert(out.end(), {
+                            {"attention_kernels", "mapping", "", "-", {}, "Attention kernels of other generations."},
+                            {"attention_kernels.provenance", "text", "", "-", {}, "Where the numbers come from."},
+                        });
+  const auto kernel = [&](const std::string& at, const char* meaning) {
+    const Bounds share{"0.01", "1"};
+    out.insert(out.end(),
+               {
+                   {at, "mapping", "", "attention", {}, meaning},
+                   {at + ".provenance", "text", "", "-", {}, "Where its numbers come from."},
+                   {at + ".forward",
+                    "number",
+                    "",
+                    "",
+                    {},
+                    "Share of the bf16 peak in the inner loop of the forward pass.",
+                    share},
+                   {at + ".backward", "number", "", "", {}, "Likewise of the backward pass.", share},
+                   {at + ".forward_64",
+                    "number",
+                    "",
+                    at + ".forward",
+                    {},
+                    "Likewise of the forward pass with heads of 64 channels.",
+                    share},
+                   {at + ".backward_64",
+                    "number",
+                    "",
+                    at + ".backward",
+                    {},
+                    "Likewise of the backward pass with heads of 64 channels.",
+                    share},
+                   {at + ".dropout",
+                    "number",
+                    "1/ns",
+                    "-",
+                    {},
+                    "Scores per nanosecond that the device makes random numbers for; absent: dropout costs nothing.",
+                    {"1", "1e6"}},
+               });
+  };
+  kernel("attention_kernels.flash_1", "FlashAttention 1 (CUDA or Triton).");
+  kernel("attention_kernels.flash_2", "FlashAttention 2, where it falls behind the kernels that the profile timed.");
 }
 
 void streaming(Docs& out) {

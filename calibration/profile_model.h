@@ -8,6 +8,7 @@
 #include "calibration/attention_model.h"
 #include "calibration/collective_model.h"
 #include "calibration/gemm_model.h"
+#include "calibration/power.h"
 #include "calibration/profile.h"
 #include "calibration/uncertainty.h"
 
@@ -26,17 +27,23 @@ struct DeviceProfile::Model {
   std::array<bool, kDataTypes> has{};     // whether the device multiplies the type
   double unaligned = 0;                   // FLOP/s of 16-bit products that cannot use the matrix units; 0: no matter
   double memory = 0, memory_bandwidth = 0;
-  // Clocks of a long step over those of a short benchmark, 0 to 1.
-  double sustained_matmul = 1, sustained_fp8 = 1, sustained_attention = 1;
+  /// Clocks of a long step over those of a short benchmark, 0 to 1.
+  struct Sustained {
+    double matmul = 1, fp8 = 1, attention = 1;
+  } sustained;
+  PowerModel power;
   std::array<GemmModel, kDataTypes> gemm;
   AttentionModel attention;
-  std::optional<AttentionModel> flash_1;  // at the clocks of a long step
+  std::optional<AttentionModel> flash_1, flash_2;
+  const AttentionModel* other(AttentionKernel kernel) const;  // null: answered by `attention`
   StreamingModel streaming;
   std::array<CollectiveModel, kCollectiveOps> collective;
-  // How far off the answers may be, from the `error` of each section.
-  std::array<Uncertainty, kDataTypes> gemm_error;
-  Uncertainty attention_error, streaming_error;
-  std::array<Uncertainty, kCollectiveOps> collective_error;
+  /// How far off the answers may be, from the `error` of each section.
+  struct Errors {
+    std::array<Uncertainty, kDataTypes> gemm;
+    Uncertainty attention, streaming;
+    std::array<Uncertainty, kCollectiveOps> collective;
+  } error;
 };
 
 // Readers of the model sections. `device` carries the data sheet; the models copy what they need of it.

@@ -182,8 +182,8 @@ GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataT
   g.detail = load_detail(s.find("detail"));
   load_forms(s.find("forms"), g);
   if (s.find("cast_rate") != nullptr) {
-    g.cast_launch = seconds_at(s, "cast_launch");
-    g.cast_time = kCastBytes / s.at("cast_rate").as_bandwidth().value();
+    g.cast.launch = seconds_at(s, "cast_launch");
+    g.cast.per_element = kCastBytes / s.at("cast_rate").as_bandwidth().value();
   }
   return g;
 }
@@ -240,9 +240,9 @@ std::string to_yaml(const GemmModel& g, int indent) {
       "{0}launch: {1:.3f} us\n{0}quantisation: {2:.3f}\n{0}memory_efficiency: {3:.3f}\n{0}join_time: {4:.3f} us\n"
       "{0}join_efficiency: {5:.3f}\n",
       pad, g.launch * 1e6, g.quantisation, g.memory_efficiency, g.join_time * 1e6, g.join_efficiency);
-  if (g.cast_time > 0)
-    out += fmt::format("{0}cast_launch: {1:.3f} us\n{0}cast_rate: {2:.1f} GB/s\n", pad, g.cast_launch * 1e6,
-                       kCastBytes / g.cast_time / 1e9);
+  if (g.cast.per_element > 0)
+    out += fmt::format("{0}cast_launch: {1:.3f} us\n{0}cast_rate: {2:.1f} GB/s\n", pad, g.cast.launch * 1e6,
+                       kCastBytes / g.cast.per_element / 1e9);
   if (g.accumulate_exposed > 0) out += fmt::format("{}accumulate_exposed: {:.3f}\n", pad, g.accumulate_exposed);
   if (g.form_factor[1] != 1 || g.form_factor[2] != 1)
     out +=

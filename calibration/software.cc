@@ -22,38 +22,44 @@ using sim::Bounds;
 constexpr Bounds kIssue{"0 s", "1 s"}, kHost{"0 s", "100 s"};
 constexpr Bounds kMemory{"0 B", "1 TB"};
 
+// Where in a generation the keys of a part of a part are set; those of a part take a pointer to it.
+constexpr auto kLinear = [](auto&& s) -> auto& { return s.layers.linear; };
+constexpr auto kHead = [](auto&& s) -> auto& { return s.layers.head; };
+
+/// `group` says where of a generation, `field` which member of it.
 struct Row {
   sim::Key doc;
   std::function<void(Software&, const Settings&)> read;
 };
 
-template <class Group>
-Row duration(std::string key, Group Software::*group, sim::Duration Group::*field, Bounds bounds, std::string meaning) {
+template <class Of, class Group>
+Row duration(std::string key, Of group, sim::Duration Group::*field, Bounds bounds, std::string meaning) {
   return {{std::move(key), "quantity", "s", "0 us", {}, std::move(meaning), bounds},
-          [group, field](Software& out, const Settings& s) { (out.*group).*field = s.as_duration(); }};
+          [group, field](Software& out, const Settings& s) { std::invoke(group, out).*field = s.as_duration(); }};
 }
 
-template <class Group>
-Row boolean(std::string key, Group Software::*group, bool Group::*field, std::string meaning) {
-  return {{std::move(key), "boolean", "", (Software{}.*group).*field ? "true" : "false", {}, std::move(meaning)},
-          [group, field](Software& out, const Settings& s) { (out.*group).*field = s.as_bool(); }};
+template <class Of, class Group>
+Row boolean(std::string key, Of group, bool Group::*field, std::string meaning) {
+  return {
+      {std::move(key), "boolean", "", std::invoke(group, Software{}).*field ? "true" : "false", {}, std::move(meaning)},
+      [group, field](Software& out, const Settings& s) { std::invoke(group, out).*field = s.as_bool(); }};
 }
 
 /// One of `choices`, as name_of spells them.
-template <class Group, class Enum>
-Row choice(std::string key, Group Software::*group, Enum Group::*field, std::vector<Enum> choices,
-           std::string meaning) {
+template <class Of, class Group, class Enum>
+Row choice(std::string key, Of group, Enum Group::*field, std::vector<Enum> choices, std::string meaning) {
   std::vector<std::string> names;
   for (const Enum one : choices) names.emplace_back(name_of(one));
-  return {{std::move(key), "choice", "", std::string(name_of((Software{}.*group).*field)), names, std::move(meaning)},
+  return {{std::move(key), "choice", "", std::string(name_of(std::invoke(group, Software{}).*field)), names,
+           std::move(meaning)},
           [group, field, names, list = std::move(choices)](Software& out, const Settings& s) {
             const auto at = std::find(names.begin(), names.end(), s.as_choice(names)) - names.begin();
-            (out.*group).*field = list[static_cast<std::size_t>(at)];
+            std::invoke(group, out).*field = list[static_cast<std::size_t>(at)];
           }};
 }
 
-template <class Group>
-Row data_type(std::string key, Group Software::*group, DataType Group::*field, std::string meaning) {
+template <class Of, class Group>
+Row data_type(std::string key, Of group, DataType Group::*field, std::string meaning) {
   return choice(std::move(key), group, field, {DataType::fp32, DataType::bf16, DataType::fp16, DataType::fp8},
                 std::move(meaning));
 }
@@ -63,22 +69,28 @@ Row text(std::string key, std::string Software::*field, std::string meaning) {
           [field](Software& out, const Settings& s) { out.*field = s.text(); }};
 }
 
-template <class Group>
-Row text(std::string key, Group Software::*group, std::string Group::*field, std::string meaning) {
-  return {{std::move(key), "text", "", (Software{}.*group).*field, {}, std::move(meaning)},
-          [group, field](Software& out, const Settings& s) { (out.*group).*field = s.text(); }};
+template <class Of, class Group>
+Row text(std::string key, Of group, std::string Group::*field, std::string meaning) {
+  return {{std::move(key), "text", "", std::invoke(group, Software{}).*field, {}, std::move(meaning)},
+          [group, field](Software& out, const Settings& s) { std::invoke(group, out).*field = s.text(); }};
 }
 
-template <class Group>
-Row number(std::string key, Group Software::*group, double Group::*field, Bounds bounds, std::string meaning) {
-  return {{std::move(key), "number", "", (Software{}.*group).*field == 0 ? "0" : "1", {}, std::move(meaning), bounds},
-          [group, field](Software& out, const Settings& s) { (out.*group).*field = s.as_number(); }};
+template <class Of, class Group>
+Row number(std::string key, Of group, double Group::*field, Bounds bounds, std::string meaning) {
+  return {{std::move(key),
+           "number",
+           "",
+           std::invoke(group, Software{}).*field == 0 ? "0" : "1",
+           {},
+           std::move(meaning),
+           bounds},
+          [group, field](Software& out, const Settings& s) { std::invoke(group, out).*field = s.as_number(); }};
 }
 
-template <class Group>
-Row bytes(std::string key, Group Software::*group, sim::Bytes Group::*field, std::string meaning) {
+template <class Of, class Group>
+Row bytes(std::string key, Of group, sim::Bytes Group::*field, std::string meaning) {
   return {{std::move(key), "quantity", "bytes", "0 B", {}, std::move(meaning), kMemory},
-          [group, field](Software& out, const Settings& s) { (out.*group).*field = s.as_bytes(); }};
+          [group, field](Software& out, const Settings& s) { std::invoke(group, out).*field = s.as_bytes(); }};
 }
 
 /// A key that only the resolver understands: it says how other keys are set.
@@ -186,22 +198,22 @@ std::vector<Row> kernel_rows() {
               "Layer norm in one kernel, else about three passes over the data."),
       boolean("persistent_layer_norm", &S::layers, &LayerStyle::persistent_layer_norm,
               "Backward of a layer norm reads its operands once for the gradients of inputs and weights."),
-      boolean("fused_wgrad_accumulation", &S::layers, &LayerStyle::fused_wgrad_accumulation,
+      boolean("fused_wgrad_accumulation", kLinear, &LinearStyle::fused_wgrad_accumulation,
               "The weight gradient GEMM adds into the fp32 gradient."),
       boolean(
           "reduces_amax", &S::gradients, &GradientReduction::reduces_amax,
           "In fp8, every forward and backward pass of a chunk ends with an all-reduce of the largest magnitudes over "
           "tensor- and data-parallel ranks, which the device waits for."),
-      boolean("fused_wgrad_16bit", &S::layers, &LayerStyle::fused_wgrad_16bit,
+      boolean("fused_wgrad_16bit", kLinear, &LinearStyle::fused_wgrad_16bit,
               "With fused_wgrad_accumulation, the GEMM adds into 16-bit gradients too, where gradients are kept so."),
       boolean("fused_cast", &S::layers, &LayerStyle::fused_cast,
               "fp8 casts inside the preceding norm or activation kernel."),
       boolean("attention_layout_copies", &S::attention_style, &AttentionStyle::attention_layout_copies,
               "Queries, keys, values and attention output are copied into the layout that the attention kernel wants."),
-      boolean("fused_cross_entropy", &S::layers, &LayerStyle::fused_cross_entropy,
+      boolean("fused_cross_entropy", kHead, &HeadStyle::fused_cross_entropy,
               "The loss reads the 16-bit logits once per pass, else fp32 copies are made and passed over one operation "
               "at a time."),
-      boolean("async_tensor_backward", &S::layers, &LayerStyle::async_tensor_backward,
+      boolean("async_tensor_backward", kLinear, &LinearStyle::async_tensor_backward,
               "Reductions of input gradients run beside the weight gradient GEMMs."),
       boolean("scatter_gather_pipeline", &S::messages, &MessagePolicy::scatter_gather_pipeline,
               "Pipeline messages are split over the tensor group and gathered inside the node."),
@@ -262,9 +274,9 @@ std::vector<Row> attention_rows() {
   using S = Software;
   return {
       choice("attention_kernel", &S::attention_style, &AttentionStyle::attention_kernel,
-             {AttentionKernel::fused, AttentionKernel::flash_1},
-             "Generation of the fused attention kernels: fused (those of the device profile's tables) or flash_1 "
-             "(FlashAttention 1, CUDA or Triton)."),
+             {AttentionKernel::fused, AttentionKernel::flash_1, AttentionKernel::flash_2},
+             "Generation of the fused attention kernels: fused (those of the device profile's tables, the vendor's best), "
+             "flash_1 (FlashAttention 1, CUDA or Triton) or flash_2 (FlashAttention 2, the library)."),
       boolean("attention_unpads", &S::attention_style, &AttentionStyle::attention_unpads,
               "Queries, keys and values are picked by token index before fused attention, its output is put back after "
               "it (padding removed, whether there is any or not)."),
@@ -280,19 +292,19 @@ std::vector<Row> trainer_rows() {
   using S = Software;
   return {
       boolean("dropout", &S::layers, &LayerStyle::dropout, "Dropout of hidden states and attention probabilities."),
-      boolean("bias_in_gemm", &S::layers, &LayerStyle::bias_in_gemm, "A linear layer's GEMM adds its bias (epilogue)."),
-      boolean("separate_qkv", &S::layers, &LayerStyle::separate_qkv,
+      boolean("bias_in_gemm", kLinear, &LinearStyle::bias_in_gemm, "A linear layer's GEMM adds its bias (epilogue)."),
+      boolean("separate_qkv", kLinear, &LinearStyle::separate_qkv,
               "Queries, keys and values are three linear layers: three products with their biases, and gradients of "
               "their input that are added up and, over a tensor group, reduced apart. A parallel block keeps one."),
-      boolean("cross_entropy_kernel", &S::layers, &LayerStyle::cross_entropy_kernel,
+      boolean("cross_entropy_kernel", kHead, &HeadStyle::cross_entropy_kernel,
               "Without tensor parallelism the loss is one kernel over an fp32 copy of the logits, else one operation "
               "at a time."),
-      boolean("pads_vocabulary", &S::layers, &LayerStyle::pads_vocabulary,
+      boolean("pads_vocabulary", kHead, &HeadStyle::pads_vocabulary,
               "The vocabulary is padded to a multiple of 128 per tensor rank; else each rank takes its part as it is."),
-      number("misaligned_gemm_rate", &S::layers, &LayerStyle::misaligned_gemm_rate, {"0.01", "1"},
+      number("misaligned_gemm_rate", kLinear, &LinearStyle::misaligned_gemm_rate, {"0.01", "1"},
              "Rate of a linear layer's 16-bit GEMM whose rows do not begin at multiples of 16 bytes, over that of one "
              "whose rows do (the matrix library falls back to kernels that load fewer bytes at a time)."),
-      number("training_metrics", &S::layers, &LayerStyle::training_metrics, {"0", "100"},
+      number("training_metrics", kHead, &HeadStyle::training_metrics, {"0", "100"},
              "Cross entropies computed once more per micro-batch for the log: logits to fp32, then log-softmax."),
       boolean("fused_optimizer", &S::optimizer, &OptimizerStyle::fused_optimizer,
               "The optimizer updates its states in one pass; else one operation of the update at a time, after another "

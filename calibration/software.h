@@ -76,25 +76,37 @@ struct ScenarioDefaults {
   bool operator==(const ScenarioDefaults&) const = default;
 };
 
-/// How the kernels of a layer and of the ends are cut: what is fused with what, and what is computed beside it.
+/// Linear layers: what their GEMMs take along.
+struct LinearStyle {
+  bool fused_wgrad_accumulation = true;  // weight gradient GEMM adds into the fp32 gradient
+  bool fused_wgrad_16bit = false;        // and into a 16-bit one, where gradients are kept so
+  bool bias_in_gemm = false;             // the GEMM adds the bias
+  bool separate_qkv = false;           // queries, keys and values are three linear layers, each with its own reduction
+  double misaligned_gemm_rate = 1;     // of one whose rows do not begin at 16 bytes, over an aligned one
+  bool async_tensor_backward = false;  // input-gradient reductions run beside the weight-gradient GEMMs
+  bool operator==(const LinearStyle&) const = default;
+};
+
+/// The head and the loss.
+struct HeadStyle {
+  bool fused_cross_entropy = false;   // one pass over 16-bit logits; else fp32 copies, one operation at a time
+  bool cross_entropy_kernel = false;  // on one rank: one kernel over fp32 logits, else one operation at a time
+  bool pads_vocabulary = true;        // up to a multiple of 128 per tensor rank, so that the head's GEMMs are aligned
+  double training_metrics = 0;        // losses computed once more per micro-batch, for the log
+  bool operator==(const HeadStyle&) const = default;
+};
+
+/// How the kernels of a layer are cut: what is fused with what, and what is computed beside it.
 struct LayerStyle {
   bool fused_bias_gelu = true;  // bias + GeLU in one kernel
   bool fused_bias_dropout_residual = true;
-  bool fused_layer_norm = true;          // one kernel, else about three passes over the data
-  bool persistent_layer_norm = false;    // backward, gradients of inputs and of weights from one reading
-  bool fused_wgrad_accumulation = true;  // weight gradient GEMM adds into the fp32 gradient
-  bool fused_wgrad_16bit = false;        // and into a 16-bit one, where gradients are kept so
-  bool fused_cross_entropy = false;      // one pass over 16-bit logits; else fp32 copies, one operation at a time
-  bool fused_cast = false;               // fp8 casts inside the preceding norm or activation kernel
-  bool dropout = true;                   // of hidden states and attention probabilities
-  bool bias_in_gemm = false;             // a linear layer's GEMM adds its bias
-  bool separate_qkv = false;           // queries, keys and values are three linear layers, each with its own reduction
-  bool cross_entropy_kernel = false;   // on one rank: one kernel over fp32 logits, else one operation at a time
-  bool pads_vocabulary = true;         // up to a multiple of 128 per tensor rank, so that the head's GEMMs are aligned
-  double misaligned_gemm_rate = 1;     // of a linear layer whose rows do not begin at 16 bytes, over an aligned one
-  double training_metrics = 0;         // losses computed once more per micro-batch, for the log
+  bool fused_layer_norm = true;        // one kernel, else about three passes over the data
+  bool persistent_layer_norm = false;  // backward, gradients of inputs and of weights from one reading
+  bool fused_cast = false;             // fp8 casts inside the preceding norm or activation kernel
+  bool dropout = true;                 // of hidden states and attention probabilities
   double extra_kernels_per_layer = 0;  // small kernels per layer and direction beyond those modelled (views, copies)
-  bool async_tensor_backward = false;  // input-gradient reductions run beside the weight-gradient GEMMs
+  LinearStyle linear;
+  HeadStyle head;
   bool operator==(const LayerStyle&) const = default;
 };
 

@@ -33,9 +33,9 @@ void check_tensor(const Settings& document, const workloads::Model& model, const
     fail_at(document, "parallelism.tensor",
             fmt::format("expected a divisor of model.{}, which is {}, got {}", key, size, tensor));
   };
-  divides(model.heads, "heads");
-  divides(model.kv_heads, "kv_heads");
-  divides(model.ffn_hidden, "ffn_hidden");
+  divides(model.attention.heads, "heads");
+  divides(model.attention.kv_heads, "kv_heads");
+  divides(model.mlp.hidden, "ffn_hidden");
   if (layout.sequence_parallel && model.seq % tensor != 0) {
     fail_at(document, "parallelism.sequence_parallel",
             fmt::format("needs model.seq, which is {}, to be a multiple of tensor {}; false would be right", model.seq,
@@ -55,10 +55,10 @@ void check_context(const Settings& document, const workloads::Model& model, cons
   }
   if (attention != workloads::AttentionKind::flash)
     fail_at(document, "parallelism.context", "needs attention: flash, got unfused; 1, or flash, would be right");
-  if (model.attention_window > 0 && model.attention_window < model.seq) {
+  if (model.attention.window > 0 && model.attention.window < model.seq) {
     fail_at(document, "parallelism.context",
             fmt::format("is modelled for full causal attention, not for model.attention_window {}; 1 would be right",
-                        model.attention_window));
+                        model.attention.window));
   }
 }
 
@@ -168,7 +168,7 @@ void check_wiring(const Settings& document, const workloads::Site& site,
   const Settings& cluster = document.at("cluster");
   const Settings* fabric = cluster.find("fabric");
   workloads::cluster_of(site, fabric != nullptr ? *fabric : cluster);  // throws where it cannot be wired
-  if (algorithms.has(calibration::CollectiveAlgorithm::sharp) && !site.fabric.sharp) {
+  if (algorithms.has(calibration::CollectiveAlgorithm::sharp) && !site.fabric.switches.sharp) {
     fail_at(
         document, "software",
         "collective_algorithms: read sharp, but the switches of cluster.fabric cannot add; a fabric with sharp: true, "
@@ -179,28 +179,29 @@ void check_wiring(const Settings& document, const workloads::Site& site,
 void check_job(const Settings& document, Job& job) {
   const workloads::Parallelism& layout = job.parallelism;
   check_tensor(document, job.model, layout);
-  check_context(document, job.model, layout, job.attention);
+  check_context(document, job.model, layout, job.method.attention);
   check_pipeline(document, layout, job.model.layers);
   check_schedule(document, layout, job.batch, job.pipeline_shape());
   check_shard_group(document, layout, job.replicas());
   check_sizes(document, job.model, layout, job.pipeline_shape(),
-              ideal_seconds(job.model, job.batch.global, job.device, job.gpus));
-  const double element = calibration::bytes_of(job.precision.parameters);
+              ideal_seconds(job.model, job.batch.global, job.machine.device, job.machine.gpus));
+  const double element = calibration::bytes_of(job.method.precision.parameters);
   check_buckets(document, job.software.buckets, job.replicas(), element,
                 workloads::parameter_count(job.model) * element / static_cast<double>(layout.tensor));
-  if (!job.device.has(job.precision.matmul)) {
+  if (!job.machine.device.has(job.method.precision.matmul)) {
     std::vector<std::string_view> has;
     for (std::size_t t = 0; t < calibration::kDataTypes; ++t) {
       const auto type = static_cast<workloads::DataType>(t);
-      if (job.device.has(type)) has.push_back(calibration::name_of(type));
+      if (job.machine.device.has(type)) has.push_back(calibration::name_of(type));
     }
     fail_at(document, "precision",
             fmt::format("got {}, which {} has no arithmetic for, expected one of {}",
-                        calibration::name_of(job.precision.matmul), job.device.name(), fmt::join(has, ", ")));
+                        calibration::name_of(job.method.precision.matmul), job.machine.device.name(),
+                        fmt::join(has, ", ")));
   }
   // So that every rank of a tensor group holds as many rows.
   const std::int64_t rows =
-      workloads::padded_vocab(job.model.vocab, layout.tensor, job.software.layers.pads_vocabulary);
+      workloads::padded_vocab(job.model.vocab, layout.tensor, job.software.layers.head.pads_vocabulary);
   if (rows > job.model.vocab) {
     job.assumptions.push_back(
         fmt::format("model.vocab {} is padded to {}, a multiple of 128 x tensor {}, as Megatron-LM does.",

@@ -9,6 +9,7 @@
 #include "scenarios/schema.h"
 #include "scenarios/sources.h"
 #include "workloads/schedules/catalogue.h"
+#include "workloads/step/steady_clock.h"
 
 namespace orrery::scenarios {
 
@@ -42,9 +43,10 @@ void load_fabric(const Settings& cluster, Job& job) {
   const Settings* reference = given(&cluster, "fabric");
   Settings fallback;
   if (reference == nullptr) {
-    if (job.gpus > job.gpus_per_node) {
+    if (job.machine.gpus > job.machine.gpus_per_node) {
       fail_at(cluster, "fabric",
-              fmt::format("is missing; {} GPUs in nodes of {} need one, as in ndr-rail", job.gpus, job.gpus_per_node));
+              fmt::format("is missing; {} GPUs in nodes of {} need one, as in ndr-rail", job.machine.gpus,
+                          job.machine.gpus_per_node));
     }
     assume(job, "cluster.fabric", "single-node", "as all GPUs are in one node");
     fallback = Settings::scalar("single-node", cluster.place());
@@ -52,51 +54,52 @@ void load_fabric(const Settings& cluster, Job& job) {
   }
   const Shelf& shelf = shelf_of("fabrics");
   const Resolved fabric = resolve(shelf, *reference);
-  job.fabric = topology::load_fabric_spec(fabric.document, job.device.name());
-  if (!fabric.name.empty()) job.fabric.name = fabric.name;
-  if (job.fabric.name.empty()) job.fabric.name = "inline";
+  job.machine.fabric = topology::load_fabric_spec(fabric.document, job.machine.device.name());
+  if (!fabric.name.empty()) job.machine.fabric.name = fabric.name;
+  if (job.machine.fabric.name.empty()) job.machine.fabric.name = "inline";
   note_changes(job, shelf, *reference, fabric);
-  const std::int64_t joined = std::max(job.gpus_per_node, job.fabric.nvlink_domain);
-  if (job.fabric.kind == topology::FabricSpec::Kind::none && job.gpus > joined) {
+  const std::int64_t joined = std::max(job.machine.gpus_per_node, job.machine.fabric.nvlink_domain);
+  if (job.machine.fabric.kind == topology::FabricSpec::Kind::none && job.machine.gpus > joined) {
     reference->fail(fmt::format("read {}, which joins no nodes; {} GPUs in nodes of {} need a fabric that does",
-                                job.fabric.name, job.gpus, job.gpus_per_node));
+                                job.machine.fabric.name, job.machine.gpus, job.machine.gpus_per_node));
   }
 }
 
 /// Makes nodes that the fabric joins by NVLink one node.
 void join_domain(const Settings& cluster, Job& job) {
-  const std::int64_t domain = job.fabric.nvlink_domain;
+  const std::int64_t domain = job.machine.fabric.nvlink_domain;
   const Settings* wanted = given(&cluster, "gpus_per_domain");
   if (domain == 0) {
     if (wanted != nullptr)
       wanted->fail(fmt::format("got {}, but NVLink of {} ends at the node, expected no such key", wanted->text(),
-                               job.fabric.name));
+                               job.machine.fabric.name));
     return;
   }
-  if (job.node.kind != topology::NodeSpec::Kind::nvswitch || domain % job.node.gpus != 0) {
+  if (job.machine.node.kind != topology::NodeSpec::Kind::nvswitch || domain % job.machine.node.gpus != 0) {
     fail_at(
         cluster, "fabric",
         fmt::format("got {}, which joins {} GPUs by NVLink, expected a fabric without an nvlink_domain, as nodes of "
                     "{} have {} GPUs{}",
-                    job.fabric.name, domain, job.device.name(), job.node.gpus,
-                    job.node.kind == topology::NodeSpec::Kind::nvswitch ? "" : " and no NVSwitch"));
+                    job.machine.fabric.name, domain, job.machine.device.name(), job.machine.node.gpus,
+                    job.machine.node.kind == topology::NodeSpec::Kind::nvswitch ? "" : " and no NVSwitch"));
   }
-  const std::int64_t per_host = job.gpus_per_node, hosts = job.gpus / per_host, most = domain / job.node.gpus;
+  const std::int64_t per_host = job.machine.gpus_per_node, hosts = job.machine.gpus / per_host,
+                     most = domain / job.machine.node.gpus;
   std::int64_t fill = topology::nodes_per_domain(hosts, most);
   if (wanted != nullptr) {
     const std::int64_t gpus = wanted->as_int(1, domain);
     fill = gpus / per_host;
     if (gpus % per_host != 0 || fill > most || hosts % fill != 0)
       wanted->fail(fmt::format("got {}, expected a divisor of cluster.gpus {} that is a multiple of {} GPUs of a node",
-                               gpus, job.gpus, per_host));
+                               gpus, job.machine.gpus, per_host));
   } else if (hosts > 1) {
     assume(job, "cluster.gpus_per_domain", std::to_string(fill * per_host),
            fmt::format("the most of an NVLink domain of {} that all domains fill alike", domain));
   }
-  job.node.gpus = per_host;
-  topology::join_by_nvlink(job.node, job.fabric, fill);
-  job.gpus_per_node = fill * per_host;
-  job.hosts_per_node = fill;
+  job.machine.node.gpus = per_host;
+  topology::join_by_nvlink(job.machine.node, job.machine.fabric, fill);
+  job.machine.gpus_per_node = fill * per_host;
+  job.machine.hosts_per_node = fill;
 }
 
 }  // namespace
@@ -169,26 +172,26 @@ void load_cluster(const Settings& document, Job& job) {
   const Shelf& shelf = shelf_of("devices");
   const Settings& reference = required(cluster, "device");
   const Resolved device = resolve(shelf, reference);
-  job.device = calibration::DeviceProfile::load(device.document);
-  job.node = topology::load_node_spec(device.document.at("node"));
+  job.machine.device = calibration::DeviceProfile::load(device.document);
+  job.machine.node = topology::load_node_spec(device.document.at("node"));
   note_changes(job, shelf, reference, device);
 
-  job.gpus = required(cluster, "gpus").as_int();
-  const std::int64_t full = job.node.gpus;
+  job.machine.gpus = required(cluster, "gpus").as_int();
+  const std::int64_t full = job.machine.node.gpus;
   if (const Settings* per_node = given(&cluster, "gpus_per_node"); per_node != nullptr) {
-    job.gpus_per_node = std::min(per_node->as_int(), job.gpus);
-    if (job.gpus_per_node > full) {
-      per_node->fail(fmt::format("expected at most {}, which a node of {} holds, got {}", full, job.device.name(),
-                                 per_node->text()));
+    job.machine.gpus_per_node = std::min(per_node->as_int(), job.machine.gpus);
+    if (job.machine.gpus_per_node > full) {
+      per_node->fail(fmt::format("expected at most {}, which a node of {} holds, got {}", full,
+                                 job.machine.device.name(), per_node->text()));
     }
   } else {
-    job.gpus_per_node = std::min(job.gpus, full);
-    assume(job, "cluster.gpus_per_node", std::to_string(job.gpus_per_node),
-           job.gpus_per_node == full ? "a full node of the device" : "all GPUs in one node");
+    job.machine.gpus_per_node = std::min(job.machine.gpus, full);
+    assume(job, "cluster.gpus_per_node", std::to_string(job.machine.gpus_per_node),
+           job.machine.gpus_per_node == full ? "a full node of the device" : "all GPUs in one node");
   }
-  if (job.gpus % job.gpus_per_node != 0) {
-    cluster.at("gpus").fail(
-        fmt::format("expected whole nodes: a multiple of {} GPUs, got {}", job.gpus_per_node, job.gpus));
+  if (job.machine.gpus % job.machine.gpus_per_node != 0) {
+    cluster.at("gpus").fail(fmt::format("expected whole nodes: a multiple of {} GPUs, got {}",
+                                        job.machine.gpus_per_node, job.machine.gpus));
   }
   load_fabric(cluster, job);
   join_domain(cluster, job);
@@ -217,12 +220,13 @@ Scenario load_scenario(const Settings& document) {
   load_perturbation(document, job);
   check_wiring(document, workloads::site_of(job), job.software.library.collective_algorithms);
   load_placement(document, job);
+  job = workloads::at_steady_clock(std::move(job));
   say_situation(job);
   load_evaluation(document, job);
   load_training(document, job);
   load_campaign(document);  // checked here, kept by who runs it
   note_extra(document, job);
-  scenario.measured = load_measured(document, job.gpus, job.model.seq);
+  scenario.measured = load_measured(document, job.machine.gpus, job.model.seq);
   return scenario;
 }
 
@@ -242,6 +246,7 @@ Scenario load_variant(const Scenario& base, const Settings& document) {
   load_layout(document, job);
   load_options(document, job);
   check_job(document, job);
+  job = workloads::at_steady_clock(std::move(job));
   say_situation(job);
   return scenario;
 }

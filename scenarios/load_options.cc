@@ -39,7 +39,7 @@ DataType in_training_type(DataType preferred, const workloads::Precision& precis
 
 void load_precision(const Settings& document, Job& job) {
   const Settings* section = given(&document, "precision");
-  workloads::Precision& precision = job.precision;
+  workloads::Precision& precision = job.method.precision;
   const Settings* matmul = section;
   const Settings* classes = section != nullptr && section->is_mapping() ? section : nullptr;
   if (classes != nullptr) {
@@ -93,7 +93,8 @@ void load_overlap(const Settings& document, Job& job) {
   };
   job.overlap.tensor = flag("tensor", software.defaults.overlap_tensor);
   // What runtimes that post messages ahead gain would be lost in waiting else.
-  job.overlap.pipeline = flag("pipeline", software.defaults.overlap_pipeline || job.parallelism.schedule->posts_ahead);
+  job.overlap.pipeline =
+      flag("pipeline", software.defaults.overlap_pipeline || job.parallelism.schedule->runtimes.post_ahead);
   job.overlap.gradients = flag("gradients", software.defaults.overlap_gradients);
   job.overlap.parameters = flag("parameters", software.defaults.overlap_parameters);
   if (!absent.empty()) {
@@ -108,18 +109,18 @@ void load_options(const Settings& document, Job& job) {
   load_precision(document, job);
   const std::vector<std::string> recomputes{"none", "selective", "full"}, attentions{"flash", "unfused", "math"};
   const std::vector<std::string> optimizers{"adam", "lamb", "sgd"};
-  job.recompute = static_cast<workloads::Recompute>(
+  job.method.recompute = static_cast<workloads::Recompute>(
       load_choice(document, job, "recompute", recomputes, name_of(job.software.defaults.recompute)));
   // math is PyTorch's name for unfused attention.
   const std::size_t attention =
       load_choice(document, job, "attention", attentions, name_of(job.software.defaults.attention));
-  job.attention = attention == 0 ? workloads::AttentionKind::flash : workloads::AttentionKind::unfused;
+  job.method.attention = attention == 0 ? workloads::AttentionKind::flash : workloads::AttentionKind::unfused;
   load_overlap(document, job);
-  job.optimizer = workloads::OptimizerKind::adam;
+  job.method.optimizer = workloads::OptimizerKind::adam;
   if (const Settings* optimizer = given(&document, "optimizer"); optimizer != nullptr) {
     const std::string word = optimizer->as_choice(optimizers);
-    job.optimizer = static_cast<workloads::OptimizerKind>(std::find(optimizers.begin(), optimizers.end(), word) -
-                                                          optimizers.begin());
+    job.method.optimizer = static_cast<workloads::OptimizerKind>(std::find(optimizers.begin(), optimizers.end(), word) -
+                                                                 optimizers.begin());
   } else {
     assume(job, "optimizer", "adam", "the usual one");
   }
@@ -170,9 +171,9 @@ std::optional<Measured> load_measured(const Settings& document, std::int64_t gpu
   measured.tflops_per_gpu = read("tflops_per_gpu");
   measured.mfu_pct = read("mfu_pct");
   measured.hfu_pct = read("hfu_pct");
-  measured.memory_gb = read("memory_gb");
+  measured.memory.peak_gb = read("memory_gb");
   if (const Settings* kind = given(section, "memory_kind"); kind != nullptr) {
-    measured.memory_kind = kind->as_choice({"allocated", "reserved", "device"});
+    measured.memory.kind = kind->as_choice({"allocated", "reserved", "device"});
   }
   const double gpus = static_cast<double>(gpu_count);
   const double seq = static_cast<double>(tokens);
@@ -186,7 +187,7 @@ std::optional<Measured> load_measured(const Settings& document, std::int64_t gpu
   if (const std::optional<double> pflops = read("aggregate_pflops"); pflops && !measured.tflops_per_gpu) {
     measured.tflops_per_gpu = *pflops * 1000 / gpus;
   }
-  measured.model_state_gb = read("model_state_gb");
+  measured.memory.model_state_gb = read("model_state_gb");
   measured.evaluation_s = read("evaluation_s");
   measured.power_w = read("power_w");
   measured.energy_j = read("energy_j");
@@ -194,7 +195,7 @@ std::optional<Measured> load_measured(const Settings& document, std::int64_t gpu
     failed->as_choice({"crashed_or_oom"});
     measured.failed = true;
   }
-  if (given(section, "oom") != nullptr) measured.oom = boolean(section, "oom", false);
+  if (given(section, "oom") != nullptr) measured.memory.oom = boolean(section, "oom", false);
   measured.tflops_kind = text(section, "tflops_kind", "");
   measured.iteration_source = text(section, "iteration_source", "");
   return measured;

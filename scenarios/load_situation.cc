@@ -41,16 +41,17 @@ void load_order(const Settings& order, Job& job) {
 
 void load_gpu_list(const Settings& list, Job& job) {
   const std::vector<Settings>& items = list_of(list, "GPU numbers, one per rank");
-  std::vector<bool> taken(static_cast<std::size_t>(job.gpus), false);
+  std::vector<bool> taken(static_cast<std::size_t>(job.machine.gpus), false);
   for (const Settings& item : items) {
-    const std::int64_t gpu = item.as_int(0, job.gpus - 1);
+    const std::int64_t gpu = item.as_int(0, job.machine.gpus - 1);
     if (taken[static_cast<std::size_t>(gpu)])
       item.fail(fmt::format("read GPU {} a second time; one rank per GPU would be right", gpu));
     taken[static_cast<std::size_t>(gpu)] = true;
     job.placement.gpus.push_back(gpu);
   }
   if (job.placement.gpus.size() != taken.size()) {
-    list.fail(fmt::format("read {} GPUs; all {} of the cluster would be right", job.placement.gpus.size(), job.gpus));
+    list.fail(
+        fmt::format("read {} GPUs; all {} of the cluster would be right", job.placement.gpus.size(), job.machine.gpus));
   }
 }
 
@@ -100,7 +101,7 @@ void load_slow_gpus_and_nics(const Settings* section, Job& job) {
   if (const Settings* list = given(section, "slow_gpus"); list != nullptr) {
     std::set<std::int64_t> seen;
     for (const Settings& item : list_of(*list, "mappings {gpu, slowdown}")) {
-      const std::int64_t gpu = required(item, "gpu").as_int(0, job.gpus - 1);
+      const std::int64_t gpu = required(item, "gpu").as_int(0, job.machine.gpus - 1);
       if (!seen.insert(gpu).second)
         item.at("gpu").fail(fmt::format("read GPU {} a second time; once would be right", gpu));
       job.perturbation.slow_gpus.push_back({gpu, required(item, "slowdown").as_number()});
@@ -109,8 +110,9 @@ void load_slow_gpus_and_nics(const Settings* section, Job& job) {
   if (const Settings* list = given(section, "slow_nics"); list != nullptr) {
     std::set<std::pair<std::int64_t, std::int64_t>> seen;
     for (const Settings& item : list_of(*list, "mappings {node, nic, rate}")) {
-      const std::int64_t hosts = job.hosts_per_node, nics = job.fabric.nics / hosts;
-      const std::int64_t host = required(item, "node").as_int(0, job.gpus / job.gpus_per_node * hosts - 1);
+      const std::int64_t hosts = job.machine.hosts_per_node, nics = job.machine.fabric.nics / hosts;
+      const std::int64_t host =
+          required(item, "node").as_int(0, job.machine.gpus / job.machine.gpus_per_node * hosts - 1);
       const std::int64_t node = host / hosts;
       const std::int64_t nic = host % hosts * nics + required(item, "nic").as_int(0, nics - 1);
       if (!seen.insert({node, nic}).second) {

@@ -47,12 +47,13 @@ void load_features(const Settings& section, Job& job) {
   };
   const Settings* activation = given(&section, "activation");
   if (activation != nullptr)
-    model.activation = enum_named<workloads::Activation>(activation->as_choice({"gelu", "swiglu", "squared_relu"}), 3);
-  const bool gates = model.activation == workloads::Activation::swiglu;
-  model.gated_mlp =
+    model.mlp.activation =
+        enum_named<workloads::Activation>(activation->as_choice({"gelu", "swiglu", "squared_relu"}), 3);
+  const bool gates = model.mlp.activation == workloads::Activation::swiglu;
+  model.mlp.gated =
       activation != nullptr ? boolean(&section, "gated_mlp", gates) : flag("gated_mlp", false, "no gated MLP");
-  if (gates && !model.gated_mlp) activation->fail("got swiglu with gated_mlp false, expected gelu or squared_relu");
-  if (activation == nullptr && model.gated_mlp) model.activation = workloads::Activation::swiglu;
+  if (gates && !model.mlp.gated) activation->fail("got swiglu with gated_mlp false, expected gelu or squared_relu");
+  if (activation == nullptr && model.mlp.gated) model.mlp.activation = workloads::Activation::swiglu;
   model.parallel_block = flag("parallel_block", false, "no parallel block");
   model.tied_embeddings = flag("tied_embeddings", true, "tied embeddings");
   model.positions = choice<workloads::Positions>(section, "positions", {"learned", "rotary", "none", "alibi"}, absent,
@@ -63,12 +64,12 @@ void load_features(const Settings& section, Job& job) {
     job.assumptions.push_back(fmt::format("The model's features that are not given: {}.", fmt::join(absent, ", ")));
   }
   model.post_norm = boolean(&section, "post_norm", false);
-  model.qk_norm = boolean(&section, "qk_norm", false);
-  model.attention_window = integer(&section, "attention_window", 0);
-  if (model.attention_window > model.seq)
+  model.attention.qk_norm = boolean(&section, "qk_norm", false);
+  model.attention.window = integer(&section, "attention_window", 0);
+  if (model.attention.window > model.seq)
     section.at("attention_window").expected(fmt::format("at most model.seq, which is {}", model.seq));
-  model.attention_window_every = integer(&section, "attention_window_every", 0);
-  if (model.attention_window_every > model.layers)
+  model.attention.window_every = integer(&section, "attention_window_every", 0);
+  if (model.attention.window_every > model.layers)
     section.at("attention_window_every").expected(fmt::format("at most model.layers, which is {}", model.layers));
   if (given(&section, "attention_window") == nullptr) {
     assume(job, "model.attention_window", "none", "that is full causal attention");
@@ -188,21 +189,21 @@ void load_data_degree(const Settings& document, const Settings* section, Job& jo
   if (layout.context > 1) product += fmt::format(" x context {}", layout.context);
   if (const Settings* data = given(section, "data"); data != nullptr) {
     layout.data = data->as_int();
-    if (others > job.gpus || layout.data * others != job.gpus) {
-      const std::string right = job.gpus % others == 0 ? fmt::format("data: {}", job.gpus / others)
-                                                       : fmt::format("a multiple of {} GPUs", others);
+    if (others > job.machine.gpus || layout.data * others != job.machine.gpus) {
+      const std::string right = job.machine.gpus % others == 0 ? fmt::format("data: {}", job.machine.gpus / others)
+                                                               : fmt::format("a multiple of {} GPUs", others);
       data->fail(fmt::format("{} x data {} needs {} GPUs, but cluster.gpus is {}; {} would be right", product,
-                             layout.data, static_cast<double>(layout.data) * static_cast<double>(others), job.gpus,
-                             right));
+                             layout.data, static_cast<double>(layout.data) * static_cast<double>(others),
+                             job.machine.gpus, right));
     }
     return;
   }
-  if (others > job.gpus || job.gpus % others != 0) {
+  if (others > job.machine.gpus || job.machine.gpus % others != 0) {
     fail_at(document, "parallelism.tensor",
             fmt::format("{} does not divide cluster.gpus, which is {}; a multiple of {} GPUs would be right", product,
-                        job.gpus, others));
+                        job.machine.gpus, others));
   }
-  layout.data = job.gpus / others;
+  layout.data = job.machine.gpus / others;
   assume(job, "parallelism.data", std::to_string(layout.data), "which uses all GPUs");
 }
 
@@ -242,29 +243,31 @@ void load_model(const Settings& document, Job& job) {
   if (model.name.empty()) model.name = "inline";
   model.layers = required(section, "layers").as_int();
   model.hidden = required(section, "hidden").as_int();
-  model.heads = required(section, "heads").as_int();
+  model.attention.heads = required(section, "heads").as_int();
   model.vocab = required(section, "vocab").as_int();
   model.seq = required(section, "seq").as_int();
   load_features(section, job);
   number(&section, "parameters", 0);
 
-  model.kv_heads = integer(&section, "kv_heads", model.heads);
+  model.attention.kv_heads = integer(&section, "kv_heads", model.attention.heads);
   if (given(&section, "kv_heads") == nullptr) {
-    assume(job, "model.kv_heads", std::to_string(model.kv_heads), "one per query head");
+    assume(job, "model.kv_heads", std::to_string(model.attention.kv_heads), "one per query head");
   }
-  const std::int64_t wide = model.gated_mlp ? (8 * model.hidden / 3 + 255) / 256 * 256 : 4 * model.hidden;
-  model.ffn_hidden = integer(&section, "ffn_hidden", wide);
+  const std::int64_t wide = model.mlp.gated ? (8 * model.hidden / 3 + 255) / 256 * 256 : 4 * model.hidden;
+  model.mlp.hidden = integer(&section, "ffn_hidden", wide);
   if (given(&section, "ffn_hidden") == nullptr) {
     assume(job, "model.ffn_hidden", std::to_string(wide),
-           model.gated_mlp ? "8/3 of hidden rounded up to a multiple of 256" : "4 x hidden");
+           model.mlp.gated ? "8/3 of hidden rounded up to a multiple of 256" : "4 x hidden");
   }
-  model.head_width = integer(&section, "head_dim", 0);
-  if (model.head_width == 0 && model.hidden % model.heads != 0) {
+  model.attention.head_width = integer(&section, "head_dim", 0);
+  if (model.attention.head_width == 0 && model.hidden % model.attention.heads != 0) {
     fail_at(section, "heads",
-            fmt::format("expected a divisor of hidden {}, got {}; or head_dim beside it", model.hidden, model.heads));
+            fmt::format("expected a divisor of hidden {}, got {}; or head_dim beside it", model.hidden,
+                        model.attention.heads));
   }
-  if (model.heads % model.kv_heads != 0) {
-    fail_at(section, "kv_heads", fmt::format("expected a divisor of heads {}, got {}", model.heads, model.kv_heads));
+  if (model.attention.heads % model.attention.kv_heads != 0) {
+    fail_at(section, "kv_heads",
+            fmt::format("expected a divisor of heads {}, got {}", model.attention.heads, model.attention.kv_heads));
   }
 }
 
@@ -300,7 +303,7 @@ void load_layout(const Settings& document, Job& job) {
   layout.schedule = load_schedule(section, job);
   load_stage_layers(section, job);
   // Without it ZB-H2 would wait for the first stage again.
-  const bool staggers = layout.schedule->steps_apart;
+  const bool staggers = layout.schedule->runtimes.step_apart;
   layout.optimizer_post_validation = boolean(section, "optimizer_post_validation", staggers);
   if (staggers && given(section, "optimizer_post_validation") == nullptr) {
     assume(job, "parallelism.optimizer_post_validation", "true",

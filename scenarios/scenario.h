@@ -12,16 +12,19 @@ namespace orrery::scenarios {
 
 /// What was measured, when the scenario is a record of a measurement.
 struct Measured {
-  std::optional<double> iteration_s, tokens_per_s, tflops_per_gpu, mfu_pct, hfu_pct, memory_gb;
+  std::optional<double> iteration_s, tokens_per_s, tflops_per_gpu, mfu_pct, hfu_pct;
   std::optional<double> tokens_per_s_including_eval;  // evaluation passes counted in
   std::optional<double> iteration_wall_s;             // with the host's work outside the step timer
-  std::optional<double> model_state_gb;               // of what stays allocated between steps
   std::optional<double> evaluation_s, power_w, energy_j;
-  std::optional<bool> oom;
-  bool failed = false;                 // crashed, or out of memory: the source does not say which
-  std::string memory_kind = "device";  // what memory_gb counts: allocated, reserved or device, as the schema says
-  std::string tflops_kind;             // as the source says: "model ...", "hardware ...", "megatron ..."
-  std::string iteration_source;        // "printed", "derived from ..."
+  struct Memory {
+    std::optional<double> peak_gb;
+    std::string kind = "device";           // what peak_gb counts: allocated, reserved or device, as the schema says
+    std::optional<double> model_state_gb;  // of what stays allocated between steps
+    std::optional<bool> oom;
+  } memory;
+  bool failed = false;           // crashed, or out of memory: the source does not say which
+  std::string tflops_kind;       // as the source says: "model ...", "hardware ...", "megatron ..."
+  std::string iteration_source;  // "printed", "derived from ..."
 };
 
 struct Scenario {

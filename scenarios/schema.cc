@@ -263,7 +263,7 @@ Rows layout_keys() {
       {"parallelism.optimizer_post_validation",
        "boolean",
        "",
-       "true for " + schedules_that([](const Schedule& s) { return s.steps_apart; }),
+       "true for " + schedules_that([](const Schedule& s) { return s.runtimes.step_apart; }),
        {},
        "Stages step the optimizer as they finish and check the gradient norm afterwards."},
       {"parallelism.expert",

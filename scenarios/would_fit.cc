@@ -81,7 +81,7 @@ std::optional<Remedy> tried(const sim::Settings& document, const Changes& change
     for (const std::string& change : changes) apply_set(changed, change);
     const Job job = load_scenario(changed).job;
     const double peak = workloads::peak_memory(job);
-    if (peak <= static_cast<double>(job.device.memory().value())) return Remedy{changes, peak};
+    if (peak <= static_cast<double>(job.machine.device.memory().value())) return Remedy{changes, peak};
   } catch (const sim::UserError&) {
     // Not a layout of this model on these GPUs.
   }
@@ -123,8 +123,8 @@ std::optional<Remedy> combination(const sim::Settings& document, std::vector<Lev
 
 std::vector<Remedy> would_fit(const sim::Settings& document) {
   const Job job = load_scenario(document).job;
-  const std::vector<Lever> levers =
-      levers_of(job.parallelism, job.recompute, job.attention, job.batch.micro, job.gpus_per_node, job.model.layers);
+  const std::vector<Lever> levers = levers_of(job.parallelism, job.method.recompute, job.method.attention,
+                                              job.batch.micro, job.machine.gpus_per_node, job.model.layers);
   std::vector<Remedy> remedies;
   for (const Lever& lever : levers) {
     for (const Changes& changes : lever) {

@@ -242,17 +242,17 @@ void FairSharing::load_link(std::uint32_t number) {
   filling.used = 0;
   filling.next_level = kInfinity;
   filling.moving = 0;
-  filling.bound = static_cast<std::uint32_t>(bounds_.size());
+  filling.bound = static_cast<std::uint32_t>(solve_.bounds.size());
   for (const Entry& entry : entries_of(links_[number])) {
     filling.weight += entry.weight;
     const Flow& f = flows_[entry.flow];
     if (f.free) {
       ++filling.moving;
     } else {
-      bounds_.push_back({entry.flow, entry.weight, f.rate});
+      solve_.bounds.push_back({entry.flow, entry.weight, f.rate});
     }
   }
-  filling.bound_end = static_cast<std::uint32_t>(bounds_.size());
+  filling.bound_end = static_cast<std::uint32_t>(solve_.bounds.size());
 }
 
 /// The rate at which the link would be full if all that move on it kept rising together; who is not free and slower
@@ -264,11 +264,11 @@ double FairSharing::level_of(std::uint32_t number) {
     const double level = left > filling.floor ? round_rate(left) : filling.floor;
     const std::uint32_t before = filling.bound;
     for (std::uint32_t b = before; b < filling.bound_end; ++b) {
-      const Bound bound = bounds_[b];
+      const Bound bound = solve_.bounds[b];
       if (bound.rate >= level) continue;
       filling.used += load(bound.weight, bound.rate);
       filling.weight -= bound.weight;
-      std::swap(bounds_[b], bounds_[filling.bound++]);
+      std::swap(solve_.bounds[b], solve_.bounds[filling.bound++]);
     }
     if (filling.bound == before) return level;
   }
@@ -276,8 +276,8 @@ double FairSharing::level_of(std::uint32_t number) {
 }
 
 void FairSharing::push(double level, std::uint32_t subject) {
-  heap_.push_back({level, subject});
-  std::push_heap(heap_.begin(), heap_.end(), later);
+  solve_.heap.push_back({level, subject});
+  std::push_heap(solve_.heap.begin(), solve_.heap.end(), later);
 }
 
 void FairSharing::stop(std::uint32_t flow, double level) {
@@ -285,7 +285,7 @@ void FairSharing::stop(std::uint32_t flow, double level) {
   if (!f.free || f.stopped) return;
   f.stopped = true;
   f.next = level;
-  --moving_;
+  --solve_.moving;
   for (const WeightedLink& l : f.links) {
     Filling& filling = fillings_[index(l.link)];
     if (filling.stamp != stamp_) continue;
@@ -296,15 +296,15 @@ void FairSharing::stop(std::uint32_t flow, double level) {
   }
 }
 
-/// Moves all links and transfers that stop at `level` from the heap to bottlenecks_, before any of them is stopped:
+/// Moves all links and transfers that stop at `level` from the heap to bottlenecks, before any of them is stopped:
 /// then the order among them cannot matter.
 void FairSharing::take_bottlenecks(double level) {
-  while (!heap_.empty() && heap_.front().level <= level) {
-    std::pop_heap(heap_.begin(), heap_.end(), later);
-    const HeapItem item = heap_.back();
-    heap_.pop_back();
+  while (!solve_.heap.empty() && solve_.heap.front().level <= level) {
+    std::pop_heap(solve_.heap.begin(), solve_.heap.end(), later);
+    const HeapItem item = solve_.heap.back();
+    solve_.heap.pop_back();
     if ((item.subject & kFlowBit) != 0) {
-      bottlenecks_.push_back(item.subject);
+      solve_.bottlenecks.push_back(item.subject);
       continue;
     }
     if (fillings_[item.subject].moving == 0) continue;
@@ -312,35 +312,35 @@ void FairSharing::take_bottlenecks(double level) {
     if (now > level) {
       push(now, item.subject);
     } else {
-      bottlenecks_.push_back(item.subject);
+      solve_.bottlenecks.push_back(item.subject);
     }
   }
 }
 
 void FairSharing::fill() {
-  bounds_.clear();
-  heap_.clear();
-  moving_ = free_.size();
+  solve_.bounds.clear();
+  solve_.heap.clear();
+  solve_.moving = free_.size();
   for (const std::uint32_t flow : free_) {
     flows_[flow].stopped = false;
-    heap_.push_back({flows_[flow].alone, flow | kFlowBit});
+    solve_.heap.push_back({flows_[flow].alone, flow | kFlowBit});
   }
   for (const std::uint32_t l : component_links_) {
     load_link(l);
-    if (fillings_[l].moving > 0) heap_.push_back({level_of(l), l});
+    if (fillings_[l].moving > 0) solve_.heap.push_back({level_of(l), l});
   }
-  std::make_heap(heap_.begin(), heap_.end(), later);
+  std::make_heap(solve_.heap.begin(), solve_.heap.end(), later);
 
-  while (moving_ > 0) {
-    const double level = heap_.front().level;
-    bottlenecks_.clear();
+  while (solve_.moving > 0) {
+    const double level = solve_.heap.front().level;
+    solve_.bottlenecks.clear();
     take_bottlenecks(level);
-    for (const std::uint32_t subject : bottlenecks_) {
+    for (const std::uint32_t subject : solve_.bottlenecks) {
       if ((subject & kFlowBit) != 0) continue;
       fillings_[subject].next_level = level;
       for (const Entry& entry : entries_of(links_[subject])) stop(entry.flow, level);
     }
-    for (const std::uint32_t subject : bottlenecks_) {
+    for (const std::uint32_t subject : solve_.bottlenecks) {
       if ((subject & kFlowBit) != 0) stop(subject & ~kFlowBit, level);
     }
   }

@@ -109,7 +109,7 @@ class FairSharing {
     double floor = 0;   // the last level at which a free transfer of this link stopped
     double next_level = 0;
     std::uint32_t moving = 0;  // free transfers that have not stopped
-    std::uint32_t bound = 0;   // rows of bounds_: transfers that are not free and have not stopped
+    std::uint32_t bound = 0;   // rows of Solve::bounds: transfers that are not free and have not stopped
     std::uint32_t bound_end = 0;
     std::uint32_t stamp = 0;
   };
@@ -153,10 +153,13 @@ class FairSharing {
   std::vector<std::uint32_t> component_links_;  // links that may be full and carry free transfers, or were touched
   std::vector<std::uint32_t> free_;             // transfers whose rate may change
   std::size_t reached_ = 0;                     // how many of free_ have brought in their links
-  std::vector<HeapItem> heap_;
-  std::vector<std::uint32_t> bottlenecks_;
-  std::vector<Bound> bounds_;
-  std::size_t moving_ = 0;  // free transfers that have not stopped
+  /// What one solve works with; kept for its memory.
+  struct Solve {
+    std::vector<HeapItem> heap;              // what stops next on top
+    std::vector<std::uint32_t> bottlenecks;  // what stops at the level reached
+    std::vector<Bound> bounds;
+    std::size_t moving = 0;  // free transfers that have not stopped
+  } solve_;
   std::uint32_t stamp_ = 0;
   std::uint64_t solves_ = 0;
 };

@@ -11,7 +11,8 @@ namespace orrery::sim {
 namespace {
 
 bool is_quantity(std::string_view unit) {
-  return unit == "bytes" || unit == "bytes/s" || unit == "FLOP/s" || unit == "s" || unit == "time";
+  return unit == "bytes" || unit == "bytes/s" || unit == "FLOP/s" || unit == "s" || unit == "W" || unit == "J" ||
+         unit == "time";
 }
 
 /// Whether a row speaks of numbers: those of a list may be plain or quantities.
@@ -22,6 +23,8 @@ double quantity_of(const Settings& value, std::string_view unit) {
   if (unit == "bytes/s") return value.as_bandwidth().value();
   if (unit == "FLOP/s") return value.as_flop_rate().value();
   if (unit == "time") return as_long_time(value);
+  if (unit == "W") return value.as_watts();
+  if (unit == "J") return value.as_joules();
   SIM_CHECK(unit == "s", "a quantity in {}", unit);
   return static_cast<double>(value.as_duration().value());
 }

@@ -25,7 +25,7 @@ struct Key {
   std::string path;
   /// "integer" | "number" | "boolean" | "text" | "choice" | "quantity" | "list" | "mapping" | "name" (of a document)
   std::string type;
-  /// "GPUs", "sequences", ...; of quantities "bytes", "bytes/s", "FLOP/s", "s"; empty when it has none.
+  /// "GPUs", "sequences", ...; of quantities "bytes", "bytes/s", "FLOP/s", "s", "W", "J"; empty when it has none.
   std::string unit;
   std::string fallback;  // the documented default, as text; empty: required; "-": absent means none
   std::vector<std::string> choices;

@@ -357,6 +357,23 @@ Duration Settings::as_duration() const {
   return Duration(std::llround(picoseconds));
 }
 
+double Settings::as_watts() const {
+  constexpr std::array<Scale, 1> kBases{{{"W", 1}}};
+  return read_quantity(*this, "a power with a unit, as in \"700 W\"",
+                       [&](std::string_view u) { return prefixed_factor(u, kBases); });
+}
+
+double Settings::as_joules() const {
+  constexpr std::array<Scale, 6> kUnits{
+      {{"J", 1}, {"mJ", 1e-3}, {"uJ", 1e-6}, {"nJ", 1e-9}, {"pJ", 1e-12}, {"fJ", 1e-15}}};
+  const auto factor_of = [&](std::string_view unit) -> std::optional<double> {
+    for (const Scale& scale : kUnits)
+      if (scale.name == unit) return scale.factor;
+    return std::nullopt;
+  };
+  return read_quantity(*this, "an energy with a unit, as in \"0.9 pJ\"", factor_of);
+}
+
 std::int64_t Settings::get_int(std::string_view key, std::int64_t fallback, std::int64_t low, std::int64_t high) const {
   const Settings* member = find(key);
   return member != nullptr ? member->as_int(low, high) : fallback;

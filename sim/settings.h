@@ -69,6 +69,8 @@ class Settings {
   Bandwidth as_bandwidth() const;  // "400 Gb/s" (bits), "3.35 TB/s" (bytes), "25 GB/s"
   FlopRate as_flop_rate() const;   // "989 TFLOP/s"
   Duration as_duration() const;    // "5 us", "130 ns", "1.2 ms", "2 s"
+  double as_watts() const;         // "700 W", "1.2 kW"
+  double as_joules() const;        // "0.9 pJ", "12 nJ"
 
   // Readers of optional members: the default when absent or null.
   std::int64_t get_int(std::string_view key, std::int64_t fallback,

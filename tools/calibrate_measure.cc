@@ -94,7 +94,7 @@ std::vector<calibration::ModelKernels> shipped_models() {
   std::vector<calibration::ModelKernels> kernels;
   for (const std::int64_t tensor : {1, 8, 4, 2}) {
     for (const workloads::Model& model : models) {
-      if (model.heads % tensor == 0 && model.ffn_hidden % tensor == 0)
+      if (model.attention.heads % tensor == 0 && model.mlp.hidden % tensor == 0)
         kernels.push_back(workloads::measured_kernels(model, tensor));
     }
   }
@@ -120,7 +120,7 @@ std::optional<calibration::DeviceProfile> shipped_profile(const GpuFacts& facts)
   const std::vector<std::string> words = words_of(facts.name);
   std::optional<calibration::DeviceProfile> best;
   const auto distance = [&](const calibration::DeviceProfile& p) {
-    return std::abs(static_cast<double>(p.memory().value()) - facts.memory_bytes);
+    return std::abs(static_cast<double>(p.memory().value()) - facts.memory.bytes);
   };
   for (const auto& entry : fs::directory_iterator(scenarios::data_directory() + "/calibration/profiles")) {
     const std::string name = entry.path().stem().string();
@@ -266,7 +266,7 @@ calibration::DeviceFacts device_facts(const GpuFacts& f, const calibration::Devi
   facts.description = identity_of(f);
   for (const std::string& word : words_of(f.name)) facts.name += (facts.name.empty() ? "" : "-") + word;
   facts.processors = f.processors;
-  facts.memory_bytes = f.memory_bytes;
+  facts.memory_bytes = f.memory.bytes;
   facts.boost_hz = f.clock_hz;
   facts.nvlink_bandwidth = f.nvlink_bandwidth;
   facts.notes = notes_of(f);
@@ -281,13 +281,13 @@ calibration::DeviceFacts device_facts(const GpuFacts& f, const calibration::Devi
     const double peak = f.peak[static_cast<int>(measured)];
     if (peak > 0) facts.peak_flops[type] = base != nullptr ? base->peak(type).value() : peak;
   }
-  facts.memory_bandwidth = base != nullptr ? base->memory_bandwidth().value() : f.memory_bandwidth;
+  facts.memory_bandwidth = base != nullptr ? base->memory_bandwidth().value() : f.memory.bandwidth;
   return facts;
 }
 
 void describe_device(const GpuFacts& f, int number) {
   fmt::print("GPU {}: {} ({}), {} processors, {}, driver {}, runtime {}\n", number, f.name, f.architecture,
-             f.processors, bytes_text(f.memory_bytes), f.driver, f.runtime);
+             f.processors, bytes_text(f.memory.bytes), f.driver, f.runtime);
   fmt::print("{}", wrapped(fmt::format("found: {}", f.libraries), "  ", "    "));
   if (f.missing[0] != 0) fmt::print("{}", wrapped(fmt::format("missing: {}", f.missing), "  ", "    "));
   std::fflush(stdout);

@@ -101,7 +101,7 @@ std::string_view algorithm_of(const CollectiveOptions& options, CollectiveOp op,
                               const NamedCluster& named) {
   if (options.algorithm == workloads::kAuto) return workloads::kAuto;
   std::vector<std::string_view> names = workloads::algorithms_of(op, shape, named.device, named.software);
-  if (!named.cluster.fabric_spec().sharp) std::erase(names, "sharp");
+  if (!named.cluster.fabric_spec().switches.sharp) std::erase(names, "sharp");
   const auto found = std::find(names.begin(), names.end(), options.algorithm);
   if (found != names.end()) return *found;
   throw UserError(fmt::format("--algorithm: read '{}', for {} over {} GPUs in {} node{} would be right: {}, {}",

@@ -49,14 +49,16 @@ void write_comparison(std::ostream& out, const ComparedSystem& target, const Com
   out << '\n';
   TextTable table({{"", Align::left}, {"target"}, {"baseline"}});
   const auto row = [&](const char* what, const auto& text_of) {
-    const auto cell = [&](const StepReport& report) { return report.fits ? text_of(report) : std::string(kOom); };
+    const auto cell = [&](const StepReport& report) {
+      return report.memory.fits ? text_of(report) : std::string(kOom);
+    };
     table.add_row({what, cell(target.report), cell(baseline.report)});
   };
   row("step time", [](const StepReport& r) { return time_text(sim::to_seconds(r.iteration)); });
-  row("tokens per second", [](const StepReport& r) { return si_text(r.tokens_per_s, ""); });
-  row("MFU", [](const StepReport& r) { return fmt::format("{:.2f} %", r.mfu_pct); });
+  row("tokens per second", [](const StepReport& r) { return si_text(r.rates.tokens_per_s, ""); });
+  row("MFU", [](const StepReport& r) { return fmt::format("{:.2f} %", r.rates.mfu_pct); });
   const auto memory = [](const StepReport& r) {
-    return fmt::format("{}{}", r.fits ? "" : "OOM, needs ", bytes_text(r.peak_bytes));
+    return fmt::format("{}{}", r.memory.fits ? "" : "OOM, needs ", bytes_text(r.memory.peak_bytes));
   };
   table.add_row({"peak memory per GPU", memory(target.report), memory(baseline.report)});
   // What a placement costs: where the traffic goes.

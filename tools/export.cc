@@ -45,20 +45,20 @@ void model_arguments(const workloads::Model& model, const std::string& id, Argum
   if (model.post_norm) no_flag(id, "model.post_norm", "true", "false");
   out.add("num-layers", model.layers);
   out.add("hidden-size", model.hidden);
-  out.add("ffn-hidden-size", model.ffn_hidden);
-  out.add("num-attention-heads", model.heads);
-  if (model.kv_heads != model.heads) {
+  out.add("ffn-hidden-size", model.mlp.hidden);
+  out.add("num-attention-heads", model.attention.heads);
+  if (model.attention.kv_heads != model.attention.heads) {
     out.add("group-query-attention");
-    out.add("num-query-groups", model.kv_heads);
+    out.add("num-query-groups", model.attention.kv_heads);
   }
-  if (model.head_width > 0) out.add("kv-channels", model.head_width);
+  if (model.attention.head_width > 0) out.add("kv-channels", model.attention.head_width);
   out.add("seq-length", model.seq);
   out.add("max-position-embeddings", model.seq);
   out.add("vocab-size", model.vocab);
   out.add("make-vocab-size-divisible-by", 128);
-  out.add_if(model.gated_mlp, "swiglu");
-  out.add_if(model.activation == workloads::Activation::squared_relu, "squared-relu");
-  out.add_if(model.qk_norm, "qk-layernorm");
+  out.add_if(model.mlp.gated, "swiglu");
+  out.add_if(model.mlp.activation == workloads::Activation::squared_relu, "squared-relu");
+  out.add_if(model.attention.qk_norm, "qk-layernorm");
   out.add_if(!model.tied_embeddings, "untie-embeddings-and-output-weights");
   out.add("position-embedding-type", model.positions == workloads::Positions::learned  ? "learned_absolute"
                                      : model.positions == workloads::Positions::rotary ? "rope"
@@ -67,8 +67,8 @@ void model_arguments(const workloads::Model& model, const std::string& id, Argum
   out.add("normalization", model.norm == workloads::Norm::rms_norm ? "RMSNorm" : "LayerNorm");
   out.add_if(model.biases != workloads::Biases::all, "disable-bias-linear");
   out.add_if(model.biases == workloads::Biases::qkv, "add-qkv-bias");
-  if (model.attention_window > 0) out.add("window-size", fmt::format("{},0", model.attention_window - 1));
-  if (model.attention_window_every > 0) out.add("window-attn-skip-freq", model.attention_window_every);
+  if (model.attention.window > 0) out.add("window-size", fmt::format("{},0", model.attention.window - 1));
+  if (model.attention.window_every > 0) out.add("window-attn-skip-freq", model.attention.window_every);
 }
 
 /// Only the first and the last stage may hold another number of layers than the rest.
@@ -87,8 +87,8 @@ void stage_arguments(const workloads::Parallelism& p, const std::string& id, Arg
 /// `layers`: of the model. `overlaps`: messages between stages, with compute.
 void pipeline_arguments(const workloads::Parallelism& p, std::int64_t layers, bool overlaps, const std::string& id,
                         Arguments& out) {
-  if (!p.schedule->in_megatron) {
-    const auto known = workloads::schedule_names([](const workloads::Schedule& s) { return s.in_megatron; });
+  if (!p.schedule->runtimes.with_megatron) {
+    const auto known = workloads::schedule_names([](const workloads::Schedule& s) { return s.runtimes.with_megatron; });
     no_flag(id, "parallelism.schedule", p.schedule->name, fmt::format("{}", fmt::join(known, " or ")));
   }
   out.add("tensor-model-parallel-size", p.tensor);
@@ -211,17 +211,19 @@ std::string megatron_arguments(const scenarios::Scenario& scenario) {
   sharing_arguments(job.parallelism, job.replicas(), out);
   batch_arguments(job.batch, job.overlap, out);
   placement_arguments(job.placement, scenario.id, out);
-  precision_arguments(job.precision, scenario.id, out);
-  kernel_arguments(job.recompute, job.attention, job.optimizer, scenario.id, out);
+  precision_arguments(job.method.precision, scenario.id, out);
+  kernel_arguments(job.method.recompute, job.method.attention, job.method.optimizer, scenario.id, out);
   length_arguments(job.evaluation, job.training.tokens, job.batch.global, job.model.seq, out);
   const workloads::Perturbation as_built;
   if (!(job.perturbation == as_built)) out.remarks.emplace_back("perturb: slow parts of the machine have no flag");
-  std::string text = fmt::format("# {}: {} x {}, fabric {}, software {}; by orrery export megatron.\n", scenario.id,
-                                 job.gpus, job.device.name(), job.fabric.name, job.software.name);
+  std::string text =
+      fmt::format("# {}: {} x {}, fabric {}, software {}; by orrery export megatron.\n", scenario.id, job.machine.gpus,
+                  job.machine.device.name(), job.machine.fabric.name, job.software.name);
   text += "# Add data, tokenizer, learning rate and checkpoints.\n";
   for (const std::string& remark : out.remarks) text += "# " + remark + "\n";
-  const std::int64_t per_node = std::min(job.gpus_per_node, job.gpus) / job.hosts_per_node;
-  text += fmt::format("torchrun --nproc_per_node {} --nnodes {} pretrain_gpt.py", per_node, job.gpus / per_node);
+  const std::int64_t per_node = std::min(job.machine.gpus_per_node, job.machine.gpus) / job.machine.hosts_per_node;
+  text +=
+      fmt::format("torchrun --nproc_per_node {} --nnodes {} pretrain_gpt.py", per_node, job.machine.gpus / per_node);
   for (const std::string& line : out.lines) text += " \\\n  " + line;
   return text + "\n";
 }

@@ -78,13 +78,13 @@ void predict(System& system) {
   system.scenario = scenarios::load_scenario(scenarios::read_scenario(file));
   const workloads::StepReport report = workloads::simulate_step(system.scenario->job);
   const bool with = system.with_evaluation;
-  const double step = with ? report.iteration_with_evaluation_s : sim::to_seconds(report.iteration);
-  const double tokens_per_s = with ? report.tokens_per_s_with_evaluation : report.tokens_per_s;
-  system.fits = report.fits;
+  const double step = with ? report.evaluation.iteration_s : sim::to_seconds(report.iteration);
+  const double tokens_per_s = with ? report.evaluation.tokens_per_s : report.rates.tokens_per_s;
+  system.fits = report.memory.fits;
   system.predicted["iteration_time_s"] = step;
   system.predicted["tokens_per_s"] = tokens_per_s;
   // Validation passes train nothing: the step's FLOPs over the longer time.
-  system.predicted["aggregate_pflops"] = report.aggregate_pflops * sim::to_seconds(report.iteration) / step;
+  system.predicted["aggregate_pflops"] = report.rates.aggregate_pflops * sim::to_seconds(report.iteration) / step;
   system.predicted["time_to_train"] = system.training_tokens / tokens_per_s / seconds_of(system.unit);
 }
 
@@ -123,7 +123,7 @@ void write_table(std::ostream& out, const std::string& title, const std::vector<
       std::vector<std::string> row(6);
       if (what == std::string("published")) {
         row = {system.name,
-               fmt::format("{}", job.gpus),
+               fmt::format("{}", job.machine.gpus),
                fmt::format("{}", job.parallelism.tensor),
                fmt::format("{}", job.parallelism.pipeline),
                fmt::format("{}", job.parallelism.data),
@@ -154,7 +154,7 @@ nlohmann::ordered_json table_json(const std::string& name, const std::vector<Sys
     nlohmann::ordered_json row;
     row["system"] = system.name;
     row["scenario"] = system.scenario->id;
-    row["gpus"] = job.gpus;
+    row["gpus"] = job.machine.gpus;
     row["tensor"] = job.parallelism.tensor;
     row["pipeline"] = job.parallelism.pipeline;
     row["data"] = job.parallelism.data;

@@ -43,17 +43,17 @@ struct HashedSteps {
 };
 
 HashedSteps hash_steps(const workloads::Job& job, std::int64_t seeds) {
-  if (job.fabric.routing != topology::FabricSpec::Routing::ecmp) {
+  if (job.machine.fabric.routes.policy != topology::FabricSpec::Routing::ecmp) {
     throw sim::UserError(
         fmt::format("--ecmp-seeds: got {}, expected a fabric whose routing is ecmp; {} has none to hash", seeds,
-                    job.fabric.name.empty() ? "this cluster" : job.fabric.name));
+                    job.machine.fabric.name.empty() ? "this cluster" : job.machine.fabric.name));
   }
   workloads::Job hashed = job;
   workloads::StepOptions step;
   step.brief = true;
   std::vector<double> seconds;
   for (std::int64_t seed = 1; seed <= seeds; ++seed) {
-    hashed.fabric.ecmp_seed = static_cast<std::uint64_t>(seed);
+    hashed.machine.fabric.routes.ecmp_seed = static_cast<std::uint64_t>(seed);
     seconds.push_back(sim::to_seconds(workloads::simulate_step(hashed, step).iteration));
   }
   std::sort(seconds.begin(), seconds.end());
@@ -83,9 +83,10 @@ int run(const RunOptions& options) {
   step.timelines = !options.trace.empty();
   step.stage_timelines = !options.report.empty();
   step.count_memory = true;
-  if (!options.trace_ranks.empty()) step.timeline_ranks = parse_trace_ranks(options.trace_ranks, scenario.job.gpus);
+  if (!options.trace_ranks.empty())
+    step.timeline_ranks = parse_trace_ranks(options.trace_ranks, scenario.job.machine.gpus);
   workloads::StepReport report = workloads::simulate_step(scenario.job, step);
-  if (!report.fits) report.would_fit = scenarios::would_fit(document);
+  if (!report.memory.fits) report.memory.would_fit = scenarios::would_fit(document);
   std::optional<Explanation> explanation;
   if (options.explain) {
     const InterruptGuard guard;

@@ -335,8 +335,8 @@ int search(const Options& options) {
   const bool sized = std::any_of(question.variations.begin(), question.variations.end(),
                                  [](const Variation& variation) { return variation.key == "cluster.gpus"; });
   if (!sized && (!options.deadline.empty() || options.most_gpus > 0)) {
-    const std::int64_t most = options.most_gpus > 0 ? options.most_gpus : job.gpus;
-    question.variations.push_back(parse_variation(sizes_up_to(most, std::min(most, job.gpus_per_node))));
+    const std::int64_t most = options.most_gpus > 0 ? options.most_gpus : job.machine.gpus;
+    question.variations.push_back(parse_variation(sizes_up_to(most, std::min(most, job.machine.gpus_per_node))));
   }
   LayoutSpace space(question.document, question.variations);
   const std::unique_ptr<Crew> crew = make_crew(options.jobs);

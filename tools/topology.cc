@@ -49,7 +49,7 @@ void write_collisions(std::ostream& out, const Cluster& cluster, const Cluster::
                              "others idle.",
                              up.flows, rate_text(up.flow_rate), up.lanes, rate_text(up.lane_rate)),
                  "  ", "  ");
-  if (cluster.nodes() * cluster.nics_per_node() * cluster.fabric_spec().flows_per_nic > kMostFlows) return;
+  if (cluster.nodes() * cluster.nics_per_node() * cluster.fabric_spec().routes.flows_per_nic > kMostFlows) return;
   const topology::Slowdown thrown = cluster.throw_flows(kSeeds);
   out << wrapped(
       fmt::format("Thrown with {} seeds, every NIC to the next unit, way up and way down: a flow takes {:.3f} "
@@ -67,7 +67,7 @@ struct PlacedPaths {
 std::vector<PlacedPaths> hashed_paths(const NamedCluster& named) {
   constexpr std::int64_t kSeeds = 8;
   std::vector<PlacedPaths> placed;
-  if (!named.job || named.cluster.fabric_spec().routing != topology::FabricSpec::Routing::ecmp) return placed;
+  if (!named.job || named.cluster.fabric_spec().routes.policy != topology::FabricSpec::Routing::ecmp) return placed;
   workloads::Job job = *named.job;
   using Kind = workloads::Placement::Kind;
   const bool ordered = job.placement.kind == Kind::order;
@@ -127,7 +127,7 @@ void write_description(std::ostream& out, const std::string& title, const Cluste
   tiers.write(out);
   out << fmt::format("\nBisection between two halves of the nodes: {} of payload\n", rate_text(about.bisection));
   if (about.collision_factor > 1.0) write_collisions(out, cluster, about);
-  if (cluster.fabric_spec().sharp) out << "The switches can add up what passes through them (SHARP).\n";
+  if (cluster.fabric_spec().switches.sharp) out << "The switches can add up what passes through them (SHARP).\n";
   write_cut_off(out, cluster);
   out << "\nPaths from GPU 0 to all others\n";
   TextTable paths({{"highest tier", Align::left}, {"hops"}, {"latency"}, {"share of GPUs"}});
@@ -172,7 +172,7 @@ nlohmann::ordered_json description_json(const std::string& title, const Cluster&
   }
   json["bisection_bytes_per_s"] = about.bisection.value();
   json["ecmp_slowdown"] = about.collision_factor;
-  json["sharp"] = cluster.fabric_spec().sharp;
+  json["sharp"] = cluster.fabric_spec().switches.sharp;
   json["cut_off"] = cluster.cut_off();
   json["paths"] = nlohmann::ordered_json::array();
   for (const auto& row : about.paths) {

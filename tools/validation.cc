@@ -28,37 +28,37 @@ std::string_view name_of(RowStatus status) {
 
 Metric compare(const scenarios::Measured& measured, const workloads::StepReport& report) {
   if (measured.iteration_s) return {"iteration_s", *measured.iteration_s, sim::to_seconds(report.iteration)};
-  if (measured.tokens_per_s) return {"tokens_per_s", *measured.tokens_per_s, report.tokens_per_s};
+  if (measured.tokens_per_s) return {"tokens_per_s", *measured.tokens_per_s, report.rates.tokens_per_s};
   if (measured.tflops_per_gpu) {
     const bool hardware = measured.tflops_kind.starts_with("hardware") || measured.tflops_kind.starts_with("megatron");
     return {"tflops_per_gpu", *measured.tflops_per_gpu,
-            hardware ? report.hardware_tflops_per_gpu : report.model_tflops_per_gpu};
+            hardware ? report.rates.hardware_tflops_per_gpu : report.rates.model_tflops_per_gpu};
   }
-  if (measured.mfu_pct) return {"mfu_pct", *measured.mfu_pct, report.mfu_pct};
+  if (measured.mfu_pct) return {"mfu_pct", *measured.mfu_pct, report.rates.mfu_pct};
   return {};
 }
 
 Features features_of(const workloads::Job& job, const workloads::StepReport& report) {
   Features f;
-  f.device = job.device.name();
-  f.fabric = job.fabric.name;
+  f.device = job.machine.device.name();
+  f.fabric = job.machine.fabric.name;
   f.software = job.software.name;
   f.schedule = job.parallelism.schedule->name;
-  f.recompute = name_of(job.recompute);
+  f.recompute = name_of(job.method.recompute);
   f.sharding = name_of(job.parallelism.sharding);
-  f.attention = name_of(job.attention);
-  f.precision = name_of(job.precision.matmul);
-  f.gpus = job.gpus;
-  f.tensor = job.parallelism.tensor;
-  f.pipeline = job.parallelism.pipeline;
-  f.data = job.parallelism.data;
-  f.virtual_pipeline = job.parallelism.virtual_pipeline;
-  f.context = job.parallelism.context;
-  f.global_batch = job.batch.global;
-  f.micro_batch = job.batch.micro;
-  f.layers = job.model.layers;
-  f.hidden = job.model.hidden;
-  f.seq = job.model.seq;
+  f.attention = name_of(job.method.attention);
+  f.precision = name_of(job.method.precision.matmul);
+  f.gpus = job.machine.gpus;
+  f.sizes.tensor = job.parallelism.tensor;
+  f.sizes.pipeline = job.parallelism.pipeline;
+  f.sizes.data = job.parallelism.data;
+  f.sizes.virtual_pipeline = job.parallelism.virtual_pipeline;
+  f.sizes.context = job.parallelism.context;
+  f.sizes.global_batch = job.batch.global;
+  f.sizes.micro_batch = job.batch.micro;
+  f.sizes.layers = job.model.layers;
+  f.sizes.hidden = job.model.hidden;
+  f.sizes.seq = job.model.seq;
   f.exposed_s = report.breakdown_s;
   return f;
 }
@@ -67,29 +67,29 @@ namespace {
 
 /// The predicted figure that the source's way of reading memory answers to, in GB.
 double memory_gb(const scenarios::Measured& measured, const workloads::StepReport& report) {
-  if (measured.memory_kind == "allocated") return report.allocated_bytes / 1e9;
-  if (measured.memory_kind == "reserved") return report.reserved_bytes / 1e9;
-  return report.peak_bytes / 1e9;
+  if (measured.memory.kind == "allocated") return report.memory.allocated_bytes / 1e9;
+  if (measured.memory.kind == "reserved") return report.memory.reserved_bytes / 1e9;
+  return report.memory.peak_bytes / 1e9;
 }
 
 void predict(ValidationRow& row, const sim::Settings& record, const workloads::StepOptions& options) {
   const scenarios::Scenario scenario = scenarios::load_scenario(record);
   if (!scenario.measured) record.fail("has no 'measured' section, expected measured: {iteration_s: ...}");
   const scenarios::Measured& measured = *scenario.measured;
-  row.source = scenario.source;
+  row.source.citation = scenario.source;
   const workloads::StepReport report = workloads::simulate_step(scenario.job, options);
   row.features = features_of(scenario.job, report);
-  row.measured_oom = measured.oom;
-  row.predicted_oom = !report.fits;
-  row.measured_memory_gb = measured.memory_gb;
-  if (!options.brief) row.predicted_memory_gb = memory_gb(measured, report);
+  row.memory.measured_oom = measured.memory.oom;
+  row.memory.predicted_oom = !report.memory.fits;
+  row.memory.measured_gb = measured.memory.peak_gb;
+  if (!options.brief) row.memory.predicted_gb = memory_gb(measured, report);
   row.measured_failed = measured.failed;
-  if (!report.fits && !measured.oom.value_or(measured.failed)) row.status = RowStatus::oom;
+  if (!report.memory.fits && !measured.memory.oom.value_or(measured.failed)) row.status = RowStatus::oom;
   const Metric metric = compare(measured, report);
   if (metric.name.empty()) {
     // Compared beside the metric, or with nothing.
-    if (measured.oom.has_value() || measured.memory_gb.has_value() || measured.failed) return;
-    if (measured.evaluation_s || measured.model_state_gb || measured.power_w || measured.energy_j) return;
+    if (measured.memory.oom.has_value() || measured.memory.peak_gb.has_value() || measured.failed) return;
+    if (measured.evaluation_s || measured.memory.model_state_gb || measured.power_w || measured.energy_j) return;
     record.fail("measured names nothing to compare, expected iteration_s, tokens_per_s, tflops_per_gpu or mfu_pct");
   }
   row.metric = metric.name;
@@ -149,9 +149,9 @@ ValidationRow validate_record(const ListedRecord& listed, const std::vector<std:
   ValidationRow row;
   row.list = listed.list;
   row.id = record_id(record);
-  row.source_says = listed.source_says;
-  row.corrected = std::any_of(row.source_says.begin(), row.source_says.end(),
-                              [](const std::string& s) { return s.starts_with(scenarios::kCorrected); });
+  row.source.says = listed.source_says;
+  row.source.contradicts = std::any_of(row.source.says.begin(), row.source.says.end(),
+                                       [](const std::string& s) { return s.starts_with(scenarios::kCorrected); });
   row.fitted =
       record.is_mapping() && record.find("source") != nullptr &&
       std::any_of(fitted.begin(), fitted.end(), [&](const std::string& p) { return scenarios::matches(row.id, p); });

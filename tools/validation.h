@@ -42,8 +42,11 @@ std::string record_id(const sim::Settings& record);
 /// What tells rows apart: for tables by cause, and for finding rows like another.
 struct Features {
   std::string device, fabric, software, schedule, recompute, sharding, attention, precision;
-  std::int64_t gpus = 0, tensor = 0, pipeline = 0, virtual_pipeline = 0, data = 0, context = 0;
-  std::int64_t global_batch = 0, micro_batch = 0, layers = 0, hidden = 0, seq = 0;
+  std::int64_t gpus = 0;
+  struct Sizes {
+    std::int64_t tensor = 0, pipeline = 0, virtual_pipeline = 0, data = 0, context = 0;
+    std::int64_t global_batch = 0, micro_batch = 0, layers = 0, hidden = 0, seq = 0;
+  } sizes;
   std::array<double, workloads::kCategories> exposed_s{};  // the predicted breakdown
 };
 Features features_of(const workloads::Job& job, const workloads::StepReport& report);
@@ -53,18 +56,22 @@ struct ValidationRow {
   std::string id;
   std::string metric;  // empty when the record could not be loaded or measured nothing comparable
   std::optional<double> measured, predicted, error_pct;
-  std::optional<double> measured_memory_gb, predicted_memory_gb;  // decimal GB of the fullest GPU
-  std::optional<bool> measured_oom;
+  struct Memory {
+    std::optional<double> measured_gb, predicted_gb;  // decimal GB of the fullest GPU
+    std::optional<bool> measured_oom;
+    bool predicted_oom = false;
+  } memory;
   bool measured_failed = false;  // it did not finish, and nobody says why
-  bool predicted_oom = false;
-  bool corrected = false;  // its source contradicts the record
-  std::vector<std::string> source_says;
-  bool fitted = false;    // the record took part in fitting the shipped profiles or software generations
-  bool internal = false;  // the error is ours
+  bool fitted = false;           // the record took part in fitting the shipped profiles or software generations
+  bool internal = false;         // the error is ours
   RowStatus status = RowStatus::ok;
   std::string message;  // of an error
-  std::string source;   // the record's citation
-  Features features;    // of a record that could be simulated
+  struct Source {
+    std::string citation;
+    std::vector<std::string> says = {};  // beyond the record
+    bool contradicts = false;            // the record, which was corrected
+  } source;
+  Features features;  // of a record that could be simulated
 };
 
 /// One record, whatever happens to it: a record that cannot be loaded or simulated becomes a row with status error.

@@ -138,7 +138,7 @@ Path Cluster::nic_path(std::int64_t node_from, std::int64_t nic_from, std::int64
 std::vector<std::string> Cluster::cut_off() const {
   const State& s = *state_;
   std::vector<std::string> names;
-  for (std::int64_t n = 0; n < s.nodes && !s.nic_lost.empty(); ++n) {
+  for (std::int64_t n = 0; n < s.nodes && !s.connected.nic_lost.empty(); ++n) {
     for (std::int64_t i = 0; i < s.inside.nics; ++i) {
       if (s.lost(n, i)) names.push_back(fmt::format("n{} nic{}", n, i));
     }
@@ -196,18 +196,20 @@ std::string Cluster::link_name(LinkId link) const {
     return fmt::format("node {} {}", node_index,
                        arrow(name(s.inside.bundles[bundle].low), name(s.inside.bundles[bundle].high)));
   }
-  const auto after = std::upper_bound(s.first_link.begin(), s.first_link.end(), id);
-  const auto bundle = static_cast<std::size_t>(after - s.first_link.begin() - 1);
+  const auto after = std::upper_bound(s.by_bundle.first_link.begin(), s.by_bundle.first_link.end(), id);
+  const auto bundle = static_cast<std::size_t>(after - s.by_bundle.first_link.begin() - 1);
   const FabricWiring::Group& low = s.outside.groups[s.outside.bundles[bundle].low];
   const FabricWiring::Group& high = s.outside.groups[s.outside.bundles[bundle].high];
   if (!s.single_path()) return arrow(low.name, high.name);
-  const std::uint32_t lane = (id - s.first_link[bundle]) / 2;
+  const std::uint32_t lane = (id - s.by_bundle.first_link[bundle]) / 2;
   if (!s.outside.tree) return fmt::format("{} (lane {})", arrow(low.name, high.name), lane);
   const auto member = [](const FabricWiring::Group& group, std::int32_t m) {
     return group.members > 1 ? fmt::format("{}.{}", group.name, m) : group.name;
   };
-  return fmt::format("{} (lane {})",
-                     arrow(member(low, s.lanes[bundle].low[lane]), member(high, s.lanes[bundle].high[lane])), lane);
+  return fmt::format(
+      "{} (lane {})",
+      arrow(member(low, s.by_bundle.lanes[bundle].low[lane]), member(high, s.by_bundle.lanes[bundle].high[lane])),
+      lane);
 }
 
 }  // namespace orrery::topology

@@ -79,49 +79,66 @@ struct NodeSpec {
 struct FabricSpec {
   enum class Kind : std::uint8_t { none, single_switch, fat_tree, rail_only, dragonfly, torus, graph };
   enum class Routing : std::uint8_t { adaptive, ecmp, d_mod_k, spray };
-  std::string name;
-  Kind kind = Kind::none;
-  Routing routing = Routing::adaptive;
-  std::optional<std::uint64_t> ecmp_seed;
-  std::int64_t nics = 8;           // per node
-  Bandwidth nic_rate{25e9};        // per NIC and direction
-  double efficiency = 1.0;         // payload share of the line rate that a saturating transfer reaches
-  Duration nic_latency{};          // send + receive side of one message, without switches
-  Duration switch_latency{};       // per switch on the way
-  bool sharp = false;              // switches can add up what passes through them (SHARP)
-  std::int64_t nvlink_domain = 0;  // GPUs that NVLink joins across nodes (multi-node NVLink); 0: those of a node
-  // fat_tree, rail_only
-  bool rail = true;  // NIC i of every node of a unit goes to leaf i of the unit; false: a node's NICs share a leaf
-  std::int64_t radix = 64;             // ports of a switch at `uplink_rate`
-  std::int64_t unit_nodes = 32;        // nodes under one set of leaves
-  Bandwidth uplink_rate{50e9};         // leaf to spine and spine to core, per link
-  double oversubscription = 1.0;       // leaf downlink capacity / uplink capacity
-  std::int64_t spine_radix = 0;        // ports of a spine or core switch; 0: as `radix`
-  double core_oversubscription = 1.0;  // spine downlink capacity / uplink capacity, where there is a core tier
-  std::int64_t pod_leaves = 0;  // leaves that one set of spines joins below the core; 0: as many as its ports allow
   /// Which leaves share a set of spines below the core: those of neighbouring units, or (rail) those of one rail.
   enum class SpineGroups : std::uint8_t { unit, rail };
-  SpineGroups spine_groups = SpineGroups::unit;
-  std::int64_t flows_per_nic = 1;  // ecmp: concurrent flows (queue pairs) that a NIC's traffic is hashed as
-  // dragonfly
-  std::int64_t groups = 0, switches_per_group = 0, nodes_per_switch = 0;
-  Bandwidth local_rate{}, global_rate{};  // per link
-  std::int64_t local_links = 1;           // between each two switches of a group
-  std::int64_t global_links = 1;          // between each two groups
-  // torus: switches along each dimension, the first counted fastest; nodes_per_switch, local_links, uplink_rate as
-  // above
-  std::vector<std::int64_t> dimensions;
-  // graph
-  struct Edge {
-    std::uint32_t a, b;  // of switch_names
-    std::int32_t lanes;
-    Bandwidth rate;
-    bool operator==(const Edge&) const = default;
-  };
-  std::vector<std::string> switch_names;
-  std::vector<Edge> edges;
-  std::vector<std::vector<std::uint32_t>> attach;  // node, NIC -> switch
-  std::string provenance;                          // where the facts come from, for reports
+  std::string name;
+  std::string provenance;  // where the facts come from, for reports
+  Kind kind = Kind::none;
+  std::int64_t nics = 8;           // per node
+  Bandwidth nic_rate{25e9};        // per NIC and direction
+  Duration nic_latency{};          // send + receive side of one message, without switches
+  double efficiency = 1.0;         // payload share of the line rate that a saturating transfer reaches
+  std::int64_t nvlink_domain = 0;  // GPUs that NVLink joins across nodes (multi-node NVLink); 0: those of a node
+  struct Routes {
+    Routing policy = Routing::adaptive;
+    std::optional<std::uint64_t> ecmp_seed;
+    std::int64_t flows_per_nic = 1;  // ecmp: concurrent flows (queue pairs) that a NIC's traffic is hashed as
+    bool operator==(const Routes&) const = default;
+  } routes;
+  struct Switches {
+    Duration latency{};           // per switch on the way
+    bool sharp = false;           // they can add up what passes through them (SHARP)
+    std::int64_t radix = 64;      // ports at `uplink_rate`
+    Bandwidth uplink_rate{50e9};  // between switches, per link
+    bool operator==(const Switches&) const = default;
+  } switches;
+  /// Of a fat_tree, and of a rail_only one.
+  struct Tree {
+    bool rail = true;  // NIC i of every node of a unit goes to leaf i of the unit; false: a node's NICs share a leaf
+    std::int64_t unit_nodes = 32;        // nodes under one set of leaves
+    double oversubscription = 1.0;       // leaf downlink capacity / uplink capacity
+    std::int64_t spine_radix = 0;        // ports of a spine or core switch; 0: as those of leaves
+    double core_oversubscription = 1.0;  // spine downlink capacity / uplink capacity, where there is a core tier
+    std::int64_t pod_leaves = 0;  // leaves that one set of spines joins below the core; 0: as many as its ports allow
+    SpineGroups spine_groups = SpineGroups::unit;
+    bool operator==(const Tree&) const = default;
+  } tree;
+  struct Dragonfly {
+    std::int64_t groups = 0, switches_per_group = 0, nodes_per_switch = 0;
+    Bandwidth local_rate{}, global_rate{};  // per link
+    std::int64_t local_links = 1;           // between each two switches of a group
+    std::int64_t global_links = 1;          // between each two groups
+    bool operator==(const Dragonfly&) const = default;
+  } dragonfly;
+  struct Torus {
+    std::vector<std::int64_t> dimensions;  // switches along each, the first counted fastest
+    std::int64_t nodes_per_switch = 0;
+    std::int64_t links = 1;  // between each two neighbours
+    bool operator==(const Torus&) const = default;
+  } torus;
+  /// Of the kind graph: a list of links between switches.
+  struct Edges {
+    struct Edge {
+      std::uint32_t a, b;  // of switch_names
+      std::int32_t lanes;
+      Bandwidth rate;
+      bool operator==(const Edge&) const = default;
+    };
+    std::vector<std::string> switch_names;
+    std::vector<Edge> edges;
+    std::vector<std::vector<std::uint32_t>> attach;  // node, NIC -> switch
+    bool operator==(const Edges&) const = default;
+  } graph;
   bool operator==(const FabricSpec&) const = default;
 };
 

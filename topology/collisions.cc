@@ -57,16 +57,17 @@ std::vector<double> rates_of_shift(const Cluster& cluster, std::int64_t distance
 
 Slowdown Cluster::throw_flows(std::int64_t seeds) const {
   const State& s = *state_;
-  SIM_CHECK(s.fabric.routing == FabricSpec::Routing::ecmp && s.outside.tree, "flows are hashed onto trees by ecmp");
+  SIM_CHECK(s.fabric.routes.policy == FabricSpec::Routing::ecmp && s.outside.tree,
+            "flows are hashed onto trees by ecmp");
   std::int64_t unit = 0;
   while (unit < s.nodes && s.leaf_of(unit, 0) == s.leaf_of(0, 0)) ++unit;
   if (unit >= s.nodes || seeds < 1) return {};
   const auto rates_by = [&](FabricSpec::Routing routing, std::optional<std::uint64_t> seed) {
     FabricSpec fabric = s.fabric;
-    fabric.routing = routing;
-    fabric.ecmp_seed = seed;
+    fabric.routes.policy = routing;
+    fabric.routes.ecmp_seed = seed;
     return rates_of_shift(Cluster(s.node, fabric, s.gpus, s.gpus_per_node, Settings(), s.faults), unit,
-                          fabric.flows_per_nic);
+                          fabric.routes.flows_per_nic);
   };
   const std::vector<double> even = rates_by(FabricSpec::Routing::adaptive, std::nullopt);
   Slowdown sum{0, 0};

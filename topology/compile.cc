@@ -116,7 +116,7 @@ double Cluster::State::payload(const Bundle& b, bool upwards) const {
     least = alive == 0 ? sum : std::min(least, sum);
     ++alive;
   }
-  const bool dealt = fabric.routing != FabricSpec::Routing::adaptive;
+  const bool dealt = fabric.routes.policy != FabricSpec::Routing::adaptive;
   return lane_payload(b) * (dealt ? alive * least : all);
 }
 
@@ -142,13 +142,13 @@ void Cluster::State::compile() {
   std::vector<LinkInfo>& rows = links.rows();
   rows.reserve(one_node.size() * static_cast<std::size_t>(nodes) + 2 * outside.bundles.size());
   for (std::int64_t n = 0; n < nodes; ++n) rows.insert(rows.end(), one_node.begin(), one_node.end());
-  first_link.resize(outside.bundles.size());
-  collisions.assign(outside.bundles.size(), 1.0);
+  by_bundle.first_link.resize(outside.bundles.size());
+  by_bundle.collisions.assign(outside.bundles.size(), 1.0);
   if (outside.tree)
     compile_tree();
   else
     compile_mesh();
-  if (fabric.routing != FabricSpec::Routing::d_mod_k) return;
+  if (fabric.routes.policy != FabricSpec::Routing::d_mod_k) return;
   // Destinations are counted leaf by leaf, in the order of their nodes.
   std::vector<std::uint32_t> next(outside.groups.size() + 1, 0);
   for (const std::uint32_t leaf : outside.leaf_of_nic) ++next[leaf + 1];
@@ -160,7 +160,7 @@ void Cluster::State::compile_mesh() {
   std::vector<LinkInfo>& rows = links.rows();
   for (std::size_t b = 0; b < outside.bundles.size(); ++b) {
     const Bundle& bundle = outside.bundles[b];
-    first_link[b] = static_cast<std::uint32_t>(rows.size());
+    by_bundle.first_link[b] = static_cast<std::uint32_t>(rows.size());
     const std::int32_t lanes_here = std::max(1, lanes_left(bundle));  // a lost link keeps its row, which no route uses
     LinkInfo info{.capacity = Bandwidth(lane_payload(bundle) * lanes_here), .tier = bundle.tier, .lanes = lanes_here};
     if (single_path()) {
@@ -170,7 +170,7 @@ void Cluster::State::compile_mesh() {
     }
     rows.insert(rows.end(), 2, info);
   }
-  mesh = std::make_unique<MeshRoutes>(outside, first_link, single_path());
+  mesh = std::make_unique<MeshRoutes>(outside, by_bundle.first_link, single_path());
 }
 
 void Cluster::State::compile_tree() {
@@ -183,36 +183,37 @@ void Cluster::State::compile_tree() {
     feed[leaf] += nic_feed;
     ++nics_below[leaf];
   }
-  const bool hashed = fabric.routing == FabricSpec::Routing::ecmp;
+  const bool hashed = fabric.routes.policy == FabricSpec::Routing::ecmp;
   std::map<std::pair<std::int64_t, std::int32_t>, double> known;  // few bundles differ
-  if (single_path()) lanes.resize(outside.bundles.size());
+  if (single_path()) by_bundle.lanes.resize(outside.bundles.size());
   for (std::uint32_t g = 0; g < outside.groups.size(); ++g) {
     const FabricWiring::Group& group = outside.groups[g];
     if (outside.bundles.empty() || (group.parent == kNoGroup && outside.bundles[group.up].low != g)) continue;
     const Bundle& bundle = outside.bundles[group.up];
     const std::int32_t left = lanes_left(bundle);
-    first_link[group.up] = static_cast<std::uint32_t>(rows.size());
+    by_bundle.first_link[group.up] = static_cast<std::uint32_t>(rows.size());
     if (group.parent == kNoGroup) continue;  // its links are all lost
     SIM_CHECK(group.parent > g && bundle.low == g, "group {} stands behind its parent", g);
     if (hashed && nics_below[g] > 0) {
       double& factor = known[{nics_below[g], left}];
       if (factor == 0) {
-        const Bandwidth flow_rate(fabric.nic_rate.value() / static_cast<double>(fabric.flows_per_nic));
-        factor = expected_collision_factor(nics_below[g] * fabric.flows_per_nic, left, flow_rate, bundle.lane_rate);
+        const Bandwidth flow_rate(fabric.nic_rate.value() / static_cast<double>(fabric.routes.flows_per_nic));
+        factor =
+            expected_collision_factor(nics_below[g] * fabric.routes.flows_per_nic, left, flow_rate, bundle.lane_rate);
       }
-      collisions[group.up] = factor;
+      by_bundle.collisions[group.up] = factor;
     }
     LinkInfo info{.tier = bundle.tier, .lanes = left};
     const double up = payload(bundle, true), down = payload(bundle, false);
     if (single_path()) {
-      lanes[group.up] = lanes_of(bundle, group.members, outside.groups[group.parent].members);
+      by_bundle.lanes[group.up] = lanes_of(bundle, group.members, outside.groups[group.parent].members);
       info.capacity = Bandwidth(lane_payload(bundle));
       info.lanes = 1;
       rows.insert(rows.end(), 2 * static_cast<std::size_t>(left), info);
       feed[group.parent] += std::min(feed[g], up);
     } else {
       for (const double way : {up, down}) {
-        info.capacity = Bandwidth(way / collisions[group.up]);
+        info.capacity = Bandwidth(way / by_bundle.collisions[group.up]);
         info.never_binding = info.capacity.value() >= feed[g] * (1 - kRounding);
         rows.push_back(info);
       }

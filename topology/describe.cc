@@ -105,10 +105,11 @@ Cluster::Description Cluster::describe() const {
   d.paths = survey_paths(*this, s);
   if (!s.outside.groups.empty() && s.outside.groups[0].parent != kNoGroup) {
     const Bundle& up = s.outside.bundles[s.outside.groups[0].up];
-    d.collision_factor = s.collisions[s.outside.groups[0].up];  // the first unit is the fullest
+    d.collision_factor = s.by_bundle.collisions[s.outside.groups[0].up];  // the first unit is the fullest
     const auto nics = std::count(s.outside.leaf_of_nic.begin(), s.outside.leaf_of_nic.end(), 0U);
-    d.uplinks = {nics * s.fabric.flows_per_nic, lanes_left(up),
-                 Bandwidth(s.fabric.nic_rate.value() / static_cast<double>(s.fabric.flows_per_nic)), up.lane_rate};
+    d.uplinks = {nics * s.fabric.routes.flows_per_nic, lanes_left(up),
+                 Bandwidth(s.fabric.nic_rate.value() / static_cast<double>(s.fabric.routes.flows_per_nic)),
+                 up.lane_rate};
   }
   return d;
 }

@@ -226,7 +226,7 @@ void write_mesh_groups(std::ostream& out, const Cluster::State& s, const Graph& 
 
 /// The switches of a torus, row by row of its first dimension.
 void write_torus_rows(std::ostream& out, const Cluster::State& s, const std::vector<std::string>& switches) {
-  const auto length = static_cast<std::size_t>(s.fabric.dimensions[0]);
+  const auto length = static_cast<std::size_t>(s.fabric.torus.dimensions[0]);
   std::string above;
   for (std::size_t first = 0; first < switches.size(); first += length) {
     const auto begin = switches.begin() + static_cast<std::ptrdiff_t>(first);

@@ -18,20 +18,20 @@
 namespace orrery::topology {
 
 FabricWiring dragonfly(const FabricSpec& spec, std::int64_t nodes, const Settings& where) {
-  const std::int64_t switches = spec.switches_per_group;
-  const std::int64_t per_group = switches * spec.nodes_per_switch;
-  if (nodes > spec.groups * per_group) {
+  const std::int64_t switches = spec.dragonfly.switches_per_group;
+  const std::int64_t per_group = switches * spec.dragonfly.nodes_per_switch;
+  if (nodes > spec.dragonfly.groups * per_group) {
     where.fail(fmt::format("{} nodes are too many for fabric {}: {} groups of {} switches hold {} nodes", nodes,
-                           spec.name, spec.groups, switches, spec.groups * per_group));
+                           spec.name, spec.dragonfly.groups, switches, spec.dragonfly.groups * per_group));
   }
-  const std::int64_t global_lanes = (spec.groups - 1) * spec.global_links;
-  const std::int64_t ports =
-      spec.nodes_per_switch * spec.nics + (switches - 1) * spec.local_links + (global_lanes + switches - 1) / switches;
-  if (ports > spec.radix) {
+  const std::int64_t global_lanes = (spec.dragonfly.groups - 1) * spec.dragonfly.global_links;
+  const std::int64_t ports = spec.dragonfly.nodes_per_switch * spec.nics + (switches - 1) * spec.dragonfly.local_links +
+                             (global_lanes + switches - 1) / switches;
+  if (ports > spec.switches.radix) {
     where.fail(
         fmt::format("a switch of fabric {} needs {} ports, but has {}; use fewer nodes_per_switch, local_links or "
                     "global_links",
-                    spec.name, ports, spec.radix));
+                    spec.name, ports, spec.switches.radix));
   }
   const auto int32 = [](std::int64_t n) { return static_cast<std::int32_t>(n); };
   const std::int64_t used = (nodes + per_group - 1) / per_group;
@@ -42,7 +42,7 @@ FabricWiring dragonfly(const FabricSpec& spec, std::int64_t nodes, const Setting
   }
   for (std::int64_t node = 0; node < nodes; ++node) {
     for (std::int64_t i = 0; i < spec.nics; ++i) {
-      wiring.leaf_of_nic.push_back(static_cast<std::uint32_t>(node / spec.nodes_per_switch));
+      wiring.leaf_of_nic.push_back(static_cast<std::uint32_t>(node / spec.dragonfly.nodes_per_switch));
     }
   }
   const auto join = [&](std::int64_t low, std::int64_t high, std::int64_t lanes, Bandwidth rate, Tier tier,
@@ -60,24 +60,24 @@ FabricWiring dragonfly(const FabricSpec& spec, std::int64_t nodes, const Setting
     wiring.groups.push_back({.kind = VertexKind::group,
                              .apex_switches = 0,
                              .transit_switches = switches > 1 ? 1 : 0,
-                             .mesh_links = int32(spec.local_links),
+                             .mesh_links = int32(spec.dragonfly.local_links),
                              .name = fmt::format("group g{}", g)});
     for (std::int64_t s = 0; s < switches; ++s) {
       // One switch alone has no local links; its group is itself.
-      const std::int64_t lanes = switches > 1 ? (switches - 1) * spec.local_links : global_lanes;
-      join(g * switches + s, first_group + g, lanes, switches > 1 ? spec.local_rate : spec.global_rate, Tier::spine,
-           1.0);
+      const std::int64_t lanes = switches > 1 ? (switches - 1) * spec.dragonfly.local_links : global_lanes;
+      join(g * switches + s, first_group + g, lanes,
+           switches > 1 ? spec.dragonfly.local_rate : spec.dragonfly.global_rate, Tier::spine, 1.0);
     }
   }
   if (used == 1) return wiring;
-  const double direct = static_cast<double>(used - 1) / static_cast<double>(spec.groups - 1);
+  const double direct = static_cast<double>(used - 1) / static_cast<double>(spec.dragonfly.groups - 1);
   wiring.groups.push_back({.kind = VertexKind::global,
                            .apex_switches = 0,
                            .transit_switches = 0,
-                           .mesh_links = int32(spec.global_links),
+                           .mesh_links = int32(spec.dragonfly.global_links),
                            .name = "global"});
   for (std::int64_t g = 0; g < used; ++g) {
-    join(first_group + g, first_group + used, global_lanes, spec.global_rate, Tier::global, 2.0 - direct);
+    join(first_group + g, first_group + used, global_lanes, spec.dragonfly.global_rate, Tier::global, 2.0 - direct);
   }
   return wiring;
 }

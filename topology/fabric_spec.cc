@@ -292,17 +292,17 @@ Bandwidth read_rate(const Settings& value, std::string_view device) {
 }
 
 void read_fat_tree(const Settings& fabric, std::string_view device, FabricSpec& spec) {
-  spec.rail = spec.kind == FabricSpec::Kind::rail_only || fabric.get_bool("rail", true);
-  spec.unit_nodes = fabric.get_int("unit_nodes", 32);
+  spec.tree.rail = spec.kind == FabricSpec::Kind::rail_only || fabric.get_bool("rail", true);
+  spec.tree.unit_nodes = fabric.get_int("unit_nodes", 32);
   const Settings* uplink = fabric.find("uplink_rate");
-  spec.uplink_rate = uplink != nullptr ? read_rate(*uplink, device) : spec.nic_rate;
-  spec.oversubscription = fabric.get_number("oversubscription", 1.0);
-  spec.spine_radix = fabric.get_int("spine_radix", 0);
-  spec.core_oversubscription = fabric.get_number("core_oversubscription", 1.0);
-  spec.pod_leaves = fabric.get_int("pod_leaves", 0);
+  spec.switches.uplink_rate = uplink != nullptr ? read_rate(*uplink, device) : spec.nic_rate;
+  spec.tree.oversubscription = fabric.get_number("oversubscription", 1.0);
+  spec.tree.spine_radix = fabric.get_int("spine_radix", 0);
+  spec.tree.core_oversubscription = fabric.get_number("core_oversubscription", 1.0);
+  spec.tree.pod_leaves = fabric.get_int("pod_leaves", 0);
   const bool by_rail = fabric.get_choice("spine_groups", "unit", {"unit", "rail"}) == "rail";
-  spec.spine_groups = by_rail ? FabricSpec::SpineGroups::rail : FabricSpec::SpineGroups::unit;
-  if (by_rail && !spec.rail)
+  spec.tree.spine_groups = by_rail ? FabricSpec::SpineGroups::rail : FabricSpec::SpineGroups::unit;
+  if (by_rail && !spec.tree.rail)
     fabric.at("spine_groups").fail("rail has no meaning without rails; use rail: true or unit");
 }
 
@@ -313,14 +313,14 @@ void read_torus(const Settings& fabric, std::string_view device, FabricSpec& spe
     list.fail(fmt::format("expected a list of 1 to {} numbers of switches, as in [8, 8, 8]", kMostDimensions));
   std::int64_t switches = 1;
   for (const Settings& item : list.items()) {
-    spec.dimensions.push_back(item.as_int());
-    switches *= spec.dimensions.back();
+    spec.torus.dimensions.push_back(item.as_int());
+    switches *= spec.torus.dimensions.back();
     if (switches > kMost) list.fail(fmt::format("makes more than {} switches", kMost));
   }
-  spec.nodes_per_switch = fabric.get_int("nodes_per_switch", 1);
-  spec.local_links = fabric.get_int("local_links", 1);
+  spec.dragonfly.nodes_per_switch = fabric.get_int("nodes_per_switch", 1);
+  spec.dragonfly.local_links = fabric.get_int("local_links", 1);
   const Settings* link = fabric.find("uplink_rate");
-  spec.uplink_rate = link != nullptr ? read_rate(*link, device) : spec.nic_rate;
+  spec.switches.uplink_rate = link != nullptr ? read_rate(*link, device) : spec.nic_rate;
 }
 
 /// The number of a switch, as links named it; -1 for one that none did.
@@ -328,17 +328,17 @@ std::int64_t switch_named(const FabricSpec& spec, const std::map<std::string, st
                           const Settings& name) {
   const auto it = known.find(name.text());
   if (name.is_scalar() && it != known.end()) return it->second;
-  const std::string near = sim::nearest_word(name.text(), spec.switch_names);
+  const std::string near = sim::nearest_word(name.text(), spec.graph.switch_names);
   name.fail(fmt::format("read '{}', which no link joins to anything; {} would be right", name.text(),
-                        near.empty() ? "a switch of links, such as " + spec.switch_names.front() : near));
+                        near.empty() ? "a switch of links, such as " + spec.graph.switch_names.front() : near));
 }
 
 void read_graph(const Settings& fabric, FabricSpec& spec) {
   std::map<std::string, std::uint32_t> known;
   const auto number_of = [&](const Settings& name) {
     if (!name.is_scalar() || name.text().empty()) name.fail("expected the name of a switch");
-    const auto [it, added] = known.emplace(name.text(), static_cast<std::uint32_t>(spec.switch_names.size()));
-    if (added) spec.switch_names.push_back(name.text());
+    const auto [it, added] = known.emplace(name.text(), static_cast<std::uint32_t>(spec.graph.switch_names.size()));
+    if (added) spec.graph.switch_names.push_back(name.text());
     return it->second;
   };
   const Settings& links = fabric.at("links");
@@ -348,12 +348,13 @@ void read_graph(const Settings& fabric, FabricSpec& spec) {
     const Settings& ends = item.at("ends");
     if (!ends.is_sequence() || ends.items().size() != 2) ends.fail("expected two switches, as in [s0, s1]");
     const std::uint32_t a = number_of(ends.items()[0]), b = number_of(ends.items()[1]);
-    if (a == b) ends.fail(fmt::format("joins {} to itself; expected two different switches", spec.switch_names[a]));
+    if (a == b)
+      ends.fail(fmt::format("joins {} to itself; expected two different switches", spec.graph.switch_names[a]));
     if (!taken.insert(std::minmax(a, b)).second) {
-      ends.fail(fmt::format("{} and {} are joined twice; name each pair once, with lanes", spec.switch_names[a],
-                            spec.switch_names[b]));
+      ends.fail(fmt::format("{} and {} are joined twice; name each pair once, with lanes", spec.graph.switch_names[a],
+                            spec.graph.switch_names[b]));
     }
-    spec.edges.push_back(
+    spec.graph.edges.push_back(
         {a, b, static_cast<std::int32_t>(item.get_int("lanes", 1)), item.get_bandwidth("rate", spec.nic_rate)});
   }
   const Settings& attach = fabric.at("attach");
@@ -368,18 +369,18 @@ void read_graph(const Settings& fabric, FabricSpec& spec) {
       for (const Settings& name : item.items())
         switches.push_back(static_cast<std::uint32_t>(switch_named(spec, known, name)));
     }
-    spec.attach.push_back(std::move(switches));
+    spec.graph.attach.push_back(std::move(switches));
   }
 }
 
 void read_dragonfly(const Settings& fabric, FabricSpec& spec) {
-  spec.groups = fabric.at("groups").as_int();
-  spec.switches_per_group = fabric.at("switches_per_group").as_int();
-  spec.nodes_per_switch = fabric.at("nodes_per_switch").as_int();
-  spec.local_rate = fabric.get_bandwidth("local_rate", spec.nic_rate);
-  spec.global_rate = fabric.get_bandwidth("global_rate", spec.nic_rate);
-  spec.local_links = fabric.get_int("local_links", 1);
-  spec.global_links = fabric.get_int("global_links", 1);
+  spec.dragonfly.groups = fabric.at("groups").as_int();
+  spec.dragonfly.switches_per_group = fabric.at("switches_per_group").as_int();
+  spec.dragonfly.nodes_per_switch = fabric.at("nodes_per_switch").as_int();
+  spec.dragonfly.local_rate = fabric.get_bandwidth("local_rate", spec.nic_rate);
+  spec.dragonfly.global_rate = fabric.get_bandwidth("global_rate", spec.nic_rate);
+  spec.dragonfly.local_links = fabric.get_int("local_links", 1);
+  spec.dragonfly.global_links = fabric.get_int("global_links", 1);
 }
 
 }  // namespace
@@ -413,24 +414,24 @@ FabricSpec load_fabric_spec(const Settings& fabric, std::string_view device) {
 
   spec.nics = fabric.get_int("nics", 8);
   spec.nic_rate = read_rate(fabric.at("nic_rate"), device);
-  spec.uplink_rate = spec.nic_rate;
+  spec.switches.uplink_rate = spec.nic_rate;
   spec.efficiency = fabric.get_number("efficiency", 1.0);
   spec.nic_latency = fabric.get_duration("nic_latency", sim::microseconds(2.4));
-  spec.switch_latency = fabric.get_duration("switch_latency", sim::microseconds(0.45));
-  spec.radix = fabric.get_int("radix", spec.kind == FabricSpec::Kind::single_switch ? kMost : 64);
+  spec.switches.latency = fabric.get_duration("switch_latency", sim::microseconds(0.45));
+  spec.switches.radix = fabric.get_int("radix", spec.kind == FabricSpec::Kind::single_switch ? kMost : 64);
   const std::string routing = fabric.get_choice("routing", "adaptive", routing_names());
-  spec.routing = static_cast<FabricSpec::Routing>(std::find(routing_names().begin(), routing_names().end(), routing) -
-                                                  routing_names().begin());
-  spec.sharp = fabric.get_bool("sharp", false);
-  spec.flows_per_nic = fabric.get_int("flows_per_nic", 1);
+  spec.routes.policy = static_cast<FabricSpec::Routing>(
+      std::find(routing_names().begin(), routing_names().end(), routing) - routing_names().begin());
+  spec.switches.sharp = fabric.get_bool("sharp", false);
+  spec.routes.flows_per_nic = fabric.get_int("flows_per_nic", 1);
   if (const Settings* seed = fabric.find("ecmp_seed")) {
-    if (spec.routing != FabricSpec::Routing::ecmp)
+    if (spec.routes.policy != FabricSpec::Routing::ecmp)
       seed->fail(fmt::format("has no meaning with routing {}; use routing: ecmp or leave it out", routing));
-    spec.ecmp_seed = static_cast<std::uint64_t>(seed->as_int());
+    spec.routes.ecmp_seed = static_cast<std::uint64_t>(seed->as_int());
   }
   const bool tree = spec.kind == FabricSpec::Kind::fat_tree || spec.kind == FabricSpec::Kind::rail_only;
   const bool mesh = spec.kind == FabricSpec::Kind::torus || spec.kind == FabricSpec::Kind::graph;
-  if (mesh && spec.routing == FabricSpec::Routing::ecmp && !spec.ecmp_seed) {
+  if (mesh && spec.routes.policy == FabricSpec::Routing::ecmp && !spec.routes.ecmp_seed) {
     fabric.at("routing").fail(
         fmt::format("ecmp on a fabric of kind {} needs an ecmp_seed; give one, or use adaptive, "
                     "spray or d_mod_k",

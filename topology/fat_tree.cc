@@ -37,42 +37,42 @@ struct Shape {
 };
 
 void check_leaf_ports(const FabricSpec& spec, const Shape& s, const Settings& where) {
-  const double split = spec.uplink_rate.value() / spec.nic_rate.value();
+  const double split = spec.switches.uplink_rate.value() / spec.nic_rate.value();
   const std::int64_t down_ports =
       split >= 1 ? divide_up(s.down, static_cast<std::int64_t>(split + 1e-9))
                  : static_cast<std::int64_t>(std::ceil(static_cast<double>(s.down) / split - 1e-9));
-  if (down_ports + s.ups > spec.radix) {
+  if (down_ports + s.ups > spec.switches.radix) {
     where.fail(
         fmt::format("a leaf of fabric {} needs {} ports down for {} NICs and {} up, but has {}; "
                     "use fewer unit_nodes or more oversubscription",
-                    spec.name, down_ports, s.down, s.ups, spec.radix));
+                    spec.name, down_ports, s.down, s.ups, spec.switches.radix));
   }
 }
 
 Shape shape_of(const FabricSpec& spec, std::int64_t nodes, const Settings& where) {
-  const bool by_rail = spec.spine_groups == FabricSpec::SpineGroups::rail && spec.rail;
+  const bool by_rail = spec.tree.spine_groups == FabricSpec::SpineGroups::rail && spec.tree.rail;
   Shape s{};
-  s.rails = spec.rail ? spec.nics : 1;
-  s.units = divide_up(nodes, spec.unit_nodes);
+  s.rails = spec.tree.rail ? spec.nics : 1;
+  s.units = divide_up(nodes, spec.tree.unit_nodes);
   s.leaves = s.units * s.rails;
-  s.down = spec.unit_nodes * spec.nics / s.rails;
-  const double lanes_needed =
-      static_cast<double>(s.down) * spec.nic_rate.value() / (spec.oversubscription * spec.uplink_rate.value());
+  s.down = spec.tree.unit_nodes * spec.nics / s.rails;
+  const double lanes_needed = static_cast<double>(s.down) * spec.nic_rate.value() /
+                              (spec.tree.oversubscription * spec.switches.uplink_rate.value());
   s.ups = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(lanes_needed - 1e-9)));
   check_leaf_ports(spec, s, where);
   s.pods = 1;
   if (s.leaves == 1) return s;
 
-  const std::int64_t ports = spec.spine_radix > 0 ? spec.spine_radix : spec.radix;
-  const std::int64_t two_tiers = spec.pod_leaves > 0 ? std::min(spec.pod_leaves, ports) : ports;
+  const std::int64_t ports = spec.tree.spine_radix > 0 ? spec.tree.spine_radix : spec.switches.radix;
+  const std::int64_t two_tiers = spec.tree.pod_leaves > 0 ? std::min(spec.tree.pod_leaves, ports) : ports;
   if (s.leaves <= two_tiers) {
     s.units_per_pod = s.units;
     s.spines = divisor_from(s.ups, divide_up(s.leaves * s.ups, ports));
     return s;
   }
-  const double share = spec.core_oversubscription / (1 + spec.core_oversubscription);
+  const double share = spec.tree.core_oversubscription / (1 + spec.tree.core_oversubscription);
   const auto spine_down = static_cast<std::int64_t>(static_cast<double>(ports) * share + 1e-9);
-  const std::int64_t pod_leaves = std::min(spec.pod_leaves > 0 ? spec.pod_leaves : spine_down, spine_down);
+  const std::int64_t pod_leaves = std::min(spec.tree.pod_leaves > 0 ? spec.tree.pod_leaves : spine_down, spine_down);
   s.units_per_pod = by_rail ? pod_leaves : pod_leaves / s.rails;
   if (s.units_per_pod < 1) {
     where.fail(
@@ -84,13 +84,13 @@ Shape shape_of(const FabricSpec& spec, std::int64_t nodes, const Settings& where
   const std::int64_t full_pod = std::min(s.units_per_pod, s.units) * (by_rail ? 1 : s.rails);
   s.spines = divisor_from(s.ups, divide_up(full_pod * s.ups, spine_down));
   const double spine_lanes_down = static_cast<double>(full_pod * s.ups / s.spines);
-  s.spine_ups = static_cast<std::int64_t>(std::ceil(spine_lanes_down / spec.core_oversubscription - 1e-9));
+  s.spine_ups = static_cast<std::int64_t>(std::ceil(spine_lanes_down / spec.tree.core_oversubscription - 1e-9));
   if (s.pods > ports) {
     const std::int64_t most_units = by_rail ? ports / s.rails * s.units_per_pod : ports * s.units_per_pod;
     where.fail(
         fmt::format("{} nodes are too many for fabric {}: three tiers of its switches hold {} nodes; use fewer GPUs "
                     "or a larger spine_radix",
-                    nodes, spec.name, most_units * spec.unit_nodes));
+                    nodes, spec.name, most_units * spec.tree.unit_nodes));
   }
   s.cores_per_plane = divisor_from(s.spine_ups, divide_up(s.pods * s.spine_ups, ports));
   return s;
@@ -100,19 +100,21 @@ Shape shape_of(const FabricSpec& spec, std::int64_t nodes, const Settings& where
 
 FabricWiring fat_tree(const FabricSpec& spec, std::int64_t nodes, const Settings& where) {
   const Shape s = shape_of(spec, nodes, where);
-  const bool by_rail = spec.spine_groups == FabricSpec::SpineGroups::rail && spec.rail && s.spine_ups > 0;
+  const bool by_rail = spec.tree.spine_groups == FabricSpec::SpineGroups::rail && spec.tree.rail && s.spine_ups > 0;
   const auto int32 = [](std::int64_t n) { return static_cast<std::int32_t>(n); };
   FabricWiring wiring;
   for (std::int64_t u = 0; u < s.units; ++u) {
     for (std::int64_t r = 0; r < s.rails; ++r) {
-      wiring.groups.push_back({.kind = VertexKind::leaf,
-                               .name = spec.rail ? fmt::format("leaf u{} r{}", u, r) : fmt::format("leaf u{}", u)});
+      wiring.groups.push_back(
+          {.kind = VertexKind::leaf,
+           .name = spec.tree.rail ? fmt::format("leaf u{} r{}", u, r) : fmt::format("leaf u{}", u)});
     }
   }
   wiring.leaf_of_nic.reserve(static_cast<std::size_t>(nodes * spec.nics));
   for (std::int64_t node = 0; node < nodes; ++node) {
     for (std::int64_t i = 0; i < spec.nics; ++i) {
-      wiring.leaf_of_nic.push_back(static_cast<std::uint32_t>(node / spec.unit_nodes * s.rails + (spec.rail ? i : 0)));
+      wiring.leaf_of_nic.push_back(
+          static_cast<std::uint32_t>(node / spec.tree.unit_nodes * s.rails + (spec.tree.rail ? i : 0)));
     }
   }
   if (s.spines == 0) return wiring;
@@ -126,7 +128,7 @@ FabricWiring fat_tree(const FabricSpec& spec, std::int64_t nodes, const Settings
   const auto join = [&](std::uint32_t low, std::uint32_t high, std::int64_t lanes, Tier tier, std::int64_t planes) {
     wiring.groups[low].parent = high;
     wiring.groups[low].up = static_cast<std::uint32_t>(wiring.bundles.size());
-    wiring.bundles.push_back({low, high, int32(lanes), spec.uplink_rate, tier, int32(planes)});
+    wiring.bundles.push_back({low, high, int32(lanes), spec.switches.uplink_rate, tier, int32(planes)});
   };
   for (std::int64_t leaf = 0; leaf < s.leaves; ++leaf) {
     const std::int64_t block = leaf / s.rails / s.units_per_pod;

@@ -148,8 +148,8 @@ void damage_fabric_link(Cluster::State& s, const Fault& fault, const Named& a, c
 }
 
 void lose_nic(Cluster::State& s, std::int64_t node, std::int64_t nic) {
-  s.nic_lost.resize(static_cast<std::size_t>(s.nodes * s.inside.nics), false);
-  s.nic_lost[static_cast<std::size_t>(node * s.inside.nics + nic)] = true;
+  s.connected.nic_lost.resize(static_cast<std::size_t>(s.nodes * s.inside.nics), false);
+  s.connected.nic_lost[static_cast<std::size_t>(node * s.inside.nics + nic)] = true;
 }
 
 void lose_switch(Cluster::State& s, const Named& at) {
@@ -266,7 +266,7 @@ void Cluster::State::damage_links() {
     }
     if (fault.kind != Fault::Kind::slow_link) continue;
     for (const Between& at : bundles_between(*this, a, b)) {
-      const std::uint32_t first = first_link[at.bundle];
+      const std::uint32_t first = by_bundle.first_link[at.bundle];
       if (!outside.tree) {
         const auto count =
             static_cast<std::uint32_t>(single_path() ? std::max(1, lanes_left(outside.bundles[at.bundle])) : 1);
@@ -274,7 +274,7 @@ void Cluster::State::damage_links() {
         continue;
       }
       if (!single_path()) continue;  // payload() counts them
-      const Lanes& all = lanes[at.bundle];
+      const Lanes& all = by_bundle.lanes[at.bundle];
       for (std::uint32_t l = 0; l < all.low.size(); ++l) {
         if (all.low[l] != at.low || all.high[l] != at.high) continue;
         slow(first + 2 * l, share);
@@ -285,6 +285,7 @@ void Cluster::State::damage_links() {
 }
 
 void Cluster::State::check_connected(const Settings& where) {
+  std::vector<std::uint32_t>& root = connected.root;
   root.resize(outside.groups.size());
   for (std::uint32_t g = static_cast<std::uint32_t>(root.size()); g-- > 0;) {
     const std::uint32_t parent = outside.groups[g].parent;
@@ -302,7 +303,7 @@ void Cluster::State::check_connected(const Settings& where) {
     roots.insert(own.begin(), own.end());
     kinds.emplace(std::move(own), n);
   }
-  one_piece = roots.size() <= 1;
+  connected.one_piece = roots.size() <= 1;
   const auto refuse_pair = [&](std::int64_t a, std::int64_t b, const char* why) {
     const std::string message = fmt::format("node {} and node {} have no way to each other{}", a, b, why);
     for (const Fault& fault : faults.list) {

@@ -64,7 +64,8 @@ std::vector<std::uint32_t> images_of_groups(const Cluster::State& s, std::int64_
     if ((own.parent == kNoGroup) != (other.parent == kNoGroup)) return {};
     if (own.parent == kNoGroup) continue;
     for (const std::uint32_t way : {0u, 1u}) {
-      const LinkInfo &a = s.links.rows()[s.first_link[own.up] + way], &b = s.links.rows()[s.first_link[other.up] + way];
+      const LinkInfo &a = s.links.rows()[s.by_bundle.first_link[own.up] + way],
+                     &b = s.links.rows()[s.by_bundle.first_link[other.up] + way];
       if (!alike(a, b)) return {};
     }
     if (!map(own.parent, other.parent)) return {};
@@ -85,7 +86,7 @@ std::vector<std::int32_t> Cluster::link_orbits(std::int64_t size) const {
     if (s.outside.groups[g].parent == kNoGroup) continue;
     std::int32_t length = 1;
     for (std::uint32_t at = image[g]; at != g && at != kNoGroup; at = image[at]) ++length;
-    const std::uint32_t link = s.first_link[s.outside.groups[g].up];
+    const std::uint32_t link = s.by_bundle.first_link[s.outside.groups[g].up];
     orbits[link] = orbits[link + 1] = length;
   }
   return orbits;

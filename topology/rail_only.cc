@@ -9,8 +9,8 @@ FabricWiring rail_only(const FabricSpec& spec, std::int64_t nodes, const Setting
   FabricSpec one = spec;  // of one rail: a fat tree of nodes with one NIC each
   one.kind = FabricSpec::Kind::fat_tree;
   one.nics = 1;
-  one.rail = false;
-  one.spine_groups = FabricSpec::SpineGroups::unit;
+  one.tree.rail = false;
+  one.tree.spine_groups = FabricSpec::SpineGroups::unit;
   const FabricWiring rail = fat_tree(one, nodes, where);
   FabricWiring wiring;
   wiring.leaf_of_nic.resize(static_cast<std::size_t>(nodes * spec.nics));

@@ -45,7 +45,7 @@ Cluster::State::Relay Cluster::State::relay(std::int64_t gpu_from, std::int64_t 
   const auto joined = [&](std::int64_t a, std::int64_t b) {
     return !lost(n, a) && !lost(m, b) && reach(leaf_of(n, a), leaf_of(m, b));
   };
-  if (one_piece || joined(i, j)) return {{n, i, m, j}, gpu_from, gpu_to};
+  if (connected.one_piece || joined(i, j)) return {{n, i, m, j}, gpu_from, gpu_to};
   const auto owner = [&](std::int64_t node_index, std::int64_t nic) {
     return node_index * gpus_per_node + inside.gpu_of_nic[static_cast<std::size_t>(nic)];
   };
@@ -127,7 +127,7 @@ Cluster::Way Cluster::State::way_of_switches(std::uint32_t leaf_a, std::uint32_t
     way.top = c.from_size == 0 ? Tier::leaf : outside.bundles[outside.groups[c.from[c.from_size - 1]].up].tier;
   }
   way.hops = switches + 1;
-  way.latency = fabric.nic_latency + fabric.switch_latency * static_cast<std::int64_t>(switches);
+  way.latency = fabric.nic_latency + fabric.switches.latency * static_cast<std::int64_t>(switches);
   return way;
 }
 
@@ -147,7 +147,7 @@ std::uint64_t Cluster::State::key_of(const Ends& ends, std::uint64_t flow) const
     return static_cast<std::uint64_t>(node_index * inside.nics + nic);
   };
   if (!seeded()) return number_of_nic[endpoint(ends.node_to, ends.nic_to)];
-  return sim::hash_pair(sim::hash_pair(*fabric.ecmp_seed, flow),
+  return sim::hash_pair(sim::hash_pair(*fabric.routes.ecmp_seed, flow),
                         sim::hash_pair(endpoint(ends.node_from, ends.nic_from), endpoint(ends.node_to, ends.nic_to)));
 }
 
@@ -159,7 +159,7 @@ std::size_t Cluster::State::pick(std::uint64_t key, std::uint32_t group, std::si
 void Cluster::State::cross_mesh(const Ends& ends, std::uint64_t flow, Path& path) const {
   const std::uint32_t a = leaf_of(ends.node_from, ends.nic_from), b = leaf_of(ends.node_to, ends.nic_to);
   if (!single_path()) {
-    mesh->spread(a, b, fabric.routing == FabricSpec::Routing::adaptive, path.links);
+    mesh->spread(a, b, fabric.routes.policy == FabricSpec::Routing::adaptive, path.links);
     return;
   }
   const std::uint64_t key = key_of(ends, flow);
@@ -204,7 +204,7 @@ Open open_members(const FabricWiring& wiring, const std::vector<Lanes>& lanes, c
 }  // namespace
 
 bool Cluster::State::has_lanes(std::uint32_t leaf_a, std::uint32_t leaf_b) const {
-  return open_members(outside, lanes, climb(outside, leaf_a, leaf_b)).up[0][0] != 0;
+  return open_members(outside, by_bundle.lanes, climb(outside, leaf_a, leaf_b)).up[0][0] != 0;
 }
 
 void Cluster::State::cross_tree(const Ends& ends, std::uint64_t flow, Path& path) const {
@@ -212,16 +212,16 @@ void Cluster::State::cross_tree(const Ends& ends, std::uint64_t flow, Path& path
   const Climb c = climb(outside, leaf_a, leaf_b);
   if (!single_path()) {
     for (std::uint32_t i = 0; i < c.from_size; ++i) {
-      path.links.push_back({LinkId{first_link[outside.groups[c.from[i]].up]}, 1.0});
+      path.links.push_back({LinkId{by_bundle.first_link[outside.groups[c.from[i]].up]}, 1.0});
     }
     for (std::uint32_t i = c.to_size; i-- > 0;) {
-      path.links.push_back({LinkId{first_link[outside.groups[c.to[i]].up] + 1}, 1.0});
+      path.links.push_back({LinkId{by_bundle.first_link[outside.groups[c.to[i]].up] + 1}, 1.0});
     }
     return;
   }
   const std::uint64_t key = key_of(ends, flow);
   const bool damaged = !faults.list.empty();
-  const Open open = damaged ? open_members(outside, lanes, c) : Open{};
+  const Open open = damaged ? open_members(outside, by_bundle.lanes, c) : Open{};
   std::size_t member = 0;
   std::vector<std::uint32_t> left;  // of the lanes at a switch, those that lead on
   // Every switch chooses by itself among its lanes towards the destination. By d mod k, the choice of a tier is a
@@ -232,13 +232,13 @@ void Cluster::State::cross_tree(const Ends& ends, std::uint64_t flow, Path& path
   std::uint64_t below = 1;
   for (std::uint32_t i = 0; i < c.from_size; ++i) {
     const FabricWiring::Group& group = outside.groups[c.from[i]];
-    const Lanes& choices = lanes[group.up];
+    const Lanes& choices = by_bundle.lanes[group.up];
     left.clear();
     for (std::uint32_t l = choices.from_low_begin[member]; l < choices.from_low_begin[member + 1]; ++l) {
       if (!damaged || open.up[i + 1][static_cast<std::size_t>(choices.high[l])] != 0) left.push_back(l);
     }
     const std::uint32_t lane = choose(seeded() ? key : key / below, c.from[i], left);
-    path.links.push_back({LinkId{first_link[group.up] + 2 * lane}, 1.0});
+    path.links.push_back({LinkId{by_bundle.first_link[group.up] + 2 * lane}, 1.0});
     member = static_cast<std::size_t>(choices.high[lane]);
     below *= left.size();
   }
@@ -249,14 +249,14 @@ void Cluster::State::cross_tree(const Ends& ends, std::uint64_t flow, Path& path
   }
   for (std::uint32_t i = c.to_size; i-- > 0;) {
     const FabricWiring::Group& group = outside.groups[c.to[i]];
-    const Lanes& choices = lanes[group.up];
+    const Lanes& choices = by_bundle.lanes[group.up];
     left.clear();
     for (std::uint32_t l = choices.from_high_begin[member]; l < choices.from_high_begin[member + 1]; ++l) {
       const std::uint32_t lane = choices.from_high[l];
       if (!damaged || open.down[i][static_cast<std::size_t>(choices.low[lane])] != 0) left.push_back(lane);
     }
     const std::uint32_t lane = choose(seeded() ? key : key / digits[i], group.parent + kDown, left);
-    path.links.push_back({LinkId{first_link[group.up] + 2 * lane + 1}, 1.0});
+    path.links.push_back({LinkId{by_bundle.first_link[group.up] + 2 * lane + 1}, 1.0});
     member = static_cast<std::size_t>(choices.low[lane]);
   }
 }

@@ -4,10 +4,10 @@
 namespace orrery::topology {
 
 FabricWiring single_switch(const FabricSpec& spec, std::int64_t nodes, const Settings& where) {
-  if (nodes * spec.nics > spec.radix) {
-    where.fail(
-        fmt::format("{} nodes of {} NICs need {} ports, but the one switch of fabric {} has {}; use at most {} nodes",
-                    nodes, spec.nics, nodes * spec.nics, spec.name, spec.radix, spec.radix / spec.nics));
+  if (nodes * spec.nics > spec.switches.radix) {
+    where.fail(fmt::format(
+        "{} nodes of {} NICs need {} ports, but the one switch of fabric {} has {}; use at most {} nodes", nodes,
+        spec.nics, nodes * spec.nics, spec.name, spec.switches.radix, spec.switches.radix / spec.nics));
   }
   FabricWiring wiring;
   wiring.groups.push_back({.kind = VertexKind::leaf, .name = "switch"});

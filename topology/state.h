@@ -34,22 +34,29 @@ struct Cluster::State {
   FabricWiring outside;
 
   sim::Table<LinkId, LinkInfo> links;
-  std::uint32_t node_links = 0;              // per node, both directions
-  std::vector<std::uint32_t> first_link;     // of each bundle between switch groups
-  std::vector<double> collisions;            // expected collision factor of each bundle; 1 unless ecmp
-  std::vector<Lanes> lanes;                  // of each bundle; where a flow takes one path, trees only
+  std::uint32_t node_links = 0;  // per node, both directions
+  /// Of each bundle between switch groups.
+  struct ByBundle {
+    std::vector<std::uint32_t> first_link;
+    std::vector<double> collisions;  // expected collision factor; 1 unless ecmp
+    std::vector<Lanes> lanes;        // where a flow takes one path, trees only
+  } by_bundle;
   std::unique_ptr<MeshRoutes> mesh;          // where the fabric is no tree
   std::vector<std::uint32_t> number_of_nic;  // d_mod_k: destinations counted leaf by leaf; node * nics + nic
 
   Faults faults;
-  std::vector<bool> nic_lost;  // node * nics + nic; empty where none is
-  /// Of each group the root of its tree, or its component: NICs reach each other where these agree.
-  std::vector<std::uint32_t> root;
-  bool one_piece = true;  // all NICs reach each other
+  struct Connected {
+    std::vector<bool> nic_lost;  // node * nics + nic; empty where none is
+    /// Of each group the root of its tree, or its component: NICs reach each other where these agree.
+    std::vector<std::uint32_t> root;
+    bool one_piece = true;  // all NICs reach each other
+  } connected;
 
-  bool seeded() const { return fabric.routing == FabricSpec::Routing::ecmp && fabric.ecmp_seed.has_value(); }
+  bool seeded() const {
+    return fabric.routes.policy == FabricSpec::Routing::ecmp && fabric.routes.ecmp_seed.has_value();
+  }
   /// Flows take one path each, so that links are single lanes.
-  bool single_path() const { return seeded() || fabric.routing == FabricSpec::Routing::d_mod_k; }
+  bool single_path() const { return seeded() || fabric.routes.policy == FabricSpec::Routing::d_mod_k; }
   std::uint32_t nic_link(std::int64_t node_index, std::int64_t nic) const {
     return static_cast<std::uint32_t>(node_index) * node_links +
            2 * (static_cast<std::uint32_t>(inside.bundles.size()) + static_cast<std::uint32_t>(nic));
@@ -65,9 +72,11 @@ struct Cluster::State {
   }
   /// Payload of a bundle between switch groups towards its high or its low end, without collisions.
   double payload(const Bundle& b, bool upwards) const;
-  bool reach(std::uint32_t leaf_a, std::uint32_t leaf_b) const { return one_piece || root[leaf_a] == root[leaf_b]; }
+  bool reach(std::uint32_t leaf_a, std::uint32_t leaf_b) const {
+    return connected.one_piece || connected.root[leaf_a] == connected.root[leaf_b];
+  }
   bool lost(std::int64_t node_index, std::int64_t nic) const {
-    return !nic_lost.empty() && nic_lost[static_cast<std::size_t>(node_index * inside.nics + nic)];
+    return !connected.nic_lost.empty() && connected.nic_lost[static_cast<std::size_t>(node_index * inside.nics + nic)];
   }
   /// The NIC of a GPU, passing over lost ones.
   std::int64_t nic_of(std::int64_t node_index, std::int64_t gpu_in_node) const;

@@ -12,30 +12,30 @@ namespace orrery::topology {
 
 FabricWiring torus(const FabricSpec& spec, std::int64_t nodes, const Settings& where) {
   const std::int64_t switches =
-      std::accumulate(spec.dimensions.begin(), spec.dimensions.end(), std::int64_t{1}, std::multiplies<>());
-  if (nodes > switches * spec.nodes_per_switch) {
+      std::accumulate(spec.torus.dimensions.begin(), spec.torus.dimensions.end(), std::int64_t{1}, std::multiplies<>());
+  if (nodes > switches * spec.torus.nodes_per_switch) {
     where.fail(fmt::format("{} nodes are too many for fabric {}: {} switches of {} nodes hold {}", nodes, spec.name,
-                           switches, spec.nodes_per_switch, switches * spec.nodes_per_switch));
+                           switches, spec.torus.nodes_per_switch, switches * spec.torus.nodes_per_switch));
   }
-  std::int64_t ports = spec.nodes_per_switch * spec.nics;
-  for (const std::int64_t size : spec.dimensions) ports += (size > 2 ? 2 : size - 1) * spec.local_links;
-  if (ports > spec.radix) {
+  std::int64_t ports = spec.torus.nodes_per_switch * spec.nics;
+  for (const std::int64_t size : spec.torus.dimensions) ports += (size > 2 ? 2 : size - 1) * spec.torus.links;
+  if (ports > spec.switches.radix) {
     where.fail(
         fmt::format("a switch of fabric {} needs {} ports, but has {}; use fewer nodes_per_switch or local_links",
-                    spec.name, ports, spec.radix));
+                    spec.name, ports, spec.switches.radix));
   }
   FabricWiring wiring;
   wiring.tree = false;
   for (std::int64_t s = 0; s < switches; ++s) {
     std::string name = "switch";
     std::int64_t rest = s, stride = 1;
-    for (const std::int64_t size : spec.dimensions) {
+    for (const std::int64_t size : spec.torus.dimensions) {
       const std::int64_t at = rest % size, next = s + ((at + 1) % size - at) * stride;
       name += fmt::format(" {}", at);
       // Of two along a dimension both ways lead to the same neighbour: one link.
       if (size > 2 || (size == 2 && at == 0)) {
         wiring.bundles.push_back({static_cast<std::uint32_t>(s), static_cast<std::uint32_t>(next),
-                                  static_cast<std::int32_t>(spec.local_links), spec.uplink_rate, Tier::spine});
+                                  static_cast<std::int32_t>(spec.torus.links), spec.switches.uplink_rate, Tier::spine});
       }
       rest /= size;
       stride *= size;
@@ -44,7 +44,7 @@ FabricWiring torus(const FabricSpec& spec, std::int64_t nodes, const Settings& w
   }
   for (std::int64_t node = 0; node < nodes; ++node) {
     wiring.leaf_of_nic.insert(wiring.leaf_of_nic.end(), static_cast<std::size_t>(spec.nics),
-                              static_cast<std::uint32_t>(node / spec.nodes_per_switch));
+                              static_cast<std::uint32_t>(node / spec.torus.nodes_per_switch));
   }
   return wiring;
 }

@@ -33,10 +33,11 @@ inline constexpr int kCaseForms = 4;
 /// One thing to measure: a row of the samples file without its results. Fields that a class lacks are 0.
 ///   gemm, batched_gemm  name "" or "accumulate" (C is fp32 and added to); dtype, form, m, n, k, batch. fp8_e5m2: A is
 ///                       e5m2 (a gradient), B is e4m3; the result of fp8 is bfloat16
-///   attention           name forward or backward, causal; dtype, batch, seq, heads, kv_heads, head_dim, window (0:
-///   all) streaming           name of the kernel; m rows of n elements, elements = m * n, bytes read and written host
-///   name launch_eager, launch_graph, kernel_gap, copy_h2d, copy_d2h, copy_d2d; bytes for copies sustained
-///   steady_over_cold: rate in a long run over the rate of a short one; heads > 0: attention, else
+///   attention           name forward or backward, causal; dtype, batch, seq, heads, kv_heads, head_dim, window
+///                       (0: all)
+///   streaming           name of the kernel; m rows of n elements, elements = m * n, bytes read and written
+///   host                name launch_eager, launch_graph, kernel_gap, copy_h2d, copy_d2h, copy_d2d; bytes for copies
+///   sustained           steady_over_cold: rate in a long run over the rate of a short one; heads > 0: attention, else
 ///                       a product of m, n, k in dtype
 ///   interference        gemm_beside_copy, gemm_beside_reduction: time beside it over time alone, of m, n, k in dtype
 ///   collective          name of the operation; dtype, bytes (the whole buffer), gpus
@@ -46,7 +47,9 @@ struct Case {
   CaseForm form = CaseForm::none;
   char name[36] = {};
   std::int64_t m = 0, n = 0, k = 0, batch = 0;
-  std::int64_t seq = 0, heads = 0, kv_heads = 0, head_dim = 0, window = 0;
+  struct Attention {
+    std::int64_t seq = 0, heads = 0, kv_heads = 0, head_dim = 0, window = 0;
+  } attention;
   std::int64_t elements = 0, bytes = 0, gpus = 0;
 };
 
@@ -69,8 +72,10 @@ struct GpuFacts {
   char missing[512] = {};    // not found and what they would measure, separated by "; "
   std::int32_t gpus = 0;     // of this machine
   std::int64_t processors = 0;
-  double memory_bytes = 0, free_bytes = 0, l2_bytes = 0;
-  double memory_bandwidth = 0;   // bytes/s, from bus width and memory clock; 0 unknown
+  struct Memory {
+    double bytes = 0, free_bytes = 0, l2_bytes = 0;
+    double bandwidth = 0;  // bytes/s, from bus width and memory clock; 0 unknown
+  } memory;
   double clock_hz = 0;           // highest
   double peak[kCaseTypes] = {};  // dense FLOP/s at that clock, from the architecture; 0: not supported
   double nvlink_bandwidth = 0;   // bytes/s and direction, all links; 0 none or unknown

@@ -24,11 +24,11 @@ class AttentionPass {
 /// Throws Failure with unavailable where the library has no kernel for the case.
 std::unique_ptr<AttentionPass> make_attention_pass(Device& device, const Case& what, bool backward);
 
-inline double attention_scale(const Case& what) { return 1 / std::sqrt(static_cast<double>(what.head_dim)); }
+inline double attention_scale(const Case& what) { return 1 / std::sqrt(static_cast<double>(what.attention.head_dim)); }
 
 /// Whether key `j` counts for query `i`.
 inline bool sees(const Case& what, std::int64_t i, std::int64_t j) {
-  return j <= i && (what.window == 0 || j + what.window > i);
+  return j <= i && (what.attention.window == 0 || j + what.attention.window > i);
 }
 
 }  // namespace orrery::calibration::gpu

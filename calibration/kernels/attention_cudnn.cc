@@ -23,11 +23,13 @@ struct Builder {
   Case c;
   cudnnDataType_t type = c.dtype == CaseType::float16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
 
-  Sizes scores() const { return {c.batch, c.heads, c.seq, c.seq}; }
-  Sizes rows() const { return {c.batch, c.heads, c.seq, 1}; }
-  Sizes heads_of(std::int64_t heads) const { return {c.batch, heads, c.seq, c.head_dim}; }
+  Sizes scores() const { return {c.batch, c.attention.heads, c.attention.seq, c.attention.seq}; }
+  Sizes rows() const { return {c.batch, c.attention.heads, c.attention.seq, 1}; }
+  Sizes heads_of(std::int64_t heads) const { return {c.batch, heads, c.attention.seq, c.attention.head_dim}; }
   /// [batch, sequence, heads, head_dim] in memory.
-  Sizes in_memory(std::int64_t heads) const { return {c.seq * heads * c.head_dim, c.head_dim, heads * c.head_dim, 1}; }
+  Sizes in_memory(std::int64_t heads) const {
+    return {c.attention.seq * heads * c.attention.head_dim, c.attention.head_dim, heads * c.attention.head_dim, 1};
+  }
   static Sizes swapped(Sizes s) {
     std::swap(s[2], s[3]);
     return s;
@@ -37,8 +39,10 @@ struct Builder {
   Node transposed(std::int64_t heads) {
     return graph.tensor(swapped(heads_of(heads)), swapped(in_memory(heads)), type);
   }
-  Node row_tensor() { return graph.tensor(rows(), {c.heads * c.seq, c.seq, 1, 1}, CUDNN_DATA_FLOAT); }
-  Node between_rows() { return graph.between(rows(), {c.heads * c.seq, c.seq, 1, 1}); }
+  Node row_tensor() {
+    return graph.tensor(rows(), {c.attention.heads * c.attention.seq, c.attention.seq, 1, 1}, CUDNN_DATA_FLOAT);
+  }
+  Node between_rows() { return graph.between(rows(), {c.attention.heads * c.attention.seq, c.attention.seq, 1, 1}); }
   Node between_scores(cudnnDataType_t t = CUDNN_DATA_FLOAT) { return graph.between(scores(), dense(scores()), t); }
 
   Node apply(cudnnPointwiseMode_t mode, Node x, Node b, cudnnDataType_t out = CUDNN_DATA_FLOAT) {
@@ -65,10 +69,10 @@ struct Builder {
   Node masked(Node x) {
     const Node query = index(x, 2), key = index(x, 3);
     Node y = keep(x, query, key, CUDNN_POINTWISE_CMP_GE);
-    if (c.window == 0) return y;
+    if (c.attention.window == 0) return y;
     const Node row = index(y, 2), column = index(y, 3);
     const Node shifted = between_scores();
-    graph.pointwise({CUDNN_POINTWISE_ADD}, column, graph.constant(static_cast<float>(c.window)), -1, shifted);
+    graph.pointwise({CUDNN_POINTWISE_ADD}, column, graph.constant(static_cast<float>(c.attention.window)), -1, shifted);
     return keep(y, shifted, row, CUDNN_POINTWISE_CMP_GT);
   }
 };
@@ -76,10 +80,10 @@ struct Builder {
 AttentionNodes forward_graph(CudnnGraph& graph, const Case& what) {
   Builder b{graph, what};
   AttentionNodes n;
-  n.q = b.tensor(what.heads);
-  n.k = b.transposed(what.kv_heads);
-  n.v = b.tensor(what.kv_heads);
-  n.out = b.tensor(what.heads);
+  n.q = b.tensor(what.attention.heads);
+  n.k = b.transposed(what.attention.kv_heads);
+  n.v = b.tensor(what.attention.kv_heads);
+  n.out = b.tensor(what.attention.heads);
   n.statistics = b.row_tensor();
   const Node products = b.between_scores();
   graph.matmul(n.q, n.k, products);
@@ -100,19 +104,19 @@ AttentionNodes forward_graph(CudnnGraph& graph, const Case& what) {
 AttentionNodes backward_graph(CudnnGraph& graph, const Case& what) {
   Builder b{graph, what};
   AttentionNodes n;
-  n.q = b.tensor(what.heads);
-  n.k = b.transposed(what.kv_heads);
-  n.v = b.transposed(what.kv_heads);
-  n.out = b.tensor(what.heads);
-  n.dout = b.tensor(what.heads);
+  n.q = b.tensor(what.attention.heads);
+  n.k = b.transposed(what.attention.kv_heads);
+  n.v = b.transposed(what.attention.kv_heads);
+  n.out = b.tensor(what.attention.heads);
+  n.dout = b.tensor(what.attention.heads);
   n.statistics = b.row_tensor();
-  n.dq = b.tensor(what.heads);
-  n.dk = b.tensor(what.kv_heads);
-  n.dv = b.tensor(what.kv_heads);
-  const Sizes wide = b.heads_of(what.heads);
+  n.dq = b.tensor(what.attention.heads);
+  n.dk = b.tensor(what.attention.kv_heads);
+  n.dv = b.tensor(what.attention.kv_heads);
+  const Sizes wide = b.heads_of(what.attention.heads);
 
   // D, which the library keeps in memory between its kernels.
-  const Node product = graph.between(wide, b.in_memory(what.heads));
+  const Node product = graph.between(wide, b.in_memory(what.attention.heads));
   graph.pointwise({CUDNN_POINTWISE_MUL}, n.dout, n.out, -1, product);
   const Node row_sum = b.between_rows();
   graph.reduce(CUDNN_REDUCE_TENSOR_ADD, product, row_sum);
@@ -129,7 +133,7 @@ AttentionNodes backward_graph(CudnnGraph& graph, const Case& what) {
   const auto transposed_product = [&](Node x, Node y, Node out) {
     const Node turned = graph.between(b.scores(), b.swapped(dense(b.scores())), b.type);
     graph.reshape(x, turned);
-    if (what.heads == what.kv_heads) {
+    if (what.attention.heads == what.attention.kv_heads) {
       graph.matmul(turned, y, out);
       return;
     }
@@ -145,7 +149,7 @@ AttentionNodes backward_graph(CudnnGraph& graph, const Case& what) {
   const Node dscores = b.apply(CUDNN_POINTWISE_MUL, b.apply(CUDNN_POINTWISE_MUL, centred, weights), scale);
   transposed_product(dscores, n.q, n.dk);
 
-  const Node keys = graph.between(b.heads_of(what.kv_heads), b.in_memory(what.kv_heads), b.type);
+  const Node keys = graph.between(b.heads_of(what.attention.kv_heads), b.in_memory(what.attention.kv_heads), b.type);
   graph.reshape(n.k, keys);
   n.dq_sum = graph.tensor(wide, dense(wide), CUDNN_DATA_FLOAT);
   graph.matmul(dscores, keys, n.dq_sum);
@@ -159,9 +163,9 @@ class CudnnPass : public AttentionPass {
     graph_.build();
     workspace_ = Memory(static_cast<std::size_t>(graph_.workspace_bytes()) + 16);
     if (!backward) return;
-    const auto rows = static_cast<std::size_t>(what.batch * what.heads * what.seq);
+    const auto rows = static_cast<std::size_t>(what.batch * what.attention.heads * what.attention.seq);
     row_sum_ = Memory(rows * sizeof(float));
-    dq_sum_bytes_ = rows * static_cast<std::size_t>(what.head_dim) * sizeof(float);
+    dq_sum_bytes_ = rows * static_cast<std::size_t>(what.attention.head_dim) * sizeof(float);
     dq_sum_ = Memory(dq_sum_bytes_);
   }
 

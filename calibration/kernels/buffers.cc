@@ -128,7 +128,7 @@ void Buffers::allocate(Device& device) {
                                                 std::to_string(static_cast<std::int64_t>(free) >> 20) +
                                                 " MiB are free"};
   }
-  const double wanted = std::ceil(kTimesL2 * device.facts().l2_bytes / std::max(bytes, 1.0));
+  const double wanted = std::ceil(kTimesL2 * device.facts().memory.l2_bytes / std::max(bytes, 1.0));
   sets_ = static_cast<int>(std::clamp(std::min(wanted, 0.5 * free / bytes), 1.0, static_cast<double>(kMostSets)));
   memory_ = Memory(set_bytes_ * static_cast<std::size_t>(sets_));
   for (int set = 0; set < sets_; ++set) {

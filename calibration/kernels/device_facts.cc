@@ -94,12 +94,12 @@ void Device::describe() {
   set_text(f.runtime, sizeof f.runtime, version_text(runtime));
   check(gpuGetDeviceCount(&f.gpus), "counting devices");
   f.processors = attribute(kProcessors, number_);
-  f.memory_bytes = static_cast<double>(properties.totalGlobalMem);
-  f.free_bytes = free_bytes();
-  f.l2_bytes = attribute(kL2, number_);
+  f.memory.bytes = static_cast<double>(properties.totalGlobalMem);
+  f.memory.free_bytes = free_bytes();
+  f.memory.l2_bytes = attribute(kL2, number_);
   f.clock_hz = 1e3 * attribute(kClock, number_);
   // Two transfers a clock, in bytes.
-  f.memory_bandwidth = 2e3 * attribute(kMemoryClock, number_) * attribute(kBusWidth, number_) / 8;
+  f.memory.bandwidth = 2e3 * attribute(kMemoryClock, number_) * attribute(kBusWidth, number_) / 8;
   const double half = units.half * f.clock_hz * static_cast<double>(f.processors);
   const auto peak = [&](CaseType type) -> double& { return f.peak[static_cast<int>(type)]; };
   peak(CaseType::float16) = half;

@@ -46,7 +46,8 @@ GpuStatus guarded(const Work& work) {
 bool has_sizes(const Case& c) {
   if (c.kind == CaseClass::streaming) return c.m > 0 && c.n > 0;
   if (c.kind == CaseClass::attention)
-    return c.batch > 0 && c.seq > 0 && c.heads > 0 && c.kv_heads > 0 && c.heads % c.kv_heads == 0 && c.head_dim > 0;
+    return c.batch > 0 && c.attention.seq > 0 && c.attention.heads > 0 && c.attention.kv_heads > 0 &&
+           c.attention.heads % c.attention.kv_heads == 0 && c.attention.head_dim > 0;
   return c.batch > 0 && c.m > 0 && c.n > 0 && c.k > 0;
 }
 

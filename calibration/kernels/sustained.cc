@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 std::unique_ptr<Workload> workload_of(Device& device, Case what) {
-  if (what.heads > 0) {
+  if (what.attention.heads > 0) {
     std::strcpy(what.name, "forward");
     return make_attention(device, what);
   }

@@ -18,7 +18,7 @@ std::string shipped(const char* name) { return std::string(ORRERY_SOURCE_DIR) + 
 void load(benchmark::State& state, const char* name) {
   for (auto _ : state) {
     scenarios::Scenario scenario = scenarios::load_scenario(scenarios::read_scenario(shipped(name)));
-    benchmark::DoNotOptimize(scenario.job.gpus);
+    benchmark::DoNotOptimize(scenario.job.machine.gpus);
   }
 }
 
@@ -29,7 +29,7 @@ void simulate(benchmark::State& state, const char* name, bool full) {
   double events = 0;
   for (auto _ : state) {
     workloads::StepReport report = workloads::simulate_step(scenario.job, options);
-    events += static_cast<double>(report.events);
+    events += static_cast<double>(report.effort.events);
     benchmark::DoNotOptimize(report.iteration);
   }
   state.counters["events/s"] = benchmark::Counter(events, benchmark::Counter::kIsRate);

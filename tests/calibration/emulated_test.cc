@@ -85,11 +85,11 @@ TEST_CASE("attention agrees with the textbook, forward and backward, with shared
           set_name(c, pass);
           c.dtype = CaseType::bfloat16;
           c.batch = 2;
-          c.seq = seq;
-          c.heads = 4;
-          c.kv_heads = kv_heads;
-          c.head_dim = 16;
-          c.window = window;
+          c.attention.seq = seq;
+          c.attention.heads = 4;
+          c.attention.kv_heads = kv_heads;
+          c.attention.head_dim = 16;
+          c.attention.window = window;
           CHECK(error_of(c) < 1e-2);
         }
       }

@@ -16,9 +16,9 @@ GpuFacts h200() {
   GpuFacts f;
   f.gpus = 1;
   f.processors = 132;
-  f.memory_bytes = f.free_bytes = 141e9;
-  f.l2_bytes = 60e6;
-  f.memory_bandwidth = 4.8e12;
+  f.memory.bytes = f.memory.free_bytes = 141e9;
+  f.memory.l2_bytes = 60e6;
+  f.memory.bandwidth = 4.8e12;
   const auto peak = [&f](CaseType t) -> double& { return f.peak[static_cast<int>(t)]; };
   peak(CaseType::bfloat16) = peak(CaseType::float16) = 989e12;
   peak(CaseType::fp8_e4m3) = peak(CaseType::fp8_e5m2) = 1979e12;
@@ -93,7 +93,7 @@ TEST_CASE("the shapes of a model are its products under tensor parallelism") {
 
 TEST_CASE("a device without fp8 or with little memory gets what it can run") {
   GpuFacts small = h200();
-  small.memory_bytes = 8e9;
+  small.memory.bytes = 8e9;
   for (const CaseType t : {CaseType::fp8_e4m3, CaseType::fp8_e5m2}) small.peak[static_cast<int>(t)] = 0;
   const std::vector<PlannedCase> plan = measurement_plan(small, {gpt3()}, false);
   CHECK(!plan.empty());
@@ -127,11 +127,11 @@ TEST_CASE("a row and its key") {
   set_name(m.what, "backward");
   m.what.dtype = CaseType::bfloat16;
   m.what.batch = 2;
-  m.what.seq = 4096;
-  m.what.heads = 16;
-  m.what.kv_heads = 4;
-  m.what.head_dim = 128;
-  m.what.window = 1024;
+  m.what.attention.seq = 4096;
+  m.what.attention.heads = 16;
+  m.what.attention.kv_heads = 4;
+  m.what.attention.head_dim = 128;
+  m.what.attention.window = 1024;
   m.seconds = 0.00125;
   m.spread_pct = 0.5;
   m.repeats = 40;

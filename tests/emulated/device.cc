@@ -24,9 +24,9 @@ void Device::describe() {
   std::snprintf(facts_.name, sizeof facts_.name, "emulated");
   facts_.gpus = 1;
   facts_.processors = 1;
-  facts_.memory_bytes = facts_.free_bytes = free_bytes();
-  facts_.l2_bytes = 1 << 16;  // so that small cases have several sets
-  facts_.memory_bandwidth = 1e9;
+  facts_.memory.bytes = facts_.memory.free_bytes = free_bytes();
+  facts_.memory.l2_bytes = 1 << 16;  // so that small cases have several sets
+  facts_.memory.bandwidth = 1e9;
   for (double& peak : facts_.peak) peak = 1e9;
 }
 
@@ -39,7 +39,7 @@ class NaivePass : public AttentionPass {
 
   void launch(const AttentionTensors& t, Stream) override {
     for (std::int64_t b = 0; b < c_.batch; ++b) {
-      for (std::int64_t h = 0; h < c_.heads; ++h) one_head(t, b, h);
+      for (std::int64_t h = 0; h < c_.attention.heads; ++h) one_head(t, b, h);
     }
   }
 
@@ -47,12 +47,12 @@ class NaivePass : public AttentionPass {
   using Matrix = std::vector<std::vector<double>>;
 
   std::int64_t at(std::int64_t b, std::int64_t s, std::int64_t heads, std::int64_t h) const {
-    return ((b * c_.seq + s) * heads + h) * c_.head_dim;
+    return ((b * c_.attention.seq + s) * heads + h) * c_.attention.head_dim;
   }
   Matrix read(const void* from, std::int64_t b, std::int64_t heads, std::int64_t h) const {
-    Matrix m(static_cast<std::size_t>(c_.seq));
-    for (std::int64_t s = 0; s < c_.seq; ++s)
-      for (std::int64_t i = 0; i < c_.head_dim; ++i)
+    Matrix m(static_cast<std::size_t>(c_.attention.seq));
+    for (std::int64_t s = 0; s < c_.attention.seq; ++s)
+      for (std::int64_t i = 0; i < c_.attention.head_dim; ++i)
         m[static_cast<std::size_t>(s)].push_back(
             static_cast<double>(from_bf16(static_cast<const Bf16*>(from)[at(b, s, heads, h) + i])));
     return m;
@@ -67,9 +67,10 @@ class NaivePass : public AttentionPass {
   }
 
   void one_head(const AttentionTensors& t, std::int64_t b, std::int64_t h) const {
-    const std::int64_t group = c_.heads / c_.kv_heads, kv = h / group;
-    const Matrix q = read(t.q, b, c_.heads, h), k = read(t.k, b, c_.kv_heads, kv), v = read(t.v, b, c_.kv_heads, kv);
-    const auto n = static_cast<std::size_t>(c_.seq), dim = static_cast<std::size_t>(c_.head_dim);
+    const std::int64_t group = c_.attention.heads / c_.attention.kv_heads, kv = h / group;
+    const Matrix q = read(t.q, b, c_.attention.heads, h), k = read(t.k, b, c_.attention.kv_heads, kv),
+                 v = read(t.v, b, c_.attention.kv_heads, kv);
+    const auto n = static_cast<std::size_t>(c_.attention.seq), dim = static_cast<std::size_t>(c_.attention.head_dim);
     const auto zeros = [&](std::size_t columns) { return Matrix(n, std::vector<double>(columns)); };
     Matrix p = zeros(n), out = zeros(dim);
     for (std::size_t i = 0; i < n; ++i) {
@@ -85,11 +86,12 @@ class NaivePass : public AttentionPass {
         for (std::size_t x = 0; x < dim; ++x) out[i][x] += p[i][j] * v[j][x];
       }
       if (!backward_)
-        static_cast<float*>(t.statistics)[(b * c_.heads + h) * c_.seq + static_cast<std::int64_t>(i)] =
+        static_cast<float*>(
+            t.statistics)[(b * c_.attention.heads + h) * c_.attention.seq + static_cast<std::int64_t>(i)] =
             static_cast<float>(std::log(sum));
     }
-    if (!backward_) return write(t.out, out, b, c_.heads, h, false);
-    const Matrix grad = read(t.dout, b, c_.heads, h);
+    if (!backward_) return write(t.out, out, b, c_.attention.heads, h, false);
+    const Matrix grad = read(t.dout, b, c_.attention.heads, h);
     Matrix dq = zeros(dim), dk = zeros(dim), dv = zeros(dim);
     for (std::size_t i = 0; i < n; ++i) {
       double d = 0;
@@ -105,9 +107,9 @@ class NaivePass : public AttentionPass {
         }
       }
     }
-    write(t.dq, dq, b, c_.heads, h, false);
-    write(t.dk, dk, b, c_.kv_heads, kv, h % group != 0);
-    write(t.dv, dv, b, c_.kv_heads, kv, h % group != 0);
+    write(t.dq, dq, b, c_.attention.heads, h, false);
+    write(t.dk, dk, b, c_.attention.kv_heads, kv, h % group != 0);
+    write(t.dv, dv, b, c_.attention.kv_heads, kv, h % group != 0);
   }
 
   Case c_;

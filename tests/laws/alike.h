@@ -28,10 +28,11 @@ inline std::string contradiction(const workloads::StepReport& report) {
 /// sums in another order. Left out: events and ranks simulated, which are the point of folding, and the moment of the
 /// highest memory, which is counted only where asked for.
 inline std::string comparable(const workloads::StepReport& report) {
-  std::string text = fmt::format("{} {} {} {} {} {} {} {} {}", report.iteration.value(), report.tokens_per_s,
-                                 report.model_tflops_per_gpu, report.hardware_tflops_per_gpu, report.mfu_pct,
-                                 report.hfu_pct, report.peak_bytes, report.allocated_bytes, report.fits);
-  for (const workloads::StageMemory& stage : report.stages) {
+  std::string text =
+      fmt::format("{} {} {} {} {} {} {} {} {}", report.iteration.value(), report.rates.tokens_per_s,
+                  report.rates.model_tflops_per_gpu, report.rates.hardware_tflops_per_gpu, report.rates.mfu_pct,
+                  report.rates.hfu_pct, report.memory.peak_bytes, report.memory.allocated_bytes, report.memory.fits);
+  for (const workloads::StageMemory& stage : report.memory.stages) {
     text += fmt::format("\n{} {} {} {} {} {} {} {}", stage.parameters, stage.gradients, stage.optimizer,
                         stage.activations, stage.buffers, stage.total, stage.peak.chunk, stage.peak.microbatch);
   }

@@ -117,6 +117,7 @@ inline Code parse(const std::string& text) {
       if (c == '}' && outer.open == '{' && (inner.type || inner.ended || (body && inner.now.text.empty()))) {
         outer.ended = true;
         outer.now = {};
+        if (inner.type) outer.now = {inner.as_type.name, line};  // what follows up to the semicolon is of this type
       } else {
         outer.now.text += c == ')' ? "()" : c == ']' ? "[]" : "{}";
       }

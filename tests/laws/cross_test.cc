@@ -81,11 +81,11 @@ void check_run(const workloads::Job& job, workloads::StepCache& cache, Tally& ta
   options.full = true;
   const workloads::StepReport full = workloads::simulate_step(job, options);
   CHECK(tests::contradiction(folded) == "");
-  CHECK(folded.ranks_simulated < full.ranks_simulated);
+  CHECK(folded.effort.ranks < full.effort.ranks);
   CHECK(tests::comparable(folded) == tests::comparable(full));
   CHECK(tests::furthest_part(folded, full) < 1e-9);
   const auto per_rank = [](const workloads::StepReport& r) {
-    return static_cast<double>(r.events) / static_cast<double>(r.ranks_simulated);
+    return static_cast<double>(r.effort.events) / static_cast<double>(r.effort.ranks);
   };
   tally.in_few += per_rank(folded) < per_rank(full) / 2 ? 1 : 0;
 }

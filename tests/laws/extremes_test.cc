@@ -57,8 +57,9 @@ void run(const Settings& scenario, const std::string& what, Tally& tally) {
     const double step = sim::to_seconds(report.iteration);
     ++tally.simulated;
     if (!(step > 0 && step <= 1e6)) tally.wrong.push_back(fmt::format("{}: a step of {} s", what, step));
-    if (!(report.mfu_pct >= 0 && report.mfu_pct <= 100)) tally.wrong.push_back(what + ": MFU above 100 %");
-    if (!(report.peak_bytes >= 0 && std::isfinite(report.peak_bytes))) tally.wrong.push_back(what + ": memory");
+    if (!(report.rates.mfu_pct >= 0 && report.rates.mfu_pct <= 100)) tally.wrong.push_back(what + ": MFU above 100 %");
+    if (!(report.memory.peak_bytes >= 0 && std::isfinite(report.memory.peak_bytes)))
+      tally.wrong.push_back(what + ": memory");
   } catch (const sim::UserError& error) {
     ++tally.refused;
     if (std::string(error.what()).find('\n') != std::string::npos) tally.wrong.push_back(what + ": more than a line");

@@ -107,7 +107,8 @@ void check_alike(const std::string& text, const workloads::Job& job) {
       parts += part;
     }
     CHECK(parts == Approx(sim::to_seconds(folded.iteration)).epsilon(1e-9));
-    for (std::size_t s = 0; s < full.stages.size(); ++s) CHECK(folded.stages[s].peak.at_s == full.stages[s].peak.at_s);
+    for (std::size_t s = 0; s < full.memory.stages.size(); ++s)
+      CHECK(folded.memory.stages[s].peak.at_s == full.memory.stages[s].peak.at_s);
   } catch (const std::exception& error) {
     FAIL_CHECK(error.what());
   }

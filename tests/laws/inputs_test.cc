@@ -52,11 +52,15 @@ Answer answer(const Sets& sets) {
   const workloads::Job job = scenarios::load_scenario(document(sets)).job;
   const auto report = workloads::simulate_step(job);
   const workloads::TrainingCost run =
-      workloads::training_cost(job.training, job.gpus, report.tokens_per_s_with_evaluation);
+      workloads::training_cost(job.training, job.machine.gpus, report.evaluation.tokens_per_s);
   const double step_s = sim::to_seconds(report.iteration);
-  return {
-      step_s, report.iteration_with_evaluation_s, report.peak_bytes, report.mfu_pct, report.capacity_bytes, run.time_s,
-      run.usd};
+  return {step_s,
+          report.evaluation.iteration_s,
+          report.memory.peak_bytes,
+          report.rates.mfu_pct,
+          report.memory.capacity_bytes,
+          run.time_s,
+          run.usd};
 }
 
 const Sets kUnfused{"attention=unfused"};

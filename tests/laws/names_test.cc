@@ -43,7 +43,7 @@ std::string answer(const scenarios::Scenario& scenario, workloads::StepCache& ca
   options.brief = true;
   options.cache = &cache;
   const workloads::StepReport report = workloads::simulate_step(scenario.job, options);
-  return fmt::format("{} {} {} {}", report.iteration.value(), report.events, report.mfu_pct,
+  return fmt::format("{} {} {} {}", report.iteration.value(), report.effort.events, report.rates.mfu_pct,
                      fmt::join(scenario.job.assumptions, "|"));
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("a scenario gives the same answer under the ids and names of all publi
       INFO(key << ": " << id);
       const scenarios::Scenario scenario = scenarios::load_scenario(called(document, key, id));
       REQUIRE(answer(scenario, cache) == unnamed);
-      CHECK(scenario.measured->memory_kind == "device");
+      CHECK(scenario.measured->memory.kind == "device");
       ++tried;
     }
   }
@@ -82,7 +82,7 @@ TEST_CASE("a row of a published table is read alike under any id, in validate as
     const auto again = tools::validate_record({record.list, renamed, record.source_says}, {}, options);
     CHECK(row.status != tools::RowStatus::error);
     CHECK(row.predicted == again.predicted);
-    CHECK(row.corrected == again.corrected);
+    CHECK(row.source.contradicts == again.source.contradicts);
   }
   CHECK(lists.size() == 12);
   // And before the correction: what the source says beyond a record does not hang on what the record is called.
@@ -112,7 +112,7 @@ TEST_CASE("a user's own row is taken at its word, though it is called like a pub
     const auto row = tools::validate_record(record, tools::fitted_records());
     INFO(row.message);
     REQUIRE(row.predicted.has_value());
-    CHECK_FALSE(row.corrected);
+    CHECK_FALSE(row.source.contradicts);
     CHECK_FALSE(row.fitted);
     predicted.insert(fmt::format("{}", *row.predicted));
   }

@@ -87,7 +87,7 @@ TEST_CASE("every kept record is simulated, compared and cited") {
     ids.insert(r.id);
     CHECK(r.status != tools::RowStatus::error);
     CHECK(r.error_pct.has_value());
-    CHECK(r.source.size() >= 20);
+    CHECK(r.source.citation.size() >= 20);
   }
   CHECK(ids.size() == rows().size());
   // Rows of the sources' tables, as counted in them.
@@ -117,7 +117,7 @@ TEST_CASE("rows of MegaScale and MLPerf come out within 20 %") {
 TEST_CASE("an Eos step with its share of the validation passes comes out within 10 % of 1.068 s") {
   const std::string file = scenarios::data_directory() + "/scenarios/eos-gpt3-175b.yaml";
   const auto report = workloads::simulate_step(scenarios::load_scenario(scenarios::read_scenario(file)).job);
-  CHECK(report.iteration_with_evaluation_s == Approx(1.068).epsilon(0.1));
+  CHECK(report.evaluation.iteration_s == Approx(1.068).epsilon(0.1));
 }
 
 TEST_CASE("notes and fitted marks name lists and records that exist") {
@@ -194,7 +194,7 @@ TEST_CASE("where the shared lists lie beside the checkout, the kept records are 
     const tools::Features features = tools::features_of(scenario.job, {});
     CHECK(features.gpus == kept[scenario.id]->features.gpus);
     CHECK(features.software == kept[scenario.id]->features.software);
-    CHECK(features.global_batch == kept[scenario.id]->features.global_batch);
+    CHECK(features.sizes.global_batch == kept[scenario.id]->features.sizes.global_batch);
     ++compared;
   }
   CHECK(compared == rows().size());

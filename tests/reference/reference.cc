@@ -43,6 +43,25 @@ struct Transfer {
   Time finish;  // predicted
 };
 
+/// Adds the times of all tasks, and what follows from them, to a result.
+void report(const std::vector<Rank>& ranks, sim::Result& result) {
+  for (std::uint32_t i = 0; i < ranks.size(); ++i) {
+    sim::Record record{InstanceId{i}, {}, {}, {}};
+    sim::SimTime last{};
+    const auto time = [](const Time& t) { return t ? sim::SimTime(*t) : sim::kNever; };
+    for (const Task& task : ranks[i].tasks) {
+      record.ready.push_back(time(task.ready));
+      record.start.push_back(time(task.start));
+      record.finish.push_back(time(task.finish));
+      if (task.finish) last = std::max(last, sim::SimTime(*task.finish));
+      if (!task.finish) result.outcome = sim::Outcome::deadlock;
+    }
+    result.last_finish.push_back(last);
+    result.makespan = std::max(result.makespan, last);
+    result.records.push_back(std::move(record));
+  }
+}
+
 class Slow {
  public:
   Slow(const sim::Plan& plan, const sim::Network& network) : plan_(plan), network_(network) {
@@ -65,7 +84,8 @@ class Slow {
       }
       now_ = *next;
     }
-    return report();
+    report(ranks_, result_);
+    return std::move(result_);
   }
 
  private:
@@ -220,25 +240,6 @@ class Slow {
       consider(t.finish);
     }
     return next;
-  }
-
-  sim::Result report() {
-    for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
-      sim::Record record{InstanceId{i}, {}, {}, {}};
-      sim::SimTime last{};
-      const auto time = [](const Time& t) { return t ? sim::SimTime(*t) : sim::kNever; };
-      for (const Task& task : ranks_[i].tasks) {
-        record.ready.push_back(time(task.ready));
-        record.start.push_back(time(task.start));
-        record.finish.push_back(time(task.finish));
-        if (task.finish) last = std::max(last, sim::SimTime(*task.finish));
-        if (!task.finish) result_.outcome = sim::Outcome::deadlock;
-      }
-      result_.last_finish.push_back(last);
-      result_.makespan = std::max(result_.makespan, last);
-      result_.records.push_back(std::move(record));
-    }
-    return std::move(result_);
   }
 
   const sim::Plan& plan_;

@@ -34,28 +34,28 @@ TEST_CASE("what is given arrives") {
   const Job& job = scenario.job;
   CHECK(scenario.id == "small");
   CHECK(job.name == "small");
-  CHECK(job.device.name() == "a100-sxm-80gb");
-  CHECK(job.fabric.name == "selene-hdr");
+  CHECK(job.machine.device.name() == "a100-sxm-80gb");
+  CHECK(job.machine.fabric.name == "selene-hdr");
   CHECK(job.software.name == "megatron-2023");
-  CHECK(job.gpus == 64);
-  CHECK(job.gpus_per_node == 8);
+  CHECK(job.machine.gpus == 64);
+  CHECK(job.machine.gpus_per_node == 8);
   CHECK(job.model.layers == 24);
   CHECK(job.parallelism.tensor == 4);
   CHECK(job.parallelism.data == 8);
   CHECK(job.microbatches() == 256 / (8 * 2));
-  CHECK(job.precision.matmul == DataType::bf16);
+  CHECK(job.method.precision.matmul == DataType::bf16);
   CHECK_FALSE(scenario.measured);
 }
 
 TEST_CASE("what is left out takes the documented default and says so") {
   const Job job = load_text(small_scenario()).job;
-  CHECK(job.model.kv_heads == 16);
-  CHECK(job.model.ffn_hidden == 4 * 2048);
-  CHECK(job.model.attention_window == 0);
+  CHECK(job.model.attention.kv_heads == 16);
+  CHECK(job.model.mlp.hidden == 4 * 2048);
+  CHECK(job.model.attention.window == 0);
   CHECK(job.model.tied_embeddings);
   CHECK(job.parallelism.virtual_pipeline == 1);
-  CHECK(job.recompute == job.software.defaults.recompute);
-  CHECK(job.attention == job.software.defaults.attention);
+  CHECK(job.method.recompute == job.software.defaults.recompute);
+  CHECK(job.method.attention == job.software.defaults.attention);
   CHECK(job.parallelism.sharding == job.software.defaults.sharding);
   CHECK(job.parallelism.sequence_parallel == job.software.defaults.sequence_parallel);
   CHECK(job.overlap.gradients == job.software.defaults.overlap_gradients);
@@ -90,8 +90,8 @@ TEST_CASE("unknown, null and absent are the same") {
 
 TEST_CASE("a gated MLP is 8/3 wide, rounded up to a multiple of 256") {
   // 8 x 2048 / 3 = 5461.3; 21.3 multiples of 256, so 22 of them. 8 x 3072 / 3 = 8192 = 32 x 256 exactly.
-  CHECK(job_with(11, "  seq: 1024\n  gated_mlp: true").model.ffn_hidden == 22 * 256);
-  CHECK(job_with(8, "  hidden: 3072\n  gated_mlp: true").model.ffn_hidden == 8192);
+  CHECK(job_with(11, "  seq: 1024\n  gated_mlp: true").model.mlp.hidden == 22 * 256);
+  CHECK(job_with(8, "  hidden: 3072\n  gated_mlp: true").model.mlp.hidden == 8192);
 }
 
 TEST_CASE("schedules: chunks choose interleaving, one chunk never does") {
@@ -107,18 +107,18 @@ TEST_CASE("schedules: chunks choose interleaving, one chunk never does") {
 
 TEST_CASE("precision: one word, or a mapping per class of tensors") {
   const Job half = job_with(19, "precision: fp16");
-  CHECK(half.precision.matmul == DataType::fp16);
-  CHECK(half.precision.activations == DataType::fp16);
-  CHECK(half.precision.gradients == half.software.gradients.gradient_dtype);
-  CHECK(half.precision.parameters == DataType::fp16);
+  CHECK(half.method.precision.matmul == DataType::fp16);
+  CHECK(half.method.precision.activations == DataType::fp16);
+  CHECK(half.method.precision.gradients == half.software.gradients.gradient_dtype);
+  CHECK(half.method.precision.parameters == DataType::fp16);
   Settings document = parse_yaml(with_line(19, "precision: fp8"), "t.yaml");
   apply_set(document, "cluster.device=h100-sxm-80gb");
   const Job eight = load_scenario(document).job;
-  CHECK(eight.precision.matmul == DataType::fp8);
-  CHECK(eight.precision.activations == DataType::bf16);
+  CHECK(eight.method.precision.matmul == DataType::fp8);
+  CHECK(eight.method.precision.activations == DataType::bf16);
   const Job mixed = job_with(19, "precision: {matmul: bf16, gradients: bf16, parameters: fp32}");
-  CHECK(mixed.precision.gradients == DataType::bf16);
-  CHECK(mixed.precision.parameters == DataType::fp32);
+  CHECK(mixed.method.precision.gradients == DataType::bf16);
+  CHECK(mixed.method.precision.parameters == DataType::fp32);
 }
 
 TEST_CASE("facts that the language has no key for are listed, and change nothing") {
@@ -128,7 +128,7 @@ TEST_CASE("facts that the language has no key for are listed, and change nothing
   CHECK(assumes(with.job, "Not modelled, of the record's extra: cuda_graph true, modules."));
   REQUIRE(with.job.assumptions.size() == plain.job.assumptions.size() + 1);
   CHECK(workloads::simulate_step(with.job).iteration == workloads::simulate_step(plain.job).iteration);
-  CHECK(plain.measured->model_state_gb == 2);
+  CHECK(plain.measured->memory.model_state_gb == 2);
   CHECK(plain.measured->power_w == 500);
   CHECK(plain.measured->energy_j == 3e6);
   CHECK_FALSE(plain.measured->failed);
@@ -138,12 +138,12 @@ TEST_CASE("facts that the language has no key for are listed, and change nothing
 TEST_CASE("activations: swiglu gates, gelu may, and what a gated MLP applies by default") {
   using workloads::Activation;
   const auto model = [](const std::string& lines) { return job_with(11, "  seq: 1024\n" + lines).model; };
-  CHECK(model("").activation == Activation::gelu);
-  CHECK(model("  gated_mlp: true").activation == Activation::swiglu);
-  CHECK(model("  activation: swiglu").gated_mlp);
-  CHECK_FALSE(model("  activation: squared_relu").gated_mlp);
+  CHECK(model("").mlp.activation == Activation::gelu);
+  CHECK(model("  gated_mlp: true").mlp.activation == Activation::swiglu);
+  CHECK(model("  activation: swiglu").mlp.gated);
+  CHECK_FALSE(model("  activation: squared_relu").mlp.gated);
   const workloads::Model geglu = model("  activation: gelu\n  gated_mlp: true");
-  CHECK((geglu.gated_mlp && geglu.activation == Activation::gelu));
+  CHECK((geglu.mlp.gated && geglu.mlp.activation == Activation::gelu));
 }
 
 TEST_CASE("NVLink domains fill alike: the most trays that divide the job") {
@@ -155,15 +155,15 @@ TEST_CASE("NVLink domains fill alike: the most trays that divide the job") {
     return load_scenario(document).job;
   };
   // 64 of 72 in each of 4 racks; all 72 of 2; 2 trays of one rack.
-  CHECK(domain("{device: gb200, gpus: 256, fabric: nvl72-ndr}").gpus_per_node == 64);
-  CHECK(domain("{device: gb200, gpus: 144, fabric: nvl72-ndr}").gpus_per_node == 72);
+  CHECK(domain("{device: gb200, gpus: 256, fabric: nvl72-ndr}").machine.gpus_per_node == 64);
+  CHECK(domain("{device: gb200, gpus: 144, fabric: nvl72-ndr}").machine.gpus_per_node == 72);
   const Job small = domain("{device: gb200, gpus: 8, fabric: nvl72-ndr}");
-  CHECK(small.gpus_per_node == 8);
-  CHECK(small.hosts_per_node == 2);
-  CHECK(small.fabric.nics == 2 * 4);
-  CHECK(domain("{device: gb200, gpus: 64, gpus_per_domain: 32, fabric: nvl72-ndr}").gpus_per_node == 32);
+  CHECK(small.machine.gpus_per_node == 8);
+  CHECK(small.machine.hosts_per_node == 2);
+  CHECK(small.machine.fabric.nics == 2 * 4);
+  CHECK(domain("{device: gb200, gpus: 64, gpus_per_domain: 32, fabric: nvl72-ndr}").machine.gpus_per_node == 32);
   // Two GPUs of every tray.
-  CHECK(domain("{device: gb200, gpus: 32, gpus_per_node: 2, fabric: nvl72-ndr}").hosts_per_node == 16);
+  CHECK(domain("{device: gb200, gpus: 32, gpus_per_node: 2, fabric: nvl72-ndr}").machine.hosts_per_node == 16);
 }
 
 TEST_CASE("overlap: four flags, or one word for all") {
@@ -179,8 +179,9 @@ TEST_CASE("names may be changed in place") {
   CHECK(faster.software.host.kernel_issue == orrery::sim::microseconds(3));
   CHECK(faster.software.host.transfer_issue == load_text(small_scenario()).job.software.host.transfer_issue);
   CHECK(assumes(faster, "software: megatron-2023 with kernel_issue changed"));
-  CHECK(job_set("cluster.device.memory=100 GB").device.memory().value() == 100'000'000'000);
-  CHECK(job_with(3, "  device: {inherits: a100-sxm-80gb, memory: 100 GB}").device.memory().value() == 100'000'000'000);
+  CHECK(job_set("cluster.device.memory=100 GB").machine.device.memory().value() == 100'000'000'000);
+  CHECK(job_with(3, "  device: {inherits: a100-sxm-80gb, memory: 100 GB}").machine.device.memory().value() ==
+        100'000'000'000);
   CHECK(job_set("model={inherits: gpt3-6.7b, layers: 30}").model.layers == 30);
   CHECK(job_set("model={inherits: gpt3-6.7b, layers: 30}").model.hidden == 4096);
   CHECK(job_set("model=gpt3-6.7b").model.name == "gpt3-6.7b");
@@ -193,10 +194,10 @@ TEST_CASE("one node needs no fabric") {
   Settings document = parse_yaml(with_line(5, ""), "t.yaml");
   for (const char* change : {"cluster.gpus=8", "parallelism.data=1"}) apply_set(document, change);
   const Job job = load_scenario(document).job;
-  CHECK(job.fabric.kind == orrery::topology::FabricSpec::Kind::none);
+  CHECK(job.machine.fabric.kind == orrery::topology::FabricSpec::Kind::none);
   CHECK(assumes(job, "cluster.fabric is not given: single-node"));
   for (const char* change : {"cluster.gpus=4", "parallelism.pipeline=1"}) apply_set(document, change);
-  CHECK(load_scenario(document).job.gpus_per_node == 4);
+  CHECK(load_scenario(document).job.machine.gpus_per_node == 4);
 }
 
 TEST_CASE("a batch that a derived data-parallel degree does not divide is rounded up by at most 1 %") {
@@ -235,7 +236,7 @@ TEST_CASE("measured figures, in any of their units") {
       load_text(small_scenario() + "measured: {iteration_s: 1.5, tflops_kind: model, oom: false}\n");
   REQUIRE(record.measured);
   CHECK(*record.measured->iteration_s == 1.5);
-  CHECK(record.measured->oom == false);
+  CHECK(record.measured->memory.oom == false);
   // 64 GPUs, sequences of 1024.
   const auto tokens = [](const std::string& line) {
     return *load_text(small_scenario() + line).measured->tokens_per_s;
@@ -260,7 +261,7 @@ TEST_CASE("a variant is what loading the whole document gives, and is refused al
     INFO(sets.size() << " " << (sets.empty() ? "" : sets[0]));
     CHECK(orrery::sim::to_seconds(workloads::simulate_step(variant).iteration) ==
           orrery::sim::to_seconds(workloads::simulate_step(whole).iteration));
-    CHECK(workloads::simulate_step(variant).peak_bytes == workloads::simulate_step(whole).peak_bytes);
+    CHECK(workloads::simulate_step(variant).memory.peak_bytes == workloads::simulate_step(whole).memory.peak_bytes);
     CHECK(variant.assumptions.size() <= whole.assumptions.size());
   }
   for (const char* set : {"parallelism.tensor=3", "parallelism.data=7", "batch.micro=3", "recompute=some",

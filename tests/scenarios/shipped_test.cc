@@ -41,16 +41,16 @@ TEST_CASE("every shipped scenario loads, under its file's name") {
 
 TEST_CASE("the main scenarios say what their sources say") {
   const auto eos = load_scenario(read_scenario("eos-gpt3-175b")).job;
-  CHECK(eos.gpus == 10752);
+  CHECK(eos.machine.gpus == 10752);
   CHECK(eos.parallelism.tensor * eos.parallelism.pipeline * eos.parallelism.data == 10752);
   CHECK(eos.microbatches() == 2688 / 336);
   CHECK(eos.model.vocab == 51200);
   CHECK(eos.evaluation.sequences == 5660);
   const auto mega = load_scenario(read_scenario("megascale-gpt3-175b")).job;
-  CHECK(mega.gpus == 12288);
+  CHECK(mega.machine.gpus == 12288);
   CHECK(mega.microbatches() == 6144 / 192);
   CHECK(mega.model.parallel_block);
-  CHECK(mega.model.heads == 128);
+  CHECK(mega.model.attention.heads == 128);
 }
 
 TEST_CASE("every shipped model has the size of its name") {
@@ -87,11 +87,12 @@ TEST_CASE("every shipped model has the parameters that its source states") {
 TEST_CASE("every shipped device, fabric and software generation loads") {
   for (const std::string& device : shipped("devices")) {
     INFO(device);
-    CHECK(load_text(with_line(3, "  device: " + device)).job.device.name() == device);
+    CHECK(load_text(with_line(3, "  device: " + device)).job.machine.device.name() == device);
   }
   for (const std::string& fabric : shipped("fabrics")) {
     INFO(fabric);
-    if (fabric != "single-node") CHECK(load_text(with_line(5, "  fabric: " + fabric)).job.fabric.name == fabric);
+    if (fabric != "single-node")
+      CHECK(load_text(with_line(5, "  fabric: " + fabric)).job.machine.fabric.name == fabric);
   }
   for (const std::string& software : shipped("software")) {
     INFO(software);

@@ -53,17 +53,17 @@ TEST_CASE("a pattern is the text itself, or its beginning before a star") {
 TEST_CASE("what a source says beyond its record fills what the record leaves open, and nothing else") {
   for (const char* open : {"", "attention: unknown\n", "attention: null\n"}) {
     const Read filled = read(std::string(kZeroBubble) + open);
-    CHECK(filled.scenario.job.attention == workloads::AttentionKind::unfused);
+    CHECK(filled.scenario.job.method.attention == workloads::AttentionKind::unfused);
     CHECK(mentions(filled.notes, "attention is not given: unfused, by its source"));
     CHECK_FALSE(filled.scenario.measured.has_value());
   }
   const Read said = read(std::string(kZeroBubble) + "attention: flash\n");
-  CHECK(said.scenario.job.attention == workloads::AttentionKind::flash);
+  CHECK(said.scenario.job.method.attention == workloads::AttentionKind::flash);
   CHECK_FALSE(mentions(said.notes, "attention is not given"));
   // Only of a section that the record has.
   const std::string memory = "measured: {memory_gb: 3}\n";
-  CHECK(read(kZeroBubble + memory).scenario.measured->memory_kind == "allocated");
-  CHECK(read("source: a table of my own\n" + memory).scenario.measured->memory_kind == "device");
+  CHECK(read(kZeroBubble + memory).scenario.measured->memory.kind == "allocated");
+  CHECK(read("source: a table of my own\n" + memory).scenario.measured->memory.kind == "device");
   CHECK(read(memory).notes.empty());
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("BigScience's rows are in fp16 up to line 899 of its chronicles, where
   for (const auto& [line, precision] : {std::pair{"725", "fp16"}, {"892", "fp16"}, {"906", "bf16"}, {"957", "bf16"}}) {
     INFO(line);
     const Read row = read(std::string("source: bigscience tr11 chronicles line ") + line + "\n");
-    CHECK(name_of(row.scenario.job.precision.matmul) == precision);
+    CHECK(name_of(row.scenario.job.method.precision.matmul) == precision);
     CHECK(row.scenario.job.model.vocab == 250880);
   }
 }
@@ -104,7 +104,7 @@ TEST_CASE("a record that is run as a scenario is taken at its word, and the run 
   const Scenario taken = load_text(small_scenario() + kZeroBubble);
   CHECK(taken.job.software.name == "megatron-2023");
   CHECK(taken.job.model.vocab == 51200);
-  CHECK(taken.job.attention == workloads::AttentionKind::flash);
+  CHECK(taken.job.method.attention == workloads::AttentionKind::flash);
   CHECK(mentions(taken.job.assumptions, "model.vocab stays 51200 as in the record; orrery validate takes 32000"));
   CHECK(mentions(taken.job.assumptions, "attention stays open as in the record; orrery validate takes unfused"));
   const Scenario own = load_text(small_scenario() + "id: zb-1.5B\n");

@@ -20,7 +20,7 @@ TEST_CASE("a result of the library is the program's") {
   CHECK(result.tokens_per_s == json["tokens_per_s"].get<double>());
   CHECK(result.mfu_pct == json["mfu_pct"].get<double>());
   CHECK(result.traffic.size() == json["traffic"].size());
-  CHECK(result.stages.size() == 2);
+  CHECK(result.memory.stages.size() == 2);
   CHECK(result.ranks_simulated == json["ranks_simulated"].get<std::int64_t>());
   double sum = 0;
   for (const auto& [cause, seconds] : result.breakdown_s) {

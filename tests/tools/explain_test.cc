@@ -29,10 +29,10 @@ tools::Features some_features() {
   f.recompute = "none";
   f.schedule = "1f1b";
   f.gpus = 16;
-  f.tensor = 2;
-  f.micro_batch = 1;
-  f.hidden = 2048;
-  f.seq = 2048;
+  f.sizes.tensor = 2;
+  f.sizes.micro_batch = 1;
+  f.sizes.hidden = 2048;
+  f.sizes.seq = 2048;
   f.exposed_s[0] = 1;
   return f;
 }
@@ -92,7 +92,7 @@ TEST_CASE("rows that are nothing like it hardly count, and a long list counts as
   far.device = "a100-sxm-80gb";
   far.software = "megatron-2021";
   far.gpus = 16384;
-  far.hidden = 65536;
+  far.sizes.hidden = 65536;
   CHECK(tools::distance_squared(some_features(), some_features()) == 0);
   CHECK(tools::distance_squared(some_features(), far) > 10);
   CHECK(tools::distance_squared(some_features(), far) == tools::distance_squared(far, some_features()));

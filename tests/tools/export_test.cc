@@ -24,22 +24,22 @@ std::string carried(const workloads::Job& job) {
   const workloads::Model& m = job.model;
   const workloads::Parallelism& p = job.parallelism;
   const auto number = [](auto value) { return static_cast<int>(value); };
-  std::string text = fmt::format("gpus {} {}\n", job.gpus, job.gpus_per_node);
+  std::string text = fmt::format("gpus {} {}\n", job.machine.gpus, job.machine.gpus_per_node);
   text += fmt::format(
       "model {} {} {} {} {} {} {} {} gated {} parallel {} window {} tied {} {} {} {}"
       " activation {} qk {} every {}\n",
-      m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim(), m.ffn_hidden, m.vocab, m.seq, m.gated_mlp,
-      m.parallel_block, m.attention_window, m.tied_embeddings, number(m.positions), number(m.norm), number(m.biases),
-      number(m.activation), m.qk_norm, m.attention_window_every);
+      m.layers, m.hidden, m.attention.heads, m.attention.kv_heads, m.head_dim(), m.mlp.hidden, m.vocab, m.seq,
+      m.mlp.gated, m.parallel_block, m.attention.window, m.tied_embeddings, number(m.positions), number(m.norm),
+      number(m.biases), number(m.mlp.activation), m.attention.qk_norm, m.attention.window_every);
   text += fmt::format("layout {} {} {} {} {} sp {} ring {} layers [{}] sharding {} {} schedule {}\n", p.tensor,
                       p.pipeline, p.virtual_pipeline, p.data, p.context, p.sequence_parallel, number(p.context_method),
                       fmt::join(p.stage_layers, " "), number(p.sharding), job.shard_ranks(), p.schedule->name);
   text += fmt::format("batch {} {}\n", job.batch.global, job.batch.micro);
-  text += fmt::format("types {} {} {} {} {}\n", number(job.precision.matmul), number(job.precision.activations),
-                      number(job.precision.gradients), number(job.precision.accumulation),
-                      number(job.precision.parameters));
-  text += fmt::format("work {} {} {} overlap {} {} {} {}\n", number(job.recompute), number(job.attention),
-                      number(job.optimizer), job.overlap.tensor, job.overlap.pipeline, job.overlap.gradients,
+  text += fmt::format("types {} {} {} {} {}\n", number(job.method.precision.matmul),
+                      number(job.method.precision.activations), number(job.method.precision.gradients),
+                      number(job.method.precision.accumulation), number(job.method.precision.parameters));
+  text += fmt::format("work {} {} {} overlap {} {} {} {}\n", number(job.method.recompute), number(job.method.attention),
+                      number(job.method.optimizer), job.overlap.tensor, job.overlap.pipeline, job.overlap.gradients,
                       job.overlap.parameters);
   text += fmt::format("placement {}", number(job.placement.kind));
   for (const workloads::Dim dim : job.placement.order) text += fmt::format(" {}", name_of(dim));
@@ -139,7 +139,7 @@ TEST_CASE("shipped scenarios export to launch lines that mean the same") {
         scenarios::load_scenario(scenarios::read_scenario(name, {"evaluation=null", "overlap.pipeline=null"}));
     if (scenario.job.model.parallel_block) continue;
     const workloads::Job back = read_back(tools::megatron_arguments(scenario));
-    CHECK(back.gpus == scenario.job.gpus);
+    CHECK(back.machine.gpus == scenario.job.machine.gpus);
     CHECK(back.parallelism.tensor == scenario.job.parallelism.tensor);
     CHECK(back.parallelism.virtual_pipeline == scenario.job.parallelism.virtual_pipeline);
     CHECK(back.batch.global == scenario.job.batch.global);

@@ -31,7 +31,8 @@ double seconds_of(const Case& c) {
   double flops = 2 * std::max(d(c.batch), 1.0) * d(c.m) * d(c.n) * d(c.k);
   double bytes = d(c.bytes);
   if (c.kind == CaseClass::attention) {
-    flops = 2 * d(c.batch * c.heads) * d(c.seq) * d(c.seq) * d(c.head_dim) * (c.name[0] == 'b' ? 2.5 : 1);
+    flops = 2 * d(c.batch * c.attention.heads) * d(c.attention.seq) * d(c.attention.seq) * d(c.attention.head_dim) *
+            (c.name[0] == 'b' ? 2.5 : 1);
   }
   return 10e-6 + std::max(flops / 500e12, bytes / 4e12);
 }
@@ -59,9 +60,9 @@ GpuStatus orrery_gpu_open(std::int32_t device, GpuFacts* facts) {
   std::snprintf(f.missing, sizeof f.missing, "NCCL (collectives): libnccl.so.2 not found");
   f.gpus = 2;
   f.processors = 132;
-  f.memory_bytes = f.free_bytes = 150e9;
-  f.l2_bytes = 60e6;
-  f.memory_bandwidth = 4.8e12;
+  f.memory.bytes = f.memory.free_bytes = 150e9;
+  f.memory.l2_bytes = 60e6;
+  f.memory.bandwidth = 4.8e12;
   f.clock_hz = 1.98e9;
   for (const CaseType t : {CaseType::bfloat16, CaseType::float16}) f.peak[static_cast<int>(t)] = 989e12;
   for (const CaseType t : {CaseType::fp8_e4m3, CaseType::fp8_e5m2}) f.peak[static_cast<int>(t)] = 1979e12;
@@ -88,7 +89,8 @@ GpuStatus orrery_gpu_measure(const Case* what, double, std::int32_t timed, GpuTi
   timing->error = 1e-3;
   if (timed == 0) return GpuStatus::done;
   timing->repeats = 5;
-  const double noise = 0.01 * std::sin(static_cast<double>(what->m + 3 * what->n + 7 * what->k + 11 * what->seq));
+  const double noise =
+      0.01 * std::sin(static_cast<double>(what->m + 3 * what->n + 7 * what->k + 11 * what->attention.seq));
   // The median is the third; one repeat is far off.
   const double factors[] = {0.99, 1.0, 1.0, 1.01, 3.0};
   for (int i = 0; i < 5; ++i) timing->seconds[i] = seconds_of(*what) * (1 + noise) * factors[i];

@@ -148,11 +148,11 @@ torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py $GPT_ARGS ${TRAINING_ARGS[@]} \
     --normalization RMSNorm --disable-bias-linear --untie-embeddings-and-output-weights \
     --fp8-format hybrid --eval-interval 1000 --eval-iters 10 --vocab-size 50257
 )sh");
-  CHECK(job.gpus == 128);
-  CHECK(job.gpus_per_node == 8);
+  CHECK(job.machine.gpus == 128);
+  CHECK(job.machine.gpus_per_node == 8);
   CHECK(job.model.hidden == 12288);
-  CHECK(job.model.kv_heads == 8);
-  CHECK(job.model.gated_mlp);
+  CHECK(job.model.attention.kv_heads == 8);
+  CHECK(job.model.mlp.gated);
   CHECK(job.model.positions == workloads::Positions::rotary);
   CHECK(job.model.norm == workloads::Norm::rms_norm);
   CHECK(job.model.biases == workloads::Biases::none);
@@ -161,8 +161,8 @@ torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py $GPT_ARGS ${TRAINING_ARGS[@]} \
   CHECK(job.parallelism.sharding == workloads::Sharding::optimizer);
   CHECK(job.parallelism.sequence_parallel);
   CHECK(job.batch.global == 1536);
-  CHECK(job.precision.matmul == workloads::DataType::fp8);
-  CHECK(job.recompute == workloads::Recompute::full);
+  CHECK(job.method.precision.matmul == workloads::DataType::fp8);
+  CHECK(job.method.recompute == workloads::Recompute::full);
   CHECK(job.evaluation.sequences == 15360);
   CHECK(job.training.tokens == 500000.0 * 1536 * 2048);
 }
@@ -195,15 +195,15 @@ model:
 )");
   const tools::Draft draft = tools::import_nemo(file);
   const workloads::Job job = scenarios::load_scenario(draft.document()).job;
-  CHECK(job.gpus == 128);
-  CHECK(job.model.ffn_hidden == 16384);
+  CHECK(job.machine.gpus == 128);
+  CHECK(job.model.mlp.hidden == 16384);
   CHECK(std::abs(workloads::parameter_count(job.model) / 5e9 - 1) < 0.1);  // "5B", a name and not a count
   CHECK(job.parallelism.sequence_parallel);
   CHECK(job.parallelism.sharding == workloads::Sharding::optimizer);
   CHECK(job.overlap.gradients);
   CHECK_FALSE(job.overlap.parameters);
-  CHECK(job.recompute == workloads::Recompute::selective);
-  CHECK(job.precision.gradients == workloads::DataType::fp32);
+  CHECK(job.method.recompute == workloads::Recompute::selective);
+  CHECK(job.method.precision.gradients == workloads::DataType::fp32);
   CHECK(job.evaluation.sequences == 4 * 2048);
   CHECK(std::any_of(draft.ignored().begin(), draft.ignored().end(),
                     [](const std::string& note) { return note == "model.surprise: not known to orrery"; }));
@@ -228,8 +228,8 @@ TEST_CASE("a written import runs as it is, and says what it left out") {
   CHECK(tests::orrery({"run", out}).status == 0);
   // The file means what the draft meant.
   const workloads::Job job = scenarios::load_scenario(scenarios::read_scenario(out)).job;
-  CHECK(job.gpus == 4);
-  CHECK(job.model.ffn_hidden == 2816);
+  CHECK(job.machine.gpus == 4);
+  CHECK(job.model.mlp.hidden == 2816);
 }
 
 TEST_CASE("broken, unknown and contradictory input is refused in one line, and nothing is written") {

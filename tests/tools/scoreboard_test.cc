@@ -24,13 +24,13 @@ ValidationRow row(const std::string& list, const std::string& id, double measure
   r.predicted = predicted;
   r.error_pct = 100 * (predicted / measured - 1);
   r.fitted = fitted;
-  r.source = "a paper, table 1";
+  r.source.citation = "a paper, table 1";
   r.features.device = "h100-sxm-80gb";
   r.features.gpus = 8;
-  r.features.hidden = 1024;
-  r.features.micro_batch = 1;
-  r.features.seq = 2048;
-  r.features.tensor = 1;
+  r.features.sizes.hidden = 1024;
+  r.features.sizes.micro_batch = 1;
+  r.features.sizes.seq = 2048;
+  r.features.sizes.tensor = 1;
   r.features.exposed_s[0] = predicted;
   return r;
 }

@@ -212,7 +212,7 @@ TEST_CASE("memory over time peaks where the memory model says, and links carry t
     for (const Timeline& timeline : report.stage_timelines) {
       double most = 0, spent = 0;
       for (const Timeline::Memory& point : timeline.memory) most = std::max(most, point.bytes);
-      CHECK(most == Approx(report.stages[static_cast<std::size_t>(timeline.stage)].total).epsilon(1e-9));
+      CHECK(most == Approx(report.memory.stages[static_cast<std::size_t>(timeline.stage)].total).epsilon(1e-9));
       for (const double part : timeline.breakdown_s) spent += part;
       CHECK(spent == Approx(sim::to_seconds(report.iteration)).epsilon(1e-9));
     }
@@ -255,7 +255,7 @@ TEST_CASE("the FLOPs of all kernels are those of the step") {
   for (const std::vector<std::string>& sets :
        std::vector<std::vector<std::string>>{{}, {"parallelism.sequence_parallel=true", "overlap={tensor: true}"}}) {
     workloads::Job job = tests::small_job(sets);
-    job.attention = workloads::AttentionKind::unfused;
+    job.method.attention = workloads::AttentionKind::unfused;
     workloads::StepOptions options;
     options.stage_timelines = true;
     const workloads::StepReport report = workloads::simulate_step(job, options);

@@ -15,10 +15,10 @@ namespace {
 workloads::StepReport report() {
   workloads::StepReport r;
   r.iteration = sim::seconds(2.0);
-  r.tokens_per_s = 3000;
-  r.model_tflops_per_gpu = 100;
-  r.hardware_tflops_per_gpu = 130;
-  r.mfu_pct = 40;
+  r.rates.tokens_per_s = 3000;
+  r.rates.model_tflops_per_gpu = 100;
+  r.rates.hardware_tflops_per_gpu = 130;
+  r.rates.mfu_pct = 40;
   return r;
 }
 
@@ -55,8 +55,8 @@ TEST_CASE("memory is compared with what the source read: allocated, reserved or 
         "measured: {iteration_s: 1, memory_gb: 10, memory_kind: " + kind + "}\n";
     const auto row = tools::validate_record({"list", scenarios::parse_yaml(text, "record.yaml")}, {});
     INFO(row.message);
-    REQUIRE(row.predicted_memory_gb.has_value());
-    return *row.predicted_memory_gb;
+    REQUIRE(row.memory.predicted_gb.has_value());
+    return *row.memory.predicted_gb;
   };
   // A fifth more is held than is allocated, and the context comes on top.
   CHECK(predicted("reserved") == Approx(1.2 * predicted("allocated")));

@@ -87,11 +87,11 @@ TEST_CASE("Unseeded ECMP divides a full leaf's uplinks by the factor; adaptive r
   const double factor = expected_collision_factor(64, 32, Bandwidth(25e9), Bandwidth(50e9));
   CHECK(uplink(hashed).capacity.value() == Approx(32 * 50e9 * 0.95 / factor));
   CHECK(hashed.describe().collision_factor == Approx(factor));
-  fabric.flows_per_nic = 16;
+  fabric.routes.flows_per_nic = 16;
   const Cluster spread = make(a100_node(), fabric, 128);
   CHECK(spread.describe().collision_factor < factor);
   CHECK(spread.describe().collision_factor > 1.0);
-  fabric.routing = FabricSpec::Routing::adaptive;
+  fabric.routes.policy = FabricSpec::Routing::adaptive;
   const Cluster adaptive = make(a100_node(), fabric, 128);
   CHECK(uplink(adaptive).capacity.value() == Approx(32 * 50e9 * 0.95));
   CHECK(adaptive.describe().collision_factor == 1.0);
@@ -102,7 +102,7 @@ TEST_CASE("Seeded ECMP collides as often as the expectation says") {
   double sum = 0;
   constexpr int kSeeds = 12;
   for (int seed = 0; seed < kSeeds; ++seed) {
-    fabric.ecmp_seed = static_cast<std::uint64_t>(seed);
+    fabric.routes.ecmp_seed = static_cast<std::uint64_t>(seed);
     const Cluster cluster = make(a100_node(), fabric, 128);
     std::map<std::uint32_t, double> on_lane;
     for (std::int64_t gpu = 0; gpu < 64 * 8; ++gpu)
@@ -120,12 +120,12 @@ TEST_CASE("Links that never bind never do") {
     for (const double pcie : {8e9, 10e9 * 0.95, 32e9}) {
       for (const auto routing : {FabricSpec::Routing::adaptive, FabricSpec::Routing::ecmp}) {
         FabricSpec fabric = tiny();
-        fabric.oversubscription = oversubscription;
-        fabric.routing = routing;
+        fabric.tree.oversubscription = oversubscription;
+        fabric.routes.policy = routing;
         NodeSpec node = a100_node();
         node.pcie = Bandwidth(pcie);
         check_never_binding(make(node, fabric, oversubscription > 1 ? 4 : 8), random);
-        fabric.ecmp_seed = routing == FabricSpec::Routing::ecmp ? std::optional<std::uint64_t>(3) : std::nullopt;
+        fabric.routes.ecmp_seed = routing == FabricSpec::Routing::ecmp ? std::optional<std::uint64_t>(3) : std::nullopt;
         check_never_binding(make(node, fabric, 6), random);
       }
     }
@@ -147,7 +147,7 @@ TEST_CASE("A non-blocking fabric binds only at its NICs, an oversubscribed one a
     CHECK(n.first == (at_the_edge ? 0 : n.second));
   }
   FabricSpec pruned = ndr();
-  pruned.oversubscription = 2;
+  pruned.tree.oversubscription = 2;
   CHECK(free_uplinks(make(h100_node(), pruned, 64))[Tier::spine].first == 0);
   CHECK(free_uplinks(make(a100_node(), tomahawk(), 128))[Tier::spine].first == 0);
 }

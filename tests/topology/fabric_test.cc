@@ -24,7 +24,8 @@ std::vector<double> ports_in_use(const Cluster& cluster, Bandwidth port) {
 
 void check_ports(const Cluster& cluster, double radix) {
   double most = 0;
-  for (const double used : ports_in_use(cluster, cluster.fabric_spec().uplink_rate)) most = std::max(most, used);
+  for (const double used : ports_in_use(cluster, cluster.fabric_spec().switches.uplink_rate))
+    most = std::max(most, used);
   CHECK(most <= radix + 1e-6);
   CHECK(most > 0);
 }
@@ -63,7 +64,7 @@ TEST_CASE(
   for (const auto groups : {FabricSpec::SpineGroups::unit, FabricSpec::SpineGroups::rail}) {
     for (const Row& row : rows) {
       FabricSpec fabric = ndr();
-      fabric.spine_groups = groups;
+      fabric.tree.spine_groups = groups;
       const Cluster cluster = make(h100_node(), fabric, row.nodes);
       const auto d = cluster.describe();
       INFO(row.nodes << " nodes");
@@ -94,17 +95,17 @@ TEST_CASE("Part-filled fabrics keep within their ports") {
   for (const std::int64_t nodes : {1, 2, 33, 100, 300, 1344}) check_ports(make(h100_node(), ndr(), nodes), 64);
   for (const std::int64_t nodes : {1, 65, 513, 700}) check_ports(make(a100_node(), tomahawk(), nodes), 64);
   FabricSpec hdr = fat_tree_spec();
-  hdr.radix = 40;
-  hdr.unit_nodes = 20;
-  hdr.uplink_rate = Bandwidth(25e9);
-  hdr.spine_groups = FabricSpec::SpineGroups::rail;
+  hdr.switches.radix = 40;
+  hdr.tree.unit_nodes = 20;
+  hdr.switches.uplink_rate = Bandwidth(25e9);
+  hdr.tree.spine_groups = FabricSpec::SpineGroups::rail;
   for (const std::int64_t nodes : {20, 100, 101, 384, 560}) check_ports(make(a100_node(), hdr, nodes), 40);
 }
 
 TEST_CASE("One leaf needs no spine; rails need one to meet") {
   FabricSpec star = ndr();
-  star.rail = false;
-  star.unit_nodes = 4;
+  star.tree.rail = false;
+  star.tree.unit_nodes = 4;
   CHECK(count(make(h100_node(), star, 4).describe(), "spine switch") == 0);
   CHECK(count(make(h100_node(), star, 5).describe(), "spine switch") > 0);
   // One unit: 8 leaves x 32 uplinks on 64-port spines.
@@ -113,9 +114,9 @@ TEST_CASE("One leaf needs no spine; rails need one to meet") {
 
 TEST_CASE("Oversubscription takes uplinks away, and bisection with them") {
   FabricSpec fabric = ndr();
-  fabric.rail = false;
-  fabric.unit_nodes = 4;  // 32 NICs down
-  fabric.oversubscription = 4;
+  fabric.tree.rail = false;
+  fabric.tree.unit_nodes = 4;  // 32 NICs down
+  fabric.tree.oversubscription = 4;
   const auto d = make(h100_node(), fabric, 8).describe();
   CHECK(links(d, Tier::spine) == 2 * 32 / 4);
   CHECK(d.bisection.value() == Approx(32.0 / 4 * 50e9 * 0.95));
@@ -123,11 +124,11 @@ TEST_CASE("Oversubscription takes uplinks away, and bisection with them") {
 
 TEST_CASE("Meta's pods: 192 racks of 16 GPUs, joined 1:7") {
   FabricSpec fabric = ndr();
-  fabric.rail = false;
-  fabric.unit_nodes = 2;
-  fabric.spine_radix = 256;
-  fabric.pod_leaves = 192;
-  fabric.core_oversubscription = 7;
+  fabric.tree.rail = false;
+  fabric.tree.unit_nodes = 2;
+  fabric.tree.spine_radix = 256;
+  fabric.tree.pod_leaves = 192;
+  fabric.tree.core_oversubscription = 7;
   const auto pod = make(h100_node(), fabric, 384).describe();
   CHECK(count(pod, "leaf switch") == 192);
   CHECK(count(pod, "core switch") == 0);
@@ -143,11 +144,11 @@ TEST_CASE("A dragonfly's groups are complete graphs of complete graphs") {
   FabricSpec fabric = fat_tree_spec();
   fabric.kind = FabricSpec::Kind::dragonfly;
   fabric.nics = 4;
-  fabric.groups = 74;
-  fabric.switches_per_group = 32;
-  fabric.nodes_per_switch = 4;
-  fabric.global_links = 4;
-  fabric.local_rate = fabric.global_rate = fabric.uplink_rate = Bandwidth(25e9);
+  fabric.dragonfly.groups = 74;
+  fabric.dragonfly.switches_per_group = 32;
+  fabric.dragonfly.nodes_per_switch = 4;
+  fabric.dragonfly.global_links = 4;
+  fabric.dragonfly.local_rate = fabric.dragonfly.global_rate = fabric.switches.uplink_rate = Bandwidth(25e9);
   const Cluster cluster = make(a100_node(), fabric, 384);  // fills 3 groups of 128
   const auto d = cluster.describe();
   CHECK(count(d, "leaf switch") == 3 * 32);

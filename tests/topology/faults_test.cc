@@ -56,10 +56,10 @@ FabricSpec square() {
   FabricSpec fabric = fat_tree_spec();
   fabric.kind = FabricSpec::Kind::graph;
   fabric.nics = 1;
-  fabric.switch_names = {"a", "b", "c", "d"};
-  fabric.edges = {
+  fabric.graph.switch_names = {"a", "b", "c", "d"};
+  fabric.graph.edges = {
       {0, 1, 1, Bandwidth(50e9)}, {1, 2, 1, Bandwidth(50e9)}, {2, 3, 1, Bandwidth(50e9)}, {3, 0, 1, Bandwidth(50e9)}};
-  fabric.attach = {{0}, {1}, {2}, {3}};
+  fabric.graph.attach = {{0}, {1}, {2}, {3}};
   return fabric;
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("A lost lane takes its part of a bundle; dealing packets evenly, the w
   // GPU 0 to the leaf that lost one of its 32 lanes: out by 32, in by 31.
   CHECK(capacities(adaptive, adaptive.path(0, kNextUnit), Tier::spine) ==
         std::vector<double>{32 * kPayload, 31 * kPayload});
-  fabric.routing = FabricSpec::Routing::spray;
+  fabric.routes.policy = FabricSpec::Routing::spray;
   const Cluster spray = broken(fabric, kNodes, one);
   // A sixteenth of the traffic comes down from each spine, and the one with a single lane left carries it.
   CHECK(capacities(spray, spray.path(0, kNextUnit), Tier::spine) == std::vector<double>{32 * kPayload, 16 * kPayload});
@@ -143,8 +143,8 @@ TEST_CASE("Rails without spines go on over the rails that are left") {
 TEST_CASE("Where flows take one path, none takes a lost lane, there or back") {
   for (const auto routing : {FabricSpec::Routing::ecmp, FabricSpec::Routing::d_mod_k}) {
     FabricSpec fabric = two_lanes();
-    fabric.routing = routing;
-    if (routing == FabricSpec::Routing::ecmp) fabric.ecmp_seed = 3;
+    fabric.routes.policy = routing;
+    if (routing == FabricSpec::Routing::ecmp) fabric.routes.ecmp_seed = 3;
     // The last leaf of the second unit keeps two spines, those that the first leaf of the first unit does not lose.
     std::vector<Fault> faults{lost_switch("spine.1")};
     for (int s = 2; s < 14; ++s) faults.push_back(lost("leaf u1 r0", fmt::format("spine.{}", s)));
@@ -200,11 +200,11 @@ TEST_CASE("What cuts the cluster, or names nothing in it, is named") {
   // Each leaf keeps a spine, but not the same one.
   FabricSpec single = fat_tree_spec();  // eight leaves with one lane to each of four spines
   single.nics = 1;
-  single.rail = false;
-  single.nic_rate = single.uplink_rate = Bandwidth(10e9);
-  single.radix = 8;
-  single.unit_nodes = 4;
-  single.routing = FabricSpec::Routing::d_mod_k;
+  single.tree.rail = false;
+  single.nic_rate = single.switches.uplink_rate = Bandwidth(10e9);
+  single.switches.radix = 8;
+  single.tree.unit_nodes = 4;
+  single.routes.policy = FabricSpec::Routing::d_mod_k;
   std::vector<Fault> apart{lost("leaf u0", "spine.0"), lost("leaf u1", "spine.2"), lost("leaf u1", "spine.3")};
   CHECK(refusal(single, 32, apart) == "(none)");  // both have spine 1
   apart.push_back(lost("leaf u1", "spine.1"));

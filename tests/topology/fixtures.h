@@ -31,15 +31,15 @@ inline FabricSpec fat_tree_spec() {
   fabric.kind = FabricSpec::Kind::fat_tree;
   fabric.efficiency = 0.95;
   fabric.nic_latency = sim::microseconds(2);
-  fabric.switch_latency = sim::microseconds(0.5);
+  fabric.switches.latency = sim::microseconds(0.5);
   return fabric;
 }
 
 /// 64x 400G switches; 64 servers of 8x 200G under one set of 8 leaves.
 inline FabricSpec tomahawk() {
   FabricSpec fabric = fat_tree_spec();
-  fabric.routing = FabricSpec::Routing::ecmp;
-  fabric.unit_nodes = 64;
+  fabric.routes.policy = FabricSpec::Routing::ecmp;
+  fabric.tree.unit_nodes = 64;
   return fabric;
 }
 
@@ -54,9 +54,9 @@ inline FabricSpec ndr() {
 inline FabricSpec tiny() {
   FabricSpec fabric = fat_tree_spec();
   fabric.nics = 2;
-  fabric.nic_rate = fabric.uplink_rate = Bandwidth(10e9);
-  fabric.radix = 4;
-  fabric.unit_nodes = 2;
+  fabric.nic_rate = fabric.switches.uplink_rate = Bandwidth(10e9);
+  fabric.switches.radix = 4;
+  fabric.tree.unit_nodes = 2;
   return fabric;
 }
 

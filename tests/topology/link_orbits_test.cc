@@ -41,19 +41,19 @@ void check_turns(const Cluster& cluster, std::int64_t size, std::int64_t from, s
 
 TEST_CASE("turning the GPUs of every node maps routes onto routes, on rails and off them, through three tiers") {
   FabricSpec shared = ndr();
-  shared.rail = false;
-  shared.unit_nodes = 4;
-  shared.oversubscription = 2.0;
+  shared.tree.rail = false;
+  shared.tree.unit_nodes = 4;
+  shared.tree.oversubscription = 2.0;
   FabricSpec by_rail = ndr();
-  by_rail.spine_groups = FabricSpec::SpineGroups::rail;
-  by_rail.pod_leaves = 8;
+  by_rail.tree.spine_groups = FabricSpec::SpineGroups::rail;
+  by_rail.tree.pod_leaves = 8;
   FabricSpec by_unit = ndr();
-  by_unit.pod_leaves = 8;
-  by_unit.core_oversubscription = 2.0;
+  by_unit.tree.pod_leaves = 8;
+  by_unit.tree.core_oversubscription = 2.0;
   for (const FabricSpec& fabric : {ndr(), tomahawk(), shared, by_rail, by_unit}) {
     const Cluster cluster = make(h100_node(), fabric, 160);
     for (const std::int64_t size : {2, 4, 8}) {
-      INFO(fabric.rail << " " << size);
+      INFO(fabric.tree.rail << " " << size);
       for (const std::int64_t to : {1, 2, 7, 8, 9, 64, 255, 256, 263, 511, 700, 1279})
         check_turns(cluster, size, 0, to);
       check_turns(cluster, size, 777, 13);
@@ -63,8 +63,8 @@ TEST_CASE("turning the GPUs of every node maps routes onto routes, on rails and 
 
 TEST_CASE("a leaf that all NICs of a node share stays where it is, a rail's leaf does not") {
   FabricSpec shared = ndr();
-  shared.rail = false;
-  shared.unit_nodes = 4;
+  shared.tree.rail = false;
+  shared.tree.unit_nodes = 4;
   for (const bool rail : {true, false}) {
     const Cluster cluster = make(h100_node(), rail ? ndr() : shared, 64);
     const std::vector<std::int32_t> orbits = cluster.link_orbits(8);
@@ -82,7 +82,7 @@ TEST_CASE("a leaf that all NICs of a node share stays where it is, a rail's leaf
 TEST_CASE("where GPUs of a node are not alike, or routes are drawn by lot, there are no orbits") {
   CHECK(make(h100_node(), ndr(), 4).link_orbits(3).empty());  // three do not divide eight
   FabricSpec seeded = tomahawk();
-  seeded.ecmp_seed = 1;
+  seeded.routes.ecmp_seed = 1;
   CHECK(make(a100_node(), seeded, 4).link_orbits(2).empty());
   CHECK(make(a100_node(), tiny(), 4).link_orbits(2).empty());  // two NICs for eight GPUs
   NodeSpec mesh = a100_node();

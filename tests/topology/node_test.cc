@@ -45,9 +45,9 @@ TEST_CASE("trays that NVLink joins are one node: every GPU on every chip, every 
   node.latency = sim::microseconds(1);
   FabricSpec fabric = ndr();
   fabric.nics = 4;
-  fabric.rail = false;  // a leaf of a rack
-  fabric.radix = 144;
-  fabric.unit_nodes = 1;
+  fabric.tree.rail = false;  // a leaf of a rack
+  fabric.switches.radix = 144;
+  fabric.tree.unit_nodes = 1;
   join_by_nvlink(node, fabric, 18);
   CHECK(node.gpus == 72);
   CHECK(fabric.nics == 72);

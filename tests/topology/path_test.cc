@@ -111,7 +111,7 @@ TEST_CASE("Collectives may name their NICs") {
 TEST_CASE(
     "Seeded ECMP: the same flow takes the same lanes, other flows and seeds others, and lanes meet at one switch") {
   FabricSpec fabric = tomahawk();
-  fabric.ecmp_seed = 7;
+  fabric.routes.ecmp_seed = 7;
   const Cluster cluster = make(a100_node(), fabric, 1024);  // 4 pods
   const std::int64_t far = 1023 * 8;
   CHECK(cluster.path(0, far, 1).links == cluster.path(0, far, 1).links);
@@ -127,7 +127,7 @@ TEST_CASE(
   }
   // 200 flows on 32 lanes leave a given lane empty with probability (31/32)^200 = 0.2 %.
   CHECK(first_lanes.size() >= 30);
-  fabric.ecmp_seed = 8;
+  fabric.routes.ecmp_seed = 8;
   const Cluster other = make(a100_node(), fabric, 1024);
   int differ = 0;
   for (std::uint64_t flow = 0; flow < 32; ++flow)

@@ -132,8 +132,8 @@ TEST_CASE("GB200 NVL72: every GPU has a link to each of 18 NVSwitch chips, and a
   node.rate = Bandwidth(900e9);
   FabricSpec fabric = ndr();
   fabric.nics = 72;
-  fabric.radix = 128;  // 72 leaves to a unit
-  fabric.unit_nodes = 4;
+  fabric.switches.radix = 128;  // 72 leaves to a unit
+  fabric.tree.unit_nodes = 4;
   const Cluster one = alone(node);
   const auto d = one.describe();
   CHECK(count(d, "NVSwitch") == 18);
@@ -152,7 +152,7 @@ TEST_CASE("Fewer, as many and more NICs than GPUs") {
   for (const std::int64_t nics : {1, 4, 8, 16}) {
     FabricSpec fabric = fat_tree_spec();
     fabric.nics = nics;
-    fabric.unit_nodes = 2;
+    fabric.tree.unit_nodes = 2;
     const Cluster cluster = make(a100_node(), fabric, 2);
     INFO(nics << " NICs");
     for (std::int64_t gpu = 0; gpu < 8; ++gpu) CHECK(cluster.nic_of(gpu) == gpu * nics / 8);

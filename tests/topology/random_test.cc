@@ -40,20 +40,20 @@ NodeSpec random_node(Random& random) {
 void random_graph(Random& random, FabricSpec& fabric, std::int64_t nodes) {
   fabric.kind = FabricSpec::Kind::graph;
   const std::int64_t switches = draw(random, 1, 9);
-  for (std::int64_t s = 0; s < switches; ++s) fabric.switch_names.push_back(fmt::format("s{}", s));
+  for (std::int64_t s = 0; s < switches; ++s) fabric.graph.switch_names.push_back(fmt::format("s{}", s));
   for (std::int64_t a = 0; a < switches; ++a) {
     for (std::int64_t b = a + 1; b < switches; ++b) {
       if (b != a + 1 && draw(random, 0, 2) > 0) continue;  // a chain, and a third of the other pairs
-      fabric.edges.push_back({static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(b),
-                              static_cast<std::int32_t>(draw(random, 1, 3)),
-                              Bandwidth(1e9 * static_cast<double>(draw(random, 10, 80)))});
+      fabric.graph.edges.push_back({static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(b),
+                                    static_cast<std::int32_t>(draw(random, 1, 3)),
+                                    Bandwidth(1e9 * static_cast<double>(draw(random, 10, 80)))});
     }
   }
   for (std::int64_t n = 0; n < nodes; ++n) {
     std::vector<std::uint32_t> on;
     for (std::int64_t i = draw(random, 1, fabric.nics); i > 0; --i)
       on.push_back(static_cast<std::uint32_t>(draw(random, 0, switches - 1)));
-    fabric.attach.push_back(on);
+    fabric.graph.attach.push_back(on);
   }
 }
 
@@ -61,41 +61,42 @@ FabricSpec random_fabric(Random& random, std::int64_t nodes) {
   FabricSpec fabric = fat_tree_spec();
   fabric.nics = draw(random, 1, 4);
   fabric.nic_rate = Bandwidth(1e9 * static_cast<double>(draw(random, 10, 60)));
-  fabric.uplink_rate = Bandwidth(fabric.nic_rate.value() * static_cast<double>(draw(random, 1, 2)));
-  fabric.routing = static_cast<FabricSpec::Routing>(draw(random, 0, 3));
-  if (draw(random, 0, 1) == 0) fabric.ecmp_seed = random() % 1000;
-  fabric.flows_per_nic = draw(random, 1, 4);
+  fabric.switches.uplink_rate = Bandwidth(fabric.nic_rate.value() * static_cast<double>(draw(random, 1, 2)));
+  fabric.routes.policy = static_cast<FabricSpec::Routing>(draw(random, 0, 3));
+  if (draw(random, 0, 1) == 0) fabric.routes.ecmp_seed = random() % 1000;
+  fabric.routes.flows_per_nic = draw(random, 1, 4);
   switch (draw(random, 0, 4)) {
     case 0:
-      fabric.rail = draw(random, 0, 1) == 1;
+      fabric.tree.rail = draw(random, 0, 1) == 1;
       break;
     case 1:
       fabric.kind = FabricSpec::Kind::rail_only;
       break;
     case 2:
       fabric.kind = FabricSpec::Kind::dragonfly;
-      fabric.routing = FabricSpec::Routing::adaptive;
-      fabric.groups = 5;
-      fabric.switches_per_group = draw(random, 1, 4);
-      fabric.nodes_per_switch = (nodes + 5 * fabric.switches_per_group - 1) / (5 * fabric.switches_per_group) + 1;
-      fabric.local_rate = fabric.global_rate = fabric.uplink_rate;
+      fabric.routes.policy = FabricSpec::Routing::adaptive;
+      fabric.dragonfly.groups = 5;
+      fabric.dragonfly.switches_per_group = draw(random, 1, 4);
+      fabric.dragonfly.nodes_per_switch =
+          (nodes + 5 * fabric.dragonfly.switches_per_group - 1) / (5 * fabric.dragonfly.switches_per_group) + 1;
+      fabric.dragonfly.local_rate = fabric.dragonfly.global_rate = fabric.switches.uplink_rate;
       return fabric;
     case 3:
       fabric.kind = FabricSpec::Kind::torus;
-      fabric.dimensions = {draw(random, 2, 4), draw(random, 1, 4), 3};
-      fabric.nodes_per_switch = 4;
+      fabric.torus.dimensions = {draw(random, 2, 4), draw(random, 1, 4), 3};
+      fabric.dragonfly.nodes_per_switch = 4;
       break;
     default:
       random_graph(random, fabric, nodes);
   }
   const bool mesh = fabric.kind == FabricSpec::Kind::torus || fabric.kind == FabricSpec::Kind::graph;
-  if (mesh && fabric.routing == FabricSpec::Routing::ecmp) fabric.ecmp_seed = random() % 1000;
-  fabric.unit_nodes = draw(random, 2, 5);
-  fabric.radix = 64;
-  fabric.oversubscription = static_cast<double>(draw(random, 1, 3));
+  if (mesh && fabric.routes.policy == FabricSpec::Routing::ecmp) fabric.routes.ecmp_seed = random() % 1000;
+  fabric.tree.unit_nodes = draw(random, 2, 5);
+  fabric.switches.radix = 64;
+  fabric.tree.oversubscription = static_cast<double>(draw(random, 1, 3));
   if (draw(random, 0, 1) == 0) {
-    fabric.pod_leaves = 2 * fabric.nics;  // three tiers
-    fabric.core_oversubscription = static_cast<double>(draw(random, 1, 2));
+    fabric.tree.pod_leaves = 2 * fabric.nics;  // three tiers
+    fabric.tree.core_oversubscription = static_cast<double>(draw(random, 1, 2));
   }
   return fabric;
 }
@@ -196,7 +197,7 @@ TEST_CASE("On random topologies what enters a switch leaves it, and no link carr
     INFO("case " << round);
     const Drawn drawn = draw_case(random);
     const Cluster cluster = make(drawn.node, drawn.fabric, drawn.nodes);
-    ++seen[{drawn.fabric.kind, drawn.fabric.routing}];
+    ++seen[{drawn.fabric.kind, drawn.fabric.routes.policy}];
     const std::vector<Path> paths = paths_of(cluster, drawn.pairs);
     for (std::size_t f = 0; f < paths.size(); ++f) {
       const auto [from, to] = drawn.pairs[f];
@@ -234,7 +235,7 @@ TEST_CASE("On random topologies paths are as long as the graph of every cable sa
         return kNoVertex;
       };
       CHECK(hops_from(graph, nic(from))[nic(to)] <= way.hops - 4);
-      if (drawn.fabric.attach.empty()) CHECK(hops_from(graph, nic(from))[nic(to)] == way.hops - 4);
+      if (drawn.fabric.graph.attach.empty()) CHECK(hops_from(graph, nic(from))[nic(to)] == way.hops - 4);
     }
   }
 }
@@ -246,26 +247,26 @@ TEST_CASE("Renaming hosts and switches of a graph changes no rate") {
     Drawn drawn = draw_case(random);
     FabricSpec fabric = drawn.fabric;
     fabric.kind = FabricSpec::Kind::graph;
-    fabric.dimensions.clear();
-    fabric.attach.clear();
-    fabric.switch_names.clear();
-    fabric.edges.clear();
-    fabric.routing = draw(random, 0, 1) == 0 ? FabricSpec::Routing::adaptive : FabricSpec::Routing::spray;
+    fabric.torus.dimensions.clear();
+    fabric.graph.attach.clear();
+    fabric.graph.switch_names.clear();
+    fabric.graph.edges.clear();
+    fabric.routes.policy = draw(random, 0, 1) == 0 ? FabricSpec::Routing::adaptive : FabricSpec::Routing::spray;
     random_graph(random, fabric, drawn.nodes);
     FabricSpec renamed = fabric;
     // Switch s becomes to[s], node n becomes host[n], links are listed in another order and from the other end.
-    std::vector<std::uint32_t> to(fabric.switch_names.size());
+    std::vector<std::uint32_t> to(fabric.graph.switch_names.size());
     std::iota(to.begin(), to.end(), 0U);
     std::shuffle(to.begin(), to.end(), random);
     std::vector<std::int64_t> host(static_cast<std::size_t>(drawn.nodes));
     std::iota(host.begin(), host.end(), 0);
     std::shuffle(host.begin(), host.end(), random);
-    for (FabricSpec::Edge& edge : renamed.edges) edge = {to[edge.b], to[edge.a], edge.lanes, edge.rate};
-    std::shuffle(renamed.edges.begin(), renamed.edges.end(), random);
+    for (FabricSpec::Edges::Edge& edge : renamed.graph.edges) edge = {to[edge.b], to[edge.a], edge.lanes, edge.rate};
+    std::shuffle(renamed.graph.edges.begin(), renamed.graph.edges.end(), random);
     for (std::size_t n = 0; n < host.size(); ++n) {
       std::vector<std::uint32_t> on;
-      for (const std::uint32_t s : fabric.attach[n]) on.push_back(to[s]);
-      renamed.attach[static_cast<std::size_t>(host[n])] = on;
+      for (const std::uint32_t s : fabric.graph.attach[n]) on.push_back(to[s]);
+      renamed.graph.attach[static_cast<std::size_t>(host[n])] = on;
     }
     const std::int64_t per_node = drawn.node.gpus;
     const auto moved = [&](std::int64_t gpu) {
@@ -288,8 +289,8 @@ TEST_CASE("Nodes of one unit of a fat tree may change places") {
   Random random(14);
   for (int round = 0; round < 20; ++round) {
     FabricSpec fabric = ndr();
-    fabric.unit_nodes = 4;
-    fabric.oversubscription = static_cast<double>(draw(random, 1, 4));
+    fabric.tree.unit_nodes = 4;
+    fabric.tree.oversubscription = static_cast<double>(draw(random, 1, 4));
     const Cluster cluster = make(h100_node(), fabric, 12);
     std::vector<std::int64_t> host(12);
     std::iota(host.begin(), host.end(), 0);
@@ -314,13 +315,13 @@ TEST_CASE("Faster links never take bandwidth from a transfer that is alone") {
     INFO("case " << round);
     const Drawn drawn = draw_case(random);
     FabricSpec faster = drawn.fabric;
-    faster.uplink_rate = Bandwidth(faster.uplink_rate.value() * 1.25);
-    faster.local_rate = Bandwidth(faster.local_rate.value() * 1.5);
-    for (FabricSpec::Edge& edge : faster.edges) {
+    faster.switches.uplink_rate = Bandwidth(faster.switches.uplink_rate.value() * 1.25);
+    faster.dragonfly.local_rate = Bandwidth(faster.dragonfly.local_rate.value() * 1.5);
+    for (FabricSpec::Edges::Edge& edge : faster.graph.edges) {
       if (draw(random, 0, 1) == 0) edge.rate = Bandwidth(edge.rate.value() * 3);
     }
     // As many lanes as before: fewer faster ones are another network (see the split of Tomahawk 4).
-    faster.oversubscription /= 1.25;
+    faster.tree.oversubscription /= 1.25;
     const Cluster before = make(drawn.node, drawn.fabric, drawn.nodes), after = make(drawn.node, faster, drawn.nodes);
     const auto alone = [](const Cluster& cluster, const Path& path) {
       double rate = 1e300;

@@ -30,10 +30,10 @@ int most_on_a_lane(const Cluster& cluster, std::int64_t shift) {
 FabricSpec slim() {
   FabricSpec fabric = fat_tree_spec();
   fabric.nics = 1;
-  fabric.rail = false;
-  fabric.nic_rate = fabric.uplink_rate = Bandwidth(10e9);
-  fabric.radix = 8;
-  fabric.unit_nodes = 4;
+  fabric.tree.rail = false;
+  fabric.nic_rate = fabric.switches.uplink_rate = Bandwidth(10e9);
+  fabric.switches.radix = 8;
+  fabric.tree.unit_nodes = 4;
   return fabric;
 }
 
@@ -42,11 +42,11 @@ FabricSpec slim() {
 TEST_CASE("d-mod-k: no two flows of a shift meet on a link (Zahavi, JPDC 2012), where hashing lets them") {
   for (const std::int64_t nodes : {32, 128}) {  // two tiers; three
     FabricSpec fabric = slim();
-    fabric.routing = FabricSpec::Routing::d_mod_k;
+    fabric.routes.policy = FabricSpec::Routing::d_mod_k;
     const Cluster ordered = make(a100_node(), fabric, nodes);
     CHECK((count(ordered.describe(), "core switch") > 0) == (nodes == 128));
-    fabric.routing = FabricSpec::Routing::ecmp;
-    fabric.ecmp_seed = 1;
+    fabric.routes.policy = FabricSpec::Routing::ecmp;
+    fabric.routes.ecmp_seed = 1;
     const Cluster hashed = make(a100_node(), fabric, nodes);
     int worst = 0;
     for (std::int64_t shift = 1; shift < nodes; ++shift) {
@@ -59,7 +59,7 @@ TEST_CASE("d-mod-k: no two flows of a shift meet on a link (Zahavi, JPDC 2012), 
 
 TEST_CASE("d-mod-k deals the destinations of a split downlink evenly") {
   FabricSpec fabric = tomahawk();  // 64 NICs of 200G below a leaf with 32 uplinks of 400G
-  fabric.routing = FabricSpec::Routing::d_mod_k;
+  fabric.routes.policy = FabricSpec::Routing::d_mod_k;
   const Cluster cluster = make(a100_node(), fabric, 128);
   CHECK(most_on_a_lane(cluster, 64) == 2);  // 64 flows on 32 lanes, two to each: full, and nothing lost
 }
@@ -67,7 +67,7 @@ TEST_CASE("d-mod-k deals the destinations of a split downlink evenly") {
 TEST_CASE("Spraying an intact tree is adaptive routing") {
   FabricSpec fabric = ndr();
   const Cluster adaptive = make(h100_node(), fabric, 128);
-  fabric.routing = FabricSpec::Routing::spray;
+  fabric.routes.policy = FabricSpec::Routing::spray;
   const Cluster spray = make(h100_node(), fabric, 128);
   REQUIRE(adaptive.links().size() == spray.links().size());
   for (std::uint32_t l = 0; l < spray.links().size(); ++l)
@@ -78,8 +78,8 @@ TEST_CASE("Spraying an intact tree is adaptive routing") {
 TEST_CASE("MegaScale's split ports: two downlinks of 200G per uplink of 400G, or one per uplink of 200G") {
   // Without the split a 64-port leaf takes 32 downlinks and 32 uplinks, all of 200G.
   FabricSpec split = tomahawk(), whole = tomahawk();
-  whole.unit_nodes = 32;
-  whole.uplink_rate = whole.nic_rate;
+  whole.tree.unit_nodes = 32;
+  whole.switches.uplink_rate = whole.nic_rate;
   // A flow shares its lane with X ~ Binomial(flows - 1, 1/32) others. Unsplit every one of them halves, thirds, ...:
   // the mean is 1 + 31/32. Split, the first fits beside it: the mean of max(1, (1 + X) / 2).
   const double none = std::pow(31.0 / 32, 63);
@@ -100,7 +100,7 @@ TEST_CASE("MegaScale's split ports: two downlinks of 200G per uplink of 400G, or
   CHECK(b.slowest > a.slowest);
   // One flow per NIC and a lane for each: nothing to gain from more seeds than there is noise.
   FabricSpec adaptive = split;
-  adaptive.flows_per_nic = 16;
+  adaptive.routes.flows_per_nic = 16;
   CHECK(make(a100_node(), adaptive, 128).throw_flows(2).mean < a.mean);
 }
 

@@ -96,26 +96,26 @@ TEST_CASE("A fabric is read in full") {
                                                     {"spine_groups", "rail"},
                                                     {"provenance", "here"}}));
   CHECK(spec.name == "f");
-  CHECK(spec.routing == FabricSpec::Routing::ecmp);
-  CHECK(spec.ecmp_seed == 5U);
-  CHECK(spec.flows_per_nic == 4);
+  CHECK(spec.routes.policy == FabricSpec::Routing::ecmp);
+  CHECK(spec.routes.ecmp_seed == 5U);
+  CHECK(spec.routes.flows_per_nic == 4);
   CHECK(spec.nics == 4);
   CHECK(spec.nic_rate.value() == Approx(25e9));
   CHECK(spec.efficiency == 0.9);
   CHECK(spec.nic_latency == sim::microseconds(3));
-  CHECK(spec.switch_latency == sim::microseconds(1));
-  CHECK(spec.rail);
-  CHECK(spec.radix == 40);
-  CHECK(spec.unit_nodes == 20);
-  CHECK(spec.uplink_rate.value() == Approx(50e9));
-  CHECK(spec.oversubscription == 2);
-  CHECK(spec.spine_radix == 128);
-  CHECK(spec.core_oversubscription == 3);
-  CHECK(spec.pod_leaves == 12);
-  CHECK(spec.spine_groups == FabricSpec::SpineGroups::rail);
+  CHECK(spec.switches.latency == sim::microseconds(1));
+  CHECK(spec.tree.rail);
+  CHECK(spec.switches.radix == 40);
+  CHECK(spec.tree.unit_nodes == 20);
+  CHECK(spec.switches.uplink_rate.value() == Approx(50e9));
+  CHECK(spec.tree.oversubscription == 2);
+  CHECK(spec.tree.spine_radix == 128);
+  CHECK(spec.tree.core_oversubscription == 3);
+  CHECK(spec.tree.pod_leaves == 12);
+  CHECK(spec.tree.spine_groups == FabricSpec::SpineGroups::rail);
   CHECK(spec.provenance == "here");
   // Left out: switches are joined at the NICs' rate.
-  CHECK(load_fabric_spec(mapping(kFabric)).uplink_rate.value() == Approx(50e9));
+  CHECK(load_fabric_spec(mapping(kFabric)).switches.uplink_rate.value() == Approx(50e9));
   CHECK(load_fabric_spec(mapping({{"kind", "none"}})).kind == FabricSpec::Kind::none);
 }
 
@@ -195,14 +195,14 @@ TEST_CASE("Every documented key can be read by some kind, and its default is the
   const FabricSpec spec = load_fabric_spec(mapping({{"kind", "fat_tree"}, {"nic_rate", "400 Gb/s"}}));
   const std::map<std::string, std::string> taken = {
       {"nics", std::to_string(spec.nics)},
-      {"radix", std::to_string(spec.radix)},
-      {"unit_nodes", std::to_string(spec.unit_nodes)},
-      {"flows_per_nic", std::to_string(spec.flows_per_nic)},
+      {"radix", std::to_string(spec.switches.radix)},
+      {"unit_nodes", std::to_string(spec.tree.unit_nodes)},
+      {"flows_per_nic", std::to_string(spec.routes.flows_per_nic)},
       {"nic_latency", fmt::format("{:.2g} us", sim::to_seconds(spec.nic_latency) * 1e6)},
-      {"switch_latency", fmt::format("{:.2g} us", sim::to_seconds(spec.switch_latency) * 1e6)},
+      {"switch_latency", fmt::format("{:.2g} us", sim::to_seconds(spec.switches.latency) * 1e6)},
       {"efficiency", fmt::format("{}", spec.efficiency)},
-      {"oversubscription", fmt::format("{}", spec.oversubscription)},
-      {"core_oversubscription", fmt::format("{}", spec.core_oversubscription)}};
+      {"oversubscription", fmt::format("{}", spec.tree.oversubscription)},
+      {"core_oversubscription", fmt::format("{}", spec.tree.core_oversubscription)}};
   std::size_t found = 0;
   for (const sim::Key& key : fabric_keys()) {
     if (!taken.contains(key.path)) continue;
@@ -230,7 +230,7 @@ TEST_CASE("Clusters that cannot be are refused") {
   CHECK(refused(star, 8 * 8, 8) == "no complaint");
   CHECK(says(refused(star, 9 * 8, 8), "at most 8 nodes"));
   FabricSpec crowded = ndr();
-  crowded.unit_nodes = 40;
+  crowded.tree.unit_nodes = 40;
   CHECK(says(refused(crowded, 16, 8), "unit_nodes"));
   CHECK(says(refused(tomahawk(), 400'000'000, 8), "GPUs"));
 }

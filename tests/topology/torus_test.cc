@@ -12,9 +12,9 @@ namespace {
 FabricSpec torus_spec(std::vector<std::int64_t> dimensions) {
   FabricSpec fabric = fat_tree_spec();
   fabric.kind = FabricSpec::Kind::torus;
-  fabric.dimensions = std::move(dimensions);
+  fabric.torus.dimensions = std::move(dimensions);
   fabric.nics = 2;
-  fabric.nodes_per_switch = 1;
+  fabric.torus.nodes_per_switch = 1;
   fabric.efficiency = 1.0;
   return fabric;
 }
@@ -49,7 +49,7 @@ TEST_CASE("Distances of a torus are those of its coordinates") {
     const std::int64_t steps = around(0, node % x, x) + around(0, node / x % y, y) + around(0, node / (x * y), z);
     const Cluster::Way way = cluster.way(0, node * 8);
     CHECK(way.hops == 2 + 1 + steps + 1 + 2);  // GPU - PCIe - NIC - switches - NIC - PCIe - GPU
-    CHECK(way.latency == fabric.nic_latency + fabric.switch_latency * (steps + 1));
+    CHECK(way.latency == fabric.nic_latency + fabric.switches.latency * (steps + 1));
     const Path path = cluster.path(0, node * 8);
     CHECK(path.hops == way.hops);
     CHECK(path.latency == way.latency);
@@ -80,7 +80,7 @@ TEST_CASE("Adaptive routing loads every shortest path of a torus alike") {
 
 TEST_CASE("Spraying deals evenly at every switch, not over paths") {
   FabricSpec fabric = torus_spec({9, 9});
-  fabric.routing = FabricSpec::Routing::spray;
+  fabric.routes.policy = FabricSpec::Routing::spray;
   const Cluster cluster = make(a100_node(), fabric, 81);
   std::map<std::string, double> loads;
   for (const auto& [link, weight] : cluster.path(0, (9 * 1 + 3) * 8).links) loads[cluster.link_name(link)] += weight;
@@ -98,7 +98,7 @@ TEST_CASE("Spraying deals evenly at every switch, not over paths") {
 TEST_CASE("A torus refuses what it cannot hold") {
   CHECK_THROWS_AS(make(a100_node(), torus_spec({2, 2}), 5), sim::UserError);
   FabricSpec fabric = torus_spec({4, 4});
-  fabric.radix = 5;  // two NICs and four neighbours need six ports
+  fabric.switches.radix = 5;  // two NICs and four neighbours need six ports
   CHECK_THROWS_AS(make(a100_node(), fabric, 4), sim::UserError);
 }
 

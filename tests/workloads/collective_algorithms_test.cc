@@ -34,7 +34,7 @@ struct Setting {
         job(tests::small_job({"cluster.fabric=" + fabric, "cluster.device=" + device,
                               fmt::format("cluster.gpus={}", 8 * nodes), fmt::format("parallelism.data={}", 2 * nodes),
                               fmt::format("batch.global={}", 16 * nodes)})),
-        cluster(job.node, job.fabric, 8 * nodes, 8, sim::Settings()) {
+        cluster(job.machine.node, job.machine.fabric, 8 * nodes, 8, sim::Settings()) {
     for (std::int64_t node = 0; node < nodes; ++node)
       for (std::int64_t g = 0; g < per_node; ++g) gpus.push_back(8 * node + g);
   }
@@ -49,7 +49,7 @@ struct Setting {
     for (std::int64_t i = 1; i < per_node; ++i) rails += cluster.nic_of(i) != cluster.nic_of(i - 1) ? 1 : 0;
     return static_cast<double>(rails);
   }
-  double rate() const { return rails() * job.fabric.nic_rate.value() * job.fabric.efficiency; }
+  double rate() const { return rails() * job.machine.fabric.nic_rate.value() * job.machine.fabric.efficiency; }
   double path(std::int64_t a, std::int64_t b) const { return sim::to_seconds(cluster.path(8 * a, 8 * b).latency); }
   double around() const {
     double sum = 0;
@@ -63,23 +63,25 @@ struct Setting {
   }
   double inside(CollectiveOp op, double bytes) const {
     return sim::to_seconds(
-        job.device.node_collective(op, per_node, sim::Bytes(static_cast<std::int64_t>(bytes))).total());
+        job.machine.device.node_collective(op, per_node, sim::Bytes(static_cast<std::int64_t>(bytes))).total());
   }
   /// bytes/s along a chain inside the node.
   double chain_rate() const {
-    return job.device.node_collective(CollectiveOp::all_gather, per_node, sim::Bytes(1 << 30)).rate.value();
+    return job.machine.device.node_collective(CollectiveOp::all_gather, per_node, sim::Bytes(1 << 30)).rate.value();
   }
   /// Bytes of a long buffer per second that the switch of a full node reduces: the profile's all-reduce in a node.
   double switch_rate() const {
-    const auto node = job.device.node_collective(CollectiveOp::all_reduce, 8, sim::Bytes(1 << 30));
+    const auto node = job.machine.device.node_collective(CollectiveOp::all_reduce, 8, sim::Bytes(1 << 30));
     return node.rate.value() * (1 << 30) / node.wire_bytes;
   }
   double seconds(CollectiveOp op, double bytes, std::string_view algorithm) const {
     return sim::to_seconds(
-        time_collective(op, std::vector<double>{bytes}, gpus, cluster, job.device, job.software, algorithm)[0].time);
+        time_collective(op, std::vector<double>{bytes}, gpus, cluster, job.machine.device, job.software, algorithm)[0]
+            .time);
   }
   std::string_view chosen(CollectiveOp op, double bytes) const {
-    return time_collective(op, std::vector<double>{bytes}, gpus, cluster, job.device, job.software)[0].algorithm;
+    return time_collective(op, std::vector<double>{bytes}, gpus, cluster, job.machine.device, job.software)[0]
+        .algorithm;
   }
 };
 
@@ -315,7 +317,7 @@ TEST_CASE("what NCCL believes of a ring is its tuning model, with the plateau of
   const GroupShape shape = shape_of(s.gpus, s.cluster);
   constexpr double kLine = 400e9, kBytes = 1e6;
   const auto believed = [&](CollectiveOp op, std::size_t protocol) {
-    const Call call{op, kBytes, shape, s.rate(), kLine, s.job.device, s.job.software};
+    const Call call{op, kBytes, shape, s.rate(), kLine, s.job.machine.device, s.job.software};
     return believed_ring(call, protocols()[protocol]);
   };
   const double part = kBytes / 16;
@@ -337,7 +339,7 @@ TEST_CASE("what NCCL believes of a ring is its tuning model, with the plateau of
 TEST_CASE("an estimate's path is travelled once, round the nodes once, or twice, as its pattern says") {
   const Setting s("ndr-rail", 4, 8);
   const GroupShape shape = shape_of(s.gpus, s.cluster);
-  const Call call{CollectiveOp::all_reduce, 1e6, shape, 100e9, 400e9, s.job.device, s.job.software};
+  const Call call{CollectiveOp::all_reduce, 1e6, shape, 100e9, 400e9, s.job.machine.device, s.job.software};
   const double hop = sim::to_seconds(shape.hop);
   REQUIRE(hop > 0);
   CHECK(seconds_of({1e-3, 1e9, 0, Pattern::around}, call) == Approx(1e-3 + 4 * hop + 1e9 / 100e9));
@@ -354,7 +356,8 @@ TEST_CASE("whatever is chosen sends no less than the bound says") {
       s.job.software.library.collective_algorithms.bits = bits;
       for (const CollectiveOp op : {CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter})
         for (const double bytes : {1e3, 1e7, 1e10}) {
-          const CollectiveCost cost = collective_cost(op, bytes, shape, s.job.device, s.job.software, s.cluster);
+          const CollectiveCost cost =
+              collective_cost(op, bytes, shape, s.job.machine.device, s.job.software, s.cluster);
           CHECK(cost.work >= least_bytes_between_nodes(op, bytes, shape, s.job.software) * (1 - 1e-12));
           CHECK(cost.latency.value() > 0);
         }

@@ -23,7 +23,7 @@ double engine_seconds(CollectiveOp op, double bytes, const std::vector<std::int6
   const sim::RouteId first = add_group_routes(network, gpus, shape, reduces, cluster);
   const auto id =
       plan.communicators.push_back({static_cast<std::uint32_t>(gpus.size()), first, patterns_of(shape, reduces)});
-  const CollectiveCost cost = collective_cost(op, bytes, shape, job.device, job.software, cluster);
+  const CollectiveCost cost = collective_cost(op, bytes, shape, job.machine.device, job.software, cluster);
   sim::Program program;
   sim::Op call;
   call.kind = sim::OpKind::transfer;
@@ -52,7 +52,7 @@ std::vector<std::int64_t> strided(std::int64_t n, std::int64_t stride) {
 
 TEST_CASE("a ring across nodes takes base + hops x step + path latencies + wire bytes / rate") {
   const Job job = tests::small_job({"cluster.gpus=256", "parallelism.data=64", "batch.global=64"});
-  const topology::Cluster cluster(job.node, job.fabric, 256, 8, sim::Settings());
+  const topology::Cluster cluster(job.machine.node, job.machine.fabric, 256, 8, sim::Settings());
   for (const std::int64_t nodes : {2, 4, 32}) {
     for (const double bytes : {64e6, 1e9}) {
       const auto gpus = strided(nodes, 8);  // one rank per node: one NIC carries everything
@@ -76,7 +76,7 @@ TEST_CASE("a ring across nodes takes base + hops x step + path latencies + wire 
 
 TEST_CASE("eight ranks per node spread a ring over eight NICs") {
   const Job job = tests::small_job({"cluster.gpus=256", "parallelism.data=64", "batch.global=64"});
-  const topology::Cluster cluster(job.node, job.fabric, 256, 8, sim::Settings());
+  const topology::Cluster cluster(job.machine.node, job.machine.fabric, 256, 8, sim::Settings());
   const double one = engine_seconds(CollectiveOp::reduce_scatter, 4e9, strided(16, 8), job, cluster);
   const double eight = engine_seconds(CollectiveOp::reduce_scatter, 4e9, strided(128, 1), job, cluster);
   // Bandwidth terms: 15/16 of the buffer over one NIC against 127/128 over eight.
@@ -86,11 +86,11 @@ TEST_CASE("eight ranks per node spread a ring over eight NICs") {
 
 TEST_CASE("inside a node the engine reproduces the profile's fit") {
   const Job job = tests::small_job();
-  const topology::Cluster cluster(job.node, job.fabric, 16, 8, sim::Settings());
+  const topology::Cluster cluster(job.machine.node, job.machine.fabric, 16, 8, sim::Settings());
   for (const auto op : {CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter}) {
     for (const std::int64_t n : {2, 4, 8}) {
       for (const std::int64_t bytes : {1LL << 12, 1LL << 20, 1LL << 24, 1LL << 28}) {
-        const double expected = sim::to_seconds(job.device.node_collective(op, n, sim::Bytes(bytes)).total());
+        const double expected = sim::to_seconds(job.machine.device.node_collective(op, n, sim::Bytes(bytes)).total());
         CHECK(engine_seconds(op, static_cast<double>(bytes), strided(n, 1), job, cluster) ==
               Approx(expected).epsilon(1e-6));
       }
@@ -100,7 +100,7 @@ TEST_CASE("inside a node the engine reproduces the profile's fit") {
 
 TEST_CASE("collectives grow with size and, at a given size, with the ranks that take part") {
   const Job job = tests::small_job({"cluster.gpus=1024", "parallelism.data=256", "batch.global=256"});
-  const topology::Cluster cluster(job.node, job.fabric, 1024, 8, sim::Settings());
+  const topology::Cluster cluster(job.machine.node, job.machine.fabric, 1024, 8, sim::Settings());
   for (const auto op : {CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter}) {
     double before = 0;
     for (double bytes = 1024; bytes < 4e9; bytes *= 4) {
@@ -120,11 +120,11 @@ TEST_CASE("collectives grow with size and, at a given size, with the ranks that 
 
 TEST_CASE("a collective timed by one member takes as long as with all of them, at every size of a row") {
   const Job job = tests::small_job({"cluster.gpus=256", "parallelism.data=64", "batch.global=64"});
-  const topology::Cluster cluster(job.node, job.fabric, 256, 8, sim::Settings());
+  const topology::Cluster cluster(job.machine.node, job.machine.fabric, 256, 8, sim::Settings());
   const std::vector<double> sizes{1e4, 1e6, 1e8};
   for (const auto op : {CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter}) {
     for (const auto& gpus : {strided(8, 1), strided(64, 1), strided(16, 8)}) {
-      const auto timed = time_collective(op, sizes, gpus, cluster, job.device, job.software);
+      const auto timed = time_collective(op, sizes, gpus, cluster, job.machine.device, job.software);
       REQUIRE(timed.size() == sizes.size());
       for (std::size_t i = 0; i < sizes.size(); ++i) {
         CHECK(sim::to_seconds(timed[i].time) ==
@@ -136,14 +136,14 @@ TEST_CASE("a collective timed by one member takes as long as with all of them, a
 
 TEST_CASE("a pairwise exchange leaves every GPU its own NIC, whichever share of the others lies behind it") {
   const Job job = tests::small_job({"cluster.gpus=256", "parallelism.data=64", "batch.global=64"});
-  const topology::Cluster cluster(job.node, job.fabric, 256, 8, sim::Settings());
-  const double nic = job.fabric.nic_rate.value() * job.fabric.efficiency;
-  const std::int64_t nics = job.fabric.nics;
+  const topology::Cluster cluster(job.machine.node, job.machine.fabric, 256, 8, sim::Settings());
+  const double nic = job.machine.fabric.nic_rate.value() * job.machine.fabric.efficiency;
+  const std::int64_t nics = job.machine.fabric.nics;
   for (const std::int64_t n : {16, 32, 64}) {
     const auto gpus = strided(n, 1);
     const double bytes = 1e10, each = bytes / static_cast<double>(n);
-    const auto timed =
-        time_collective(CollectiveOp::all_to_all, std::vector<double>{bytes}, gpus, cluster, job.device, job.software);
+    const auto timed = time_collective(CollectiveOp::all_to_all, std::vector<double>{bytes}, gpus, cluster,
+                                       job.machine.device, job.software);
     // A node of eight sends 8 x (n - 8) parts through its NICs.
     const double expected = 8 * static_cast<double>(n - 8) * each / (nic * static_cast<double>(nics));
     INFO(n);

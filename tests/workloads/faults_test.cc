@@ -94,23 +94,26 @@ TEST_CASE("more bandwidth never slows a collective") {
   const Job base = tests::small_job(machine("ndr-rail"));
   for (int round = 0; round < 60; ++round) {
     const Job drawn = tests::small_job(machine(fabrics()[random() % fabrics().size()]));
-    topology::FabricSpec fabric = drawn.fabric, faster = drawn.fabric;
+    topology::FabricSpec fabric = drawn.machine.fabric, faster = drawn.machine.fabric;
     if (random() % 2 == 0) faster.nic_rate = sim::Bandwidth(fabric.nic_rate.value() * 2);
     // With faster uplinks a leaf would need fewer of them: asked for as many as before.
     const double uplink = random() % 2 == 0 ? 2.0 : 1.0;
-    faster.uplink_rate = sim::Bandwidth(fabric.uplink_rate.value() * uplink);
-    faster.oversubscription = fabric.oversubscription * faster.nic_rate.value() / fabric.nic_rate.value() / uplink;
-    for (topology::FabricSpec::Edge& edge : faster.edges) edge.rate = sim::Bandwidth(edge.rate.value() * uplink);
-    const topology::Cluster before(drawn.node, fabric, 128, 8, sim::Settings()),
-        after(drawn.node, faster, 128, 8, sim::Settings());
+    faster.switches.uplink_rate = sim::Bandwidth(fabric.switches.uplink_rate.value() * uplink);
+    faster.tree.oversubscription =
+        fabric.tree.oversubscription * faster.nic_rate.value() / fabric.nic_rate.value() / uplink;
+    for (topology::FabricSpec::Edges::Edge& edge : faster.graph.edges)
+      edge.rate = sim::Bandwidth(edge.rate.value() * uplink);
+    const topology::Cluster before(drawn.machine.node, fabric, 128, 8, sim::Settings()),
+        after(drawn.machine.node, faster, 128, 8, sim::Settings());
     std::vector<std::int64_t> gpus(16 + random() % 17 * 7);
     std::iota(gpus.begin(), gpus.end(), 0);
     const std::vector<double> sizes{1e5, 1e7, 1e9};
     for (const CollectiveOp op : {CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::all_to_all}) {
-      const auto slow = time_collective(op, sizes, gpus, before, base.device, base.software);
-      const auto fast = time_collective(op, sizes, gpus, after, base.device, base.software);
+      const auto slow = time_collective(op, sizes, gpus, before, base.machine.device, base.software);
+      const auto fast = time_collective(op, sizes, gpus, after, base.machine.device, base.software);
       for (std::size_t i = 0; i < sizes.size(); ++i) {
-        INFO("round " << round << ", " << drawn.fabric.name << ", " << calibration::name_of(op) << " " << sizes[i]);
+        INFO("round " << round << ", " << drawn.machine.fabric.name << ", " << calibration::name_of(op) << " "
+                      << sizes[i]);
         CHECK(fast[i].time <= slow[i].time);
       }
     }

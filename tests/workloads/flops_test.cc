@@ -10,8 +10,8 @@ Model gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int
   Model m;
   m.layers = layers;
   m.hidden = hidden;
-  m.heads = m.kv_heads = heads;
-  m.ffn_hidden = 4 * hidden;
+  m.attention.heads = m.attention.kv_heads = heads;
+  m.mlp.hidden = 4 * hidden;
   m.vocab = vocab;
   m.seq = seq;
   return m;
@@ -45,12 +45,12 @@ TEST_CASE(
 TEST_CASE("a window, grouped queries and a gated MLP change the FLOPs by what they cut or add") {
   Model m = gpt(10, 1024, 16, 32000, 4096);
   const double base = model_flops(m, 1);
-  m.attention_window = 1024;
+  m.attention.window = 1024;
   CHECK(base - model_flops(m, 1) == Approx(3 * 10 * 4.0 * 4096 * (4096 - 1024) * 1024));
-  m.attention_window = 0;
-  m.kv_heads = 4;
+  m.attention.window = 0;
+  m.attention.kv_heads = 4;
   CHECK(base - model_flops(m, 1) == Approx(3 * 10 * 2.0 * 4096 * 1024 * 2 * (1024 - 256)));
-  m.kv_heads = 16;
-  m.gated_mlp = true;
+  m.attention.kv_heads = 16;
+  m.mlp.gated = true;
   CHECK(model_flops(m, 1) - base == Approx(3 * 10 * 2.0 * 4096 * 1024 * 4096));
 }

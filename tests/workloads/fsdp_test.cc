@@ -81,7 +81,9 @@ TEST_CASE("removing padding gathers q, k, v and scatters the output, backward th
                                       "software.host_reads_per_attention=6", "software.host_read='30 us'"});
   const Job job = tests::small_job();
   const double token_bytes = 2.0 * 1024 * 2048;  // one sequence of 1024, hidden 2048, 16 bit
-  const auto moved = [&](double bytes) { return sim::to_seconds(job.device.streaming(Streaming::embedding, bytes)); };
+  const auto moved = [&](double bytes) {
+    return sim::to_seconds(job.machine.device.streaming(Streaming::embedding, bytes));
+  };
   // A copy reads and writes; a scatter writes zeros before.
   CHECK(kernels.seconds.at("gather tokens") == Approx(2 * moved(3 * 2 * token_bytes)));
   CHECK(kernels.seconds.at("scatter attention output") == Approx(2 * moved(3 * token_bytes)));
@@ -95,8 +97,8 @@ TEST_CASE("losses for the log pass over the logits again: to fp32, then a log-so
   const Kernels kernels = kernels_of({"software.training_metrics=2"});
   const Job job = tests::small_job();
   const double logits = 1024.0 * 51200;
-  const double each = sim::to_seconds(job.device.streaming(Streaming::copy, 6 * logits)) +
-                      sim::to_seconds(job.device.streaming(Streaming::softmax, 8 * logits));
+  const double each = sim::to_seconds(job.machine.device.streaming(Streaming::copy, 6 * logits)) +
+                      sim::to_seconds(job.machine.device.streaming(Streaming::softmax, 8 * logits));
   CHECK(kernels.seconds.at("metric: logits to fp32") + kernels.seconds.at("metric: log-softmax") == Approx(2 * each));
 }
 
@@ -106,12 +108,12 @@ TEST_CASE("an optimizer that is not fused passes over its states once per operat
   constexpr double kBytes = 5 * 8 + 2 * 12 + 16 + 8 + 6;
   const Job job = tests::small_job({"software.fused_optimizer=false"});
   const double updated = 1e9;
-  const auto kernels =
-      optimizer_kernels(job.optimizer, job.precision, job.software.optimizer, job.device, updated, updated);
+  const auto kernels = optimizer_kernels(job.method.optimizer, job.method.precision, job.software.optimizer,
+                                         job.machine.device, updated, updated);
   double seconds = 0;
   for (std::size_t i = 1; i < kernels.size(); ++i) seconds += sim::to_seconds(kernels[i].time);
-  const double floor = sim::to_seconds(job.device.streaming(Streaming::accumulate, 0));
-  const double per_byte = (sim::to_seconds(job.device.streaming(Streaming::accumulate, 1e12)) - floor) / 1e12;
+  const double floor = sim::to_seconds(job.machine.device.streaming(Streaming::accumulate, 0));
+  const double per_byte = (sim::to_seconds(job.machine.device.streaming(Streaming::accumulate, 1e12)) - floor) / 1e12;
   CHECK(seconds == Approx(static_cast<double>(kernels.size() - 1) * floor + updated * kBytes * per_byte));
   for (const char* optimizer : {"adam", "lamb", "sgd"}) {
     INFO(optimizer);
@@ -122,12 +124,13 @@ TEST_CASE("an optimizer that is not fused passes over its states once per operat
 
 TEST_CASE("kernels beside collectives are slowed down for as long as these last, at most throughout") {
   const Job job = tests::small_job(fsdp());
-  const topology::Cluster cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
+  const topology::Cluster cluster(job.machine.node, job.machine.fabric, job.machine.gpus, job.machine.gpus_per_node,
+                                  sim::Settings());
   std::vector<std::int64_t> gpus;
-  for (std::int64_t gpu = 0; gpu < job.gpus; ++gpu) gpus.push_back(gpu);
+  for (std::int64_t gpu = 0; gpu < job.machine.gpus; ++gpu) gpus.push_back(gpu);
   GroupShapes shapes;
   shapes.set(CommGroup::data, shape_of(gpus, cluster));
-  const CollectivePrices prices{job.device, job.software, cluster, shapes};
+  const CollectivePrices prices{job.machine.device, job.software, cluster, shapes};
   UnitLoad pass{4e8, 8, true, false};
   const auto covered = [&](double compute) { return covered_share(pass, compute, data_parallelism_of(job), prices); };
   const double gathers = covered(1.0);

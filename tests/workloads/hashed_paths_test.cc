@@ -35,7 +35,7 @@ TEST_CASE("in order tensor groups stay inside nodes; data groups cross leaves on
   CHECK(data.groups == 8);
   // One NIC per group and node, spread evenly.
   const Job job = job_with("");
-  CHECK(data.even == Approx(job.fabric.nic_rate.value() * job.fabric.efficiency));
+  CHECK(data.even == Approx(job.machine.fabric.nic_rate.value() * job.machine.fabric.efficiency));
   // One flow leaves each leaf at a time, so none collides on the way up; the way down is as empty.
   CHECK(data.mean == Approx(data.even));
   CHECK(data.worst_twentieth == Approx(data.even));

@@ -46,7 +46,7 @@ TEST_CASE("the fused softmax takes whole blocks of score matrices, or none") {
     return seconds({"attention=unfused", std::string("software.fused_softmax_matrices=") + matrices});
   };
   const workloads::Job job = small_job({});
-  INFO(job.model.heads);
+  INFO(job.model.attention.heads);
   CHECK(unfused("1") == unfused("2"));    // an even number of heads
   CHECK(unfused("1024") > unfused("1"));  // five kernels in place of one, forward and backward
 }

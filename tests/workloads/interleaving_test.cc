@@ -159,7 +159,7 @@ TEST_CASE("a layer's weights are cast to fp8 once a step, whatever the number of
   const Job job = tests::small_job(plus(kInterleaved, fp8));
   // 12 h^2 weights, 13 h of biases and norms; read in 16 bit, written in 8 bit twice.
   const double bytes = (12.0 * 2048 * 2048 + 13.0 * 2048) * (2 + 1 + 1);
-  const double seconds = sim::to_seconds(job.device.streaming(calibration::Streaming::cast_transpose, bytes));
+  const double seconds = sim::to_seconds(job.machine.device.streaming(calibration::Streaming::cast_transpose, bytes));
   for (const Timeline& timeline : report.timelines) {
     int casts = 0;
     for (const Timeline::Span& span : timeline.spans) {
@@ -173,8 +173,8 @@ TEST_CASE("a layer's weights are cast to fp8 once a step, whatever the number of
     CHECK(casts == 4);
   }
   const StepReport gathered = step(plus(kInterleaved, plus(fp8, {"software.parameter_gather_dtype=fp8"})));
-  CHECK(gathered.stages.front().parts.weight_copies == 0);
-  CHECK(report.stages.front().parts.weight_copies == Approx(4 * bytes / 2).epsilon(1e-6));
+  CHECK(gathered.memory.stages.front().parts.weight_copies == 0);
+  CHECK(report.memory.stages.front().parts.weight_copies == Approx(4 * bytes / 2).epsilon(1e-6));
 }
 
 TEST_CASE("where scales of fp8 are reduced after every pass, each pass costs a small all-reduce more") {
@@ -183,13 +183,13 @@ TEST_CASE("where scales of fp8 are reduced after every pass, each pass costs a s
                   "software={inherits: megatron-2023, kernel_issue: 0 us, transfer_issue: 0 us}"};
   const StepReport without = step(flat), with = step(plus(flat, {"software.reduces_amax=true"}));
   const Job job = tests::small_job(flat);
-  const topology::Cluster cluster(job.node, job.fabric, 16, 8, sim::Settings());
+  const topology::Cluster cluster(job.machine.node, job.machine.fabric, 16, 8, sim::Settings());
   std::vector<std::int64_t> all(16);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
   const GroupShape shape = shape_of(all, cluster);
   // Of 8 layers 12 numbers each.
   const CollectiveCost one =
-      collective_cost(CollectiveOp::all_reduce, 8 * 12 * 4, shape, job.device, job.software, cluster);
+      collective_cost(CollectiveOp::all_reduce, 8 * 12 * 4, shape, job.machine.device, job.software, cluster);
   // Four micro-batches, forward and backward; part of the way between nodes may come on top.
   const double seconds = (sim::to_seconds(with.iteration) - sim::to_seconds(without.iteration)) / 8;
   CHECK(seconds >= sim::to_seconds(one.latency));
@@ -200,7 +200,7 @@ TEST_CASE("an evaluation costs the host its time once, however many batches it h
   const auto evaluation = [](const char* host) {
     return simulate_step(tests::small_job({"evaluation={every_steps: 10, sequences: 100}",
                                            std::string("software.evaluation_host=") + host}))
-        .evaluation_s;
+        .evaluation.seconds;
   };
   CHECK(evaluation("2 s") - evaluation("0 s") == Approx(2));
 }

@@ -19,9 +19,9 @@ Model small() {
   Model m;
   m.layers = 3;
   m.hidden = 1024;
-  m.heads = 8;
-  m.kv_heads = 2;
-  m.ffn_hidden = 4096;
+  m.attention.heads = 8;
+  m.attention.kv_heads = 2;
+  m.mlp.hidden = 4096;
   m.vocab = 2560;
   m.seq = 512;
   return m;
@@ -98,18 +98,18 @@ TEST_CASE("a block is two column-parallel and two row-parallel layers around att
 TEST_CASE("layers of a window and of all keys in turn: of every so many the last sees everything") {
   Model m = small();
   m.layers = 5;
-  m.attention_window = 128;
-  m.attention_window_every = 2;
+  m.attention.window = 128;
+  m.attention.window_every = 2;
   const Network network = gpt(m, {}, {});
   std::string seen;
   for (std::int64_t i = 1; i <= m.layers; ++i)
     seen += skeleton(network.layer(i)).find("window 128") != std::string::npos ? 'w' : 'f';
   CHECK(seen == "wfwfw");
   CHECK(network.layer(m.layers + 1).kind == LayerKind::head);
-  m.attention_window_every = 6;  // as Gemma 3, whose depth six need not divide
+  m.attention.window_every = 6;  // as Gemma 3, whose depth six need not divide
   const Network sparse = gpt(m, {}, {});
   for (std::int64_t i = 1; i <= m.layers; ++i) CHECK(&sparse.layer(i) == &sparse.layer(1));
-  m.attention_window = 512;  // as long as the sequence: no window
+  m.attention.window = 512;  // as long as the sequence: no window
   CHECK(gpt(m, {}, {}).kinds.size() == 3);
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("norms of queries and keys: a kernel for each and direction, their inp
   Model m = small();
   Computation c;
   const Layer plain = gpt(m, two_ranks(false), c).layer(1);
-  m.qk_norm = true;
+  m.attention.qk_norm = true;
   m.norm = Norm::rms_norm;
   const Layer normed = gpt(m, two_ranks(false), c).layer(1);
   const auto bytes_of_streams = [](const Layer& layer, const char* name) {
@@ -138,7 +138,7 @@ TEST_CASE("norms of queries and keys: a kernel for each and direction, their inp
   for (const Kept& k : plain.kept) kept -= k.bytes();
   CHECK(kept == 512 * (4 + 1) * 128 * 2);
   weights = parameters(normed);
-  m.qk_norm = false;
+  m.attention.qk_norm = false;
   CHECK(weights - parameters(gpt(m, two_ranks(false), c).layer(1)) == 2 * 128);
 }
 

@@ -23,7 +23,8 @@ inline workloads::LayerPasses passes_over(const workloads::Job& job, const Layer
   const auto add = [&](LayerKind kind, std::int64_t times) {
     for (const Layer& layer : network.kinds) {
       for (std::int64_t i = 0; layer.kind == kind && i < times; ++i)
-        in_order.push_back(passes_of(layer, {job.device, job.software.layers.misaligned_gemm_rate}, true));
+        in_order.push_back(
+            passes_of(layer, {job.machine.device, job.software.layers.linear.misaligned_gemm_rate}, true));
     }
   };
   add(LayerKind::embedding, layers.embedding);
@@ -46,7 +47,7 @@ inline workloads::PassBytes block_bytes(const workloads::Job& job) {
 
 /// By the closed form.
 inline workloads::ShardParameters shard_parameters(const workloads::Job& job) {
-  return workloads::shard_parameters(job.model, job.parallelism.tensor, job.software.layers.pads_vocabulary,
+  return workloads::shard_parameters(job.model, job.parallelism.tensor, job.software.layers.head.pads_vocabulary,
                                      job.parallelism.chunk_map().ends_meet());
 }
 
@@ -60,7 +61,7 @@ inline workloads::InFlight in_flight(const workloads::Job& job, const workloads:
                                             : workloads::first_rounds(schedule, job.pipeline_shape());
   const workloads::ChunkMap map = job.parallelism.chunk_map();
   return workloads::in_flight({split, map, stage}, orders[at],
-                              workloads::chunk_bytes(split, map, job.software.memory, job.precision)[at]);
+                              workloads::chunk_bytes(split, map, job.software.memory, job.method.precision)[at]);
 }
 
 }  // namespace orrery::tests

@@ -32,7 +32,9 @@ TEST_CASE(
     "a bias that no GEMM adds is read and written with its layer's output, its gradient is a sum over the tokens") {
   const Job job = tests::small_job();
   const double outputs = 1024.0 * 3 * 2048 / 2;  // tokens x (q, k, v) over two tensor ranks, of 16 bit
-  const auto pass = [&](double bytes) { return sim::to_seconds(job.device.streaming(Streaming::accumulate, bytes)); };
+  const auto pass = [&](double bytes) {
+    return sim::to_seconds(job.machine.device.streaming(Streaming::accumulate, bytes));
+  };
   const LayerPasses apart = two_layers({});
   CHECK(seconds_of(apart.forward, "add qkv bias") == Approx(2 * pass(outputs * 4)));
   CHECK(seconds_of(apart.backward, "qkv bias gradient") == Approx(2 * pass(outputs * 2)));
@@ -63,8 +65,8 @@ TEST_CASE("fp16 gradients are unscaled, and weights copied, in passes of their o
     const Job job = tests::small_job({std::string("precision=") + e.precision, "software.fp16_accumulation=fp32",
                                       std::string("software.separate_gradient_passes=") + e.passes});
     double bytes = 0;
-    for (const Kernel& kernel :
-         optimizer_kernels(job.optimizer, job.precision, job.software.optimizer, job.device, 1e9, 1e9))
+    for (const Kernel& kernel : optimizer_kernels(job.method.optimizer, job.method.precision, job.software.optimizer,
+                                                  job.machine.device, 1e9, 1e9))
       bytes += kernel.name == "clear gradients" ? 0 : kernel.bytes;
     INFO(e.precision << ' ' << e.passes);
     CHECK(bytes == Approx(1e9 * e.bytes));
@@ -90,6 +92,7 @@ TEST_CASE("a collective behind weight gradients takes its processors from them f
   // One micro-batch of 4 x 1024 tokens; behind the weight gradients of q, k, v and of the MLP of eight layers, and of
   // the head. 27 of 108 processors: a quarter of the collective's time is lost.
   const double reduction = sim::to_seconds(
-      job.device.node_collective(calibration::CollectiveOp::all_reduce, 2, sim::Bytes(4 * 1024 * 4096 * 2)).total());
+      job.machine.device.node_collective(calibration::CollectiveOp::all_reduce, 2, sim::Bytes(4 * 1024 * 4096 * 2))
+          .total());
   CHECK(step("27") - step("0") == Approx((2 * 8 + 1) * reduction / 4).epsilon(1e-3));
 }

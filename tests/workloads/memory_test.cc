@@ -119,7 +119,7 @@ TEST_CASE("activations walked in schedule order are those counted in simulated t
     StepOptions options;
     options.count_memory = true;
     const StepReport report = simulate_step(small_job(sets), options);
-    for (const StageMemory& stage : report.stages) {
+    for (const StageMemory& stage : report.memory.stages) {
       REQUIRE(stage.peak.during != StageMemory::During::optimizer);
       CHECK(stage.counted_activations == Approx(stage.activations).epsilon(1e-12));
       CHECK(stage.peak.at_s > 0);
@@ -272,7 +272,7 @@ TEST_CASE("model states and activations of Korthikanti's table 3 are those of it
       kept += tests::in_flight(job, split, 0).embeddings * sbh / cut;
       const HighWater top =
           high_water(job.parallelism.schedule->passes(0, job.pipeline_shape()),
-                     chunk_bytes(split, job.parallelism.chunk_map(), job.software.memory, job.precision)[0]);
+                     chunk_bytes(split, job.parallelism.chunk_map(), job.software.memory, job.method.precision)[0]);
       CHECK(top.held == Approx(kept).epsilon(1e-9));
       // Selective recompute needs little beside; full recompute a whole layer with its scores.
       if (selective) CHECK(top.bytes() < 1.1 * kept);

@@ -25,7 +25,7 @@ std::vector<std::int64_t> first(std::int64_t n) {
 double bus_rate(const Job& job, CollectiveOp op, const std::vector<std::int64_t>& gpus) {
   const topology::Cluster cluster = cluster_of(job);
   const std::vector<double> sizes{4.0 * (std::int64_t{1} << 30)};
-  const auto timed = time_collective(op, sizes, gpus, cluster, job.device, job.software);
+  const auto timed = time_collective(op, sizes, gpus, cluster, job.machine.device, job.software);
   const auto ranks = static_cast<std::int64_t>(gpus.size());
   return wire_bytes(op, ranks, sizes[0]) / sim::to_seconds(timed[0].time) / 1e9;
 }
@@ -93,8 +93,10 @@ TEST_CASE("an all-to-all over dies is held back by the pairs that share a link")
 
 TEST_CASE("between nodes rings leave by every NIC, and the mesh inside does not hold them back") {
   const Job job = job_on("mi300x", "azure-ndv5", 32);
-  const double nics = static_cast<double>(job.fabric.nics) *
-                      std::min(job.fabric.nic_rate.value() * job.fabric.efficiency, job.node.pcie.value()) / 1e9;
+  const double nics =
+      static_cast<double>(job.machine.fabric.nics) *
+      std::min(job.machine.fabric.nic_rate.value() * job.machine.fabric.efficiency, job.machine.node.pcie.value()) /
+      1e9;
   const double rate = bus_rate(job, CollectiveOp::all_gather, first(32));
   CHECK(rate <= nics);
   CHECK(rate >= 0.8 * std::min(nics, 7 * kXgmi * 8 / 7));

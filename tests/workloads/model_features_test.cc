@@ -80,7 +80,7 @@ TEST_CASE("wider heads cost attention and its projections, and the memory of que
 TEST_CASE("a head width that is hidden / heads changes nothing") {
   const StepReport base = simulate_step(llama()), same = simulate_step(llama({"model.head_dim=128"}));
   CHECK(base.iteration == same.iteration);
-  CHECK(base.peak_bytes == same.peak_bytes);
+  CHECK(base.memory.peak_bytes == same.memory.peak_bytes);
 }
 
 TEST_CASE("rotary positions run one kernel a layer and direction, biases their gradients") {
@@ -143,7 +143,7 @@ TEST_CASE(
   };
   const auto padded = [&](int tensor, const char* pads) {
     const Job job = with(tensor, pads, "1");
-    return padded_vocab(job.model.vocab, job.parallelism.tensor, job.software.layers.pads_vocabulary);
+    return padded_vocab(job.model.vocab, job.parallelism.tensor, job.software.layers.head.pads_vocabulary);
   };
   CHECK(padded(1, "true") == 50304);  // 393 x 128
   CHECK(padded(2, "true") == 50432);  // 197 x 256

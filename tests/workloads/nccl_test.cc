@@ -76,12 +76,13 @@ Errors errors_of(const Series& series, const std::string& fabric, const std::str
   for (const auto& [nodes, rows] : series) {
     const Job job =
         tests::small_job({"cluster.fabric=" + fabric, "cluster.device=" + device, "software=megatron-core-0.8"});
-    const topology::Cluster cluster(job.node, job.fabric, 8 * nodes, 8, sim::Settings());
+    const topology::Cluster cluster(job.machine.node, job.machine.fabric, 8 * nodes, 8, sim::Settings());
     std::vector<std::int64_t> gpus(static_cast<std::size_t>(8 * nodes));
     std::iota(gpus.begin(), gpus.end(), 0);
     std::vector<double> sizes;
     for (const Row& row : rows) sizes.push_back(row.bytes);
-    const auto timed = time_collective(CollectiveOp::all_reduce, sizes, gpus, cluster, job.device, job.software);
+    const auto timed =
+        time_collective(CollectiveOp::all_reduce, sizes, gpus, cluster, job.machine.device, job.software);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const double error = sim::to_seconds(timed[i].time) / rows[i].seconds - 1;
       all.push_back(std::abs(error));
@@ -135,7 +136,8 @@ TEST_CASE("collectives inside a node as fitted") {
     const Job job = tests::small_job({"cluster.device=" + device});
     std::vector<double> small, large;
     for (const auto& sample : calibration::read_samples(measured(file).string()).collective) {
-      const double seconds = sim::to_seconds(job.device.node_collective(sample.op, sample.gpus, sample.bytes).total());
+      const double seconds =
+          sim::to_seconds(job.machine.device.node_collective(sample.op, sample.gpus, sample.bytes).total());
       (sample.bytes.value() >= 1 << 20 ? large : small).push_back(std::abs(seconds / sample.seconds - 1));
     }
     WARN(fmt::format("{}: median {:.1f} % from 1 MB, {:.1f} % below", file, 100 * median(large), 100 * median(small)));

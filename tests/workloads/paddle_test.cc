@@ -55,18 +55,18 @@ Kernels layer(const Job& job) {
 
 TEST_CASE("a broadcast inside a node fills a chain of all ranks before it runs at the links' rate") {
   const Job job = sharded();
-  const topology::Cluster cluster(job.node, job.fabric, 8, 8, sim::Settings());
+  const topology::Cluster cluster(job.machine.node, job.machine.fabric, 8, 8, sim::Settings());
   for (const std::int64_t ranks : {2, 4, 8}) {
     std::vector<std::int64_t> gpus;
     for (std::int64_t gpu = 0; gpu < ranks; ++gpu) gpus.push_back(gpu);
     const GroupShape shape = shape_of(gpus, cluster);
     for (const std::int64_t bytes : {std::int64_t{1} << 20, std::int64_t{1} << 28}) {
-      const auto timing = job.device.node_collective(CollectiveOp::broadcast, ranks, sim::Bytes(bytes));
+      const auto timing = job.machine.device.node_collective(CollectiveOp::broadcast, ranks, sim::Bytes(bytes));
       // 12 links of an A100, two channels each, 512 KiB in flight in each; the last of n ranks is n - 1 steps away.
       const double chunk = std::min(24.0 * 512 * 1024, static_cast<double>(bytes));
       const double fill = static_cast<double>(ranks - 2) * chunk / timing.rate.value();
       const CollectiveCost cost = collective_cost(CollectiveOp::broadcast, static_cast<double>(bytes), shape,
-                                                  job.device, job.software, cluster);
+                                                  job.machine.device, job.software, cluster);
       CHECK(sim::to_seconds(cost.latency) == Approx(sim::to_seconds(timing.latency) + fill).epsilon(1e-6));
       CHECK(cost.work == timing.wire_bytes);
     }
@@ -77,12 +77,12 @@ TEST_CASE("gradients that go to their owners cost a chain for each weight, in th
   const Job once = sharded({"software.reduces_every_pass=false"}),
             each = sharded({"software.reduces_every_pass=true", "software.reduces_to_owners=true"});
   REQUIRE(once.microbatches() == 4);
-  const topology::Cluster cluster(each.node, each.fabric, 8, 8, sim::Settings());
+  const topology::Cluster cluster(each.machine.node, each.machine.fabric, 8, 8, sim::Settings());
   const std::vector<std::int64_t> gpus{0, 1, 2, 3, 4, 5, 6, 7};
   const GroupShape data = shape_of(gpus, cluster);
   const auto chain = [&](double elements) {
     const CollectiveCost cost =
-        collective_cost(CollectiveOp::broadcast, 2 * elements, data, each.device, each.software, cluster);
+        collective_cost(CollectiveOp::broadcast, 2 * elements, data, each.machine.device, each.software, cluster);
     return sim::to_seconds(cost.latency) + cost.work / cost.rate_cap;
   };
   // Four matrices of h x h, two of h x 4 h; biases (3 h + h + 4 h + h) and two norms (4 h) are one more.
@@ -91,16 +91,16 @@ TEST_CASE("gradients that go to their owners cost a chain for each weight, in th
   GroupShapes shapes;
   shapes.set(CommGroup::data, data);
   const Network network = network_of(each);
-  const CollectiveCost cost =
-      owner_reductions(12 * h * h + 13 * h, &network.layer(1), 2, {each.device, each.software, cluster, shapes});
+  const CollectiveCost cost = owner_reductions(12 * h * h + 13 * h, &network.layer(1), 2,
+                                               {each.machine.device, each.software, cluster, shapes});
   CHECK(sim::to_seconds(cost.latency) + cost.work / cost.rate_cap == Approx(unit).epsilon(1e-9));
   // 8 layers of 4 micro-batches, and with them a tied embedding of 51,200 words, 1024 positions and the final norm:
   // compute waits for each. Without it the same gradients are reduced in one piece, once.
   const double head = chain(13 * h + (51200 + 1024 + 2) * h) - chain(13 * h);
   const double all = 4 * (8 * unit + head);
   const double more = step_s(each) - step_s(once);
-  const double reduced_once =
-      sim::to_seconds(each.device.node_collective(CollectiveOp::reduce_scatter, 8, sim::Bytes(814'000'000)).total());
+  const double reduced_once = sim::to_seconds(
+      each.machine.device.node_collective(CollectiveOp::reduce_scatter, 8, sim::Bytes(814'000'000)).total());
   CHECK(more > all - 1.5 * reduced_once);
   CHECK(more < all);
 }
@@ -133,7 +133,9 @@ TEST_CASE("queries, keys and values that are layers of their own have their own 
   }
   // Three sums are two additions, each of two tensors into a third: 1024 tokens of 2048 in 16 bit.
   const double tokens = 1024, h = 2048;
-  const auto pass = [&](double bytes) { return sim::to_seconds(three.device.streaming(Streaming::accumulate, bytes)); };
+  const auto pass = [&](double bytes) {
+    return sim::to_seconds(three.machine.device.streaming(Streaming::accumulate, bytes));
+  };
   CHECK(apart.count.at("add input gradients") == 2);
   CHECK(apart.seconds.at("add input gradients") == Approx(2 * pass(3 * 2 * tokens * h)));
   CHECK(apart.seconds.at("add qkv bias") == Approx(pass(2 * 2 * tokens * 3 * h / 2)));
@@ -157,7 +159,7 @@ TEST_CASE("a loss in one kernel reads fp32 logits and writes their softmax, with
   const Job steps = sharded(), kernel = sharded({"software.cross_entropy_kernel=true"});
   const double logits = 1024.0 * 51200;
   const auto pass = [&](double bytes) {
-    return sim::to_seconds(steps.device.streaming(Streaming::cross_entropy, bytes));
+    return sim::to_seconds(steps.machine.device.streaming(Streaming::cross_entropy, bytes));
   };
   // Beside the copy to fp32: maximum, subtraction, exponentials, their sum and the division (4, 8, 8, 4 and 8 bytes a
   // logit), against 8.

@@ -32,7 +32,7 @@ Job placed(Sets sets, const std::string& placement) {
   return tests::small_job(sets);
 }
 
-RankMap ranks_of(const Job& job) { return {job.parallelism.dims(), job.placement, job.gpus_per_node}; }
+RankMap ranks_of(const Job& job) { return {job.parallelism.dims(), job.placement, job.machine.gpus_per_node}; }
 
 std::map<Tier, double> tiers(const Job& job) {
   std::map<Tier, double> bytes;

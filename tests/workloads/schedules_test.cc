@@ -110,7 +110,7 @@ TEST_CASE("a row's name is found, and says what the schedule is and where it is 
     CHECK(schedule->meaning.size() > 20);
     CHECK(schedule->paper.find("arXiv") != std::string_view::npos);
     // A search holds what its order does or more, and there is one only where weight gradients are placed.
-    CHECK((schedule->held_when_searched == nullptr || schedule->placed_by_times));
+    CHECK((schedule->held_when_searched == nullptr || schedule->runtimes.place_by_times));
     CHECK((schedule->with_one_chunk == nullptr || schedule->chunks == kAnyChunks));
   }
   CHECK(schedule_named("1f1c") == nullptr);

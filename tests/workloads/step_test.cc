@@ -114,8 +114,8 @@ TEST_CASE("folded and full give the same step to the picosecond, in every layout
     CHECK(folded.iteration == full.iteration);
     // A step that was cut short because it repeats adds its periods up in doubles: less than a picosecond apart.
     for (std::size_t c = 0; c < kCategories; ++c) CHECK(std::abs(folded.breakdown_s[c] - full.breakdown_s[c]) < 1e-12);
-    CHECK(full.ranks_simulated == 16);
-    CHECK(folded.ranks_simulated < 16);
+    CHECK(full.effort.ranks == 16);
+    CHECK(folded.effort.ranks < 16);
   }
 }
 
@@ -134,7 +134,7 @@ TEST_CASE("ranks of a tensor group that are alike are made once, on any fabric, 
       const Job job = small_job(sets);
       const StepReport folded = simulate_step(job), full = simulate_step(job, {true, false});
       CHECK(folded.iteration == full.iteration);
-      CHECK(folded.ranks_simulated <= 128 / job.parallelism.tensor);
+      CHECK(folded.effort.ranks <= 128 / job.parallelism.tensor);
     }
   }
 }
@@ -240,18 +240,19 @@ TEST_CASE("a slower GPU slows the step by no more than its own slowdown") {
 TEST_CASE("evaluation adds forward passes and is spread over the steps between") {
   const Job job = small_job({"evaluation={every_steps: 4, sequences: 100}"});
   const StepReport report = simulate_step(job);
-  CHECK(report.evaluation_s > 0);
+  CHECK(report.evaluation.seconds > 0);
   // 100 sequences are four batches of 32; a forward pass is shorter than a step.
-  CHECK(report.evaluation_s < 4 * sim::to_seconds(report.iteration));
-  CHECK(report.iteration_with_evaluation_s ==
+  CHECK(report.evaluation.seconds < 4 * sim::to_seconds(report.iteration));
+  CHECK(report.evaluation.iteration_s ==
         Approx(sim::to_seconds(report.iteration) + sim::to_seconds(job.software.host.step_host) +
-               report.evaluation_s / 4));
+               report.evaluation.seconds / 4));
 }
 
 TEST_CASE("an evaluation under any schedule computes the forward passes of the step and nothing else") {
   const topology::Cluster cluster = [] {
     const Job job = small_job();
-    return topology::Cluster(job.node, job.fabric, job.gpus, job.gpus_per_node, sim::Settings());
+    return topology::Cluster(job.machine.node, job.machine.fabric, job.machine.gpus, job.machine.gpus_per_node,
+                             sim::Settings());
   }();
   for (const Schedule* schedule : kSchedules) {
     INFO(schedule->name);
@@ -259,7 +260,7 @@ TEST_CASE("an evaluation under any schedule computes the forward passes of the s
     sets.insert(sets.end(),
                 {"parallelism.pipeline=4", "parallelism.data=2", "evaluation={every_steps: 4, sequences: 32}"});
     const Job job = small_job(sets);
-    CHECK(simulate_step(job).evaluation_s > 0);
+    CHECK(simulate_step(job).evaluation.seconds > 0);
     const StepPlan step =
         make_plan(job, cluster, make_groups(group_inputs_of(job), cluster), {Workload::evaluation, false});
     std::int64_t forwards = 0;  // last pieces of chunks: as many as micro-batches x chunks on every stage
@@ -281,9 +282,9 @@ TEST_CASE("rates follow from the iteration") {
   const Job job = small_job();
   const StepReport r = simulate_step(job);
   const double s = sim::to_seconds(r.iteration);
-  CHECK(r.tokens_per_s == Approx(32 * 1024 / s));
-  CHECK(r.model_tflops_per_gpu == Approx(model_flops(job.model, 32) / s / 16 / 1e12));
-  CHECK(r.mfu_pct == Approx(100 * r.model_tflops_per_gpu / 312));
+  CHECK(r.rates.tokens_per_s == Approx(32 * 1024 / s));
+  CHECK(r.rates.model_tflops_per_gpu == Approx(model_flops(job.model, 32) / s / 16 / 1e12));
+  CHECK(r.rates.mfu_pct == Approx(100 * r.rates.model_tflops_per_gpu / 312));
 }
 
 TEST_CASE("model states take 16 bytes per parameter, or 2 + 14/d when gradients and optimizer are sharded") {
@@ -383,7 +384,7 @@ TEST_CASE("a stage that steps its optimizer by itself waits less, and nothing el
   synchronous.emplace_back("parallelism.optimizer_post_validation=false");
   const StepReport apart = simulate_step(small_job(zb)), together = simulate_step(small_job(synchronous));
   CHECK(apart.iteration < together.iteration);
-  CHECK(apart.peak_bytes == together.peak_bytes);
+  CHECK(apart.memory.peak_bytes == together.memory.peak_bytes);
   const auto compute = static_cast<std::size_t>(Category::compute);
   CHECK(apart.breakdown_s[compute] == Approx(together.breakdown_s[compute]));
 }

@@ -10,7 +10,7 @@ namespace {
 /// At a million tokens a second.
 workloads::TrainingCost cost_of(const std::vector<std::string>& sets) {
   const workloads::Job job = tests::small_job(sets);
-  return workloads::training_cost(job.training, job.gpus, 1e6);
+  return workloads::training_cost(job.training, job.machine.gpus, 1e6);
 }
 }  // namespace
 

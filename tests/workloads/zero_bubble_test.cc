@@ -164,7 +164,7 @@ TEST_CASE("orders found for given times are complete, hold no more and take no l
   std::mt19937 random(7);
   std::uniform_int_distribution<std::int64_t> draw(5, 20);
   for (const Schedule* schedule : kSchedules) {
-    if (!schedule->placed_by_times) continue;
+    if (!schedule->runtimes.place_by_times) continue;
     for (std::int32_t p = 1; p <= 8; ++p) {
       for (const std::int32_t m : {1, p, 2 * p - 1, 24}) {
         INFO(schedule->name << " p " << p << " m " << m);

@@ -28,22 +28,22 @@ auto translated(Work work) {
 Result result_of(const workloads::StepReport& report) {
   Result result;
   result.gpus = report.gpus;
-  result.ranks_simulated = report.ranks_simulated;
+  result.ranks_simulated = report.effort.ranks;
   result.iteration_time_s = sim::to_seconds(report.iteration);
-  result.iteration_time_with_evaluation_s = report.iteration_with_evaluation_s;
-  result.tokens_per_s = report.tokens_per_s;
-  result.tokens_per_s_per_gpu = report.tokens_per_s_per_gpu;
-  result.model_tflops_per_gpu = report.model_tflops_per_gpu;
-  result.hardware_tflops_per_gpu = report.hardware_tflops_per_gpu;
-  result.mfu_pct = report.mfu_pct;
-  result.hfu_pct = report.hfu_pct;
+  result.iteration_time_with_evaluation_s = report.evaluation.iteration_s;
+  result.tokens_per_s = report.rates.tokens_per_s;
+  result.tokens_per_s_per_gpu = report.rates.tokens_per_s_per_gpu;
+  result.model_tflops_per_gpu = report.rates.model_tflops_per_gpu;
+  result.hardware_tflops_per_gpu = report.rates.hardware_tflops_per_gpu;
+  result.mfu_pct = report.rates.mfu_pct;
+  result.hfu_pct = report.rates.hfu_pct;
   for (std::size_t i = 0; i < workloads::kCategories; ++i)
     result.breakdown_s.emplace(workloads::name_of(static_cast<workloads::Category>(i)), report.breakdown_s[i]);
-  result.fits = report.fits;
-  result.peak_bytes = report.peak_bytes;
-  result.capacity_bytes = report.capacity_bytes;
-  for (const workloads::StageMemory& stage : report.stages) {
-    result.stages.push_back(
+  result.memory.fits = report.memory.fits;
+  result.memory.peak_bytes = report.memory.peak_bytes;
+  result.memory.capacity_bytes = report.memory.capacity_bytes;
+  for (const workloads::StageMemory& stage : report.memory.stages) {
+    result.memory.stages.push_back(
         {stage.parameters, stage.gradients, stage.optimizer, stage.activations, stage.buffers, stage.total});
   }
   for (const workloads::TrafficRow& row : report.traffic) {
@@ -68,7 +68,7 @@ class Runner {
 };
 
 const std::string& Scenario::name() const { return data_->scenario.id; }
-std::int64_t Scenario::gpus() const { return data_->scenario.job.gpus; }
+std::int64_t Scenario::gpus() const { return data_->scenario.job.machine.gpus; }
 double Scenario::parameters() const { return workloads::parameter_count(data_->scenario.job.model); }
 const std::vector<std::string>& Scenario::assumptions() const { return data_->scenario.job.assumptions; }
 

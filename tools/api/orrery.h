@@ -99,9 +99,11 @@ struct Result {
   double model_tflops_per_gpu = 0, hardware_tflops_per_gpu = 0;
   double mfu_pct = 0, hfu_pct = 0;            // of the device's dense bf16 peak
   std::map<std::string, double> breakdown_s;  // exposed time of the busiest rank by cause; sums to the step
-  bool fits = true;                           // whether the busiest stage fits the device's memory
-  double peak_bytes = 0, capacity_bytes = 0;
-  std::vector<StageMemory> stages;
+  struct Memory {
+    bool fits = true;  // whether the busiest stage fits the device's memory
+    double peak_bytes = 0, capacity_bytes = 0;
+    std::vector<StageMemory> stages;
+  } memory;
   std::vector<Traffic> traffic;
   std::vector<std::string> assumptions;
 };

@@ -52,21 +52,22 @@ std::vector<KernelPart> kernel_parts(const workloads::Job& job, const workloads:
   for (std::size_t kind = 0; kind < network.kinds.size(); ++kind) {
     const auto times = static_cast<double>(std::count(network.layers.begin(), network.layers.end(), kind));
     for (const calibration::Gemm& gemm : workloads::products(network.kinds[kind]))
-      products.add(times * sim::to_seconds(job.device.gemm(gemm)), job.device.uncertainty(gemm));
+      products.add(times * sim::to_seconds(job.machine.device.gemm(gemm)), job.machine.device.uncertainty(gemm));
   }
-  const bool fp8 = calibration::is_quantised(job.precision.matmul);
+  const bool fp8 = calibration::is_quantised(job.method.precision.matmul);
   const double rate = time_elasticity(study, "cluster.device.sustained.matmul");
   parts.push_back({"matrix products", products.spread(),
                    fp8 ? rate + time_elasticity(study, "cluster.device.sustained.fp8") : rate});
   if (const auto attention = workloads::fused_attention(network.layer(1))) {
-    parts.push_back({"fused attention", job.device.uncertainty(*attention) / kNinety,
+    parts.push_back({"fused attention", job.machine.device.uncertainty(*attention) / kNinety,
                      time_elasticity(study, "cluster.device.sustained.attention")});
   }
   const double step = sim::to_seconds(report.iteration);
   const double tensor = report.breakdown_s[static_cast<std::size_t>(workloads::Category::tensor_comm)];
-  if (tensor > 0 && job.parallelism.tensor <= job.gpus_per_node && step > 0) {
+  if (tensor > 0 && job.parallelism.tensor <= job.machine.gpus_per_node && step > 0) {
     const sim::Bytes buffer(2 * job.batch.micro * job.rank_seq() * job.model.hidden);
-    const double ninety = job.device.uncertainty(calibration::CollectiveOp::all_reduce, job.parallelism.tensor, buffer);
+    const double ninety =
+        job.machine.device.uncertainty(calibration::CollectiveOp::all_reduce, job.parallelism.tensor, buffer);
     parts.push_back({"collectives in the node", ninety / kNinety, tensor / step});
   }
   return parts;

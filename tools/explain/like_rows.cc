@@ -26,8 +26,9 @@ constexpr std::size_t kNamed = 3;
 
 /// Work of one layer's kernels on one GPU: small ones are bound by launches.
 double log_work(const Features& f) {
-  const double hidden = static_cast<double>(f.hidden);
-  return std::log(hidden * hidden * static_cast<double>(f.micro_batch * f.seq) / static_cast<double>(f.tensor));
+  const double hidden = static_cast<double>(f.sizes.hidden);
+  return std::log(hidden * hidden * static_cast<double>(f.sizes.micro_batch * f.sizes.seq) /
+                  static_cast<double>(f.sizes.tensor));
 }
 
 double squared(double x) { return x * x; }
@@ -120,16 +121,17 @@ std::vector<KnownRow> read_known_rows(const std::string& file) {
     f.recompute = text("recompute");
     f.schedule = text("schedule");
     f.gpus = count_of("gpus");
-    f.hidden = count_of("hidden");
-    f.micro_batch = count_of("micro_batch");
-    f.seq = count_of("seq");
-    f.tensor = count_of("tensor");
+    f.sizes.hidden = count_of("hidden");
+    f.sizes.micro_batch = count_of("micro_batch");
+    f.sizes.seq = count_of("seq");
+    f.sizes.tensor = count_of("tensor");
     for (std::size_t c = 0; c < workloads::kCategories; ++c) {
       f.exposed_s[c] = number_of(std::string(workloads::name_of(static_cast<workloads::Category>(c))) + "_s");
     }
     const auto ratio = log_ratio(text("metric"), number_of("measured"), number_of("predicted"));
     if (!ratio) continue;
-    if (f.gpus < 1 || f.hidden < 1 || f.micro_batch < 1 || f.seq < 1 || f.tensor < 1) throw broken("has sizes below 1");
+    if (f.gpus < 1 || f.sizes.hidden < 1 || f.sizes.micro_batch < 1 || f.sizes.seq < 1 || f.sizes.tensor < 1)
+      throw broken("has sizes below 1");
     known.push_back({text("list"), text("id"), f, *ratio, text("metric"), number_of("measured")});
   }
   return known;
@@ -142,7 +144,9 @@ std::vector<KnownRow> shipped_known_rows() {
 
 const KnownRow* same_measurement(const Features& features, const Metric& metric, const std::vector<KnownRow>& known) {
   constexpr double kDigits = 1e-5;  // that a table of rows keeps
-  const auto size = [](const Features& f) { return std::tuple(f.gpus, f.hidden, f.micro_batch, f.seq, f.tensor); };
+  const auto size = [](const Features& f) {
+    return std::tuple(f.gpus, f.sizes.hidden, f.sizes.micro_batch, f.sizes.seq, f.sizes.tensor);
+  };
   for (const KnownRow& row : known) {
     const bool figure = row.metric == metric.name && row.measured > 0 &&
                         std::abs(row.measured - metric.measured) <= kDigits * row.measured;

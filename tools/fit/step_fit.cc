@@ -49,8 +49,8 @@ struct RowSimulator::Memory {
     if (answer.internal) throw sim::InternalError(fmt::format("{}: {}", row.id, answer.message));
     if (answer.status == RowStatus::error)
       throw sim::UserError(fmt::format("{}: {}: {}", fit.file, row.id, answer.message));
-    const auto measured = fit.memory ? answer.measured_memory_gb : answer.measured;
-    const auto predicted = fit.memory ? answer.predicted_memory_gb : answer.predicted;
+    const auto measured = fit.memory ? answer.memory.measured_gb : answer.measured;
+    const auto predicted = fit.memory ? answer.memory.predicted_gb : answer.predicted;
     if (!measured || !predicted || *measured <= 0 || *predicted <= 0) {
       throw sim::UserError(fmt::format("{}: {}: nothing was measured that a fit could use", fit.file, row.id));
     }

@@ -36,8 +36,8 @@ void write_distributions(std::ostream& out, const CampaignStudy& study) {
   const auto row = [&](const char* what, const Distribution& d, const auto& text) {
     table.add_row({what, text(d.mean), text(d.error), text(d.p5), text(d.p50), text(d.p95)});
   };
-  const auto count = [](double value) { return number_text(value); };
-  row(study.plan.window ? "window" : "time to train", summary.wall_s, long_time_text);
+  const auto count = [](double value) { return value == 0 ? std::string("0") : number_text(value); };
+  if (!study.plan.window) row("time to train", summary.wall_s, long_time_text);
   if (study.priced.scenario.job.training.price_per_gpu_hour_usd > 0)
     row("cost, US dollars", summary.wall_s, [&](double wall) { return si_text(campaign_usd(study, wall), ""); });
   row("goodput", summary.goodput, percent_text);
@@ -127,7 +127,7 @@ std::vector<std::string> assumptions_of(const CampaignStudy& study) {
   });
   if (unrepaired)
     all.emplace_back("Nodes lost to causes that name no repair are back at once, as if spares never ran out.");
-  if (!study.priced.report.fits) all.insert(all.begin(), "The step does not fit the memory of the GPUs.");
+  if (!study.priced.report.memory.fits) all.insert(all.begin(), "The step does not fit the memory of the GPUs.");
   return all;
 }
 
@@ -173,7 +173,7 @@ ordered_json campaign_json(const CampaignStudy& study) {
   json["finished"] = summary.finished;
   json["steps_to_do"] = study.plan.window ? ordered_json() : ordered_json(study.plan.steps);
   json["iteration_time_s"] = sim::to_seconds(study.priced.report.iteration);
-  json["fits"] = study.priced.report.fits;
+  json["fits"] = study.priced.report.memory.fits;
   json["wall_time_s"] = json_of(summary.wall_s);
   const double usd = campaign_usd(study, summary.wall_s.mean);
   json["cost_usd"] = usd > 0 ? ordered_json(usd) : ordered_json();

@@ -39,7 +39,7 @@ std::string layout_text(const workloads::Parallelism& p) {
 }
 
 std::string number_field(const StepReport& report, double value, bool exact, int digits) {
-  if (!report.fits) return kOom;
+  if (!report.memory.fits) return kOom;
   return exact ? fmt::format("{}", value) : fmt::format("{:.{}f}", value, digits);
 }
 
@@ -54,12 +54,12 @@ const std::vector<Field>& fields() {
   static const std::vector<Field> kFields = {
       {"system", "system", true, [](const ComparisonRow& row, bool) { return row.system->name; }},
       {"GPUs", "gpus", false,
-       [](const ComparisonRow& row, bool) { return fmt::format("{}", row.system->scenario.job.gpus); }},
+       [](const ComparisonRow& row, bool) { return fmt::format("{}", row.system->scenario.job.machine.gpus); }},
       {"layout", "layout", true,
        [](const ComparisonRow& row, bool) { return layout_text(row.system->scenario.job.parallelism); }},
       {"type", "precision", true,
        [](const ComparisonRow& row, bool) {
-         return std::string(calibration::name_of(row.system->scenario.job.precision.matmul));
+         return std::string(calibration::name_of(row.system->scenario.job.method.precision.matmul));
        }},
       {"step,\ns", "iteration_s", false,
        [](const ComparisonRow& row, bool exact) {
@@ -67,15 +67,15 @@ const std::vector<Field>& fields() {
        }},
       {"tokens/s,\nthousands", "thousand_tokens_per_s", false,
        [](const ComparisonRow& row, bool exact) {
-         return number_field(row.system->report, row.system->report.tokens_per_s / 1e3, exact, 1);
+         return number_field(row.system->report, row.system->report.rates.tokens_per_s / 1e3, exact, 1);
        }},
       {"MFU,\n%", "mfu_pct", false,
        [](const ComparisonRow& row, bool exact) {
-         return number_field(row.system->report, row.system->report.mfu_pct, exact, 1);
+         return number_field(row.system->report, row.system->report.rates.mfu_pct, exact, 1);
        }},
       {"memory,\nGB", "peak_memory_gb", false,
        [](const ComparisonRow& row, bool exact) {
-         return number_field(row.system->report, row.system->report.peak_bytes / 1e9, exact, 1);
+         return number_field(row.system->report, row.system->report.memory.peak_bytes / 1e9, exact, 1);
        }},
       {"Throughput\nSpeedup", "ThroughputSpeedup", false,
        [](const ComparisonRow& row, bool exact) { return ratio_field(row, 0, exact); }},
@@ -213,12 +213,14 @@ ComparedSystem compared_system(const std::string& file, const std::vector<std::s
 
 std::vector<Ratio> ratios_of(const StepReport& target, const StepReport& baseline) {
   const auto ratio = [&](double above, double below) -> std::optional<double> {
-    if (!target.fits || !baseline.fits || !(below > 0)) return std::nullopt;
+    if (!target.memory.fits || !baseline.memory.fits || !(below > 0)) return std::nullopt;
     return above / below;
   };
-  return {{"ThroughputSpeedup", ratio(target.tokens_per_s, baseline.tokens_per_s), "tokens/s, target / baseline"},
-          {"MemoryUsageEfficiency", ratio(baseline.peak_bytes, target.peak_bytes), "peak memory, baseline / target"},
-          {"FLOPsUtilization", ratio(target.mfu_pct, baseline.mfu_pct), "MFU, target / baseline"}};
+  return {{"ThroughputSpeedup", ratio(target.rates.tokens_per_s, baseline.rates.tokens_per_s),
+           "tokens/s, target / baseline"},
+          {"MemoryUsageEfficiency", ratio(baseline.memory.peak_bytes, target.memory.peak_bytes),
+           "peak memory, baseline / target"},
+          {"FLOPsUtilization", ratio(target.rates.mfu_pct, baseline.rates.mfu_pct), "MFU, target / baseline"}};
 }
 
 const std::vector<std::string>& table_format_names() {
@@ -248,17 +250,17 @@ void write_comparison_table(std::ostream& out, TableFormat format, const std::ve
 
 ordered_json system_json(const ComparedSystem& system) {
   const StepReport& report = system.report;
-  const auto if_fits = [&](double value) { return report.fits ? ordered_json(value) : ordered_json(nullptr); };
+  const auto if_fits = [&](double value) { return report.memory.fits ? ordered_json(value) : ordered_json(nullptr); };
   ordered_json json;
   json["scenario"] = system.scenario.id;
-  json["gpus"] = system.scenario.job.gpus;
-  json["oom"] = !report.fits;
+  json["gpus"] = system.scenario.job.machine.gpus;
+  json["oom"] = !report.memory.fits;
   json["iteration_time_s"] = if_fits(sim::to_seconds(report.iteration));
-  json["tokens_per_s"] = if_fits(report.tokens_per_s);
-  json["model_tflops_per_gpu"] = if_fits(report.model_tflops_per_gpu);
-  json["mfu_pct"] = if_fits(report.mfu_pct);
-  json["peak_bytes"] = report.peak_bytes;  // what it needs, also where that is too much
-  json["capacity_bytes"] = report.capacity_bytes;
+  json["tokens_per_s"] = if_fits(report.rates.tokens_per_s);
+  json["model_tflops_per_gpu"] = if_fits(report.rates.model_tflops_per_gpu);
+  json["mfu_pct"] = if_fits(report.rates.mfu_pct);
+  json["peak_bytes"] = report.memory.peak_bytes;  // what it needs, also where that is too much
+  json["capacity_bytes"] = report.memory.capacity_bytes;
   json["tier_bytes"] = tier_bytes_json(report);
   return json;
 }
@@ -267,7 +269,7 @@ ordered_json comparison_json(const ComparedSystem& target, const ComparedSystem&
   ordered_json json;
   json["target"] = system_json(target);
   json["baseline"] = system_json(baseline);
-  json["oom"] = !target.report.fits || !baseline.report.fits;
+  json["oom"] = !target.report.memory.fits || !baseline.report.memory.fits;
   for (const Ratio& ratio : ratios_of(target.report, baseline.report)) {
     json[ratio.name] = ratio.value ? ordered_json(*ratio.value) : ordered_json(nullptr);
   }

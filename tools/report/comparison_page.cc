@@ -24,9 +24,9 @@ ordered_json part_of(const ComparedSystem& system) {
   json["tokens_per_step"] = static_cast<double>(job.batch.global) * static_cast<double>(job.model.seq);
   json["breakdown_s"] = report.breakdown_s;
   json["busiest_stage"] = report.busiest_stage;
-  const auto fullest = std::max_element(report.stages.begin(), report.stages.end(),
+  const auto fullest = std::max_element(report.memory.stages.begin(), report.memory.stages.end(),
                                         [](const auto& a, const auto& b) { return a.total < b.total; });
-  if (fullest != report.stages.end()) {
+  if (fullest != report.memory.stages.end()) {
     json["memory_gb"] = {fullest->parameters / 1e9, fullest->gradients / 1e9, fullest->optimizer / 1e9,
                          fullest->activations / 1e9, fullest->buffers / 1e9};
   }
@@ -36,8 +36,8 @@ ordered_json part_of(const ComparedSystem& system) {
     json["traffic_gb"][row.dimension] = json["traffic_gb"].value(row.dimension, 0.0) + moved;
   }
   json["assumptions"] = report.assumptions;
-  json["provenance"] = {{"device", job.device.name(), job.device.provenance()},
-                        {"fabric", job.fabric.name, job.fabric.provenance},
+  json["provenance"] = {{"device", job.machine.device.name(), job.machine.device.provenance()},
+                        {"fabric", job.machine.fabric.name, job.machine.fabric.provenance},
                         {"training software", job.software.name, job.software.provenance}};
   return json;
 }
@@ -80,8 +80,8 @@ ordered_json row_part(const ValidationRow& row) {
                     {"fitted", row.fitted},
                     {"status", name_of(row.status)}};
   if (!row.message.empty()) json["message"] = row.message;
-  if (row.predicted_memory_gb && row.measured_memory_gb)
-    json["memory"] = {*row.measured_memory_gb, *row.predicted_memory_gb};
+  if (row.memory.predicted_gb && row.memory.measured_gb)
+    json["memory"] = {*row.memory.measured_gb, *row.memory.predicted_gb};
   return json;
 }
 

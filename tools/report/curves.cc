@@ -74,8 +74,8 @@ std::vector<Curve> simulate_curves(const Settings& document, unsigned jobs) {
     options.cache = &cache;
     const auto report = workloads::simulate_step(scenarios::load_scenario(tasks[i].scenario).job, options);
     Curve::Point& point = curves[tasks[i].curve].points[tasks[i].point];
-    point.tflops_per_gpu = report.hardware_tflops_per_gpu;
-    point.fits = report.fits;
+    point.tflops_per_gpu = report.rates.hardware_tflops_per_gpu;
+    point.fits = report.memory.fits;
   });
   if (std::find(finished.begin(), finished.end(), 0) != finished.end()) curves.clear();
   return curves;

@@ -65,17 +65,17 @@ ordered_json stage_json(const workloads::StageMemory& stage) {
 
 ordered_json memory_json(const workloads::StepReport& report) {
   ordered_json json;
-  json["fits"] = report.fits;
-  json["peak_bytes"] = report.peak_bytes;
-  json["allocated_bytes"] = report.allocated_bytes;
-  json["reserved_bytes"] = report.reserved_bytes;
-  json["capacity_bytes"] = report.capacity_bytes;
+  json["fits"] = report.memory.fits;
+  json["peak_bytes"] = report.memory.peak_bytes;
+  json["allocated_bytes"] = report.memory.allocated_bytes;
+  json["reserved_bytes"] = report.memory.reserved_bytes;
+  json["capacity_bytes"] = report.memory.capacity_bytes;
   json["would_fit"] = ordered_json::array();
-  for (const workloads::Remedy& remedy : report.would_fit) {
+  for (const workloads::Remedy& remedy : report.memory.would_fit) {
     json["would_fit"].push_back({{"set", remedy.changes}, {"peak_bytes", remedy.peak_bytes}});
   }
   json["stages"] = ordered_json::array();
-  for (const workloads::StageMemory& stage : report.stages) json["stages"].push_back(stage_json(stage));
+  for (const workloads::StageMemory& stage : report.memory.stages) json["stages"].push_back(stage_json(stage));
   return json;
 }
 
@@ -103,24 +103,24 @@ ordered_json report_json(const scenarios::Scenario& scenario, const workloads::S
   ordered_json json;
   json["scenario"] = scenario.id;
   json["gpus"] = report.gpus;
-  json["ranks_simulated"] = report.ranks_simulated;
-  json["events"] = report.events;
-  json["wall_s"] = report.wall_s;
+  json["ranks_simulated"] = report.effort.ranks;
+  json["events"] = report.effort.events;
+  json["wall_s"] = report.effort.wall_s;
   json["iteration_time_s"] = sim::to_seconds(report.iteration);
-  json["tokens_per_s"] = report.tokens_per_s;
-  json["tokens_per_s_per_gpu"] = report.tokens_per_s_per_gpu;
-  json["model_tflops_per_gpu"] = report.model_tflops_per_gpu;
-  json["hardware_tflops_per_gpu"] = report.hardware_tflops_per_gpu;
-  json["aggregate_pflops"] = report.aggregate_pflops;
-  json["mfu_pct"] = report.mfu_pct;
-  json["hfu_pct"] = report.hfu_pct;
+  json["tokens_per_s"] = report.rates.tokens_per_s;
+  json["tokens_per_s_per_gpu"] = report.rates.tokens_per_s_per_gpu;
+  json["model_tflops_per_gpu"] = report.rates.model_tflops_per_gpu;
+  json["hardware_tflops_per_gpu"] = report.rates.hardware_tflops_per_gpu;
+  json["aggregate_pflops"] = report.rates.aggregate_pflops;
+  json["mfu_pct"] = report.rates.mfu_pct;
+  json["hfu_pct"] = report.rates.hfu_pct;
   if (scenario.job.evaluation.every_steps > 0) {
-    json["iteration_time_with_evaluation_s"] = report.iteration_with_evaluation_s;
-    json["tokens_per_s_with_evaluation"] = report.tokens_per_s_with_evaluation;
-    json["evaluation_s"] = report.evaluation_s;
+    json["iteration_time_with_evaluation_s"] = report.evaluation.iteration_s;
+    json["tokens_per_s_with_evaluation"] = report.evaluation.tokens_per_s;
+    json["evaluation_s"] = report.evaluation.seconds;
   }
   const workloads::TrainingCost cost =
-      workloads::training_cost(scenario.job.training, scenario.job.gpus, report.tokens_per_s_with_evaluation);
+      workloads::training_cost(scenario.job.training, scenario.job.machine.gpus, report.evaluation.tokens_per_s);
   if (cost.time_s > 0) json["time_to_train_s"] = cost.time_s;
   if (cost.usd > 0) json["cost_usd"] = cost.usd;
   if (cost.usd_per_million_tokens > 0) json["usd_per_million_tokens"] = cost.usd_per_million_tokens;
@@ -135,7 +135,7 @@ ordered_json report_json(const scenarios::Scenario& scenario, const workloads::S
   for (const workloads::TrafficRow& row : report.traffic) json["traffic"].push_back(traffic_json(row));
   json["tier_bytes"] = tier_bytes_json(report);
   json["assumptions"] = report.assumptions;
-  json["provenance"] = provenance_json(scenario.job.device, scenario.job.fabric, scenario.job.software);
+  json["provenance"] = provenance_json(scenario.job.machine.device, scenario.job.machine.fabric, scenario.job.software);
   return json;
 }
 

@@ -22,8 +22,8 @@ void write_head(std::ostream& out, const scenarios::Scenario& scenario, const St
   const workloads::Job& job = scenario.job;
   out << wrapped(fmt::format("{}: {}", scenario.id.empty() ? job.name : scenario.id, scenario_line(job)), "", "  ");
   if (!job.description.empty()) out << wrapped(job.description, "  ", "  ");
-  out << fmt::format("  {} of {} ranks simulated, {} events, {}\n", report.ranks_simulated, report.gpus,
-                     count_text(static_cast<double>(report.events)), time_text(report.wall_s));
+  out << fmt::format("  {} of {} ranks simulated, {} events, {}\n", report.effort.ranks, report.gpus,
+                     count_text(static_cast<double>(report.effort.events)), time_text(report.effort.wall_s));
 }
 
 /// `cost`: of the whole training. `peak`: of the device, in dense bf16.
@@ -31,20 +31,20 @@ void write_rates(std::ostream& out, const workloads::Evaluation& evaluation, con
                  const workloads::TrainingCost& cost, sim::FlopRate peak, const StepReport& report) {
   TextTable table({{"", Align::left}, {""}, {"", Align::left}});
   table.add_row({"iteration time", time_text(sim::to_seconds(report.iteration)), ""});
-  table.add_row({"tokens per second", si_text(report.tokens_per_s, ""),
-                 fmt::format("{} per GPU", number_text(report.tokens_per_s_per_gpu))});
+  table.add_row({"tokens per second", si_text(report.rates.tokens_per_s, ""),
+                 fmt::format("{} per GPU", number_text(report.rates.tokens_per_s_per_gpu))});
   if (evaluation.every_steps > 0) {
-    table.add_row({"with evaluation", time_text(report.iteration_with_evaluation_s),
+    table.add_row({"with evaluation", time_text(report.evaluation.iteration_s),
                    fmt::format("{} tokens/s, one evaluation of {} sequences every {} steps takes {}",
-                               si_text(report.tokens_per_s_with_evaluation, ""), evaluation.sequences,
-                               evaluation.every_steps, time_text(report.evaluation_s))});
+                               si_text(report.evaluation.tokens_per_s, ""), evaluation.sequences,
+                               evaluation.every_steps, time_text(report.evaluation.seconds))});
   }
-  table.add_row({"model FLOPs per GPU", si_text(report.model_tflops_per_gpu * 1e12, "FLOP/s"),
-                 fmt::format("MFU {:.1f} %", report.mfu_pct)});
-  table.add_row(
-      {"hardware FLOPs per GPU", si_text(report.hardware_tflops_per_gpu * 1e12, "FLOP/s"),
-       fmt::format("HFU {:.1f} %, both of the dense bf16 peak, {}", report.hfu_pct, si_text(peak.value(), "FLOP/s"))});
-  table.add_row({"model FLOPs, all GPUs", fmt::format("{} PFLOP/s", number_text(report.aggregate_pflops)), ""});
+  table.add_row({"model FLOPs per GPU", si_text(report.rates.model_tflops_per_gpu * 1e12, "FLOP/s"),
+                 fmt::format("MFU {:.1f} %", report.rates.mfu_pct)});
+  table.add_row({"hardware FLOPs per GPU", si_text(report.rates.hardware_tflops_per_gpu * 1e12, "FLOP/s"),
+                 fmt::format("HFU {:.1f} %, both of the dense bf16 peak, {}", report.rates.hfu_pct,
+                             si_text(peak.value(), "FLOP/s"))});
+  table.add_row({"model FLOPs, all GPUs", fmt::format("{} PFLOP/s", number_text(report.rates.aggregate_pflops)), ""});
   if (cost.time_s > 0) {
     table.add_row({"time to train", fmt::format("{} days", number_text(cost.time_s / 86'400)),
                    fmt::format("{} tokens, without failures and restarts", si_text(training.tokens, ""))});
@@ -103,9 +103,9 @@ std::string moment_text(const StageMemory& stage, bool chunks) {
 
 /// What the buffers of a stage are, and when it is fullest.
 std::string fullest_text(const StepReport& report) {
-  const auto fullest = std::max_element(report.stages.begin(), report.stages.end(),
+  const auto fullest = std::max_element(report.memory.stages.begin(), report.memory.stages.end(),
                                         [](const StageMemory& a, const StageMemory& b) { return a.total < b.total; });
-  std::string text = fmt::format("Stage {} is fullest", fullest - report.stages.begin());
+  std::string text = fmt::format("Stage {} is fullest", fullest - report.memory.stages.begin());
   if (fullest->peak.at_s > 0) text += fmt::format(", {} into the step", time_text(fullest->peak.at_s));
   std::vector<std::string> parts;
   const StageMemory::Buffers& b = fullest->parts;
@@ -132,24 +132,24 @@ void write_memory(std::ostream& out, bool in_chunks, const StepReport& report) {
                    {"total"},
                    {"fullest in", Align::left}});
   // Neighbours that print alike share a line: a pipeline of 64 stages need not take 64 lines.
-  for (std::size_t first = 0; first < report.stages.size();) {
-    const std::vector<std::string> cells = memory_cells(report.stages[first]);
+  for (std::size_t first = 0; first < report.memory.stages.size();) {
+    const std::vector<std::string> cells = memory_cells(report.memory.stages[first]);
     std::size_t last = first;
-    while (last + 1 < report.stages.size() && memory_cells(report.stages[last + 1]) == cells) ++last;
+    while (last + 1 < report.memory.stages.size() && memory_cells(report.memory.stages[last + 1]) == cells) ++last;
     std::vector<std::string> row{first == last ? fmt::format("{}", first) : fmt::format("{} to {}", first, last)};
     row.insert(row.end(), cells.begin(), cells.end());
-    row.push_back(moment_text(report.stages[first], in_chunks));
+    row.push_back(moment_text(report.memory.stages[first], in_chunks));
     table.add_row(std::move(row));
     first = last + 1;
   }
-  out << fmt::format("\nMemory per GPU: peak {} of {}, {}\n", bytes_text(report.peak_bytes),
-                     bytes_text(report.capacity_bytes), report.fits ? "fits" : "OUT OF MEMORY");
+  out << fmt::format("\nMemory per GPU: peak {} of {}, {}\n", bytes_text(report.memory.peak_bytes),
+                     bytes_text(report.memory.capacity_bytes), report.memory.fits ? "fits" : "OUT OF MEMORY");
   table.write(out);
   out << wrapped(fullest_text(report), "  ", "  ");
-  if (report.fits) return;
-  out << (report.would_fit.empty() ? "  No single change and no combination tried would make it fit.\n"
-                                   : "  Would fit:\n");
-  for (const workloads::Remedy& remedy : report.would_fit) {
+  if (report.memory.fits) return;
+  out << (report.memory.would_fit.empty() ? "  No single change and no combination tried would make it fit.\n"
+                                          : "  Would fit:\n");
+  for (const workloads::Remedy& remedy : report.memory.would_fit) {
     out << fmt::format("    {}: {}\n", fmt::join(remedy.changes, " "), bytes_text(remedy.peak_bytes));
   }
 }
@@ -163,17 +163,18 @@ std::string scenario_line(const workloads::Job& job) {
   layout += fmt::format(" DP {}", p.data);
   if (p.context > 1) layout += fmt::format(" CP {}", p.context);
   if (p.expert > 1) layout += fmt::format(" EP {}", p.expert);
-  return fmt::format("{} x {} on {}, {}, {} {}, batch {} x {}, {}", job.gpus, job.device.name(),
-                     job.fabric.name.empty() ? "no fabric" : job.fabric.name, job.model.name, layout, p.schedule->name,
-                     job.batch.global, job.model.seq, calibration::name_of(job.precision.matmul));
+  return fmt::format("{} x {} on {}, {}, {} {}, batch {} x {}, {}", job.machine.gpus, job.machine.device.name(),
+                     job.machine.fabric.name.empty() ? "no fabric" : job.machine.fabric.name, job.model.name, layout,
+                     p.schedule->name, job.batch.global, job.model.seq,
+                     calibration::name_of(job.method.precision.matmul));
 }
 
 void write_report(std::ostream& out, const scenarios::Scenario& scenario, const StepReport& report) {
   write_head(out, scenario, report);
   const workloads::Job& job = scenario.job;
   write_rates(out, job.evaluation, job.training,
-              workloads::training_cost(job.training, job.gpus, report.tokens_per_s_with_evaluation),
-              job.device.peak(calibration::DataType::bf16), report);
+              workloads::training_cost(job.training, job.machine.gpus, report.evaluation.tokens_per_s),
+              job.machine.device.peak(calibration::DataType::bf16), report);
   write_breakdown(out, report);
   write_tiers(out, report);
   write_memory(out, job.parallelism.virtual_pipeline > 1, report);

@@ -171,7 +171,7 @@ ordered_json memory_series(const Timeline& timeline, double tick_ps) {
 ordered_json stages_json(const workloads::StepReport& report, double tick_ps) {
   ordered_json stages = ordered_json::array();
   for (const Timeline& timeline : report.stage_timelines) {
-    const workloads::StageMemory& m = report.stages[static_cast<std::size_t>(timeline.stage)];
+    const workloads::StageMemory& m = report.memory.stages[static_cast<std::size_t>(timeline.stage)];
     ordered_json row;
     row["stage"] = timeline.stage;
     row["rank"] = timeline.rank;
@@ -265,9 +265,9 @@ ordered_json measured_json(const scenarios::Scenario& scenario, const workloads:
   if (!scenario.measured) return rows;
   const scenarios::Measured& m = *scenario.measured;
   const bool hardware = m.tflops_kind.starts_with("hardware") || m.tflops_kind.starts_with("megatron");
-  const double memory = m.memory_kind == "allocated"  ? report.allocated_bytes
-                        : m.memory_kind == "reserved" ? report.reserved_bytes
-                                                      : report.peak_bytes;
+  const double memory = m.memory.kind == "allocated"  ? report.memory.allocated_bytes
+                        : m.memory.kind == "reserved" ? report.memory.reserved_bytes
+                                                      : report.memory.peak_bytes;
   const auto add = [&](const char* name, const char* unit, const std::optional<double>& measured, double predicted) {
     if (!measured) return;
     ordered_json row{{"name", name}, {"unit", unit}, {"measured", *measured}, {"predicted", predicted}};
@@ -275,14 +275,15 @@ ordered_json measured_json(const scenarios::Scenario& scenario, const workloads:
     rows.push_back(std::move(row));
   };
   add("step time", "s", m.iteration_s, sim::to_seconds(report.iteration));
-  add("throughput", "tokens/s", m.tokens_per_s, report.tokens_per_s);
-  add("throughput with evaluation", "tokens/s", m.tokens_per_s_including_eval, report.tokens_per_s_with_evaluation);
+  add("throughput", "tokens/s", m.tokens_per_s, report.rates.tokens_per_s);
+  add("throughput with evaluation", "tokens/s", m.tokens_per_s_including_eval, report.evaluation.tokens_per_s);
   add(hardware ? "hardware FLOPs per GPU" : "model FLOPs per GPU", "TFLOP/s", m.tflops_per_gpu,
-      hardware ? report.hardware_tflops_per_gpu : report.model_tflops_per_gpu);
-  add("MFU", "%", m.mfu_pct, report.mfu_pct);
-  add("HFU", "%", m.hfu_pct, report.hfu_pct);
-  add("memory per GPU", "GB", m.memory_gb, memory / 1e9);
-  if (m.oom) rows.push_back({{"name", "runs out of memory"}, {"measured", *m.oom}, {"predicted", !report.fits}});
+      hardware ? report.rates.hardware_tflops_per_gpu : report.rates.model_tflops_per_gpu);
+  add("MFU", "%", m.mfu_pct, report.rates.mfu_pct);
+  add("HFU", "%", m.hfu_pct, report.rates.hfu_pct);
+  add("memory per GPU", "GB", m.memory.peak_gb, memory / 1e9);
+  if (m.memory.oom)
+    rows.push_back({{"name", "runs out of memory"}, {"measured", *m.memory.oom}, {"predicted", !report.memory.fits}});
   return rows;
 }
 
@@ -292,20 +293,22 @@ ordered_json facts_json(bool evaluates, const workloads::StepReport& report) {
     facts.push_back({name, value, note});
   };
   add("step time", time_text(sim::to_seconds(report.iteration)),
-      evaluates ? time_text(report.iteration_with_evaluation_s) + " with evaluation" : "");
-  add("throughput", si_text(report.tokens_per_s, "tokens/s"), number_text(report.tokens_per_s_per_gpu) + " per GPU");
-  add("MFU", fmt::format("{:.1f} %", report.mfu_pct),
-      si_text(report.model_tflops_per_gpu * 1e12, "FLOP/s") + " per GPU, of the dense bf16 peak");
-  add("memory per GPU", bytes_text(report.peak_bytes),
-      fmt::format("of {}, {}", bytes_text(report.capacity_bytes), report.fits ? "fits" : "OUT OF MEMORY"));
+      evaluates ? time_text(report.evaluation.iteration_s) + " with evaluation" : "");
+  add("throughput", si_text(report.rates.tokens_per_s, "tokens/s"),
+      number_text(report.rates.tokens_per_s_per_gpu) + " per GPU");
+  add("MFU", fmt::format("{:.1f} %", report.rates.mfu_pct),
+      si_text(report.rates.model_tflops_per_gpu * 1e12, "FLOP/s") + " per GPU, of the dense bf16 peak");
+  add("memory per GPU", bytes_text(report.memory.peak_bytes),
+      fmt::format("of {}, {}", bytes_text(report.memory.capacity_bytes),
+                  report.memory.fits ? "fits" : "OUT OF MEMORY"));
   const auto part = [&](workloads::Category category) {
     return report.breakdown_s[static_cast<std::size_t>(category)] / sim::to_seconds(report.iteration);
   };
   add("exposed communication and waiting",
       fmt::format("{:.1f} %", 100 * (1 - part(workloads::Category::compute) - part(workloads::Category::optimizer))),
       fmt::format("of the step, of the busiest rank (stage {})", report.busiest_stage));
-  add("simulated", fmt::format("{} of {} ranks", report.ranks_simulated, report.gpus),
-      fmt::format("{} events", count_text(static_cast<double>(report.events))));
+  add("simulated", fmt::format("{} of {} ranks", report.effort.ranks, report.gpus),
+      fmt::format("{} events", count_text(static_cast<double>(report.effort.events))));
   return facts;
 }
 
@@ -339,8 +342,8 @@ ordered_json run_page(const sim::Settings& document, const scenarios::Scenario& 
   page["notes"] = scenario.notes;
   page["iteration_s"] = sim::to_seconds(report.iteration);
   page["span_s"] = step_ps / sim::kPicosecondsPerSecond;
-  page["fits"] = report.fits;
-  page["capacity_gb"] = report.capacity_bytes / 1e9;
+  page["fits"] = report.memory.fits;
+  page["capacity_gb"] = report.memory.capacity_bytes / 1e9;
   page["stages"] = stages_json(report, tick_ps);
   page["timeline"] = timeline_json(report, tick_ps);
   page["traffic"] = ordered_json::array();
@@ -349,12 +352,12 @@ ordered_json run_page(const sim::Settings& document, const scenarios::Scenario& 
   for (const auto& tier : report.tier_bytes)
     page["tiers"].push_back({{"tier", topology::name_of(tier.tier)}, {"bytes", tier.bytes}});
   page["links"] = links_json(report, step_ps);
-  page["device"] = device_json(job.device, job.precision.matmul);
+  page["device"] = device_json(job.machine.device, job.method.precision.matmul);
   page["kernels"] = kernels_json(report);
   page["assumptions"] = report.assumptions;
-  page["provenance"] = provenance_json(job.device, job.node, job.fabric, job.software);
+  page["provenance"] = provenance_json(job.machine.device, job.machine.node, job.machine.fabric, job.software);
   page["would_fit"] = ordered_json::array();
-  for (const workloads::Remedy& remedy : report.would_fit)
+  for (const workloads::Remedy& remedy : report.memory.would_fit)
     page["would_fit"].push_back(
         {{"set", fmt::format("{}", fmt::join(remedy.changes, " "))}, {"peak", bytes_text(remedy.peak_bytes)}});
   page["scenario"] = scenarios::yaml_text(document);

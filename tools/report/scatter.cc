@@ -229,16 +229,17 @@ void write_rows_csv(std::ostream& out, const std::vector<ValidationRow>& rows) {
                                    std::string(name_of(row.status)),
                                    f.device};
     for (const auto& text :
-         {std::to_string(f.gpus), f.fabric, f.software, std::to_string(f.tensor), std::to_string(f.pipeline),
-          std::to_string(f.virtual_pipeline), std::to_string(f.data), std::to_string(f.context), f.schedule, f.sharding,
-          f.recompute, f.attention, f.precision, std::to_string(f.layers), std::to_string(f.hidden),
-          std::to_string(f.seq), std::to_string(f.global_batch), std::to_string(f.micro_batch)}) {
+         {std::to_string(f.gpus), f.fabric, f.software, std::to_string(f.sizes.tensor),
+          std::to_string(f.sizes.pipeline), std::to_string(f.sizes.virtual_pipeline), std::to_string(f.sizes.data),
+          std::to_string(f.sizes.context), f.schedule, f.sharding, f.recompute, f.attention, f.precision,
+          std::to_string(f.sizes.layers), std::to_string(f.sizes.hidden), std::to_string(f.sizes.seq),
+          std::to_string(f.sizes.global_batch), std::to_string(f.sizes.micro_batch)}) {
       cells.push_back(text);
     }
-    cells.push_back(optional(row.measured_memory_gb));
-    cells.push_back(optional(row.predicted_memory_gb));
+    cells.push_back(optional(row.memory.measured_gb));
+    cells.push_back(optional(row.memory.predicted_gb));
     for (const double part : f.exposed_s) cells.push_back(fmt::format("{:.6g}", part));
-    cells.push_back(row.source);
+    cells.push_back(row.source.citation);
     cells.push_back(row.message);
     for (std::string& cell : cells) std::replace(cell.begin(), cell.end(), '\n', ' ');
     out << csv_line(cells) << '\n';

@@ -61,8 +61,8 @@ std::vector<double> memory_errors(const std::vector<ValidationRow>& rows, const 
   std::vector<double> errors;
   for (const ValidationRow& row : rows) {
     if (!list.empty() && row.list != list) continue;
-    if (row.measured_memory_gb && row.predicted_memory_gb && *row.measured_memory_gb > 0) {
-      errors.push_back(100 * (*row.predicted_memory_gb / *row.measured_memory_gb - 1));
+    if (row.memory.measured_gb && row.memory.predicted_gb && *row.memory.measured_gb > 0) {
+      errors.push_back(100 * (*row.memory.predicted_gb / *row.memory.measured_gb - 1));
     }
   }
   return errors;
@@ -80,15 +80,16 @@ ordered_json row_json(const ValidationRow& row) {
   json["predicted"] = optional_json(row.predicted);
   json["error_pct"] = optional_json(row.error_pct);
   json["fitted"] = row.fitted;
-  json["corrected"] = row.corrected;
-  if (!row.source_says.empty()) json["source_says"] = row.source_says;
+  json["corrected"] = row.source.contradicts;
+  if (!row.source.says.empty()) json["source_says"] = row.source.says;
   json["status"] = name_of(row.status);
   json["list"] = row.list;
   if (!row.message.empty()) json["message"] = row.message;
-  if (row.predicted_memory_gb) {
-    json["memory_gb"] = {{"measured", optional_json(row.measured_memory_gb)}, {"predicted", *row.predicted_memory_gb}};
-    json["oom"] = {{"measured", row.measured_oom ? ordered_json(*row.measured_oom) : ordered_json(nullptr)},
-                   {"predicted", row.predicted_oom}};
+  if (row.memory.predicted_gb) {
+    json["memory_gb"] = {{"measured", optional_json(row.memory.measured_gb)}, {"predicted", *row.memory.predicted_gb}};
+    json["oom"] = {
+        {"measured", row.memory.measured_oom ? ordered_json(*row.memory.measured_oom) : ordered_json(nullptr)},
+        {"predicted", row.memory.predicted_oom}};
   }
   return json;
 }
@@ -115,10 +116,11 @@ void write_rows(std::ostream& out, const std::vector<ValidationRow>& rows) {
                      {"status", Align::left}});
     for (const ValidationRow& row : rows) {
       if (row.list != list) continue;
-      table.add_row(
-          {shortened(row.id, kIdWidth), row.metric, row.measured ? number_text(*row.measured) : "-",
-           row.predicted ? number_text(*row.predicted) : "-", row.error_pct ? error_text(*row.error_pct) : "-",
-           std::string(name_of(row.status)) + (row.fitted ? ", fitted" : "") + (row.corrected ? ", corrected" : "")});
+      table.add_row({shortened(row.id, kIdWidth), row.metric, row.measured ? number_text(*row.measured) : "-",
+                     row.predicted ? number_text(*row.predicted) : "-",
+                     row.error_pct ? error_text(*row.error_pct) : "-",
+                     std::string(name_of(row.status)) + (row.fitted ? ", fitted" : "") +
+                         (row.source.contradicts ? ", corrected" : "")});
       if (!row.message.empty()) {
         std::string message = wrapped(row.message, "      ", "      ");
         message.pop_back();
@@ -189,7 +191,7 @@ void write_notes(std::ostream& out, const std::vector<ValidationRow>& rows, cons
 void write_sources(std::ostream& out, const std::vector<ValidationRow>& rows) {
   std::vector<std::pair<std::string, std::size_t>> said;
   for (const ValidationRow& row : rows) {
-    for (const std::string& sentence : row.source_says) {
+    for (const std::string& sentence : row.source.says) {
       const std::string text = row.list + ": " + sentence;
       const auto known = std::find_if(said.begin(), said.end(), [&](const auto& one) { return one.first == text; });
       if (known != said.end()) ++known->second;

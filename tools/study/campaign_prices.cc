@@ -48,7 +48,7 @@ sim::Duration price(const PricedCampaign& campaign, const Settings& document, co
   const auto missing = static_cast<std::int64_t>(state.level);
   const std::int64_t data = job.parallelism.data / machine.replicas * (machine.replicas - missing);
   if (missing > 0) {
-    changed.set_path("cluster.gpus", number(job.gpus - missing * machine.replica_gpus));
+    changed.set_path("cluster.gpus", number(job.machine.gpus - missing * machine.replica_gpus));
     changed.set_path("parallelism.data", number(data));
   }
   std::size_t row = 0;
@@ -87,20 +87,21 @@ std::int64_t missing_replicas(const PricedCampaign& campaign, const Settings& do
 
 campaign::Machine machine_of(const Job& job, const std::vector<workloads::StageMemory>& stages) {
   campaign::Machine machine;
-  machine.gpus = job.gpus;
-  machine.gpus_per_node = job.gpus_per_node / job.hosts_per_node;
-  machine.nodes = job.gpus / machine.gpus_per_node;
-  machine.nics_per_node =
-      job.fabric.kind == topology::FabricSpec::Kind::none ? 0 : job.fabric.nics / job.hosts_per_node;
+  machine.gpus = job.machine.gpus;
+  machine.gpus_per_node = job.machine.gpus_per_node / job.machine.hosts_per_node;
+  machine.nodes = job.machine.gpus / machine.gpus_per_node;
+  machine.nics_per_node = job.machine.fabric.kind == topology::FabricSpec::Kind::none
+                              ? 0
+                              : job.machine.fabric.nics / job.machine.hosts_per_node;
   // Whole nodes come and go: where a node holds several replicas they do so together.
-  const std::int64_t replica = job.gpus / job.parallelism.data;
-  machine.replica_gpus = std::lcm(replica, job.gpus_per_node);
-  if (job.gpus % machine.replica_gpus != 0) machine.replica_gpus = job.gpus;
-  machine.replicas = job.gpus / machine.replica_gpus;
+  const std::int64_t replica = job.machine.gpus / job.parallelism.data;
+  machine.replica_gpus = std::lcm(replica, job.machine.gpus_per_node);
+  if (job.machine.gpus % machine.replica_gpus != 0) machine.replica_gpus = job.machine.gpus;
+  machine.replicas = job.machine.gpus / machine.replica_gpus;
   machine.global = job.batch.global;
   machine.seq = job.model.seq;
   machine.training_tokens = job.training.tokens;
-  machine.pcie = job.node.pcie.value();
+  machine.pcie = job.machine.node.pcie.value();
   const auto shared = static_cast<double>(job.shard_ranks());
   using workloads::Sharding;
   const double weights = job.parallelism.sharding == Sharding::parameters ? shared : 1;
@@ -123,7 +124,7 @@ PricedCampaign price_campaign(const Settings& document, unsigned jobs) {
   }
   campaign.spec = std::move(*spec);
   campaign.report = workloads::simulate_step(campaign.scenario.job);
-  campaign.machine = machine_of(campaign.scenario.job, campaign.report.stages);
+  campaign.machine = machine_of(campaign.scenario.job, campaign.report.memory.stages);
   const auto levels = static_cast<std::size_t>(missing_replicas(campaign, document)) + 1;
   const auto slow = static_cast<std::size_t>(
       std::count_if(campaign.spec.fleet.causes.begin(), campaign.spec.fleet.causes.end(),
@@ -132,7 +133,7 @@ PricedCampaign price_campaign(const Settings& document, unsigned jobs) {
   for (const campaign::Ramp& ramp : campaign.spec.ramp) globals.push_back(ramp.global);
   globals.push_back(campaign.scenario.job.batch.global);
   campaign.prices = {levels, slow + 1, std::vector<sim::Duration>(globals.size() * levels * (slow + 1)),
-                     sim::seconds(campaign.report.evaluation_s), campaign.scenario.job.evaluation.every_steps};
+                     sim::seconds(campaign.report.evaluation.seconds), campaign.scenario.job.evaluation.every_steps};
   std::vector<sim::Duration>& step = campaign.prices.step;
   const std::vector<char> done = for_each_parallel(step.size(), jobs, "states of the machine", [&](std::size_t i) {
     const State state{i / (levels * (slow + 1)), i / (slow + 1) % levels, i % (slow + 1)};

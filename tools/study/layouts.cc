@@ -63,7 +63,7 @@ workloads::Job layoutless_job(const sim::Settings& document) {
       lone.set_path("parallelism", sim::Settings::mapping(place));
       lone.set_path("batch.micro", sim::Settings::scalar("1", place));
       workloads::Job job = scenarios::load_scenario(lone).job;
-      job.gpus = document.at("cluster").at("gpus").as_int(1, kMostGpus);
+      job.machine.gpus = document.at("cluster").at("gpus").as_int(1, kMostGpus);
       return job;
     } catch (const sim::UserError&) {
     }
@@ -89,7 +89,7 @@ LayoutSpace::LayoutSpace(sim::Settings document, const std::vector<Variation>& v
       throw sim::UserError({"--vary", 0, 0}, variation.key, "is given a second time; once would be right");
     }
   }
-  for (const std::int64_t gpus : numbers("cluster.gpus", {base.gpus})) enumerate(gpus);
+  for (const std::int64_t gpus : numbers("cluster.gpus", {base.machine.gpus})) enumerate(gpus);
 }
 
 std::vector<std::int64_t> LayoutSpace::numbers(const char* key, std::vector<std::int64_t> otherwise) const {
@@ -110,7 +110,7 @@ void LayoutSpace::enumerate(std::int64_t gpus) {
   layout.gpus = gpus;
   if (gpus % others_ != 0) return;
   for (const std::int64_t tensor : numbers("parallelism.tensor", divisors(gpus / others_))) {
-    if (gpus % (tensor * others_) != 0 || model_.heads % tensor != 0) continue;
+    if (gpus % (tensor * others_) != 0 || model_.attention.heads % tensor != 0) continue;
     layout.tensor = tensor;
     const std::int64_t left = gpus / (tensor * others_);
     for (const std::int64_t pipeline : numbers("parallelism.pipeline", divisors(left))) {

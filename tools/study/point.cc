@@ -70,7 +70,7 @@ std::string_view name_of(PointStatus status) {
 PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& cache) {
   const workloads::Job& job = scenario.job;
   PointResult result;
-  const double capacity_gb = static_cast<double>(job.device.memory().value()) / 1e9;
+  const double capacity_gb = static_cast<double>(job.machine.device.memory().value()) / 1e9;
   result.peak_memory_gb = workloads::peak_memory(job) / 1e9;
   if (result.peak_memory_gb > capacity_gb) {
     result.status = PointStatus::oom;
@@ -83,11 +83,11 @@ PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& 
   options.cache = &cache;
   const workloads::StepReport report = workloads::simulate_step(job, options);
   const workloads::TrainingCost cost =
-      workloads::training_cost(job.training, job.gpus, report.tokens_per_s_with_evaluation);
+      workloads::training_cost(job.training, job.machine.gpus, report.evaluation.tokens_per_s);
   result.status = PointStatus::ok;
   result.iteration_s = sim::to_seconds(report.iteration);
-  result.tokens_per_s = report.tokens_per_s;
-  result.mfu_pct = report.mfu_pct;
+  result.tokens_per_s = report.rates.tokens_per_s;
+  result.mfu_pct = report.rates.mfu_pct;
   result.time_to_train_s = cost.time_s;
   result.cost_usd = cost.usd;
   result.usd_per_million_tokens = cost.usd_per_million_tokens;

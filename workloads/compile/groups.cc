@@ -244,7 +244,8 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
     out.plan.add_instance(instance, communicators.of(rank));
   }
   out.folded = sim::fold(out.plan, out.network);
-  const bool mixed = inputs.placement.kind != Placement::Kind::order || cluster.fabric_spec().ecmp_seed.has_value();
+  const bool mixed =
+      inputs.placement.kind != Placement::Kind::order || cluster.fabric_spec().routes.ecmp_seed.has_value();
   if (mixed && out.folded.representative.size() > most_sharing) {
     communicators.settle();
     out.folded = sim::fold(out.plan, out.network);

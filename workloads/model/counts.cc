@@ -16,7 +16,7 @@ namespace {
 /// The model as one rank would hold it.
 Network whole(const Model& model) {
   Computation computation;
-  computation.style.pads_vocabulary = false;
+  computation.style.head.pads_vocabulary = false;
   return gpt(model, {}, computation);
 }
 

@@ -22,7 +22,7 @@ class LossWriter {
   static double logits_of(const LayerWriter& writer) { return writer.sizes().of_token(writer.sizes().vocab); }
 
   void loss() {
-    if (style_.fused_cross_entropy) {
+    if (style_.head.fused_cross_entropy) {
       w_.backward("cross entropy backward", Streaming::cross_entropy, logits_, 2 * e_);
       kernel("cross entropy", Streaming::cross_entropy, e_);
       reduce(3);
@@ -31,7 +31,7 @@ class LossWriter {
     w_.backward("logit gradient to 16 bit", Streaming::cross_entropy, logits_, 4 + e_);
     w_.backward("scale softmax gradient", Streaming::cross_entropy, logits_, 8);
     kernel("logits to fp32", Streaming::cross_entropy, e_ + 4);
-    if (style_.cross_entropy_kernel && w_.sizes().tensor == 1)
+    if (style_.head.cross_entropy_kernel && w_.sizes().tensor == 1)
       return kernel("softmax with cross entropy", Streaming::cross_entropy, 8);
     // One operation at a time on fp32 copies, as megatron/core/tensor_parallel/cross_entropy.py does.
     kernel("logit maximum", Streaming::cross_entropy, 4);
@@ -47,7 +47,7 @@ class LossWriter {
   /// Losses for the log, from the same logits: torch.nn.CrossEntropyLoss under autocast makes a fp32 copy and a
   /// log-softmax of it (Composer, composer/metrics/nlp.py; llmfoundry's models log two unless told otherwise).
   void metrics() {
-    const auto losses = static_cast<int>(std::lround(style_.training_metrics));
+    const auto losses = static_cast<int>(std::lround(style_.head.training_metrics));
     for (int i = 0; i < losses; ++i) {
       kernel("metric: logits to fp32", Streaming::copy, e_ + 4);
       kernel("metric: log-softmax", Streaming::softmax, 8);
@@ -109,7 +109,7 @@ Layer head_layer(LayerWriter& writer) {
   layer.ops = writer.take();
   const double outside = sizes.outside, logits = LossWriter::logits_of(writer);
   layer.kept = {{"norm and linear input", 2 * outside, e, 0},
-                {"logits", logits, writer.style().fused_cross_entropy ? e : 4, 0}};
+                {"logits", logits, writer.style().head.fused_cross_entropy ? e : 4, 0}};
   // Forward: the 16-bit logits that are copied; backward: their gradient in 16 bit. Never both.
   layer.working = {{"logits in 16 bit", logits, e, 0},
                    {"weight gradient", d(sizes.vocab) * d(model.hidden), writer.own_gradient(), 0}};

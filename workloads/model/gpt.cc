@@ -64,12 +64,12 @@ Network gpt(const Model& model, const Split& split, const Computation& computati
   LayerWriter writer(model, split, computation);
   const Sizes& sizes = writer.sizes();
   Network out;
-  const std::int64_t window = model.attention_window < model.seq ? model.attention_window : 0;
+  const std::int64_t window = model.attention.window < model.seq ? model.attention.window : 0;
   out.kinds = {embedding_layer(writer), block(writer, window), head_layer(writer)};
   out.layers.assign(static_cast<std::size_t>(model.layers) + 2, 1);
   out.layers.front() = 0;
   out.layers.back() = 2;
-  if (const auto every = static_cast<std::size_t>(model.attention_window_every); every > 0 && window > 0) {
+  if (const auto every = static_cast<std::size_t>(model.attention.window_every); every > 0 && window > 0) {
     out.kinds.push_back(block(writer, 0));
     for (std::size_t i = every; i + 1 < out.layers.size(); i += every) out.layers[i] = 3;
   }

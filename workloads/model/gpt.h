@@ -45,7 +45,8 @@ struct Computation {
 
   /// Whether weight gradient GEMMs add into the accumulated gradients, which makes no gradient of one micro-batch.
   bool fuses_wgrad_accumulation() const {
-    return style.fused_wgrad_accumulation && (precision.gradients == DataType::fp32 || style.fused_wgrad_16bit);
+    return style.linear.fused_wgrad_accumulation &&
+           (precision.gradients == DataType::fp32 || style.linear.fused_wgrad_16bit);
   }
   bool operator==(const Computation&) const = default;
 };

@@ -38,12 +38,12 @@ void keep_post_norm(const LayerWriter& writer, Half half, Layer& layer) {
 // ---- attention ----
 
 std::vector<MatMul> AttentionHalf::products() const {
-  if (m_.parallel_block || !style_.separate_qkv) return {w_.product("qkv", z_.q + 2 * z_.kv, m_.hidden)};
+  if (m_.parallel_block || !style_.linear.separate_qkv) return {w_.product("qkv", z_.q + 2 * z_.kv, m_.hidden)};
   return {w_.product("query", z_.q, m_.hidden), w_.product("key", z_.kv, m_.hidden),
           w_.product("value", z_.kv, m_.hidden)};
 }
 
-bool AttentionHalf::adds_bias() const { return m_.biases != Biases::none && !style_.bias_in_gemm; }
+bool AttentionHalf::adds_bias() const { return m_.biases != Biases::none && !style_.linear.bias_in_gemm; }
 
 StreamingOp AttentionHalf::bias() const { return {"add qkv bias", Streaming::accumulate, qkv_elements(), 2 * e_}; }
 
@@ -61,7 +61,7 @@ void AttentionHalf::rotate() {
 }
 
 void AttentionHalf::norm_queries_and_keys() {
-  if (!m_.qk_norm) return;
+  if (!m_.attention.qk_norm) return;
   for (const auto& [name, name_backward, width] :
        {std::tuple{"key norm", "key norm backward", z_.kv}, {"query norm", "query norm backward", z_.q}}) {
     w_.backward(name_backward, Streaming::layer_norm_backward, z_.of_token(width), 3 * e_);
@@ -97,7 +97,7 @@ void AttentionHalf::cast_output() {
 void AttentionHalf::write(std::int64_t window) {
   w_.norm("layer norm", "layer norm backward");
   w_.cast(z_.outside, "cast input", Direction::forward);
-  w_.column(products(), w_.enter(), style_.separate_qkv);
+  w_.column(products(), w_.enter(), style_.linear.separate_qkv);
   bias_gradient();
   if (adds_bias()) w_.add(bias());
   w_.views(0.5, Direction::forward);
@@ -115,12 +115,12 @@ void AttentionHalf::write(std::int64_t window) {
 void AttentionHalf::keep(Layer& layer) const {
   const double t = z_.parts();
   const double q = z_.of_token(m_.attention_width()) / t, kv = z_.of_token(m_.kv_width()) / t;
-  const double rows = d(m_.heads) / t * d(z_.tokens), outside = z_.outside;
+  const double rows = d(m_.attention.heads) / t * d(z_.tokens), outside = z_.outside;
   const bool fused = w_.computation().attention == AttentionKind::flash;
   keep_ends(w_, kAttention, KeptAs::input, layer);
   layer.kept.push_back({"queries and attention output", 2 * q, e_, kAttention});
   layer.kept.push_back({"keys and values", 2 * kv, e_, kAttention});
-  if (m_.qk_norm) layer.kept.push_back({"query and key norm inputs", q + kv, e_, kAttention});
+  if (m_.attention.qk_norm) layer.kept.push_back({"query and key norm inputs", q + kv, e_, kAttention});
   if (fused) {
     layer.kept.push_back({"log-sum-exp of scores", rows, 4, kAttention});
   } else {  // softmax, its dropout mask and output
@@ -142,7 +142,7 @@ void AttentionHalf::keep(Layer& layer) const {
 
 void AttentionHalf::weigh(Layer& layer) const {
   const double t = z_.parts(), h = d(m_.hidden), q = d(m_.attention_width()), kv = d(m_.kv_width());
-  if (style_.separate_qkv) {
+  if (style_.linear.separate_qkv) {
     layer.weights.push_back({"query", q * h / t, true});
     layer.weights.push_back({"key", kv * h / t, true});
     layer.weights.push_back({"value", kv * h / t, true});
@@ -153,7 +153,7 @@ void AttentionHalf::weigh(Layer& layer) const {
   if (m_.biases != Biases::none) layer.weights.push_back({"qkv bias", (q + 2 * kv) / t});
   if (w_.has_biases()) layer.weights.push_back({"attention projection bias", h});
   layer.weights.push_back({"attention norms", norms_of_half(m_)});
-  if (m_.qk_norm) layer.weights.push_back({"query and key norms", d(m_.qk_norm_parameters())});
+  if (m_.attention.qk_norm) layer.weights.push_back({"query and key norms", d(m_.qk_norm_parameters())});
 }
 
 // ---- MLP ----
@@ -161,7 +161,7 @@ void AttentionHalf::weigh(Layer& layer) const {
 namespace {
 /// All move the same bytes: each is one kernel over what the up projection made.
 std::pair<const char*, const char*> activation_names(const Model& model) {
-  switch (model.activation) {
+  switch (model.mlp.activation) {
     case Activation::squared_relu:
       return {"squared relu", "squared relu backward"};
     case Activation::swiglu:
@@ -169,15 +169,15 @@ std::pair<const char*, const char*> activation_names(const Model& model) {
     case Activation::gelu:
       break;
   }
-  if (model.gated_mlp) return {"geglu", "geglu backward"};
+  if (model.mlp.gated) return {"geglu", "geglu backward"};
   return {"gelu", "gelu backward"};
 }
 }  // namespace
 
 void FeedForwardHalf::activation() {
-  const double elements = z_.shared(m_.ffn_hidden), gates = m_.gated_mlp ? 2 : 1;
+  const double elements = z_.shared(m_.mlp.hidden), gates = m_.mlp.gated ? 2 : 1;
   // A kernel of GeLU with bias returns one gradient for both, which autograd sums over the tokens for the bias.
-  if (w_.has_biases() && !(style_.fused_bias_gelu && style_.bias_in_gemm))
+  if (w_.has_biases() && !(style_.fused_bias_gelu && style_.linear.bias_in_gemm))
     w_.backward("bias gradient", Streaming::accumulate, elements, e_);
   const auto [name, name_backward] = activation_names(m_);
   w_.backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * w_.fused_cast());
@@ -185,7 +185,7 @@ void FeedForwardHalf::activation() {
   w_.forward(name, Streaming::gelu, elements, (gates + 1) * e_ + w_.fused_cast());
 }
 
-void FeedForwardHalf::cast_activation() { w_.cast(z_.shared(m_.ffn_hidden), "cast activation", Direction::forward); }
+void FeedForwardHalf::cast_activation() { w_.cast(z_.shared(m_.mlp.hidden), "cast activation", Direction::forward); }
 
 void FeedForwardHalf::write() {
   w_.norm("layer norm", "layer norm backward");
@@ -202,7 +202,7 @@ void FeedForwardHalf::write() {
 }
 
 void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
-  const double t = z_.parts(), ffn = z_.of_token(m_.ffn_hidden) / t, branches = m_.gated_mlp ? 3 : 2;
+  const double t = z_.parts(), ffn = z_.of_token(m_.mlp.hidden) / t, branches = m_.mlp.gated ? 3 : 2;
   const double outside = z_.outside;
   if (reads == Reads::own_norm) {
     keep_ends(w_, kFeedForward, KeptAs::tensor, layer);
@@ -211,14 +211,14 @@ void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
   layer.kept.push_back({"up projection and activation", branches * ffn, e_, kFeedForward});
   layer.working.push_back({"residual gradients", 2 * outside, e_, kFeedForward});
   layer.working.push_back({"gradients of up projection and activation", branches * ffn, e_, kFeedForward});
-  layer.working.push_back({"weight gradient", d(m_.hidden) * d(m_.ffn_hidden) / t, w_.own_gradient(), kFeedForward});
+  layer.working.push_back({"weight gradient", d(m_.hidden) * d(m_.mlp.hidden) / t, w_.own_gradient(), kFeedForward});
   // Of up and down: inputs, then gradients of the outputs.
   layer.between.push_back({"MLP's linear inputs", outside + ffn, e_});
   layer.between.push_back({"MLP's linear output gradients", outside + ffn * (branches - 1), e_});
 }
 
 void FeedForwardHalf::weigh(Layer& layer) const {
-  const double t = z_.parts(), h = d(m_.hidden), f = d(m_.ffn_hidden), up = m_.gated_mlp ? 2 : 1;
+  const double t = z_.parts(), h = d(m_.hidden), f = d(m_.mlp.hidden), up = m_.mlp.gated ? 2 : 1;
   layer.weights.push_back({"mlp up", up * f * h / t, true});
   layer.weights.push_back({"mlp down", f * h / t, true});
   if (w_.has_biases()) {

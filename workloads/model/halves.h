@@ -59,8 +59,8 @@ class FeedForwardHalf {
   void write();
 
   // Its parts.
-  MatMul up() const { return w_.product("mlp up", m_.gated_mlp ? 2 * z_.ffn : z_.ffn, m_.hidden); }
-  void cast_gradients() { w_.cast_gradient(z_.shared(m_.ffn_hidden)); }
+  MatMul up() const { return w_.product("mlp up", m_.mlp.gated ? 2 * z_.ffn : z_.ffn, m_.hidden); }
+  void cast_gradients() { w_.cast_gradient(z_.shared(m_.mlp.hidden)); }
   void activation();
   void cast_activation();
   void down() { w_.row("mlp down", z_.ffn); }

@@ -15,12 +15,12 @@ double d(std::int64_t x) { return static_cast<double>(x); }
 Sizes::Sizes(const Model& model, const Split& split, const calibration::LayerStyle& style)
     : tensor(split.tensor),
       tokens(split.micro_batch * (model.seq / split.context)),
-      heads(model.heads / split.tensor),
-      kv_heads(std::max<std::int64_t>(1, model.kv_heads / split.tensor)),
+      heads(model.attention.heads / split.tensor),
+      kv_heads(std::max<std::int64_t>(1, model.attention.kv_heads / split.tensor)),
       q(model.attention_width() / split.tensor),
       kv(kv_heads * model.head_dim()),
-      ffn(model.ffn_hidden / split.tensor),
-      vocab(padded_vocab(model.vocab, split.tensor, style.pads_vocabulary) / split.tensor),
+      ffn(model.mlp.hidden / split.tensor),
+      vocab(padded_vocab(model.vocab, split.tensor, style.head.pads_vocabulary) / split.tensor),
       sequence_parallel(split.sequence_parallel && split.tensor > 1),
       hidden(d(tokens) * d(model.hidden)),
       outside(d(tokens) / d(sequence_parallel ? split.tensor : 1) * d(model.hidden)) {}
@@ -70,7 +70,7 @@ void LayerWriter::norm(const char* name, const char* name_backward, bool residua
 }
 
 void LayerWriter::add_bias(double elements) {
-  if (has_biases() && !style().bias_in_gemm) forward("add bias", Streaming::accumulate, elements, 2 * element_);
+  if (has_biases() && !style().linear.bias_in_gemm) forward("add bias", Streaming::accumulate, elements, 2 * element_);
 }
 
 void LayerWriter::dropout(double elements, const char* name, Direction direction) {
@@ -100,7 +100,7 @@ std::optional<InputExchange> LayerWriter::enter(const char* what, const char* sa
                        sizes_.hidden,
                        element_,
                        with(CommOverlap::with_next),
-                       style().async_tensor_backward || computation_.overlaps_tensor,
+                       style().linear.async_tensor_backward || computation_.overlaps_tensor,
                        what,
                        saved,
                        what_backward};

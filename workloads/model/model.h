@@ -18,7 +18,7 @@ using calibration::Recompute;
 enum class Positions : std::uint8_t { learned, rotary, none, alibi };
 enum class Norm : std::uint8_t { layer_norm, rms_norm };  // scale and shift, or scale alone (arXiv 1910.07467)
 enum class Biases : std::uint8_t { all, qkv, none };      // which linear layers have one
-/// What the MLP applies inside. With gated_mlp it is applied to one of two up projections, which multiplies the other:
+/// What the MLP applies inside. With mlp.gated it is applied to one of two up projections, which multiplies the other:
 /// swiglu is always so (arXiv 2002.05202), gelu may be (GeGLU, there). squared_relu: arXiv 2109.08668.
 enum class Activation : std::uint8_t { gelu, swiglu, squared_relu };
 
@@ -26,30 +26,41 @@ enum class Activation : std::uint8_t { gelu, swiglu, squared_relu };
 struct Model {
   std::string name;   // of the file, or the label
   std::string label;  // free text
-  std::int64_t layers = 1, hidden = 1, heads = 1, kv_heads = 1, ffn_hidden = 4, vocab = 1, seq = 1;
-  bool gated_mlp = false;  // two up projections
-  Activation activation = Activation::gelu;
-  bool parallel_block = false;        // attention and MLP side by side: one layer norm, one reduction
-  bool post_norm = false;             // attention and MLP normalise their output too, ahead of the residual sum
-  std::int64_t attention_window = 0;  // 0: full causal attention
-  /// Of so many layers in turn the last sees everything, the others the window (Gemma 2, arXiv 2408.00118: 2; Gemma 3,
-  /// arXiv 2503.19786: 6); 0: every layer has the window.
-  std::int64_t attention_window_every = 0;
-  bool qk_norm = false;  // every head's queries and keys are normalised ahead of the rotation (arXiv 2302.05442)
+  std::int64_t layers = 1, hidden = 1, vocab = 1, seq = 1;
+  struct Attention {
+    std::int64_t heads = 1;       // of queries
+    std::int64_t kv_heads = 1;    // of keys and values
+    std::int64_t head_width = 0;  // of one head, where heads need not add up to hidden; 0: hidden / heads
+    bool qk_norm = false;     // every head's queries and keys are normalised ahead of the rotation (arXiv 2302.05442)
+    std::int64_t window = 0;  // positions that a token sees; 0: full causal attention
+    /// Of so many layers in turn the last sees everything, the others the window (Gemma 2, arXiv 2408.00118: 2; Gemma
+    /// 3, arXiv 2503.19786: 6); 0: every layer has the window.
+    std::int64_t window_every = 0;
+    bool operator==(const Attention&) const = default;
+  } attention;
+  struct Mlp {
+    std::int64_t hidden = 4;
+    bool gated = false;  // two up projections
+    Activation activation = Activation::gelu;
+    bool operator==(const Mlp&) const = default;
+  } mlp;
+  bool parallel_block = false;  // attention and MLP side by side: one layer norm, one reduction
+  bool post_norm = false;       // attention and MLP normalise their output too, ahead of the residual sum
   bool tied_embeddings = true;
-  std::int64_t head_width = 0;  // of one head, where heads need not add up to hidden; 0: hidden / heads
   Positions positions = Positions::learned;
   Norm norm = Norm::layer_norm;
   Biases biases = Biases::all;
-  std::int64_t head_dim() const { return head_width > 0 ? head_width : hidden / heads; }
+  std::int64_t head_dim() const { return attention.head_width > 0 ? attention.head_width : hidden / attention.heads; }
   /// Elements of a token's queries, and of the attention output.
-  std::int64_t attention_width() const { return heads * head_dim(); }
+  std::int64_t attention_width() const { return attention.heads * head_dim(); }
   /// Elements of a token's keys, and of its values.
-  std::int64_t kv_width() const { return kv_heads * head_dim(); }
+  std::int64_t kv_width() const { return attention.kv_heads * head_dim(); }
   /// Parameters of one norm.
   std::int64_t norm_parameters() const { return norm == Norm::layer_norm ? 2 * hidden : hidden; }
   /// Of the norms of queries and keys of a layer, which all heads share.
-  std::int64_t qk_norm_parameters() const { return qk_norm ? 2 * (norm == Norm::layer_norm ? 2 : 1) * head_dim() : 0; }
+  std::int64_t qk_norm_parameters() const {
+    return attention.qk_norm ? 2 * (norm == Norm::layer_norm ? 2 : 1) * head_dim() : 0;
+  }
   bool operator==(const Model&) const = default;
 };
 

@@ -117,7 +117,7 @@ constinit const Schedule schedules::dualpipe{
     .order = ChunkOrder::both_ways,
     .chunks = 2,
     .backward = BackwardPasses::mixed,
-    .posts_ahead = true,
+    .runtimes = {.post_ahead = true},
     .constraints = constraints,
 };
 

@@ -26,7 +26,7 @@ constinit const Schedule schedules::eager_1f1b{
     .paper = "Zhuang et al., arXiv 2211.05322",
     .passes = passes,
     .nested = true,
-    .posts_ahead = true,
+    .runtimes = {.post_ahead = true},
     .repeats = repeats,
 };
 

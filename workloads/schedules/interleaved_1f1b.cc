@@ -51,8 +51,7 @@ constinit const Schedule schedules::interleaved_1f1b{
     .chunks = kAnyChunks,
     .with_one_chunk = &schedules::one_f_one_b,
     .nested = true,
-    .waits_in_warm_up = true,
-    .in_megatron = true,
+    .runtimes = {.wait_in_warm_up = true, .with_megatron = true},
     .repeats = repeats,
     .constraints = constraints,
 };

@@ -23,7 +23,7 @@ constinit const Schedule schedules::one_f_one_b{
     .paper = "Narayanan et al., arXiv 2104.04473, figure 4 top",
     .passes = passes,
     .nested = true,
-    .in_megatron = true,
+    .runtimes = {.with_megatron = true},
     .repeats = repeats,
 };
 

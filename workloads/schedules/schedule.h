@@ -90,16 +90,20 @@ struct Schedule {
   /// Every stage begins with the forward pass of its first chunk and ends with the whole backward pass of the same
   /// chunk, so that its work lies between passes of the stages before it.
   bool nested = false;
-  /// Its runtimes post all messages ahead and wait for them on the device: the orders of two stages may cross, and a
-  /// host that waited would lock up.
-  bool posts_ahead = false;
-  /// Its runtimes may wait for a message between two passes of a kind, in warm-up and cool-down; others could lock up.
-  bool waits_in_warm_up = false;
-  /// Its authors place the weight gradients for the pass times that they profile (best_orders), and step the optimizer
-  /// of each stage as it finishes (parallelism.optimizer_post_validation).
-  bool placed_by_times = false, steps_apart = false;
-  /// Megatron-LM has it.
-  bool in_megatron = false;
+  /// What those do that run it.
+  struct Runtimes {
+    /// They post all messages ahead and wait for them on the device: the orders of two stages may cross, and a host
+    /// that waited would lock up.
+    bool post_ahead = false;
+    /// They may wait for a message between two passes of a kind, in warm-up and cool-down; others could lock up.
+    bool wait_in_warm_up = false;
+    /// The authors place the weight gradients for the pass times that they profile (best_orders).
+    bool place_by_times = false;
+    /// They step the optimizer of each stage as it finishes (parallelism.optimizer_post_validation).
+    bool step_apart = false;
+    /// Megatron-LM is one of them.
+    bool with_megatron = false;
+  } runtimes;
   /// Micro-batches that the search of its authors may hold; null: as many as the paper's order does.
   std::int64_t (*held_when_searched)(std::int64_t stages) = nullptr;
   /// How the order repeats; null: never, or with different shifts forward and backward.

@@ -28,9 +28,7 @@ constinit const Schedule schedules::v_half{
     .order = ChunkOrder::vee,
     .chunks = 2,
     .backward = BackwardPasses::cut,
-    .posts_ahead = true,
-    .placed_by_times = true,
-    .steps_apart = true,
+    .runtimes = {.post_ahead = true, .place_by_times = true, .step_apart = true},
 };
 
 }  // namespace orrery::workloads

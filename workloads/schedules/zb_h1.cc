@@ -36,9 +36,7 @@ constinit const Schedule schedules::zb_h1{
     .paper = "Qi et al., arXiv 2401.10241, figure 3 top",
     .passes = passes,
     .backward = BackwardPasses::cut,
-    .posts_ahead = true,
-    .placed_by_times = true,
-    .steps_apart = true,
+    .runtimes = {.post_ahead = true, .place_by_times = true, .step_apart = true},
 };
 
 }  // namespace orrery::workloads

@@ -22,9 +22,7 @@ constinit const Schedule schedules::zb_h2{
     .paper = "Qi et al., arXiv 2401.10241, figure 3 bottom",
     .passes = passes,
     .backward = BackwardPasses::cut,
-    .posts_ahead = true,
-    .placed_by_times = true,
-    .steps_apart = true,
+    .runtimes = {.post_ahead = true, .place_by_times = true, .step_apart = true},
     .held_when_searched = held_when_searched,
 };
 

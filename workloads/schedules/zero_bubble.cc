@@ -205,7 +205,7 @@ std::vector<Pass> repeated(const BuildingBlock& block, std::int32_t microbatches
 StageOrders best_orders(const Schedule& schedule, const PipelineShape& shape, const PipelineTimes& times) {
   const ChunkMap map = schedule.map(shape.stages, shape.chunks);
   StageOrders paper = paper_orders(schedule, shape);
-  if (!schedule.placed_by_times) return paper;
+  if (!schedule.runtimes.place_by_times) return paper;
   std::int64_t held = 0;
   for (const auto& passes : paper) {
     std::int64_t now = 0;

@@ -6,10 +6,10 @@ namespace orrery::workloads {
 ShardParameters shard_parameters(const Model& model, std::int64_t tensor, bool pads_vocabulary, bool ends_meet) {
   const auto t = static_cast<double>(tensor);
   const auto h = static_cast<double>(model.hidden);
-  const auto f = static_cast<double>(model.ffn_hidden);
+  const auto f = static_cast<double>(model.mlp.hidden);
   const auto a = static_cast<double>(model.attention_width()), norm = static_cast<double>(model.norm_parameters());
-  const double qkv = a + 2 * static_cast<double>(model.kv_heads * model.head_dim());
-  const double up = model.gated_mlp ? 2 : 1;
+  const double qkv = a + 2 * static_cast<double>(model.attention.kv_heads * model.head_dim());
+  const double up = model.mlp.gated ? 2 : 1;
   const double qkv_bias = model.biases == Biases::none ? 0 : 1, bias = model.biases == Biases::all ? 1 : 0;
   const double norms = (model.parallel_block ? norm : 2 * norm) * (model.post_norm ? 2 : 1) +
                        static_cast<double>(model.qk_norm_parameters());

@@ -66,8 +66,8 @@ double mean_of(const std::vector<double>& rates) {
 std::vector<HashedPaths> hashed_paths(const Job& job, std::int64_t seeds) {
   Job asked = job;
   const auto cluster_with = [&](topology::FabricSpec::Routing routing, std::optional<std::uint64_t> seed) {
-    asked.fabric.routing = routing;
-    asked.fabric.ecmp_seed = seed;
+    asked.machine.fabric.routes.policy = routing;
+    asked.machine.fabric.routes.ecmp_seed = seed;
     return cluster_of(site_of(asked));
   };
   const topology::Cluster even = cluster_with(topology::FabricSpec::Routing::adaptive, std::nullopt);
@@ -75,7 +75,7 @@ std::vector<HashedPaths> hashed_paths(const Job& job, std::int64_t seeds) {
   for (std::int64_t seed = 1; seed <= seeds; ++seed)
     hashed.push_back(cluster_with(topology::FabricSpec::Routing::ecmp, static_cast<std::uint64_t>(seed)));
   const GroupInputs inputs = group_inputs_of(job);
-  const RankMap ranks(inputs.layout.dims, inputs.placement, job.gpus_per_node);
+  const RankMap ranks(inputs.layout.dims, inputs.placement, job.machine.gpus_per_node);
   std::vector<HashedPaths> out;
   for (const JobGroup& group : comm_groups(inputs.layout)) {
     if (group.carries == JobGroup::Carries::signals) continue;

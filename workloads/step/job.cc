@@ -3,7 +3,9 @@
 
 namespace orrery::workloads {
 
-Site site_of(const Job& job) { return {job.node, job.fabric, job.gpus, job.gpus_per_node, job.perturbation.faults}; }
+Site site_of(const Job& job) {
+  return {job.machine.node, job.machine.fabric, job.machine.gpus, job.machine.gpus_per_node, job.perturbation.faults};
+}
 
 topology::Cluster cluster_of(const Site& site, const sim::Settings& where) {
   return topology::Cluster(site.node, site.fabric, site.gpus, site.gpus_per_node, where, site.faults);
@@ -18,9 +20,9 @@ Split split_of(const Job& job) {
 
 Computation computation_of(const Job& job) {
   Computation computation;
-  computation.precision = job.precision;
-  computation.recompute = job.recompute;
-  computation.attention = job.attention;
+  computation.precision = job.method.precision;
+  computation.recompute = job.method.recompute;
+  computation.attention = job.method.attention;
   computation.overlaps_tensor = job.overlap.tensor;
   computation.ends_on_one_stage = job.parallelism.chunk_map().ends_meet();
   computation.keeps_training_gradients = job.software.gradients.keeps_training_gradients;

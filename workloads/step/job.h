@@ -61,23 +61,31 @@ struct Training {
   double price_per_gpu_hour_usd = 0;
 };
 
-struct Job {
-  std::string name, description;
-  // Cluster
+/// What the job runs on, before anything breaks.
+struct Machine {
   calibration::DeviceProfile device;
   topology::NodeSpec node;
   topology::FabricSpec fabric;
   std::int64_t gpus = 1, gpus_per_node = 8;
   std::int64_t hosts_per_node = 1;  // a domain that NVLink joins across hosts is one node (topology::join_by_nvlink)
-  // Work
-  Model model;
-  Parallelism parallelism;
-  Batch batch;
+};
+
+/// With what every rank computes.
+struct Method {
   Precision precision;
   Recompute recompute = Recompute::none;
   AttentionKind attention = AttentionKind::flash;
-  Overlap overlap;
   OptimizerKind optimizer = OptimizerKind::adam;
+};
+
+struct Job {
+  std::string name, description;
+  Machine machine;
+  Model model;
+  Parallelism parallelism;
+  Batch batch;
+  Method method;
+  Overlap overlap;
   calibration::Software software;
   Placement placement;
   Perturbation perturbation;

@@ -25,11 +25,11 @@ DataParallelism data_parallelism_of(const Job& job) {
   data.all_reduces_shards = style.all_reduces_shards;
   data.overlaps_gradients = job.overlap.gradients;
   data.overlaps_parameters = job.overlap.parameters;
-  data.gradient_bytes = calibration::bytes_of(job.precision.gradients);
+  data.gradient_bytes = calibration::bytes_of(job.method.precision.gradients);
   const bool cast = data.shards() && !data.shares_gradients() && style.all_reduces_shards;
-  const double activation = calibration::bytes_of(job.precision.activations);
+  const double activation = calibration::bytes_of(job.method.precision.activations);
   data.reduced_bytes = cast ? std::min(data.gradient_bytes, activation) : data.gradient_bytes;
-  data.parameter_bytes = calibration::bytes_of(job.precision.parameters);
+  data.parameter_bytes = calibration::bytes_of(job.method.precision.parameters);
   data.buckets = job.software.buckets;
   return data;
 }
@@ -38,15 +38,16 @@ MessageStyle message_style_of(const Job& job) {
   const calibration::MessagePolicy& policy = job.software.messages;
   MessageStyle style;
   style.whole_bytes = static_cast<double>(job.batch.micro * job.rank_seq()) * static_cast<double>(job.model.hidden) *
-                      calibration::bytes_of(job.precision.activations);
+                      calibration::bytes_of(job.method.precision.activations);
   style.tensor = job.parallelism.tensor;
   style.sequence_parallel = job.parallelism.sequence_parallel;
   style.scatters_activations = policy.scatter_gather_pipeline;
   style.scatters_gradients = policy.scatter_gather_gradients;
   style.overlaps = job.overlap.pipeline;
   style.exposes_alike =
-      job.parallelism.schedule->waits_in_warm_up && job.overlap.pipeline && !policy.overlap_pipeline_warmup;
-  style.host_waits = policy.host_waits_for_pipeline && !job.overlap.pipeline && !job.parallelism.schedule->posts_ahead;
+      job.parallelism.schedule->runtimes.wait_in_warm_up && job.overlap.pipeline && !policy.overlap_pipeline_warmup;
+  style.host_waits =
+      policy.host_waits_for_pipeline && !job.overlap.pipeline && !job.parallelism.schedule->runtimes.post_ahead;
   return style;
 }
 
@@ -55,16 +56,16 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   const Schedule& schedule = *job.parallelism.schedule;
   ProgramInputs inputs{workload, job.parallelism.chunk_map(), {}, data_parallelism_of(job), message_style_of(job), {},
                        0};
-  inputs.passes = {software.host,      software.overlap,           software.layers.misaligned_gemm_rate,
+  inputs.passes = {software.host,      software.overlap,           software.layers.linear.misaligned_gemm_rate,
                    job.overlap.tensor, schedule.splits_backward(), false};
   // Not where stages hold several chunks or the schedule posts its messages ahead: with sends that block, such
   // schedules would lock up.
   inputs.passes.waits_for_batch =
-      software.host.host_waits_for_batch && job.parallelism.virtual_pipeline == 1 && !schedule.posts_ahead;
-  inputs.update = {job.optimizer, job.precision, software.optimizer, !job.parallelism.optimizer_post_validation,
-                   !inputs.map.ends_meet() && job.model.tied_embeddings};
+      software.host.host_waits_for_batch && job.parallelism.virtual_pipeline == 1 && !schedule.runtimes.post_ahead;
+  inputs.update = {job.method.optimizer, job.method.precision, software.optimizer,
+                   !job.parallelism.optimizer_post_validation, !inputs.map.ends_meet() && job.model.tied_embeddings};
   constexpr double kScales = 12;  // of a block: four products, three fp8 tensors each
-  const bool in_fp8 = job.precision.matmul == DataType::fp8;
+  const bool in_fp8 = job.method.precision.matmul == DataType::fp8;
   if (software.gradients.reduces_amax && in_fp8 && inputs.data.replicas > 1)
     inputs.scale_bytes = kScales * calibration::bytes_of(DataType::fp32);
   return inputs;

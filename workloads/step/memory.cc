@@ -195,16 +195,16 @@ InFlight in_flight(const StageLayout& stage, const std::vector<Pass>& passes, co
 
 std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const Parallelism& layout = job.parallelism;
-  const StateStyle style{data_parallelism_of(job), job.precision, job.optimizer,
+  const StateStyle style{data_parallelism_of(job), job.method.precision, job.method.optimizer,
                          job.software.gradients.keeps_training_gradients};
-  const double element = calibration::bytes_of(job.precision.activations);
+  const double element = calibration::bytes_of(job.method.precision.activations);
   const bool ties_ends = !layout.chunk_map().ends_meet() && job.model.tied_embeddings;
   // Orders that are searched for the job's own times are walked as they are run, all of them.
   const Schedule& schedule = *layout.schedule;
   const StageOrders orders =
       schedule.splits_backward() ? step_passes(job, split) : first_rounds(schedule, job.pipeline_shape());
   const std::vector<std::vector<PassBytes>> chunks =
-      chunk_bytes(split, layout.chunk_map(), job.software.memory, job.precision);
+      chunk_bytes(split, layout.chunk_map(), job.software.memory, job.method.precision);
   std::vector<StageMemory> stages;
   for (std::int64_t stage = 0; stage < layout.pipeline; ++stage) {
     const StageParameters held = parameters_of_stage({split, layout.chunk_map(), stage});

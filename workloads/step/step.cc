@@ -101,16 +101,16 @@ void rate(const Model& work, std::int64_t global, Recompute recompute, const cal
           StepReport& report) {
   const double tokens = static_cast<double>(global) * static_cast<double>(work.seq);
   const double seconds = sim::to_seconds(report.iteration), gpus = static_cast<double>(report.gpus);
-  report.tokens_per_s = tokens / seconds;
-  report.tokens_per_s_per_gpu = report.tokens_per_s / gpus;
+  report.rates.tokens_per_s = tokens / seconds;
+  report.rates.tokens_per_s_per_gpu = report.rates.tokens_per_s / gpus;
   const double model = model_flops(work, global);
   const double hardware = hardware_flops(work, global, recompute);
-  report.model_tflops_per_gpu = model / seconds / gpus / 1e12;
-  report.hardware_tflops_per_gpu = hardware / seconds / gpus / 1e12;
-  report.aggregate_pflops = model / seconds / 1e15;
+  report.rates.model_tflops_per_gpu = model / seconds / gpus / 1e12;
+  report.rates.hardware_tflops_per_gpu = hardware / seconds / gpus / 1e12;
+  report.rates.aggregate_pflops = model / seconds / 1e15;
   const double peak = std::max(device.peak(DataType::bf16).value(), device.peak(DataType::fp16).value()) / 1e12;
-  report.mfu_pct = 100 * report.model_tflops_per_gpu / peak;
-  report.hfu_pct = 100 * report.hardware_tflops_per_gpu / peak;
+  report.rates.mfu_pct = 100 * report.rates.model_tflops_per_gpu / peak;
+  report.rates.hfu_pct = 100 * report.rates.hardware_tflops_per_gpu / peak;
 }
 
 /// The window of a rank that counts as its step.
@@ -221,7 +221,7 @@ void draw(const Parallelism& layout, const std::vector<std::vector<PassBytes>>& 
     drawn.breakdown_s =
         breakdown_of(layout.optimizer_post_validation, run.rank_of(*rank.record, step), report.iteration, {});
     const auto stage = static_cast<std::size_t>(rank.stage);
-    drawn.memory = memory_over_time(step, program, rank, report.stages[stage], chunks[stage]);
+    drawn.memory = memory_over_time(step, program, rank, report.memory.stages[stage], chunks[stage]);
     return drawn;
   };
   const auto recorded = [&](std::size_t i, std::int64_t rank, std::int64_t ranks) {
@@ -273,7 +273,7 @@ void count_tiers(const RankMap& ranks, const topology::Cluster& cluster, const G
 /// The fullest moment of each stage that was recorded, counted in simulated time.
 void count_memory(const std::vector<std::vector<PassBytes>>& chunks, const StepPlan& step, const Simulated& run,
                   StepReport& report) {
-  std::vector<bool> done(report.stages.size(), false);
+  std::vector<bool> done(report.memory.stages.size(), false);
   for (const sim::Record& record : run.result.records) {
     const sim::ProgramId program = run.plan.instances[record.instance].program;
     const std::size_t stage = sim::index(program);
@@ -281,7 +281,7 @@ void count_memory(const std::vector<std::vector<PassBytes>>& chunks, const StepP
     done[stage] = true;
     const HighWater top =
         counted_high_water(record, run.plan.programs[program], step.stages.notes[stage], chunks[stage]);
-    StageMemory& memory = report.stages[stage];
+    StageMemory& memory = report.memory.stages[stage];
     memory.counted_activations = top.bytes();
     const bool in_step = memory.peak.during == StageMemory::During::optimizer;
     memory.peak.at_s = in_step ? sim::to_seconds(report.iteration) : top.at_s;
@@ -290,14 +290,14 @@ void count_memory(const std::vector<std::vector<PassBytes>>& chunks, const StepP
 
 /// `capacity`: bytes of a GPU.
 void add_memory(std::vector<StageMemory> stages, double capacity, StepReport& report) {
-  report.stages = std::move(stages);
-  for (const StageMemory& stage : report.stages) {
-    report.peak_bytes = std::max(report.peak_bytes, stage.total);
-    report.allocated_bytes = std::max(report.allocated_bytes, stage.allocated);
-    report.reserved_bytes = std::max(report.reserved_bytes, stage.total - stage.parts.context);
+  report.memory.stages = std::move(stages);
+  for (const StageMemory& stage : report.memory.stages) {
+    report.memory.peak_bytes = std::max(report.memory.peak_bytes, stage.total);
+    report.memory.allocated_bytes = std::max(report.memory.allocated_bytes, stage.allocated);
+    report.memory.reserved_bytes = std::max(report.memory.reserved_bytes, stage.total - stage.parts.context);
   }
-  report.capacity_bytes = capacity;
-  report.fits = report.peak_bytes <= report.capacity_bytes;
+  report.memory.capacity_bytes = capacity;
+  report.memory.fits = report.memory.peak_bytes <= report.memory.capacity_bytes;
 }
 
 }  // namespace
@@ -346,8 +346,8 @@ class StepSimulation {
   /// Time, breakdown, timelines, memory and traffic.
   void simulate_in_detail() {
     const LayerSplit split = split_layers(job_);
-    add_memory(stage_memory(job_, split), static_cast<double>(job_.device.memory().value()), report_);
-    chunks_ = chunk_bytes(split, job_.parallelism.chunk_map(), job_.software.memory, job_.precision);
+    add_memory(stage_memory(job_, split), static_cast<double>(job_.machine.device.memory().value()), report_);
+    chunks_ = chunk_bytes(split, job_.parallelism.chunk_map(), job_.software.memory, job_.method.precision);
     const bool drawn = options_.timelines || options_.stage_timelines;
     bool compact = !options_.full && !drawn;
     StepPlan step = compact ? folded_plan() : make_plan(job_, cluster_, groups_);
@@ -366,7 +366,8 @@ class StepSimulation {
       }
     }
     report_.traffic = merge_traffic(closed_form_traffic(job_), count_traffic(step));
-    count_tiers(RankMap(job_.parallelism.dims(), job_.placement, job_.gpus_per_node), cluster_, *groups_, report_);
+    count_tiers(RankMap(job_.parallelism.dims(), job_.placement, job_.machine.gpus_per_node), cluster_, *groups_,
+                report_);
     report_.assumptions = job_.assumptions;
     if (groups_->settled) {
       report_.assumptions.emplace_back(
@@ -379,25 +380,25 @@ class StepSimulation {
   /// Where the job evaluates; adds it to the step's time.
   void evaluate() {
     const Evaluation& evaluation = job_.evaluation;
-    report_.iteration_with_evaluation_s = sim::to_seconds(report_.iteration);
-    report_.tokens_per_s_with_evaluation = report_.tokens_per_s;
+    report_.evaluation.iteration_s = sim::to_seconds(report_.iteration);
+    report_.evaluation.tokens_per_s = report_.rates.tokens_per_s;
     if (evaluation.every_steps == 0) return;
     StepPlan step = make_plan(job_, cluster_, groups_, {Workload::evaluation, true});
     const Simulated one = simulate(step, false, false);
     const std::int64_t global = job_.batch.global;
     const auto batches = static_cast<double>((evaluation.sequences + global - 1) / global);
-    report_.evaluation_s =
+    report_.evaluation.seconds =
         batches * sim::to_seconds(one.result.makespan) + sim::to_seconds(job_.software.host.evaluation_host);
-    report_.iteration_with_evaluation_s += sim::to_seconds(job_.software.host.step_host) +
-                                           report_.evaluation_s / static_cast<double>(evaluation.every_steps);
-    report_.tokens_per_s_with_evaluation =
-        static_cast<double>(global) * static_cast<double>(job_.model.seq) / report_.iteration_with_evaluation_s;
+    report_.evaluation.iteration_s += sim::to_seconds(job_.software.host.step_host) +
+                                      report_.evaluation.seconds / static_cast<double>(evaluation.every_steps);
+    report_.evaluation.tokens_per_s =
+        static_cast<double>(global) * static_cast<double>(job_.model.seq) / report_.evaluation.iteration_s;
   }
 
  private:
   void count(const Simulated& run) {
-    report_.ranks_simulated = static_cast<std::int64_t>(run.plan.instances.size());
-    report_.events = run.result.events;
+    report_.effort.ranks = static_cast<std::int64_t>(run.plan.instances.size());
+    report_.effort.events = run.result.events;
   }
 
   /// The plan of a folded run, which may have been made before.
@@ -458,7 +459,7 @@ class StepSimulation {
     }
     tell_busiest(*accounts, report_);
     report_.iteration += repeated->left_out;
-    report_.events = run.result.events + before.result.events;
+    report_.effort.events = run.result.events + before.result.events;
     // The fullest moment comes as early in the shorter step as in the whole one.
     if (options_.count_memory) count_memory(chunks_, repeated->step, run, report_);
     return true;
@@ -488,15 +489,15 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
   const auto groups = of_all               ? make_groups(inputs, *cluster)
                       : planned != nullptr ? planned->plan.groups
                                            : cache.groups_of(cluster, inputs);
-  report.gpus = job.gpus;
+  report.gpus = job.machine.gpus;
   StepSimulation simulation(job, *cluster, groups, options, report);
   if (options.brief && !options.full && !options.timelines)
     simulation.time_step();
   else
     simulation.simulate_in_detail();
-  rate(job.model, job.batch.global, job.recompute, job.device, report);
+  rate(job.model, job.batch.global, job.method.recompute, job.machine.device, report);
   simulation.evaluate();
-  report.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  report.effort.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
 }
 

@@ -131,26 +131,34 @@ struct StepOptions {
 };
 
 struct StepReport {
-  // Counts
-  std::int64_t gpus = 0, ranks_simulated = 0;
-  std::uint64_t events = 0;
-  double wall_s = 0;  // host time spent planning and simulating
+  std::int64_t gpus = 0;
+  /// What the simulation took.
+  struct Effort {
+    std::int64_t ranks = 0;  // simulated
+    std::uint64_t events = 0;
+    double wall_s = 0;  // host time spent planning and simulating
+  } effort;
   // Time
   sim::Duration iteration{};  // the step's period: the makespan, or where stages step their optimizers apart
                               // (Parallelism::optimizer_post_validation) the longest time that a stage is at work
   std::array<double, kCategories> breakdown_s{};  // exposed time of the busiest rank; sums to the iteration
   std::int64_t busiest_stage = 0;
-  double evaluation_s = 0;                 // one evaluation (0: none)
-  double iteration_with_evaluation_s = 0;  // iteration + evaluation / every_steps
-  // Rates
-  double tokens_per_s = 0, tokens_per_s_per_gpu = 0, tokens_per_s_with_evaluation = 0;
-  double model_tflops_per_gpu = 0, hardware_tflops_per_gpu = 0, aggregate_pflops = 0, mfu_pct = 0, hfu_pct = 0;
-  // Memory
-  bool fits = true;
-  double peak_bytes = 0, allocated_bytes = 0, capacity_bytes = 0;  // of the fullest rank: total, allocated
-  double reserved_bytes = 0;                                       // likewise, what the allocator holds
-  std::vector<StageMemory> stages;
-  std::vector<Remedy> would_fit;  // where it does not fit: filled by who knows the scenario (scenarios::would_fit)
+  struct Evaluated {
+    double seconds = 0;       // one evaluation (0: none)
+    double iteration_s = 0;   // iteration + evaluation / every_steps
+    double tokens_per_s = 0;  // of training, with evaluations in between
+  } evaluation;
+  struct Rates {
+    double tokens_per_s = 0, tokens_per_s_per_gpu = 0;
+    double model_tflops_per_gpu = 0, hardware_tflops_per_gpu = 0, aggregate_pflops = 0, mfu_pct = 0, hfu_pct = 0;
+  } rates;
+  struct Memory {
+    bool fits = true;
+    double peak_bytes = 0, allocated_bytes = 0, capacity_bytes = 0;  // of the fullest rank: total, allocated
+    double reserved_bytes = 0;                                       // likewise, what the allocator holds
+    std::vector<StageMemory> stages;
+    std::vector<Remedy> would_fit;  // where it does not fit: filled by who knows the scenario (scenarios::would_fit)
+  } memory;
   // Traffic
   std::vector<TrafficRow> traffic;
   struct TierBytes {

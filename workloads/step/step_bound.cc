@@ -260,9 +260,9 @@ sim::Duration StepBound::of(const Job& job) {
   const LayerSplit split = split_layers(job);
   const PlacesKey where{group_layout_of(job), job.placement, site_of(job)};
   const Places& places = places_of(where);
-  const Costs& costs = costs_of(
-      {split_of(job), computation_of(job), inputs.passes, data.by_unit, where, job.model, job.device, job.software});
-  const CollectivePrices prices{job.device, job.software, *places.cluster, places.shapes};
+  const Costs& costs = costs_of({split_of(job), computation_of(job), inputs.passes, data.by_unit, where, job.model,
+                                 job.machine.device, job.software});
+  const CollectivePrices prices{job.machine.device, job.software, *places.cluster, places.shapes};
   const Schedule& schedule = *job.parallelism.schedule;
   const bool apart = job.parallelism.optimizer_post_validation;
   const bool fills = schedule.nested && !apart;
@@ -287,7 +287,7 @@ sim::Duration StepBound::of(const Job& job) {
     if (apart) host -= at == 0 && first_pass.issue > 0 && !awaits ? first_pass.issue + costs.batch.issue : host;
     const double passes =
         std::max({load.compute + before + moved.within, load.tensor, host, moved.beside}) + moved.reduce;
-    const double optimizing = optimizer_time(inputs.update, data, job.device, held.parameters);
+    const double optimizing = optimizer_time(inputs.update, data, job.machine.device, held.parameters);
     passed = std::max(passed, passes);
     optimizer = std::max(optimizer, optimizing);
     alone = std::max(alone, passes + optimizing + moved.gather);

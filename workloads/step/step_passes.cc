@@ -67,12 +67,13 @@ PipelineTimes pass_times(const LayerSplit& split, const ChunkMap& map, const Ker
 
 StageOrders step_passes(const Job& job, const LayerSplit& split) {
   const Schedule& schedule = *job.parallelism.schedule;
-  if (!schedule.placed_by_times) return paper_orders(schedule, job.pipeline_shape());
+  if (!schedule.runtimes.place_by_times) return paper_orders(schedule, job.pipeline_shape());
   const std::int64_t tensor = job.parallelism.tensor;
-  const double message = message_seconds(message_style_of(job).whole_bytes, site_of(job), job.device, job.software);
-  const PipelineTimes times =
-      pass_times(split, job.parallelism.chunk_map(), {job.device, job.software.layers.misaligned_gemm_rate},
-                 tensor <= job.gpus_per_node ? tensor : 1, message);
+  const double message =
+      message_seconds(message_style_of(job).whole_bytes, site_of(job), job.machine.device, job.software);
+  const PipelineTimes times = pass_times(split, job.parallelism.chunk_map(),
+                                         {job.machine.device, job.software.layers.linear.misaligned_gemm_rate},
+                                         tensor <= job.machine.gpus_per_node ? tensor : 1, message);
   return best_orders(schedule, job.pipeline_shape(), times);
 }
 

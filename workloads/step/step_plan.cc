@@ -13,7 +13,7 @@ StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared
   StepPlan out;
   out.split = split_layers(job);
   out.stages = compile_programs(program_inputs_of(job, options.workload), out.split, step_passes(job, out.split),
-                                {job.device, job.software, cluster, groups->shapes}, groups->slots,
+                                {job.machine.device, job.software, cluster, groups->shapes}, groups->slots,
                                 options.compact ? groups->tensor_rate_limit : 0);
   out.groups = std::move(groups);
   return out;

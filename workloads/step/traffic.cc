@@ -77,7 +77,7 @@ class ClosedForm {
   double columns() const { return d(p_.data * p_.context); }
   double activation() const {
     return d(job_.batch.micro) * d(job_.rank_seq()) * d(job_.model.hidden) *
-           calibration::bytes_of(job_.precision.activations);
+           calibration::bytes_of(job_.method.precision.activations);
   }
 
   void tensor() {
@@ -94,10 +94,10 @@ class ClosedForm {
         add(CommGroup::tensor, CollectiveOp::all_reduce, what, p_.tensor, activation(), calls, per_layer);
     };
     boundary("activations, forward", per_pass * layers * runs, per_pass, true);
-    if (job_.recompute == Recompute::full)
+    if (job_.method.recompute == Recompute::full)
       boundary("activations, forward (recomputed)", per_pass * layers * runs, per_pass, true);
     // Queries, keys and values that are layers of their own reduce the gradient of their input three times.
-    const double apart = job_.software.layers.separate_qkv && !job_.model.parallel_block && !sp ? 2 : 0;
+    const double apart = job_.software.layers.linear.separate_qkv && !job_.model.parallel_block && !sp ? 2 : 0;
     boundary("activation gradients, backward", (per_pass + apart) * layers * runs, per_pass + apart, true);
     if (sp)
       add(CommGroup::tensor, CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, activation(),
@@ -122,9 +122,9 @@ class ClosedForm {
   double boundaries() const { return d(map_.crossings()); }
 
   void context() {
-    const double width = 2 * d(job_.model.kv_heads * job_.model.head_dim()) / d(p_.tensor);
+    const double width = 2 * d(job_.model.attention.kv_heads * job_.model.head_dim()) / d(p_.tensor);
     const double own =
-        d(job_.batch.micro) * d(job_.rank_seq()) * width * calibration::bytes_of(job_.precision.activations);
+        d(job_.batch.micro) * d(job_.rank_seq()) * width * calibration::bytes_of(job_.method.precision.activations);
     const double runs = d(job_.model.layers) * d(job_.microbatches()) * d(p_.data * p_.tensor);  // over groups
     const double c = d(p_.context);
     const auto row = [&](CollectiveOp op, const char* what, double calls) {
@@ -137,7 +137,8 @@ class ClosedForm {
     const auto gather = ring ? CollectiveOp::send_receive : CollectiveOp::all_gather;
     const auto scatter = ring ? CollectiveOp::send_receive : CollectiveOp::reduce_scatter;
     row(gather, "keys and values, forward", ring ? c - 1 : 1);
-    if (job_.recompute != Recompute::none) row(gather, "keys and values, forward (recomputed)", ring ? c - 1 : 1);
+    if (job_.method.recompute != Recompute::none)
+      row(gather, "keys and values, forward (recomputed)", ring ? c - 1 : 1);
     row(gather, "keys and values, backward", ring ? c - 1 : 1);
     row(scatter, "key and value gradients, backward", ring ? c : 1);
   }
@@ -158,10 +159,10 @@ class ClosedForm {
     const std::int64_t group = job_.shard_ranks();
     const double groups = d(job_.replicas() / group);
     const ShardParameters shard =
-        shard_parameters(job_.model, p_.tensor, job_.software.layers.pads_vocabulary, map_.ends_meet());
+        shard_parameters(job_.model, p_.tensor, job_.software.layers.head.pads_vocabulary, map_.ends_meet());
     const double per_tensor_rank = d(job_.model.layers) * shard.layer + shard.embedding + shard.head;
     const double gradients = d(p_.tensor) * per_tensor_rank * reduced_gradient_bytes();
-    const double parameters = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.precision.parameters);
+    const double parameters = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.method.precision.parameters);
     const double m = microbatches_of_a_replica();
     const bool every = reduces_every_micro_batch(p_.sharding, job_.software);
     // One virtual call per tensor rank that moves all stages' parameters; the counted table knows the real number of
@@ -190,16 +191,16 @@ class ClosedForm {
 
   /// Where ranks that share out states add gradients up with an all-reduce all the same, they send them in 16 bit.
   double reduced_gradient_bytes() const {
-    const int added_up = calibration::bytes_of(job_.precision.gradients);
+    const int added_up = calibration::bytes_of(job_.method.precision.gradients);
     if (scatters(p_.sharding, job_.software) || p_.sharding == Sharding::none) return added_up;
-    return std::min(added_up, calibration::bytes_of(job_.precision.activations));
+    return std::min(added_up, calibration::bytes_of(job_.method.precision.activations));
   }
   /// Of DualPipe's two copies of a block each sees half of the micro-batches, in step with the other.
   double microbatches_of_a_replica() const { return d(job_.microbatches()) * columns() / d(job_.replicas()); }
 
   /// Largest magnitudes of fp8 tensors, layer by layer: after the forward and after the backward pass.
   void scales() {
-    const bool in_fp8 = job_.precision.matmul == DataType::fp8;
+    const bool in_fp8 = job_.method.precision.matmul == DataType::fp8;
     if (!in_fp8 || !job_.software.gradients.reduces_amax || job_.replicas() == 1) return;
     constexpr double kBytes = 4 * 3 * 4;  // qkv, projection, up and down; input, weight, gradient; a number in fp32
     add(CommGroup::scales, CollectiveOp::all_reduce, "fp8 scales", p_.tensor * job_.replicas(), kBytes,
@@ -215,8 +216,8 @@ class ClosedForm {
   }
 
   void embedding() {
-    const std::int64_t vocab = padded_vocab(job_.model.vocab, p_.tensor, job_.software.layers.pads_vocabulary);
-    double bytes = d(vocab / p_.tensor) * d(job_.model.hidden) * calibration::bytes_of(job_.precision.gradients);
+    const std::int64_t vocab = padded_vocab(job_.model.vocab, p_.tensor, job_.software.layers.head.pads_vocabulary);
+    double bytes = d(vocab / p_.tensor) * d(job_.model.hidden) * calibration::bytes_of(job_.method.precision.gradients);
     if (p_.sharding == Sharding::parameters) bytes /= d(job_.shard_ranks());
     add(CommGroup::embedding, CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes, d(p_.tensor) * columns(),
         0);

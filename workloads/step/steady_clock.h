@@ -1,0 +1,19 @@
+// The clock at which a job's GPUs run, from the power that its mix of kernels draws (calibration/power.h).
+#pragma once
+
+#include "calibration/power.h"
+#include "workloads/model/passes.h"
+#include "workloads/step/job.h"
+
+namespace orrery::workloads {
+
+/// What one rank does for one micro-batch, forward and backward, were all layers on it; tensor collectives that nothing
+/// hides are waited for. `tensor_in_node`: ranks of a tensor group that lies in a node, else 1.
+calibration::Duty duty_of(const Network& network, const KernelTimes& times, std::int64_t tensor_in_node);
+
+/// The job with its device at the clock that its power limit leaves a micro-batch's passes. The optimizer's step, the
+/// pipeline's idle time and collectives between nodes are left out: they last longer than a limiter looks back, or
+/// overlap.
+Job at_steady_clock(Job job);
+
+}  // namespace orrery::workloads
