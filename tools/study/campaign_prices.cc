@@ -90,7 +90,7 @@ campaign::Machine machine_of(const Job& job, const std::vector<workloads::StageM
   machine.gpus = job.machine.gpus;
   machine.gpus_per_node = job.machine.gpus_per_node / job.machine.hosts_per_node;
   machine.nodes = job.machine.gpus / machine.gpus_per_node;
-  machine.nics_per_node = job.machine.fabric.kind == topology::FabricSpec::Kind::none
+  machine.nics_per_node = job.machine.fabric.kind == &topology::fabrics::none
                               ? 0
                               : job.machine.fabric.nics / job.machine.hosts_per_node;
   // Whole nodes come and go: where a node holds several replicas they do so together.
