@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "scenarios/campaign.h"
 #include "scenarios/library.h"
 #include "scenarios/schema.h"
 #include "scenarios/sources.h"
@@ -223,6 +224,7 @@ Scenario load_scenario(const Settings& document) {
   say_situation(job);
   load_evaluation(document, job);
   load_training(document, job);
+  load_campaign(document);  // checked here, kept by who runs it
   note_extra(document, job);
   scenario.measured = load_measured(document, job.machine.gpus, job.model.seq);
   return scenario;
