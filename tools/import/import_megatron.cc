@@ -29,9 +29,8 @@ class Launch {
       const auto [known, fresh] = options_.emplace(normal(option.name), &option);
       if (fresh) continue;
       if (known->second->values != option.values && taken_flags().contains(known->first)) {
-        throw UserError(
-            option.place, "--" + option.name,
-            fmt::format("got {} after {}, expected one of them", text_of(option), text_of(*known->second)));
+        throw UserError(option.place, "--" + option.name,
+                        fmt::format("got {} after {}, expected one of them", text_of(option), text_of(*known->second)));
       }
     }
   }
@@ -46,8 +45,7 @@ class Launch {
     if (option == nullptr) return false;
     static const std::set<std::string> kWords{"true", "false", "True", "False", "0", "1"};
     if (!option->values.empty() && kWords.contains(option->values[0]))
-      refuse(*option,
-             fmt::format("takes no value, got {}, expected the flag alone, or nothing", option->values[0]));
+      refuse(*option, fmt::format("takes no value, got {}, expected the flag alone, or nothing", option->values[0]));
     return true;
   }
   /// The value as a Settings scalar whose path is the flag, so that complaints name it.
@@ -63,8 +61,7 @@ class Launch {
     const std::optional<Settings> given = value(name);
     if (!given) return std::nullopt;
     if (given->text().find('$') != std::string::npos)
-      given->fail(
-          fmt::format("got {}, which the script does not assign, expected a whole number", given->text()));
+      given->fail(fmt::format("got {}, which the script does not assign, expected a whole number", given->text()));
     return given->as_int(low, 1'000'000'000'000);
   }
   std::int64_t need(const std::string& name) {
@@ -137,8 +134,7 @@ void take_attention(Launch& launch, Draft& draft) {
   const std::optional<std::int64_t> groups = launch.count("num-query-groups");
   if (grouped) draft.set("model.kv_heads", groups.value_or(1), launch.place("num-query-groups"));
   if (!grouped && groups && *groups != heads)
-    launch.refuse("num-query-groups",
-                  fmt::format("got {} without --group-query-attention, expected with it", *groups));
+    launch.refuse("num-query-groups", fmt::format("got {} without --group-query-attention, expected with it", *groups));
   if (!grouped) draft.set("model.kv_heads", heads);
   take(launch, draft, "kv-channels", "model.head_dim");
   if (const std::optional<Settings> window = launch.value("window-size")) {
@@ -211,17 +207,16 @@ std::int64_t take_chunks(Launch& launch, std::int64_t layers, std::int64_t stage
   const std::string by_layers = "num-layers-per-virtual-pipeline-stage",
                     by_stages = "num-virtual-stages-per-pipeline-rank";
   const std::optional<std::int64_t> per_chunk = launch.count(by_layers), given = launch.count(by_stages);
-  if (per_chunk && given)
-    launch.refuse(by_stages, fmt::format("and --{} say the same twice, expected one", by_layers));
+  if (per_chunk && given) launch.refuse(by_stages, fmt::format("and --{} say the same twice, expected one", by_layers));
   const std::string& flag = per_chunk ? by_layers : by_stages;
   if (!per_chunk && !given) return 1;
   if (stages == 1)
     launch.refuse(flag, "has no meaning with one pipeline stage, expected --pipeline-model-parallel-size of 2 or more");
   if (given) return *given;
   if (layers % (stages * *per_chunk) != 0) {
-    launch.refuse(flag,
-                  fmt::format("got {0}, expected a divisor of {3}: {1} layers over {2} stages", *per_chunk, layers, stages,
-                              layers % stages == 0 ? std::to_string(layers / stages) : "the layers of a stage"));
+    launch.refuse(
+        flag, fmt::format("got {0}, expected a divisor of {3}: {1} layers over {2} stages", *per_chunk, layers, stages,
+                          layers % stages == 0 ? std::to_string(layers / stages) : "the layers of a stage"));
   }
   return layers / (stages * *per_chunk);
 }
@@ -231,8 +226,7 @@ void take_sharding(Launch& launch, Draft& draft, std::int64_t replicas) {
   const bool torch = launch.flag("use-torch-fsdp2");
   const bool fsdp = launch.flag("use-custom-fsdp") || launch.flag("use-megatron-fsdp");
   std::string sharding = optimizer ? "optimizer" : torch ? "parameters" : "none";
-  if (torch && optimizer)
-    launch.refuse("use-torch-fsdp2", "contradicts --use-distributed-optimizer, expected one");
+  if (torch && optimizer) launch.refuse("use-torch-fsdp2", "contradicts --use-distributed-optimizer, expected one");
   if (const std::optional<Settings> strategy = launch.value("data-parallel-sharding-strategy"); strategy && fsdp) {
     static const std::map<std::string, std::string> kStrategies{{"no_shard", "none"},
                                                                 {"optim", "optimizer"},
