@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "scenarios/extras.h"
 #include "scenarios/library.h"
 #include "scenarios/schema.h"
 #include "scenarios/sources.h"
@@ -196,8 +197,9 @@ void load_cluster(const Settings& document, Job& job) {
   join_domain(cluster, job);
 }
 
-Scenario load_scenario(const Settings& document) {
-  if (!document.is_mapping()) document.expected("a scenario: a mapping of keys");
+Scenario load_scenario(const Settings& given_document) {
+  if (!given_document.is_mapping()) given_document.expected("a scenario: a mapping of keys");
+  const Settings document = with_extras(given_document);
   schema().check(document);
   Scenario scenario;
   Job& job = scenario.job;
