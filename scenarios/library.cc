@@ -126,6 +126,7 @@ const std::vector<Shelf>& shelves() {
       {"features", "", "calibration/features", "software feature"},
       {"collectives", "", "calibration/collectives", "collective library"},
       {"tables", "", "scenarios/reproduce", "published table"},
+      {"failures", "campaign.failures", "calibration/reliability", "table of failures"},
   };
   return all;
 }

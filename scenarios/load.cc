@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "scenarios/campaign.h"
 #include "scenarios/extras.h"
 #include "scenarios/library.h"
 #include "scenarios/schema.h"
@@ -59,7 +60,7 @@ void load_fabric(const Settings& cluster, Job& job) {
   if (job.machine.fabric.name.empty()) job.machine.fabric.name = "inline";
   note_changes(job, shelf, *reference, fabric);
   const std::int64_t joined = std::max(job.machine.gpus_per_node, job.machine.fabric.nvlink_domain);
-  if (job.machine.fabric.kind == topology::FabricSpec::Kind::none && job.machine.gpus > joined) {
+  if (job.machine.fabric.kind == &topology::fabrics::none && job.machine.gpus > joined) {
     reference->fail(fmt::format("read {}, which joins no nodes; {} GPUs in nodes of {} need a fabric that does",
                                 job.machine.fabric.name, job.machine.gpus, job.machine.gpus_per_node));
   }
@@ -225,6 +226,7 @@ Scenario load_scenario(const Settings& given_document) {
   say_situation(job);
   load_evaluation(document, job);
   load_training(document, job);
+  load_campaign(document);  // checked here, kept by who runs it
   note_extra(document, job);
   scenario.measured = load_measured(document, job.machine.gpus, job.model.seq);
   return scenario;

@@ -7,6 +7,7 @@
 
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
+#include "campaign/spec.h"
 #include "topology/cluster.h"
 #include "workloads/schedules/catalogue.h"
 
@@ -746,6 +747,11 @@ std::vector<Key> all_keys() {
   add(perturbation_keys());
   add(training_keys());
   add(measured_keys());
+  keys.push_back({"campaign", "mapping", "", "-", {}, "The whole run, for orrery campaign: failures, checkpoints."});
+  add(below("campaign", campaign::campaign_keys()));
+  keys.push_back(
+      {"campaign.failures.inherits", "name", "", "-", {}, "A table of failures; the other members change it."});
+  add(below("campaign.failures", campaign::fleet_keys()));
   keys.push_back(
       {"software.inherits", "name", "", "-", {}, "A generation; the other members of the mapping change it."});
   add(below("software", calibration::software_keys()));

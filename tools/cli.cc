@@ -26,6 +26,8 @@ const std::vector<Command>& commands() {
       {"fit", "fit parameters on measured steps; how well each is determined, errors on rows held out", declare_fit},
       {"sweep", "the cross product of the values of some keys, every point simulated", declare_sweep},
       {"search", "the best layouts of a job on its GPUs, or the smallest cluster for a deadline", declare_search},
+      {"campaign", "weeks of training: failures, checkpoints, restarts, spares; goodput and time to train over seeds",
+       declare_campaign},
       {"plan", "the compiled program of a pipeline stage, operation by operation, as text", declare_plan},
       {"traffic", "the communication table: closed form beside simulated bytes", declare_traffic},
       {"topology", "counts, tiers, bisection and path lengths of a cluster; the graph as a picture", declare_topology},

@@ -40,7 +40,7 @@ TEST_CASE("the tree is found: every room has sources") {
   for (const SourceFile& file : source_files()) {
     if (file.suffix == ".cc") rooms.insert(file.room());
   }
-  for (const char* room : {"sim", "topology", "calibration", "workloads", "scenarios", "tools", "tests"}) {
+  for (const char* room : {"sim", "topology", "calibration", "workloads", "campaign", "scenarios", "tools", "tests"}) {
     CHECK(rooms.count(room) == 1);
   }
 }
@@ -191,9 +191,10 @@ TEST_CASE("rooms include only the rooms below them") {
       {"topology", {"sim", "topology"}},
       {"calibration", {"sim", "calibration"}},
       {"workloads", {"sim", "topology", "calibration", "workloads"}},
-      {"scenarios", {"sim", "topology", "calibration", "workloads", "scenarios"}},
-      {"tools", {"sim", "topology", "calibration", "workloads", "scenarios", "tools"}},
-      {"tests", {"sim", "topology", "calibration", "workloads", "scenarios", "tools", "tests"}},
+      {"campaign", {"sim", "campaign"}},
+      {"scenarios", {"sim", "topology", "calibration", "workloads", "campaign", "scenarios"}},
+      {"tools", {"sim", "topology", "calibration", "workloads", "campaign", "scenarios", "tools"}},
+      {"tests", {"sim", "topology", "calibration", "workloads", "campaign", "scenarios", "tools", "tests"}},
   };
   Problems problems;
   std::size_t arrows = 0;
@@ -306,7 +307,8 @@ TEST_CASE("the README shows the commands, the rooms and the package of every dep
   CHECK(readme.find("./tools/bootstrap test") != std::string::npos);
   CHECK(ci.find("./tools/bootstrap test") != std::string::npos);
   CHECK(ci.find("./tools/check_fresh 12 root test") != std::string::npos);  // the same on a machine that has nothing
-  for (const char* room : {"sim/", "topology/", "calibration/", "workloads/", "scenarios/", "tools/", "tests/"}) {
+  for (const char* room :
+       {"sim/", "topology/", "calibration/", "workloads/", "campaign/", "scenarios/", "tools/", "tests/"}) {
     INFO(room);
     CHECK(readme.find(room) != std::string::npos);
   }

@@ -223,7 +223,8 @@ void PassCompiler::compile_in_turn(const PassInStep& one, const PassInStep& othe
 
 void PassCompiler::item(const PassItem& item) {
   if (item.comm) {
-    const ProgramWriter::Transfer t{item.group, item.cost, item.traffic, item.share, item.counts};
+    ProgramWriter::Transfer t{item.group, item.cost, item.traffic, item.share, item.counts};
+    t.issue = item.issue;
     writer_.later_waits_for(writer_.transfer(t, writer_.ready_to_compute()), item.passes_by);
   } else {
     writer_.compute(item, Category::compute, pace());

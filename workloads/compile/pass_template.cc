@@ -124,11 +124,22 @@ double compute_seconds(std::span<const PassItem> items) {
   return sim::to_seconds(sum);
 }
 
+/// Host time to launch a collective of a group.
+sim::Duration TemplateLibrary::call_of(const CommGroup& group) const {
+  const calibration::HostCosts& host = costs_.host;
+  if (!(group == CommGroup::tensor)) return host.transfer_issue;
+  const std::vector<bool>& near = prices_.shapes.pipeline_same_node;
+  const bool far = std::find(near.begin(), near.end(), false) != near.end();
+  return host.transfer_issue + host.tensor_call +
+         (far ? host.tensor_call_per_rank * prices_.shapes[group].ranks : sim::Duration{});
+}
+
 PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts, std::int32_t passes_by) {
   PassItem item;
   item.comm = true;
   item.group = piece.group;
   item.cost = prices_.of(piece.op, piece.bytes * share, piece.group);
+  item.issue = call_of(piece.group);
   if (costs_.host.blocking_launches) item.cost.latency += costs_.host.transfer_issue;
   const std::int64_t ranks = prices_.shapes[piece.group].ranks;
   const double sent = prices_.sent(piece.op, piece.bytes, piece.group);

@@ -28,7 +28,7 @@ struct Pending {
 
 }  // namespace
 
-WholePass whole_pass(std::span<const PassItem> items, double slower, sim::Duration transfer_issue) {
+WholePass whole_pass(std::span<const PassItem> items, double slower) {
   Pair compute{0, kNever}, tensor{0, kNever};
   std::vector<Pending> pending;
   std::int64_t host = 0, busy = 0;
@@ -36,13 +36,13 @@ WholePass whole_pass(std::span<const PassItem> items, double slower, sim::Durati
   for (const PassItem& item : items) {
     if (item.comm) {
       Pair at = later(compute, tensor);
-      at.host = std::max(at.host, host + transfer_issue.value());
+      at.host = std::max(at.host, host + item.issue.value());
       const std::int64_t moves =
           item.cost.latency.value() + sim::unlimited_transfer(item.cost.work, item.cost.rate_cap).value();
       tensor = {at.device + moves, at.host + moves};
       pending.push_back({tensor, item.passes_by});
       if (item.cost.work > 0) highest = std::max(highest, item.cost.rate_cap > 0 ? item.cost.rate_cap : HUGE_VAL);
-      host += transfer_issue.value();
+      host += item.issue.value();
       continue;
     }
     Pair ready = compute;
@@ -75,7 +75,7 @@ const TemplateLibrary::Whole& TemplateLibrary::whole(const PassTemplate& passes,
   if (!fresh) return it->second;
   const std::vector<PassItem>& items = passes.of(kind);
   Whole& whole = it->second;
-  whole.pass = whole_pass(items, slower, costs_.host.transfer_issue);
+  whole.pass = whole_pass(items, slower);
   whole.note = static_cast<std::uint32_t>(out_.whole_passes.size());
   WholePassNote note;
   note.tensor_wait = whole.pass.tensor_wait;

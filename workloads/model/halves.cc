@@ -184,9 +184,31 @@ void FeedForwardHalf::activation() {
   if (w_.has_biases() && !(style_.fused_bias_gelu && style_.linear.bias_in_gemm))
     w_.backward("bias gradient", Streaming::accumulate, elements, e_);
   const auto [name, name_backward] = activation_names(m_);
+  if (in_steps()) return activation_in_steps(name, name_backward);
   w_.backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * w_.fused_cast());
   if (!style_.fused_bias_gelu) w_.add_bias(elements * gates);
   w_.forward(name, Streaming::gelu, elements, (gates + 1) * e_ + w_.fused_cast());
+}
+
+bool FeedForwardHalf::in_steps() const {
+  const bool squared = m_.mlp.activation == Activation::squared_relu;
+  return style_.activation_in_steps || (squared && style_.squared_relu_in_steps);
+}
+
+/// Operations of eager PyTorch; each reads and writes whole tensors. swiglu and geglu: the function of one half, its
+/// product with the other; backward, a product for each, the function's gradient, and the halves put side by side
+/// again. relu(x)^2 is clamped and squared; backward, the power's derivative takes a power and two products.
+void FeedForwardHalf::activation_in_steps(const char* name, const char* name_backward) {
+  const double elements = z_.shared(m_.mlp.hidden);
+  const bool squared = m_.mlp.activation == Activation::squared_relu;
+  if (m_.mlp.gated) w_.backward("halves side by side", Streaming::copy, elements, 4 * e_);
+  if (squared) w_.backward("clamp backward", Streaming::gelu_backward, elements, 3 * e_);
+  w_.backward(name_backward, Streaming::gelu_backward, elements, (squared ? 7 : 3) * e_);
+  if (m_.mlp.gated) w_.backward("gate backward", Streaming::gelu_backward, elements, 6 * e_);
+  if (!style_.fused_bias_gelu) w_.add_bias(elements * (m_.mlp.gated ? 2 : 1));
+  if (squared) w_.forward("clamp", Streaming::gelu, elements, 2 * e_);
+  w_.forward(name, Streaming::gelu, elements, 2 * e_ + (m_.mlp.gated ? 0 : w_.fused_cast()));
+  if (m_.mlp.gated) w_.forward("gate", Streaming::gelu, elements, 3 * e_ + w_.fused_cast());
 }
 
 void FeedForwardHalf::cast_activation() { w_.cast(z_.shared(m_.mlp.hidden), "cast activation", Direction::forward); }
@@ -218,6 +240,9 @@ void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
   const bool again = w_.computation().again(&RecomputedParts::mlp);
   layer.kept.push_back(
       {"up projection and activation", branches * ffn, e_, kFeedForward, again ? KeptAs::recomputed : KeptAs::tensor});
+  // The activation of a gate before its product, or the clamped input of the square.
+  const bool between = m_.mlp.gated || m_.mlp.activation == Activation::squared_relu;
+  if (in_steps() && between) layer.kept.push_back({"activation before its product", ffn, e_, kFeedForward});
   layer.working.push_back({"residual gradients", 2 * outside, e_, kFeedForward});
   layer.working.push_back({"gradients of up projection and activation", branches * ffn, e_, kFeedForward});
   layer.working.push_back({"weight gradient", d(m_.hidden) * d(m_.mlp.hidden) / t, w_.own_gradient(), kFeedForward});

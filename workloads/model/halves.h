@@ -70,6 +70,8 @@ class FeedForwardHalf {
   MatMul up() const { return w_.product("mlp up", m_.mlp.gated ? 2 * z_.ffn : z_.ffn, m_.hidden); }
   void cast_gradients() { w_.cast_gradient(z_.shared(m_.mlp.hidden)); }
   void activation();
+  bool in_steps() const;
+  void activation_in_steps(const char* name, const char* name_backward);
   void cast_activation();
   void down() { w_.row("mlp down", z_.ffn); }
 
