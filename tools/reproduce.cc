@@ -13,10 +13,10 @@
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/report/comparison.h"
-#include "tools/report/curves.h"
 #include "tools/report/output.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
+#include "tools/study/curves.h"
 #include "workloads/step/step.h"
 
 namespace orrery::tools {
@@ -244,8 +244,7 @@ int reproduce(const ReproduceOptions& options) {
   const sim::Settings document = scenarios::read_yaml(fmt::format("{}/{}.yaml", folder(), options.table));
   if (document.find("baseline") != nullptr) return reproduce_platforms(options, document);
   if (options.format != "text") {
-    throw sim::UserError(
-        fmt::format("orrery: --format: {} is written as text or JSON; text would be right", options.table));
+    throw sim::UserError(fmt::format("orrery: --format: {} is written as text or JSON, expected text", options.table));
   }
   if (document.find("curves") != nullptr) return reproduce_curves(options, document);
   document.refuse_unknown({"title", "systems"});
