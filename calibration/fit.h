@@ -10,6 +10,7 @@
 
 #include "calibration/attention_model.h"
 #include "calibration/collective_model.h"
+#include "calibration/expert_layer.h"
 #include "calibration/gemm_model.h"
 #include "calibration/optimise.h"
 #include "calibration/profile_model.h"
@@ -37,6 +38,8 @@ struct SurfacePoint {
   double m = 1, n = 1, k = 1;
   double log_error = 0;  // ln(measured / structure), to be met by share * surface
   double share = 1;
+  /// Where the surface counts at a second place too, as for a time of two products.
+  double other_m = 1, other_n = 1, other_k = 1, other_share = 0;
 };
 Surface fit_surface(const SurfaceOptions& options, std::span<const SurfacePoint> points);
 
@@ -61,6 +64,18 @@ FitError gemm_error(const GemmModel& model, std::span<const GemmSample> samples)
 /// predicts that tenth.
 FitQuality judge_gemm(const GemmModel& start, std::span<const GemmSample> samples, const GemmFitOptions& options,
                       int folds);
+
+/// The products of a type's experts, and what serving libraries do around them.
+struct ExpertModel {
+  GroupedModel products;
+  ServedExperts around;
+};
+/// Fits both, and a correction, to the rows that were tuned: a row of kUntuned times what the fit says is left out of
+/// the next. `device` gives the device's facts and the launch.
+ExpertModel fit_experts(const GroupedModel& device, std::span<const ExpertSample> samples);
+/// Fits on one half and predicts the other, and the other way round; errors are of rows that were tuned, and
+/// `untuned` (if given) counts the others.
+FitQuality judge_experts(const GroupedModel& device, std::span<const ExpertSample> samples, std::size_t* untuned);
 
 /// Knots for `samples`.
 SurfaceOptions attention_options(std::span<const AttentionSample> samples);

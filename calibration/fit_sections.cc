@@ -37,6 +37,28 @@ FittedSection fit_gemm_section(const std::vector<GemmSample>& all, DataType type
           summary_of(fmt::format("gemm {}", name_of(type)), quality)};
 }
 
+FittedSection fit_experts_section(const std::vector<ExpertSample>& all, const DeviceProfile::Model& device,
+                                  const std::string& provenance) {
+  FittedSection out{fmt::format("experts:  # model: calibration/grouped_model.h\n  provenance: {}\n", provenance), ""};
+  for (std::size_t t = 0; t < kDataTypes; ++t) {
+    const auto type = static_cast<DataType>(t);
+    std::vector<ExpertSample> samples;
+    for (const auto& s : all)
+      if (s.shape.dtype == type) samples.push_back(s);
+    if (samples.empty()) continue;
+    const GroupedModel start = grouped_from(device.gemm[t]);
+    const ExpertModel model = fit_experts(start, samples);
+    std::size_t untuned = 0;
+    const FitQuality quality = judge_experts(start, samples, &untuned);
+    out.yaml += fmt::format("  {}:  # but for {} rows of {}, whose kernels were not tuned\n    {}\n", name_of(type),
+                            untuned, samples.size(), to_yaml(quality));
+    out.yaml += to_yaml(model.products, model.around, 4);
+    out.summary += summary_of(fmt::format("experts {}", name_of(type)), quality);
+    out.summary += fmt::format("  {} of {} untuned\n", untuned, samples.size());
+  }
+  return out;
+}
+
 FittedSection fit_attention_section(const std::vector<AttentionSample>& samples, const DeviceProfile::Model& device,
                                     const std::string& provenance) {
   AttentionModel start;

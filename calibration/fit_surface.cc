@@ -83,25 +83,36 @@ Surface fit_surface(const SurfaceOptions& options, std::span<const SurfacePoint>
   const std::size_t knots = s.size();
   s.value.assign(knots, 0.0);
   struct Row {
-    Surface::Share around[8];
-    double target;
+    Surface::Share places[16];
+    std::size_t used = 8;
+    double target = 0;
+    std::span<const Surface::Share> around() const { return {places, used}; }
   };
   std::vector<Row> rows(points.size());
   for (std::size_t i = 0; i < points.size(); ++i) {
-    s.shares({std::log(points[i].m), std::log(points[i].n), std::log(points[i].k)}, rows[i].around);
-    for (auto& k : rows[i].around) k.weight *= points[i].share;
-    rows[i].target = points[i].log_error;
+    const SurfacePoint& point = points[i];
+    Surface::Share corners[8];
+    const auto place = [&](double m, double n, double k, double share, std::size_t first) {
+      s.shares({std::log(m), std::log(n), std::log(k)}, corners);
+      for (std::size_t c = 0; c < 8; ++c) rows[i].places[first + c] = {corners[c].knot, corners[c].weight * share};
+    };
+    place(point.m, point.n, point.k, point.share, 0);
+    if (point.other_share > 0) {
+      place(point.other_m, point.other_n, point.other_k, point.other_share, 8);
+      rows[i].used = 16;
+    }
+    rows[i].target = point.log_error;
   }
   for (int round = 0; round < 6; ++round) {
     std::vector<double> a(knots * knots, 0.0), b(knots, 0.0);
     for (const Row& r : rows) {
       double now = 0;
-      for (const auto& k : r.around) now += k.weight * s.value[k.knot];
+      for (const auto& k : r.around()) now += k.weight * s.value[k.knot];
       // Weights of the first round are equal; later 1/|error|, which turns squares into absolute errors.
       const double w = round == 0 ? 1.0 : 0.03 / std::max(0.01, std::fabs(r.target - now));
-      for (const auto& k : r.around) {
+      for (const auto& k : r.around()) {
         b[k.knot] += w * k.weight * r.target;
-        for (const auto& l : r.around) a[k.knot * knots + l.knot] += w * k.weight * l.weight;
+        for (const auto& l : r.around()) a[k.knot * knots + l.knot] += w * k.weight * l.weight;
       }
     }
     smooth_all(a, s, options);

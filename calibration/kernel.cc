@@ -25,6 +25,20 @@ const std::vector<std::string>& data_type_names() {
   return kNames;
 }
 
+std::string_view name_of(GroupedKernel kernel) {
+  static constexpr std::array<std::string_view, kGroupedKernels> kNames{"grouped", "streams", "loop"};
+  const auto i = static_cast<std::size_t>(kernel);
+  SIM_CHECK(i < kNames.size(), "grouped kernel {}", i);
+  return kNames[i];
+}
+
+std::vector<std::int64_t> even_tokens(std::int64_t assignments, std::int64_t experts) {
+  SIM_CHECK(assignments >= 0 && experts >= 1, "{} tokens for {} experts", assignments, experts);
+  std::vector<std::int64_t> out(static_cast<std::size_t>(experts), assignments / experts);
+  for (std::int64_t e = 0; e < assignments % experts; ++e) ++out[static_cast<std::size_t>(e)];
+  return out;
+}
+
 std::string_view name_of(AttentionKernel kernel) {
   static constexpr std::array<std::string_view, kAttentionKernels> kNames{"fused", "flash_1", "flash_2"};
   const auto i = static_cast<std::size_t>(kernel);

@@ -60,10 +60,35 @@ struct Gemm {
 
 inline constexpr std::size_t kGemmForms = 3;
 
+/// How the products of several experts are launched. `grouped`: one kernel works on the tiles of all (CUTLASS grouped
+/// GEMM, DeepGEMM). `streams`: a library's product for each, dealt out to streams whose kernels fill each other's idle
+/// processors (TransformerEngine's GroupedLinear: nvte_multi_tensor_gemm, 4 streams). `loop`: one after another on one
+/// stream (Megatron-core's SequentialMLP).
+enum class GroupedKernel : std::uint8_t { grouped, streams, loop };
+inline constexpr std::size_t kGroupedKernels = 3;
+std::string_view name_of(GroupedKernel kernel);
+
+/// One linear layer of each expert of a rank, on the tokens that each was given. The weight of an expert is [out, in];
+/// its input [tokens, in] and result [tokens, out].
+struct GroupedGemm {
+  DataType dtype = DataType::bf16;
+  std::int64_t out = 1, in = 1;
+  std::vector<std::int64_t> tokens;  // of each expert on the rank; 0: it has none
+  /// forward: the result; data_gradient: of the input, [tokens, in]; weight_gradient: of the weight, [out, in], summed
+  /// over an expert's tokens.
+  Gemm::Form form = Gemm::Form::forward;
+  bool accumulate = false;        // weight gradients are added to what is there
+  DataType sum = DataType::fp32;  // of the sum that is added to
+  GroupedKernel kernel = GroupedKernel::grouped;
+};
+
+/// `assignments` of tokens to experts (tokens x top_k) dealt out as evenly as whole numbers can be.
+std::vector<std::int64_t> even_tokens(std::int64_t assignments, std::int64_t experts);
+
 /// Generations of fused attention kernels: what the profile's tables measured (the best that the vendor ships), or
-/// FlashAttention's first version, which keeps its tensor cores a third as busy, or its second, which does as well as any
-/// on the device that it was written for and knows nothing of later ones. A profile without numbers of its own for a
-/// generation answers with its tables.
+/// FlashAttention's first version, which keeps its tensor cores a third as busy, or its second, which does as well as
+/// any on the device that it was written for and knows nothing of later ones. A profile without numbers of its own for
+/// a generation answers with its tables.
 enum class AttentionKernel : std::uint8_t { fused, flash_1, flash_2 };
 inline constexpr std::size_t kAttentionKernels = 3;
 std::string_view name_of(AttentionKernel kernel);

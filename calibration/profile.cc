@@ -98,6 +98,7 @@ DeviceProfile DeviceProfile::load(const sim::Settings& document) {
   load_sustained(document, *m);
   load_power(document, m->power);
   load_gemms(document.at("gemm"), *m);
+  load_experts(document.find("experts"), *m);
   m->attention = load_attention(document.at("attention"), *m);
   m->error.attention = load_uncertainty(document.at("attention").find("error"));
   if (const Settings* kernels = document.find("attention_kernels")) load_attention_kernels(*kernels, *m);

@@ -33,6 +33,8 @@ struct CollectiveTiming {
   Duration total() const { return latency + sim::seconds(wire_bytes / rate.value()); }
 };
 
+struct ExpertLayer;
+
 /// A device and its fitted kernel-time model. Immutable; cheap to copy.
 class DeviceProfile {
  public:
@@ -50,6 +52,12 @@ class DeviceProfile {
   /// Device time of one kernel inside a long training step (steady clocks), without host launch cost.
   /// Monotone: a larger shape is never faster by more than the tile quantisation. Errors: SIM_CHECK on sizes < 1.
   Duration gemm(const Gemm& shape) const;
+  /// All products of one linear layer of a rank's experts, in one of its three directions. A group of nothing takes
+  /// the launch. Errors: SIM_CHECK on widths < 1 and negative counts.
+  Duration grouped_gemm(const GroupedGemm& shape) const;
+  /// The forward pass of a rank's experts as serving libraries' tables time it: choice, gathering, both products and
+  /// the sum of rows (expert_layer.h), not what a training step runs.
+  Duration served_experts(const ExpertLayer& layer) const;
   Duration attention(const Attention& shape) const;
   /// `bytes`: read + written.
   Duration streaming(Streaming kernel, double bytes) const;
@@ -64,6 +72,7 @@ class DeviceProfile {
   /// cross-validation can tell; more outside the sizes that were fitted, kUnmeasured where nothing was. The steady
   /// clocks of a long step come on top.
   double uncertainty(const Gemm& shape) const;
+  double uncertainty(const GroupedGemm& shape) const;
   double uncertainty(const Attention& shape) const;
   double uncertainty(Streaming kernel, double bytes) const;
   double uncertainty(CollectiveOp op, std::int64_t gpus, Bytes size) const;

@@ -163,6 +163,22 @@ void surface(Docs& out, const std::string& at, const std::vector<const char*>& s
   out.push_back({at + ".log_correction", "list", "", "", {}, "ln(time / structure), row by row.", {"-3", "3"}});
 }
 
+void tiles(Docs& out, const std::string& at) {
+  out.insert(out.end(),
+             {
+                 {at + ".tiles",
+                  "list",
+                  "",
+                  "",
+                  {},
+                  "Tile shapes: m, n, rate (share of peak in the inner loop), setup (time per tile)."},
+                 {at + ".tiles[].m", "integer", "rows", "", {}, "Rows of the result in one tile.", {"1", "4096"}},
+                 {at + ".tiles[].n", "integer", "columns", "", {}, "Columns of the result in one tile.", {"1", "4096"}},
+                 {at + ".tiles[].rate", "number", "", "", {}, "Share of peak in the inner loop.", kShare},
+                 {at + ".tiles[].setup", "quantity", "s", "", {}, "Time per tile.", kFixed},
+             });
+}
+
 void gemm(Docs& out, const std::string& at) {
   out.push_back(
       {at, "mapping", "", at == "gemm.bf16" ? "" : "gemm.bf16", {}, "Wave model of matrix products of this type."});
@@ -214,16 +230,6 @@ void gemm(Docs& out, const std::string& at) {
            {},
            "Rate of that cast, over 3 bytes an element.",
            kBandwidth},
-          {at + ".tiles",
-           "list",
-           "",
-           "",
-           {},
-           "Tile shapes: m, n, rate (share of peak in the inner loop), setup (time per tile)."},
-          {at + ".tiles[].m", "integer", "rows", "", {}, "Rows of the result in one tile.", {"1", "4096"}},
-          {at + ".tiles[].n", "integer", "columns", "", {}, "Columns of the result in one tile.", {"1", "4096"}},
-          {at + ".tiles[].rate", "number", "", "", {}, "Share of peak in the inner loop.", kShare},
-          {at + ".tiles[].setup", "quantity", "s", "", {}, "Time per tile.", kFixed},
           {at + ".forms",
            "mapping",
            "",
@@ -251,8 +257,38 @@ void gemm(Docs& out, const std::string& at) {
            {},
            "Correction added to it: knots m, n, k and log_correction, a row for each k and m."},
       });
+  tiles(out, at);
   surface(out, at + ".surface", {"m", "n", "k"});
   surface(out, at + ".detail", {"m", "n", "k"});
+}
+
+/// Grouped products of experts of one type.
+void experts(Docs& out, const std::string& at) {
+  out.push_back({at, "mapping", "", "experts.bf16", {}, "Grouped products of experts of this type."});
+  errors(out, at);
+  const auto row = [&](const char* name, const char* type, const char* unit, const char* meaning, Bounds bounds) {
+    out.push_back({at + "." + name, type, unit, "", {}, meaning, bounds});
+  };
+  row("launch", "quantity", "s", "Device time of an empty kernel.", kFixed);
+  row("quantisation", "number", "", "How strictly waves are whole: 1 whole, 0 fractional.", {"0", "1"});
+  row("memory_efficiency", "number", "", "Share of memory bandwidth that weights, rows and results move at.", kShare);
+  out.push_back({at + ".served", "mapping", "", "", {}, "What serving libraries' tables time around the products."});
+  constexpr Bounds kEach{"0", "1e6"}, kMoved{"0.001", "100"};
+  row("served.fixed", "quantity", "s", "Fixed time of choosing, sorting and gathering.", kFixed);
+  row("served.choice", "number", "ns", "Per token and expert that it chose.", kEach);
+  row("served.score", "number", "ns", "Per token and expert of the layer.", kEach);
+  row("served.expert", "number", "ns", "Per expert of the rank.", kEach);
+  row("served.gather", "number", "", "Rate of gathering rows, over memory bandwidth.", kMoved);
+  row("served.activate", "number", "", "Rate of the activation, over memory bandwidth.", kMoved);
+  row("served.scatter", "number", "", "Rate of summing rows into tokens, over memory bandwidth.", kMoved);
+  tiles(out, at);
+  out.push_back({at + ".surface",
+                 "mapping",
+                 "",
+                 "-",
+                 {},
+                 "Correction: knots m (tokens of an expert), n, k and log_correction, a row for each (m, n)."});
+  surface(out, at + ".surface", {"m", "n", "k"});
 }
 
 void attention(Docs& out) {
@@ -437,6 +473,14 @@ const sim::KeyTable& profile_keys() {
                    "Matrix products, by data type; types left out run like bf16, those with scales like fp8, at "
                    "their peak."});
     for (const std::string& type : data_type_names()) gemm(out, "gemm." + type);
+    out.push_back({"experts",
+                   "mapping",
+                   "",
+                   "gemm",
+                   {},
+                   "Grouped products of experts, by data type; absent: tiles and rates of dense products."});
+    out.push_back({"experts.provenance", "text", "", "-", {}, "Where the numbers come from."});
+    for (const std::string& type : data_type_names()) experts(out, "experts." + type);
     attention(out);
     attention_kernels(out);
     streaming(out);

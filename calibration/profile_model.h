@@ -7,7 +7,9 @@
 
 #include "calibration/attention_model.h"
 #include "calibration/collective_model.h"
+#include "calibration/expert_layer.h"
 #include "calibration/gemm_model.h"
+#include "calibration/grouped_model.h"
 #include "calibration/power.h"
 #include "calibration/profile.h"
 #include "calibration/uncertainty.h"
@@ -33,6 +35,11 @@ struct DeviceProfile::Model {
   } sustained;
   PowerModel power;
   std::array<GemmModel, kDataTypes> gemm;
+  /// Products of a rank's experts, and what serving libraries' tables time around them.
+  struct Experts {
+    std::array<GroupedModel, kDataTypes> products;
+    std::array<ServedExperts, kDataTypes> around;
+  } experts;
   AttentionModel attention;
   std::optional<AttentionModel> flash_1, flash_2;
   const AttentionModel* other(AttentionKernel kernel) const;  // null: answered by `attention`
@@ -40,7 +47,7 @@ struct DeviceProfile::Model {
   std::array<CollectiveModel, kCollectiveOps> collective;
   /// How far off the answers may be, from the `error` of each section.
   struct Errors {
-    std::array<Uncertainty, kDataTypes> gemm;
+    std::array<Uncertainty, kDataTypes> gemm, grouped;
     Uncertainty attention, streaming;
     std::array<Uncertainty, kCollectiveOps> collective;
   } error;
@@ -48,6 +55,9 @@ struct DeviceProfile::Model {
 
 // Readers of the model sections. `device` carries the data sheet; the models copy what they need of it.
 GemmModel load_gemm(const sim::Settings& section, const DeviceProfile::Model& device, DataType type);
+/// Fills in `experts` and its error; `device` has its dense products by then, which stand in where
+/// `section` is null or lacks a type.
+void load_experts(const sim::Settings* section, DeviceProfile::Model& device);
 AttentionModel load_attention(const sim::Settings& section, const DeviceProfile::Model& device);
 /// Fills in the kernels of other generations (`attention_kernels`); `device` has its fused attention by then.
 void load_attention_kernels(const sim::Settings& section, DeviceProfile::Model& device);
@@ -56,6 +66,7 @@ std::array<CollectiveModel, kCollectiveOps> load_collectives(const sim::Settings
 
 // Writers: the same sections as YAML text, indented by `indent` spaces, without their own key.
 std::string to_yaml(const GemmModel& model, int indent);
+std::string to_yaml(const GroupedModel& products, const ServedExperts& around, int indent);
 std::string to_yaml(const AttentionModel& model, int indent);
 std::string to_yaml(const StreamingModel& model, int indent);
 std::string to_yaml(const CollectiveModel& model, int indent);

@@ -158,6 +158,35 @@ void load_forms(const Settings* section, GemmModel& g) {
   g.form_factor[2] = section->get_number("weight_gradient", 1.0);
 }
 
+std::vector<Tile> load_tiles(const Settings& tiles) {
+  if (!tiles.is_sequence() || tiles.items().empty()) tiles.expected("a list of {m, n, rate, setup}");
+  std::vector<Tile> out;
+  for (const Settings& t : tiles.items())
+    out.push_back({static_cast<double>(t.at("m").as_int()), static_cast<double>(t.at("n").as_int()),
+                   t.at("rate").as_number(), seconds_at(t, "setup")});
+  return out;
+}
+
+std::string tiles_yaml(const std::vector<Tile>& tiles, const std::string& pad) {
+  std::string out = pad + "tiles:  # rate: share of peak in the inner loop; setup: prologue and epilogue of a tile\n";
+  for (const Tile& t : tiles)
+    out += fmt::format("{}  - {{m: {:.0f}, n: {:.0f}, rate: {:.4f}, setup: {:.3f} us}}\n", pad, t.m, t.n, t.rate,
+                       t.setup * 1e6);
+  return out;
+}
+
+ServedExperts load_served(const Settings& s) {
+  ServedExperts out;
+  out.fixed = seconds_at(s, "fixed");
+  out.choice = s.at("choice").as_number() * 1e-9;
+  out.score = s.at("score").as_number() * 1e-9;
+  out.expert = s.at("expert").as_number() * 1e-9;
+  out.gather = s.at("gather").as_number();
+  out.activate = s.at("activate").as_number();
+  out.scatter = s.at("scatter").as_number();
+  return out;
+}
+
 }  // namespace
 
 GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataType type) {
@@ -172,12 +201,7 @@ GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataT
   g.join_time = seconds_at(s, "join_time");
   g.join_efficiency = s.at("join_efficiency").as_number();
   g.accumulate_exposed = s.get_number("accumulate_exposed", 0.0);
-  const Settings& tiles = s.at("tiles");
-  if (!tiles.is_sequence() || tiles.items().empty()) tiles.expected("a list of {m, n, rate, setup}");
-  for (const Settings& t : tiles.items()) {
-    g.tiles.push_back({static_cast<double>(t.at("m").as_int()), static_cast<double>(t.at("n").as_int()),
-                       t.at("rate").as_number(), seconds_at(t, "setup")});
-  }
+  g.tiles = load_tiles(s.at("tiles"));
   g.surface = load_surface(s.find("surface"), "m", "n", "k");
   g.detail = load_detail(s.find("detail"));
   load_forms(s.find("forms"), g);
@@ -186,6 +210,26 @@ GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataT
     g.cast.per_element = kCastBytes / s.at("cast_rate").as_bandwidth().value();
   }
   return g;
+}
+
+void load_experts(const Settings* section, DeviceProfile::Model& device) {
+  for (std::size_t t = 0; t < kDataTypes; ++t) {
+    const auto type = static_cast<DataType>(t);
+    GroupedModel& g = device.experts.products[t];
+    g = grouped_from(device.gemm[t]);
+    if (section == nullptr) continue;
+    const Settings* own = section->find(name_of(type));
+    const Settings* like = is_quantised(type) ? section->find("fp8") : nullptr;
+    const Settings* from = own != nullptr ? own : like != nullptr ? like : section->find("bf16");
+    if (from == nullptr) continue;
+    g.launch = seconds_at(*from, "launch");
+    g.quantisation = from->at("quantisation").as_number();
+    g.memory_efficiency = from->at("memory_efficiency").as_number();
+    g.tiles = load_tiles(from->at("tiles"));
+    g.surface = load_surface(from->find("surface"), "m", "n", "k");
+    device.experts.around[t] = load_served(from->at("served"));
+    if (own != nullptr || type == DataType::fp16) device.error.grouped[t] = load_uncertainty(from->find("error"));
+  }
 }
 
 AttentionModel load_attention(const Settings& s, const DeviceProfile::Model& device) {
@@ -248,11 +292,19 @@ std::string to_yaml(const GemmModel& g, int indent) {
     out +=
         fmt::format("{0}forms: {{data_gradient: {1:.3f}, weight_gradient: {2:.3f}}}  # time over the forward form's\n",
                     pad, g.form_factor[1], g.form_factor[2]);
-  out += pad + "tiles:  # rate: share of peak in the inner loop; setup: prologue and epilogue of a tile\n";
-  for (const Tile& t : g.tiles)
-    out += fmt::format("{}  - {{m: {:.0f}, n: {:.0f}, rate: {:.4f}, setup: {:.3f} us}}\n", pad, t.m, t.n, t.rate,
-                       t.setup * 1e6);
+  out += tiles_yaml(g.tiles, pad);
   return out + surface_yaml(g.surface, pad, "m", "n", "k") + detail_yaml(g.detail, pad);
+}
+
+std::string to_yaml(const GroupedModel& g, const ServedExperts& s, int indent) {
+  const std::string pad(static_cast<std::size_t>(indent), ' ');
+  return fmt::format(
+             "{0}launch: {1:.3f} us\n{0}quantisation: {2:.3f}\n{0}memory_efficiency: {3:.3f}\n"
+             "{0}served: {{fixed: {4:.3f} us, choice: {5:.6f}, score: {6:.6f}, expert: {7:.4f}, gather: {8:.3f}, "
+             "activate: {9:.3f}, scatter: {10:.3f}}}  # ns, and shares of memory bandwidth\n",
+             pad, g.launch * 1e6, g.quantisation, g.memory_efficiency, s.fixed * 1e6, s.choice * 1e9, s.score * 1e9,
+             s.expert * 1e9, s.gather, s.activate, s.scatter) +
+         tiles_yaml(g.tiles, pad) + surface_yaml(g.surface, pad, "m", "n", "k");
 }
 
 std::string to_yaml(const AttentionModel& a, int indent) {

@@ -1,6 +1,7 @@
 // Tables of measured kernels, as CSV: the samples that a fit reads and a profile is checked against. The header line
 // says which table it is: gemm (dtype,m,n,k,ms), attention (batch,seq,heads,kv_heads,head_dim,ms), nccl
-// (op,gpus,bytes,us), nccl of several devices (device,op,gpus,elements,ms; elements of 2 bytes), kernels
+// (op,gpus,bytes,us), experts (dtype,tokens,hidden,expert_ffn,top_k,experts,moe_tp,moe_ep,distribution,ms; distribution
+// is balanced or power_law_<alpha>), nccl of several devices (device,op,gpus,elements,ms; elements of 2 bytes), kernels
 // (device,kernel,m,n,k,us), or what `orrery calibrate` measured, all classes in one table
 // (kMeasuredColumns), which may begin with comment lines (#).
 #pragma once
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "calibration/expert_layer.h"
 #include "calibration/profile.h"
 
 namespace orrery::calibration {
@@ -18,6 +20,10 @@ struct GemmSample {
 };
 struct AttentionSample {
   Attention shape;
+  double seconds = 0;
+};
+struct ExpertSample {
+  ExpertLayer shape;
   double seconds = 0;
 };
 struct CollectiveSample {
@@ -53,6 +59,8 @@ struct SteadySample {  // rate in a long run over the rate of a short one
 struct Samples {
   std::vector<GemmSample> gemm;
   std::vector<AttentionSample> attention;
+  std::vector<ExpertSample> experts;
+  std::size_t faster_twins = 0;  // expert rows left out: the faster of two kernels whose names the table does not give
   std::vector<CollectiveSample> collective;
   std::vector<KernelSample> kernel;
   std::vector<StreamingSample> streaming;

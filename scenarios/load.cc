@@ -59,7 +59,7 @@ void load_fabric(const Settings& cluster, Job& job) {
   if (job.machine.fabric.name.empty()) job.machine.fabric.name = "inline";
   note_changes(job, shelf, *reference, fabric);
   const std::int64_t joined = std::max(job.machine.gpus_per_node, job.machine.fabric.nvlink_domain);
-  if (job.machine.fabric.kind == topology::FabricSpec::Kind::none && job.machine.gpus > joined) {
+  if (job.machine.fabric.kind == &topology::fabrics::none && job.machine.gpus > joined) {
     reference->fail(fmt::format("read {}, which joins no nodes; {} GPUs in nodes of {} need a fabric that does",
                                 job.machine.fabric.name, job.machine.gpus, job.machine.gpus_per_node));
   }

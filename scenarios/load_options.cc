@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "scenarios/load.h"
+#include "scenarios/load_experts.h"
 #include "workloads/schedules/schedule.h"
 
 namespace orrery::scenarios {
@@ -116,6 +117,7 @@ void load_options(const Settings& document, Job& job) {
       load_choice(document, job, "attention", attentions, name_of(job.software.defaults.attention));
   job.method.attention = attention == 0 ? workloads::AttentionKind::flash : workloads::AttentionKind::unfused;
   load_overlap(document, job);
+  load_expert_style(document, job);
   job.method.optimizer = workloads::OptimizerKind::adam;
   if (const Settings* optimizer = given(&document, "optimizer"); optimizer != nullptr) {
     const std::string word = optimizer->as_choice(optimizers);

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "calibration/expert_layer.h"
 #include "calibration/profile.h"
 #include "calibration/samples.h"
 #include "calibration/uncertainty.h"
@@ -56,6 +57,22 @@ struct Errors {
   }
 };
 
+/// Layers that a library ran with products whose tuning was lost stand apart: their time says nothing of the device.
+void add_experts(const calibration::Samples& samples, const calibration::DeviceProfile& device, Errors& errors) {
+  for (const calibration::ExpertSample& sample : samples.experts) {
+    const std::string name = fmt::format("experts {}", name_of(sample.shape.dtype));
+    if (!device.has(sample.shape.dtype)) {
+      ++errors.left_out[name];
+      continue;
+    }
+    const sim::Duration predicted = device.served_experts(sample.shape);
+    const bool untuned = sample.seconds > calibration::kUntuned * sim::to_seconds(predicted);
+    errors.add(untuned ? name + ", untuned" : name, kByFlops, calibration::ExpertWork(sample.shape).flops(), predicted,
+               sample.seconds);
+  }
+  if (samples.faster_twins > 0) errors.left_out["experts, the faster of two kernels"] = samples.faster_twins;
+}
+
 Errors errors_of(const calibration::Samples& samples, const calibration::DeviceProfile& device) {
   const auto d = [](std::int64_t count) { return static_cast<double>(count); };
   Errors errors;
@@ -78,6 +95,7 @@ Errors errors_of(const calibration::Samples& samples, const calibration::DeviceP
     const double flops = 2 * d(a.batch) * d(a.heads) * d(a.queries) * d(a.keys) * d(a.head_dim);
     errors.add("attention", kByFlops, flops, device.attention(a), sample.seconds);
   }
+  add_experts(samples, device, errors);
   for (const calibration::CollectiveSample& sample : samples.collective) {
     if (!device.name().starts_with(sample.device)) {
       ++errors.left_out[fmt::format("collectives on {}", sample.device)];
@@ -163,10 +181,11 @@ int check(const CalibrateOptions& options) {
   const calibration::Samples samples = calibration::read_samples(options.samples);
   const Errors errors = errors_of(samples, device.isolated());
   if (errors.by_kernel.empty()) {
-    throw sim::UserError(
-        fmt::format("{}: holds no sample that a profile can be checked on; a table of gemm (dtype,m,n,k,ms), attention "
-                    "(batch,seq,heads,kv_heads,head_dim,ms) or nccl (op,gpus,bytes,us) would be right",
-                    options.samples));
+    throw sim::UserError(fmt::format(
+        "{}: holds no sample that a profile can be checked on; a table of gemm (dtype,m,n,k,ms), attention "
+        "(batch,seq,heads,kv_heads,head_dim,ms), experts (dtype,tokens,hidden,expert_ffn,top_k,experts,moe_tp,moe_ep,"
+        "distribution,ms) or nccl (op,gpus,bytes,us) would be right",
+        options.samples));
   }
   if (!options.json.empty()) {
     write_output(options.json,

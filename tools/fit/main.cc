@@ -1,9 +1,10 @@
-// orrery_fit PROFILE.yaml --source TEXT [--gemm F.csv]... [--rows-of N] [--attention F.csv] [--nccl F.csv]
-//           [--in-switch-from N] [--also OTHER.yaml]...
+// orrery_fit PROFILE.yaml --source TEXT [--gemm F.csv]... [--rows-of N] [--experts F.csv] [--attention F.csv]
+//           [--nccl F.csv] [--in-switch-from N] [--also OTHER.yaml]...
 // --rows-of leaves out products whose m is no multiple of N; of a table of several devices only the profile's rows
 // count. Fits the kernel-time model of a device to tables of measurements and rewrites the fitted part of its profile,
-// below the marker line; everything above is hand-written and kept. --also writes the same fit into the profile of a
-// sibling device.
+// below the marker line, section by section: those without a table stay, and everything above is hand-written and
+// kept. --experts takes the launch from the products that the profile holds. --also writes the same fit into the
+// profile of a sibling device.
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -28,7 +29,7 @@ using orrery::sim::UserError;
 constexpr const char* kMarker = "# ---- written by orrery_fit from here on: edit above, or fit again ----";
 
 struct Options {
-  std::string profile, source, attention, nccl;
+  std::string profile, source, experts, attention, nccl;
   std::vector<std::string> gemm;
   std::int64_t rows_of = 1;
   double in_switch_from = 0;
@@ -49,6 +50,8 @@ Options parse(int argc, char** argv) {
       o.gemm.push_back(next());
     else if (word == "--rows-of")
       o.rows_of = std::max(1, std::atoi(next().c_str()));
+    else if (word == "--experts")
+      o.experts = next();
     else if (word == "--attention")
       o.attention = next();
     else if (word == "--nccl")
@@ -67,11 +70,42 @@ Options parse(int argc, char** argv) {
   return o;
 }
 
-std::string head_of(const std::string& file) {
+/// A profile's text: what is written by hand, and the fitted sections by their keys.
+struct Written {
+  std::string head;
+  std::map<std::string, std::string> sections;
+};
+
+/// Sections of fitted text: each from its key, which begins a line, to the next.
+void take_sections(const std::string& text, std::map<std::string, std::string>& sections) {
+  std::istringstream lines(text);
+  std::string key;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty()) continue;
+    if (line[0] != ' ' && line[0] != '#') {
+      key = line.substr(0, line.find(':'));
+      sections[key].clear();
+    }
+    if (!key.empty()) sections[key] += line + "\n";
+  }
+}
+
+Written written(const std::string& file) {
   const std::string text = orrery::sim::read_text(file, "a device profile");
   const std::size_t at = text.find(kMarker);
   if (at == std::string::npos) throw UserError(file + ": has no line '" + kMarker + "'");
-  return text.substr(0, at);
+  Written out{text.substr(0, at), {}};
+  take_sections(text.substr(at + std::string(kMarker).size()), out.sections);
+  return out;
+}
+
+/// Writes `fitted` over the sections that it has, and keeps the others.
+void write(const std::string& file, Written to, const std::string& fitted) {
+  take_sections(fitted, to.sections);
+  std::ofstream out(file);
+  out << to.head << kMarker << "\n";
+  for (const char* key : {"gemm", "experts", "attention", "collectives"})
+    if (const auto section = to.sections.find(key); section != to.sections.end()) out << "\n" << section->second;
 }
 
 /// The data sheet, from the hand-written part.
@@ -120,8 +154,8 @@ std::vector<CollectiveSample> collective_samples(const std::string& file, const 
 }
 
 int run(const Options& o) {
-  const std::string head = head_of(o.profile);
-  const Settings settings = orrery::scenarios::parse_yaml(head, o.profile);
+  const Written text = written(o.profile);
+  const Settings settings = orrery::scenarios::parse_yaml(text.head, o.profile);
   const DeviceProfile::Model device = data_sheet(settings);
   const std::string provenance = "'fitted to published measurements: " + o.source + "'";
   std::string sections;
@@ -135,6 +169,11 @@ int run(const Options& o) {
     for (std::size_t t = 0; t < kDataTypes; ++t)
       add(fit_gemm_section(samples, static_cast<DataType>(t), device, provenance));
   }
+  if (!o.experts.empty()) {
+    const Settings whole =
+        orrery::scenarios::parse_yaml(orrery::sim::read_text(o.profile, "a device profile"), o.profile);
+    add(fit_experts_section(read_samples(o.experts).experts, DeviceProfile::load(whole).model(), provenance));
+  }
   if (!o.attention.empty()) {
     sections += "\n";
     add(fit_attention_section(attention_samples(o.attention), device, provenance));
@@ -146,14 +185,13 @@ int run(const Options& o) {
     add(fit_collective_section(collective_samples(o.nccl, settings.at("name").text()), line, o.in_switch_from,
                                provenance, o.nccl));
   }
-  std::ofstream(o.profile) << head << kMarker << "\n" << sections;
+  write(o.profile, text, sections);
   for (const std::string& other : o.also) {
     std::string transferred = sections;
     const std::string from = settings.at("name").text();
     for (std::size_t at = 0; (at = transferred.find("'fitted to", at)) != std::string::npos; at += 8)
       transferred.replace(at, 1, "'transferred from " + from + ", there ");
-    const std::string other_head = head_of(other);
-    std::ofstream(other) << other_head << kMarker << "\n" << transferred;
+    write(other, written(other), transferred);
   }
   return 0;
 }

@@ -30,7 +30,8 @@ double DataCollectives::bucket_parameters(sim::Bytes bucket, double bytes_each, 
   const calibration::BucketPolicy& policy = data_.buckets;
   if (policy.buckets_follow_model) {
     const double blocks = static_cast<double>(stage_.blocks(stage_.range(chunk)));
-    return stage_.chunks() > 1 || blocks == 0 ? 0 : stage_.split.block_parameters(stage_.range(chunk)) / blocks;
+    return stage_.chunks() > 1 || blocks == 0 ? 0
+                                              : stage_.split.block_parameters(stage_.range(chunk), data_.held) / blocks;
   }
   // The first block of the model, whichever stages hold it: all that do must cut it alike.
   const bool cut = !policy.buckets_first_chunk_only || stage_.is_first_block(chunk);
@@ -51,7 +52,7 @@ std::vector<DataCollectives::Bucket> DataCollectives::buckets(const LayerRange& 
   while (first_block < range.end && !split.is_block(first_block)) ++first_block;
   double filled = 0;
   for (std::int64_t layer = range.end; layer-- > range.begin;) {
-    filled += split.parameters_of(layer);
+    filled += split.parameters_of(layer, data_.held);
     const bool full = target > 0 && (data_.buckets.buckets_follow_model || filled >= target);
     if (full && layer > first_block && split.is_block(layer)) {
       buckets.push_back({passes.layer_done(kind)[static_cast<std::size_t>(layer - range.begin)], filled});
@@ -89,7 +90,8 @@ void DataCollectives::reduce_rest() {
   const std::vector<std::int32_t> chunks = stage_.chunks_by_block();
   for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk) {
     writer_.begin({PassKind::forward, *chunk, -1});
-    transfers_.reduce(stage_.split.parameters(stage_.range(*chunk)) * data_.reduced_bytes);
+    const double parameters = stage_.split.parameters(stage_.range(*chunk), data_.held);
+    if (parameters > 0 || data_.held != HeldPart::experts) transfers_.reduce(parameters * data_.reduced_bytes);
   }
   writer_.end_passes();
 }
@@ -119,11 +121,12 @@ void DataCollectives::before_forward() {
 /// All-gathers the parameters of one chunk, bucket by bucket, in the order in which the forward pass uses them.
 std::vector<std::uint32_t> DataCollectives::gather_chunk(std::int32_t chunk, std::span<const std::uint32_t> waits) {
   writer_.begin({PassKind::forward, chunk, -1});
-  const double bytes = stage_.split.parameters(stage_.range(chunk)) * data_.parameter_bytes;
+  const double bytes = stage_.split.parameters(stage_.range(chunk), data_.held) * data_.parameter_bytes;
   const double bucket =
       bucket_parameters(data_.buckets.parameter_bucket, data_.parameter_bytes, chunk) * data_.parameter_bytes;
   const auto parts = bucket > 0 ? std::max<std::int64_t>(1, std::llround(bytes / bucket)) : 1;
   std::vector<std::uint32_t> gathers;
+  if (data_.held == HeldPart::experts && bytes == 0) return gathers;
   for (std::int64_t i = 0; i < parts; ++i)
     gathers.push_back(transfers_.gather(bytes / static_cast<double>(parts), waits));
   return gathers;
@@ -132,8 +135,8 @@ std::vector<std::uint32_t> DataCollectives::gather_chunk(std::int32_t chunk, std
 void DataCollectives::await_parameters(const LayerRange& range, std::int32_t layer, std::size_t& awaited) {
   const std::vector<std::uint32_t>& gathers = gathers_[index(writer_.pass().chunk)];
   if (awaited >= gathers.size()) return;
-  const double all = stage_.split.parameters(range);
-  const double needed = stage_.split.parameters({range.begin, range.begin + layer + 1});
+  const double all = stage_.split.parameters(range, data_.held);
+  const double needed = stage_.split.parameters({range.begin, range.begin + layer + 1}, data_.held);
   const auto buckets = static_cast<double>(gathers.size());
   const auto through = std::min(gathers.size(), static_cast<std::size_t>(std::ceil(needed / all * buckets - 1e-9)));
   if (through <= awaited) return;

@@ -7,10 +7,14 @@
 #include "calibration/kernel.h"
 #include "calibration/profile.h"
 #include "calibration/software.h"
+#include "workloads/compile/layer_split.h"
+#include "workloads/model/comm_group.h"
 
 namespace orrery::workloads {
 
 struct DataParallelism {
+  HeldPart held = HeldPart::but_experts;  // which parameters these are
+  CommGroup group = CommGroup::data, across = CommGroup::replicate;
   std::int64_t replicas = 1;  // ranks that hold the same weights
   std::int64_t owners = 1;    // of these, ranks of one collective: those that share out a state, or all
   calibration::Sharding sharding = calibration::Sharding::none;

@@ -17,6 +17,8 @@ struct ProgramInputs {
   ChunkMap map;
   PassCosts passes;
   DataParallelism data;
+  /// Of routed experts, where the model has any.
+  std::optional<DataParallelism> expert_data;
   MessageStyle messages;
   UpdateStyle update;
   /// Bytes of the largest magnitudes of a block that a pass in fp8 ends by reducing over tensor- and data-parallel

@@ -17,6 +17,8 @@ using calibration::AttentionKind;
 /// What of a model one rank computes at a time.
 struct Split {
   std::int64_t tensor = 1, context = 1;
+  std::int64_t expert = 1;         // ranks that share out the experts of a layer
+  std::int64_t expert_tensor = 1;  // ranks that an expert is cut over
   bool sequence_parallel = false;
   ContextMethod context_method = ContextMethod::ring;
   std::int64_t micro_batch = 1;  // sequences
@@ -42,6 +44,7 @@ struct Computation {
   bool keeps_training_gradients = false;  // 16-bit gradients stay beside the accumulated ones
   calibration::LayerStyle style;
   calibration::AttentionStyle attention_style;
+  ExpertStyle experts;
 
   /// Whether weight gradient GEMMs add into the accumulated gradients, which makes no gradient of one micro-batch.
   bool fuses_wgrad_accumulation() const {

@@ -44,13 +44,19 @@ class LayerCompiler {
 
   // ---- exchanges ----
   void forward(const CommOp& op) {
-    if (const auto collective = collective_of(op.exchange))
+    const auto collective = collective_of(op.exchange);
+    if (collective && op.in != CommOp::In::backward)
       writer_.comm(op.group, *collective, op.elements * op.bytes_each, op.what, op.overlap);
   }
   void backward(const CommOp& op) {
-    if (const auto collective = collective_of(adjoint(op.exchange)))
-      writer_.comm(op.group, *collective, op.elements * op.bytes_each, op.what_backward, op.overlap_backward);
+    const double each = op.bytes_each_backward > 0 ? op.bytes_each_backward : op.bytes_each;
+    const auto collective = collective_of(adjoint(op.exchange));
+    if (collective && op.in != CommOp::In::forward)
+      writer_.comm(op.group, *collective, op.elements * each, op.what_backward, op.overlap_backward);
   }
+
+  void forward(const RunEnd& op) { writer_.end_run(op.host_waits); }
+  void backward(const RunEnd&) { writer_.end_run(false); }
 
   // ---- linear layers ----
   void product(const MatMul& p, std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -63,7 +69,8 @@ class LayerCompiler {
     shape.form = form;
     shape.accumulate = sum.has_value();
     shape.sum = sum.value_or(DataType::fp32);
-    writer_.gemm(std::move(name), shape);
+    if (p.copies == 1) return writer_.gemm(std::move(name), shape);
+    writer_.grouped_gemm(std::move(name), shape, p.copies, p.grouped);
   }
 
   void forward(const LinearOp& op) {

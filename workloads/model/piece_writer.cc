@@ -1,6 +1,7 @@
 // Kernels with their times, and where pieces end. See piece_writer.h.
 #include "workloads/model/piece_writer.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace orrery::workloads {
@@ -26,6 +27,22 @@ void PieceWriter::gemm(std::string name, const calibration::Gemm& shape) {
                                          d(shape.m) * d(shape.n) * result);
   const double flops = 2 * d(shape.batch) * d(shape.m) * d(shape.n) * d(shape.k);
   add({std::move(name), time_of(shape), shape.batch == 1, flops, bytes, shape.dtype});
+}
+
+void PieceWriter::grouped_gemm(std::string name, const calibration::Gemm& shape, std::int64_t copies, bool grouped) {
+  const auto d = [](std::int64_t count) { return static_cast<double>(count); };
+  calibration::Gemm one = shape;
+  std::int64_t& tokens = shape.form == calibration::Gemm::Form::weight_gradient ? one.k : one.n;
+  const double all = d(tokens);
+  tokens = std::max<std::int64_t>(1, tokens / copies);
+  Kernel kernel{std::move(name)};
+  kernel.time = scaled(time_of(one), std::max(d(copies), all / d(tokens)));
+  kernel.flops = 2 * d(shape.m) * d(shape.n) * d(shape.k);
+  const double operand = calibration::bytes_of(shape.dtype), result = shape.accumulate ? 2 * bytes_of(shape.sum) : 2;
+  kernel.bytes = d(copies) * ((d(one.m) * d(one.k) + d(one.k) * d(one.n)) * operand + d(one.m) * d(one.n) * result);
+  kernel.type = shape.dtype;
+  kernel.launches = grouped ? 1 : copies;
+  add(std::move(kernel));
 }
 
 /// Rows of a linear layer's matrices are its widths long; 16-bit ones begin at 16 bytes if these are multiples of

@@ -23,7 +23,7 @@ using calibration::name_of;
 using calibration::Sharding;
 
 struct Parallelism {
-  std::int64_t tensor = 1, pipeline = 1, virtual_pipeline = 1, data = 1, context = 1, expert = 1;
+  std::int64_t tensor = 1, pipeline = 1, virtual_pipeline = 1, data = 1, context = 1, expert = 1, expert_tensor = 1;
   bool sequence_parallel = false;
   ContextMethod context_method = ContextMethod::ring;
   /// Layers of every block, first to last (a block is a chunk of a stage); empty: as even as can be.
@@ -75,6 +75,7 @@ struct Method {
   Precision precision;
   Recompute recompute = Recompute::none;
   AttentionKind attention = AttentionKind::flash;
+  ExpertStyle experts;
   OptimizerKind optimizer = OptimizerKind::adam;
 };
 
@@ -104,6 +105,13 @@ struct Job {
   }
   /// Ranks that hold the same weights: data and context ranks, and all stages that the schedule gives a block to.
   std::int64_t replicas() const { return parallelism.data * parallelism.context * parallelism.schedule->copies(); }
+  /// Ranks that hold the same routed experts, and of these those that share out a state.
+  std::int64_t expert_replicas() const {
+    return replicas() * parallelism.tensor / (parallelism.expert * parallelism.expert_tensor);
+  }
+  std::int64_t expert_shard_ranks() const {
+    return std::max<std::int64_t>(1, expert_replicas() * shard_ranks() / replicas());
+  }
   /// Ranks of a data-parallel collective: those that share out a state, or all that hold the same weights.
   std::int64_t shard_ranks() const {
     const bool part = parallelism.sharding != Sharding::none && parallelism.shard_group > 0;

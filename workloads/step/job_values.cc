@@ -34,6 +34,32 @@ DataParallelism data_parallelism_of(const Job& job) {
   return data;
 }
 
+std::optional<DataParallelism> expert_parallelism_of(const Job& job) {
+  if (!job.model.experts.any()) return {};
+  DataParallelism data = data_parallelism_of(job);
+  data.held = HeldPart::experts;
+  data.group = CommGroup::expert_data;
+  data.across = CommGroup::expert_replicate;
+  data.replicas = job.expert_replicas();
+  data.owners = job.expert_shard_ranks();
+  if (data.replicas == 1) data.by_unit = data.gathers_every_pass = data.to_owners = false;
+  return data;
+}
+
+namespace {
+ExpertLayout expert_layout_of(const Job& job) {
+  ExpertLayout experts;
+  experts.any = job.model.experts.any();
+  if (!experts.any) return experts;
+  experts.expert = job.parallelism.expert;
+  experts.tensor = job.parallelism.expert_tensor;
+  experts.shard_ranks = job.expert_shard_ranks();
+  experts.gathers = job.method.experts.dispatcher == Dispatcher::allgather;
+  experts.exchange = {sends_once(job.method.experts.dispatcher), job.model.experts.count, job.model.experts.top_k};
+  return experts;
+}
+}  // namespace
+
 MessageStyle message_style_of(const Job& job) {
   const calibration::MessagePolicy& policy = job.software.messages;
   MessageStyle style;
@@ -54,7 +80,13 @@ MessageStyle message_style_of(const Job& job) {
 ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   const calibration::Software& software = job.software;
   const Schedule& schedule = *job.parallelism.schedule;
-  ProgramInputs inputs{workload, job.parallelism.chunk_map(), {}, data_parallelism_of(job), message_style_of(job), {},
+  ProgramInputs inputs{workload,
+                       job.parallelism.chunk_map(),
+                       {},
+                       data_parallelism_of(job),
+                       expert_parallelism_of(job),
+                       message_style_of(job),
+                       {},
                        0};
   inputs.passes = {software.host,      software.overlap,           software.layers.linear.misaligned_gemm_rate,
                    job.overlap.tensor, schedule.splits_backward(), false};
@@ -83,6 +115,7 @@ GroupLayout group_layout_of(const Job& job) {
   layout.shards = sharding != Sharding::none;
   layout.all_reduces_gradients = data_parallelism_of(job).reduction() == CollectiveOp::all_reduce;
   layout.shard_ranks = job.shard_ranks();
+  layout.experts = expert_layout_of(job);
   return layout;
 }
 

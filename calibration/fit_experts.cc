@@ -1,0 +1,176 @@
+// Fit of the products of experts to tables of whole layers: the constants of grouped kernels and of what surrounds them
+// first, then a correction over tokens of an expert and the weight's sizes.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "calibration/cross_validation.h"
+#include "calibration/fit.h"
+#include "sim/error.h"
+
+namespace orrery::calibration {
+namespace {
+
+constexpr std::size_t kSearchSamples = 800;
+constexpr int kHalves = 2;
+
+/// Tiles of grouped kernels: token sides down to 16, as experts have few tokens.
+std::vector<Tile> tile_shapes() {
+  std::vector<Tile> out;
+  for (double m : {16., 32., 64., 128., 256.})
+    for (double n : {64., 128., 256.})
+      if (m * n <= 128 * 256) out.push_back({m, n, 0.9, 1e-6});
+  return out;
+}
+
+std::vector<double> first_guess() {
+  std::vector<double> p;
+  for (double x : {0.9, 0.7, 0.8, 10., 10., 5e-7, 3e-11, 2e-5, 1e-11, 1e-12, 1e-8, 0.7, 0.7, 0.7})
+    p.push_back(std::log(x));
+  return p;
+}
+
+/// Parameters are searched as logarithms and clamped to what is physical; tiles by the law of fit_gemm.cc.
+ExpertModel unpack(ExpertModel m, const std::vector<double>& p) {
+  std::size_t i = 0;
+  const auto take = [&](double low, double high) { return std::clamp(std::exp(p[i++]), low, high); };
+  m.products.quantisation = take(1e-3, 1);
+  m.products.memory_efficiency = take(0.2, 0.98);
+  const double best = take(0.05, 1), a = take(0.01, 300), b = take(0.01, 300);
+  const double fill = take(1e-9, 2e-5), per_element = take(1e-15, 1e-9);
+  for (Tile& t : m.products.tiles) {
+    t.rate = std::min(1.0, best / (1 + a / t.m + b / t.n));
+    t.setup = fill + per_element * t.m * t.n;
+  }
+  m.around.fixed = take(1e-6, 1e-4);
+  m.around.choice = take(1e-13, 1e-8);
+  m.around.score = take(1e-15, 1e-9);
+  m.around.expert = take(1e-10, 1e-6);
+  m.around.gather = take(0.05, 3);
+  m.around.activate = take(0.05, 3);
+  m.around.scatter = take(0.05, 3);
+  return m;
+}
+
+struct Measured {
+  ExpertWork work;
+  double seconds = 0;
+  bool untuned = false;
+};
+
+ExpertModel fit_structure(const ExpertModel& start, const std::vector<Measured>& all) {
+  std::vector<const Measured*> tuned, some;
+  for (const Measured& m : all)
+    if (!m.untuned) tuned.push_back(&m);
+  const std::size_t stride = std::max<std::size_t>(1, tuned.size() / kSearchSamples);
+  for (std::size_t i = 0; i < tuned.size(); i += stride) some.push_back(tuned[i]);
+  const LogErrors errors = [&](const std::vector<double>& p, std::vector<double>& out) {
+    const ExpertModel m = unpack(start, p);
+    out.clear();
+    for (const Measured* s : some) out.push_back(std::log(s->work.parts(m.products, m.around).total / s->seconds));
+  };
+  return unpack(start, levenberg_marquardt(errors, first_guess(), 15).parameters);
+}
+
+void mark_untuned(const ExpertModel& model, std::vector<Measured>& all) {
+  for (Measured& m : all) m.untuned = m.seconds > kUntuned * m.work.seconds(model.products, model.around);
+}
+
+std::vector<double> within(const std::vector<double>& knots, double low, double high) {
+  std::vector<double> out;
+  for (std::size_t i = 0; i < knots.size(); ++i) {
+    const bool above = i + 1 == knots.size() || knots[i + 1] > low, below = i == 0 || knots[i - 1] < high;
+    if (above && below) out.push_back(knots[i]);
+  }
+  return out;
+}
+
+/// Knots that enclose the sizes of the samples.
+SurfaceOptions surface_options(const std::vector<Measured>& all) {
+  std::array<double, 3> low{1e18, 1e18, 1e18}, high{1, 1, 1};
+  for (const Measured& m : all)
+    for (const auto& at : {m.work.first_sizes(), m.work.second_sizes()})
+      for (std::size_t axis = 0; axis < 3; ++axis) {
+        low[axis] = std::min(low[axis], at[axis]);
+        high[axis] = std::max(high[axis], at[axis]);
+      }
+  SurfaceOptions out;
+  out.m = within({1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16384}, low[0], high[0]);
+  out.n = within({128, 512, 1024, 2048, 4096, 8192, 32768}, low[1], high[1]);
+  out.k = within({64, 256, 512, 1024, 2048, 4096, 8192}, low[2], high[2]);
+  out.smoothness = 0.2;
+  out.shrinkage = 0.05;
+  out.flatness = 0.02;
+  out.largest_fall = 0.09;
+  out.largest_fall_k = 0.3;
+  return out;
+}
+
+std::vector<Measured> prepared(std::span<const ExpertSample> samples) {
+  std::vector<Measured> out;
+  for (const ExpertSample& s : samples) out.push_back({ExpertWork(s.shape), s.seconds, false});
+  return out;
+}
+
+ExpertModel fitted(const GroupedModel& device, std::vector<Measured>& all) {
+  ExpertModel start;
+  start.products = device;
+  start.products.surface = {};
+  start.products.tiles = tile_shapes();
+  ExpertModel model = fit_structure(start, all);
+  mark_untuned(model, all);
+  model = fit_structure(start, all);
+  mark_untuned(model, all);
+  std::vector<SurfacePoint> points;
+  for (const Measured& m : all) {
+    if (m.untuned) continue;
+    const ExpertWork::Parts p = m.work.parts(model.products, model.around);
+    const auto a = m.work.first_sizes(), b = m.work.second_sizes();
+    points.push_back(
+        {a[0], a[1], a[2], std::log(m.seconds / p.total), p.first / p.total, b[0], b[1], b[2], p.second / p.total});
+  }
+  model.products.surface = fit_surface(surface_options(all), points);
+  mark_untuned(model, all);
+  return model;
+}
+
+}  // namespace
+
+ExpertModel fit_experts(const GroupedModel& device, std::span<const ExpertSample> samples) {
+  SIM_CHECK(!samples.empty(), "no samples");
+  std::vector<Measured> all = prepared(samples);
+  return fitted(device, all);
+}
+
+FitQuality judge_experts(const GroupedModel& device, std::span<const ExpertSample> samples, std::size_t* untuned) {
+  std::vector<Measured> halves[kHalves];
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    halves[fold_of(i, kHalves)].push_back({ExpertWork(samples[i].shape), samples[i].seconds, false});
+  std::vector<Judged> held_out;
+  FitQuality out;
+  std::size_t lost = 0;
+  Sizes from{1e18, 1e18, 1e18}, to{1, 1, 1};
+  for (int test = 0; test < kHalves; ++test) {
+    if (halves[1 - test].empty()) continue;
+    const ExpertModel model = fitted(device, halves[1 - test]);
+    for (const Measured& m : halves[test]) {
+      const double predicted = m.work.seconds(model.products, model.around);
+      for (const auto& at : {m.work.first_sizes(), m.work.second_sizes()})
+        for (std::size_t axis = 0; axis < 3; ++axis) {
+          from[axis] = std::min(from[axis], at[axis]);
+          to[axis] = std::max(to[axis], at[axis]);
+        }
+      if (m.seconds > kUntuned * predicted)
+        ++lost;
+      else
+        held_out.push_back({predicted / m.seconds - 1, kByFlops.of(m.work.flops())});
+    }
+  }
+  if (untuned != nullptr) *untuned = lost;
+  out = quality_of(held_out, kHalves);
+  out.from = from;
+  out.to = to;
+  return out;
+}
+
+}  // namespace orrery::calibration

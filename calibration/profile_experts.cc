@@ -1,0 +1,127 @@
+// DeviceProfile's answers for the products of experts, by the kernel that launches them.
+//
+// `grouped` and `streams` deal the tiles of all experts out together (grouped_model.h): the first with the constants
+// of grouped kernels, the second with those of dense products, whose launches a stream hides behind other streams'
+// kernels but not behind its own. `loop` is a dense product for each expert.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "calibration/expert_layer.h"
+#include "calibration/profile.h"
+#include "calibration/profile_model.h"
+#include "sim/error.h"
+
+namespace orrery::calibration {
+namespace {
+
+double d(std::int64_t x) { return static_cast<double>(x); }
+
+constexpr double kLongestKernel = 8e6;  // seconds; what a Duration holds
+
+/// Seconds at the clocks of a long step, which the launch does not depend on.
+Duration sustained(double launch, double isolated, double factor) {
+  return sim::seconds(std::min(kLongestKernel, launch + std::max(0.0, isolated - launch) / factor));
+}
+
+/// TransformerEngine's nvte_multi_tensor_gemm: get_num_compute_streams() in common/util/multi_stream.cpp.
+constexpr double kStreams = 4;
+
+/// Rows, columns and depth of an expert's product with so many tokens, in the form that the shape asks for.
+Gemm member(const GroupedGemm& g, std::int64_t tokens) {
+  Gemm out;
+  out.dtype = g.dtype;
+  out.form = g.form;
+  out.accumulate = g.accumulate;
+  out.sum = g.sum;
+  switch (g.form) {
+    case Gemm::Form::forward:
+      out.m = tokens;
+      out.n = g.out;
+      out.k = g.in;
+      break;
+    case Gemm::Form::data_gradient:
+      out.m = tokens;
+      out.n = g.in;
+      out.k = g.out;
+      break;
+    case Gemm::Form::weight_gradient:
+      out.m = g.out;
+      out.n = g.in;
+      out.k = tokens;
+      break;
+  }
+  return out;
+}
+
+struct Group {
+  std::vector<GroupMember> members;  // equal neighbours together
+  double busy = 0, tokens = 0;       // experts that have tokens, and theirs
+};
+
+Group group_of(const GroupedGemm& g) {
+  Group out;
+  std::int64_t before = 0;
+  for (const std::int64_t tokens : g.tokens) {
+    SIM_CHECK(tokens >= 0, "an expert with {} tokens", tokens);
+    if (tokens == 0) continue;
+    out.busy += 1;
+    out.tokens += d(tokens);
+    if (tokens == before) {
+      out.members.back().count += 1;
+      continue;
+    }
+    const Gemm one = member(g, tokens);
+    out.members.push_back({d(one.m), d(one.n), d(one.k), 1});
+    before = tokens;
+  }
+  return out;
+}
+
+}  // namespace
+
+Duration DeviceProfile::grouped_gemm(const GroupedGemm& g) const {
+  SIM_CHECK(g.out >= 1 && g.in >= 1, "experts of {} x {}", g.out, g.in);
+  const auto type = static_cast<std::size_t>(g.dtype);
+  const double factor = clock_ * (is_quantised(g.dtype) ? model_->sustained.fp8 : model_->sustained.matmul);
+  if (g.kernel == GroupedKernel::loop) {
+    Duration sum{};
+    for (const std::int64_t tokens : g.tokens)
+      if (tokens > 0) sum = sum + gemm(member(g, tokens));
+    return sum;
+  }
+  const Group group = group_of(g);
+  if (group.busy == 0) return sim::seconds(model_->experts.products[type].launch);
+  const double bytes = GroupedModel::result_bytes(g.accumulate, bytes_of(g.sum));
+  // A weight gradient is corrected as the forward product of the same tokens is.
+  const bool over_inputs = g.form == Gemm::Form::data_gradient;
+  const double columns = d(over_inputs ? g.in : g.out), depth = d(over_inputs ? g.out : g.in);
+  const double rows = group.tokens / group.busy;
+  if (g.kernel == GroupedKernel::grouped) {
+    const GroupedModel& model = model_->experts.products[type];
+    return sustained(model.launch, model.seconds(group.members, rows, columns, depth, bytes), factor);
+  }
+  const GemmModel& dense = model_->gemm[type];
+  const double isolated = grouped_from(dense).seconds(group.members, rows, columns, depth, bytes) *
+                          dense.form_factor[static_cast<std::size_t>(g.form)];
+  const Duration launches = sim::seconds(dense.launch * std::ceil(group.busy / kStreams));
+  return std::max(sustained(dense.launch, isolated, factor), launches);
+}
+
+Duration DeviceProfile::served_experts(const ExpertLayer& layer) const {
+  const auto type = static_cast<std::size_t>(layer.dtype);
+  const GroupedModel& products = model_->experts.products[type];
+  const ExpertWork work(layer);
+  const double isolated = work.seconds(products, model_->experts.around[type]);
+  const double factor = clock_ * (is_quantised(layer.dtype) ? model_->sustained.fp8 : model_->sustained.matmul);
+  return sustained(products.launch, isolated, factor);
+}
+
+double DeviceProfile::uncertainty(const GroupedGemm& g) const {
+  const Group group = group_of(g);
+  const double flops = 2 * group.tokens * d(g.out) * d(g.in);
+  const double rows = group.busy > 0 ? group.tokens / group.busy : 1;
+  return model_->error.grouped[static_cast<std::size_t>(g.dtype)].at(kByFlops.of(flops), {rows, d(g.out), d(g.in)});
+}
+
+}  // namespace orrery::calibration

@@ -1,0 +1,99 @@
+// The distributions of routing.h.
+#include "calibration/routing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "sim/error.h"
+
+namespace orrery::calibration {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// SplitMix64's finaliser.
+std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+std::vector<std::int64_t> balanced(const Routing& r) {
+  std::vector<std::int64_t> loads(at(r.experts), 0);
+  const std::int64_t stride = (r.experts + r.top_k - 1) / r.top_k;
+  if (r.tokens >= stride) {
+    // Choice i takes `tokens` experts in turn, from i * stride on: whole rounds, and one more for the first of the
+    // rest.
+    for (std::int64_t i = 0; i < r.top_k; ++i)
+      for (std::int64_t e = 0; e < r.experts; ++e) {
+        const std::int64_t place = (e - i * stride % r.experts + r.experts) % r.experts;
+        loads[at(e)] += r.tokens / r.experts + (place < r.tokens % r.experts ? 1 : 0);
+      }
+  } else {
+    for (std::int64_t t = 0; t < r.tokens; ++t)
+      for (std::int64_t i = 0; i < r.top_k; ++i) ++loads[at((t * stride / r.tokens + i * stride) % r.experts)];
+  }
+  return loads;
+}
+
+/// Rounded loads that sum to all choices: what rounding left over goes to the largest, what it made is taken from the
+/// smallest.
+std::vector<std::int64_t> drawn(const Routing& r, std::uint64_t draw) {
+  const auto choices = static_cast<double>(r.tokens * r.top_k);
+  const bool few = r.tokens * r.top_k <= r.experts;
+  const double low = few ? 0.01 : 1.0, high = few ? 2.0 : std::max(1.001, 0.8 * static_cast<double>(r.tokens));
+  const double power = 1 - r.alpha;
+  const std::uint64_t seed = mixed(mixed(draw) ^ static_cast<std::uint64_t>(r.tokens * 1000003 + r.experts));
+  std::vector<double> weight(at(r.experts));
+  for (std::size_t e = 0; e < weight.size(); ++e) {
+    const double u = static_cast<double>(mixed(seed + e) >> 11) * 0x1p-53;
+    const double a = std::pow(low, power), b = std::pow(high, power);
+    weight[e] = std::abs(power) < 1e-9 ? low * std::pow(high / low, u) : std::pow((b - a) * u + a, 1 / power);
+  }
+  const double sum = std::accumulate(weight.begin(), weight.end(), 0.0);
+  std::vector<std::int64_t> loads;
+  for (const double w : weight) loads.push_back(std::llround(w / sum * choices));
+  std::int64_t left = r.tokens * r.top_k - std::accumulate(loads.begin(), loads.end(), std::int64_t{0});
+  std::vector<std::size_t> order(loads.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return loads[a] > loads[b]; });
+  for (std::size_t i = 0; left > 0; i = (i + 1) % order.size(), --left) ++loads[order[i]];
+  for (std::size_t i = order.size(); left < 0; i = i == 1 ? order.size() : i - 1) {
+    if (loads[order[i - 1]] == 0) continue;
+    --loads[order[i - 1]];
+    ++left;
+  }
+  return loads;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> tokens_of_experts(const Routing& r, std::uint64_t draw) {
+  SIM_CHECK(r.tokens >= 1 && r.top_k >= 1 && r.experts >= r.top_k && r.ranks >= 1 && r.experts % r.ranks == 0,
+            "{} tokens that choose {} of {} experts on {} ranks", r.tokens, r.top_k, r.experts, r.ranks);
+  std::vector<std::int64_t> loads = r.alpha > 0 ? drawn(r, draw) : balanced(r);
+  const auto each = static_cast<std::ptrdiff_t>(r.experts / r.ranks);
+  auto first = loads.begin();
+  if (r.alpha > 0) {
+    std::int64_t most = -1;
+    for (auto rank = loads.begin(); rank != loads.end(); rank += each)
+      if (const std::int64_t sum = std::accumulate(rank, rank + each, std::int64_t{0}); sum > most) {
+        most = sum;
+        first = rank;
+      }
+  }
+  std::vector<std::int64_t> own(first, first + each);
+  std::int64_t beyond = 0;
+  for (std::int64_t& tokens : loads) beyond += std::max<std::int64_t>(0, tokens - r.tokens);
+  for (std::int64_t& tokens : own) tokens = std::min(tokens, r.tokens);
+  for (std::int64_t& tokens : own) {
+    const std::int64_t more = std::min(beyond, r.tokens - tokens);
+    tokens += more;
+    beyond -= more;
+  }
+  return own;
+}
+
+}  // namespace orrery::calibration

@@ -1,0 +1,28 @@
+// How many tokens each expert of a rank is given, under distributions of routing that measurements are made with.
+//
+// `balanced`: the collector's assignment of token t's choice i to expert (t + i * ceil(experts / top_k)) modulo
+// experts, with fewer tokens spread over the same cycle. `power_law`: loads of the experts are drawn independently from
+// a density ~ x^-alpha between 1 and 0.8 tokens (0.01 and 2 where there are fewer choices than experts), scaled to
+// tokens * top_k and rounded; the rank with the largest sum is looked at. A token cannot choose an expert twice: what
+// an expert was dealt beyond one of each token goes to the first experts of that rank that have room.
+// Source: NVIDIA ai-dynamo/aiconfigurator, collector/helper.py (balanced_logits, power_law_logits_v3); 1.01 is what it
+// says of DeepSeek-R1's routing and 1.2 of Qwen3-235B's. Draws are hashes of their place, the same on every machine.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace orrery::calibration {
+
+struct Routing {
+  std::int64_t tokens = 1;  // of all ranks that share the experts
+  std::int64_t top_k = 1, experts = 1;
+  std::int64_t ranks = 1;  // that the experts are dealt out to; divides them
+  double alpha = 0;        // exponent of the power law; 0: balanced
+};
+
+/// Tokens of each expert of the rank that is looked at: the most loaded one under a power law, the first else. `draw`
+/// tells random draws apart. Errors: SIM_CHECK that ranks divide experts and top_k is at most experts.
+std::vector<std::int64_t> tokens_of_experts(const Routing& routing, std::uint64_t draw);
+
+}  // namespace orrery::calibration
