@@ -191,6 +191,63 @@ void drop_faster_twins(Samples& out) {
   out.faster_twins = std::erase_if(out.experts, [&](const ExpertSample& s) { return s.seconds < slowest.at(key(s)); });
 }
 
+constexpr double kScaledFp8 = 1 + 4.0 / 128;  // bytes of an element with its share of a scale for each 128
+
+/// A time that may be 0: none.
+double optional_number(const Line& line, const std::string& column) {
+  return line.text(column) == "0" ? 0.0 : line.number(column);
+}
+
+/// DeepEP's own test on random routing: rows to experts in fp8, results back in bf16, on nodes of eight GPUs or trays
+/// of four. Between nodes a token stays within four (test_internode.py), and a rank that is done waits for the others.
+void read_deepep(const Line& line, Samples& out) {
+  std::string device(line.text("device"));
+  std::replace(device.begin(), device.end(), '_', '-');
+  const auto nodes = static_cast<double>(line.count("nodes"));
+  const double each = device.starts_with("gb") ? 4 : 8;
+  const auto hidden = static_cast<double>(line.count("hidden")), tokens = static_cast<double>(line.count("tokens"));
+  const auto top_k = static_cast<double>(line.count("top_k")), experts = static_cast<double>(line.count("experts"));
+  if (nodes > 1e6) line.fail("nodes", "got more than a million, expected at most that");
+  if (experts > 65536) line.fail("experts", "got more than 65536, expected at most that");
+  if (experts < nodes * each || top_k > experts)
+    line.fail("experts",
+              "got " + std::string(line.text("experts")) + ", expected at least one for each rank and choice");
+  constexpr double kMostNodes = 4;
+  for (const bool combine : {false, true}) {
+    const std::string pass = combine ? "combine" : "dispatch";
+    ExchangeSample sample{
+        "deepep", device, combine ? ExchangePass::combine : ExchangePass::dispatch,
+        even_exchange(tokens, hidden * (combine ? 2 : kScaledFp8), top_k, experts, nodes * each, nodes, kMostNodes),
+        1e-6 * (line.number(pass + "_us") + optional_number(line, pass + "_notify_us"))};
+    sample.shape.processors = static_cast<double>(line.count(pass + "_sms"));
+    out.exchange.push_back(std::move(sample));
+  }
+}
+
+/// TensorRT-LLM's one-sided exchange in an NVLink domain of GB200, balanced: a token's choices lie on as many ranks as
+/// there are, or as it has choices. In NVFP4 the table holds two kernels and does not name them.
+void read_one_sided(const Line& line, Samples& out) {
+  const std::string_view op = line.text("op");
+  const DataType type = data_type(line);
+  const bool combine = op == "alltoall_combine";
+  const auto top_k = static_cast<double>(line.count("top_k")), ranks = static_cast<double>(line.count("ep"));
+  const auto tokens = static_cast<double>(line.count("tokens")), hidden = static_cast<double>(line.count("hidden"));
+  if ((!combine && op != "alltoall_dispatch") || type == DataType::nvfp4 || line.text("distribution") != "balanced") {
+    ++out.other_exchanges;
+    return;
+  }
+  ExchangeSample sample{"nvlink-one-sided",
+                        "gb200",
+                        combine ? ExchangePass::combine : ExchangePass::dispatch,
+                        {},
+                        line.number("ms") * 1e-3};
+  sample.shape.tokens = tokens;
+  sample.shape.row_bytes = hidden * (combine || type == DataType::bf16 ? 2 : 1);
+  sample.shape.ranks = ranks;
+  sample.shape.copies = std::min(ranks, top_k);
+  out.exchange.push_back(std::move(sample));
+}
+
 /// `size_column` counts elements of so many bytes.
 CollectiveSample collective_sample(const Line& line, const std::string& op_column, double seconds,
                                    const std::string& size_column = "bytes", std::int64_t element = 1) {
@@ -306,6 +363,10 @@ const std::vector<Table>& tables() {
         {{"op", "gpus", "bytes", "us"}, read_collective},
         {{"dtype", "tokens", "hidden", "expert_ffn", "top_k", "experts", "moe_tp", "moe_ep", "distribution", "ms"},
          read_experts},
+        {{"device", "nodes", "hidden", "tokens", "top_k", "experts", "dispatch_sms", "dispatch_us",
+          "dispatch_notify_us", "combine_sms", "combine_us", "combine_notify_us"},
+         read_deepep},
+        {{"op", "dtype", "tokens", "hidden", "top_k", "experts", "ep", "distribution", "ms"}, read_one_sided},
         {{"device", "op", "gpus", "elements", "ms"}, read_device_collective},
         {{"device", "kernel", "m", "n", "k", "us"}, read_kernel},
         {std::move(measured), read_measured}};

@@ -125,6 +125,7 @@ const std::vector<Shelf>& shelves() {
       {"scenarios", "", "scenarios", "scenario"},
       {"features", "", "calibration/features", "software feature"},
       {"collectives", "", "calibration/collectives", "collective library"},
+      {"dispatchers", "", "calibration/dispatchers", "dispatcher of tokens to experts"},
       {"tables", "", "scenarios/reproduce", "published table"},
       {"failures", "campaign.failures", "calibration/reliability", "table of failures"},
   };

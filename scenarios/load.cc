@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "scenarios/campaign.h"
+#include "scenarios/extras.h"
 #include "scenarios/library.h"
 #include "scenarios/schema.h"
 #include "scenarios/sources.h"
@@ -197,8 +198,9 @@ void load_cluster(const Settings& document, Job& job) {
   join_domain(cluster, job);
 }
 
-Scenario load_scenario(const Settings& document) {
-  if (!document.is_mapping()) document.expected("a scenario: a mapping of keys");
+Scenario load_scenario(const Settings& given_document) {
+  if (!given_document.is_mapping()) given_document.expected("a scenario: a mapping of keys");
+  const Settings document = with_extras(given_document);
   schema().check(document);
   Scenario scenario;
   Job& job = scenario.job;

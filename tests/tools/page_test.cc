@@ -176,6 +176,20 @@ TEST_CASE("reports of sweep, search, compare and validate are drawn") {
   check_page(made({"validate", list}, "validate.html"), {"Error by list"});
 }
 
+TEST_CASE("a report of a campaign is drawn") {
+  if (!has_charts()) return;
+  const Folder folder;
+  const std::string scenario = folder.write(
+      "small.yaml",
+      tests::small_scenario() + "campaign: {tokens: 20e9, failures: {causes: {gpu: {mtbf: 200 h, loses: node}}}}\n");
+  const std::string file = folder.file("campaign.html");
+  const auto outcome = tests::orrery({"campaign", scenario, "--seeds", "50", "--report", file});
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  check_page(file, {"timeline of the median campaign", "Goodput against checkpoint interval", "Goodput against GPUs",
+                    "Campaigns by time to train"});
+}
+
 TEST_CASE("a study of 100,000 points fits a file that a browser opens, filters and sorts") {
   if (!has_charts()) return;
   const Folder folder;

@@ -217,8 +217,11 @@ void ExpertHalf::experts() {
   w_.cast(of_hidden(d(x_.routed)), "cast expert input", Direction::forward);
   linear(of_experts("expert up", x_.ffn * gates(), m_.hidden));
   w_.cast_gradient(inside * d(gates()));
+  const bool again = w_.computation().again(&RecomputedParts::expert_activation);
+  if (again) w_.add(Recomputed{true});
   activation(inside);
   w_.cast(inside, "cast activation", Direction::forward);
+  if (again) w_.add(Recomputed{false});
   linear(of_experts("expert down", m_.hidden, x_.ffn));
   w_.cast_gradient(of_hidden(d(x_.routed)));
 }
@@ -247,6 +250,8 @@ void ExpertHalf::write() {
   w_.norm("layer norm", "layer norm backward");
   w_.cast(z_.outside, "cast input", Direction::forward);
   for (int user = shares() ? 2 : 1; user-- > 0;) w_.backward("add input gradients", Streaming::accumulate, own, 3 * e_);
+  const bool again = w_.computation().again(&RecomputedParts::experts);
+  if (again) w_.add(Recomputed{true});
   shared_up();
   shared_down();
   route();
@@ -256,6 +261,7 @@ void ExpertHalf::write() {
   experts();
   combine();
   put_back_tokens();
+  if (again) w_.add(Recomputed{false});
   w_.views(0.5, Direction::forward);
   if (shares()) w_.forward("add shared experts", Streaming::accumulate, own, 3 * e_);
   w_.bias_dropout_residual();
@@ -265,14 +271,22 @@ void ExpertHalf::keep(Layer& layer) const {
   const double outside = z_.outside, scores = d(x_.tokens) * d(m_.experts.count);
   const double inside = d(x_.routed) * d(x_.ffn), branches = d(gates()) + 1;
   const double shared = z_.of_token(shared_width_), input = of_hidden(d(x_.routed));
+  const Computation& computation = w_.computation();
+  const bool all_again = computation.again(&RecomputedParts::experts);
+  const KeptAs inner = all_again ? KeptAs::recomputed : KeptAs::tensor;
+  const bool activation_again = all_again || computation.again(&RecomputedParts::expert_activation);
+  const KeptAs norm = computation.again(&RecomputedParts::norms) ? KeptAs::recomputed : KeptAs::tensor;
   layer.kept.push_back({"norm input", outside, e_, kFeedForward});
-  layer.kept.push_back({"linear input", outside, e_, kFeedForward});
+  layer.kept.push_back({"linear input", outside, e_, kFeedForward, norm});
   layer.kept.push_back({"dropout mask", outside, w_.style().dropout ? 1.0 : 0.0, kFeedForward});
   // Scores, weights by expert and the map of them.
-  layer.kept.push_back({"routing", scores, (style_.router_fp32 ? 8 : 2 * e_) + 1, kFeedForward});
-  layer.kept.push_back({"expert inputs", input, e_, kFeedForward});
-  layer.kept.push_back({"expert up projection and activation", branches * inside, e_, kFeedForward});
-  if (shares()) layer.kept.push_back({"shared up projection and activation", branches * shared, e_, kFeedForward});
+  layer.kept.push_back({"routing", scores, (style_.router_fp32 ? 8 : 2 * e_) + 1, kFeedForward, inner});
+  layer.kept.push_back({"expert inputs", input, e_, kFeedForward, inner});
+  layer.kept.push_back({"expert up projection", d(gates()) * inside, e_, kFeedForward, inner});
+  layer.kept.push_back(
+      {"expert activation", inside, e_, kFeedForward, activation_again ? KeptAs::recomputed : KeptAs::tensor});
+  if (shares())
+    layer.kept.push_back({"shared up projection and activation", branches * shared, e_, kFeedForward, inner});
   layer.working.push_back({"residual gradients", 2 * outside, e_, kFeedForward});
   layer.working.push_back({"gradients of expert inputs and outputs", 2 * input, e_, kFeedForward});
   layer.working.push_back({"gradients of up projection and activation", branches * inside, e_, kFeedForward});

@@ -119,7 +119,13 @@ struct RunEnd {
   bool host_waits = false;  // forward, the host reads what the device has found, and launches nothing before it has
 };
 
-using LayerOp = std::variant<LinearOp, AttentionOp, StreamingOp, CommOp, RunEnd>;
+/// Between two of them stand operations that run again ahead of their backward passes, since what they make is not
+/// kept.
+struct Recomputed {
+  bool begins = true;
+};
+
+using LayerOp = std::variant<LinearOp, AttentionOp, StreamingOp, CommOp, RunEnd, Recomputed>;
 
 /// Whether a tensor stays for the backward pass.
 enum class KeptAs : std::uint8_t {

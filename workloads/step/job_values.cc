@@ -96,6 +96,7 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
       software.host.host_waits_for_batch && job.parallelism.virtual_pipeline == 1 && !schedule.runtimes.post_ahead;
   inputs.update = {job.method.optimizer, job.method.precision, software.optimizer,
                    !job.parallelism.optimizer_post_validation, !inputs.map.ends_meet() && job.model.tied_embeddings};
+  inputs.takes_turns = job.overlap.experts && job.model.experts.any() && !inputs.data.by_unit;
   constexpr double kScales = 12;  // of a block: four products, three fp8 tensors each
   const bool in_fp8 = job.method.precision.matmul == DataType::fp8;
   if (software.gradients.reduces_amax && in_fp8 && inputs.data.replicas > 1)
