@@ -160,9 +160,10 @@ std::string streaming(const Samples& samples, const DeviceProfile::Model& device
       missing += fmt::format("{}{}", missing.empty() ? "" : ", ", name_of(kernel));
   }
   const std::string provenance = missing.empty() ? "measured here" : "measured here; " + others + ": " + missing;
-  return section("streaming", quoted(provenance),
-                 fmt::format("  {}\n", to_yaml(judge_streaming(model, samples.streaming, device.sheet.memory_bandwidth))) +
-                     to_yaml(model, 2));
+  return section(
+      "streaming", quoted(provenance),
+      fmt::format("  {}\n", to_yaml(judge_streaming(model, samples.streaming, device.sheet.memory_bandwidth))) +
+          to_yaml(model, 2));
 }
 
 std::string collectives(const DeviceFacts& f, const Samples& samples, const DeviceProfile* base) {
