@@ -39,11 +39,11 @@ ExchangeKernel load_kernel(const Settings& s) {
   k.node = seconds_at(s, "node", 0);
   k.fill_rows = s.get_number("fill_rows", 1);
   k.fill_rate = rate_at(s, "fill_rate", kFree);
-  k.token = seconds_at(s, "token", 0);
-  k.copy = seconds_at(s, "copy", 0);
-  k.source_rate = rate_at(s, "source_rate", kFree);
-  k.network_rate = rate_at(s, "network_rate", kFree);
-  k.copy_rate = rate_at(s, "copy_rate", kFree);
+  k.processor.token = seconds_at(s, "token", 0);
+  k.processor.copy = seconds_at(s, "copy", 0);
+  k.processor.source_rate = rate_at(s, "source_rate", kFree);
+  k.processor.network_rate = rate_at(s, "network_rate", kFree);
+  k.processor.copy_rate = rate_at(s, "copy_rate", kFree);
   k.exponent = s.get_number("exponent", 4);
   k.share = numbers_at(s, "share");
   k.sizes = numbers_at(s, "sizes");
@@ -86,8 +86,10 @@ double ExchangeKernel::latency(const TokenExchange& e) const {
 }
 
 double ExchangeKernel::processor_seconds(const TokenExchange& e) const {
-  const double crossing = network ? e.reached * e.row_bytes / network_rate : 0.0;
-  return e.tokens * (token + e.row_bytes / source_rate + crossing + e.copies * (copy + e.row_bytes / copy_rate)) /
+  const double crossing = network ? e.reached * e.row_bytes / processor.network_rate : 0.0;
+  return e.tokens *
+         (processor.token + e.row_bytes / processor.source_rate + crossing +
+          e.copies * (processor.copy + e.row_bytes / processor.copy_rate)) /
          std::max(1.0, e.processors);
 }
 

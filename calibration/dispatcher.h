@@ -56,11 +56,14 @@ TokenExchange even_exchange(double tokens, double row_bytes, double top_k, doubl
 struct ExchangeKernel {
   std::string device;  // beginning of the names of profiles: h200
   ExchangePass pass = ExchangePass::dispatch;
-  bool network = false;                                              // crosses nodes
-  double fixed = 0, rank = 0, node = 0;                              // seconds
-  double fill_rows = 1, fill_rate = 1e18;                            // rows; bytes/s
-  double token = 0, copy = 0;                                        // seconds of one SM for each
-  double source_rate = 1e18, network_rate = 1e18, copy_rate = 1e18;  // bytes/s of one SM
+  bool network = false;                    // crosses nodes
+  double fixed = 0, rank = 0, node = 0;    // seconds
+  double fill_rows = 1, fill_rate = 1e18;  // rows; bytes/s
+  /// What one SM does.
+  struct Processor {
+    double token = 0, copy = 0;                                        // seconds for each
+    double source_rate = 1e18, network_rate = 1e18, copy_rate = 1e18;  // bytes/s
+  } processor;
   std::vector<double> sizes{1}, share{1};  // of the line rate, by ranks or by nodes, interpolated in ln
   double exponent = 4;                     // q
   Uncertainty error;

@@ -39,8 +39,7 @@ class Line {
   Line(const std::string& file, int number, const std::map<std::string, std::size_t>& columns, std::string_view text)
       : file_(file), number_(number), columns_(columns), fields_(split(text)) {
     if (fields_.size() != columns.size())
-      fail("line",
-           "read " + std::to_string(fields_.size()) + " columns, would be right: " + std::to_string(columns.size()));
+      fail("line", "got " + std::to_string(fields_.size()) + " columns, expected " + std::to_string(columns.size()));
   }
   [[noreturn]] void fail(const std::string& column, const std::string& message) const {
     const auto at = columns_.find(column);
@@ -55,13 +54,13 @@ class Line {
     double value = 0;
     const auto [end, error] = std::from_chars(t.data(), t.data() + t.size(), value);
     if (error != std::errc{} || end != t.data() + t.size() || !(value > 0) || !(value < 1e18))
-      fail(column, "read '" + std::string(t) + "', would be right: a positive number");
+      fail(column, "got '" + std::string(t) + "', expected a positive number");
     return value;
   }
   std::int64_t count(const std::string& column) const {
     const double value = number(column);
     if (value != static_cast<double>(static_cast<std::int64_t>(value)))
-      fail(column, "read '" + std::string(text(column)) + "', would be right: a positive integer");
+      fail(column, "got '" + std::string(text(column)) + "', expected a positive integer");
     return static_cast<std::int64_t>(value);
   }
   std::int64_t optional_count(const std::string& column, std::int64_t missing = 0) const {
@@ -104,8 +103,7 @@ CollectiveOp collective(const Line& line, const std::string& column) {
   if (named(
           t, kCollectiveOps, [](std::size_t i) { return name_of(static_cast<CollectiveOp>(i)); }, found))
     return static_cast<CollectiveOp>(found);
-  line.fail(column,
-            "read '" + std::string(t) + "', would be right: all_reduce, all_gather, reduce_scatter, alltoall, ...");
+  line.fail(column, "got '" + std::string(t) + "', expected all_reduce, all_gather, reduce_scatter, alltoall, ...");
 }
 
 void read_gemm(const Line& line, Samples& out) {
@@ -254,9 +252,8 @@ void read_one_sided(const Line& line, Samples& out) {
 CollectiveSample collective_sample(const Line& line, const std::string& op_column, double seconds,
                                    const std::string& size_column = "bytes", std::int64_t element = 1) {
   const std::int64_t gpus = line.count("gpus");
-  if (gpus > 1'000'000) line.fail("gpus", "would be right: at most a million");
-  if (line.count(size_column) > 1'000'000'000'000'000 / element)
-    line.fail(size_column, "would be right: at most 1e15 bytes");
+  if (gpus > 1'000'000) line.fail("gpus", "expected at most a million");
+  if (line.count(size_column) > 1'000'000'000'000'000 / element) line.fail(size_column, "expected at most 1e15 bytes");
   CollectiveSample sample{collective(line, op_column), gpus, sim::Bytes(line.count(size_column) * element), seconds,
                           ""};
   if (line.has("device")) sample.device = line.text("device");
@@ -283,7 +280,7 @@ Gemm::Form form_of(const Line& line) {
   if (t == "tn" || t.empty()) return Gemm::Form::forward;
   if (t == "nn") return Gemm::Form::data_gradient;
   if (t == "nt") return Gemm::Form::weight_gradient;
-  line.fail("form", "read '" + std::string(t) + "', would be right: tn, nn or nt");
+  line.fail("form", "got '" + std::string(t) + "', expected tn, nn or nt");
 }
 
 GemmSample measured_gemm(const Line& line) {
@@ -296,7 +293,7 @@ GemmSample measured_gemm(const Line& line) {
   g.batch = line.optional_count("batch", 1);
   const std::string_view name = line.text("name");
   if (!name.empty() && name != "accumulate")
-    line.fail("name", "read '" + std::string(name) + "', would be right: nothing or accumulate");
+    line.fail("name", "got '" + std::string(name) + "', expected nothing or accumulate");
   g.accumulate = name == "accumulate";
   return {g, line.number("seconds")};
 }
@@ -332,7 +329,7 @@ AttentionSample measured_attention(const Line& line) {
   if (a.heads % a.kv_heads != 0) line.fail("kv_heads", "does not divide heads");
   const std::string_view name = line.text("name");
   if (name != "forward" && name != "backward")
-    line.fail("name", "read '" + std::string(name) + "', would be right: forward or backward");
+    line.fail("name", "got '" + std::string(name) + "', expected forward or backward");
   a.backward = name == "backward";
   return {a, line.number("seconds")};
 }
@@ -367,10 +364,9 @@ void read_measured(const Line& line, Samples& out) {
   else if (kind == "collective")
     out.collective.push_back(collective_sample(line, "name", line.number("seconds")));
   else
-    line.fail("class",
-              "read '" + std::string(kind) +
-                  "', would be right: gemm, batched_gemm, grouped_gemm, attention, streaming, host, sustained, "
-                  "interference or collective");
+    line.fail("class", "got '" + std::string(kind) +
+                           "', expected gemm, batched_gemm, grouped_gemm, attention, streaming, host, sustained, "
+                           "interference or collective");
 }
 
 struct Table {
@@ -469,7 +465,7 @@ Samples read_samples(const std::string& file) {
     // A measurement that was cut off while it was written may read as a smaller number.
     if (!whole && table.read == read_measured)
       throw UserError(Place{file, number, 1}, "line",
-                      "the last line is cut off, would be right: a line break at its end; delete the line");
+                      "the last line is cut off, expected a line break at its end; delete the line");
     table.read(Line(file, number, columns, text), out);
   }
   drop_faster_twins(out);

@@ -136,6 +136,11 @@ std::vector<Row> host_rows() {
               "The host synchronises with the device at every forward pass, to learn how much data it has been sent."),
       duration("transfer_issue", &S::host, &HostCosts::transfer_issue, kIssue,
                "Host time to launch one collective or send/receive."),
+      duration(
+          "tensor_call", &S::host, &HostCosts::tensor_call, kIssue,
+          "Host time around a collective of a tensor group beyond its launch: products cut for it, views, events."),
+      duration("tensor_call_per_rank", &S::host, &HostCosts::tensor_call_per_rank, kIssue,
+               "Host time on top for each rank of the group, where messages of the pipeline pass between nodes."),
       duration("step_host", &S::host, &HostCosts::step_host, kHost,
                "Host time per step outside kernels: data loader, logging, optimizer loop."),
       duration(
@@ -162,9 +167,10 @@ std::vector<Row> default_rows() {
              "Default of the scenario's `parallelism.sharding`."),
       text("schedule", &S::defaults, &ScenarioDefaults::schedule, "Default of the scenario's `parallelism.schedule`."),
       choice(
-          "layer_split", &S::defaults, &ScenarioDefaults::layer_split, {LayerSharing::even, LayerSharing::fill},
+          "layer_split", &S::defaults, &ScenarioDefaults::layer_split, {LayerSharing::even, LayerSharing::fill, LayerSharing::weigh},
           "How layers that stages do not divide are shared out: evenly, embedding and head counting as a layer each, "
-          "or stage by stage up to the most that any has to hold, which leaves the last stage the rest."),
+          "or stage by stage up to the most that any has to hold, which leaves the last stage the rest. weigh: by the "
+          "sizes of products, the head's among them, whether stages divide the layers or not."),
       boolean("sequence_parallel", &S::defaults, &ScenarioDefaults::sequence_parallel,
               "Default of the scenario's `parallelism.sequence_parallel`."),
       boolean("overlap_tensor", &S::defaults, &ScenarioDefaults::overlap_tensor,
@@ -192,6 +198,11 @@ std::vector<Row> kernel_rows() {
       data_type("parameter_gather_dtype", &S::gradients, &GradientReduction::parameter_gather_dtype,
                 "Type in which parameters are all-gathered."),
       boolean("fused_bias_gelu", &S::layers, &LayerStyle::fused_bias_gelu, "Bias and GeLU in one kernel."),
+      boolean("activation_in_steps", &S::layers, &LayerStyle::activation_in_steps,
+              "The activation function, its product with a gate and their gradients are computed one operation at a "
+              "time, as eager PyTorch does."),
+      boolean("squared_relu_in_steps", &S::layers, &LayerStyle::squared_relu_in_steps,
+              "A squared ReLU and its gradient are computed one operation at a time, other activations in one kernel."),
       boolean("fused_bias_dropout_residual", &S::layers, &LayerStyle::fused_bias_dropout_residual,
               "Bias, dropout and residual addition in one kernel."),
       boolean("fused_layer_norm", &S::layers, &LayerStyle::fused_layer_norm,
@@ -210,6 +221,12 @@ std::vector<Row> kernel_rows() {
               "fp8 casts inside the preceding norm or activation kernel."),
       boolean("attention_layout_copies", &S::attention_style, &AttentionStyle::attention_layout_copies,
               "Queries, keys, values and attention output are copied into the layout that the attention kernel wants."),
+      number("qkv_copies", &S::attention_style, &AttentionStyle::qkv_copies, {"0", "20"},
+             "Times that queries, keys and values are copied between the linear layer that makes them and attention."),
+      number("qkv_gradient_copies", &S::attention_style, &AttentionStyle::qkv_gradient_copies, {"0", "20"},
+             "Times that the gradients of queries, keys and values are copied on the way back."),
+      boolean("compiled_cross_entropy", kHead, &HeadStyle::compiled_cross_entropy,
+              "The loss takes fp32 copies of the logits in three compiled passes forward and one backward."),
       boolean("fused_cross_entropy", kHead, &HeadStyle::fused_cross_entropy,
               "The loss reads the 16-bit logits once per pass, else fp32 copies are made and passed over one operation "
               "at a time."),
@@ -273,10 +290,11 @@ std::vector<Row> kernel_rows() {
 std::vector<Row> attention_rows() {
   using S = Software;
   return {
-      choice("attention_kernel", &S::attention_style, &AttentionStyle::attention_kernel,
-             {AttentionKernel::fused, AttentionKernel::flash_1, AttentionKernel::flash_2},
-             "Generation of the fused attention kernels: fused (those of the device profile's tables, the vendor's best), "
-             "flash_1 (FlashAttention 1, CUDA or Triton) or flash_2 (FlashAttention 2, the library)."),
+      choice(
+          "attention_kernel", &S::attention_style, &AttentionStyle::attention_kernel,
+          {AttentionKernel::fused, AttentionKernel::flash_1, AttentionKernel::flash_2},
+          "Generation of the fused attention kernels: fused (those of the device profile's tables, the vendor's best), "
+          "flash_1 (FlashAttention 1, CUDA or Triton) or flash_2 (FlashAttention 2, the library)."),
       boolean("attention_unpads", &S::attention_style, &AttentionStyle::attention_unpads,
               "Queries, keys and values are picked by token index before fused attention, its output is put back after "
               "it (padding removed, whether there is any or not)."),
@@ -413,7 +431,10 @@ std::string_view name_of(Recompute recompute) {
 
 std::string_view name_of(AttentionKind attention) { return attention == AttentionKind::flash ? "flash" : "unfused"; }
 
-std::string_view name_of(LayerSharing sharing) { return sharing == LayerSharing::even ? "even" : "fill"; }
+std::string_view name_of(LayerSharing sharing) {
+  static constexpr std::array<std::string_view, 3> kNames{"even", "fill", "weigh"};
+  return kNames[static_cast<std::size_t>(sharing)];
+}
 
 std::string_view name_of(CollectiveAlgorithm algorithm) {
   static constexpr std::array<std::string_view, kCollectiveAlgorithms> kNames{"ring",

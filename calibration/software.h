@@ -44,8 +44,9 @@ enum class Sharding : std::uint8_t { none, optimizer, gradients, parameters };
 enum class Recompute : std::uint8_t { none, selective, full };
 /// Attention in one kernel, or as matrix products and a softmax.
 enum class AttentionKind : std::uint8_t { flash, unfused };
-/// How layers that stages do not divide are shared out: evenly, or stage by stage up to the most that any has to hold.
-enum class LayerSharing : std::uint8_t { even, fill };
+/// How layers are shared out: where stages do not divide them evenly, or stage by stage up to the most that any has to
+/// hold; or always by the sizes of their products, the head's among them.
+enum class LayerSharing : std::uint8_t { even, fill, weigh };
 std::string_view name_of(Sharding sharding);
 std::string_view name_of(Recompute recompute);
 std::string_view name_of(AttentionKind attention);
@@ -58,7 +59,10 @@ struct HostCosts {
   sim::Duration microbatch_host{};    // per forward pass: a batch fetched and sent, masks and positions made
   bool host_waits_for_batch = false;  // the host synchronises with the device when it has fetched a micro-batch
   sim::Duration transfer_issue{};     // host time to launch one collective or send/receive
-  sim::Duration step_host{};          // per step, outside kernels: data loader, logging, Python
+  /// Beyond that, around a collective of a tensor group, and again for each of its ranks where stages lie on several
+  /// nodes.
+  sim::Duration tensor_call{}, tensor_call_per_rank{};
+  sim::Duration step_host{};        // per step, outside kernels: data loader, logging, Python
   sim::Duration evaluation_host{};  // per evaluation, beyond its passes: iterators, losses gathered, a slow step after
   bool blocking_launches = false;   // the host waits for every kernel before it issues the next
   bool operator==(const HostCosts&) const = default;
@@ -89,16 +93,19 @@ struct LinearStyle {
 
 /// The head and the loss.
 struct HeadStyle {
-  bool fused_cross_entropy = false;   // one pass over 16-bit logits; else fp32 copies, one operation at a time
-  bool cross_entropy_kernel = false;  // on one rank: one kernel over fp32 logits, else one operation at a time
-  bool pads_vocabulary = true;        // up to a multiple of 128 per tensor rank, so that the head's GEMMs are aligned
-  double training_metrics = 0;        // losses computed once more per micro-batch, for the log
+  bool fused_cross_entropy = false;     // one pass over 16-bit logits; else fp32 copies, one operation at a time
+  bool compiled_cross_entropy = false;  // fp32 copies, but few passes over them
+  bool cross_entropy_kernel = false;    // on one rank: one kernel over fp32 logits, else one operation at a time
+  bool pads_vocabulary = true;          // up to a multiple of 128 per tensor rank, so that the head's GEMMs are aligned
+  double training_metrics = 0;          // losses computed once more per micro-batch, for the log
   bool operator==(const HeadStyle&) const = default;
 };
 
 /// How the kernels of a layer are cut: what is fused with what, and what is computed beside it.
 struct LayerStyle {
-  bool fused_bias_gelu = true;  // bias + GeLU in one kernel
+  bool fused_bias_gelu = true;         // bias + GeLU in one kernel
+  bool activation_in_steps = false;    // activation, product with a gate and their gradients one operation at a time
+  bool squared_relu_in_steps = false;  // likewise where the activation is a squared ReLU
   bool fused_bias_dropout_residual = true;
   bool fused_layer_norm = true;        // one kernel, else about three passes over the data
   bool persistent_layer_norm = false;  // backward, gradients of inputs and of weights from one reading
@@ -113,6 +120,8 @@ struct LayerStyle {
 /// Which kernels attention is, and what is moved about for them.
 struct AttentionStyle {
   bool attention_layout_copies = false;  // q, k, v and output copied into the layout of the attention kernel
+  double qkv_copies = 0;                 // times that q, k and v are copied on the way to the attention kernel
+  double qkv_gradient_copies = 0;        // and their gradients on the way back
   double fused_softmax_matrices = 1;     // unfused attention: score matrices that the softmax kernel takes at a time
   bool fused_softmax_by_heads = false;   // whether that kernel may run is judged by the heads of a rank, by mistake
   AttentionKernel attention_kernel = AttentionKernel::fused;

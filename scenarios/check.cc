@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "scenarios/load.h"
+#include "scenarios/load_experts.h"
 #include "workloads/step/step.h"
 
 namespace orrery::scenarios {
@@ -83,10 +84,9 @@ void check_schedule(const Settings& document, const workloads::Parallelism& layo
   if (!misfit) return;
   switch (misfit->of) {
     case Misfit::Of::stages:
-      fail_at(document, "parallelism.pipeline", fmt::format("read {} {}", layout.pipeline, misfit->why));
+      fail_at(document, "parallelism.pipeline", fmt::format("got {} {}", layout.pipeline, misfit->why));
     case Misfit::Of::chunks:
-      fail_at(document, "parallelism.virtual_pipeline",
-              fmt::format("read {} {}", layout.virtual_pipeline, misfit->why));
+      fail_at(document, "parallelism.virtual_pipeline", fmt::format("got {} {}", layout.virtual_pipeline, misfit->why));
     case Misfit::Of::microbatches:
       fail_at(
           document, "batch.global",
@@ -179,6 +179,7 @@ void check_wiring(const Settings& document, const workloads::Site& site,
 void check_job(const Settings& document, Job& job) {
   const workloads::Parallelism& layout = job.parallelism;
   check_tensor(document, job.model, layout);
+  check_experts(document, job);
   check_context(document, job.model, layout, job.method.attention);
   check_pipeline(document, layout, job.model.layers);
   check_schedule(document, layout, job.batch, job.pipeline_shape());

@@ -7,6 +7,7 @@
 
 #include "scenarios/library.h"
 #include "scenarios/load.h"
+#include "scenarios/load_experts.h"
 #include "scenarios/schema.h"
 #include "workloads/schedules/catalogue.h"
 
@@ -72,7 +73,7 @@ void load_features(const Settings& section, Job& job) {
   if (model.attention.window_every > model.layers)
     section.at("attention_window_every").expected(fmt::format("at most model.layers, which is {}", model.layers));
   if (given(&section, "attention_window") == nullptr) {
-    assume(job, "model.attention_window", "none", "that is full causal attention");
+    assume(job, "model.attention.window", "none", "that is full causal attention");
   }
 }
 
@@ -173,14 +174,6 @@ void load_context(const Settings* section, Job& job) {
     assume(job, "parallelism.context_method", "ring", "as Megatron-LM sends keys and values");
 }
 
-void refuse_above_one(const Settings* section, const char* key) {
-  const Settings* degree = given(section, key);
-  if (degree != nullptr && degree->as_int() != 1) {
-    degree->fail(
-        fmt::format("read {}; {} parallelism is not modelled yet: only 1 would be right", degree->text(), key));
-  }
-}
-
 /// The data-parallel degree: given, or what the other degrees leave of the GPUs.
 void load_data_degree(const Settings& document, const Settings* section, Job& job) {
   workloads::Parallelism& layout = job.parallelism;
@@ -236,7 +229,7 @@ void load_model(const Settings& document, Job& job) {
   const Resolved resolved = resolve(shelf_of("models"), reference);
   const Settings& section = resolved.document;
   schema().check(section, "model");
-  if (const Settings* kind = given(&section, "kind"); kind != nullptr) kind->as_choice({"gpt"});
+  if (const Settings* kind = given(&section, "kind"); kind != nullptr) kind->as_choice({"gpt", "moe"});
   workloads::Model& model = job.model;
   model.label = text(&section, "label", "");
   model.name = text(&section, "name", resolved.name.empty() ? model.label : resolved.name);
@@ -251,16 +244,20 @@ void load_model(const Settings& document, Job& job) {
 
   model.attention.kv_heads = integer(&section, "kv_heads", model.attention.heads);
   if (given(&section, "kv_heads") == nullptr) {
-    assume(job, "model.kv_heads", std::to_string(model.attention.kv_heads), "one per query head");
+    assume(job, "model.attention.kv_heads", std::to_string(model.attention.kv_heads), "one per query head");
   }
-  const std::int64_t wide = model.mlp.gated ? (8 * model.hidden / 3 + 255) / 256 * 256 : 4 * model.hidden;
+  load_mixture(section, job);
+  const bool all_experts = model.experts.any() && model.experts.dense_layers == 0 && model.experts.every == 1;
+  const std::int64_t wide = all_experts       ? model.experts.ffn_hidden
+                            : model.mlp.gated ? (8 * model.hidden / 3 + 255) / 256 * 256
+                                              : 4 * model.hidden;
   model.mlp.hidden = integer(&section, "ffn_hidden", wide);
-  if (given(&section, "ffn_hidden") == nullptr) {
-    assume(job, "model.ffn_hidden", std::to_string(wide),
+  if (given(&section, "ffn_hidden") == nullptr && !all_experts) {
+    assume(job, "model.mlp.hidden", std::to_string(wide),
            model.mlp.gated ? "8/3 of hidden rounded up to a multiple of 256" : "4 x hidden");
   }
   model.attention.head_width = integer(&section, "head_dim", 0);
-  if (model.attention.head_width == 0 && model.hidden % model.attention.heads != 0) {
+  if (model.attention.head_width == 0 && !model.attention.latent.any() && model.hidden % model.attention.heads != 0) {
     fail_at(section, "heads",
             fmt::format("expected a divisor of hidden {}, got {}; or head_dim beside it", model.hidden,
                         model.attention.heads));
@@ -282,8 +279,8 @@ void load_layout(const Settings& document, Job& job) {
     if (given(section, key) == nullptr && !idle) assume(job, fmt::format("parallelism.{}", key), "1", "that is none");
   }
   load_context(section, job);
-  refuse_above_one(section, "expert");
   load_data_degree(document, section, job);
+  load_expert_layout(document, section, job);
 
   const std::string by_default = fmt::format("the default of {}", job.software.name);
   if (const Settings* sharding = given(section, "sharding"); sharding != nullptr) {

@@ -7,6 +7,7 @@
 
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
+#include "campaign/spec.h"
 #include "topology/cluster.h"
 #include "workloads/schedules/catalogue.h"
 
@@ -98,7 +99,12 @@ Rows model_keys() {
        "The model: a file of scenarios/models, a path, or a mapping that may inherit one."},
       {"model.inherits", "name", "", "-", {}, "A model; the other members of the mapping change it."},
       {"model.name", "text", "", "the file's name", {}, "Name of the model, in reports."},
-      {"model.kind", "choice", "", "gpt", {"gpt"}, "Family: gpt is a decoder-only transformer."},
+      {"model.kind",
+       "choice",
+       "",
+       "gpt",
+       {"gpt", "moe"},
+       "Family: gpt is a decoder-only transformer, moe one with experts in place of some MLPs."},
       {"model.layers", "integer", "layers", "", {}, "Transformer layers.", {"1", "10000"}},
       {"model.hidden",
        "integer",
@@ -140,6 +146,117 @@ Rows model_keys() {
        {},
        "Count that the source states, for people; a test holds the shipped models to it.",
        {"1", "1e18"}},
+  };
+}
+
+/// What a mixture of experts has beyond these.
+Rows mixture_keys() {
+  return {
+      {"model.experts", "integer", "experts", "-", {}, "Routed experts of a layer; for kind moe.", {"1", "65536"}},
+      {"model.top_k",
+       "integer",
+       "experts",
+       "-",
+       {},
+       "Routed experts that a token goes to; for kind moe.",
+       {"1", "65536"}},
+      {"model.expert_ffn_hidden",
+       "integer",
+       "elements",
+       "-",
+       {},
+       "Inner size of an expert; for kind moe.",
+       {"1", "10000000"}},
+      {"model.shared_experts", "integer", "experts", "0", {}, "Experts that every token goes through.", {"0", "1024"}},
+      {"model.shared_expert_ffn_hidden",
+       "integer",
+       "elements",
+       "expert_ffn_hidden",
+       {},
+       "Inner size of one of these.",
+       {"1", "10000000"}},
+      {"model.shared_gate", "boolean", "", "false", {}, "The shared experts' output is scaled by a gate (Qwen 2 MoE)."},
+      {"model.dense_layers",
+       "integer",
+       "layers",
+       "0",
+       {},
+       "First layers, with a dense MLP of ffn_hidden instead.",
+       {"0", "10000"}},
+      {"model.moe_every",
+       "integer",
+       "layers",
+       "1",
+       {},
+       "Behind these, the last of every so many layers has experts, the others a dense MLP.",
+       {"1", "10000"}},
+      {"model.mtp_layers",
+       "integer",
+       "layers",
+       "0",
+       {},
+       "Layers behind the last that predict further tokens (DeepSeek-V3, arXiv 2412.19437).",
+       {"0", "64"}},
+      {"model.attention_kind",
+       "choice",
+       "",
+       "usual",
+       {"usual", "mla"},
+       "mla: keys and values through a compressed vector (multi-head latent attention, arXiv 2405.04434)."},
+      {"model.kv_lora",
+       "integer",
+       "elements",
+       "-",
+       {},
+       "Compressed keys and values of a token; for mla.",
+       {"1", "1000000"}},
+      {"model.q_lora",
+       "integer",
+       "elements",
+       "none: from the hidden state",
+       {},
+       "Compressed queries; for mla.",
+       {"0", "1000000"}},
+      {"model.qk_nope_dim",
+       "integer",
+       "elements",
+       "-",
+       {},
+       "Of a head's query and key, the part without positions.",
+       {"1", "65536"}},
+      {"model.qk_rope_dim", "integer", "elements", "-", {}, "And the part that is rotated.", {"1", "65536"}},
+      {"model.v_dim", "integer", "elements", "-", {}, "Of a head's value; for mla.", {"1", "65536"}},
+  };
+}
+
+/// How tokens come to experts.
+Rows expert_keys() {
+  return {
+      {"experts", "mapping", "", kBySoftware, {}, "How a mixture's tokens come to their experts; for kind moe."},
+      {"experts.dispatcher",
+       "choice",
+       "",
+       kBySoftware,
+       {"alltoall", "allgather", "deepep", "hybridep"},
+       "Copies of tokens sent to each expert's rank, all tokens gathered, or tokens sent once a node and rank."},
+      {"experts.grouped_gemm", "boolean", "", kBySoftware, {}, "The products of a rank's experts are one call."},
+      {"experts.fp8_dispatch", "boolean", "", kBySoftware, {}, "Tokens are cast to fp8 before they are sent."},
+      {"experts.overlap_shared", "boolean", "", kBySoftware, {}, "Shared experts run beside the exchanges."},
+      {"experts.capacity_factor",
+       "number",
+       "",
+       "none: no token is dropped",
+       {},
+       "Tokens that an expert has room for, over the mean; more are dropped.",
+       {"0", "1024"}},
+      {"experts.pad_to_capacity", "boolean", "", "false", {}, "Experts compute as many tokens as they have room for."},
+      {"experts.imbalance",
+       "number",
+       "",
+       "1",
+       {},
+       "Tokens of the busiest rank of an expert group over the mean; every other waits for it.",
+       {"1", "1024"}},
   };
 }
 
@@ -270,7 +387,14 @@ Rows layout_keys() {
        "ranks",
        "1",
        {},
-       "Expert-parallel degree; only 1 is modelled yet.",
+       "Ranks that share out the experts of a layer, inside tensor x context x data; divides model.experts.",
+       {"1", "1048576"}},
+      {"parallelism.expert_tensor",
+       "integer",
+       "ranks",
+       "1",
+       {},
+       "Ranks that every expert is cut over; divides model.expert_ffn_hidden.",
        {"1", "1048576"}},
       {"parallelism.sequence_parallel",
        "boolean",
@@ -338,6 +462,13 @@ Rows option_keys() {
        kBySoftware,
        {"none", "selective", "full"},
        "What the backward pass computes again: nothing, attention, or whole layers."},
+      {"recompute.kind", "choice", "", "selective", {"none", "selective", "full"}, "As recompute alone."},
+      {"recompute.modules",
+       "list",
+       "",
+       "[core_attention]",
+       {"core_attention", "core_attn", "attention_core", "norms", "layernorm", "mlp", "mla_up_proj", "moe", "moe_act"},
+       "Parts of a layer that selective recomputation is of."},
       {"attention",
        "choice",
        "",
@@ -358,6 +489,12 @@ Rows option_keys() {
        "Tensor-parallel collectives, cut into the GEMMs beside them."},
       {"overlap.pipeline", "boolean", "", kBySoftware, {}, "Pipeline sends and receives."},
       {"overlap.gradients", "boolean", "", kBySoftware, {}, "The gradient reduction, beside the backward pass."},
+      {"overlap.experts",
+       "boolean",
+       "",
+       "false",
+       {},
+       "Exchanges of experts, beside the computation of another micro-batch: on one stage, or with interleaved_1f1b."},
       {"overlap.parameters", "boolean", "", kBySoftware, {}, "The parameter all-gather, beside the forward pass."},
       {"optimizer", "choice", "", "adam", {"adam", "lamb", "sgd"}, "Optimizer: its states and its kernels."},
       {"software",
@@ -601,13 +738,20 @@ std::vector<Key> all_keys() {
   add(cluster_keys());
   add(model_keys());
   add(model_feature_keys());
+  add(mixture_keys());
   add(layout_keys());
   add(batch_keys());
   add(option_keys());
+  add(expert_keys());
   add(situation_keys());
   add(perturbation_keys());
   add(training_keys());
   add(measured_keys());
+  keys.push_back({"campaign", "mapping", "", "-", {}, "The whole run, for orrery campaign: failures, checkpoints."});
+  add(below("campaign", campaign::campaign_keys()));
+  keys.push_back(
+      {"campaign.failures.inherits", "name", "", "-", {}, "A table of failures; the other members change it."});
+  add(below("campaign.failures", campaign::fleet_keys()));
   keys.push_back(
       {"software.inherits", "name", "", "-", {}, "A generation; the other members of the mapping change it."});
   add(below("software", calibration::software_keys()));

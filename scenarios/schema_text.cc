@@ -104,7 +104,8 @@ std::string pattern_of(const std::string& unit) {
   if (unit == "bytes") return number + prefix + "B$";
   if (unit == "bytes/s") return number + prefix + "([bB]/s|[bB]ps|bit/s)$";
   if (unit == "FLOP/s") return number + prefix + "(FLOPs?/s|FLOPS|FLOPs|flops|flop/s)$";
-  if (unit == "time" || unit == "s") return number + "(ps|ns|us|ms|s|[num]?sec|seconds?|min|minutes?|h|hours?)$";
+  if (unit == "time") return number + "(ps|ns|us|ms|s|sec|seconds?|min|minutes?|h|hours?|d|days?|weeks?|years?)$";
+  if (unit == "s") return number + "(ps|ns|us|ms|s|[num]?sec|seconds?|min|minutes?|h|hours?)$";
   return number + ".+$";
 }
 

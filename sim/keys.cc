@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/long_time.h"
+
 namespace orrery::sim {
 
 namespace {
 
 bool is_quantity(std::string_view unit) {
-  return unit == "bytes" || unit == "bytes/s" || unit == "FLOP/s" || unit == "s" || unit == "W" || unit == "J";
+  return unit == "bytes" || unit == "bytes/s" || unit == "FLOP/s" || unit == "s" || unit == "W" || unit == "J" ||
+         unit == "time";
 }
 
 /// Whether a row speaks of numbers: those of a list may be plain or quantities.
@@ -19,6 +22,7 @@ double quantity_of(const Settings& value, std::string_view unit) {
   if (unit == "bytes") return static_cast<double>(value.as_bytes().value());
   if (unit == "bytes/s") return value.as_bandwidth().value();
   if (unit == "FLOP/s") return value.as_flop_rate().value();
+  if (unit == "time") return as_long_time(value);
   if (unit == "W") return value.as_watts();
   if (unit == "J") return value.as_joules();
   SIM_CHECK(unit == "s", "a quantity in {}", unit);

@@ -222,10 +222,9 @@ int check(const CalibrateOptions& options) {
   const Errors errors = errors_of(samples, device.isolated(), rate == nullptr ? 0 : rate->as_bandwidth().value());
   if (errors.by_kernel.empty()) {
     throw sim::UserError(fmt::format(
-        "{}: holds no sample that a profile can be checked on; a table of gemm (dtype,m,n,k,ms), attention "
+        "{}: holds no sample that a profile can be checked on, expected a table of gemm (dtype,m,n,k,ms), attention "
         "(batch,seq,heads,kv_heads,head_dim,ms), experts (dtype,tokens,hidden,expert_ffn,top_k,experts,moe_tp,moe_ep,"
-        "distribution,ms), exchanges (as DeepEP's or one-sided ones are tabled) or nccl (op,gpus,bytes,us) would be "
-        "right",
+        "distribution,ms), exchanges (as DeepEP's or one-sided ones are tabled) or nccl (op,gpus,bytes,us)",
         options.samples));
   }
   if (!options.json.empty()) {
@@ -243,7 +242,7 @@ int calibrate(const CalibrateOptions& options) {
   if (!options.check.empty()) return check(options);
   if (!options.samples.empty())
     throw sim::UserError(
-        fmt::format("orrery: calibrate: read '{}', would be right: --check PROFILE before a table", options.samples));
+        fmt::format("orrery: calibrate: got '{}', expected --check PROFILE before a table", options.samples));
   return options.verify ? verify_device(options.measure) : measure_device(options.measure);
 }
 

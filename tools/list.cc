@@ -53,7 +53,7 @@ Action declare_list(CLI::App& app) {
   app.add_option("kind", *kind, "what to list")
       ->required()
       ->check(CLI::IsMember(
-          {"devices", "fabrics", "models", "software", "schedules", "collectives", "scenarios", "tables"}));
+          {"devices", "fabrics", "models", "software", "schedules", "collectives", "scenarios", "tables", "failures"}));
   return [kind] {
     const Lines lines = lines_of(*kind);
     std::size_t width = 0;

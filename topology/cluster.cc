@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "topology/fabrics.h"
 #include "topology/mesh_rings.h"
 #include "topology/state.h"
 
@@ -110,7 +111,7 @@ std::vector<sim::WeightedLink> Cluster::ring_links(std::span<const std::int64_t>
 
 std::vector<LinkId> Cluster::nic_links(std::int64_t node, std::int64_t nic) const {
   const State& s = *state_;
-  if (s.fabric.kind == FabricSpec::Kind::none) return {};
+  if (!s.fabric.kind->networked) return {};
   SIM_CHECK(node >= 0 && node < s.nodes && nic >= 0 && nic < s.inside.nics, "NIC {} of node {}", nic, node);
   return {LinkId{s.nic_link(node, nic)}, LinkId{s.nic_link(node, nic) + 1}};
 }

@@ -1,8 +1,8 @@
 // A cluster as a graph: nodes of GPUs, their NICs, and the switches between them. A generator (one file each:
-// nvswitch_node, mesh_node, pcie_node; fat_tree, rail_only, single_switch, dragonfly, torus, edge_list) writes the
-// wiring once, with twin switches as groups (wiring.h); from it come both the flat link tables with the router that
-// answers "which links does traffic from GPU a to GPU b load" (made at once, in milliseconds) and the graph of every
-// single switch and link (graph.h, made on demand for descriptions and pictures).
+// nvswitch_node, mesh_node, pcie_node; fat_tree, rail_only, single_switch, dragonfly, torus, slim_fly, edge_list)
+// writes the wiring once, with twin switches as groups (wiring.h); from it come both the flat link tables with the
+// router that answers "which links does traffic from GPU a to GPU b load" (made at once, in milliseconds) and the graph
+// of every single switch and link (graph.h, made on demand for descriptions and pictures).
 //
 // Where the groups form a tree (a fat tree is one, once its twins are contracted) a route climbs to the lowest common
 // group and descends. A torus or a list of edges is no tree: its routes follow shortest paths (mesh_routes.h).
@@ -40,6 +40,7 @@
 #include "sim/units.h"
 #include "topology/faults.h"
 #include "topology/graph.h"
+#include "topology/shape.h"
 
 namespace orrery::topology {
 
@@ -75,19 +76,23 @@ struct NodeSpec {
   bool operator==(const NodeSpec&) const = default;
 };
 
+struct FabricKind;  // fabrics.h
+namespace fabrics {
+extern const FabricKind none;
+}  // namespace fabrics
+
 /// Between nodes. From scenarios/fabrics/<fabric>.yaml or inline.
 struct FabricSpec {
-  enum class Kind : std::uint8_t { none, single_switch, fat_tree, rail_only, dragonfly, torus, graph };
   enum class Routing : std::uint8_t { adaptive, ecmp, d_mod_k, spray };
   /// Which leaves share a set of spines below the core: those of neighbouring units, or (rail) those of one rail.
   enum class SpineGroups : std::uint8_t { unit, rail };
   std::string name;
-  std::string provenance;  // where the facts come from, for reports
-  Kind kind = Kind::none;
-  std::int64_t nics = 8;           // per node
-  Bandwidth nic_rate{25e9};        // per NIC and direction
-  Duration nic_latency{};          // send + receive side of one message, without switches
-  double efficiency = 1.0;         // payload share of the line rate that a saturating transfer reaches
+  std::string provenance;                   // where the facts come from, for reports
+  const FabricKind* kind = &fabrics::none;  // a row of the catalogue, never null
+  std::int64_t nics = 8;                    // per node
+  Bandwidth nic_rate{25e9};                 // per NIC and direction
+  Duration nic_latency{};                   // send + receive side of one message, without switches
+  double efficiency = 1.0;                  // payload share of the line rate that a saturating transfer reaches
   std::int64_t nvlink_domain = 0;  // GPUs that NVLink joins across nodes (multi-node NVLink); 0: those of a node
   struct Routes {
     Routing policy = Routing::adaptive;
@@ -139,6 +144,7 @@ struct FabricSpec {
     std::vector<std::vector<std::uint32_t>> attach;  // node, NIC -> switch
     bool operator==(const Edges&) const = default;
   } graph;
+  FabricShape shape;  // of the kinds whose file defines one
   bool operator==(const FabricSpec&) const = default;
 };
 

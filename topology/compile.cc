@@ -10,6 +10,7 @@
 #include <map>
 #include <utility>
 
+#include "topology/fabrics.h"
 #include "topology/state.h"
 
 namespace orrery::topology {
@@ -121,8 +122,8 @@ double Cluster::State::payload(const Bundle& b, bool upwards) const {
 }
 
 void Cluster::State::wire(const Settings& where) {
-  const bool networked = fabric.kind != FabricSpec::Kind::none;
-  outside = row_of(fabric_generators(), fabric.kind).make(fabric, nodes, where);
+  const bool networked = fabric.kind->networked;
+  outside = fabric.kind->make(fabric, nodes, where);
   inside = row_of(node_generators(), node.kind).make(node, std::min(gpus, gpus_per_node), networked ? fabric.nics : 0);
   const std::uint64_t per_node = 2 * (inside.bundles.size() + static_cast<std::uint64_t>(inside.nics));
   if (per_node * static_cast<std::uint64_t>(nodes) > kMostLinks) {

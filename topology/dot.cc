@@ -7,6 +7,7 @@
 #include <ostream>
 #include <set>
 
+#include "topology/fabrics.h"
 #include "topology/state.h"
 
 namespace orrery::topology {
@@ -252,15 +253,15 @@ void write_switches(std::ostream& out, const Cluster::State& s, const Graph& gra
     ranks[group.kind].push_back(fmt::format("more{}", set));
   }
   for (const auto& [kind, row] : ranks) {
-    if (s.outside.tree && s.fabric.kind != FabricSpec::Kind::dragonfly) write_row(out, row, "  ");
+    if (s.outside.tree && s.fabric.kind != &fabrics::dragonfly) write_row(out, row, "  ");
   }
-  if (s.fabric.kind == FabricSpec::Kind::torus) write_torus_rows(out, s, ranks[VertexKind::leaf]);
-  if (s.fabric.kind == FabricSpec::Kind::dragonfly) write_mesh_groups(out, s, graph, e);
+  if (s.fabric.kind == &fabrics::torus) write_torus_rows(out, s, ranks[VertexKind::leaf]);
+  if (s.fabric.kind == &fabrics::dragonfly) write_mesh_groups(out, s, graph, e);
 }
 
 /// Above the leaves the higher end comes first, so that Graphviz puts the core on top and the GPUs below.
 void write_edges(std::ostream& out, const Cluster::State& s, const Graph& graph, const Excerpt& e) {
-  const bool mesh_fabric = s.fabric.kind == FabricSpec::Kind::dragonfly || s.fabric.kind == FabricSpec::Kind::torus;
+  const bool mesh_fabric = s.fabric.kind == &fabrics::dragonfly || s.fabric.kind == &fabrics::torus;
   std::map<std::pair<std::uint32_t, std::int64_t>, std::int32_t> to_boxes;
   for (const Graph::Edge& edge : graph.edges) {
     const Graph::Vertex& low = graph.vertices[edge.a];
@@ -306,7 +307,7 @@ void Cluster::write_dot(std::ostream& out) const {
   const Graph all = graph();
   const Excerpt excerpt = choose(s, all);
   out << "graph cluster {\n  label=" << title(s, all, excerpt) << ";\n";
-  const bool exchanges = s.fabric.kind == FabricSpec::Kind::dragonfly || s.node.kind == NodeSpec::Kind::mesh;
+  const bool exchanges = s.fabric.kind == &fabrics::dragonfly || s.node.kind == NodeSpec::Kind::mesh;
   const bool round = !s.outside.tree || s.node.kind == NodeSpec::Kind::pcie;  // ways round what stands between
   out << "  labelloc=t; rankdir=TB; ranksep=0.9; nodesep=0.12; splines="
       << (round       ? "true"

@@ -11,13 +11,56 @@
 //
 // Left out: other jobs on the same global links, the choice of detours packet by packet, local detours; the NICs of a
 // node share one switch.
+#include <array>
 #include <cmath>
 
-#include "topology/wiring.h"
+#include "topology/fabrics.h"
 
 namespace orrery::topology {
 
-FabricWiring dragonfly(const FabricSpec& spec, std::int64_t nodes, const Settings& where) {
+namespace {
+
+constexpr std::array<std::string_view, 2> kShares{"nodes_per_switch", "local_links"};
+
+std::vector<sim::Key> dragonfly_keys() {
+  return {
+      {"groups", "integer", "groups", "", {}, "Groups of the whole machine.", {"1", "10000"}},
+      {"switches_per_group",
+       "integer",
+       "switches",
+       "",
+       {},
+       "Switches of a group, all joined to each other.",
+       {"1", "10000"}},
+      {"local_rate",
+       "quantity",
+       "bytes/s",
+       "-",
+       {},
+       "Line rate of a link inside a group; as nic_rate where it is left out.",
+       kLinkRate},
+      {"global_rate",
+       "quantity",
+       "bytes/s",
+       "-",
+       {},
+       "Line rate of a link between groups; as nic_rate where it is left out.",
+       kLinkRate},
+      {"global_links", "integer", "links", "1", {}, "Links between each two groups.", {"1", "10000"}},
+  };
+}
+
+void read_dragonfly(const Settings& fabric, std::string_view, FabricSpec& spec) {
+  spec.dragonfly.groups = fabric.at("groups").as_int();
+  spec.dragonfly.switches_per_group = fabric.at("switches_per_group").as_int();
+  spec.dragonfly.nodes_per_switch = fabric.at("nodes_per_switch").as_int();
+  spec.dragonfly.local_rate = fabric.get_bandwidth("local_rate", spec.nic_rate);
+  spec.dragonfly.global_rate = fabric.get_bandwidth("global_rate", spec.nic_rate);
+  spec.dragonfly.local_links = fabric.get_int("local_links", 1);
+  spec.dragonfly.global_links = fabric.get_int("global_links", 1);
+}
+
+FabricWiring make_dragonfly(const FabricSpec& spec, std::int64_t nodes, const Settings& where) {
   const std::int64_t switches = spec.dragonfly.switches_per_group;
   const std::int64_t per_group = switches * spec.dragonfly.nodes_per_switch;
   if (nodes > spec.dragonfly.groups * per_group) {
@@ -81,5 +124,16 @@ FabricWiring dragonfly(const FabricSpec& spec, std::int64_t nodes, const Setting
   }
   return wiring;
 }
+
+}  // namespace
+
+constinit const FabricKind fabrics::dragonfly{
+    .name = "dragonfly",
+    .make = make_dragonfly,
+    .shares = kShares,
+    .keys = dragonfly_keys,
+    .read = read_dragonfly,
+    .routed = false,
+};
 
 }  // namespace orrery::topology

@@ -11,9 +11,10 @@
 //
 // Left out: ports for storage, management and spare nodes; uneven pods (a part-filled pod keeps all its spines).
 #include <algorithm>
+#include <array>
 #include <cmath>
 
-#include "topology/wiring.h"
+#include "topology/fabrics.h"
 
 namespace orrery::topology {
 
@@ -98,7 +99,7 @@ Shape shape_of(const FabricSpec& spec, std::int64_t nodes, const Settings& where
 
 }  // namespace
 
-FabricWiring fat_tree(const FabricSpec& spec, std::int64_t nodes, const Settings& where) {
+FabricWiring make_fat_tree(const FabricSpec& spec, std::int64_t nodes, const Settings& where) {
   const Shape s = shape_of(spec, nodes, where);
   const bool by_rail = spec.tree.spine_groups == FabricSpec::SpineGroups::rail && spec.tree.rail && s.spine_ups > 0;
   const auto int32 = [](std::int64_t n) { return static_cast<std::int32_t>(n); };
@@ -143,5 +144,59 @@ FabricWiring fat_tree(const FabricSpec& spec, std::int64_t nodes, const Settings
   }
   return wiring;
 }
+
+namespace {
+
+constexpr std::array<std::string_view, 6> kShares{"unit_nodes",  "uplink_rate",           "oversubscription",
+                                                  "spine_radix", "core_oversubscription", "pod_leaves"};
+
+std::vector<sim::Key> fat_tree_keys() {
+  return {
+      {"rail",
+       "boolean",
+       "",
+       "true",
+       {},
+       "true: NIC i of every node of a unit goes to leaf i; false: all NICs of the unit to one leaf."},
+      {"spine_groups",
+       "choice",
+       "",
+       "unit",
+       {"unit", "rail"},
+       "Which leaves share a set of spines when there are three tiers: those of neighbouring units, or of one rail."},
+  };
+}
+
+void read_tree(const Settings& fabric, std::string_view device, FabricSpec& spec) {
+  spec.tree.rail = spec.kind == &fabrics::rail_only || fabric.get_bool("rail", true);
+  spec.tree.unit_nodes = fabric.get_int("unit_nodes", 32);
+  spec.switches.uplink_rate = read_link_rate(fabric, "uplink_rate", device, spec);
+  spec.tree.oversubscription = fabric.get_number("oversubscription", 1.0);
+  spec.tree.spine_radix = fabric.get_int("spine_radix", 0);
+  spec.tree.core_oversubscription = fabric.get_number("core_oversubscription", 1.0);
+  spec.tree.pod_leaves = fabric.get_int("pod_leaves", 0);
+  const bool by_rail = fabric.get_choice("spine_groups", "unit", {"unit", "rail"}) == "rail";
+  spec.tree.spine_groups = by_rail ? FabricSpec::SpineGroups::rail : FabricSpec::SpineGroups::unit;
+  if (by_rail && !spec.tree.rail)
+    fabric.at("spine_groups").fail("rail has no meaning without rails; use rail: true or unit");
+}
+
+}  // namespace
+
+constinit const FabricKind fabrics::fat_tree{
+    .name = "fat_tree",
+    .make = make_fat_tree,
+    .shares = kShares,
+    .keys = fat_tree_keys,
+    .read = read_tree,
+};
+
+// Rails are trees too, whose keys are read alike (rail_only.cc).
+constinit const FabricKind fabrics::rail_only{
+    .name = "rail_only",
+    .make = make_rail_only,
+    .shares = kShares,
+    .read = read_tree,
+};
 
 }  // namespace orrery::topology

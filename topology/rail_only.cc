@@ -1,17 +1,17 @@
 // Rails that no switch joins (Wang, Ghobadi, Shakeri, Zhang, Hasani: Rail-only, a low-cost high-performance network for
 // training LLMs with trillion parameters, HOTI 2024): NIC i of every node hangs on rail i, a fat tree of its own, and
 // traffic from one rail to another crosses inside a node. Training rarely asks for more: its groups lie on rails.
-#include "topology/wiring.h"
+#include "topology/fabrics.h"
 
 namespace orrery::topology {
 
-FabricWiring rail_only(const FabricSpec& spec, std::int64_t nodes, const Settings& where) {
+FabricWiring make_rail_only(const FabricSpec& spec, std::int64_t nodes, const Settings& where) {
   FabricSpec one = spec;  // of one rail: a fat tree of nodes with one NIC each
-  one.kind = FabricSpec::Kind::fat_tree;
+  one.kind = &fabrics::fat_tree;
   one.nics = 1;
   one.tree.rail = false;
   one.tree.spine_groups = FabricSpec::SpineGroups::unit;
-  const FabricWiring rail = fat_tree(one, nodes, where);
+  const FabricWiring rail = make_fat_tree(one, nodes, where);
   FabricWiring wiring;
   wiring.leaf_of_nic.resize(static_cast<std::size_t>(nodes * spec.nics));
   for (std::int64_t r = 0; r < spec.nics; ++r) {

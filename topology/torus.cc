@@ -4,13 +4,47 @@
 // The whole machine is there, also where a job leaves nodes empty: their switches pass traffic on.
 //
 // Left out: virtual channels and deadlock avoidance.
+#include <array>
 #include <numeric>
 
-#include "topology/wiring.h"
+#include "topology/fabrics.h"
 
 namespace orrery::topology {
 
-FabricWiring torus(const FabricSpec& spec, std::int64_t nodes, const Settings& where) {
+namespace {
+
+constexpr std::array<std::string_view, 3> kShares{"uplink_rate", "nodes_per_switch", "local_links"};
+
+std::vector<sim::Key> torus_keys() {
+  return {
+      {"dimensions",
+       "list",
+       "switches",
+       "",
+       {},
+       "Switches along each dimension of the torus, at most 6 of them.",
+       {"1", "1000000"}},
+  };
+}
+
+void read_torus(const Settings& fabric, std::string_view device, FabricSpec& spec) {
+  constexpr std::size_t kMostDimensions = 6;
+  constexpr std::int64_t kMostSwitches = 1'000'000;
+  const Settings& list = fabric.at("dimensions");
+  if (!list.is_sequence() || list.items().empty() || list.items().size() > kMostDimensions)
+    list.fail(fmt::format("expected a list of 1 to {} numbers of switches, as in [8, 8, 8]", kMostDimensions));
+  std::int64_t switches = 1;
+  for (const Settings& item : list.items()) {
+    spec.torus.dimensions.push_back(item.as_int());
+    switches *= spec.torus.dimensions.back();
+    if (switches > kMostSwitches) list.fail(fmt::format("makes more than {} switches", kMostSwitches));
+  }
+  spec.torus.nodes_per_switch = fabric.get_int("nodes_per_switch", 1);
+  spec.torus.links = fabric.get_int("local_links", 1);
+  spec.switches.uplink_rate = read_link_rate(fabric, "uplink_rate", device, spec);
+}
+
+FabricWiring make_torus(const FabricSpec& spec, std::int64_t nodes, const Settings& where) {
   const std::int64_t switches =
       std::accumulate(spec.torus.dimensions.begin(), spec.torus.dimensions.end(), std::int64_t{1}, std::multiplies<>());
   if (nodes > switches * spec.torus.nodes_per_switch) {
@@ -48,5 +82,16 @@ FabricWiring torus(const FabricSpec& spec, std::int64_t nodes, const Settings& w
   }
   return wiring;
 }
+
+}  // namespace
+
+constinit const FabricKind fabrics::torus{
+    .name = "torus",
+    .make = make_torus,
+    .shares = kShares,
+    .keys = torus_keys,
+    .read = read_torus,
+    .shortest_paths = true,
+};
 
 }  // namespace orrery::topology

@@ -1,7 +1,9 @@
-// The catalogue of generators, and what they share: how lanes are dealt out over twins, and the PCIe side of a node.
+// The catalogue of nodes, and what generators share: how lanes are dealt out over twins, and the PCIe side of a node.
 #include "topology/wiring.h"
 
 #include <algorithm>
+
+#include "topology/fabrics.h"
 
 namespace orrery::topology {
 
@@ -14,26 +16,17 @@ const std::vector<NodeGenerator>& node_generators() {
   return kGenerators;
 }
 
-const std::vector<FabricGenerator>& fabric_generators() {
-  static const std::vector<FabricGenerator> kGenerators = {
-      {"none", FabricSpec::Kind::none, no_fabric},
-      {"single_switch", FabricSpec::Kind::single_switch, single_switch},
-      {"fat_tree", FabricSpec::Kind::fat_tree, fat_tree},
-      {"rail_only", FabricSpec::Kind::rail_only, rail_only},
-      {"dragonfly", FabricSpec::Kind::dragonfly, dragonfly},
-      {"torus", FabricSpec::Kind::torus, torus},
-      {"graph", FabricSpec::Kind::graph, edge_list},
-  };
-  return kGenerators;
-}
-
-FabricWiring no_fabric(const FabricSpec& spec, std::int64_t nodes, const Settings& where) {
+namespace {
+FabricWiring make_none(const FabricSpec& spec, std::int64_t nodes, const Settings& where) {
   if (nodes > 1) {
     where.fail(fmt::format("{} nodes, but fabric {} joins no nodes; name a fabric or use the GPUs of one node", nodes,
                            spec.name.empty() ? "none" : spec.name));
   }
   return {};
 }
+}  // namespace
+
+constinit const FabricKind fabrics::none{.name = "none", .make = make_none, .networked = false, .routed = false};
 
 std::int32_t lanes_between(const Bundle& bundle, std::int32_t low_members, std::int32_t high_members, std::int32_t low,
                            std::int32_t high) {

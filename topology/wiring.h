@@ -100,27 +100,16 @@ void share_out_nics(NodeWiring& wiring, std::int64_t nics);
 /// the widest bottleneck, then the lowest numbers; there and back take the same way. Empty where there is none.
 std::vector<std::vector<std::uint32_t>> best_routes(const NodeWiring& wiring);
 
-/// Each throws UserError through `where` when `nodes` do not fit.
-FabricWiring no_fabric(const FabricSpec& spec, std::int64_t nodes, const Settings& where);
-FabricWiring single_switch(const FabricSpec& spec, std::int64_t nodes, const Settings& where);
-FabricWiring fat_tree(const FabricSpec& spec, std::int64_t nodes, const Settings& where);
-FabricWiring rail_only(const FabricSpec& spec, std::int64_t nodes, const Settings& where);
-FabricWiring dragonfly(const FabricSpec& spec, std::int64_t nodes, const Settings& where);
-FabricWiring torus(const FabricSpec& spec, std::int64_t nodes, const Settings& where);
-FabricWiring edge_list(const FabricSpec& spec, std::int64_t nodes, const Settings& where);
+/// A fat tree; rails are made of it. Throws UserError through `where` when `nodes` do not fit.
+FabricWiring make_fat_tree(const FabricSpec& spec, std::int64_t nodes, const Settings& where);
+FabricWiring make_rail_only(const FabricSpec& spec, std::int64_t nodes, const Settings& where);
 
-/// The catalogues: name in YAML, kind, generator. A new topology is one file and one row here.
+/// The catalogue of nodes: name in YAML, kind, generator; that of fabrics is fabrics.h.
 struct NodeGenerator {
   std::string name;
   NodeSpec::Kind kind;
   NodeWiring (*make)(const NodeSpec&, std::int64_t gpus, std::int64_t nics);
 };
-struct FabricGenerator {
-  std::string name;
-  FabricSpec::Kind kind;
-  FabricWiring (*make)(const FabricSpec&, std::int64_t nodes, const Settings& where);
-};
 const std::vector<NodeGenerator>& node_generators();
-const std::vector<FabricGenerator>& fabric_generators();
 
 }  // namespace orrery::topology

@@ -194,7 +194,7 @@ TEST_CASE("one node needs no fabric") {
   Settings document = parse_yaml(with_line(5, ""), "t.yaml");
   for (const char* change : {"cluster.gpus=8", "parallelism.data=1"}) apply_set(document, change);
   const Job job = load_scenario(document).job;
-  CHECK(job.machine.fabric.kind == orrery::topology::FabricSpec::Kind::none);
+  CHECK(job.machine.fabric.kind == &orrery::topology::fabrics::none);
   CHECK(assumes(job, "cluster.fabric is not given: single-node"));
   for (const char* change : {"cluster.gpus=4", "parallelism.pipeline=1"}) apply_set(document, change);
   CHECK(load_scenario(document).job.machine.gpus_per_node == 4);

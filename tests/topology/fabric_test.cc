@@ -142,7 +142,7 @@ TEST_CASE("Meta's pods: 192 racks of 16 GPUs, joined 1:7") {
 
 TEST_CASE("A dragonfly's groups are complete graphs of complete graphs") {
   FabricSpec fabric = fat_tree_spec();
-  fabric.kind = FabricSpec::Kind::dragonfly;
+  fabric.kind = &fabrics::dragonfly;
   fabric.nics = 4;
   fabric.dragonfly.groups = 74;
   fabric.dragonfly.switches_per_group = 32;

@@ -5,6 +5,7 @@
 
 #include "sim/settings.h"
 #include "topology/cluster.h"
+#include "topology/fabrics.h"
 
 namespace orrery::topology {
 
@@ -28,7 +29,7 @@ inline NodeSpec h100_node() {
 inline FabricSpec fat_tree_spec() {
   FabricSpec fabric;
   fabric.name = "test";
-  fabric.kind = FabricSpec::Kind::fat_tree;
+  fabric.kind = &fabrics::fat_tree;
   fabric.efficiency = 0.95;
   fabric.nic_latency = sim::microseconds(2);
   fabric.switches.latency = sim::microseconds(0.5);

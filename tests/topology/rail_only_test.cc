@@ -8,7 +8,7 @@ namespace {
 
 FabricSpec rails() {
   FabricSpec fabric = ndr();
-  fabric.kind = FabricSpec::Kind::rail_only;
+  fabric.kind = &fabrics::rail_only;
   return fabric;
 }
 

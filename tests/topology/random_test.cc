@@ -38,7 +38,7 @@ NodeSpec random_node(Random& random) {
 }
 
 void random_graph(Random& random, FabricSpec& fabric, std::int64_t nodes) {
-  fabric.kind = FabricSpec::Kind::graph;
+  fabric.kind = &fabrics::graph;
   const std::int64_t switches = draw(random, 1, 9);
   for (std::int64_t s = 0; s < switches; ++s) fabric.graph.switch_names.push_back(fmt::format("s{}", s));
   for (std::int64_t a = 0; a < switches; ++a) {
@@ -70,10 +70,10 @@ FabricSpec random_fabric(Random& random, std::int64_t nodes) {
       fabric.tree.rail = draw(random, 0, 1) == 1;
       break;
     case 1:
-      fabric.kind = FabricSpec::Kind::rail_only;
+      fabric.kind = &fabrics::rail_only;
       break;
     case 2:
-      fabric.kind = FabricSpec::Kind::dragonfly;
+      fabric.kind = &fabrics::dragonfly;
       fabric.routes.policy = FabricSpec::Routing::adaptive;
       fabric.dragonfly.groups = 5;
       fabric.dragonfly.switches_per_group = draw(random, 1, 4);
@@ -82,14 +82,14 @@ FabricSpec random_fabric(Random& random, std::int64_t nodes) {
       fabric.dragonfly.local_rate = fabric.dragonfly.global_rate = fabric.switches.uplink_rate;
       return fabric;
     case 3:
-      fabric.kind = FabricSpec::Kind::torus;
+      fabric.kind = &fabrics::torus;
       fabric.torus.dimensions = {draw(random, 2, 4), draw(random, 1, 4), 3};
-      fabric.dragonfly.nodes_per_switch = 4;
+      fabric.torus.nodes_per_switch = 4;
       break;
     default:
       random_graph(random, fabric, nodes);
   }
-  const bool mesh = fabric.kind == FabricSpec::Kind::torus || fabric.kind == FabricSpec::Kind::graph;
+  const bool mesh = fabric.kind == &fabrics::torus || fabric.kind == &fabrics::graph;
   if (mesh && fabric.routes.policy == FabricSpec::Routing::ecmp) fabric.routes.ecmp_seed = random() % 1000;
   fabric.tree.unit_nodes = draw(random, 2, 5);
   fabric.switches.radix = 64;
@@ -192,7 +192,7 @@ constexpr int kCases = 150;
 
 TEST_CASE("On random topologies what enters a switch leaves it, and no link carries more than it can") {
   Random random(11);
-  std::map<std::pair<FabricSpec::Kind, FabricSpec::Routing>, int> seen;
+  std::map<std::pair<const FabricKind*, FabricSpec::Routing>, int> seen;
   for (int round = 0; round < kCases; ++round) {
     INFO("case " << round);
     const Drawn drawn = draw_case(random);
@@ -219,7 +219,7 @@ TEST_CASE("On random topologies paths are as long as the graph of every cable sa
     const Drawn drawn = draw_case(random);
     // A rail-only GPU's way over NVLink is not the graph's shortest, which may lead over PCIe; an exchange is no
     // switch.
-    if (drawn.fabric.kind == FabricSpec::Kind::rail_only || drawn.fabric.kind == FabricSpec::Kind::dragonfly) continue;
+    if (drawn.fabric.kind == &fabrics::rail_only || drawn.fabric.kind == &fabrics::dragonfly) continue;
     if (drawn.node.kind != NodeSpec::Kind::nvswitch || drawn.fabric.nics > drawn.node.gpus) continue;
     const Cluster cluster = make(drawn.node, drawn.fabric, drawn.nodes);
     const Graph graph = cluster.graph();
@@ -246,7 +246,7 @@ TEST_CASE("Renaming hosts and switches of a graph changes no rate") {
     INFO("case " << round);
     Drawn drawn = draw_case(random);
     FabricSpec fabric = drawn.fabric;
-    fabric.kind = FabricSpec::Kind::graph;
+    fabric.kind = &fabrics::graph;
     fabric.torus.dimensions.clear();
     fabric.graph.attach.clear();
     fabric.graph.switch_names.clear();

@@ -11,7 +11,7 @@ namespace {
 
 FabricSpec torus_spec(std::vector<std::int64_t> dimensions) {
   FabricSpec fabric = fat_tree_spec();
-  fabric.kind = FabricSpec::Kind::torus;
+  fabric.kind = &fabrics::torus;
   fabric.torus.dimensions = std::move(dimensions);
   fabric.nics = 2;
   fabric.torus.nodes_per_switch = 1;

@@ -73,7 +73,7 @@ Options parse(int argc, char** argv) {
       throw UserError(word + ": unknown option");
   }
   if (o.profile.empty() || o.source.empty())
-    throw UserError("would be right: orrery_fit PROFILE.yaml --source TEXT --gemm F ...");
+    throw UserError("expected orrery_fit PROFILE.yaml --source TEXT --gemm F ...");
   return o;
 }
 

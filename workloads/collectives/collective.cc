@@ -89,8 +89,12 @@ CollectiveCost collective_cost(CollectiveOp op, double bytes, const GroupShape& 
   if (shape.ranks <= 1) return cost;
   if (shape.nodes == 1) {
     SIM_CHECK(algorithm == kAuto || algorithm == "node" || algorithm == "send", "no algorithm '{}'", algorithm);
+    // An exchange that sends tokens once is one of so many fewer bytes.
+    const double equal = op == CollectiveOp::all_to_all && shape.exchange.once
+                             ? exchange_load(shape).sum() / wire_bytes(op, shape.ranks, 1)
+                             : 1;
     const auto timing =
-        device.node_collective(op, shape.ranks, sim::Bytes(std::max<std::int64_t>(1, std::llround(bytes))));
+        device.node_collective(op, shape.ranks, sim::Bytes(std::max<std::int64_t>(1, std::llround(bytes * equal))));
     cost.latency = timing.latency;
     if (op == CollectiveOp::broadcast) cost.latency += chain_fill(bytes, shape, timing, cluster.node_spec());
     cost.work = timing.wire_bytes;

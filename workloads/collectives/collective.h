@@ -26,6 +26,21 @@ enum class Pattern : std::uint32_t {
   across,  // one path between nodes: trees and switches, whose cost counts all but one of their stages' paths
 };
 
+/// An all-to-all whose buffers hold `top_k` copies of every token, one for each of the experts that it goes to, of
+/// `experts` that the group shares out. `once`: a token crosses to a node once, and goes on from there to each rank
+/// that has some of its experts (DeepEP); else every copy goes by itself. experts 0: equal parts to all ranks.
+struct ExchangeStyle {
+  bool once = false;
+  std::int64_t experts = 0, top_k = 1;
+  bool operator==(const ExchangeStyle&) const = default;
+};
+
+/// Bytes that a rank sends in an all-to-all to others of its node, and to other nodes, over those of its buffer.
+struct ExchangeLoad {
+  double inside = 0, between = 0;
+  double sum() const { return inside + between; }
+};
+
 /// How a group lies on the cluster.
 struct GroupShape {
   std::int64_t ranks = 1;
@@ -33,8 +48,12 @@ struct GroupShape {
   std::int64_t per_node = 1;  // ranks of the group in a node, at most
   std::int64_t rails = 1;     // NICs of a node that the group's rings leave through
   topology::Tier top = topology::Tier::node;
-  sim::Duration hop{};  // longest path latency between ring neighbours in different nodes
+  sim::Duration hop{};     // longest path latency between ring neighbours in different nodes
+  ExchangeStyle exchange;  // of its all-to-alls
 };
+
+/// Balanced: every expert is as likely as any other, a token's different from each other.
+ExchangeLoad exchange_load(const GroupShape& shape);
 
 /// One call: op.duration (latency), op.work, op.rate_cap and op.pattern of the engine.
 struct CollectiveCost {
@@ -106,8 +125,9 @@ std::vector<std::vector<std::int64_t>> members_by_node(std::span<const std::int6
 void append_links(std::vector<sim::WeightedLink>& links, std::span<const sim::WeightedLink> added, double weight,
                   const topology::Cluster& cluster);
 
-/// Adds the route of a pairwise exchange, inside one node or between several; returns it.
+/// Adds the route of an exchange, inside one node or between several; returns it. `load`: of which its links carry the
+/// parts, so that a byte is one of load.sum().
 sim::RouteId add_exchange_route(sim::Network& network, std::span<const std::int64_t> gpus,
-                                const topology::Cluster& cluster);
+                                const topology::Cluster& cluster, const ExchangeLoad& load);
 
 }  // namespace orrery::workloads

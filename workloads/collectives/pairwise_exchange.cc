@@ -21,7 +21,7 @@ constexpr double kPost = 1e-6;
 Estimate pairwise_exchange(const Call& call, const Protocol&) {
   Estimate out;
   out.latency = sim::to_seconds(call.software.library.collective_base) + (call.ranks() - call.per_node()) * kPost;
-  out.work = wire_bytes(CollectiveOp::all_to_all, call.shape.ranks, call.bytes);
+  out.work = exchange_load(call.shape).sum() * call.bytes;
   return out;
 }
 
@@ -32,22 +32,44 @@ Estimate hierarchical_exchange(const Call& call, const Protocol& protocol) {
   return out;
 }
 
+namespace {
+/// Probability that one of `parts` equal sets of experts has one of the `top_k` different ones that a token goes to.
+double meets(const ExchangeStyle& style, double parts) {
+  const double all = static_cast<double>(style.experts), others = all - all / parts;
+  double none = 1;
+  for (std::int64_t i = 0; i < style.top_k; ++i) {
+    const auto taken = static_cast<double>(i);
+    none *= std::max(0.0, others - taken) / (all - taken);
+  }
+  return 1 - none;
+}
+}  // namespace
+
+/// By itself, a copy goes to each rank alike. Once a node: of the ranks that a token meets, all but those at the
+/// sender's place in their node get it from there by NVLink.
+ExchangeLoad exchange_load(const GroupShape& shape) {
+  const auto n = static_cast<double>(shape.ranks), g = static_cast<double>(shape.per_node);
+  const ExchangeStyle& style = shape.exchange;
+  if (!style.once || style.experts == 0) return {(g - 1) / n, (n - g) / n};
+  const auto k = static_cast<double>(style.top_k), nodes = static_cast<double>(shape.nodes);
+  return {n * meets(style, n) * (g - 1) / g / k, (nodes - 1) * meets(style, nodes) / k};
+}
+
 sim::RouteId add_exchange_route(sim::Network& network, std::span<const std::int64_t> gpus,
-                                const topology::Cluster& cluster) {
+                                const topology::Cluster& cluster, const ExchangeLoad& load) {
   constexpr std::size_t kMostDistances = 64;
   const auto nodes = members_by_node(gpus, cluster);
   const std::size_t distances = nodes.size() - 1, taken = std::min(distances, kMostDistances);
-  const double others = static_cast<double>(gpus.size() - 1);
   std::vector<sim::WeightedLink> links;
   sim::Duration latency{};
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const std::vector<std::int64_t>& members = nodes[i];
     const std::size_t g = members.size();
-    const double outside =
-        static_cast<double>(gpus.size() - g) / others / static_cast<double>(std::max<std::size_t>(1, taken));
+    const double inside = load.inside / load.sum() / static_cast<double>(std::max<std::size_t>(1, g - 1));
+    const double outside = load.between / load.sum() / static_cast<double>(std::max<std::size_t>(1, taken));
     for (std::size_t m = 0; m < g; ++m) {
       for (std::size_t k = 1; k < g; ++k)
-        append_links(links, cluster.path(members[m], members[(m + k) % g]).links, 1 / others, cluster);
+        append_links(links, cluster.path(members[m], members[(m + k) % g]).links, inside, cluster);
       for (std::size_t t = 0; t < taken; ++t) {
         const std::size_t distance = 1 + t * distances / taken;
         const std::vector<std::int64_t>& peers = nodes[(i + distance) % nodes.size()];

@@ -50,7 +50,7 @@ std::vector<TimedCollective> time_collective(CollectiveOp op, std::span<const do
   const bool reduces = op == CollectiveOp::all_reduce, circle = op == CollectiveOp::send_receive;
   const bool exchange = op == CollectiveOp::all_to_all;
   const sim::RouteId first = circle     ? add_circle_route(network, gpus, cluster)
-                             : exchange ? add_exchange_route(network, gpus, cluster)
+                             : exchange ? add_exchange_route(network, gpus, cluster, exchange_load(shape))
                                         : add_group_routes(network, gpus, shape, reduces, cluster);
   const std::array<sim::CommunicatorId, 1> group{plan.communicators.push_back({1, first, patterns_of(shape, reduces)})};
   std::vector<TimedCollective> out;

@@ -3,6 +3,12 @@
 
 namespace orrery::workloads {
 
+double CollectivePrices::sent(CollectiveOp op, double bytes, const CommGroup& group) const {
+  const GroupShape& shape = shapes[group];
+  if (op == CollectiveOp::all_to_all && shape.ranks > 1) return exchange_load(shape).sum() * bytes;
+  return wire_bytes(op, shape.ranks, bytes);
+}
+
 double CollectivePrices::seconds_alone(const CollectiveCost& cost, const CommGroup& group) const {
   const topology::FabricSpec& fabric = cluster.fabric_spec();
   const double links = fabric.nic_rate.value() * fabric.efficiency * static_cast<double>(shapes[group].rails);

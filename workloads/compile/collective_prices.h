@@ -17,6 +17,8 @@ struct CollectivePrices {
   CollectiveCost of(CollectiveOp op, double bytes, const CommGroup& group) const {
     return collective_cost(op, bytes, shapes[group], device, software, cluster);
   }
+  /// Bytes that a rank sends in it.
+  double sent(CollectiveOp op, double bytes, const CommGroup& group) const;
   /// One message between two GPUs.
   CollectiveCost message(double bytes, bool same_node) const { return send_cost(bytes, same_node, device, software); }
   /// Seconds that a collective takes on an idle network, path latencies left out.

@@ -27,6 +27,33 @@ void add_messages(const GroupLayout& layout, std::vector<JobGroup>& groups) {
   add(CommGroup::return_activations, true, true, Stream::return_send, Stream::return_receive);
 }
 
+/// All run over the same blocks, so that they are made together.
+void add_expert_groups(const GroupLayout& layout, std::vector<JobGroup>& groups) {
+  const ExpertLayout& experts = layout.experts;
+  if (!experts.any) return;
+  const std::int64_t ranks = experts.expert * experts.tensor;
+  const DimSet over{Dim::tensor, Dim::context, Dim::data};
+  const auto add = [&](const CommGroup& group, const SubGroup& members, const Stream& stream, Category category,
+                       bool all_reduces) {
+    groups.push_back({group, members, Carries::collectives, stream, stream, category, all_reduces, false});
+  };
+  if (experts.gathers && ranks > 1)
+    add(CommGroup::expert, {over, false, 1, ranks}, Stream::expert, Category::expert_comm, false);
+  if (!experts.gathers && experts.expert > 1) {
+    add(CommGroup::expert, {over, false, experts.tensor, experts.expert}, Stream::expert, Category::expert_comm, false);
+    groups.back().exchange = experts.exchange;
+  }
+  if (!experts.gathers && experts.tensor > 1)
+    add(CommGroup::expert_tensor, {over, false, 1, experts.tensor}, Stream::expert, Category::expert_comm, false);
+  const SubGroup all{over, layout.mirrored};
+  const std::int64_t replicas = layout.dims.block_size(all) / ranks, repeats = replicas / experts.shard_ranks;
+  const SubGroup shards{over, layout.mirrored, ranks, experts.shard_ranks};
+  if (experts.shard_ranks > 1)
+    add(CommGroup::expert_data, shards, Stream::expert_data, Category::data_comm, layout.all_reduces_gradients);
+  const SubGroup same_part{over, layout.mirrored, ranks * experts.shard_ranks, repeats};
+  if (repeats > 1) add(CommGroup::expert_replicate, same_part, Stream::expert_data, Category::data_comm, true);
+}
+
 }  // namespace
 
 std::vector<JobGroup> comm_groups(const GroupLayout& layout) {
@@ -50,6 +77,7 @@ std::vector<JobGroup> comm_groups(const GroupLayout& layout) {
     const SubGroup same_part{shards.over, shards.mirrored, layout.shard_ranks, repeats};
     add(CommGroup::replicate, same_part, Carries::collectives, Stream::data, Category::data_comm, true);
   }
+  add_expert_groups(layout, groups);
   add_messages(layout, groups);
   if (layout.ties_ends) {
     const StagePairs ends{1, dims.size(Dim::pipeline) - 1};

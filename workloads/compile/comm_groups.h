@@ -4,18 +4,33 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <variant>
 #include <vector>
 
+#include "workloads/collectives/collective.h"
 #include "workloads/compile/dims.h"
 #include "workloads/compile/streams.h"
 #include "workloads/model/comm_group.h"
 
 namespace orrery::workloads {
 
+/// How the ranks of a mixture of experts share these out: groups inside those of tensor, context and data ranks, whose
+/// places are numbered on: first the parts of an expert, then experts, then replicas (Megatron-Core,
+/// parallel_state.py, the order of its expert ranks).
+struct ExpertLayout {
+  std::int64_t expert = 1, tensor = 1;
+  std::int64_t shard_ranks = 1;  // as GroupLayout's, of experts
+  bool any = false;              // the model has experts
+  bool gathers = false;          // tokens come by all-gather, else by all-to-all
+  ExchangeStyle exchange;        // of the latter
+  bool operator==(const ExpertLayout&) const = default;
+};
+
 /// What the groups of a job follow from.
 struct GroupLayout {
   Dims dims;
+  ExpertLayout experts;
   bool mirrored = false;              // stages s and p-1-s hold the same blocks
   bool around = false;                // activations go on from the last stage to the first
   bool returns = false;               // some chunks run from the last stage to the first
@@ -41,8 +56,9 @@ struct JobGroup {
   Carries carries = Carries::collectives;
   Stream stream, receives;  // receives: of the end of a message that receives it
   Category category{};
-  bool all_reduces = false;  // collectives: beside what goes once around
-  bool upwards = false;      // messages: from the pair's second stage to its first
+  bool all_reduces = false;                    // collectives: beside what goes once around
+  bool upwards = false;                        // messages: from the pair's second stage to its first
+  std::optional<ExchangeStyle> exchange = {};  // all-to-alls, and nothing else
 };
 
 /// In the order in which communicators are made; groups that nobody needs are left out.

@@ -30,7 +30,8 @@ double DataCollectives::bucket_parameters(sim::Bytes bucket, double bytes_each, 
   const calibration::BucketPolicy& policy = data_.buckets;
   if (policy.buckets_follow_model) {
     const double blocks = static_cast<double>(stage_.blocks(stage_.range(chunk)));
-    return stage_.chunks() > 1 || blocks == 0 ? 0 : stage_.split.block_parameters(stage_.range(chunk)) / blocks;
+    return stage_.chunks() > 1 || blocks == 0 ? 0
+                                              : stage_.split.block_parameters(stage_.range(chunk), data_.held) / blocks;
   }
   // The first block of the model, whichever stages hold it: all that do must cut it alike.
   const bool cut = !policy.buckets_first_chunk_only || stage_.is_first_block(chunk);
@@ -45,13 +46,13 @@ std::vector<DataCollectives::Bucket> DataCollectives::buckets(const LayerRange& 
                                                               PassKind kind) const {
   if (data_.replicas == 1 || !data_.overlaps_gradients || data_.by_unit) return {};
   const LayerSplit& split = stage_.split;
-  const double target = bucket_parameters(data_.buckets.gradient_bucket, data_.gradient_bytes, writer_.pass().chunk);
+  const double target = bucket_parameters(data_.buckets.gradient_bucket, data_.bytes.gradient, writer_.pass().chunk);
   std::vector<Bucket> buckets;
   std::int64_t first_block = range.begin;
   while (first_block < range.end && !split.is_block(first_block)) ++first_block;
   double filled = 0;
   for (std::int64_t layer = range.end; layer-- > range.begin;) {
-    filled += split.parameters_of(layer);
+    filled += split.parameters_of(layer, data_.held);
     const bool full = target > 0 && (data_.buckets.buckets_follow_model || filled >= target);
     if (full && layer > first_block && split.is_block(layer)) {
       buckets.push_back({passes.layer_done(kind)[static_cast<std::size_t>(layer - range.begin)], filled});
@@ -67,7 +68,7 @@ void DataCollectives::reduce(double parameters) {
   if (in_step())
     put_off_.push_back({writer_.pass(), backward_passes_ + stage_.stage, parameters});
   else
-    transfers_.reduce(parameters * data_.reduced_bytes);
+    transfers_.reduce(parameters * data_.bytes.reduced);
 }
 
 void DataCollectives::after_backward() {
@@ -78,7 +79,7 @@ void DataCollectives::after_backward() {
 void DataCollectives::reduce_put_off() {
   const Pass at = writer_.pass();
   writer_.begin(put_off_.front().pass);
-  transfers_.reduce(put_off_.front().parameters * data_.reduced_bytes);
+  transfers_.reduce(put_off_.front().parameters * data_.bytes.reduced);
   put_off_.erase(put_off_.begin());
   writer_.begin(at);
 }
@@ -89,7 +90,8 @@ void DataCollectives::reduce_rest() {
   const std::vector<std::int32_t> chunks = stage_.chunks_by_block();
   for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk) {
     writer_.begin({PassKind::forward, *chunk, -1});
-    transfers_.reduce(stage_.split.parameters(stage_.range(*chunk)) * data_.reduced_bytes);
+    const double parameters = stage_.split.parameters(stage_.range(*chunk), data_.held);
+    if (parameters > 0 || data_.held != HeldPart::experts) transfers_.reduce(parameters * data_.bytes.reduced);
   }
   writer_.end_passes();
 }
@@ -119,11 +121,12 @@ void DataCollectives::before_forward() {
 /// All-gathers the parameters of one chunk, bucket by bucket, in the order in which the forward pass uses them.
 std::vector<std::uint32_t> DataCollectives::gather_chunk(std::int32_t chunk, std::span<const std::uint32_t> waits) {
   writer_.begin({PassKind::forward, chunk, -1});
-  const double bytes = stage_.split.parameters(stage_.range(chunk)) * data_.parameter_bytes;
+  const double bytes = stage_.split.parameters(stage_.range(chunk), data_.held) * data_.bytes.parameter;
   const double bucket =
-      bucket_parameters(data_.buckets.parameter_bucket, data_.parameter_bytes, chunk) * data_.parameter_bytes;
+      bucket_parameters(data_.buckets.parameter_bucket, data_.bytes.parameter, chunk) * data_.bytes.parameter;
   const auto parts = bucket > 0 ? std::max<std::int64_t>(1, std::llround(bytes / bucket)) : 1;
   std::vector<std::uint32_t> gathers;
+  if (data_.held == HeldPart::experts && bytes == 0) return gathers;
   for (std::int64_t i = 0; i < parts; ++i)
     gathers.push_back(transfers_.gather(bytes / static_cast<double>(parts), waits));
   return gathers;
@@ -132,8 +135,8 @@ std::vector<std::uint32_t> DataCollectives::gather_chunk(std::int32_t chunk, std
 void DataCollectives::await_parameters(const LayerRange& range, std::int32_t layer, std::size_t& awaited) {
   const std::vector<std::uint32_t>& gathers = gathers_[index(writer_.pass().chunk)];
   if (awaited >= gathers.size()) return;
-  const double all = stage_.split.parameters(range);
-  const double needed = stage_.split.parameters({range.begin, range.begin + layer + 1});
+  const double all = stage_.split.parameters(range, data_.held);
+  const double needed = stage_.split.parameters({range.begin, range.begin + layer + 1}, data_.held);
   const auto buckets = static_cast<double>(gathers.size());
   const auto through = std::min(gathers.size(), static_cast<std::size_t>(std::ceil(needed / all * buckets - 1e-9)));
   if (through <= awaited) return;

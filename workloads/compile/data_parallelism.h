@@ -7,10 +7,14 @@
 #include "calibration/kernel.h"
 #include "calibration/profile.h"
 #include "calibration/software.h"
+#include "workloads/compile/layer_split.h"
+#include "workloads/model/comm_group.h"
 
 namespace orrery::workloads {
 
 struct DataParallelism {
+  HeldPart held = HeldPart::but_experts;  // which parameters these are
+  CommGroup group = CommGroup::data, across = CommGroup::replicate;
   std::int64_t replicas = 1;  // ranks that hold the same weights
   std::int64_t owners = 1;    // of these, ranks of one collective: those that share out a state, or all
   calibration::Sharding sharding = calibration::Sharding::none;
@@ -26,9 +30,12 @@ struct DataParallelism {
   bool to_owners = false;
   bool all_reduces_shards = false;  // though each rank updates only its shard
   bool overlaps_gradients = false, overlaps_parameters = false;
-  double gradient_bytes = 4;  // of an element, as it is added up
-  double reduced_bytes = 4;   // of a gradient's element on its way to the replicas: as added up, or as activations
-  double parameter_bytes = 2;
+  /// Bytes of an element.
+  struct Widths {
+    double gradient = 4;  // as it is added up
+    double reduced = 4;   // of a gradient on its way to the replicas: as added up, or as activations
+    double parameter = 2;
+  } bytes;
   calibration::BucketPolicy buckets;
 
   bool shards() const { return sharding != calibration::Sharding::none; }

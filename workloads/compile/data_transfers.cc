@@ -32,10 +32,10 @@ CollectiveCost owner_reductions(double parameters, const Layer* layer, double gr
 }
 
 ProgramWriter::Transfer DataTransfers::transfer(CollectiveOp op, double bytes, const char* what) {
-  ProgramWriter::Transfer t{CommGroup::data};
-  t.cost = prices_.of(op, bytes, CommGroup::data);
-  t.traffic = library_.traffic({CommGroup::data, op, what, data_.owners, bytes, wire_bytes(op, data_.owners, bytes)});
-  beside_ += prices_.seconds_alone(t.cost, CommGroup::data);
+  ProgramWriter::Transfer t{data_.group};
+  t.cost = prices_.of(op, bytes, data_.group);
+  t.traffic = library_.traffic({data_.group, op, what, data_.owners, bytes, wire_bytes(op, data_.owners, bytes)});
+  beside_ += prices_.seconds_alone(t.cost, data_.group);
   return t;
 }
 
@@ -51,10 +51,10 @@ void DataTransfers::reduce(double bytes) {
 }
 
 void DataTransfers::reduce_unit(double parameters, const Layer* layer, bool complete) {
-  const double bytes = parameters * data_.gradient_bytes;
+  const double bytes = parameters * data_.bytes.gradient;
   if (!data_.to_owners) return reduce(bytes);
   ProgramWriter::Transfer t = transfer(data_.reduction(), bytes, "gradients, backward");
-  t.cost = owner_reductions(parameters, layer, data_.gradient_bytes, prices_);
+  t.cost = owner_reductions(parameters, layer, data_.bytes.gradient, prices_);
   last_reduction_ = writer_.transfer(t, writer_.after_compute());
   if (complete) reduce_across_repeats(bytes);
 }
@@ -63,10 +63,10 @@ void DataTransfers::reduce_across_repeats(double bytes) {
   if (data_.repeats() == 1) return;
   const double part = bytes / static_cast<double>(data_.owners);
   const std::int64_t groups = data_.repeats();
-  ProgramWriter::Transfer t{CommGroup::replicate};
-  t.cost = prices_.of(CollectiveOp::all_reduce, part, CommGroup::replicate);
-  t.traffic = library_.traffic({CommGroup::replicate, CollectiveOp::all_reduce, "gradients, between shard groups",
-                                groups, part, wire_bytes(CollectiveOp::all_reduce, groups, part)});
+  ProgramWriter::Transfer t{data_.across};
+  t.cost = prices_.of(CollectiveOp::all_reduce, part, data_.across);
+  t.traffic = library_.traffic({data_.across, CollectiveOp::all_reduce, "gradients, between shard groups", groups, part,
+                                wire_bytes(CollectiveOp::all_reduce, groups, part)});
   const std::uint32_t shared_out = last_reduction_;
   last_reduction_ = writer_.transfer(t, {&shared_out, 1});
 }

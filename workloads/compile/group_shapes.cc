@@ -84,8 +84,10 @@ GroupShape shape_of(const JobGroup& group, const RankMap& ranks, const topology:
     case JobGroup::Carries::collectives:
       break;
   }
-  return members != nullptr ? worst_of(*members, ranks, cluster)
-                            : worst_of(std::get<StagePairs>(group.members), ranks, cluster);
+  GroupShape shape = members != nullptr ? worst_of(*members, ranks, cluster)
+                                        : worst_of(std::get<StagePairs>(group.members), ranks, cluster);
+  if (group.exchange) shape.exchange = *group.exchange;
+  return shape;
 }
 
 /// Stage by stage: one pair that crosses nodes makes all ranks of the stage send as if it did, so that both ends agree.

@@ -116,16 +116,24 @@ class Communicators {
 
   /// Costs choose patterns for the worst group of a kind, so all groups of the kind get as many routes as that one
   /// needs.
-  CommunicatorId add_collective(const JobGroup& group, const std::vector<std::int64_t>& members) {
+  /// `participants`: members that are made. Fewer than all: the group has whole orbits of ranks, so that it is an orbit
+  /// by itself.
+  CommunicatorId add_collective(const JobGroup& group, const std::vector<std::int64_t>& members,
+                                std::size_t participants) {
+    const bool scales = participants == members.size();
     const std::vector<std::int64_t> gpus = ranks_.gpus_of(members);
+    if (group.exchange) {
+      const RouteId route = add_exchange_route(out_.network, gpus, cluster_, exchange_load(out_.shapes[group.group]));
+      return add(participants, scales ? of_all_alike(route) : route, 1);
+    }
     const GroupShape shape = shape_of(gpus, cluster_);
     const std::uint32_t patterns = patterns_of(out_.shapes[group.group], group.all_reduces);
     const RouteId first = add_group_routes(out_.network, gpus, shape, group.all_reduces, cluster_);
     for (std::uint32_t have = patterns_of(shape, group.all_reduces); have < patterns; ++have) {
       add_group_routes(out_.network, gpus, shape, false, cluster_);
     }
-    of_all_alike(first);
-    return add(gpus.size(), first, patterns);
+    if (scales) of_all_alike(first);
+    return add(participants, first, patterns);
   }
 
   void make_blocks(std::span<const JobGroup> groups, const SubGroup& kind) {
@@ -141,15 +149,17 @@ class Communicators {
   void make_group(const JobGroup& group, const std::vector<std::int64_t>& members) {
     std::vector<std::int64_t> made = members;
     std::erase_if(made, [&](std::int64_t rank) { return rank % alike_ != 0; });
-    SIM_CHECK(group.carries == JobGroup::Carries::signals || made.size() == members.size() || made.size() == 1,
-              "one rank of group {} cannot stand for the others", group.group.name);
+    if (made.empty()) return;  // an orbit's other group
+    const bool whole_orbits = made.size() * static_cast<std::size_t>(alike_) == members.size();
+    SIM_CHECK(group.carries == JobGroup::Carries::signals || made.size() == members.size() || whole_orbits,
+              "the ranks of group {} that are made cannot stand for the others", group.group.name);
     CommunicatorId id{};
     if (group.carries == JobGroup::Carries::signals)
       id = add(made.size(), out_.network.add_route({}, out_.shapes[group.group].hop), 1);
-    else if (made.size() < members.size())
+    else if (made.size() == 1 && members.size() > 1)
       id = add(1, add_route_of_one(ranks_.gpus_of(members)), 1);
     else
-      id = add_collective(group, members);
+      id = add_collective(group, members, made.size());
     note(group, members.front());
     for (const std::int64_t rank : made) assign(group, End::member, rank, id);
   }
@@ -162,7 +172,7 @@ class Communicators {
       for (const JobGroup& group : groups) {
         const CommunicatorId id = group.carries == JobGroup::Carries::messages
                                       ? add_message(group.upwards ? other : rank, group.upwards ? rank : other)
-                                      : add_collective(group, {rank, other});
+                                      : add_collective(group, {rank, other}, 2);
         note(group, rank);
         assign(group, end_of(group, true), rank, id);
         assign(group, end_of(group, false), other, id);
@@ -203,7 +213,10 @@ std::vector<std::int32_t> tensor_orbits(const GroupInputs& inputs, const topolog
                           cluster.gpus_per_node() % tensor == 0;
   const bool plain = perturbed.slow_gpus.empty() && perturbed.slow_nics.empty() && perturbed.jitter_sigma == 0 &&
                      perturbed.message_sigma == 0;
-  if (tensor == 1 || !neighbours || !plain) return {};
+  // The turn maps groups of experts onto each other where they have whole tensor groups, or one rank of each.
+  const ExpertLayout& experts = inputs.layout.experts;
+  const bool cut_alike = experts.tensor == tensor || (experts.tensor == 1 && experts.expert % tensor == 0);
+  if (tensor == 1 || !neighbours || !plain || (experts.any && !cut_alike)) return {};
   return cluster.link_orbits(tensor);
 }
 
@@ -234,7 +247,7 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
   out.plan.streams = streams_of(out.list);
   out.plan.noise = {perturbed.jitter_sigma, perturbed.jitter_seed};
   out.plan.message_noise = {perturbed.message_sigma, perturbed.message_seed};
-  std::vector<double> slowdown(static_cast<std::size_t>(ranks.ranks()), 1.0);
+  std::vector<double> slowdown(static_cast<std::size_t>(cluster.gpus()), 1.0);  // the job may not fill it
   for (const auto& slow : perturbed.slow_gpus) slowdown[static_cast<std::size_t>(slow.gpu)] = slow.slowdown;
   for (std::int64_t rank = 0; rank < ranks.ranks(); rank += alike) {
     sim::Instance instance;

@@ -2,6 +2,8 @@
 #include "workloads/compile/pass_compiler.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <utility>
 
 namespace orrery::workloads {
@@ -28,17 +30,13 @@ std::vector<PassInStep> in_step(const std::vector<Pass>& passes, std::int64_t ch
   return out;
 }
 
-PassCompiler::PassCompiler(Parts parts, const DataParallelism& data, const StageLayout& stage, TemplateLibrary& library,
-                           ProgramWriter& writer, DataTransfers& transfers, DataCollectives& chunks,
-                           UnitCollectives& units)
+PassCompiler::PassCompiler(Parts parts, const StageLayout& stage, TemplateLibrary& library, ProgramWriter& writer,
+                           DataStreams& data)
     : parts_(std::move(parts)),
-      data_(data),
       stage_(stage),
       library_(library),
       writer_(writer),
-      transfers_(transfers),
-      chunks_(chunks),
-      units_(units),
+      data_(data),
       templates_(static_cast<std::size_t>(stage.chunks()), nullptr),
       wholes_(kPassKinds * static_cast<std::size_t>(stage.chunks()), nullptr) {}
 
@@ -48,35 +46,109 @@ const PassTemplate& PassCompiler::template_of(std::int32_t chunk) {
   return *known;
 }
 
-double PassCompiler::pace() const { return parts_.pace.at(data_.by_unit ? units_.share_beside() : beside_); }
+double PassCompiler::pace() const {
+  double share = beside_;
+  for (const DataStream& data : data_) share += data.data.by_unit ? data.units.share_beside() : 0;
+  return parts_.pace.at(std::min(1.0, share));
+}
 
 /// What follows is computation of these items: takes the share of it that data-parallel collectives run beside.
 void PassCompiler::pass_by(std::span<const PassItem> items) {
-  const bool none = data_.by_unit || !transfers_.anything_beside();
-  beside_ = none ? 0 : transfers_.share_beside(compute_seconds(items));
+  beside_ = 0;
+  for (DataStream& data : data_) {
+    const bool none = data.data.by_unit || !data.transfers.anything_beside();
+    beside_ = std::min(1.0, beside_ + (none ? 0 : data.transfers.share_beside(compute_seconds(items))));
+  }
 }
+
+/// Goes through the items of one pass, with the data-parallel collectives that belong between them.
+class PassCompiler::Walk {
+ public:
+  Walk(PassCompiler& compiler, const PassInStep& pass, std::vector<Due> buckets)
+      : c_(compiler),
+        pass_(pass),
+        range_(c_.stage_.range(pass.pass.chunk)),
+        all_(c_.template_of(pass.pass.chunk).of(pass.pass.kind)),
+        buckets_(std::move(buckets)),
+        awaited_(c_.data_.size(), 0) {}
+
+  bool done() const { return at_ == all_.size(); }
+  const PassItem& next() const { return all_[at_]; }
+  void step();
+  /// Goes on without the next item, which somebody else has written.
+  void skip() {
+    if (at_ == through_) through_ = at_ + 1;
+    ++at_;
+    while (next_bucket_ < buckets_.size() && buckets_[next_bucket_].bucket.after_items == at_) reduce();
+  }
+  /// A chunk without layers has no weight gradients to compute, but an embedding to reduce.
+  void end() {
+    while (next_bucket_ < buckets_.size()) reduce();
+  }
+
+ private:
+  void reduce() {
+    const Due& due = buckets_[next_bucket_++];
+    due.of->reduce(due.bucket.parameters);
+  }
+
+  PassCompiler& c_;
+  const PassInStep& pass_;
+  const LayerRange& range_;
+  const std::vector<PassItem>& all_;
+  std::vector<Due> buckets_;
+  std::vector<std::size_t> awaited_;
+  std::size_t at_ = 0, through_ = 0, next_bucket_ = 0;
+  std::int32_t cast_through_ = -1;
+};
 
 void PassCompiler::compile(const PassInStep& pass) {
   writer_.begin(pass.pass, true);
   if (pass.pass.kind == PassKind::forward && parts_.fetch) writer_.compute_at_once(*parts_.fetch, Category::other);
   const PassTemplate& passes = template_of(pass.pass.chunk);
-  std::vector<DataCollectives::Bucket> buckets;
-  if (pass.last_gradients) buckets = chunks_.buckets(stage_.range(pass.pass.chunk), passes, pass.pass.kind);
-  if (data_.by_unit) {
+  const std::vector<Due> buckets = buckets_of(pass, passes);
+  const auto walk = [&] {
+    Walk items(*this, pass, buckets);
+    while (!items.done()) items.step();
+    items.end();
+  };
+  if (data_.front().data.by_unit) {
     const bool forward = pass.pass.kind == PassKind::forward;
-    const bool gathers = data_.shards_parameters() || pass.first_use || (forward && data_.gathers_every_pass);
-    units_.begin(pass.pass, passes, {gathers, true, pass.last_gradients});
-    items(pass, passes, buckets);
-    units_.end();
+    for (DataStream& data : data_) {
+      const bool gathers = data.data.shards_parameters() || pass.first_use || (forward && data.data.gathers_every_pass);
+      if (data.data.by_unit) data.units.begin(pass.pass, passes, {gathers, true, pass.last_gradients});
+    }
+    walk();
+    for (DataStream& data : data_) {
+      if (data.data.by_unit) data.units.end();
+    }
   } else if (!buckets.empty() || !runs_whole(pass, passes)) {
-    items(pass, passes, buckets);
+    walk();
   }
+}
+
+/// In the order in which they fall due.
+std::vector<PassCompiler::Due> PassCompiler::buckets_of(const PassInStep& pass, const PassTemplate& passes) {
+  std::vector<Due> buckets;
+  if (!pass.last_gradients) return buckets;
+  for (DataStream& data : data_) {
+    for (const auto& bucket : data.chunks.buckets(stage_.range(pass.pass.chunk), passes, pass.pass.kind))
+      buckets.push_back({bucket, &data.chunks});
+  }
+  std::stable_sort(buckets.begin(), buckets.end(),
+                   [](const Due& a, const Due& b) { return a.bucket.after_items < b.bucket.after_items; });
+  return buckets;
+}
+
+bool PassCompiler::gathered_ahead(std::int32_t chunk) const {
+  return std::any_of(data_.begin(), data_.end(),
+                     [chunk](const DataStream& data) { return data.chunks.gathered_ahead(chunk); });
 }
 
 /// The pass as one operation; false, and nothing done, where something else could disturb what goes on inside.
 bool PassCompiler::runs_whole(const PassInStep& in_step, const PassTemplate& passes) {
   const Pass& pass = in_step.pass;
-  const bool awaits = in_step.first_use && (!parts_.casts.empty() || chunks_.gathered_ahead(pass.chunk));
+  const bool awaits = in_step.first_use && (!parts_.casts.empty() || gathered_ahead(pass.chunk));
   if (awaits || parts_.undisturbed_rate <= 0 || writer_.is_pending()) return false;
   const std::size_t row = kPassKinds * index(pass.chunk) + static_cast<std::size_t>(pass.kind);
   const TemplateLibrary::Whole*& undisturbed = wholes_[row];
@@ -90,36 +162,69 @@ bool PassCompiler::runs_whole(const PassInStep& in_step, const PassTemplate& pas
   return true;
 }
 
-void PassCompiler::items(const PassInStep& pass, const PassTemplate& passes,
-                         const std::vector<DataCollectives::Bucket>& buckets) {
-  const LayerRange& range = stage_.range(pass.pass.chunk);
-  const std::vector<PassItem>& all = passes.of(pass.pass.kind);
-  std::size_t awaited = 0, next_bucket = 0;
-  std::int32_t cast_through = -1;
-  for (std::size_t i = 0, through = 0; i < all.size(); ++i) {
-    const std::int32_t layer = all[i].layer;
-    const bool in_block = stage_.split.is_block(range.begin + layer);
-    if (data_.by_unit) units_.enter(in_block ? layer : -1);
-    if (i == through) {
-      through = next_bucket < buckets.size() ? std::max(i + 1, buckets[next_bucket].after_items) : all.size();
-      pass_by({&all[i], through - i});
-    }
-    if (pass.first_use) chunks_.await_parameters(range, layer, awaited);
-    if (pass.first_use && layer > cast_through) {
-      cast_through = layer;
-      cast(range.begin + layer);
-    }
-    item(all[i]);
-    while (next_bucket < buckets.size() && buckets[next_bucket].after_items == i + 1)
-      chunks_.reduce(buckets[next_bucket++].parameters);
+void PassCompiler::Walk::step() {
+  const PassItem& item = all_[at_];
+  const std::int32_t layer = item.layer;
+  const bool in_block = c_.stage_.split.is_block(range_.begin + layer);
+  for (DataStream& data : c_.data_) {
+    if (data.data.by_unit) data.units.enter(in_block ? layer : -1);
   }
-  // A chunk without layers has no weight gradients to compute, but an embedding to reduce.
-  while (next_bucket < buckets.size()) chunks_.reduce(buckets[next_bucket++].parameters);
+  if (at_ == through_) {
+    const bool more = next_bucket_ < buckets_.size();
+    through_ = more ? std::max(at_ + 1, buckets_[next_bucket_].bucket.after_items) : all_.size();
+    c_.pass_by({&all_[at_], through_ - at_});
+  }
+  if (pass_.first_use) {
+    std::size_t stream = 0;
+    for (DataStream& data : c_.data_) data.chunks.await_parameters(range_, layer, awaited_[stream++]);
+  }
+  if (pass_.first_use && layer > cast_through_) {
+    cast_through_ = layer;
+    c_.cast(range_.begin + layer);
+  }
+  c_.item(item);
+  ++at_;
+  while (next_bucket_ < buckets_.size() && buckets_[next_bucket_].bucket.after_items == at_) reduce();
+}
+
+void PassCompiler::compile_in_turn(const PassInStep& one, const PassInStep& other) {
+  struct Side {
+    const PassInStep* pass;
+    Walk walk;
+    std::optional<std::uint32_t> awaited;  // an exchange under way
+  };
+  const auto side_of = [&](const PassInStep& pass) {
+    writer_.begin(pass.pass, true);
+    if (pass.pass.kind == PassKind::forward && parts_.fetch) writer_.compute_at_once(*parts_.fetch, Category::other);
+    return Side{&pass, Walk(*this, pass, buckets_of(pass, template_of(pass.pass.chunk))), {}};
+  };
+  std::array<Side, 2> sides{side_of(one), side_of(other)};
+  const auto exchanges = [](const PassItem& item) { return item.comm && item.group == CommGroup::expert; };
+  for (std::size_t turn = 0; !sides[0].walk.done() || !sides[1].walk.done(); turn = 1 - turn) {
+    Side& side = sides[turn];
+    if (side.walk.done()) continue;
+    writer_.begin(side.pass->pass, true);
+    if (side.awaited) writer_.next_waits_for(*side.awaited);
+    side.awaited.reset();
+    while (!side.walk.done() && !exchanges(side.walk.next())) side.walk.step();
+    while (!side.walk.done() && exchanges(side.walk.next())) {
+      const PassItem& item = side.walk.next();
+      const ProgramWriter::Transfer t{item.group, item.cost, item.traffic, item.share, item.counts};
+      side.awaited = writer_.transfer(t, writer_.after_compute());
+      side.walk.skip();
+    }
+    if (side.walk.done() && side.awaited) writer_.next_waits_for(*side.awaited);
+  }
+  for (Side& side : sides) {
+    writer_.begin(side.pass->pass, true);
+    side.walk.end();
+  }
 }
 
 void PassCompiler::item(const PassItem& item) {
   if (item.comm) {
-    const ProgramWriter::Transfer t{item.group, item.cost, item.traffic, item.share, item.counts};
+    ProgramWriter::Transfer t{item.group, item.cost, item.traffic, item.share, item.counts};
+    t.issue = item.issue;
     writer_.later_waits_for(writer_.transfer(t, writer_.ready_to_compute()), item.passes_by);
   } else {
     writer_.compute(item, Category::compute, pace());

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "workloads/compile/data_collectives.h"
+#include "workloads/compile/data_stream.h"
 #include "workloads/compile/unit_collectives.h"
 
 namespace orrery::workloads {
@@ -37,28 +37,35 @@ class PassCompiler {
     double undisturbed_rate = 0;  // see compile_programs
   };
   /// Writes to `writer`; all arguments must stay valid.
-  PassCompiler(Parts parts, const DataParallelism& data, const StageLayout& stage, TemplateLibrary& library,
-               ProgramWriter& writer, DataTransfers& transfers, DataCollectives& chunks, UnitCollectives& units);
+  PassCompiler(Parts parts, const StageLayout& stage, TemplateLibrary& library, ProgramWriter& writer,
+               DataStreams& data);
 
   void compile(const PassInStep& pass);
+  /// Two passes of different micro-batches in turn: while one waits for an exchange of its experts, the other computes
+  /// (Megatron-Core, --overlap-moe-expert-parallel-comm; DualPipe, arXiv 2412.19437, figure 4).
+  void compile_in_turn(const PassInStep& one, const PassInStep& other);
 
  private:
+  class Walk;
   const PassTemplate& template_of(std::int32_t chunk);
+  bool gathered_ahead(std::int32_t chunk) const;
   bool runs_whole(const PassInStep& pass, const PassTemplate& passes);
-  void items(const PassInStep& pass, const PassTemplate& passes, const std::vector<DataCollectives::Bucket>& buckets);
+  /// A bucket and whose it is.
+  struct Due {
+    DataCollectives::Bucket bucket;
+    DataCollectives* of;
+  };
+  std::vector<Due> buckets_of(const PassInStep& pass, const PassTemplate& passes);
   void item(const PassItem& item);
   void cast(std::int64_t layer);
   void pass_by(std::span<const PassItem> items);
   double pace() const;
 
   Parts parts_;
-  const DataParallelism& data_;
   const StageLayout& stage_;
   TemplateLibrary& library_;
   ProgramWriter& writer_;
-  DataTransfers& transfers_;
-  DataCollectives& chunks_;
-  UnitCollectives& units_;
+  DataStreams& data_;
   double beside_ = 0;  // share of the computation at hand that collectives of whole chunks run beside
   std::vector<const PassTemplate*> templates_;         // by chunk
   std::vector<const TemplateLibrary::Whole*> wholes_;  // by chunk and kind of pass, at full speed

@@ -53,7 +53,7 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
     std::vector<Kernel> one_by_one;
     one_by_one.reserve(2 * kernels.size());
     for (Kernel& kernel : kernels) {
-      one_by_one.push_back(host_gap(kernel.backward ? backward : forward));
+      one_by_one.push_back(host_gap((kernel.backward ? backward : forward) * kernel.launches));
       one_by_one.push_back(std::move(kernel));
     }
     for (const Kernel& kernel : one_by_one) item.duration += kernel.time;
@@ -61,12 +61,13 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
     item.run = run_of(std::move(one_by_one));
     return item;
   }
-  for (const Kernel& kernel : kernels) item.issue += kernel.backward ? backward : forward;
+  const auto issue_of = [&](const Kernel& kernel) { return (kernel.backward ? backward : forward) * kernel.launches; };
+  for (const Kernel& kernel : kernels) item.issue += issue_of(kernel);
   sim::Duration tail{}, issued = item.issue;
   for (std::size_t k = kernels.size(); k-- > 0;) {
     tail += kernels[k].time;
     item.issue_bound = std::max(item.issue_bound, issued + tail);
-    issued -= kernels[k].backward ? backward : forward;
+    issued -= issue_of(kernels[k]);
   }
   item.duration = tail;
   item.run = run_of(std::move(kernels));
@@ -123,15 +124,26 @@ double compute_seconds(std::span<const PassItem> items) {
   return sim::to_seconds(sum);
 }
 
+/// Host time to launch a collective of a group.
+sim::Duration TemplateLibrary::call_of(const CommGroup& group) const {
+  const calibration::HostCosts& host = costs_.host;
+  if (!(group == CommGroup::tensor)) return host.transfer_issue;
+  const std::vector<bool>& near = prices_.shapes.pipeline_same_node;
+  const bool far = std::find(near.begin(), near.end(), false) != near.end();
+  return host.transfer_issue + host.tensor_call +
+         (far ? host.tensor_call_per_rank * prices_.shapes[group].ranks : sim::Duration{});
+}
+
 PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts, std::int32_t passes_by) {
   PassItem item;
   item.comm = true;
   item.group = piece.group;
   item.cost = prices_.of(piece.op, piece.bytes * share, piece.group);
+  item.issue = call_of(piece.group);
   if (costs_.host.blocking_launches) item.cost.latency += costs_.host.transfer_issue;
   const std::int64_t ranks = prices_.shapes[piece.group].ranks;
-  item.traffic =
-      traffic({piece.group, piece.op, piece.what, ranks, piece.bytes, wire_bytes(piece.op, ranks, piece.bytes)});
+  const double sent = prices_.sent(piece.op, piece.bytes, piece.group);
+  item.traffic = traffic({piece.group, piece.op, piece.what, ranks, piece.bytes, sent});
   item.share = share;
   item.counts = counts;
   item.passes_by = passes_by;
@@ -205,6 +217,7 @@ std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces) {
     } else {
       out.push_back(compute(std::move(kernels), -1));
     }
+    out.back().host_waits = piece.host_waits;
   }
   return out;
 }

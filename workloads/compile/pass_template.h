@@ -21,9 +21,10 @@ namespace orrery::workloads {
 struct PassItem {
   bool comm = false;
   std::int32_t layer = -1;  // place in the chunk's range of layers; -1: of none
+  sim::Duration issue{};    // host time to launch it
   // compute
   std::uint32_t run = 0;
-  sim::Duration duration{}, issue{}, issue_bound{};
+  sim::Duration duration{}, issue_bound{};
   bool host_waits = false;  // the host issues nothing more until it has finished
   // comm
   CommGroup group = CommGroup::tensor;  // whose members take part
@@ -52,7 +53,7 @@ struct WholePass {
 
 /// `slower`: factor on device time of kernels (beside a data-parallel collective). Exact, to the picosecond, where the
 /// tensor group's members run in step and no link limits its collectives.
-WholePass whole_pass(std::span<const PassItem> items, double slower, sim::Duration transfer_issue);
+WholePass whole_pass(std::span<const PassItem> items, double slower);
 
 /// What passes cost beside their kernels and collectives, and how the two lie beside each other.
 struct PassCosts {
@@ -90,6 +91,7 @@ class TemplateLibrary {
 
  private:
   std::vector<PassItem> items(const Pieces& pieces);
+  sim::Duration call_of(const CommGroup& group) const;
   PassItem transfer(const Piece& piece, double share, bool counts, std::int32_t passes_by);
   void lend_processors(std::vector<Kernel>& kernels, const Piece& collective) const;
   std::uint32_t run_of(std::vector<Kernel> kernels);

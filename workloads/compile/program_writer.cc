@@ -74,7 +74,7 @@ std::uint32_t ProgramWriter::transfer(const Transfer& t, std::span<const std::ui
   op.stream = t.stream.value_or(slot.stream).order;
   op.category = static_cast<std::uint8_t>(slot.category);
   op.host_waits = t.host_waits;
-  op.issue = transfer_issue_;
+  op.issue = t.issue.value_or(transfer_issue_);
   op.duration = t.cost.latency;
   op.pattern = static_cast<std::uint32_t>(t.cost.pattern);
   op.work = t.cost.work;

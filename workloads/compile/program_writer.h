@@ -26,7 +26,8 @@ class ProgramWriter {
     bool counts = true;
     bool host_waits = false;
     End end = End::member;
-    std::optional<Stream> stream = {};  // where it is not the group's
+    std::optional<Stream> stream = {};        // where it is not the group's
+    std::optional<sim::Duration> issue = {};  // host time to launch it, where it is not that of any transfer
   };
 
   /// What the operations that follow belong to; outside passes chunk and micro-batch are -1.

@@ -25,16 +25,18 @@ class StageCompiler {
         prices_(prices),
         library_(library),
         scale_bytes_(inputs.workload.gradients ? inputs.scale_bytes : 0),
-        transfers_(inputs.data, prices, library, writer),
-        chunks_(inputs.data, stage_, transfers_, writer, inputs.workload.new_weights),
-        units_(inputs.data, stage_, prices, transfers_, writer),
+        takes_turns_(inputs.takes_turns),
         messages_(inputs.messages, stage_, prices, library, writer),
-        passes_(std::move(parts), inputs.data, stage_, library, writer, transfers_, chunks_, units_),
-        end_(inputs.update, stage_, inputs.data, prices, library, writer) {}
+        passes_(std::move(parts), stage_, library, writer, data_),
+        end_(inputs.update, stage_, prices, library, writer) {
+    data_.emplace_back(inputs.data, stage_, prices, library, writer, inputs.workload.new_weights);
+    if (inputs.expert_data)
+      data_.emplace_back(*inputs.expert_data, stage_, prices, library, writer, inputs.workload.new_weights);
+  }
 
   void compile(const std::vector<Pass>& order) {
-    chunks_.plan(order);
-    chunks_.gather_ahead();
+    for (DataStream& data : data_) data.chunks.plan(order);
+    for (DataStream& data : data_) data.chunks.gather_ahead();
     const std::vector<PassInStep> passes = in_step(order, stage_.chunks());
     for (std::size_t i = 0; i < passes.size();) {
       const std::size_t together = passes[i].pass.with_next ? 2 : 1;
@@ -43,21 +45,40 @@ class StageCompiler {
       const bool after_alike = i > 0 && messages_.exposes(passes[i - 1].pass, passes[i].pass);
       const bool before_alike = behind < passes.size() && messages_.exposes(group.back().pass, passes[behind].pass);
       for (const PassInStep& pass : group) messages_.receive(pass.pass, after_alike);
-      for (const PassInStep& pass : group) run(pass);
+      run(group);
       for (const PassInStep& pass : group) messages_.send(pass.pass, before_alike);
       i = behind;
     }
-    if (workload_.ending == Workload::Ending::update) end_.write(transfers_, chunks_);
+    if (workload_.ending == Workload::Ending::update) end_.write(data_);
   }
 
   ProgramWriter writer;
 
  private:
-  void run(const PassInStep& pass) {
-    if (pass.pass.kind == PassKind::forward) chunks_.before_forward();
-    passes_.compile(pass);
-    reduce_scales(pass.pass);
-    if (ends_microbatch(pass.pass.kind)) chunks_.after_backward();
+  void run(std::span<const PassInStep> group) {
+    if (group.size() == 2 && takes_turns_) {
+      for (const PassInStep& pass : group) begin(pass.pass);
+      passes_.compile_in_turn(group[0], group[1]);
+      for (const PassInStep& pass : group) end(pass.pass);
+      return;
+    }
+    for (const PassInStep& pass : group) {
+      begin(pass.pass);
+      passes_.compile(pass);
+      end(pass.pass);
+    }
+  }
+
+  void begin(const Pass& pass) {
+    for (DataStream& data : data_) {
+      if (pass.kind == PassKind::forward) data.chunks.before_forward();
+    }
+  }
+  void end(const Pass& pass) {
+    reduce_scales(pass);
+    for (DataStream& data : data_) {
+      if (ends_microbatch(pass.kind)) data.chunks.after_backward();
+    }
   }
 
   /// Scales of fp8 tensors follow the largest magnitudes seen on any rank that holds a part of them or a replica
@@ -79,9 +100,8 @@ class StageCompiler {
   const CollectivePrices& prices_;
   TemplateLibrary& library_;
   double scale_bytes_;  // of a block; 0: none are reduced
-  DataTransfers transfers_;
-  DataCollectives chunks_;
-  UnitCollectives units_;
+  bool takes_turns_;
+  DataStreams data_;
   PipelineMessages messages_;
   PassCompiler passes_;
   StepEnd end_;

@@ -3,34 +3,40 @@
 
 namespace orrery::workloads {
 
-void StepEnd::write(DataTransfers& transfers, DataCollectives& collectives) {
+void StepEnd::write(DataStreams& data) {
   writer_.end_passes();
   writer_.settle();
-  collectives.reduce_rest();
-  transfers.await_reductions();
-  reduce_tied_embedding();
-  const double parameters = stage_.parameters(), updated = parameters / data_.shares();
-  norm_kernel(updated);
+  for (DataStream& stream : data) stream.chunks.reduce_rest();
+  double parameters = 0, updated = 0;
+  for (DataStream& stream : data) {
+    stream.transfers.await_reductions();
+    const double held = stage_.parameters(stream.data.held);
+    parameters += held;
+    updated += held / stream.data.shares();
+  }
+  const DataParallelism& whole = data.front().data;
+  reduce_tied_embedding(whole);
+  norm_kernel(updated * whole.bytes.gradient);
   reduce_norm();
   writer_.compute(library_.compute(optimizer_kernels(style_.optimizer, style_.precision, style_.kernels, prices_.device,
                                                      parameters, updated),
                                    -1),
                   Category::optimizer);
-  collectives.gather_rest();
+  for (DataStream& stream : data) stream.chunks.gather_rest();
 }
 
-void StepEnd::norm_kernel(double updated) {
+void StepEnd::norm_kernel(double gradient_bytes) {
   Kernel norm{"gradient norm"};
-  norm.bytes = updated * data_.gradient_bytes;
+  norm.bytes = gradient_bytes;
   norm.time = prices_.device.streaming(calibration::Streaming::gradient_norm, norm.bytes);
   writer_.compute(library_.compute({norm}, -1), Category::optimizer);
 }
 
 /// First and last stage hold the same word embedding and add up its gradients.
-void StepEnd::reduce_tied_embedding() {
+void StepEnd::reduce_tied_embedding(const DataParallelism& data) {
   if (!style_.ties_ends || (stage_.stage != 0 && stage_.stage != stage_.stages() - 1)) return;
-  const double shares = data_.shards_parameters() ? static_cast<double>(data_.owners) : 1.0;
-  const double bytes = stage_.split.network.tied_elements * data_.gradient_bytes / shares;
+  const double shares = data.shards_parameters() ? static_cast<double>(data.owners) : 1.0;
+  const double bytes = stage_.split.network.tied_elements * data.bytes.gradient / shares;
   ProgramWriter::Transfer t{CommGroup::embedding};
   t.cost = prices_.of(CollectiveOp::all_reduce, bytes, CommGroup::embedding);
   t.traffic = library_.traffic({CommGroup::embedding, CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes,

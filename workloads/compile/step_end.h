@@ -2,7 +2,7 @@
 // the optimizer, gathers that do not overlap.
 #pragma once
 
-#include "workloads/compile/data_collectives.h"
+#include "workloads/compile/data_stream.h"
 #include "workloads/model/optimizer_step.h"
 
 namespace orrery::workloads {
@@ -21,20 +21,19 @@ struct UpdateStyle {
 /// Writes the end of a step behind the passes of its stage. Refers to its arguments.
 class StepEnd {
  public:
-  StepEnd(const UpdateStyle& style, const StageLayout& stage, const DataParallelism& data,
-          const CollectivePrices& prices, TemplateLibrary& library, ProgramWriter& writer)
-      : style_(style), stage_(stage), data_(data), prices_(prices), library_(library), writer_(writer) {}
+  StepEnd(const UpdateStyle& style, const StageLayout& stage, const CollectivePrices& prices, TemplateLibrary& library,
+          ProgramWriter& writer)
+      : style_(style), stage_(stage), prices_(prices), library_(library), writer_(writer) {}
 
-  void write(DataTransfers& transfers, DataCollectives& collectives);
+  void write(DataStreams& data);
 
  private:
-  void reduce_tied_embedding();
+  void reduce_tied_embedding(const DataParallelism& data);
   void reduce_norm();
-  void norm_kernel(double updated);
+  void norm_kernel(double gradient_bytes);
 
   const UpdateStyle& style_;
   const StageLayout& stage_;
-  const DataParallelism& data_;
   const CollectivePrices& prices_;
   TemplateLibrary& library_;
   ProgramWriter& writer_;

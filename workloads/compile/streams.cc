@@ -24,7 +24,9 @@ std::span<const Stream> all_streams() {
                                   Stream::return_receive,
                                   Stream::return_send_gradient,
                                   Stream::return_receive_gradient,
-                                  Stream::context};
+                                  Stream::context,
+                                  Stream::expert,
+                                  Stream::expert_data};
   static_assert([] {
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i].order != i) return false;

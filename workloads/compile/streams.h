@@ -37,7 +37,8 @@ struct Stream {
   static const Stream pipeline_send, pipeline_receive, pipeline_send_gradient, pipeline_receive_gradient;
   /// Of chunks that run from the last stage to the first.
   static const Stream return_send, return_receive, return_send_gradient, return_receive_gradient;
-  static const Stream context;
+  static const Stream context, expert;
+  static const Stream expert_data;  // as `data`, of routed experts
 };
 
 inline constexpr Stream Stream::compute{0, "compute"};
@@ -52,6 +53,8 @@ inline constexpr Stream Stream::return_receive{8, "pipeline receive (returning)"
 inline constexpr Stream Stream::return_send_gradient{9, "pipeline send (returning gradient)", true};
 inline constexpr Stream Stream::return_receive_gradient{10, "pipeline receive (returning gradient)"};
 inline constexpr Stream Stream::context{11, "context collective"};
+inline constexpr Stream Stream::expert{12, "expert collective"};
+inline constexpr Stream Stream::expert_data{13, "expert data collective"};
 
 /// In order: the stream of number i is all_streams()[i].
 std::span<const Stream> all_streams();

@@ -14,11 +14,11 @@ double covered_share(const UnitLoad& pass, double compute, const DataParallelism
   const auto units = static_cast<double>(pass.units);
   const auto seconds = [&](CollectiveOp op, double bytes_each) {
     const double bytes = pass.parameters / units * bytes_each;
-    return units * prices.seconds_alone(prices.of(op, bytes, CommGroup::data), CommGroup::data);
+    return units * prices.seconds_alone(prices.of(op, bytes, data.group), data.group);
   };
   double collectives = 0;
-  if (pass.gathers) collectives += seconds(CollectiveOp::all_gather, data.parameter_bytes);
-  if (pass.reduces) collectives += seconds(CollectiveOp::reduce_scatter, data.gradient_bytes);
+  if (pass.gathers) collectives += seconds(CollectiveOp::all_gather, data.bytes.parameter);
+  if (pass.reduces) collectives += seconds(CollectiveOp::reduce_scatter, data.bytes.gradient);
   return compute > 0 ? std::min(1.0, collectives / compute) : 1.0;
 }
 
@@ -28,14 +28,14 @@ void UnitCollectives::begin(const Pass& pass, const PassTemplate& passes, const 
   turn_.gathers = turn.gathers && pass.kind != PassKind::weight_gradient;  // the gradient of weights needs no weights
   turn_.reduces = turn.reduces && ends_microbatch(pass.kind);
   const std::int64_t blocks = std::max<std::int64_t>(1, stage_.blocks(range_));
-  covered_ = covered_share({stage_.split.parameters(range_), blocks, turn_.gathers, turn_.reduces},
+  covered_ = covered_share({stage_.split.parameters(range_, data_.held), blocks, turn_.gathers, turn_.reduces},
                            compute_seconds(passes.of(pass.kind)), data_, prices_);
   units_.clear();
   const bool forward = pass.kind == PassKind::forward;
   double ends = 0;
   for (std::int64_t i = 0; i < range_.size(); ++i) {
     const std::int64_t place = forward ? i : range_.size() - 1 - i;
-    const double held = stage_.split.parameters_of(range_.begin + place);
+    const double held = stage_.split.parameters_of(range_.begin + place, data_.held);
     if (stage_.split.is_block(range_.begin + place))
       units_.push_back({static_cast<std::int32_t>(place), held, kNone});
     else
@@ -48,8 +48,8 @@ void UnitCollectives::begin(const Pass& pass, const PassTemplate& passes, const 
 }
 
 void UnitCollectives::gather(std::size_t i) {
-  if (!turn_.gathers || i >= units_.size() || units_[i].gather != kNone) return;
-  units_[i].gather = transfers_.gather(units_[i].parameters * data_.parameter_bytes, writer_.after_compute());
+  if (!turn_.gathers || i >= units_.size() || units_[i].gather != kNone || is_empty(units_[i])) return;
+  units_[i].gather = transfers_.gather(units_[i].parameters * data_.bytes.parameter, writer_.after_compute());
 }
 
 void UnitCollectives::enter(std::int32_t layer) {
@@ -65,8 +65,8 @@ void UnitCollectives::enter(std::int32_t layer) {
 }
 
 void UnitCollectives::reduce(std::size_t i) {
-  if (!turn_.reduces) return;
   const Unit& unit = units_[i];
+  if (!turn_.reduces || is_empty(unit)) return;
   const Layer* layer = unit.layer < 0 ? nullptr : &stage_.split.network.layer(range_.begin + unit.layer);
   transfers_.reduce_unit(unit.parameters, layer, turn_.complete);
   if (!data_.overlaps_gradients) transfers_.await_reductions();

@@ -50,6 +50,8 @@ class UnitCollectives {
     double parameters;
     std::uint32_t gather;
   };
+  /// A layer without experts.
+  bool is_empty(const Unit& unit) const { return data_.held == HeldPart::experts && unit.parameters == 0; }
   void gather(std::size_t i);
   void reduce(std::size_t i);
 

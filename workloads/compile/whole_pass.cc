@@ -1,8 +1,8 @@
 // Max-plus composition (Baccelli et al., Synchronization and Linearity, 1992): every time inside the pass is
 // max(t0 + a, h0 + b) for two constants, so that walking the items once with pairs (a, b) in place of times gives the
 // pass's own pair. The rules are those of the engine: streams in order, a kernel run's issue_bound, a transfer's issue,
-// latency and capped fluid part. Left out: routes whose rate others can change, and collectives of other groups than
-// the tensor's.
+// latency and capped fluid part. Left out: routes whose rate others can change, collectives of other groups than the
+// tensor's, and hosts that wait for kernels.
 #include <algorithm>
 #include <cmath>
 
@@ -28,7 +28,7 @@ struct Pending {
 
 }  // namespace
 
-WholePass whole_pass(std::span<const PassItem> items, double slower, sim::Duration transfer_issue) {
+WholePass whole_pass(std::span<const PassItem> items, double slower) {
   Pair compute{0, kNever}, tensor{0, kNever};
   std::vector<Pending> pending;
   std::int64_t host = 0, busy = 0;
@@ -36,13 +36,13 @@ WholePass whole_pass(std::span<const PassItem> items, double slower, sim::Durati
   for (const PassItem& item : items) {
     if (item.comm) {
       Pair at = later(compute, tensor);
-      at.host = std::max(at.host, host + transfer_issue.value());
+      at.host = std::max(at.host, host + item.issue.value());
       const std::int64_t moves =
           item.cost.latency.value() + sim::unlimited_transfer(item.cost.work, item.cost.rate_cap).value();
       tensor = {at.device + moves, at.host + moves};
       pending.push_back({tensor, item.passes_by});
       if (item.cost.work > 0) highest = std::max(highest, item.cost.rate_cap > 0 ? item.cost.rate_cap : HUGE_VAL);
-      host += transfer_issue.value();
+      host += item.issue.value();
       continue;
     }
     Pair ready = compute;
@@ -58,8 +58,9 @@ WholePass whole_pass(std::span<const PassItem> items, double slower, sim::Durati
     busy += duration;
   }
   WholePass pass;
-  const bool meets_others = std::any_of(
-      items.begin(), items.end(), [](const PassItem& item) { return item.comm && !(item.group == CommGroup::tensor); });
+  const bool meets_others = std::any_of(items.begin(), items.end(), [](const PassItem& item) {
+    return item.comm ? !(item.group == CommGroup::tensor) : item.host_waits;
+  });
   pass.closed = pending.empty() && !items.empty() && !meets_others;
   pass.duration = sim::Duration(compute.device);
   pass.issue = sim::Duration(host);
@@ -74,7 +75,7 @@ const TemplateLibrary::Whole& TemplateLibrary::whole(const PassTemplate& passes,
   if (!fresh) return it->second;
   const std::vector<PassItem>& items = passes.of(kind);
   Whole& whole = it->second;
-  whole.pass = whole_pass(items, slower, costs_.host.transfer_issue);
+  whole.pass = whole_pass(items, slower);
   whole.note = static_cast<std::uint32_t>(out_.whole_passes.size());
   WholePassNote note;
   note.tensor_wait = whole.pass.tensor_wait;

@@ -199,6 +199,7 @@ class AttentionWriter {
   // gathered by token index and the output is scattered into zeros; backward the other way round. The host reads how
   // many tokens there are and how long the longest sequence is, so the device runs dry.
   void input_layout() {
+    if (style_.qkv_copies > 0) stream(Streaming::copy, style_.qkv_copies * layout_copy(qkv_width()), "copy q, k, v");
     if (style_.attention_unpads) {
       const auto reads = static_cast<std::int64_t>(std::lround(style_.host_reads_per_attention));
       if (reads > 0 && style_.host_read.value() > 0)
@@ -212,6 +213,8 @@ class AttentionWriter {
   }
 
   void gradient_layout() {
+    if (style_.qkv_gradient_copies > 0)
+      stream(Streaming::copy, style_.qkv_gradient_copies * layout_copy(qkv_width()), "copy q, k, v gradients");
     if (style_.attention_unpads) {
       stream(Streaming::embedding, layout_copy(query_width()), "gather attention gradient");
       stream(Streaming::embedding, kScatter * layout_copy(qkv_width()), "scatter q, k, v gradients");

@@ -25,6 +25,10 @@ struct CommGroup {
   /// Ranks of the tensor and the data group together, whose largest magnitudes make the scales of fp8 tensors. Without
   /// communicators of its own: its calls meet on those of `data`.
   static const CommGroup scales;
+  static const CommGroup expert;         // the ranks that share out the experts of a layer
+  static const CommGroup expert_tensor;  // those that an expert is cut over
+  /// Ranks that hold the same experts: as `data` and `replicate` are those that hold the same of everything else.
+  static const CommGroup expert_data, expert_replicate;
 };
 
 inline constexpr CommGroup CommGroup::tensor{0, "tensor"};
@@ -38,5 +42,9 @@ inline constexpr CommGroup CommGroup::context{7, "context"};
 inline constexpr CommGroup CommGroup::embedding{8, "embedding", true};
 inline constexpr CommGroup CommGroup::norm{9, "norm", true};
 inline constexpr CommGroup CommGroup::scales{10, "norm"};
+inline constexpr CommGroup CommGroup::expert{11, "expert"};
+inline constexpr CommGroup CommGroup::expert_tensor{12, "expert_tensor"};
+inline constexpr CommGroup CommGroup::expert_data{13, "expert_data"};
+inline constexpr CommGroup CommGroup::expert_replicate{14, "expert_data"};
 
 }  // namespace orrery::workloads

@@ -7,7 +7,7 @@
 // and the padding of the vocabulary.
 #include <array>
 
-#include "workloads/model/gpt.h"
+#include "workloads/model/moe.h"
 
 namespace orrery::workloads {
 
@@ -17,7 +17,7 @@ namespace {
 Network whole(const Model& model) {
   Computation computation;
   computation.style.head.pads_vocabulary = false;
-  return gpt(model, {}, computation);
+  return network(model, {}, computation);
 }
 
 /// Of one forward pass over one sequence.
@@ -45,17 +45,29 @@ constexpr std::array<std::string_view, 3> kActivations{"gelu", "swiglu", "square
 
 }  // namespace
 
-double parameter_count(const Model& model) {
+namespace {
+/// Sum over the weights of all layers, the final norm left out, of what `counted` says of each.
+template <class Counted>
+double sum_of_weights(const Model& model, Counted counted) {
   const Network network = whole(model);
   std::vector<double> kinds;
   for (const Layer& layer : network.kinds) {
-    double counted = 0;
-    for (const Weights& weights : layer.weights) counted += weights.final_norm ? 0 : weights.elements;
-    kinds.push_back(counted);
+    double sum = 0;
+    for (const Weights& weights : layer.weights) sum += weights.final_norm ? 0 : counted(weights);
+    kinds.push_back(sum);
   }
   double sum = 0;
   for (const std::uint8_t kind : network.layers) sum += kinds[kind];
   return sum;
+}
+}  // namespace
+
+double parameter_count(const Model& model) {
+  return sum_of_weights(model, [](const Weights& weights) { return weights.elements; });
+}
+
+double active_parameter_count(const Model& model) {
+  return sum_of_weights(model, [](const Weights& weights) { return weights.elements * weights.active; });
 }
 
 double model_flops(const Model& model, std::int64_t global_batch) {

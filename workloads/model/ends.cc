@@ -28,6 +28,7 @@ class LossWriter {
       reduce(3);
       return;
     }
+    if (style_.head.compiled_cross_entropy) return compiled();
     w_.backward("logit gradient to 16 bit", Streaming::cross_entropy, logits_, 4 + e_);
     w_.backward("scale softmax gradient", Streaming::cross_entropy, logits_, 8);
     kernel("logits to fp32", Streaming::cross_entropy, e_ + 4);
@@ -42,6 +43,17 @@ class LossWriter {
     kernel("sum of exponentials", Streaming::cross_entropy, 4);
     reduce();
     kernel("divide by sum", Streaming::cross_entropy, 8);
+  }
+
+  /// What megatron/core/fusions/fused_cross_entropy.py leaves to the compiler: one kernel between two reductions. The
+  /// gradient is written over the softmax and once more in 16 bit.
+  void compiled() {
+    w_.backward("cross entropy backward", Streaming::cross_entropy, logits_, 8 + e_);
+    kernel("logits to fp32 and their maximum", Streaming::cross_entropy, e_ + 4);
+    reduce();
+    kernel("exponentials and their sum", Streaming::cross_entropy, 8);
+    reduce(2);
+    kernel("softmax and loss", Streaming::cross_entropy, 8);
   }
 
   /// Losses for the log, from the same logits: torch.nn.CrossEntropyLoss under autocast makes a fp32 copy and a

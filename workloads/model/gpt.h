@@ -17,6 +17,8 @@ using calibration::AttentionKind;
 /// What of a model one rank computes at a time.
 struct Split {
   std::int64_t tensor = 1, context = 1;
+  std::int64_t expert = 1;         // ranks that share out the experts of a layer
+  std::int64_t expert_tensor = 1;  // ranks that an expert is cut over
   bool sequence_parallel = false;
   ContextMethod context_method = ContextMethod::ring;
   std::int64_t micro_batch = 1;  // sequences
@@ -32,22 +34,37 @@ struct Precision {
   bool operator==(const Precision&) const = default;
 };
 
+/// Parts of a layer that the backward pass computes again under selective recomputation (Megatron-Core,
+/// --recompute-modules).
+struct RecomputedParts {
+  bool core_attention = true;
+  bool norms = false;
+  bool mlp = false;        // of dense layers
+  bool latent_up = false;  // queries, keys and values from the compressed ones
+  bool experts = false;    // the whole half with experts
+  bool expert_activation = false;
+  bool operator==(const RecomputedParts&) const = default;
+};
+
 /// How layers are computed, as far as neither model nor split says.
 struct Computation {
   Precision precision;
   Recompute recompute = Recompute::none;
+  RecomputedParts recomputed;  // where that is selective
   AttentionKind attention = AttentionKind::flash;
   bool overlaps_tensor = false;           // GEMMs are cut to overlap with the tensor-parallel exchange beside them
   bool ends_on_one_stage = true;          // embedding and head, so that tied weights are one tensor
   bool keeps_training_gradients = false;  // 16-bit gradients stay beside the accumulated ones
   calibration::LayerStyle style;
   calibration::AttentionStyle attention_style;
+  ExpertStyle experts;
 
   /// Whether weight gradient GEMMs add into the accumulated gradients, which makes no gradient of one micro-batch.
   bool fuses_wgrad_accumulation() const {
     return style.linear.fused_wgrad_accumulation &&
            (precision.gradients == DataType::fp32 || style.linear.fused_wgrad_16bit);
   }
+  bool again(bool RecomputedParts::*part) const { return recompute == Recompute::selective && recomputed.*part; }
   bool operator==(const Computation&) const = default;
 };
 

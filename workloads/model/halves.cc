@@ -23,8 +23,9 @@ double norms_of_half(const Model& model) { return d(model.norm_parameters()) * (
 /// What a half that begins with a norm keeps of its input, and of the dropout behind it.
 void keep_ends(const LayerWriter& writer, Half half, KeptAs input, Layer& layer) {
   const double outside = writer.sizes().outside, e = writer.element();
+  const bool norm_again = writer.computation().again(&RecomputedParts::norms);
   layer.kept.push_back({"norm input", outside, e, half, input});
-  layer.kept.push_back({"linear input", outside, e, half});
+  layer.kept.push_back({"linear input", outside, e, half, norm_again ? KeptAs::recomputed : KeptAs::tensor});
   layer.kept.push_back({"dropout mask", outside, writer.style().dropout ? 1.0 : 0.0, half});
 }
 
@@ -69,25 +70,30 @@ void AttentionHalf::norm_queries_and_keys() {
   }
 }
 
-void AttentionHalf::attention(std::int64_t window) {
-  const Split& split = w_.split();
-  const Computation& computation = w_.computation();
+AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim,
+                         std::int64_t window) {
+  const Split& split = writer.split();
+  const Computation& computation = writer.computation();
   AttentionOp a;
   a.batch = split.micro_batch;
-  a.seq = m_.seq;
+  a.seq = writer.model().seq;
   a.context = split.context;
-  a.heads = z_.heads;
-  a.kv_heads = z_.kv_heads;
-  a.head_dim = m_.head_dim();
+  a.heads = heads;
+  a.kv_heads = kv_heads;
+  a.head_dim = head_dim;
   a.window = window;
   a.fused = computation.attention == AttentionKind::flash;
   a.ring = split.context_method == ContextMethod::ring;
-  a.position_bias = m_.positions == Positions::alibi;
-  a.dropout = style_.dropout;
-  a.recomputed = computation.recompute == Recompute::selective;
+  a.position_bias = writer.model().positions == Positions::alibi;
+  a.dropout = writer.style().dropout;
+  a.recomputed = computation.again(&RecomputedParts::core_attention);
   a.type = computation.precision.activations;
   a.style = computation.attention_style;
-  w_.add(std::move(a));
+  return a;
+}
+
+void AttentionHalf::attention(std::int64_t window) {
+  w_.add(attention_op(w_, z_.heads, z_.kv_heads, m_.head_dim(), window));
 }
 
 void AttentionHalf::cast_output() {
@@ -124,7 +130,7 @@ void AttentionHalf::keep(Layer& layer) const {
   if (fused) {
     layer.kept.push_back({"log-sum-exp of scores", rows, 4, kAttention});
   } else {  // softmax, its dropout mask and output
-    const bool again = w_.computation().recompute == Recompute::selective;
+    const bool again = w_.computation().again(&RecomputedParts::core_attention);
     layer.kept.push_back({"scores", rows * d(m_.seq), style_.dropout ? 2 * e_ + 1 : e_, kAttention,
                           again ? KeptAs::recomputed : KeptAs::tensor});
   }
@@ -158,7 +164,6 @@ void AttentionHalf::weigh(Layer& layer) const {
 
 // ---- MLP ----
 
-namespace {
 /// All move the same bytes: each is one kernel over what the up projection made.
 std::pair<const char*, const char*> activation_names(const Model& model) {
   switch (model.mlp.activation) {
@@ -172,7 +177,6 @@ std::pair<const char*, const char*> activation_names(const Model& model) {
   if (model.mlp.gated) return {"geglu", "geglu backward"};
   return {"gelu", "gelu backward"};
 }
-}  // namespace
 
 void FeedForwardHalf::activation() {
   const double elements = z_.shared(m_.mlp.hidden), gates = m_.mlp.gated ? 2 : 1;
@@ -180,9 +184,31 @@ void FeedForwardHalf::activation() {
   if (w_.has_biases() && !(style_.fused_bias_gelu && style_.linear.bias_in_gemm))
     w_.backward("bias gradient", Streaming::accumulate, elements, e_);
   const auto [name, name_backward] = activation_names(m_);
+  if (in_steps()) return activation_in_steps(name, name_backward);
   w_.backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * w_.fused_cast());
   if (!style_.fused_bias_gelu) w_.add_bias(elements * gates);
   w_.forward(name, Streaming::gelu, elements, (gates + 1) * e_ + w_.fused_cast());
+}
+
+bool FeedForwardHalf::in_steps() const {
+  const bool squared = m_.mlp.activation == Activation::squared_relu;
+  return style_.activation_in_steps || (squared && style_.squared_relu_in_steps);
+}
+
+/// Operations of eager PyTorch; each reads and writes whole tensors. swiglu and geglu: the function of one half, its
+/// product with the other; backward, a product for each, the function's gradient, and the halves put side by side
+/// again. relu(x)^2 is clamped and squared; backward, the power's derivative takes a power and two products.
+void FeedForwardHalf::activation_in_steps(const char* name, const char* name_backward) {
+  const double elements = z_.shared(m_.mlp.hidden);
+  const bool squared = m_.mlp.activation == Activation::squared_relu;
+  if (m_.mlp.gated) w_.backward("halves side by side", Streaming::copy, elements, 4 * e_);
+  if (squared) w_.backward("clamp backward", Streaming::gelu_backward, elements, 3 * e_);
+  w_.backward(name_backward, Streaming::gelu_backward, elements, (squared ? 7 : 3) * e_);
+  if (m_.mlp.gated) w_.backward("gate backward", Streaming::gelu_backward, elements, 6 * e_);
+  if (!style_.fused_bias_gelu) w_.add_bias(elements * (m_.mlp.gated ? 2 : 1));
+  if (squared) w_.forward("clamp", Streaming::gelu, elements, 2 * e_);
+  w_.forward(name, Streaming::gelu, elements, 2 * e_ + (m_.mlp.gated ? 0 : w_.fused_cast()));
+  if (m_.mlp.gated) w_.forward("gate", Streaming::gelu, elements, 3 * e_ + w_.fused_cast());
 }
 
 void FeedForwardHalf::cast_activation() { w_.cast(z_.shared(m_.mlp.hidden), "cast activation", Direction::forward); }
@@ -190,11 +216,14 @@ void FeedForwardHalf::cast_activation() { w_.cast(z_.shared(m_.mlp.hidden), "cas
 void FeedForwardHalf::write() {
   w_.norm("layer norm", "layer norm backward");
   w_.cast(z_.outside, "cast input", Direction::forward);
+  const bool again = w_.computation().again(&RecomputedParts::mlp);
+  if (again) w_.add(Recomputed{true});
   w_.column({up()}, w_.enter());
   w_.views(0.5, Direction::backward);
   cast_gradients();
   activation();
   cast_activation();
+  if (again) w_.add(Recomputed{false});
   w_.views(0.5, Direction::forward);
   down();
   w_.leave();
@@ -208,7 +237,12 @@ void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
     keep_ends(w_, kFeedForward, KeptAs::tensor, layer);
     keep_post_norm(w_, kFeedForward, layer);
   }
-  layer.kept.push_back({"up projection and activation", branches * ffn, e_, kFeedForward});
+  const bool again = w_.computation().again(&RecomputedParts::mlp);
+  layer.kept.push_back(
+      {"up projection and activation", branches * ffn, e_, kFeedForward, again ? KeptAs::recomputed : KeptAs::tensor});
+  // The activation of a gate before its product, or the clamped input of the square.
+  const bool between = m_.mlp.gated || m_.mlp.activation == Activation::squared_relu;
+  if (in_steps() && between) layer.kept.push_back({"activation before its product", ffn, e_, kFeedForward});
   layer.working.push_back({"residual gradients", 2 * outside, e_, kFeedForward});
   layer.working.push_back({"gradients of up projection and activation", branches * ffn, e_, kFeedForward});
   layer.working.push_back({"weight gradient", d(m_.hidden) * d(m_.mlp.hidden) / t, w_.own_gradient(), kFeedForward});

@@ -2,6 +2,8 @@
 // families of models put together to blocks of their own.
 #pragma once
 
+#include <utility>
+
 #include "workloads/model/layer_writer.h"
 
 namespace orrery::workloads {
@@ -11,6 +13,12 @@ enum Half : std::int32_t { kAttention, kFeedForward };
 
 /// A half of a block that begins with a norm, or reads the other half's.
 enum class Reads : std::uint8_t { own_norm, norm_of_other_half };
+
+/// Attention of `heads` heads over `kv_heads`, of `head_dim` elements each, over the writer's micro-batch.
+AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim,
+                         std::int64_t window);
+/// Kernels of what an MLP applies inside: forward, backward.
+std::pair<const char*, const char*> activation_names(const Model& model);
 
 /// Queries, keys and values, attention and its projection.
 class AttentionHalf {
@@ -62,6 +70,8 @@ class FeedForwardHalf {
   MatMul up() const { return w_.product("mlp up", m_.mlp.gated ? 2 * z_.ffn : z_.ffn, m_.hidden); }
   void cast_gradients() { w_.cast_gradient(z_.shared(m_.mlp.hidden)); }
   void activation();
+  bool in_steps() const;
+  void activation_in_steps(const char* name, const char* name_backward);
   void cast_activation();
   void down() { w_.row("mlp down", z_.ffn); }
 

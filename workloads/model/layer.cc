@@ -22,6 +22,8 @@ Exchange adjoint(Exchange exchange) {
       return Exchange::all_gather;
     case Exchange::all_reduce:
       return Exchange::copy;
+    case Exchange::all_to_all:
+      return Exchange::all_to_all;
   }
   SIM_CHECK(false, "exchange {} has no adjoint", static_cast<int>(exchange));
   return exchange;
@@ -38,6 +40,8 @@ std::optional<calibration::CollectiveOp> collective_of(Exchange exchange) {
       return CollectiveOp::reduce_scatter;
     case Exchange::all_reduce:
       return CollectiveOp::all_reduce;
+    case Exchange::all_to_all:
+      return CollectiveOp::all_to_all;
   }
   return {};
 }
@@ -50,6 +54,12 @@ std::string_view name_of(LayerKind kind) {
 double parameters(const Layer& layer) {
   double sum = 0;
   for (const Weights& weights : layer.weights) sum += weights.elements;
+  return sum;
+}
+
+double expert_parameters(const Layer& layer) {
+  double sum = 0;
+  for (const Weights& weights : layer.weights) sum += weights.expert ? weights.elements : 0;
   return sum;
 }
 

@@ -32,7 +32,7 @@ enum class Direction : std::uint8_t { forward, backward };
 
 /// What an exchange does to a tensor in the forward pass. `copy` moves nothing: every rank reads the same tensor, so
 /// that the gradients of the copies have to be added up (Megatron-LM's f, arXiv 1909.08053, figure 3).
-enum class Exchange : std::uint8_t { copy, all_gather, reduce_scatter, all_reduce };
+enum class Exchange : std::uint8_t { copy, all_gather, reduce_scatter, all_reduce, all_to_all };
 /// What it does to the gradient.
 Exchange adjoint(Exchange exchange);
 /// The collective that carries it out; nothing for a copy.
@@ -54,11 +54,14 @@ struct StreamingOp {
   Direction direction = Direction::forward;
 };
 
-/// One product of a linear layer: weight [out, in], input [tokens, in].
+/// One product of a linear layer: weight [out, in], input [tokens, in]. Or one of each of `copies` weights of that
+/// shape, which share the tokens out among them (experts).
 struct MatMul {
   const char* name;
   std::int64_t out, in, tokens;
   DataType type;  // of the operands
+  std::int64_t copies = 1;
+  bool grouped = true;  // the products of all copies are one call
   /// Type of the accumulated gradients that the weight gradient's GEMM adds onto; nothing: it writes a 16-bit gradient
   /// of its own, which `after_gradient` adds up.
   std::optional<DataType> sum = {};
@@ -103,9 +106,26 @@ struct CommOp {
   double elements, bytes_each;  // of the whole buffer
   const char *what, *what_backward;
   CommOverlap overlap, overlap_backward;
+  double bytes_each_backward = 0;  // of its adjoint; 0: the same
+  /// In which passes it takes place: an exchange of nothing that has a gradient has no adjoint, and one that runs
+  /// beside something else may stand at another place of the backward pass.
+  enum class In : std::uint8_t { both, forward, backward };
+  In in = In::both;
 };
 
-using LayerOp = std::variant<LinearOp, AttentionOp, StreamingOp, CommOp>;
+/// Ends a run of kernels, in both directions, where no exchange does: what follows may have to wait for one that runs
+/// beside it.
+struct RunEnd {
+  bool host_waits = false;  // forward, the host reads what the device has found, and launches nothing before it has
+};
+
+/// Between two of them stand operations that run again ahead of their backward passes, since what they make is not
+/// kept.
+struct Recomputed {
+  bool begins = true;
+};
+
+using LayerOp = std::variant<LinearOp, AttentionOp, StreamingOp, CommOp, RunEnd, Recomputed>;
 
 /// Whether a tensor stays for the backward pass.
 enum class KeptAs : std::uint8_t {
@@ -146,6 +166,8 @@ struct Weights {
   double elements;
   bool matrix = false;      // of a linear layer: reduced by itself where gradients go weight by weight
   bool final_norm = false;  // which the usual counts of parameters leave out
+  bool expert = false;      // of routed experts: held and reduced by expert groups
+  double active = 1;        // share that one token meets
 };
 
 enum class LayerKind : std::uint8_t { embedding, block, head };
@@ -163,6 +185,8 @@ struct Layer {
 
 /// Parameters of a layer on one rank, in elements.
 double parameters(const Layer& layer);
+/// Of these, those of routed experts.
+double expert_parameters(const Layer& layer);
 /// FLOPs of the products of its forward pass for one micro-batch on one rank: of linear layers, and of attention, which
 /// counts the whole square of queries and keys within the window, causal or not.
 struct ForwardFlops {
@@ -180,6 +204,7 @@ struct Network {
   double residual_elements = 0;      // the same as it lies outside of tensor-parallel regions
   double kv_elements = 0;            // of keys and values of one layer, one micro-batch on one rank
   double tied_elements = 0;          // of the word embedding that the head shares on this rank; 0: not tied
+  std::int64_t behind = 1;           // layers behind the last that a pipeline shares out: the head, and what it needs
   std::int64_t size() const { return static_cast<std::int64_t>(layers.size()); }
   const Layer& layer(std::int64_t i) const { return kinds[layers[static_cast<std::size_t>(i)]]; }
 };

@@ -23,8 +23,8 @@ std::string line(const LinearOp& op) {
   if (op.input)
     out += fmt::format("* {} of the input, tensor: {:.0f}\n", name_of(op.input->exchange), op.input->elements);
   for (const MatMul& p : op.products) {
-    out += fmt::format("* {}: [{}, {}] on [{}, {}], {}\n", p.name, p.out, p.in, p.tokens, p.in,
-                       calibration::name_of(p.type));
+    out += fmt::format("* {}: {}[{}, {}] on [{}, {}], {}\n", p.name, p.copies > 1 ? fmt::format("{} x ", p.copies) : "",
+                       p.out, p.in, p.tokens, p.in, calibration::name_of(p.type));
     for (const StreamingOp& after : p.after) out += "    " + line(after);
     for (const StreamingOp& after : p.after_gradient) out += "    with its weight gradient, " + line(after);
   }
@@ -41,6 +41,10 @@ std::string line(const AttentionOp& op) {
 std::string line(const CommOp& op) {
   return fmt::format("* {}, {}: {:.0f}\n", name_of(op.exchange), op.group.name, op.elements);
 }
+
+std::string line(const RunEnd& op) { return op.host_waits ? "F the host waits\n" : ""; }
+
+std::string line(const Recomputed& op) { return op.begins ? "{ recomputed\n" : "}\n"; }
 
 /// Two columns to the right, every line.
 std::string indented(const std::string& lines) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "calibration/software.h"
+#include "workloads/model/experts.h"
 
 namespace orrery::workloads {
 
@@ -36,6 +37,7 @@ struct Model {
     /// Of so many layers in turn the last sees everything, the others the window (Gemma 2, arXiv 2408.00118: 2; Gemma
     /// 3, arXiv 2503.19786: 6); 0: every layer has the window.
     std::int64_t window_every = 0;
+    LatentAttention latent;  // in place of the usual queries, keys and values
     bool operator==(const Attention&) const = default;
   } attention;
   struct Mlp {
@@ -50,6 +52,7 @@ struct Model {
   Positions positions = Positions::learned;
   Norm norm = Norm::layer_norm;
   Biases biases = Biases::all;
+  Experts experts;
   std::int64_t head_dim() const { return attention.head_width > 0 ? attention.head_width : hidden / attention.heads; }
   /// Elements of a token's queries, and of the attention output.
   std::int64_t attention_width() const { return attention.heads * head_dim(); }
@@ -71,6 +74,8 @@ std::string_view name_of(Activation activation);
 
 /// Parameters of the model, in elements: P of the contract, which leaves out the final norm.
 double parameter_count(const Model& model);
+/// Of these, those that one token meets: all, but for routed experts that it does not go to.
+double active_parameter_count(const Model& model);
 /// Model FLOPs of one step (contract, Metrics), window and gated MLP taken into account.
 double model_flops(const Model& model, std::int64_t global_batch);
 /// What the device computes, recomputed forward passes included (the scores that fused attention rebuilds are not

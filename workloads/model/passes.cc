@@ -25,11 +25,28 @@ class LayerCompiler {
       forward(layer);
       writer_.recomputing = false;
     }
-    for (auto op = layer.ops.rbegin(); op != layer.ops.rend(); ++op)
+    for (auto op = layer.ops.rbegin(); op != layer.ops.rend(); ++op) {
+      const auto* again = std::get_if<Recomputed>(&*op);
+      if (again != nullptr && !again->begins && !layer.recomputed) run_again(op.base());
       std::visit([&](const auto& o) { backward(o); }, *op);
+    }
   }
 
  private:
+  /// Operations ahead of `end`, from the last that begins what is recomputed.
+  void run_again(std::vector<LayerOp>::const_iterator end) {
+    const auto begins = [](const LayerOp& op) {
+      const auto* again = std::get_if<Recomputed>(&op);
+      return again != nullptr && again->begins;
+    };
+    auto begin = end;
+    while (!begins(*--begin)) {
+    }
+    writer_.recomputing = true;
+    for (auto op = begin; op != end; ++op) std::visit([&](const auto& o) { forward(o); }, *op);
+    writer_.recomputing = false;
+  }
+
   // ---- kernels bound by memory ----
   void forward(const StreamingOp& op) {
     if (op.direction == Direction::forward) writer_.stream(op);
@@ -44,13 +61,21 @@ class LayerCompiler {
 
   // ---- exchanges ----
   void forward(const CommOp& op) {
-    if (const auto collective = collective_of(op.exchange))
+    const auto collective = collective_of(op.exchange);
+    if (collective && op.in != CommOp::In::backward)
       writer_.comm(op.group, *collective, op.elements * op.bytes_each, op.what, op.overlap);
   }
   void backward(const CommOp& op) {
-    if (const auto collective = collective_of(adjoint(op.exchange)))
-      writer_.comm(op.group, *collective, op.elements * op.bytes_each, op.what_backward, op.overlap_backward);
+    const double each = op.bytes_each_backward > 0 ? op.bytes_each_backward : op.bytes_each;
+    const auto collective = collective_of(adjoint(op.exchange));
+    if (collective && op.in != CommOp::In::forward)
+      writer_.comm(op.group, *collective, op.elements * each, op.what_backward, op.overlap_backward);
   }
+
+  void forward(const RunEnd& op) { writer_.end_run(op.host_waits); }
+  void backward(const RunEnd&) { writer_.end_run(false); }
+  void forward(const Recomputed&) {}
+  void backward(const Recomputed&) {}
 
   // ---- linear layers ----
   void product(const MatMul& p, std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -63,7 +88,8 @@ class LayerCompiler {
     shape.form = form;
     shape.accumulate = sum.has_value();
     shape.sum = sum.value_or(DataType::fp32);
-    writer_.gemm(std::move(name), shape);
+    if (p.copies == 1) return writer_.gemm(std::move(name), shape);
+    writer_.grouped_gemm(std::move(name), shape, p.copies, p.grouped);
   }
 
   void forward(const LinearOp& op) {

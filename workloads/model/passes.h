@@ -21,7 +21,8 @@ struct Kernel {
   double flops = 0;     // of matrix products; 0: bound by memory
   double bytes = 0;     // of memory, each operand and result read or written once
   calibration::DataType type = calibration::DataType::bf16;  // of the operands of a matrix product
-  bool backward = false;  // issued by autograd, at another cost to the host; recomputed kernels are not
+  bool backward = false;      // issued by autograd, at another cost to the host; recomputed kernels are not
+  std::int64_t launches = 1;  // by the host, for kernels that stand for several
 };
 
 /// Compute (kernels) or a collective (op and bytes), in issue order.
@@ -32,6 +33,7 @@ struct Piece {
   std::string what;  // for the communication table
   CommOverlap overlap = CommOverlap::none;
   CommGroup group = CommGroup::tensor;
+  bool host_waits = false;  // the host launches nothing more before these kernels are done
   bool is_comm() const { return kernels.empty(); }
 };
 using Pieces = std::vector<Piece>;

@@ -1,6 +1,7 @@
 // Kernels with their times, and where pieces end. See piece_writer.h.
 #include "workloads/model/piece_writer.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace orrery::workloads {
@@ -26,6 +27,31 @@ void PieceWriter::gemm(std::string name, const calibration::Gemm& shape) {
                                          d(shape.m) * d(shape.n) * result);
   const double flops = 2 * d(shape.batch) * d(shape.m) * d(shape.n) * d(shape.k);
   add({std::move(name), time_of(shape), shape.batch == 1, flops, bytes, shape.dtype});
+}
+
+void PieceWriter::grouped_gemm(std::string name, const calibration::Gemm& shape, std::int64_t copies, bool grouped) {
+  using Form = calibration::Gemm::Form;
+  const auto d = [](std::int64_t count) { return static_cast<double>(count); };
+  const bool of_weights = shape.form == Form::weight_gradient;
+  const std::int64_t tokens = of_weights ? shape.k : shape.n;
+  calibration::GroupedGemm group;
+  group.dtype = shape.dtype;
+  group.out = shape.form == Form::data_gradient ? shape.k : shape.m;
+  group.in = shape.form == Form::forward ? shape.k : shape.form == Form::data_gradient ? shape.m : shape.n;
+  group.tokens = calibration::even_tokens(tokens, copies);
+  group.form = shape.form;
+  group.accumulate = shape.accumulate;
+  group.sum = shape.sum;
+  group.kernel = grouped ? calibration::GroupedKernel::streams : calibration::GroupedKernel::loop;
+  Kernel kernel{std::move(name)};
+  kernel.time = device().grouped_gemm(group);
+  kernel.flops = 2 * d(shape.m) * d(shape.n) * d(shape.k);
+  const double operand = calibration::bytes_of(shape.dtype), result = shape.accumulate ? 2 * bytes_of(shape.sum) : 2;
+  const double weights = d(copies) * d(group.out) * d(group.in), rows = d(tokens) * (d(group.out) + d(group.in));
+  kernel.bytes = weights * (of_weights ? result : operand) + rows * operand;
+  kernel.type = shape.dtype;
+  kernel.launches = grouped ? 1 : copies;
+  add(std::move(kernel));
 }
 
 /// Rows of a linear layer's matrices are its widths long; 16-bit ones begin at 16 bytes if these are multiples of

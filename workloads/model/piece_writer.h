@@ -22,9 +22,16 @@ class PieceWriter {
   void stream(calibration::Streaming kernel, double bytes, const char* name);
   /// A product. FLOPs and bytes follow from its shape; batched ones belong to attention.
   void gemm(std::string name, const calibration::Gemm& shape);
+  /// The products of `copies` weights, which share out the tokens of `shape` (its n, or of a weight's gradient its k).
+  void grouped_gemm(std::string name, const calibration::Gemm& shape, std::int64_t copies, bool grouped);
   void comm(CommGroup group, calibration::CollectiveOp op, double bytes, const char* what, CommOverlap overlap);
   /// The next kernel starts a new piece although no exchange lies between: one must be awaited there.
   void cut() { cut_ = true; }
+  /// Likewise; `host_waits`: the host launches nothing more until what it has launched is done.
+  void end_run(bool host_waits) {
+    if (host_waits && !out_->empty() && !out_->back().is_comm()) out_->back().host_waits = true;
+    cut();
+  }
   /// Writes into `other`, if there is one, what `emit` adds.
   template <class Emit>
   void into(Pieces* other, Emit emit) {

@@ -1,7 +1,7 @@
 // Products and attention as shapes. See products.h.
 #include "workloads/model/products.h"
 
-#include "workloads/model/gpt.h"
+#include "workloads/model/moe.h"
 
 namespace orrery::workloads {
 
@@ -11,6 +11,7 @@ std::vector<calibration::Gemm> products(const Layer& layer) {
     const auto* linear = std::get_if<LinearOp>(&op);
     if (linear == nullptr) continue;
     for (const MatMul& p : linear->products) {
+      if (p.copies > 1) continue;  // grouped products are timed as such
       calibration::Gemm& gemm = shapes.emplace_back();
       gemm.dtype = p.type;
       gemm.m = p.out;
@@ -41,7 +42,7 @@ std::optional<calibration::Attention> fused_attention(const Layer& layer) {
 calibration::ModelKernels measured_kernels(const Model& model, std::int64_t tensor) {
   Split split;
   split.tensor = tensor;
-  const Network network = gpt(model, split, {});
+  const Network network = workloads::network(model, split, {});
   calibration::ModelKernels kernels;
   kernels.seq = model.seq;
   for (const Layer& layer : network.kinds) {

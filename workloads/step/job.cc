@@ -1,6 +1,8 @@
 // The cluster of a job, and how it cuts and computes its layers. See job.h.
 #include "workloads/step/job.h"
 
+#include "workloads/model/moe.h"
+
 namespace orrery::workloads {
 
 Site site_of(const Job& job) {
@@ -15,7 +17,7 @@ topology::Cluster cluster_of(const Job& job, const sim::Settings& where) { retur
 
 Split split_of(const Job& job) {
   const Parallelism& p = job.parallelism;
-  return {p.tensor, p.context, p.sequence_parallel, p.context_method, job.batch.micro};
+  return {p.tensor, p.context, p.expert, p.expert_tensor, p.sequence_parallel, p.context_method, job.batch.micro};
 }
 
 Computation computation_of(const Job& job) {
@@ -28,9 +30,11 @@ Computation computation_of(const Job& job) {
   computation.keeps_training_gradients = job.software.gradients.keeps_training_gradients;
   computation.style = job.software.layers;
   computation.attention_style = job.software.attention_style;
+  computation.recomputed = job.method.recomputed;
+  computation.experts = job.method.experts;
   return computation;
 }
 
-Network network_of(const Job& job) { return gpt(job.model, split_of(job), computation_of(job)); }
+Network network_of(const Job& job) { return network(job.model, split_of(job), computation_of(job)); }
 
 }  // namespace orrery::workloads

@@ -23,7 +23,7 @@ using calibration::name_of;
 using calibration::Sharding;
 
 struct Parallelism {
-  std::int64_t tensor = 1, pipeline = 1, virtual_pipeline = 1, data = 1, context = 1, expert = 1;
+  std::int64_t tensor = 1, pipeline = 1, virtual_pipeline = 1, data = 1, context = 1, expert = 1, expert_tensor = 1;
   bool sequence_parallel = false;
   ContextMethod context_method = ContextMethod::ring;
   /// Layers of every block, first to last (a block is a chunk of a stage); empty: as even as can be.
@@ -41,6 +41,12 @@ struct Parallelism {
   bool operator==(const Parallelism&) const = default;
 };
 
+/// Whether a stage has a forward pass at hand that waits for nobody while it runs a backward pass: on one stage, or
+/// where several chunks keep twice as many micro-batches under way as there are stages.
+inline bool pairs_passes(const Parallelism& layout) {
+  return layout.pipeline == 1 || (layout.schedule->name == "interleaved_1f1b" && layout.virtual_pipeline > 1);
+}
+
 struct Batch {
   std::int64_t global = 1;  // sequences per step
   std::int64_t micro = 1;   // sequences per micro-batch and data-parallel rank
@@ -48,6 +54,7 @@ struct Batch {
 
 struct Overlap {
   bool tensor = false, pipeline = false, gradients = false, parameters = false;
+  bool experts = false;  // exchanges of one micro-batch beside the computation of another
 };
 
 struct Evaluation {
@@ -74,7 +81,9 @@ struct Machine {
 struct Method {
   Precision precision;
   Recompute recompute = Recompute::none;
+  RecomputedParts recomputed;
   AttentionKind attention = AttentionKind::flash;
+  ExpertStyle experts;
   OptimizerKind optimizer = OptimizerKind::adam;
 };
 
@@ -104,6 +113,13 @@ struct Job {
   }
   /// Ranks that hold the same weights: data and context ranks, and all stages that the schedule gives a block to.
   std::int64_t replicas() const { return parallelism.data * parallelism.context * parallelism.schedule->copies(); }
+  /// Ranks that hold the same routed experts, and of these those that share out a state.
+  std::int64_t expert_replicas() const {
+    return replicas() * parallelism.tensor / (parallelism.expert * parallelism.expert_tensor);
+  }
+  std::int64_t expert_shard_ranks() const {
+    return std::max<std::int64_t>(1, expert_replicas() * shard_ranks() / replicas());
+  }
   /// Ranks of a data-parallel collective: those that share out a state, or all that hold the same weights.
   std::int64_t shard_ranks() const {
     const bool part = parallelism.sharding != Sharding::none && parallelism.shard_group > 0;

@@ -25,14 +25,40 @@ DataParallelism data_parallelism_of(const Job& job) {
   data.all_reduces_shards = style.all_reduces_shards;
   data.overlaps_gradients = job.overlap.gradients;
   data.overlaps_parameters = job.overlap.parameters;
-  data.gradient_bytes = calibration::bytes_of(job.method.precision.gradients);
+  data.bytes.gradient = calibration::bytes_of(job.method.precision.gradients);
   const bool cast = data.shards() && !data.shares_gradients() && style.all_reduces_shards;
   const double activation = calibration::bytes_of(job.method.precision.activations);
-  data.reduced_bytes = cast ? std::min(data.gradient_bytes, activation) : data.gradient_bytes;
-  data.parameter_bytes = calibration::bytes_of(job.method.precision.parameters);
+  data.bytes.reduced = cast ? std::min(data.bytes.gradient, activation) : data.bytes.gradient;
+  data.bytes.parameter = calibration::bytes_of(job.method.precision.parameters);
   data.buckets = job.software.buckets;
   return data;
 }
+
+std::optional<DataParallelism> expert_parallelism_of(const Job& job) {
+  if (!job.model.experts.any()) return {};
+  DataParallelism data = data_parallelism_of(job);
+  data.held = HeldPart::experts;
+  data.group = CommGroup::expert_data;
+  data.across = CommGroup::expert_replicate;
+  data.replicas = job.expert_replicas();
+  data.owners = job.expert_shard_ranks();
+  if (data.replicas == 1) data.by_unit = data.gathers_every_pass = data.to_owners = false;
+  return data;
+}
+
+namespace {
+ExpertLayout expert_layout_of(const Job& job) {
+  ExpertLayout experts;
+  experts.any = job.model.experts.any();
+  if (!experts.any) return experts;
+  experts.expert = job.parallelism.expert;
+  experts.tensor = job.parallelism.expert_tensor;
+  experts.shard_ranks = job.expert_shard_ranks();
+  experts.gathers = job.method.experts.dispatcher == Dispatcher::allgather;
+  experts.exchange = {sends_once(job.method.experts.dispatcher), job.model.experts.count, job.model.experts.top_k};
+  return experts;
+}
+}  // namespace
 
 MessageStyle message_style_of(const Job& job) {
   const calibration::MessagePolicy& policy = job.software.messages;
@@ -54,7 +80,13 @@ MessageStyle message_style_of(const Job& job) {
 ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   const calibration::Software& software = job.software;
   const Schedule& schedule = *job.parallelism.schedule;
-  ProgramInputs inputs{workload, job.parallelism.chunk_map(), {}, data_parallelism_of(job), message_style_of(job), {},
+  ProgramInputs inputs{workload,
+                       job.parallelism.chunk_map(),
+                       {},
+                       data_parallelism_of(job),
+                       expert_parallelism_of(job),
+                       message_style_of(job),
+                       {},
                        0};
   inputs.passes = {software.host,      software.overlap,           software.layers.linear.misaligned_gemm_rate,
                    job.overlap.tensor, schedule.splits_backward(), false};
@@ -64,6 +96,7 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
       software.host.host_waits_for_batch && job.parallelism.virtual_pipeline == 1 && !schedule.runtimes.post_ahead;
   inputs.update = {job.method.optimizer, job.method.precision, software.optimizer,
                    !job.parallelism.optimizer_post_validation, !inputs.map.ends_meet() && job.model.tied_embeddings};
+  inputs.takes_turns = job.overlap.experts && job.model.experts.any() && !inputs.data.by_unit;
   constexpr double kScales = 12;  // of a block: four products, three fp8 tensors each
   const bool in_fp8 = job.method.precision.matmul == DataType::fp8;
   if (software.gradients.reduces_amax && in_fp8 && inputs.data.replicas > 1)
@@ -83,6 +116,7 @@ GroupLayout group_layout_of(const Job& job) {
   layout.shards = sharding != Sharding::none;
   layout.all_reduces_gradients = data_parallelism_of(job).reduction() == CollectiveOp::all_reduce;
   layout.shard_ranks = job.shard_ranks();
+  layout.experts = expert_layout_of(job);
   return layout;
 }
 

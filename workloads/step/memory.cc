@@ -64,16 +64,24 @@ double weight_copy_bytes(const StateStyle& style, double parameters) {
   return style.reaches(Sharding::parameters) ? 0 : 2 * calibration::operand_bytes(type) * parameters;
 }
 
+StageMemory sum_of(StageMemory a, const StageMemory& b) {
+  a.parameters += b.parameters;
+  a.gradients += b.gradients;
+  a.optimizer += b.optimizer;
+  a.parts.accumulators += b.parts.accumulators;
+  return a;
+}
+
 /// Parameters of a stage on one rank, in elements.
 struct StageParameters {
   double all = 0, blocks = 0, largest_block = 0, ends = 0;  // ends: embedding and head
 };
-StageParameters parameters_of_stage(const StageLayout& stage) {
+StageParameters parameters_of_stage(const StageLayout& stage, HeldPart which) {
   StageParameters sum;
   for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
     const LayerRange& range = stage.range(chunk);
     for (std::int64_t i = range.begin; i < range.end; ++i) {
-      const double held = stage.split.parameters_of(i);
+      const double held = stage.split.parameters_of(i, which);
       const bool block = stage.split.is_block(i);
       (block ? sum.blocks : sum.ends) += held;
       if (block) sum.largest_block = std::max(sum.largest_block, held);
@@ -88,14 +96,14 @@ double gathered_bytes(const StateStyle& style, const StageParameters& held) {
   if (!style.data.shares_gradients()) return 0;
   const DataParallelism& data = style.data;
   const double element = calibration::bytes_of(style.precision.activations);
-  const double reduced = data.gradient_bytes;
+  const double reduced = data.bytes.gradient;
   const double gradient = reduced > element ? element + reduced : element;  // cast before it is reduced
   const double reducing = (data.overlaps_gradients ? 2 : 1) * gradient * held.largest_block;
   if (!style.reaches(Sharding::parameters)) {
     const double bucket = static_cast<double>(data.buckets.gradient_bucket.value());
     return bucket > 0 ? (data.overlaps_gradients ? 2 : 1) * bucket : reducing;
   }
-  const double parameter = data.parameter_bytes;
+  const double parameter = data.bytes.parameter;
   return (data.overlaps_parameters ? 2 : 1) * parameter * held.largest_block + reducing +
          held.ends * (parameter + element);
 }
@@ -197,6 +205,8 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const Parallelism& layout = job.parallelism;
   const StateStyle style{data_parallelism_of(job), job.method.precision, job.method.optimizer,
                          job.software.gradients.keeps_training_gradients};
+  StateStyle of_experts = style;
+  of_experts.data = expert_parallelism_of(job).value_or(style.data);
   const double element = calibration::bytes_of(job.method.precision.activations);
   const bool ties_ends = !layout.chunk_map().ends_meet() && job.model.tied_embeddings;
   // Orders that are searched for the job's own times are walked as they are run, all of them.
@@ -207,13 +217,15 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
       chunk_bytes(split, layout.chunk_map(), job.software.memory, job.method.precision);
   std::vector<StageMemory> stages;
   for (std::int64_t stage = 0; stage < layout.pipeline; ++stage) {
-    const StageParameters held = parameters_of_stage({split, layout.chunk_map(), stage});
-    StageMemory m = model_states(style, held.all);
-    m.parts.weight_copies = weight_copy_bytes(style, held.blocks);
-    m.parts.gathered = gathered_bytes(style, held);
+    const StageLayout here{split, layout.chunk_map(), stage};
+    const StageParameters held = parameters_of_stage(here, HeldPart::but_experts);
+    const StageParameters experts = parameters_of_stage(here, HeldPart::experts);
+    StageMemory m = sum_of(model_states(style, held.all), model_states(of_experts, experts.all));
+    m.parts.weight_copies = weight_copy_bytes(style, held.blocks) + weight_copy_bytes(of_experts, experts.blocks);
+    m.parts.gathered = gathered_bytes(style, held) + gathered_bytes(of_experts, experts);
     m.parts.messages = message_bytes(layout, element, job.overlap.pipeline, split.network, stage);
     const auto at = static_cast<std::size_t>(stage);
-    settle(m, high_water(orders[at], chunks[at]), step_bytes(style, held.all));
+    settle(m, high_water(orders[at], chunks[at]), step_bytes(style, held.all) + step_bytes(of_experts, experts.all));
     m.allocated = m.parameters + m.gradients + m.optimizer + m.activations + m.parts.accumulators +
                   m.parts.weight_copies + m.parts.gathered + m.parts.messages + m.parts.step;
     m.parts.fragmentation = job.software.memory.allocator_overhead * m.allocated;

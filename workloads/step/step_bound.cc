@@ -27,6 +27,7 @@
 #include <initializer_list>
 #include <limits>
 
+#include "workloads/model/moe.h"
 #include "workloads/step/step_plan.h"
 
 namespace orrery::workloads {
@@ -88,8 +89,8 @@ DataLoad load_by_layer(const DataParallelism& data, const Held& held, double mic
     return least_time(prices.of(op, bytes, CommGroup::data), prices.shapes[CommGroup::data], data_rate);
   };
   const double passes = microbatches * held.layers;
-  const double gathers = 2 * passes * time(CollectiveOp::all_gather, held.layer * data.parameter_bytes);
-  const double scatters = passes * time(CollectiveOp::reduce_scatter, held.layer * data.reduced_bytes);
+  const double gathers = 2 * passes * time(CollectiveOp::all_gather, held.layer * data.bytes.parameter);
+  const double scatters = passes * time(CollectiveOp::reduce_scatter, held.layer * data.bytes.reduced);
   DataLoad load;
   load.beside = gathers + scatters;
   if (!data.overlaps_parameters) load.within += gathers;
@@ -106,8 +107,8 @@ DataLoad load_by_step(const DataParallelism& data, double parameters, bool apart
   const auto time = [&](CollectiveOp op, double bytes) {
     return least_bytes_between_nodes(op, bytes, group, prices.software) / data_rate * sim::kPicosecondsPerSecond;
   };
-  const double reduce = time(data.reduction(), parameters * data.reduced_bytes);
-  const double gather = data.shards() ? time(CollectiveOp::all_gather, parameters * data.parameter_bytes) : 0;
+  const double reduce = time(data.reduction(), parameters * data.bytes.reduced);
+  const double gather = data.shards() ? time(CollectiveOp::all_gather, parameters * data.bytes.parameter) : 0;
   if (data.by_unit) {  // before the first use and after the last, between passes
     load.beside = reduce + gather;
     load.within = (data.overlaps_gradients ? 0 : reduce) + (data.overlaps_parameters ? 0 : gather);
@@ -139,10 +140,9 @@ StepBound::Load StepBound::LayerCosts::of(const Network& network, const LayerRan
   return load;
 }
 
-/// One pass. `issue`: host time to launch a transfer. `by_unit`: collectives of data parallelism may run beside the
+/// One pass. `by_unit`: collectives of data parallelism may run beside the
 /// tensor's first and last of a layer.
-StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, sim::Duration issue, const Places& places,
-                                   bool by_unit) {
+StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, const Places& places, bool by_unit) {
   Load sum;
   double tensor = 0, others = 0;  // awaited since the last operation of the compute stream
   bool at_edge = true;
@@ -155,7 +155,7 @@ StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, sim::Dura
       const double time = of_tensor ? least_time(item.cost, places.shapes[item.group], places.tensor_rate)
                                     : least_time(item.cost, {}, 0);
       if (item.passes_by == 0) (of_tensor ? tensor : others) += time;
-      sum += {0, of_tensor ? time : 0, d(issue.value())};
+      sum += {0, of_tensor ? time : 0, d(item.issue.value())};
       continue;
     }
     if (!(by_unit && at_edge)) sum.compute += std::max(tensor, others);
@@ -199,7 +199,7 @@ const StepBound::Costs& StepBound::costs_of(const CostsKey& key) {
   return remember(costs_, key, [&] {
     const Places& places = places_of(key.places);
     const CollectivePrices prices{key.device, key.software, *places.cluster, places.shapes};
-    const Network network = gpt(key.model, key.split, key.computation);
+    const Network network = workloads::network(key.model, key.split, key.computation);
     StagePrograms unused;
     TemplateLibrary library(network, prices, key.passes, unused);
     const auto layers = [&](std::initializer_list<PassKind> passes) {
@@ -207,8 +207,7 @@ const StepBound::Costs& StepBound::costs_of(const CostsKey& key) {
       for (std::size_t kind = 0; kind < network.kinds.size(); ++kind) {
         const TemplateLibrary::LayerItems& items = library.of_kind(static_cast<std::uint8_t>(kind));
         Load& sum = costs.kinds.emplace_back();
-        for (const PassKind pass : passes)
-          sum += load_of(items[static_cast<std::size_t>(pass)], key.passes.host.transfer_issue, places, key.by_unit);
+        for (const PassKind pass : passes) sum += load_of(items[static_cast<std::size_t>(pass)], places, key.by_unit);
       }
       return costs;
     };

@@ -62,7 +62,7 @@ class StepBound {
     bool operator==(const CostsKey&) const = default;
   };
 
-  static Load load_of(const std::vector<PassItem>& items, sim::Duration issue, const Places& places, bool by_unit);
+  static Load load_of(const std::vector<PassItem>& items, const Places& places, bool by_unit);
   static Load stage_load(const Schedule& schedule, const PipelineShape& shape, const StageLayout& stage,
                          const Costs& costs);
   std::shared_ptr<const topology::Cluster> cluster_of(const Site& site);

@@ -1,0 +1,140 @@
+// Mixtures of experts: the model's keys beyond a dense decoder's, how ranks share out its experts, and the section
+// `experts`, which says how tokens come to them. What is left open there is the training software's default.
+#include "scenarios/load_experts.h"
+
+#include <algorithm>
+
+#include "scenarios/load.h"
+
+namespace orrery::scenarios {
+
+using sim::Settings;
+using workloads::Job;
+
+namespace {
+
+const std::vector<std::string> kDispatcherNames{"alltoall", "allgather", "deepep", "hybridep"};
+
+workloads::LatentAttention load_latent(const Settings& section) {
+  workloads::LatentAttention latent;
+  latent.kv_rank = required(section, "kv_lora").as_int();
+  latent.q_rank = integer(&section, "q_lora", 0);
+  latent.nope_dim = required(section, "qk_nope_dim").as_int();
+  latent.rope_dim = required(section, "qk_rope_dim").as_int();
+  latent.v_dim = required(section, "v_dim").as_int();
+  return latent;
+}
+
+void check_counts(const Settings& section, const workloads::Model& model) {
+  const workloads::Experts& experts = model.experts;
+  if (experts.top_k > experts.count)
+    section.at("top_k").fail(
+        fmt::format("got {}, expected at most model.experts, which is {}", experts.top_k, experts.count));
+  if (experts.dense_layers >= model.layers)
+    section.at("dense_layers")
+        .fail(fmt::format("got {}, expected less than model.layers, which is {}", experts.dense_layers, model.layers));
+  if (model.parallel_block)
+    section.at("parallel_block").fail("got true, expected false: experts stand behind attention");
+}
+
+}  // namespace
+
+void load_mixture(const Settings& section, Job& job) {
+  workloads::Model& model = job.model;
+  const Settings* kind = given(&section, "kind");
+  const bool mixture = kind != nullptr && kind->as_choice({"gpt", "moe"}) == "moe";
+  const std::string attention = text(&section, "attention_kind", "usual");
+  if (!mixture) {
+    for (const char* key : {"experts", "top_k", "expert_ffn_hidden", "shared_experts", "shared_expert_ffn_hidden",
+                            "shared_gate", "dense_layers", "moe_every", "attention_kind", "q_lora", "kv_lora",
+                            "qk_nope_dim", "qk_rope_dim", "v_dim", "mtp_layers"}) {
+      if (const Settings* member = given(&section, key); member != nullptr)
+        member->fail("got a key of mixtures of experts, expected model.kind: moe beside it");
+    }
+    return;
+  }
+  workloads::Experts& experts = model.experts;
+  experts.count = required(section, "experts").as_int();
+  experts.top_k = required(section, "top_k").as_int();
+  experts.ffn_hidden = required(section, "expert_ffn_hidden").as_int();
+  experts.shared = integer(&section, "shared_experts", 0);
+  experts.shared_ffn_hidden = integer(&section, "shared_expert_ffn_hidden", experts.ffn_hidden);
+  experts.shared_gate = boolean(&section, "shared_gate", false);
+  experts.dense_layers = integer(&section, "dense_layers", 0);
+  experts.every = integer(&section, "moe_every", 1);
+  model.experts.mtp_layers = integer(&section, "mtp_layers", 0);
+  if (attention != "usual") section.at("attention_kind").as_choice({"usual", "mla"});
+  if (attention == "mla") model.attention.latent = load_latent(section);
+  check_counts(section, model);
+}
+
+void load_expert_layout(const Settings& document, const Settings* section, Job& job) {
+  workloads::Parallelism& layout = job.parallelism;
+  layout.expert = integer(section, "expert", 1);
+  layout.expert_tensor = integer(section, "expert_tensor", 1);
+  const workloads::Experts& experts = job.model.experts;
+  for (const char* key : {"expert", "expert_tensor"}) {
+    const Settings* degree = given(section, key);
+    if (experts.any() || degree == nullptr || degree->as_int() == 1) continue;
+    degree->fail(fmt::format("got {}, expected 1: model {} has no experts", degree->text(), job.model.name));
+  }
+  if (!experts.any()) return;
+  if (experts.count % layout.expert != 0) {
+    fail_at(document, "parallelism.expert",
+            fmt::format("expected a divisor of model.experts, which is {}, got {}", experts.count, layout.expert));
+  }
+  if (experts.ffn_hidden % layout.expert_tensor != 0) {
+    fail_at(document, "parallelism.expert_tensor",
+            fmt::format("expected a divisor of model.expert_ffn_hidden, which is {}, got {}", experts.ffn_hidden,
+                        layout.expert_tensor));
+  }
+  if (experts.shared_width() % layout.tensor != 0) {
+    fail_at(document, "parallelism.tensor",
+            fmt::format("expected a divisor of the shared experts' width, which is {}, got {}", experts.shared_width(),
+                        layout.tensor));
+  }
+}
+
+void check_experts(const Settings& document, const Job& job) {
+  const workloads::Parallelism& layout = job.parallelism;
+  if (!job.model.experts.any()) return;
+  const std::int64_t ranks = layout.tensor * layout.context * layout.data, group = layout.expert * layout.expert_tensor;
+  if (ranks % group != 0) {
+    fail_at(document, "parallelism.expert",
+            fmt::format("expected a divisor of tensor {} x context {} x data {}{}, got {}", layout.tensor,
+                        layout.context, layout.data,
+                        layout.expert_tensor > 1 ? fmt::format(" / expert_tensor {}", layout.expert_tensor) : "",
+                        layout.expert));
+  }
+  if (layout.tensor > 1 && !layout.sequence_parallel) {
+    fail_at(document, "parallelism.sequence_parallel",
+            fmt::format("got false, expected true: with tensor {} every rank of the group would route the same tokens",
+                        layout.tensor));
+  }
+}
+
+void load_expert_style(const Settings& document, Job& job) {
+  const Settings* section = given(&document, "experts");
+  if (section != nullptr && !job.model.experts.any())
+    section->fail(fmt::format("got {}, expected none: model {} has no experts", "a section", job.model.name));
+  workloads::ExpertStyle& style = job.method.experts;
+  if (!job.model.experts.any()) return;
+  if (const Settings* name = given(section, "dispatcher"); name != nullptr) {
+    const std::string word = name->as_choice(kDispatcherNames);
+    style.dispatcher = static_cast<workloads::Dispatcher>(
+        std::find(kDispatcherNames.begin(), kDispatcherNames.end(), word) - kDispatcherNames.begin());
+  } else {
+    assume(job, "experts.dispatcher", name_of(style.dispatcher), fmt::format("the default of {}", job.software.name));
+  }
+  style.grouped = boolean(section, "grouped_gemm", style.grouped);
+  style.fp8_dispatch = boolean(section, "fp8_dispatch", style.fp8_dispatch);
+  style.overlaps_shared = boolean(section, "overlap_shared", style.overlaps_shared);
+  style.capacity_factor = number(section, "capacity_factor", 0);
+  style.pads_to_capacity = boolean(section, "pad_to_capacity", false);
+  if (style.pads_to_capacity && style.capacity_factor == 0)
+    section->at("pad_to_capacity").fail("got true, expected false, or a capacity_factor beside it");
+  style.imbalance = number(section, "imbalance", 1);
+  if (given(section, "imbalance") == nullptr) assume(job, "experts.imbalance", "1", "that is balanced routing");
+}
+
+}  // namespace orrery::scenarios

@@ -1,0 +1,154 @@
+// Every state is a changed scenario, so that all of the language's checks hold for it.
+#include "tools/study/campaign_prices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "scenarios/campaign.h"
+#include "sim/error.h"
+#include "tools/parallel.h"
+
+namespace orrery::tools {
+
+using sim::Settings;
+using workloads::Job;
+
+namespace {
+
+/// More would be a campaign of another machine, and as many steps to simulate for every slow cause.
+constexpr std::int64_t kMostMissing = 16;
+
+Settings number(std::int64_t value) { return Settings::scalar(fmt::format("{}", value), {"campaign", 0, 0}); }
+
+/// `list` of the perturbations with one more item.
+void perturb(Settings& document, const std::string& list, const std::string& item) {
+  const std::string path = "perturb." + list;
+  Settings items = Settings::sequence({"campaign", 0, 0});
+  if (const Settings* there = document.find_path(path); there != nullptr) {
+    for (const Settings& one : there->items()) items.append(one);
+  }
+  const Settings added = scenarios::parse_yaml(item, "campaign");
+  items.append(added);
+  document.set_path(path, items);
+}
+
+struct State {
+  std::size_t phase = 0, level = 0, slow = 0;
+};
+
+/// A step of the state. `global`: sequences, all replicas there.
+sim::Duration price(const PricedCampaign& campaign, const Settings& document, const State& state, std::int64_t global) {
+  Settings changed = document;
+  changed.set("campaign", Settings{});
+  changed.set("evaluation", Settings{});
+  const Job& job = campaign.scenario.job;
+  const campaign::Machine& machine = campaign.machine;
+  const auto missing = static_cast<std::int64_t>(state.level);
+  const std::int64_t data = job.parallelism.data / machine.replicas * (machine.replicas - missing);
+  if (missing > 0) {
+    changed.set_path("cluster.gpus", number(job.machine.gpus - missing * machine.replica_gpus));
+    changed.set_path("parallelism.data", number(data));
+  }
+  std::size_t row = 0;
+  for (const campaign::Cause& cause : campaign.spec.fleet.causes) {
+    if (cause.effect != campaign::Effect::slow || ++row != state.slow) continue;
+    if (cause.slowdown > 1) perturb(changed, "slow_gpus", fmt::format("{{gpu: 0, slowdown: {}}}", cause.slowdown));
+    if (cause.nic_rate < 1) perturb(changed, "slow_nics", fmt::format("{{node: 0, nic: 0, rate: {}}}", cause.nic_rate));
+  }
+  workloads::StepOptions options;
+  options.brief = true;
+  const std::int64_t row_sequences = data * job.batch.micro;
+  const std::int64_t least = (global + row_sequences - 1) / row_sequences;
+  const std::int64_t most = missing > 0 ? least + job.parallelism.pipeline : least;
+  for (std::int64_t microbatches = least;; ++microbatches) {
+    changed.set_path("batch.global", number(missing > 0 ? microbatches * row_sequences : global));
+    try {
+      return workloads::simulate_step(scenarios::load_scenario(changed).job, options).iteration;
+    } catch (const sim::UserError&) {
+      if (microbatches >= most) throw;  // a schedule may want whole groups of micro-batches
+    }
+  }
+}
+
+std::int64_t missing_replicas(const PricedCampaign& campaign, const Settings& document) {
+  if (!campaign.spec.elastic.on) return 0;
+  const std::int64_t data = campaign.scenario.job.parallelism.data, least = campaign.spec.elastic.min_replicas;
+  if (least > data) {
+    document.find_path("campaign.elastic")
+        ->fail(fmt::format("got min_replicas {}, expected at most parallelism.data, which is {}", least, data));
+  }
+  const std::int64_t each = data / campaign.machine.replicas;
+  return std::min(kMostMissing, (data - least) / each);
+}
+
+}  // namespace
+
+campaign::Machine machine_of(const Job& job, const std::vector<workloads::StageMemory>& stages) {
+  campaign::Machine machine;
+  machine.gpus = job.machine.gpus;
+  machine.gpus_per_node = job.machine.gpus_per_node / job.machine.hosts_per_node;
+  machine.nodes = job.machine.gpus / machine.gpus_per_node;
+  machine.nics_per_node =
+      job.machine.fabric.kind == &topology::fabrics::none ? 0 : job.machine.fabric.nics / job.machine.hosts_per_node;
+  // Whole nodes come and go: where a node holds several replicas they do so together.
+  const std::int64_t replica = job.machine.gpus / job.parallelism.data;
+  machine.replica_gpus = std::lcm(replica, job.machine.gpus_per_node);
+  if (job.machine.gpus % machine.replica_gpus != 0) machine.replica_gpus = job.machine.gpus;
+  machine.replicas = job.machine.gpus / machine.replica_gpus;
+  machine.global = job.batch.global;
+  machine.seq = job.model.seq;
+  machine.training_tokens = job.training.tokens;
+  machine.pcie = job.machine.node.pcie.value();
+  const auto shared = static_cast<double>(job.shard_ranks());
+  using workloads::Sharding;
+  const double weights = job.parallelism.sharding == Sharding::parameters ? shared : 1;
+  const double states = job.parallelism.sharding != Sharding::none ? shared : 1;
+  double weight_bytes = 0, optimizer_bytes = 0;
+  for (const workloads::StageMemory& stage : stages) {
+    weight_bytes += static_cast<double>(job.parallelism.tensor) * stage.parameters * weights;
+    optimizer_bytes += static_cast<double>(job.parallelism.tensor) * stage.optimizer * states;
+    machine.rank_bytes = std::max(machine.rank_bytes, stage.parameters + stage.optimizer);
+  }
+  machine.state_bytes = weight_bytes + optimizer_bytes;
+  if (job.parallelism.expert > 1 && weight_bytes > 0) {
+    // A rank holds its own experts alone; what shares out their optimizer states meets each once.
+    const double all = workloads::parameter_count(job.model) *
+                       static_cast<double>(calibration::bytes_of(job.method.precision.activations));
+    machine.state_bytes = states > 1 ? all + optimizer_bytes : machine.state_bytes * all / weight_bytes;
+  }
+  return machine;
+}
+
+PricedCampaign price_campaign(const Settings& document, unsigned jobs) {
+  PricedCampaign campaign;
+  campaign.scenario = scenarios::load_scenario(document);
+  std::optional<campaign::Spec> spec = scenarios::load_campaign(document);
+  if (!spec) {
+    throw sim::UserError(fmt::format(
+        "{}: campaign: is missing, expected as in {{tokens: 15e12, failures: llama3-2024}}", document.place().file));
+  }
+  campaign.spec = std::move(*spec);
+  campaign.report = workloads::simulate_step(campaign.scenario.job);
+  campaign.machine = machine_of(campaign.scenario.job, campaign.report.memory.stages);
+  const auto levels = static_cast<std::size_t>(missing_replicas(campaign, document)) + 1;
+  const auto slow = static_cast<std::size_t>(
+      std::count_if(campaign.spec.fleet.causes.begin(), campaign.spec.fleet.causes.end(),
+                    [](const campaign::Cause& cause) { return cause.effect == campaign::Effect::slow; }));
+  std::vector<std::int64_t> globals;
+  for (const campaign::Ramp& ramp : campaign.spec.ramp) globals.push_back(ramp.global);
+  globals.push_back(campaign.scenario.job.batch.global);
+  campaign.prices = {levels, slow + 1, std::vector<sim::Duration>(globals.size() * levels * (slow + 1)),
+                     sim::seconds(campaign.report.evaluation.seconds), campaign.scenario.job.evaluation.every_steps};
+  std::vector<sim::Duration>& step = campaign.prices.step;
+  const std::vector<char> done = for_each_parallel(step.size(), jobs, "states of the machine", [&](std::size_t i) {
+    const State state{i / (levels * (slow + 1)), i / (slow + 1) % levels, i % (slow + 1)};
+    const bool usual = state.phase + 1 == globals.size() && state.level == 0 && state.slow == 0;
+    step[i] = usual ? campaign.report.iteration : price(campaign, document, state, globals[state.phase]);
+  });
+  campaign.interrupted = std::find(done.begin(), done.end(), 0) != done.end();
+  return campaign;
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,324 @@
+// Experts with what they exchange, keep, need and weigh. See expert_half.h. Left out: sums of scores over the tensor
+// group for auxiliary losses (a number of each expert), tokens that routing drops for other reasons than capacity.
+#include "workloads/model/expert_half.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace orrery::workloads {
+
+namespace {
+
+using calibration::Streaming;
+
+double d(std::int64_t x) { return static_cast<double>(x); }
+
+/// Probability that one of `parts` equal sets of experts has one of the `top_k` different ones that a token goes to.
+double meets(const Experts& experts, std::int64_t parts) {
+  const std::int64_t others = experts.count - experts.count / parts;
+  double none = 1;
+  for (std::int64_t i = 0; i < experts.top_k; ++i) none *= std::max(0.0, d(others - i)) / d(experts.count - i);
+  return 1 - none;
+}
+
+std::string_view name_at(std::size_t i) {
+  static constexpr std::array<std::string_view, kDispatchers> kNames{"alltoall", "allgather", "deepep", "hybridep"};
+  return kNames[i];
+}
+
+}  // namespace
+
+std::string_view name_of(Dispatcher dispatcher) { return name_at(static_cast<std::size_t>(dispatcher)); }
+
+/// An expert with room for so many tokens takes as many from every rank; without padding, balanced routing fills it to
+/// at most its mean.
+ExpertSizes::ExpertSizes(const LayerWriter& writer) {
+  const Split& split = writer.split();
+  const Sizes& sizes = writer.sizes();
+  const Experts& experts = writer.model().experts;
+  const ExpertStyle& style = writer.computation().experts;
+  tokens = sizes.sequence_parallel ? sizes.tokens / sizes.tensor : sizes.tokens;
+  copies = experts.count / split.expert;
+  ffn = experts.ffn_hidden / split.expert_tensor;
+  sent = tokens * experts.top_k;
+  if (style.capacity_factor > 0) {
+    const double room = std::ceil(style.capacity_factor * d(sent) / d(experts.count)) * d(experts.count);
+    const bool fills = style.pads_to_capacity || room < d(sent);
+    if (fills) sent = std::llround(room);
+  }
+  routed = std::llround(d(sent * split.expert_tensor) * style.imbalance);
+  const std::int64_t sources = split.expert * split.expert_tensor;
+  const bool once = style.dispatcher == Dispatcher::allgather || sends_once(style.dispatcher);
+  arriving = once ? d(tokens * sources) * meets(experts, split.expert) * style.imbalance : d(routed);
+}
+
+ExpertHalf::ExpertHalf(LayerWriter& writer)
+    : w_(writer),
+      m_(writer.model()),
+      z_(writer.sizes()),
+      style_(writer.computation().experts),
+      x_(writer),
+      e_(writer.element()),
+      shared_width_(m_.experts.shared_width() / z_.tensor) {}
+
+double ExpertHalf::of_hidden(double tokens) const { return tokens * d(m_.hidden); }
+
+// ---- router ----
+
+/// Scores of every token for every expert, and of these the highest. Operation by operation these are: scores, top-k,
+/// their weights spread over all experts, a map of them, tokens counted; for the auxiliary loss scores once more and
+/// their sums.
+void ExpertHalf::route() {
+  const double scores = d(x_.tokens) * d(m_.experts.count), s = style_.router_fp32 ? 4 : e_;
+  LinearOp op;
+  MatMul p = w_.product("router", m_.experts.count, m_.hidden);
+  p.tokens = x_.tokens;
+  p.type = w_.computation().precision.activations;
+  op.products = {std::move(p)};
+  w_.add(std::move(op));
+  if (style_.fused_router) {
+    w_.backward("top-k backward", Streaming::copy, scores, 3 * s + 1);
+    w_.forward("top-k", Streaming::copy, scores, 3 * s + 1);
+    w_.backward("auxiliary loss backward", Streaming::copy, scores, 2 * s);
+    w_.forward("auxiliary loss", Streaming::copy, scores, 2 * s);
+  } else {
+    w_.backward("scores backward", Streaming::softmax, scores, 3 * s);
+    w_.forward("scores", Streaming::softmax, scores, 2 * s);
+    w_.forward("top-k", Streaming::copy, scores, s);
+    w_.backward("weights by expert backward", Streaming::copy, scores, s);
+    w_.forward("weights by expert", Streaming::copy, scores, 2 * s);
+    w_.forward("routing map", Streaming::copy, scores, 2);
+    w_.backward("auxiliary loss backward", Streaming::softmax, scores, 4 * s);
+    w_.forward("auxiliary loss", Streaming::softmax, scores, 3 * s);
+  }
+  w_.forward("tokens of every expert", Streaming::copy, scores, 1);
+}
+
+// ---- dispatch and combine ----
+
+/// Between a tensor of `few` tokens and one of `many` copies of them. Fused, one kernel reads each token once
+/// (transformer_engine/common/permutation); PyTorch's index operations go by copies, and add gradients up in place.
+void ExpertHalf::permute(const char* name, const char* name_backward, double few, double many) {
+  const bool picks = many >= few;
+  const double once = of_hidden(few + many), by_copy = of_hidden(2 * std::max(few, many));
+  const double adding = of_hidden(3 * std::max(few, many));
+  const bool fused = style_.fused_permutation;
+  w_.backward(name_backward, Streaming::copy, fused ? once : picks ? adding : by_copy, e_);
+  w_.forward(name, Streaming::copy, fused ? once : picks ? by_copy : adding, e_);
+}
+
+void ExpertHalf::exchange(const char* what, const char* what_backward, double elements, double bytes_each,
+                          double bytes_each_backward) {
+  w_.add(CommOp{CommGroup::expert, Exchange::all_to_all, elements, bytes_each, what, what_backward, CommOverlap::none,
+                CommOverlap::none, bytes_each_backward});
+}
+
+void ExpertHalf::pick_tokens() {
+  const Split& split = w_.split();
+  if (!gathers() && !sends_once(style_.dispatcher)) permute("permute", "permute backward", d(x_.tokens), d(x_.sent));
+  // The host has to know how many tokens come before it can ask for them.
+  if (!sends_once(style_.dispatcher) && !style_.pads_to_capacity) w_.add(RunEnd{true});
+  if (split.expert * split.expert_tensor == 1) return;
+  if (gathers() || sends_once(style_.dispatcher) || style_.pads_to_capacity) return;
+  const double counts = d(m_.experts.count * split.expert);
+  w_.add(CommOp{CommGroup::expert, Exchange::all_gather, counts, 8, "tokens of every expert", "", CommOverlap::none,
+                CommOverlap::none, 0, CommOp::In::forward});
+}
+
+void ExpertHalf::dispatch() {
+  const Split& split = w_.split();
+  const double fp8 = 1 + 4.0 / 128;  // a scale for every 128 elements (arXiv 2412.19437, section 3.3.2)
+  if (gathers()) {
+    if (split.expert * split.expert_tensor > 1) {
+      const double all = d(x_.tokens * split.expert * split.expert_tensor);
+      w_.add(CommOp{CommGroup::expert, Exchange::all_gather, all * d(m_.experts.count), style_.router_fp32 ? 5 : e_ + 1,
+                    "routing, forward", "routing gradients, backward", CommOverlap::none, CommOverlap::none});
+      w_.add(CommOp{CommGroup::expert, Exchange::all_gather, of_hidden(all), e_, "tokens, forward",
+                    "token gradients, backward", CommOverlap::none, CommOverlap::none});
+    }
+  } else if (split.expert > 1) {
+    exchange("dispatch, forward", "dispatch gradients, backward", of_hidden(d(x_.sent)), style_.fp8_dispatch ? fp8 : e_,
+             e_);
+    if (!sends_once(style_.dispatcher)) {
+      w_.add(CommOp{CommGroup::expert, Exchange::all_to_all, d(x_.sent), style_.router_fp32 ? 4 : e_,
+                    "routing weights, forward", "routing weight gradients, backward", CommOverlap::none,
+                    CommOverlap::none});
+    }
+  }
+  if (split.expert_tensor > 1 && !gathers()) {
+    w_.add(CommOp{CommGroup::expert_tensor, Exchange::all_gather, of_hidden(d(x_.sent * split.expert_tensor)), e_,
+                  "expert inputs, forward", "expert input gradients, backward", CommOverlap::none, CommOverlap::none});
+  }
+  if (gathers() || sends_once(style_.dispatcher))
+    permute("permute", "permute backward", x_.arriving, d(x_.routed));
+  else if (x_.copies > 1 && split.expert * split.expert_tensor > 1)
+    permute("sort by expert", "sort by expert backward", d(x_.routed), d(x_.routed));
+}
+
+void ExpertHalf::combine() {
+  const Split& split = w_.split();
+  const double all = d(x_.tokens * split.expert * split.expert_tensor);
+  const double sum = style_.router_fp32 ? 4 : e_;  // added up in the type of the weights
+  if (gathers())
+    permute("unpermute", "unpermute backward", d(x_.routed),
+            split.expert * split.expert_tensor > 1 ? all : d(x_.tokens));
+  else if (sends_once(style_.dispatcher))
+    permute("unpermute", "unpermute backward", d(x_.routed), x_.arriving);
+  else if (x_.copies > 1 && split.expert * split.expert_tensor > 1)
+    permute("sort by rank", "sort by rank backward", d(x_.routed), d(x_.routed));
+  if (split.expert_tensor > 1 && !gathers()) {
+    w_.add(CommOp{CommGroup::expert_tensor, Exchange::reduce_scatter, of_hidden(d(x_.sent * split.expert_tensor)), sum,
+                  "expert outputs, forward", "expert output gradients, backward", CommOverlap::none,
+                  CommOverlap::none});
+  }
+  if (gathers()) {
+    if (split.expert * split.expert_tensor > 1) {
+      w_.add(CommOp{CommGroup::expert, Exchange::reduce_scatter, of_hidden(all), sum, "outputs, forward",
+                    "output gradients, backward", CommOverlap::none, CommOverlap::none});
+    }
+  } else if (split.expert > 1) {
+    exchange("combine, forward", "combine gradients, backward", of_hidden(d(x_.sent)), e_, e_);
+  }
+}
+
+void ExpertHalf::put_back_tokens() {
+  if (gathers() || sends_once(style_.dispatcher)) return;
+  permute("unpermute", "unpermute backward", d(x_.sent), d(x_.tokens));
+}
+
+// ---- experts ----
+
+MatMul ExpertHalf::of_experts(const char* name, std::int64_t out, std::int64_t in) const {
+  MatMul p = w_.product(name, out, in);
+  p.tokens = x_.routed;
+  p.copies = x_.copies;
+  p.grouped = style_.grouped;
+  for (StreamingOp& after : p.after_gradient) after.elements *= d(x_.copies);
+  return p;
+}
+
+void ExpertHalf::activation(double elements) {
+  const auto [name, name_backward] = activation_names(m_);
+  const double gates = d(this->gates());
+  if (w_.has_biases()) w_.backward("bias gradient", Streaming::accumulate, elements, e_);
+  w_.backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * w_.fused_cast());
+  if (w_.has_biases()) w_.forward("add bias", Streaming::accumulate, elements * gates, 2 * e_);
+  w_.forward(name, Streaming::gelu, elements, (gates + 1) * e_ + w_.fused_cast());
+}
+
+void ExpertHalf::experts() {
+  const double inside = d(x_.routed) * d(x_.ffn);
+  const auto linear = [&](MatMul product) {
+    LinearOp op;
+    op.products = {std::move(product)};
+    w_.add(std::move(op));
+  };
+  w_.cast(of_hidden(d(x_.routed)), "cast expert input", Direction::forward);
+  linear(of_experts("expert up", x_.ffn * gates(), m_.hidden));
+  w_.cast_gradient(inside * d(gates()));
+  const bool again = w_.computation().again(&RecomputedParts::expert_activation);
+  if (again) w_.add(Recomputed{true});
+  activation(inside);
+  w_.cast(inside, "cast activation", Direction::forward);
+  if (again) w_.add(Recomputed{false});
+  linear(of_experts("expert down", m_.hidden, x_.ffn));
+  w_.cast_gradient(of_hidden(d(x_.routed)));
+}
+
+// ---- shared experts ----
+
+void ExpertHalf::shared_up() {
+  if (!shares()) return;
+  const double inside = z_.of_token(shared_width_);
+  w_.column({w_.product("shared up", shared_width_ * gates(), m_.hidden)}, w_.enter());
+  w_.cast_gradient(inside * d(gates()));
+  activation(inside);
+  w_.cast(inside, "cast activation", Direction::forward);
+}
+
+void ExpertHalf::shared_down() {
+  if (!shares()) return;
+  w_.row("shared down", shared_width_);
+  w_.leave();
+}
+
+// ---- all of it ----
+
+void ExpertHalf::write() {
+  const double own = of_hidden(d(x_.tokens));
+  w_.norm("layer norm", "layer norm backward");
+  w_.cast(z_.outside, "cast input", Direction::forward);
+  for (int user = shares() ? 2 : 1; user-- > 0;) w_.backward("add input gradients", Streaming::accumulate, own, 3 * e_);
+  const bool again = w_.computation().again(&RecomputedParts::experts);
+  if (again) w_.add(Recomputed{true});
+  shared_up();
+  shared_down();
+  route();
+  w_.views(0.5, Direction::backward);
+  pick_tokens();
+  dispatch();
+  experts();
+  combine();
+  put_back_tokens();
+  if (again) w_.add(Recomputed{false});
+  w_.views(0.5, Direction::forward);
+  if (shares()) w_.forward("add shared experts", Streaming::accumulate, own, 3 * e_);
+  w_.bias_dropout_residual();
+}
+
+void ExpertHalf::keep(Layer& layer) const {
+  const double outside = z_.outside, scores = d(x_.tokens) * d(m_.experts.count);
+  const double inside = d(x_.routed) * d(x_.ffn), branches = d(gates()) + 1;
+  const double shared = z_.of_token(shared_width_), input = of_hidden(d(x_.routed));
+  const Computation& computation = w_.computation();
+  const bool all_again = computation.again(&RecomputedParts::experts);
+  const KeptAs inner = all_again ? KeptAs::recomputed : KeptAs::tensor;
+  const bool activation_again = all_again || computation.again(&RecomputedParts::expert_activation);
+  const KeptAs norm = computation.again(&RecomputedParts::norms) ? KeptAs::recomputed : KeptAs::tensor;
+  layer.kept.push_back({"norm input", outside, e_, kFeedForward});
+  layer.kept.push_back({"linear input", outside, e_, kFeedForward, norm});
+  layer.kept.push_back({"dropout mask", outside, w_.style().dropout ? 1.0 : 0.0, kFeedForward});
+  // Scores, weights by expert and the map of them.
+  layer.kept.push_back({"routing", scores, (style_.router_fp32 ? 8 : 2 * e_) + 1, kFeedForward, inner});
+  layer.kept.push_back({"expert inputs", input, e_, kFeedForward, inner});
+  layer.kept.push_back({"expert up projection", d(gates()) * inside, e_, kFeedForward, inner});
+  layer.kept.push_back(
+      {"expert activation", inside, e_, kFeedForward, activation_again ? KeptAs::recomputed : KeptAs::tensor});
+  if (shares())
+    layer.kept.push_back({"shared up projection and activation", branches * shared, e_, kFeedForward, inner});
+  layer.working.push_back({"residual gradients", 2 * outside, e_, kFeedForward});
+  layer.working.push_back({"gradients of expert inputs and outputs", 2 * input, e_, kFeedForward});
+  layer.working.push_back({"gradients of up projection and activation", branches * inside, e_, kFeedForward});
+  const double weights = d(x_.copies) * d(m_.hidden) * d(x_.ffn);
+  layer.working.push_back({"weight gradient", weights, w_.own_gradient(), kFeedForward});
+  layer.between.push_back({"MLP's linear inputs", input + inside + outside + shared, e_});
+  layer.between.push_back({"MLP's linear output gradients", input + (inside + shared) * d(gates()) + outside, e_});
+}
+
+void ExpertHalf::weigh(Layer& layer) const {
+  const double h = d(m_.hidden), f = d(x_.ffn), copies = d(x_.copies), up = d(gates());
+  const double met = d(m_.experts.top_k) / d(m_.experts.count);
+  const auto routed = [&](const char* name, double elements, bool matrix) {
+    Weights weights{name, copies * elements, matrix};
+    weights.expert = true;
+    weights.active = met;
+    layer.weights.push_back(weights);
+  };
+  layer.weights.push_back({"router", d(m_.experts.count) * h, true});
+  routed("expert up", up * f * h, true);
+  routed("expert down", f * h, true);
+  if (w_.has_biases()) {
+    layer.weights.push_back({"router bias", d(m_.experts.count)});
+    routed("expert up bias", up * f, false);
+    routed("expert down bias", h, false);
+  }
+  if (shares()) {
+    layer.weights.push_back({"shared up", up * d(shared_width_) * h, true});
+    layer.weights.push_back({"shared down", d(shared_width_) * h, true});
+    if (m_.experts.shared_gate) layer.weights.push_back({"shared gate", h});
+  }
+  layer.weights.push_back({"mlp norms", d(m_.norm_parameters()) * (m_.post_norm ? 2 : 1)});
+}
+
+}  // namespace orrery::workloads

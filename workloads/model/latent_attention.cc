@@ -1,0 +1,132 @@
+// Latent attention with what it keeps, needs and weighs. See latent_attention.h. A head's queries and keys are longer
+// than its values: its two products count as one of the mean of both widths, which has their FLOPs and their bytes.
+#include "workloads/model/latent_attention.h"
+
+namespace orrery::workloads {
+
+namespace {
+using calibration::Streaming;
+double d(std::int64_t x) { return static_cast<double>(x); }
+}  // namespace
+
+LatentAttentionHalf::LatentAttentionHalf(LayerWriter& writer)
+    : w_(writer),
+      m_(writer.model()),
+      latent_(m_.attention.latent),
+      z_(writer.sizes()),
+      e_(writer.element()),
+      heads_(z_.heads),
+      own_(z_.sequence_parallel ? z_.tokens / z_.tensor : z_.tokens) {}
+
+/// What every token is compressed to: keys and values with the shared part of the keys that is rotated, and queries.
+void LatentAttentionHalf::compress() {
+  LinearOp op;
+  const auto down = [&](const char* name, std::int64_t width) {
+    MatMul p = w_.product(name, width, m_.hidden);
+    p.tokens = own_;
+    op.products.push_back(std::move(p));
+  };
+  if (latent_.q_rank > 0) {
+    down("query down", latent_.q_rank);
+    op.sums = {{"add input gradients", Streaming::accumulate, z_.outside, 3 * e_}};
+  }
+  down("key and value down", latent_.kv_rank + latent_.rope_dim);
+  w_.add(std::move(op));
+}
+
+void LatentAttentionHalf::norm(const char* name, const char* name_backward, std::int64_t width) {
+  const double elements = d(own_) * d(width);
+  w_.backward(name_backward, Streaming::layer_norm_backward, elements, 3 * e_);
+  w_.forward(name, Streaming::layer_norm, elements, 2 * e_ + w_.fused_cast());
+}
+
+/// `gathered`: elements of a token that the tensor group gathers for it.
+void LatentAttentionHalf::expand(const char* name, std::int64_t width_per_head, std::int64_t rank,
+                                 std::int64_t gathered) {
+  w_.cast(d(own_) * d(rank), "cast compressed", Direction::forward);
+  std::optional<InputExchange> input = w_.enter();
+  if (input) input->elements = z_.of_token(gathered);
+  w_.column({w_.product(name, heads_ * width_per_head, rank)}, input);
+  w_.cast_gradient(of_heads(width_per_head));
+}
+
+/// Queries in place; keys are put together of the rotated part, which all heads share, and their own (one kernel each,
+/// megatron/core/fusions/fused_mla_yarn_rope_apply.py).
+void LatentAttentionHalf::rotate() {
+  const double kv = of_heads(latent_.nope_dim + latent_.v_dim), made = of_heads(latent_.qk_dim() + latent_.v_dim);
+  w_.backward("take key and value gradients apart", Streaming::copy, made + kv, e_);
+  w_.forward("rotate and put keys together", Streaming::copy, made + kv, e_);
+  w_.backward("rotate query gradients", Streaming::copy, of_heads(latent_.rope_dim), 2 * e_);
+  w_.forward("rotate queries", Streaming::copy, of_heads(latent_.rope_dim), 2 * e_);
+}
+
+void LatentAttentionHalf::write(std::int64_t window) {
+  w_.norm("layer norm", "layer norm backward");
+  w_.cast(z_.outside, "cast input", Direction::forward);
+  if (latent_.q_rank == 0) w_.column({w_.product("query", heads_ * latent_.qk_dim(), m_.hidden)}, w_.enter());
+  compress();
+  const bool again = w_.computation().again(&RecomputedParts::latent_up);
+  if (again) w_.add(Recomputed{true});
+  if (latent_.q_rank > 0) {
+    norm("query norm", "query norm backward", latent_.q_rank);
+    expand("query up", latent_.qk_dim(), latent_.q_rank, latent_.q_rank);
+  }
+  norm("key and value norm", "key and value norm backward", latent_.kv_rank);
+  expand("key and value up", latent_.nope_dim + latent_.v_dim, latent_.kv_rank, latent_.kv_rank + latent_.rope_dim);
+  w_.views(0.5, Direction::forward);
+  w_.views(0.5, Direction::backward);
+  rotate();
+  if (again) w_.add(Recomputed{false});
+  w_.add(attention_op(w_, heads_, heads_, (latent_.qk_dim() + latent_.v_dim) / 2, window));
+  w_.cast(of_heads(latent_.v_dim), "cast attention output", Direction::forward);
+  w_.row("attention projection", heads_ * latent_.v_dim);
+  w_.leave();
+  w_.bias_dropout_residual();
+}
+
+void LatentAttentionHalf::keep(Layer& layer) const {
+  const double outside = z_.outside, rows = d(heads_) * d(z_.tokens);
+  const double q = of_heads(latent_.qk_dim()), v = of_heads(latent_.v_dim);
+  const double compressed = d(own_) * d(latent_.q_rank + latent_.kv_rank);
+  const bool fused = w_.computation().attention == AttentionKind::flash;
+  layer.kept.push_back({"norm input", outside, e_, kAttention, KeptAs::input});
+  layer.kept.push_back({"linear input", outside, e_, kAttention});
+  layer.kept.push_back({"dropout mask", outside, w_.style().dropout ? 1.0 : 0.0, kAttention});
+  layer.kept.push_back({"compressed queries, keys and values", 2 * compressed, e_, kAttention});  // and their norms'
+  const bool up_again = w_.computation().again(&RecomputedParts::latent_up);
+  layer.kept.push_back(
+      {"queries, keys and values", 2 * q + v, e_, kAttention, up_again ? KeptAs::recomputed : KeptAs::tensor});
+  layer.kept.push_back({"attention output", v, e_, kAttention});
+  if (fused) {
+    layer.kept.push_back({"log-sum-exp of scores", rows, 4, kAttention});
+  } else {
+    const bool again = w_.computation().again(&RecomputedParts::core_attention);
+    layer.kept.push_back({"scores", rows * d(m_.seq), w_.style().dropout ? 2 * e_ + 1 : e_, kAttention,
+                          again ? KeptAs::recomputed : KeptAs::tensor});
+  }
+  layer.working.push_back({"residual gradients", 2 * outside, e_, kAttention});
+  layer.working.push_back({"gradients of queries, keys and values", 2 * q + v, e_, kAttention});
+  layer.working.push_back({"gradients of the output", v, e_, kAttention});
+  layer.working.push_back(fused ? Working{"query gradient in fp32", q, 4, kAttention}
+                                : Working{"gradients of scores", 2 * rows * d(m_.seq), e_, kAttention});
+  layer.between.push_back({"attention's linear inputs", outside + compressed + v, e_});
+  layer.between.push_back({"attention's linear output gradients", outside + 2 * q + v, e_});
+}
+
+void LatentAttentionHalf::weigh(Layer& layer) const {
+  const double h = d(m_.hidden), q = d(heads_) * d(latent_.qk_dim());
+  const double kv = d(heads_) * d(latent_.nope_dim + latent_.v_dim);
+  if (latent_.q_rank > 0) {
+    layer.weights.push_back({"query down", d(latent_.q_rank) * h, true});
+    layer.weights.push_back({"query up", q * d(latent_.q_rank), true});
+  } else {
+    layer.weights.push_back({"query", q * h, true});
+  }
+  layer.weights.push_back({"key and value down", d(latent_.kv_rank + latent_.rope_dim) * h, true});
+  layer.weights.push_back({"key and value up", kv * d(latent_.kv_rank), true});
+  layer.weights.push_back({"attention projection", d(heads_) * d(latent_.v_dim) * h, true});
+  layer.weights.push_back({"attention norms", d(m_.norm_parameters())});
+  layer.weights.push_back({"compressed norms", d(latent_.q_rank + latent_.kv_rank)});
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,146 @@
+// Layers of a mixture of experts, put together from the parts that families share. See moe.h. Left out: whatever tells
+// the routers of two layers apart; layers with the same parts are one kind.
+#include "workloads/model/moe.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "workloads/model/expert_half.h"
+#include "workloads/model/latent_attention.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+using calibration::Streaming;
+
+double d(std::int64_t x) { return static_cast<double>(x); }
+
+/// What tells blocks apart.
+struct BlockKind {
+  bool experts = false;
+  std::int64_t window = 0;  // keys that a query sees; 0: all
+  bool operator==(const BlockKind&) const = default;
+};
+
+BlockKind kind_of(const Model& model, std::int64_t layer) {
+  const bool windowed = model.attention.window > 0 && model.attention.window < model.seq;
+  const std::int64_t every = model.attention.window_every;
+  const bool all = every > 0 && (layer + 1) % every == 0;
+  return {model.experts.in_layer(layer), windowed && !all ? model.attention.window : 0};
+}
+
+template <class Half>
+void write_attention(Half half, std::int64_t window, Layer& layer) {
+  half.write(window);
+  half.keep(layer);
+  half.weigh(layer);
+}
+
+Layer block(LayerWriter& writer, const BlockKind& kind) {
+  Layer layer;
+  layer.kind = LayerKind::block;
+  layer.recomputed = writer.computation().recompute == Recompute::full;
+  if (writer.model().attention.latent.any())
+    write_attention(LatentAttentionHalf(writer), kind.window, layer);
+  else
+    write_attention(AttentionHalf(writer), kind.window, layer);
+  if (kind.experts) {
+    ExpertHalf half(writer);
+    half.write();
+    half.keep(layer);
+    half.weigh(layer);
+  } else {
+    FeedForwardHalf half(writer);
+    half.write();
+    half.keep(layer, Reads::own_norm);
+    half.weigh(layer);
+  }
+  layer.ops = writer.take();
+  return layer;
+}
+
+/// A block that predicts a token further on: the last hidden state and the embedding of the token before it, each
+/// normalised, projected to one, and a layer behind them (arXiv 2412.19437, equations 21 to 23). It shares embedding
+/// and head with the model.
+Layer prediction(LayerWriter& writer, const BlockKind& kind) {
+  const Model& model = writer.model();
+  const Sizes& sizes = writer.sizes();
+  const double e = writer.element();
+  writer.backward("embedding backward", Streaming::embedding_backward, sizes.outside, 3 * e);
+  writer.forward("embedding", Streaming::embedding, sizes.outside, 2 * e);
+  writer.norm("hidden norm", "hidden norm backward");
+  writer.norm("embedding norm", "embedding norm backward", false);
+  writer.backward("take halves apart", Streaming::copy, 2 * sizes.outside, 2 * e);
+  writer.forward("put halves together", Streaming::copy, 2 * sizes.outside, 2 * e);
+  writer.cast(2 * sizes.outside, "cast input", Direction::forward);
+  std::optional<InputExchange> input = writer.enter();
+  if (input) input->elements = 2 * sizes.hidden;
+  writer.column({writer.product("prediction projection", model.hidden / sizes.tensor, 2 * model.hidden)}, input);
+  if (sizes.tensor > 1) {
+    const Exchange out = sizes.sequence_parallel ? Exchange::reduce_scatter : Exchange::all_gather;
+    writer.add(CommOp{CommGroup::tensor, out, sizes.hidden, e, "prediction, forward", "prediction gradients, backward",
+                      CommOverlap::none, CommOverlap::none});
+  }
+  const std::vector<LayerOp> ahead = writer.take();
+  Layer layer = block(writer, kind);
+  layer.ops.insert(layer.ops.begin(), ahead.begin(), ahead.end());
+  writer.norm("final layer norm", "final layer norm backward", false);
+  const std::vector<LayerOp> behind = writer.take();
+  layer.ops.insert(layer.ops.end(), behind.begin(), behind.end());
+  layer.kept.push_back({"prediction's inputs", 4 * sizes.outside, e, kAttention});
+  layer.weights.push_back({"prediction projection", 2 * d(model.hidden) * d(model.hidden) / sizes.parts(), true});
+  layer.weights.push_back({"prediction norms", 3 * d(model.norm_parameters())});
+  return layer;
+}
+
+/// The head and its loss once for the next token and once for each that is predicted beside it, with the same weights.
+Layer heads(LayerWriter& writer) {
+  Layer layer = head_layer(writer);
+  for (std::int64_t i = 0; i < writer.model().experts.mtp_layers; ++i) {
+    const Layer more = head_layer(writer);
+    layer.ops.insert(layer.ops.end(), more.ops.begin(), more.ops.end());
+    layer.kept.insert(layer.kept.end(), more.kept.begin(), more.kept.end());
+  }
+  return layer;
+}
+
+}  // namespace
+
+Network moe(const Model& model, const Split& split, const Computation& computation) {
+  LayerWriter writer(model, split, computation);
+  const Sizes& sizes = writer.sizes();
+  Network out;
+  out.kinds = {embedding_layer(writer)};
+  out.layers = {0};
+  std::vector<BlockKind> known;
+  for (std::int64_t i = 0; i < model.layers; ++i) {
+    const BlockKind kind = kind_of(model, i);
+    auto found = std::find(known.begin(), known.end(), kind);
+    if (found == known.end()) {
+      found = known.insert(known.end(), kind);
+      out.kinds.push_back(block(writer, kind));
+    }
+    out.layers.push_back(static_cast<std::uint8_t>(1 + (found - known.begin())));
+  }
+  const auto add_behind = [&](Layer layer, std::int64_t times) {
+    out.layers.insert(out.layers.end(), static_cast<std::size_t>(times), static_cast<std::uint8_t>(out.kinds.size()));
+    out.kinds.push_back(std::move(layer));
+  };
+  if (model.experts.mtp_layers > 0) add_behind(prediction(writer, kind_of(model, model.layers - 1)), model.experts.mtp_layers);
+  add_behind(heads(writer), 1);
+  out.behind = 1 + model.experts.mtp_layers;
+  out.hidden_elements = sizes.hidden;
+  out.residual_elements = sizes.outside;
+  const double kv =
+      model.attention.latent.any() ? d(model.attention.heads) * d(model.attention.latent.qk_dim() + model.attention.latent.v_dim) : 2 * d(model.kv_width());
+  out.kv_elements = d(sizes.tokens) * kv / sizes.parts();
+  out.tied_elements = model.tied_embeddings ? d(sizes.vocab) * d(model.hidden) : 0;
+  return out;
+}
+
+Network network(const Model& model, const Split& split, const Computation& computation) {
+  return model.experts.any() ? moe(model, split, computation) : gpt(model, split, computation);
+}
+
+}  // namespace orrery::workloads
