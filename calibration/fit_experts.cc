@@ -11,7 +11,7 @@
 namespace orrery::calibration {
 namespace {
 
-constexpr std::size_t kSearchSamples = 800;
+constexpr std::size_t kSearchSamples = 600;
 constexpr int kHalves = 2;
 
 /// Tiles of grouped kernels: token sides down to 16, as experts have few tokens.
@@ -31,21 +31,17 @@ std::vector<double> first_guess() {
 }
 
 /// A row's time does not say which part is the products' and which moves around them. Both keep to what is known of
-/// each alone: products run no faster than dense ones at their best, rows move at no less than half of the memory's
-/// bandwidth, and no more than fusing with a product can save.
-struct Known {
-  double best_rate = 1;  // share of peak
-};
-constexpr double kSlowestRows = 0.5, kFusedRows = 1.5;
-constexpr double kLeastCorrection = -0.05;  // ln; below it a correction would undo best_rate
+/// each alone: products run no faster than dense ones at their best (best_rate), rows move at no less than a third of
+/// the memory's bandwidth, and an activation costs nothing at best, where it is fused with a product.
+constexpr double kSlowestRows = 0.35, kFastestRows = 1.5, kFused = 3;
 
 /// Parameters are searched as logarithms and clamped to what is physical; tiles by the law of fit_gemm.cc.
-ExpertModel unpack(ExpertModel m, const Known& known, const std::vector<double>& p) {
+ExpertModel unpack(ExpertModel m, const std::vector<double>& p) {
   std::size_t i = 0;
   const auto take = [&](double low, double high) { return std::clamp(std::exp(p[i++]), low, high); };
   m.products.quantisation = take(1e-3, 1);
   m.products.memory_efficiency = take(0.2, 0.98);
-  const double best = take(0.05, known.best_rate), a = take(0.01, 300), b = take(0.01, 300);
+  const double best = take(0.05, m.products.best_rate), a = take(0.01, 300), b = take(0.01, 300);
   const double fill = take(1e-9, 2e-5), per_element = take(1e-15, 1e-9);
   for (Tile& t : m.products.tiles) {
     t.rate = std::min(1.0, best / (1 + a / t.m + b / t.n));
@@ -55,9 +51,9 @@ ExpertModel unpack(ExpertModel m, const Known& known, const std::vector<double>&
   m.around.choice = take(1e-13, 1e-8);
   m.around.score = take(1e-15, 1e-9);
   m.around.expert = take(1e-10, 1e-6);
-  m.around.gather = take(kSlowestRows, kFusedRows);
-  m.around.activate = take(kSlowestRows, kFusedRows);
-  m.around.scatter = take(kSlowestRows, kFusedRows);
+  m.around.gather = take(kSlowestRows, kFastestRows);
+  m.around.activate = take(kSlowestRows, kFused);
+  m.around.scatter = take(kSlowestRows, kFastestRows);
   return m;
 }
 
@@ -67,18 +63,18 @@ struct Measured {
   bool untuned = false;
 };
 
-ExpertModel fit_structure(const ExpertModel& start, const Known& known, const std::vector<Measured>& all) {
+ExpertModel fit_structure(const ExpertModel& start, const std::vector<Measured>& all) {
   std::vector<const Measured*> tuned, some;
   for (const Measured& m : all)
     if (!m.untuned) tuned.push_back(&m);
   const std::size_t stride = std::max<std::size_t>(1, tuned.size() / kSearchSamples);
   for (std::size_t i = 0; i < tuned.size(); i += stride) some.push_back(tuned[i]);
   const LogErrors errors = [&](const std::vector<double>& p, std::vector<double>& out) {
-    const ExpertModel m = unpack(start, known, p);
+    const ExpertModel m = unpack(start, p);
     out.clear();
     for (const Measured* s : some) out.push_back(std::log(s->work.parts(m.products, m.around).total / s->seconds));
   };
-  return unpack(start, known, levenberg_marquardt(errors, first_guess(), 15).parameters);
+  return unpack(start, levenberg_marquardt(errors, first_guess(), 15).parameters);
 }
 
 void mark_untuned(const ExpertModel& model, std::vector<Measured>& all) {
@@ -124,13 +120,13 @@ std::vector<Measured> prepared(std::span<const ExpertSample> samples) {
 ExpertModel fitted(const GroupedModel& device, std::vector<Measured>& all) {
   ExpertModel start;
   start.products = device;
-  Known known{0};
-  for (const Tile& t : device.tiles) known.best_rate = std::max(known.best_rate, t.rate);
+  start.products.best_rate = 0;
+  for (const Tile& t : device.tiles) start.products.best_rate = std::max(start.products.best_rate, t.rate);
   start.products.surface = {};
   start.products.tiles = tile_shapes();
-  ExpertModel model = fit_structure(start, known, all);
+  ExpertModel model = fit_structure(start, all);
   mark_untuned(model, all);
-  model = fit_structure(start, known, all);
+  model = fit_structure(start, all);
   mark_untuned(model, all);
   std::vector<SurfacePoint> points;
   for (const Measured& m : all) {
@@ -141,7 +137,6 @@ ExpertModel fitted(const GroupedModel& device, std::vector<Measured>& all) {
         {a[0], a[1], a[2], std::log(m.seconds / p.total), p.first / p.total, b[0], b[1], b[2], p.second / p.total});
   }
   model.products.surface = fit_surface(surface_options(all), points);
-  for (double& value : model.products.surface.value) value = std::max(value, kLeastCorrection);
   mark_untuned(model, all);
   return model;
 }

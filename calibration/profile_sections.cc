@@ -225,6 +225,7 @@ void load_experts(const Settings* section, DeviceProfile::Model& device) {
     g.launch = seconds_at(*from, "launch");
     g.quantisation = from->at("quantisation").as_number();
     g.memory_efficiency = from->at("memory_efficiency").as_number();
+    g.best_rate = from->get_number("best_rate", 1.0);
     g.tiles = load_tiles(from->at("tiles"));
     g.surface = load_surface(from->find("surface"), "m", "n", "k");
     device.experts.around[t] = load_served(from->at("served"));
@@ -299,11 +300,11 @@ std::string to_yaml(const GemmModel& g, int indent) {
 std::string to_yaml(const GroupedModel& g, const ServedExperts& s, int indent) {
   const std::string pad(static_cast<std::size_t>(indent), ' ');
   return fmt::format(
-             "{0}launch: {1:.3f} us\n{0}quantisation: {2:.3f}\n{0}memory_efficiency: {3:.3f}\n"
+             "{0}launch: {1:.3f} us\n{0}quantisation: {2:.3f}\n{0}memory_efficiency: {3:.3f}\n{0}best_rate: {11:.3f}\n"
              "{0}served: {{fixed: {4:.3f} us, choice: {5:.6f}, score: {6:.6f}, expert: {7:.4f}, gather: {8:.3f}, "
              "activate: {9:.3f}, scatter: {10:.3f}}}  # ns, and shares of memory bandwidth\n",
              pad, g.launch * 1e6, g.quantisation, g.memory_efficiency, s.fixed * 1e6, s.choice * 1e9, s.score * 1e9,
-             s.expert * 1e9, s.gather, s.activate, s.scatter) +
+             s.expert * 1e9, s.gather, s.activate, s.scatter, g.best_rate) +
          tiles_yaml(g.tiles, pad) + surface_yaml(g.surface, pad, "m", "n", "k");
 }
 

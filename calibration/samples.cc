@@ -298,6 +298,25 @@ GemmSample measured_gemm(const Line& line) {
   return {g, line.number("seconds")};
 }
 
+/// `batch` experts of m tokens each; the sizes are those of the product in its form.
+GroupedSample measured_grouped(const Line& line) {
+  GroupedGemm g;
+  g.dtype = data_type(line);
+  g.form = form_of(line);
+  const std::int64_t m = line.count("m"), n = line.count("n"), k = line.count("k");
+  const bool weight = g.form == Gemm::Form::weight_gradient, data = g.form == Gemm::Form::data_gradient;
+  g.out = weight ? m : data ? k : n;
+  g.in = data || weight ? n : k;
+  const std::int64_t experts = line.count("batch");
+  if (experts > 65536) line.fail("batch", "got " + std::to_string(experts) + ", expected at most 65536");
+  g.tokens.assign(static_cast<std::size_t>(experts), weight ? k : m);
+  const std::string_view name = line.text("name");
+  if (name != "loop" && name != "streams")
+    line.fail("name", "got '" + std::string(name) + "', expected loop or streams");
+  g.kernel = name == "loop" ? GroupedKernel::loop : GroupedKernel::streams;
+  return {g, line.number("seconds")};
+}
+
 AttentionSample measured_attention(const Line& line) {
   Attention a;
   a.dtype = data_type(line);
@@ -331,6 +350,8 @@ void read_measured(const Line& line, Samples& out) {
   const std::string_view kind = line.text("class");
   if (kind == "gemm" || kind == "batched_gemm")
     out.gemm.push_back(measured_gemm(line));
+  else if (kind == "grouped_gemm")
+    out.grouped.push_back(measured_grouped(line));
   else if (kind == "attention")
     out.attention.push_back(measured_attention(line));
   else if (kind == "streaming")
@@ -344,7 +365,7 @@ void read_measured(const Line& line, Samples& out) {
     out.collective.push_back(collective_sample(line, "name", line.number("seconds")));
   else
     line.fail("class", "got '" + std::string(kind) +
-                           "', expected gemm, batched_gemm, attention, streaming, host, sustained, "
+                           "', expected gemm, batched_gemm, grouped_gemm, attention, streaming, host, sustained, "
                            "interference or collective");
 }
 

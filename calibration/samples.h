@@ -37,6 +37,10 @@ struct ExchangeSample {
   TokenExchange shape;
   double seconds = 0;
 };
+struct GroupedSample {
+  GroupedGemm shape;
+  double seconds = 0;
+};
 struct CollectiveSample {
   CollectiveOp op{};
   std::int64_t gpus = 1;
@@ -70,6 +74,7 @@ struct SteadySample {  // rate in a long run over the rate of a short one
 struct Samples {
   std::vector<GemmSample> gemm;
   std::vector<AttentionSample> attention;
+  std::vector<GroupedSample> grouped;
   std::vector<ExpertSample> experts;
   std::size_t faster_twins = 0;  // expert rows left out: the faster of two kernels whose names the table does not give
   std::vector<ExchangeSample> exchange;
@@ -81,11 +86,11 @@ struct Samples {
   std::vector<FactSample> facts;
 };
 
-/// The header of the table that `orrery calibrate` writes. class: gemm | batched_gemm | attention | streaming | host |
-/// sustained | interference | collective; name: empty or `accumulate` for gemm, forward | backward for attention, else
-/// the kernel, cost or operation; form: tn (forward), nn (data gradient), nt (weight gradient); seconds: the median
-/// over repeats, for sustained and interference the ratio; spread_pct: half the interquartile range over the median;
-/// error: relative, against float64. Fields that a class lacks are empty.
+/// The header of the table that `orrery calibrate` writes. class: gemm | batched_gemm | grouped_gemm | attention |
+/// streaming | host | sustained | interference | collective; name: empty or `accumulate` for gemm, forward | backward
+/// for attention, else the kernel, cost or operation; form: tn (forward), nn (data gradient), nt (weight gradient);
+/// seconds: the median over repeats, for sustained and interference the ratio; spread_pct: half the interquartile range
+/// over the median; error: relative, against float64. Fields that a class lacks are empty.
 inline constexpr const char* kMeasuredColumns =
     "class,name,dtype,form,m,n,k,batch,seq,heads,kv_heads,head_dim,window,elements,bytes,gpus,seconds,spread_pct,"
     "repeats,error,sm_mhz,power_w";

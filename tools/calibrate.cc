@@ -115,6 +115,12 @@ Errors errors_of(const calibration::Samples& samples, const calibration::DeviceP
     errors.add(fmt::format("gemm {}", name_of(g.dtype)), kByFlops, 2 * d(g.m) * d(g.n) * d(g.k), device.gemm(g),
                sample.seconds);
   }
+  for (const calibration::GroupedSample& sample : samples.grouped) {
+    const calibration::GroupedGemm& g = sample.shape;
+    const std::int64_t tokens = std::accumulate(g.tokens.begin(), g.tokens.end(), std::int64_t{0});
+    errors.add(fmt::format("experts {}, {}", name_of(g.dtype), name_of(g.kernel)), kByFlops,
+               2 * d(tokens) * d(g.out) * d(g.in), device.grouped_gemm(g), sample.seconds);
+  }
   for (const calibration::AttentionSample& sample : samples.attention) {
     const calibration::Attention& a = sample.shape;
     if (is_quantised(a.dtype)) {  // a profile holds the kernel for 16 bit
