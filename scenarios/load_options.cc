@@ -99,9 +99,11 @@ void load_overlap(const Settings& document, Job& job) {
   job.overlap.gradients = flag("gradients", software.defaults.overlap_gradients);
   job.overlap.parameters = flag("parameters", software.defaults.overlap_parameters);
   job.overlap.experts = boolean(section, "experts", false);
-  if (job.overlap.experts && !workloads::pairs_passes(job.parallelism)) {
+  const bool pairs = workloads::pairs_passes(job.parallelism) || job.parallelism.schedule->copies() > 1;
+  if (job.overlap.experts && !pairs) {
     section->at("experts").fail(
-        "got true, expected false: exchanges hide behind another micro-batch on one stage, or with interleaved_1f1b");
+        "got true, expected false: exchanges hide behind another micro-batch on one stage, with interleaved_1f1b or "
+        "with dualpipe");
   }
   if (!absent.empty()) {
     job.assumptions.push_back(
