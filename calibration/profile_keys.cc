@@ -112,13 +112,6 @@ void data_sheet(Docs& out) {
            {},
            "Energy of an operation of a matrix product at full clock, by type of operands; types that are missing take "
            "fp8's, or bf16's."},
-          {"power.per_flop.*",
-           "quantity",
-           "J",
-           "",
-           {},
-           "Energy of an operation with operands of this type.",
-           {"0 J", "1 nJ"}},
           {"power.per_byte",
            "quantity",
            "J",
@@ -129,6 +122,14 @@ void data_sheet(Docs& out) {
           {"power.provenance", "text", "", "-", {}, "Where the figures come from."},
           {"node", "mapping", "", "", {}, "How the GPUs of a node reach each other; see the keys of a node."},
       });
+  for (const std::string& type : data_type_names())
+    out.push_back({"power.per_flop." + type,
+                   "quantity",
+                   "J",
+                   type == "bf16" ? "" : "-",
+                   {},
+                   "Energy of an operation of a product with operands of this type, at full clock.",
+                   {"0 J", "1 nJ"}});
 }
 
 void errors(Docs& out, const std::string& at) {
