@@ -167,9 +167,10 @@ std::vector<Row> default_rows() {
              "Default of the scenario's `parallelism.sharding`."),
       text("schedule", &S::defaults, &ScenarioDefaults::schedule, "Default of the scenario's `parallelism.schedule`."),
       choice(
-          "layer_split", &S::defaults, &ScenarioDefaults::layer_split, {LayerSharing::even, LayerSharing::fill},
+          "layer_split", &S::defaults, &ScenarioDefaults::layer_split, {LayerSharing::even, LayerSharing::fill, LayerSharing::weigh},
           "How layers that stages do not divide are shared out: evenly, embedding and head counting as a layer each, "
-          "or stage by stage up to the most that any has to hold, which leaves the last stage the rest."),
+          "or stage by stage up to the most that any has to hold, which leaves the last stage the rest. weigh: by the "
+          "sizes of products, the head's among them, whether stages divide the layers or not."),
       boolean("sequence_parallel", &S::defaults, &ScenarioDefaults::sequence_parallel,
               "Default of the scenario's `parallelism.sequence_parallel`."),
       boolean("overlap_tensor", &S::defaults, &ScenarioDefaults::overlap_tensor,
@@ -430,7 +431,10 @@ std::string_view name_of(Recompute recompute) {
 
 std::string_view name_of(AttentionKind attention) { return attention == AttentionKind::flash ? "flash" : "unfused"; }
 
-std::string_view name_of(LayerSharing sharing) { return sharing == LayerSharing::even ? "even" : "fill"; }
+std::string_view name_of(LayerSharing sharing) {
+  static constexpr std::array<std::string_view, 3> kNames{"even", "fill", "weigh"};
+  return kNames[static_cast<std::size_t>(sharing)];
+}
 
 std::string_view name_of(CollectiveAlgorithm algorithm) {
   static constexpr std::array<std::string_view, kCollectiveAlgorithms> kNames{"ring",

@@ -44,8 +44,9 @@ enum class Sharding : std::uint8_t { none, optimizer, gradients, parameters };
 enum class Recompute : std::uint8_t { none, selective, full };
 /// Attention in one kernel, or as matrix products and a softmax.
 enum class AttentionKind : std::uint8_t { flash, unfused };
-/// How layers that stages do not divide are shared out: evenly, or stage by stage up to the most that any has to hold.
-enum class LayerSharing : std::uint8_t { even, fill };
+/// How layers are shared out: where stages do not divide them evenly, or stage by stage up to the most that any has to
+/// hold; or always by the sizes of their products, the head's among them.
+enum class LayerSharing : std::uint8_t { even, fill, weigh };
 std::string_view name_of(Sharding sharding);
 std::string_view name_of(Recompute recompute);
 std::string_view name_of(AttentionKind attention);

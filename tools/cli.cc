@@ -28,6 +28,7 @@ const std::vector<Command>& commands() {
       {"search", "the best layouts of a job on its GPUs, or the smallest cluster for a deadline", declare_search},
       {"campaign", "weeks of training: failures, checkpoints, restarts, spares; goodput and time to train over seeds",
        declare_campaign},
+      {"place", "several jobs on the nodes of one cluster: what each placement costs their steps", declare_place},
       {"plan", "the compiled program of a pipeline stage, operation by operation, as text", declare_plan},
       {"traffic", "the communication table: closed form beside simulated bytes", declare_traffic},
       {"topology", "counts, tiers, bisection and path lengths of a cluster; the graph as a picture", declare_topology},

@@ -10,7 +10,7 @@
 
 #include "scenarios/scenario.h"
 #include "tools/commands.h"
-#include "tools/import.h"
+#include "tools/import/import.h"
 #include "tools/report/output.h"
 #include "workloads/schedules/catalogue.h"
 
@@ -37,7 +37,7 @@ struct Arguments {
 [[noreturn]] void no_flag(const std::string& id, const std::string& key, std::string_view value,
                           const std::string& right) {
   throw sim::UserError(sim::Place{id, 0, 0}, key,
-                       fmt::format("read {}, for which Megatron-LM has no flag; {} would be right", value, right));
+                       fmt::format("got {}, for which Megatron-LM has no flag, expected {}", value, right));
 }
 
 void model_arguments(const workloads::Model& model, const std::string& id, Arguments& out) {

@@ -12,11 +12,12 @@
 #include "scenarios/scenario.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
+#include "tools/report/campaign_table.h"
 #include "tools/report/comparison.h"
-#include "tools/report/curves.h"
 #include "tools/report/output.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
+#include "tools/study/curves.h"
 #include "workloads/step/step.h"
 
 namespace orrery::tools {
@@ -234,6 +235,18 @@ int reproduce_curves(const ReproduceOptions& options, const sim::Settings& docum
   return kDone;
 }
 
+/// Campaigns whose failures and effective times were published.
+int reproduce_campaigns(const ReproduceOptions& options, const sim::Settings& document) {
+  const InterruptGuard guard;
+  const std::vector<CampaignRow> rows = simulate_campaigns(document, default_jobs());
+  if (rows.empty()) return kInterrupted;
+  if (!options.json.empty())
+    write_output(options.json, [&](std::ostream& out) { write_json(out, campaign_rows_json(options.table, rows)); });
+  if (options.json != "-")
+    write_campaign_rows(std::cout, fmt::format("{}: {}", options.table, document.at("title").text()), rows);
+  return kDone;
+}
+
 int reproduce(const ReproduceOptions& options) {
   check_writable(options.json);
   const std::vector<std::string> known = scenarios::shipped("tables");
@@ -244,10 +257,10 @@ int reproduce(const ReproduceOptions& options) {
   const sim::Settings document = scenarios::read_yaml(fmt::format("{}/{}.yaml", folder(), options.table));
   if (document.find("baseline") != nullptr) return reproduce_platforms(options, document);
   if (options.format != "text") {
-    throw sim::UserError(
-        fmt::format("orrery: --format: {} is written as text or JSON; text would be right", options.table));
+    throw sim::UserError(fmt::format("orrery: --format: {} is written as text or JSON, expected text", options.table));
   }
   if (document.find("curves") != nullptr) return reproduce_curves(options, document);
+  if (document.find("campaigns") != nullptr) return reproduce_campaigns(options, document);
   document.refuse_unknown({"title", "systems"});
   std::vector<System> systems;
   for (const sim::Settings& row : document.at("systems").items()) systems.push_back(read_system(row));

@@ -80,7 +80,8 @@ void collect(const json& value, std::set<std::string>& names) {
       continue;
     }
     // Below these the keys are names of their own: of the scenario's keys, and of tiers of its network.
-    if (name != "set" && name != "values" && name != "vary" && name != "tier_bytes") collect(member, names);
+    if (name != "set" && name != "values" && name != "vary" && name != "tier_bytes" && name != "shares_s")
+      collect(member, names);
   }
 }
 
@@ -276,6 +277,9 @@ TEST_CASE("every column and every key of a JSON document is explained, with its 
   check_json("flows", {folder.write("flows.csv", "id,src,dst,bytes,start_s,links\na,0,1,1000,0,l\n"), "--out",
                        folder.file("ends.csv")});
   check_json("reproduce", {"megascale-eos"});
+  check_json("reproduce", {"reliability"});
+  check_json("campaign",
+             {scenario, "--seeds", "10", "--set", "campaign={failures: {causes: {gpu: {mtbf: 200 h, loses: node}}}}"});
   const std::string sweep = folder.file("sweep.csv"), search = folder.file("search.csv");
   check_json("sweep", {scenario, "--vary", "batch.micro=1,2", "--csv", sweep, "--set", "parallelism.data=null"});
   check_json("search", {scenario, "--top", "2", "--csv", search});

@@ -6,7 +6,7 @@
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
 #include "tests/tools/program.h"
-#include "tools/import.h"
+#include "tools/import/import.h"
 
 using namespace orrery;
 using tests::Folder;

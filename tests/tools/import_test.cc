@@ -1,6 +1,6 @@
 // Do imported models have the parameters that their authors state, and does every mistake in a file get one line? The
 // configurations are written from published facts; each row names where its count stands.
-#include "tools/import.h"
+#include "tools/import/import.h"
 
 #include <fmt/format.h>
 

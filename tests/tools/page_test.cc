@@ -12,7 +12,7 @@
 #include "tests/tools/browser.h"
 #include "tests/tools/program.h"
 #include "tools/report/page_parts.h"
-#include "tools/report/study_page.h"
+#include "tools/study/study_page.h"
 
 using namespace orrery;
 using tests::Folder;
@@ -93,7 +93,7 @@ tools::Study large_study(std::size_t count) {
     if (i % 3 == 1) {
       result = {};
       result.status = PointStatus::infeasible;
-      result.reason = "case.yaml:3:1: parallelism.data: read " + std::to_string(i) + ", a divisor would be right";
+      result.reason = "case.yaml:3:1: parallelism.data: got " + std::to_string(i) + ", expected a divisor";
     } else if (i % 6 == 5) {
       result.status = PointStatus::oom;
       result.tokens_per_s = 0;
@@ -174,6 +174,20 @@ TEST_CASE("reports of sweep, search, compare and validate are drawn") {
              {"time of a step", "small instead of small", "Memory per GPU", "Traffic per rank"});
   const std::string list = std::string(ORRERY_SOURCE_DIR) + "/tests/published/megascale.yaml";
   check_page(made({"validate", list}, "validate.html"), {"Error by list"});
+}
+
+TEST_CASE("a report of a campaign is drawn") {
+  if (!has_charts()) return;
+  const Folder folder;
+  const std::string scenario = folder.write(
+      "small.yaml",
+      tests::small_scenario() + "campaign: {tokens: 20e9, failures: {causes: {gpu: {mtbf: 200 h, loses: node}}}}\n");
+  const std::string file = folder.file("campaign.html");
+  const auto outcome = tests::orrery({"campaign", scenario, "--seeds", "50", "--report", file});
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  check_page(file, {"timeline of the median campaign", "Goodput against checkpoint interval", "Goodput against GPUs",
+                    "Campaigns by time to train"});
 }
 
 TEST_CASE("a study of 100,000 points fits a file that a browser opens, filters and sorts") {

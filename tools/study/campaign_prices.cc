@@ -90,9 +90,8 @@ campaign::Machine machine_of(const Job& job, const std::vector<workloads::StageM
   machine.gpus = job.machine.gpus;
   machine.gpus_per_node = job.machine.gpus_per_node / job.machine.hosts_per_node;
   machine.nodes = job.machine.gpus / machine.gpus_per_node;
-  machine.nics_per_node = job.machine.fabric.kind == topology::FabricSpec::Kind::none
-                              ? 0
-                              : job.machine.fabric.nics / job.machine.hosts_per_node;
+  machine.nics_per_node =
+      job.machine.fabric.kind == &topology::fabrics::none ? 0 : job.machine.fabric.nics / job.machine.hosts_per_node;
   // Whole nodes come and go: where a node holds several replicas they do so together.
   const std::int64_t replica = job.machine.gpus / job.parallelism.data;
   machine.replica_gpus = std::lcm(replica, job.machine.gpus_per_node);
@@ -106,10 +105,18 @@ campaign::Machine machine_of(const Job& job, const std::vector<workloads::StageM
   using workloads::Sharding;
   const double weights = job.parallelism.sharding == Sharding::parameters ? shared : 1;
   const double states = job.parallelism.sharding != Sharding::none ? shared : 1;
+  double weight_bytes = 0, optimizer_bytes = 0;
   for (const workloads::StageMemory& stage : stages) {
-    machine.state_bytes +=
-        static_cast<double>(job.parallelism.tensor) * (stage.parameters * weights + stage.optimizer * states);
+    weight_bytes += static_cast<double>(job.parallelism.tensor) * stage.parameters * weights;
+    optimizer_bytes += static_cast<double>(job.parallelism.tensor) * stage.optimizer * states;
     machine.rank_bytes = std::max(machine.rank_bytes, stage.parameters + stage.optimizer);
+  }
+  machine.state_bytes = weight_bytes + optimizer_bytes;
+  if (job.parallelism.expert > 1 && weight_bytes > 0) {
+    // A rank holds its own experts alone; what shares out their optimizer states meets each once.
+    const double all = workloads::parameter_count(job.model) *
+                       static_cast<double>(calibration::bytes_of(job.method.precision.activations));
+    machine.state_bytes = states > 1 ? all + optimizer_bytes : machine.state_bytes * all / weight_bytes;
   }
   return machine;
 }

@@ -32,7 +32,7 @@ std::int64_t whole_number(const std::string& key, const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > kMostGpus) {
     throw sim::UserError({"--vary", 0, 0}, key,
-                         fmt::format("read {}; a whole number from 1 to {} would be right", text, kMostGpus));
+                         fmt::format("got {}, expected a whole number from 1 to {}", text, kMostGpus));
   }
   return value;
 }
@@ -90,10 +90,10 @@ LayoutSpace::LayoutSpace(sim::Settings document, const std::vector<Variation>& v
     if (std::find(keys.begin(), keys.end(), variation.key) == keys.end()) {
       throw sim::UserError(
           {"--vary", 0, 0}, variation.key,
-          fmt::format("is no key of a layout; {} would be right, or --set for one value", fmt::join(keys, ", ")));
+          fmt::format("is no key of a layout, expected {}, or --set for one value", fmt::join(keys, ", ")));
     }
     if (!given_.emplace(variation.key, variation.texts).second) {
-      throw sim::UserError({"--vary", 0, 0}, variation.key, "is given a second time; once would be right");
+      throw sim::UserError({"--vary", 0, 0}, variation.key, "is given a second time, expected once");
     }
   }
   for (const std::int64_t gpus : numbers("cluster.gpus", {base.machine.gpus})) enumerate(gpus);
@@ -169,7 +169,7 @@ void LayoutSpace::enumerate_rest(Layout layout) {
       for (const std::string& with : sequence) {
         if (std::find(truths.begin(), truths.end(), with) == truths.end()) {
           throw sim::UserError({"--vary", 0, 0}, "parallelism.sequence_parallel",
-                               fmt::format("read {}; true or false would be right", with));
+                               fmt::format("got {}, expected true or false", with));
         }
         layout.sequence_parallel = with == "true";
         for (const std::string& what : sharding) {

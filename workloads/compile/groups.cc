@@ -247,7 +247,7 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
   out.plan.streams = streams_of(out.list);
   out.plan.noise = {perturbed.jitter_sigma, perturbed.jitter_seed};
   out.plan.message_noise = {perturbed.message_sigma, perturbed.message_seed};
-  std::vector<double> slowdown(static_cast<std::size_t>(ranks.ranks()), 1.0);
+  std::vector<double> slowdown(static_cast<std::size_t>(cluster.gpus()), 1.0);  // the job may not fill it
   for (const auto& slow : perturbed.slow_gpus) slowdown[static_cast<std::size_t>(slow.gpu)] = slow.slowdown;
   for (std::int64_t rank = 0; rank < ranks.ranks(); rank += alike) {
     sim::Instance instance;

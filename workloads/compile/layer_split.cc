@@ -2,7 +2,8 @@
 // count as one layer each and the cuts fall as evenly as whole layers allow; a job may also say how many each block
 // holds. DeepSpeed counts layers alone and fills one stage after the other (deepspeed/runtime/utils.py,
 // partition_balanced), but where layers, embedding and head divide, which is what models were given two layers less
-// for.
+// for. nanotron weighs blocks by their products (src/nanotron/models/base.py, build_model): a stage takes blocks until it
+// has passed its share of the sum, and what is left comes to the last.
 #include "workloads/compile/layer_split.h"
 
 #include <algorithm>
@@ -51,6 +52,39 @@ std::vector<std::int64_t> filled_shares(std::int64_t blocks, std::int64_t parts)
   return shares;
 }
 
+/// Elements of the weights that the layer multiplies with.
+double product_size(const Layer& layer) {
+  double sum = 0;
+  for (const LayerOp& op : layer.ops) {
+    const auto* linear = std::get_if<LinearOp>(&op);
+    if (linear == nullptr) continue;
+    for (const MatMul& product : linear->products)
+      sum += static_cast<double>(product.out) * static_cast<double>(product.in);
+  }
+  return sum;
+}
+
+std::vector<std::int64_t> weighed_shares(const Network& network, std::int64_t blocks, std::int64_t parts) {
+  double sum = 0, passed = 0;
+  for (std::int64_t i = 0; i < network.size(); ++i) sum += product_size(network.layer(i));
+  std::vector<std::int64_t> shares(static_cast<std::size_t>(parts), 0);
+  std::int64_t part = 0;
+  for (std::int64_t i = 1; i <= blocks; ++i) {
+    ++shares[static_cast<std::size_t>(part)];
+    passed += product_size(network.layer(i));
+    const double share = sum * static_cast<double>(part + 1) / static_cast<double>(parts);
+    if (passed > share && part + 1 < parts) ++part;
+  }
+  return shares;
+}
+
+std::vector<std::int64_t> shares_of(const Network& network, calibration::LayerSharing sharing, std::int64_t parts) {
+  const std::int64_t blocks = network.size() - 1 - network.behind;
+  if (sharing == calibration::LayerSharing::weigh) return weighed_shares(network, blocks, parts);
+  const bool fills = sharing == calibration::LayerSharing::fill && (blocks + 2) % parts != 0 && blocks % parts != 0;
+  return fills ? filled_shares(blocks, parts) : even_shares(blocks, parts, network.behind);
+}
+
 }  // namespace
 
 double LayerSplit::parameters_of(std::int64_t layer, HeldPart which) const {
@@ -78,9 +112,8 @@ std::vector<LayerRange> split_layers(std::int64_t blocks, std::int64_t parts, st
 
 LayerSplit split_network(Network network, const ChunkMap& map, calibration::LayerSharing sharing,
                          const std::vector<std::int64_t>& given) {
-  const std::int64_t behind = network.behind, layers = network.size() - 1 - behind, parts = map.blocks();
-  const bool fills = sharing == calibration::LayerSharing::fill && (layers + 2) % parts != 0 && layers % parts != 0;
-  std::vector<std::int64_t> shares = fills ? filled_shares(layers, parts) : even_shares(layers, parts, behind);
+  const std::int64_t behind = network.behind, parts = map.blocks();
+  std::vector<std::int64_t> shares = shares_of(network, sharing, parts);
   std::copy(given.begin(), given.end(), shares.begin());
   const std::vector<LayerRange> blocks = ranges_of(shares, behind);
   LayerSplit split;

@@ -25,11 +25,11 @@ DataParallelism data_parallelism_of(const Job& job) {
   data.all_reduces_shards = style.all_reduces_shards;
   data.overlaps_gradients = job.overlap.gradients;
   data.overlaps_parameters = job.overlap.parameters;
-  data.gradient_bytes = calibration::bytes_of(job.method.precision.gradients);
+  data.bytes.gradient = calibration::bytes_of(job.method.precision.gradients);
   const bool cast = data.shards() && !data.shares_gradients() && style.all_reduces_shards;
   const double activation = calibration::bytes_of(job.method.precision.activations);
-  data.reduced_bytes = cast ? std::min(data.gradient_bytes, activation) : data.gradient_bytes;
-  data.parameter_bytes = calibration::bytes_of(job.method.precision.parameters);
+  data.bytes.reduced = cast ? std::min(data.bytes.gradient, activation) : data.bytes.gradient;
+  data.bytes.parameter = calibration::bytes_of(job.method.precision.parameters);
   data.buckets = job.software.buckets;
   return data;
 }
@@ -81,14 +81,8 @@ MessageStyle message_style_of(const Job& job) {
 ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   const calibration::Software& software = job.software;
   const Schedule& schedule = *job.parallelism.schedule;
-  ProgramInputs inputs{workload,
-                       job.parallelism.chunk_map(),
-                       {},
-                       data_parallelism_of(job),
-                       {},
-                       message_style_of(job),
-                       {},
-                       0};
+  ProgramInputs inputs{workload, job.parallelism.chunk_map(), {}, data_parallelism_of(job),
+                       {},       message_style_of(job),       {}, 0};
   inputs.passes = {software.host,      software.overlap,           software.layers.linear.misaligned_gemm_rate,
                    job.overlap.tensor, schedule.splits_backward(), false};
   // Not where stages hold several chunks or the schedule posts its messages ahead: with sends that block, such

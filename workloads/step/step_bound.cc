@@ -89,8 +89,8 @@ DataLoad load_by_layer(const DataParallelism& data, const Held& held, double mic
     return least_time(prices.of(op, bytes, CommGroup::data), prices.shapes[CommGroup::data], data_rate);
   };
   const double passes = microbatches * held.layers;
-  const double gathers = 2 * passes * time(CollectiveOp::all_gather, held.layer * data.parameter_bytes);
-  const double scatters = passes * time(CollectiveOp::reduce_scatter, held.layer * data.reduced_bytes);
+  const double gathers = 2 * passes * time(CollectiveOp::all_gather, held.layer * data.bytes.parameter);
+  const double scatters = passes * time(CollectiveOp::reduce_scatter, held.layer * data.bytes.reduced);
   DataLoad load;
   load.beside = gathers + scatters;
   if (!data.overlaps_parameters) load.within += gathers;
@@ -107,8 +107,8 @@ DataLoad load_by_step(const DataParallelism& data, double parameters, bool apart
   const auto time = [&](CollectiveOp op, double bytes) {
     return least_bytes_between_nodes(op, bytes, group, prices.software) / data_rate * sim::kPicosecondsPerSecond;
   };
-  const double reduce = time(data.reduction(), parameters * data.reduced_bytes);
-  const double gather = data.shards() ? time(CollectiveOp::all_gather, parameters * data.parameter_bytes) : 0;
+  const double reduce = time(data.reduction(), parameters * data.bytes.reduced);
+  const double gather = data.shards() ? time(CollectiveOp::all_gather, parameters * data.bytes.parameter) : 0;
   if (data.by_unit) {  // before the first use and after the last, between passes
     load.beside = reduce + gather;
     load.within = (data.overlaps_gradients ? 0 : reduce) + (data.overlaps_parameters ? 0 : gather);

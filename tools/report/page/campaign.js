@@ -117,15 +117,15 @@ function curve(place, title, across, points, marks) {
 
 function studies_section() {
   const interval = data.checkpoint_interval;
-  if (interval.points.length) {
+  if (interval.tried.length) {
     const place = section(
         'interval', 'Checkpoint interval',
         'Goodput by the steps between two checkpoints, each of which stalls for ' + seconds(interval.stall_s) + '.');
-    const inside = ([, x]) => x >= interval.points[0].interval_steps / 2 &&
-        x <= 2 * interval.points[interval.points.length - 1].interval_steps;
+    const inside = ([, x]) => x >= interval.tried[0].interval_steps / 2 &&
+        x <= 2 * interval.tried[interval.tried.length - 1].interval_steps;
     curve(
         place, 'Goodput against checkpoint interval', 'steps between checkpoints',
-        interval.points.map((p) => [p.interval_steps, p.goodput, p.error]),
+        interval.tried.map((p) => [p.interval_steps, p.goodput, p.error]),
         [
           ['used', interval.used_steps], ['best found', interval.best_steps], ['Daly', interval.daly_steps],
           ['Young', interval.young_steps]

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "tools/import.h"
+#include "tools/import/import.h"
 
 namespace orrery::tools {
 

@@ -1,5 +1,5 @@
 // The catalogue of Megatron-LM's flags (megatron/training/arguments.py); see megatron_flags.h.
-#include "tools/megatron_flags.h"
+#include "tools/import/megatron_flags.h"
 
 namespace orrery::tools {
 

@@ -1,5 +1,5 @@
 // Text and JSON of a campaign.
-#include "tools/report/campaign.h"
+#include "tools/study/campaign.h"
 
 #include <fmt/format.h>
 
@@ -113,9 +113,9 @@ ordered_json json_of(const Distribution& d) {
 ordered_json interval_json(const CampaignStudy& study) {
   const IntervalStudy& interval = study.interval;
   ordered_json json{{"used_steps", interval.used},   {"best_steps", interval.best}, {"daly_steps", interval.daly},
-                    {"young_steps", interval.young}, {"stall_s", interval.stall_s}, {"points", ordered_json::array()}};
+                    {"young_steps", interval.young}, {"stall_s", interval.stall_s}, {"tried", ordered_json::array()}};
   for (const IntervalStudy::Point& point : interval.points)
-    json["points"].push_back({{"interval_steps", point.steps}, {"goodput", point.goodput}, {"error", point.error}});
+    json["tried"].push_back({{"interval_steps", point.steps}, {"goodput", point.goodput}, {"error", point.error}});
   return json;
 }
 

@@ -9,8 +9,8 @@
 #include <optional>
 #include <set>
 
-#include "tools/import.h"
-#include "tools/megatron_flags.h"
+#include "tools/import/import.h"
+#include "tools/import/megatron_flags.h"
 #include "workloads/schedules/schedule.h"
 
 namespace orrery::tools {
@@ -29,9 +29,8 @@ class Launch {
       const auto [known, fresh] = options_.emplace(normal(option.name), &option);
       if (fresh) continue;
       if (known->second->values != option.values && taken_flags().contains(known->first)) {
-        throw UserError(
-            option.place, "--" + option.name,
-            fmt::format("read {} after {}; one of them would be right", text_of(option), text_of(*known->second)));
+        throw UserError(option.place, "--" + option.name,
+                        fmt::format("got {} after {}, expected one of them", text_of(option), text_of(*known->second)));
       }
     }
   }
@@ -46,15 +45,14 @@ class Launch {
     if (option == nullptr) return false;
     static const std::set<std::string> kWords{"true", "false", "True", "False", "0", "1"};
     if (!option->values.empty() && kWords.contains(option->values[0]))
-      refuse(*option,
-             fmt::format("takes no value, got {}; the flag alone, or nothing, would be right", option->values[0]));
+      refuse(*option, fmt::format("takes no value, got {}, expected the flag alone, or nothing", option->values[0]));
     return true;
   }
   /// The value as a Settings scalar whose path is the flag, so that complaints name it.
   std::optional<Settings> value(const std::string& name) {
     const LaunchOption* option = find(name);
     if (option == nullptr) return std::nullopt;
-    if (option->values.empty()) refuse(*option, "has no value; one would be right");
+    if (option->values.empty()) refuse(*option, "has no value, expected one");
     Settings holder = Settings::mapping(option->place);
     holder.set("--" + option->name, Settings::scalar(option->values[0], option->place, true));
     return holder.members().front().second;
@@ -63,8 +61,7 @@ class Launch {
     const std::optional<Settings> given = value(name);
     if (!given) return std::nullopt;
     if (given->text().find('$') != std::string::npos)
-      given->fail(
-          fmt::format("read {}, which the script does not assign; a whole number would be right", given->text()));
+      given->fail(fmt::format("got {}, which the script does not assign, expected a whole number", given->text()));
     return given->as_int(low, 1'000'000'000'000);
   }
   std::int64_t need(const std::string& name) {
@@ -137,8 +134,7 @@ void take_attention(Launch& launch, Draft& draft) {
   const std::optional<std::int64_t> groups = launch.count("num-query-groups");
   if (grouped) draft.set("model.kv_heads", groups.value_or(1), launch.place("num-query-groups"));
   if (!grouped && groups && *groups != heads)
-    launch.refuse("num-query-groups",
-                  fmt::format("read {} without --group-query-attention; with it would be right", *groups));
+    launch.refuse("num-query-groups", fmt::format("got {} without --group-query-attention, expected with it", *groups));
   if (!grouped) draft.set("model.kv_heads", heads);
   take(launch, draft, "kv-channels", "model.head_dim");
   if (const std::optional<Settings> window = launch.value("window-size")) {
@@ -237,7 +233,7 @@ void take_model(Launch& launch, Draft& draft) {
   const bool rotary = launch.flag("use-rotary-position-embeddings");
   if (rotary && (positions == "none" || positions == "alibi"))
     launch.refuse("use-rotary-position-embeddings",
-                  fmt::format("contradicts --position-embedding-type {}; one would be right", positions));
+                  fmt::format("contradicts --position-embedding-type {}, expected one", positions));
   draft.set("model.positions", std::string(rotary || positions == "rope"     ? "rotary"
                                            : positions == "learned_absolute" ? "learned"
                                                                              : positions));
@@ -259,7 +255,7 @@ void take_uneven_stages(Launch& launch, Draft& draft, std::int64_t layers, std::
   const std::int64_t others = stages - (first ? 1 : 0) - (last ? 1 : 0),
                      rest = layers - first.value_or(0) - last.value_or(0);
   if (others < 1 || rest < others || rest % others != 0)
-    launch.refuse(flag, fmt::format("leaves {} layers to {} stages; a multiple of them would be right", rest, others));
+    launch.refuse(flag, fmt::format("leaves {} layers to {} stages, expected a multiple of them", rest, others));
   std::vector<std::string> split;
   for (std::int64_t stage = 0; stage < stages; ++stage) {
     const bool ends_first = stage == 0 && first, ends_last = stage + 1 == stages && last;
@@ -272,17 +268,16 @@ std::int64_t take_chunks(Launch& launch, std::int64_t layers, std::int64_t stage
   const std::string by_layers = "num-layers-per-virtual-pipeline-stage",
                     by_stages = "num-virtual-stages-per-pipeline-rank";
   const std::optional<std::int64_t> per_chunk = launch.count(by_layers), given = launch.count(by_stages);
-  if (per_chunk && given)
-    launch.refuse(by_stages, fmt::format("and --{} say the same twice; one would be right", by_layers));
+  if (per_chunk && given) launch.refuse(by_stages, fmt::format("and --{} say the same twice, expected one", by_layers));
   const std::string& flag = per_chunk ? by_layers : by_stages;
   if (!per_chunk && !given) return 1;
   if (stages == 1)
-    launch.refuse(flag, "read with one pipeline stage; --pipeline-model-parallel-size of 2 or more would be right");
+    launch.refuse(flag, "has no meaning with one pipeline stage, expected --pipeline-model-parallel-size of 2 or more");
   if (given) return *given;
   if (layers % (stages * *per_chunk) != 0) {
-    launch.refuse(flag,
-                  fmt::format("read {}; {} layers over {} stages need a divisor of {}", *per_chunk, layers, stages,
-                              layers % stages == 0 ? std::to_string(layers / stages) : "the layers of a stage"));
+    launch.refuse(
+        flag, fmt::format("got {0}, expected a divisor of {3}: {1} layers over {2} stages", *per_chunk, layers, stages,
+                          layers % stages == 0 ? std::to_string(layers / stages) : "the layers of a stage"));
   }
   return layers / (stages * *per_chunk);
 }
@@ -292,8 +287,7 @@ void take_sharding(Launch& launch, Draft& draft, std::int64_t replicas) {
   const bool torch = launch.flag("use-torch-fsdp2");
   const bool fsdp = launch.flag("use-custom-fsdp") || launch.flag("use-megatron-fsdp");
   std::string sharding = optimizer ? "optimizer" : torch ? "parameters" : "none";
-  if (torch && optimizer)
-    launch.refuse("use-torch-fsdp2", "contradicts --use-distributed-optimizer; one would be right");
+  if (torch && optimizer) launch.refuse("use-torch-fsdp2", "contradicts --use-distributed-optimizer, expected one");
   if (const std::optional<Settings> strategy = launch.value("data-parallel-sharding-strategy"); strategy && fsdp) {
     static const std::map<std::string, std::string> kStrategies{{"no_shard", "none"},
                                                                 {"optim", "optimizer"},
@@ -305,7 +299,7 @@ void take_sharding(Launch& launch, Draft& draft, std::int64_t replicas) {
   if (const auto instances = launch.count("num-distributed-optimizer-instances"); instances && *instances > 1) {
     if (replicas % *instances != 0)
       launch.refuse("num-distributed-optimizer-instances",
-                    fmt::format("read {}; a divisor of the {} replicas would be right", *instances, replicas));
+                    fmt::format("got {}, expected a divisor of the {} replicas", *instances, replicas));
     draft.set("parallelism.shard_group", replicas / *instances, launch.place("num-distributed-optimizer-instances"));
   }
 }
@@ -375,7 +369,7 @@ void take_layout(Launch& launch, Draft& draft) {
 
 void take_precision(Launch& launch, Draft& draft) {
   const bool fp16 = launch.flag("fp16"), bf16 = launch.flag("bf16");
-  if (fp16 && bf16) launch.refuse("bf16", "contradicts --fp16; one would be right");
+  if (fp16 && bf16) launch.refuse("bf16", "contradicts --fp16, expected one");
   if (!fp16 && !bf16) draft.assumed("precision", "bf16: neither --bf16 nor --fp16 is given, and fp32 is not modelled");
   const std::optional<Settings> format = launch.value("fp8-format");
   if (format) format->as_choice({"e4m3", "hybrid"});
@@ -404,7 +398,7 @@ void take_work(Launch& launch, Draft& draft) {
   if (granularity) recompute = granularity->as_choice({"selective", "full"});
   const std::optional<Settings> method = launch.value("recompute-method");
   if (method && recompute == "selective")
-    launch.refuse("recompute-method", "belongs to --recompute-granularity full, got selective; full would be right");
+    launch.refuse("recompute-method", "belongs to --recompute-granularity full, got selective, expected full");
   const std::optional<std::int64_t> some = launch.count("recompute-num-layers");
   if (method && method->as_choice({"uniform", "block"}) == "block" && some)
     draft.ignored("--recompute-method block", "every layer is computed again here, not the first of each stage alone");
@@ -415,7 +409,7 @@ void take_work(Launch& launch, Draft& draft) {
   if (backend) {
     const std::string kind = backend->as_choice({"flash", "fused", "unfused", "local", "auto"});
     if (flash && (kind == "unfused" || kind == "local"))
-      launch.refuse("attention-backend", fmt::format("read {} beside --use-flash-attn; one would be right", kind));
+      launch.refuse("attention-backend", fmt::format("got {} beside --use-flash-attn, expected one", kind));
     if (kind != "auto") draft.set("attention", std::string(kind == "flash" || kind == "fused" ? "flash" : "unfused"));
   } else if (flash) {
     draft.set("attention", std::string("flash"));
@@ -431,7 +425,7 @@ void take_work(Launch& launch, Draft& draft) {
     draft.set("evaluation.sequences", std::min<std::int64_t>(passes.value_or(100), 1'000'000'000) * global);
   }
   const std::optional<std::int64_t> steps = launch.count("train-iters"), samples = launch.count("train-samples");
-  if (steps && samples) launch.refuse("train-samples", "contradicts --train-iters; one would be right");
+  if (steps && samples) launch.refuse("train-samples", "contradicts --train-iters, expected one");
   if (steps || samples) {
     const double sequences =
         steps ? static_cast<double>(*steps) * static_cast<double>(global) : static_cast<double>(*samples);

@@ -1,0 +1,136 @@
+// Does `orrery campaign` say what the contract promises, the same for any number of jobs, and hold its published rows?
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/scenario.h"
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+#include "tests/tools/refused.h"
+#include "tools/study/campaign_study.h"
+#include "workloads/step/step.h"
+
+using namespace orrery;
+using nlohmann::json;
+using tests::Folder;
+using tests::Outcome;
+using tests::small_scenario;
+
+namespace {
+
+const std::string kCampaign = R"(cost: {price_per_gpu_hour_usd: 2}
+campaign:
+  tokens: 20e9
+  failures:
+    causes:
+      gpu: {mtbf: 200 h, loses: node, repair: 20 min}
+      clock: {mtbf: 500 h, effect: slow, slowdown: 1.3}
+  checkpoint: {tiers: [{to: neighbour}, {to: storage, one_in: 10}]}
+  elastic: {min_replicas: 2}
+  ramp: [{until_tokens: 1e9, global: 8}]
+  repair: {spares: 0}
+)";
+
+json run_campaign(const std::string& file, std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"campaign", file, "--json", "-"});
+  const Outcome outcome = tests::orrery(more);
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  return json::parse(outcome.out);
+}
+
+}  // namespace
+
+TEST_CASE("a campaign without failures takes its steps, at the step that orrery run prints") {
+  const Folder folder;
+  const std::string file = folder.write("small.yaml", small_scenario() + "campaign: {steps: 100000}\n");
+  const json result = run_campaign(file, {"--seeds", "3"});
+  const json step = json::parse(tests::orrery({"run", file, "--json", "-"}).out);
+  const double step_s = step["iteration_time_s"];
+  CHECK(result["iteration_time_s"] == step["iteration_time_s"]);
+  CHECK(result["wall_time_s"]["mean"].get<double>() == Approx(1e5 * step_s).epsilon(1e-14));
+  CHECK(result["goodput"]["p5"] == 1.0);
+  CHECK(result["failures"]["mean"] == 0);
+}
+
+TEST_CASE("campaigns are the same bytes for any number of jobs, and their shares add up") {
+  const Folder folder;
+  const std::string file = folder.write("small.yaml", small_scenario() + kCampaign);
+  const std::string one = tests::orrery({"campaign", file, "--seeds", "100", "--jobs", "1", "--json", "-"}).out;
+  const std::string three = tests::orrery({"campaign", file, "--seeds", "100", "--jobs", "3", "--json", "-"}).out;
+  CHECK(one == three);
+  const json result = json::parse(one);
+  double sum = 0;
+  for (const auto& [name, seconds] : result["shares_s"].items()) sum += seconds.get<double>();
+  const double wall = result["wall_time_s"]["mean"];
+  CHECK(sum == Approx(wall).epsilon(1e-12));
+  CHECK(result["finished"] == 100);
+  CHECK(result["shares_s"]["fewer_replicas"].get<double>() > 0);
+  CHECK(result["shares_s"]["slow"].get<double>() > 0);
+  CHECK(result["failures"]["mean"].get<double>() > 0);
+  // 16 GPUs at 2 dollars.
+  CHECK(result["cost_usd"].get<double>() == Approx(wall / 3600 * 16 * 2));
+  CHECK_FALSE(result["changes"].empty());
+  CHECK(result["changes"].front()["saved_s"] >= result["changes"].back()["saved_s"]);
+  const Outcome text = tests::orrery({"campaign", file, "--seeds", "20"});
+  CHECK(text.status == 0);
+  std::istringstream lines(text.out);
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    CHECK(line.size() <= 100);
+  }
+}
+
+TEST_CASE("the prices of a campaign are steps of the scenario as it then is") {
+  const sim::Settings document = scenarios::parse_yaml(small_scenario() + kCampaign, "small.yaml");
+  const tools::PricedCampaign priced = tools::price_campaign(document, 1);
+  const auto step = [&](const std::vector<std::string>& sets) {
+    sim::Settings changed = document;
+    for (const std::string& set : sets) scenarios::apply_set(changed, set);
+    return workloads::simulate_step(scenarios::load_scenario(changed).job).iteration;
+  };
+  // Replicas of 4 GPUs, two to a node: one node of two is a level.
+  CHECK(priced.machine.replicas == 2);
+  CHECK(priced.prices.levels == 2);
+  CHECK(priced.prices.at(1, 0, 0) == step({}));
+  CHECK(priced.prices.at(0, 0, 0) == step({"batch.global=8"}));
+  CHECK(priced.prices.at(1, 0, 1) == step({"perturb.slow_gpus=[{gpu: 0, slowdown: 1.3}]"}));
+  CHECK(priced.prices.at(1, 1, 0) == step({"cluster.gpus=8", "parallelism.data=2"}));
+  CHECK(priced.prices.at(1, 1, 0) > priced.prices.at(1, 0, 0));
+  // Weights in 2 bytes; Adam's states with fp32 weights in 12, each once.
+  const double parameters = priced.machine.state_bytes / 14;
+  CHECK(parameters == Approx(5.1e8).epsilon(0.05));  // 8 layers of 12 x 2048^2, 51,200 x 2048 embeddings, positions
+}
+
+TEST_CASE("scenarios without a campaign, and what cannot be one, are refused in one line") {
+  const Folder folder;
+  const std::string plain = folder.write("case.yaml", small_scenario());
+  tests::check_refused(tests::orrery({"campaign", plain}), {"case.yaml", "campaign", "expected"});
+  const std::string file = folder.write("small.yaml", small_scenario() + kCampaign);
+  tests::check_refused(tests::orrery({"campaign", file, "--seeds", "0"}), {"--seeds"});
+  tests::check_refused(tests::orrery({"campaign", file, "--set", "campaign.elastic.min_replicas=9"}),
+                       {"min_replicas 9", "4"});
+  tests::check_refused(tests::orrery({"campaign", file, "--json", folder.file("no/where.json")}), {"no/where.json"});
+  // The same table refuses it when only a step is run.
+  tests::check_refused(tests::orrery({"run", file, "--set", "campaign.tokens=-1"}), {"campaign.tokens"});
+}
+
+TEST_CASE("published failures and effective times are those of the campaigns") {
+  const Outcome outcome = tests::orrery({"reproduce", "reliability", "--json", "-"});
+  REQUIRE(outcome.status == 0);
+  const json table = json::parse(outcome.out);
+  REQUIRE(table["rows"].size() >= 5);
+  for (const json& row : table["rows"]) {
+    INFO(row["name"].get<std::string>());
+    const double ettr = row["ettr_pct"];
+    if (!row["published_failures"].is_null()) {
+      CHECK(row["failures_p5"].get<double>() <= row["published_failures"].get<double>());
+      CHECK(row["failures_p95"].get<double>() >= row["published_failures"].get<double>());
+    }
+    if (!row["published_ettr_pct"].is_null()) {
+      const double published = row["published_ettr_pct"];
+      if (row["at_least"] == true) CHECK(ettr > published);
+      if (row["at_least"] == false) CHECK(std::abs(ettr - published) < 3);
+    }
+    CHECK(std::abs(ettr - row["formula_pct"].get<double>()) < 3);
+  }
+}

@@ -1,0 +1,88 @@
+// Does `orrery place` lay jobs on nodes as its policies say, and does it find the best share of small clusters?
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+#include "tests/tools/refused.h"
+#include "tools/study/placements.h"
+
+using namespace orrery;
+using nlohmann::json;
+using tests::Folder;
+using tools::NodeLists;
+
+namespace {
+
+using Units = std::vector<std::vector<std::int64_t>>;
+const Units kUnits{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}};
+
+/// A job of two nodes below leaves of two nodes, with thin uplinks.
+std::string thin() {
+  return tests::small_scenario("fabric: ndr-rail", "fabric: {inherits: ndr-rail, unit_nodes: 2, oversubscription: 8}");
+}
+
+}  // namespace
+
+TEST_CASE("policies use every node at most once, and each as it is named") {
+  const std::vector<std::int64_t> sizes{2, 4, 3};
+  for (const std::string& policy : tools::policy_names()) {
+    INFO(policy);
+    const NodeLists lists = tools::place_by(policy, sizes, kUnits, 7);
+    std::set<std::int64_t> taken;
+    for (std::size_t j = 0; j < sizes.size(); ++j) {
+      CHECK(static_cast<std::int64_t>(lists[j].size()) == sizes[j]);
+      taken.insert(lists[j].begin(), lists[j].end());
+    }
+    CHECK(taken.size() == 9);
+  }
+  // Each job whole in the unit that it fits best; the nodes of a spread one from all units; of interleaved ones in
+  // turn.
+  CHECK(tools::place_by("pack", sizes, kUnits, 1) == NodeLists{{8, 9}, {0, 1, 2, 3}, {4, 5, 6}});
+  CHECK(tools::place_by("spread", {3}, kUnits, 1) == NodeLists{{0, 4, 8}});
+  CHECK(tools::place_by("interleave", {2, 3}, kUnits, 1) == NodeLists{{0, 2}, {1, 3, 4}});
+}
+
+TEST_CASE("all shares of small cases, and none of large ones") {
+  // Two jobs of two nodes in two units of two: apart, or a node of each in each.
+  CHECK(tools::all_shares({2, 2}, {{0, 1}, {2, 3}}, 100).size() == 2);
+  // One job of two nodes in three units of two: in one unit, or in two.
+  CHECK(tools::all_shares({2}, {{0, 1}, {2, 3}, {4, 5}}, 100).size() == 2);
+  CHECK(tools::all_shares({8, 8, 8, 8}, Units(8, std::vector<std::int64_t>{0, 1, 2, 3}), 10).empty());
+}
+
+TEST_CASE("two jobs on thin uplinks: interleaved they cost each other, the best share keeps them apart") {
+  const Folder folder;
+  const std::string file = folder.write("thin.yaml", thin());
+  const tests::Outcome outcome = tests::orrery({"place", file, file, "--json", "-"});
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  const json result = json::parse(outcome.out);
+  std::map<std::string, json> by_name;
+  for (const json& row : result["placements"]) by_name[row["placement"]] = row;
+  CHECK(by_name.at("pack")["slowdown"] == 1.0);
+  CHECK(by_name.at("interleave")["slowdown"].get<double>() > 1.0);
+  CHECK(by_name.at("best share")["slowdown"] == 1.0);
+  CHECK(result["shares_tried"] == 2);
+  for (const json& job : by_name.at("interleave")["placed"]) {
+    CHECK(job["units"] == 2);
+    CHECK(job["step_s"] >= job["alone_s"]);
+  }
+  // The step alone is that of orrery run.
+  const json step = json::parse(tests::orrery({"run", file, "--json", "-"}).out);
+  CHECK(by_name.at("pack")["placed"][0]["step_s"] == step["iteration_time_s"]);
+  CHECK(tests::orrery({"place", file, file, "--json", "-", "--jobs", "1"}).out == outcome.out);
+  const tests::Outcome text = tests::orrery({"place", file, file});
+  CHECK(text.out.find("best of all 2 ways") != std::string::npos);
+}
+
+TEST_CASE("jobs that do not fit one cluster are refused in one line") {
+  const Folder folder;
+  const std::string file = folder.write("case.yaml", thin()),
+                    other = folder.write("other.yaml", tests::small_scenario());
+  tests::check_refused(tests::orrery({"place", file, other}), {"other.yaml", "one cluster"});
+  tests::check_refused(tests::orrery({"place", file, file, "--gpus", "24"}),
+                       {"--gpus: got 24, expected at least the jobs' 32"});
+}
