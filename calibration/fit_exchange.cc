@@ -136,11 +136,11 @@ std::string to_yaml(const ExchangeKernel& k, const FitError& held_out) {
   seconds("node", k.node);
   if (k.fill_rows != 1) out += fmt::format("    fill_rows: {:.0f}\n", k.fill_rows);
   if (k.fill_rate < 1e17) out += fmt::format("    fill_rate: {:.4g} GB/s\n", k.fill_rate / 1e9);
-  seconds("token", k.token);
-  seconds("copy", k.copy);
-  rate("source_rate", k.source_rate);
-  rate("network_rate", k.network_rate);
-  rate("copy_rate", k.copy_rate);
+  seconds("token", k.processor.token);
+  seconds("copy", k.processor.copy);
+  rate("source_rate", k.processor.source_rate);
+  rate("network_rate", k.processor.network_rate);
+  rate("copy_rate", k.processor.copy_rate);
   if (k.exponent != 4) out += fmt::format("    exponent: {:.3g}\n", k.exponent);
   return out + fmt::format("    sizes: {}\n    share: {}\n", list(k.sizes, "{:.0f}"), list(k.share, "{:.3f}"));
 }

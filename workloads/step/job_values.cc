@@ -115,6 +115,7 @@ GroupLayout group_layout_of(const Job& job) {
   layout.shard_ranks = job.shard_ranks();
   layout.experts =
       expert_layout_of(job.model.experts, job.parallelism, job.method.experts.dispatcher, job.expert_shard_ranks());
+  layout.own_routes = with_own_routes(job.software.library.collective_algorithms);
   return layout;
 }
 
