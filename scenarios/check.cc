@@ -179,7 +179,7 @@ void check_wiring(const Settings& document, const workloads::Site& site,
 void check_job(const Settings& document, Job& job) {
   const workloads::Parallelism& layout = job.parallelism;
   check_tensor(document, job.model, layout);
-  check_experts(document, job);
+  check_experts(document, job.model.experts, layout);
   check_context(document, job.model, layout, job.method.attention);
   check_pipeline(document, layout, job.model.layers);
   check_schedule(document, layout, job.batch, job.pipeline_shape());

@@ -95,9 +95,8 @@ void load_expert_layout(const Settings& document, const Settings* section, Job& 
   }
 }
 
-void check_experts(const Settings& document, const Job& job) {
-  const workloads::Parallelism& layout = job.parallelism;
-  if (!job.model.experts.any()) return;
+void check_experts(const Settings& document, const workloads::Experts& experts, const workloads::Parallelism& layout) {
+  if (!experts.any()) return;
   const std::int64_t ranks = layout.tensor * layout.context * layout.data, group = layout.expert * layout.expert_tensor;
   if (ranks % group != 0) {
     fail_at(document, "parallelism.expert",

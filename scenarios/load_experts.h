@@ -13,6 +13,7 @@ void load_expert_layout(const sim::Settings& document, const sim::Settings* sect
 /// The section `experts`.
 void load_expert_style(const sim::Settings& document, workloads::Job& job);
 /// What holds between them and the rest of the layout.
-void check_experts(const sim::Settings& document, const workloads::Job& job);
+void check_experts(const sim::Settings& document, const workloads::Experts& experts,
+                   const workloads::Parallelism& layout);
 
 }  // namespace orrery::scenarios

@@ -14,7 +14,9 @@ namespace orrery::workloads {
 
 struct DataParallelism {
   HeldPart held = HeldPart::but_experts;  // which parameters these are
-  CommGroup group = CommGroup::data, across = CommGroup::replicate;
+  struct Among {
+    CommGroup owners = CommGroup::data, repeats = CommGroup::replicate;
+  } among;
   std::int64_t replicas = 1;  // ranks that hold the same weights
   std::int64_t owners = 1;    // of these, ranks of one collective: those that share out a state, or all
   calibration::Sharding sharding = calibration::Sharding::none;

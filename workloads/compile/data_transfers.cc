@@ -32,10 +32,11 @@ CollectiveCost owner_reductions(double parameters, const Layer* layer, double gr
 }
 
 ProgramWriter::Transfer DataTransfers::transfer(CollectiveOp op, double bytes, const char* what) {
-  ProgramWriter::Transfer t{data_.group};
-  t.cost = prices_.of(op, bytes, data_.group);
-  t.traffic = library_.traffic({data_.group, op, what, data_.owners, bytes, wire_bytes(op, data_.owners, bytes)});
-  beside_ += prices_.seconds_alone(t.cost, data_.group);
+  ProgramWriter::Transfer t{data_.among.owners};
+  t.cost = prices_.of(op, bytes, data_.among.owners);
+  t.traffic =
+      library_.traffic({data_.among.owners, op, what, data_.owners, bytes, wire_bytes(op, data_.owners, bytes)});
+  beside_ += prices_.seconds_alone(t.cost, data_.among.owners);
   return t;
 }
 
@@ -63,10 +64,10 @@ void DataTransfers::reduce_across_repeats(double bytes) {
   if (data_.repeats() == 1) return;
   const double part = bytes / static_cast<double>(data_.owners);
   const std::int64_t groups = data_.repeats();
-  ProgramWriter::Transfer t{data_.across};
-  t.cost = prices_.of(CollectiveOp::all_reduce, part, data_.across);
-  t.traffic = library_.traffic({data_.across, CollectiveOp::all_reduce, "gradients, between shard groups", groups, part,
-                                wire_bytes(CollectiveOp::all_reduce, groups, part)});
+  ProgramWriter::Transfer t{data_.among.repeats};
+  t.cost = prices_.of(CollectiveOp::all_reduce, part, data_.among.repeats);
+  t.traffic = library_.traffic({data_.among.repeats, CollectiveOp::all_reduce, "gradients, between shard groups",
+                                groups, part, wire_bytes(CollectiveOp::all_reduce, groups, part)});
   const std::uint32_t shared_out = last_reduction_;
   last_reduction_ = writer_.transfer(t, {&shared_out, 1});
 }

@@ -14,7 +14,7 @@ double covered_share(const UnitLoad& pass, double compute, const DataParallelism
   const auto units = static_cast<double>(pass.units);
   const auto seconds = [&](CollectiveOp op, double bytes_each) {
     const double bytes = pass.parameters / units * bytes_each;
-    return units * prices.seconds_alone(prices.of(op, bytes, data.group), data.group);
+    return units * prices.seconds_alone(prices.of(op, bytes, data.among.owners), data.among.owners);
   };
   double collectives = 0;
   if (pass.gathers) collectives += seconds(CollectiveOp::all_gather, data.bytes.parameter);

@@ -34,29 +34,30 @@ DataParallelism data_parallelism_of(const Job& job) {
   return data;
 }
 
-std::optional<DataParallelism> expert_parallelism_of(const Job& job) {
-  if (!job.model.experts.any()) return {};
-  DataParallelism data = data_parallelism_of(job);
+std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const Experts& experts,
+                                                     std::int64_t replicas, std::int64_t owners) {
+  if (!experts.any()) return {};
   data.held = HeldPart::experts;
-  data.group = CommGroup::expert_data;
-  data.across = CommGroup::expert_replicate;
-  data.replicas = job.expert_replicas();
-  data.owners = job.expert_shard_ranks();
+  data.among.owners = CommGroup::expert_data;
+  data.among.repeats = CommGroup::expert_replicate;
+  data.replicas = replicas;
+  data.owners = owners;
   if (data.replicas == 1) data.by_unit = data.gathers_every_pass = data.to_owners = false;
   return data;
 }
 
 namespace {
-ExpertLayout expert_layout_of(const Job& job) {
-  ExpertLayout experts;
-  experts.any = job.model.experts.any();
-  if (!experts.any) return experts;
-  experts.expert = job.parallelism.expert;
-  experts.tensor = job.parallelism.expert_tensor;
-  experts.shard_ranks = job.expert_shard_ranks();
-  experts.gathers = job.method.experts.dispatcher == Dispatcher::allgather;
-  experts.exchange = {sends_once(job.method.experts.dispatcher), job.model.experts.count, job.model.experts.top_k};
-  return experts;
+ExpertLayout expert_layout_of(const Experts& experts, const Parallelism& layout, Dispatcher dispatcher,
+                              std::int64_t shard_ranks) {
+  ExpertLayout out;
+  out.any = experts.any();
+  if (!out.any) return out;
+  out.expert = layout.expert;
+  out.tensor = layout.expert_tensor;
+  out.shard_ranks = shard_ranks;
+  out.gathers = dispatcher == Dispatcher::allgather;
+  out.exchange = {sends_once(dispatcher), experts.count, experts.top_k};
+  return out;
 }
 }  // namespace
 
@@ -80,14 +81,8 @@ MessageStyle message_style_of(const Job& job) {
 ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   const calibration::Software& software = job.software;
   const Schedule& schedule = *job.parallelism.schedule;
-  ProgramInputs inputs{workload,
-                       job.parallelism.chunk_map(),
-                       {},
-                       data_parallelism_of(job),
-                       expert_parallelism_of(job),
-                       message_style_of(job),
-                       {},
-                       0};
+  ProgramInputs inputs{workload, job.parallelism.chunk_map(), {}, data_parallelism_of(job),
+                       {},       message_style_of(job),       {}, 0};
   inputs.passes = {software.host,      software.overlap,           software.layers.linear.misaligned_gemm_rate,
                    job.overlap.tensor, schedule.splits_backward(), false};
   // Not where stages hold several chunks or the schedule posts its messages ahead: with sends that block, such
@@ -96,6 +91,8 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
       software.host.host_waits_for_batch && job.parallelism.virtual_pipeline == 1 && !schedule.runtimes.post_ahead;
   inputs.update = {job.method.optimizer, job.method.precision, software.optimizer,
                    !job.parallelism.optimizer_post_validation, !inputs.map.ends_meet() && job.model.tied_embeddings};
+  inputs.expert_data =
+      expert_parallelism_of(inputs.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks());
   inputs.takes_turns = job.overlap.experts && job.model.experts.any() && !inputs.data.by_unit;
   constexpr double kScales = 12;  // of a block: four products, three fp8 tensors each
   const bool in_fp8 = job.method.precision.matmul == DataType::fp8;
@@ -116,7 +113,8 @@ GroupLayout group_layout_of(const Job& job) {
   layout.shards = sharding != Sharding::none;
   layout.all_reduces_gradients = data_parallelism_of(job).reduction() == CollectiveOp::all_reduce;
   layout.shard_ranks = job.shard_ranks();
-  layout.experts = expert_layout_of(job);
+  layout.experts =
+      expert_layout_of(job.model.experts, job.parallelism, job.method.experts.dispatcher, job.expert_shard_ranks());
   layout.own_routes = with_own_routes(job.software.library.collective_algorithms);
   return layout;
 }

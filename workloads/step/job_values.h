@@ -11,8 +11,10 @@ namespace orrery::workloads {
 /// The layers of a job: its schedule says where blocks lie, parallelism.stage_layers how many layers each holds.
 LayerSplit split_layers(const Job& job);
 DataParallelism data_parallelism_of(const Job& job);
-/// Likewise of routed experts; nothing where the model has none.
-std::optional<DataParallelism> expert_parallelism_of(const Job& job);
+/// `data` as it is of routed experts, which so many ranks hold alike, of which `owners` share out a state; nothing
+/// where the model has none.
+std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const Experts& experts,
+                                                     std::int64_t replicas, std::int64_t owners);
 MessageStyle message_style_of(const Job& job);
 ProgramInputs program_inputs_of(const Job& job, const Workload& workload);
 GroupLayout group_layout_of(const Job& job);

@@ -206,7 +206,9 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const StateStyle style{data_parallelism_of(job), job.method.precision, job.method.optimizer,
                          job.software.gradients.keeps_training_gradients};
   StateStyle of_experts = style;
-  of_experts.data = expert_parallelism_of(job).value_or(style.data);
+  of_experts.data =
+      expert_parallelism_of(style.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks())
+          .value_or(style.data);
   const double element = calibration::bytes_of(job.method.precision.activations);
   const bool ties_ends = !layout.chunk_map().ends_meet() && job.model.tied_embeddings;
   // Orders that are searched for the job's own times are walked as they are run, all of them.

@@ -60,14 +60,14 @@ double meets(const Experts& experts, double parts) {
 struct Spread {
   double nodes = 1, per_node = 1;
 };
-Spread spread_of(const Job& job) {
-  const Parallelism& p = job.parallelism;
-  const RankMap ranks(p.dims(), job.placement, job.machine.gpus_per_node);
+Spread spread_of(const MixtureFacts& facts) {
+  const Parallelism& p = facts.layout;
+  const RankMap ranks(p.dims(), facts.placement, facts.sizes.gpus_per_node);
   std::map<std::int64_t, std::map<std::int64_t, std::int64_t>> groups;  // ranks by group and node
   const std::int64_t block = p.tensor * p.context * p.data, span = p.expert * p.expert_tensor;
   for (std::int64_t rank = 0; rank < block * p.pipeline; ++rank) {
     const std::int64_t at = rank % block, group = rank / block * block + at / span * span + at % p.expert_tensor;
-    ++groups[group][ranks.gpu_of(rank) / job.machine.gpus_per_node];
+    ++groups[group][ranks.gpu_of(rank) / facts.sizes.gpus_per_node];
   }
   Spread most;
   for (const auto& [group, nodes] : groups) {
@@ -79,47 +79,36 @@ Spread spread_of(const Job& job) {
 
 class ExchangeRows {
  public:
-  explicit ExchangeRows(const Job& job) : job_(job), p_(job.parallelism), style_(job.method.experts) {
-    const double passes = job.method.recompute == Recompute::full ? 2 : 1;
-    again_ = passes > 1 || (job.method.recompute == Recompute::selective && job.method.recomputed.experts);
-    tokens_ = d(job.batch.micro * job.rank_seq()) / (p_.sequence_parallel ? d(p_.tensor) : 1);
-    element_ = calibration::bytes_of(job.method.precision.activations);
+  ExchangeRows(const MixtureFacts& facts, TrafficRows& rows)
+      : f_(facts), p_(facts.layout), style_(facts.method.experts), rows_(rows) {
+    const Method& method = facts.method;
+    again_ =
+        method.recompute == Recompute::full || (method.recompute == Recompute::selective && method.recomputed.experts);
+    tokens_ = d(facts.sizes.micro_batch * facts.sizes.rank_seq) / (p_.sequence_parallel ? d(p_.tensor) : 1);
+    element_ = calibration::bytes_of(method.precision.activations);
   }
 
-  std::vector<TrafficRow> rows() {
+  void write() {
     if (style_.dispatcher == Dispatcher::allgather)
       gathered();
     else
       exchanged();
-    return rows_;
   }
 
  private:
   /// One call a layer and micro-batch of every group of `among`, of which each rank sends `share` of the buffer.
-  void add(const CommGroup& among, CollectiveOp op, const char* what, std::int64_t group, double bytes, double share,
-           bool forward) {
-    const double layers = layers_of(job_.model).experts;
-    const double ranks = d(p_.tensor * p_.context * p_.data);
-    const auto row = [&](const std::string& name) {
-      TrafficRow r;
-      r.among = among;
-      r.dimension = among.name;
-      r.operation = calibration::name_of(op);
-      r.what = name;
-      r.group = group;
-      r.bytes_per_call = bytes;
-      r.calls_per_layer = 1;
-      r.closed_form_bytes = layers * d(job_.microbatches()) * ranks * bytes * share;
-      if (r.closed_form_bytes > 0) rows_.push_back(r);
-    };
-    row(what);
-    if (forward && again_) row(std::string(what) + " (recomputed)");
+  void add(const CommGroup& among, CollectiveOp op, const std::string& what, std::int64_t group, double bytes,
+           double share, bool forward) {
+    const double calls = layers_of(f_.model).experts * d(f_.sizes.microbatches);
+    const double sent = calls * d(p_.tensor * p_.context * p_.data) * bytes * share;
+    rows_.add_sent(among, op, what, group, bytes, sent, 1);
+    if (forward && again_) rows_.add_sent(among, op, what + " (recomputed)", group, bytes, sent, 1);
   }
 
   void gathered() {
     const std::int64_t n = p_.expert * p_.expert_tensor;
-    const double share = (d(n) - 1) / d(n), h = d(job_.model.hidden), all = tokens_ * d(n);
-    const double scores = all * d(job_.model.experts.count) * (style_.router_fp32 ? 5 : element_ + 1);
+    const double share = (d(n) - 1) / d(n), h = d(f_.model.hidden), all = tokens_ * d(n);
+    const double scores = all * d(f_.model.experts.count) * (style_.router_fp32 ? 5 : element_ + 1);
     const double sums = all * h * (style_.router_fp32 ? 4 : element_);
     using enum CollectiveOp;
     add(CommGroup::expert, all_gather, "routing, forward", n, scores, share, true);
@@ -131,7 +120,7 @@ class ExchangeRows {
   }
 
   double copies() const {
-    const double sent = tokens_ * d(job_.model.experts.top_k), experts = d(job_.model.experts.count);
+    const double sent = tokens_ * d(f_.model.experts.top_k), experts = d(f_.model.experts.count);
     if (style_.capacity_factor == 0) return sent;
     const double room = std::ceil(style_.capacity_factor * sent / experts) * experts;
     return style_.pads_to_capacity ? room : std::min(room, sent);
@@ -140,19 +129,19 @@ class ExchangeRows {
   double sent_share() const {
     const double n = d(p_.expert);
     if (!sends_once(style_.dispatcher)) return (n - 1) / n;
-    const Experts& experts = job_.model.experts;
-    const Spread spread = spread_of(job_);
+    const Experts& experts = f_.model.experts;
+    const Spread spread = spread_of(f_);
     const double inside = n * meets(experts, n) * (spread.per_node - 1) / spread.per_node;
     return (inside + (spread.nodes - 1) * meets(experts, spread.nodes)) / d(experts.top_k);
   }
 
   void exchanged() {
     using enum CollectiveOp;
-    const double h = d(job_.model.hidden), sent = copies();
+    const double h = d(f_.model.hidden), sent = copies();
     const std::int64_t n = p_.expert, t = p_.expert_tensor;
     const bool once = sends_once(style_.dispatcher);
     if (n * t > 1 && !once && !style_.pads_to_capacity) {
-      add(CommGroup::expert, all_gather, "tokens of every expert", n, d(job_.model.experts.count * n) * 8,
+      add(CommGroup::expert, all_gather, "tokens of every expert", n, d(f_.model.experts.count * n) * 8,
           (d(n) - 1) / d(n), true);
     }
     if (n > 1) {
@@ -175,12 +164,12 @@ class ExchangeRows {
     add(CommGroup::expert_tensor, reduce_scatter, "expert input gradients, backward", t, all * element_, share, false);
   }
 
-  const Job& job_;
+  const MixtureFacts& f_;
   const Parallelism& p_;
   const ExpertStyle& style_;
+  TrafficRows& rows_;
   bool again_ = false;  // forward exchanges run once more
   double tokens_ = 0, element_ = 2;
-  std::vector<TrafficRow> rows_;
 };
 
 }  // namespace
@@ -203,31 +192,40 @@ MixtureParameters mixture_parameters(const Model& model, const Split& split) {
   return sum;
 }
 
-MixtureTensor mixture_tensor(const Job& job) {
-  const Model& model = job.model;
+namespace {
+
+/// Calls with buffers of `bytes`, over all layers, for one micro-batch.
+struct TensorCalls {
+  double bytes = 0, calls = 0;
+};
+/// What column-parallel products gather and what row-parallel ones reduce, and of these what is recomputed.
+struct MixtureTensor {
+  std::vector<TensorCalls> enters, leaves, enters_again, leaves_again;
+};
+
+/// `token`: bytes of an element of all tokens.
+MixtureTensor tensor_calls(const Model& model, const Method& method, double token) {
   const Layers layers = layers_of(model);
-  const double token = d(job.batch.micro * job.rank_seq()) * calibration::bytes_of(job.method.precision.activations);
   const double hidden = token * d(model.hidden), predicted = d(model.experts.mtp_layers);
   const double mlps = layers.dense + (model.experts.shared > 0 ? layers.experts : 0);
   const LatentAttention& latent = model.attention.latent;
   MixtureTensor calls;
   calls.leaves = {{hidden, layers.all() + mlps}};
   calls.enters = {{hidden, mlps + (latent.any() && latent.q_rank > 0 ? 0 : layers.all())}};
+  std::vector<TensorCalls> compressed;
   if (latent.any()) {
-    if (latent.q_rank > 0) calls.enters.push_back({token * d(latent.q_rank), layers.all()});
-    calls.enters.push_back({token * d(latent.kv_rank + latent.rope_dim), layers.all()});
+    if (latent.q_rank > 0) compressed.push_back({token * d(latent.q_rank), layers.all()});
+    compressed.push_back({token * d(latent.kv_rank + latent.rope_dim), layers.all()});
   }
+  calls.enters.insert(calls.enters.end(), compressed.begin(), compressed.end());
   if (predicted > 0) calls.enters.push_back({2 * hidden, predicted});
-  if (job.method.recompute == Recompute::full) {
+  if (method.recompute == Recompute::full) {
     calls.enters_again = calls.enters;
     calls.leaves_again = calls.leaves;
   }
-  if (job.method.recompute != Recompute::selective) return calls;
-  const RecomputedParts& parts = job.method.recomputed;
-  if (parts.latent_up && latent.any()) {
-    if (latent.q_rank > 0) calls.enters_again.push_back({token * d(latent.q_rank), layers.all()});
-    calls.enters_again.push_back({token * d(latent.kv_rank + latent.rope_dim), layers.all()});
-  }
+  if (method.recompute != Recompute::selective) return calls;
+  const RecomputedParts& parts = method.recomputed;
+  if (parts.latent_up) calls.enters_again = compressed;
   if (parts.mlp) calls.enters_again.push_back({hidden, layers.dense});
   if (parts.experts && model.experts.shared > 0) {
     calls.enters_again.push_back({hidden, layers.experts});
@@ -236,6 +234,36 @@ MixtureTensor mixture_tensor(const Job& job) {
   return calls;
 }
 
-std::vector<TrafficRow> exchange_rows(const Job& job) { return ExchangeRows(job).rows(); }
+}  // namespace
+
+/// Tensor groups of mixtures cut sequences too. Calls of different buffers are one row, of their mean.
+void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
+  const double token =
+      d(f_.sizes.micro_batch * f_.sizes.rank_seq) * calibration::bytes_of(f_.method.precision.activations);
+  const MixtureTensor calls = tensor_calls(f_.model, f_.method, token);
+  const std::int64_t ranks = f_.layout.tensor;
+  const auto exchange = [&](CollectiveOp op, const char* what, const std::vector<TensorCalls>& all) {
+    double bytes = 0, count = 0;
+    for (const TensorCalls& one : all) {
+      bytes += one.bytes * one.calls;
+      count += one.calls;
+    }
+    if (count > 0) rows.add(CommGroup::tensor, op, what, ranks, bytes / count, count * runs, 0);
+  };
+  using enum CollectiveOp;
+  exchange(all_gather, "activations, forward", calls.enters);
+  exchange(reduce_scatter, "activations, forward", calls.leaves);
+  exchange(all_gather, "activations, forward (recomputed)", calls.enters_again);
+  exchange(reduce_scatter, "activations, forward (recomputed)", calls.leaves_again);
+  exchange(all_gather, "activation gradients, backward", calls.leaves);
+  exchange(reduce_scatter, "activation gradients, backward", calls.enters);
+  exchange(all_gather, "saved inputs, backward", calls.enters);
+  const std::vector<TensorCalls> predictions{{token * d(f_.model.hidden), d(f_.model.experts.mtp_layers)}};
+  exchange(reduce_scatter, "prediction, forward", predictions);
+  if (f_.method.recompute == Recompute::full) exchange(reduce_scatter, "prediction, forward (recomputed)", predictions);
+  exchange(all_gather, "prediction gradients, backward", predictions);
+}
+
+void MixtureTraffic::exchange_rows(TrafficRows& rows) const { ExchangeRows(f_, rows).write(); }
 
 }  // namespace orrery::workloads

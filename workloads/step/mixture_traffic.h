@@ -1,11 +1,12 @@
-// Formulas of the communication table for mixtures of experts: parameters of their layers on one rank, and what
-// dispatch and combine move. Independent of the layers' own lists, like the rest of the closed form (traffic.h).
+// Formulas of the communication table for mixtures of experts: parameters of their layers on one rank, what their
+// tensor groups exchange, and what dispatch and combine move. Independent of the layers' own lists, like the rest of
+// the closed form (traffic.h).
 #pragma once
 
 #include <vector>
 
-#include "workloads/step/closed_form_parameters.h"
-#include "workloads/step/traffic.h"
+#include "workloads/step/job.h"
+#include "workloads/step/traffic_rows.h"
 
 namespace orrery::workloads {
 
@@ -16,19 +17,27 @@ struct MixtureParameters {
 };
 MixtureParameters mixture_parameters(const Model& model, const Split& split);
 
-/// Calls of a layer's tensor exchanges with buffers of `bytes`, over all layers, for one micro-batch.
-struct TensorCalls {
-  double bytes = 0, calls = 0;
+/// What the formulas ask of a job. Refers to it.
+struct MixtureFacts {
+  const Model& model;
+  const Parallelism& layout;
+  const Method& method;
+  const Placement& placement;
+  struct Sizes {
+    std::int64_t micro_batch, rank_seq, microbatches, gpus_per_node;
+  } sizes;
 };
-/// Of a mixture's layers: what column-parallel products gather (row by row of sizes), and what row-parallel ones
-/// reduce.
-struct MixtureTensor {
-  std::vector<TensorCalls> enters, leaves;
-  std::vector<TensorCalls> enters_again, leaves_again;  // of these, those of what is recomputed
-};
-MixtureTensor mixture_tensor(const Job& job);
 
-/// Rows of the expert groups: tokens to experts and back.
-std::vector<TrafficRow> exchange_rows(const Job& job);
+class MixtureTraffic {
+ public:
+  explicit MixtureTraffic(const MixtureFacts& facts) : f_(facts) {}
+  /// Rows of the tensor group but for embedding and head; `runs`: micro-batches of all tensor groups.
+  void tensor_rows(double runs, TrafficRows& rows) const;
+  /// Rows of the expert groups: tokens to experts and back.
+  void exchange_rows(TrafficRows& rows) const;
+
+ private:
+  MixtureFacts f_;
+};
 
 }  // namespace orrery::workloads

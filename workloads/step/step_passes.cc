@@ -78,27 +78,26 @@ void pair_up(std::vector<Pass>& passes) {
   }
 }
 
-StageOrders orders_of(const Job& job, const LayerSplit& split) {
+}  // namespace
+
+StageOrders step_passes(const Job& job, const LayerSplit& split) {
+  const bool pairs = job.overlap.experts && job.model.experts.any() && pairs_passes(job.parallelism) &&
+                     job.parallelism.schedule->copies() == 1;
+  const auto paired = [&](StageOrders orders) {
+    for (std::vector<Pass>& passes : orders) {
+      if (pairs) pair_up(passes);
+    }
+    return orders;
+  };
   const Schedule& schedule = *job.parallelism.schedule;
-  if (!schedule.runtimes.place_by_times) return paper_orders(schedule, job.pipeline_shape());
+  if (!schedule.runtimes.place_by_times) return paired(paper_orders(schedule, job.pipeline_shape()));
   const std::int64_t tensor = job.parallelism.tensor;
   const double message =
       message_seconds(message_style_of(job).whole_bytes, site_of(job), job.machine.device, job.software);
   const PipelineTimes times = pass_times(split, job.parallelism.chunk_map(),
                                          {job.machine.device, job.software.layers.linear.misaligned_gemm_rate},
                                          tensor <= job.machine.gpus_per_node ? tensor : 1, message);
-  return best_orders(schedule, job.pipeline_shape(), times);
-}
-
-}  // namespace
-
-StageOrders step_passes(const Job& job, const LayerSplit& split) {
-  StageOrders orders = orders_of(job, split);
-  const bool pairs = job.overlap.experts && job.model.experts.any() && pairs_passes(job.parallelism);
-  for (std::vector<Pass>& passes : orders) {
-    if (pairs) pair_up(passes);
-  }
-  return orders;
+  return paired(best_orders(schedule, job.pipeline_shape(), times));
 }
 
 }  // namespace orrery::workloads

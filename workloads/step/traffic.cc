@@ -20,6 +20,7 @@
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step/closed_form_parameters.h"
 #include "workloads/step/mixture_traffic.h"
+#include "workloads/step/traffic_rows.h"
 
 namespace orrery::workloads {
 
@@ -42,7 +43,15 @@ bool scatters(Sharding sharding, const calibration::Software& software) {
 
 class ClosedForm {
  public:
-  explicit ClosedForm(const Job& job) : job_(job), p_(job.parallelism), map_(job.parallelism.chunk_map()) {}
+  explicit ClosedForm(const Job& job)
+      : job_(job),
+        p_(job.parallelism),
+        map_(job.parallelism.chunk_map()),
+        mixture_({job.model,
+                  job.parallelism,
+                  job.method,
+                  job.placement,
+                  {job.batch.micro, job.rank_seq(), job.microbatches(), job.machine.gpus_per_node}}) {}
 
   std::vector<TrafficRow> rows() {
     if (p_.tensor > 1) tensor();
@@ -51,31 +60,18 @@ class ClosedForm {
     if (job_.replicas() > 1) data();
     if (job_.model.experts.any()) {
       if (job_.expert_replicas() > 1) expert_data();
-      for (TrafficRow& row : exchange_rows(job_)) rows_.push_back(std::move(row));
+      mixture_.exchange_rows(rows_);
     }
     scales();
     if (!map_.ends_meet() && job_.model.tied_embeddings) embedding();
     norm();
-    return rows_;
+    return std::move(rows_.rows);
   }
 
  private:
-  /// `calls`: over all groups; every one of the group's ranks sends `sent` bytes in each.
-  void add(const CommGroup& among, CollectiveOp op, const char* what, std::int64_t group, double bytes, double calls,
-           double per_layer) {
-    TrafficRow row;
-    row.among = among;
-    row.dimension = among.name;
-    row.operation = calibration::name_of(op);
-    row.what = what;
-    row.group = group;
-    row.bytes_per_call = bytes;
-    row.calls_per_layer = per_layer;
-    const double n = d(group), share = (n - 1) / n;
-    const double sent_by_group =
-        op == CollectiveOp::send_receive ? bytes : n * bytes * share * (op == CollectiveOp::all_reduce ? 2 : 1);
-    row.closed_form_bytes = calls * sent_by_group;
-    if (row.closed_form_bytes > 0) rows_.push_back(row);
+  template <class... Facts>
+  void add(const Facts&... facts) {
+    rows_.add(facts...);
   }
 
   /// Ranks of one tensor and pipeline coordinate.
@@ -99,7 +95,10 @@ class ClosedForm {
       else
         add(CommGroup::tensor, CollectiveOp::all_reduce, what, p_.tensor, activation(), calls, per_layer);
     };
-    if (job_.model.experts.any()) return mixture(runs, heads);
+    if (job_.model.experts.any()) {
+      mixture_.tensor_rows(runs, rows_);
+      return ends(runs, heads);
+    }
     boundary("activations, forward", per_pass * layers * runs, per_pass, true);
     if (job_.method.recompute == Recompute::full)
       boundary("activations, forward (recomputed)", per_pass * layers * runs, per_pass, true);
@@ -144,34 +143,6 @@ class ClosedForm {
     // Maximum, target logit and sum of exponentials of every token, in fp32.
     add(CommGroup::tensor, CollectiveOp::all_reduce, "loss", p_.tensor, 4 * d(job_.batch.micro) * d(job_.rank_seq()),
         3 * heads * runs, 0);
-  }
-
-  /// A mixture's layers, whose tensor groups cut sequences too. Calls of different buffers are one row, of their mean.
-  void mixture(double runs, double heads) {
-    const MixtureTensor calls = mixture_tensor(job_);
-    const auto exchange = [&](CollectiveOp op, const char* what, const std::vector<TensorCalls>& all) {
-      double bytes = 0, count = 0;
-      for (const TensorCalls& one : all) {
-        bytes += one.bytes * one.calls;
-        count += one.calls;
-      }
-      if (count > 0) add(CommGroup::tensor, op, what, p_.tensor, bytes / count, count * runs, 0);
-    };
-    using enum CollectiveOp;
-    exchange(all_gather, "activations, forward", calls.enters);
-    exchange(reduce_scatter, "activations, forward", calls.leaves);
-    exchange(all_gather, "activations, forward (recomputed)", calls.enters_again);
-    exchange(reduce_scatter, "activations, forward (recomputed)", calls.leaves_again);
-    exchange(all_gather, "activation gradients, backward", calls.leaves);
-    exchange(reduce_scatter, "activation gradients, backward", calls.enters);
-    exchange(all_gather, "saved inputs, backward", calls.enters);
-    const double predicted = heads - 1;
-    add(CommGroup::tensor, reduce_scatter, "prediction, forward", p_.tensor, activation(), predicted * runs, 0);
-    if (job_.method.recompute == Recompute::full)
-      add(CommGroup::tensor, reduce_scatter, "prediction, forward (recomputed)", p_.tensor, activation(),
-          predicted * runs, 0);
-    add(CommGroup::tensor, all_gather, "prediction gradients, backward", p_.tensor, activation(), predicted * runs, 0);
-    ends(runs, heads);
   }
 
   double boundaries() const { return d(map_.crossings()); }
@@ -305,7 +276,8 @@ class ClosedForm {
   const Job& job_;
   const Parallelism& p_;
   ChunkMap map_;
-  std::vector<TrafficRow> rows_;
+  MixtureTraffic mixture_;
+  TrafficRows rows_;
 };
 
 bool same_row(const TrafficRow& a, const TrafficRow& b) {
