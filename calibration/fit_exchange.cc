@@ -31,24 +31,28 @@ std::vector<Searched> searched(const ExchangeKind& kind, std::size_t shares) {
   const auto at = [](double ExchangeKernel::*member) {
     return [member](ExchangeKernel& k) -> double& { return k.*member; };
   };
+  using Processor = ExchangeKernel::Processor;
+  const auto of = [](double Processor::*member) {
+    return [member](ExchangeKernel& k) -> double& { return k.processor.*member; };
+  };
   std::vector<Searched> out{{at(&ExchangeKernel::fixed), 3e-5, 1e-6, 1e-3}};
   if (kind.network) {
     out.push_back({at(&ExchangeKernel::node), 5e-6, 1e-9, 1e-3});
     out.push_back({at(&ExchangeKernel::fill_rate), 2e10, 1e8, 1e13});
-    out.push_back({at(&ExchangeKernel::source_rate), 3e10, 1e9, kFree});
-    out.push_back({at(&ExchangeKernel::network_rate), 3e10, 1e9, kFree});
-    out.push_back({at(&ExchangeKernel::copy_rate), 3e10, 1e9, kFree});
+    out.push_back({of(&Processor::source_rate), 3e10, 1e9, kFree});
+    out.push_back({of(&Processor::network_rate), 3e10, 1e9, kFree});
+    out.push_back({of(&Processor::copy_rate), 3e10, 1e9, kFree});
     out.push_back({at(&ExchangeKernel::exponent), 8, 1.05, 30});
   } else if (kind.chosen_processors) {
     out.push_back({at(&ExchangeKernel::fill_rate), 2e9, 1e8, 1e13});
-    out.push_back({at(&ExchangeKernel::token), 1e-7, 1e-10, 1e-5});
-    out.push_back({at(&ExchangeKernel::copy), 1e-8, 1e-10, 1e-5});
-    out.push_back({at(&ExchangeKernel::source_rate), 5e10, 1e9, kFree});
-    out.push_back({at(&ExchangeKernel::copy_rate), 3e10, 1e9, kFree});
+    out.push_back({of(&Processor::token), 1e-7, 1e-10, 1e-5});
+    out.push_back({of(&Processor::copy), 1e-8, 1e-10, 1e-5});
+    out.push_back({of(&Processor::source_rate), 5e10, 1e9, kFree});
+    out.push_back({of(&Processor::copy_rate), 3e10, 1e9, kFree});
   } else {
     out.push_back({at(&ExchangeKernel::rank), 1e-8, 1e-10, 1e-5});
-    out.push_back({at(&ExchangeKernel::token), 6e-8, 1e-10, 1e-5});
-    out.push_back({at(&ExchangeKernel::copy), 1e-9, 1e-11, 1e-6});
+    out.push_back({of(&Processor::token), 6e-8, 1e-10, 1e-5});
+    out.push_back({of(&Processor::copy), 1e-9, 1e-11, 1e-6});
     out.push_back({at(&ExchangeKernel::exponent), 3, 1.05, 30});
   }
   for (std::size_t i = 0; i < shares; ++i)
@@ -133,11 +137,11 @@ std::string to_yaml(const ExchangeKernel& k, const FitError& held_out) {
   seconds("node", k.node);
   if (k.fill_rows != 1) out += fmt::format("    fill_rows: {:.0f}\n", k.fill_rows);
   if (k.fill_rate < 1e17) out += fmt::format("    fill_rate: {:.4g} GB/s\n", k.fill_rate / 1e9);
-  seconds("token", k.token);
-  seconds("copy", k.copy);
-  rate("source_rate", k.source_rate);
-  rate("network_rate", k.network_rate);
-  rate("copy_rate", k.copy_rate);
+  seconds("token", k.processor.token);
+  seconds("copy", k.processor.copy);
+  rate("source_rate", k.processor.source_rate);
+  rate("network_rate", k.processor.network_rate);
+  rate("copy_rate", k.processor.copy_rate);
   if (k.exponent != 4) out += fmt::format("    exponent: {:.3g}\n", k.exponent);
   return out + fmt::format("    sizes: {}\n    share: {}\n", list(k.sizes, "{:.0f}"), list(k.share, "{:.3f}"));
 }

@@ -28,8 +28,8 @@ Dispatcher dispatcher(const std::string& name) {
 ExchangeKernel simple_kernel() {
   ExchangeKernel k;
   k.fixed = 10e-6;
-  k.token = 1e-6;
-  k.copy = 2e-6;
+  k.processor.token = 1e-6;
+  k.processor.copy = 2e-6;
   k.share = {0.5};
   k.exponent = 100;  // the longer of the two
   return k;
@@ -86,11 +86,11 @@ TEST_CASE("the longer of processors and links, after a fixed part") {
 TEST_CASE("between nodes a row crosses once for each node") {
   ExchangeKernel k = simple_kernel();
   k.network = true;
-  k.token = k.copy = 0;
+  k.processor.token = k.processor.copy = 0;
   k.node = 5e-6;
   k.fill_rows = 64;
   k.fill_rate = 1e9;
-  k.network_rate = 1e9;
+  k.processor.network_rate = 1e9;
   k.sizes = {2, 8};
   k.share = {1.0, 0.4};
   TokenExchange e{1000, 1000, 6, 2, 32, 4, 10};
@@ -155,10 +155,10 @@ TEST_CASE("documents of dispatchers are checked") {
 TEST_CASE("a fit gives back the kernel that made the times") {
   ExchangeKernel truth = simple_kernel();
   truth.fill_rate = 2e9;
-  truth.token = 3e-7;
-  truth.copy = 6e-8;
-  truth.source_rate = 50e9;
-  truth.copy_rate = 30e9;
+  truth.processor.token = 3e-7;
+  truth.processor.copy = 6e-8;
+  truth.processor.source_rate = 50e9;
+  truth.processor.copy_rate = 30e9;
   truth.sizes = {8};
   truth.share = {0.7};
   truth.exponent = 4;

@@ -118,15 +118,15 @@ void write(const std::string& file, Written to, const std::string& fitted) {
 /// The data sheet, from the hand-written part.
 DeviceProfile::Model data_sheet(const Settings& head) {
   DeviceProfile::Model m;
-  m.processors = head.at("processors").as_int(1);
+  m.sheet.processors = head.at("processors").as_int(1);
   const Settings& peak = head.at("peak");
-  m.peak.fill(peak.at("bf16").as_flop_rate().value());
+  m.sheet.peak.fill(peak.at("bf16").as_flop_rate().value());
   for (std::size_t t = 0; t < kDataTypes; ++t) {
     const Settings* own = peak.find(data_type_names()[t]);
     const Settings* p = own == nullptr && is_quantised(static_cast<DataType>(t)) ? peak.find("fp8") : own;
-    if (p != nullptr) m.peak[t] = p->as_flop_rate().value();
+    if (p != nullptr) m.sheet.peak[t] = p->as_flop_rate().value();
   }
-  m.memory_bandwidth = head.at("memory_bandwidth").as_bandwidth().value();
+  m.sheet.memory_bandwidth = head.at("memory_bandwidth").as_bandwidth().value();
   return m;
 }
 
