@@ -31,28 +31,27 @@ std::vector<Searched> searched(const ExchangeKind& kind, std::size_t shares) {
   const auto at = [](double ExchangeKernel::*member) {
     return [member](ExchangeKernel& k) -> double& { return k.*member; };
   };
-  using Processor = ExchangeKernel::Processor;
-  const auto of = [](double Processor::*member) {
+  const auto of_processor = [](double ExchangeKernel::Processor::*member) {
     return [member](ExchangeKernel& k) -> double& { return k.processor.*member; };
   };
   std::vector<Searched> out{{at(&ExchangeKernel::fixed), 3e-5, 1e-6, 1e-3}};
   if (kind.network) {
     out.push_back({at(&ExchangeKernel::node), 5e-6, 1e-9, 1e-3});
     out.push_back({at(&ExchangeKernel::fill_rate), 2e10, 1e8, 1e13});
-    out.push_back({of(&Processor::source_rate), 3e10, 1e9, kFree});
-    out.push_back({of(&Processor::network_rate), 3e10, 1e9, kFree});
-    out.push_back({of(&Processor::copy_rate), 3e10, 1e9, kFree});
+    out.push_back({of_processor(&ExchangeKernel::Processor::source_rate), 3e10, 1e9, kFree});
+    out.push_back({of_processor(&ExchangeKernel::Processor::network_rate), 3e10, 1e9, kFree});
+    out.push_back({of_processor(&ExchangeKernel::Processor::copy_rate), 3e10, 1e9, kFree});
     out.push_back({at(&ExchangeKernel::exponent), 8, 1.05, 30});
   } else if (kind.chosen_processors) {
     out.push_back({at(&ExchangeKernel::fill_rate), 2e9, 1e8, 1e13});
-    out.push_back({of(&Processor::token), 1e-7, 1e-10, 1e-5});
-    out.push_back({of(&Processor::copy), 1e-8, 1e-10, 1e-5});
-    out.push_back({of(&Processor::source_rate), 5e10, 1e9, kFree});
-    out.push_back({of(&Processor::copy_rate), 3e10, 1e9, kFree});
+    out.push_back({of_processor(&ExchangeKernel::Processor::token), 1e-7, 1e-10, 1e-5});
+    out.push_back({of_processor(&ExchangeKernel::Processor::copy), 1e-8, 1e-10, 1e-5});
+    out.push_back({of_processor(&ExchangeKernel::Processor::source_rate), 5e10, 1e9, kFree});
+    out.push_back({of_processor(&ExchangeKernel::Processor::copy_rate), 3e10, 1e9, kFree});
   } else {
     out.push_back({at(&ExchangeKernel::rank), 1e-8, 1e-10, 1e-5});
-    out.push_back({of(&Processor::token), 6e-8, 1e-10, 1e-5});
-    out.push_back({of(&Processor::copy), 1e-9, 1e-11, 1e-6});
+    out.push_back({of_processor(&ExchangeKernel::Processor::token), 6e-8, 1e-10, 1e-5});
+    out.push_back({of_processor(&ExchangeKernel::Processor::copy), 1e-9, 1e-11, 1e-6});
     out.push_back({at(&ExchangeKernel::exponent), 3, 1.05, 30});
   }
   for (std::size_t i = 0; i < shares; ++i)

@@ -1,4 +1,4 @@
-// Facts of records as keys. See extras.h. Only records of mixtures of experts name such facts so far.
+// Facts of records as keys. See extras.h.
 #include "scenarios/extras.h"
 
 #include <fmt/format.h>
@@ -19,9 +19,12 @@ namespace {
 struct Fact {
   const char *name, *key;
 };
-constexpr std::array kFacts{Fact{"dispatcher", "experts.dispatcher"}, Fact{"grouped_gemm", "experts.grouped_gemm"},
+constexpr std::array kFacts{Fact{"dispatcher", "experts.dispatcher"},
+                            Fact{"grouped_gemm", "experts.grouped_gemm"},
                             Fact{"capacity_factor", "experts.capacity_factor"},
-                            Fact{"pad_to_capacity", "experts.pad_to_capacity"}, Fact{"a2a_overlap", "overlap.experts"}};
+                            Fact{"pad_to_capacity", "experts.pad_to_capacity"},
+                            Fact{"a2a_overlap", "overlap.experts"},
+                            Fact{"attention_kernel", "software.attention_kernel"}};
 
 /// How many times what stands at `at` is repeated: "t*4", "(t|)*29".
 std::size_t times(const std::string& layout, std::size_t& at) {
@@ -89,6 +92,12 @@ void drop_tokens(const Settings& fact, Settings& document) {
     document.set_path("experts.pad_to_capacity", Settings::scalar("true", fact.place()));
 }
 
+/// Dropout at some rate: what it costs does not depend on the rate.
+void drop_elements(const Settings& fact, Settings& document) {
+  if (fact.as_number() > 0 && document.find_path("software.dropout") == nullptr)
+    document.set_path("software.dropout", Settings::scalar("true", fact.place()));
+}
+
 /// Whether the fact has a key; then it stands there.
 bool moved(const std::string& name, const Settings& fact, Settings& document) {
   for (const Fact& known : kFacts) {
@@ -100,9 +109,20 @@ bool moved(const std::string& name, const Settings& fact, Settings& document) {
     drop_tokens(fact, document);
     return true;
   }
+  if (name == "dropout") {
+    drop_elements(fact, document);
+    return true;
+  }
   if (name == "recompute_modules" && fact.is_sequence()) {
     const Settings* recompute = document.find("recompute");
     if (recompute == nullptr || recompute->is_scalar()) document.set("recompute", selective(fact));
+    return true;
+  }
+  if (name == "selective_kind" && fact.is_scalar() && fact.text().starts_with("per op")) {
+    Settings modules = Settings::sequence(fact.place());
+    modules.append(Settings::scalar("every_second_product", fact.place()));
+    const Settings* recompute = document.find("recompute");
+    if (recompute == nullptr || recompute->is_scalar()) document.set("recompute", selective(modules));
     return true;
   }
   if (name == "pp_layout" && fact.is_scalar()) {
@@ -117,9 +137,7 @@ bool moved(const std::string& name, const Settings& fact, Settings& document) {
 
 Settings with_extras(const Settings& document) {
   const Settings* extra = document.find("extra");
-  const Settings* kind = document.find_path("model.kind");
-  const bool mixture = kind != nullptr && kind->is_scalar() && kind->text() == "moe";
-  if (extra == nullptr || !extra->is_mapping() || !mixture || document.find("measured") == nullptr) return document;
+  if (extra == nullptr || !extra->is_mapping() || document.find("measured") == nullptr) return document;
   Settings changed = document;
   Settings rest = Settings::mapping(extra->place());
   for (const auto& [name, fact] : extra->members()) {

@@ -99,9 +99,11 @@ void load_overlap(const Settings& document, Job& job) {
   job.overlap.gradients = flag("gradients", software.defaults.overlap_gradients);
   job.overlap.parameters = flag("parameters", software.defaults.overlap_parameters);
   job.overlap.experts = boolean(section, "experts", false);
-  if (job.overlap.experts && !workloads::pairs_passes(job.parallelism)) {
+  const bool pairs = workloads::pairs_passes(job.parallelism) || job.parallelism.schedule->copies() > 1;
+  if (job.overlap.experts && !pairs) {
     section->at("experts").fail(
-        "got true, expected false: exchanges hide behind another micro-batch on one stage, or with interleaved_1f1b");
+        "got true, expected false: exchanges hide behind another micro-batch on one stage, with interleaved_1f1b or "
+        "with dualpipe");
   }
   if (!absent.empty()) {
     job.assumptions.push_back(
@@ -124,15 +126,17 @@ void load_recompute(const Settings& document, const std::vector<std::string>& ki
   const Settings* modules = given(section, "modules");
   if (modules == nullptr) return;
   if (!modules->is_sequence()) modules->expected("a list, as in [core_attention, moe_act]");
-  static const std::vector<std::pair<std::string, bool Parts::*>> kParts{{"core_attention", &Parts::core_attention},
-                                                                         {"core_attn", &Parts::core_attention},
-                                                                         {"attention_core", &Parts::core_attention},
-                                                                         {"norms", &Parts::norms},
-                                                                         {"layernorm", &Parts::norms},
-                                                                         {"mlp", &Parts::mlp},
-                                                                         {"mla_up_proj", &Parts::latent_up},
-                                                                         {"moe", &Parts::experts},
-                                                                         {"moe_act", &Parts::expert_activation}};
+  static const std::vector<std::pair<std::string, bool Parts::*>> kParts{
+      {"core_attention", &Parts::core_attention},
+      {"core_attn", &Parts::core_attention},
+      {"attention_core", &Parts::core_attention},
+      {"norms", &Parts::norms},
+      {"layernorm", &Parts::norms},
+      {"mlp", &Parts::mlp},
+      {"mla_up_proj", &Parts::latent_up},
+      {"moe", &Parts::experts},
+      {"moe_act", &Parts::expert_activation},
+      {"every_second_product", &Parts::every_second_product}};
   std::vector<std::string> names;
   for (const auto& [name, part] : kParts) names.push_back(name);
   Parts& parts = job.method.recomputed;

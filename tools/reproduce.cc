@@ -12,7 +12,7 @@
 #include "scenarios/scenario.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
-#include "tools/report/campaign_table.h"
+#include "tools/study/campaign_table.h"
 #include "tools/report/comparison.h"
 #include "tools/report/output.h"
 #include "tools/report/report.h"

@@ -144,7 +144,7 @@ TEST_CASE("degrees that do not fit the GPUs") {
              {15, "  data: 8\n  sharding: none\n  shard_group: 4", "17:3: parallelism.shard_group", "sharding is none"},
              {15, "  data: 8\n  sharding: optimizer\n  shard_group: 3", "17:3: parallelism.shard_group",
               "a divisor of the 8 ranks"},
-             {15, "  data: 8\n  expert: 8", "16:3: parallelism.expert", "only 1 would be right"},
+             {15, "  data: 8\n  expert: 8", "16:3: parallelism.expert", "has no experts"},
              {5, "  fabric: single-node", "5:3: cluster.fabric", "joins no nodes"}});
   Settings document = parse_yaml(with_line(15, ""), "t.yaml");
   apply_set(document, "parallelism.tensor=3");

@@ -148,10 +148,70 @@ void take_attention(Launch& launch, Draft& draft) {
     draft.set("model.attention_window_every", *every, launch.place("window-attn-skip-freq"));
 }
 
+/// Latent attention (--multi-latent-attention); its sizes by default are those of megatron/core's MLATransformerConfig.
+void take_latent(Launch& launch, Draft& draft) {
+  if (!launch.flag("multi-latent-attention")) return;
+  draft.set("model.attention_kind", std::string("mla"));
+  const auto size = [&](const char* flag, const char* key, std::int64_t fallback) {
+    draft.set(key, launch.count(flag).value_or(fallback), launch.place(flag));
+  };
+  size("q-lora-rank", "model.q_lora", 512);
+  size("kv-lora-rank", "model.kv_lora", 512);
+  size("qk-head-dim", "model.qk_nope_dim", 128);
+  size("qk-pos-emb-head-dim", "model.qk_rope_dim", 64);
+  size("v-head-dim", "model.v_dim", 128);
+}
+
+/// Which layers have experts: one in so many, or a list as in ([0]*3+[1]*58), of which dense first layers are modelled.
+void take_pattern(Launch& launch, Draft& draft) {
+  const std::optional<Settings> pattern = launch.value("moe-layer-freq");
+  if (!pattern) return;
+  const std::string& text = pattern->text();
+  if (text.find('[') == std::string::npos) {
+    draft.set("model.moe_every", pattern->as_int(1, 10'000), pattern->place());
+    return;
+  }
+  const std::size_t zeros = text.find("[0]*"), ones = text.find("[1]*");
+  if (ones == std::string::npos || (zeros != std::string::npos && zeros > ones))
+    launch.refuse("moe-layer-freq", fmt::format("got {}, expected a number, or dense layers ahead of the others as in "
+                                                "([0]*3+[1]*58)",
+                                                text));
+  if (zeros != std::string::npos)
+    draft.set("model.dense_layers", static_cast<std::int64_t>(std::stol(text.substr(zeros + 4))), pattern->place());
+}
+
+/// `hidden`, `gated`: of the model.
+void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated) {
+  const std::optional<std::int64_t> experts = launch.count("num-experts");
+  if (!experts) return;
+  draft.set("model.experts", *experts, launch.place("num-experts"));
+  draft.set("model.top_k", launch.count("moe-router-topk").value_or(2), launch.place("moe-router-topk"));
+  const std::int64_t wide = launch.count("ffn-hidden-size").value_or(gated ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden);
+  draft.set("model.expert_ffn_hidden", launch.count("moe-ffn-hidden-size").value_or(wide),
+            launch.place("moe-ffn-hidden-size"));
+  if (const auto shared = launch.count("moe-shared-expert-intermediate-size")) {
+    draft.set("model.shared_experts", std::int64_t{1});
+    draft.set("model.shared_expert_ffn_hidden", *shared, launch.place("moe-shared-expert-intermediate-size"));
+  }
+  if (const auto predicted = launch.count("mtp-num-layers")) draft.set("model.mtp_layers", *predicted);
+  take_pattern(launch, draft);
+  take_latent(launch, draft);
+  std::string dispatcher = "allgather";
+  if (const std::optional<Settings> type = launch.value("moe-token-dispatcher-type"))
+    dispatcher = type->as_choice({"allgather", "alltoall", "flex"});
+  const std::optional<Settings> backend = launch.value("moe-flex-dispatcher-backend");
+  if (dispatcher == "flex") dispatcher = backend ? backend->as_choice({"deepep", "hybridep"}) : "deepep";
+  draft.set("experts.dispatcher", dispatcher);
+  draft.set("experts.grouped_gemm", launch.flag("moe-grouped-gemm"));
+  draft.set("experts.overlap_shared", launch.flag("moe-shared-expert-overlap"));
+  if (const std::optional<Settings> room = launch.value("moe-expert-capacity-factor")) {
+    draft.set("experts.capacity_factor", room->text(), room->place());
+    draft.set("experts.pad_to_capacity", launch.flag("moe-pad-expert-input-to-capacity"));
+  }
+}
+
 void take_model(Launch& launch, Draft& draft) {
-  if (const LaunchOption* experts = launch.find("num-experts"); experts != nullptr)
-    launch.refuse("num-experts", "a mixture of experts is not imported yet, expected a dense model");
-  draft.set("model.kind", std::string("gpt"));
+  draft.set("model.kind", std::string(launch.find("num-experts") != nullptr ? "moe" : "gpt"));
   draft.set("model.layers", launch.need("num-layers"), launch.place("num-layers"));
   const std::int64_t hidden = launch.need("hidden-size");
   draft.set("model.hidden", hidden, launch.place("hidden-size"));
@@ -162,6 +222,7 @@ void take_model(Launch& launch, Draft& draft) {
   if (launch.flag("qk-layernorm")) draft.set("model.qk_norm", true);
   const std::int64_t wide = gated ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden;
   draft.set("model.ffn_hidden", launch.count("ffn-hidden-size").value_or(wide), launch.place("ffn-hidden-size"));
+  take_mixture(launch, draft, hidden, gated);
   take_vocabulary(launch, draft);
   draft.set("model.seq", launch.need("seq-length"), launch.place("seq-length"));
   draft.set("model.tied_embeddings", !launch.flag("untie-embeddings-and-output-weights"));
@@ -247,8 +308,14 @@ void take_layout(Launch& launch, Draft& draft) {
   const std::int64_t tensor = launch.count("tensor-model-parallel-size").value_or(1);
   const std::int64_t stages = launch.count("pipeline-model-parallel-size").value_or(1);
   const std::int64_t context = launch.count("context-parallel-size").value_or(1);
-  if (const auto expert = launch.count("expert-model-parallel-size"); expert && *expert > 1)
+  const auto expert = launch.count("expert-model-parallel-size");
+  const auto expert_tensor = launch.count("expert-tensor-parallel-size");
+  if (launch.find("num-experts") != nullptr) {
+    draft.set("parallelism.expert", expert.value_or(1), launch.place("expert-model-parallel-size"));
+    draft.set("parallelism.expert_tensor", expert_tensor.value_or(tensor), launch.place("expert-tensor-parallel-size"));
+  } else if (expert && *expert > 1) {
     draft.ignored("--expert-model-parallel-size", "the model has no experts");
+  }
   draft.set("parallelism.tensor", tensor, launch.place("tensor-model-parallel-size"));
   draft.set("parallelism.pipeline", stages, launch.place("pipeline-model-parallel-size"));
   draft.set("parallelism.context", context, launch.place("context-parallel-size"));
@@ -297,6 +364,7 @@ void take_layout(Launch& launch, Draft& draft) {
   draft.set("overlap.pipeline", chunks > 1 && !launch.flag("no-overlap-p2p-communication"));
   draft.set("overlap.gradients", launch.flag("overlap-grad-reduce"));
   draft.set("overlap.parameters", launch.flag("overlap-param-gather"));
+  if (launch.flag("overlap-moe-expert-parallel-comm")) draft.set("overlap.experts", true);
 }
 
 void take_precision(Launch& launch, Draft& draft) {

@@ -85,7 +85,8 @@ std::int64_t missing_replicas(const PricedCampaign& campaign, const Settings& do
 
 }  // namespace
 
-campaign::Machine machine_of(const Job& job, const std::vector<workloads::StageMemory>& stages) {
+campaign::Machine machine_of(const scenarios::Scenario& scenario, const std::vector<workloads::StageMemory>& stages) {
+  const Job& job = scenario.job;
   campaign::Machine machine;
   machine.gpus = job.machine.gpus;
   machine.gpus_per_node = job.machine.gpus_per_node / job.machine.hosts_per_node;
@@ -131,7 +132,7 @@ PricedCampaign price_campaign(const Settings& document, unsigned jobs) {
   }
   campaign.spec = std::move(*spec);
   campaign.report = workloads::simulate_step(campaign.scenario.job);
-  campaign.machine = machine_of(campaign.scenario.job, campaign.report.memory.stages);
+  campaign.machine = machine_of(campaign.scenario, campaign.report.memory.stages);
   const auto levels = static_cast<std::size_t>(missing_replicas(campaign, document)) + 1;
   const auto slow = static_cast<std::size_t>(
       std::count_if(campaign.spec.fleet.causes.begin(), campaign.spec.fleet.causes.end(),

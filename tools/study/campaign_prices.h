@@ -18,9 +18,9 @@ struct PricedCampaign {
   bool interrupted = false;
 };
 
-/// The machine that `job` runs on. `state_bytes` are weights and optimizer states, each once, however they are shared
-/// out; `rank_bytes` those of the fullest rank.
-campaign::Machine machine_of(const workloads::Job& job, const std::vector<workloads::StageMemory>& stages);
+/// The machine that the scenario's job runs on. `state_bytes` are weights and optimizer states, each once, however they
+/// are shared out; `rank_bytes` those of the fullest rank.
+campaign::Machine machine_of(const scenarios::Scenario& scenario, const std::vector<workloads::StageMemory>& stages);
 
 /// Loads the scenario and simulates a step of every state, `jobs` at a time: batches of the ramp, replicas missing (the
 /// global batch stays, and those that are left take its micro-batches, rounded up to what the schedule takes), one

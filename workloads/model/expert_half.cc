@@ -108,10 +108,21 @@ void ExpertHalf::permute(const char* name, const char* name_backward, double few
   w_.forward(name, Streaming::copy, fused ? once : picks ? by_copy : adding, e_);
 }
 
-void ExpertHalf::exchange(const char* what, const char* what_backward, double elements, double bytes_each,
-                          double bytes_each_backward) {
-  w_.add(CommOp{CommGroup::expert, Exchange::all_to_all, elements, bytes_each, what, what_backward, CommOverlap::none,
-                CommOverlap::none, bytes_each_backward});
+/// `beside`: what of the shared experts runs while tokens are on their way, where software overlaps them. Its exchange
+/// stands on the other side of them in the backward pass, so that it is under way there too.
+void ExpertHalf::exchange(const char* what, const char* what_backward, double bytes_each,
+                          void (ExpertHalf::*beside)()) {
+  CommOp op{CommGroup::expert, Exchange::all_to_all, of_hidden(d(x_.sent)), bytes_each, what,
+            what_backward,     CommOverlap::none,    CommOverlap::none,     e_};
+  if (!runs_beside()) return w_.add(op);
+  op.overlap = op.overlap_backward = CommOverlap::behind;
+  op.in = CommOp::In::forward;
+  w_.add(op);
+  w_.add(RunEnd{});
+  (this->*beside)();
+  w_.add(RunEnd{});
+  op.in = CommOp::In::backward;
+  w_.add(op);
 }
 
 void ExpertHalf::pick_tokens() {
@@ -138,8 +149,8 @@ void ExpertHalf::dispatch() {
                     "token gradients, backward", CommOverlap::none, CommOverlap::none});
     }
   } else if (split.expert > 1) {
-    exchange("dispatch, forward", "dispatch gradients, backward", of_hidden(d(x_.sent)), style_.fp8_dispatch ? fp8 : e_,
-             e_);
+    exchange("dispatch, forward", "dispatch gradients, backward", style_.fp8_dispatch ? fp8 : e_,
+             &ExpertHalf::shared_up);
     if (!sends_once(style_.dispatcher)) {
       w_.add(CommOp{CommGroup::expert, Exchange::all_to_all, d(x_.sent), style_.router_fp32 ? 4 : e_,
                     "routing weights, forward", "routing weight gradients, backward", CommOverlap::none,
@@ -178,7 +189,7 @@ void ExpertHalf::combine() {
                     "output gradients, backward", CommOverlap::none, CommOverlap::none});
     }
   } else if (split.expert > 1) {
-    exchange("combine, forward", "combine gradients, backward", of_hidden(d(x_.sent)), e_, e_);
+    exchange("combine, forward", "combine gradients, backward", e_, &ExpertHalf::shared_down);
   }
 }
 
@@ -252,8 +263,10 @@ void ExpertHalf::write() {
   for (int user = shares() ? 2 : 1; user-- > 0;) w_.backward("add input gradients", Streaming::accumulate, own, 3 * e_);
   const bool again = w_.computation().again(&RecomputedParts::experts);
   if (again) w_.add(Recomputed{true});
-  shared_up();
-  shared_down();
+  if (!runs_beside()) {
+    shared_up();
+    shared_down();
+  }
   route();
   w_.views(0.5, Direction::backward);
   pick_tokens();

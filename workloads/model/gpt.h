@@ -43,6 +43,7 @@ struct RecomputedParts {
   bool latent_up = false;  // queries, keys and values from the compressed ones
   bool experts = false;    // the whole half with experts
   bool expert_activation = false;
+  bool every_second_product = false;  // and all that is no product, attention or reduction (by_operation.h)
   bool operator==(const RecomputedParts&) const = default;
 };
 

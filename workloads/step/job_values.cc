@@ -117,6 +117,7 @@ GroupLayout group_layout_of(const Job& job) {
   layout.all_reduces_gradients = data_parallelism_of(job).reduction() == CollectiveOp::all_reduce;
   layout.shard_ranks = job.shard_ranks();
   layout.experts = expert_layout_of(job);
+  layout.own_routes = with_own_routes(job.software.library.collective_algorithms);
   return layout;
 }
 

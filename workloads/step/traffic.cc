@@ -103,6 +103,9 @@ class ClosedForm {
     boundary("activations, forward", per_pass * layers * runs, per_pass, true);
     if (job_.method.recompute == Recompute::full)
       boundary("activations, forward (recomputed)", per_pass * layers * runs, per_pass, true);
+    if (const double again = sp ? inputs_again() : 0; again > 0)
+      add(CommGroup::tensor, CollectiveOp::all_gather, "activations, forward (recomputed)", p_.tensor, activation(),
+          again * layers * runs, again);
     // Queries, keys and values that are layers of their own reduce the gradient of their input three times.
     const double apart = job_.software.layers.linear.separate_qkv && !job_.model.parallel_block && !sp ? 2 : 0;
     boundary("activation gradients, backward", (per_pass + apart) * layers * runs, per_pass + apart, true);
@@ -114,6 +117,14 @@ class ClosedForm {
       add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
           (job_.software.messages.scatter_gather_gradients ? 2 : 1) * runs * boundaries(), 0);
     }
+  }
+
+  /// Inputs of a layer's products that are gathered once more for the part of it that is computed again.
+  double inputs_again() const {
+    if (job_.method.recompute != Recompute::selective) return 0;
+    const RecomputedParts& parts = job_.method.recomputed;
+    if (parts.every_second_product) return job_.model.mlp.gated ? 2 : 1;
+    return parts.mlp ? 1 : 0;
   }
 
   /// Embedding, `heads` heads and their losses.
