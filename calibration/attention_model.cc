@@ -74,7 +74,7 @@ double AttentionModel::structure(const Shape& s) const {
   if (s.dropout && dropout_rate > 0) time += s.batch * s.heads * s.queries * visited_keys(s) / dropout_rate;
   if (s.cache_write) {
     const double copied = 2 * 2 * s.batch * (s.heads * s.queries + 2 * s.kv_heads * s.keys) * s.head_dim;
-    time += cache_launch + copied / (cache_efficiency * memory_bandwidth);
+    time += cache.launch + copied / (cache.efficiency * memory_bandwidth);
   }
   return time;
 }

@@ -29,12 +29,15 @@ struct AttentionModel {
   bool setup_moves_tiles = false;
   double quantisation = 0.5;
   double memory_efficiency = 0.8;
-  double backward_ratio = 0.85;   // rate of the backward pass over that of the forward pass
-  double backward_ratio_64 = 0;   // likewise at head dimension 64; 0: the same
-  double cache_launch = 0;        // seconds, Attention::cache_write
-  double cache_efficiency = 0.5;  // of memory bandwidth, while copying keys and values
-  double dropout_rate = 0;        // scores/s that random numbers are made for and compared; 0: at no cost
-  Surface surface;                // m: queries, n: batch * heads, k: head_dim
+  double backward_ratio = 0.85;  // rate of the backward pass over that of the forward pass
+  double backward_ratio_64 = 0;  // likewise at head dimension 64; 0: the same
+  /// Keys and values are copied into a cache (Attention::cache_write).
+  struct Cache {
+    double launch = 0;        // seconds
+    double efficiency = 0.5;  // of memory bandwidth
+  } cache;
+  double dropout_rate = 0;  // scores/s that random numbers are made for and compared; 0: at no cost
+  Surface surface;          // m: queries, n: batch * heads, k: head_dim
 
   struct Shape {
     double batch = 1, queries = 1, keys = 1, heads = 1, kv_heads = 1, head_dim = 64;

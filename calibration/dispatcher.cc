@@ -39,11 +39,11 @@ ExchangeKernel load_kernel(const Settings& s) {
   k.node = seconds_at(s, "node", 0);
   k.fill_rows = s.get_number("fill_rows", 1);
   k.fill_rate = rate_at(s, "fill_rate", kFree);
-  k.token = seconds_at(s, "token", 0);
-  k.copy = seconds_at(s, "copy", 0);
-  k.source_rate = rate_at(s, "source_rate", kFree);
-  k.network_rate = rate_at(s, "network_rate", kFree);
-  k.copy_rate = rate_at(s, "copy_rate", kFree);
+  k.processor.token = seconds_at(s, "token", 0);
+  k.processor.copy = seconds_at(s, "copy", 0);
+  k.processor.source_rate = rate_at(s, "source_rate", kFree);
+  k.processor.network_rate = rate_at(s, "network_rate", kFree);
+  k.processor.copy_rate = rate_at(s, "copy_rate", kFree);
   k.exponent = s.get_number("exponent", 4);
   k.share = numbers_at(s, "share");
   k.sizes = numbers_at(s, "sizes");
@@ -86,10 +86,11 @@ double ExchangeKernel::latency(const TokenExchange& e) const {
 }
 
 double ExchangeKernel::processor_seconds(const TokenExchange& e) const {
-  SIM_CHECK(e.processors > 0, "an exchange by {} SMs", e.processors);
-  const double crossing = network ? e.reached * e.row_bytes / network_rate : 0.0;
-  return e.tokens * (token + e.row_bytes / source_rate + crossing + e.copies * (copy + e.row_bytes / copy_rate)) /
-         e.processors;
+  const double crossing = network ? e.reached * e.row_bytes / processor.network_rate : 0.0;
+  return e.tokens *
+         (processor.token + e.row_bytes / processor.source_rate + crossing +
+          e.copies * (processor.copy + e.row_bytes / processor.copy_rate)) /
+         std::max(1.0, e.processors);
 }
 
 double ExchangeKernel::link_bytes(const TokenExchange& e) const {
@@ -123,6 +124,9 @@ Dispatcher Dispatcher::load(const Settings& document) {
   out.name_ = document.at("name").text();
   out.meaning_ = document.get_text("meaning", "");
   out.processors_ = document.at("processors").as_number();
+  if (const Settings* stands_in = document.find("stands_in"))
+    for (const auto& [beginning, measured] : stands_in->members())
+      out.stands_in_.emplace_back(beginning, measured.text());
   const Settings& kernels = document.at("kernels");
   if (!kernels.is_sequence() || kernels.items().empty()) kernels.expected("a list of kernels");
   for (const Settings& item : kernels.items()) out.kernels_.push_back(load_kernel(item));
@@ -137,6 +141,9 @@ const ExchangeKernel* Dispatcher::measured(std::string_view device, ExchangePass
 
 const ExchangeKernel* Dispatcher::kernel(std::string_view device, ExchangePass pass, bool network) const {
   if (const ExchangeKernel* own = measured(device, pass, network)) return own;
+  for (const auto& [beginning, other] : stands_in_)
+    if (device.starts_with(beginning))
+      if (const ExchangeKernel* like = measured(other, pass, network)) return like;
   for (const ExchangeKernel& k : kernels_)
     if (k.pass == pass && k.network == network) return &k;
   return nullptr;

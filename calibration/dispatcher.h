@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "calibration/uncertainty.h"
@@ -43,7 +44,7 @@ struct TokenExchange {
   double copies = 1;     // distinct ranks that a row goes to, its own among them
   double reached = 1;    // distinct nodes, or NVLink domains, its own among them
   double ranks = 1, nodes = 1;
-  double processors = 0;  // SMs that the kernel takes; 0: as many as the library takes by default
+  double processors = 0;  // SMs that the kernel takes; 0: its rates are those of the whole kernel
 };
 
 /// The exchange of `tokens` rows that choose `top_k` of `experts` evenly, on `ranks` in `nodes`; each row stays within
@@ -55,18 +56,21 @@ TokenExchange even_exchange(double tokens, double row_bytes, double top_k, doubl
 struct ExchangeKernel {
   std::string device;  // beginning of the names of profiles: h200
   ExchangePass pass = ExchangePass::dispatch;
-  bool network = false;                                              // crosses nodes
-  double fixed = 0, rank = 0, node = 0;                              // seconds
-  double fill_rows = 1, fill_rate = 1e18;                            // rows; bytes/s
-  double token = 0, copy = 0;                                        // seconds of one SM for each
-  double source_rate = 1e18, network_rate = 1e18, copy_rate = 1e18;  // bytes/s of one SM
+  bool network = false;                    // crosses nodes
+  double fixed = 0, rank = 0, node = 0;    // seconds
+  double fill_rows = 1, fill_rate = 1e18;  // rows; bytes/s
+  /// What one SM does.
+  struct Processor {
+    double token = 0, copy = 0;                                        // seconds for each
+    double source_rate = 1e18, network_rate = 1e18, copy_rate = 1e18;  // bytes/s
+  } processor;
   std::vector<double> sizes{1}, share{1};  // of the line rate, by ranks or by nodes, interpolated in ln
   double exponent = 4;                     // q
   Uncertainty error;
 
   /// Seconds before and beside the transfer, whatever the links.
   double latency(const TokenExchange& e) const;
-  /// Seconds that the SMs take to move rows; `processors` must be given.
+  /// Seconds that the SMs take to move rows.
   double processor_seconds(const TokenExchange& e) const;
   /// Bytes that a rank sends over its links, NVLink's or its NIC's.
   double link_bytes(const TokenExchange& e) const;
@@ -84,10 +88,11 @@ class Dispatcher {
 
   const std::string& name() const { return name_; }
   const std::string& meaning() const { return meaning_; }
-  /// SMs that its kernels take by default; 0: none are set aside.
+  /// SMs that its kernels take by default; 0: none are set aside, and rates are those of whole kernels.
   double processors() const { return processors_; }
-  /// That of the device, or of the nearest one that was measured: the first row of the document that fits the pass and
-  /// reach. nullptr: the library does not reach so far.
+  /// That of the device; where it was not measured, of the device that the document names in its stead
+  /// (`stands_in`), and else the first of the document that fits pass and reach. nullptr: the library does not reach so
+  /// far.
   const ExchangeKernel* kernel(std::string_view device, ExchangePass pass, bool network) const;
   /// As kernel(), but only what was measured on the device.
   const ExchangeKernel* measured(std::string_view device, ExchangePass pass, bool network) const;
@@ -96,6 +101,7 @@ class Dispatcher {
   std::string name_, meaning_;
   double processors_ = 0;
   std::vector<ExchangeKernel> kernels_;
+  std::vector<std::pair<std::string, std::string>> stands_in_;  // beginning of a profile's name, measured device
 };
 
 /// Every key of calibration/dispatchers/<name>.yaml.

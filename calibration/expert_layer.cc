@@ -1,6 +1,7 @@
 // The time of expert_layer.h.
 #include "calibration/expert_layer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -70,10 +71,11 @@ ExpertWork::Parts ExpertWork::parts(const GroupedModel& products, const ServedEx
 
 double ExpertWork::seconds(const GroupedModel& products, const ServedExperts& s) const {
   const Parts p = parts(products, s);
-  const auto corrected = [&](const std::array<double, 3>& at) {
-    return std::exp(products.surface.at(at[0], at[1], at[2]));
+  const auto corrected = [&](double time, const std::array<double, 3>& at) {
+    const double fastest = 2 * assigned_ * at[1] * at[2] / (products.best_rate * products.peak);
+    return std::max(time * std::exp(products.surface.at(at[0], at[1], at[2])), fastest);
   };
-  return p.around + p.first * corrected(first_sizes()) + p.second * corrected(second_sizes());
+  return p.around + corrected(p.first, first_sizes()) + corrected(p.second, second_sizes());
 }
 
 double ExpertWork::flops() const { return 2 * assigned_ * hidden_ * (first_out_ + ffn_); }

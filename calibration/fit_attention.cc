@@ -11,8 +11,8 @@ namespace {
 
 std::vector<double> pack(const AttentionModel& a) {
   std::vector<double> p;
-  for (double x : {a.rate_64, a.rate_128, a.setup, a.quantisation, a.memory_efficiency, a.cache_launch,
-                   a.cache_launch > 0 ? a.cache_efficiency : 0.0})
+  for (double x : {a.rate_64, a.rate_128, a.setup, a.quantisation, a.memory_efficiency, a.cache.launch,
+                   a.cache.launch > 0 ? a.cache.efficiency : 0.0})
     if (x > 0) p.push_back(std::log(x));
   return p;
 }
@@ -25,9 +25,9 @@ AttentionModel unpack(AttentionModel a, const std::vector<double>& p) {
   a.setup = take(1e-8, 1e-4);
   a.quantisation = take(1e-3, 1);
   a.memory_efficiency = take(0.2, 0.95);
-  if (a.cache_launch > 0) {
-    a.cache_launch = take(1e-8, 1e-4);
-    a.cache_efficiency = take(0.02, 2);
+  if (a.cache.launch > 0) {
+    a.cache.launch = take(1e-8, 1e-4);
+    a.cache.efficiency = take(0.02, 2);
   }
   return a;
 }
@@ -97,7 +97,7 @@ AttentionModel fit_attention(const AttentionModel& begin, std::span<const Attent
   SIM_CHECK(!samples.empty(), "no samples of the forward pass");
   AttentionModel start = begin;
   const bool caches = std::any_of(samples.begin(), samples.end(), [](const auto& s) { return s.shape.cache_write; });
-  start.cache_launch = caches ? 1e-5 : 0;
+  start.cache.launch = caches ? 1e-5 : 0;
   const auto cost = [&](const std::vector<double>& p) {
     const AttentionModel m = unpack(start, p);
     double sum = 0;

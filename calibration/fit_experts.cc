@@ -11,7 +11,7 @@
 namespace orrery::calibration {
 namespace {
 
-constexpr std::size_t kSearchSamples = 800;
+constexpr std::size_t kSearchSamples = 600;
 constexpr int kHalves = 2;
 
 /// Tiles of grouped kernels: token sides down to 16, as experts have few tokens.
@@ -30,13 +30,18 @@ std::vector<double> first_guess() {
   return p;
 }
 
+/// A row's time does not say which part is the products' and which moves around them. Both keep to what is known of
+/// each alone: products run no faster than dense ones at their best (best_rate), rows move at no less than a third of
+/// the memory's bandwidth, and an activation costs nothing at best, where it is fused with a product.
+constexpr double kSlowestRows = 0.35, kFastestRows = 1.5, kFused = 3;
+
 /// Parameters are searched as logarithms and clamped to what is physical; tiles by the law of fit_gemm.cc.
 ExpertModel unpack(ExpertModel m, const std::vector<double>& p) {
   std::size_t i = 0;
   const auto take = [&](double low, double high) { return std::clamp(std::exp(p[i++]), low, high); };
   m.products.quantisation = take(1e-3, 1);
   m.products.memory_efficiency = take(0.2, 0.98);
-  const double best = take(0.05, 1), a = take(0.01, 300), b = take(0.01, 300);
+  const double best = take(0.05, m.products.best_rate), a = take(0.01, 300), b = take(0.01, 300);
   const double fill = take(1e-9, 2e-5), per_element = take(1e-15, 1e-9);
   for (Tile& t : m.products.tiles) {
     t.rate = std::min(1.0, best / (1 + a / t.m + b / t.n));
@@ -46,9 +51,9 @@ ExpertModel unpack(ExpertModel m, const std::vector<double>& p) {
   m.around.choice = take(1e-13, 1e-8);
   m.around.score = take(1e-15, 1e-9);
   m.around.expert = take(1e-10, 1e-6);
-  m.around.gather = take(0.05, 3);
-  m.around.activate = take(0.05, 3);
-  m.around.scatter = take(0.05, 3);
+  m.around.gather = take(kSlowestRows, kFastestRows);
+  m.around.activate = take(kSlowestRows, kFused);
+  m.around.scatter = take(kSlowestRows, kFastestRows);
   return m;
 }
 
@@ -115,6 +120,8 @@ std::vector<Measured> prepared(std::span<const ExpertSample> samples) {
 ExpertModel fitted(const GroupedModel& device, std::vector<Measured>& all) {
   ExpertModel start;
   start.products = device;
+  start.products.best_rate = 0;
+  for (const Tile& t : device.tiles) start.products.best_rate = std::max(start.products.best_rate, t.rate);
   start.products.surface = {};
   start.products.tiles = tile_shapes();
   ExpertModel model = fit_structure(start, all);

@@ -44,18 +44,18 @@ double peak_of(const DeviceFacts& facts, DataType type) {
 DeviceProfile::Model device_of(const DeviceFacts& f) {
   DeviceProfile::Model m;
   m.name = f.name;
-  m.processors = f.processors;
-  m.memory = f.memory_bytes;
-  m.memory_bandwidth = f.memory_bandwidth;
+  m.sheet.processors = f.processors;
+  m.sheet.memory = f.memory_bytes;
+  m.sheet.memory_bandwidth = f.memory_bandwidth;
   const double peak = std::max(peak_of(f, DataType::bf16), peak_of(f, DataType::fp16));
   if (f.processors < 1 || !(peak > 0) || !(f.memory_bytes > 0) || !(f.memory_bandwidth > 0))
     throw UserError(fmt::format(
         "{}: a profile needs the number of processors (read {}), a 16 bit peak ({} FLOP/s), memory ({} bytes) and its "
         "bandwidth ({} bytes/s)",
         f.name, f.processors, peak, f.memory_bytes, f.memory_bandwidth));
-  m.peak.fill(peak_of(f, DataType::bf16) > 0 ? peak_of(f, DataType::bf16) : peak);
+  m.sheet.peak.fill(peak_of(f, DataType::bf16) > 0 ? peak_of(f, DataType::bf16) : peak);
   for (const auto& [type, rate] : f.peak_flops)
-    if (rate > 0) m.peak[static_cast<std::size_t>(type)] = rate;
+    if (rate > 0) m.sheet.peak[static_cast<std::size_t>(type)] = rate;
   return m;
 }
 
@@ -63,17 +63,17 @@ std::string data_sheet(const DeviceFacts& f, const DeviceProfile::Model& m) {
   std::string out = fmt::format("# {}, as measured by orrery calibrate.\n", f.name);
   for (const std::string& note : f.notes) out += fmt::format("# {}\n", one_line(note));
   out += fmt::format("name: {}\nprovenance: {}\n", quoted(f.name), quoted("measured here: " + f.description));
-  out += fmt::format("processors: {}\npeak: {{", m.processors);
+  out += fmt::format("processors: {}\npeak: {{", m.sheet.processors);
   const char* comma = "";
   for (DataType t : {DataType::bf16, DataType::fp16, DataType::fp32, DataType::fp8}) {
     if (t != DataType::bf16 && peak_of(f, t) <= 0) continue;
-    out += fmt::format("{}{}: {:.1f} TFLOP/s", comma, name_of(t), m.peak[static_cast<std::size_t>(t)] / 1e12);
+    out += fmt::format("{}{}: {:.1f} TFLOP/s", comma, name_of(t), m.sheet.peak[static_cast<std::size_t>(t)] / 1e12);
     comma = ", ";
   }
   return out + fmt::format(
                    "}}  # dense, from the architecture and its highest clock\nmemory: {:.0f} MB\n"
                    "memory_bandwidth: {:.1f} GB/s  # bus width and memory clock\n",
-                   m.memory / 1e6, m.memory_bandwidth / 1e9);
+                   m.sheet.memory / 1e6, m.sheet.memory_bandwidth / 1e9);
 }
 
 std::string sustained(const Samples& samples, const DeviceProfile* base) {
@@ -151,7 +151,7 @@ std::string streaming(const Samples& samples, const DeviceProfile::Model& device
   if (base != nullptr) start = base->model().streaming;
   const std::string others = base != nullptr ? "transferred from " + base->name() : "assumed";
   if (samples.streaming.empty()) return section("streaming", quoted(others), to_yaml(start, 2));
-  const StreamingModel model = fit_streaming(start, samples.streaming, device.memory_bandwidth);
+  const StreamingModel model = fit_streaming(start, samples.streaming, device.sheet.memory_bandwidth);
   std::string missing;
   for (std::size_t i = 0; i < kStreamingKernels; ++i) {
     const auto kernel = static_cast<Streaming>(i);
@@ -160,9 +160,10 @@ std::string streaming(const Samples& samples, const DeviceProfile::Model& device
       missing += fmt::format("{}{}", missing.empty() ? "" : ", ", name_of(kernel));
   }
   const std::string provenance = missing.empty() ? "measured here" : "measured here; " + others + ": " + missing;
-  return section("streaming", quoted(provenance),
-                 fmt::format("  {}\n", to_yaml(judge_streaming(model, samples.streaming, device.memory_bandwidth))) +
-                     to_yaml(model, 2));
+  return section(
+      "streaming", quoted(provenance),
+      fmt::format("  {}\n", to_yaml(judge_streaming(model, samples.streaming, device.sheet.memory_bandwidth))) +
+          to_yaml(model, 2));
 }
 
 std::string collectives(const DeviceFacts& f, const Samples& samples, const DeviceProfile* base) {

@@ -27,8 +27,8 @@ FittedSection fit_gemm_section(const std::vector<GemmSample>& all, DataType type
   for (const auto& s : all)
     if (s.shape.dtype == type) samples.push_back(s);
   if (samples.empty()) return {};
-  const GemmModel start = gemm_start(device.peak[static_cast<std::size_t>(type)],
-                                     static_cast<double>(device.processors), device.memory_bandwidth, type);
+  const GemmModel start = gemm_start(device.sheet.peak[static_cast<std::size_t>(type)],
+                                     static_cast<double>(device.sheet.processors), device.sheet.memory_bandwidth, type);
   const GemmFitOptions options = gemm_options(samples);
   const GemmModel model = fit_gemm(start, samples, options);
   const FitQuality quality = judge_gemm(start, samples, options, kFolds);
@@ -62,9 +62,9 @@ FittedSection fit_experts_section(const std::vector<ExpertSample>& all, const De
 FittedSection fit_attention_section(const std::vector<AttentionSample>& samples, const DeviceProfile::Model& device,
                                     const std::string& provenance) {
   AttentionModel start;
-  start.peak = device.peak[static_cast<std::size_t>(DataType::bf16)];
-  start.processors = static_cast<double>(device.processors);
-  start.memory_bandwidth = device.memory_bandwidth;
+  start.peak = device.sheet.peak[static_cast<std::size_t>(DataType::bf16)];
+  start.processors = static_cast<double>(device.sheet.processors);
+  start.memory_bandwidth = device.sheet.memory_bandwidth;
   start.launch = 4e-6;
   const SurfaceOptions surface = attention_options(samples);
   AttentionModel model = fit_attention(start, samples, surface);

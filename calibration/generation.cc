@@ -90,8 +90,8 @@ class Resolver {
     for (const Active& one : active_) names.push_back(one.feature.name);
     const std::string nearest = sim::nearest_word(reference.text(), names);
     reference.fail(
-        fmt::format("read \"{}\", which is not inherited{}", reference.text(),
-                    nearest.empty() ? "; one that is would be right" : fmt::format("; did you mean \"{}\"?", nearest)));
+        fmt::format("got \"{}\", which is not inherited{}", reference.text(),
+                    nearest.empty() ? ", expected one that is" : fmt::format("; did you mean \"{}\"?", nearest)));
   }
 
   void add_features(std::size_t document, const std::vector<std::string>& dropped) {
@@ -99,9 +99,9 @@ class Resolver {
       Active one{read_feature(feature_(reference)), reference, document};
       const std::string& name = one.feature.name;
       if (contains(dropped, name))
-        reference.fail(fmt::format("read \"{}\", which `without` lists too; once would be right", name));
+        reference.fail(fmt::format("got \"{}\", which `without` lists too, expected once", name));
       if (const auto at = find_active(name); at != active_.end()) {
-        if (at->document == document) reference.fail(fmt::format("read \"{}\" twice; once would be right", name));
+        if (at->document == document) reference.fail(fmt::format("got \"{}\" twice, expected once", name));
         active_.erase(at);
       }
       active_.push_back(std::move(one));
@@ -123,11 +123,11 @@ class Resolver {
   [[noreturn]] void refuse(const Active& a, const Active& b, const std::string& key) const {
     const Active& nearer = a.document < b.document ? a : b;
     const Active& other = &nearer == &a ? b : a;
-    nearer.reference.fail(fmt::format(
-        "read \"{0}\", which sets {1} to {2} where \"{3}\" sets it to {4}; `without: [{3}]`, or `overrides` "
-        "in one of their files, would be right",
-        nearer.feature.name, key, written(*nearer.feature.sets.find(key)), other.feature.name,
-        written(*other.feature.sets.find(key))));
+    nearer.reference.fail(
+        fmt::format("got \"{0}\", which sets {1} to {2} where \"{3}\" sets it to {4}, expected `without: [{3}]`, or "
+                    "`overrides` in one of their files",
+                    nearer.feature.name, key, written(*nearer.feature.sets.find(key)), other.feature.name,
+                    written(*other.feature.sets.find(key))));
   }
 
   void put(const std::string& key, const Settings& value, KeySource::Kind kind, const std::string& name,
@@ -213,7 +213,7 @@ Feature read_feature(const Settings& document) {
   feature.sets = document.at("sets");
   feature.sets.refuse_unknown(keys_of(SoftwareBlock::all));
   software_keys().check(feature.sets);
-  if (feature.sets.members().empty()) feature.sets.fail("sets nothing; a key and its value would be right");
+  if (feature.sets.members().empty()) feature.sets.fail("sets nothing, expected a key and its value");
   for (const Settings& other : list_of(document, "overrides")) feature.overrides.push_back(other.text());
   if (const Settings* absent = document.find("absent")) {
     std::vector<std::string> own;

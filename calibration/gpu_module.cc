@@ -31,7 +31,7 @@ GpuModule::GpuModule(const std::string& path) : library_(::dlopen(path.c_str(), 
                         find(measure_, "orrery_gpu_measure") && find(close_, "orrery_gpu_close");
   if (!complete || abi() != kGpuAbi) {
     throw UserError(Place{path, 0, 0}, "GPU module",
-                    "is of another version of orrery, would be right: the one built with this program");
+                    "is of another version of orrery, expected the one built with this program");
   }
 }
 
@@ -49,7 +49,7 @@ int GpuModule::devices() {
 GpuFacts GpuModule::open(int device) {
   const int count = devices();
   if (device < 0 || device >= count) {
-    throw UserError(fmt::format("orrery: calibrate: --device: read {}, would be right: {}", device,
+    throw UserError(fmt::format("orrery: calibrate: --device: got {}, expected {}", device,
                                 count == 1 ? "0, the only GPU" : fmt::format("0 to {}", count - 1)));
   }
   GpuFacts facts;

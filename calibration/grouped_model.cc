@@ -53,7 +53,7 @@ double GroupedModel::structure(std::span<const GroupMember> group, double result
 double GroupedModel::roofline(std::span<const GroupMember> group, double result_bytes) const {
   double flops = 0;
   for (const GroupMember& e : group) flops += 2 * e.count * e.m * e.n * e.k;
-  return std::max(flops / peak, traffic(group, result_bytes) / memory_bandwidth);
+  return std::max(flops / (best_rate * peak), traffic(group, result_bytes) / memory_bandwidth);
 }
 
 double GroupedModel::seconds(std::span<const GroupMember> group, double rows, double columns, double depth,

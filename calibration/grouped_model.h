@@ -7,7 +7,8 @@
 // has a whole row of tiles and reads its whole weight:
 //   memory = sum_e (A_e + B_e + C_e traffic) / (efficiency * memory bandwidth)
 //   time = structure * exp((1 - launch / structure) * surface(ln m, ln n, ln k)), structure = launch + the two joined
-// with m the mean rows of the products that have any. Never below the roofline of data sheet peak and bandwidth.
+// with m the mean rows of the products that have any. Never below the roofline of best_rate * peak and the data sheet's
+// bandwidth.
 // Sources: CUTLASS grouped GEMM (examples/24_gemm_grouped, 57_hopper_grouped_gemm), Gale et al., MegaBlocks (arXiv
 // 2211.15841). Left out: padding of tokens to tiles by some libraries (a caller counts it), and the scheduler's reading
 // of the list of products, which is part of the launch.
@@ -35,6 +36,7 @@ struct GroupedModel {
   double launch = 4e-6;         // seconds
   double quantisation = 0.5;    // q
   double memory_efficiency = 0.8;
+  double best_rate = 1;  // share of peak that no correction exceeds: what dense products reach at their best
   std::vector<Tile> tiles;
   Surface surface;  // m: rows of a product, n, k as in the forward form
 
@@ -43,7 +45,7 @@ struct GroupedModel {
 
   /// Seconds without the surface. Members with m, n or k of 0 do nothing; a group of none takes the launch.
   double structure(std::span<const GroupMember> group, double result_bytes = 2) const;
-  /// Seconds that peak and memory bandwidth allow at best.
+  /// Seconds that best_rate of the peak and memory bandwidth allow at best.
   double roofline(std::span<const GroupMember> group, double result_bytes = 2) const;
   /// Seconds. `rows`, `columns`, `depth`: where the surface is asked, the sizes of a member of the forward form.
   double seconds(std::span<const GroupMember> group, double rows, double columns, double depth,

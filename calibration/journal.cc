@@ -31,7 +31,7 @@ Journal::Journal(const std::string& file, const std::string& identity, const std
   const bool exists = ::access(file.c_str(), F_OK) == 0;
   if (exists && !resume) {
     throw UserError(Place{file, 0, 0}, "samples",
-                    "exists already, would be right: --resume, which continues it, or another --out");
+                    "exists already, expected --resume, which continues it, or another --out");
   }
   descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor_ < 0)
@@ -61,16 +61,16 @@ void Journal::read(const std::string& identity) {
   for (std::string line; std::getline(in, line);) {
     ++number;
     if (number == 1 && line != kFormat)
-      throw UserError(Place{file_, 1, 1}, "samples", "read '" + line + "', would be right: " + kFormat);
+      throw UserError(Place{file_, 1, 1}, "samples", "got '" + line + "', expected " + kFormat);
     if (number == 2 && line != identity_line(identity)) {
       throw UserError(Place{file_, 2, 1}, "samples",
-                      "read '" + line + "', would be right on this machine: " + identity_line(identity));
+                      "got '" + line + "', expected on this machine: " + identity_line(identity));
     }
     if (line.empty() || line[0] == '#') continue;
     if (!columns) {
       if (line != kMeasuredColumns)
         throw UserError(Place{file_, number, 1}, "header",
-                        "read '" + line + "', would be right: " + std::string(kMeasuredColumns));
+                        "got '" + line + "', expected " + std::string(kMeasuredColumns));
       columns = true;
       continue;
     }

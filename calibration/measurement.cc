@@ -19,8 +19,9 @@ std::string known(double value) { return value > 0 ? fmt::format("{:.6g}", value
 }  // namespace
 
 std::string_view name_of(CaseClass c) {
-  static constexpr std::array<std::string_view, kCaseClasses> kNames{
-      "gemm", "batched_gemm", "attention", "streaming", "host", "sustained", "interference", "collective"};
+  static constexpr std::array<std::string_view, kCaseClasses> kNames{"gemm",         "batched_gemm", "attention",
+                                                                     "streaming",    "host",         "sustained",
+                                                                     "interference", "collective",   "grouped_gemm"};
   return kNames.at(static_cast<std::size_t>(c));
 }
 std::string_view name_of(CaseType t) {
@@ -97,6 +98,8 @@ double streaming_bytes(std::string_view kernel) {
       {"softmax_backward", 6},
       {"cross_entropy", 2},
       {"cross_entropy_backward", 4},
+      {"permute", 2 + 2.0 / 8},  // of a row: its token is read for eight rows
+      {"unpermute", 2 + 2 * 8},  // of a token: eight rows are read
       {"embedding", 4},
       {"embedding_backward", 10},
       {"optimizer", 30},  // Adam: four fp32 read, three fp32 and a bf16 written

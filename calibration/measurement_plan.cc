@@ -64,6 +64,21 @@ class Plan {
       for (const std::int64_t n : ns)
         for (const std::int64_t k : ks) gemm(type, form, m, n, k, accumulate);
   }
+  void grouped_gemm(CaseType type, CaseForm form, std::int64_t m, std::int64_t n, std::int64_t k,
+                    std::int64_t experts) {
+    for (const char* name : {"loop", "streams"}) {
+      Case c;
+      c.kind = CaseClass::grouped_gemm;
+      set_name(c, name);
+      c.dtype = type;
+      c.form = form;
+      c.m = m;
+      c.n = n;
+      c.k = k;
+      c.batch = experts;
+      add(c);
+    }
+  }
   void attention(CaseType type, std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t kv_heads,
                  std::int64_t head_dim, std::int64_t window = 0) {
     for (const char* pass : {"forward", "backward"}) {
@@ -168,6 +183,8 @@ constexpr std::array kStreaming{"layer_norm",
                                 "optimizer",
                                 "copy",
                                 "cross_entropy",
+                                "permute",
+                                "unpermute",
                                 "embedding",
                                 "embedding_backward",
                                 "cast_transpose",
@@ -208,6 +225,7 @@ void coarse(Plan& plan, const GpuFacts& device, bool quick) {
   plan.sustained(main, quick ? 6 : 25);
   for (const char* name : {"gemm_beside_copy", "gemm_beside_reduction"})
     plan.interference(name, main, 4096, 4096, 4096);
+  for (const std::int64_t tokens : {128, 512, 2048}) plan.grouped_gemm(main, CaseForm::tn, tokens, 4096, 2048, 16);
   const std::array all{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_receive"};
   for (std::int64_t gpus = 2; gpus <= device.gpus && gpus <= 8; gpus *= 2)
     for (const char* name : all)
@@ -284,6 +302,7 @@ double memory_bytes(const Case& c) {
   switch (c.kind) {
     case CaseClass::gemm:
     case CaseClass::batched_gemm:
+    case CaseClass::grouped_gemm:
     case CaseClass::sustained:
     case CaseClass::interference:
       if (c.attention.heads > 0) break;
@@ -347,6 +366,7 @@ std::vector<PlannedCase> verification_plan(const GpuFacts& device) {
       plan.gemm(type, form, 512, 768, 1024);
       plan.gemm(type, form, 272, 1040, 336);  // multiples of 16 that no tile divides
       plan.gemm(type, form, 512, 256, 384, false, 6);
+      plan.grouped_gemm(type, form, 96, 256, 384, 5);
       if (type != CaseType::float32) plan.gemm(type, form, 512, 768, 1024, true);
     }
   }

@@ -25,26 +25,26 @@ sim::Duration duration(double seconds) {
 }
 
 void load_data_sheet(const Settings& document, DeviceProfile::Model& m) {
-  m.processors = document.at("processors").as_int();
+  m.sheet.processors = document.at("processors").as_int();
   const Settings& peak = document.at("peak");
-  m.peak.fill(peak.at("bf16").as_flop_rate().value());
-  m.has.fill(false);
-  for (const DataType t : {DataType::fp32, DataType::bf16, DataType::fp16}) m.has[index(t)] = true;
+  m.sheet.peak.fill(peak.at("bf16").as_flop_rate().value());
+  m.sheet.has.fill(false);
+  for (const DataType t : {DataType::fp32, DataType::bf16, DataType::fp16}) m.sheet.has[index(t)] = true;
   // Scales of blocks and rows need no unit of their own where fp8 has one: kernels apply them to partial sums
   // (DeepGEMM).
   for (const DataType t : {DataType::fp8, DataType::fp8_blockwise, DataType::fp8_rowwise})
     if (const Settings* p = peak.find("fp8")) {
-      m.peak[index(t)] = p->as_flop_rate().value();
-      m.has[index(t)] = true;
+      m.sheet.peak[index(t)] = p->as_flop_rate().value();
+      m.sheet.has[index(t)] = true;
     }
   for (std::size_t t = 0; t < kDataTypes; ++t)
     if (const Settings* p = peak.find(data_type_names()[t])) {
-      m.peak[t] = p->as_flop_rate().value();
-      m.has[t] = true;
+      m.sheet.peak[t] = p->as_flop_rate().value();
+      m.sheet.has[t] = true;
     }
-  if (const Settings* p = peak.find("unaligned")) m.unaligned = p->as_flop_rate().value();
-  m.memory = static_cast<double>(document.at("memory").as_bytes().value());
-  m.memory_bandwidth = document.at("memory_bandwidth").as_bandwidth().value();
+  if (const Settings* p = peak.find("unaligned")) m.sheet.unaligned = p->as_flop_rate().value();
+  m.sheet.memory = static_cast<double>(document.at("memory").as_bytes().value());
+  m.sheet.memory_bandwidth = document.at("memory_bandwidth").as_bandwidth().value();
 }
 
 void load_sustained(const Settings& document, DeviceProfile::Model& m) {
@@ -114,11 +114,11 @@ DeviceProfile DeviceProfile::load(const sim::Settings& document) {
 }
 
 const std::string& DeviceProfile::name() const { return model_->name; }
-std::int64_t DeviceProfile::processors() const { return model_->processors; }
-FlopRate DeviceProfile::peak(DataType t) const { return FlopRate(model_->peak[index(t)]); }
-bool DeviceProfile::has(DataType t) const { return model_->has[index(t)]; }
-Bytes DeviceProfile::memory() const { return Bytes(static_cast<std::int64_t>(model_->memory)); }
-Bandwidth DeviceProfile::memory_bandwidth() const { return Bandwidth(model_->memory_bandwidth); }
+std::int64_t DeviceProfile::processors() const { return model_->sheet.processors; }
+FlopRate DeviceProfile::peak(DataType t) const { return FlopRate(model_->sheet.peak[index(t)]); }
+bool DeviceProfile::has(DataType t) const { return model_->sheet.has[index(t)]; }
+Bytes DeviceProfile::memory() const { return Bytes(static_cast<std::int64_t>(model_->sheet.memory)); }
+Bandwidth DeviceProfile::memory_bandwidth() const { return Bandwidth(model_->sheet.memory_bandwidth); }
 const std::string& DeviceProfile::provenance() const { return model_->provenance; }
 
 DeviceProfile DeviceProfile::isolated() const {
@@ -145,8 +145,8 @@ Duration DeviceProfile::gemm(const Gemm& g) const {
       {d(g.m), d(g.n), d(g.k), d(g.batch), g.accumulate, g.cast_input, g.form, static_cast<double>(bytes_of(g.sum))});
   const double factor = clock_ * (is_quantised(g.dtype) ? model_->sustained.fp8 : model_->sustained.matmul);
   const double time = model.launch + std::max(0.0, isolated - model.launch) / factor;
-  if (g.aligned || !(model_->unaligned > 0) || bytes_of(g.dtype) != 2) return duration(time);
-  return duration(std::max(time, 2 * d(g.m) * d(g.n) * d(g.k) * d(g.batch) / model_->unaligned));
+  if (g.aligned || !(model_->sheet.unaligned > 0) || bytes_of(g.dtype) != 2) return duration(time);
+  return duration(std::max(time, 2 * d(g.m) * d(g.n) * d(g.k) * d(g.batch) / model_->sheet.unaligned));
 }
 
 Duration DeviceProfile::attention(const Attention& a) const {
@@ -168,7 +168,7 @@ Duration DeviceProfile::attention(const Attention& a) const {
 Duration DeviceProfile::streaming(Streaming kernel, double bytes) const {
   SIM_CHECK(std::isfinite(bytes) && bytes >= 0, "a streaming kernel of {} bytes", bytes);
   const StreamingModel& s = model_->streaming;
-  return duration(s.floor + bytes / (s.efficiency[static_cast<std::size_t>(kernel)] * model_->memory_bandwidth));
+  return duration(s.floor + bytes / (s.efficiency[static_cast<std::size_t>(kernel)] * model_->sheet.memory_bandwidth));
 }
 
 double DeviceProfile::uncertainty(const Gemm& g) const {

@@ -1,8 +1,8 @@
 // DeviceProfile's answers for the products of experts, by the kernel that launches them.
 //
-// `grouped` and `streams` deal the tiles of all experts out together (grouped_model.h): the first with the constants
-// of grouped kernels, the second with those of dense products, whose launches a stream hides behind other streams'
-// kernels but not behind its own. `loop` is a dense product for each expert.
+// `grouped` deals the tiles of all experts out together (grouped_model.h). `loop` is a dense product for each expert.
+// `streams` lies between the loop and the tiles of dense products dealt out together; a launch hides behind other
+// streams' kernels but not behind its own stream's.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -26,6 +26,12 @@ Duration sustained(double launch, double isolated, double factor) {
 
 /// TransformerEngine's nvte_multi_tensor_gemm: get_num_compute_streams() in common/util/multi_stream.cpp.
 constexpr double kStreams = 4;
+
+/// Of the time that products one after another take beyond their tiles dealt out together, the share that four streams
+/// hide: a stream's kernel fills what others leave idle at their ends, but waits where they fill the device. From the
+/// grouped products of MooreThreads/SimuMax's operation tables (Apache-2.0; B200, A100 PCIe), relative to the dense
+/// ones beside them; weight gradients, which memory binds, run as if all their tiles were dealt out together.
+constexpr double kHidden = 0.4;
 
 /// Rows, columns and depth of an expert's product with so many tokens, in the form that the shape asks for.
 Gemm member(const GroupedGemm& g, std::int64_t tokens) {
@@ -84,12 +90,13 @@ Duration DeviceProfile::grouped_gemm(const GroupedGemm& g) const {
   SIM_CHECK(g.out >= 1 && g.in >= 1, "experts of {} x {}", g.out, g.in);
   const auto type = static_cast<std::size_t>(g.dtype);
   const double factor = clock_ * (is_quantised(g.dtype) ? model_->sustained.fp8 : model_->sustained.matmul);
-  if (g.kernel == GroupedKernel::loop) {
+  const auto one_by_one = [&] {
     Duration sum{};
     for (const std::int64_t tokens : g.tokens)
       if (tokens > 0) sum = sum + gemm(member(g, tokens));
     return sum;
-  }
+  };
+  if (g.kernel == GroupedKernel::loop) return one_by_one();
   const Group group = group_of(g);
   if (group.busy == 0) return sim::seconds(model_->experts.products[type].launch);
   const double bytes = GroupedModel::result_bytes(g.accumulate, bytes_of(g.sum));
@@ -102,10 +109,14 @@ Duration DeviceProfile::grouped_gemm(const GroupedGemm& g) const {
     return sustained(model.launch, model.seconds(group.members, rows, columns, depth, bytes), factor);
   }
   const GemmModel& dense = model_->gemm[type];
-  const double isolated = grouped_from(dense).seconds(group.members, rows, columns, depth, bytes) *
+  const double together = grouped_from(dense).seconds(group.members, rows, columns, depth, bytes) *
                           dense.form_factor[static_cast<std::size_t>(g.form)];
-  const Duration launches = sim::seconds(dense.launch * std::ceil(group.busy / kStreams));
-  return std::max(sustained(dense.launch, isolated, factor), launches);
+  const Duration pooled = std::max(sustained(dense.launch, together, factor),
+                                   sim::seconds(dense.launch * std::ceil(group.busy / kStreams)));
+  if (g.form == Gemm::Form::weight_gradient) return pooled;
+  const Duration apart = one_by_one();
+  if (apart <= pooled) return pooled;
+  return pooled + sim::seconds((1 - kHidden) * sim::to_seconds(apart - pooled));
 }
 
 Duration DeviceProfile::served_experts(const ExpertLayer& layer) const {

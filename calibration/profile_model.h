@@ -24,11 +24,14 @@ struct StreamingModel {
 
 struct DeviceProfile::Model {
   std::string name, provenance;
-  std::int64_t processors = 1;
-  std::array<double, kDataTypes> peak{};  // FLOP/s
-  std::array<bool, kDataTypes> has{};     // whether the device multiplies the type
-  double unaligned = 0;                   // FLOP/s of 16-bit products that cannot use the matrix units; 0: no matter
-  double memory = 0, memory_bandwidth = 0;
+  /// What the data sheet says.
+  struct Sheet {
+    std::int64_t processors = 1;
+    std::array<double, kDataTypes> peak{};  // FLOP/s
+    std::array<bool, kDataTypes> has{};     // whether the device multiplies the type
+    double unaligned = 0;                   // FLOP/s of 16-bit products that cannot use the matrix units; 0: no matter
+    double memory = 0, memory_bandwidth = 0;
+  } sheet;
   /// Clocks of a long step over those of a short benchmark, 0 to 1.
   struct Sustained {
     double matmul = 1, fp8 = 1, attention = 1;

@@ -191,9 +191,9 @@ ServedExperts load_served(const Settings& s) {
 
 GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataType type) {
   GemmModel g;
-  g.peak = device.peak[static_cast<std::size_t>(type)];
-  g.processors = static_cast<double>(device.processors);
-  g.memory_bandwidth = device.memory_bandwidth;
+  g.peak = device.sheet.peak[static_cast<std::size_t>(type)];
+  g.processors = static_cast<double>(device.sheet.processors);
+  g.memory_bandwidth = device.sheet.memory_bandwidth;
   g.element_bytes = operand_bytes(type);
   g.launch = seconds_at(s, "launch");
   g.quantisation = s.at("quantisation").as_number();
@@ -225,6 +225,7 @@ void load_experts(const Settings* section, DeviceProfile::Model& device) {
     g.launch = seconds_at(*from, "launch");
     g.quantisation = from->at("quantisation").as_number();
     g.memory_efficiency = from->at("memory_efficiency").as_number();
+    g.best_rate = from->get_number("best_rate", 1.0);
     g.tiles = load_tiles(from->at("tiles"));
     g.surface = load_surface(from->find("surface"), "m", "n", "k");
     device.experts.around[t] = load_served(from->at("served"));
@@ -234,9 +235,9 @@ void load_experts(const Settings* section, DeviceProfile::Model& device) {
 
 AttentionModel load_attention(const Settings& s, const DeviceProfile::Model& device) {
   AttentionModel a;
-  a.peak = device.peak[static_cast<std::size_t>(DataType::bf16)];
-  a.processors = static_cast<double>(device.processors);
-  a.memory_bandwidth = device.memory_bandwidth;
+  a.peak = device.sheet.peak[static_cast<std::size_t>(DataType::bf16)];
+  a.processors = static_cast<double>(device.sheet.processors);
+  a.memory_bandwidth = device.sheet.memory_bandwidth;
   a.launch = seconds_at(s, "launch");
   const Settings& rate = s.at("rate");
   a.rate_64 = rate.at("head_dim_64").as_number();
@@ -245,8 +246,8 @@ AttentionModel load_attention(const Settings& s, const DeviceProfile::Model& dev
   a.quantisation = s.at("quantisation").as_number();
   a.memory_efficiency = s.at("memory_efficiency").as_number();
   a.backward_ratio = s.at("backward_ratio").as_number();
-  a.cache_launch = s.find("cache_launch") != nullptr ? seconds_at(s, "cache_launch") : 0;
-  a.cache_efficiency = s.find("cache_efficiency") != nullptr ? s.at("cache_efficiency").as_number() : 0.5;
+  a.cache.launch = s.find("cache_launch") != nullptr ? seconds_at(s, "cache_launch") : 0;
+  a.cache.efficiency = s.find("cache_efficiency") != nullptr ? s.at("cache_efficiency").as_number() : 0.5;
   a.surface = load_surface(s.find("surface"), "queries", "sequences_heads", "head_dim");
   return a;
 }
@@ -299,11 +300,11 @@ std::string to_yaml(const GemmModel& g, int indent) {
 std::string to_yaml(const GroupedModel& g, const ServedExperts& s, int indent) {
   const std::string pad(static_cast<std::size_t>(indent), ' ');
   return fmt::format(
-             "{0}launch: {1:.3f} us\n{0}quantisation: {2:.3f}\n{0}memory_efficiency: {3:.3f}\n"
+             "{0}launch: {1:.3f} us\n{0}quantisation: {2:.3f}\n{0}memory_efficiency: {3:.3f}\n{0}best_rate: {11:.3f}\n"
              "{0}served: {{fixed: {4:.3f} us, choice: {5:.6f}, score: {6:.6f}, expert: {7:.4f}, gather: {8:.3f}, "
              "activate: {9:.3f}, scatter: {10:.3f}}}  # ns, and shares of memory bandwidth\n",
              pad, g.launch * 1e6, g.quantisation, g.memory_efficiency, s.fixed * 1e6, s.choice * 1e9, s.score * 1e9,
-             s.expert * 1e9, s.gather, s.activate, s.scatter) +
+             s.expert * 1e9, s.gather, s.activate, s.scatter, g.best_rate) +
          tiles_yaml(g.tiles, pad) + surface_yaml(g.surface, pad, "m", "n", "k");
 }
 
@@ -315,7 +316,7 @@ std::string to_yaml(const AttentionModel& a, int indent) {
              "{8:.3f} us\n"
              "{0}cache_efficiency: {9:.3f}\n",
              pad, a.launch * 1e6, a.rate_64, a.rate_128, a.setup * 1e6, a.quantisation, a.memory_efficiency,
-             a.backward_ratio, a.cache_launch * 1e6, a.cache_efficiency) +
+             a.backward_ratio, a.cache.launch * 1e6, a.cache.efficiency) +
          surface_yaml(a.surface, pad, "queries", "sequences_heads", "head_dim");
 }
 

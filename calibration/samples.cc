@@ -39,8 +39,7 @@ class Line {
   Line(const std::string& file, int number, const std::map<std::string, std::size_t>& columns, std::string_view text)
       : file_(file), number_(number), columns_(columns), fields_(split(text)) {
     if (fields_.size() != columns.size())
-      fail("line",
-           "read " + std::to_string(fields_.size()) + " columns, would be right: " + std::to_string(columns.size()));
+      fail("line", "got " + std::to_string(fields_.size()) + " columns, expected " + std::to_string(columns.size()));
   }
   [[noreturn]] void fail(const std::string& column, const std::string& message) const {
     const auto at = columns_.find(column);
@@ -55,13 +54,13 @@ class Line {
     double value = 0;
     const auto [end, error] = std::from_chars(t.data(), t.data() + t.size(), value);
     if (error != std::errc{} || end != t.data() + t.size() || !(value > 0) || !(value < 1e18))
-      fail(column, "read '" + std::string(t) + "', would be right: a positive number");
+      fail(column, "got '" + std::string(t) + "', expected a positive number");
     return value;
   }
   std::int64_t count(const std::string& column) const {
     const double value = number(column);
     if (value != static_cast<double>(static_cast<std::int64_t>(value)))
-      fail(column, "read '" + std::string(text(column)) + "', would be right: a positive integer");
+      fail(column, "got '" + std::string(text(column)) + "', expected a positive integer");
     return static_cast<std::int64_t>(value);
   }
   std::int64_t optional_count(const std::string& column, std::int64_t missing = 0) const {
@@ -104,8 +103,7 @@ CollectiveOp collective(const Line& line, const std::string& column) {
   if (named(
           t, kCollectiveOps, [](std::size_t i) { return name_of(static_cast<CollectiveOp>(i)); }, found))
     return static_cast<CollectiveOp>(found);
-  line.fail(column,
-            "read '" + std::string(t) + "', would be right: all_reduce, all_gather, reduce_scatter, alltoall, ...");
+  line.fail(column, "got '" + std::string(t) + "', expected all_reduce, all_gather, reduce_scatter, alltoall, ...");
 }
 
 void read_gemm(const Line& line, Samples& out) {
@@ -193,13 +191,69 @@ void drop_faster_twins(Samples& out) {
   out.faster_twins = std::erase_if(out.experts, [&](const ExpertSample& s) { return s.seconds < slowest.at(key(s)); });
 }
 
+constexpr double kScaledFp8 = 1 + 4.0 / 128;  // bytes of an element with its share of a scale for each 128
+
+/// A time that may be 0: none.
+double optional_number(const Line& line, const std::string& column) {
+  return line.text(column) == "0" ? 0.0 : line.number(column);
+}
+
+/// DeepEP's own test on random routing: rows to experts in fp8, results back in bf16, on nodes of eight GPUs or trays
+/// of four. Between nodes a token stays within four (test_internode.py), and a rank that is done waits for the others.
+void read_deepep(const Line& line, Samples& out) {
+  std::string device(line.text("device"));
+  std::replace(device.begin(), device.end(), '_', '-');
+  const auto nodes = static_cast<double>(line.count("nodes"));
+  const double each = device.starts_with("gb") ? 4 : 8;
+  const auto hidden = static_cast<double>(line.count("hidden")), tokens = static_cast<double>(line.count("tokens"));
+  const auto top_k = static_cast<double>(line.count("top_k")), experts = static_cast<double>(line.count("experts"));
+  if (nodes > 1e6) line.fail("nodes", "got more than a million, expected at most that");
+  if (experts > 65536) line.fail("experts", "got more than 65536, expected at most that");
+  if (experts < nodes * each || top_k > experts)
+    line.fail("experts",
+              "got " + std::string(line.text("experts")) + ", expected at least one for each rank and choice");
+  constexpr double kMostNodes = 4;
+  for (const bool combine : {false, true}) {
+    const std::string pass = combine ? "combine" : "dispatch";
+    ExchangeSample sample{
+        "deepep", device, combine ? ExchangePass::combine : ExchangePass::dispatch,
+        even_exchange(tokens, hidden * (combine ? 2 : kScaledFp8), top_k, experts, nodes * each, nodes, kMostNodes),
+        1e-6 * (line.number(pass + "_us") + optional_number(line, pass + "_notify_us"))};
+    sample.shape.processors = static_cast<double>(line.count(pass + "_sms"));
+    out.exchange.push_back(std::move(sample));
+  }
+}
+
+/// TensorRT-LLM's one-sided exchange in an NVLink domain of GB200, balanced: a token's choices lie on as many ranks as
+/// there are, or as it has choices. In NVFP4 the table holds two kernels and does not name them.
+void read_one_sided(const Line& line, Samples& out) {
+  const std::string_view op = line.text("op");
+  const DataType type = data_type(line);
+  const bool combine = op == "alltoall_combine";
+  const auto top_k = static_cast<double>(line.count("top_k")), ranks = static_cast<double>(line.count("ep"));
+  const auto tokens = static_cast<double>(line.count("tokens")), hidden = static_cast<double>(line.count("hidden"));
+  if ((!combine && op != "alltoall_dispatch") || type == DataType::nvfp4 || line.text("distribution") != "balanced") {
+    ++out.other_exchanges;
+    return;
+  }
+  ExchangeSample sample{"nvlink-one-sided",
+                        "gb200",
+                        combine ? ExchangePass::combine : ExchangePass::dispatch,
+                        {},
+                        line.number("ms") * 1e-3};
+  sample.shape.tokens = tokens;
+  sample.shape.row_bytes = hidden * (combine || type == DataType::bf16 ? 2 : 1);
+  sample.shape.ranks = ranks;
+  sample.shape.copies = std::min(ranks, top_k);
+  out.exchange.push_back(std::move(sample));
+}
+
 /// `size_column` counts elements of so many bytes.
 CollectiveSample collective_sample(const Line& line, const std::string& op_column, double seconds,
                                    const std::string& size_column = "bytes", std::int64_t element = 1) {
   const std::int64_t gpus = line.count("gpus");
-  if (gpus > 1'000'000) line.fail("gpus", "would be right: at most a million");
-  if (line.count(size_column) > 1'000'000'000'000'000 / element)
-    line.fail(size_column, "would be right: at most 1e15 bytes");
+  if (gpus > 1'000'000) line.fail("gpus", "expected at most a million");
+  if (line.count(size_column) > 1'000'000'000'000'000 / element) line.fail(size_column, "expected at most 1e15 bytes");
   CollectiveSample sample{collective(line, op_column), gpus, sim::Bytes(line.count(size_column) * element), seconds,
                           ""};
   if (line.has("device")) sample.device = line.text("device");
@@ -226,7 +280,7 @@ Gemm::Form form_of(const Line& line) {
   if (t == "tn" || t.empty()) return Gemm::Form::forward;
   if (t == "nn") return Gemm::Form::data_gradient;
   if (t == "nt") return Gemm::Form::weight_gradient;
-  line.fail("form", "read '" + std::string(t) + "', would be right: tn, nn or nt");
+  line.fail("form", "got '" + std::string(t) + "', expected tn, nn or nt");
 }
 
 GemmSample measured_gemm(const Line& line) {
@@ -239,8 +293,27 @@ GemmSample measured_gemm(const Line& line) {
   g.batch = line.optional_count("batch", 1);
   const std::string_view name = line.text("name");
   if (!name.empty() && name != "accumulate")
-    line.fail("name", "read '" + std::string(name) + "', would be right: nothing or accumulate");
+    line.fail("name", "got '" + std::string(name) + "', expected nothing or accumulate");
   g.accumulate = name == "accumulate";
+  return {g, line.number("seconds")};
+}
+
+/// `batch` experts of m tokens each; the sizes are those of the product in its form.
+GroupedSample measured_grouped(const Line& line) {
+  GroupedGemm g;
+  g.dtype = data_type(line);
+  g.form = form_of(line);
+  const std::int64_t m = line.count("m"), n = line.count("n"), k = line.count("k");
+  const bool weight = g.form == Gemm::Form::weight_gradient, data = g.form == Gemm::Form::data_gradient;
+  g.out = weight ? m : data ? k : n;
+  g.in = data || weight ? n : k;
+  const std::int64_t experts = line.count("batch");
+  if (experts > 65536) line.fail("batch", "got " + std::to_string(experts) + ", expected at most 65536");
+  g.tokens.assign(static_cast<std::size_t>(experts), weight ? k : m);
+  const std::string_view name = line.text("name");
+  if (name != "loop" && name != "streams")
+    line.fail("name", "got '" + std::string(name) + "', expected loop or streams");
+  g.kernel = name == "loop" ? GroupedKernel::loop : GroupedKernel::streams;
   return {g, line.number("seconds")};
 }
 
@@ -256,7 +329,7 @@ AttentionSample measured_attention(const Line& line) {
   if (a.heads % a.kv_heads != 0) line.fail("kv_heads", "does not divide heads");
   const std::string_view name = line.text("name");
   if (name != "forward" && name != "backward")
-    line.fail("name", "read '" + std::string(name) + "', would be right: forward or backward");
+    line.fail("name", "got '" + std::string(name) + "', expected forward or backward");
   a.backward = name == "backward";
   return {a, line.number("seconds")};
 }
@@ -277,6 +350,8 @@ void read_measured(const Line& line, Samples& out) {
   const std::string_view kind = line.text("class");
   if (kind == "gemm" || kind == "batched_gemm")
     out.gemm.push_back(measured_gemm(line));
+  else if (kind == "grouped_gemm")
+    out.grouped.push_back(measured_grouped(line));
   else if (kind == "attention")
     out.attention.push_back(measured_attention(line));
   else if (kind == "streaming")
@@ -289,8 +364,8 @@ void read_measured(const Line& line, Samples& out) {
   else if (kind == "collective")
     out.collective.push_back(collective_sample(line, "name", line.number("seconds")));
   else
-    line.fail("class", "read '" + std::string(kind) +
-                           "', would be right: gemm, batched_gemm, attention, streaming, host, sustained, "
+    line.fail("class", "got '" + std::string(kind) +
+                           "', expected gemm, batched_gemm, grouped_gemm, attention, streaming, host, sustained, "
                            "interference or collective");
 }
 
@@ -309,6 +384,10 @@ const std::vector<Table>& tables() {
         {{"op", "gpus", "bytes", "us"}, read_collective},
         {{"dtype", "tokens", "hidden", "expert_ffn", "top_k", "experts", "moe_tp", "moe_ep", "distribution", "ms"},
          read_experts},
+        {{"device", "nodes", "hidden", "tokens", "top_k", "experts", "dispatch_sms", "dispatch_us",
+          "dispatch_notify_us", "combine_sms", "combine_us", "combine_notify_us"},
+         read_deepep},
+        {{"op", "dtype", "tokens", "hidden", "top_k", "experts", "ep", "distribution", "ms"}, read_one_sided},
         {{"device", "op", "gpus", "elements", "ms"}, read_device_collective},
         {{"device", "kernel", "m", "n", "k", "us"}, read_kernel},
         {std::move(measured), read_measured}};
@@ -386,7 +465,7 @@ Samples read_samples(const std::string& file) {
     // A measurement that was cut off while it was written may read as a smaller number.
     if (!whole && table.read == read_measured)
       throw UserError(Place{file, number, 1}, "line",
-                      "the last line is cut off, would be right: a line break at its end; delete the line");
+                      "the last line is cut off, expected a line break at its end; delete the line");
     table.read(Line(file, number, columns, text), out);
   }
   drop_faster_twins(out);

@@ -1,14 +1,17 @@
 // Tables of measured kernels, as CSV: the samples that a fit reads and a profile is checked against. The header line
 // says which table it is: gemm (dtype,m,n,k,ms), attention (batch,seq,heads,kv_heads,head_dim,ms), nccl
 // (op,gpus,bytes,us), experts (dtype,tokens,hidden,expert_ffn,top_k,experts,moe_tp,moe_ep,distribution,ms; distribution
-// is balanced or power_law_<alpha>), nccl of several devices (device,op,gpus,elements,ms; elements of 2 bytes), kernels
-// (device,kernel,m,n,k,us), or what `orrery calibrate` measured, all classes in one table
-// (kMeasuredColumns), which may begin with comment lines (#).
+// is balanced or power_law_<alpha>), exchanges of tokens
+// (device,nodes,hidden,tokens,top_k,experts,dispatch_sms,dispatch_us,dispatch_notify_us,combine_sms,combine_us,
+// combine_notify_us, or op,dtype,tokens,hidden,top_k,experts,ep,distribution,ms), nccl of several devices
+// (device,op,gpus,elements,ms; elements of 2 bytes), kernels (device,kernel,m,n,k,us), or what `orrery calibrate`
+// measured, all classes in one table (kMeasuredColumns), which may begin with comment lines (#).
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "calibration/dispatcher.h"
 #include "calibration/expert_layer.h"
 #include "calibration/profile.h"
 
@@ -24,6 +27,18 @@ struct AttentionSample {
 };
 struct ExpertSample {
   ExpertLayer shape;
+  double seconds = 0;
+};
+/// Tokens on their way to experts or back, until the last rank is done: what a kernel takes, its wait included.
+struct ExchangeSample {
+  std::string library;  // deepep or nvlink-one-sided, as dispatchers are named
+  std::string device;   // as profiles are named, without its memory
+  ExchangePass pass = ExchangePass::dispatch;
+  TokenExchange shape;
+  double seconds = 0;
+};
+struct GroupedSample {
+  GroupedGemm shape;
   double seconds = 0;
 };
 struct CollectiveSample {
@@ -59,8 +74,11 @@ struct SteadySample {  // rate in a long run over the rate of a short one
 struct Samples {
   std::vector<GemmSample> gemm;
   std::vector<AttentionSample> attention;
+  std::vector<GroupedSample> grouped;
   std::vector<ExpertSample> experts;
   std::size_t faster_twins = 0;  // expert rows left out: the faster of two kernels whose names the table does not give
+  std::vector<ExchangeSample> exchange;
+  std::size_t other_exchanges = 0;  // rows left out: preparation, and types whose kernels the table does not name
   std::vector<CollectiveSample> collective;
   std::vector<KernelSample> kernel;
   std::vector<StreamingSample> streaming;
@@ -68,11 +86,11 @@ struct Samples {
   std::vector<FactSample> facts;
 };
 
-/// The header of the table that `orrery calibrate` writes. class: gemm | batched_gemm | attention | streaming | host |
-/// sustained | interference | collective; name: empty or `accumulate` for gemm, forward | backward for attention, else
-/// the kernel, cost or operation; form: tn (forward), nn (data gradient), nt (weight gradient); seconds: the median
-/// over repeats, for sustained and interference the ratio; spread_pct: half the interquartile range over the median;
-/// error: relative, against float64. Fields that a class lacks are empty.
+/// The header of the table that `orrery calibrate` writes. class: gemm | batched_gemm | grouped_gemm | attention |
+/// streaming | host | sustained | interference | collective; name: empty or `accumulate` for gemm, forward | backward
+/// for attention, else the kernel, cost or operation; form: tn (forward), nn (data gradient), nt (weight gradient);
+/// seconds: the median over repeats, for sustained and interference the ratio; spread_pct: half the interquartile range
+/// over the median; error: relative, against float64. Fields that a class lacks are empty.
 inline constexpr const char* kMeasuredColumns =
     "class,name,dtype,form,m,n,k,batch,seq,heads,kv_heads,head_dim,window,elements,bytes,gpus,seconds,spread_pct,"
     "repeats,error,sm_mhz,power_w";

@@ -167,7 +167,8 @@ std::vector<Row> default_rows() {
              "Default of the scenario's `parallelism.sharding`."),
       text("schedule", &S::defaults, &ScenarioDefaults::schedule, "Default of the scenario's `parallelism.schedule`."),
       choice(
-          "layer_split", &S::defaults, &ScenarioDefaults::layer_split, {LayerSharing::even, LayerSharing::fill, LayerSharing::weigh},
+          "layer_split", &S::defaults, &ScenarioDefaults::layer_split,
+          {LayerSharing::even, LayerSharing::fill, LayerSharing::weigh},
           "How layers that stages do not divide are shared out: evenly, embedding and head counting as a layer each, "
           "or stage by stage up to the most that any has to hold, which leaves the last stage the rest. weigh: by the "
           "sizes of products, the head's among them, whether stages divide the layers or not."),
@@ -444,7 +445,8 @@ std::string_view name_of(CollectiveAlgorithm algorithm) {
                                                                               "hierarchical_ring",
                                                                               "hierarchical_tree",
                                                                               "pairwise",
-                                                                              "hierarchical_exchange"};
+                                                                              "hierarchical_exchange",
+                                                                              "bruck"};
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 

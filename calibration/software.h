@@ -26,8 +26,9 @@ enum class CollectiveAlgorithm : std::uint8_t {
   hierarchical_tree,      // inside the nodes, then trees over nodes, rail by rail: all-reduce
   pairwise,               // all-to-all: every rank to every other
   hierarchical_exchange,  // all-to-all: by NVLink to the receiver's rail first, one message per node
+  bruck,                  // all-gather: in rounds, to ranks at twice the distance each
 };
-inline constexpr std::size_t kCollectiveAlgorithms = 8;
+inline constexpr std::size_t kCollectiveAlgorithms = 9;
 std::string_view name_of(CollectiveAlgorithm algorithm);
 
 /// A set of them.

@@ -50,7 +50,7 @@ void lay_out_steps(const Spec& spec, const Machine& machine, Plan& plan) {
       trained = until;
     }
   } else {
-    throw sim::UserError("campaign: nothing says how long it trains; tokens, steps or window would be right");
+    throw sim::UserError("campaign: nothing says how long it trains, expected tokens, steps or window");
   }
 }
 

@@ -84,10 +84,9 @@ void check_schedule(const Settings& document, const workloads::Parallelism& layo
   if (!misfit) return;
   switch (misfit->of) {
     case Misfit::Of::stages:
-      fail_at(document, "parallelism.pipeline", fmt::format("read {} {}", layout.pipeline, misfit->why));
+      fail_at(document, "parallelism.pipeline", fmt::format("got {} {}", layout.pipeline, misfit->why));
     case Misfit::Of::chunks:
-      fail_at(document, "parallelism.virtual_pipeline",
-              fmt::format("read {} {}", layout.virtual_pipeline, misfit->why));
+      fail_at(document, "parallelism.virtual_pipeline", fmt::format("got {} {}", layout.virtual_pipeline, misfit->why));
     case Misfit::Of::microbatches:
       fail_at(
           document, "batch.global",

@@ -96,7 +96,7 @@ Assignment parse_assignment(const std::string& text, const std::string& source) 
   const Place place{source, 0, 0};
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    throw UserError(place, "", fmt::format("read \"{}\"; key.path=value would be right", text));
+    throw UserError(place, "", fmt::format("got \"{}\", expected key.path=value", text));
   }
   Assignment assignment{text.substr(0, equals), {}};
   try {
@@ -126,7 +126,7 @@ Settings read_scenario(const std::string& file, const std::vector<std::string>& 
     std::vector<Settings> records = read_records(path);
     if (records.size() != 1) {
       throw UserError(Place{path, 0, 0}, "",
-                      fmt::format("holds {} records; one scenario, or {}#ID, would be right", records.size(), path));
+                      fmt::format("holds {} records, expected one scenario, or {}#ID", records.size(), path));
     }
     document = std::move(records.front());
   }
@@ -137,7 +137,7 @@ Settings read_scenario(const std::string& file, const std::vector<std::string>& 
 std::vector<Settings> read_records(const std::string& file) {
   const Settings document = read_yaml(file);
   std::vector<Settings> records;
-  if (document.is_null()) throw UserError(Place{file, 0, 0}, "", "is empty; a scenario would be right");
+  if (document.is_null()) throw UserError(Place{file, 0, 0}, "", "is empty, expected a scenario");
   if (!document.is_sequence()) {
     if (!document.is_mapping()) document.fail("expected a scenario (a mapping of keys) or a list of records");
     records.push_back(document);

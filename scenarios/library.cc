@@ -125,6 +125,7 @@ const std::vector<Shelf>& shelves() {
       {"scenarios", "", "scenarios", "scenario"},
       {"features", "", "calibration/features", "software feature"},
       {"collectives", "", "calibration/collectives", "collective library"},
+      {"dispatchers", "", "calibration/dispatchers", "dispatcher of tokens to experts"},
       {"tables", "", "scenarios/reproduce", "published table"},
       {"failures", "campaign.failures", "calibration/reliability", "table of failures"},
   };
@@ -147,8 +148,8 @@ std::vector<Inherited> chain_of(const Shelf& shelf, const Settings& reference) {
       here.file = file_of(shelf, next);
       const auto same = [&](const Inherited& nearer) { return nearer.file == here.file; };
       if (std::any_of(chain.begin(), chain.end(), same)) {
-        next.fail(fmt::format("read \"{}\", which inherits this very document; a {} that does not would be right",
-                              next.text(), shelf.noun));
+        next.fail(fmt::format("got \"{}\", which inherits this very document, expected a {} that does not", next.text(),
+                              shelf.noun));
       }
       if (files++ >= kLongestChain) next.fail(fmt::format("inherits through more than {} files", kLongestChain));
       here.document = read_once(here.file);

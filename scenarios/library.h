@@ -21,7 +21,8 @@ struct Shelf {
   std::string noun;    // "device profile"
 };
 
-/// devices, fabrics, software, models, scenarios, tables; features and collectives, which software generations name.
+/// devices, fabrics, software, models, scenarios, tables, dispatchers; features and collectives, which software
+/// generations name.
 const std::vector<Shelf>& shelves();
 /// The shelf of that kind; SIM_CHECK when there is none.
 const Shelf& shelf_of(std::string_view kind);

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "scenarios/campaign.h"
+#include "scenarios/extras.h"
 #include "scenarios/library.h"
 #include "scenarios/schema.h"
 #include "scenarios/sources.h"
@@ -60,7 +61,7 @@ void load_fabric(const Settings& cluster, Job& job) {
   note_changes(job, shelf, *reference, fabric);
   const std::int64_t joined = std::max(job.machine.gpus_per_node, job.machine.fabric.nvlink_domain);
   if (job.machine.fabric.kind == &topology::fabrics::none && job.machine.gpus > joined) {
-    reference->fail(fmt::format("read {}, which joins no nodes; {} GPUs in nodes of {} need a fabric that does",
+    reference->fail(fmt::format("got {}, which joins no nodes; {} GPUs in nodes of {} need a fabric that does",
                                 job.machine.fabric.name, job.machine.gpus, job.machine.gpus_per_node));
   }
 }
@@ -111,7 +112,7 @@ const Settings* given(const Settings* section, std::string_view key) {
 
 const Settings& required(const Settings& section, std::string_view key) {
   const Settings& member = section.at(key);
-  if (member.is_scalar() && member.text() == "unknown") member.fail("read \"unknown\"; this key has no default");
+  if (member.is_scalar() && member.text() == "unknown") member.fail("got \"unknown\", but this key has no default");
   return member;
 }
 
@@ -197,8 +198,9 @@ void load_cluster(const Settings& document, Job& job) {
   join_domain(cluster, job);
 }
 
-Scenario load_scenario(const Settings& document) {
-  if (!document.is_mapping()) document.expected("a scenario: a mapping of keys");
+Scenario load_scenario(const Settings& given_document) {
+  if (!given_document.is_mapping()) given_document.expected("a scenario: a mapping of keys");
+  const Settings document = with_extras(given_document);
   schema().check(document);
   Scenario scenario;
   Job& job = scenario.job;

@@ -84,7 +84,7 @@ void load_overlap(const Settings& document, Job& job) {
   const calibration::Software& software = job.software;
   if (section != nullptr && section->is_scalar()) {
     const bool all = section->as_bool();
-    job.overlap = {all, all, all, all};
+    job.overlap = {all, all, all, all, false};
     return;
   }
   std::vector<std::string> absent;
@@ -98,9 +98,55 @@ void load_overlap(const Settings& document, Job& job) {
       flag("pipeline", software.defaults.overlap_pipeline || job.parallelism.schedule->runtimes.post_ahead);
   job.overlap.gradients = flag("gradients", software.defaults.overlap_gradients);
   job.overlap.parameters = flag("parameters", software.defaults.overlap_parameters);
+  job.overlap.experts = boolean(section, "experts", false);
+  const bool pairs = workloads::pairs_passes(job.parallelism) || job.parallelism.schedule->copies() > 1;
+  if (job.overlap.experts && !pairs) {
+    section->at("experts").fail(
+        "got true, expected false: exchanges hide behind another micro-batch on one stage, with interleaved_1f1b or "
+        "with dualpipe");
+  }
   if (!absent.empty()) {
     job.assumptions.push_back(
         fmt::format("overlap is not given in full: {}, the default of {}.", fmt::join(absent, ", "), software.name));
+  }
+}
+
+/// A word, or a mapping that says which parts of a layer selective recomputation is of. Names as Megatron-Core's
+/// --recompute-modules has them, and the longer ones.
+void load_recompute(const Settings& document, const std::vector<std::string>& kinds, Job& job) {
+  using Parts = workloads::RecomputedParts;
+  const Settings* section = given(&document, "recompute");
+  if (section == nullptr || !section->is_mapping()) {
+    job.method.recompute = static_cast<workloads::Recompute>(
+        load_choice(document, job, "recompute", kinds, name_of(job.software.defaults.recompute)));
+    return;
+  }
+  job.method.recompute = static_cast<workloads::Recompute>(
+      load_choice(*section, job, "kind", kinds, name_of(workloads::Recompute::selective)));
+  const Settings* modules = given(section, "modules");
+  if (modules == nullptr) return;
+  if (!modules->is_sequence()) modules->expected("a list, as in [core_attention, moe_act]");
+  static const std::vector<std::pair<std::string, bool Parts::*>> kParts{
+      {"core_attention", &Parts::core_attention},
+      {"core_attn", &Parts::core_attention},
+      {"attention_core", &Parts::core_attention},
+      {"norms", &Parts::norms},
+      {"layernorm", &Parts::norms},
+      {"mlp", &Parts::mlp},
+      {"mla_up_proj", &Parts::latent_up},
+      {"moe", &Parts::experts},
+      {"moe_act", &Parts::expert_activation},
+      {"every_second_product", &Parts::every_second_product}};
+  std::vector<std::string> names;
+  for (const auto& [name, part] : kParts) names.push_back(name);
+  Parts& parts = job.method.recomputed;
+  parts = {};
+  parts.core_attention = false;
+  for (const Settings& module : modules->items()) {
+    const std::string name = module.as_choice(names);
+    for (const auto& [known, part] : kParts) {
+      if (known == name) parts.*part = true;
+    }
   }
 }
 
@@ -110,8 +156,7 @@ void load_options(const Settings& document, Job& job) {
   load_precision(document, job);
   const std::vector<std::string> recomputes{"none", "selective", "full"}, attentions{"flash", "unfused", "math"};
   const std::vector<std::string> optimizers{"adam", "lamb", "sgd"};
-  job.method.recompute = static_cast<workloads::Recompute>(
-      load_choice(document, job, "recompute", recomputes, name_of(job.software.defaults.recompute)));
+  load_recompute(document, recomputes, job);
   // math is PyTorch's name for unfused attention.
   const std::size_t attention =
       load_choice(document, job, "attention", attentions, name_of(job.software.defaults.attention));

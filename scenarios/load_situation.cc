@@ -29,13 +29,11 @@ void load_order(const Settings& order, Job& job) {
     const Dim dim =
         workloads::kDims[static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin())];
     if (std::find(given.begin(), given.end(), dim) != given.end())
-      item.fail(
-          fmt::format("read {} a second time; each of tensor, context, data, pipeline once would be right", name));
+      item.fail(fmt::format("got {} a second time, expected each of tensor, context, data, pipeline once", name));
     given.push_back(dim);
   }
   if (given.size() != workloads::kDims.size()) {
-    order.fail(
-        fmt::format("read {} dimensions; each of tensor, context, data, pipeline once would be right", given.size()));
+    order.fail(fmt::format("got {} dimensions, expected each of tensor, context, data, pipeline once", given.size()));
   }
 }
 
@@ -45,13 +43,12 @@ void load_gpu_list(const Settings& list, Job& job) {
   for (const Settings& item : items) {
     const std::int64_t gpu = item.as_int(0, job.machine.gpus - 1);
     if (taken[static_cast<std::size_t>(gpu)])
-      item.fail(fmt::format("read GPU {} a second time; one rank per GPU would be right", gpu));
+      item.fail(fmt::format("got GPU {} a second time, expected one rank per GPU", gpu));
     taken[static_cast<std::size_t>(gpu)] = true;
     job.placement.gpus.push_back(gpu);
   }
   if (job.placement.gpus.size() != taken.size()) {
-    list.fail(
-        fmt::format("read {} GPUs; all {} of the cluster would be right", job.placement.gpus.size(), job.machine.gpus));
+    list.fail(fmt::format("got {} GPUs, expected all {} of the cluster", job.placement.gpus.size(), job.machine.gpus));
   }
 }
 
@@ -79,10 +76,10 @@ void load_placement(const Settings& document, Job& job) {
   const Settings* gpus = given(section, "gpus");
   const Settings* by = given(section, "by");
   if ((order != nullptr) + (seed != nullptr) + (gpus != nullptr) > 1) {
-    section->fail("read more than one of order, random_seed and gpus; one would be right");
+    section->fail("got more than one of order, random_seed and gpus, expected one");
   }
   if (by != nullptr && (seed != nullptr || gpus != nullptr))
-    by->fail("has no meaning with random_seed or gpus; order, or neither, would be right");
+    by->fail("has no meaning with random_seed or gpus, expected order, or neither");
   if (by != nullptr) load_arrangement(document, *by, job);
   if (order != nullptr) {
     load_order(*order, job);
@@ -102,8 +99,7 @@ void load_slow_gpus_and_nics(const Settings* section, Job& job) {
     std::set<std::int64_t> seen;
     for (const Settings& item : list_of(*list, "mappings {gpu, slowdown}")) {
       const std::int64_t gpu = required(item, "gpu").as_int(0, job.machine.gpus - 1);
-      if (!seen.insert(gpu).second)
-        item.at("gpu").fail(fmt::format("read GPU {} a second time; once would be right", gpu));
+      if (!seen.insert(gpu).second) item.at("gpu").fail(fmt::format("got GPU {} a second time, expected it once", gpu));
       job.perturbation.slow_gpus.push_back({gpu, required(item, "slowdown").as_number()});
     }
   }
@@ -116,7 +112,7 @@ void load_slow_gpus_and_nics(const Settings* section, Job& job) {
       const std::int64_t node = host / hosts;
       const std::int64_t nic = host % hosts * nics + required(item, "nic").as_int(0, nics - 1);
       if (!seen.insert({node, nic}).second) {
-        item.at("nic").fail(fmt::format("read NIC {} of node {} a second time; once would be right", nic % nics, host));
+        item.at("nic").fail(fmt::format("got NIC {} of node {} a second time, expected it once", nic % nics, host));
       }
       job.perturbation.slow_nics.push_back({node, nic, required(item, "rate").as_number()});
     }

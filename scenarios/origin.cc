@@ -50,7 +50,7 @@ DocumentKey document_key(const Settings& path) {
     }
   }
   const std::string nearest = sim::nearest_word(text, known);
-  path.fail(fmt::format("read \"{}\", which is no key of a software generation, a fabric or a device{}", text,
+  path.fail(fmt::format("got \"{}\", which is no key of a software generation, a fabric or a device{}", text,
                         nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest)));
 }
 

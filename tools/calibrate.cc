@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "calibration/dispatcher.h"
 #include "calibration/expert_layer.h"
 #include "calibration/profile.h"
 #include "calibration/samples.h"
@@ -73,7 +74,36 @@ void add_experts(const calibration::Samples& samples, const calibration::DeviceP
   if (samples.faster_twins > 0) errors.left_out["experts, the faster of two kernels"] = samples.faster_twins;
 }
 
-Errors errors_of(const calibration::Samples& samples, const calibration::DeviceProfile& device) {
+/// GPUs of the measured clusters had a NIC of 400 Gb/s each.
+constexpr double kMeasuredNic = 50e9;
+
+/// `links`: bytes/s of a GPU's links within a node, one direction; 0: the profile does not say.
+void add_exchanges(const calibration::Samples& samples, const calibration::DeviceProfile& device, double links,
+                   Errors& errors) {
+  std::map<std::string, calibration::Dispatcher> dispatchers;
+  for (const calibration::ExchangeSample& sample : samples.exchange) {
+    auto known = dispatchers.find(sample.library);
+    if (known == dispatchers.end())
+      known =
+          dispatchers.emplace(sample.library, calibration::Dispatcher::load(document_of("dispatchers", sample.library)))
+              .first;
+    const bool network = sample.shape.nodes > 1;
+    const auto* kernel = known->second.measured(device.name(), sample.pass, network);
+    if (!device.name().starts_with(sample.device) || kernel == nullptr || (!network && !(links > 0))) {
+      ++errors.left_out[fmt::format("exchanges on {}", sample.device)];
+      continue;
+    }
+    const bool combine = sample.pass == calibration::ExchangePass::combine;
+    errors.add(fmt::format("{} {}{}", sample.library, combine ? "combine" : "dispatch", network ? ", nodes" : ""),
+               kByBytes, sample.shape.tokens * sample.shape.copies * sample.shape.row_bytes,
+               sim::seconds(kernel->alone(sample.shape, network ? kMeasuredNic : links)), sample.seconds);
+  }
+  if (samples.other_exchanges > 0)
+    errors.left_out["exchanges in NVFP4, by two kernels without a name, and their preparation"] =
+        samples.other_exchanges;
+}
+
+Errors errors_of(const calibration::Samples& samples, const calibration::DeviceProfile& device, double links) {
   const auto d = [](std::int64_t count) { return static_cast<double>(count); };
   Errors errors;
   for (const calibration::GemmSample& sample : samples.gemm) {
@@ -84,6 +114,12 @@ Errors errors_of(const calibration::Samples& samples, const calibration::DeviceP
     }
     errors.add(fmt::format("gemm {}", name_of(g.dtype)), kByFlops, 2 * d(g.m) * d(g.n) * d(g.k), device.gemm(g),
                sample.seconds);
+  }
+  for (const calibration::GroupedSample& sample : samples.grouped) {
+    const calibration::GroupedGemm& g = sample.shape;
+    const std::int64_t tokens = std::accumulate(g.tokens.begin(), g.tokens.end(), std::int64_t{0});
+    errors.add(fmt::format("experts {}, {}", name_of(g.dtype), name_of(g.kernel)), kByFlops,
+               2 * d(tokens) * d(g.out) * d(g.in), device.grouped_gemm(g), sample.seconds);
   }
   for (const calibration::AttentionSample& sample : samples.attention) {
     const calibration::Attention& a = sample.shape;
@@ -96,6 +132,7 @@ Errors errors_of(const calibration::Samples& samples, const calibration::DeviceP
     errors.add("attention", kByFlops, flops, device.attention(a), sample.seconds);
   }
   add_experts(samples, device, errors);
+  add_exchanges(samples, device, links, errors);
   for (const calibration::CollectiveSample& sample : samples.collective) {
     if (!device.name().starts_with(sample.device)) {
       ++errors.left_out[fmt::format("collectives on {}", sample.device)];
@@ -177,14 +214,17 @@ int check(const CalibrateOptions& options) {
     throw sim::UserError("orrery: calibrate: --check needs a table of measurements, as in --check PROFILE SAMPLES.csv");
   }
   check_writable(options.json);
-  const auto device = calibration::DeviceProfile::load(document_of("devices", options.check));
+  const sim::Settings document = document_of("devices", options.check);
+  const auto device = calibration::DeviceProfile::load(document);
+  const sim::Settings* node = document.find("node");
+  const sim::Settings* rate = node == nullptr ? nullptr : node->find("rate");
   const calibration::Samples samples = calibration::read_samples(options.samples);
-  const Errors errors = errors_of(samples, device.isolated());
+  const Errors errors = errors_of(samples, device.isolated(), rate == nullptr ? 0 : rate->as_bandwidth().value());
   if (errors.by_kernel.empty()) {
     throw sim::UserError(fmt::format(
-        "{}: holds no sample that a profile can be checked on; a table of gemm (dtype,m,n,k,ms), attention "
+        "{}: holds no sample that a profile can be checked on, expected a table of gemm (dtype,m,n,k,ms), attention "
         "(batch,seq,heads,kv_heads,head_dim,ms), experts (dtype,tokens,hidden,expert_ffn,top_k,experts,moe_tp,moe_ep,"
-        "distribution,ms) or nccl (op,gpus,bytes,us) would be right",
+        "distribution,ms), exchanges (as DeepEP's or one-sided ones are tabled) or nccl (op,gpus,bytes,us)",
         options.samples));
   }
   if (!options.json.empty()) {
@@ -202,7 +242,7 @@ int calibrate(const CalibrateOptions& options) {
   if (!options.check.empty()) return check(options);
   if (!options.samples.empty())
     throw sim::UserError(
-        fmt::format("orrery: calibrate: read '{}', would be right: --check PROFILE before a table", options.samples));
+        fmt::format("orrery: calibrate: got '{}', expected --check PROFILE before a table", options.samples));
   return options.verify ? verify_device(options.measure) : measure_device(options.measure);
 }
 

@@ -311,12 +311,12 @@ std::string samples_file_of(const std::string& profile) { return fs::path(profil
 int measure_device(const MeasureOptions& options) {
   if (options.out.empty()) {
     throw sim::UserError(
-        "orrery: calibrate: --out: nothing was given, would be right: --out PROFILE.yaml to measure the local GPU, or "
+        "orrery: calibrate: --out: nothing was given, expected --out PROFILE.yaml to measure the local GPU, or "
         "--check PROFILE SAMPLES.csv to compare a profile with measurements");
   }
   if (fs::path(options.out).extension() != ".yaml")
     throw sim::UserError(
-        fmt::format("orrery: calibrate: --out: read '{}', would be right: a name that ends in .yaml", options.out));
+        fmt::format("orrery: calibrate: --out: got '{}', expected a name that ends in .yaml", options.out));
   check_writable(options.out);
   const std::unique_ptr<GpuModule> module = load_module(options.module);
   const GpuFacts facts = module->open(options.device);

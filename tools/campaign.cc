@@ -1,5 +1,5 @@
 // `orrery campaign`: weeks of training over many seeds.
-#include "tools/report/campaign.h"
+#include "tools/study/campaign.h"
 
 #include <CLI/CLI.hpp>
 #include <iostream>
@@ -9,7 +9,7 @@
 #include "scenarios/scenario.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
-#include "tools/report/campaign_page.h"
+#include "tools/study/campaign_page.h"
 #include "tools/report/output.h"
 #include "tools/report/page.h"
 #include "tools/report/report.h"

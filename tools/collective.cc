@@ -45,7 +45,7 @@ struct CollectiveOptions {
 
 [[noreturn]] void refuse_sizes(const std::string& text, const std::string& why) {
   throw UserError({"--sizes", 0, 0}, "",
-                  fmt::format("read '{}', {}; BEGIN:END:FACTOR would be right, as in 1MB:1GB:2", text, why));
+                  fmt::format("got '{}', {}, expected BEGIN:END:FACTOR, as in 1MB:1GB:2", text, why));
 }
 
 /// "64 MB", "1GiB", or a plain count of bytes.
@@ -104,7 +104,7 @@ std::string_view algorithm_of(const CollectiveOptions& options, CollectiveOp op,
   if (!named.cluster.fabric_spec().switches.sharp) std::erase(names, "sharp");
   const auto found = std::find(names.begin(), names.end(), options.algorithm);
   if (found != names.end()) return *found;
-  throw UserError(fmt::format("--algorithm: read '{}', for {} over {} GPUs in {} node{} would be right: {}, {}",
+  throw UserError(fmt::format("--algorithm: got '{}', for {} over {} GPUs in {} node{}, expected {}, {}",
                               options.algorithm, options.op, shape.ranks, shape.nodes, shape.nodes == 1 ? "" : "s",
                               workloads::kAuto, fmt::join(names, ", ")));
 }
@@ -156,8 +156,8 @@ int collective(const CollectiveOptions& options) {
   const std::vector<double> sizes = sizes_of(options.sizes);
   const NamedCluster named = read_cluster(options.cluster, whole_nodes(options));
   if (options.gpus > named.cluster.gpus()) {
-    throw UserError(fmt::format("--gpus: read {}, at most the {} GPUs of the cluster would be right", options.gpus,
-                                named.cluster.gpus()));
+    throw UserError(
+        fmt::format("--gpus: got {}, expected at most the {} GPUs of the cluster", options.gpus, named.cluster.gpus()));
   }
   std::vector<std::int64_t> gpus(static_cast<std::size_t>(options.gpus));
   std::iota(gpus.begin(), gpus.end(), 0);

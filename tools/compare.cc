@@ -106,7 +106,7 @@ int compare_scenarios(const CompareOptions& options) {
   std::vector<std::string> files = options.systems;
   if (!options.baseline.empty()) files.insert(files.begin(), options.baseline);
   if (files.size() < 2) {
-    throw sim::UserError("orrery: compare: read one scenario; a target and at least one baseline would be right");
+    throw sim::UserError("orrery: compare: got one scenario, expected a target and at least one baseline");
   }
   std::vector<ComparedSystem> systems(files.size());
   const InterruptGuard guard;

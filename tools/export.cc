@@ -10,7 +10,7 @@
 
 #include "scenarios/scenario.h"
 #include "tools/commands.h"
-#include "tools/import.h"
+#include "tools/import/import.h"
 #include "tools/report/output.h"
 #include "workloads/schedules/catalogue.h"
 
@@ -37,7 +37,7 @@ struct Arguments {
 [[noreturn]] void no_flag(const std::string& id, const std::string& key, std::string_view value,
                           const std::string& right) {
   throw sim::UserError(sim::Place{id, 0, 0}, key,
-                       fmt::format("read {}, for which Megatron-LM has no flag; {} would be right", value, right));
+                       fmt::format("got {}, for which Megatron-LM has no flag, expected {}", value, right));
 }
 
 void model_arguments(const workloads::Model& model, const std::string& id, Arguments& out) {
@@ -69,6 +69,39 @@ void model_arguments(const workloads::Model& model, const std::string& id, Argum
   out.add_if(model.biases == workloads::Biases::qkv, "add-qkv-bias");
   if (model.attention.window > 0) out.add("window-size", fmt::format("{},0", model.attention.window - 1));
   if (model.attention.window_every > 0) out.add("window-attn-skip-freq", model.attention.window_every);
+}
+
+void mixture_arguments(const workloads::Model& model, const workloads::Parallelism& p,
+                       const workloads::ExpertStyle& style, Arguments& out) {
+  const workloads::Experts& experts = model.experts;
+  if (!experts.any()) return;
+  out.add("num-experts", experts.count);
+  out.add("moe-router-topk", experts.top_k);
+  out.add("moe-ffn-hidden-size", experts.ffn_hidden);
+  if (experts.shared > 0) out.add("moe-shared-expert-intermediate-size", experts.shared_width());
+  if (experts.mtp_layers > 0) out.add("mtp-num-layers", experts.mtp_layers);
+  if (experts.dense_layers > 0)
+    out.add("moe-layer-freq",
+            fmt::format("([0]*{}+[1]*{})", experts.dense_layers, model.layers - experts.dense_layers));
+  else if (experts.every > 1)
+    out.add("moe-layer-freq", experts.every);
+  if (const workloads::LatentAttention& latent = model.attention.latent; latent.any()) {
+    out.add("multi-latent-attention");
+    out.add("q-lora-rank", latent.q_rank);
+    out.add("kv-lora-rank", latent.kv_rank);
+    out.add("qk-head-dim", latent.nope_dim);
+    out.add("qk-pos-emb-head-dim", latent.rope_dim);
+    out.add("v-head-dim", latent.v_dim);
+  }
+  out.add("expert-model-parallel-size", p.expert);
+  out.add("expert-tensor-parallel-size", p.expert_tensor);
+  const bool flex = workloads::sends_once(style.dispatcher);
+  out.add("moe-token-dispatcher-type", flex ? "flex" : workloads::name_of(style.dispatcher));
+  if (flex) out.add("moe-flex-dispatcher-backend", workloads::name_of(style.dispatcher));
+  out.add_if(style.grouped, "moe-grouped-gemm");
+  out.add_if(style.overlaps_shared, "moe-shared-expert-overlap");
+  if (style.capacity_factor > 0) out.add("moe-expert-capacity-factor", fmt::format("{:g}", style.capacity_factor));
+  out.add_if(style.pads_to_capacity, "moe-pad-expert-input-to-capacity");
 }
 
 /// Only the first and the last stage may hold another number of layers than the rest.
@@ -132,6 +165,7 @@ void batch_arguments(const workloads::Batch& batch, const workloads::Overlap& ov
   out.add_if(overlap.tensor, "tp-comm-overlap");
   out.add_if(overlap.gradients, "overlap-grad-reduce");
   out.add_if(overlap.parameters, "overlap-param-gather");
+  out.add_if(overlap.experts, "overlap-moe-expert-parallel-comm");
 }
 
 void placement_arguments(const workloads::Placement& placement, const std::string& id, Arguments& out) {
@@ -207,6 +241,7 @@ std::string megatron_arguments(const scenarios::Scenario& scenario) {
   const Job& job = scenario.job;
   Arguments out;
   model_arguments(job.model, scenario.id, out);
+  mixture_arguments(job.model, job.parallelism, job.method.experts, out);
   pipeline_arguments(job.parallelism, job.model.layers, job.overlap.pipeline, scenario.id, out);
   sharing_arguments(job.parallelism, job.replicas(), out);
   batch_arguments(job.batch, job.overlap, out);

@@ -146,7 +146,7 @@ class PathReader {
     for (std::size_t c = 0; c < kColumns; ++c) {
       if (found[c]) continue;
       throw UserError({file_, 1, 1}, std::string(kNames[c]),
-                      fmt::format("the header lacks this column, {} would be right", fmt::join(kNames, ",")));
+                      fmt::format("the header lacks this column, expected {}", fmt::join(kNames, ",")));
     }
   }
 
@@ -158,16 +158,16 @@ class PathReader {
       for (std::size_t c = 0; c < kColumns; ++c) {
         if (place_[c] == first_missing) key = kNames[c];
       }
-      fail(fields.back(), key, fmt::format("read {} columns, {} would be right", fields.size(), columns_));
+      fail(fields.back(), key, fmt::format("got {} columns, expected {}", fields.size(), columns_));
     }
     const auto field = [&](PathColumn c) { return fields[place_[c]]; };
     for (const PathColumn c : {kId, kSource, kDestination}) {
-      if (field(c).empty()) fail(field(c), kNames[c], "read nothing, a name or number would be right");
+      if (field(c).empty()) fail(field(c), kNames[c], "got nothing, expected a name or number");
     }
     const std::string_view id = field(kId);
     if (const auto [known, fresh] = ids_.insert(id); !fresh) {
       fail(id, kNames[kId],
-           fmt::format("read '{}', which line {} has too; every flow needs an id of its own", id, lines_[known]));
+           fmt::format("got '{}', which line {} has too, expected an id of its own for every flow", id, lines_[known]));
     }
     lines_.push_back(line_);
     table_.bytes.push_back(number(field(kBytes), kBytes, kMostBytes));
@@ -181,7 +181,7 @@ class PathReader {
       if (at != end) ++at;
     }
     if (path_.empty()) {
-      fail(field(kLinks), kNames[kLinks], "read nothing, names of links with spaces between them would be right");
+      fail(field(kLinks), kNames[kLinks], "got nothing, expected names of links with spaces between them");
     }
     table_.network.add_route(path_, sim::Duration{});
   }
@@ -191,7 +191,7 @@ class PathReader {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     // The comparison also refuses NaN.
     if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value <= most)) {
-      fail(text, kNames[column], fmt::format("read '{}', a number from 0 to {:.0e} would be right", text, most));
+      fail(text, kNames[column], fmt::format("got '{}', expected a number from 0 to {:.0e}", text, most));
     }
     return value;
   }
@@ -237,8 +237,8 @@ void check_length(const FlowTable& table, double capacity, const std::string& fi
   const double crossings = *std::max_element(table.crossings.begin(), table.crossings.end());
   const double longest = last_start + (bytes + crossings * largest) / capacity;
   if (longest <= kLongest) return;
-  throw UserError(fmt::format("{}: at {:.4g} bytes/s these flows may take {:.2g} s, at most {:.0e} s would be right",
-                              file, capacity, longest, kLongest));
+  throw UserError(fmt::format("{}: at {:.4g} bytes/s these flows may take {:.2g} s, expected at most {:.0e} s", file,
+                              capacity, longest, kLongest));
 }
 
 }  // namespace

@@ -41,8 +41,7 @@ int flows(const FlowsOptions& options) {
   check_writable(options.out);
   check_writable(options.json);
   if (options.json == "-" && (options.out.empty() || options.out == "-")) {
-    throw UserError(
-        "--json: read -, where the table of ends goes to standard output too; a file for one would be right");
+    throw UserError("--json: got -, where the table of ends goes to standard output too, expected a file for one");
   }
   const sim::Bandwidth capacity = sim::Settings::scalar(options.capacity, {"--capacity", 0, 0}).as_bandwidth();
   const double begin = cpu_seconds();

@@ -1,6 +1,6 @@
 // `orrery import hf|megatron|nemo`: writes what was read as a scenario. The loader reads it first, so that what is
 // written runs; then it is written whole or not at all. Remarks go to standard error and into the file.
-#include "tools/import.h"
+#include "tools/import/import.h"
 
 #include <fmt/format.h>
 
@@ -130,7 +130,7 @@ LaunchLine launch_line(const ImportOptions& options) {
   const std::vector<std::string>& words = options.arguments;
   std::error_code error;
   if (words.empty())
-    throw UserError("orrery: import megatron: read no arguments; a launch script or its flags would be right");
+    throw UserError("orrery: import megatron: got no arguments, expected a launch script or its flags");
   if (words.size() == 1 && !words[0].starts_with("-") && words[0].find(" --") == std::string::npos)
     return read_launch_line(read_text(words[0]), words[0]);
   if (words.size() == 1) return read_launch_line(words[0], "arguments");

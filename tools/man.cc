@@ -86,7 +86,7 @@ std::string dashed(const CommandDoc& doc) {
 std::string endings() {
   return ".SH EXIT STATUS\n" + item("\\fB0\\fR", "done") +
          item("\\fB2\\fR",
-              "the input is wrong; one line on standard error says where, what was read and what would be right") +
+              "the input is wrong; one line on standard error says where, what was got and what was expected") +
          item("\\fB130\\fR", "stopped by Ctrl-C; what was finished is kept") + item("\\fB1\\fR", "a bug of orrery") +
          ".SH ENVIRONMENT\n" +
          item("\\fBORRERY_HOME\\fR",
@@ -168,7 +168,7 @@ int man(const std::string& page, const std::string& folder) {
   }
   if (!folder.empty()) return kDone;
   const std::string near = sim::nearest_word(page, names);
-  throw sim::UserError(fmt::format("orrery: man: read \"{}\"{}; one of {} would be right", page,
+  throw sim::UserError(fmt::format("orrery: man: got \"{}\"{}, expected one of {}", page,
                                    near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near),
                                    fmt::join(names, ", ")));
 }

@@ -12,12 +12,12 @@
 #include "scenarios/scenario.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
-#include "tools/report/campaign_table.h"
+#include "tools/study/campaign_table.h"
 #include "tools/report/comparison.h"
-#include "tools/report/curves.h"
 #include "tools/report/output.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
+#include "tools/study/curves.h"
 #include "workloads/step/step.h"
 
 namespace orrery::tools {
@@ -257,8 +257,7 @@ int reproduce(const ReproduceOptions& options) {
   const sim::Settings document = scenarios::read_yaml(fmt::format("{}/{}.yaml", folder(), options.table));
   if (document.find("baseline") != nullptr) return reproduce_platforms(options, document);
   if (options.format != "text") {
-    throw sim::UserError(
-        fmt::format("orrery: --format: {} is written as text or JSON; text would be right", options.table));
+    throw sim::UserError(fmt::format("orrery: --format: {} is written as text or JSON, expected text", options.table));
   }
   if (document.find("curves") != nullptr) return reproduce_curves(options, document);
   if (document.find("campaigns") != nullptr) return reproduce_campaigns(options, document);

@@ -69,7 +69,7 @@ TraceWindow check_outputs(const RunOptions& options) {
   for (const auto& [flag, value] :
        {std::pair("--trace-ranks", &options.trace_ranks), std::pair("--trace-window", &options.trace_window)}) {
     if (!value->empty() && options.trace.empty())
-      throw sim::UserError(std::string(flag) + ": there is no trace to cut; --trace FILE beside it would be right");
+      throw sim::UserError(std::string(flag) + ": there is no trace to cut, expected --trace FILE beside it");
   }
   return options.trace_window.empty() ? TraceWindow{} : parse_trace_window(options.trace_window);
 }

@@ -22,11 +22,11 @@
 #include "tools/report/output.h"
 #include "tools/report/page.h"
 #include "tools/report/report.h"
-#include "tools/report/study_page.h"
 #include "tools/report/text.h"
 #include "tools/study/best_first.h"
 #include "tools/study/fingerprint.h"
 #include "tools/study/journal.h"
+#include "tools/study/study_page.h"
 
 namespace orrery::tools {
 
@@ -54,8 +54,8 @@ double deadline_seconds(const std::string& text) {
     if (error == std::errc{} && value > 0 && std::isfinite(value) && (unit == name || unit + "s" == name))
       return value * seconds;
   }
-  throw sim::UserError(fmt::format(
-      "--deadline: read '{}'; a time in minutes, hours, days or weeks would be right, as in '30 days'", text));
+  throw sim::UserError(
+      fmt::format("--deadline: got '{}', expected a time in minutes, hours, days or weeks, as in '30 days'", text));
 }
 
 /// Sizes for the smallest cluster: whole nodes, each half of a larger one or three quarters of it.
@@ -350,7 +350,7 @@ int search(const Options& options) {
       search_layouts(space, question.search, *crew, options.jobs > 0 ? options.jobs : default_jobs(), notes.memory());
   notes.finish();
   if (result.layouts == result.infeasible) {
-    throw sim::UserError(result.refusal.empty() ? "orrery: there is no layout to try; fewer --vary would be right"
+    throw sim::UserError(result.refusal.empty() ? "orrery: there is no layout to try, expected fewer --vary"
                                                 : result.refusal);
   }
   if (!options.csv.empty()) write_output(options.csv, [&](std::ostream& out) { write_csv(out, space, result); });

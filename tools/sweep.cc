@@ -18,12 +18,12 @@
 #include "tools/report/output.h"
 #include "tools/report/page.h"
 #include "tools/report/report.h"
-#include "tools/report/study_page.h"
 #include "tools/report/text.h"
 #include "tools/study/crew.h"
 #include "tools/study/fingerprint.h"
 #include "tools/study/journal.h"
 #include "tools/study/point.h"
+#include "tools/study/study_page.h"
 #include "tools/study/variation.h"
 
 namespace orrery::tools {

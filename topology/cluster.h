@@ -1,8 +1,8 @@
 // A cluster as a graph: nodes of GPUs, their NICs, and the switches between them. A generator (one file each:
-// nvswitch_node, mesh_node, pcie_node; fat_tree, rail_only, single_switch, dragonfly, torus, slim_fly, edge_list) writes
-// the wiring once, with twin switches as groups (wiring.h); from it come both the flat link tables with the router that
-// answers "which links does traffic from GPU a to GPU b load" (made at once, in milliseconds) and the graph of every
-// single switch and link (graph.h, made on demand for descriptions and pictures).
+// nvswitch_node, mesh_node, pcie_node; fat_tree, rail_only, single_switch, dragonfly, torus, slim_fly, edge_list)
+// writes the wiring once, with twin switches as groups (wiring.h); from it come both the flat link tables with the
+// router that answers "which links does traffic from GPU a to GPU b load" (made at once, in milliseconds) and the graph
+// of every single switch and link (graph.h, made on demand for descriptions and pictures).
 //
 // Where the groups form a tree (a fat tree is one, once its twins are contracted) a route climbs to the lowest common
 // group and descends. A torus or a list of edges is no tree: its routes follow shortest paths (mesh_routes.h).

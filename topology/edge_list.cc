@@ -42,7 +42,7 @@ std::int64_t switch_named(const FabricSpec& spec, const std::map<std::string, st
   const auto it = known.find(name.text());
   if (name.is_scalar() && it != known.end()) return it->second;
   const std::string near = sim::nearest_word(name.text(), spec.graph.switch_names);
-  name.fail(fmt::format("read '{}', which no link joins to anything; {} would be right", name.text(),
+  name.fail(fmt::format("got '{}', which no link joins to anything, expected {}", name.text(),
                         near.empty() ? "a switch of links, such as " + spec.graph.switch_names.front() : near));
 }
 

@@ -100,8 +100,8 @@ class Names {
     if (s_.inside.nics > 0) candidates.push_back("n0 nic0");
     candidates.push_back("n0 gpu0");
     const std::string near = sim::nearest_word(name, candidates);
-    return fmt::format("read '{}', which names nothing in this cluster; {} would be right (orrery topology draws them)",
-                       name, near.empty() ? "a name such as " + candidates.front() : near);
+    return fmt::format("got '{}', which names nothing in this cluster, expected {} (orrery topology draws them)", name,
+                       near.empty() ? "a name such as " + candidates.front() : near);
   }
   const Cluster::State& s_;
   std::map<std::string, std::uint32_t> groups_;
@@ -133,10 +133,10 @@ void damage_fabric_link(Cluster::State& s, const Fault& fault, const Named& a, c
   const auto between = bundles_between(s, a, b);
   std::int32_t lanes = 0;
   for (const Between& at : between) lanes += lanes_of_pair(s, at);
-  if (lanes == 0) refuse(fault, fmt::format("read {} and {}, which no link joins", fault.a, fault.b));
+  if (lanes == 0) refuse(fault, fmt::format("got {} and {}, which no link joins", fault.a, fault.b));
   if (fault.lanes > lanes) {
-    refuse(fault, fmt::format("read {} lost lanes between {} and {}, which {} join; at most {} would be right",
-                              fault.lanes, fault.a, fault.b, lanes, lanes));
+    refuse(fault, fmt::format("got {} lost lanes between {} and {}, which {} join, expected at most {}", fault.lanes,
+                              fault.a, fault.b, lanes, lanes));
   }
   std::int32_t lose = fault.kind != Fault::Kind::lost_link ? 0 : fault.lanes > 0 ? fault.lanes : lanes;
   for (const Between& at : between) {
@@ -203,10 +203,10 @@ void Cluster::State::damage_wiring() {
   for (const Fault& fault : faults.list) {
     const Named a = names.find(fault, fault.a);
     if (!seen.insert({fault.kind, std::min(fault.a, fault.b), std::max(fault.a, fault.b)}).second)
-      refuse(fault, fmt::format("read {}{}{} a second time; once would be right", fault.a,
-                                fault.b.empty() ? "" : " and ", fault.b));
+      refuse(fault,
+             fmt::format("got {}{}{} a second time, expected once", fault.a, fault.b.empty() ? "" : " and ", fault.b));
     if (fault.kind == Fault::Kind::lost_switch) {
-      if (a.node >= 0) refuse(fault, fmt::format("read {}, which is no switch of the fabric", fault.a));
+      if (a.node >= 0) refuse(fault, fmt::format("got {}, which is no switch of the fabric", fault.a));
       lose_switch(*this, a);
       continue;
     }
@@ -218,17 +218,17 @@ void Cluster::State::damage_wiring() {
     const Named &inner = a.node >= 0 ? a : b, &outer = a.node >= 0 ? b : a;
     const bool to_leaf = outer.node < 0 && inner.nic >= 0 && leaf_of(inner.node, inner.nic) == outer.group;
     const bool in_node = a.node >= 0 && a.node == b.node && bundle_in_node(*this, a, b).lanes > 0;
-    if (!to_leaf && !in_node) refuse(fault, fmt::format("read {} and {}, which no link joins", fault.a, fault.b));
+    if (!to_leaf && !in_node) refuse(fault, fmt::format("got {} and {}, which no link joins", fault.a, fault.b));
     const std::int32_t joined = to_leaf ? 1 : bundle_in_node(*this, a, b).lanes;
     if (fault.lanes > joined) {
-      refuse(fault, fmt::format("read {} lost lanes between {} and {}, which {} join; at most {} would be right",
-                                fault.lanes, fault.a, fault.b, joined, joined));
+      refuse(fault, fmt::format("got {} lost lanes between {} and {}, which {} join, expected at most {}", fault.lanes,
+                                fault.a, fault.b, joined, joined));
     }
     if (fault.kind != Fault::Kind::lost_link) continue;
     if (to_leaf) lose_nic(*this, inner.node, inner.nic);
     const InNode at = in_node ? bundle_in_node(*this, a, b) : InNode{};
     if (in_node && (fault.lanes > 0 ? fault.lanes : at.lanes) >= inside.bundles[at.bundle].lanes) {
-      refuse(fault, fmt::format("read {} and {}, whose only way that link is; a link inside a node can lose lanes or "
+      refuse(fault, fmt::format("got {} and {}, whose only way that link is; a link inside a node can lose lanes or "
                                 "be slow (perturb.slow_links), but not be lost whole",
                                 fault.a, fault.b));
     }

@@ -9,7 +9,7 @@
 namespace orrery::calibration {
 
 /// Both sides must name the same number; it changes with anything below.
-inline constexpr std::int32_t kGpuAbi = 1;
+inline constexpr std::int32_t kGpuAbi = 2;
 
 enum class CaseClass : std::int32_t {
   gemm,
@@ -19,9 +19,10 @@ enum class CaseClass : std::int32_t {
   host,
   sustained,
   interference,
-  collective
+  collective,
+  grouped_gemm
 };
-inline constexpr int kCaseClasses = 8;
+inline constexpr int kCaseClasses = 9;
 enum class CaseType : std::int32_t { none, bfloat16, float16, float32, fp8_e4m3, fp8_e5m2 };
 inline constexpr int kCaseTypes = 6;
 /// Operands of C[m,n] = A[m,k] B[k,n] in memory, as a library with column-major matrices names them for a row-major C:
@@ -33,6 +34,8 @@ inline constexpr int kCaseForms = 4;
 /// One thing to measure: a row of the samples file without its results. Fields that a class lacks are 0.
 ///   gemm, batched_gemm  name "" or "accumulate" (C is fp32 and added to); dtype, form, m, n, k, batch. fp8_e5m2: A is
 ///                       e5m2 (a gradient), B is e4m3; the result of fp8 is bfloat16
+///   grouped_gemm        name loop (one stream) or streams (four); dtype, form, m, n, k of each of `batch` experts,
+///                       each product a launch of its own
 ///   attention           name forward or backward, causal; dtype, batch, seq, heads, kv_heads, head_dim, window
 ///                       (0: all)
 ///   streaming           name of the kernel; m rows of n elements, elements = m * n, bytes read and written

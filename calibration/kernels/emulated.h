@@ -247,6 +247,7 @@ inline emulatedError_t emulatedEventDestroy(emulatedEvent_t e) {
   delete e;
   return emulatedSuccess;
 }
+inline emulatedError_t emulatedStreamWaitEvent(emulatedStream_t, emulatedEvent_t, unsigned) { return emulatedSuccess; }
 inline emulatedError_t emulatedEventRecord(emulatedEvent_t e, emulatedStream_t) {
   *e = std::chrono::steady_clock::now();
   return emulatedSuccess;

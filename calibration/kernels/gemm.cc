@@ -3,8 +3,11 @@
 // on some devices.
 #include <array>
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include "calibration/kernels/product.h"
+#include "calibration/kernels/timing.h"
 #include "calibration/kernels/values.h"
 #include "calibration/kernels/workload.h"
 
@@ -12,6 +15,46 @@ namespace orrery::calibration::gpu {
 namespace {
 
 constexpr int kEntries = 32;
+constexpr std::size_t kStreams = 4;  // TransformerEngine's GroupedLinear: get_num_compute_streams()
+
+/// The case of one expert of a group.
+Case single(Case what) {
+  what.kind = CaseClass::gemm;
+  what.batch = 1;
+  return what;
+}
+
+/// Streams that begin where another one is and that it waits for, so that a graph can record them.
+class Fan {
+ public:
+  explicit Fan(std::size_t count) : streams_(count, nullptr), done_(count) {
+    for (Stream& s : streams_) check(gpuStreamCreateWithFlags(&s, gpuStreamNonBlocking), "making a stream");
+    for (auto& mark : done_) mark = std::make_unique<Mark>();
+  }
+  ~Fan() {
+    for (const Stream s : streams_)
+      if (s != nullptr) static_cast<void>(gpuStreamDestroy(s));
+  }
+  Fan(const Fan&) = delete;
+  Fan& operator=(const Fan&) = delete;
+
+  void open(Stream from) {
+    begin_.record(from);
+    for (const Stream s : streams_) begin_.hold(s);
+  }
+  Stream at(std::size_t i) const { return streams_[i]; }
+  void close(Stream into) {
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+      done_[i]->record(streams_[i]);
+      done_[i]->hold(into);
+    }
+  }
+
+ private:
+  std::vector<Stream> streams_;
+  Mark begin_;
+  std::vector<std::unique_ptr<Mark>> done_;
+};
 
 Storage storage_of_b(CaseType a) { return a == CaseType::fp8_e5m2 ? Storage::e4m3 : storage_of(a); }
 
@@ -22,7 +65,11 @@ Storage storage_of_c(const Case& c) {
 
 class GemmWorkload : public Workload {
  public:
-  GemmWorkload(Device& device, const Case& what) : case_(what), product_(make_product(device, what)) {
+  GemmWorkload(Device& device, const Case& what) : case_(what), grouped_(what.kind == CaseClass::grouped_gemm) {
+    if (grouped_ && std::strcmp(what.name, "streams") == 0) fan_ = std::make_unique<Fan>(kStreams);
+    // A product's workspace is its own: those that run at once must not share one.
+    for (std::size_t i = 0; i < (fan_ == nullptr ? 1 : kStreams); ++i)
+      products_.push_back(make_product(device, grouped_ ? single(what) : what));
     // A standard deviation of 1 for inputs gives sqrt(k) for the result: far inside the range of fp16 up to k = 1e8.
     a_ = buffers_.input(storage_of(what.dtype), what.batch * what.m * what.k);
     b_ = buffers_.input(storage_of_b(what.dtype), what.batch * what.k * what.n);
@@ -35,7 +82,23 @@ class GemmWorkload : public Workload {
   int sets() const override { return buffers_.sets(); }
 
   void launch(int set, Stream stream) override {
-    product_->launch(buffers_.at<void>(a_, set), buffers_.at<void>(b_, set), buffers_.at<void>(c_, set), stream);
+    if (!grouped_) {
+      products_.front()->launch(buffers_.at<void>(a_, set), buffers_.at<void>(b_, set), buffers_.at<void>(c_, set),
+                                stream);
+      return;
+    }
+    if (fan_ != nullptr) fan_->open(stream);
+    const auto expert = [&](int tensor, std::int64_t i, std::int64_t elements, Storage type) {
+      return buffers_.at<char>(tensor, set) + i * elements * width_of(type);
+    };
+    for (std::int64_t i = 0; i < case_.batch; ++i) {
+      const auto turn = static_cast<std::size_t>(i) % products_.size();
+      products_[turn]->launch(expert(a_, i, case_.m * case_.k, storage_of(case_.dtype)),
+                              expert(b_, i, case_.k * case_.n, storage_of_b(case_.dtype)),
+                              expert(c_, i, case_.m * case_.n, storage_of_c(case_)),
+                              fan_ == nullptr ? stream : fan_->at(turn));
+    }
+    if (fan_ != nullptr) fan_->close(stream);
   }
 
   double error(Device& device) override {
@@ -75,9 +138,11 @@ class GemmWorkload : public Workload {
   }
 
   Case case_;
+  bool grouped_ = false;
+  std::unique_ptr<Fan> fan_;
   Buffers buffers_;
   int a_ = 0, b_ = 0, c_ = 0;
-  std::unique_ptr<Product> product_;
+  std::vector<std::unique_ptr<Product>> products_;  // one for each stream
 };
 
 }  // namespace
@@ -90,5 +155,7 @@ std::unique_ptr<Workload> make_gemm(Device& device, const Case& what) {
   }
   return std::make_unique<GemmWorkload>(device, what);
 }
+
+std::unique_ptr<Workload> make_grouped_gemm(Device& device, const Case& what) { return make_gemm(device, what); }
 
 }  // namespace orrery::calibration::gpu

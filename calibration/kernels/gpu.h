@@ -57,6 +57,7 @@ using ErrorCode = ORRERY_GPU(Error_t);
 #define gpuStreamNonBlocking ORRERY_GPU(StreamNonBlocking)
 #define gpuStreamDestroy ORRERY_GPU(StreamDestroy)
 #define gpuStreamSynchronize ORRERY_GPU(StreamSynchronize)
+#define gpuStreamWaitEvent ORRERY_GPU(StreamWaitEvent)
 #define gpuStreamBeginCapture ORRERY_GPU(StreamBeginCapture)
 #define gpuStreamEndCapture ORRERY_GPU(StreamEndCapture)
 #define gpuStreamCaptureModeThreadLocal ORRERY_GPU(StreamCaptureModeThreadLocal)

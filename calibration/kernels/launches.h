@@ -67,6 +67,11 @@ void embedding_forward(Bf16* y, const Bf16* table, const std::int32_t* token, st
 void embedding_backward(float* dtable, const Bf16* dy, const std::int32_t* token, std::int64_t rows,
                         std::int64_t columns, Stream stream);
 
+/// y[token] = sum over its kChosen rows of x, each times its weight; row[token * kChosen + i] says where they are.
+inline constexpr int kChosen = 8;
+void unpermute(Bf16* y, const Bf16* x, const std::int32_t* row, const float* weight, std::int64_t tokens,
+               std::int64_t columns, Stream stream);
+
 void adam(float* parameter, float* momentum, float* variance, Bf16* copy, const float* gradient, std::int64_t count,
           Stream stream);
 /// `sums`: two floats of scratch, |parameter|^2 and |direction|^2.

@@ -66,9 +66,10 @@ GpuTiming measure(Device& device, const Case& what, double budget, bool timed) {
       break;
   }
   if (!has_sizes(what)) throw Failure{GpuStatus::failed, "the case lacks a size"};
-  const std::unique_ptr<Workload> workload = what.kind == CaseClass::streaming   ? make_streaming(device, what)
-                                             : what.kind == CaseClass::attention ? make_attention(device, what)
-                                                                                 : make_gemm(device, what);
+  const std::unique_ptr<Workload> workload = what.kind == CaseClass::streaming      ? make_streaming(device, what)
+                                             : what.kind == CaseClass::attention    ? make_attention(device, what)
+                                             : what.kind == CaseClass::grouped_gemm ? make_grouped_gemm(device, what)
+                                                                                    : make_gemm(device, what);
   // First, because some kernels change their inputs.
   const double error = workload->error(device);
   if (!(error <= workload->tolerance())) {

@@ -49,6 +49,8 @@ const std::map<std::string, Streaming>& catalogue() {
       {"softmax_backward", softmax_backward_case()},
       {"cross_entropy", cross_entropy_case()},
       {"cross_entropy_backward", cross_entropy_backward_case()},
+      {"permute", permute_case()},
+      {"unpermute", unpermute_case()},
       {"embedding", embedding_case()},
       {"embedding_backward", embedding_backward_case()},
       {"optimizer", adam_case()},

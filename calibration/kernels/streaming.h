@@ -43,6 +43,8 @@ Streaming softmax_case();
 Streaming softmax_backward_case();
 Streaming cross_entropy_case();
 Streaming cross_entropy_backward_case();
+Streaming permute_case();
+Streaming unpermute_case();
 Streaming embedding_case();
 Streaming embedding_backward_case();
 Streaming adam_case();

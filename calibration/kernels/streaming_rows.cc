@@ -1,4 +1,5 @@
 // Cases of the kernels that reduce over rows, norms, softmax and cross entropy, and of the embedding.
+#include <algorithm>
 #include <cmath>
 
 #include "calibration/kernels/rows.h"
@@ -179,6 +180,48 @@ Streaming cross_entropy_backward_case() {
     Row right = inputs(b, 1, r * columns, columns);
     for (double& v : right) v = kLossScale * std::exp(v - b.value(2, r));
     right[static_cast<std::size_t>(b.value(3, r))] -= kLossScale;
+    compare(b, 0, r * columns, right, d);
+  };
+  return s;
+}
+
+/// y, x, token: rows in the order of their experts, kChosen for each token on average.
+Streaming permute_case() {
+  Streaming s;
+  const auto tokens = [](std::int64_t rows) { return std::max<std::int64_t>(1, rows / kChosen); };
+  s.declare = [=](Buffers& b, std::int64_t rows, std::int64_t columns) {
+    b.output(Storage::bf16, rows * columns);
+    b.input(Storage::bf16, tokens(rows) * columns);
+    b.input(Storage::int32, rows, static_cast<double>(tokens(rows)), Fill::index);
+  };
+  s.launch = [](const Buffers& b, int set, std::int64_t rows, std::int64_t columns, Stream stream) {
+    embedding_forward(b.at<Bf16>(0, set), b.at<Bf16>(1, set), b.at<std::int32_t>(2, set), rows, columns, stream);
+  };
+  s.row = [](const Buffers& b, std::int64_t, std::int64_t columns, std::int64_t r, Difference& d) {
+    compare(b, 0, r * columns, inputs(b, 1, static_cast<std::int64_t>(b.value(2, r)) * columns, columns), d);
+  };
+  return s;
+}
+
+/// y, x, row, weight: a token is the sum of kChosen rows.
+Streaming unpermute_case() {
+  Streaming s;
+  s.declare = [](Buffers& b, std::int64_t tokens, std::int64_t columns) {
+    b.output(Storage::bf16, tokens * columns);
+    b.input(Storage::bf16, tokens * kChosen * columns);
+    b.input(Storage::int32, tokens * kChosen, static_cast<double>(tokens * kChosen), Fill::index);
+    b.input(Storage::fp32, tokens * kChosen);
+  };
+  s.launch = [](const Buffers& b, int set, std::int64_t tokens, std::int64_t columns, Stream stream) {
+    unpermute(b.at<Bf16>(0, set), b.at<Bf16>(1, set), b.at<std::int32_t>(2, set), b.at<float>(3, set), tokens, columns,
+              stream);
+  };
+  s.row = [](const Buffers& b, std::int64_t, std::int64_t columns, std::int64_t r, Difference& d) {
+    Row right(static_cast<std::size_t>(columns), 0.0);
+    for (std::int64_t i = r * kChosen; i < (r + 1) * kChosen; ++i) {
+      const Row x = inputs(b, 1, static_cast<std::int64_t>(b.value(2, i)) * columns, columns);
+      for (std::size_t c = 0; c < right.size(); ++c) right[c] += b.value(3, i) * x[c];
+    }
     compare(b, 0, r * columns, right, d);
   };
   return s;

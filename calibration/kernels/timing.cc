@@ -19,6 +19,7 @@ constexpr int kFewestRepeats = 5;
 Mark::Mark() { check(gpuEventCreate(&event_), "making an event"); }
 Mark::~Mark() { static_cast<void>(gpuEventDestroy(event_)); }
 void Mark::record(Stream stream) { check(gpuEventRecord(event_, stream), "recording an event"); }
+void Mark::hold(Stream stream) const { check(gpuStreamWaitEvent(stream, event_, 0), "waiting for an event"); }
 void Mark::wait() const { check(gpuEventSynchronize(event_), "waiting for the kernel"); }
 double Mark::since(const Mark& begin) const {
   float milliseconds = 0;

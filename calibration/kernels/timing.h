@@ -15,6 +15,8 @@ class Mark {
   Mark(const Mark&) = delete;
   Mark& operator=(const Mark&) = delete;
   void record(Stream stream);
+  /// What `stream` is given from now on waits for it.
+  void hold(Stream stream) const;
   void wait() const;
   /// Seconds from `begin` to this one; both must be over.
   double since(const Mark& begin) const;

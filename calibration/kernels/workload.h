@@ -22,6 +22,7 @@ class Workload {
 
 /// All throw Failure: unavailable where device or libraries lack what the case needs.
 std::unique_ptr<Workload> make_gemm(Device& device, const Case& what);
+std::unique_ptr<Workload> make_grouped_gemm(Device& device, const Case& what);
 std::unique_ptr<Workload> make_attention(Device& device, const Case& what);
 std::unique_ptr<Workload> make_streaming(Device& device, const Case& what);
 

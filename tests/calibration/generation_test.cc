@@ -149,7 +149,7 @@ TEST_CASE("name, provenance and facts are the nearest document's") {
 TEST_CASE("what cannot be resolved is refused in one line at its place") {
   CHECK(says(refusal({"features: [quick]\n"}), "n0.yaml:1:12: features[0]: there is none of that name"));
   CHECK(says(refusal({"features: fast\n"}), "expected a list of features"));
-  CHECK(says(refusal({"features: [fast, fast]\n"}), "read \"fast\" twice"));
+  CHECK(says(refusal({"features: [fast, fast]\n"}), "got \"fast\" twice"));
   CHECK(says(refusal({"features: [fused]\nwithout: [fused]\n"}), "`without` lists too"));
   CHECK(says(refusal({"without: [faster]\n", "features: [fast]\n"}), "not inherited; did you mean \"fast\"?"));
   CHECK(says(refusal({"features: [mistaken]\n"}),

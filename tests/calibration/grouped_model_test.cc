@@ -118,19 +118,21 @@ TEST_CASE("laws of expert products on every shipped device, type and form") {
         const auto type = static_cast<DataType>(t);
         if (!p.has(type)) continue;
         CAPTURE(name, name_of(type), static_cast<int>(form));
-        // Never faster with more tokens, beyond what a correction's fall between knots allows inside a wave.
+        // Never faster with more tokens, beyond what a correction may fall between knots where waves or writes leave
+        // the time level (fit_experts.cc: largest_fall).
+        const double fall = std::exp(-0.09);
         double before = 0;
         for (std::int64_t tokens = 16; tokens <= 1 << 16; tokens *= 2) {
           GroupedGemm g = layer(even_tokens(tokens * 16, 16), 4096, 2048, form);
           g.dtype = type;
           const double now = seconds(p, g);
-          CHECK(now >= before * 0.999);
+          CHECK(now >= before * fall);
           before = now;
           // Never below what the data sheet allows: the experts' weights at the memory's bandwidth, the arithmetic at
           // the peak.
           const double weights = 16 * operand_bytes(type) * 4096 * 2048;
           if (form != Gemm::Form::weight_gradient) CHECK(now > weights / p.memory_bandwidth().value());
-          CHECK(now > 2.0 * 16 * static_cast<double>(tokens) * 4096 * 2048 / p.peak(type).value());
+          CHECK(now > 0.999 * 2 * 16 * static_cast<double>(tokens) * 4096 * 2048 / p.peak(type).value());
         }
         // Even loads are never slower than the same tokens unevenly.
         GroupedGemm even = layer(std::vector<std::int64_t>(8, 1024), 4096, 2048, form);

@@ -77,7 +77,7 @@ TEST_CASE("what does not belong together is refused by name and place") {
   const std::string file = folder.file("s.csv");
   { Journal(file, "gpu", {}, false).append(gemm(512)); }
   CHECK(message_of(file, "gpu", false).find("--resume") != std::string::npos);
-  CHECK(message_of(file, "another", true).find("s.csv:2:1: samples: read '# of: gpu'") != std::string::npos);
+  CHECK(message_of(file, "another", true).find("s.csv:2:1: samples: got '# of: gpu'") != std::string::npos);
   std::ofstream(file, std::ios::app) << "gemm,,bfloat16\n";
   CHECK(message_of(file, "gpu", true).find("s.csv:5:1: line") != std::string::npos);
   const std::string other = folder.write("t.csv", "dtype,m,n,k,ms\nbf16,1,1,1,1\n");

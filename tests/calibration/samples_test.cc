@@ -219,7 +219,7 @@ TEST_CASE("broken rows of a calibration are refused at their place") {
   const auto row = [&](const std::string& line) { return complaint(header + line); };
   const std::string rest = ",,,,,,,,,,1e-5,,,,,\n";  // batch to power_w
   CHECK(row("gemm,,bfloat16,tn,512,512,512" + rest).empty());
-  CHECK(row("gem,,bfloat16,tn,512,512,512" + rest).find(":2:1: class: read 'gem'") != std::string::npos);
+  CHECK(row("gem,,bfloat16,tn,512,512,512" + rest).find(":2:1: class: got 'gem'") != std::string::npos);
   CHECK(row("gemm,,bfloat16,tt,512,512,512" + rest).find(":2:4: form:") != std::string::npos);
   CHECK(row("gemm,,bfloat16,tn,512,,512" + rest).find(":2:6: n:") != std::string::npos);
   CHECK(row("gemm,twice,bfloat16,tn,512,512,512" + rest).find(":2:2: name:") != std::string::npos);

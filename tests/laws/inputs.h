@@ -43,6 +43,9 @@ inline Sets plus(Sets a, const Sets& b) {
 /// Runs the base with the key's other value and with its value, and compares the answers.
 void check(const Case& c);
 
+/// A case for every key of mixtures of experts.
+std::vector<Case> mixture_cases();
+
 /// A case for every key of a software generation.
 std::vector<Case> software_cases();
 

@@ -169,6 +169,12 @@ TEST_CASE("what the laws read as a comma that joins, and as a member") {
   std::size_t members = 0;
   for (const Statement& declaration : code.types[0].declarations) members += members_of(declaration);
   CHECK(members == 4);  // a_, b_, m_, done
+  const Code inside =
+      parse("struct B {\n  struct C {\n    int x = 0;\n  } c;\n  struct D {\n    int y = 0;\n  };\n};\n");
+  REQUIRE(inside.types.size() == 3);  // the outer one is closed last
+  members = 0;
+  for (const Statement& declaration : inside.types[2].declarations) members += members_of(declaration);
+  CHECK(members == 1);  // c
 }
 
 TEST_CASE("the recipes for a new thing name files that there are") {
@@ -213,6 +219,12 @@ TEST_CASE("rooms include only the rooms below them") {
 }
 
 TEST_CASE("sub-rooms include only what is below them") {
+  // Libraries below tools/ stand on all rooms, and on these of each other.
+  const auto tools = [](const std::vector<std::string>& libraries) {
+    std::vector<std::string> out{"sim/", "topology/", "calibration/", "workloads/", "campaign/", "scenarios/"};
+    for (const std::string& library : libraries) out.push_back("tools/" + library);
+    return out;
+  };
   const std::map<std::string, std::vector<std::string>> kArrows = {
       {"workloads/model/", {"sim/", "calibration/", "workloads/model/"}},
       {"workloads/schedules/", {"sim/", "workloads/schedules/"}},
@@ -221,6 +233,14 @@ TEST_CASE("sub-rooms include only what is below them") {
        {"sim/", "topology/", "calibration/", "workloads/model/", "workloads/schedules/", "workloads/collectives/",
         "workloads/compile/"}},
       {"workloads/step/", {"sim/", "topology/", "calibration/", "workloads/"}},
+      {"tools/report/", tools({"report/", "validation."})},
+      {"tools/study/", tools({"report/", "validation.", "study/", "parallel."})},
+      {"tools/explain/", tools({"report/", "validation.", "study/", "parallel.", "explain/"})},
+      {"tools/fit/", tools({"report/", "validation.", "study/", "parallel.", "fit/"})},
+      {"tools/import/", tools({"import/"})},
+      {"tools/api/", tools({"api/"})},
+      {"tools/validation.", tools({"validation."})},
+      {"tools/parallel.", tools({"report/", "parallel."})},
   };
   Problems problems;
   std::size_t arrows = 0;
@@ -294,6 +314,23 @@ TEST_CASE("no machine's paths and no unfinished work in the tree") {
     }
   }
   CHECK(problems == Problems{});
+}
+
+TEST_CASE("the version is said by the build; what repeats it agrees") {
+  std::string version;
+  std::map<std::string, std::string> texts;
+  for (const SourceFile& file : source_files()) texts[file.path] = file.text;
+  static const std::regex kProject(R"(project\(orrery VERSION (\d+\.\d+\.\d+) )");
+  std::smatch match;
+  REQUIRE(std::regex_search(texts.at("CMakeLists.txt"), match, kProject));
+  version = match[1];
+  CHECK(texts.at("CITATION.cff").find("\nversion: " + version + "\n") != std::string::npos);
+  CHECK(texts.at("docs/CHANGELOG.md").find("\n## " + version + "\n") != std::string::npos);
+  for (const auto& [path, text] : texts) {  // not in the program's own texts
+    if (!path.ends_with(".cc") || path.starts_with("tests/")) continue;
+    INFO(path);
+    CHECK(text.find("orrery " + version) == std::string::npos);
+  }
 }
 
 TEST_CASE("the README shows the commands, the rooms and the package of every dependency") {

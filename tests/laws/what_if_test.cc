@@ -12,7 +12,7 @@
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
 #include "tools/parallel.h"
-#include "tools/report/curves.h"
+#include "tools/study/curves.h"
 #include "tools/validation.h"
 #include "workloads/step/step.h"
 

@@ -70,7 +70,7 @@ TEST_CASE("--set below a name inherits the name") {
 }
 
 TEST_CASE("--set says what is wrong, and where") {
-  CHECK(set_error("a: 1", "nonsense").starts_with("--set: read \"nonsense\"; key.path=value would be right"));
+  CHECK(set_error("a: 1", "nonsense").starts_with("--set: got \"nonsense\", expected key.path=value"));
   CHECK(set_error("a: 1", "=3").starts_with("--set: read"));
   CHECK(set_error("a: 1", "a.b=3").starts_with("--set: a.b: expected a to be a mapping"));
   CHECK(set_error("a: 1", "b='open").starts_with("--set: b: the value is not YAML"));
@@ -87,16 +87,13 @@ TEST_CASE("a file is one scenario, or a list of records") {
   CHECK(read_scenario(single).at("cluster").at("gpus").path() == "cluster.gpus");
   const std::string two = folder.write("two.yaml", "- id: first\n- id: second\n");
   CHECK(read_records(two).size() == 2);
-  CHECK(user_error([&] { read_scenario(two); }) ==
-        two + ": holds 2 records; one scenario, or " + two + "#ID, would be right");
+  CHECK(user_error([&] { read_scenario(two); }) == two + ": holds 2 records, expected one scenario, or " + two + "#ID");
   CHECK(read_scenario(two + "#second").at("id").text() == "second");
   CHECK(user_error([&] { read_scenario(two + "#secnd"); }) ==
         two + ": holds no record \"secnd\"; did you mean \"second\"?");
   CHECK(user_error([&] { read_records(folder.write("text.yaml", "hello")); }).find("expected a scenario") !=
         std::string::npos);
-  CHECK(user_error([&] {
-          read_records(folder.write("empty.yaml", ""));
-        }).ends_with("is empty; a scenario would be right"));
+  CHECK(user_error([&] { read_records(folder.write("empty.yaml", "")); }).ends_with("is empty, expected a scenario"));
   CHECK(user_error([&] { read_records(folder.write("items.yaml", "- 1\n- 2\n")); }).find("expected a scenario") !=
         std::string::npos);
 }

@@ -144,7 +144,7 @@ TEST_CASE("degrees that do not fit the GPUs") {
              {15, "  data: 8\n  sharding: none\n  shard_group: 4", "17:3: parallelism.shard_group", "sharding is none"},
              {15, "  data: 8\n  sharding: optimizer\n  shard_group: 3", "17:3: parallelism.shard_group",
               "a divisor of the 8 ranks"},
-             {15, "  data: 8\n  expert: 8", "16:3: parallelism.expert", "only 1 would be right"},
+             {15, "  data: 8\n  expert: 8", "16:3: parallelism.expert", "has no experts"},
              {5, "  fabric: single-node", "5:3: cluster.fabric", "joins no nodes"}});
   Settings document = parse_yaml(with_line(15, ""), "t.yaml");
   apply_set(document, "parallelism.tensor=3");
@@ -214,12 +214,11 @@ TEST_CASE("pipelines that cannot be") {
   }
   CHECK(user_error([&] {
           load_scenario(document);
-        }).starts_with("--set: parallelism.virtual_pipeline: read 2 with one pipeline"));
+        }).starts_with("--set: parallelism.virtual_pipeline: got 2 with one pipeline"));
   Settings odd = parse_yaml(small_scenario(), "t.yaml");
   for (const char* change : {"parallelism.pipeline=1", "parallelism.data=16", "parallelism.schedule=dualpipe"})
     apply_set(odd, change);
-  CHECK(user_error([&] { load_scenario(odd); }).find("parallelism.pipeline: read 1 with dualpipe") !=
-        std::string::npos);
+  CHECK(user_error([&] { load_scenario(odd); }).find("parallelism.pipeline: got 1 with dualpipe") != std::string::npos);
   Settings few = parse_yaml(small_scenario(), "t.yaml");  // 48 / data 8 / micro 2 = 3 micro-batches
   for (const char* change : {"batch.global=48", "parallelism.schedule=dualpipe"}) apply_set(few, change);
   CHECK(user_error([&] { load_scenario(few); }).find("dualpipe needs an even number of at least 2 x pipeline = 4") !=
@@ -255,7 +254,7 @@ TEST_CASE("placement and perturbation name the culprit") {
       {{19, "placement: {order: [tensor, data, pipeline]}", "19:13: placement.order", "each of tensor, context, data"},
        {19, "placement: {order: [data, data, tensor, pipeline]}", "19:27: placement.order[1]", "a second time"},
        {19, "placement: {order: [width]}", "19:21: placement.order[0]", "one of tensor, context, data, pipeline"},
-       {19, "placement: {gpus: [0, 1]}", "19:13: placement.gpus", "read 2 GPUs; all 64"},
+       {19, "placement: {gpus: [0, 1]}", "19:13: placement.gpus", "got 2 GPUs, expected all 64"},
        {19, "placement: {gpus: [0, 0]}", "19:23: placement.gpus[1]", "GPU 0 a second time"},
        {19, "placement: {gpus: [64]}", "19:20: placement.gpus[0]", "from 0 to 63, got \"64\""},
        {19, "placement: {gpus: [0], random_seed: 1}", "19:1: placement", "more than one of"},
@@ -283,7 +282,7 @@ TEST_CASE("graphs and tori name what is wrong with their links") {
       {5, graph + "{ends: [a, b], rate: -1 Gb/s}], attach: [a]}", "5:68: cluster.fabric.links[0].rate", "-1 Gb/s"},
       {5, graph + "{ends: [a, b], lanes: 0}], attach: [a]}", "5:68: cluster.fabric.links[0].lanes", "expected 1 to"},
       {5, graph + "{ends: [a, b]}], attach: [a, c, a, b, a, b, a, b]}", "5:82: cluster.fabric.attach[1]",
-       "read 'c', which no link joins"},
+       "got 'c', which no link joins"},
       {5, graph + "{ends: [a, b]}], attach: [a, b]}", "5:3: cluster.fabric", "8 nodes, but fabric inline attaches 2"},
       {5, graph + "{ends: [a, b]}, {ends: [c, d]}], attach: [a, c, a, b, a, b, a, b]}", "5:3: cluster.fabric",
        "is in pieces: node 0 and node 1 have no way to each other"},
@@ -303,7 +302,7 @@ TEST_CASE("graphs and tori name what is wrong with their links") {
 TEST_CASE("faults name what they cut, and what is not there") {
   check_all({
       {19, "perturb: {lost_links: [{between: [n0 nic0, leaf u9 r0]}]}", "19:25: perturb.lost_links[0].between",
-       "read 'leaf u9 r0', which names nothing"},
+       "got 'leaf u9 r0', which names nothing"},
       {19, "perturb: {lost_links: [{between: [n0 nic0]}]}", "19:25: perturb.lost_links[0].between",
        "expected two ends"},
       {19, "perturb: {slow_links: [{between: [n0 nic0, leaf u0 r0], rate: 0}]}", "19:57: perturb.slow_links[0].rate",

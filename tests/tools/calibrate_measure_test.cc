@@ -152,7 +152,7 @@ TEST_CASE("--verify checks each kernel and prints its error") {
 
 TEST_CASE("what measuring refuses") {
   const Folder folder;
-  check_refused(calibrate(folder, {"--device", "2"}), "--device: read 2, would be right: 0 to 1");
+  check_refused(calibrate(folder, {"--device", "2"}), "--device: got 2, expected 0 to 1");
   check_refused(tests::orrery({"calibrate", "--module", ORRERY_FAKE_GPU, "--out", folder.file("no/p.yaml")}), "p.yaml");
   check_refused(tests::orrery({"calibrate", "--module", ORRERY_FAKE_GPU, "--out", folder.file("p.txt")}), ".yaml");
   check_refused(tests::orrery({"calibrate", "--module", folder.write("m.so", "no"), "--out", folder.file("p.yaml")}),

@@ -6,7 +6,7 @@
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
 #include "tests/tools/program.h"
-#include "tools/import.h"
+#include "tools/import/import.h"
 
 using namespace orrery;
 using tests::Folder;
@@ -166,4 +166,35 @@ TEST_CASE("what Megatron-LM has no flag for is refused, with what would be right
       {"export", "megatron", file, "--set", "parallelism.schedule=zb_h1", "--set", "parallelism.virtual_pipeline=1"});
   CHECK(schedule.status == 2);
   CHECK(schedule.err.find("zb_h1") != std::string::npos);
+}
+
+TEST_CASE("a mixture of experts comes back from Megatron-LM's flags as it was") {
+  const Folder folder;
+  const char* const text = R"(name: mixture
+cluster: {device: h100-sxm-80gb, gpus: 64, gpus_per_node: 8, fabric: ndr-rail}
+model: {kind: moe, layers: 8, hidden: 2048, heads: 16, ffn_hidden: 8192, vocab: 51200, seq: 4096, gated_mlp: true,
+        tied_embeddings: false, positions: rotary, norm: rms_norm, biases: none, experts: 64, top_k: 6,
+        expert_ffn_hidden: 1024, shared_experts: 2, dense_layers: 2, mtp_layers: 1, attention_kind: mla, q_lora: 768,
+        kv_lora: 256, qk_nope_dim: 64, qk_rope_dim: 32, v_dim: 64}
+parallelism: {tensor: 2, pipeline: 2, virtual_pipeline: 2, expert: 8, expert_tensor: 1, sequence_parallel: true,
+              sharding: optimizer}
+batch: {global: 64, micro: 1}
+experts: {dispatcher: deepep, grouped_gemm: true, capacity_factor: 1.5}
+overlap: {tensor: false, pipeline: true, gradients: true, parameters: true, experts: true}
+)";
+  const scenarios::Scenario scenario = scenario_of(text);
+  const std::string script = folder.write("run.sh", tools::megatron_arguments(scenario));
+  const auto draft = tools::import_megatron(tools::read_launch_line(tools::read_text(script), script));
+  const workloads::Job back = scenarios::load_scenario(draft.document()).job, job = scenario.job;
+  workloads::Experts experts = back.model.experts;
+  // One shared expert of twice the width is what the flag can say.
+  CHECK(experts.shared_width() == job.model.experts.shared_width());
+  experts.shared = job.model.experts.shared;
+  experts.shared_ffn_hidden = job.model.experts.shared_ffn_hidden;
+  CHECK(experts == job.model.experts);
+  CHECK(back.model.attention.latent == job.model.attention.latent);
+  CHECK(back.method.experts == job.method.experts);
+  CHECK(back.parallelism.expert == 8);
+  CHECK(back.parallelism.expert_tensor == 1);
+  CHECK(back.overlap.experts);
 }

@@ -1,6 +1,6 @@
 // Do imported models have the parameters that their authors state, and does every mistake in a file get one line? The
 // configurations are written from published facts; each row names where its count stands.
-#include "tools/import.h"
+#include "tools/import/import.h"
 
 #include <fmt/format.h>
 
@@ -55,6 +55,24 @@ std::vector<Row> published_models() {
       {"Qwen3-32B", 32.8e9,  // heads of 128: 64 of them are wider than hidden
        llama_json("qwen3", 64, 5120, 64, 8, 25600, 151936, 40960,
                   R"(, "head_dim": 128, "tie_word_embeddings": false)")},
+      {"Mixtral-8x7B", 46'702'792'704,
+       llama_json("mixtral", 32, 4096, 32, 8, 14336, 32000, 32768,
+                  R"(, "num_local_experts": 8, "num_experts_per_tok": 2)")},
+      {"Qwen3-30B-A3B", 30'532'122'624,
+       llama_json("qwen3_moe", 48, 2048, 32, 4, 6144, 151936, 40960,
+                  R"(, "head_dim": 128, "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768)")},
+      {"DeepSeek-V2-Lite", 15'706'484'224,
+       llama_json("deepseek_v2", 27, 2048, 16, 16, 10944, 102400, 163840,
+                  R"(, "n_routed_experts": 64, "num_experts_per_tok": 6, "moe_intermediate_size": 1408,
+                     "n_shared_experts": 2, "first_k_dense_replace": 1, "moe_layer_freq": 1, "q_lora_rank": null,
+                     "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128)")},
+      {"gpt-oss-120b", 116'829'156'672,
+       llama_json("gpt_oss", 36, 2880, 64, 8, 2880, 201088, 131072,
+                  R"(, "head_dim": 64, "num_local_experts": 128, "num_experts_per_tok": 4, "sliding_window": 128)")},
+      {"Llama-4-Maverick", 400'711'848'960,
+       llama_json("llama4_text", 48, 5120, 40, 8, 8192, 202048, 1048576,
+                  R"(, "head_dim": 128, "num_local_experts": 128, "num_experts_per_tok": 1,
+                     "interleave_moe_layer_step": 2, "intermediate_size_mlp": 16384)")},
       {"GPT-2 XL", 1'557'611'200,
        R"({"model_type": "gpt2", "n_layer": 48, "n_embd": 1600, "n_head": 25, "n_positions": 1024,
            "vocab_size": 50257})"},
@@ -245,7 +263,7 @@ TEST_CASE("broken, unknown and contradictory input is refused in one line, and n
   check_refused(hf("[1, 2]"), {"config.json:1:1:", "config.json"});
   check_refused(hf(std::string(100'000, '[')), {"config.json:", "JSON"});
   check_refused(hf(R"({"model_type": "lama"})"), {"config.json:1:2: model_type", "did you mean \"llama\"?"});
-  check_refused(hf(R"({"model_type": "mixtral", "num_local_experts": 8})"), {"model_type", "mixture of experts"});
+  check_refused(hf(R"({"model_type": "jamba", "num_experts": 8})"), {"model_type", "mixture of experts"});
   check_refused(hf(R"({"hidden_size": 4})"), {"model_type"});
   check_refused(hf("{\"model_type\": \"llama\"}"), {"num_hidden_layers"});
   check_refused(hf(llama_json("llama", 4, 1024, 8, 8, 2816, -5, 2048)), {"vocab_size", "-5"});
@@ -266,7 +284,8 @@ TEST_CASE("broken, unknown and contradictory input is refused in one line, and n
   check_refused(launch("--num-query-groups 8"), {"--num-query-groups", "--group-query-attention"});
   check_refused(launch("--recompute-granularity selective --recompute-method uniform"), {"--recompute-method"});
   check_refused(launch("--swiglu true"), {"--swiglu", "true"});
-  check_refused(launch("--num-experts 8"), {"--num-experts", "experts"});
+  check_refused(launch("--num-experts 8 --moe-router-topk 9"), {"top_k", "at most model.experts"});
+  check_refused(launch("--num-experts 8 --moe-layer-freq [1]*2+[0]*2"), {"--moe-layer-freq", "expected a number"});
   check_refused(launch("--cp-comm-type p2p --context-parallel-size $CP"), {"--context-parallel-size", "$CP"});
   check_refused(launch("--name 'open"), {"does not close"});
   check_refused(tests::orrery({"import", "megatron"}), {"megatron"});

@@ -12,7 +12,7 @@
 #include "tests/tools/browser.h"
 #include "tests/tools/program.h"
 #include "tools/report/page_parts.h"
-#include "tools/report/study_page.h"
+#include "tools/study/study_page.h"
 
 using namespace orrery;
 using tests::Folder;
@@ -93,7 +93,7 @@ tools::Study large_study(std::size_t count) {
     if (i % 3 == 1) {
       result = {};
       result.status = PointStatus::infeasible;
-      result.reason = "case.yaml:3:1: parallelism.data: read " + std::to_string(i) + ", a divisor would be right";
+      result.reason = "case.yaml:3:1: parallelism.data: got " + std::to_string(i) + ", expected a divisor";
     } else if (i % 6 == 5) {
       result.status = PointStatus::oom;
       result.tokens_per_s = 0;

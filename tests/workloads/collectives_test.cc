@@ -20,9 +20,9 @@ double engine_seconds(CollectiveOp op, double bytes, const std::vector<std::int6
   for (const auto& link : cluster.links()) network.add_link(link.capacity);
   const GroupShape shape = shape_of(gpus, cluster);
   const bool reduces = op == CollectiveOp::all_reduce;
-  const sim::RouteId first = add_group_routes(network, gpus, shape, reduces, cluster);
+  const sim::RouteId first = add_group_routes(network, gpus, shape, {reduces}, cluster);
   const auto id =
-      plan.communicators.push_back({static_cast<std::uint32_t>(gpus.size()), first, patterns_of(shape, reduces)});
+      plan.communicators.push_back({static_cast<std::uint32_t>(gpus.size()), first, patterns_of(shape, {reduces})});
   const CollectiveCost cost = collective_cost(op, bytes, shape, job.machine.device, job.software, cluster);
   sim::Program program;
   sim::Op call;

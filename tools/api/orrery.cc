@@ -104,8 +104,8 @@ std::int64_t Plan::operations() const {
 
 std::string Plan::text(std::int64_t stage, std::int64_t passes) const {
   if (stage < 0 || stage >= stages() || passes < 0) {
-    throw Error("stage " + std::to_string(stage) + ", passes " + std::to_string(passes) + ": a stage below " +
-                std::to_string(stages()) + " and no negative number of passes would be right");
+    throw Error("got stage " + std::to_string(stage) + ", passes " + std::to_string(passes) +
+                ": expected a stage below " + std::to_string(stages()) + " and no negative number of passes");
   }
   return workloads::program_text(data_->step.plan.stages, stage, {passes});
 }

@@ -17,7 +17,8 @@
 
 namespace orrery {
 
-/// The user's input is wrong; what() is one line: `FILE:LINE:COLUMN: key: what was read, what would be right`.
+/// The user's input is wrong; what() is one line: `FILE:LINE:COLUMN: key: got what was read, expected what would be
+/// right`.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

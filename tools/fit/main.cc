@@ -5,6 +5,9 @@
 // below the marker line, section by section: those without a table stay, and everything above is hand-written and
 // kept. --experts takes the launch from the products that the profile holds. --also writes the same fit into the
 // profile of a sibling device.
+// orrery_fit DISPATCHER.yaml --source TEXT --exchanges F.csv
+// Fits the kernels of a dispatcher, one for each device, pass and reach of the table, at the line rates that the
+// devices' profiles state and NICs of 400 Gb/s.
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -15,7 +18,9 @@
 #include <tuple>
 #include <vector>
 
+#include "calibration/fit_exchange.h"
 #include "calibration/fit_profile.h"
+#include "scenarios/library.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "sim/text_file.h"
@@ -29,7 +34,7 @@ using orrery::sim::UserError;
 constexpr const char* kMarker = "# ---- written by orrery_fit from here on: edit above, or fit again ----";
 
 struct Options {
-  std::string profile, source, experts, attention, nccl;
+  std::string profile, source, experts, exchanges, attention, nccl;
   std::vector<std::string> gemm;
   std::int64_t rows_of = 1;
   double in_switch_from = 0;
@@ -52,6 +57,8 @@ Options parse(int argc, char** argv) {
       o.rows_of = std::max(1, std::atoi(next().c_str()));
     else if (word == "--experts")
       o.experts = next();
+    else if (word == "--exchanges")
+      o.exchanges = next();
     else if (word == "--attention")
       o.attention = next();
     else if (word == "--nccl")
@@ -66,7 +73,7 @@ Options parse(int argc, char** argv) {
       throw UserError(word + ": unknown option");
   }
   if (o.profile.empty() || o.source.empty())
-    throw UserError("would be right: orrery_fit PROFILE.yaml --source TEXT --gemm F ...");
+    throw UserError("expected orrery_fit PROFILE.yaml --source TEXT --gemm F ...");
   return o;
 }
 
@@ -104,22 +111,22 @@ void write(const std::string& file, Written to, const std::string& fitted) {
   take_sections(fitted, to.sections);
   std::ofstream out(file);
   out << to.head << kMarker << "\n";
-  for (const char* key : {"gemm", "experts", "attention", "collectives"})
+  for (const char* key : {"gemm", "experts", "attention", "collectives", "kernels"})
     if (const auto section = to.sections.find(key); section != to.sections.end()) out << "\n" << section->second;
 }
 
 /// The data sheet, from the hand-written part.
 DeviceProfile::Model data_sheet(const Settings& head) {
   DeviceProfile::Model m;
-  m.processors = head.at("processors").as_int(1);
+  m.sheet.processors = head.at("processors").as_int(1);
   const Settings& peak = head.at("peak");
-  m.peak.fill(peak.at("bf16").as_flop_rate().value());
+  m.sheet.peak.fill(peak.at("bf16").as_flop_rate().value());
   for (std::size_t t = 0; t < kDataTypes; ++t) {
     const Settings* own = peak.find(data_type_names()[t]);
     const Settings* p = own == nullptr && is_quantised(static_cast<DataType>(t)) ? peak.find("fp8") : own;
-    if (p != nullptr) m.peak[t] = p->as_flop_rate().value();
+    if (p != nullptr) m.sheet.peak[t] = p->as_flop_rate().value();
   }
-  m.memory_bandwidth = head.at("memory_bandwidth").as_bandwidth().value();
+  m.sheet.memory_bandwidth = head.at("memory_bandwidth").as_bandwidth().value();
   return m;
 }
 
@@ -153,7 +160,41 @@ std::vector<CollectiveSample> collective_samples(const std::string& file, const 
   return out;
 }
 
+/// Bytes/s of the links of a GPU of the device: as the first of its profiles says.
+double line_rate_of(const std::string& device) {
+  const auto& shelf = orrery::scenarios::shelf_of("devices");
+  for (const std::string& name : orrery::scenarios::shipped("devices"))
+    if (name.starts_with(device)) {
+      const Settings document =
+          orrery::scenarios::resolve(shelf, Settings::scalar(name, {"orrery_fit", 1, 1})).document;
+      return document.at("node").at("rate").as_bandwidth().value();
+    }
+  throw UserError(device + ": no device profile is called so");
+}
+
+int run_exchanges(const Options& o) {
+  constexpr double kNic = 50e9;
+  const Written text = written(o.profile);
+  const std::string library = orrery::scenarios::parse_yaml(text.head, o.profile).at("name").text();
+  std::map<std::tuple<bool, ExchangePass, std::string>, std::vector<ExchangeSample>> kinds;
+  for (const ExchangeSample& s : read_samples(o.exchanges).exchange)
+    if (s.library == library) kinds[{s.shape.nodes > 1, s.pass, s.device}].push_back(s);
+  std::string out = "kernels:  # fitted to published measurements: " + o.source + "\n";
+  for (const auto& [what, samples] : kinds) {
+    const auto& [network, pass, device] = what;
+    const ExchangeKind kind{device, pass, network, samples.front().shape.processors > 0,
+                            network ? kNic : line_rate_of(device)};
+    const FitError error = judge_exchange(kind, samples);
+    std::cerr << device << (pass == ExchangePass::dispatch ? " dispatch" : " combine") << (network ? ", nodes" : "")
+              << ": " << error.samples << " samples, " << error.median_ape << " / " << error.p90_ape << " %\n";
+    out += to_yaml(fit_exchange(kind, samples), error);
+  }
+  write(o.profile, text, out);
+  return 0;
+}
+
 int run(const Options& o) {
+  if (!o.exchanges.empty()) return run_exchanges(o);
   const Written text = written(o.profile);
   const Settings settings = orrery::scenarios::parse_yaml(text.head, o.profile);
   const DeviceProfile::Model device = data_sheet(settings);

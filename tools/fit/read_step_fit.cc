@@ -43,7 +43,7 @@ Amount amount_of(const Settings& s) {
   try {
     return {number.as_number(), s.text().substr(unit)};
   } catch (const sim::UserError&) {
-    s.fail(fmt::format("read \"{}\", expected a number, with its unit where it has one", s.text()));
+    s.fail(fmt::format("got \"{}\", expected a number, with its unit where it has one", s.text()));
   }
 }
 
@@ -91,20 +91,20 @@ FitParameter read_parameter(const Settings& s) {
   p.meaning = s.get_text("meaning", "");
   const Amount low = amount_of(s.at("low")), high = amount_of(s.at("high"));
   if (high.unit != low.unit) {
-    s.at("high").fail(fmt::format("read \"{}\"; the unit of low, \"{}\", would be right", high.unit, low.unit));
+    s.at("high").fail(fmt::format("got \"{}\", expected the unit of low, \"{}\"", high.unit, low.unit));
   }
-  if (high.value <= low.value) s.at("high").fail(fmt::format("read {}; more than low would be right", high.value));
+  if (high.value <= low.value) s.at("high").fail(fmt::format("got {}, expected more than low", high.value));
   p.unit = low.unit;
   p.low = low.value;
   p.high = high.value;
   if (const Settings* start = s.find("start")) {
     const Amount read = amount_of(*start);
-    if (read.unit != p.unit) start->fail(fmt::format("read \"{}\"; the unit of the bounds would be right", read.unit));
-    if (read.value < p.low || read.value > p.high) start->fail("lies outside of the bounds; within would be right");
+    if (read.unit != p.unit) start->fail(fmt::format("got \"{}\", expected the unit of the bounds", read.unit));
+    if (read.value < p.low || read.value > p.high) start->fail("lies outside of the bounds, expected within");
     p.start = read.value;
   } else {
     const std::optional<double> now = present_value(p);
-    if (!now) s.at("key").fail("its present value is no number in the unit of the bounds; start: VALUE would be right");
+    if (!now) s.at("key").fail("its present value is no number in the unit of the bounds, expected start: VALUE");
     p.start = std::clamp(*now, p.low, p.high);
   }
   return p;
@@ -158,8 +158,8 @@ void find_affected(StepFit& fit, const Settings& parameters) {
       if (first == nullptr) first = &row;
     }
     if (readers == 0) {
-      parameters.items()[p].fail(fmt::format("no row reads {} from {}; rows that do would be right",
-                                             fit.parameters[p].path, fit.parameters[p].document));
+      parameters.items()[p].fail(fmt::format("no row reads {} from {}, expected rows that do", fit.parameters[p].path,
+                                             fit.parameters[p].document));
     }
     for (const char* bound : {"low", "high"}) check_bound(fit.parameters[p], *first, parameters.items()[p].at(bound));
   }
@@ -190,7 +190,7 @@ StepFit read_step_fit(const std::string& file) {
   const Settings& parameters = document.at("parameters");
   if (!parameters.is_sequence() || parameters.items().empty()) parameters.fail("expected a list of parameters");
   if (parameters.items().size() > kMostParameters) {
-    parameters.fail(fmt::format("lists {}, at most {} would be right", parameters.items().size(), kMostParameters));
+    parameters.fail(fmt::format("lists {}, expected at most {}", parameters.items().size(), kMostParameters));
   }
   for (const Settings& p : parameters.items()) {
     fit.parameters.push_back(read_parameter(p));
@@ -203,7 +203,7 @@ StepFit read_step_fit(const std::string& file) {
   if (!rows.is_sequence() || rows.items().empty()) rows.fail("expected a list of {list: FILE, records: [ID, ...]}");
   for (const Settings& s : rows.items()) read_rows(fit, s);
   if (fit.rows.size() < fit.parameters.size()) {
-    rows.fail(fmt::format("are {} records; at least as many as the {} parameters would be right", fit.rows.size(),
+    rows.fail(fmt::format("are {} records, expected at least as many as the {} parameters", fit.rows.size(),
                           fit.parameters.size()));
   }
   find_affected(fit, parameters);

@@ -274,8 +274,8 @@ std::string with_summary(const std::string& text, const std::string& file, const
                     text.find(begin, from + 1) == std::string::npos && text.find(end, to + 1) == std::string::npos;
   if (!once) {
     throw sim::UserError(
-        fmt::format("{}: holds no place for the summary; the lines \"{}\" and \"{}\", once each and "
-                    "in this order, would be right",
+        fmt::format("{}: holds no place for the summary, expected the lines \"{}\" and \"{}\", once each and "
+                    "in this order",
                     file, kSummaryBegin, kSummaryEnd));
   }
   return text.substr(0, from + begin.size()) + summary + text.substr(to);

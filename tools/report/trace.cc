@@ -286,8 +286,8 @@ std::vector<std::string> process_names(const workloads::Dims& dims, const std::v
 std::vector<std::int64_t> parse_trace_ranks(const std::string& text, std::int64_t ranks) {
   const auto refuse = [&](const std::string& problem) {
     throw sim::UserError(
-        fmt::format("--trace-ranks: read '{}'{}; ranks from 0 to {} and ranges of them, at most {} in "
-                    "all, would be right, as in 0,5,8:15",
+        fmt::format("--trace-ranks: got '{}'{}, expected ranks from 0 to {} and ranges of them, at most {} in "
+                    "all, as in 0,5,8:15",
                     text, problem, ranks - 1, kMostTracedRanks));
   };
   std::set<std::int64_t> chosen;
@@ -320,7 +320,7 @@ TraceWindow parse_trace_window(const std::string& text) {
   if (one && colon + 1 < text.size()) window.to = time(text.substr(colon + 1));
   if (!one || window.from > window.to) {
     throw sim::UserError(
-        fmt::format("--trace-window: read '{}'; FROM:TO of two times, the first not later, would be right, as in "
+        fmt::format("--trace-window: got '{}', expected FROM:TO of two times, the first not later, as in "
                     "0.1s:0.3s",
                     text));
   }

@@ -53,8 +53,8 @@ std::unique_ptr<Crew> load_ranks(unsigned jobs, std::size_t ranks) {
   void* plug_in = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (plug_in == nullptr) {
     throw sim::UserError(
-        fmt::format("orrery: mpirun started {} ranks, but this build cannot use them ({}); a build with libopenmpi-dev "
-                    "installed, or no mpirun, would be right",
+        fmt::format("orrery: mpirun started {} ranks, but this build cannot use them ({}), expected a build with "
+                    "libopenmpi-dev installed, or no mpirun",
                     ranks, ::dlerror()));
   }
   using Make = Crew* (*)(unsigned);

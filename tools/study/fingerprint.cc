@@ -39,7 +39,7 @@ class Fnv {
 
 std::string fingerprint_of(const sim::Settings& scenario, const std::vector<std::string>& asked) {
   Fnv hash;
-  hash.add("orrery 0.1.0");
+  hash.add("orrery " ORRERY_VERSION);
   hash.add(scenario);
   for (const std::string& text : asked) hash.add(text);
   const std::filesystem::path data = scenarios::data_directory();

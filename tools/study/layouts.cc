@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 
 #include "sim/error.h"
 
@@ -31,7 +32,7 @@ std::int64_t whole_number(const std::string& key, const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > kMostGpus) {
     throw sim::UserError({"--vary", 0, 0}, key,
-                         fmt::format("read {}; a whole number from 1 to {} would be right", text, kMostGpus));
+                         fmt::format("got {}, expected a whole number from 1 to {}", text, kMostGpus));
   }
   return value;
 }
@@ -40,16 +41,20 @@ std::int64_t whole_number(const std::string& key, const std::string& text) {
 
 std::vector<std::pair<std::string, std::string>> settings_of(const Layout& layout) {
   const auto text = [](std::int64_t n) { return fmt::format("{}", n); };
-  return {{"cluster.gpus", text(layout.gpus)},
-          {"parallelism.tensor", text(layout.tensor)},
-          {"parallelism.pipeline", text(layout.pipeline)},
-          {"parallelism.virtual_pipeline", text(layout.chunks)},
-          {"parallelism.data", text(layout.data)},
-          {"batch.micro", text(layout.micro)},
-          {"parallelism.sequence_parallel", layout.sequence_parallel ? "true" : "false"},
-          {"parallelism.sharding", layout.sharding},
-          {"recompute", layout.recompute},
-          {"parallelism.schedule", layout.schedule}};
+  std::vector<std::pair<std::string, std::string>> settings{
+      {"cluster.gpus", text(layout.gpus)},
+      {"parallelism.tensor", text(layout.tensor)},
+      {"parallelism.pipeline", text(layout.pipeline)},
+      {"parallelism.virtual_pipeline", text(layout.chunks)},
+      {"parallelism.data", text(layout.data)},
+      {"batch.micro", text(layout.micro)},
+      {"parallelism.sequence_parallel", layout.sequence_parallel ? "true" : "false"},
+      {"parallelism.sharding", layout.sharding},
+      {"recompute", layout.recompute},
+      {"parallelism.schedule", layout.schedule}};
+  if (layout.expert > 0) settings.emplace_back("parallelism.expert", text(layout.expert));
+  if (layout.expert_tensor > 0) settings.emplace_back("parallelism.expert_tensor", text(layout.expert_tensor));
+  return settings;
 }
 
 workloads::Job layoutless_job(const sim::Settings& document) {
@@ -78,15 +83,17 @@ LayoutSpace::LayoutSpace(sim::Settings document, const std::vector<Variation>& v
   global_ = base.batch.global;
   others_ = base.parallelism.context;
   std::vector<std::string> keys;
-  for (const auto& [key, value] : settings_of({})) keys.push_back(key);
+  Layout any;
+  if (model_.experts.any()) any.expert = any.expert_tensor = 1;
+  for (const auto& [key, value] : settings_of(any)) keys.push_back(key);
   for (const Variation& variation : variations) {
     if (std::find(keys.begin(), keys.end(), variation.key) == keys.end()) {
       throw sim::UserError(
           {"--vary", 0, 0}, variation.key,
-          fmt::format("is no key of a layout; {} would be right, or --set for one value", fmt::join(keys, ", ")));
+          fmt::format("is no key of a layout, expected {}, or --set for one value", fmt::join(keys, ", ")));
     }
     if (!given_.emplace(variation.key, variation.texts).second) {
-      throw sim::UserError({"--vary", 0, 0}, variation.key, "is given a second time; once would be right");
+      throw sim::UserError({"--vary", 0, 0}, variation.key, "is given a second time, expected once");
     }
   }
   for (const std::int64_t gpus : numbers("cluster.gpus", {base.machine.gpus})) enumerate(gpus);
@@ -119,6 +126,22 @@ void LayoutSpace::enumerate(std::int64_t gpus) {
       layout.data = left / pipeline;
       const std::vector<std::int64_t> data = numbers("parallelism.data", {layout.data});
       if (std::find(data.begin(), data.end(), layout.data) == data.end() || global_ % layout.data != 0) continue;
+      enumerate_experts(layout);
+    }
+  }
+}
+
+void LayoutSpace::enumerate_experts(Layout layout) {
+  const workloads::Experts& experts = model_.experts;
+  if (!experts.any()) return enumerate_rest(layout);
+  const std::int64_t ranks = layout.tensor * layout.data * others_;
+  std::vector<std::int64_t> parts{1};
+  if (layout.tensor > 1) parts.push_back(layout.tensor);
+  for (const std::int64_t expert : numbers("parallelism.expert", divisors(std::gcd(experts.count, ranks)))) {
+    for (const std::int64_t tensor : numbers("parallelism.expert_tensor", parts)) {
+      if (ranks % (expert * tensor) != 0 || experts.ffn_hidden % tensor != 0) continue;
+      layout.expert = expert;
+      layout.expert_tensor = tensor;
       enumerate_rest(layout);
     }
   }
@@ -146,7 +169,7 @@ void LayoutSpace::enumerate_rest(Layout layout) {
       for (const std::string& with : sequence) {
         if (std::find(truths.begin(), truths.end(), with) == truths.end()) {
           throw sim::UserError({"--vary", 0, 0}, "parallelism.sequence_parallel",
-                               fmt::format("read {}; true or false would be right", with));
+                               fmt::format("got {}, expected true or false", with));
         }
         layout.sequence_parallel = with == "true";
         for (const std::string& what : sharding) {

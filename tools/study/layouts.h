@@ -18,6 +18,7 @@ namespace orrery::tools {
 
 struct Layout {
   std::int64_t gpus = 1, tensor = 1, pipeline = 1, chunks = 1, data = 1, micro = 1;
+  std::int64_t expert = 0, expert_tensor = 0;  // 0: the model has no experts
   bool sequence_parallel = false;
   std::string sharding, recompute, schedule;  // as the language spells them
 };
@@ -37,8 +38,10 @@ class LayoutSpace {
 
   /// What is tried without a variation: every divisor of the GPUs for tensor, pipeline and data; micro-batches that
   /// divide a replica's batch; one chunk per stage, or as many as cut the layers (or layers, embedding and head) into
-  /// equal parts; 1f1b, and interleaved_1f1b for more than one chunk; no sharding where nothing is replicated, and no
-  /// sequence parallelism in a tensor group of one. The order is that of Layout's fields, the first slowest.
+  /// equal parts; every number of expert ranks that divides the experts and the ranks of a stage, with whole experts or
+  /// experts cut over the tensor group; 1f1b, and interleaved_1f1b for more than one chunk; no sharding where nothing
+  /// is replicated, and no sequence parallelism in a tensor group of one. The order is that of Layout's fields, the
+  /// first slowest.
   const std::vector<Layout>& layouts() const { return layouts_; }
 
   /// The scenario laid out so, without evaluation passes. Throws sim::UserError where the language refuses it. For any
@@ -49,6 +52,7 @@ class LayoutSpace {
 
  private:
   void enumerate(std::int64_t gpus);
+  void enumerate_experts(Layout layout);
   void enumerate_rest(Layout layout);
   std::vector<std::int64_t> numbers(const char* key, std::vector<std::int64_t> otherwise) const;
   std::vector<std::string> words(const char* key, std::vector<std::string> otherwise) const;

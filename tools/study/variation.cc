@@ -61,7 +61,7 @@ std::optional<std::vector<std::string>> range_of(const std::string& key, const s
   const auto begin = number_in(parts[0]), end = number_in(parts[1]), by = number_in(parts[2].substr(adds ? 1 : 0));
   if (!begin || !end || !by) return std::nullopt;
   const auto bad = [&](const char* why) {
-    refuse(key, fmt::format("read {}, {}; BEGIN:END:FACTOR or BEGIN:END:+STEP would be right, as in 1:8:2", text, why));
+    refuse(key, fmt::format("got {}, {}, expected BEGIN:END:FACTOR or BEGIN:END:+STEP, as in 1:8:2", text, why));
   };
   if (*end < *begin) bad("which ends before it begins");
   if (adds && !(*by > 0)) bad("whose step is not above 0");
@@ -98,16 +98,16 @@ void check_key(const std::string& key) {
 Variation parse_variation(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    refuse("", fmt::format("read \"{}\"; key.path=value,value,... would be right", text));
+    refuse("", fmt::format("got \"{}\", expected key.path=value,value,...", text));
   }
   Variation variation;
   variation.key = text.substr(0, equals);
   check_key(variation.key);
-  if (text.find('\n') != std::string::npos)
-    refuse(variation.key, "read a line break; values on one line would be right");
+  if (text.find('\n') != std::string::npos) refuse(variation.key, "got a line break, expected values on one line");
   for (std::string& part : split(text.substr(equals + 1), ',')) {
     const std::size_t first = part.find_first_not_of(' ');
-    if (first == std::string::npos) refuse(variation.key, "read a value that is empty; null would mean the default");
+    if (first == std::string::npos)
+      refuse(variation.key, "got an empty value, expected null, which means the default, or a value");
     part = part.substr(first, part.find_last_not_of(' ') + 1 - first);
     const auto range = range_of(variation.key, part);
     for (const std::string& value : range ? *range : std::vector<std::string>{part}) variation.texts.push_back(value);
@@ -115,7 +115,7 @@ Variation parse_variation(const std::string& text) {
   std::set<std::string> seen;
   for (const std::string& value : variation.texts) {
     if (!seen.insert(value).second) {
-      refuse(variation.key, fmt::format("read {} a second time; each value once would be right", value));
+      refuse(variation.key, fmt::format("got {} a second time, expected each value once", value));
     }
     variation.assignments.push_back(scenarios::parse_assignment(variation.key + "=" + value, kSource));
   }
@@ -123,18 +123,18 @@ Variation parse_variation(const std::string& text) {
 }
 
 Product::Product(std::vector<Variation> variations, std::size_t limit) : variations_(std::move(variations)) {
-  if (variations_.empty()) refuse("", "is not given; what to vary would be right, as in --vary parallelism.tensor=4,8");
+  if (variations_.empty()) refuse("", "is not given, expected what to vary, as in --vary parallelism.tensor=4,8");
   double points = 1;
   for (std::size_t i = 0; i < variations_.size(); ++i) {
     points *= static_cast<double>(variations_[i].texts.size());
     for (std::size_t j = 0; j < i; ++j) {
       if (variations_[j].key == variations_[i].key) {
-        refuse(variations_[i].key, "is given a second time; all of its values in one --vary would be right");
+        refuse(variations_[i].key, "is given a second time, expected all of its values in one --vary");
       }
     }
   }
   if (points > static_cast<double>(limit)) {
-    refuse("", fmt::format("makes {:.4g} points; at most {} would be right, or a higher --limit", points, limit));
+    refuse("", fmt::format("makes {:.4g} points, expected at most {}, or a higher --limit", points, limit));
   }
   for (const Variation& variation : variations_) size_ *= variation.texts.size();
 }

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <span>
+#include <vector>
 
 #include "workloads/collectives/collective.h"
 
@@ -68,9 +69,16 @@ struct Estimate {
   double work = 0;      // bytes that a node sends, over all its rails
   double rate_cap = 0;  // bytes/s; 0: the links alone limit
   Pattern pattern = Pattern::around;
+  double own_paths = 0;  // Pattern::own: paths between nodes that follow each other
 };
 /// Seconds on an idle network.
 double seconds_of(const Estimate& estimate, const Call& call);
+
+/// What a group loads for each byte of Estimate::work, and the latencies of the paths that follow each other.
+struct OwnRoute {
+  std::vector<sim::WeightedLink> links;
+  sim::Duration latency{};
+};
 
 /// An algorithm with the protocol that it runs.
 struct Algorithm {
@@ -82,8 +90,15 @@ struct Algorithm {
   Estimate (*estimate)(const Call& call, const Protocol& protocol);
   /// Seconds by NCCL's tuning model; null: the library that has this algorithm knows its time.
   double (*believed)(const Call& call, const Protocol& protocol);
+  /// The links of the group of these GPUs, where they are not those of its rings; null: those. The estimate's pattern
+  /// is Pattern::own then.
+  OwnRoute (*route)(std::span<const std::int64_t> gpus, const topology::Cluster& cluster) = nullptr;
 };
 std::span<const Algorithm> algorithms();
+/// Those with a route, in the order of the list.
+std::vector<const Algorithm*> algorithms_with_routes();
+/// The pattern of an estimate of this algorithm.
+Pattern pattern_of(const Algorithm& algorithm, const Estimate& estimate);
 
 /// The algorithm for a call. `wanted`: kAuto, a family (ring) or a name of the list (ring LL128). Of those that fit and
 /// that the software may use, or of the wanted, the one that NCCL believes to be fastest.
@@ -102,6 +117,8 @@ Estimate hierarchical_ring(const Call& call, const Protocol& protocol);
 Estimate hierarchical_tree(const Call& call, const Protocol& protocol);
 Estimate pairwise_exchange(const Call& call, const Protocol& protocol);
 Estimate hierarchical_exchange(const Call& call, const Protocol& protocol);
+Estimate bruck(const Call& call, const Protocol& protocol);
+OwnRoute bruck_route(std::span<const std::int64_t> gpus, const topology::Cluster& cluster);
 
 /// Bytes that a node sends in a double binary tree over the nodes: down to two children in one tree and up in both; of
 /// two nodes each is root of one tree.

@@ -6,6 +6,7 @@
 // them between 1 and 256 MB, but neither of the two published series of H100 clusters shows them: NVIDIA's (GTC 2025
 // S72583, 32 to 8192 GPUs) and that of arXiv 2411.13055 (4 to 512 nodes) both have the latency of NVLS and trees from 1
 // MB up.
+#include <algorithm>
 #include <limits>
 
 #include "sim/error.h"
@@ -18,6 +19,7 @@ namespace {
 bool is_all_reduce(const Call& call) { return call.all_reduces(); }
 bool is_broadcast(const Call& call) { return call.op == CollectiveOp::broadcast; }
 bool is_exchange(const Call& call) { return call.op == CollectiveOp::all_to_all; }
+bool is_gather(const Call& call) { return call.op == CollectiveOp::all_gather; }
 bool is_ring(const Call& call) { return call.rings() && !is_broadcast(call); }
 /// As many ranks in every node: NVLS pairs the GPUs at the same place.
 bool is_in_switch(const Call& call) {
@@ -30,7 +32,7 @@ bool is_in_switch(const Call& call) {
 std::span<const Algorithm> algorithms() {
   using enum CollectiveAlgorithm;
   const auto& [ll, ll128, simple] = protocols();
-  static const std::array<Algorithm, 13> table{{
+  static const std::array<Algorithm, 14> table{{
       {ring, "ring LL", "all ranks in a ring, 4 bytes of flag with 4 of data: small calls", ll, is_ring,
        workloads::ring, believed_ring},
       {ring, "ring LL128", "all ranks in a ring, 8 bytes of flag with 120 of data", ll128, is_ring, workloads::ring,
@@ -57,8 +59,33 @@ std::span<const Algorithm> algorithms() {
       {hierarchical_exchange, "hierarchical_exchange",
        "an all-to-all by NVLink to the place of the receiver first, one message to a node", simple, is_exchange,
        workloads::hierarchical_exchange, nullptr},
+      {bruck, "bruck", "an all-gather in few rounds, to ranks at twice the distance each", simple, is_gather,
+       workloads::bruck, nullptr, bruck_route},
   }};
   return table;
+}
+
+std::vector<const Algorithm*> algorithms_with_routes() {
+  std::vector<const Algorithm*> out;
+  for (const Algorithm& a : algorithms()) {
+    if (a.route != nullptr) out.push_back(&a);
+  }
+  return out;
+}
+
+calibration::CollectiveAlgorithms with_own_routes(const calibration::CollectiveAlgorithms& algorithms) {
+  calibration::CollectiveAlgorithms own;
+  for (const Algorithm* a : algorithms_with_routes()) {
+    if (algorithms.has(a->family)) own.add(a->family);
+  }
+  return own;
+}
+
+Pattern pattern_of(const Algorithm& algorithm, const Estimate& estimate) {
+  if (algorithm.route == nullptr) return estimate.pattern;
+  const auto own = algorithms_with_routes();
+  const auto at = std::find(own.begin(), own.end(), &algorithm) - own.begin();
+  return static_cast<Pattern>(static_cast<std::uint32_t>(Pattern::own) + static_cast<std::uint32_t>(at));
 }
 
 const Algorithm& choose(const Call& call, std::string_view wanted) {

@@ -111,7 +111,7 @@ CollectiveCost collective_cost(CollectiveOp op, double bytes, const GroupShape& 
   const Call call = call_of(op, bytes, shape, device, software, &cluster);
   const Algorithm& chosen = choose(call, algorithm);
   const Estimate estimate = chosen.estimate(call, chosen.protocol);
-  cost.pattern = estimate.pattern;
+  cost.pattern = pattern_of(chosen, estimate);
   cost.latency = sim::seconds(estimate.latency);
   cost.work = estimate.work;
   cost.rate_cap = estimate.rate_cap;

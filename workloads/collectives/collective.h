@@ -19,11 +19,13 @@ namespace orrery::workloads {
 
 using calibration::CollectiveOp;
 
-/// The routes of a communicator, in this order from its first route (Op::pattern): same links, other latencies.
+/// The routes of a communicator, in this order from its first route (Op::pattern): same links, other latencies, but for
+/// those that an algorithm lays itself.
 enum class Pattern : std::uint32_t {
   around,  // once around the ring: all-gather, reduce-scatter; everything inside a node; a send's path
   twice,   // twice around: ring all-reduce across nodes
   across,  // one path between nodes: trees and switches, whose cost counts all but one of their stages' paths
+  own,     // and on: the algorithm's own links, in the order of the list of algorithms
 };
 
 /// An all-to-all whose buffers hold `top_k` copies of every token, one for each of the experts that it goes to, of
@@ -40,6 +42,14 @@ struct ExchangeLoad {
   double inside = 0, between = 0;
   double sum() const { return inside + between; }
 };
+
+/// What the routes of a group hang on, of the calls that its members make.
+struct GroupCalls {
+  bool all_reduces = false;
+  calibration::CollectiveAlgorithms own{};  // those that it may use of the ones with own links: with_own_routes()
+};
+/// Of these algorithms those that load other links than a group's rings.
+calibration::CollectiveAlgorithms with_own_routes(const calibration::CollectiveAlgorithms& algorithms);
 
 /// How a group lies on the cluster.
 struct GroupShape {
@@ -70,12 +80,13 @@ double wire_bytes(CollectiveOp op, std::int64_t ranks, double bytes);
 /// Describes the group of these GPUs, in ring order.
 GroupShape shape_of(std::span<const std::int64_t> gpus, const topology::Cluster& cluster);
 
-/// Routes that a group of this shape needs: one, or all three patterns when it all-reduces across nodes.
-std::uint32_t patterns_of(const GroupShape& shape, bool all_reduces);
+/// Routes that a group of this shape needs: one, or the three patterns of rings and trees when it all-reduces across
+/// nodes, and after these one for each algorithm with own links where it may use any.
+std::uint32_t patterns_of(const GroupShape& shape, const GroupCalls& calls);
 
 /// Adds the group's routes, patterns_of() many; returns the first. Links that can never be the bottleneck are left out.
 sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_t> gpus, const GroupShape& shape,
-                              bool all_reduces, const topology::Cluster& cluster);
+                              const GroupCalls& calls, const topology::Cluster& cluster);
 
 /// Adds the path of a send from one GPU to another; returns its route.
 sim::RouteId add_pair_route(sim::Network& network, std::int64_t from, std::int64_t to,

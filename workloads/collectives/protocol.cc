@@ -37,6 +37,7 @@ double seconds_of(const Estimate& estimate, const Call& call) {
   double path = call.hop();
   if (estimate.pattern == Pattern::around) path *= call.nodes();
   if (estimate.pattern == Pattern::twice) path *= 2 * call.nodes();
+  if (estimate.pattern == Pattern::own) path *= estimate.own_paths;
   const double rate = estimate.rate_cap > 0 ? std::min(estimate.rate_cap, call.rate) : call.rate;
   return estimate.latency + path + estimate.work / rate;
 }

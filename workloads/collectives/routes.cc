@@ -5,6 +5,7 @@
 // wired and every algorithm's cost counts what the busiest node sends.
 #include <algorithm>
 
+#include "workloads/collectives/algorithm.h"
 #include "workloads/collectives/collective.h"
 
 namespace orrery::workloads {
@@ -88,10 +89,15 @@ GroupShape shape_of(std::span<const std::int64_t> gpus, const topology::Cluster&
   return shape;
 }
 
-std::uint32_t patterns_of(const GroupShape& shape, bool all_reduces) { return all_reduces && shape.nodes > 1 ? 3 : 1; }
+std::uint32_t patterns_of(const GroupShape& shape, const GroupCalls& calls) {
+  constexpr auto kShared = static_cast<std::uint32_t>(Pattern::own);
+  if (shape.nodes == 1) return 1;
+  if (calls.own.bits != 0) return kShared + static_cast<std::uint32_t>(algorithms_with_routes().size());
+  return calls.all_reduces ? kShared : 1;
+}
 
 sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_t> gpus, const GroupShape& shape,
-                              bool all_reduces, const topology::Cluster& cluster) {
+                              const GroupCalls& calls, const topology::Cluster& cluster) {
   std::vector<WeightedLink> links;
   Duration around{};
   if (in_one_node(gpus, cluster)) {
@@ -124,9 +130,13 @@ sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_
     }
   }
   const sim::RouteId first = network.add_route(links, around);
-  if (patterns_of(shape, all_reduces) == 3) {
-    network.add_route(links, around * 2);
-    network.add_route(links, hop);
+  if (patterns_of(shape, calls) == 1) return first;
+  network.add_route(links, around * 2);
+  network.add_route(links, hop);
+  if (calls.own.bits == 0) return first;
+  for (const Algorithm* algorithm : algorithms_with_routes()) {
+    const OwnRoute own = algorithm->route(gpus, cluster);
+    network.add_route(own.links, own.latency);
   }
   return first;
 }

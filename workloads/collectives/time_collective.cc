@@ -5,6 +5,7 @@
 
 #include "sim/engine.h"
 #include "sim/error.h"
+#include "workloads/collectives/algorithm.h"
 #include "workloads/collectives/collective.h"
 
 namespace orrery::workloads {
@@ -36,6 +37,15 @@ CollectiveCost circle_cost(double bytes, const GroupShape& shape, const calibrat
   return cost;
 }
 
+/// Those that the software may choose, and the one that was asked for.
+calibration::CollectiveAlgorithms own_routes(const calibration::Software& software, std::string_view asked) {
+  calibration::CollectiveAlgorithms used = software.library.collective_algorithms;
+  for (const Algorithm& a : algorithms()) {
+    if (asked == a.name || asked == name_of(a.family)) used.add(a.family);
+  }
+  return with_own_routes(used);
+}
+
 }  // namespace
 
 std::vector<TimedCollective> time_collective(CollectiveOp op, std::span<const double> sizes,
@@ -49,10 +59,12 @@ std::vector<TimedCollective> time_collective(CollectiveOp op, std::span<const do
   const GroupShape shape = shape_of(gpus, cluster);
   const bool reduces = op == CollectiveOp::all_reduce, circle = op == CollectiveOp::send_receive;
   const bool exchange = op == CollectiveOp::all_to_all;
+  GroupCalls calls;
+  if (!circle && !exchange) calls = {reduces, own_routes(software, algorithm)};
   const sim::RouteId first = circle     ? add_circle_route(network, gpus, cluster)
                              : exchange ? add_exchange_route(network, gpus, cluster, exchange_load(shape))
-                                        : add_group_routes(network, gpus, shape, reduces, cluster);
-  const std::array<sim::CommunicatorId, 1> group{plan.communicators.push_back({1, first, patterns_of(shape, reduces)})};
+                                        : add_group_routes(network, gpus, shape, calls, cluster);
+  const std::array<sim::CommunicatorId, 1> group{plan.communicators.push_back({1, first, patterns_of(shape, calls)})};
   std::vector<TimedCollective> out;
   sim::Program program;
   for (const double bytes : sizes) {

@@ -38,6 +38,7 @@ struct GroupLayout {
   bool shards = false;                // states are shared out, so that the gradients' norm is a sum over all ranks
   bool all_reduces_gradients = true;  // among the ranks that share out a state
   std::int64_t shard_ranks = 1;       // how many those are
+  calibration::CollectiveAlgorithms own_routes;  // GroupCalls::own
   bool operator==(const GroupLayout&) const = default;
 };
 

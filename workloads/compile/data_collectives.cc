@@ -46,7 +46,7 @@ std::vector<DataCollectives::Bucket> DataCollectives::buckets(const LayerRange& 
                                                               PassKind kind) const {
   if (data_.replicas == 1 || !data_.overlaps_gradients || data_.by_unit) return {};
   const LayerSplit& split = stage_.split;
-  const double target = bucket_parameters(data_.buckets.gradient_bucket, data_.gradient_bytes, writer_.pass().chunk);
+  const double target = bucket_parameters(data_.buckets.gradient_bucket, data_.bytes.gradient, writer_.pass().chunk);
   std::vector<Bucket> buckets;
   std::int64_t first_block = range.begin;
   while (first_block < range.end && !split.is_block(first_block)) ++first_block;
@@ -68,7 +68,7 @@ void DataCollectives::reduce(double parameters) {
   if (in_step())
     put_off_.push_back({writer_.pass(), backward_passes_ + stage_.stage, parameters});
   else
-    transfers_.reduce(parameters * data_.reduced_bytes);
+    transfers_.reduce(parameters * data_.bytes.reduced);
 }
 
 void DataCollectives::after_backward() {
@@ -79,7 +79,7 @@ void DataCollectives::after_backward() {
 void DataCollectives::reduce_put_off() {
   const Pass at = writer_.pass();
   writer_.begin(put_off_.front().pass);
-  transfers_.reduce(put_off_.front().parameters * data_.reduced_bytes);
+  transfers_.reduce(put_off_.front().parameters * data_.bytes.reduced);
   put_off_.erase(put_off_.begin());
   writer_.begin(at);
 }
@@ -91,7 +91,7 @@ void DataCollectives::reduce_rest() {
   for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk) {
     writer_.begin({PassKind::forward, *chunk, -1});
     const double parameters = stage_.split.parameters(stage_.range(*chunk), data_.held);
-    if (parameters > 0 || data_.held != HeldPart::experts) transfers_.reduce(parameters * data_.reduced_bytes);
+    if (parameters > 0 || data_.held != HeldPart::experts) transfers_.reduce(parameters * data_.bytes.reduced);
   }
   writer_.end_passes();
 }
@@ -121,9 +121,9 @@ void DataCollectives::before_forward() {
 /// All-gathers the parameters of one chunk, bucket by bucket, in the order in which the forward pass uses them.
 std::vector<std::uint32_t> DataCollectives::gather_chunk(std::int32_t chunk, std::span<const std::uint32_t> waits) {
   writer_.begin({PassKind::forward, chunk, -1});
-  const double bytes = stage_.split.parameters(stage_.range(chunk), data_.held) * data_.parameter_bytes;
+  const double bytes = stage_.split.parameters(stage_.range(chunk), data_.held) * data_.bytes.parameter;
   const double bucket =
-      bucket_parameters(data_.buckets.parameter_bucket, data_.parameter_bytes, chunk) * data_.parameter_bytes;
+      bucket_parameters(data_.buckets.parameter_bucket, data_.bytes.parameter, chunk) * data_.bytes.parameter;
   const auto parts = bucket > 0 ? std::max<std::int64_t>(1, std::llround(bytes / bucket)) : 1;
   std::vector<std::uint32_t> gathers;
   if (data_.held == HeldPart::experts && bytes == 0) return gathers;

@@ -30,9 +30,12 @@ struct DataParallelism {
   bool to_owners = false;
   bool all_reduces_shards = false;  // though each rank updates only its shard
   bool overlaps_gradients = false, overlaps_parameters = false;
-  double gradient_bytes = 4;  // of an element, as it is added up
-  double reduced_bytes = 4;   // of a gradient's element on its way to the replicas: as added up, or as activations
-  double parameter_bytes = 2;
+  /// Bytes of an element.
+  struct Widths {
+    double gradient = 4;  // as it is added up
+    double reduced = 4;   // of a gradient on its way to the replicas: as added up, or as activations
+    double parameter = 2;
+  } bytes;
   calibration::BucketPolicy buckets;
 
   bool shards() const { return sharding != calibration::Sharding::none; }

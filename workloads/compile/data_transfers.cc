@@ -51,10 +51,10 @@ void DataTransfers::reduce(double bytes) {
 }
 
 void DataTransfers::reduce_unit(double parameters, const Layer* layer, bool complete) {
-  const double bytes = parameters * data_.gradient_bytes;
+  const double bytes = parameters * data_.bytes.gradient;
   if (!data_.to_owners) return reduce(bytes);
   ProgramWriter::Transfer t = transfer(data_.reduction(), bytes, "gradients, backward");
-  t.cost = owner_reductions(parameters, layer, data_.gradient_bytes, prices_);
+  t.cost = owner_reductions(parameters, layer, data_.bytes.gradient, prices_);
   last_reduction_ = writer_.transfer(t, writer_.after_compute());
   if (complete) reduce_across_repeats(bytes);
 }

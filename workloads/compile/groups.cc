@@ -24,13 +24,15 @@ using sim::RouteId;
 class Communicators {
  public:
   /// `orbits`: by link, where the ranks of a tensor group are alike; else empty.
+  /// `own_routes`: GroupCalls::own.
   Communicators(const RankMap& ranks, const topology::Cluster& cluster, const std::vector<std::int32_t>& orbits,
-                Groups& out)
+                const calibration::CollectiveAlgorithms& own_routes, Groups& out)
       : ranks_(ranks),
         dims_(ranks.dims()),
         cluster_(cluster),
         orbits_(orbits),
         alike_(orbits.empty() ? 1 : dims_.size(Dim::tensor)),
+        own_routes_(own_routes),
         out_(out) {
     for (const auto& slots : out.slots) most_slots_ = std::max(most_slots_, slots.size());
     of_.assign(most_slots_ * static_cast<std::size_t>(ranks.ranks() / alike_), kNobody);
@@ -127,10 +129,11 @@ class Communicators {
       return add(participants, scales ? of_all_alike(route) : route, 1);
     }
     const GroupShape shape = shape_of(gpus, cluster_);
-    const std::uint32_t patterns = patterns_of(out_.shapes[group.group], group.all_reduces);
-    const RouteId first = add_group_routes(out_.network, gpus, shape, group.all_reduces, cluster_);
-    for (std::uint32_t have = patterns_of(shape, group.all_reduces); have < patterns; ++have) {
-      add_group_routes(out_.network, gpus, shape, false, cluster_);
+    const GroupCalls calls{group.all_reduces, own_routes_};
+    const std::uint32_t patterns = patterns_of(out_.shapes[group.group], calls);
+    const RouteId first = add_group_routes(out_.network, gpus, shape, calls, cluster_);
+    for (std::uint32_t have = patterns_of(shape, calls); have < patterns; ++have) {
+      add_group_routes(out_.network, gpus, shape, {}, cluster_);
     }
     if (scales) of_all_alike(first);
     return add(participants, first, patterns);
@@ -189,6 +192,7 @@ class Communicators {
   const topology::Cluster& cluster_;
   const std::vector<std::int32_t>& orbits_;
   std::int64_t alike_;  // tensor ranks that one stands for
+  calibration::CollectiveAlgorithms own_routes_;
   Groups& out_;
   std::size_t most_slots_ = 0;
   std::vector<std::uint32_t> of_;                // by rank that is made, and slot
@@ -241,7 +245,7 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
   }
   const auto orbits = folded_only ? tensor_orbits(inputs, cluster) : std::vector<std::int32_t>{};
   const std::int64_t alike = orbits.empty() ? 1 : dims.size(Dim::tensor);
-  Communicators communicators(ranks, cluster, orbits, out);
+  Communicators communicators(ranks, cluster, orbits, inputs.layout.own_routes, out);
   communicators.make();
 
   out.plan.streams = streams_of(out.list);

@@ -2,8 +2,8 @@
 // count as one layer each and the cuts fall as evenly as whole layers allow; a job may also say how many each block
 // holds. DeepSpeed counts layers alone and fills one stage after the other (deepspeed/runtime/utils.py,
 // partition_balanced), but where layers, embedding and head divide, which is what models were given two layers less
-// for. nanotron weighs blocks by their products (src/nanotron/models/base.py, build_model): a stage takes blocks until it
-// has passed its share of the sum, and what is left comes to the last.
+// for. nanotron weighs blocks by their products (src/nanotron/models/base.py, build_model): a stage takes blocks until
+// it has passed its share of the sum, and what is left comes to the last.
 #include "workloads/compile/layer_split.h"
 
 #include <algorithm>

@@ -2,6 +2,8 @@
 #include "workloads/compile/pass_compiler.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <utility>
 
 namespace orrery::workloads {
@@ -59,23 +61,69 @@ void PassCompiler::pass_by(std::span<const PassItem> items) {
   }
 }
 
+/// Goes through the items of one pass, with the data-parallel collectives that belong between them.
+class PassCompiler::Walk {
+ public:
+  Walk(PassCompiler& compiler, const PassInStep& pass, std::vector<Due> buckets)
+      : c_(compiler),
+        pass_(pass),
+        range_(c_.stage_.range(pass.pass.chunk)),
+        all_(c_.template_of(pass.pass.chunk).of(pass.pass.kind)),
+        buckets_(std::move(buckets)),
+        awaited_(c_.data_.size(), 0) {}
+
+  bool done() const { return at_ == all_.size(); }
+  const PassItem& next() const { return all_[at_]; }
+  void step();
+  /// Goes on without the next item, which somebody else has written.
+  void skip() {
+    if (at_ == through_) through_ = at_ + 1;
+    ++at_;
+    while (next_bucket_ < buckets_.size() && buckets_[next_bucket_].bucket.after_items == at_) reduce();
+  }
+  /// A chunk without layers has no weight gradients to compute, but an embedding to reduce.
+  void end() {
+    while (next_bucket_ < buckets_.size()) reduce();
+  }
+
+ private:
+  void reduce() {
+    const Due& due = buckets_[next_bucket_++];
+    due.of->reduce(due.bucket.parameters);
+  }
+
+  PassCompiler& c_;
+  const PassInStep& pass_;
+  const LayerRange& range_;
+  const std::vector<PassItem>& all_;
+  std::vector<Due> buckets_;
+  std::vector<std::size_t> awaited_;
+  std::size_t at_ = 0, through_ = 0, next_bucket_ = 0;
+  std::int32_t cast_through_ = -1;
+};
+
 void PassCompiler::compile(const PassInStep& pass) {
   writer_.begin(pass.pass, true);
   if (pass.pass.kind == PassKind::forward && parts_.fetch) writer_.compute_at_once(*parts_.fetch, Category::other);
   const PassTemplate& passes = template_of(pass.pass.chunk);
   const std::vector<Due> buckets = buckets_of(pass, passes);
+  const auto walk = [&] {
+    Walk items(*this, pass, buckets);
+    while (!items.done()) items.step();
+    items.end();
+  };
   if (data_.front().data.by_unit) {
     const bool forward = pass.pass.kind == PassKind::forward;
     for (DataStream& data : data_) {
       const bool gathers = data.data.shards_parameters() || pass.first_use || (forward && data.data.gathers_every_pass);
       if (data.data.by_unit) data.units.begin(pass.pass, passes, {gathers, true, pass.last_gradients});
     }
-    items(pass, passes, buckets);
+    walk();
     for (DataStream& data : data_) {
       if (data.data.by_unit) data.units.end();
     }
   } else if (!buckets.empty() || !runs_whole(pass, passes)) {
-    items(pass, passes, buckets);
+    walk();
   }
 }
 
@@ -114,37 +162,63 @@ bool PassCompiler::runs_whole(const PassInStep& in_step, const PassTemplate& pas
   return true;
 }
 
-void PassCompiler::items(const PassInStep& pass, const PassTemplate& passes, const std::vector<Due>& buckets) {
-  const LayerRange& range = stage_.range(pass.pass.chunk);
-  const std::vector<PassItem>& all = passes.of(pass.pass.kind);
-  std::vector<std::size_t> awaited(data_.size(), 0);
-  std::size_t next_bucket = 0;
-  const auto reduce = [](const Due& due) { due.of->reduce(due.bucket.parameters); };
-  std::int32_t cast_through = -1;
-  for (std::size_t i = 0, through = 0; i < all.size(); ++i) {
-    const std::int32_t layer = all[i].layer;
-    const bool in_block = stage_.split.is_block(range.begin + layer);
-    for (DataStream& data : data_) {
-      if (data.data.by_unit) data.units.enter(in_block ? layer : -1);
-    }
-    if (i == through) {
-      through = next_bucket < buckets.size() ? std::max(i + 1, buckets[next_bucket].bucket.after_items) : all.size();
-      pass_by({&all[i], through - i});
-    }
-    if (pass.first_use) {
-      std::size_t stream = 0;
-      for (DataStream& data : data_) data.chunks.await_parameters(range, layer, awaited[stream++]);
-    }
-    if (pass.first_use && layer > cast_through) {
-      cast_through = layer;
-      cast(range.begin + layer);
-    }
-    item(all[i]);
-    while (next_bucket < buckets.size() && buckets[next_bucket].bucket.after_items == i + 1)
-      reduce(buckets[next_bucket++]);
+void PassCompiler::Walk::step() {
+  const PassItem& item = all_[at_];
+  const std::int32_t layer = item.layer;
+  const bool in_block = c_.stage_.split.is_block(range_.begin + layer);
+  for (DataStream& data : c_.data_) {
+    if (data.data.by_unit) data.units.enter(in_block ? layer : -1);
   }
-  // A chunk without layers has no weight gradients to compute, but an embedding to reduce.
-  while (next_bucket < buckets.size()) reduce(buckets[next_bucket++]);
+  if (at_ == through_) {
+    const bool more = next_bucket_ < buckets_.size();
+    through_ = more ? std::max(at_ + 1, buckets_[next_bucket_].bucket.after_items) : all_.size();
+    c_.pass_by({&all_[at_], through_ - at_});
+  }
+  if (pass_.first_use) {
+    std::size_t stream = 0;
+    for (DataStream& data : c_.data_) data.chunks.await_parameters(range_, layer, awaited_[stream++]);
+  }
+  if (pass_.first_use && layer > cast_through_) {
+    cast_through_ = layer;
+    c_.cast(range_.begin + layer);
+  }
+  c_.item(item);
+  ++at_;
+  while (next_bucket_ < buckets_.size() && buckets_[next_bucket_].bucket.after_items == at_) reduce();
+}
+
+void PassCompiler::compile_in_turn(const PassInStep& one, const PassInStep& other) {
+  struct Side {
+    const PassInStep* pass;
+    Walk walk;
+    std::optional<std::uint32_t> awaited;  // an exchange under way
+  };
+  const auto side_of = [&](const PassInStep& pass) {
+    writer_.begin(pass.pass, true);
+    if (pass.pass.kind == PassKind::forward && parts_.fetch) writer_.compute_at_once(*parts_.fetch, Category::other);
+    return Side{&pass, Walk(*this, pass, buckets_of(pass, template_of(pass.pass.chunk))), {}};
+  };
+  std::array<Side, 2> sides{side_of(one), side_of(other)};
+  const auto exchanges = [](const PassItem& item) { return item.comm && item.group == CommGroup::expert; };
+  for (std::size_t turn = 0; !sides[0].walk.done() || !sides[1].walk.done(); turn = 1 - turn) {
+    Side& side = sides[turn];
+    if (side.walk.done()) continue;
+    writer_.begin(side.pass->pass, true);
+    if (side.awaited) writer_.next_waits_for(*side.awaited);
+    side.awaited.reset();
+    while (!side.walk.done() && !exchanges(side.walk.next())) side.walk.step();
+    while (!side.walk.done() && exchanges(side.walk.next())) {
+      const PassItem& item = side.walk.next();
+      const ProgramWriter::Transfer t{item.group, item.cost, item.traffic, item.share, item.counts};
+      side.awaited = writer_.transfer(t, writer_.after_compute());
+      side.walk.skip();
+    }
+    if (side.walk.done() && side.awaited) writer_.next_waits_for(*side.awaited);
+  }
+  for (Side& side : sides) {
+    writer_.begin(side.pass->pass, true);
+    side.walk.end();
+  }
 }
 
 void PassCompiler::item(const PassItem& item) {

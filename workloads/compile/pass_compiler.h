@@ -41,8 +41,12 @@ class PassCompiler {
                DataStreams& data);
 
   void compile(const PassInStep& pass);
+  /// Two passes of different micro-batches in turn: while one waits for an exchange of its experts, the other computes
+  /// (Megatron-Core, --overlap-moe-expert-parallel-comm; DualPipe, arXiv 2412.19437, figure 4).
+  void compile_in_turn(const PassInStep& one, const PassInStep& other);
 
  private:
+  class Walk;
   const PassTemplate& template_of(std::int32_t chunk);
   bool gathered_ahead(std::int32_t chunk) const;
   bool runs_whole(const PassInStep& pass, const PassTemplate& passes);
@@ -52,7 +56,6 @@ class PassCompiler {
     DataCollectives* of;
   };
   std::vector<Due> buckets_of(const PassInStep& pass, const PassTemplate& passes);
-  void items(const PassInStep& pass, const PassTemplate& passes, const std::vector<Due>& buckets);
   void item(const PassItem& item);
   void cast(std::int64_t layer);
   void pass_by(std::span<const PassItem> items);

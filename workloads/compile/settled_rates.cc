@@ -55,8 +55,8 @@ std::vector<double> rates_begun_together(const std::vector<sim::Demand>& demands
   return whole;
 }
 
-/// Bytes/s by communicator, all of its kind begun at once; infinity where its routes load nothing. The patterns of a
-/// communicator load the same links.
+/// Bytes/s by communicator, all of its kind begun at once; infinity where its routes load nothing. Of a
+/// communicator's patterns the first stands for all (weight_of).
 std::vector<double> rates_by_kind(const sim::Plan& plan, std::span<const std::int64_t> kind_of,
                                   const sim::Network& network) {
   std::map<std::int64_t, std::vector<std::uint32_t>> kinds;
@@ -70,6 +70,18 @@ std::vector<double> rates_by_kind(const sim::Plan& plan, std::span<const std::in
     for (std::size_t m = 0; m < members.size(); ++m) rates[members[m]] = shared[m];
   }
   return rates;
+}
+
+/// What a byte of this pattern weighs over one of the first: 1 where both load the same links.
+double weight_of(const Communicator& communicator, std::uint32_t pattern, const sim::Network& network) {
+  const auto alone = [&](std::uint32_t p) {
+    double rate = std::numeric_limits<double>::infinity();
+    for (const sim::WeightedLink& link : network.links_of(route_of(communicator, p)))
+      rate = std::min(rate, network.capacity[link.link] / link.weight);
+    return rate;
+  };
+  const double first = alone(0), own = alone(pattern);
+  return first == own ? 1.0 : first / own;
 }
 
 /// What communicators in step have in common.
@@ -103,7 +115,10 @@ void settle_rates(const sim::Plan& plan, std::span<const std::int64_t> kind_of, 
     std::vector<sim::WeightedLink> links;
     if (pace.rate < std::numeric_limits<double>::infinity())
       links.push_back({settled.add_link(sim::Bandwidth(pace.rate)), 1.0});
-    for (std::uint32_t p = 0; p < communicator.patterns; ++p) settled.add_route(links, pace.latency[p]);
+    for (std::uint32_t p = 0; p < communicator.patterns; ++p) {
+      if (!links.empty()) links.front().weight = weight_of(communicator, p, network);
+      settled.add_route(links, pace.latency[p]);
+    }
   }
   network = std::move(settled);
 }

@@ -25,6 +25,7 @@ class StageCompiler {
         prices_(prices),
         library_(library),
         scale_bytes_(inputs.workload.gradients ? inputs.scale_bytes : 0),
+        takes_turns_(inputs.takes_turns),
         messages_(inputs.messages, stage_, prices, library, writer),
         passes_(std::move(parts), stage_, library, writer, data_),
         end_(inputs.update, stage_, prices, library, writer) {
@@ -44,7 +45,7 @@ class StageCompiler {
       const bool after_alike = i > 0 && messages_.exposes(passes[i - 1].pass, passes[i].pass);
       const bool before_alike = behind < passes.size() && messages_.exposes(group.back().pass, passes[behind].pass);
       for (const PassInStep& pass : group) messages_.receive(pass.pass, after_alike);
-      for (const PassInStep& pass : group) run(pass);
+      run(group);
       for (const PassInStep& pass : group) messages_.send(pass.pass, before_alike);
       i = behind;
     }
@@ -54,14 +55,29 @@ class StageCompiler {
   ProgramWriter writer;
 
  private:
-  void run(const PassInStep& pass) {
-    for (DataStream& data : data_) {
-      if (pass.pass.kind == PassKind::forward) data.chunks.before_forward();
+  void run(std::span<const PassInStep> group) {
+    if (group.size() == 2 && takes_turns_) {
+      for (const PassInStep& pass : group) begin(pass.pass);
+      passes_.compile_in_turn(group[0], group[1]);
+      for (const PassInStep& pass : group) end(pass.pass);
+      return;
     }
-    passes_.compile(pass);
-    reduce_scales(pass.pass);
+    for (const PassInStep& pass : group) {
+      begin(pass.pass);
+      passes_.compile(pass);
+      end(pass.pass);
+    }
+  }
+
+  void begin(const Pass& pass) {
     for (DataStream& data : data_) {
-      if (ends_microbatch(pass.pass.kind)) data.chunks.after_backward();
+      if (pass.kind == PassKind::forward) data.chunks.before_forward();
+    }
+  }
+  void end(const Pass& pass) {
+    reduce_scales(pass);
+    for (DataStream& data : data_) {
+      if (ends_microbatch(pass.kind)) data.chunks.after_backward();
     }
   }
 
@@ -84,6 +100,7 @@ class StageCompiler {
   const CollectivePrices& prices_;
   TemplateLibrary& library_;
   double scale_bytes_;  // of a block; 0: none are reduced
+  bool takes_turns_;
   DataStreams data_;
   PipelineMessages messages_;
   PassCompiler passes_;

@@ -16,7 +16,7 @@ void StepEnd::write(DataStreams& data) {
   }
   const DataParallelism& whole = data.front().data;
   reduce_tied_embedding(whole);
-  norm_kernel(updated * whole.gradient_bytes);
+  norm_kernel(updated * whole.bytes.gradient);
   reduce_norm();
   writer_.compute(library_.compute(optimizer_kernels(style_.optimizer, style_.precision, style_.kernels, prices_.device,
                                                      parameters, updated),
@@ -36,7 +36,7 @@ void StepEnd::norm_kernel(double gradient_bytes) {
 void StepEnd::reduce_tied_embedding(const DataParallelism& data) {
   if (!style_.ties_ends || (stage_.stage != 0 && stage_.stage != stage_.stages() - 1)) return;
   const double shares = data.shards_parameters() ? static_cast<double>(data.owners) : 1.0;
-  const double bytes = stage_.split.network.tied_elements * data.gradient_bytes / shares;
+  const double bytes = stage_.split.network.tied_elements * data.bytes.gradient / shares;
   ProgramWriter::Transfer t{CommGroup::embedding};
   t.cost = prices_.of(CollectiveOp::all_reduce, bytes, CommGroup::embedding);
   t.traffic = library_.traffic({CommGroup::embedding, CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes,

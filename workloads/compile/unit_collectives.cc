@@ -17,8 +17,8 @@ double covered_share(const UnitLoad& pass, double compute, const DataParallelism
     return units * prices.seconds_alone(prices.of(op, bytes, data.group), data.group);
   };
   double collectives = 0;
-  if (pass.gathers) collectives += seconds(CollectiveOp::all_gather, data.parameter_bytes);
-  if (pass.reduces) collectives += seconds(CollectiveOp::reduce_scatter, data.gradient_bytes);
+  if (pass.gathers) collectives += seconds(CollectiveOp::all_gather, data.bytes.parameter);
+  if (pass.reduces) collectives += seconds(CollectiveOp::reduce_scatter, data.bytes.gradient);
   return compute > 0 ? std::min(1.0, collectives / compute) : 1.0;
 }
 
@@ -49,7 +49,7 @@ void UnitCollectives::begin(const Pass& pass, const PassTemplate& passes, const 
 
 void UnitCollectives::gather(std::size_t i) {
   if (!turn_.gathers || i >= units_.size() || units_[i].gather != kNone || is_empty(units_[i])) return;
-  units_[i].gather = transfers_.gather(units_[i].parameters * data_.parameter_bytes, writer_.after_compute());
+  units_[i].gather = transfers_.gather(units_[i].parameters * data_.bytes.parameter, writer_.after_compute());
 }
 
 void UnitCollectives::enter(std::int32_t layer) {

@@ -108,10 +108,21 @@ void ExpertHalf::permute(const char* name, const char* name_backward, double few
   w_.forward(name, Streaming::copy, fused ? once : picks ? by_copy : adding, e_);
 }
 
-void ExpertHalf::exchange(const char* what, const char* what_backward, double elements, double bytes_each,
-                          double bytes_each_backward) {
-  w_.add(CommOp{CommGroup::expert, Exchange::all_to_all, elements, bytes_each, what, what_backward, CommOverlap::none,
-                CommOverlap::none, bytes_each_backward});
+/// `beside`: what of the shared experts runs while tokens are on their way, where software overlaps them. Its exchange
+/// stands on the other side of them in the backward pass, so that it is under way there too.
+void ExpertHalf::exchange(const char* what, const char* what_backward, double bytes_each,
+                          void (ExpertHalf::*beside)()) {
+  CommOp op{CommGroup::expert, Exchange::all_to_all, of_hidden(d(x_.sent)), bytes_each, what,
+            what_backward,     CommOverlap::none,    CommOverlap::none,     e_};
+  if (!runs_beside()) return w_.add(op);
+  op.overlap = op.overlap_backward = CommOverlap::behind;
+  op.in = CommOp::In::forward;
+  w_.add(op);
+  w_.add(RunEnd{});
+  (this->*beside)();
+  w_.add(RunEnd{});
+  op.in = CommOp::In::backward;
+  w_.add(op);
 }
 
 void ExpertHalf::pick_tokens() {
@@ -138,8 +149,8 @@ void ExpertHalf::dispatch() {
                     "token gradients, backward", CommOverlap::none, CommOverlap::none});
     }
   } else if (split.expert > 1) {
-    exchange("dispatch, forward", "dispatch gradients, backward", of_hidden(d(x_.sent)), style_.fp8_dispatch ? fp8 : e_,
-             e_);
+    exchange("dispatch, forward", "dispatch gradients, backward", style_.fp8_dispatch ? fp8 : e_,
+             &ExpertHalf::shared_up);
     if (!sends_once(style_.dispatcher)) {
       w_.add(CommOp{CommGroup::expert, Exchange::all_to_all, d(x_.sent), style_.router_fp32 ? 4 : e_,
                     "routing weights, forward", "routing weight gradients, backward", CommOverlap::none,
@@ -178,7 +189,7 @@ void ExpertHalf::combine() {
                     "output gradients, backward", CommOverlap::none, CommOverlap::none});
     }
   } else if (split.expert > 1) {
-    exchange("combine, forward", "combine gradients, backward", of_hidden(d(x_.sent)), e_, e_);
+    exchange("combine, forward", "combine gradients, backward", e_, &ExpertHalf::shared_down);
   }
 }
 
@@ -217,8 +228,11 @@ void ExpertHalf::experts() {
   w_.cast(of_hidden(d(x_.routed)), "cast expert input", Direction::forward);
   linear(of_experts("expert up", x_.ffn * gates(), m_.hidden));
   w_.cast_gradient(inside * d(gates()));
+  const bool again = w_.computation().again(&RecomputedParts::expert_activation);
+  if (again) w_.add(Recomputed{true});
   activation(inside);
   w_.cast(inside, "cast activation", Direction::forward);
+  if (again) w_.add(Recomputed{false});
   linear(of_experts("expert down", m_.hidden, x_.ffn));
   w_.cast_gradient(of_hidden(d(x_.routed)));
 }
@@ -247,8 +261,12 @@ void ExpertHalf::write() {
   w_.norm("layer norm", "layer norm backward");
   w_.cast(z_.outside, "cast input", Direction::forward);
   for (int user = shares() ? 2 : 1; user-- > 0;) w_.backward("add input gradients", Streaming::accumulate, own, 3 * e_);
-  shared_up();
-  shared_down();
+  const bool again = w_.computation().again(&RecomputedParts::experts);
+  if (again) w_.add(Recomputed{true});
+  if (!runs_beside()) {
+    shared_up();
+    shared_down();
+  }
   route();
   w_.views(0.5, Direction::backward);
   pick_tokens();
@@ -256,6 +274,7 @@ void ExpertHalf::write() {
   experts();
   combine();
   put_back_tokens();
+  if (again) w_.add(Recomputed{false});
   w_.views(0.5, Direction::forward);
   if (shares()) w_.forward("add shared experts", Streaming::accumulate, own, 3 * e_);
   w_.bias_dropout_residual();
@@ -265,14 +284,22 @@ void ExpertHalf::keep(Layer& layer) const {
   const double outside = z_.outside, scores = d(x_.tokens) * d(m_.experts.count);
   const double inside = d(x_.routed) * d(x_.ffn), branches = d(gates()) + 1;
   const double shared = z_.of_token(shared_width_), input = of_hidden(d(x_.routed));
+  const Computation& computation = w_.computation();
+  const bool all_again = computation.again(&RecomputedParts::experts);
+  const KeptAs inner = all_again ? KeptAs::recomputed : KeptAs::tensor;
+  const bool activation_again = all_again || computation.again(&RecomputedParts::expert_activation);
+  const KeptAs norm = computation.again(&RecomputedParts::norms) ? KeptAs::recomputed : KeptAs::tensor;
   layer.kept.push_back({"norm input", outside, e_, kFeedForward});
-  layer.kept.push_back({"linear input", outside, e_, kFeedForward});
+  layer.kept.push_back({"linear input", outside, e_, kFeedForward, norm});
   layer.kept.push_back({"dropout mask", outside, w_.style().dropout ? 1.0 : 0.0, kFeedForward});
   // Scores, weights by expert and the map of them.
-  layer.kept.push_back({"routing", scores, (style_.router_fp32 ? 8 : 2 * e_) + 1, kFeedForward});
-  layer.kept.push_back({"expert inputs", input, e_, kFeedForward});
-  layer.kept.push_back({"expert up projection and activation", branches * inside, e_, kFeedForward});
-  if (shares()) layer.kept.push_back({"shared up projection and activation", branches * shared, e_, kFeedForward});
+  layer.kept.push_back({"routing", scores, (style_.router_fp32 ? 8 : 2 * e_) + 1, kFeedForward, inner});
+  layer.kept.push_back({"expert inputs", input, e_, kFeedForward, inner});
+  layer.kept.push_back({"expert up projection", d(gates()) * inside, e_, kFeedForward, inner});
+  layer.kept.push_back(
+      {"expert activation", inside, e_, kFeedForward, activation_again ? KeptAs::recomputed : KeptAs::tensor});
+  if (shares())
+    layer.kept.push_back({"shared up projection and activation", branches * shared, e_, kFeedForward, inner});
   layer.working.push_back({"residual gradients", 2 * outside, e_, kFeedForward});
   layer.working.push_back({"gradients of expert inputs and outputs", 2 * input, e_, kFeedForward});
   layer.working.push_back({"gradients of up projection and activation", branches * inside, e_, kFeedForward});

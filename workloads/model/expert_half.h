@@ -35,6 +35,7 @@ class ExpertHalf {
  private:
   bool shares() const { return m_.experts.shared > 0; }
   bool gathers() const { return style_.dispatcher == Dispatcher::allgather; }
+  bool runs_beside() const { return style_.overlaps_shared && shares() && !gathers() && w_.split().expert > 1; }
   double of_hidden(double tokens) const;
   std::int64_t gates() const { return m_.mlp.gated ? 2 : 1; }
 
@@ -44,8 +45,7 @@ class ExpertHalf {
   void experts();
   void combine();
   void put_back_tokens();
-  void exchange(const char* what, const char* what_backward, double elements, double bytes_each,
-                double bytes_each_backward);
+  void exchange(const char* what, const char* what_backward, double bytes_each, void (ExpertHalf::*beside)());
   void permute(const char* name, const char* name_backward, double few, double many);
   void activation(double elements);
   void shared_up();

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "workloads/model/by_operation.h"
 #include "workloads/model/halves.h"
 
 namespace orrery::workloads {
@@ -55,6 +56,7 @@ Layer block(LayerWriter& writer, std::int64_t window) {
   mlp.keep(layer, side_by_side ? Reads::norm_of_other_half : Reads::own_norm);
   attention.weigh(layer);
   mlp.weigh(layer);
+  if (writer.computation().again(&RecomputedParts::every_second_product)) recompute_by_operation(writer, layer);
   return layer;
 }
 

@@ -34,10 +34,24 @@ struct Precision {
   bool operator==(const Precision&) const = default;
 };
 
+/// Parts of a layer that the backward pass computes again under selective recomputation (Megatron-Core,
+/// --recompute-modules).
+struct RecomputedParts {
+  bool core_attention = true;
+  bool norms = false;
+  bool mlp = false;        // of dense layers
+  bool latent_up = false;  // queries, keys and values from the compressed ones
+  bool experts = false;    // the whole half with experts
+  bool expert_activation = false;
+  bool every_second_product = false;  // and all that is no product, attention or reduction (by_operation.h)
+  bool operator==(const RecomputedParts&) const = default;
+};
+
 /// How layers are computed, as far as neither model nor split says.
 struct Computation {
   Precision precision;
   Recompute recompute = Recompute::none;
+  RecomputedParts recomputed;  // where that is selective
   AttentionKind attention = AttentionKind::flash;
   bool overlaps_tensor = false;           // GEMMs are cut to overlap with the tensor-parallel exchange beside them
   bool ends_on_one_stage = true;          // embedding and head, so that tied weights are one tensor
@@ -51,6 +65,7 @@ struct Computation {
     return style.linear.fused_wgrad_accumulation &&
            (precision.gradients == DataType::fp32 || style.linear.fused_wgrad_16bit);
   }
+  bool again(bool RecomputedParts::*part) const { return recompute == Recompute::selective && recomputed.*part; }
   bool operator==(const Computation&) const = default;
 };
 

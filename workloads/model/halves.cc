@@ -20,11 +20,20 @@ double d(std::int64_t x) { return static_cast<double>(x); }
 /// Weights and the biases of column-parallel layers are split; norms and the biases after a reduction are copied.
 double norms_of_half(const Model& model) { return d(model.norm_parameters()) * (model.post_norm ? 2 : 1); }
 
+/// Bytes of one element of what a linear layer keeps of its input: of its operand's type where that is cast
+/// (Transformer Engine saves the cast input, transformer_engine/pytorch/module/linear.py).
+double kept_input(const LayerWriter& writer) {
+  const DataType type = writer.computation().precision.matmul;
+  return calibration::is_quantised(type) ? calibration::operand_bytes(type) : writer.element();
+}
+
 /// What a half that begins with a norm keeps of its input, and of the dropout behind it.
 void keep_ends(const LayerWriter& writer, Half half, KeptAs input, Layer& layer) {
   const double outside = writer.sizes().outside, e = writer.element();
+  const bool norm_again = writer.computation().again(&RecomputedParts::norms);
   layer.kept.push_back({"norm input", outside, e, half, input});
-  layer.kept.push_back({"linear input", outside, e, half});
+  layer.kept.push_back(
+      {"linear input", outside, kept_input(writer), half, norm_again ? KeptAs::recomputed : KeptAs::tensor});
   layer.kept.push_back({"dropout mask", outside, writer.style().dropout ? 1.0 : 0.0, half});
 }
 
@@ -85,7 +94,7 @@ AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int
   a.ring = split.context_method == ContextMethod::ring;
   a.position_bias = writer.model().positions == Positions::alibi;
   a.dropout = writer.style().dropout;
-  a.recomputed = computation.recompute == Recompute::selective;
+  a.recomputed = computation.again(&RecomputedParts::core_attention);
   a.type = computation.precision.activations;
   a.style = computation.attention_style;
   return a;
@@ -125,11 +134,13 @@ void AttentionHalf::keep(Layer& layer) const {
   keep_ends(w_, kAttention, KeptAs::input, layer);
   layer.kept.push_back({"queries and attention output", 2 * q, e_, kAttention});
   layer.kept.push_back({"keys and values", 2 * kv, e_, kAttention});
+  if (calibration::is_quantised(w_.computation().precision.matmul))
+    layer.kept.push_back({"cast attention output", q, kept_input(w_), kAttention});
   if (m_.attention.qk_norm) layer.kept.push_back({"query and key norm inputs", q + kv, e_, kAttention});
   if (fused) {
     layer.kept.push_back({"log-sum-exp of scores", rows, 4, kAttention});
   } else {  // softmax, its dropout mask and output
-    const bool again = w_.computation().recompute == Recompute::selective;
+    const bool again = w_.computation().again(&RecomputedParts::core_attention);
     layer.kept.push_back({"scores", rows * d(m_.seq), style_.dropout ? 2 * e_ + 1 : e_, kAttention,
                           again ? KeptAs::recomputed : KeptAs::tensor});
   }
@@ -215,11 +226,14 @@ void FeedForwardHalf::cast_activation() { w_.cast(z_.shared(m_.mlp.hidden), "cas
 void FeedForwardHalf::write() {
   w_.norm("layer norm", "layer norm backward");
   w_.cast(z_.outside, "cast input", Direction::forward);
+  const bool again = w_.computation().again(&RecomputedParts::mlp);
+  if (again) w_.add(Recomputed{true});
   w_.column({up()}, w_.enter());
   w_.views(0.5, Direction::backward);
   cast_gradients();
   activation();
   cast_activation();
+  if (again) w_.add(Recomputed{false});
   w_.views(0.5, Direction::forward);
   down();
   w_.leave();
@@ -233,7 +247,10 @@ void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
     keep_ends(w_, kFeedForward, KeptAs::tensor, layer);
     keep_post_norm(w_, kFeedForward, layer);
   }
-  layer.kept.push_back({"up projection and activation", branches * ffn, e_, kFeedForward});
+  const bool again = w_.computation().again(&RecomputedParts::mlp);
+  const KeptAs as = again ? KeptAs::recomputed : KeptAs::tensor;
+  layer.kept.push_back({"up projection", (branches - 1) * ffn, e_, kFeedForward, as});
+  layer.kept.push_back({"activation", ffn, kept_input(w_), kFeedForward, as});
   // The activation of a gate before its product, or the clamped input of the square.
   const bool between = m_.mlp.gated || m_.mlp.activation == Activation::squared_relu;
   if (in_steps() && between) layer.kept.push_back({"activation before its product", ffn, e_, kFeedForward});

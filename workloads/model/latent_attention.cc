@@ -65,6 +65,8 @@ void LatentAttentionHalf::write(std::int64_t window) {
   w_.cast(z_.outside, "cast input", Direction::forward);
   if (latent_.q_rank == 0) w_.column({w_.product("query", heads_ * latent_.qk_dim(), m_.hidden)}, w_.enter());
   compress();
+  const bool again = w_.computation().again(&RecomputedParts::latent_up);
+  if (again) w_.add(Recomputed{true});
   if (latent_.q_rank > 0) {
     norm("query norm", "query norm backward", latent_.q_rank);
     expand("query up", latent_.qk_dim(), latent_.q_rank, latent_.q_rank);
@@ -74,6 +76,7 @@ void LatentAttentionHalf::write(std::int64_t window) {
   w_.views(0.5, Direction::forward);
   w_.views(0.5, Direction::backward);
   rotate();
+  if (again) w_.add(Recomputed{false});
   w_.add(attention_op(w_, heads_, heads_, (latent_.qk_dim() + latent_.v_dim) / 2, window));
   w_.cast(of_heads(latent_.v_dim), "cast attention output", Direction::forward);
   w_.row("attention projection", heads_ * latent_.v_dim);
@@ -90,12 +93,14 @@ void LatentAttentionHalf::keep(Layer& layer) const {
   layer.kept.push_back({"linear input", outside, e_, kAttention});
   layer.kept.push_back({"dropout mask", outside, w_.style().dropout ? 1.0 : 0.0, kAttention});
   layer.kept.push_back({"compressed queries, keys and values", 2 * compressed, e_, kAttention});  // and their norms'
-  layer.kept.push_back({"queries, keys and values", 2 * q + v, e_, kAttention});
+  const bool up_again = w_.computation().again(&RecomputedParts::latent_up);
+  layer.kept.push_back(
+      {"queries, keys and values", 2 * q + v, e_, kAttention, up_again ? KeptAs::recomputed : KeptAs::tensor});
   layer.kept.push_back({"attention output", v, e_, kAttention});
   if (fused) {
     layer.kept.push_back({"log-sum-exp of scores", rows, 4, kAttention});
   } else {
-    const bool again = w_.computation().recompute == Recompute::selective;
+    const bool again = w_.computation().again(&RecomputedParts::core_attention);
     layer.kept.push_back({"scores", rows * d(m_.seq), w_.style().dropout ? 2 * e_ + 1 : e_, kAttention,
                           again ? KeptAs::recomputed : KeptAs::tensor});
   }

@@ -67,6 +67,7 @@ struct MatMul {
   std::optional<DataType> sum = {};
   std::vector<StreamingOp> after = {};           // forward: what has to follow at once, as a bias
   std::vector<StreamingOp> after_gradient = {};  // behind the weight gradient
+  std::int64_t again = 0;                        // rows of `out` that Layer::recomputed_by_operation makes again
 };
 
 /// The exchange that brings linear layers their input.
@@ -119,7 +120,13 @@ struct RunEnd {
   bool host_waits = false;  // forward, the host reads what the device has found, and launches nothing before it has
 };
 
-using LayerOp = std::variant<LinearOp, AttentionOp, StreamingOp, CommOp, RunEnd>;
+/// Between two of them stand operations that run again ahead of their backward passes, since what they make is not
+/// kept.
+struct Recomputed {
+  bool begins = true;
+};
+
+using LayerOp = std::variant<LinearOp, AttentionOp, StreamingOp, CommOp, RunEnd, Recomputed>;
 
 /// Whether a tensor stays for the backward pass.
 enum class KeptAs : std::uint8_t {
@@ -170,6 +177,9 @@ std::string_view name_of(LayerKind kind);
 struct Layer {
   LayerKind kind = LayerKind::block;
   bool recomputed = false;  // the whole forward pass runs again ahead of the backward pass
+  /// Ahead of the backward pass run again: kernels bound by memory, what products have `again`, and the exchanges that
+  /// bring them their inputs; attention and reductions do not.
+  bool recomputed_by_operation = false;
   std::vector<LayerOp> ops;
   std::vector<Kept> kept;
   std::vector<Working> working;

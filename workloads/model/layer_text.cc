@@ -44,6 +44,8 @@ std::string line(const CommOp& op) {
 
 std::string line(const RunEnd& op) { return op.host_waits ? "F the host waits\n" : ""; }
 
+std::string line(const Recomputed& op) { return op.begins ? "{ recomputed\n" : "}\n"; }
+
 /// Two columns to the right, every line.
 std::string indented(const std::string& lines) {
   std::string out;

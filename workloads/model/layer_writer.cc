@@ -65,8 +65,11 @@ void LayerWriter::norm(const char* name, const char* name_backward, bool residua
     backward("layer norm weight gradient", Streaming::layer_norm_backward, outside, 2 * e);
   backward(name_backward, Streaming::layer_norm_backward, outside, 3 * e);
   // One kernel, or mean and variance, normalise, scale and shift: each reads and writes.
+  const bool again = computation_.again(&RecomputedParts::norms);
+  if (again) add(Recomputed{true});
   for (int pass = 0; pass < (style().fused_layer_norm ? 1 : 3); ++pass)
     forward(name, Streaming::layer_norm, outside, 2 * e + fused_cast());
+  if (again) add(Recomputed{false});
 }
 
 void LayerWriter::add_bias(double elements) {

@@ -127,13 +127,15 @@ Network moe(const Model& model, const Split& split, const Computation& computati
     out.layers.insert(out.layers.end(), static_cast<std::size_t>(times), static_cast<std::uint8_t>(out.kinds.size()));
     out.kinds.push_back(std::move(layer));
   };
-  if (model.experts.mtp_layers > 0) add_behind(prediction(writer, kind_of(model, model.layers - 1)), model.experts.mtp_layers);
+  if (model.experts.mtp_layers > 0)
+    add_behind(prediction(writer, kind_of(model, model.layers - 1)), model.experts.mtp_layers);
   add_behind(heads(writer), 1);
   out.behind = 1 + model.experts.mtp_layers;
   out.hidden_elements = sizes.hidden;
   out.residual_elements = sizes.outside;
-  const double kv =
-      model.attention.latent.any() ? d(model.attention.heads) * d(model.attention.latent.qk_dim() + model.attention.latent.v_dim) : 2 * d(model.kv_width());
+  const double kv = model.attention.latent.any()
+                        ? d(model.attention.heads) * d(model.attention.latent.qk_dim() + model.attention.latent.v_dim)
+                        : 2 * d(model.kv_width());
   out.kv_elements = d(sizes.tokens) * kv / sizes.parts();
   out.tied_elements = model.tied_embeddings ? d(sizes.vocab) * d(model.hidden) : 0;
   return out;

@@ -20,16 +20,35 @@ class LayerCompiler {
 
   void backward(const Layer& layer) {
     writer_.backward = true;
-    if (layer.recomputed) {
+    if (layer.recomputed || layer.recomputed_by_operation) {
       writer_.recomputing = true;
+      spares_ = !layer.recomputed;
       forward(layer);
+      spares_ = false;
       writer_.recomputing = false;
     }
-    for (auto op = layer.ops.rbegin(); op != layer.ops.rend(); ++op)
+    for (auto op = layer.ops.rbegin(); op != layer.ops.rend(); ++op) {
+      const auto* again = std::get_if<Recomputed>(&*op);
+      if (again != nullptr && !again->begins && !layer.recomputed) run_again(op.base());
       std::visit([&](const auto& o) { backward(o); }, *op);
+    }
   }
 
  private:
+  /// Operations ahead of `end`, from the last that begins what is recomputed.
+  void run_again(std::vector<LayerOp>::const_iterator end) {
+    const auto begins = [](const LayerOp& op) {
+      const auto* again = std::get_if<Recomputed>(&op);
+      return again != nullptr && again->begins;
+    };
+    auto begin = end;
+    while (!begins(*--begin)) {
+    }
+    writer_.recomputing = true;
+    for (auto op = begin; op != end; ++op) std::visit([&](const auto& o) { forward(o); }, *op);
+    writer_.recomputing = false;
+  }
+
   // ---- kernels bound by memory ----
   void forward(const StreamingOp& op) {
     if (op.direction == Direction::forward) writer_.stream(op);
@@ -39,13 +58,16 @@ class LayerCompiler {
   }
 
   // ---- attention: attention_passes.cc ----
-  void forward(const AttentionOp& op) { attention_forward(op, writer_); }
+  void forward(const AttentionOp& op) {
+    if (!spares_) attention_forward(op, writer_);
+  }
   void backward(const AttentionOp& op) { attention_backward(op, writer_); }
 
   // ---- exchanges ----
   void forward(const CommOp& op) {
     const auto collective = collective_of(op.exchange);
-    if (collective && op.in != CommOp::In::backward)
+    const bool spared = spares_ && op.exchange != Exchange::all_gather;
+    if (collective && op.in != CommOp::In::backward && !spared)
       writer_.comm(op.group, *collective, op.elements * op.bytes_each, op.what, op.overlap);
   }
   void backward(const CommOp& op) {
@@ -57,6 +79,8 @@ class LayerCompiler {
 
   void forward(const RunEnd& op) { writer_.end_run(op.host_waits); }
   void backward(const RunEnd&) { writer_.end_run(false); }
+  void forward(const Recomputed&) {}
+  void backward(const Recomputed&) {}
 
   // ---- linear layers ----
   void product(const MatMul& p, std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -74,12 +98,16 @@ class LayerCompiler {
   }
 
   void forward(const LinearOp& op) {
-    if (op.input) {
+    const bool idle =
+        spares_ && std::all_of(op.products.begin(), op.products.end(), [](const MatMul& p) { return p.again == 0; });
+    if (op.input && !idle) {
       if (const auto collective = collective_of(op.input->exchange))
         exchange(*op.input, *collective, op.input->what, op.input->overlap);
     }
     for (const MatMul& p : op.products) {
-      product(p, p.name, p.out, p.tokens, p.in, calibration::Gemm::Form::forward);
+      const std::int64_t out = spares_ ? p.again : p.out;
+      if (out == 0) continue;
+      product(p, p.name, out, p.tokens, p.in, calibration::Gemm::Form::forward);
       for (const StreamingOp& after : p.after) writer_.stream(after);
     }
   }
@@ -118,7 +146,8 @@ class LayerCompiler {
     for (const StreamingOp& after : p.after_gradient) writer_.stream(after);
   }
 
-  Pieces* weights_;  // where weight gradients go; nullptr: among the rest
+  Pieces* weights_;      // where weight gradients go; nullptr: among the rest
+  bool spares_ = false;  // what runs again leaves out attention, reductions and whole products
   PieceWriter writer_;
 };
 

@@ -30,16 +30,25 @@ void PieceWriter::gemm(std::string name, const calibration::Gemm& shape) {
 }
 
 void PieceWriter::grouped_gemm(std::string name, const calibration::Gemm& shape, std::int64_t copies, bool grouped) {
+  using Form = calibration::Gemm::Form;
   const auto d = [](std::int64_t count) { return static_cast<double>(count); };
-  calibration::Gemm one = shape;
-  std::int64_t& tokens = shape.form == calibration::Gemm::Form::weight_gradient ? one.k : one.n;
-  const double all = d(tokens);
-  tokens = std::max<std::int64_t>(1, tokens / copies);
+  const bool of_weights = shape.form == Form::weight_gradient;
+  const std::int64_t tokens = of_weights ? shape.k : shape.n;
+  calibration::GroupedGemm group;
+  group.dtype = shape.dtype;
+  group.out = shape.form == Form::data_gradient ? shape.k : shape.m;
+  group.in = shape.form == Form::forward ? shape.k : shape.form == Form::data_gradient ? shape.m : shape.n;
+  group.tokens = calibration::even_tokens(tokens, copies);
+  group.form = shape.form;
+  group.accumulate = shape.accumulate;
+  group.sum = shape.sum;
+  group.kernel = grouped ? calibration::GroupedKernel::streams : calibration::GroupedKernel::loop;
   Kernel kernel{std::move(name)};
-  kernel.time = scaled(time_of(one), std::max(d(copies), all / d(tokens)));
+  kernel.time = device().grouped_gemm(group);
   kernel.flops = 2 * d(shape.m) * d(shape.n) * d(shape.k);
   const double operand = calibration::bytes_of(shape.dtype), result = shape.accumulate ? 2 * bytes_of(shape.sum) : 2;
-  kernel.bytes = d(copies) * ((d(one.m) * d(one.k) + d(one.k) * d(one.n)) * operand + d(one.m) * d(one.n) * result);
+  const double weights = d(copies) * d(group.out) * d(group.in), rows = d(tokens) * (d(group.out) + d(group.in));
+  kernel.bytes = weights * (of_weights ? result : operand) + rows * operand;
   kernel.type = shape.dtype;
   kernel.launches = grouped ? 1 : copies;
   add(std::move(kernel));

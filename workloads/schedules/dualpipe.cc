@@ -53,8 +53,7 @@ class TwoWays {
 
 std::optional<Misfit> constraints(const PipelineShape& shape) {
   if (shape.stages % 2 != 0)
-    return Misfit{Misfit::Of::stages,
-                  "with dualpipe, which pairs stages from both ends; an even number would be right"};
+    return Misfit{Misfit::Of::stages, "with dualpipe, which pairs stages from both ends, expected an even number"};
   if (shape.microbatches % 2 != 0 || shape.microbatches < 2 * shape.stages) {
     return Misfit{Misfit::Of::microbatches,
                   fmt::format("an even number of at least 2 x pipeline = {}", 2 * shape.stages)};

@@ -36,7 +36,7 @@ Repetition repeats(std::int64_t stages) { return {.period = stages, .lead = 3 * 
 
 std::optional<Misfit> constraints(const PipelineShape& shape) {
   if (shape.stages == 1)
-    return Misfit{Misfit::Of::chunks, "with one pipeline stage; 1, or a pipeline of at least 2, would be right"};
+    return Misfit{Misfit::Of::chunks, "with one pipeline stage, expected 1, or a pipeline of at least 2"};
   if (shape.microbatches % shape.stages != 0)
     return Misfit{Misfit::Of::microbatches, fmt::format("a multiple of pipeline {}", shape.stages)};
   return std::nullopt;

@@ -50,7 +50,7 @@ std::vector<double> rates_of(const std::vector<std::vector<std::int64_t>>& group
     if (messages)
       add_pair_route(network, gpus[0], gpus[1], cluster);
     else
-      add_group_routes(network, gpus, shape_of(gpus, cluster), false, cluster);
+      add_group_routes(network, gpus, shape_of(gpus, cluster), {}, cluster);
   }
   std::vector<sim::Demand> demands;
   for (std::uint32_t r = 0; r < network.routes(); ++r) demands.push_back({network.links_of(sim::RouteId{r}), 0});

@@ -30,6 +30,7 @@ Computation computation_of(const Job& job) {
   computation.keeps_training_gradients = job.software.gradients.keeps_training_gradients;
   computation.style = job.software.layers;
   computation.attention_style = job.software.attention_style;
+  computation.recomputed = job.method.recomputed;
   computation.experts = job.method.experts;
   return computation;
 }

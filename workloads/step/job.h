@@ -41,6 +41,12 @@ struct Parallelism {
   bool operator==(const Parallelism&) const = default;
 };
 
+/// Whether a stage has a forward pass at hand that waits for nobody while it runs a backward pass: on one stage, or
+/// where several chunks keep twice as many micro-batches under way as there are stages.
+inline bool pairs_passes(const Parallelism& layout) {
+  return layout.pipeline == 1 || (layout.schedule->name == "interleaved_1f1b" && layout.virtual_pipeline > 1);
+}
+
 struct Batch {
   std::int64_t global = 1;  // sequences per step
   std::int64_t micro = 1;   // sequences per micro-batch and data-parallel rank
@@ -48,6 +54,7 @@ struct Batch {
 
 struct Overlap {
   bool tensor = false, pipeline = false, gradients = false, parameters = false;
+  bool experts = false;  // exchanges of one micro-batch beside the computation of another
 };
 
 struct Evaluation {
@@ -74,6 +81,7 @@ struct Machine {
 struct Method {
   Precision precision;
   Recompute recompute = Recompute::none;
+  RecomputedParts recomputed;
   AttentionKind attention = AttentionKind::flash;
   ExpertStyle experts;
   OptimizerKind optimizer = OptimizerKind::adam;

@@ -25,11 +25,11 @@ DataParallelism data_parallelism_of(const Job& job) {
   data.all_reduces_shards = style.all_reduces_shards;
   data.overlaps_gradients = job.overlap.gradients;
   data.overlaps_parameters = job.overlap.parameters;
-  data.gradient_bytes = calibration::bytes_of(job.method.precision.gradients);
+  data.bytes.gradient = calibration::bytes_of(job.method.precision.gradients);
   const bool cast = data.shards() && !data.shares_gradients() && style.all_reduces_shards;
   const double activation = calibration::bytes_of(job.method.precision.activations);
-  data.reduced_bytes = cast ? std::min(data.gradient_bytes, activation) : data.gradient_bytes;
-  data.parameter_bytes = calibration::bytes_of(job.method.precision.parameters);
+  data.bytes.reduced = cast ? std::min(data.bytes.gradient, activation) : data.bytes.gradient;
+  data.bytes.parameter = calibration::bytes_of(job.method.precision.parameters);
   data.buckets = job.software.buckets;
   return data;
 }
@@ -96,6 +96,7 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
       software.host.host_waits_for_batch && job.parallelism.virtual_pipeline == 1 && !schedule.runtimes.post_ahead;
   inputs.update = {job.method.optimizer, job.method.precision, software.optimizer,
                    !job.parallelism.optimizer_post_validation, !inputs.map.ends_meet() && job.model.tied_embeddings};
+  inputs.takes_turns = job.overlap.experts && job.model.experts.any() && !inputs.data.by_unit;
   constexpr double kScales = 12;  // of a block: four products, three fp8 tensors each
   const bool in_fp8 = job.method.precision.matmul == DataType::fp8;
   if (software.gradients.reduces_amax && in_fp8 && inputs.data.replicas > 1)
@@ -116,6 +117,7 @@ GroupLayout group_layout_of(const Job& job) {
   layout.all_reduces_gradients = data_parallelism_of(job).reduction() == CollectiveOp::all_reduce;
   layout.shard_ranks = job.shard_ranks();
   layout.experts = expert_layout_of(job);
+  layout.own_routes = with_own_routes(job.software.library.collective_algorithms);
   return layout;
 }
 

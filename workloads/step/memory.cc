@@ -96,14 +96,14 @@ double gathered_bytes(const StateStyle& style, const StageParameters& held) {
   if (!style.data.shares_gradients()) return 0;
   const DataParallelism& data = style.data;
   const double element = calibration::bytes_of(style.precision.activations);
-  const double reduced = data.gradient_bytes;
+  const double reduced = data.bytes.gradient;
   const double gradient = reduced > element ? element + reduced : element;  // cast before it is reduced
   const double reducing = (data.overlaps_gradients ? 2 : 1) * gradient * held.largest_block;
   if (!style.reaches(Sharding::parameters)) {
     const double bucket = static_cast<double>(data.buckets.gradient_bucket.value());
     return bucket > 0 ? (data.overlaps_gradients ? 2 : 1) * bucket : reducing;
   }
-  const double parameter = data.parameter_bytes;
+  const double parameter = data.bytes.parameter;
   return (data.overlaps_parameters ? 2 : 1) * parameter * held.largest_block + reducing +
          held.ends * (parameter + element);
 }

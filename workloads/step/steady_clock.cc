@@ -42,8 +42,9 @@ Job at_steady_clock(Job job) {
   job.machine.device = job.machine.device.at_clock(1);
   if (!job.machine.device.power().known()) return job;
   const std::int64_t tensor = job.parallelism.tensor;
-  const calibration::Duty duty = duty_of(network_of(job), {job.machine.device, job.software.layers.linear.misaligned_gemm_rate},
-                                         tensor <= job.machine.gpus_per_node ? tensor : 1);
+  const calibration::Duty duty =
+      duty_of(network_of(job), {job.machine.device, job.software.layers.linear.misaligned_gemm_rate},
+              tensor <= job.machine.gpus_per_node ? tensor : 1);
   job.machine.device = job.machine.device.at_clock(calibration::clock_within_limit(job.machine.device.power(), duty));
   return job;
 }

@@ -231,7 +231,7 @@ void draw(const Parallelism& layout, const std::vector<std::vector<PassBytes>>& 
   const std::size_t room = most_timelines(run);
   if (run.asked.size() > room) {
     throw sim::UserError(
-        fmt::format("--trace-ranks: read {} ranks; at most {} would be right for a step of so many "
+        fmt::format("--trace-ranks: got {} ranks, expected at most {} for a step of so many "
                     "operations",
                     run.asked.size(), room));
   }

@@ -89,8 +89,8 @@ DataLoad load_by_layer(const DataParallelism& data, const Held& held, double mic
     return least_time(prices.of(op, bytes, CommGroup::data), prices.shapes[CommGroup::data], data_rate);
   };
   const double passes = microbatches * held.layers;
-  const double gathers = 2 * passes * time(CollectiveOp::all_gather, held.layer * data.parameter_bytes);
-  const double scatters = passes * time(CollectiveOp::reduce_scatter, held.layer * data.reduced_bytes);
+  const double gathers = 2 * passes * time(CollectiveOp::all_gather, held.layer * data.bytes.parameter);
+  const double scatters = passes * time(CollectiveOp::reduce_scatter, held.layer * data.bytes.reduced);
   DataLoad load;
   load.beside = gathers + scatters;
   if (!data.overlaps_parameters) load.within += gathers;
@@ -107,8 +107,8 @@ DataLoad load_by_step(const DataParallelism& data, double parameters, bool apart
   const auto time = [&](CollectiveOp op, double bytes) {
     return least_bytes_between_nodes(op, bytes, group, prices.software) / data_rate * sim::kPicosecondsPerSecond;
   };
-  const double reduce = time(data.reduction(), parameters * data.reduced_bytes);
-  const double gather = data.shards() ? time(CollectiveOp::all_gather, parameters * data.parameter_bytes) : 0;
+  const double reduce = time(data.reduction(), parameters * data.bytes.reduced);
+  const double gather = data.shards() ? time(CollectiveOp::all_gather, parameters * data.bytes.parameter) : 0;
   if (data.by_unit) {  // before the first use and after the last, between passes
     load.beside = reduce + gather;
     load.within = (data.overlaps_gradients ? 0 : reduce) + (data.overlaps_parameters ? 0 : gather);
@@ -154,7 +154,9 @@ StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, const Pla
       const bool of_tensor = item.group == CommGroup::tensor;
       const double time = of_tensor ? least_time(item.cost, places.shapes[item.group], places.tensor_rate)
                                     : least_time(item.cost, {}, 0);
-      if (item.passes_by == 0) (of_tensor ? tensor : others) += time;
+      // Exchanges of experts may run beside another micro-batch.
+      const bool hides = item.group == CommGroup::expert;
+      if (item.passes_by == 0 && !hides) (of_tensor ? tensor : others) += time;
       sum += {0, of_tensor ? time : 0, d(item.issue.value())};
       continue;
     }
@@ -266,7 +268,8 @@ sim::Duration StepBound::of(const Job& job) {
   const bool apart = job.parallelism.optimizer_post_validation;
   const bool fills = schedule.nested && !apart;
   // Two copies of the model share the micro-batches out; what their data parallelism costs is left out.
-  const bool alone_with_data = schedule.copies() > 1 || data.owners == 1;
+  const bool unit_by_unit = job.model.experts.any() && data.by_unit;
+  const bool alone_with_data = schedule.copies() > 1 || data.owners == 1 || unit_by_unit;
   // All stages are done with their passes before any optimizer begins, or each is alone with its own; one stage's
   // gather follows its own optimizer.
   double passed = 0, optimizer = 0, alone = 0, before = 0;
@@ -274,7 +277,8 @@ sim::Duration StepBound::of(const Job& job) {
   for (std::int64_t at = 0; at < inputs.map.stages(); ++at) {
     const StageLayout stage{split, inputs.map, at};
     const Load load = stage_load(schedule, job.pipeline_shape(), stage, costs);
-    const Held held{d(stage.blocks()), parameters(split.block()), stage.parameters()};
+    // States of routed experts travel among fewer ranks, beside those of the rest.
+    const Held held{d(stage.blocks()), parameters(split.block()), stage.parameters(HeldPart::but_experts)};
     DataLoad moved;
     if (!alone_with_data && data.sharding == Sharding::parameters)
       moved = load_by_layer(data, held, d(job.microbatches()), prices, places.data_rate);
@@ -286,7 +290,7 @@ sim::Duration StepBound::of(const Job& job) {
     if (apart) host -= at == 0 && first_pass.issue > 0 && !awaits ? first_pass.issue + costs.batch.issue : host;
     const double passes =
         std::max({load.compute + before + moved.within, load.tensor, host, moved.beside}) + moved.reduce;
-    const double optimizing = optimizer_time(inputs.update, data, job.machine.device, held.parameters);
+    const double optimizing = optimizer_time(inputs.update, data, job.machine.device, stage.parameters());
     passed = std::max(passed, passes);
     optimizer = std::max(optimizer, optimizing);
     alone = std::max(alone, passes + optimizing + moved.gather);

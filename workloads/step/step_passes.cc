@@ -65,7 +65,20 @@ PipelineTimes pass_times(const LayerSplit& split, const ChunkMap& map, const Ker
   return times;
 }
 
-StageOrders step_passes(const Job& job, const LayerSplit& split) {
+namespace {
+
+/// A backward pass and the forward pass behind it, which belongs to another micro-batch, run as one where their
+/// exchanges are to hide behind each other's computation; so one forward pass more is ahead of the first backward pass
+/// (Megatron-Core, pipeline_parallel/schedules.py, num_warmup_microbatches with overlap_moe_expert_parallel_comm).
+void pair_up(std::vector<Pass>& passes) {
+  for (std::size_t i = 0; i + 1 < passes.size(); ++i) {
+    const bool both = ends_microbatch(passes[i].kind) && passes[i + 1].kind == PassKind::forward;
+    const bool taken = i > 0 && passes[i - 1].with_next;
+    passes[i].with_next = passes[i].with_next || (both && !taken);
+  }
+}
+
+StageOrders orders_of(const Job& job, const LayerSplit& split) {
   const Schedule& schedule = *job.parallelism.schedule;
   if (!schedule.runtimes.place_by_times) return paper_orders(schedule, job.pipeline_shape());
   const std::int64_t tensor = job.parallelism.tensor;
@@ -75,6 +88,17 @@ StageOrders step_passes(const Job& job, const LayerSplit& split) {
                                          {job.machine.device, job.software.layers.linear.misaligned_gemm_rate},
                                          tensor <= job.machine.gpus_per_node ? tensor : 1, message);
   return best_orders(schedule, job.pipeline_shape(), times);
+}
+
+}  // namespace
+
+StageOrders step_passes(const Job& job, const LayerSplit& split) {
+  StageOrders orders = orders_of(job, split);
+  const bool pairs = job.overlap.experts && job.model.experts.any() && pairs_passes(job.parallelism);
+  for (std::vector<Pass>& passes : orders) {
+    if (pairs) pair_up(passes);
+  }
+  return orders;
 }
 
 }  // namespace orrery::workloads

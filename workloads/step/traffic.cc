@@ -19,6 +19,7 @@
 
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step/closed_form_parameters.h"
+#include "workloads/step/mixture_traffic.h"
 
 namespace orrery::workloads {
 
@@ -48,6 +49,10 @@ class ClosedForm {
     if (p_.context > 1) context();
     if (p_.pipeline > 1) pipeline();
     if (job_.replicas() > 1) data();
+    if (job_.model.experts.any()) {
+      if (job_.expert_replicas() > 1) expert_data();
+      for (TrafficRow& row : exchange_rows(job_)) rows_.push_back(std::move(row));
+    }
     scales();
     if (!map_.ends_meet() && job_.model.tied_embeddings) embedding();
     norm();
@@ -82,6 +87,7 @@ class ClosedForm {
 
   void tensor() {
     const double m = d(job_.microbatches()), layers = d(job_.model.layers);
+    const double heads = 1 + d(job_.model.experts.mtp_layers);
     const double per_pass = job_.model.parallel_block ? 1 : 2;
     const double runs = m * columns();
     const bool sp = p_.sequence_parallel;
@@ -93,39 +99,92 @@ class ClosedForm {
       else
         add(CommGroup::tensor, CollectiveOp::all_reduce, what, p_.tensor, activation(), calls, per_layer);
     };
+    if (job_.model.experts.any()) return mixture(runs, heads);
     boundary("activations, forward", per_pass * layers * runs, per_pass, true);
     if (job_.method.recompute == Recompute::full)
       boundary("activations, forward (recomputed)", per_pass * layers * runs, per_pass, true);
+    if (const double again = sp ? inputs_again() : 0; again > 0)
+      add(CommGroup::tensor, CollectiveOp::all_gather, "activations, forward (recomputed)", p_.tensor, activation(),
+          again * layers * runs, again);
     // Queries, keys and values that are layers of their own reduce the gradient of their input three times.
     const double apart = job_.software.layers.linear.separate_qkv && !job_.model.parallel_block && !sp ? 2 : 0;
     boundary("activation gradients, backward", (per_pass + apart) * layers * runs, per_pass + apart, true);
     if (sp)
       add(CommGroup::tensor, CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, activation(),
           per_pass * layers * runs, per_pass);
-    boundary("embedding, forward", runs, 0, false);
-    if (sp)
-      add(CommGroup::tensor, CollectiveOp::all_gather, "embedding gradient, backward", p_.tensor, activation(), runs,
-          0);
-    if (sp) add(CommGroup::tensor, CollectiveOp::all_gather, "head input, forward", p_.tensor, activation(), runs, 0);
-    if (sp)
-      add(CommGroup::tensor, CollectiveOp::all_gather, "head saved input, backward", p_.tensor, activation(), runs, 0);
-    boundary("head input gradient, backward", runs, 0, false);
-    // Maximum, target logit and sum of exponentials of every token, in fp32.
-    add(CommGroup::tensor, CollectiveOp::all_reduce, "loss", p_.tensor, 4 * d(job_.batch.micro) * d(job_.rank_seq()),
-        3 * runs, 0);
+    ends(runs, heads);
     if (!sp && job_.software.messages.scatter_gather_pipeline && p_.pipeline > 1) {
       add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
           (job_.software.messages.scatter_gather_gradients ? 2 : 1) * runs * boundaries(), 0);
     }
   }
 
+  /// Inputs of a layer's products that are gathered once more for the part of it that is computed again.
+  double inputs_again() const {
+    if (job_.method.recompute != Recompute::selective) return 0;
+    const RecomputedParts& parts = job_.method.recomputed;
+    if (parts.every_second_product) return job_.model.mlp.gated ? 2 : 1;
+    return parts.mlp ? 1 : 0;
+  }
+
+  /// Embedding, `heads` heads and their losses.
+  void ends(double runs, double heads) {
+    const bool sp = p_.sequence_parallel;
+    const auto exchange = [&](CollectiveOp op, const char* what, double calls) {
+      add(CommGroup::tensor, op, what, p_.tensor, activation(), calls, 0);
+    };
+    exchange(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, "embedding, forward", runs);
+    if (sp) {
+      exchange(CollectiveOp::all_gather, "embedding gradient, backward", runs);
+      exchange(CollectiveOp::all_gather, "head input, forward", heads * runs);
+      exchange(CollectiveOp::all_gather, "head saved input, backward", heads * runs);
+    }
+    exchange(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, "head input gradient, backward",
+             heads * runs);
+    // Maximum, target logit and sum of exponentials of every token, in fp32.
+    add(CommGroup::tensor, CollectiveOp::all_reduce, "loss", p_.tensor, 4 * d(job_.batch.micro) * d(job_.rank_seq()),
+        3 * heads * runs, 0);
+  }
+
+  /// A mixture's layers, whose tensor groups cut sequences too. Calls of different buffers are one row, of their mean.
+  void mixture(double runs, double heads) {
+    const MixtureTensor calls = mixture_tensor(job_);
+    const auto exchange = [&](CollectiveOp op, const char* what, const std::vector<TensorCalls>& all) {
+      double bytes = 0, count = 0;
+      for (const TensorCalls& one : all) {
+        bytes += one.bytes * one.calls;
+        count += one.calls;
+      }
+      if (count > 0) add(CommGroup::tensor, op, what, p_.tensor, bytes / count, count * runs, 0);
+    };
+    using enum CollectiveOp;
+    exchange(all_gather, "activations, forward", calls.enters);
+    exchange(reduce_scatter, "activations, forward", calls.leaves);
+    exchange(all_gather, "activations, forward (recomputed)", calls.enters_again);
+    exchange(reduce_scatter, "activations, forward (recomputed)", calls.leaves_again);
+    exchange(all_gather, "activation gradients, backward", calls.leaves);
+    exchange(reduce_scatter, "activation gradients, backward", calls.enters);
+    exchange(all_gather, "saved inputs, backward", calls.enters);
+    const double predicted = heads - 1;
+    add(CommGroup::tensor, reduce_scatter, "prediction, forward", p_.tensor, activation(), predicted * runs, 0);
+    if (job_.method.recompute == Recompute::full)
+      add(CommGroup::tensor, reduce_scatter, "prediction, forward (recomputed)", p_.tensor, activation(),
+          predicted * runs, 0);
+    add(CommGroup::tensor, all_gather, "prediction gradients, backward", p_.tensor, activation(), predicted * runs, 0);
+    ends(runs, heads);
+  }
+
   double boundaries() const { return d(map_.crossings()); }
 
   void context() {
-    const double width = 2 * d(job_.model.attention.kv_heads * job_.model.head_dim()) / d(p_.tensor);
+    const LatentAttention& latent = job_.model.attention.latent;
+    const double whole = latent.any() ? d(job_.model.attention.heads * ((latent.qk_dim() + latent.v_dim) / 2 * 2))
+                                      : 2 * d(job_.model.attention.kv_heads * job_.model.head_dim());
+    const double width = whole / d(p_.tensor);
     const double own =
         d(job_.batch.micro) * d(job_.rank_seq()) * width * calibration::bytes_of(job_.method.precision.activations);
-    const double runs = d(job_.model.layers) * d(job_.microbatches()) * d(p_.data * p_.tensor);  // over groups
+    const double layers = d(job_.model.layers + job_.model.experts.mtp_layers);
+    const double runs = layers * d(job_.microbatches()) * d(p_.data * p_.tensor);  // over groups
     const double c = d(p_.context);
     const auto row = [&](CollectiveOp op, const char* what, double calls) {
       if (op == CollectiveOp::send_receive)
@@ -156,35 +215,49 @@ class ClosedForm {
   }
 
   void data() {
-    const std::int64_t group = job_.shard_ranks();
-    const double groups = d(job_.replicas() / group);
     const ShardParameters shard =
         shard_parameters(job_.model, p_.tensor, job_.software.layers.head.pads_vocabulary, map_.ends_meet());
-    const double per_tensor_rank = d(job_.model.layers) * shard.layer + shard.embedding + shard.head;
-    const double gradients = d(p_.tensor) * per_tensor_rank * reduced_gradient_bytes();
-    const double parameters = d(p_.tensor) * per_tensor_rank * calibration::bytes_of(job_.method.precision.parameters);
+    const double layers = job_.model.experts.any() ? mixture_parameters(job_.model, split_of(job_)).shared
+                                                   : d(job_.model.layers) * shard.layer;
+    states(CommGroup::data, CommGroup::replicate, job_.shard_ranks(), job_.replicas(),
+           d(p_.tensor) * (layers + shard.embedding + shard.head));
+  }
+
+  void expert_data() {
+    const double held = mixture_parameters(job_.model, split_of(job_)).experts;
+    states(CommGroup::expert_data, CommGroup::expert_replicate, job_.expert_shard_ranks(), job_.expert_replicas(),
+           d(p_.expert * p_.expert_tensor) * held);
+  }
+
+  /// Gradients and parameters of `whole` elements on all ranks that hold different ones, which groups of `group` ranks
+  /// share out and `replicas` ranks hold alike.
+  void states(const CommGroup& among, const CommGroup& across, std::int64_t group, std::int64_t replicas,
+              double whole) {
+    const double groups = d(replicas / group);
+    const double gradients = whole * reduced_gradient_bytes();
+    const double parameters = whole * calibration::bytes_of(job_.method.precision.parameters);
     const double m = microbatches_of_a_replica();
     const bool every = reduces_every_micro_batch(p_.sharding, job_.software);
-    // One virtual call per tensor rank that moves all stages' parameters; the counted table knows the real number of
-    // calls.
+    // One virtual call per rank that holds other parameters, which moves those of all stages; the counted table knows
+    // the real number of calls.
     switch (p_.sharding) {
       case Sharding::none:
-        add(CommGroup::data, CollectiveOp::all_reduce, "gradients, backward", group, gradients, 1, 0);
+        add(among, CollectiveOp::all_reduce, "gradients, backward", group, gradients, 1, 0);
         break;
       case Sharding::optimizer:
       case Sharding::gradients:
-        add(CommGroup::data,
-            scatters(p_.sharding, job_.software) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
+        add(among, scatters(p_.sharding, job_.software) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
             "gradients, backward", group, gradients, (every ? m : 1) * groups, 0);
-        between_groups(gradients, every && !job_.software.gradients.reduces_to_owners ? m : 1);
-        add(CommGroup::data, CollectiveOp::all_gather, "parameters, forward", group, parameters,
+        between_groups(across, d(replicas / group), gradients,
+                       every && !job_.software.gradients.reduces_to_owners ? m : 1);
+        add(among, CollectiveOp::all_gather, "parameters, forward", group, parameters,
             (every && made_for_units(job_.software) ? m : 1) * groups, 0);
         break;
       case Sharding::parameters:
-        add(CommGroup::data, CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, m * groups, 1);
-        between_groups(gradients, m);
-        add(CommGroup::data, CollectiveOp::all_gather, "parameters, forward", group, parameters, m * groups, 1);
-        add(CommGroup::data, CollectiveOp::all_gather, "parameters, backward", group, parameters, m * groups, 1);
+        add(among, CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, m * groups, 1);
+        between_groups(across, d(replicas / group), gradients, m);
+        add(among, CollectiveOp::all_gather, "parameters, forward", group, parameters, m * groups, 1);
+        add(among, CollectiveOp::all_gather, "parameters, backward", group, parameters, m * groups, 1);
         break;
     }
   }
@@ -204,15 +277,14 @@ class ClosedForm {
     if (!in_fp8 || !job_.software.gradients.reduces_amax || job_.replicas() == 1) return;
     constexpr double kBytes = 4 * 3 * 4;  // qkv, projection, up and down; input, weight, gradient; a number in fp32
     add(CommGroup::scales, CollectiveOp::all_reduce, "fp8 scales", p_.tensor * job_.replicas(), kBytes,
-        2 * microbatches_of_a_replica() * d(job_.model.layers), 2);
+        2 * microbatches_of_a_replica() * d(job_.model.layers + job_.model.experts.mtp_layers), 2);
   }
 
   /// Every rank's part of the gradients, added up over the groups that repeat it.
-  void between_groups(double gradients, double calls) {
-    const std::int64_t group = job_.replicas() / job_.shard_ranks();
-    if (group > 1)
-      add(CommGroup::replicate, CollectiveOp::all_reduce, "gradients, between shard groups", group, gradients, calls,
-          0);
+  void between_groups(const CommGroup& among, double groups, double gradients, double calls) {
+    if (groups > 1)
+      add(among, CollectiveOp::all_reduce, "gradients, between shard groups", static_cast<std::int64_t>(groups),
+          gradients, calls, 0);
   }
 
   void embedding() {

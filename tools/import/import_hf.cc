@@ -1,6 +1,6 @@
 // `orrery import hf`: a model's config.json of Hugging Face transformers. What each key means, and its default where a
 // file leaves it out, is that of the configuration class of its family (transformers, src/transformers/models/<family>/
-// configuration_<family>.py). Left out: mixtures of experts, encoders, and what changes values but not work.
+// configuration_<family>.py). Left out: encoders, and what changes values but not work.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "tools/import.h"
+#include "tools/import/import.h"
 
 namespace orrery::tools {
 
@@ -229,6 +229,101 @@ void falcon(Config& config, Draft& draft) {
   if (grouped) draft.ignored("the second layer norm of a block", "a parallel block has one norm here");
 }
 
+// ---- mixtures of experts ----
+
+/// Routed experts under the family's own names.
+void take_experts(Config& config, Draft& draft, const std::vector<std::string>& counts, const char* width) {
+  draft.set("model.kind", std::string("moe"));
+  draft.set("model.experts", config.count(config.need(counts)));
+  draft.set("model.top_k", config.count(config.need({"num_experts_per_tok"})));
+  draft.set("model.expert_ffn_hidden", config.count(config.need({width})));
+}
+
+/// Mixtral, Phi-3.5-MoE and OLMoE: experts in every layer, of the MLP's width.
+void mixtral(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  take_experts(config, draft, {"num_local_experts", "num_experts"}, "intermediate_size");
+  take_window(config, draft, true);
+}
+
+void olmoe(Config& config, Draft& draft) {
+  mixtral(config, draft);
+  draft.set("model.qk_norm", true);
+  draft.ignored("norms of queries and keys", "over all heads together there, of each head here");
+}
+
+void phimoe(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  take_experts(config, draft, {"num_local_experts"}, "intermediate_size");
+  take_window(config, draft, true);
+  draft.set("model.norm", std::string("layer_norm"));
+}
+
+/// Where a list names layers with a dense MLP, or a step between those with experts.
+void take_sparse_layers(Config& config, Draft& draft) {
+  if (const Settings* step = config.find("decoder_sparse_step"); step != nullptr && config.count(*step) > 1)
+    draft.set("model.moe_every", config.count(*step), step->place());
+  if (const Settings* dense = config.find("mlp_only_layers"); dense != nullptr && !dense->items().empty())
+    draft.ignored("mlp_only_layers", "single dense layers between others are not modelled");
+}
+
+void qwen2_moe(Config& config, Draft& draft) {
+  qwen2(config, draft);
+  take_experts(config, draft, {"num_experts"}, "moe_intermediate_size");
+  take_sparse_layers(config, draft);
+  if (const Settings* shared = config.find("shared_expert_intermediate_size"); shared != nullptr) {
+    draft.set("model.shared_experts", std::int64_t{1});
+    draft.set("model.shared_expert_ffn_hidden", config.count(*shared), shared->place());
+    draft.set("model.shared_gate", true);
+  }
+}
+
+void qwen3_moe(Config& config, Draft& draft) {
+  qwen3(config, draft);
+  take_experts(config, draft, {"num_experts"}, "moe_intermediate_size");
+  take_sparse_layers(config, draft);
+}
+
+/// DeepSeek-V2 and V3, and what is built as they are (Kimi K2).
+void deepseek(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  take_experts(config, draft, {"n_routed_experts"}, "moe_intermediate_size");
+  const auto take = [&](const char* key, const char* name) {
+    const Settings* member = config.find(name);
+    if (member != nullptr) draft.set(key, member->as_int(0, 1'000'000), member->place());
+  };
+  take("model.shared_experts", "n_shared_experts");
+  take("model.dense_layers", "first_k_dense_replace");
+  take("model.moe_every", "moe_layer_freq");
+  take("model.mtp_layers", "num_nextn_predict_layers");
+  draft.set("model.attention_kind", std::string("mla"));
+  take("model.kv_lora", "kv_lora_rank");
+  take("model.q_lora", "q_lora_rank");
+  take("model.qk_nope_dim", "qk_nope_head_dim");
+  take("model.qk_rope_dim", "qk_rope_head_dim");
+  take("model.v_dim", "v_head_dim");
+}
+
+void gpt_oss(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  take_experts(config, draft, {"num_local_experts", "num_experts"}, "intermediate_size");
+  draft.set("model.biases", std::string("all"));
+  take_window(config, draft, true);
+  if (draft.has("model.attention_window")) draft.set("model.attention_window_every", std::int64_t{2});
+  draft.ignored("attention sinks", "a number for each head");
+}
+
+/// Experts of `intermediate_size` in every so many layers, one of that size shared, dense MLPs of another between.
+void llama4(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  take_experts(config, draft, {"num_local_experts"}, "intermediate_size");
+  draft.set("model.shared_experts", std::int64_t{1});
+  if (const Settings* step = config.find("interleave_moe_layer_step"); step != nullptr)
+    draft.set("model.moe_every", config.count(*step), step->place());
+  if (const Settings* dense = config.find("intermediate_size_mlp"); dense != nullptr)
+    draft.set("model.ffn_hidden", config.count(*dense), dense->place());
+}
+
 struct Family {
   const char* name;  // model_type
   void (*read)(Config&, Draft&);
@@ -241,6 +336,16 @@ const std::vector<Family>& families() {
       {"mistral", mistral},
       {"qwen2", qwen2},
       {"qwen3", qwen3},
+      {"mixtral", mixtral},
+      {"phimoe", phimoe},
+      {"olmoe", olmoe},
+      {"qwen2_moe", qwen2_moe},
+      {"qwen3_moe", qwen3_moe},
+      {"deepseek_v2", deepseek},
+      {"deepseek_v3", deepseek},
+      {"kimi_k2", deepseek},
+      {"gpt_oss", gpt_oss},
+      {"llama4_text", llama4},
       {"falcon", falcon},
       {"RefinedWeb", falcon},  // Falcon's names before transformers had it
       {"RefinedWebModel", falcon},
@@ -260,8 +365,8 @@ const Family& family_of(Config& config) {
   const std::string near = sim::nearest_word(type->text(), names);
   for (const char* experts : {"num_local_experts", "num_experts", "n_routed_experts"}) {
     if (config.members().find(experts) == nullptr) continue;
-    type->fail(fmt::format("read {}, a mixture of experts, which is not imported yet; a dense model would be right",
-                           type->text()));
+    type->fail(fmt::format("got {}, a mixture of experts that is not imported, expected one of {}", type->text(),
+                           fmt::join(names, ", ")));
   }
   type->fail(fmt::format("read \"{}\"; {}one of {} would be right", type->text(),
                          near.empty() ? "" : fmt::format("did you mean \"{}\"? ", near), fmt::join(names, ", ")));
@@ -274,6 +379,10 @@ const std::vector<std::pair<const char*, std::vector<std::string>>>& reasons() {
        {"hidden_act", "activation_function", "activation", "hidden_activation"}},
       {"dropout's kernels count whatever its probability",
        {"attention_dropout", "hidden_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "classifier_dropout"}},
+      {"of routing, which is taken as balanced",
+       {"norm_topk_prob", "n_group", "topk_group", "topk_method", "scoring_func", "routed_scaling_factor",
+        "router_aux_loss_coef", "router_jitter_noise", "input_jitter_noise", "output_router_logits", "aux_loss_alpha",
+        "seq_aux", "ep_size", "router_z_loss_coef"}},
       {"changes values, not work",
        {"initializer_range", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "rope_theta", "rope_scaling",
         "rope_parameters", "rotary_emb_base", "rotary_pct", "partial_rotary_factor", "scale_attn_weights",

@@ -1,5 +1,5 @@
 // Data of a study's report. Left out: what one point's step looks like; `orrery run --report` draws that.
-#include "tools/report/study_page.h"
+#include "tools/study/study_page.h"
 
 #include <fmt/format.h>
 

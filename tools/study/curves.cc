@@ -1,5 +1,5 @@
 // Curves of points that each lay some keys over one scenario. Left out: reading numbers off figures.
-#include "tools/report/curves.h"
+#include "tools/study/curves.h"
 
 #include <fmt/format.h>
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <set>
 
-#include "tools/import.h"
+#include "tools/import/import.h"
 #include "workloads/schedules/schedule.h"
 
 namespace orrery::tools {
@@ -74,7 +74,7 @@ class Section {
     const std::string& text = member.is_scalar() ? member.text() : "";
     if (!text.starts_with("${") || !text.ends_with("}")) return member;
     if (depth >= kDeepest || ++lookups_ > kMostLookups)
-      member.fail("refers to itself, or through too many other keys; a number would be right");
+      member.fail("refers to itself, or through too many other keys, expected a number");
     const std::string inside = text.substr(2, text.size() - 3);
     if (inside.starts_with("multiply:")) return product(member, inside.substr(9), depth);
     const Settings* target = inside.starts_with(".") ? &members_ : &document_;
@@ -86,7 +86,7 @@ class Section {
       rest = dot == std::string_view::npos ? std::string_view{} : rest.substr(dot + 1);
     }
     if (target == nullptr)
-      member.fail(fmt::format("read {}, which names no key of this file; a value would be right", text));
+      member.fail(fmt::format("got {}, which names no key of this file, expected a value", text));
     return resolved(*target, depth + 1);
   }
 
@@ -124,7 +124,7 @@ const Settings& section_of(const Settings& document, const char* key) {
 void take_model(Section& model, Draft& draft) {
   draft.set("model.kind", std::string("gpt"));
   if (model.count("num_moe_experts").value_or(1) > 1)
-    model.refuse("num_moe_experts", "a mixture of experts is not imported yet; a dense model would be right");
+    model.refuse("num_moe_experts", "a mixture of experts is not imported yet, expected a dense model");
   const std::int64_t hidden = model.need("hidden_size"), heads = model.need("num_attention_heads");
   draft.set("model.layers", model.need("num_layers"), model.place("num_layers"));
   draft.set("model.hidden", hidden, model.place("hidden_size"));
@@ -164,7 +164,7 @@ void take_layout(Section& model, Section& trainer, Draft& draft) {
   if (chunks > 1 && stages == 1)
     model.refuse(
         "virtual_pipeline_model_parallel_size",
-        fmt::format("read {} with one pipeline stage; null, or a pipeline of at least 2, would be right", chunks));
+        fmt::format("got {} with one pipeline stage, expected null, or a pipeline of at least 2", chunks));
   draft.set("parallelism.context", model.count("context_parallel_size").value_or(1),
             model.place("context_parallel_size"));
   const bool sequence = model.flag("sequence_parallel");
@@ -177,7 +177,7 @@ void take_layout(Section& model, Section& trainer, Draft& draft) {
     draft.set("cluster.gpus", devices * nodes, trainer.place("num_nodes"));
   } else {
     trainer.refuse("num_nodes",
-                   fmt::format("read {} nodes of {} GPUs; at most 1048576 GPUs would be right", nodes, devices));
+                   fmt::format("got {} nodes of {} GPUs, expected at most 1048576 GPUs", nodes, devices));
   }
   draft.set("cluster.gpus_per_node", devices, trainer.place("devices"));
   if (nodes > 1) draft.set("cluster.fabric", std::string("ndr-rail"));
@@ -211,7 +211,7 @@ void take_precision(Section& model, Section& trainer, Draft& draft) {
   const bool half = type == "16" || type == "16-mixed" || type == "fp16";
   const bool known = half || type == "bf16" || type == "bf16-mixed";
   if (!known)
-    trainer.refuse("precision", fmt::format("read {}; bf16, bf16-mixed, 16 or 16-mixed would be right", type));
+    trainer.refuse("precision", fmt::format("got {}, expected bf16, bf16-mixed, 16 or 16-mixed", type));
   draft.set("precision.matmul", std::string(model.flag("fp8") ? "fp8" : half ? "fp16" : "bf16"));
   draft.set("precision.activations", std::string(half ? "fp16" : "bf16"));
   draft.set("precision.gradients", std::string(model.flag("megatron_amp_O2") ? "fp32" : half ? "fp16" : "bf16"));
@@ -221,9 +221,9 @@ void take_work(Section& model, Section& trainer, Draft& draft) {
   const std::string granularity = model.word("activations_checkpoint_granularity", "none");
   if (granularity != "none" && granularity != "selective" && granularity != "full")
     model.refuse("activations_checkpoint_granularity",
-                 fmt::format("read {}; selective, full or null would be right", granularity));
+                 fmt::format("got {}, expected selective, full or null", granularity));
   if (granularity == "selective" && model.word("activations_checkpoint_method", "uniform") == "block")
-    model.refuse("activations_checkpoint_method", "belongs to full, got selective; null would be right");
+    model.refuse("activations_checkpoint_method", "belongs to full, got selective, expected null");
   const bool block = granularity == "full" && model.word("activations_checkpoint_method", "uniform") == "block";
   if (block)
     draft.ignored("activations_checkpoint_method: block", "every layer is computed again here, not some of each stage");

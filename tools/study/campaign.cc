@@ -1,5 +1,5 @@
 // Text and JSON of a campaign.
-#include "tools/report/campaign.h"
+#include "tools/study/campaign.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // Data of a campaign's page: the median campaign as a timeline, the distributions, the studies beside it. Left out:
 // every seed's timeline.
-#include "tools/report/campaign_page.h"
+#include "tools/study/campaign_page.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "tools/report/campaign.h"
+#include "tools/study/campaign.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
 

@@ -1,5 +1,5 @@
 // Rows of published campaigns.
-#include "tools/report/campaign_table.h"
+#include "tools/study/campaign_table.h"
 
 #include <fmt/format.h>
 

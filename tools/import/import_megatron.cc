@@ -9,8 +9,8 @@
 #include <optional>
 #include <set>
 
-#include "tools/import.h"
-#include "tools/megatron_flags.h"
+#include "tools/import/import.h"
+#include "tools/import/megatron_flags.h"
 #include "workloads/schedules/schedule.h"
 
 namespace orrery::tools {
@@ -29,9 +29,8 @@ class Launch {
       const auto [known, fresh] = options_.emplace(normal(option.name), &option);
       if (fresh) continue;
       if (known->second->values != option.values && taken_flags().contains(known->first)) {
-        throw UserError(
-            option.place, "--" + option.name,
-            fmt::format("read {} after {}; one of them would be right", text_of(option), text_of(*known->second)));
+        throw UserError(option.place, "--" + option.name,
+                        fmt::format("got {} after {}, expected one of them", text_of(option), text_of(*known->second)));
       }
     }
   }
@@ -46,15 +45,14 @@ class Launch {
     if (option == nullptr) return false;
     static const std::set<std::string> kWords{"true", "false", "True", "False", "0", "1"};
     if (!option->values.empty() && kWords.contains(option->values[0]))
-      refuse(*option,
-             fmt::format("takes no value, got {}; the flag alone, or nothing, would be right", option->values[0]));
+      refuse(*option, fmt::format("takes no value, got {}, expected the flag alone, or nothing", option->values[0]));
     return true;
   }
   /// The value as a Settings scalar whose path is the flag, so that complaints name it.
   std::optional<Settings> value(const std::string& name) {
     const LaunchOption* option = find(name);
     if (option == nullptr) return std::nullopt;
-    if (option->values.empty()) refuse(*option, "has no value; one would be right");
+    if (option->values.empty()) refuse(*option, "has no value, expected one");
     Settings holder = Settings::mapping(option->place);
     holder.set("--" + option->name, Settings::scalar(option->values[0], option->place, true));
     return holder.members().front().second;
@@ -63,8 +61,7 @@ class Launch {
     const std::optional<Settings> given = value(name);
     if (!given) return std::nullopt;
     if (given->text().find('$') != std::string::npos)
-      given->fail(
-          fmt::format("read {}, which the script does not assign; a whole number would be right", given->text()));
+      given->fail(fmt::format("got {}, which the script does not assign, expected a whole number", given->text()));
     return given->as_int(low, 1'000'000'000'000);
   }
   std::int64_t need(const std::string& name) {
@@ -137,8 +134,7 @@ void take_attention(Launch& launch, Draft& draft) {
   const std::optional<std::int64_t> groups = launch.count("num-query-groups");
   if (grouped) draft.set("model.kv_heads", groups.value_or(1), launch.place("num-query-groups"));
   if (!grouped && groups && *groups != heads)
-    launch.refuse("num-query-groups",
-                  fmt::format("read {} without --group-query-attention; with it would be right", *groups));
+    launch.refuse("num-query-groups", fmt::format("got {} without --group-query-attention, expected with it", *groups));
   if (!grouped) draft.set("model.kv_heads", heads);
   take(launch, draft, "kv-channels", "model.head_dim");
   if (const std::optional<Settings> window = launch.value("window-size")) {
@@ -152,10 +148,70 @@ void take_attention(Launch& launch, Draft& draft) {
     draft.set("model.attention_window_every", *every, launch.place("window-attn-skip-freq"));
 }
 
+/// Latent attention (--multi-latent-attention); its sizes by default are those of megatron/core's MLATransformerConfig.
+void take_latent(Launch& launch, Draft& draft) {
+  if (!launch.flag("multi-latent-attention")) return;
+  draft.set("model.attention_kind", std::string("mla"));
+  const auto size = [&](const char* flag, const char* key, std::int64_t fallback) {
+    draft.set(key, launch.count(flag).value_or(fallback), launch.place(flag));
+  };
+  size("q-lora-rank", "model.q_lora", 512);
+  size("kv-lora-rank", "model.kv_lora", 512);
+  size("qk-head-dim", "model.qk_nope_dim", 128);
+  size("qk-pos-emb-head-dim", "model.qk_rope_dim", 64);
+  size("v-head-dim", "model.v_dim", 128);
+}
+
+/// Which layers have experts: one in so many, or a list as in ([0]*3+[1]*58), of which dense first layers are modelled.
+void take_pattern(Launch& launch, Draft& draft) {
+  const std::optional<Settings> pattern = launch.value("moe-layer-freq");
+  if (!pattern) return;
+  const std::string& text = pattern->text();
+  if (text.find('[') == std::string::npos) {
+    draft.set("model.moe_every", pattern->as_int(1, 10'000), pattern->place());
+    return;
+  }
+  const std::size_t zeros = text.find("[0]*"), ones = text.find("[1]*");
+  if (ones == std::string::npos || (zeros != std::string::npos && zeros > ones))
+    launch.refuse("moe-layer-freq", fmt::format("got {}, expected a number, or dense layers ahead of the others as in "
+                                                "([0]*3+[1]*58)",
+                                                text));
+  if (zeros != std::string::npos)
+    draft.set("model.dense_layers", static_cast<std::int64_t>(std::stol(text.substr(zeros + 4))), pattern->place());
+}
+
+/// `hidden`, `gated`: of the model.
+void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated) {
+  const std::optional<std::int64_t> experts = launch.count("num-experts");
+  if (!experts) return;
+  draft.set("model.experts", *experts, launch.place("num-experts"));
+  draft.set("model.top_k", launch.count("moe-router-topk").value_or(2), launch.place("moe-router-topk"));
+  const std::int64_t wide = launch.count("ffn-hidden-size").value_or(gated ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden);
+  draft.set("model.expert_ffn_hidden", launch.count("moe-ffn-hidden-size").value_or(wide),
+            launch.place("moe-ffn-hidden-size"));
+  if (const auto shared = launch.count("moe-shared-expert-intermediate-size")) {
+    draft.set("model.shared_experts", std::int64_t{1});
+    draft.set("model.shared_expert_ffn_hidden", *shared, launch.place("moe-shared-expert-intermediate-size"));
+  }
+  if (const auto predicted = launch.count("mtp-num-layers")) draft.set("model.mtp_layers", *predicted);
+  take_pattern(launch, draft);
+  take_latent(launch, draft);
+  std::string dispatcher = "allgather";
+  if (const std::optional<Settings> type = launch.value("moe-token-dispatcher-type"))
+    dispatcher = type->as_choice({"allgather", "alltoall", "flex"});
+  const std::optional<Settings> backend = launch.value("moe-flex-dispatcher-backend");
+  if (dispatcher == "flex") dispatcher = backend ? backend->as_choice({"deepep", "hybridep"}) : "deepep";
+  draft.set("experts.dispatcher", dispatcher);
+  draft.set("experts.grouped_gemm", launch.flag("moe-grouped-gemm"));
+  draft.set("experts.overlap_shared", launch.flag("moe-shared-expert-overlap"));
+  if (const std::optional<Settings> room = launch.value("moe-expert-capacity-factor")) {
+    draft.set("experts.capacity_factor", room->text(), room->place());
+    draft.set("experts.pad_to_capacity", launch.flag("moe-pad-expert-input-to-capacity"));
+  }
+}
+
 void take_model(Launch& launch, Draft& draft) {
-  if (const LaunchOption* experts = launch.find("num-experts"); experts != nullptr)
-    launch.refuse("num-experts", "a mixture of experts is not imported yet; a dense model would be right");
-  draft.set("model.kind", std::string("gpt"));
+  draft.set("model.kind", std::string(launch.find("num-experts") != nullptr ? "moe" : "gpt"));
   draft.set("model.layers", launch.need("num-layers"), launch.place("num-layers"));
   const std::int64_t hidden = launch.need("hidden-size");
   draft.set("model.hidden", hidden, launch.place("hidden-size"));
@@ -166,6 +222,7 @@ void take_model(Launch& launch, Draft& draft) {
   if (launch.flag("qk-layernorm")) draft.set("model.qk_norm", true);
   const std::int64_t wide = gated ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden;
   draft.set("model.ffn_hidden", launch.count("ffn-hidden-size").value_or(wide), launch.place("ffn-hidden-size"));
+  take_mixture(launch, draft, hidden, gated);
   take_vocabulary(launch, draft);
   draft.set("model.seq", launch.need("seq-length"), launch.place("seq-length"));
   draft.set("model.tied_embeddings", !launch.flag("untie-embeddings-and-output-weights"));
@@ -176,7 +233,7 @@ void take_model(Launch& launch, Draft& draft) {
   const bool rotary = launch.flag("use-rotary-position-embeddings");
   if (rotary && (positions == "none" || positions == "alibi"))
     launch.refuse("use-rotary-position-embeddings",
-                  fmt::format("contradicts --position-embedding-type {}; one would be right", positions));
+                  fmt::format("contradicts --position-embedding-type {}, expected one", positions));
   draft.set("model.positions", std::string(rotary || positions == "rope"     ? "rotary"
                                            : positions == "learned_absolute" ? "learned"
                                                                              : positions));
@@ -198,7 +255,7 @@ void take_uneven_stages(Launch& launch, Draft& draft, std::int64_t layers, std::
   const std::int64_t others = stages - (first ? 1 : 0) - (last ? 1 : 0),
                      rest = layers - first.value_or(0) - last.value_or(0);
   if (others < 1 || rest < others || rest % others != 0)
-    launch.refuse(flag, fmt::format("leaves {} layers to {} stages; a multiple of them would be right", rest, others));
+    launch.refuse(flag, fmt::format("leaves {} layers to {} stages, expected a multiple of them", rest, others));
   std::vector<std::string> split;
   for (std::int64_t stage = 0; stage < stages; ++stage) {
     const bool ends_first = stage == 0 && first, ends_last = stage + 1 == stages && last;
@@ -211,17 +268,16 @@ std::int64_t take_chunks(Launch& launch, std::int64_t layers, std::int64_t stage
   const std::string by_layers = "num-layers-per-virtual-pipeline-stage",
                     by_stages = "num-virtual-stages-per-pipeline-rank";
   const std::optional<std::int64_t> per_chunk = launch.count(by_layers), given = launch.count(by_stages);
-  if (per_chunk && given)
-    launch.refuse(by_stages, fmt::format("and --{} say the same twice; one would be right", by_layers));
+  if (per_chunk && given) launch.refuse(by_stages, fmt::format("and --{} say the same twice, expected one", by_layers));
   const std::string& flag = per_chunk ? by_layers : by_stages;
   if (!per_chunk && !given) return 1;
   if (stages == 1)
-    launch.refuse(flag, "read with one pipeline stage; --pipeline-model-parallel-size of 2 or more would be right");
+    launch.refuse(flag, "has no meaning with one pipeline stage, expected --pipeline-model-parallel-size of 2 or more");
   if (given) return *given;
   if (layers % (stages * *per_chunk) != 0) {
-    launch.refuse(flag,
-                  fmt::format("read {}; {} layers over {} stages need a divisor of {}", *per_chunk, layers, stages,
-                              layers % stages == 0 ? std::to_string(layers / stages) : "the layers of a stage"));
+    launch.refuse(
+        flag, fmt::format("got {0}, expected a divisor of {3}: {1} layers over {2} stages", *per_chunk, layers, stages,
+                          layers % stages == 0 ? std::to_string(layers / stages) : "the layers of a stage"));
   }
   return layers / (stages * *per_chunk);
 }
@@ -231,8 +287,7 @@ void take_sharding(Launch& launch, Draft& draft, std::int64_t replicas) {
   const bool torch = launch.flag("use-torch-fsdp2");
   const bool fsdp = launch.flag("use-custom-fsdp") || launch.flag("use-megatron-fsdp");
   std::string sharding = optimizer ? "optimizer" : torch ? "parameters" : "none";
-  if (torch && optimizer)
-    launch.refuse("use-torch-fsdp2", "contradicts --use-distributed-optimizer; one would be right");
+  if (torch && optimizer) launch.refuse("use-torch-fsdp2", "contradicts --use-distributed-optimizer, expected one");
   if (const std::optional<Settings> strategy = launch.value("data-parallel-sharding-strategy"); strategy && fsdp) {
     static const std::map<std::string, std::string> kStrategies{{"no_shard", "none"},
                                                                 {"optim", "optimizer"},
@@ -244,7 +299,7 @@ void take_sharding(Launch& launch, Draft& draft, std::int64_t replicas) {
   if (const auto instances = launch.count("num-distributed-optimizer-instances"); instances && *instances > 1) {
     if (replicas % *instances != 0)
       launch.refuse("num-distributed-optimizer-instances",
-                    fmt::format("read {}; a divisor of the {} replicas would be right", *instances, replicas));
+                    fmt::format("got {}, expected a divisor of the {} replicas", *instances, replicas));
     draft.set("parallelism.shard_group", replicas / *instances, launch.place("num-distributed-optimizer-instances"));
   }
 }
@@ -253,8 +308,14 @@ void take_layout(Launch& launch, Draft& draft) {
   const std::int64_t tensor = launch.count("tensor-model-parallel-size").value_or(1);
   const std::int64_t stages = launch.count("pipeline-model-parallel-size").value_or(1);
   const std::int64_t context = launch.count("context-parallel-size").value_or(1);
-  if (const auto expert = launch.count("expert-model-parallel-size"); expert && *expert > 1)
+  const auto expert = launch.count("expert-model-parallel-size");
+  const auto expert_tensor = launch.count("expert-tensor-parallel-size");
+  if (launch.find("num-experts") != nullptr) {
+    draft.set("parallelism.expert", expert.value_or(1), launch.place("expert-model-parallel-size"));
+    draft.set("parallelism.expert_tensor", expert_tensor.value_or(tensor), launch.place("expert-tensor-parallel-size"));
+  } else if (expert && *expert > 1) {
     draft.ignored("--expert-model-parallel-size", "the model has no experts");
+  }
   draft.set("parallelism.tensor", tensor, launch.place("tensor-model-parallel-size"));
   draft.set("parallelism.pipeline", stages, launch.place("pipeline-model-parallel-size"));
   draft.set("parallelism.context", context, launch.place("context-parallel-size"));
@@ -303,11 +364,12 @@ void take_layout(Launch& launch, Draft& draft) {
   draft.set("overlap.pipeline", chunks > 1 && !launch.flag("no-overlap-p2p-communication"));
   draft.set("overlap.gradients", launch.flag("overlap-grad-reduce"));
   draft.set("overlap.parameters", launch.flag("overlap-param-gather"));
+  if (launch.flag("overlap-moe-expert-parallel-comm")) draft.set("overlap.experts", true);
 }
 
 void take_precision(Launch& launch, Draft& draft) {
   const bool fp16 = launch.flag("fp16"), bf16 = launch.flag("bf16");
-  if (fp16 && bf16) launch.refuse("bf16", "contradicts --fp16; one would be right");
+  if (fp16 && bf16) launch.refuse("bf16", "contradicts --fp16, expected one");
   if (!fp16 && !bf16) draft.assumed("precision", "bf16: neither --bf16 nor --fp16 is given, and fp32 is not modelled");
   const std::optional<Settings> format = launch.value("fp8-format");
   if (format) format->as_choice({"e4m3", "hybrid"});
@@ -336,7 +398,7 @@ void take_work(Launch& launch, Draft& draft) {
   if (granularity) recompute = granularity->as_choice({"selective", "full"});
   const std::optional<Settings> method = launch.value("recompute-method");
   if (method && recompute == "selective")
-    launch.refuse("recompute-method", "belongs to --recompute-granularity full, got selective; full would be right");
+    launch.refuse("recompute-method", "belongs to --recompute-granularity full, got selective, expected full");
   const std::optional<std::int64_t> some = launch.count("recompute-num-layers");
   if (method && method->as_choice({"uniform", "block"}) == "block" && some)
     draft.ignored("--recompute-method block", "every layer is computed again here, not the first of each stage alone");
@@ -347,7 +409,7 @@ void take_work(Launch& launch, Draft& draft) {
   if (backend) {
     const std::string kind = backend->as_choice({"flash", "fused", "unfused", "local", "auto"});
     if (flash && (kind == "unfused" || kind == "local"))
-      launch.refuse("attention-backend", fmt::format("read {} beside --use-flash-attn; one would be right", kind));
+      launch.refuse("attention-backend", fmt::format("got {} beside --use-flash-attn, expected one", kind));
     if (kind != "auto") draft.set("attention", std::string(kind == "flash" || kind == "fused" ? "flash" : "unfused"));
   } else if (flash) {
     draft.set("attention", std::string("flash"));
@@ -363,7 +425,7 @@ void take_work(Launch& launch, Draft& draft) {
     draft.set("evaluation.sequences", std::min<std::int64_t>(passes.value_or(100), 1'000'000'000) * global);
   }
   const std::optional<std::int64_t> steps = launch.count("train-iters"), samples = launch.count("train-samples");
-  if (steps && samples) launch.refuse("train-samples", "contradicts --train-iters; one would be right");
+  if (steps && samples) launch.refuse("train-samples", "contradicts --train-iters, expected one");
   if (steps || samples) {
     const double sequences =
         steps ? static_cast<double>(*steps) * static_cast<double>(global) : static_cast<double>(*samples);

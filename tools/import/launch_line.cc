@@ -6,7 +6,7 @@
 #include <charconv>
 #include <map>
 
-#include "tools/import.h"
+#include "tools/import/import.h"
 
 namespace orrery::tools {
 

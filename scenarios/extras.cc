@@ -1,0 +1,150 @@
+// Facts of records as keys. See extras.h.
+#include "scenarios/extras.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cctype>
+#include <string>
+#include <utility>
+
+#include "scenarios/load.h"
+
+namespace orrery::scenarios {
+
+using sim::Settings;
+
+namespace {
+
+struct Fact {
+  const char *name, *key;
+};
+constexpr std::array kFacts{Fact{"dispatcher", "experts.dispatcher"},
+                            Fact{"grouped_gemm", "experts.grouped_gemm"},
+                            Fact{"capacity_factor", "experts.capacity_factor"},
+                            Fact{"pad_to_capacity", "experts.pad_to_capacity"},
+                            Fact{"a2a_overlap", "overlap.experts"},
+                            Fact{"attention_kernel", "software.attention_kernel"}};
+
+/// How many times what stands at `at` is repeated: "t*4", "(t|)*29".
+std::size_t times(const std::string& layout, std::size_t& at) {
+  if (at >= layout.size() || layout[at] != '*') return 1;
+  std::size_t count = 0;
+  for (++at; at < layout.size() && std::isdigit(static_cast<unsigned char>(layout[at])) != 0; ++at)
+    count = 10 * count + static_cast<std::size_t>(layout[at] - '0');
+  return count;
+}
+
+/// The layout with its repetitions written out.
+std::string spelled_out(const std::string& layout) {
+  std::string out;
+  for (std::size_t at = 0; at < layout.size();) {
+    std::string part(1, layout[at]);
+    if (layout[at] == '(') {
+      const std::size_t end = layout.find(')', at);
+      part = spelled_out(layout.substr(at + 1, end == std::string::npos ? end : end - at - 1));
+      at = end == std::string::npos ? layout.size() : end + 1;
+    } else {
+      ++at;
+    }
+    for (std::size_t n = times(layout, at); n > 0; --n) out += part;
+  }
+  return out;
+}
+
+/// Megatron-Core's --pipeline-model-parallel-layout, as in "Et*4|(t*4|)*14tmL": of every piece of the pipeline, the
+/// embedding (E), layers (t), layers that predict further tokens (m) and the loss (L). Returns the layers of each.
+Settings stage_layers(const Settings& layout) {
+  const std::string text = spelled_out(layout.text());
+  Settings list = Settings::sequence(layout.place());
+  std::size_t layers = 0;
+  const auto end_piece = [&] {
+    list.append(Settings::scalar(std::to_string(layers), layout.place()));
+    layers = 0;
+  };
+  for (const char c : text) {
+    if (c == '|') {
+      end_piece();
+    } else if (c == 't') {
+      ++layers;
+    } else if (c != 'E' && c != 'm' && c != 'L' && c != ',') {
+      layout.expected("a layout of E, t, m and L with | between stages, as in 'Et*4|(t*4|)*14tmL'");
+    }
+  }
+  end_piece();
+  return list;
+}
+
+Settings selective(const Settings& modules) {
+  Settings recompute = Settings::mapping(modules.place());
+  recompute.set("kind", Settings::scalar("selective", modules.place()));
+  recompute.set("modules", modules);
+  return recompute;
+}
+
+/// Experts that drop what they have no room for: NeMo's recipes set a factor of 1 and pad
+/// (NVIDIA-NeMo/Megatron-Bridge, apply_moe_token_drop).
+void drop_tokens(const Settings& fact, Settings& document) {
+  if (!fact.as_bool()) return;
+  if (document.find_path("experts.capacity_factor") == nullptr)
+    document.set_path("experts.capacity_factor", Settings::scalar("1", fact.place()));
+  if (document.find_path("experts.pad_to_capacity") == nullptr)
+    document.set_path("experts.pad_to_capacity", Settings::scalar("true", fact.place()));
+}
+
+/// Dropout at some rate: what it costs does not depend on the rate.
+void drop_elements(const Settings& fact, Settings& document) {
+  if (fact.as_number() > 0 && document.find_path("software.dropout") == nullptr)
+    document.set_path("software.dropout", Settings::scalar("true", fact.place()));
+}
+
+/// Whether the fact has a key; then it stands there.
+bool moved(const std::string& name, const Settings& fact, Settings& document) {
+  for (const Fact& known : kFacts) {
+    if (name != known.name) continue;
+    if (document.find_path(known.key) == nullptr) document.set_path(known.key, fact);
+    return true;
+  }
+  if (name == "token_drop") {
+    drop_tokens(fact, document);
+    return true;
+  }
+  if (name == "dropout") {
+    drop_elements(fact, document);
+    return true;
+  }
+  if (name == "recompute_modules" && fact.is_sequence()) {
+    const Settings* recompute = document.find("recompute");
+    if (recompute == nullptr || recompute->is_scalar()) document.set("recompute", selective(fact));
+    return true;
+  }
+  if (name == "selective_kind" && fact.is_scalar() && fact.text().starts_with("per op")) {
+    Settings modules = Settings::sequence(fact.place());
+    modules.append(Settings::scalar("every_second_product", fact.place()));
+    const Settings* recompute = document.find("recompute");
+    if (recompute == nullptr || recompute->is_scalar()) document.set("recompute", selective(modules));
+    return true;
+  }
+  if (name == "pp_layout" && fact.is_scalar()) {
+    if (document.find_path("parallelism.stage_layers") == nullptr)
+      document.set_path("parallelism.stage_layers", stage_layers(fact));
+    return true;
+  }
+  return name == "routing" && fact.is_scalar() && fact.text() == "balanced";  // which is the default
+}
+
+}  // namespace
+
+Settings with_extras(const Settings& document) {
+  const Settings* extra = document.find("extra");
+  if (extra == nullptr || !extra->is_mapping() || document.find("measured") == nullptr) return document;
+  Settings changed = document;
+  Settings rest = Settings::mapping(extra->place());
+  for (const auto& [name, fact] : extra->members()) {
+    if (!moved(name, fact, changed)) rest.set(name, fact);
+  }
+  changed.set("extra", std::move(rest));
+  return changed;
+}
+
+}  // namespace orrery::scenarios

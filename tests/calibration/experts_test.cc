@@ -1,0 +1,169 @@
+// Layers of experts as tables time them: routing, the parts of the time, tables and their fits.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <numeric>
+
+#include "calibration/expert_layer.h"
+#include "calibration/fit.h"
+#include "calibration/fit_profile.h"
+#include "calibration/routing.h"
+#include "sim/error.h"
+#include "tests/calibration/support.h"
+#include "tests/catch.h"
+#include "tests/skipped.h"
+
+namespace {
+
+using namespace orrery::calibration;
+using namespace orrery::calibration_test;
+using orrery::sim::UserError;
+
+std::int64_t sum(const std::vector<std::int64_t>& tokens) {
+  return std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
+}
+
+constexpr const char* kHeader = "dtype,tokens,hidden,expert_ffn,top_k,experts,moe_tp,moe_ep,distribution,ms\n";
+
+Samples read(const std::string& rows) {
+  const auto file =
+      std::filesystem::temp_directory_path() / ("orrery_experts_" + std::to_string(std::hash<std::string>{}(rows)));
+  std::ofstream(file) << kHeader << rows;
+  try {
+    Samples out = read_samples(file.string());
+    std::filesystem::remove(file);
+    return out;
+  } catch (const UserError&) {
+    std::filesystem::remove(file);
+    throw;
+  }
+}
+
+std::string refusal(const std::string& rows) {
+  try {
+    read(rows);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("balanced routing gives every expert its share") {
+  // 1024 tokens, 8 of 64 experts: 128 each. One rank of eight holds eight of them.
+  CHECK(tokens_of_experts({1024, 8, 64, 1}, 0) == std::vector<std::int64_t>(64, 128));
+  CHECK(tokens_of_experts({1024, 8, 64, 8}, 0) == std::vector<std::int64_t>(8, 128));
+  // Fewer tokens than a cycle: four tokens choose 4 of 64 experts, 16 apart, and each is chosen once or not at all.
+  const auto few = tokens_of_experts({4, 4, 64, 1}, 0);
+  CHECK(sum(few) == 16);
+  CHECK(*std::max_element(few.begin(), few.end()) == 1);
+  CHECK_THROWS(tokens_of_experts({4, 4, 64, 3}, 0));
+  CHECK_THROWS(tokens_of_experts({4, 65, 64, 1}, 0));
+}
+
+TEST_CASE("a power law's draws keep every choice, load one rank most, and give no expert a token twice") {
+  for (std::uint64_t draw = 0; draw < 8; ++draw)
+    for (double alpha : {1.01, 1.2}) {
+      CHECK(sum(tokens_of_experts({4096, 8, 128, 1, alpha}, draw)) == 4096 * 8);
+      const auto all = tokens_of_experts({4096, 8, 128, 1, alpha}, draw);
+      CHECK(*std::max_element(all.begin(), all.end()) > 2 * 256);  // twice the mean at least
+      // The rank that is looked at has at least the mean.
+      CHECK(sum(tokens_of_experts({4096, 8, 128, 8, alpha}, draw)) >= 4096);
+      // Two of eight experts: nobody gets more than all tokens.
+      const auto two = tokens_of_experts({1000, 2, 8, 1, alpha}, draw);
+      CHECK(*std::max_element(two.begin(), two.end()) <= 1000);
+      CHECK(sum(two) == 2000);
+      CHECK(tokens_of_experts({4096, 8, 128, 8, alpha}, draw) == tokens_of_experts({4096, 8, 128, 8, alpha}, draw));
+    }
+  CHECK(tokens_of_experts({4096, 8, 128, 1, 1.2}, 0) != tokens_of_experts({4096, 8, 128, 1, 1.2}, 1));
+}
+
+TEST_CASE("the time of a layer of experts is that of its two products and of what moves around them") {
+  GroupedModel products;
+  products.peak = 100e12;
+  products.processors = 100;
+  products.memory_bandwidth = 1e12;
+  products.memory_efficiency = 1;
+  products.launch = 0;
+  products.tiles = {{128, 128, 1.0, 0}};
+  ServedExperts around;
+  around.fixed = 20e-6;
+  around.choice = 1e-9;
+  around.score = 1e-11;
+  around.expert = 2e-9;
+  around.gather = around.activate = around.scatter = 0.5;
+  ExpertLayer l;
+  l.tokens = 1024;
+  l.hidden = 1024;
+  l.ffn = 512;
+  l.top_k = 2;
+  l.experts = 16;
+  l.expert_ranks = 4;
+  const ExpertWork work(l);
+  // A quarter of 2048 choices is this rank's: 512 rows over four experts.
+  CHECK(work.rows() == Approx(128));
+  CHECK(work.flops() == Approx(2.0 * 512 * 1024 * (2 * 512 + 512)));
+  const ExpertWork::Parts parts = work.parts(products, around);
+  const std::vector<GroupMember> first{{128, 1024, 1024, 4}}, second{{128, 1024, 512, 4}};
+  CHECK(parts.first == Approx(products.structure(first)));
+  CHECK(parts.second == Approx(products.structure(second)));
+  const double moved = 512.0 * 1024 * 4 + 512.0 * (1024 * 2 + 512 * 2) + (512.0 + 1024) * 1024 * 2;
+  CHECK(parts.around == Approx(20e-6 + 2048e-9 + 1024 * 16 * 1e-11 + 4 * 2e-9 + moved / 0.5e12));
+  CHECK(work.seconds(products, around) == Approx(parts.total));
+  // Without a gate the first product and what the activation reads are half as wide.
+  l.gated = false;
+  CHECK(ExpertWork(l).flops() == Approx(2.0 * 512 * 1024 * (512 + 512)));
+}
+
+TEST_CASE("tables of experts are read") {
+  const Samples s = read(
+      "bfloat16,256,4096,1536,8,128,1,4,power_law_1.2,0.5\n"
+      "nvfp4,256,4096,2048,8,256,1,1,balanced,0.25\n"
+      "nvfp4,256,4096,2048,8,256,1,1,balanced,0.5\n"
+      "fp8,256,2688,1856,6,128,2,1,balanced,0.5\n");
+  REQUIRE(s.experts.size() == 3);
+  CHECK(s.faster_twins == 1);
+  CHECK(s.experts[0].shape.alpha == Approx(1.2));
+  CHECK(s.experts[0].shape.expert_ranks == 4);
+  CHECK(s.experts[0].shape.gated);
+  CHECK(s.experts[0].seconds == Approx(0.5e-3));
+  CHECK(s.experts[1].seconds == Approx(0.5e-3));
+  CHECK_FALSE(s.experts[2].shape.gated);
+  CHECK(refusal("bf16,256,4096,1536,8,128,1,3,balanced,0.5\n").find(":2:8: moe_ep: got 3") != std::string::npos);
+  CHECK(refusal("bf16,256,4096,1536,8,128,1,1,random,0.5\n").find("distribution: got 'random'") != std::string::npos);
+  CHECK(refusal("bf16,256,4096,1536,200,128,1,1,balanced,0.5\n").find("top_k") != std::string::npos);
+  CHECK(refusal("bf16,256,4096,16,8,128,32,1,balanced,0.5\n").find("moe_tp") != std::string::npos);
+}
+
+TEST_CASE("published layers of experts are predicted within bounds, but for those that were not tuned") {
+  struct Device {
+    const char *table, *profile;
+  };
+  for (const Device& device : {Device{"moe-a100-sxm", "a100-sxm-80gb"}, Device{"moe-h100-sxm", "h100-sxm-80gb"},
+                               Device{"moe-h200-sxm", "h200-sxm-141gb"}, Device{"moe-b200-sxm", "b200-sxm-180gb"},
+                               Device{"moe-gb200", "gb200"}}) {
+    const std::string file = table(device.table);
+    if (file.empty()) {
+      orrery::tests::skipped(std::string("no ../shared/measured/") + device.table + ": experts are not checked on it");
+      return;
+    }
+    const DeviceProfile p = profile(device.profile).isolated();
+    const std::vector<ExpertSample> samples = read_samples(file).experts;
+    std::map<DataType, std::vector<double>> relative;
+    std::size_t untuned = 0;
+    for (std::size_t i = 0; i < samples.size(); i += 7) {
+      const double time = orrery::sim::to_seconds(p.served_experts(samples[i].shape));
+      if (samples[i].seconds > kUntuned * time)
+        ++untuned;
+      else
+        relative[samples[i].shape.dtype].push_back(time / samples[i].seconds - 1);
+    }
+    CHECK(untuned < samples.size() / 7 / 6);
+    for (const auto& [type, errors] : relative) {
+      CAPTURE(device.profile, name_of(type));
+      CHECK(summarise(errors).median_ape < (type == DataType::nvfp4 ? 11 : 7));
+    }
+  }
+}

@@ -1,0 +1,58 @@
+// What the keys of mixtures of experts move. The walk over the schema (inputs_test.cc) asks for these cases too.
+#include "tests/catch.h"
+#include "tests/laws/inputs.h"
+
+using namespace orrery;
+using namespace orrery::tests;
+
+namespace {
+
+/// Laid over the document of the walk: 16 experts over eight ranks of a node, two stages.
+const Sets kMixture{
+    "model={kind: moe, layers: 8, hidden: 2048, heads: 16, ffn_hidden: 8192, vocab: 51200, seq: 1024, "
+    "experts: 16, top_k: 2, expert_ffn_hidden: 2048}",
+    "parallelism={tensor: 1, pipeline: 2, data: 8, expert: 8, sharding: none}"};
+const Sets kLatent{"model.attention_kind=mla", "model.kv_lora=512",    "model.q_lora=512",
+                   "model.qk_nope_dim=128",    "model.qk_rope_dim=64", "model.v_dim=128"};
+
+Sets with(const Sets& more) { return plus(kMixture, more); }
+
+}  // namespace
+
+std::vector<Case> orrery::tests::mixture_cases() {
+  using enum Effect;
+  return {
+      {"parallelism.expert", faster, "8", with({}), "2"},  // gradients of fewer experts a rank to reduce
+      {"parallelism.expert_tensor", slower, "2", with({"parallelism.expert=4"}), "1"},
+      {"model.experts", more_memory, "32", with({}), "16"},
+      {"model.top_k", slower, "4", with({}), "2"},
+      {"model.expert_ffn_hidden", slower, "4096", with({}), "2048"},
+      {"model.shared_experts", slower, "2", with({}), "0"},
+      {"model.shared_expert_ffn_hidden", slower, "4096", with({"model.shared_experts=1"}), "2048"},
+      {"model.shared_gate", more_memory, "true", with({"model.shared_experts=1"}), "false"},
+      {"model.dense_layers", differs, "2", with({}), "0"},
+      {"model.moe_every", differs, "2", with({}), "1"},
+      {"model.mtp_layers", slower, "1", with({}), "0"},
+      {"model.attention_kind", refused, "gqa", with({}), ""},
+      {"model.kv_lora", slower, "1024", with(kLatent), "512"},
+      {"model.q_lora", slower, "1024", with(kLatent), "512"},
+      {"model.qk_nope_dim", slower, "256", with(kLatent), "128"},
+      {"model.qk_rope_dim", slower, "128", with(kLatent), "64"},
+      {"model.v_dim", slower, "256", with(kLatent), "128"},
+      {"experts.dispatcher", differs, "allgather", with({}), "alltoall"},
+      {"experts.grouped_gemm", slower, "false", with({}), "true"},
+      {"experts.overlap_shared", faster, "true", with({"model.shared_experts=2"}), "false"},
+      {"experts.fp8_dispatch", faster, "true", with({}), "false"},
+      {"experts.capacity_factor", faster, "0.5", with({}), "0"},
+      {"experts.pad_to_capacity", slower, "true", with({"experts.capacity_factor=2"}), "false"},
+      {"experts.imbalance", slower, "1.5", with({}), "1"},
+      {"overlap.experts", faster, "true", with({"parallelism={tensor: 1, data: 16, expert: 16, sharding: none}"}),
+       "false"},
+      {"recompute.kind", slower, "recompute={kind: full}", with({}), "recompute={kind: none}"},
+      {"recompute.modules", slower, "recompute={modules: [moe_act]}", with({}), "recompute={modules: []}"},
+  };
+}
+
+TEST_CASE("every key of a mixture of experts moves the answer as it must, or is refused") {
+  for (const Case& c : mixture_cases()) check(c);
+}

@@ -1,0 +1,266 @@
+// Do mixtures of experts compute, hold and exchange what their papers say? Expectations are derived from sizes.
+#include "workloads/model/moe.h"
+
+#include <sstream>
+
+#include "tests/catch.h"
+#include "tests/laws/alike.h"
+#include "tests/workloads/example.h"
+#include "workloads/model/kept.h"
+#include "workloads/step/job_values.h"
+#include "workloads/step/step.h"
+
+using namespace orrery;
+using namespace orrery::workloads;
+
+namespace {
+
+/// 8 experts of 512, two for each token, over a hidden state of 1024.
+Model mixture() {
+  Model m;
+  m.layers = 4;
+  m.hidden = 1024;
+  m.attention.heads = 8;
+  m.attention.kv_heads = 2;
+  m.mlp = {2048, true, Activation::swiglu};
+  m.vocab = 2560;
+  m.seq = 512;
+  m.norm = Norm::rms_norm;
+  m.biases = Biases::none;
+  m.positions = Positions::rotary;
+  m.tied_embeddings = false;
+  m.experts = {.count = 8, .top_k = 2, .ffn_hidden = 512};
+  return m;
+}
+
+Job mixture_job(const std::vector<std::string>& sets = {}) {
+  static const char* const text = R"(
+name: mixture
+cluster: {device: h100-sxm-80gb, gpus: 32, fabric: ndr-rail}
+model: {kind: moe, layers: 4, hidden: 1024, heads: 8, kv_heads: 4, vocab: 2560, seq: 512, gated_mlp: true,
+        tied_embeddings: false, positions: rotary, norm: rms_norm, biases: none,
+        experts: 16, top_k: 4, expert_ffn_hidden: 512}
+parallelism: {tensor: 1, pipeline: 2, expert: 8, sequence_parallel: false, sharding: optimizer}
+batch: {global: 64, micro: 1}
+precision: bf16
+recompute: none
+attention: flash
+overlap: {tensor: false, pipeline: false, gradients: true, parameters: true}
+software: megatron-core-0.16
+)";
+  sim::Settings document = scenarios::parse_yaml(text, "mixture.yaml");
+  for (const std::string& set : sets) scenarios::apply_set(document, set);
+  return scenarios::load_scenario(document).job;
+}
+
+double seconds(const std::vector<std::string>& sets) {
+  return sim::to_seconds(simulate_step(mixture_job(sets)).iteration);
+}
+
+/// Products and exchanges of a layer, in order.
+std::string skeleton(const Layer& layer) {
+  std::string names;
+  std::istringstream lines(text(layer));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("  * ")) names += line.substr(4) + "\n";
+  }
+  return names;
+}
+
+const std::vector<std::string> kLatent{"model.attention_kind=mla", "model.kv_lora=128",    "model.q_lora=256",
+                                       "model.qk_nope_dim=64",     "model.qk_rope_dim=32", "model.v_dim=64"};
+
+}  // namespace
+
+TEST_CASE("a rank of an expert group sends its tokens' copies and computes those that come") {
+  Split split;
+  split.expert = 4;
+  // 512 tokens, two copies each; as many come back from four ranks to the two experts here.
+  CHECK(skeleton(moe(mixture(), split, {}).layer(1)) ==
+        "qkv: [1536, 1024] on [512, 1024], bf16\n"
+        "fused attention: 1 x 512 positions, 8 heads over 2 of 128\n"
+        "attention projection: [1024, 1024] on [512, 1024], bf16\n"
+        "router: [8, 1024] on [512, 1024], bf16\n"
+        "all_gather, expert: 32\n"
+        "all_to_all, expert: 1048576\n"
+        "all_to_all, expert: 1024\n"
+        "expert up: 2 x [1024, 1024] on [1024, 1024], bf16\n"
+        "expert down: 2 x [1024, 512] on [1024, 512], bf16\n"
+        "all_to_all, expert: 1048576\n");
+}
+
+TEST_CASE("an expert cut over two ranks sees the tokens of both") {
+  Split split;
+  split.expert = 4;
+  split.expert_tensor = 2;
+  const std::string lines = skeleton(moe(mixture(), split, {}).layer(1));
+  CHECK(lines.find("expert up: 2 x [512, 1024] on [2048, 1024], bf16\n") != std::string::npos);
+  CHECK(lines.find("all_gather, expert_tensor: 2097152\n") != std::string::npos);
+  CHECK(lines.find("reduce_scatter, expert_tensor: 2097152\n") != std::string::npos);
+}
+
+TEST_CASE("one expert that every token goes to is a dense MLP with a router") {
+  Model dense = mixture();
+  dense.experts = {};
+  dense.mlp.hidden = 512;
+  Model one = dense;
+  one.experts = {.count = 1, .top_k = 1, .ffn_hidden = 512};
+  const double router = 4.0 * 1024;
+  CHECK(parameter_count(one) == parameter_count(dense) + router);
+  // Forward and backward of one product of [1, hidden] on every token of a sequence, in every layer.
+  CHECK(model_flops(one, 1) == model_flops(dense, 1) + 3 * 2 * 512 * router);
+}
+
+TEST_CASE("a token meets its experts' parameters alone") {
+  const Model m = mixture();
+  const double expert = 3.0 * 1024 * 512 * 4;  // of all layers
+  CHECK(parameter_count(m) - active_parameter_count(m) == Approx((8 - 2) * expert));
+}
+
+TEST_CASE("first layers are dense, and of those behind them the last of every few has experts") {
+  Experts experts{.count = 8, .top_k = 2, .ffn_hidden = 512};
+  experts.dense_layers = 3;
+  experts.every = 2;
+  std::string drawn;
+  for (std::int64_t i = 0; i < 9; ++i) drawn += experts.in_layer(i) ? 'e' : 'd';
+  CHECK(drawn == "ddddedede");
+}
+
+TEST_CASE("latent attention weighs and computes what its equations say") {
+  // DeepSeek-V2 (arXiv 2405.04434), equations 9 to 19: down and up projections of queries and of keys with values, a
+  // rotated part that all heads' keys share, and the output's projection; norms of the two compressed vectors.
+  Model m = mixture();
+  const double before = parameter_count(m);
+  const double h = 1024, heads = 8, q = 256, kv = 128, nope = 64, rope = 32, v = 64;
+  m.attention.latent = {128, 256, 64, 32, 64};
+  const double usual = (heads + 2 * 2) * 128 * h + heads * 128 * h;
+  const double latent =
+      q * h + heads * (nope + rope) * q + (kv + rope) * h + heads * (nope + v) * kv + heads * v * h + q + kv;
+  CHECK(parameter_count(m) - before == 4 * (latent - usual));
+  // Attention: queries with keys over nope + rope, scores with values over v; both of s^2 for each head, twice.
+  double attention = 0;
+  for (const Layer& layer : moe(m, {}, {}).kinds) attention += forward_flops(layer).attention;
+  CHECK(attention == 2 * 512.0 * 512 * heads * (nope + rope + v));
+}
+
+TEST_CASE("a layer that predicts a second token stands with the head on the last stage") {
+  const Job job = mixture_job({"model.mtp_layers=1", "parallelism.pipeline=4"});
+  const LayerSplit split = split_layers(job);
+  CHECK(split.network.size() == 1 + 4 + 2);
+  CHECK(split.of(0, 3, 4).end == 7);
+  // Its projection of two hidden states to one, three norms, and a block like the last.
+  const Model one = job.model;
+  Model none = one;
+  none.experts.mtp_layers = 0;
+  double block = 0;
+  for (const Weights& weights : network(none, {}, {}).layer(4).weights) block += weights.elements;
+  CHECK(parameter_count(one) - parameter_count(none) == Approx(2.0 * 1024 * 1024 + 3 * 1024 + block));
+}
+
+TEST_CASE("an all-to-all sends all but a rank's own part; once a node, less the more experts a token has") {
+  GroupShape shape;
+  shape.ranks = 16;
+  shape.nodes = 2;
+  shape.per_node = 8;
+  CHECK(exchange_load(shape).inside == Approx(7.0 / 16));
+  CHECK(exchange_load(shape).between == Approx(8.0 / 16));
+  // One expert a token: nothing to save, but that what crosses arrives at the sender's place and goes on from there.
+  shape.exchange = {true, 16, 1};
+  CHECK(exchange_load(shape).between == Approx(0.5));
+  CHECK(exchange_load(shape).inside == Approx(7.0 / 8));
+  // All 16 experts: to the other node once, and from both nodes' ranks at its place to the seven beside them.
+  shape.exchange = {true, 16, 16};
+  CHECK(exchange_load(shape).between == Approx(1.0 / 16));
+  CHECK(exchange_load(shape).inside == Approx(14.0 / 16));
+}
+
+TEST_CASE("groups of experts lie inside tensor, context and data ranks, parts of an expert next to each other") {
+  // Megatron-Core, parallel_state.py: of 8 ranks of a stage, expert_tensor 2 and expert 2 make {0 1} the parts of an
+  // expert, {0 2} and {1 3} those who share the experts out, {0 4} the replicas.
+  const Job job = mixture_job({"cluster.gpus=16", "parallelism.tensor=2", "parallelism.sequence_parallel=true",
+                               "parallelism.expert=2", "parallelism.expert_tensor=2"});
+  const std::vector<JobGroup> groups = comm_groups(group_layout_of(job));
+  const Dims dims = job.parallelism.dims();
+  const auto members = [&](const CommGroup& group, std::int64_t rank) {
+    return dims.members_of(rank, std::get<SubGroup>(find_group(groups, group)->members));
+  };
+  using Ranks = std::vector<std::int64_t>;
+  CHECK(members(CommGroup::expert_tensor, 0) == Ranks{0, 1});
+  CHECK(members(CommGroup::expert, 1) == Ranks{1, 3});
+  CHECK(members(CommGroup::expert_data, 2) == Ranks{2, 6});
+  CHECK(members(CommGroup::expert_data, 11) == Ranks{11, 15});
+}
+
+TEST_CASE("every layout of experts moves the bytes of its closed form, folded or not") {
+  const std::vector<std::vector<std::string>> layouts{
+      {},
+      {"experts.dispatcher=allgather"},
+      {"experts.dispatcher=deepep", "parallelism.expert=16"},
+      {"experts.dispatcher=hybridep", "recompute=full"},
+      {"parallelism.expert=1"},
+      {"parallelism.expert=16", "model.top_k=1"},
+      {"parallelism.tensor=2", "parallelism.sequence_parallel=true"},
+      {"parallelism.tensor=2", "parallelism.sequence_parallel=true", "parallelism.expert_tensor=2",
+       "parallelism.expert=4"},
+      {"parallelism.tensor=4", "parallelism.sequence_parallel=true", "parallelism.expert=2"},
+      {"parallelism.sharding=none", "model.shared_experts=2"},
+      {"parallelism.sharding=parameters", "parallelism.pipeline=1"},
+      {"model.dense_layers=1", "model.moe_every=2", "model.mtp_layers=1"},
+      {"recompute={kind: selective, modules: [moe, norms]}", "model.shared_experts=1"},
+      {"experts.overlap_shared=true", "model.shared_experts=1"},
+      {"experts.capacity_factor=1.5", "experts.pad_to_capacity=true"},
+      {"parallelism.schedule=dualpipe", "overlap.gradients=false"},
+      {"parallelism.virtual_pipeline=2", "overlap.experts=true", "overlap.pipeline=true"},
+  };
+  for (const std::vector<std::string>& sets : layouts) {
+    INFO((sets.empty() ? std::string("as it is") : sets.front()));
+    const Job job = mixture_job(sets);
+    const StepReport folded = simulate_step(job);
+    CHECK(tests::contradiction(folded) == "");
+    StepOptions full;
+    full.full = true;
+    CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
+  }
+}
+
+TEST_CASE("latent attention's exchanges move the bytes of their closed form") {
+  std::vector<std::string> sets = kLatent;
+  sets.insert(sets.end(), {"parallelism.tensor=2", "parallelism.sequence_parallel=true", "model.kv_heads=8",
+                           "recompute={kind: selective, modules: [mla_up_proj]}", "model.mtp_layers=1"});
+  CHECK(tests::contradiction(simulate_step(mixture_job(sets))) == "");
+  sets.emplace_back("model.q_lora=0");
+  CHECK(tests::contradiction(simulate_step(mixture_job(sets))) == "");
+}
+
+TEST_CASE("experts are shared out: a rank holds its part of their states") {
+  const auto states = [](const std::vector<std::string>& sets) {
+    const StepReport report = simulate_step(mixture_job(sets));
+    return report.memory.stages.front().parameters;
+  };
+  // 16 experts of 3 x 1024 x 512 in two layers, 2 bytes each.
+  const double experts = 2.0 * 16 * 3 * 1024 * 512 * 2;
+  CHECK(states({"parallelism.expert=1"}) - states({"parallelism.expert=8"}) == Approx(experts * 7 / 8));
+}
+
+TEST_CASE("what costs more takes longer") {
+  const double balanced = seconds({});
+  CHECK(seconds({"experts.imbalance=1.5"}) > balanced);
+  CHECK(seconds({"experts.capacity_factor=2", "experts.pad_to_capacity=true"}) > balanced);
+  CHECK(seconds({"model.shared_experts=4"}) > balanced);
+  CHECK(seconds({"recompute={kind: selective, modules: [moe]}"}) > balanced);
+  // Tokens that cross nodes once are fewer than their copies.
+  CHECK(seconds({"parallelism.expert=16", "experts.dispatcher=deepep"}) < seconds({"parallelism.expert=16"}));
+}
+
+TEST_CASE("exchanges hide behind another micro-batch") {
+  const std::vector<std::string> base{"parallelism.pipeline=1", "parallelism.expert=16", "model.seq=4096",
+                                      "batch.global=256"};
+  std::vector<std::string> overlapped = base;
+  overlapped.emplace_back("overlap.experts=true");
+  const StepReport plain = simulate_step(mixture_job(base)), beside = simulate_step(mixture_job(overlapped));
+  const auto exposed = [](const StepReport& report) {
+    return report.breakdown_s[static_cast<std::size_t>(Category::expert_comm)];
+  };
+  CHECK(beside.iteration < plain.iteration);
+  CHECK(exposed(beside) < 0.7 * exposed(plain));
+}

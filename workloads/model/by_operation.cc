@@ -1,0 +1,53 @@
+// See by_operation.h. Left out: blocks whose halves stand side by side, which no framework checkpoints so.
+#include "workloads/model/by_operation.h"
+
+#include <string_view>
+
+namespace orrery::workloads {
+
+namespace {
+
+/// Rows of a product's output that are of every second one: of the key, of the projection, and of one of two branches
+/// or else of the way down.
+std::int64_t again(const MatMul& product, const Sizes& sizes, bool gated) {
+  const std::string_view name = product.name;
+  if (name == "qkv") return sizes.kv;
+  if (name == "mlp up") return gated ? product.out / 2 : 0;
+  const bool whole = name == "key" || name == "attention projection" || (name == "mlp down" && !gated);
+  return whole ? product.out : 0;
+}
+
+}  // namespace
+
+void recompute_by_operation(const LayerWriter& writer, Layer& layer) {
+  const Sizes& sizes = writer.sizes();
+  const bool gated = writer.model().mlp.gated;
+  layer.recomputed_by_operation = true;
+  for (LayerOp& op : layer.ops) {
+    if (auto* linear = std::get_if<LinearOp>(&op))
+      for (MatMul& product : linear->products) product.again = again(product, sizes, gated);
+  }
+  const double e = writer.element();
+  std::vector<Kept> kept;
+  for (Kept k : layer.kept) {
+    const std::string_view name = k.name;
+    if (name == "keys and values") {  // values stay
+      kept.push_back({"values", k.elements / 2, k.bytes_each, k.half});
+      kept.push_back({"keys", k.elements / 2, k.bytes_each, k.half, KeptAs::recomputed});
+      continue;
+    }
+    if (name == "up projection" && gated) {
+      kept.push_back({"gate", k.elements / 2, k.bytes_each, k.half});
+      kept.push_back({"up projection", k.elements / 2, k.bytes_each, k.half, KeptAs::recomputed});
+      continue;
+    }
+    const bool stays = k.as == KeptAs::input || name == "queries and attention output" ||
+                       name == "log-sum-exp of scores" || name == "scores" || name == "up projection";
+    if (!stays) k.as = KeptAs::recomputed;
+    kept.push_back(k);
+  }
+  if (gated) kept.push_back({"output of the way down", sizes.outside, e, 1});
+  layer.kept = std::move(kept);
+}
+
+}  // namespace orrery::workloads

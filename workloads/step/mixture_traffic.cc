@@ -1,0 +1,241 @@
+// Closed forms of mixtures of experts. See mixture_traffic.h. With T tokens that a rank routes, k experts of E for
+// each, n ranks of an expert group, h hidden, e bytes of an element:
+//  - all-to-all: T k h e bytes a rank, of which it sends (n-1)/n, there and back; k weights of a token beside them;
+//  - all-gather: T n h e bytes of tokens and T n E (4 + 1) of weights and map gathered, T n h 4 added up and scattered;
+//  - once a node and rank: with p(a) the probability that a token meets one of a equal sets of the experts,
+//    1 - C(E - E/a, k) / C(E, k), a rank sends T h e (nodes - 1) p(nodes) to other nodes and T h e n p(n) (g-1)/g
+//    inside, g ranks of the group to a node.
+#include "workloads/step/mixture_traffic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "workloads/compile/placement.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+double d(std::int64_t x) { return static_cast<double>(x); }
+
+/// Layers of a model with experts, and with a dense MLP; the ones that predict further tokens are as the last.
+struct Layers {
+  double experts = 0, dense = 0;
+  double all() const { return experts + dense; }
+};
+Layers layers_of(const Model& model) {
+  Layers layers;
+  for (std::int64_t i = 0; i < model.layers + model.experts.mtp_layers; ++i)
+    (model.experts.in_layer(std::min(i, model.layers - 1)) ? layers.experts : layers.dense) += 1;
+  return layers;
+}
+
+double attention_parameters(const Model& model, double t) {
+  const double h = d(model.hidden), heads = d(model.attention.heads) / t;
+  const LatentAttention& latent = model.attention.latent;
+  const double norm = d(model.norm_parameters()) * (model.post_norm ? 2 : 1);
+  if (latent.any()) {
+    const double q = d(latent.q_rank), kv = d(latent.kv_rank), rope = d(latent.rope_dim), nope = d(latent.nope_dim);
+    const double queries = q > 0 ? q * h + q + heads * (nope + rope) * q : heads * (nope + rope) * h;
+    return queries + (kv + rope) * h + kv + heads * (nope + d(latent.v_dim)) * kv + heads * d(latent.v_dim) * h +
+           d(model.norm_parameters());
+  }
+  const double width = d(model.head_dim()), kv = d(model.attention.kv_heads) / t * width, q = heads * width;
+  const double in = q + 2 * kv;
+  return in * h + q * h + (model.biases == Biases::none ? 0 : in) + (model.biases == Biases::all ? h : 0) + norm +
+         d(model.qk_norm_parameters());
+}
+
+double log_choose(double n, double k) { return std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1); }
+
+/// Probability that a token meets one of `parts` equal sets of the experts.
+double meets(const Experts& experts, double parts) {
+  const double all = d(experts.count), k = d(experts.top_k), others = all - all / parts;
+  return others < k ? 1 : 1 - std::exp(log_choose(others, k) - log_choose(all, k));
+}
+
+/// How the fullest expert group lies on nodes.
+struct Spread {
+  double nodes = 1, per_node = 1;
+};
+Spread spread_of(const Job& job) {
+  const Parallelism& p = job.parallelism;
+  const RankMap ranks(p.dims(), job.placement, job.machine.gpus_per_node);
+  std::map<std::int64_t, std::map<std::int64_t, std::int64_t>> groups;  // ranks by group and node
+  const std::int64_t block = p.tensor * p.context * p.data, span = p.expert * p.expert_tensor;
+  for (std::int64_t rank = 0; rank < block * p.pipeline; ++rank) {
+    const std::int64_t at = rank % block, group = rank / block * block + at / span * span + at % p.expert_tensor;
+    ++groups[group][ranks.gpu_of(rank) / job.machine.gpus_per_node];
+  }
+  Spread most;
+  for (const auto& [group, nodes] : groups) {
+    most.nodes = std::max(most.nodes, d(static_cast<std::int64_t>(nodes.size())));
+    for (const auto& [node, members] : nodes) most.per_node = std::max(most.per_node, d(members));
+  }
+  return most;
+}
+
+class ExchangeRows {
+ public:
+  explicit ExchangeRows(const Job& job) : job_(job), p_(job.parallelism), style_(job.method.experts) {
+    const double passes = job.method.recompute == Recompute::full ? 2 : 1;
+    again_ = passes > 1 || (job.method.recompute == Recompute::selective && job.method.recomputed.experts);
+    tokens_ = d(job.batch.micro * job.rank_seq()) / (p_.sequence_parallel ? d(p_.tensor) : 1);
+    element_ = calibration::bytes_of(job.method.precision.activations);
+  }
+
+  std::vector<TrafficRow> rows() {
+    if (style_.dispatcher == Dispatcher::allgather)
+      gathered();
+    else
+      exchanged();
+    return rows_;
+  }
+
+ private:
+  /// One call a layer and micro-batch of every group of `among`, of which each rank sends `share` of the buffer.
+  void add(const CommGroup& among, CollectiveOp op, const char* what, std::int64_t group, double bytes, double share,
+           bool forward) {
+    const double layers = layers_of(job_.model).experts;
+    const double ranks = d(p_.tensor * p_.context * p_.data);
+    const auto row = [&](const std::string& name) {
+      TrafficRow r;
+      r.among = among;
+      r.dimension = among.name;
+      r.operation = calibration::name_of(op);
+      r.what = name;
+      r.group = group;
+      r.bytes_per_call = bytes;
+      r.calls_per_layer = 1;
+      r.closed_form_bytes = layers * d(job_.microbatches()) * ranks * bytes * share;
+      if (r.closed_form_bytes > 0) rows_.push_back(r);
+    };
+    row(what);
+    if (forward && again_) row(std::string(what) + " (recomputed)");
+  }
+
+  void gathered() {
+    const std::int64_t n = p_.expert * p_.expert_tensor;
+    const double share = (d(n) - 1) / d(n), h = d(job_.model.hidden), all = tokens_ * d(n);
+    const double scores = all * d(job_.model.experts.count) * (style_.router_fp32 ? 5 : element_ + 1);
+    const double sums = all * h * (style_.router_fp32 ? 4 : element_);
+    using enum CollectiveOp;
+    add(CommGroup::expert, all_gather, "routing, forward", n, scores, share, true);
+    add(CommGroup::expert, all_gather, "tokens, forward", n, all * h * element_, share, true);
+    add(CommGroup::expert, reduce_scatter, "outputs, forward", n, sums, share, true);
+    add(CommGroup::expert, all_gather, "output gradients, backward", n, sums, share, false);
+    add(CommGroup::expert, reduce_scatter, "token gradients, backward", n, all * h * element_, share, false);
+    add(CommGroup::expert, reduce_scatter, "routing gradients, backward", n, scores, share, false);
+  }
+
+  double copies() const {
+    const double sent = tokens_ * d(job_.model.experts.top_k), experts = d(job_.model.experts.count);
+    if (style_.capacity_factor == 0) return sent;
+    const double room = std::ceil(style_.capacity_factor * sent / experts) * experts;
+    return style_.pads_to_capacity ? room : std::min(room, sent);
+  }
+
+  double sent_share() const {
+    const double n = d(p_.expert);
+    if (!sends_once(style_.dispatcher)) return (n - 1) / n;
+    const Experts& experts = job_.model.experts;
+    const Spread spread = spread_of(job_);
+    const double inside = n * meets(experts, n) * (spread.per_node - 1) / spread.per_node;
+    return (inside + (spread.nodes - 1) * meets(experts, spread.nodes)) / d(experts.top_k);
+  }
+
+  void exchanged() {
+    using enum CollectiveOp;
+    const double h = d(job_.model.hidden), sent = copies();
+    const std::int64_t n = p_.expert, t = p_.expert_tensor;
+    const bool once = sends_once(style_.dispatcher);
+    if (n * t > 1 && !once && !style_.pads_to_capacity) {
+      add(CommGroup::expert, all_gather, "tokens of every expert", n, d(job_.model.experts.count * n) * 8,
+          (d(n) - 1) / d(n), true);
+    }
+    if (n > 1) {
+      const double share = sent_share(), forward = style_.fp8_dispatch ? 1 + 4.0 / 128 : element_;
+      add(CommGroup::expert, all_to_all, "dispatch, forward", n, sent * h * forward, share, true);
+      add(CommGroup::expert, all_to_all, "combine, forward", n, sent * h * element_, share, true);
+      add(CommGroup::expert, all_to_all, "combine gradients, backward", n, sent * h * element_, share, false);
+      add(CommGroup::expert, all_to_all, "dispatch gradients, backward", n, sent * h * element_, share, false);
+      if (!once) {
+        const double weights = sent * (style_.router_fp32 ? 4 : element_);
+        add(CommGroup::expert, all_to_all, "routing weights, forward", n, weights, share, true);
+        add(CommGroup::expert, all_to_all, "routing weight gradients, backward", n, weights, share, false);
+      }
+    }
+    if (t == 1) return;
+    const double share = (d(t) - 1) / d(t), all = sent * d(t) * h, sum = style_.router_fp32 ? 4 : element_;
+    add(CommGroup::expert_tensor, all_gather, "expert inputs, forward", t, all * element_, share, true);
+    add(CommGroup::expert_tensor, reduce_scatter, "expert outputs, forward", t, all * sum, share, true);
+    add(CommGroup::expert_tensor, all_gather, "expert output gradients, backward", t, all * sum, share, false);
+    add(CommGroup::expert_tensor, reduce_scatter, "expert input gradients, backward", t, all * element_, share, false);
+  }
+
+  const Job& job_;
+  const Parallelism& p_;
+  const ExpertStyle& style_;
+  bool again_ = false;  // forward exchanges run once more
+  double tokens_ = 0, element_ = 2;
+  std::vector<TrafficRow> rows_;
+};
+
+}  // namespace
+
+MixtureParameters mixture_parameters(const Model& model, const Split& split) {
+  const double t = d(split.tensor), h = d(model.hidden), up = model.mlp.gated ? 2 : 1;
+  const Experts& experts = model.experts;
+  const Layers layers = layers_of(model);
+  const double bias = model.biases == Biases::all ? 1 : 0;
+  const double norm = d(model.norm_parameters()) * (model.post_norm ? 2 : 1);
+  const double dense = ((up + 1) * h + bias * up) * d(model.mlp.hidden) / t + bias * h + norm;
+  const double shared =
+      (up + 1) * h * d(experts.shared_width()) / t + (experts.shared > 0 && experts.shared_gate ? h : 0);
+  const double routed = ((up + 1) * h + bias * up) * d(experts.ffn_hidden) / d(split.expert_tensor) + bias * h;
+  MixtureParameters sum;
+  sum.shared = layers.all() * attention_parameters(model, t) + layers.dense * dense +
+               layers.experts * (d(experts.count) * (h + bias) + shared + norm) +
+               d(experts.mtp_layers) * (2 * h * h / t + 3 * d(model.norm_parameters()));
+  sum.experts = layers.experts * d(experts.count / split.expert) * routed;
+  return sum;
+}
+
+MixtureTensor mixture_tensor(const Job& job) {
+  const Model& model = job.model;
+  const Layers layers = layers_of(model);
+  const double token = d(job.batch.micro * job.rank_seq()) * calibration::bytes_of(job.method.precision.activations);
+  const double hidden = token * d(model.hidden), predicted = d(model.experts.mtp_layers);
+  const double mlps = layers.dense + (model.experts.shared > 0 ? layers.experts : 0);
+  const LatentAttention& latent = model.attention.latent;
+  MixtureTensor calls;
+  calls.leaves = {{hidden, layers.all() + mlps}};
+  calls.enters = {{hidden, mlps + (latent.any() && latent.q_rank > 0 ? 0 : layers.all())}};
+  if (latent.any()) {
+    if (latent.q_rank > 0) calls.enters.push_back({token * d(latent.q_rank), layers.all()});
+    calls.enters.push_back({token * d(latent.kv_rank + latent.rope_dim), layers.all()});
+  }
+  if (predicted > 0) calls.enters.push_back({2 * hidden, predicted});
+  if (job.method.recompute == Recompute::full) {
+    calls.enters_again = calls.enters;
+    calls.leaves_again = calls.leaves;
+  }
+  if (job.method.recompute != Recompute::selective) return calls;
+  const RecomputedParts& parts = job.method.recomputed;
+  if (parts.latent_up && latent.any()) {
+    if (latent.q_rank > 0) calls.enters_again.push_back({token * d(latent.q_rank), layers.all()});
+    calls.enters_again.push_back({token * d(latent.kv_rank + latent.rope_dim), layers.all()});
+  }
+  if (parts.mlp) calls.enters_again.push_back({hidden, layers.dense});
+  if (parts.experts && model.experts.shared > 0) {
+    calls.enters_again.push_back({hidden, layers.experts});
+    calls.leaves_again.push_back({hidden, layers.experts});
+  }
+  return calls;
+}
+
+std::vector<TrafficRow> exchange_rows(const Job& job) { return ExchangeRows(job).rows(); }
+
+}  // namespace orrery::workloads
