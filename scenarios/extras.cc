@@ -23,8 +23,7 @@ constexpr std::array kFacts{Fact{"dispatcher", "experts.dispatcher"},
                             Fact{"grouped_gemm", "experts.grouped_gemm"},
                             Fact{"capacity_factor", "experts.capacity_factor"},
                             Fact{"pad_to_capacity", "experts.pad_to_capacity"},
-                            Fact{"a2a_overlap", "overlap.experts"},
-                            Fact{"attention_kernel", "software.attention_kernel"}};
+                            Fact{"a2a_overlap", "overlap.experts"}};
 
 /// How many times what stands at `at` is repeated: "t*4", "(t|)*29".
 std::size_t times(const std::string& layout, std::size_t& at) {
@@ -92,10 +91,21 @@ void drop_tokens(const Settings& fact, Settings& document) {
     document.set_path("experts.pad_to_capacity", Settings::scalar("true", fact.place()));
 }
 
+/// Sets a key of the software that the document names or changes already, unless it is set.
+void set_software(Settings& document, const std::string& key, const Settings& value) {
+  const Settings* software = document.find("software");
+  if (software != nullptr && software->is_mapping() && software->find(key) != nullptr) return;
+  if (software != nullptr && !software->is_mapping()) {
+    Settings changed = Settings::mapping(software->place());
+    changed.set("inherits", *software);
+    document.set("software", std::move(changed));
+  }
+  document.set_path("software." + key, value);
+}
+
 /// Dropout at some rate: what it costs does not depend on the rate.
 void drop_elements(const Settings& fact, Settings& document) {
-  if (fact.as_number() > 0 && document.find_path("software.dropout") == nullptr)
-    document.set_path("software.dropout", Settings::scalar("true", fact.place()));
+  if (fact.as_number() > 0) set_software(document, "dropout", Settings::scalar("true", fact.place()));
 }
 
 /// Whether the fact has a key; then it stands there.
@@ -111,6 +121,10 @@ bool moved(const std::string& name, const Settings& fact, Settings& document) {
   }
   if (name == "dropout") {
     drop_elements(fact, document);
+    return true;
+  }
+  if (name == "attention_kernel") {
+    set_software(document, name, fact);
     return true;
   }
   if (name == "recompute_modules" && fact.is_sequence()) {

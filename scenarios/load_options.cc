@@ -133,6 +133,7 @@ void load_recompute(const Settings& document, const std::vector<std::string>& ki
       {"norms", &Parts::norms},
       {"layernorm", &Parts::norms},
       {"mlp", &Parts::mlp},
+                                                                         {"mlp_up", &Parts::mlp},
       {"mla_up_proj", &Parts::latent_up},
       {"moe", &Parts::experts},
       {"moe_act", &Parts::expert_activation},

@@ -467,7 +467,7 @@ Rows option_keys() {
        "list",
        "",
        "[core_attention]",
-       {"core_attention", "core_attn", "attention_core", "norms", "layernorm", "mlp", "mla_up_proj", "moe", "moe_act",
+       {"core_attention", "core_attn", "attention_core", "norms", "layernorm", "mlp", "mlp_up", "mla_up_proj", "moe", "moe_act",
         "every_second_product"},
        "Parts of a layer that selective recomputation is of."},
       {"attention",

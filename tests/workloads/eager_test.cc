@@ -1,0 +1,176 @@
+// Does a framework that computes in steps cost the steps that it takes? Bytes and calls are counted from its code.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/catch.h"
+#include "tests/workloads/example.h"
+#include "tests/workloads/layers.h"
+#include "workloads/model/kept.h"
+#include "workloads/step/job_values.h"
+#include "workloads/step/steady_clock.h"
+#include "workloads/step/step.h"
+#include "workloads/step/traffic.h"
+
+using namespace orrery;
+using namespace orrery::workloads;
+using tests::small_job;
+
+namespace {
+
+/// Bytes that kernels bound by memory move in the passes over one block, forward and backward.
+double streamed(const Job& job) {
+  const LayerPasses passes = tests::passes_over(job, {1, false, false});
+  double bytes = 0;
+  for (const Pieces* pieces : {&passes.forward, &passes.backward})
+    for (const Piece& piece : *pieces)
+      for (const Kernel& kernel : piece.kernels) bytes += kernel.flops > 0 ? 0 : kernel.bytes;
+  return bytes;
+}
+
+double matrix_flops(const Job& job) {
+  const LayerPasses passes = tests::passes_over(job, {1, false, false});
+  double flops = 0;
+  for (const Piece& piece : passes.backward)
+    for (const Kernel& kernel : piece.kernels) flops += kernel.flops;
+  return flops;
+}
+
+std::vector<std::string> with(std::vector<std::string> sets, std::vector<std::string> more) {
+  sets.insert(sets.end(), more.begin(), more.end());
+  return sets;
+}
+
+const std::vector<std::string> kGated{"model.gated_mlp=true", "parallelism.tensor=1", "parallelism.data=8",
+                                      "model.biases=none"};
+
+}  // namespace
+
+TEST_CASE("a gated activation in steps moves five widths forward and thirteen back, for three and five in one kernel") {
+  const double fused = streamed(small_job(with(kGated, {"software.activation_in_steps=false"})));
+  const double steps = streamed(small_job(with(kGated, {"software.activation_in_steps=true"})));
+  // 1024 tokens, 8192 wide, 2 bytes.
+  CHECK(steps - fused == Approx((5 + 13 - 3 - 5) * 1024.0 * 8192 * 2));
+}
+
+TEST_CASE("a squared ReLU in steps makes fourteen passes for five") {
+  const std::vector<std::string> squared{"model.activation=squared_relu", "parallelism.tensor=1", "parallelism.data=8",
+                                         "model.biases=none"};
+  const double fused = streamed(small_job(with(squared, {"software.squared_relu_in_steps=false"})));
+  const double steps = streamed(small_job(with(squared, {"software.squared_relu_in_steps=true"})));
+  CHECK(steps - fused == Approx((14 - 5) * 1024.0 * 8192 * 2));
+  // A GeLU is one kernel either way.
+  CHECK(streamed(small_job({"software.squared_relu_in_steps=true"})) == streamed(small_job()));
+}
+
+TEST_CASE("copies of queries, keys and values move what they are told to") {
+  const double none = streamed(small_job(with(kGated, {"software.qkv_copies=0"})));
+  const double some = streamed(small_job(with(kGated, {"software.qkv_copies=2", "software.qkv_gradient_copies=3"})));
+  // Read and written, three widths of 2048.
+  CHECK(some - none == Approx((2 + 3) * 2 * 3 * 1024.0 * 2048 * 2));
+}
+
+TEST_CASE("every second product runs again: key, projection and one branch, without attention") {
+  const Job none = small_job(with(kGated, {"recompute=none"}));
+  const Job some = small_job(with(kGated, {"recompute={kind: selective, modules: [every_second_product]}"}));
+  const double again = 2.0 * 1024 * 2048 * (2048 + 2048 + 8192);
+  CHECK(matrix_flops(some) - matrix_flops(none) == Approx(again));
+  CHECK(tests::block_bytes(some).kept < tests::block_bytes(none).kept);
+  const Job whole = small_job(with(kGated, {"recompute=full"}));
+  CHECK(tests::block_bytes(some).kept > tests::block_bytes(whole).kept);
+  CHECK(matrix_flops(whole) > matrix_flops(some));
+}
+
+TEST_CASE("inputs that are gathered for what runs again are in both counts of the traffic") {
+  for (const char* modules : {"every_second_product", "mlp"}) {
+    for (const char* gated : {"true", "false"}) {
+      const Job job = small_job({"parallelism.sequence_parallel=true", std::string("model.gated_mlp=") + gated,
+                                 std::string("recompute={kind: selective, modules: [") + modules + "]}"});
+      const StepReport report = simulate_step(job);
+      bool found = false;
+      for (const TrafficRow& row : report.traffic) {
+        INFO(modules << ' ' << row.dimension << ' ' << row.what);
+        CHECK(row.closed_form_bytes == Approx(row.simulated_bytes));
+        found = found || row.what == "activations, forward (recomputed)";
+      }
+      CHECK(found);
+    }
+  }
+}
+
+TEST_CASE("host time around tensor collectives is paid for each, and for each rank where stages lie on several nodes") {
+  // One micro-batch through launches so slow that the device never matters.
+  const auto seconds = [](std::vector<std::string> sets) {
+    sets.insert(sets.begin(), {"software.kernel_issue='0 us'", "software.transfer_issue='0 us'",
+                               "software.microbatch_host='0 us'", "software.step_host='0 us'"});
+    return sim::to_seconds(simulate_step(small_job(sets)).iteration);
+  };
+  const std::vector<std::string> node{"cluster.gpus=2", "parallelism.pipeline=1", "parallelism.data=1",
+                                      "batch.global=1"};
+  const double one = seconds(with(node, {"software.tensor_call='100 ms'"}));
+  const double two = seconds(with(node, {"software.tensor_call='200 ms'"}));
+  // 8 layers: two reductions forward, two backward; the embedding's, and of the head the loss's three and its input's.
+  const double calls = 8 * 4 + 1 + 3 + 1;
+  CHECK(two - one == Approx(0.1 * calls).epsilon(0.01));
+  CHECK(seconds(with(node, {"software.tensor_call_per_rank='200 ms'"})) ==
+        seconds(with(node, {"software.tensor_call_per_rank='0 us'"})));
+  // Two stages of two ranks on nodes of two: each call takes the host twice as much per rank as in one of one.
+  const std::vector<std::string> far{"cluster.gpus=4", "cluster.gpus_per_node=2", "parallelism.pipeline=2",
+                                     "parallelism.data=1", "batch.global=1"};
+  const double by_call = seconds(with(far, {"software.tensor_call='200 ms'"}));
+  const double by_rank = seconds(with(far, {"software.tensor_call_per_rank='100 ms'"}));
+  CHECK(by_call == Approx(by_rank));
+}
+
+TEST_CASE("stages that weigh blocks take them until they have passed their share, as nanotron does") {
+  // A block has 4 x 2048 + 2 x 8192 times 2048 weights, a head of 131072 words 131072 times 2048: 5.33 blocks.
+  const auto blocks = [](const char* layers, const char* stages, const char* gpus) {
+    const Job job =
+        small_job({"software.layer_split=weigh", std::string("model.layers=") + layers, "model.vocab=131072",
+                   "model.ffn_hidden=8192", "parallelism.tensor=1", std::string("parallelism.pipeline=") + stages,
+                   "parallelism.data=1", std::string("cluster.gpus=") + gpus, "batch.global=8"});
+    const LayerSplit split = split_layers(job);
+    std::vector<std::int64_t> counts;
+    for (std::int64_t stage = 0; stage < job.parallelism.pipeline; ++stage)
+      counts.push_back(count(split.network, split.of(0, stage, job.parallelism.pipeline), LayerKind::block));
+    return counts;
+  };
+  // 16 blocks and the head are 21.33 of them, a half 10.67: eleven pass it.
+  CHECK(blocks("16", "2", "2") == std::vector<std::int64_t>{11, 5});
+  // Quarters end at 5.33, 10.67 and 16: six, five, and 16 is reached but not passed by five more.
+  CHECK(blocks("16", "4", "4") == std::vector<std::int64_t>{6, 5, 5, 0});
+}
+
+TEST_CASE("a loss compiled into few kernels takes less time than one operation at a time, and more than one kernel") {
+  const auto head = [](const char* set) {
+    const LayerPasses passes = tests::passes_over(small_job({set}), {0, false, true});
+    double seconds = 0;
+    for (const Pieces* pieces : {&passes.forward, &passes.backward})
+      for (const Piece& piece : *pieces)
+        for (const Kernel& kernel : piece.kernels) seconds += sim::to_seconds(kernel.time);
+    return seconds;
+  };
+  const double steps = head("software.compiled_cross_entropy=false"),
+               few = head("software.compiled_cross_entropy=true"), one = head("software.fused_cross_entropy=true");
+  CHECK(one < few);
+  CHECK(few < steps);
+}
+
+TEST_CASE("a job's clock follows the power of its passes, its limit and nothing else") {
+  const auto clock = [](std::vector<std::string> sets) {
+    sets.insert(sets.begin(), {"cluster.device=h100-sxm-80gb", "cluster.fabric=ndr-rail", "model.hidden=8192",
+                               "model.heads=64", "model.ffn_hidden=32768", "model.seq=4096"});
+    return small_job(sets).machine.device.clock();
+  };
+  const double usual = clock({});
+  CHECK(usual < 1);
+  CHECK(usual > 0.7);
+  CHECK(clock({"cluster.device.power.limit='500 W'"}) < usual);
+  CHECK(clock({"cluster.device.power.limit='2 kW'"}) == 1);
+  // Nothing of the pipeline's shape or of the network between nodes moves it.
+  CHECK(clock({"parallelism.pipeline=4", "parallelism.data=2"}) == usual);
+  CHECK(clock({"batch.global=64"}) == usual);
+  // Thin products draw less.
+  CHECK(clock({"model.hidden=1024", "model.heads=8", "model.ffn_hidden=4096"}) > usual);
+  CHECK(small_job().machine.device.clock() == 1);  // an A100's document names no power
+}
