@@ -19,7 +19,7 @@ struct PricedCampaign {
 };
 
 /// The machine that the scenario's job runs on. `state_bytes` are weights and optimizer states, each once, however they
-/// are shared out; `rank_bytes` those of the fullest rank.
+/// are shared out (a tied embedding on two stages is two); `rank_bytes` those of the fullest rank.
 campaign::Machine machine_of(const scenarios::Scenario& scenario, const std::vector<workloads::StageMemory>& stages);
 
 /// Loads the scenario and simulates a step of every state, `jobs` at a time: batches of the ramp, replicas missing (the
