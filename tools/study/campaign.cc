@@ -36,7 +36,7 @@ void write_distributions(std::ostream& out, const CampaignStudy& study) {
   const auto row = [&](const char* what, const Distribution& d, const auto& text) {
     table.add_row({what, text(d.mean), text(d.error), text(d.p5), text(d.p50), text(d.p95)});
   };
-  const auto count = [](double value) { return value == 0 ? std::string("0") : number_text(value); };
+  const auto count = [](double value) { return value < 1e-9 ? std::string("0") : number_text(value); };
   if (!study.plan.window) row("time to train", summary.wall_s, long_time_text);
   if (study.priced.scenario.job.training.price_per_gpu_hour_usd > 0)
     row("cost, US dollars", summary.wall_s, [&](double wall) { return si_text(campaign_usd(study, wall), ""); });

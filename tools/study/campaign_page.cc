@@ -8,9 +8,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "tools/study/campaign.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
+#include "tools/study/campaign.h"
 
 namespace orrery::tools {
 
