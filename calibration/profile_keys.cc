@@ -89,6 +89,14 @@ void data_sheet(Docs& out) {
            "Factor on the rate of fused attention.",
            {"0.2", "1"}},
           {"sustained.provenance", "text", "", "-", {}, "Where the factors come from."},
+          {"node", "mapping", "", "", {}, "How the GPUs of a node reach each other; see the keys of a node."},
+      });
+}
+
+void power(Docs& out) {
+  out.insert(
+      out.end(),
+      {
           {"power", "mapping", "", "-", {}, "What the device draws; its clock in a step follows from its limit."},
           {"power.limit",
            "quantity",
@@ -120,7 +128,6 @@ void data_sheet(Docs& out) {
            "Energy of a byte read from or written to device memory.",
            {"0 J", "1 uJ"}},
           {"power.provenance", "text", "", "-", {}, "Where the figures come from."},
-          {"node", "mapping", "", "", {}, "How the GPUs of a node reach each other; see the keys of a node."},
       });
   for (const std::string& type : data_type_names())
     out.push_back({"power.per_flop." + type,
@@ -473,6 +480,8 @@ const sim::KeyTable& profile_keys() {
   static const sim::KeyTable docs = [] {
     Docs out;
     data_sheet(out);
+    power(out);
+    power(out);
     out.push_back({"gemm",
                    "mapping",
                    "",

@@ -257,6 +257,12 @@ std::vector<Row> kernel_rows() {
           "two, 32 at most)."),
       number("extra_kernels_per_layer", &S::layers, &LayerStyle::extra_kernels_per_layer, {"0", "1000"},
              "Small kernels per layer and direction beyond those modelled (views, copies)."),
+  };
+}
+
+std::vector<Row> bucket_rows() {
+  using S = Software;
+  return {
       bytes("gradient_bucket", &S::buckets, &BucketPolicy::gradient_bucket,
             "Size of a gradient bucket; 0: one bucket per chunk."),
       bytes("parameter_bucket", &S::buckets, &BucketPolicy::parameter_bucket,
@@ -392,8 +398,8 @@ std::vector<Row> collective_rows() {
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> out;
-    for (const auto& part : {form_rows(), host_rows(), default_rows(), kernel_rows(), attention_rows(), trainer_rows(),
-                             memory_rows(), collective_rows()})
+    for (const auto& part : {form_rows(), host_rows(), default_rows(), kernel_rows(), bucket_rows(), attention_rows(),
+                             trainer_rows(), memory_rows(), collective_rows()})
       out.insert(out.end(), part.begin(), part.end());
     return out;
   }();
