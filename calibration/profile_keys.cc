@@ -481,7 +481,6 @@ const sim::KeyTable& profile_keys() {
     Docs out;
     data_sheet(out);
     power(out);
-    power(out);
     out.push_back({"gemm",
                    "mapping",
                    "",
