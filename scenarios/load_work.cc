@@ -73,7 +73,7 @@ void load_features(const Settings& section, Job& job) {
   if (model.attention.window_every > model.layers)
     section.at("attention_window_every").expected(fmt::format("at most model.layers, which is {}", model.layers));
   if (given(&section, "attention_window") == nullptr) {
-    assume(job, "model.attention.window", "none", "that is full causal attention");
+    assume(job, "model.attention_window", "none", "that is full causal attention");
   }
 }
 
@@ -244,7 +244,7 @@ void load_model(const Settings& document, Job& job) {
 
   model.attention.kv_heads = integer(&section, "kv_heads", model.attention.heads);
   if (given(&section, "kv_heads") == nullptr) {
-    assume(job, "model.attention.kv_heads", std::to_string(model.attention.kv_heads), "one per query head");
+    assume(job, "model.kv_heads", std::to_string(model.attention.kv_heads), "one per query head");
   }
   load_mixture(section, job);
   const bool all_experts = model.experts.any() && model.experts.dense_layers == 0 && model.experts.every == 1;
@@ -253,7 +253,7 @@ void load_model(const Settings& document, Job& job) {
                                               : 4 * model.hidden;
   model.mlp.hidden = integer(&section, "ffn_hidden", wide);
   if (given(&section, "ffn_hidden") == nullptr && !all_experts) {
-    assume(job, "model.mlp.hidden", std::to_string(wide),
+    assume(job, "model.ffn_hidden", std::to_string(wide),
            model.mlp.gated ? "8/3 of hidden rounded up to a multiple of 256" : "4 x hidden");
   }
   model.attention.head_width = integer(&section, "head_dim", 0);

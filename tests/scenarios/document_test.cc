@@ -71,7 +71,7 @@ TEST_CASE("--set below a name inherits the name") {
 
 TEST_CASE("--set says what is wrong, and where") {
   CHECK(set_error("a: 1", "nonsense").starts_with("--set: got \"nonsense\", expected key.path=value"));
-  CHECK(set_error("a: 1", "=3").starts_with("--set: read"));
+  CHECK(set_error("a: 1", "=3").starts_with("--set: got"));
   CHECK(set_error("a: 1", "a.b=3").starts_with("--set: a.b: expected a to be a mapping"));
   CHECK(set_error("a: 1", "b='open").starts_with("--set: b: the value is not YAML"));
   CHECK(set_error("a: 1", "b..c=1").starts_with("--set: "));

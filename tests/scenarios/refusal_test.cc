@@ -93,7 +93,7 @@ TEST_CASE("numbers out of range, and words that are none") {
              {15, "  data: 8\n  sharding: zero", "16:3: parallelism.sharding",
               "one of none, optimizer, gradients, parameters"},
              {15, "  data: 8\n  schedule: 1f1c", "16:3: parallelism.schedule", "did you mean \"1f1b\"?"},
-             {7, "  layers: 24\n  kind: moe", "8:3: model.kind", "one of gpt"}});
+             {7, "  layers: 24\n  kind: rnn", "8:3: model.kind", "one of gpt"}});
 }
 
 TEST_CASE("types that a device has no arithmetic for") {

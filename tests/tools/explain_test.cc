@@ -50,7 +50,7 @@ TEST_CASE("an elasticity is what two runs with --set say, and rates make a step 
     CHECK(std::abs(study.inputs[i - 1].elasticity) >= std::abs(study.inputs[i].elasticity));
   }
   // As a user would find out.
-  const std::string key = "cluster.device.sustained.matmul";
+  const std::string key = "cluster.device.streaming.efficiency.gelu_backward";
   REQUIRE(inputs.count(key) == 1);
   const double value = std::stod(inputs[key].value);
   const double up = step_of({fmt::format("{}={:.9g}", key, value * 1.05)});

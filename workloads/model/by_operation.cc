@@ -41,7 +41,7 @@ void recompute_by_operation(const LayerWriter& writer, Layer& layer) {
       kept.push_back({"up projection", k.elements / 2, k.bytes_each, k.half, KeptAs::recomputed});
       continue;
     }
-    const bool stays = k.as == KeptAs::input || name == "queries and attention output" ||
+    const bool stays = k.as == KeptAs::input || name == "queries" || name == "attention output" ||
                        name == "log-sum-exp of scores" || name == "scores" || name == "up projection";
     if (!stays) k.as = KeptAs::recomputed;
     kept.push_back(k);

@@ -39,7 +39,9 @@ struct Precision {
 struct RecomputedParts {
   bool core_attention = true;
   bool norms = false;
-  bool mlp = false;        // of dense layers
+  bool qkv = false, attention_out = false;  // the products ahead of attention and behind it
+  bool mlp = false;                         // of dense layers: up and activation
+  bool mlp_down = false, activation = false;
   bool latent_up = false;  // queries, keys and values from the compressed ones
   bool experts = false;    // the whole half with experts
   bool expert_activation = false;

@@ -111,7 +111,7 @@ void AttentionHalf::cast_output() {
 void AttentionHalf::write(std::int64_t window) {
   w_.norm("layer norm", "layer norm backward");
   w_.cast(z_.outside, "cast input", Direction::forward);
-  w_.column(products(), w_.enter(), style_.linear.separate_qkv);
+  w_.again(&RecomputedParts::qkv, [&] { w_.column(products(), w_.enter(), style_.linear.separate_qkv); });
   bias_gradient();
   if (adds_bias()) w_.add(bias());
   w_.views(0.5, Direction::forward);
@@ -121,7 +121,7 @@ void AttentionHalf::write(std::int64_t window) {
   rotate();
   attention(window);
   cast_output();
-  project();
+  w_.again(&RecomputedParts::attention_out, [&] { project(); });
   w_.leave();
   w_.bias_dropout_residual();
 }
@@ -132,8 +132,10 @@ void AttentionHalf::keep(Layer& layer) const {
   const double rows = d(m_.attention.heads) / t * d(z_.tokens), outside = z_.outside;
   const bool fused = w_.computation().attention == AttentionKind::flash;
   keep_ends(w_, kAttention, KeptAs::input, layer);
-  layer.kept.push_back({"queries and attention output", 2 * q, e_, kAttention});
-  layer.kept.push_back({"keys and values", 2 * kv, e_, kAttention});
+  const KeptAs made = w_.computation().again(&RecomputedParts::qkv) ? KeptAs::recomputed : KeptAs::tensor;
+  layer.kept.push_back({"queries", q, e_, kAttention, made});
+  layer.kept.push_back({"attention output", q, e_, kAttention});
+  layer.kept.push_back({"keys and values", 2 * kv, e_, kAttention, made});
   if (calibration::is_quantised(w_.computation().precision.matmul))
     layer.kept.push_back({"cast attention output", q, kept_input(w_), kAttention});
   if (m_.attention.qk_norm) layer.kept.push_back({"query and key norm inputs", q + kv, e_, kAttention});
@@ -226,16 +228,22 @@ void FeedForwardHalf::cast_activation() { w_.cast(z_.shared(m_.mlp.hidden), "cas
 void FeedForwardHalf::write() {
   w_.norm("layer norm", "layer norm backward");
   w_.cast(z_.outside, "cast input", Direction::forward);
-  const bool again = w_.computation().again(&RecomputedParts::mlp);
-  if (again) w_.add(Recomputed{true});
-  w_.column({up()}, w_.enter());
-  w_.views(0.5, Direction::backward);
-  cast_gradients();
-  activation();
-  cast_activation();
-  if (again) w_.add(Recomputed{false});
+  const bool whole = w_.computation().again(&RecomputedParts::mlp);
+  w_.again(&RecomputedParts::mlp, [&] {
+    w_.column({up()}, w_.enter());
+    w_.views(0.5, Direction::backward);
+    cast_gradients();
+    const auto activate = [&] {
+      activation();
+      cast_activation();
+    };
+    if (whole)
+      activate();
+    else
+      w_.again(&RecomputedParts::activation, activate);
+  });
   w_.views(0.5, Direction::forward);
-  down();
+  w_.again(&RecomputedParts::mlp_down, [&] { down(); });
   w_.leave();
   w_.bias_dropout_residual();
 }
@@ -250,7 +258,9 @@ void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
   const bool again = w_.computation().again(&RecomputedParts::mlp);
   const KeptAs as = again ? KeptAs::recomputed : KeptAs::tensor;
   layer.kept.push_back({"up projection", (branches - 1) * ffn, e_, kFeedForward, as});
-  layer.kept.push_back({"activation", ffn, kept_input(w_), kFeedForward, as});
+  const bool activated = again || w_.computation().again(&RecomputedParts::activation);
+  layer.kept.push_back(
+      {"activation", ffn, kept_input(w_), kFeedForward, activated ? KeptAs::recomputed : KeptAs::tensor});
   // The activation of a gate before its product, or the clamped input of the square.
   const bool between = m_.mlp.gated || m_.mlp.activation == Activation::squared_relu;
   if (in_steps() && between) layer.kept.push_back({"activation before its product", ffn, e_, kFeedForward});

@@ -75,6 +75,14 @@ class LayerWriter {
   void leave();
 
   // ---- linear layers ----
+  /// What `write` adds runs again ahead of its backward pass, if this part is recomputed.
+  template <class Write>
+  void again(bool RecomputedParts::*part, const Write& write) {
+    const bool marked = computation_.again(part);
+    if (marked) add(Recomputed{true});
+    write();
+    if (marked) add(Recomputed{false});
+  }
   MatMul product(const char* name, std::int64_t out, std::int64_t in) const;
   /// Products of one input. `apart`: each reduces the gradient of the input by itself.
   void column(std::vector<MatMul> products, std::optional<InputExchange> input, bool apart = false);

@@ -224,7 +224,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     const StageParameters experts = parameters_of_stage(here, HeldPart::experts);
     StageMemory m = sum_of(model_states(style, held.all), model_states(of_experts, experts.all));
     m.parts.weight_copies = weight_copy_bytes(style, held.blocks) + weight_copy_bytes(of_experts, experts.blocks);
-    m.parts.gathered = gathered_bytes(style, held) + gathered_bytes(of_experts, experts);
+    m.parts.gathered = gathered_bytes(style, held) + (experts.all > 0 ? gathered_bytes(of_experts, experts) : 0);
     m.parts.messages = message_bytes(layout, element, job.overlap.pipeline, split.network, stage);
     const auto at = static_cast<std::size_t>(stage);
     settle(m, high_water(orders[at], chunks[at]), step_bytes(style, held.all) + step_bytes(of_experts, experts.all));

@@ -226,6 +226,7 @@ MixtureTensor tensor_calls(const Model& model, const Method& method, double toke
   if (method.recompute != Recompute::selective) return calls;
   const RecomputedParts& parts = method.recomputed;
   if (parts.latent_up) calls.enters_again = compressed;
+  if (parts.qkv && !latent.any()) calls.enters_again.push_back({hidden, layers.all()});
   if (parts.mlp) calls.enters_again.push_back({hidden, layers.dense});
   if (parts.experts && model.experts.shared > 0) {
     calls.enters_again.push_back({hidden, layers.experts});

@@ -123,7 +123,7 @@ class ClosedForm {
     if (job_.method.recompute != Recompute::selective) return 0;
     const RecomputedParts& parts = job_.method.recomputed;
     if (parts.every_second_product) return job_.model.mlp.gated ? 2 : 1;
-    return parts.mlp ? 1 : 0;
+    return (parts.qkv ? 1 : 0) + (parts.mlp ? 1 : 0);
   }
 
   /// Embedding, `heads` heads and their losses.
