@@ -9,10 +9,10 @@
 #include "scenarios/scenario.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
-#include "tools/study/campaign_page.h"
 #include "tools/report/output.h"
 #include "tools/report/page.h"
 #include "tools/report/report.h"
+#include "tools/study/campaign_page.h"
 #include "tools/study/campaign_study.h"
 
 namespace orrery::tools {

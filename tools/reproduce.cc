@@ -12,11 +12,11 @@
 #include "scenarios/scenario.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
-#include "tools/study/campaign_table.h"
 #include "tools/report/comparison.h"
 #include "tools/report/output.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
+#include "tools/study/campaign_table.h"
 #include "tools/study/curves.h"
 #include "workloads/step/step.h"
 

@@ -85,8 +85,7 @@ class Section {
       target = target->is_mapping() ? target->find(rest.substr(0, dot)) : nullptr;
       rest = dot == std::string_view::npos ? std::string_view{} : rest.substr(dot + 1);
     }
-    if (target == nullptr)
-      member.fail(fmt::format("got {}, which names no key of this file, expected a value", text));
+    if (target == nullptr) member.fail(fmt::format("got {}, which names no key of this file, expected a value", text));
     return resolved(*target, depth + 1);
   }
 
@@ -162,9 +161,8 @@ void take_layout(Section& model, Section& trainer, Draft& draft) {
   draft.set("parallelism.virtual_pipeline", chunks, model.place("virtual_pipeline_model_parallel_size"));
   draft.set("parallelism.schedule", std::string(workloads::usual_schedule(chunks).name));
   if (chunks > 1 && stages == 1)
-    model.refuse(
-        "virtual_pipeline_model_parallel_size",
-        fmt::format("got {} with one pipeline stage, expected null, or a pipeline of at least 2", chunks));
+    model.refuse("virtual_pipeline_model_parallel_size",
+                 fmt::format("got {} with one pipeline stage, expected null, or a pipeline of at least 2", chunks));
   draft.set("parallelism.context", model.count("context_parallel_size").value_or(1),
             model.place("context_parallel_size"));
   const bool sequence = model.flag("sequence_parallel");
@@ -176,8 +174,7 @@ void take_layout(Section& model, Section& trainer, Draft& draft) {
   if (devices <= 1'048'576 && nodes <= 1'048'576) {
     draft.set("cluster.gpus", devices * nodes, trainer.place("num_nodes"));
   } else {
-    trainer.refuse("num_nodes",
-                   fmt::format("got {} nodes of {} GPUs, expected at most 1048576 GPUs", nodes, devices));
+    trainer.refuse("num_nodes", fmt::format("got {} nodes of {} GPUs, expected at most 1048576 GPUs", nodes, devices));
   }
   draft.set("cluster.gpus_per_node", devices, trainer.place("devices"));
   if (nodes > 1) draft.set("cluster.fabric", std::string("ndr-rail"));
@@ -210,8 +207,7 @@ void take_precision(Section& model, Section& trainer, Draft& draft) {
   const std::string type = trainer.word("precision", "bf16");
   const bool half = type == "16" || type == "16-mixed" || type == "fp16";
   const bool known = half || type == "bf16" || type == "bf16-mixed";
-  if (!known)
-    trainer.refuse("precision", fmt::format("got {}, expected bf16, bf16-mixed, 16 or 16-mixed", type));
+  if (!known) trainer.refuse("precision", fmt::format("got {}, expected bf16, bf16-mixed, 16 or 16-mixed", type));
   draft.set("precision.matmul", std::string(model.flag("fp8") ? "fp8" : half ? "fp16" : "bf16"));
   draft.set("precision.activations", std::string(half ? "fp16" : "bf16"));
   draft.set("precision.gradients", std::string(model.flag("megatron_amp_O2") ? "fp32" : half ? "fp16" : "bf16"));
