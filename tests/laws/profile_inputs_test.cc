@@ -40,6 +40,8 @@ std::vector<std::int64_t> kernel_times(const calibration::DeviceProfile& device)
           first.kernel = AttentionKernel::flash_1;
           first.dropout = true;
           times.push_back(device.attention(first).value());
+          first.kernel = AttentionKernel::flash_2;
+          times.push_back(device.attention(first).value());
         }
       }
     }
