@@ -72,6 +72,15 @@ double memory_gb(const scenarios::Measured& measured, const workloads::StepRepor
   return report.memory.peak_bytes / 1e9;
 }
 
+/// By how much the predicted step is longer: a rate that is too high is a step that is too short.
+std::optional<double> step_error_pct(const Metric& metric) {
+  const bool is_time = metric.name == "iteration_s";
+  const double predicted = is_time ? metric.predicted : metric.measured;
+  const double measured = is_time ? metric.measured : metric.predicted;
+  if (!(measured > 0)) return std::nullopt;
+  return 100 * (predicted - measured) / measured;
+}
+
 void predict(ValidationRow& row, const sim::Settings& record, const workloads::StepOptions& options) {
   const scenarios::Scenario scenario = scenarios::load_scenario(record);
   if (!scenario.measured) record.fail("has no 'measured' section, expected measured: {iteration_s: ...}");
@@ -95,7 +104,7 @@ void predict(ValidationRow& row, const sim::Settings& record, const workloads::S
   row.metric = metric.name;
   row.measured = metric.measured;
   row.predicted = metric.predicted;
-  if (metric.measured > 0) row.error_pct = 100 * (metric.predicted - metric.measured) / metric.measured;
+  row.error_pct = step_error_pct(metric);
 }
 
 /// Files as given; of a folder, its *.yaml and *.yml in the order of their names.

@@ -55,7 +55,8 @@ struct ValidationRow {
   std::string list;  // the file, without folder and suffix
   std::string id;
   std::string metric;  // empty when the record could not be loaded or measured nothing comparable
-  std::optional<double> measured, predicted, error_pct;
+  std::optional<double> measured, predicted;
+  std::optional<double> error_pct;  // of the step's time, whatever the metric: what a rate means for it
   struct Memory {
     std::optional<double> measured_gb, predicted_gb;  // decimal GB of the fullest GPU
     std::optional<bool> measured_oom;
@@ -88,8 +89,8 @@ std::vector<std::string> fitted_records();
 /// Over rows that have an error_pct. All zero for none.
 struct ErrorSummary {
   std::size_t n = 0;
-  double mape_pct = 0, median_ape_pct = 0, max_ape_pct = 0;  // of |predicted - measured| / measured
-  double bias_pct = 0;                                       // mean of (predicted - measured) / measured
+  double mape_pct = 0, median_ape_pct = 0, max_ape_pct = 0;  // of the sizes of errors of the step
+  double bias_pct = 0;                                       // their mean; above 0: predicted steps are too long
 };
 ErrorSummary summarize(std::vector<double> error_pct);
 

@@ -54,10 +54,13 @@ Words words_of(const std::string& text) {
   std::istringstream in(text);
   for (std::string word; in >> word;) {
     std::size_t end = 0;
-    try {
-      words.numbers.push_back(std::stod(word, &end));
-    } catch (const std::exception&) {
-      end = 0;
+    const char first = word.front();  // "nanotron" is no number, though stod reads one
+    if (std::isdigit(static_cast<unsigned char>(first)) != 0 || first == '+' || first == '-') {
+      try {
+        words.numbers.push_back(std::stod(word, &end));
+      } catch (const std::exception&) {
+        end = 0;
+      }
     }
     words.text.push_back(word.substr(end));
   }

@@ -86,6 +86,11 @@ TEST_CASE("a record that fails is a row that says why; one that runs has its err
   REQUIRE(good.predicted.has_value());
   CHECK(*good.predicted > 0);
   CHECK(*good.error_pct == Approx(100 * *good.predicted - 100));
+  // A rate that is predicted too high means a step that is too short: of twice the rate, by half.
+  const tools::ValidationRow rate =
+      tools::validate_record({"list", record("source: Table 1\nmeasured: {tokens_per_s: 1000}\n")}, {});
+  REQUIRE(rate.error_pct.has_value());
+  CHECK(*rate.error_pct == Approx(100 * (1000 / *rate.predicted - 1)));
 
   const tools::ValidationRow bad =
       tools::validate_record({"list", record("source: Table 1\nmeasured: {iteration_s: fast}\n")}, {"other"});

@@ -103,7 +103,7 @@ struct Schedule {
     bool step_apart = false;
     /// Megatron-LM is one of them.
     bool with_megatron = false;
-  } runtimes;
+  } runtimes = {};
   /// Micro-batches that the search of its authors may hold; null: as many as the paper's order does.
   std::int64_t (*held_when_searched)(std::int64_t stages) = nullptr;
   /// How the order repeats; null: never, or with different shifts forward and backward.

@@ -44,53 +44,33 @@ bool scatters(Sharding sharding, const calibration::Software& software) {
 /// Gradients and parameters over the ranks that hold the same ones.
 class StateRows {
  public:
-  StateRows(const Job& job, TrafficRows& rows)
-      : job_(job), p_(job.parallelism), map_(job.parallelism.chunk_map()), rows_(rows) {}
+  /// `microbatches`: that each holder of a block sees in a step.
+  StateRows(Sharding sharding, const calibration::Software& software, const Precision& precision, double microbatches,
+            TrafficRows& rows)
+      : sharding_(sharding), software_(software), precision_(precision), microbatches_(microbatches), rows_(rows) {}
 
-  void data() {
-    const ShardParameters shard =
-        shard_parameters(job_.model, p_.tensor, job_.software.layers.head.pads_vocabulary, map_.ends_meet());
-    const double layers = job_.model.experts.any() ? mixture_parameters(job_.model, split_of(job_)).shared
-                                                   : d(job_.model.layers) * shard.layer;
-    states(CommGroup::data, CommGroup::replicate, job_.shard_ranks(), job_.replicas(),
-           d(p_.tensor) * (layers + shard.embedding + shard.head));
-  }
-
-  void expert_data() {
-    const double held = mixture_parameters(job_.model, split_of(job_)).experts;
-    states(CommGroup::expert_data, CommGroup::expert_replicate, job_.expert_shard_ranks(), job_.expert_replicas(),
-           d(p_.expert * p_.expert_tensor) * held);
-  }
-
-  /// Of DualPipe's two copies of a block each sees half of the micro-batches, in step with the other.
-  double microbatches_of_a_replica() const {
-    return d(job_.microbatches() * p_.data * p_.context) / d(job_.replicas());
-  }
-
- private:
   /// Gradients and parameters of `whole` elements on all ranks that hold different ones, which groups of `group` ranks
   /// share out and `replicas` ranks hold alike.
-  void states(const CommGroup& among, const CommGroup& across, std::int64_t group, std::int64_t replicas,
-              double whole) {
+  void add_all(const CommGroup& among, const CommGroup& across, std::int64_t group, std::int64_t replicas,
+               double whole) {
     const double groups = d(replicas / group);
     const double gradients = whole * reduced_gradient_bytes();
-    const double parameters = whole * calibration::bytes_of(job_.method.precision.parameters);
-    const double m = microbatches_of_a_replica();
-    const bool every = reduces_every_micro_batch(p_.sharding, job_.software);
+    const double parameters = whole * calibration::bytes_of(precision_.parameters);
+    const double m = microbatches_;
+    const bool every = reduces_every_micro_batch(sharding_, software_);
     // One virtual call per rank that holds other parameters, which moves those of all stages; the counted table knows
     // the real number of calls.
-    switch (p_.sharding) {
+    switch (sharding_) {
       case Sharding::none:
         add(among, CollectiveOp::all_reduce, "gradients, backward", group, gradients, 1, 0);
         break;
       case Sharding::optimizer:
       case Sharding::gradients:
-        add(among, scatters(p_.sharding, job_.software) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
+        add(among, scatters(sharding_, software_) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
             "gradients, backward", group, gradients, (every ? m : 1) * groups, 0);
-        between_groups(across, d(replicas / group), gradients,
-                       every && !job_.software.gradients.reduces_to_owners ? m : 1);
+        between_groups(across, d(replicas / group), gradients, every && !software_.gradients.reduces_to_owners ? m : 1);
         add(among, CollectiveOp::all_gather, "parameters, forward", group, parameters,
-            (every && made_for_units(job_.software) ? m : 1) * groups, 0);
+            (every && made_for_units(software_) ? m : 1) * groups, 0);
         break;
       case Sharding::parameters:
         add(among, CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, m * groups, 1);
@@ -101,11 +81,12 @@ class StateRows {
     }
   }
 
+ private:
   /// Where ranks that share out states add gradients up with an all-reduce all the same, they send them in 16 bit.
   double reduced_gradient_bytes() const {
-    const int added_up = calibration::bytes_of(job_.method.precision.gradients);
-    if (scatters(p_.sharding, job_.software) || p_.sharding == Sharding::none) return added_up;
-    return std::min(added_up, calibration::bytes_of(job_.method.precision.activations));
+    const int added_up = calibration::bytes_of(precision_.gradients);
+    if (scatters(sharding_, software_) || sharding_ == Sharding::none) return added_up;
+    return std::min(added_up, calibration::bytes_of(precision_.activations));
   }
 
   /// Every rank's part of the gradients, added up over the groups that repeat it.
@@ -120,9 +101,10 @@ class StateRows {
     rows_.add(facts...);
   }
 
-  const Job& job_;
-  const Parallelism& p_;
-  ChunkMap map_;
+  Sharding sharding_;
+  const calibration::Software& software_;
+  const Precision& precision_;
+  double microbatches_;
   TrafficRows& rows_;
 };
 
@@ -142,10 +124,9 @@ class ClosedForm {
     if (p_.tensor > 1) tensor();
     if (p_.context > 1) context();
     if (p_.pipeline > 1) pipeline();
-    StateRows states(job_, rows_);
-    if (job_.replicas() > 1) states.data();
+    if (job_.replicas() > 1) data();
     if (job_.model.experts.any()) {
-      if (job_.expert_replicas() > 1) states.expert_data();
+      if (job_.expert_replicas() > 1) expert_data();
       mixture_.exchange_rows(rows_);
     }
     scales();
@@ -271,14 +252,32 @@ class ClosedForm {
         bytes(scattered && job_.software.messages.scatter_gather_gradients), messages, 0);
   }
 
+  void data() {
+    const ShardParameters shard =
+        shard_parameters(job_.model, p_.tensor, job_.software.layers.head.pads_vocabulary, map_.ends_meet());
+    const double layers = job_.model.experts.any() ? mixture_parameters(job_.model, split_of(job_)).shared
+                                                   : d(job_.model.layers) * shard.layer;
+    states().add_all(CommGroup::data, CommGroup::replicate, job_.shard_ranks(), job_.replicas(),
+                     d(p_.tensor) * (layers + shard.embedding + shard.head));
+  }
+
+  void expert_data() {
+    const double held = mixture_parameters(job_.model, split_of(job_)).experts;
+    states().add_all(CommGroup::expert_data, CommGroup::expert_replicate, job_.expert_shard_ranks(),
+                     job_.expert_replicas(), d(p_.expert * p_.expert_tensor) * held);
+  }
+
+  StateRows states() { return {p_.sharding, job_.software, job_.method.precision, microbatches_of_a_replica(), rows_}; }
+  /// Of DualPipe's two copies of a block each sees half of the micro-batches, in step with the other.
+  double microbatches_of_a_replica() const { return d(job_.microbatches()) * columns() / d(job_.replicas()); }
+
   /// Largest magnitudes of fp8 tensors, layer by layer: after the forward and after the backward pass.
   void scales() {
     const bool in_fp8 = job_.method.precision.matmul == DataType::fp8;
     if (!in_fp8 || !job_.software.gradients.reduces_amax || job_.replicas() == 1) return;
     constexpr double kBytes = 4 * 3 * 4;  // qkv, projection, up and down; input, weight, gradient; a number in fp32
     add(CommGroup::scales, CollectiveOp::all_reduce, "fp8 scales", p_.tensor * job_.replicas(), kBytes,
-        2 * StateRows(job_, rows_).microbatches_of_a_replica() * d(job_.model.layers + job_.model.experts.mtp_layers),
-        2);
+        2 * microbatches_of_a_replica() * d(job_.model.layers + job_.model.experts.mtp_layers), 2);
   }
 
   void embedding() {
