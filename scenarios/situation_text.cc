@@ -52,6 +52,12 @@ std::string background_text(const topology::Faults& faults) {
 }  // namespace
 
 void say_situation(workloads::Job& job) {
+  const calibration::DeviceProfile& device = job.machine.device;
+  if (device.clock() < 1) {
+    job.assumptions.push_back(
+        fmt::format("Products run at {:.0f} % of the clock of a short benchmark: what a limit of {:g} W leaves them.",
+                    100 * device.clock(), device.power().limit));
+  }
   const Perturbation& perturbed = job.perturbation;
   const auto say = [&](const char* key, const std::string& what) {
     job.assumptions.push_back(fmt::format("perturb.{}: {}.", key, what));
