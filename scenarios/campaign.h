@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "campaign/spec.h"
+#include "workloads/campaign/spec.h"
 #include "sim/settings.h"
 
 namespace orrery::scenarios {

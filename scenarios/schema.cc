@@ -7,7 +7,7 @@
 
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
-#include "campaign/spec.h"
+#include "workloads/campaign/spec.h"
 #include "topology/cluster.h"
 #include "workloads/schedules/catalogue.h"
 

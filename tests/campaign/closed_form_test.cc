@@ -1,11 +1,11 @@
 // Do campaigns with exponential failures and fixed costs take the time that is known in closed form, and is the
 // interval that is found the one that Daly's formula names?
-#include "campaign/closed_form.h"
+#include "workloads/campaign/closed_form.h"
 
 #include <cmath>
 
-#include "campaign/distribution.h"
-#include "campaign/interval.h"
+#include "workloads/campaign/distribution.h"
+#include "workloads/campaign/interval.h"
 #include "tests/campaign/toy.h"
 #include "tests/catch.h"
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "campaign/distribution.h"
+#include "workloads/campaign/distribution.h"
 #include "scenarios/campaign.h"
 #include "scenarios/scenario.h"
 #include "scenarios/schema.h"

@@ -1,7 +1,7 @@
 // Does a campaign account for every picosecond, and does each of its mechanisms do what it says?
-#include "campaign/run.h"
+#include "workloads/campaign/run.h"
 
-#include "campaign/random.h"
+#include "workloads/campaign/random.h"
 #include "tests/campaign/toy.h"
 #include "tests/catch.h"
 

@@ -1,8 +1,8 @@
 // Small plans for the tests of campaigns: every time a round number.
 #pragma once
 
-#include "campaign/plan.h"
-#include "campaign/run.h"
+#include "workloads/campaign/plan.h"
+#include "workloads/campaign/run.h"
 
 namespace orrery::tests {
 

@@ -41,7 +41,7 @@ inline std::vector<SourceFile> source_files() {
     if (entry.is_regular_file() && entry.path().filename() != ".git") add(entry.path());
   }
   for (const char* room :
-       {"sim", "topology", "calibration", "workloads", "campaign", "scenarios", "tools", "tests", "docs", ".ci"}) {
+       {"sim", "topology", "calibration", "workloads", "scenarios", "tools", "tests", "docs", ".ci"}) {
     if (!fs::is_directory(root / room)) continue;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / room)) {
       if (entry.is_regular_file()) add(entry.path());

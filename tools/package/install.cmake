@@ -41,7 +41,7 @@ install(CODE "
 " COMPONENT program)
 
 # The library: the rooms behind one header.
-set(rooms orrery_sim orrery_topology orrery_calibration orrery_workloads orrery_campaign orrery_scenarios)
+set(rooms orrery_sim orrery_topology orrery_calibration orrery_workloads orrery_scenarios)
 set_target_properties(orrery_api PROPERTIES EXPORT_NAME orrery)
 target_include_directories(orrery_api INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(orrery_api INTERFACE cxx_std_20)

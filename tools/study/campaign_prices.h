@@ -2,7 +2,7 @@
 // that the campaign can be in.
 #pragma once
 
-#include "campaign/plan.h"
+#include "workloads/campaign/plan.h"
 #include "scenarios/scenario.h"
 #include "workloads/step/step.h"
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "campaign/closed_form.h"
-#include "campaign/interval.h"
-#include "campaign/what_if.h"
+#include "workloads/campaign/closed_form.h"
+#include "workloads/campaign/interval.h"
+#include "workloads/campaign/what_if.h"
 #include "tools/parallel.h"
 
 namespace orrery::tools {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "campaign/distribution.h"
+#include "workloads/campaign/distribution.h"
 #include "tools/study/campaign_prices.h"
 
 namespace orrery::tools {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "campaign/closed_form.h"
+#include "workloads/campaign/closed_form.h"
 #include "tools/report/text.h"
 
 namespace orrery::tools {

@@ -2,15 +2,15 @@
 // the tier beside the next steps, or before them where the tier blocks; a write that is longer than the interval holds
 // up the next one. A checkpoint comes back as it went: storage is read once and passed on to the other replicas
 // (MegaScale, arXiv 2402.15627, section 4.4), memories give every rank its own.
-#include "campaign/plan.h"
+#include "workloads/campaign/plan.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "campaign/closed_form.h"
-#include "campaign/progress.h"
+#include "workloads/campaign/closed_form.h"
+#include "workloads/campaign/progress.h"
 
 namespace orrery::campaign {
 

@@ -1,5 +1,5 @@
 // The formulas, as their papers write them.
-#include "campaign/closed_form.h"
+#include "workloads/campaign/closed_form.h"
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // The table of the `campaign` section.
-#include "campaign/spec.h"
+#include "workloads/campaign/spec.h"
 
 namespace orrery::campaign {
 

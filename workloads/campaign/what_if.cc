@@ -1,6 +1,6 @@
 // The list. Halves throughout, so that the gains can be compared; intervals of checkpoints follow the failure rate
 // where they were left to Daly's formula.
-#include "campaign/what_if.h"
+#include "workloads/campaign/what_if.h"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "campaign/plan.h"
+#include "workloads/campaign/plan.h"
 
 namespace orrery::campaign {
 

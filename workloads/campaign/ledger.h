@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "campaign/plan.h"
-#include "campaign/progress.h"
+#include "workloads/campaign/plan.h"
+#include "workloads/campaign/progress.h"
 
 namespace orrery::campaign {
 

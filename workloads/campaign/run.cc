@@ -8,13 +8,13 @@
 // (maintenance, a slow node found, nodes back for a larger job) wait for the end of the step and for a checkpoint, so
 // that they lose nothing. Of several things that are slow the worst decides the step. Left out: failures of spares and
 // of nodes in repair, failure rates of a job that shrank, which stay those of the whole one.
-#include "campaign/run.h"
+#include "workloads/campaign/run.h"
 
 #include <algorithm>
 
-#include "campaign/failure_clock.h"
-#include "campaign/ledger.h"
-#include "campaign/pool.h"
+#include "workloads/campaign/failure_clock.h"
+#include "workloads/campaign/ledger.h"
+#include "workloads/campaign/pool.h"
 
 namespace orrery::campaign {
 

@@ -1,5 +1,5 @@
 // W, its inverse, and what it consists of.
-#include "campaign/progress.h"
+#include "workloads/campaign/progress.h"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "campaign/fleet.h"
+#include "workloads/campaign/fleet.h"
 #include "sim/keys.h"
 #include "sim/settings.h"
 

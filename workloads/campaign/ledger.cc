@@ -1,5 +1,5 @@
 // Stretches and checkpoints.
-#include "campaign/ledger.h"
+#include "workloads/campaign/ledger.h"
 
 #include <algorithm>
 

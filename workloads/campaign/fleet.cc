@@ -1,5 +1,5 @@
 // Documents of fleets.
-#include "campaign/fleet.h"
+#include "workloads/campaign/fleet.h"
 
 #include <fmt/format.h>
 

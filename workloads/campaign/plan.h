@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "campaign/elapsed.h"
-#include "campaign/spec.h"
+#include "workloads/campaign/elapsed.h"
+#include "workloads/campaign/spec.h"
 
 namespace orrery::campaign {
 

@@ -1,5 +1,5 @@
 // The superposed process.
-#include "campaign/failure_clock.h"
+#include "workloads/campaign/failure_clock.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdint>
 
-#include "campaign/plan.h"
+#include "workloads/campaign/plan.h"
 
 namespace orrery::campaign {
 

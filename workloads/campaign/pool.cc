@@ -1,5 +1,5 @@
 // Nodes as one number: any of them serves as well as any other. Left out: where in the network they lie.
-#include "campaign/pool.h"
+#include "workloads/campaign/pool.h"
 
 #include <algorithm>
 

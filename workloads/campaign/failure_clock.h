@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "campaign/plan.h"
-#include "campaign/random.h"
+#include "workloads/campaign/plan.h"
+#include "workloads/campaign/random.h"
 
 namespace orrery::campaign {
 

@@ -10,7 +10,7 @@
 //  - storage 1 GB/s a node: 2 TB/s sustained for 2,048 nodes (Llama 3, arXiv 2407.21783, section 3.3.1).
 //  - neighbour 10 GB/s a node: Gemini's (SOSP 2023) send the states of a node within seconds over idle 400 Gb/s of
 //    network, of which this is a fifth.
-#include "campaign/spec.h"
+#include "workloads/campaign/spec.h"
 
 #include <fmt/format.h>
 

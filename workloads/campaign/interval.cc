@@ -1,5 +1,5 @@
 // Candidates and the fit.
-#include "campaign/interval.h"
+#include "workloads/campaign/interval.h"
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "campaign/run.h"
+#include "workloads/campaign/run.h"
 
 namespace orrery::campaign {
 

@@ -1,5 +1,5 @@
 // Means and percentiles.
-#include "campaign/distribution.h"
+#include "workloads/campaign/distribution.h"
 
 #include <algorithm>
 #include <cmath>
