@@ -97,6 +97,7 @@ struct WhatIfEngine::State {
     return document;
   }
   ordered_json run(const json& request);
+  ordered_json remedies(const json& request);
   ordered_json points(const json& request);
   ordered_json answer(const json& request);
 };
@@ -110,13 +111,21 @@ ordered_json WhatIfEngine::State::run(const json& request) {
   options.stage_timelines = charts;
   options.cache = &cache;
   workloads::StepReport report = workloads::simulate_step(scenario.job, options);
-  if (!report.memory.fits) report.memory.would_fit = scenarios::would_fit(document);
+  const bool remedies = request.value("remedies", json(true)) == json(true);
+  if (!report.memory.fits && remedies) report.memory.would_fit = scenarios::would_fit(document);
   ordered_json out;
   out["result"] = report_json(scenario, report);
   out["layout"] = layout_json(scenario);
   out["yaml"] = scenarios::yaml_text(document);
   if (charts) out["charts"] = run_page(document, scenario, report);
   return out;
+}
+
+ordered_json WhatIfEngine::State::remedies(const json& request) {
+  ordered_json list = ordered_json::array();
+  for (const workloads::Remedy& remedy : scenarios::would_fit(checked(document_of(request))))
+    list.push_back({{"set", remedy.changes}, {"peak_bytes", remedy.peak_bytes}});
+  return {{"would_fit", std::move(list)}};
 }
 
 ordered_json WhatIfEngine::State::points(const json& request) {
@@ -145,12 +154,13 @@ ordered_json WhatIfEngine::State::answer(const json& request) {
   const std::string what = text_of(request, "do", "");
   if (what == "catalogue") return catalogue_json();
   if (what == "run") return run(request);
+  if (what == "remedies") return remedies(request);
   if (what == "points") return points(request);
   if (what == "import") {
     return draft_json(text_of(request, "form", ""), text_of(request, "text", ""),
                       text_of(request, "file", "configuration"));
   }
-  throw UserError(fmt::format("request: do: got \"{}\", expected catalogue, run, points or import", what));
+  throw UserError(fmt::format("request: do: got \"{}\", expected catalogue, run, remedies, points or import", what));
 }
 
 WhatIfEngine::WhatIfEngine(Names names) : state_(std::make_unique<State>(names)) {}

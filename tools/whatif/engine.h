@@ -24,6 +24,8 @@ class WhatIfEngine {
   ///   run        {"text": YAML, "file": name for messages, "sets": ["key.path=value"], "charts": bool}: one training
   ///              step as `orrery run --json` reports it ("result"), the values that the layout resolves to ("layout"),
   ///              the scenario with the sets laid over it ("yaml"), the numbers behind the charts ("charts");
+  ///              Where it does not fit, the search for what would takes longest: "remedies": false leaves it out;
+  ///   remedies   {"text", "file", "sets"}: what would fit, {"would_fit": [{"set", "peak_bytes"}]};
   ///   points     {"text", "file", "points": [[sets]]}: a step for each list of sets, in short;
   ///   import     {"form": "hf" | "megatron" | "nemo", "text", "file"}: a scenario as YAML.
   /// What is wrong with the input comes back as {"error": the line that the command line would print}; an error of the

@@ -30,6 +30,7 @@ function take_answer(request, {reply, ms}, more) {
       state.base_result = reply.result;
     }
     if (!more) show_results();
+    if (!more && !reply.result.memory.fits) find_remedies(reply, request);
   }
   if (!more) {
     show_all();

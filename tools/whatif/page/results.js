@@ -12,6 +12,8 @@ const kParts = [
   ['bubble', 'bubble'],
   ['optimizer', 'optimizer'],
   ['other', 'other'],
+  ['partner_wait', 'waiting for a partner'],
+  ['slow_gpu', 'a slow GPU'],
 ];
 const kHeld = ['parameters', 'gradients', 'optimizer', 'activations', 'buffers'];
 
@@ -124,6 +126,7 @@ function compared() {
   return rows;
 }
 
+// The parts that any row has, of those that the engine names.
 const used_parts = (rows) => kParts.filter(([key]) => rows.some(({result}) => (result.breakdown_s[key] || 0) > 0));
 
 const stacked = (labels, datasets, title, more = {}) => ({
@@ -243,6 +246,24 @@ function show_timeline() {
   timeline_redraws = redraws.length - before;
 }
 
+function add_remedies(banner, would_fit) {
+  if (would_fit.length > 0) banner.append('It would fit with ');
+  for (const {set, peak_bytes} of would_fit) {
+    const sets = set.map((one) => [one.slice(0, one.indexOf('=')), one.slice(one.indexOf('=') + 1)]);
+    const title = 'takes ' + bytes(peak_bytes, 3) + ' per GPU';
+    banner.append(el('button', {type: 'button', title, onclick: () => change_all(sets)}, set.join(' ')), ' ');
+  }
+}
+
+// Ways out are searched for beside the steps, so that a slider never waits for them.
+async function find_remedies(answer, request) {
+  state.side = state.side || new_engine();
+  const {reply} = await state.side.ask({...request, do: 'remedies'});
+  if (state.answer !== answer || !reply.would_fit) return;
+  answer.result.memory.would_fit = reply.would_fit;
+  show_banner();
+}
+
 function show_banner() {
   const banner = place('banner'), result = state.answer && state.answer.result;
   banner.hidden = true;
@@ -258,12 +279,7 @@ function show_banner() {
     const {peak_bytes, capacity_bytes, would_fit} = result.memory;
     banner.append(
         el('strong', {}, 'Out of memory: '), bytes(peak_bytes, 3) + ' of ' + bytes(capacity_bytes, 3) + ' per GPU. ');
-    if (would_fit.length > 0) banner.append('It would fit with ');
-    for (const remedy of would_fit) {
-      const apply = () =>
-          change_all(remedy.set.map((set) => [set.slice(0, set.indexOf('=')), set.slice(set.indexOf('=') + 1)]));
-      banner.append(el('button', {type: 'button', onclick: apply}, remedy.set.join(' ')), ' ');
-    }
+    add_remedies(banner, would_fit);
     banner.hidden = false;
   }
 }
@@ -281,6 +297,13 @@ function speak() {
   }, 500);
 }
 
+// On a phone the figures are out of sight while a slider moves: in one line at the foot of the screen.
+function show_foot(result) {
+  place('foot').textContent = seconds(result.iteration_time_s) + ' · MFU ' + result.mfu_pct.toFixed(1) + ' % · ' +
+      bytes(result.memory.peak_bytes, 3) + (result.memory.fits ? '' : ': out of memory');
+  place('foot').classList.toggle('bad', !result.memory.fits);
+}
+
 function show_results() {
   const {result, layout, charts} = state.answer;
   place('title').textContent = charts.title;
@@ -289,6 +312,7 @@ function show_results() {
   place('effort').textContent = result.ranks_simulated + ' of ' + grouped(result.gpus) + ' ranks, ' +
       grouped(result.events) + ' events, answered in ' + Math.round(state.ms) + ' ms';
   show_figures(result, layout);
+  show_foot(result);
   show_breakdown();
   show_memory();
   show_timeline();

@@ -24,7 +24,7 @@ const key_of = (path) => state.catalogue.keys.find((key) => key.path === path);
 const set_texts = (sets) => [...sets].map(([path, value]) => path + '=' + value);
 
 function request_of(sets, more = {}) {
-  return {do: 'run', text: state.text, file: state.file, sets: set_texts(sets), ...more};
+  return {do: 'run', text: state.text, file: state.file, sets: set_texts(sets), remedies: false, ...more};
 }
 
 // ---- the command line ----

@@ -94,7 +94,7 @@ function show_variants() {
           el(title ? 'th' : 'td', title ? {scope: 'col', className: i > 0 && i < 6 ? 'number' : ''} : {}, title));
   place('variants')
       .replaceChildren(
-          el('div', {className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'variants'},
+          el('div', {className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'table of variants'},
              el('table', {className: 'variants'}, el('thead', {}, el('tr', {}, head)),
                 el('tbody', {}, pins.map((pin) => variant_row(pin, state.pins.indexOf(pin)))))));
 }
