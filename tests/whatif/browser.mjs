@@ -9,6 +9,7 @@ export const page_file = join(root, 'build/whatif/orrery.html');
 export const page_url = pathToFileURL(page_file).href;
 
 const kChromium = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync);
+
 const kFlags = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
                 '--disable-component-update', '--disable-sync'];
 

@@ -51,7 +51,7 @@ const kControls = [
       {path: 'overlap.parameters', name: 'Overlap parameters', yes: true},
     ]
   ],
-  ['Cost', [{path: 'cost.price_per_gpu_hour_usd', name: 'Price of a GPU', unit: '$/h', values: null}]],
+  ['Cost', [{path: 'cost.price_per_gpu_hour_usd', name: 'GPU price', unit: '$/h', values: null}]],
 ];
 
 const controls = new Map();  // path -> {row, show, note}

@@ -52,7 +52,7 @@ function show_figures(result, layout) {
   const figures = [
     figure('Step time', seconds(step), 'of one training step', versus((r) => r.iteration_time_s, false)),
     figure(
-        'Throughput', si(result.tokens_per_s, 'tokens/s'), digits(result.tokens_per_s_per_gpu) + ' per GPU',
+        'Tokens per second', si(result.tokens_per_s, '').trim(), digits(result.tokens_per_s_per_gpu) + ' per GPU',
         versus((r) => r.tokens_per_s, true)),
     figure(
         'MFU', result.mfu_pct.toFixed(1) + ' %', digits(result.model_tflops_per_gpu) + ' TFLOP/s per GPU',
@@ -210,6 +210,7 @@ const memory = new Live(
                                    data: stages.map((stage) => stage[key] / 1e9),
                                    backgroundColor: paint(i),
                                    barPercentage: 0.9,
+                                   maxBarThickness: 110,
                                    categoryPercentage: 0.9,
                                  }));
       const config = stacked(stages.map((stage, i) => 'stage ' + i), datasets, 'GB');
