@@ -1,7 +1,7 @@
 // Does the page do what it says, in a real browser? What it shows is held against the program's own answers:
 // node page_test.mjs ORRERY
 import assert from 'node:assert';
-import {execFileSync} from 'node:child_process';
+import {execFileSync, spawn} from 'node:child_process';
 import {mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join, resolve} from 'node:path';
@@ -197,6 +197,45 @@ const tests = {
     }
     for (const id of ['scenario', 'pin', 'share', 'key-cluster-gpus', 'key-parallelism-pipeline', 'key-precision', 'sweep-go', 'text'])
       assert.ok(seen.has(id), id + ' is reached by Tab');
+  },
+
+  async 'markup in a scenario stays text, in the page, its links and its pictures'() {
+    const page = await opened(), evil = '<img src=x onerror="window.hit=1"></script><b>';
+    const text = "name: '" + evil + "'\ndescription: '" + evil +
+        "'\ncluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: gpt3-6.7b\nbatch: {global: 8}\n";
+    await page.evaluate((yaml) => open_text('x.yaml', yaml), text);
+    await settled(page);
+    await page.locator('#pin').click();
+    await page.locator('table.variants input').fill(evil);
+    await page.locator('table.variants input').press('Enter');
+    assert.strictEqual(await page.locator('#title').textContent(), evil);
+    const other = await opened({}, await page.evaluate(() => link_text()));
+    await other.waitForFunction(() => state.pins.length === 1);
+    assert.strictEqual(await other.locator('table.variants input').inputValue(), evil);
+    const svg = await other.evaluate(() => svg_of_page());
+    assert.ok(svg.includes('&lt;img') && !svg.includes('<img'));
+    for (const one of [page, other]) {
+      assert.strictEqual(await one.evaluate(() => window.hit), undefined);
+      assert.strictEqual(await one.locator('img, b').count(), 0);
+    }
+  },
+
+  async 'the served page shows the same, with and without a token'() {
+    for (const words of [[], ['--token', 'a-token-of-some-length']]) {
+      const child = spawn(program, ['serve', '--port', '0', ...words], {env: {...process.env, ORRERY_HOME: root}});
+      try {
+        const said = await new Promise((done) => child.stdout.once('data', (text) => done(String(text))));
+        const page = await browser.newPage();
+        await page.goto(/http:\S+/.exec(said)[0]);
+        await settled(page);
+        assert.strictEqual(await page.evaluate(() => serves()), true);
+        await type(page, 'parallelism.virtual_pipeline', '6');
+        const sets = ['--set', 'parallelism.virtual_pipeline=6', '--set', 'parallelism.schedule=null'];
+        assert.strictEqual((await result_of(page)).iteration_time_s, native(['eos-gpt3-175b', ...sets]).iteration_time_s);
+      } finally {
+        child.kill();
+      }
+    }
   },
 
   async 'the newest wish wins: of many changes at once the last is shown'() {

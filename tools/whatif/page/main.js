@@ -32,6 +32,7 @@ function take_answer(request, {reply, ms}, more) {
     if (!more) show_results();
     if (!more && !reply.result.memory.fits) find_remedies(reply, request);
   }
+  if (!reply.result && !state.answer) place('title').textContent = state.name || state.file;
   if (!more) {
     show_all();
     show_sweep_lists();
@@ -84,19 +85,22 @@ function open_shipped(name, sets = []) {
   open_scenario(sets);
 }
 // What the text alone comes to is asked for first: controls and figures are measured against it.
+async function ask_base() {
+  Object.assign(state, {base: null, base_result: null});
+  if (state.sets.size === 0) return;  // the step itself says it
+  const {reply} = await main_engine.ask(request_of([]));
+  if (reply.result) Object.assign(state, {base: reply.layout, base_result: reply.result});
+}
 async function open_scenario(sets) {
-  Object.assign(state, {sets: new Map(sets), base: null, base_result: null, layout: null, error: ''});
-  if (state.sets.size > 0) {
-    const {reply} = await main_engine.ask({...request_of([]), sets: []});
-    if (reply.result) Object.assign(state, {base: reply.layout, base_result: reply.result});
-  }
-  for (const [, field] of sweep.fields) delete field.dataset.typed;
+  Object.assign(state, {sets: new Map(sets), layout: null, error: ''});
+  clear_sweep();
+  await ask_base();
   simulate();
 }
-function edit_text(text) {
-  Object.assign(state, {name: '', text, base: null, base_result: null});
-  if (state.file === '') state.file = 'scenario.yaml';
+async function edit_text(text) {
+  Object.assign(state, {name: '', text});
   place('scenario').value = '';
+  await ask_base();
   simulate();
 }
 

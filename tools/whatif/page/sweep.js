@@ -164,6 +164,17 @@ function stop_sweep() {
   if (sweep.total > 0) show_sweep(true);
 }
 
+// Points of another scenario than the one that is open would mislead.
+function clear_sweep() {
+  sweep.run = null;
+  stop_sweep();
+  Object.assign(sweep, {points: [], total: 0, done: 0, chart: null});
+  for (const [, field] of sweep.fields) delete field.dataset.typed;
+  for (const id of ['sweep-chart', 'sweep-best', 'sweep-state']) place(id).replaceChildren();
+  Object.assign(place('sweep-progress'), {value: 0});
+  place('sweep-csv').disabled = true;
+}
+
 // One engine takes chunks until there are none.
 async function sweep_with(engine, run, rest) {
   while (rest.length > 0 && sweep.run === run) {
