@@ -10,8 +10,10 @@ export const page_url = pathToFileURL(page_file).href;
 
 const kChromium = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync);
 
-const kFlags = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-                '--disable-component-update', '--disable-sync'];
+const kFlags = [
+  '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+  '--disable-component-update', '--disable-sync'
+];
 
 // A package that tools/bootstrap page installed below build/whatif.
 export const require_package = createRequire(join(root, 'build/whatif/package.json'));

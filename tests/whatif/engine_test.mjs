@@ -1,5 +1,5 @@
-// Does the engine in the page answer as the program does? Every number of a step, to the last bit, and every refusal, to
-// the last letter: node engine_test.mjs ORRERY WASM_FOLDER [COUNT]
+// Does the engine in the page answer as the program does? Every number of a step, to the last bit, and every refusal,
+// to the last letter: node engine_test.mjs ORRERY WASM_FOLDER [COUNT]
 import assert from 'node:assert';
 import {execFileSync} from 'node:child_process';
 import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
@@ -27,7 +27,11 @@ function native(folder, {file, sets}) {
 
 const engine = await load_engine(wasm);
 const folder = mkdtempSync(join(tmpdir(), 'orrery-whatif-'));
-const tally = {steps: 0, refused: 0, differ: []};
+const tally = {
+  steps: 0,
+  refused: 0,
+  differ: []
+};
 try {
   for (const scenario of scenarios(root, Number(count))) {
     writeFileSync(join(folder, scenario.file), scenario.text);

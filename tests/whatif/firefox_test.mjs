@@ -1,5 +1,5 @@
-// Firefox, as it is installed, by puppeteer-core, since playwright has a Firefox of its own alone: does the engine start
-// there, answer as the program does, and sweep? node firefox_test.mjs ORRERY
+// Firefox, as it is installed, by puppeteer-core, since playwright has a Firefox of its own alone: does the engine
+// start there, answer as the program does, and sweep? node firefox_test.mjs ORRERY
 import assert from 'node:assert';
 import {execFileSync} from 'node:child_process';
 import {existsSync} from 'node:fs';

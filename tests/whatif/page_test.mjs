@@ -65,12 +65,14 @@ const tests = {
 
   async 'an error in the text is shown at its line'() {
     const page = await opened();
-    await page.locator('#text').fill('cluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: gpt3-6.7b\nbatch: {globl: 8}\n');
+    await page.locator('#text').fill(
+        'cluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: gpt3-6.7b\nbatch: {globl: 8}\n');
     await page.waitForTimeout(400);
     await settled(page);
     assert.match(await page.locator('#banner').textContent(), /:3:9: batch\.globl: unknown key; did you mean "global"/);
     assert.strictEqual((await page.locator('#lines .wrong').textContent()).trim(), '3');
-    await page.locator('#text').fill('cluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: gpt3-6.7b\nbatch: {global: 8}\n');
+    await page.locator('#text').fill(
+        'cluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: gpt3-6.7b\nbatch: {global: 8}\n');
     await page.waitForTimeout(400);
     await settled(page);
     writeFileSync(join(folder, 'own.yaml'), await page.locator('#text').inputValue());
@@ -102,7 +104,8 @@ const tests = {
     const pins = await page.evaluate(() => state.pins.map((pin) => pin.result.iteration_time_s));
     const pct = 100 * (pins[1] / pins[0] - 1);
     assert.ok(Math.abs(pct) > 0.1, 'the variants differ');
-    assert.match(await rows.nth(1).textContent(), new RegExp('\\' + (pct > 0 ? '+' : '-') + Math.abs(pct).toFixed(1) + ' %'));
+    assert.match(
+        await rows.nth(1).textContent(), new RegExp('\\' + (pct > 0 ? '+' : '-') + Math.abs(pct).toFixed(1) + ' %'));
     const hash = await page.evaluate(() => link_text());
     const other = await opened({}, hash);
     await other.waitForFunction(() => state.pins.length === 2 && state.pins.every((pin) => pin.result));
@@ -114,7 +117,8 @@ const tests = {
     const page = await opened();
     await page.locator('#scenario').selectOption('gpt3-6.7b-h100');
     await settled(page);
-    for (const [path, words] of [['parallelism-tensor', '1 2 4'], ['parallelism-pipeline', '1, 2'], ['batch-micro', '1,2']])
+    for (const [path, words] of [
+             ['parallelism-tensor', '1 2 4'], ['parallelism-pipeline', '1, 2'], ['batch-micro', '1,2']])
       await page.locator('#sweep-' + path).fill(words);
     await page.locator('#sweep-go').click();
     await page.waitForFunction(() => sweep.total > 0 && sweep.done === sweep.total && sweep.engines.length === 0);
@@ -136,16 +140,27 @@ const tests = {
     await settled(page);
     const said = JSON.parse(JSON.stringify(await result_of(page)));
     writeFileSync(join(folder, 'launch.sh'), script);
-    execFileSync(program, ['import', 'megatron', 'launch.sh', '--out', 'imported.yaml', '--quiet'],
-                 {cwd: folder, env: {...process.env, ORRERY_HOME: root}});
+    execFileSync(
+        program, ['import', 'megatron', 'launch.sh', '--out', 'imported.yaml', '--quiet'],
+        {cwd: folder, env: {...process.env, ORRERY_HOME: root}});
     assert.strictEqual(said.iteration_time_s, native(['imported.yaml']).iteration_time_s);
     await page.locator('#scenario').selectOption('gpt3-6.7b-h100');
     await settled(page);
-    const config = {model_type: 'llama', architectures: ['LlamaForCausalLM'], hidden_size: 2048, num_hidden_layers: 16,
-                    num_attention_heads: 32, num_key_value_heads: 8, intermediate_size: 8192, vocab_size: 128256,
-                    max_position_embeddings: 4096, tie_word_embeddings: true};
+    const config = {
+      model_type: 'llama',
+      architectures: ['LlamaForCausalLM'],
+      hidden_size: 2048,
+      num_hidden_layers: 16,
+      num_attention_heads: 32,
+      num_key_value_heads: 8,
+      intermediate_size: 8192,
+      vocab_size: 128256,
+      max_position_embeddings: 4096,
+      tie_word_embeddings: true
+    };
     const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.locator('#open-file').click()]);
-    await chooser.setFiles({name: 'config.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify(config))});
+    await chooser.setFiles(
+        {name: 'config.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify(config))});
     await page.waitForFunction(() => state.layout && state.layout['model.hidden'] === 2048);
     assert.strictEqual(await page.evaluate(() => state.error), '');
   },
@@ -181,9 +196,11 @@ const tests = {
         await type(page, 'parallelism.tensor', '7');
         await page.evaluate(axe);
         const {violations} = await page.evaluate(() => axe.run());
-        const told = violations.map(({id, nodes}) => id + ': ' + nodes.slice(0, 3).map((n) => n.html.slice(0, 120)).join(' | '));
+        const told =
+            violations.map(({id, nodes}) => id + ': ' + nodes.slice(0, 3).map((n) => n.html.slice(0, 120)).join(' | '));
         assert.deepStrictEqual(told, [], colorScheme + ' ' + viewport.width);
-        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'no sideways scrolling');
+        assert.ok(
+            await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'no sideways scrolling');
         await page.close();
       }
     }
@@ -195,14 +212,16 @@ const tests = {
       await page.keyboard.press('Tab');
       seen.add(await page.evaluate(() => document.activeElement.id || document.activeElement.textContent.slice(0, 20)));
     }
-    for (const id of ['scenario', 'pin', 'share', 'key-cluster-gpus', 'key-parallelism-pipeline', 'key-precision', 'sweep-go', 'text'])
+    for (const id
+             of ['scenario', 'pin', 'share', 'key-cluster-gpus', 'key-parallelism-pipeline', 'key-precision',
+                 'sweep-go', 'text'])
       assert.ok(seen.has(id), id + ' is reached by Tab');
   },
 
   async 'markup in a scenario stays text, in the page, its links and its pictures'() {
     const page = await opened(), evil = '<img src=x onerror="window.hit=1"></script><b>';
-    const text = "name: '" + evil + "'\ndescription: '" + evil +
-        "'\ncluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: gpt3-6.7b\nbatch: {global: 8}\n";
+    const text = 'name: \'' + evil + '\'\ndescription: \'' + evil +
+        '\'\ncluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: gpt3-6.7b\nbatch: {global: 8}\n';
     await page.evaluate((yaml) => open_text('x.yaml', yaml), text);
     await settled(page);
     await page.locator('#pin').click();
@@ -231,7 +250,8 @@ const tests = {
         assert.strictEqual(await page.evaluate(() => serves()), true);
         await type(page, 'parallelism.virtual_pipeline', '6');
         const sets = ['--set', 'parallelism.virtual_pipeline=6', '--set', 'parallelism.schedule=null'];
-        assert.strictEqual((await result_of(page)).iteration_time_s, native(['eos-gpt3-175b', ...sets]).iteration_time_s);
+        assert.strictEqual(
+            (await result_of(page)).iteration_time_s, native(['eos-gpt3-175b', ...sets]).iteration_time_s);
       } finally {
         child.kill();
       }
@@ -246,8 +266,9 @@ const tests = {
     });
     await settled(page);
     assert.strictEqual(await page.evaluate(() => state.layout['parallelism.tensor']), 8);
-    assert.ok(Number(await page.evaluate(() => document.documentElement.dataset.shown)) <= 2,
-              'those in between are left out');
+    assert.ok(
+        Number(await page.evaluate(() => document.documentElement.dataset.shown)) <= 2,
+        'those in between are left out');
   },
 };
 

@@ -1,5 +1,5 @@
-// Scenarios to try: those that ship and measured records, each as it is and with changes that a slider could make, among
-// them some that cannot run. The same list every time.
+// Scenarios to try: those that ship and measured records, each as it is and with changes that a slider could make,
+// among them some that cannot run. The same list every time.
 import {readdirSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 
@@ -19,16 +19,11 @@ function records_of(text) {
 }
 
 const kChanges = [
-  ['parallelism.tensor', ['1', '2', '4', '8']],
-  ['parallelism.pipeline', ['1', '2', '4', '8']],
-  ['parallelism.virtual_pipeline', ['1', '2', '3']],
-  ['parallelism.context', ['1', '2']],
-  ['parallelism.sharding', ['none', 'optimizer', 'gradients', 'parameters']],
-  ['batch.micro', ['1', '2', '4']],
-  ['recompute', ['none', 'selective', 'full']],
-  ['precision', ['bf16', 'fp16', 'fp8']],
-  ['overlap.tensor', ['true', 'false']],
-  ['cluster.gpus', ['8', '64', '512']],
+  ['parallelism.tensor', ['1', '2', '4', '8']], ['parallelism.pipeline', ['1', '2', '4', '8']],
+  ['parallelism.virtual_pipeline', ['1', '2', '3']], ['parallelism.context', ['1', '2']],
+  ['parallelism.sharding', ['none', 'optimizer', 'gradients', 'parameters']], ['batch.micro', ['1', '2', '4']],
+  ['recompute', ['none', 'selective', 'full']], ['precision', ['bf16', 'fp16', 'fp8']],
+  ['overlap.tensor', ['true', 'false']], ['cluster.gpus', ['8', '64', '512']],
   ['cluster.device', ['a100-sxm-80gb', 'h100-sxm-80gb', 'mi300x', 'b200-sxm-180gb']],
   ['parallelism.tensr', ['2']],  // no key
   ['batch.global', ['twelve']],  // no number
@@ -49,11 +44,15 @@ function changes(roll) {
 
 // `count` of {file, text, sets}. Files are named apart.
 export function scenarios(root, count) {
-  const folder = (name) => readdirSync(join(root, name)).filter((file) => file.endsWith('.yaml')).sort()
-      .map((file) => [file, readFileSync(join(root, name, file), 'utf8')]);
+  const folder = (name) => readdirSync(join(root, name))
+                               .filter((file) => file.endsWith('.yaml'))
+                               .sort()
+                               .map((file) => [file, readFileSync(join(root, name, file), 'utf8')]);
   const shipped = folder('scenarios');
-  const records = folder('tests/published').flatMap(
-      ([file, text]) => records_of(text).map((record, i) => [file.replace('.yaml', '-' + i + '.yaml'), record]));
+  const records = folder('tests/published')
+                      .flatMap(
+                          ([file, text]) =>
+                              records_of(text).map((record, i) => [file.replace('.yaml', '-' + i + '.yaml'), record]));
   const out = shipped.map(([file, text]) => ({file, text, sets: []}));
   const roll = dice(21);
   for (const [file, text] of shipped)

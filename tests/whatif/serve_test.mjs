@@ -10,7 +10,10 @@ import {join, resolve} from 'node:path';
 import {root} from './browser.mjs';
 
 const program = resolve(process.argv[2]);
-const env = {...process.env, ORRERY_HOME: root};
+const env = {
+  ...process.env,
+  ORRERY_HOME: root
+};
 
 // A server on a free port: {port, stop()}; stop gives the exit status after Ctrl-C.
 function serve(...words) {
@@ -27,7 +30,14 @@ function serve(...words) {
 }
 
 // {status, text} of a request.
-function ask(port, {path = '/answer', method = 'POST', headers = {'Content-Type': 'application/json'}, body = ''}) {
+function ask(port, {
+  path = '/answer',
+  method = 'POST',
+  headers = {
+    'Content-Type': 'application/json'
+  },
+  body = ''
+}) {
   return new Promise((done, fail) => {
     const sent = http_request({port, host: '127.0.0.1', path, method, headers}, (response) => {
       let text = '';
@@ -79,7 +89,8 @@ const tests = {
       assert.deepStrictEqual(result[key], said[key]);
   },
   async 'many at once'(port) {
-    const text = 'cluster: {device: h100-sxm-80gb, gpus: 64, fabric: ndr-rail}\nmodel: gpt3-6.7b\nbatch: {global: 256}\n';
+    const text =
+        'cluster: {device: h100-sxm-80gb, gpus: 64, fabric: ndr-rail}\nmodel: gpt3-6.7b\nbatch: {global: 256}\n';
     const micros = ['1', '2', '4', '1', '2', '4', '1', '2', '4', '1', '2', '4'];
     const answers = await Promise.all(
         micros.map((micro) => ask(port, {body: JSON.stringify({do: 'run', text, sets: ['batch.micro=' + micro]})})));
@@ -105,10 +116,16 @@ const tests = {
     refused(await ask(port, {path: '/etc/passwd', method: 'GET'}), 404, /expected GET/);
   },
   async 'too much, and what is no request'(port) {
-    refused(await ask(port, {headers: {'Content-Type': 'application/json', 'Content-Length': String(9 << 20)}, body: ''}),
-            413, /8 MiB/);
+    refused(
+        await ask(port, {headers: {'Content-Type': 'application/json', 'Content-Length': String(9 << 20)}, body: ''}),
+        413, /8 MiB/);
     assert.match(await raw(port, 'tell me\r\n\r\n'), /^HTTP\/1\.1 400 /);
-    assert.match(await raw(port, 'GET / HTTP/1.1\r\nX: ' + 'a'.repeat(40000) + '\r\n\r\n'), /^HTTP\/1\.1 400 /);
+    assert.match(
+        await raw(
+            port,
+            'GET / HTTP/1.1\r\nX: ' +
+                'a'.repeat(40000) + '\r\n\r\n'),
+        /^HTTP\/1\.1 400 /);
     for (const body of ['', '{', '[]', '7', '{"do": 3}', '{"do": "run", "text": 7}', '{"do": "run", "sets": {}}'])
       assert.match((await ask(port, {body})).text, /^\{"error":"[^\n]+"\}$/);
   },
@@ -124,7 +141,11 @@ console.log('ok      Ctrl-C ends it');
 
 const token = 'a-token-of-some-length';
 const closed = await serve('--token', token);
-const headers = {'Content-Type': 'application/json', 'X-Orrery-Token': token}, body = JSON.stringify({do: 'catalogue'});
+const headers = {
+  'Content-Type': 'application/json',
+  'X-Orrery-Token': token
+},
+      body = JSON.stringify({do: 'catalogue'});
 assert.strictEqual((await ask(closed.port, {headers, body})).status, 200);
 refused(await ask(closed.port, {headers: {...headers, 'X-Orrery-Token': token + '1'}, body}), 403, /token/);
 refused(await ask(closed.port, {body}), 403, /token/);

@@ -1,5 +1,5 @@
-// How large the page is, and how long it takes: from disk to the first picture, and from a change to the picture, through
-// the worker, the charts and the browser's drawing. Prints; it judges nothing.
+// How large the page is, and how long it takes: from disk to the first picture, and from a change to the picture,
+// through the worker, the charts and the browser's drawing. Prints; it judges nothing.
 import {statSync} from 'node:fs';
 
 import {open_browser, page_file, page_url, settled} from './browser.mjs';
@@ -19,9 +19,11 @@ const kChange = ([path, value]) => new Promise((done) => {
 });
 
 const kJobs = [
-  ['Llama 3 70B on 1024 H100',
-   'name: llama\ncluster: {device: h100-sxm-80gb, gpus: 1024, fabric: ndr-rail}\nmodel: llama3-70b\n' +
-       'parallelism: {tensor: 8, pipeline: 4, sequence_parallel: true, sharding: optimizer}\nbatch: {global: 1024, micro: 1}\n'],
+  [
+    'Llama 3 70B on 1024 H100',
+    'name: llama\ncluster: {device: h100-sxm-80gb, gpus: 1024, fabric: ndr-rail}\nmodel: llama3-70b\n' +
+        'parallelism: {tensor: 8, pipeline: 4, sequence_parallel: true, sharding: optimizer}\nbatch: {global: 1024, micro: 1}\n'
+  ],
   ['GPT-3 175B on Eos, 10752 H100', null],
 ];
 
@@ -35,7 +37,9 @@ for (let i = 0; i < 5; ++i) {
   loads.push(Date.now() - begun);
   await page.context().close();
 }
-console.log('from disk to the first picture: ' + median(loads) + ' ms (median of ' + loads.length + ', slowest ' + Math.max(...loads) + ')');
+console.log(
+    'from disk to the first picture: ' + median(loads) + ' ms (median of ' + loads.length + ', slowest ' +
+    Math.max(...loads) + ')');
 for (const [name, text] of kJobs) {
   const page = await (await browser.newContext()).newPage();
   await page.goto(page_url);
@@ -49,8 +53,9 @@ for (const [name, text] of kJobs) {
     times.push(time);
   }
   const whole = times.map((t) => t.whole), engine = times.map((t) => t.engine);
-  console.log(name + ': change to picture ' + median(whole).toFixed(0) + ' ms (median of ' + kTrials + ', slowest ' +
-              Math.max(...whole).toFixed(0) + '), of it in the engine ' + median(engine).toFixed(0) + ' ms');
+  console.log(
+      name + ': change to picture ' + median(whole).toFixed(0) + ' ms (median of ' + kTrials + ', slowest ' +
+      Math.max(...whole).toFixed(0) + '), of it in the engine ' + median(engine).toFixed(0) + ' ms');
   await page.context().close();
 }
 await browser.close();

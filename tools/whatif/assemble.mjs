@@ -30,17 +30,20 @@ const script = (attributes, text) => {
 };
 
 const [wasm, out] = process.argv.slice(2);
-const embedded = () => [
-  script(' type="application/octet-stream" id="engine-wasm"', packed(readFileSync(join(wasm, 'engine.wasm')))),
-  script(' type="application/octet-stream" id="engine-code"', packed(readFileSync(join(wasm, 'engine.js')))),
-  script(' type="text/plain" id="engine-worker"', part('worker.js')),
+const embedded =
+    () => [script(' type="application/octet-stream" id="engine-wasm"', packed(readFileSync(join(wasm, 'engine.wasm')))),
+           script(' type="application/octet-stream" id="engine-code"', packed(readFileSync(join(wasm, 'engine.js')))),
+           script(' type="text/plain" id="engine-worker"', part('worker.js')),
 ].join('\n');
 
-const page = part('index.html').split('\n').map((line) => {
-  const asked = /^<!-- insert:(\w+)(?::([\w.]+))? -->$/.exec(line);
-  if (!asked) return line;
-  if (asked[1] === 'data') return embedded();
-  return asked[1] === 'style' ? '<style>\n' + part(asked[2]) + '</style>' : script('', part(asked[2]));
-}).join('\n');
+const page = part('index.html')
+                 .split('\n')
+                 .map((line) => {
+                   const asked = /^<!-- insert:(\w+)(?::([\w.]+))? -->$/.exec(line);
+                   if (!asked) return line;
+                   if (asked[1] === 'data') return embedded();
+                   return asked[1] === 'style' ? '<style>\n' + part(asked[2]) + '</style>' : script('', part(asked[2]));
+                 })
+                 .join('\n');
 writeFileSync(out, page);
 console.log(out + ': ' + (Buffer.byteLength(page) / 1e6).toFixed(2) + ' MB');
