@@ -7,7 +7,7 @@ import {tmpdir} from 'node:os';
 import {dirname, join, resolve} from 'node:path';
 import {fileURLToPath} from 'node:url';
 
-import {load_engine} from './module.mjs';
+import {load_engine} from '../../tools/whatif/module.mjs';
 import {scenarios} from './scenarios.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..');

@@ -239,6 +239,25 @@ const tests = {
     }
   },
 
+  async 'nothing is asked of any network, and the page could not if it would'() {
+    const page = await browser.newPage(), asked = [];
+    page.on('request', (request) => asked.push(request.url()));
+    await page.goto(page_url);
+    await settled(page);
+    await page.locator('#sweep-go').click();
+    await page.waitForFunction(() => sweep.done > 6);
+    assert.deepStrictEqual(asked.filter((url) => url !== page_url && !/^(blob|data):/.test(url)), []);
+    const reached = await page.evaluate(() => fetch('http://127.0.0.1:9/').then(() => 'reached', () => 'refused'));
+    assert.strictEqual(reached, 'refused');
+    const policy = await page.evaluate(() => new Promise((done) => {
+                                         document.addEventListener(
+                                             'securitypolicyviolation', (event) => done(event.effectiveDirective));
+                                         fetch('http://127.0.0.1:9/').catch(() => {});
+                                       }));
+    assert.strictEqual(policy, 'connect-src');
+    await page.context().close();
+  },
+
   async 'the served page shows the same, with and without a token'() {
     for (const words of [[], ['--token', 'a-token-of-some-length']]) {
       const child = spawn(program, ['serve', '--port', '0', ...words], {env: {...process.env, ORRERY_HOME: root}});

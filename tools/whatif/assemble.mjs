@@ -6,6 +6,8 @@ import {dirname, join} from 'node:path';
 import {fileURLToPath} from 'node:url';
 import {gzipSync} from 'node:zlib';
 
+import {load_engine} from './module.mjs';
+
 const here = dirname(fileURLToPath(import.meta.url));
 const folders = [join(here, 'page'), join(here, '../report/page')];
 const charts = ['/usr/share/javascript/chart.js', '/usr/share/nodejs/chart.js/dist'].flatMap(
@@ -30,10 +32,21 @@ const script = (attributes, text) => {
 };
 
 const [wasm, out] = process.argv.slice(2);
-const embedded =
-    () => [script(' type="application/octet-stream" id="engine-wasm"', packed(readFileSync(join(wasm, 'engine.wasm')))),
-           script(' type="application/octet-stream" id="engine-code"', packed(readFileSync(join(wasm, 'engine.js')))),
-           script(' type="text/plain" id="engine-worker"', part('worker.js')),
+
+// What ships, as the engine tells it: asked for now, since reading every document takes a second.
+async function catalogue() {
+  const reply = (await load_engine(wasm)).answer({do: 'catalogue'});
+  if (!reply.scenarios) throw new Error('assemble: ' + JSON.stringify(reply));
+  return JSON.stringify(reply).replaceAll('<', '\\u003c');
+}
+
+const octets = (id, file) =>
+    script(' type="application/octet-stream" id="' + id + '"', packed(readFileSync(join(wasm, file))));
+const embedded = [
+  octets('engine-wasm', 'engine.wasm'),
+  octets('engine-code', 'engine.js'),
+  script(' type="text/plain" id="engine-worker"', part('worker.js')),
+  script(' type="application/json" id="catalogue"', await catalogue()),
 ].join('\n');
 
 const page = part('index.html')
@@ -41,7 +54,7 @@ const page = part('index.html')
                  .map((line) => {
                    const asked = /^<!-- insert:(\w+)(?::([\w.]+))? -->$/.exec(line);
                    if (!asked) return line;
-                   if (asked[1] === 'data') return embedded();
+                   if (asked[1] === 'data') return embedded;
                    return asked[1] === 'style' ? '<style>\n' + part(asked[2]) + '</style>' : script('', part(asked[2]));
                  })
                  .join('\n');

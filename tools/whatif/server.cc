@@ -18,6 +18,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core.hpp>
@@ -49,6 +50,7 @@ using Response = http::response<http::string_body>;
 constexpr std::size_t kMostBody = std::size_t{8} << 20;
 constexpr std::size_t kMostHeader = std::size_t{16} << 10;
 constexpr std::chrono::seconds kPatience{30};  // for a request to come in, and for an answer to go out
+constexpr std::chrono::milliseconds kPause{100};
 constexpr int kMostConnections = 64;
 
 /// Engines that are free; there are as many as threads, so that one is.
@@ -155,7 +157,20 @@ Response complaint(const beast::error_code& error) {
   return Site::refuse(http::status::bad_request, "got no request of HTTP: " + error.message());
 }
 
+/// One of the connections there may be, as long as it lives.
+class Place {
+ public:
+  explicit Place(std::atomic<int>& taken) : taken_(taken) { taken_.fetch_add(1); }
+  ~Place() { taken_.fetch_sub(1); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+ private:
+  std::atomic<int>& taken_;
+};
+
 asio::awaitable<void> talk(tcp::socket socket, Site& site, std::atomic<int>& connections) {
+  const Place place(connections);
   beast::tcp_stream stream(std::move(socket));
   beast::flat_buffer buffer(kMostHeader + kMostBody);
   beast::error_code error;
@@ -177,7 +192,6 @@ asio::awaitable<void> talk(tcp::socket socket, Site& site, std::atomic<int>& con
     if (error) break;
   }
   stream.socket().shutdown(tcp::socket::shutdown_send, error);
-  connections.fetch_sub(1);
 }
 
 asio::awaitable<void> accept(tcp::acceptor& acceptor, Site& site, std::atomic<int>& connections) {
@@ -185,8 +199,12 @@ asio::awaitable<void> accept(tcp::acceptor& acceptor, Site& site, std::atomic<in
     beast::error_code error;
     tcp::socket socket = co_await acceptor.async_accept(asio::redirect_error(asio::use_awaitable, error));
     if (error == asio::error::operation_aborted) co_return;
-    if (error || connections.load() >= kMostConnections) continue;  // the socket is closed as it goes
-    connections.fetch_add(1);
+    if (error) {  // out of descriptors, say: again when some are free
+      asio::steady_timer pause(acceptor.get_executor(), kPause);
+      co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
+      continue;
+    }
+    if (connections.load() >= kMostConnections) continue;  // the socket is closed as it goes
     asio::co_spawn(asio::make_strand(acceptor.get_executor()), talk(std::move(socket), site, connections),
                    asio::detached);
   }
@@ -210,10 +228,10 @@ tcp::acceptor listen(asio::io_context& context, const ServerOptions& options) {
 }  // namespace
 
 void serve_page(const ServerOptions& options, const std::function<void(std::uint16_t)>& listening) {
+  Site site(options);  // before the context, whose end is that of the connections that use it
+  std::atomic<int> connections{0};
   asio::io_context context(static_cast<int>(options.threads));
   tcp::acceptor acceptor = listen(context, options);
-  Site site(options);
-  std::atomic<int> connections{0};
   asio::signal_set signals(context, SIGINT, SIGTERM);
   signals.async_wait([&](const beast::error_code&, int) { context.stop(); });
   asio::co_spawn(context, accept(acceptor, site, connections), asio::detached);

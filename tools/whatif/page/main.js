@@ -130,12 +130,18 @@ function build_header() {
   });
 }
 
+// What ships: put into the page when it was built, else asked for.
+async function read_catalogue() {
+  if (embedded('catalogue')) return JSON.parse(embedded('catalogue').textContent);
+  const {reply} = await main_engine.ask({do: 'catalogue'});
+  if (!reply.scenarios) throw new Error(reply.error || reply.bug);
+  return reply;
+}
+
 async function begin() {
   main_engine = new_engine();
   latest = new Latest(main_engine, take_answer);
-  const {reply} = await main_engine.ask({do: 'catalogue'});
-  if (!reply.scenarios) throw new Error(reply.error || reply.bug);
-  state.catalogue = reply;
+  state.catalogue = await read_catalogue();
   build_header();
   build_controls(changed, () => replace_all([]));
   build_sweep();

@@ -1,4 +1,4 @@
-// The engine's module in node, as the page's worker runs it.
+// The engine's module in node, as the page's worker runs it: for tests, and for what is asked of it at build time.
 import {readFileSync} from 'node:fs';
 import {createRequire} from 'node:module';
 import {join, resolve} from 'node:path';
