@@ -39,6 +39,7 @@ const std::vector<Command>& commands() {
       {"compare", "speedup, memory efficiency and FLOPs utilization of one scenario over another", declare_compare},
       {"import", "a scenario from a config.json, a launch script of Megatron-LM or a NeMo configuration",
        declare_import},
+      {"serve", "the what-if page in a browser, with this program behind it", declare_serve},
       {"export", "the launch line of a scenario's layout", declare_export},
       {"list", "what ships by name: devices, fabrics, models, schedules and more, one line each", declare_list},
       {"schema", "JSON Schema of the scenario language", declare_schema},

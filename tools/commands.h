@@ -44,6 +44,7 @@ Action declare_compare(CLI::App& app);
 Action declare_import(CLI::App& app);
 Action declare_export(CLI::App& app);
 Action declare_list(CLI::App& app);
+Action declare_serve(CLI::App& app);
 Action declare_schema(CLI::App& app);
 Action declare_help(CLI::App& app);
 Action declare_completion(CLI::App& app);
