@@ -37,6 +37,8 @@ const std::vector<Command>& commands() {
       {"calibrate", "measure the local GPU into a profile, or a profile's error on measured kernels",
        declare_calibrate},
       {"compare", "speedup, memory efficiency and FLOPs utilization of one scenario over another", declare_compare},
+      {"learn", "a software generation from profiler traces of a job: what each number rests on", declare_learn},
+      {"diff", "a profiler's traces beside the prediction, part by part of the step", declare_diff},
       {"import", "a scenario from a config.json, a launch script of Megatron-LM or a NeMo configuration",
        declare_import},
       {"export", "the launch line of a scenario's layout", declare_export},

@@ -240,6 +240,7 @@ TEST_CASE("sub-rooms include only what is below them") {
       {"tools/explain/", tools({"report/", "validation.", "study/", "parallel.", "explain/"})},
       {"tools/fit/", tools({"report/", "validation.", "study/", "parallel.", "fit/"})},
       {"tools/import/", tools({"import/"})},
+      {"tools/learn/", tools({"report/", "validation.", "parallel.", "learn/"})},
       {"tools/api/", tools({"api/"})},
       {"tools/validation.", tools({"validation."})},
       {"tools/parallel.", tools({"report/", "parallel."})},
