@@ -78,7 +78,7 @@ std::string text_of(double value, std::string_view unit) {
 
 /// A relative difference that counts what is nearly nothing as nothing.
 double residual(const std::string& name, double predicted, double measured) {
-  const bool time = !name.starts_with("count.") && !name.starts_with("slow.");
+  const bool time = name.starts_with("host.") || name.starts_with("time.") || name.starts_with("call.");
   return (predicted - measured) / std::max(std::abs(measured), time ? kSmallestTime : 1e-3);
 }
 

@@ -18,7 +18,7 @@ const std::vector<LearntKey>& learnt_keys() {
       {"qkv_gradient_copies", "", 0, 20, {"time.backward.copies"}},
       {"training_metrics", "", 0, 10, {"time.forward.softmax"}, 1},
       {"compute_slowdown_under_collective", "", 1, 4, {"slow.data"}},
-      {"tensor_overlap_slowdown", "", 1, 4, {"slow.tensor"}},
+      {"tensor_overlap_slowdown", "", 1, 4, {"slow.tensor", "products."}},
       {"collective_base", "us", 0, 200, {"call."}},
       {"collective_step_ring", "us", 0, 100, {"call."}},
       {"collective_step_node", "us", 0, 50, {"call."}},

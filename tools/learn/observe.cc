@@ -104,6 +104,18 @@ class Observer {
       ++time.second;
     }
     for (const auto& [name, sum] : sums) out_[name] = {sum.first / steps_, 0, sum.second};
+    // A device that is slower than its profile is so in both directions; what is split to overlap, in one more.
+    double forward = 0;
+    double all = 0;
+    std::size_t products = 0;
+    for (const DeviceEvent& event : events_) {
+      if (event.what != OpClass::matmul || event.phase == Phase::other) continue;
+      const double seconds = static_cast<double>(event.end - event.start) * kNano;
+      all += seconds;
+      forward += event.phase == Phase::forward ? seconds : 0;
+      ++products;
+    }
+    if (all > 0) out_["products.forward_share"] = {forward / all, 0, products};
   }
 
   void calls() {

@@ -14,6 +14,15 @@ namespace orrery::workloads {
 
 namespace {
 
+/// Kernels as long as their run takes: beside collectives, and where the slowest GPU sets the pace, each takes longer.
+void stretch(std::vector<KernelSlice>& kernels, sim::Duration run) {
+  sim::Duration sum{};
+  for (const KernelSlice& kernel : kernels) sum += kernel.duration;
+  if (sum == run || sum.value() <= 0) return;
+  const double factor = static_cast<double>(run.value()) / static_cast<double>(sum.value());
+  for (KernelSlice& kernel : kernels) kernel.duration = scaled(kernel.duration, factor);
+}
+
 Timeline::Span span_of(const StepPlan& step, const sim::Program& program, const RecordedRank& rank, std::uint32_t op) {
   const OpNote& note = step.stages.notes[static_cast<std::size_t>(rank.stage)][op];
   Timeline::Span span;
@@ -30,6 +39,7 @@ Timeline::Span span_of(const StepPlan& step, const sim::Program& program, const 
   if (program.kind[op] == sim::OpKind::compute) {
     for (const Kernel& kernel : step.stages.runs[note.run])
       span.kernels.push_back({kernel.name, kernel.time, kernel.flops, kernel.bytes, kernel.type, {}, kernel.launches});
+    stretch(span.kernels, sim::Duration(program.duration[op]));
     span.name = pass + span.kernels.front().name;
   } else {
     const TrafficKey& key = step.stages.traffic[note.traffic];
