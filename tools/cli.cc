@@ -39,7 +39,7 @@ const std::vector<Command>& commands() {
       {"compare", "speedup, memory efficiency and FLOPs utilization of one scenario over another", declare_compare},
       {"learn", "a software generation from profiler traces of a job: what each number rests on", declare_learn},
       {"diff", "a profiler's traces beside the prediction, part by part of the step", declare_diff},
-      {"import", "a scenario from a config.json, a launch script of Megatron-LM or a NeMo configuration",
+      {"import", "a scenario, a fabric or a measured row from the files of other tools",
        declare_import},
       {"export", "the launch line of a scenario's layout", declare_export},
       {"list", "what ships by name: devices, fabrics, models, schedules and more, one line each", declare_list},

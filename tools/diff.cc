@@ -10,8 +10,10 @@
 #include "sim/error.h"
 #include "tools/commands.h"
 #include "tools/learn/difference.h"
+#include "tools/learn/difference_page.h"
 #include "tools/learn/predicted.h"
 #include "tools/report/output.h"
+#include "tools/report/page.h"
 #include "tools/report/report.h"
 
 namespace orrery::tools {
@@ -20,13 +22,14 @@ namespace {
 
 struct DiffOptions {
   std::vector<std::string> files, sets;
-  std::string json;
+  std::string json, report;
 };
 
 int diff(const DiffOptions& options) {
   if (options.files.size() < 2)
     throw sim::UserError("orrery: diff: got one file, expected traces and, last, the scenario that they were taken of");
   check_writable(options.json);
+  check_report(options.report);
   const scenarios::Scenario scenario =
       scenarios::load_scenario(scenarios::read_scenario(options.files.back(), options.sets));
   std::vector<Trace> measured;
@@ -34,10 +37,16 @@ int diff(const DiffOptions& options) {
     for (Trace& trace : read_trace(options.files[i])) measured.push_back(std::move(trace));
   }
   const std::vector<std::int64_t> ranks = ranks_of(measured, scenario.job);
-  const Difference difference = difference_of(measured, predict(scenario.job, ranks), ranks);
+  const std::vector<Trace> predicted = predict(scenario.job, ranks);
+  const Difference difference = difference_of(measured, predicted, ranks);
+  if (!options.report.empty()) {
+    write_output(options.report, [&](std::ostream& out) {
+      write_page(out, difference_page(difference, measured.front(), predicted.front(), scenario.id));
+    });
+  }
   if (!options.json.empty())
     write_output(options.json, [&](std::ostream& out) { write_json(out, difference_json(difference)); });
-  if (options.json != "-") write_difference(std::cout, difference);
+  if (options.json != "-" && options.report != "-") write_difference(std::cout, difference);
   return kDone;
 }
 
@@ -52,6 +61,8 @@ Action declare_diff(CLI::App& app) {
       ->required()
       ->type_name("TRACE... SCENARIO");
   app.add_option("--json", options->json, "write the parts as JSON to FILE, or to standard output for -")
+      ->type_name("FILE");
+  app.add_option("--report", options->report, "write a page with charts and both timelines to FILE.html")
       ->type_name("FILE");
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
       ->allow_extra_args(false)

@@ -20,6 +20,9 @@ namespace orrery::tools {
 
 namespace {
 
+/// Mean difference of observations beyond which a user should doubt that traces and scenario belong together.
+constexpr double kForeign = 0.25;
+
 struct LearnOptions {
   std::vector<std::string> files, sets;
   std::string scenario, out, name = "learnt";
@@ -59,6 +62,13 @@ int run_learn(const LearnOptions& options) {
   const Learnt learnt = learn(document, measured, options.jobs > 0 ? options.jobs : default_jobs());
   std::vector<std::string> names;
   for (const std::string& file : options.files) names.push_back(std::filesystem::path(file).filename().string());
+  if (learnt.misfit_after > kForeign && !silenced()) {
+    std::cerr << wrapped(
+        fmt::format("The traces still differ from the prediction by {:.0f} % in the mean: they may not "
+                    "be of this scenario's job. `orrery diff` shows where.",
+                    100 * learnt.misfit_after),
+        "", "");
+  }
   const std::string text = software_text(learnt, document, options.name, names);
   if (options.out.empty() || options.out == "-") {
     std::cout << text;

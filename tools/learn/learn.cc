@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "calibration/keys.h"
 #include "calibration/least_squares.h"
 #include "scenarios/origin.h"
 #include "scenarios/scenario.h"
@@ -178,8 +179,11 @@ class Solver {
 
   double inherited(const LearntKey& key) const {
     const calibration::Generation generation = scenarios::referred_software(model_.document());
-    const Settings* value = generation.document.find(std::string(key.key));
-    if (value == nullptr) return key.low;
+    const sim::Key* known = calibration::software_keys().find(key.key);
+    SIM_CHECK(known != nullptr, "no generation has the key {}", key.key);
+    const Settings fallback = Settings::scalar(known->fallback, {"default", 0, 0});
+    const Settings* value = generation.document.find(key.key);
+    if (value == nullptr) value = &fallback;
     return key.unit.empty() ? value->as_number() : sim::to_seconds(value->as_duration()) * 1e6;
   }
 

@@ -190,6 +190,7 @@ std::string role_of_group(const std::string& name, std::int64_t ranks) {
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
   // Megatron's MODEL_PARALLEL groups, PyTorch's mesh_dp and mesh_tp, DeepSpeed's and this program's own names.
+  // A group over data and context reduces gradients, so that data comes before context.
   static constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"expert_data", "expert_data"},
                                                                              {"expert", "expert"},
                                                                              {"ep", "expert"},
@@ -197,13 +198,13 @@ std::string role_of_group(const std::string& name, std::int64_t ranks) {
                                                                              {"tp", "tensor"},
                                                                              {"pipeline", "pipeline"},
                                                                              {"pp", "pipeline"},
-                                                                             {"context", "context"},
-                                                                             {"cp", "context"},
                                                                              {"data", "data"},
                                                                              {"fsdp", "data"},
                                                                              {"dp", "data"},
                                                                              {"replicate", "data"},
                                                                              {"shard", "data"},
+                                                                             {"context", "context"},
+                                                                             {"cp", "context"},
                                                                              {"embedding", "embedding"},
                                                                              {"norm", "norm"}};
   for (const auto& [word, role] : kWords) {

@@ -71,6 +71,13 @@ class TimelineReader {
     for (const workloads::KernelSlice& kernel : span.kernels) launches += kernel.issue;
     const bool transfer = span.kernels.empty();
     sim::SimTime at = transfer ? span.host.from : sim::SimTime(span.host.until.value() - launches.value());
+    if (at > span.host.from) {
+      HostEvent work;
+      work.name = trace_.names.intern("host work");
+      work.start = nanoseconds(span.host.from);
+      work.end = nanoseconds(at);
+      trace_.host.push_back(work);
+    }
     const auto launch = [&](sim::SimTime until, std::int64_t count) {
       if (until > at) {
         HostEvent call;
