@@ -241,6 +241,7 @@ TEST_CASE("sub-rooms include only what is below them") {
       {"tools/fit/", tools({"report/", "validation.", "study/", "parallel.", "fit/"})},
       {"tools/import/", tools({"import/"})},
       {"tools/whatif/", tools({"report/", "validation.", "study/", "parallel.", "import/", "whatif/"})},
+      {"tools/learn/", tools({"report/", "validation.", "parallel.", "learn/"})},
       {"tools/api/", tools({"api/"})},
       {"tools/validation.", tools({"validation."})},
       {"tools/parallel.", tools({"report/", "parallel."})},
