@@ -30,7 +30,7 @@ namespace {
 struct RunOptions {
   std::string scenario, ranks = "folded", json, trace, trace_ranks, trace_window, report;
   std::vector<std::string> sets;
-  bool explain = false;
+  bool explain = false, require_fit = false;
   double share_pct = 5;
   unsigned jobs = 0;
   std::int64_t ecmp_seeds = 0;
@@ -118,7 +118,8 @@ int run(const RunOptions& options) {
     }
     if (explanation) write_explanation(std::cout, *explanation);
   }
-  return explanation && explanation->study.interrupted ? kInterrupted : kDone;
+  if (explanation && explanation->study.interrupted) return kInterrupted;
+  return options.require_fit && !report.memory.fits ? kUnmet : kDone;
 }
 
 }  // namespace
@@ -141,6 +142,7 @@ Action declare_run(CLI::App& app) {
       ->type_name("FROM:TO");
   app.add_option("--report", options->report, "write charts of the step as one HTML file that needs no network")
       ->type_name("FILE");
+  app.add_flag("--require-fit", options->require_fit, "exit with status 3 where the step does not fit the memory");
   app.add_flag("--explain", options->explain, "which inputs the step hangs on, and how sure it is; takes seconds");
   app.add_option("--explain-share", options->share_pct, "how far --explain moves each input, in per cent (default 5)")
       ->check(CLI::Range(0.1, 50.0))
