@@ -33,6 +33,7 @@ Action declare_validate(CLI::App& app);
 Action declare_fit(CLI::App& app);
 Action declare_sweep(CLI::App& app);
 Action declare_search(CLI::App& app);
+Action declare_advise(CLI::App& app);
 Action declare_campaign(CLI::App& app);
 Action declare_place(CLI::App& app);
 Action declare_plan(CLI::App& app);

@@ -405,6 +405,7 @@ function scenario_section() {
 begin_page();
 shortage_banner();
 tiles(data.facts);
+advice_section();
 measured_section();
 breakdown_section();
 timeline_section();
