@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -27,12 +28,15 @@ namespace {
 using Exposed = std::array<double, workloads::kCategories>;
 using scenarios::Scenario;
 
-// What is slower by more, whatever else, is worth no simulation: no second change was seen to make up for it.
-constexpr double kFarSlower = 1.5;
+// What takes longer than the best found by more than this is worth no simulation: a second change seldom makes up for
+// it.
+constexpr double kFarSlower = 1.2;
 constexpr double kLeastGain = 1e-3;          // of the step: less is nothing to suggest
 constexpr std::size_t kExamined = 768;       // pairs whose memory is worked out
 constexpr std::size_t kOfTwoKinds = 4;       // pairs of the same two kinds that are simulated
 constexpr std::size_t kExaminedRound = 128;  // pairs at a time
+// Simulations at a time, the same whatever the threads; few at first, while nothing is known of what fits.
+constexpr std::size_t kFirstRound = 4, kRound = 16;
 
 enum class State : std::uint8_t { untried, infeasible, too_large, slower, simulated, error };
 
@@ -84,7 +88,7 @@ class Study {
     std::vector<Trial> trials;
     for (WhatIf& what_if : what_ifs(here_.job)) trials.push_back({std::move(what_if), {}});
     if (!advice_.now.fits) add_remedies(trials);
-    evaluate(trials, "what-ifs");
+    evaluate(trials);
     if (options_.pairs > 0 && !advice_.interrupted) evaluate_pairs(trials);
     count(trials);
     choose(trials);
@@ -101,6 +105,7 @@ class Study {
     advice_.now.capacity_bytes = report.memory.capacity_bytes;
     advice_.now.fits = report.memory.fits;
     advice_.now.exposed_s = report.breakdown_s;
+    if (report.memory.fits) best_s_ = advice_.now.step_s;
     const std::vector<KnownRow> known = shipped_known_rows();
     const Features features = features_of(here_.job, report);
     const Metric measured = here_.measured ? compare(*here_.measured, report) : Metric{};
@@ -134,11 +139,12 @@ class Study {
     return scenario;
   }
 
-  /// Loads a trial and works out its memory and its bound. True: it is worth a simulation.
-  bool weigh(Trial& trial) {
+  /// Loads a trial and works out its memory and its bound. One that fits is slower until it is simulated.
+  void weigh(Trial& trial) {
+    trial.state = State::infeasible;
     if (trial.set.empty()) {
       const auto set = assignments(here_.job, trial.what_if);
-      if (!set || set->empty()) return refuse(trial);
+      if (!set || set->empty()) return;
       trial.set = *set;
     }
     try {
@@ -146,19 +152,15 @@ class Study {
       trial.peak_bytes = workloads::peak_memory(scenario.job);
       const double bound = bounds_.of(scenario.job);
       trial.step_s = bound > 0 ? bound : advice_.now.step_s;
-      trial.state = State::too_large;
-      if (trial.peak_bytes > advice_.now.capacity_bytes) return false;
-      // Of a job that does not fit, the way out may be far slower than a step that cannot run.
-      trial.state = State::slower;
-      return !advice_.now.fits || bound <= kFarSlower * advice_.now.step_s;
+      trial.state = trial.peak_bytes > advice_.now.capacity_bytes ? State::too_large : State::slower;
     } catch (const sim::UserError&) {
-      return refuse(trial);
+      // Not a layout of this model on these GPUs.
     }
   }
 
-  static bool refuse(Trial& trial) {
-    trial.state = State::infeasible;
-    return false;
+  /// What would save time is never left out.
+  bool far_slower(const Trial& trial) const {
+    return trial.step_s > std::max(kFarSlower * best_s_, advice_.now.fits ? advice_.now.step_s : 0);
   }
 
   void simulate(Trial& trial) {
@@ -170,11 +172,30 @@ class Study {
     if (trial.state == State::simulated) trial.step_s = result.iteration_s;
   }
 
-  void evaluate(std::vector<Trial>& trials, const char* what) {
-    const std::vector<char> finished = for_each_parallel(trials.size(), options_.jobs, what, [&](std::size_t i) {
-      if (weigh(trials[i])) simulate(trials[i]);
-    });
-    note(finished);
+  void simulate_all(std::vector<Trial*> trials, const char* what) {
+    note(for_each_parallel(trials.size(), options_.jobs, what, [&](std::size_t i) { simulate(*trials[i]); }));
+    for (const Trial* trial : trials) {
+      if (trial->state == State::simulated && !trial->what_if.numerics) best_s_ = std::min(best_s_, trial->step_s);
+    }
+  }
+
+  /// The lowest bounds first, so that what is far slower than the best is known before it is simulated: layouts that
+  /// take long to simulate are as a rule those that take long.
+  void evaluate(std::vector<Trial>& trials) {
+    note(for_each_parallel(trials.size(), options_.jobs, "bounds", [&](std::size_t i) { weigh(trials[i]); }));
+    std::vector<Trial*> order;
+    for (Trial& trial : trials) {
+      if (trial.state == State::slower) order.push_back(&trial);
+    }
+    std::stable_sort(order.begin(), order.end(), [](const Trial* a, const Trial* b) { return a->step_s < b->step_s; });
+    std::size_t next = 0;
+    for (std::size_t size = kFirstRound; next < order.size() && !advice_.interrupted; size = kRound) {
+      std::vector<Trial*> round;
+      for (; next < order.size() && round.size() < size; ++next) {
+        if (!far_slower(*order[next])) round.push_back(order[next]);
+      }
+      simulate_all(std::move(round), "what-ifs");
+    }
   }
 
   void note(const std::vector<char>& finished) {
@@ -212,18 +233,15 @@ class Study {
     std::size_t simulated = 0;
     for (std::size_t begin = 0; begin < pairs.size() && simulated < options_.pairs; begin += kExaminedRound) {
       const std::size_t count = std::min(kExaminedRound, pairs.size() - begin);
-      std::vector<char> worth(count, 0);
-      note(for_each_parallel(count, options_.jobs, "pairs of what-ifs",
-                             [&](std::size_t i) { worth[i] = weigh(pairs[begin + i]) ? 1 : 0; }));
-      std::vector<std::size_t> chosen;
-      for (std::size_t i = 0; i < count && simulated < options_.pairs; ++i) {
-        if (worth[i] == 0 || of_kind[pairs[begin + i].what_if.kind] >= kOfTwoKinds) continue;
-        ++of_kind[pairs[begin + i].what_if.kind];
+      note(for_each_parallel(count, options_.jobs, "pairs", [&](std::size_t i) { weigh(pairs[begin + i]); }));
+      std::vector<Trial*> chosen;
+      for (std::size_t i = begin; i < begin + count && simulated < options_.pairs; ++i) {
+        if (pairs[i].state != State::slower || far_slower(pairs[i])) continue;
+        if (of_kind[pairs[i].what_if.kind]++ >= kOfTwoKinds) continue;
         ++simulated;
-        chosen.push_back(begin + i);
+        chosen.push_back(&pairs[i]);
       }
-      note(for_each_parallel(chosen.size(), options_.jobs, "pairs of what-ifs",
-                             [&](std::size_t i) { simulate(pairs[chosen[i]]); }));
+      simulate_all(std::move(chosen), "pairs");
       if (advice_.interrupted) break;
     }
     for (Trial& pair : pairs) {
@@ -311,6 +329,7 @@ class Study {
   Bounds bounds_;
   workloads::StepCache cache_;
   Advice advice_;
+  double best_s_ = std::numeric_limits<double>::infinity();  // of steps that fit, with these numerics
 };
 
 }  // namespace
