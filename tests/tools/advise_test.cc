@@ -219,9 +219,10 @@ TEST_CASE("a reason names the part that shrinks most and the one that grows most
 
 TEST_CASE("what follows from a change follows: data, micro-batch, chunks and schedule") {
   const sim::Settings document = scenarios::parse_yaml(small_scenario(), "small.yaml");
-  const workloads::Job job = scenarios::load_scenario(document).job;  // 16 GPUs, TP 2, PP 2x2, DP 4, batch 16 x 1
+  const tools::Arrangement here =
+      tools::arrangement_of(scenarios::load_scenario(document));  // 16 GPUs, TP 2, PP 2x2, DP 4, batch 16 x 1
   const auto set = [&](std::map<std::string, std::string> changes) {
-    const auto lines = tools::assignments(job, {"", std::move(changes)});
+    const auto lines = tools::assignments(here, {"", std::move(changes)});
     return lines ? fmt::format("{}", fmt::join(*lines, " ")) : std::string("none");
   };
   CHECK(set({{"parallelism.tensor", "4"}}) == "parallelism.data=2 parallelism.tensor=4");

@@ -120,7 +120,7 @@ Result run(const Plan& plan, const RunOptions& options) {
     workloads::StepOptions step;
     step.full = options.every_rank;
     step.planned = &Runner::step(plan);
-    const workloads::Job& job = Runner::job(plan.scenario());
+    const auto& job = Runner::job(plan.scenario());
     return result_of(workloads::simulate_step(job, step), workloads::model_flops(job.model, job.batch.global),
                      workloads::causal_model_flops(job.model, job.batch.global));
   });

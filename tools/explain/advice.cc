@@ -54,9 +54,9 @@ struct Trial {
 /// Bounds for several threads: each takes one that remembers, and puts it back.
 class Bounds {
  public:
-  double of(const workloads::Job& job) {
+  double of(const Scenario& scenario) {
     std::unique_ptr<workloads::StepBound> bound = take();
-    const double seconds = sim::to_seconds(bound->of(job));
+    const double seconds = sim::to_seconds(bound->of(scenario.job));
     const std::lock_guard lock(mutex_);
     free_.push_back(std::move(bound));
     return seconds;
@@ -78,7 +78,10 @@ class Bounds {
 class Study {
  public:
   Study(const sim::Settings& document, const AdviceOptions& options)
-      : document_(document), options_(options), here_(scenarios::load_scenario(document)) {
+      : document_(document),
+        options_(options),
+        here_(scenarios::load_scenario(document)),
+        around_(arrangement_of(here_)) {
     here_.job.evaluation = {};
   }
 
@@ -86,7 +89,7 @@ class Study {
     const auto begin = std::chrono::steady_clock::now();
     look_here();
     std::vector<Trial> trials;
-    for (WhatIf& what_if : what_ifs(here_.job)) trials.push_back({std::move(what_if), {}});
+    for (WhatIf& what_if : what_ifs(around_)) trials.push_back({std::move(what_if), {}});
     if (!advice_.now.fits) add_remedies(trials);
     evaluate(trials);
     if (options_.pairs > 0 && !advice_.interrupted) evaluate_pairs(trials);
@@ -143,14 +146,14 @@ class Study {
   void weigh(Trial& trial) {
     trial.state = State::infeasible;
     if (trial.set.empty()) {
-      const auto set = assignments(here_.job, trial.what_if);
+      const auto set = assignments(around_, trial.what_if);
       if (!set || set->empty()) return;
       trial.set = *set;
     }
     try {
       const Scenario scenario = load(trial.set);
       trial.peak_bytes = workloads::peak_memory(scenario.job);
-      const double bound = bounds_.of(scenario.job);
+      const double bound = bounds_.of(scenario);
       trial.step_s = bound > 0 ? bound : advice_.now.step_s;
       trial.state = trial.peak_bytes > advice_.now.capacity_bytes ? State::too_large : State::slower;
     } catch (const sim::UserError&) {
@@ -326,6 +329,7 @@ class Study {
   const sim::Settings& document_;
   const AdviceOptions& options_;
   Scenario here_;
+  Arrangement around_;
   Bounds bounds_;
   workloads::StepCache cache_;
   Advice advice_;

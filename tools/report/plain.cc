@@ -191,7 +191,8 @@ void write_report(std::ostream& out, const scenarios::Scenario& scenario, const 
   const workloads::Job& job = scenario.job;
   write_rates(out, job.evaluation, job.training,
               workloads::training_cost(job.training, job.machine.gpus, report.evaluation.tokens_per_s),
-              job.machine.device.peak(calibration::DataType::bf16), causal_mfu_pct(job, report), report);
+              job.machine.device.peak(calibration::DataType::bf16), causal_mfu_pct(job.model, job.batch.global, report),
+              report);
   write_breakdown(out, report);
   write_tiers(out, report);
   write_memory(out, job.parallelism.virtual_pipeline > 1, report);

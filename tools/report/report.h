@@ -18,7 +18,7 @@ void write_report(std::ostream& out, const scenarios::Scenario& scenario, const 
 
 /// Model FLOPs as a causal kernel does them (workloads/model/causal_flops.h) over the same peak as mfu_pct, in per
 /// cent.
-double causal_mfu_pct(const workloads::Job& job, const workloads::StepReport& report);
+double causal_mfu_pct(const workloads::Model& model, std::int64_t global_batch, const workloads::StepReport& report);
 
 /// "stage 3 takes 103.1 GB of 85.90 GB": what does not fit, of the fullest stage.
 std::string shortage_text(const workloads::StepReport& report);

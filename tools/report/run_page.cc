@@ -338,7 +338,8 @@ ordered_json run_page(const sim::Settings& document, const scenarios::Scenario& 
   page["title"] = scenario.id.empty() ? job.name : scenario.id;
   page["subtitle"] = scenario_line(job);
   page["description"] = job.description;
-  page["facts"] = facts_json(job.evaluation.every_steps > 0, causal_mfu_pct(job, report), report);
+  page["facts"] =
+      facts_json(job.evaluation.every_steps > 0, causal_mfu_pct(job.model, job.batch.global, report), report);
   page["measured"] = measured_json(scenario, report);
   page["source"] = scenario.source;
   page["notes"] = scenario.notes;

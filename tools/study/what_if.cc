@@ -14,7 +14,6 @@
 
 namespace orrery::tools {
 
-using workloads::Job;
 using workloads::Parallelism;
 using workloads::Schedule;
 
@@ -84,10 +83,10 @@ std::int64_t follow_micro(std::int64_t micro, std::int64_t sequences, const Degr
   return 0;
 }
 
-/// Collects changes of a job.
+/// Collects changes.
 class List {
  public:
-  explicit List(const Job& job) : job_(job), p_(job.parallelism) {}
+  explicit List(const Arrangement& here) : here_(here), p_(here.layout) {}
 
   void add(std::string kind, Set set, std::string needs = {}) {
     all_.push_back({std::move(kind), std::move(set), false, std::move(needs)});
@@ -95,15 +94,15 @@ class List {
   void add_numerics(std::string kind, Set set) { all_.push_back({std::move(kind), std::move(set), true}); }
 
   void add_micro_batches() {
-    for (const std::int64_t micro : divisors(job_.batch.global / p_.data)) {
-      if (micro != job_.batch.micro) add("micro-batch", {{kMicro, text(micro)}});
+    for (const std::int64_t micro : divisors(here_.batch.global / p_.data)) {
+      if (micro != here_.batch.micro) add("micro-batch", {{kMicro, text(micro)}});
     }
   }
 
   /// Data-parallel ranks become tensor-parallel ones, or the other way round.
   void add_tensor() {
     for (const std::int64_t tensor : divisors(p_.tensor * p_.data)) {
-      if (tensor == p_.tensor || job_.model.attention.heads % tensor != 0) continue;
+      if (tensor == p_.tensor || here_.model.attention.heads % tensor != 0) continue;
       add_tensor_degree("tensor", {}, tensor);
     }
   }
@@ -113,7 +112,7 @@ class List {
     for (const std::int64_t pipeline : divisors(p_.pipeline * p_.data)) {
       if (pipeline != p_.pipeline) add_pipeline_degree("pipeline", {}, pipeline);
     }
-    for (const std::int64_t chunks : chunk_counts(job_.model.layers, p_.pipeline)) {
+    for (const std::int64_t chunks : chunk_counts(here_.model.layers, p_.pipeline)) {
       if (chunks != p_.virtual_pipeline) add("virtual pipeline", {{kChunks, text(chunks)}});
     }
   }
@@ -121,18 +120,18 @@ class List {
   /// Tensor-parallel ranks become stages, or the other way round.
   void add_trades() {
     for (const std::int64_t tensor : divisors(p_.tensor * p_.pipeline)) {
-      if (tensor == p_.tensor || job_.model.attention.heads % tensor != 0) continue;
+      if (tensor == p_.tensor || here_.model.attention.heads % tensor != 0) continue;
       add_pipeline_degree("tensor for pipeline", {{kTensor, text(tensor)}}, p_.tensor * p_.pipeline / tensor);
     }
     for (const std::int64_t tensor : divisors(p_.tensor * p_.context)) {
-      if (tensor == p_.tensor || p_.context == 1 || job_.model.attention.heads % tensor != 0) continue;
+      if (tensor == p_.tensor || p_.context == 1 || here_.model.attention.heads % tensor != 0) continue;
       add("tensor for context", {{kTensor, text(tensor)}, {kContext, text(p_.tensor * p_.context / tensor)}});
     }
   }
 
   void add_context() {
     for (const std::int64_t context : divisors(p_.context * p_.data)) {
-      if (context != p_.context && job_.model.seq % (2 * context) == 0) add("context", {{kContext, text(context)}});
+      if (context != p_.context && here_.model.seq % (2 * context) == 0) add("context", {{kContext, text(context)}});
     }
     if (p_.context == 1) return;
     const bool ring = p_.context_method == workloads::ContextMethod::ring;
@@ -141,7 +140,7 @@ class List {
   }
 
   void add_experts() {
-    const workloads::Experts& experts = job_.model.experts;
+    const workloads::Experts& experts = here_.model.experts;
     if (!experts.any()) return;
     const std::int64_t ranks = p_.tensor * p_.data * p_.context;
     std::vector<std::int64_t> parts{1};
@@ -152,7 +151,7 @@ class List {
         if (ranks % (expert * tensor) == 0) add("expert", {{kExpert, text(expert)}, {kExpertTensor, text(tensor)}});
       }
     }
-    if (!job_.overlap.experts) add("overlap of experts", {{"overlap.experts", "true"}}, "overlap of experts");
+    if (!here_.overlap.experts) add("overlap of experts", {{"overlap.experts", "true"}}, "overlap of experts");
   }
 
   void add_states() {
@@ -166,8 +165,8 @@ class List {
   void add_recomputation() {
     for (const char* kind : {"none", "selective", "full"}) add("recompute", {{"recompute", kind}});
     std::vector<std::string> parts{"core_attention", "mlp", "activation", "norms", "norms, activation"};
-    if (job_.model.experts.any()) parts.insert(parts.end(), {"moe_act", "moe"});
-    if (job_.model.attention.latent.any()) parts.insert(parts.end(), {"mla_up_proj", "mla_up_proj, moe_act"});
+    if (here_.model.experts.any()) parts.insert(parts.end(), {"moe_act", "moe"});
+    if (here_.model.attention.latent.any()) parts.insert(parts.end(), {"mla_up_proj", "mla_up_proj, moe_act"});
     for (const std::string& modules : parts) {
       add("recompute", {{"recompute", fmt::format("{{kind: selective, modules: [{}]}}", modules)}},
           "recomputation by module");
@@ -184,7 +183,7 @@ class List {
   }
 
   void add_overlaps() {
-    const workloads::Overlap& overlap = job_.overlap;
+    const workloads::Overlap& overlap = here_.overlap;
     const auto flip = [&](bool matters, const char* key, bool now) {
       if (!matters) return;
       add(fmt::format("overlap of {}", key), {{fmt::format("overlap.{}", key), now ? "false" : "true"}},
@@ -197,10 +196,10 @@ class List {
   }
 
   void add_method() {
-    if (job_.method.attention != workloads::AttentionKind::flash)
+    if (here_.method.attention != workloads::AttentionKind::flash)
       add("attention", {{"attention", "flash"}}, "fused attention");
     for (const char* precision : {"bf16", "fp16", "fp8", "mxfp8", "fp8-blockwise", "nvfp4"}) {
-      if (precision != workloads::name_of(job_.method.precision.matmul))
+      if (precision != workloads::name_of(here_.method.precision.matmul))
         add_numerics("precision", {{"precision", precision}});
     }
     for (const char* order : {"tensor, context, pipeline, data", "tensor, pipeline, context, data",
@@ -221,23 +220,28 @@ class List {
   }
 
   void add_pipeline_degree(const std::string& kind, Set set, std::int64_t pipeline) {
-    if (pipeline > job_.model.layers + 2) return;
+    if (pipeline > here_.model.layers + 2) return;
     set[kPipeline] = text(pipeline);
-    for (const std::int64_t chunks : chunk_counts(job_.model.layers, pipeline)) {
+    for (const std::int64_t chunks : chunk_counts(here_.model.layers, pipeline)) {
       set[kChunks] = text(chunks);
       add(kind, set);
     }
   }
 
-  const Job& job_;
+  const Arrangement& here_;
   const Parallelism& p_;
   std::vector<WhatIf> all_;
 };
 
 }  // namespace
 
-std::vector<WhatIf> what_ifs(const Job& job) {
-  List list(job);
+Arrangement arrangement_of(const scenarios::Scenario& scenario) {
+  const auto& job = scenario.job;
+  return {job.machine.gpus, job.model, job.parallelism, job.batch, job.method, job.overlap};
+}
+
+std::vector<WhatIf> what_ifs(const Arrangement& here) {
+  List list(here);
   list.add_micro_batches();
   list.add_tensor();
   list.add_pipeline();
@@ -264,16 +268,16 @@ std::optional<WhatIf> joined(const WhatIf& a, const WhatIf& b) {
   return both;
 }
 
-std::optional<std::vector<std::string>> assignments(const Job& job, const WhatIf& what_if) {
-  const Parallelism& p = job.parallelism;
+std::optional<std::vector<std::string>> assignments(const Arrangement& here, const WhatIf& what_if) {
+  const Parallelism& p = here.layout;
   Degrees degrees(p, what_if.set);
   const Schedule& schedule = follow_schedule(p, what_if.set, degrees);
   const std::int64_t others = degrees.tensor * degrees.pipeline * degrees.context;
-  if (job.machine.gpus % others != 0) return std::nullopt;
-  const std::int64_t data = job.machine.gpus / others;
-  if (job.batch.global % data != 0) return std::nullopt;
+  if (here.gpus % others != 0) return std::nullopt;
+  const std::int64_t data = here.gpus / others;
+  if (here.batch.global % data != 0) return std::nullopt;
   const std::int64_t micro =
-      follow_micro(number(what_if.set, kMicro, job.batch.micro), job.batch.global / data, degrees, schedule);
+      follow_micro(number(what_if.set, kMicro, here.batch.micro), here.batch.global / data, degrees, schedule);
   if (micro == 0) return std::nullopt;
   Set set = what_if.set;
   const auto follow = [&](const char* key, std::int64_t now, std::int64_t was) {
@@ -284,7 +288,7 @@ std::optional<std::vector<std::string>> assignments(const Job& job, const WhatIf
   };
   follow(kChunks, degrees.chunks, p.virtual_pipeline);
   follow("parallelism.data", data, p.data);
-  follow(kMicro, micro, job.batch.micro);
+  follow(kMicro, micro, here.batch.micro);
   if (&schedule != p.schedule) set[kSchedule] = std::string(schedule.name);
   if (degrees.tensor == 1 && p.sequence_parallel) set[kSequence] = "false";
   const bool experts_cut = p.expert_tensor > 1 && p.expert_tensor == p.tensor;

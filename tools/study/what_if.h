@@ -8,9 +8,20 @@
 #include <string>
 #include <vector>
 
-#include "workloads/step/job.h"
+#include "scenarios/scenario.h"
 
 namespace orrery::tools {
+
+/// Of a scenario, what its what-ifs follow from.
+struct Arrangement {
+  std::int64_t gpus = 1;
+  workloads::Model model;
+  workloads::Parallelism layout;
+  workloads::Batch batch;
+  workloads::Method method;
+  workloads::Overlap overlap;
+};
+Arrangement arrangement_of(const scenarios::Scenario& scenario);
 
 struct WhatIf {
   std::string kind;                        // what is changed, as in "micro-batch"; of two together "a and b"
@@ -19,15 +30,15 @@ struct WhatIf {
   std::string needs = {};                  // what the training framework has to be able to do; empty: the usual
 };
 
-/// All single changes of a job that could run, most of them worse than what it has: every value of a degree that
+/// All single changes that could run, most of them worse than what it has: every value of a degree that
 /// divides the GPUs, not only the next one, as the best may lie behind worse ones.
-std::vector<WhatIf> what_ifs(const workloads::Job& job);
+std::vector<WhatIf> what_ifs(const Arrangement& here);
 
 /// Both changes together; nothing where they are of the same kind or change the same key.
 std::optional<WhatIf> joined(const WhatIf& a, const WhatIf& b);
 
 /// "key.path=value" for everything that the change lays over the job's scenario, what follows from it included; nothing
 /// where the degrees do not divide the GPUs, or no micro-batch divides the batch.
-std::optional<std::vector<std::string>> assignments(const workloads::Job& job, const WhatIf& what_if);
+std::optional<std::vector<std::string>> assignments(const Arrangement& here, const WhatIf& what_if);
 
 }  // namespace orrery::tools
