@@ -16,6 +16,7 @@
 #include "tools/explain/advice_text.h"
 #include "tools/explain/explain.h"
 #include "tools/parallel.h"
+#include "tools/report/gzip.h"
 #include "tools/report/output.h"
 #include "tools/report/page.h"
 #include "tools/report/report.h"
@@ -118,7 +119,7 @@ int run(const RunOptions& options) {
   if (!options.trace.empty()) {
     const TraceView view{scenario.id, report.timelines,
                          process_names(scenario.job.parallelism.dims(), report.timelines), report.links, window};
-    write_output(options.trace, [&](std::ostream& out) { write_trace(out, view); });
+    write_output(options.trace, compressed_by_name(options.trace, [&](std::ostream& out) { write_trace(out, view); }));
   }
   if (!options.report.empty()) {
     nlohmann::ordered_json page = run_page(document, scenario, report);
@@ -158,7 +159,9 @@ Action declare_run(CLI::App& app) {
       ->check(CLI::IsMember({"folded", "full"}));
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
       ->type_name("FILE");
-  app.add_option("--trace", options->trace, "write a timeline that ui.perfetto.dev opens")->type_name("FILE");
+  app.add_option("--trace", options->trace,
+                 "write a timeline that ui.perfetto.dev opens; compressed where FILE ends in .gz")
+      ->type_name("FILE");
   app.add_option("--trace-ranks", options->trace_ranks,
                  "ranks to trace, as in 0,5,8:15, at most 1024 (default: one per class of equals)")
       ->type_name("RANKS");

@@ -31,6 +31,7 @@ using scenarios::Scenario;
 // What takes longer than the best found by more than this is worth no simulation: a second change seldom makes up for
 // it.
 constexpr double kFarSlower = 1.2;
+constexpr const char* kToFit = "to fit the memory";
 constexpr double kLeastGain = 1e-3;          // of the step: less is nothing to suggest
 constexpr std::size_t kExamined = 768;       // pairs whose memory is worked out
 constexpr std::size_t kOfTwoKinds = 4;       // pairs of the same two kinds that are simulated
@@ -118,12 +119,14 @@ class Study {
   /// What `orrery run` proposes: it goes further than single changes where none is enough.
   void add_remedies(std::vector<Trial>& trials) const {
     for (const workloads::Remedy& remedy : scenarios::would_fit(document_)) {
-      WhatIf what_if{"memory", {}, false, {}};
+      WhatIf what_if{kToFit, {}, false, {}};
       for (const std::string& change : remedy.changes) {
         const std::size_t equals = change.find('=');
         what_if.set[change.substr(0, equals)] = change.substr(equals + 1);
       }
-      trials.push_back({std::move(what_if), remedy.changes});
+      std::vector<std::string> set = remedy.changes;
+      std::sort(set.begin(), set.end());
+      trials.push_back({std::move(what_if), std::move(set)});
     }
   }
 
@@ -210,7 +213,7 @@ class Study {
     std::vector<Trial> pairs;
     const auto useful = [](const Trial& t) {
       return (t.state == State::simulated || t.state == State::too_large) && !t.what_if.numerics &&
-             t.what_if.kind != "memory";
+             t.what_if.kind != kToFit;
     };
     for (std::size_t i = 0; i < singles.size(); ++i) {
       for (std::size_t j = 0; j < i && useful(singles[i]); ++j) {

@@ -88,6 +88,22 @@ class TraceWriter {
 /// Threads are numbered from 1, as processes are.
 std::size_t thread_of(const workloads::Stream& stream) { return std::size_t{stream.order} + 1; }
 
+/// What a kernel does: FLOPs of matrix products, bytes of memory traffic, and the rate that it reaches.
+std::string kernel_arguments(const workloads::KernelSlice& kernel) {
+  const double seconds = sim::to_seconds(kernel.duration);
+  std::string text = fmt::format("\"type\":\"{}\",\"bytes\":{}", calibration::name_of(kernel.type), kernel.bytes);
+  if (kernel.flops > 0) text += fmt::format(",\"flops\":{}", kernel.flops);
+  if (kernel.flops > 0 && seconds > 0) text += fmt::format(",\"tflops\":{:.4g}", kernel.flops / seconds / 1e12);
+  if (kernel.bytes > 0 && seconds > 0) text += fmt::format(",\"gbs\":{:.4g}", kernel.bytes / seconds / 1e9);
+  return text;
+}
+
+/// Which pass a span belongs to; empty where it is none.
+std::string pass_arguments(const Timeline::Span& span) {
+  if (span.microbatch < 0) return {};
+  return fmt::format(",\"pass\":\"{}\",\"chunk\":{},\"microbatch\":{}", span.pass, span.chunk, span.microbatch);
+}
+
 /// Kernels one after the other from the start of their span. A slow GPU or jitter stretches the span, not the list:
 /// when the list is longer than the span it is scaled to fit; when it is shorter, what is left is the host's fault.
 void write_kernels(TraceWriter& writer, std::size_t process, const Timeline::Span& span) {
@@ -101,7 +117,7 @@ void write_kernels(TraceWriter& writer, std::size_t process, const Timeline::Spa
     const double until = at + scale * static_cast<double>(kernel.duration.value());
     writer.slice(process, thread_of(span.stream), kernel.name, "kernel",
                  std::min(end, static_cast<std::int64_t>(at / 1000)),
-                 std::min(end, static_cast<std::int64_t>(until / 1000)), "");
+                 std::min(end, static_cast<std::int64_t>(until / 1000)), kernel_arguments(kernel));
     at = until;
   }
 }
@@ -146,6 +162,7 @@ class TimelineWriter {
       write_span(which, span, std::max(busy, nanoseconds(span.ready)));
       busy = std::max(busy, nanoseconds(span.finish));
     }
+    write_idle(timeline);
     write_memory(timeline);
   }
 
@@ -192,9 +209,28 @@ class TimelineWriter {
     }
     writer_.slice(
         process_, thread, span.name, workloads::name_of(span.category), start, finish,
-        transfer ? fmt::format("\"bytes\":{}", span.bytes) : fmt::format("\"kernels\":{}", span.kernels.size()));
+        (transfer ? fmt::format("\"bytes\":{}", span.bytes) : fmt::format("\"kernels\":{}", span.kernels.size())) +
+            pass_arguments(span));
     write_kernels(writer_, process_, span);
     if (transfer) write_arrow(which, span, start, finish);
+  }
+
+  /// The gaps between kernels on a track of its own: what the rank waits for without computing.
+  void write_idle(const Timeline& timeline) {
+    const std::size_t thread = workloads::all_streams().size() + 1;
+    writer_.metadata(process_, thread, "thread_name", "\"name\":\"no kernel runs\"");
+    writer_.metadata(process_, thread, "thread_sort_index", fmt::format("\"sort_index\":{}", thread));
+    std::vector<std::pair<sim::SimTime, sim::SimTime>> busy;
+    for (const Timeline::Span& span : timeline.spans) {
+      if (!span.kernels.empty()) busy.emplace_back(span.start, span.finish);
+    }
+    std::sort(busy.begin(), busy.end());
+    sim::SimTime until{};
+    for (const auto& [start, finish] : busy) {
+      const bool seen = nanoseconds(start) > nanoseconds(until) && is_shown(until, start);
+      if (seen) writer_.slice(process_, thread, "idle", "idle", nanoseconds(until), nanoseconds(start), "");
+      until = std::max(until, finish);
+    }
   }
 
   /// The end of an arrow stands at the end of its slice, so that readers meet it after the beginning, whichever rank

@@ -28,9 +28,11 @@ struct TraceView {
 
 /// Writes one process per timeline and one thread per stream. Spans are complete events ("X", ts and dur in
 /// microseconds) with their category; kernels nest inside compute spans; time that a transfer waits for its peers is a
-/// slice of its own. Arrows (flow events) join the slices of one transfer: from sender to receiver, and through the
-/// members of a collective in the order of the timelines. Counters: memory of each process in GB; the load of the
-/// kTracedLinks busiest links in GB/s, in a process of their own. Streams out: memory does not grow with the trace.
+/// slice of its own. Kernels carry FLOPs, bytes, type and rates, spans the pass that they belong to. The gaps
+/// between kernels are a track of their own. Arrows (flow events) join the slices of one transfer: from sender to
+/// receiver, and through the members of a collective in the order of the timelines. Counters: memory of each process in
+/// GB; the load of the kTracedLinks busiest links in GB/s, in a process of their own. Streams out: memory does not grow
+/// with the trace.
 void write_trace(std::ostream& out, const TraceView& view);
 inline constexpr std::size_t kTracedLinks = 16;
 
