@@ -26,6 +26,8 @@ const std::vector<Command>& commands() {
       {"fit", "fit parameters on measured steps; how well each is determined, errors on rows held out", declare_fit},
       {"sweep", "the cross product of the values of some keys, every point simulated", declare_sweep},
       {"search", "the best layouts of a job on its GPUs, or the smallest cluster for a deadline", declare_search},
+      {"advise", "what to change about a job: what-ifs around its layout, each simulated, the best first",
+       declare_advise},
       {"campaign", "weeks of training: failures, checkpoints, restarts, spares; goodput and time to train over seeds",
        declare_campaign},
       {"place", "several jobs on the nodes of one cluster: what each placement costs their steps", declare_place},
