@@ -44,7 +44,7 @@ software: megatron-2023
 /// What a user reads off a run.
 struct Answer {
   double step_s = 0, with_evaluation_s = 0, memory = 0, mfu = 0, capacity = 0;
-  double training_s = 0, cost_usd = 0;
+  double training_s = 0, cost_usd = 0, site_j = 0, carbon_g = 0;
   bool operator==(const Answer&) const = default;
 };
 
@@ -60,7 +60,9 @@ Answer answer(const Sets& sets) {
           report.rates.mfu_pct,
           report.memory.capacity_bytes,
           run.time_s,
-          run.usd};
+          run.usd,
+          report.energy.site_j(),
+          report.energy.grams_of(report.energy.site_j())};
 }
 
 const Sets kUnfused{"attention=unfused"};
@@ -230,6 +232,10 @@ std::vector<Case> options() {
        {},
        "evaluation={every_steps: 10, sequences: 100}"},
       {"training.tokens", longer_training, "2e9", {}, "1e9"},
+      // On a device whose clock follows from its limit, products that reach it.
+      {"power.cap", slower, "400 W", {"cluster.device=h100-sxm-80gb"}, "600 W"},
+      {"power.pue", differs, "1.5", {}, "1.1"},
+      {"power.carbon_g_per_kwh", differs, "400", {}, "100"},
       {"cost.price_per_gpu_hour_usd", dearer, "3", {"training.tokens=1e9"}, "2"},
   };
 }
