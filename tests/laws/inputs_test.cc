@@ -232,11 +232,17 @@ std::vector<Case> options() {
        {},
        "evaluation={every_steps: 10, sequences: 100}"},
       {"training.tokens", longer_training, "2e9", {}, "1e9"},
+      {"cost.price_per_gpu_hour_usd", dearer, "3", {"training.tokens=1e9"}, "2"},
+  };
+}
+
+std::vector<Case> power() {
+  using enum Effect;
+  return {
       // On a device whose clock follows from its limit, products that reach it.
       {"power.cap", slower, "400 W", {"cluster.device=h100-sxm-80gb"}, "600 W"},
       {"power.pue", differs, "1.5", {}, "1.1"},
       {"power.carbon_g_per_kwh", differs, "400", {}, "100"},
-      {"cost.price_per_gpu_hour_usd", dearer, "3", {"training.tokens=1e9"}, "2"},
   };
 }
 
@@ -352,6 +358,7 @@ void orrery::tests::check(const Case& c) {
 TEST_CASE("every key of the language moves the answer as it must, or is refused") {
   for (const Case& c : language()) check(c);
   for (const Case& c : options()) check(c);
+  for (const Case& c : power()) check(c);
 }
 
 TEST_CASE("every key of a fabric and the data sheet of a device move the answer as they must") {
@@ -360,7 +367,7 @@ TEST_CASE("every key of a fabric and the data sheet of a device move the answer 
 
 TEST_CASE("no key of the schema is missing from the walk") {
   std::set<std::string> walked;
-  for (const auto& cases : {language(), options(), mixture_cases(), software_cases(), fabric()}) {
+  for (const auto& cases : {language(), options(), power(), mixture_cases(), software_cases(), fabric()}) {
     for (const Case& c : cases) walked.insert(c.key);
   }
   // Checked elsewhere: the tables of the kernel-time model (below), wiring that only other kinds of fabric and node

@@ -27,7 +27,8 @@ constexpr const char* kGpt3 = R"(
 name: gpt3
 cluster: {device: h100-sxm-80gb, gpus: 512, fabric: ndr-rail}
 model: gpt3-175b
-parallelism: {tensor: 4, pipeline: 8, virtual_pipeline: 12, data: 16, sequence_parallel: true, sharding: optimizer, schedule: interleaved_1f1b}
+parallelism: {tensor: 4, pipeline: 8, virtual_pipeline: 12, data: 16, sequence_parallel: true, sharding: optimizer,
+              schedule: interleaved_1f1b}
 batch: {global: 2048, micro: 2}
 precision: fp8
 software: nemo-23.09

@@ -49,13 +49,6 @@ std::string kind_of(const std::string& refusal) {
   return kind;
 }
 
-/// Joules of the site for a step of the least time, without what travels: no step of the layout takes less, since
-/// operations take the same whenever they run and the rest grows with time.
-double least_energy(const workloads::Job& job, double bound_s) {
-  if (bound_s <= 0) return 0;
-  return workloads::step_energy(job, workloads::split_layers(job), bound_s, {}, {}).site_j();
-}
-
 /// Feasible layouts with their bounds, best bound first.
 std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& options, unsigned jobs,
                                      SearchResult& out) {
@@ -76,7 +69,13 @@ std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& op
       try {
         const workloads::Job job = space.load(layouts[i]).job;
         bounds[i] = sim::to_seconds(bound.of(job));
-        if (options.goal.objective == Objective::energy) energy[i] = least_energy(job, bounds[i]);
+        // Without what travels: operations take the same whenever they run, and the rest grows with time.
+        if (options.goal.objective == Objective::energy && bounds[i] > 0) {
+          const auto inputs =
+              workloads::energy_inputs(job.machine, job.power, job.parallelism, job.microbatches(),
+                                       workloads::program_inputs_of(job, workloads::Workload::training_step));
+          energy[i] = workloads::step_energy(inputs, workloads::split_layers(job), bounds[i], {}, {}).site_j();
+        }
         if (needs_memory(options)) memory[i] = workloads::peak_memory(job) / 1e9;
       } catch (const sim::UserError& error) {
         const std::lock_guard lock(mutex);

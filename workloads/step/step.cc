@@ -382,8 +382,9 @@ class StepSimulation {
   /// Of the step, whose time is known.
   void add_energy(const LayerSplit& split) {
     if (!job_.machine.device.power().known()) return;
-    report_.energy =
-        step_energy(job_, split, sim::to_seconds(report_.iteration), closed_form_traffic(job_), groups_->shapes);
+    report_.energy = step_energy(energy_inputs(job_.machine, job_.power, job_.parallelism, job_.microbatches(),
+                                               program_inputs_of(job_, Workload::training_step)),
+                                 split, sim::to_seconds(report_.iteration), closed_form_traffic(job_), groups_->shapes);
   }
 
   /// Where the job evaluates; adds it to the step's time.

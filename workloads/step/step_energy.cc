@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "sim/error.h"
 #include "workloads/model/optimizer_step.h"
@@ -35,17 +36,13 @@ struct Work {
   calibration::Duty passes, optimizer;
 };
 
-/// How often each chunk of a stage sees a micro-batch: two copies of the model share them out.
-double microbatches_of(const Job& job) { return d(job.microbatches()) / d(job.parallelism.schedule->copies()); }
-
-/// By stage. Kernels at the clock of the job's device, so that their seconds are those of the step.
-std::vector<Work> work_of(const Job& job, const LayerSplit& split) {
-  const KernelTimes times{job.machine.device, job.software.layers.linear.misaligned_gemm_rate};
+/// By stage. Kernels at the clock of the machine's device, so that their seconds are those of the step.
+std::vector<Work> work_of(const EnergyInputs& given, const LayerSplit& split) {
+  const ProgramInputs& inputs = given.programs;
+  const KernelTimes times{given.machine.device, inputs.passes.misaligned_gemm_rate};
   std::vector<calibration::Duty> kinds;
-  const std::int64_t tensor = job.parallelism.tensor, in_node = tensor <= job.machine.gpus_per_node ? tensor : 1;
   for (const Layer& layer : split.network.kinds)
-    kinds.push_back(duty_of(passes_of(layer, times, false), times.device, in_node));
-  const ProgramInputs inputs = program_inputs_of(job, Workload::training_step);
+    kinds.push_back(duty_of(passes_of(layer, times, false), times.device, given.tensor_in_node));
   const auto update = [&](const DataParallelism& data, double parameters, calibration::Duty& duty) {
     for (const Kernel& kernel :
          optimizer_kernels(inputs.update.optimizer, inputs.update.precision, inputs.update.kernels, times.device,
@@ -59,7 +56,7 @@ std::vector<Work> work_of(const Job& job, const LayerSplit& split) {
     for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
       const LayerRange& range = stage.range(chunk);
       for (std::int64_t layer = range.begin; layer < range.end; ++layer)
-        work.passes += kinds[split.network.layers[static_cast<std::size_t>(layer)]] * microbatches_of(job);
+        work.passes += kinds[split.network.layers[static_cast<std::size_t>(layer)]] * given.microbatches;
     }
     update(inputs.data, stage.parameters(HeldPart::but_experts), work.optimizer);
     if (inputs.expert_data) update(*inputs.expert_data, stage.parameters(HeldPart::experts), work.optimizer);
@@ -124,22 +121,28 @@ double Energy::grams_of(double joules) const {
   return joules / kJoulesPerKilowattHour * carbon_g_per_kwh;
 }
 
-Energy step_energy(const Job& job, const LayerSplit& split, double seconds, const std::vector<TrafficRow>& traffic,
-                   const GroupShapes& shapes) {
-  const calibration::PowerModel& power = job.machine.device.power();
+EnergyInputs energy_inputs(const Machine& machine, const PowerTerms& terms, const Parallelism& layout,
+                           std::int64_t microbatches, ProgramInputs programs) {
+  return {machine, terms, std::move(programs), layout.tensor <= machine.gpus_per_node ? layout.tensor : 1,
+          d(microbatches) / d(layout.schedule->copies())};
+}
+
+Energy step_energy(const EnergyInputs& inputs, const LayerSplit& split, double seconds,
+                   const std::vector<TrafficRow>& traffic, const GroupShapes& shapes) {
+  const calibration::PowerModel& power = inputs.machine.device.power();
   Energy energy;
   energy.seconds = seconds;
-  energy.gpus = d(job.machine.gpus);
-  energy.gpus_per_node = d(job.machine.gpus_per_node);
-  energy.pue = job.power.pue;
-  energy.carbon_g_per_kwh = job.power.carbon_g_per_kwh;
+  energy.gpus = d(inputs.machine.gpus);
+  energy.gpus_per_node = d(inputs.machine.gpus_per_node);
+  energy.pue = inputs.terms.pue;
+  energy.carbon_g_per_kwh = inputs.terms.carbon_g_per_kwh;
   energy.known = power.known();
   if (!energy.known) return energy;
   SIM_CHECK(seconds > 0, "a step of {} s", seconds);
   energy.host_w = power.host;
   energy.conversion = power.conversion;
-  const double limit = job.power.limit_of(power), clock = job.machine.device.clock();
-  const std::vector<Work> stages = work_of(job, split);
+  const double limit = inputs.limit(), clock = inputs.machine.device.clock();
+  const std::vector<Work> stages = work_of(inputs, split);
   const double ranks = energy.gpus / static_cast<double>(stages.size());
   auto& parts = energy.parts_j;
   parts[at(EnergyPart::standing)] = power.standing * seconds * energy.gpus;
