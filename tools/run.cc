@@ -15,6 +15,7 @@
 #include "tools/commands.h"
 #include "tools/explain/explain.h"
 #include "tools/parallel.h"
+#include "tools/report/formulas.h"
 #include "tools/report/output.h"
 #include "tools/report/page.h"
 #include "tools/report/report.h"
@@ -30,7 +31,7 @@ namespace {
 struct RunOptions {
   std::string scenario, ranks = "folded", json, trace, trace_ranks, trace_window, report;
   std::vector<std::string> sets;
-  bool explain = false;
+  bool explain = false, formulas = false;
   double share_pct = 5;
   unsigned jobs = 0;
   std::int64_t ecmp_seeds = 0;
@@ -106,6 +107,7 @@ int run(const RunOptions& options) {
   if (!options.json.empty()) {
     nlohmann::ordered_json json = report_json(scenario, report);
     if (explanation) json["explain"] = explanation_json(*explanation);
+    if (options.formulas) json["formulas"] = formulas_json(formulas_of(scenario, report));
     if (hashed) json["hashed_steps"] = {{"seeds", hashed->seeds}, {"mean_s", hashed->mean_s}, {"p95_s", hashed->p95_s}};
     write_output(options.json, [&](std::ostream& out) { write_json(out, json); });
   }
@@ -116,6 +118,7 @@ int run(const RunOptions& options) {
       std::cout << fmt::format("\nPaths hashed with seeds 1 to {}: step {} in the mean, {} at the 95th percentile\n",
                                hashed->seeds, time_text(hashed->mean_s), time_text(hashed->p95_s));
     }
+    if (options.formulas) write_formulas(std::cout, formulas_of(scenario, report));
     if (explanation) write_explanation(std::cout, *explanation);
   }
   return explanation && explanation->study.interrupted ? kInterrupted : kDone;
@@ -141,6 +144,7 @@ Action declare_run(CLI::App& app) {
       ->type_name("FROM:TO");
   app.add_option("--report", options->report, "write charts of the step as one HTML file that needs no network")
       ->type_name("FILE");
+  app.add_flag("--formulas", options->formulas, "the formulas that papers reckon with, beside what is counted");
   app.add_flag("--explain", options->explain, "which inputs the step hangs on, and how sure it is; takes seconds");
   app.add_option("--explain-share", options->share_pct, "how far --explain moves each input, in per cent (default 5)")
       ->check(CLI::Range(0.1, 50.0))
