@@ -16,8 +16,7 @@ using namespace orrery;
 
 namespace {
 
-/// A log and the step that stands for what ran. LoRA's frozen weights have no gradients, which the language cannot say:
-/// all weights are trained, so that products are the same kind and more of them.
+/// A log and the step of what ran.
 struct Logged {
   const char* id;
   const char* scenario;
@@ -40,6 +39,7 @@ model: llama2-70b
 parallelism: {tensor: 4, context: 2, sequence_parallel: true, sharding: optimizer}
 batch: {global: 8, micro: 1}
 precision: fp8
+finetune: {kind: lora, rank: 16}
 software: nemo-24.03
 )";
 constexpr const char* kLoraEight = R"(
@@ -49,6 +49,7 @@ model: llama2-70b
 parallelism: {tensor: 4, context: 2, sequence_parallel: true, sharding: optimizer}
 batch: {global: 8, micro: 1}
 precision: fp8
+finetune: {kind: lora, rank: 16}
 software: nemo-24.03
 )";
 

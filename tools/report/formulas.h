@@ -23,7 +23,8 @@ struct Formula {
 /// equations 2 and 3, with full recomputation or without), 6 N D (Kaplan et al., arXiv 2001.08361), bytes of model
 /// states by what data ranks share out (Rajbhandari et al., arXiv 1910.02054, section 3: 16 P without, (2 + 14/d) P
 /// with gradients and optimizer), and where the tokens of the training are given the time that these take, 8 T P / n X
-/// with full recomputation, else 6 T P / n X (arXiv 2104.04473, equation 4), X being what a GPU achieves.
+/// with full recomputation, else 6 T P / n X (arXiv 2104.04473, equation 4), X being what a GPU achieves. None
+/// where adapters alone are trained.
 std::vector<Formula> formulas_of(const scenarios::Scenario& scenario, const workloads::StepReport& report);
 
 void write_formulas(std::ostream& out, const std::vector<Formula>& formulas);

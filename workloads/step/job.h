@@ -96,6 +96,7 @@ struct Method {
   RecomputedParts recomputed;
   AttentionKind attention = AttentionKind::flash;
   ExpertStyle experts;
+  Adapters adapters;
   OptimizerKind optimizer = OptimizerKind::adam;
 };
 
@@ -139,6 +140,9 @@ struct Job {
     return part ? parallelism.shard_group : replicas();
   }
 };
+
+/// Whether two stages hold copies of the word embedding, whose gradients are added up.
+bool ties_embeddings(const Job& job);
 
 /// How a job cuts and computes its layers, and the layers that come of it on one rank.
 Split split_of(const Job& job);

@@ -98,14 +98,15 @@ std::vector<std::vector<sim::Duration>> tensor_waits(const StagePrograms& stages
 }
 
 /// `global`: sequences of a step.
-void rate(const Model& work, std::int64_t global, Recompute recompute, const calibration::DeviceProfile& device,
+void rate(const Model& work, std::int64_t global, const Method& method, const calibration::DeviceProfile& device,
           StepReport& report) {
   const double tokens = static_cast<double>(global) * static_cast<double>(work.seq);
   const double seconds = sim::to_seconds(report.iteration), gpus = static_cast<double>(report.gpus);
   report.rates.tokens_per_s = tokens / seconds;
   report.rates.tokens_per_s_per_gpu = report.rates.tokens_per_s / gpus;
-  const double model = model_flops(work, global);
-  const double hardware = hardware_flops(work, global, recompute);
+  const Trained trained = method.adapters.any() ? Trained::adapters : Trained::all;
+  const double model = model_flops(work, global, trained);
+  const double hardware = hardware_flops(work, global, method.recompute, trained);
   report.rates.model_tflops_per_gpu = model / seconds / gpus / 1e12;
   report.rates.hardware_tflops_per_gpu = hardware / seconds / gpus / 1e12;
   report.rates.aggregate_pflops = model / seconds / 1e15;
@@ -507,7 +508,7 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
   } else {
     simulation.simulate_in_detail();
   }
-  rate(job.model, job.batch.global, job.method.recompute, job.machine.device, report);
+  rate(job.model, job.batch.global, job.method, job.machine.device, report);
   simulation.evaluate();
   report.effort.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;

@@ -58,8 +58,9 @@ std::vector<Work> work_of(const EnergyInputs& given, const LayerSplit& split) {
       for (std::int64_t layer = range.begin; layer < range.end; ++layer)
         work.passes += kinds[split.network.layers[static_cast<std::size_t>(layer)]] * given.microbatches;
     }
-    update(inputs.data, stage.parameters(HeldPart::but_experts), work.optimizer);
-    if (inputs.expert_data) update(*inputs.expert_data, stage.parameters(HeldPart::experts), work.optimizer);
+    const bool adapts = inputs.data.held == HeldPart::trained;  // experts are frozen with the rest
+    update(inputs.data, stage.parameters(inputs.data.held), work.optimizer);
+    if (inputs.expert_data && !adapts) update(*inputs.expert_data, stage.parameters(HeldPart::experts), work.optimizer);
     stages.push_back(work);
   }
   return stages;
