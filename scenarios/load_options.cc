@@ -221,6 +221,23 @@ void load_training(const Settings& document, Job& job) {
   }
 }
 
+void load_power(const Settings& document, Job& job) {
+  const Settings* section = given(&document, "power");
+  if (section == nullptr) return;
+  const calibration::PowerModel& power = job.machine.device.power();
+  job.power.pue = number(section, "pue", 1);
+  job.power.carbon_g_per_kwh = number(section, "carbon_g_per_kwh", 0);
+  const Settings* cap = given(section, "cap");
+  if (cap == nullptr) return;
+  if (!power.known())
+    cap->fail(fmt::format("{} has no power model, expected a device with one", job.machine.device.name()));
+  job.power.cap_w = cap->as_watts();
+  if (job.power.cap_w <= power.standing) {
+    cap->fail(fmt::format("got {}, expected more than the {:g} W that {} draws with nothing to do", cap->text(),
+                          power.standing, job.machine.device.name()));
+  }
+}
+
 void note_extra(const Settings& document, Job& job) {
   const Settings* extra = given(&document, "extra");
   if (extra == nullptr) return;

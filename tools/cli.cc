@@ -32,6 +32,8 @@ const std::vector<Command>& commands() {
        declare_campaign},
       {"place", "several jobs on the nodes of one cluster: what each placement costs their steps", declare_place},
       {"plan", "the compiled program of a pipeline stage, operation by operation, as text", declare_plan},
+      {"flops", "parameters and FLOPs of a model, a step and a training; milestones beside published estimates",
+       declare_flops},
       {"traffic", "the communication table: closed form beside simulated bytes", declare_traffic},
       {"topology", "counts, tiers, bisection and path lengths of a cluster; the graph as a picture", declare_topology},
       {"collective", "bus and algorithm bandwidth of one collective by size, as in nccl-tests", declare_collective},

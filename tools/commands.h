@@ -38,6 +38,7 @@ Action declare_campaign(CLI::App& app);
 Action declare_place(CLI::App& app);
 Action declare_plan(CLI::App& app);
 Action declare_traffic(CLI::App& app);
+Action declare_flops(CLI::App& app);
 Action declare_topology(CLI::App& app);
 Action declare_collective(CLI::App& app);
 Action declare_flows(CLI::App& app);

@@ -37,6 +37,7 @@ PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& 
   }
   workloads::StepOptions options;
   options.brief = true;
+  options.energy = true;
   options.cache = &cache;
   const workloads::StepReport report = workloads::simulate_step(job, options);
   const workloads::TrainingCost cost =
@@ -48,6 +49,7 @@ PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& 
   result.time_to_train_s = cost.time_s;
   result.cost_usd = cost.usd;
   result.usd_per_million_tokens = cost.usd_per_million_tokens;
+  if (report.energy.known) result.energy_per_token_j = report.energy.site_w() / report.rates.tokens_per_s;
   return result;
 }
 

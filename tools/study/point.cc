@@ -26,14 +26,15 @@ struct NumberColumn {
   bool of_oom;     // an oom row has it too
   bool may_be_no;  // zero means that the scenario does not say enough
 };
-constexpr std::array<NumberColumn, 7> kNumbers{
+constexpr std::array<NumberColumn, 8> kNumbers{
     {{"iteration_s", &PointResult::iteration_s, false, false},
      {"tokens_per_s", &PointResult::tokens_per_s, false, false},
      {"mfu_pct", &PointResult::mfu_pct, false, false},
      {"peak_memory_gb", &PointResult::peak_memory_gb, true, false},
      {"time_to_train_s", &PointResult::time_to_train_s, false, true},
      {"cost_usd", &PointResult::cost_usd, false, true},
-     {"usd_per_million_tokens", &PointResult::usd_per_million_tokens, false, true}}};
+     {"usd_per_million_tokens", &PointResult::usd_per_million_tokens, false, true},
+     {"energy_per_token_j", &PointResult::energy_per_token_j, false, true}}};
 
 bool applies(const NumberColumn& column, const PointResult& result) {
   const bool has = result.status == PointStatus::ok || (column.of_oom && result.status == PointStatus::oom);
@@ -97,9 +98,11 @@ void add_point(nlohmann::ordered_json& row, const PointResult& result) {
   row["reason"] = result.reason.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(result.reason);
 }
 
-std::vector<std::string> point_titles() { return {"status", "step", "tokens/s", "MFU", "memory", "cost"}; }
+std::vector<std::string> point_titles(bool energy) {
+  return {"status", "step", "tokens/s", energy ? "J/token" : "MFU", "memory", "cost"};
+}
 
-std::vector<std::string> point_text(const PointResult& result) {
+std::vector<std::string> point_text(const PointResult& result, bool energy) {
   const bool ok = result.status == PointStatus::ok;
   std::string cost;
   if (result.cost_usd > 0) {
@@ -110,7 +113,7 @@ std::vector<std::string> point_text(const PointResult& result) {
   return {std::string(name_of(result.status)),
           ok ? time_text(result.iteration_s) : "-",
           ok ? si_text(result.tokens_per_s, "") : "-",
-          ok ? fmt::format("{:.1f} %", result.mfu_pct) : "-",
+          ok ? energy ? number_text(result.energy_per_token_j) : fmt::format("{:.1f} %", result.mfu_pct) : "-",
           ok || result.status == PointStatus::oom ? bytes_text(result.peak_memory_gb * 1e9) : "-",
           cost.empty() ? "-" : cost};
 }
