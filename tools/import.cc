@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "tools/commands.h"
+#include "tools/import/wires.h"
 #include "tools/parallel.h"
 #include "tools/report/output.h"
 
@@ -21,17 +22,23 @@ namespace {
 struct ImportOptions {
   std::string file, out;
   std::vector<std::string> sets, arguments;
+  std::int64_t gpus = 8;
+  ClusterFacts cluster;
 };
 
-int write_draft(Draft draft, const ImportOptions& options) {
-  for (const std::string& set : options.sets) draft.apply(set);
-  scenarios::load_scenario(draft.document());  // what it refuses is not written
-  const std::string text = draft.yaml();
+/// To the file asked for, or to standard output.
+void write_text(const std::string& text, const ImportOptions& options) {
   if (options.out.empty() || options.out == "-") {
     std::cout << text;
   } else {
     write_output(options.out, [&](std::ostream& stream) { stream << text; });
   }
+}
+
+int write_draft(Draft draft, const ImportOptions& options) {
+  for (const std::string& set : options.sets) draft.apply(set);
+  scenarios::load_scenario(draft.document());  // what it refuses is not written
+  write_text(draft.yaml(), options);
   if (!silenced()) {  // they are in the file as well
     std::cerr << remarks("not taken over:", draft.ignored(), "")
               << remarks("not said there, to be checked:", draft.assumed(), "");
@@ -66,6 +73,27 @@ void declare_common(CLI::App& sub, const std::shared_ptr<ImportOptions>& options
       ->type_name("KEY=VALUE");
 }
 
+CLI::App* declare_topology_import(CLI::App& app, const std::shared_ptr<ImportOptions>& options) {
+  CLI::App* topology = app.add_subcommand(
+      "topology",
+      "the wiring of a cluster or a node: ibnetdiscover, Slurm's topology.conf, nvidia-smi topo -m, rocm-smi "
+      "--showtopo, or a table a,b,rate,lanes,kind");
+  topology->add_option("file", options->file, "what the tool printed")->required()->type_name("FILE");
+  topology->add_option("--out", options->out, "write the fabric to FILE; without it, to standard output")
+      ->type_name("FABRIC.yaml");
+  topology->add_option("--nics", options->cluster.nics, "NICs of a host, where the file does not list them (default 8)")
+      ->check(CLI::Range(1, 1024));
+  topology
+      ->add_option("--nic-rate", options->cluster.nic_rate,
+                   "rate of a NIC, where the file does not say it (default '400 Gb/s')")
+      ->type_name("RATE");
+  topology
+      ->add_option("--link-rate", options->cluster.link_rate,
+                   "rate of one NVLink or XGMI link per direction (default '25 GB/s')")
+      ->type_name("RATE");
+  return topology;
+}
+
 }  // namespace
 
 Action declare_import(CLI::App& app) {
@@ -80,11 +108,31 @@ Action declare_import(CLI::App& app) {
   megatron->allow_extras();
   CLI::App* nemo = app.add_subcommand("nemo", "a configuration of NeMo 1 (megatron_gpt_config.yaml)");
   nemo->add_option("file", options->file, "the configuration")->required()->type_name("FILE.yaml");
-  for (CLI::App* sub : {hf, megatron, nemo}) declare_common(*sub, options);
-  return [options, hf, megatron, nemo] {
+  CLI::App* torchtitan = app.add_subcommand("torchtitan", "a training configuration of TorchTitan (TOML)");
+  torchtitan->add_option("file", options->file, "the configuration")->required()->type_name("FILE.toml");
+  CLI::App* deepspeed =
+      app.add_subcommand("deepspeed", "a configuration of DeepSpeed; --set model=NAME says the model");
+  deepspeed->add_option("file", options->file, "the configuration")->required()->type_name("FILE.json");
+  for (CLI::App* sub : {torchtitan, deepspeed}) {
+    sub->add_option("--gpus", options->gpus, "GPUs of the job (default 8); the file does not say")
+        ->check(CLI::Range(1, 1 << 20));
+  }
+  CLI::App* mllog = app.add_subcommand("mllog", "the result log of an MLPerf run, as a measured record");
+  mllog->add_option("file", options->file, "the log")->required()->type_name("FILE");
+  for (CLI::App* sub : {hf, megatron, nemo, torchtitan, deepspeed, mllog}) declare_common(*sub, options);
+  CLI::App* topology = declare_topology_import(app, options);
+  return [options, hf, megatron, nemo, torchtitan, deepspeed, mllog, topology] {
     if (!options->out.empty()) check_writable(options->out);
+    if (topology->parsed()) {
+      write_text(import_topology(options->file, options->cluster), *options);
+      return static_cast<int>(kDone);
+    }
     if (hf->parsed()) return write_draft(import_hf(options->file), *options);
     if (nemo->parsed()) return write_draft(import_nemo(options->file), *options);
+    if (torchtitan->parsed()) return write_draft(import_torchtitan(options->file, options->gpus), *options);
+    if (deepspeed->parsed())
+      return write_draft(import_deepspeed(options->file, options->gpus, options->sets), *options);
+    if (mllog->parsed()) return write_draft(import_mllog(options->file), *options);
     options->arguments = megatron->remaining();
     return write_draft(import_megatron(launch_line(*options)), *options);
   };

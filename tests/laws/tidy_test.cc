@@ -241,7 +241,9 @@ TEST_CASE("sub-rooms include only what is below them") {
       {"tools/fit/", tools({"report/", "validation.", "study/", "parallel.", "fit/"})},
       {"tools/import/", tools({"import/"})},
       {"tools/whatif/", tools({"report/", "validation.", "study/", "parallel.", "import/", "whatif/"})},
+      {"tools/learn/", tools({"report/", "validation.", "parallel.", "learn/"})},
       {"tools/api/", tools({"api/"})},
+      {"tools/python/", tools({"report/", "validation.", "study/", "parallel.", "explain/"})},
       {"tools/validation.", tools({"validation."})},
       {"tools/parallel.", tools({"report/", "parallel."})},
   };
