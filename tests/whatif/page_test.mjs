@@ -277,6 +277,22 @@ const tests = {
     }
   },
 
+  async 'what goes with a change goes with its reset'() {
+    const page = await opened(), before = await result_of(page);
+    await type(page, 'parallelism.pipeline', '1');  // no virtual stages on one stage, and more replicas
+    assert.strictEqual(await page.evaluate(() => state.sets.size), 4);
+    await type(page, 'parallelism.tensor', '8');
+    await page.locator('button[aria-label="Reset Pipeline"]').click();
+    await settled(page);
+    assert.strictEqual(
+        await page.locator('#command').textContent(),
+        'orrery run eos-gpt3-175b --set parallelism.tensor=8 --set parallelism.data=null');
+    await page.locator('button[aria-label="Reset Tensor"]').click();
+    await settled(page);
+    assert.strictEqual(await page.evaluate(() => state.sets.size), 0);
+    assert.strictEqual((await result_of(page)).iteration_time_s, before.iteration_time_s);
+  },
+
   async 'the newest wish wins: of many changes at once the last is shown'() {
     const page = await opened();
     await page.evaluate(() => {

@@ -336,16 +336,32 @@ ordered_json provenance_json(const calibration::DeviceProfile& device, const top
                               {"training software", software.name, software.provenance}});
 }
 
-}  // namespace
-
-ordered_json run_page(const sim::Settings& document, const scenarios::Scenario& scenario,
-                      const workloads::StepReport& report) {
-  const workloads::Job& job = scenario.job;
+/// The time that is drawn: the step, or the last span's end where stages end apart.
+double drawn_ps(const workloads::StepReport& report) {
   double step_ps = static_cast<double>(report.iteration.value());
   for (const Timeline& timeline : report.stage_timelines) {
     for (const Timeline::Span& span : timeline.spans)
       step_ps = std::max(step_ps, static_cast<double>(span.finish.value()));
   }
+  return step_ps;
+}
+
+}  // namespace
+
+ordered_json pipeline_page(const scenarios::Scenario& scenario, const workloads::StepReport& report) {
+  const double step_ps = drawn_ps(report);
+  ordered_json page;
+  page["title"] = scenario.id.empty() ? scenario.job.name : scenario.id;
+  page["subtitle"] = scenario_line(scenario.job);
+  page["span_s"] = step_ps / sim::kPicosecondsPerSecond;
+  page["timeline"] = timeline_json(report, std::max(1.0, step_ps / kTicks));
+  return page;
+}
+
+ordered_json run_page(const sim::Settings& document, const scenarios::Scenario& scenario,
+                      const workloads::StepReport& report) {
+  const workloads::Job& job = scenario.job;
+  const double step_ps = drawn_ps(report);
   const double tick_ps = std::max(1.0, step_ps / kTicks);
   ordered_json page;
   page["kind"] = "run";

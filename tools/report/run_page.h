@@ -13,4 +13,7 @@ namespace orrery::tools {
 nlohmann::ordered_json run_page(const sim::Settings& document, const scenarios::Scenario& scenario,
                                 const workloads::StepReport& report);
 
+/// Of that what the pipeline over time is drawn from, and the scenario in a line; stage timelines are enough.
+nlohmann::ordered_json pipeline_page(const scenarios::Scenario& scenario, const workloads::StepReport& report);
+
 }  // namespace orrery::tools

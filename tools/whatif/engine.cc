@@ -117,7 +117,7 @@ ordered_json WhatIfEngine::State::run(const json& request) {
   out["result"] = report_json(scenario, report);
   out["layout"] = layout_json(scenario);
   out["yaml"] = scenarios::yaml_text(document);
-  if (charts) out["charts"] = run_page(document, scenario, report);
+  if (charts) out["charts"] = pipeline_page(scenario, report);
   return out;
 }
 

@@ -23,7 +23,7 @@ class WhatIfEngine {
   ///   catalogue  what ships by name, the scenarios as YAML, and the keys of the language with their meanings;
   ///   run        {"text": YAML, "file": name for messages, "sets": ["key.path=value"], "charts": bool}: one training
   ///              step as `orrery run --json` reports it ("result"), the values that the layout resolves to ("layout"),
-  ///              the scenario with the sets laid over it ("yaml"), the numbers behind the charts ("charts");
+  ///              the scenario with the sets laid over it ("yaml"), what the timeline is drawn from ("charts");
   ///              Where it does not fit, the search for what would takes longest: "remedies": false leaves it out;
   ///   remedies   {"text", "file", "sets"}: what would fit, {"would_fit": [{"set", "peak_bytes"}]};
   ///   points     {"text", "file", "points": [[sets]]}: a step for each list of sets, in short;

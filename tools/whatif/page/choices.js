@@ -15,7 +15,11 @@ const powers = (from, to) => {
 };
 const union = (values, value) => [...new Set([...values, value])].filter((v) => v > 0).sort((a, b) => a - b);
 
-const value_of = (path) => state.sets.has(path) ? state.sets.get(path) : state.layout ? state.layout[path] : undefined;
+// What a key comes to: the change, or what the scenario says where there is none or it leaves the key open.
+function value_of(path) {
+  const set = state.sets.get(path);
+  return set !== undefined && set !== 'null' ? set : state.layout ? state.layout[path] : undefined;
+}
 const number_at = (path) => Number(value_of(path)) || 1;
 
 // Beside powers of two, what the scenario itself has and its multiples: 10752 is no power of two.

@@ -160,8 +160,7 @@ function show_controls() {
     const {control, row, reset} = one;
     row.hidden = Boolean(control.when && !control.when());
     if (document.activeElement !== one.input || one.input.type !== 'number') {
-      const value = value_of(path);
-      one.show(value === 'null' ? state.layout[path] : value);
+      one.show(value_of(path));
     }
     reset.hidden = !state.sets.has(path) || state.sets.get(path) === 'null';
     row.classList.toggle('changed', !reset.hidden);

@@ -52,9 +52,13 @@ function lay(path, value) {
   state.sets.delete(path);
   if (!known) state.sets.set(path, value);
 }
-// Sets of ties alone say nothing: without a change beside them they go.
+// What only went with a change goes with it, where no other change asks for it.
 function drop_idle_ties() {
-  if ([...state.sets.values()].every((value) => value === 'null')) state.sets.clear();
+  const needed = new Set();
+  for (const [path, value] of state.sets)
+    if (value !== 'null') tied(path, value).forEach(([other]) => needed.add(other));
+  for (const [path, value] of [...state.sets])
+    if (value === 'null' && !needed.has(path)) state.sets.delete(path);
 }
 function change_all(sets) {
   for (const [path, value] of sets) lay(path, value);
