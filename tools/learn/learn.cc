@@ -37,7 +37,10 @@ constexpr double kSmallestTime = 1e-7;
 class Model {
  public:
   Model(const Settings& document, const std::vector<Trace>& measured, unsigned jobs)
-      : document_(document), jobs_(jobs), ranks_(ranks_of(measured, scenarios::load_scenario(document).job)) {}
+      : document_(document), jobs_(jobs) {
+    const scenarios::Scenario scenario = scenarios::load_scenario(document);
+    ranks_ = ranks_of(measured, scenario.job.parallelism, scenario.job.machine.gpus);
+  }
 
   void set(const std::string& key, const std::string& value) {
     scenarios::apply(document_, {"software." + key, Settings::scalar(value, {"learn", 0, 0})});
@@ -46,7 +49,7 @@ class Model {
   const Settings& document() const { return document_; }
 
   std::vector<Trace> traces(const Settings& document) const {
-    return predict(scenarios::load_scenario(document).job, ranks_);
+    return predict(scenarios::load_scenario(document), ranks_);
   }
   /// Of each of `documents`; nothing for one that does not load.
   template <class Value>
