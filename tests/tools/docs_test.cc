@@ -267,8 +267,9 @@ TEST_CASE("every column and every key of a JSON document is explained, with its 
       folder.write("small.yaml", tests::small_scenario() +
                                      "evaluation: {every_steps: 10, sequences: 64}\ntraining: {tokens: 1e9}\n"
                                      "cost: {price_per_gpu_hour_usd: 2}\nmeasured: {iteration_s: 0.2}\n");
-  check_json("run", {scenario});
+  check_json("run", {scenario, "--advise"});
   check_json("run", {scenario, "--set", "batch.micro=256", "--set", "batch.global=4096"});  // what would fit
+  check_json("advise", {scenario});
   check_json("traffic", {scenario});
   check_json("validate", {scenario});
   check_json("compare", {scenario, scenario});

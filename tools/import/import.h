@@ -46,6 +46,9 @@ class Draft {
   std::vector<std::string> ignored_, assumed_;
 };
 
+/// Lines under a title, each behind `mark`, as they stand in a file ("# ") or go to a terminal (""); empty for none.
+std::string remarks(const std::string& title, const std::vector<std::string>& lines, const std::string& mark);
+
 /// One option of a launch line: "--micro-batch-size 1" is the name without dashes and one value.
 struct LaunchOption {
   std::string name;

@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "tools/report/report.h"
+#include "workloads/model/causal_flops.h"
 #include "workloads/step/training_cost.h"
 
 namespace orrery::tools {
@@ -31,6 +32,11 @@ ordered_json traffic_json(const workloads::TrafficRow& row) {
   json["closed_form_bytes"] = row.closed_form_bytes;
   json["simulated_bytes"] = row.simulated_bytes;
   return json;
+}
+
+double causal_mfu_pct(const workloads::Model& model, std::int64_t global_batch, const workloads::StepReport& report) {
+  const double square = workloads::model_flops(model, global_batch);
+  return report.rates.mfu_pct * workloads::causal_model_flops(model, global_batch) / square;
 }
 
 namespace {
@@ -91,6 +97,29 @@ ordered_json provenance_json(const calibration::DeviceProfile& device, const top
   return json;
 }
 
+/// Nothing where the device's document does not say what it draws.
+void add_energy(ordered_json& json, const workloads::Energy& energy, double tokens_per_s) {
+  if (!energy.known) return;
+  json["energy_j"] = energy.total_j();
+  json["power_w"] = energy.gpu_w();
+  ordered_json power;
+  power["gpu_w"] = energy.gpu_w();
+  power["gpu_peak_w"] = energy.busiest_gpu_w;
+  power["node_w"] = energy.node_w();
+  power["node_peak_w"] = energy.node_peak_w();
+  power["job_w"] = energy.job_w();
+  power["site_w"] = energy.site_w();
+  power["energy_per_token_j"] = energy.site_w() / tokens_per_s;
+  if (energy.carbon_g_per_kwh > 0) {
+    power["carbon_g"] = energy.grams_of(energy.site_j());
+    power["carbon_g_per_million_tokens"] = energy.grams_of(1e6 * energy.site_w() / tokens_per_s);
+  }
+  for (std::size_t p = 0; p < workloads::kEnergyParts; ++p)
+    power["energy_by_part_j"][std::string(workloads::name_of(static_cast<workloads::EnergyPart>(p)))] =
+        energy.parts_j[p];
+  json["power"] = std::move(power);
+}
+
 }  // namespace
 
 ordered_json tier_bytes_json(const workloads::StepReport& report) {
@@ -113,6 +142,7 @@ ordered_json report_json(const scenarios::Scenario& scenario, const workloads::S
   json["hardware_tflops_per_gpu"] = report.rates.hardware_tflops_per_gpu;
   json["aggregate_pflops"] = report.rates.aggregate_pflops;
   json["mfu_pct"] = report.rates.mfu_pct;
+  json["mfu_causal_pct"] = causal_mfu_pct(scenario.job.model, scenario.job.batch.global, report);
   json["hfu_pct"] = report.rates.hfu_pct;
   if (scenario.job.evaluation.every_steps > 0) {
     json["iteration_time_with_evaluation_s"] = report.evaluation.iteration_s;
@@ -124,6 +154,7 @@ ordered_json report_json(const scenarios::Scenario& scenario, const workloads::S
   if (cost.time_s > 0) json["time_to_train_s"] = cost.time_s;
   if (cost.usd > 0) json["cost_usd"] = cost.usd;
   if (cost.usd_per_million_tokens > 0) json["usd_per_million_tokens"] = cost.usd_per_million_tokens;
+  add_energy(json, report.energy, report.rates.tokens_per_s);
   ordered_json breakdown;
   for (std::size_t c = 0; c < workloads::kCategories; ++c) {
     breakdown[std::string(workloads::name_of(static_cast<workloads::Category>(c)))] = report.breakdown_s[c];

@@ -26,9 +26,23 @@ void write_head(std::ostream& out, const scenarios::Scenario& scenario, const St
                      count_text(static_cast<double>(report.effort.events)), time_text(report.effort.wall_s));
 }
 
-/// `cost`: of the whole training. `peak`: of the device, in dense bf16.
+/// What does not fit and what would, ahead of all else: the numbers below are of a step that cannot run.
+void write_shortage(std::ostream& out, const StepReport& report) {
+  if (report.memory.fits) return;
+  out << wrapped(
+      fmt::format("OUT OF MEMORY: {}. The step below is what it would take if it did fit.", shortage_text(report)), "",
+      "  ");
+  out << (report.memory.would_fit.empty() ? "  No single change and no combination tried would make it fit.\n"
+                                          : "  Ways out, each tried; `orrery advise` says what they cost in time:\n");
+  for (const workloads::Remedy& remedy : report.memory.would_fit) {
+    out << fmt::format("    {}: {}\n", fmt::join(remedy.changes, " "), bytes_text(remedy.peak_bytes));
+  }
+  out << '\n';
+}
+
+/// `cost`: of the whole training. `peak`: of the device, in dense bf16. `causal_pct`: MFU of a causal kernel's FLOPs.
 void write_rates(std::ostream& out, const workloads::Evaluation& evaluation, const workloads::Training& training,
-                 const workloads::TrainingCost& cost, sim::FlopRate peak, const StepReport& report) {
+                 const workloads::TrainingCost& cost, sim::FlopRate peak, double causal_pct, const StepReport& report) {
   TextTable table({{"", Align::left}, {""}, {"", Align::left}});
   table.add_row({"iteration time", time_text(sim::to_seconds(report.iteration)), ""});
   table.add_row({"tokens per second", si_text(report.rates.tokens_per_s, ""),
@@ -40,7 +54,7 @@ void write_rates(std::ostream& out, const workloads::Evaluation& evaluation, con
                                evaluation.every_steps, time_text(report.evaluation.seconds))});
   }
   table.add_row({"model FLOPs per GPU", si_text(report.rates.model_tflops_per_gpu * 1e12, "FLOP/s"),
-                 fmt::format("MFU {:.1f} %", report.rates.mfu_pct)});
+                 fmt::format("MFU {:.1f} %, {:.1f} % with causal attention", report.rates.mfu_pct, causal_pct)});
   table.add_row({"hardware FLOPs per GPU", si_text(report.rates.hardware_tflops_per_gpu * 1e12, "FLOP/s"),
                  fmt::format("HFU {:.1f} %, both of the dense bf16 peak, {}", report.rates.hfu_pct,
                              si_text(peak.value(), "FLOP/s"))});
@@ -69,6 +83,34 @@ void write_breakdown(std::ostream& out, const StepReport& report) {
   }
   out << fmt::format("\nWhere the time goes (exposed time of the busiest rank, in stage {})\n", report.busiest_stage);
   table.write(out);
+}
+
+void write_energy(std::ostream& out, const workloads::Energy& energy, double tokens_per_s) {
+  if (!energy.known) return;
+  TextTable table({{"", Align::left}, {""}, {"", Align::left}});
+  table.add_row({"energy of the step", si_text(energy.total_j(), "J"),
+                 fmt::format("{} a token{}", si_text(energy.site_w() / tokens_per_s, "J"),
+                             energy.pue > 1 ? fmt::format(", with the site's PUE of {:g}", energy.pue) : "")});
+  table.add_row({"a GPU", fmt::format("{:.0f} W", energy.gpu_w()),
+                 fmt::format("in the mean; {:.0f} W while the hungriest stage computes", energy.busiest_gpu_w)});
+  table.add_row({fmt::format("a node of {:.0f}", energy.gpus_per_node), si_text(energy.node_w(), "W"),
+                 fmt::format("at the plug; peak {}", si_text(energy.node_peak_w(), "W"))});
+  table.add_row({"all nodes", si_text(energy.job_w(), "W"),
+                 energy.pue > 1 ? fmt::format("{} with all of the site", si_text(energy.site_w(), "W")) : ""});
+  if (energy.carbon_g_per_kwh > 0) {
+    table.add_row({"carbon", fmt::format("{} g", number_text(energy.grams_of(energy.site_j()))),
+                   fmt::format("of CO2 a step, {} g a million tokens",
+                               number_text(energy.grams_of(1e6 * energy.site_w() / tokens_per_s)))});
+  }
+  std::vector<std::string> parts;
+  for (std::size_t p = 0; p < workloads::kEnergyParts; ++p) {
+    if (energy.parts_j[p] > 0)
+      parts.push_back(fmt::format("{} {:.1f} %", workloads::name_of(static_cast<workloads::EnergyPart>(p)),
+                                  100 * energy.parts_j[p] / energy.total_j()));
+  }
+  out << "\nPower and energy\n";
+  table.write(out);
+  out << wrapped(fmt::format("Of the energy: {}.", fmt::join(parts, ", ")), "  ", "  ");
 }
 
 void write_tiers(std::ostream& out, const StepReport& report) {
@@ -146,15 +188,17 @@ void write_memory(std::ostream& out, bool in_chunks, const StepReport& report) {
                      bytes_text(report.memory.capacity_bytes), report.memory.fits ? "fits" : "OUT OF MEMORY");
   table.write(out);
   out << wrapped(fullest_text(report), "  ", "  ");
-  if (report.memory.fits) return;
-  out << (report.memory.would_fit.empty() ? "  No single change and no combination tried would make it fit.\n"
-                                          : "  Would fit:\n");
-  for (const workloads::Remedy& remedy : report.memory.would_fit) {
-    out << fmt::format("    {}: {}\n", fmt::join(remedy.changes, " "), bytes_text(remedy.peak_bytes));
-  }
 }
 
 }  // namespace
+
+std::string shortage_text(const StepReport& report) {
+  const auto& stages = report.memory.stages;
+  const auto fullest = std::max_element(stages.begin(), stages.end(),
+                                        [](const StageMemory& a, const StageMemory& b) { return a.total < b.total; });
+  return fmt::format("stage {} takes {} of {} per GPU", fullest - stages.begin(), bytes_text(report.memory.peak_bytes),
+                     bytes_text(report.memory.capacity_bytes));
+}
 
 std::string scenario_line(const workloads::Job& job) {
   const workloads::Parallelism& p = job.parallelism;
@@ -170,12 +214,15 @@ std::string scenario_line(const workloads::Job& job) {
 }
 
 void write_report(std::ostream& out, const scenarios::Scenario& scenario, const StepReport& report) {
+  write_shortage(out, report);
   write_head(out, scenario, report);
   const workloads::Job& job = scenario.job;
   write_rates(out, job.evaluation, job.training,
               workloads::training_cost(job.training, job.machine.gpus, report.evaluation.tokens_per_s),
-              job.machine.device.peak(calibration::DataType::bf16), report);
+              job.machine.device.peak(calibration::DataType::bf16), causal_mfu_pct(job.model, job.batch.global, report),
+              report);
   write_breakdown(out, report);
+  write_energy(out, report.energy, report.rates.tokens_per_s);
   write_tiers(out, report);
   write_memory(out, job.parallelism.virtual_pipeline > 1, report);
   if (report.assumptions.empty()) return;

@@ -98,14 +98,30 @@ std::string pass_of(const Timeline::Span& span) {
   return span.microbatch < 0 ? "" : fmt::format("{}{}.{}", span.pass, span.chunk, span.microbatch);
 }
 
+/// What a kernel does: FLOPs of matrix products, bytes of memory traffic, and the rate that it reaches.
+std::string kernel_arguments(const workloads::KernelSlice& kernel) {
+  const double seconds = sim::to_seconds(kernel.duration);
+  std::string text = fmt::format("\"type\":\"{}\",\"bytes\":{}", calibration::name_of(kernel.type), kernel.bytes);
+  if (kernel.flops > 0) text += fmt::format(",\"flops\":{}", kernel.flops);
+  if (kernel.flops > 0 && seconds > 0) text += fmt::format(",\"tflops\":{:.4g}", kernel.flops / seconds / 1e12);
+  if (kernel.bytes > 0 && seconds > 0) text += fmt::format(",\"gbs\":{:.4g}", kernel.bytes / seconds / 1e9);
+  return text;
+}
+
+/// The chunk and micro-batch of a span's pass; empty where it is none.
+std::string pass_arguments(const Timeline::Span& span) {
+  return span.microbatch < 0 ? "" : fmt::format(R"(,"chunk":{},"microbatch":{})", span.chunk, span.microbatch);
+}
+
 /// `correlation`: of the first.
 void write_kernels(TraceWriter& writer, std::size_t process, const Timeline::Span& span, std::int64_t correlation) {
   const std::vector<SliceTimes> times = kernel_times(span);
   for (std::size_t k = 0; k < times.size(); ++k) {
     const workloads::KernelSlice& kernel = span.kernels[k];
     writer.slice(process, thread_of(span.stream), kernel.name, "kernel", times[k].from, times[k].to,
-                 fmt::format(R"("correlation":{},"stream":{},"kind":"{}","pass":"{}")", correlation++,
-                             thread_of(span.stream), kind_of(kernel), pass_of(span)));
+                 fmt::format(R"("correlation":{},"stream":{},"kind":"{}","pass":"{}",)", correlation++,
+                             thread_of(span.stream), kind_of(kernel), pass_of(span)) +
+                     kernel_arguments(kernel));
   }
 }
 
@@ -149,6 +165,7 @@ class TimelineWriter {
       write_span(which, span, std::max(busy, nanoseconds(span.ready)));
       busy = std::max(busy, nanoseconds(span.finish));
     }
+    write_idle(timeline);
     write_memory(timeline);
   }
 
@@ -200,7 +217,9 @@ class TimelineWriter {
       writer_.slice(process_, thread, "wait for peers: " + span.name, "wait", ready, start, "");
     }
     writer_.slice(process_, thread, span.name, workloads::name_of(span.category), start, finish,
-                  transfer ? transfer_arguments(span) : fmt::format("\"kernels\":{}", span.kernels.size()));
+                  (transfer ? transfer_arguments(span)
+                            : fmt::format(R"("kernels":{},"pass":"{}")", span.kernels.size(), pass_of(span))) +
+                      pass_arguments(span));
     write_kernels(writer_, process_, span, correlation_);
     if (transfer) write_arrow(which, span, start, finish);
     write_host(span);
@@ -234,6 +253,24 @@ class TimelineWriter {
     };
     for (const workloads::KernelSlice& kernel : span.kernels) launch(at + kernel.issue, kernel.launches);
     if (transfer) launch(span.host.until, 1);
+  }
+
+  /// The gaps between kernels on a track of its own: what the rank waits for without computing.
+  void write_idle(const Timeline& timeline) {
+    const std::size_t thread = host_thread() + 1;
+    writer_.metadata(process_, thread, "thread_name", "\"name\":\"no kernel runs\"");
+    writer_.metadata(process_, thread, "thread_sort_index", fmt::format("\"sort_index\":{}", thread));
+    std::vector<std::pair<sim::SimTime, sim::SimTime>> busy;
+    for (const Timeline::Span& span : timeline.spans) {
+      if (!span.kernels.empty()) busy.emplace_back(span.start, span.finish);
+    }
+    std::sort(busy.begin(), busy.end());
+    sim::SimTime until{};
+    for (const auto& [start, finish] : busy) {
+      const bool seen = nanoseconds(start) > nanoseconds(until) && is_shown(until, start);
+      if (seen) writer_.slice(process_, thread, "idle", "idle", nanoseconds(until), nanoseconds(start), "");
+      until = std::max(until, finish);
+    }
   }
 
   /// The end of an arrow stands at the end of its slice, so that readers meet it after the beginning, whichever rank

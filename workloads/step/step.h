@@ -12,6 +12,7 @@
 #include "topology/cluster.h"
 #include "workloads/compile/streams.h"
 #include "workloads/model/comm_group.h"
+#include "workloads/step/energy.h"
 #include "workloads/step/job.h"
 
 namespace orrery::workloads {
@@ -135,6 +136,7 @@ struct StepOptions {
   bool full = false;                              // simulate every rank instead of one per class
   bool timelines = false;                         // keep what a trace needs: of every class, or of `timeline_ranks`
   bool brief = false;                             // times and rates only: no breakdown, memory, traffic or assumptions
+  bool energy = false;                            // with `brief`: energy too
   StepCache* cache = nullptr;                     // of a study with many jobs; not with `full`
   bool count_memory = false;                      // count activations from simulated lifetimes too
   std::vector<std::int64_t> timeline_ranks = {};  // below the number of GPUs, none twice
@@ -171,6 +173,7 @@ struct StepReport {
     std::vector<StageMemory> stages;
     std::vector<Remedy> would_fit;  // where it does not fit: filled by who knows the scenario (scenarios::would_fit)
   } memory;
+  Energy energy;  // of the step; with StepOptions::brief only where StepOptions::energy asks for it
   // Traffic
   std::vector<TrafficRow> traffic;
   struct TierBytes {
