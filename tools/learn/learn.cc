@@ -62,7 +62,7 @@ class Model {
       } catch (const sim::UserError&) {  // a feature that contradicts another, a number that no step survives
       }
     });
-    if (std::find(done.begin(), done.end(), 0) != done.end()) throw sim::UserError("learn: interrupted");
+    if (std::find(done.begin(), done.end(), 0) != done.end()) throw LearningInterrupted{};
     simulations_ += documents.size();
     return out;
   }
