@@ -36,8 +36,8 @@ int diff(const DiffOptions& options) {
   for (std::size_t i = 0; i + 1 < options.files.size(); ++i) {
     for (Trace& trace : read_trace(options.files[i])) measured.push_back(std::move(trace));
   }
-  const std::vector<std::int64_t> ranks = ranks_of(measured, scenario.job);
-  const std::vector<Trace> predicted = predict(scenario.job, ranks);
+  const std::vector<std::int64_t> ranks = ranks_of(measured, scenario.job.parallelism, scenario.job.machine.gpus);
+  const std::vector<Trace> predicted = predict(scenario, ranks);
   const Difference difference = difference_of(measured, predicted, ranks);
   if (!options.report.empty()) {
     write_output(options.report, [&](std::ostream& out) {

@@ -59,7 +59,13 @@ int run_learn(const LearnOptions& options) {
     }
   }
   const InterruptGuard guard;
-  const Learnt learnt = learn(document, measured, options.jobs > 0 ? options.jobs : default_jobs());
+  Learnt learnt;
+  try {
+    learnt = learn(document, measured, options.jobs > 0 ? options.jobs : default_jobs());
+  } catch (const LearningInterrupted&) {
+    std::cerr << "Interrupted: nothing was learnt.\n";
+    return kInterrupted;
+  }
   std::vector<std::string> names;
   for (const std::string& file : options.files) names.push_back(std::filesystem::path(file).filename().string());
   if (learnt.misfit_after > kForeign && !silenced()) {

@@ -61,11 +61,13 @@ TEST_CASE("a configuration of TorchTitan: degrees, FSDP, batches, precision") {
   const std::string pipelined = replaced(kTitan, "tensor_parallel_degree = 4",
                                          "tensor_parallel_degree = 4\npipeline_parallel_degree = 4\n"
                                          "pipeline_parallel_schedule = \"Interleaved1F1B\"");
-  const workloads::Job staged = job_of(tools::import_torchtitan(folder.write("pipe.toml", pipelined), 64));
+  const std::string enough = replaced(pipelined, "local_batch_size = 2", "local_batch_size = 8");
+  const workloads::Job staged = job_of(tools::import_torchtitan(folder.write("pipe.toml", enough), 64));
   CHECK(staged.parallelism.pipeline == 4);
   CHECK(staged.parallelism.virtual_pipeline == 2);
   CHECK(staged.parallelism.sharding == workloads::Sharding::gradients);
   CHECK(staged.batch.micro == 1);
+  CHECK(staged.batch.global == 8 * 4);
 }
 
 TEST_CASE("what is no configuration of TorchTitan is refused where it stands") {

@@ -77,7 +77,7 @@ double step(const std::string& software, const std::vector<std::string>& sets) {
 }
 
 std::vector<tools::Trace> traces_of(const std::string& software) {
-  return tools::predict(scenarios::load_scenario(scenario(software)).job, {0, 31});
+  return tools::predict(scenarios::load_scenario(scenario(software)), {0, 31});
 }
 
 }  // namespace
@@ -143,11 +143,11 @@ TEST_CASE("a feature that the trace shows and the generation lacks is found") {
 }
 
 TEST_CASE("a trace beside the prediction of the same step differs nowhere, beside another where it should") {
-  const workloads::Job job = scenarios::load_scenario(scenario("nanotron-2025")).job;
+  const scenarios::Scenario job = scenarios::load_scenario(scenario("nanotron-2025"));
   const std::vector<tools::Trace> same = tools::predict(job, {0, 31});
   for (const tools::DifferenceRow& row : tools::difference_of(same, same, {0, 31}).rows) CHECK(row.difference_s() == 0);
   // Twice the copies of q, k and v: the copies are what differs most.
-  const workloads::Job more = scenarios::load_scenario(scenario("nanotron-2025", {"software.qkv_copies=9"})).job;
+  const scenarios::Scenario more = scenarios::load_scenario(scenario("nanotron-2025", {"software.qkv_copies=9"}));
   const tools::Difference d = tools::difference_of(same, tools::predict(more, {0, 31}), {0, 31});
   double sum = 0;
   const tools::DifferenceRow* most = nullptr;

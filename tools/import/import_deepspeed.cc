@@ -67,10 +67,7 @@ void take_sharding(Sections& config, Draft& draft) {
   for (const char* part : {"offload_optimizer", "offload_param"}) {
     const std::string device = config.word({fmt::format("zero_optimization.{}.device", part)}, "none");
     if (device == "none") continue;
-    if (std::string(part) == "offload_optimizer" && device == "cpu")
-      draft.set("offload.optimizer", true);
-    else
-      draft.ignored(fmt::format("zero_optimization.{}", part), fmt::format("on {}, which is not modelled", device));
+    draft.ignored(fmt::format("zero_optimization.{}", part), fmt::format("on {}: offloading is not modelled", device));
   }
 }
 

@@ -186,10 +186,14 @@ double size_of_type(std::string_view type) {
 
 /// One event as it is read; texts stay valid until the next one.
 struct Event {
-  std::string ph, cat, name, dtype, collective, group_name, group_about, pass, kind, text;
-  std::int64_t pid = 0, tid = 0, stream = kNone, device = 0, correlation = kNone, group_size = 0, launches = 1;
+  std::string ph, cat, name;
+  std::int64_t pid = 0, tid = 0;
   Nanoseconds ts = 0, dur = 0;
-  double in_elements = 0, out_elements = 0, bytes = 0;
+  struct Arguments {
+    std::string dtype, collective, group_name, group_about, pass, kind, text;
+    std::int64_t stream = kNone, device = 0, correlation = kNone, group_size = 0, launches = 1;
+    double in_elements = 0, out_elements = 0, bytes = 0;
+  } args;
 };
 
 /// What the sax parser calls. Events stand in the array `traceEvents` of an object, or the document is that array.
@@ -308,49 +312,49 @@ class Handler {
     const auto number = [&] { return std::strtod(std::string(value).c_str(), nullptr); };
     switch (argument_) {
       case Field::stream:
-        event_.stream = whole_number(value);
+        event_.args.stream = whole_number(value);
         break;
       case Field::device:
-        event_.device = whole_number(value);
+        event_.args.device = whole_number(value);
         break;
       case Field::correlation:
-        event_.correlation = whole_number(value);
+        event_.args.correlation = whole_number(value);
         break;
       case Field::group_size:
-        event_.group_size = whole_number(value);
+        event_.args.group_size = whole_number(value);
         break;
       case Field::launches:
-        event_.launches = whole_number(value);
+        event_.args.launches = whole_number(value);
         break;
       case Field::collective:
-        event_.collective = value;
+        event_.args.collective = value;
         break;
       case Field::dtype:
-        event_.dtype = value;
+        event_.args.dtype = value;
         break;
       case Field::group_name:
-        event_.group_name = value;
+        event_.args.group_name = value;
         break;
       case Field::group_about:
-        event_.group_about = value;
+        event_.args.group_about = value;
         break;
       case Field::pass:
-        event_.pass = value;
+        event_.args.pass = value;
         break;
       case Field::kind:
-        event_.kind = value;
+        event_.args.kind = value;
         break;
       case Field::text:
-        event_.text = value;
+        event_.args.text = value;
         break;
       case Field::in_elements:
-        event_.in_elements = number();
+        event_.args.in_elements = number();
         break;
       case Field::out_elements:
-        event_.out_elements = number();
+        event_.args.out_elements = number();
         break;
       case Field::bytes:
-        event_.bytes = number();
+        event_.args.bytes = number();
         break;
       default:
         break;
@@ -380,12 +384,12 @@ Phase own_phase(const std::string& pass) {
 }
 
 void Handler::keep() {
-  if (event_.ph == "M" && event_.name == "process_name") processes_[event_.pid].name = event_.text;
+  if (event_.ph == "M" && event_.name == "process_name") processes_[event_.pid].name = event_.args.text;
   if (event_.ph != "X") return;
   const std::string& cat = event_.cat;
   // Kineto's processes are the host's and a device's number; only this program's are ranks.
   Trace& trace = processes_[own_ ? event_.pid : 0].trace;
-  const bool own_transfer = own_ && !event_.collective.empty() && event_.correlation != kNone;
+  const bool own_transfer = own_ && !event_.args.collective.empty() && event_.args.correlation != kNone;
   if (cat == "kernel" || cat == "Kernel" || own_transfer) {
     keep_device(trace, DeviceWork::kernel);
   } else if (cat == "gpu_memcpy" || cat == "Memcpy") {
@@ -403,14 +407,15 @@ void Handler::keep() {
 }
 
 std::int32_t Handler::keep_collective(Trace& trace) {
-  if (event_.collective.empty()) return kNone;
+  if (event_.args.collective.empty()) return kNone;
   CollectiveFacts facts;
-  facts.operation = trace.names.intern(event_.collective);
-  const bool described = !event_.group_about.empty() && event_.group_about != "undefined";
-  facts.group = trace.names.intern(described ? event_.group_about : event_.group_name);
-  facts.group_size = event_.group_size;
-  facts.bytes =
-      event_.bytes > 0 ? event_.bytes : std::max(event_.in_elements, event_.out_elements) * size_of_type(event_.dtype);
+  facts.operation = trace.names.intern(event_.args.collective);
+  const bool described = !event_.args.group_about.empty() && event_.args.group_about != "undefined";
+  facts.group = trace.names.intern(described ? event_.args.group_about : event_.args.group_name);
+  facts.group_size = event_.args.group_size;
+  facts.bytes = event_.args.bytes > 0
+                    ? event_.args.bytes
+                    : std::max(event_.args.in_elements, event_.args.out_elements) * size_of_type(event_.args.dtype);
   trace.collectives.push_back(facts);
   return static_cast<std::int32_t>(trace.collectives.size()) - 1;
 }
@@ -418,16 +423,16 @@ std::int32_t Handler::keep_collective(Trace& trace) {
 void Handler::keep_device(Trace& trace, DeviceWork work) {
   DeviceEvent event;
   event.name = trace.names.intern(event_.name);
-  event.stream = static_cast<std::int32_t>(event_.stream != kNone ? event_.stream : event_.tid);
-  event.device = static_cast<std::int32_t>(event_.device);
+  event.stream = static_cast<std::int32_t>(event_.args.stream != kNone ? event_.args.stream : event_.tid);
+  event.device = static_cast<std::int32_t>(event_.args.device);
   event.start = event_.ts;
   event.end = event_.ts + std::max<Nanoseconds>(event_.dur, 0);
-  event.correlation = event_.correlation;
+  event.correlation = event_.args.correlation;
   event.work = work;
   event.collective = keep_collective(trace);
   if (own_) {
-    event.phase = own_phase(event_.pass);
-    if (event.collective == kNone) event.what = class_of_own_kernel(event_.name, event_.kind);
+    event.phase = own_phase(event_.args.pass);
+    if (event.collective == kNone) event.what = class_of_own_kernel(event_.name, event_.args.kind);
   }
   trace.device.push_back(event);
   if (++kept_ > kMostTraceEvents)
@@ -440,10 +445,10 @@ void Handler::keep_host(Trace& trace, HostKind kind) {
   event.name = trace.names.intern(event_.name);
   event.kind = kind;
   event.thread = static_cast<std::int32_t>(event_.tid);
-  event.launches = static_cast<std::int32_t>(std::clamp<std::int64_t>(event_.launches, 1, 1'000'000));
+  event.launches = static_cast<std::int32_t>(std::clamp<std::int64_t>(event_.args.launches, 1, 1'000'000));
   event.start = event_.ts;
   event.end = event_.ts + std::max<Nanoseconds>(event_.dur, 0);
-  event.correlation = event_.correlation;
+  event.correlation = event_.args.correlation;
   trace.host.push_back(event);
   if (++kept_ > kMostTraceEvents)
     throw sim::UserError(

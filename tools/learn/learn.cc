@@ -37,7 +37,10 @@ constexpr double kSmallestTime = 1e-7;
 class Model {
  public:
   Model(const Settings& document, const std::vector<Trace>& measured, unsigned jobs)
-      : document_(document), jobs_(jobs), ranks_(ranks_of(measured, scenarios::load_scenario(document).job)) {}
+      : document_(document), jobs_(jobs) {
+    const scenarios::Scenario scenario = scenarios::load_scenario(document);
+    ranks_ = ranks_of(measured, scenario.job.parallelism, scenario.job.machine.gpus);
+  }
 
   void set(const std::string& key, const std::string& value) {
     scenarios::apply(document_, {"software." + key, Settings::scalar(value, {"learn", 0, 0})});
@@ -46,7 +49,7 @@ class Model {
   const Settings& document() const { return document_; }
 
   std::vector<Trace> traces(const Settings& document) const {
-    return predict(scenarios::load_scenario(document).job, ranks_);
+    return predict(scenarios::load_scenario(document), ranks_);
   }
   /// Of each of `documents`; nothing for one that does not load.
   template <class Value>
@@ -59,7 +62,7 @@ class Model {
       } catch (const sim::UserError&) {  // a feature that contradicts another, a number that no step survives
       }
     });
-    if (std::find(done.begin(), done.end(), 0) != done.end()) throw sim::UserError("learn: interrupted");
+    if (std::find(done.begin(), done.end(), 0) != done.end()) throw LearningInterrupted{};
     simulations_ += documents.size();
     return out;
   }

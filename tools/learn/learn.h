@@ -30,8 +30,11 @@ struct Learnt {
   std::size_t observations = 0, simulations = 0;
 };
 
+/// Thrown where Ctrl-C ended it.
+struct LearningInterrupted {};
+
 /// `document`: the scenario that the traces were taken of. Simulates on `jobs` threads. Throws sim::UserError as
-/// ranks_of(), and for traces in which nothing of what is looked for can be seen.
+/// ranks_of(), and for traces in which nothing of what is looked for can be seen; LearningInterrupted.
 Learnt learn(const sim::Settings& document, const std::vector<Trace>& measured, unsigned jobs);
 
 /// The generation as a document of calibration/software, with what each number rests on as comments. `files`: of the

@@ -113,8 +113,8 @@ Trace trace_of(const Timeline& timeline) {
   return trace;
 }
 
-std::vector<std::int64_t> ranks_of(const std::vector<Trace>& traces, const workloads::Job& job) {
-  const std::int64_t gpus = job.machine.gpus;
+std::vector<std::int64_t> ranks_of(const std::vector<Trace>& traces, const workloads::Parallelism& layout,
+                                   std::int64_t gpus) {
   std::set<std::int64_t> taken;
   for (const Trace& trace : traces) {
     if (!trace.own && trace.world_size && *trace.world_size != gpus) {
@@ -139,9 +139,9 @@ std::vector<std::int64_t> ranks_of(const std::vector<Trace>& traces, const workl
     taken.insert(ranks.back());
   }
   std::set<std::int64_t> stages;
-  const workloads::Dims dims = job.parallelism.dims();
+  const workloads::Dims dims = layout.dims();
   for (const std::int64_t rank : ranks) stages.insert(dims.place(rank, workloads::Dim::pipeline));
-  for (std::int64_t stage = 0; ranks.size() > 1 && stage < job.parallelism.pipeline; ++stage) {
+  for (std::int64_t stage = 0; ranks.size() > 1 && stage < layout.pipeline; ++stage) {
     if (stages.contains(stage)) continue;
     throw sim::UserError(fmt::format(
         "{}: got traces of {} ranks, none of them of stage {} of the pipeline, expected one of each stage, or of one "
@@ -151,11 +151,11 @@ std::vector<std::int64_t> ranks_of(const std::vector<Trace>& traces, const workl
   return ranks;
 }
 
-std::vector<Trace> predict(const workloads::Job& job, const std::vector<std::int64_t>& ranks) {
+std::vector<Trace> predict(const scenarios::Scenario& scenario, const std::vector<std::int64_t>& ranks) {
   workloads::StepOptions options;
   options.timelines = true;
   options.timeline_ranks = ranks;
-  const workloads::StepReport report = workloads::simulate_step(job, options);
+  const workloads::StepReport report = workloads::simulate_step(scenario.job, options);
   std::vector<Trace> traces;
   for (const workloads::Timeline& timeline : report.timelines) {
     traces.push_back(trace_of(timeline));

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "scenarios/scenario.h"
 #include "tools/learn/trace.h"
 #include "workloads/step/step.h"
 
@@ -15,9 +16,10 @@ Trace trace_of(const workloads::Timeline& timeline);
 /// The ranks of `traces`: as they say; those that do not say count on from the first that is free. Throws
 /// sim::UserError for two traces of a rank, a rank that the job does not have, a world of another size, and traces of
 /// several ranks that leave out a stage of the pipeline.
-std::vector<std::int64_t> ranks_of(const std::vector<Trace>& traces, const workloads::Job& job);
+std::vector<std::int64_t> ranks_of(const std::vector<Trace>& traces, const workloads::Parallelism& layout,
+                                   std::int64_t gpus);
 
-/// The traces of `ranks` of a simulated step of the job, in their order.
-std::vector<Trace> predict(const workloads::Job& job, const std::vector<std::int64_t>& ranks);
+/// The traces of `ranks` of a simulated step, in their order.
+std::vector<Trace> predict(const scenarios::Scenario& scenario, const std::vector<std::int64_t>& ranks);
 
 }  // namespace orrery::tools

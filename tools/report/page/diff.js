@@ -43,8 +43,8 @@ function difference_chart() {
 function timelines_section() {
   const place = section(
       'timelines', 'Both steps on one axis',
-      'Rank ' + data.rank + ', its first whole step: computing by phase above, collectives below. Drag to move, Ctrl or ' +
-          'Shift and the wheel to zoom, double click for the whole step.');
+      'Rank ' + data.rank + ', its first whole step: computing by phase above, collectives below. Drag to move, Ctrl ' +
+          'or Shift and the wheel to zoom, double click for the whole step.');
   const range = new Range(0, data.span_s);
   const kinds = [['forward', 0], ['backward', 1], ['optimizer', 7], ['other', 5], ['collectives', 3]];
   const figure = el('figure', {}, el('figcaption', {}, zoom_buttons(range)), palette_legend(kinds));
