@@ -10,6 +10,9 @@
 // take longer as the clock falls, those bound by memory do not. Clocks are relative to those of a short benchmark on a
 // cool board, which is what kernels were timed at.
 //
+// Beside the device stand what its bytes take on links and NICs, and the rest of the node: processors, memory, switches
+// inside, fans, idle NICs and drives as a constant, and what power supplies lose.
+//
 // Left out: temperature, differences between boards, the data's own toggling, and what phases of seconds without work
 // (a pipeline's idle time, a checkpoint) would allow afterwards.
 #pragma once
@@ -27,6 +30,14 @@ struct PowerModel {
   double active = 0;                          // W more while any kernel runs, at full clock
   std::array<double, kDataTypes> per_flop{};  // J, of products of the type, at full clock
   double per_byte = 0;                        // J, of device memory
+  /// Whether a step's clock follows from the limit; where not, factors that were measured under it (DeviceProfile's
+  /// sustained clocks) stand for what it leaves.
+  bool governs = true;
+  // What the rest of the machine takes; no clock follows from it.
+  double per_link_byte = 0;  // J, sent from one device to another of its node
+  double per_nic_byte = 0;   // J, through a NIC, in or out
+  double host = 0;           // W, of the rest of the node, for each of its devices
+  double conversion = 1;     // W behind the node's power supplies for each in front of them
   bool known() const { return limit > 0; }
 };
 

@@ -62,6 +62,18 @@ void load_power(const Settings& document, PowerModel& power) {
   power.standing = s->at("standing").as_watts();
   power.active = s->at("active").as_watts();
   power.per_byte = s->at("per_byte").as_joules();
+  power.governs = s->get_bool("governs", true);
+  // Ten picojoules a bit between packages of a board (Arunkumar et al., MCM-GPU, ISCA 2017, table 2); to a NIC and out
+  // of it, twice that.
+  constexpr double kPerLinkByte = 80e-12, kPerNicByte = 160e-12;
+  const auto or_else = [&](const char* key, double (Settings::*read)() const, double fallback) {
+    const Settings* member = s->find(key);
+    return member != nullptr ? (member->*read)() : fallback;
+  };
+  power.per_link_byte = or_else("per_link_byte", &Settings::as_joules, kPerLinkByte);
+  power.per_nic_byte = or_else("per_nic_byte", &Settings::as_joules, kPerNicByte);
+  power.host = or_else("host", &Settings::as_watts, 0);
+  power.conversion = s->get_number("conversion", 1);
   const Settings& per_flop = s->at("per_flop");
   for (std::size_t t = 0; t < kDataTypes; ++t) {
     const auto type = static_cast<DataType>(t);

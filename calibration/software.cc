@@ -141,6 +141,15 @@ std::vector<Row> host_rows() {
           "Host time around a collective of a tensor group beyond its launch: products cut for it, views, events."),
       duration("tensor_call_per_rank", &S::host, &HostCosts::tensor_call_per_rank, kIssue,
                "Host time on top for each rank of the group, where messages of the pipeline pass between nodes."),
+      duration("expert_layer_host", &S::host, &HostCosts::expert_layer_host, kHost,
+               "Host time around a layer of experts in each direction, beyond its launches: routing, permutation and "
+               "dispatch in Python."),
+      duration(
+          "expert_host", &S::host, &HostCosts::expert_host, kHost,
+          "Host time for each expert of the rank in each direction, beyond its launches: its quantisers and views."),
+      duration("expert_overlap_host", &S::host, &HostCosts::expert_overlap_host, kHost,
+               "Host time of a layer of experts in each direction where its exchanges hide behind another micro-batch: "
+               "pieces of layers scheduled one by one, with events between streams."),
       duration("step_host", &S::host, &HostCosts::step_host, kHost,
                "Host time per step outside kernels: data loader, logging, optimizer loop."),
       duration(
@@ -166,6 +175,8 @@ std::vector<Row> default_rows() {
              {Sharding::none, Sharding::optimizer, Sharding::gradients, Sharding::parameters},
              "Default of the scenario's `parallelism.sharding`."),
       text("schedule", &S::defaults, &ScenarioDefaults::schedule, "Default of the scenario's `parallelism.schedule`."),
+      boolean("experts_follow_tensor", &S::defaults, &ScenarioDefaults::experts_follow_tensor,
+              "Experts are cut over the tensor group as other layers are: expert_tensor is tensor."),
       choice(
           "layer_split", &S::defaults, &ScenarioDefaults::layer_split,
           {LayerSharing::even, LayerSharing::fill, LayerSharing::weigh},
@@ -389,6 +400,8 @@ std::vector<Row> collective_rows() {
                "Per ring step inside a node."),
       duration("collective_step_tree", &S::library, &CollectiveLibrary::collective_step_tree, kIssue,
                "Per tree level across the network."),
+      number("exchange_share", &S::library, &CollectiveLibrary::exchange_share, {"0.01", "1"},
+             "Share of a NIC's rate that the messages of an all-to-all reach between nodes."),
       algorithms(),
       bytes("communicator_memory", &S::memory, &MemoryHabits::communicator_memory,
             "Device memory of the buffers of one communicator."),

@@ -63,6 +63,9 @@ struct HostCosts {
   /// Beyond that, around a collective of a tensor group, and again for each of its ranks where stages lie on several
   /// nodes.
   sim::Duration tensor_call{}, tensor_call_per_rank{};
+  /// Around a layer of experts, beyond its launches, in each direction; again for each expert of the rank; and where
+  /// its exchanges hide behind another micro-batch.
+  sim::Duration expert_layer_host{}, expert_host{}, expert_overlap_host{};
   sim::Duration step_host{};        // per step, outside kernels: data loader, logging, Python
   sim::Duration evaluation_host{};  // per evaluation, beyond its passes: iterators, losses gathered, a slow step after
   bool blocking_launches = false;   // the host waits for every kernel before it issues the next
@@ -76,6 +79,7 @@ struct ScenarioDefaults {
   Sharding sharding = Sharding::none;
   std::string schedule = "1f1b";  // by its name: schedules belong to the room of workloads
   LayerSharing layer_split = LayerSharing::even;
+  bool experts_follow_tensor = false;  // experts are cut over the tensor group, whatever a scenario says
   bool sequence_parallel = false;
   bool overlap_tensor = false, overlap_pipeline = false, overlap_gradients = false, overlap_parameters = false;
   bool operator==(const ScenarioDefaults&) const = default;
@@ -198,6 +202,7 @@ struct CollectiveLibrary {
   sim::Duration collective_step_ring{};  // protocol cost per ring step across the network, Simple protocol
   sim::Duration collective_step_node{};  // per ring step inside a node
   sim::Duration collective_step_tree{};  // protocol cost per tree level across the network
+  double exchange_share = 1;             // of a NIC's rate that the messages of an all-to-all reach between nodes
   /// What the library chooses from between nodes; a ring or a pairwise exchange where none of these can do a call.
   CollectiveAlgorithms collective_algorithms{0b0100'0111};  // ring, tree, nvls_tree, pairwise
   bool operator==(const CollectiveLibrary&) const = default;

@@ -106,6 +106,25 @@ void drop_elements(const Settings& fact, Settings& document) {
   if (fact.as_number() > 0) set_software(document, "dropout", Settings::scalar("true", fact.place()));
 }
 
+/// Layers, or the whole step, replayed as CUDA graphs; or, of layers of experts, the parts whose sizes routing leaves
+/// alone (Megatron-Core, --cuda-graph-scope).
+bool replay_graphs(const Settings& fact, Settings& document) {
+  const std::string& text = fact.text();
+  if (text == "false") return true;
+  const bool whole = text == "true" || text.ends_with("full_iteration");
+  const bool routing = text.find("moe_router") != std::string::npos;
+  if (!whole && !routing) return false;
+  Settings features = Settings::sequence(fact.place());
+  features.append(Settings::scalar(whole ? "cuda-graphs" : "routing-graphs", fact.place()));
+  set_software(document, "features", features);
+  return true;
+}
+
+void finetune(const char* key, const Settings& fact, Settings& document) {
+  if (document.find_path(fmt::format("finetune.{}", key)) == nullptr)
+    document.set_path(fmt::format("finetune.{}", key), fact);
+}
+
 /// Whether the fact has a key; then it stands there.
 bool moved(const std::string& name, const Settings& fact, Settings& document) {
   for (const Fact& known : kFacts) {
@@ -117,6 +136,11 @@ bool moved(const std::string& name, const Settings& fact, Settings& document) {
     drop_tokens(fact, document);
     return true;
   }
+  if (name == "finetune" || name == "lora_rank") {
+    finetune(name == "finetune" ? "kind" : "rank", fact, document);
+    return true;
+  }
+  if (name == "cuda_graph" && fact.is_scalar()) return replay_graphs(fact, document);
   if (name == "dropout") {
     drop_elements(fact, document);
     return true;

@@ -222,6 +222,7 @@ Scenario load_scenario(const Settings& given_document) {
   load_perturbation(document, job);
   check_wiring(document, workloads::site_of(job), job.software.library.collective_algorithms);
   load_placement(document, job);
+  load_power(document, job);
   job = workloads::at_steady_clock(std::move(job));
   say_situation(job);
   load_evaluation(document, job);

@@ -46,6 +46,8 @@ void load_perturbation(const sim::Settings& document, workloads::Job& job);
 void say_situation(workloads::Job& job);
 void load_evaluation(const sim::Settings& document, workloads::Job& job);
 void load_training(const sim::Settings& document, workloads::Job& job);  // training and cost
+/// After the cluster, before its clock is known.
+void load_power(const sim::Settings& document, workloads::Job& job);
 /// Says of a measured record which of its facts are not modelled.
 void note_extra(const sim::Settings& document, workloads::Job& job);
 /// `gpus`: of the job; `seq`: tokens of a sequence.

@@ -73,6 +73,13 @@ void load_expert_layout(const Settings& document, const Settings* section, Job& 
   layout.expert = integer(section, "expert", 1);
   layout.expert_tensor = integer(section, "expert_tensor", 1);
   const workloads::Experts& experts = job.model.experts;
+  if (experts.any() && job.software.defaults.experts_follow_tensor && layout.expert_tensor != layout.tensor) {
+    job.assumptions.push_back(fmt::format(
+        "parallelism.expert_tensor {} is taken as {}: {} cuts experts over the tensor group like every other "
+        "layer.",
+        layout.expert_tensor, layout.tensor, job.software.name));
+    layout.expert_tensor = layout.tensor;
+  }
   for (const char* key : {"expert", "expert_tensor"}) {
     const Settings* degree = given(section, key);
     if (experts.any() || degree == nullptr || degree->as_int() == 1) continue;

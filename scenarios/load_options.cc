@@ -155,6 +155,32 @@ void load_recompute(const Settings& document, const std::vector<std::string>& ki
   }
 }
 
+/// Fine-tuning by low-rank adapters beside frozen weights.
+void load_finetune(const Settings& document, Job& job) {
+  const Settings* section = given(&document, "finetune");
+  if (section == nullptr) return;
+  if (!section->is_mapping()) section->expected("a mapping, as in {kind: lora, rank: 16}");
+  required(*section, "kind").as_choice({"lora"});
+  workloads::Adapters& adapters = job.method.adapters;
+  adapters.rank = required(*section, "rank").as_int();
+  const Settings* modules = given(section, "modules");
+  adapters.on_mlp = modules != nullptr && modules->as_choice({"attention", "all"}) == "all";
+  adapters.dropout = number(section, "dropout", 0) > 0;
+  const bool quantised = calibration::is_quantised(job.method.precision.matmul);
+  adapters.fp8_activation_input = boolean(section, "fp8_activation_input", quantised);
+  const std::string refused = job.model.experts.any()    ? "a mixture of experts"
+                              : job.model.parallel_block ? "a model with parallel_block"
+                                                         : "";
+  if (!refused.empty())
+    section->fail(fmt::format("got {}, expected a dense model whose attention and MLP follow each other", refused));
+  if (job.parallelism.sharding == workloads::Sharding::parameters)
+    fail_at(document, "parallelism.sharding", "got parameters, expected none, optimizer or gradients beside finetune");
+  job.assumptions.push_back(fmt::format(
+      "finetune: frozen weights are held in {} alone, as the products read them; only the adapters have gradients{}.",
+      calibration::name_of(job.method.precision.matmul),
+      adapters.fp8_activation_input ? "; the input of the MLP's activation is kept in fp8" : ""));
+}
+
 }  // namespace
 
 void load_options(const Settings& document, Job& job) {
@@ -168,6 +194,7 @@ void load_options(const Settings& document, Job& job) {
   job.method.attention = attention == 0 ? workloads::AttentionKind::flash : workloads::AttentionKind::unfused;
   load_overlap(document, job);
   load_expert_style(document, job);
+  load_finetune(document, job);
   job.method.optimizer = workloads::OptimizerKind::adam;
   if (const Settings* optimizer = given(&document, "optimizer"); optimizer != nullptr) {
     const std::string word = optimizer->as_choice(optimizers);
@@ -191,6 +218,23 @@ void load_training(const Settings& document, Job& job) {
   }
   if (const Settings* section = given(&document, "cost"); section != nullptr) {
     job.training.price_per_gpu_hour_usd = number(section, "price_per_gpu_hour_usd", 0);
+  }
+}
+
+void load_power(const Settings& document, Job& job) {
+  const Settings* section = given(&document, "power");
+  if (section == nullptr) return;
+  const calibration::PowerModel& power = job.machine.device.power();
+  job.power.pue = number(section, "pue", 1);
+  job.power.carbon_g_per_kwh = number(section, "carbon_g_per_kwh", 0);
+  const Settings* cap = given(section, "cap");
+  if (cap == nullptr) return;
+  if (!power.known())
+    cap->fail(fmt::format("{} has no power model, expected a device with one", job.machine.device.name()));
+  job.power.cap_w = cap->as_watts();
+  if (job.power.cap_w <= power.standing) {
+    cap->fail(fmt::format("got {}, expected more than the {:g} W that {} draws with nothing to do", cap->text(),
+                          power.standing, job.machine.device.name()));
   }
 }
 

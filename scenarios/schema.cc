@@ -7,8 +7,8 @@
 
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
-#include "workloads/campaign/spec.h"
 #include "topology/cluster.h"
+#include "workloads/campaign/spec.h"
 #include "workloads/schedules/catalogue.h"
 
 namespace orrery::scenarios {
@@ -498,6 +498,23 @@ Rows option_keys() {
        "Exchanges of experts, beside the computation of another micro-batch: on one stage, or with interleaved_1f1b."},
       {"overlap.parameters", "boolean", "", kBySoftware, {}, "The parameter all-gather, beside the forward pass."},
       {"optimizer", "choice", "", "adam", {"adam", "lamb", "sgd"}, "Optimizer: its states and its kernels."},
+      {"finetune", "mapping", "", "-", {}, "Adapters are trained beside frozen weights, which have no gradients."},
+      {"finetune.kind", "choice", "", "", {"lora"}, "Low-rank adapters (arXiv 2106.09685)."},
+      {"finetune.rank", "integer", "elements", "", {}, "Inner width of an adapter.", {"1", "65536"}},
+      {"finetune.modules",
+       "choice",
+       "",
+       "attention",
+       {"attention", "all"},
+       "Beside which products adapters stand: those of attention, or those of the MLP too."},
+      {"finetune.fp8_activation_input",
+       "boolean",
+       "",
+       "true where products are of a type with scales",
+       {},
+       "The input of the MLP's activation is kept in fp8 for the backward pass, as MLPerf's submissions of LoRA do "
+       "(FP8_ACT=1)."},
+      {"finetune.dropout", "number", "", "0", {}, "Dropout of an adapter's input.", {"0", "0.99"}},
       {"software",
        "name",
        "",
@@ -624,6 +641,28 @@ Rows training_keys() {
        {},
        "Tokens to train on: gives the time that the run takes.",
        {"1", "1e18"}},
+      {"power", "mapping", "", "-", {}, "What the site allows and says about power."},
+      {"power.cap",
+       "quantity",
+       "W",
+       "the device's limit",
+       {},
+       "Power limit of every GPU, where it is lower than the device's own: its clock follows.",
+       {"1 W", "100 kW"}},
+      {"power.pue",
+       "number",
+       "",
+       "1",
+       {},
+       "Power usage effectiveness: what the whole site draws over what its nodes draw.",
+       {"1", "10"}},
+      {"power.carbon_g_per_kwh",
+       "number",
+       "g/kWh",
+       "-",
+       {},
+       "Carbon intensity of the grid, in grams of CO2 for each kilowatt hour: gives the carbon of a token.",
+       {"0", "10000"}},
       {"cost", "mapping", "", "-", {}, "What the machine costs."},
       {"cost.price_per_gpu_hour_usd",
        "number",

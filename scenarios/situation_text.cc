@@ -56,7 +56,7 @@ void say_situation(workloads::Job& job) {
   if (device.clock() < 1) {
     job.assumptions.push_back(
         fmt::format("Products run at {:.0f} % of the clock of a short benchmark: what a limit of {:g} W leaves them.",
-                    100 * device.clock(), device.power().limit));
+                    100 * device.clock(), job.power.limit_of(device.power())));
   }
   const Perturbation& perturbed = job.perturbation;
   const auto say = [&](const char* key, const std::string& what) {

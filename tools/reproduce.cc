@@ -13,11 +13,14 @@
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/report/comparison.h"
+#include "tools/report/grid.h"
+#include "tools/report/milestones.h"
 #include "tools/report/output.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
 #include "tools/study/campaign_table.h"
 #include "tools/study/curves.h"
+#include "tools/study/record_table.h"
 #include "workloads/step/step.h"
 
 namespace orrery::tools {
@@ -30,13 +33,36 @@ struct ReproduceOptions {
   std::string table = kDefaultTable, json, format = "text";
 };
 
-/// The columns of a table, in print order; the keys are those of `published`.
-const std::vector<std::pair<std::string, std::string>>& columns() {
-  static const std::vector<std::pair<std::string, std::string>> kColumns = {{"iteration_time_s", "step,\ns"},
-                                                                            {"tokens_per_s", "tokens/s,\nmillions"},
-                                                                            {"aggregate_pflops", "aggregate\nPFLOP/s"},
-                                                                            {"time_to_train", "time to\ntrain"}};
+using Columns = std::vector<std::pair<std::string, std::string>>;
+
+/// Every column that a table may have, in print order; the keys are those of `published`.
+const Columns& all_columns() {
+  static const Columns kColumns = {{"iteration_time_s", "step,\ns"},
+                                   {"tokens_per_s", "tokens/s,\nmillions"},
+                                   {"minutes_per_billion_tokens", "minutes per\n1e9 tokens"},
+                                   {"aggregate_pflops", "aggregate\nPFLOP/s"},
+                                   {"pflops_8_per_parameter", "8 N D,\nPFLOP/s"},
+                                   {"time_to_train", "time to\ntrain"}};
   return kColumns;
+}
+
+std::vector<std::string> names_of(const Columns& columns) {
+  std::vector<std::string> names;
+  for (const auto& [key, title] : columns) names.push_back(key);
+  return names;
+}
+
+/// Those of a document: the ones that it lists, else the usual four.
+Columns columns_of(const sim::Settings& document) {
+  std::vector<std::string> shown{"iteration_time_s", "tokens_per_s", "aggregate_pflops", "time_to_train"};
+  if (const sim::Settings* columns = document.find("columns")) {
+    shown.clear();
+    for (const sim::Settings& column : columns->items()) shown.push_back(column.as_choice(names_of(all_columns())));
+  }
+  Columns chosen;
+  for (const auto& column : all_columns())
+    if (std::find(shown.begin(), shown.end(), column.first) != shown.end()) chosen.push_back(column);
+  return chosen;
 }
 
 /// A row of a table: one published system.
@@ -64,8 +90,7 @@ System read_system(const sim::Settings& row) {
   system.with_evaluation = row.get_bool("with_evaluation", false);
   system.training_tokens = row.at("training").at("tokens").as_number(1);
   system.unit = row.at("training").at("unit").as_choice({"minutes", "hours", "days"});
-  std::vector<std::string> known;
-  for (const auto& [key, title] : columns()) known.push_back(key);
+  const std::vector<std::string> known = names_of(all_columns());
   row.at("published").refuse_unknown(known);
   for (const auto& [key, value] : row.at("published").members()) system.published[key] = value.as_number(0);
   if (const sim::Settings* derived = row.find("derived")) {
@@ -86,6 +111,9 @@ void predict(System& system) {
   system.predicted["tokens_per_s"] = tokens_per_s;
   // Validation passes train nothing: the step's FLOPs over the longer time.
   system.predicted["aggregate_pflops"] = report.rates.aggregate_pflops * sim::to_seconds(report.iteration) / step;
+  system.predicted["minutes_per_billion_tokens"] = 1e9 / tokens_per_s / 60;
+  system.predicted["pflops_8_per_parameter"] =
+      8 * workloads::active_parameter_count(system.scenario->job.model) * tokens_per_s / 1e15;
   system.predicted["time_to_train"] = system.training_tokens / tokens_per_s / seconds_of(system.unit);
 }
 
@@ -96,9 +124,9 @@ std::string cell_text(const System& system, const std::string& key, double value
   return number_text(value);
 }
 
-std::vector<std::string> cells_of(const System& system, const std::string& what) {
+std::vector<std::string> cells_of(const System& system, const Columns& columns, const std::string& what) {
   std::vector<std::string> cells;
-  for (const auto& [key, title] : columns()) {
+  for (const auto& [key, title] : columns) {
     const auto published = system.published.find(key);
     if (what == "predicted") {
       cells.push_back(cell_text(system, key, system.predicted.at(key)));
@@ -114,9 +142,10 @@ std::vector<std::string> cells_of(const System& system, const std::string& what)
   return cells;
 }
 
-void write_table(std::ostream& out, const std::string& title, const std::vector<System>& systems) {
+void write_table(std::ostream& out, const std::string& title, const Columns& columns,
+                 const std::vector<System>& systems) {
   std::vector<Column> heads = {{"system", Align::left}, {"GPUs"}, {"TP"}, {"PP"}, {"DP"}, {"batch"}, {"", Align::left}};
-  for (const auto& [key, text] : columns()) heads.push_back({text});
+  for (const auto& [key, text] : columns) heads.push_back({text});
   TextTable table(std::move(heads), "");
   for (const System& system : systems) {
     const workloads::Job& job = system.scenario->job;
@@ -131,7 +160,7 @@ void write_table(std::ostream& out, const std::string& title, const std::vector<
                fmt::format("{}", job.batch.global)};
       }
       row.emplace_back(what);
-      for (std::string& cell : cells_of(system, what)) row.push_back(std::move(cell));
+      for (std::string& cell : cells_of(system, columns, what)) row.push_back(std::move(cell));
       table.add_row(std::move(row));
     }
     table.add_note();
@@ -144,6 +173,50 @@ void write_table(std::ostream& out, const std::string& title, const std::vector<
                                system.fits ? "" : " PREDICTED TO RUN OUT OF MEMORY."),
                    "  - ", "    ");
   }
+}
+
+Grid systems_grid(const std::string& title, const Columns& columns, const std::vector<System>& systems) {
+  Grid grid;
+  grid.title = title;
+  grid.columns = {{"system", "system", true},
+                  {"GPUs", "gpus"},
+                  {"TP", "tensor"},
+                  {"PP", "pipeline"},
+                  {"DP", "data"},
+                  {"batch", "batch"},
+                  {"figure", "figure", true},
+                  {"published", "published"},
+                  {"predicted", "predicted"},
+                  {"error", "error_pct"}};
+  for (const System& system : systems) {
+    const workloads::Job& job = system.scenario->job;
+    bool first = true;
+    for (const auto& [key, heading] : columns) {
+      const auto published = system.published.find(key);
+      if (published == system.published.end()) continue;
+      const double predicted = system.predicted.at(key), error = 100 * (predicted / published->second - 1);
+      const std::vector<std::string> place{
+          system.name,
+          fmt::format("{}", job.machine.gpus),
+          fmt::format("{}", job.parallelism.tensor),
+          fmt::format("{}", job.parallelism.pipeline),
+          fmt::format("{}", job.parallelism.data),
+          fmt::format("{}", job.batch.global),
+      };
+      Grid::Row row;
+      row.cells = first ? place : std::vector<std::string>(place.size());
+      row.exact = place;
+      row.cells.insert(row.cells.end(), {key, cell_text(system, key, published->second),
+                                         cell_text(system, key, predicted), error_text(error)});
+      row.exact.insert(row.exact.end(), {key, fmt::format("{}", published->second), fmt::format("{}", predicted),
+                                         fmt::format("{}", error)});
+      row.begins_group = first;
+      first = false;
+      grid.rows.push_back(std::move(row));
+    }
+    grid.notes.push_back(fmt::format("{}: {}. {}", system.name, system.source, system.notes));
+  }
+  return grid;
 }
 
 nlohmann::ordered_json table_json(const std::string& name, const std::vector<System>& systems) {
@@ -208,6 +281,9 @@ int reproduce_platforms(const ReproduceOptions& options, const sim::Settings& do
   }
   if (!options.json.empty()) write_output(options.json, [&](std::ostream& out) { write_json(out, json); });
   if (options.json == "-") return kDone;
+  if (options.format == "html")
+    throw sim::UserError(
+        fmt::format("orrery: --format: {} is no HTML table, expected text, markdown, latex or csv", options.table));
   const TableFormat format = table_format(options.format);
   if (format == TableFormat::text) std::cout << options.table << ": " << document.at("title").text() << "\n\n";
   write_comparison_table(std::cout, format, rows);
@@ -247,6 +323,27 @@ int reproduce_campaigns(const ReproduceOptions& options, const sim::Settings& do
   return kDone;
 }
 
+/// Measured records, figure by figure.
+int reproduce_records(const ReproduceOptions& options, const sim::Settings& document) {
+  const InterruptGuard guard;
+  const RecordTable table = simulate_records(options.table, document, default_jobs());
+  if (table.rows.empty()) return kInterrupted;
+  if (!options.json.empty())
+    write_output(options.json, [&](std::ostream& out) { write_json(out, record_table_json(table)); });
+  if (options.json != "-") write_grid(std::cout, grid_format(options.format), grid_of(table));
+  return kDone;
+}
+
+/// Training compute beside published estimates.
+int reproduce_milestones(const ReproduceOptions& options, const sim::Settings& document) {
+  const std::vector<Milestone> rows = milestones_of(document);
+  if (!options.json.empty())
+    write_output(options.json, [&](std::ostream& out) { write_json(out, milestones_json(options.table, rows)); });
+  if (options.json != "-")
+    write_grid(std::cout, grid_format(options.format), milestones_grid(document.at("title").text(), rows));
+  return kDone;
+}
+
 int reproduce(const ReproduceOptions& options) {
   check_writable(options.json);
   const std::vector<std::string> known = scenarios::shipped("tables");
@@ -256,12 +353,16 @@ int reproduce(const ReproduceOptions& options) {
   }
   const sim::Settings document = scenarios::read_yaml(fmt::format("{}/{}.yaml", folder(), options.table));
   if (document.find("baseline") != nullptr) return reproduce_platforms(options, document);
-  if (options.format != "text") {
+  if (document.find("list") != nullptr) return reproduce_records(options, document);
+  if (document.find("milestones") != nullptr) return reproduce_milestones(options, document);
+  const bool words = document.find("curves") != nullptr || document.find("campaigns") != nullptr;
+  if (words && options.format != "text") {
     throw sim::UserError(fmt::format("orrery: --format: {} is written as text or JSON, expected text", options.table));
   }
   if (document.find("curves") != nullptr) return reproduce_curves(options, document);
   if (document.find("campaigns") != nullptr) return reproduce_campaigns(options, document);
-  document.refuse_unknown({"title", "systems"});
+  document.refuse_unknown({"title", "columns", "systems"});
+  const Columns columns = columns_of(document);
   std::vector<System> systems;
   for (const sim::Settings& row : document.at("systems").items()) systems.push_back(read_system(row));
   const InterruptGuard guard;
@@ -275,7 +376,11 @@ int reproduce(const ReproduceOptions& options) {
     write_output(options.json, [&](std::ostream& out) { write_json(out, table_json(options.table, done)); });
   }
   if (options.json != "-") {
-    write_table(std::cout, fmt::format("{}: {}", options.table, document.at("title").text()), done);
+    const std::string title = fmt::format("{}: {}", options.table, document.at("title").text());
+    if (options.format == "text")
+      write_table(std::cout, title, columns, done);
+    else
+      write_grid(std::cout, grid_format(options.format), systems_grid(title, columns, done));
   }
   return done.size() < systems.size() ? kInterrupted : kDone;
 }
@@ -285,8 +390,8 @@ int reproduce(const ReproduceOptions& options) {
 Action declare_reproduce(CLI::App& app) {
   const auto options = std::make_shared<ReproduceOptions>();
   app.add_option("table", options->table, std::string("which published table (default ") + kDefaultTable + ")");
-  app.add_option("--format", options->format, "of a table of platforms: text (default), markdown, latex or csv")
-      ->check(CLI::IsMember(table_format_names()));
+  app.add_option("--format", options->format, "text (default), markdown, latex, csv or html")
+      ->check(CLI::IsMember(grid_format_names()));
   app.add_option("--json", options->json, "write the table as JSON to FILE, or to standard output for -")
       ->type_name("FILE");
   return [options] { return reproduce(*options); };

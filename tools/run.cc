@@ -16,6 +16,7 @@
 #include "tools/explain/advice_text.h"
 #include "tools/explain/explain.h"
 #include "tools/parallel.h"
+#include "tools/report/formulas.h"
 #include "tools/report/gzip.h"
 #include "tools/report/output.h"
 #include "tools/report/page.h"
@@ -32,7 +33,7 @@ namespace {
 struct RunOptions {
   std::string scenario, ranks = "folded", json, trace, trace_ranks, trace_window, report;
   std::vector<std::string> sets;
-  bool explain = false, advise = false, require_fit = false;
+  bool explain = false, advise = false, require_fit = false, formulas = false;
   double share_pct = 5;
   unsigned jobs = 0;
   std::int64_t ecmp_seeds = 0;
@@ -130,6 +131,7 @@ int run(const RunOptions& options) {
     nlohmann::ordered_json json = report_json(scenario, report);
     if (studies.explanation) json["explain"] = explanation_json(*studies.explanation);
     if (options.advise) json["advice"] = advice_json(*studies.advice, options.scenario, options.sets);
+    if (options.formulas) json["formulas"] = formulas_json(formulas_of(scenario, report));
     if (hashed) json["hashed_steps"] = {{"seeds", hashed->seeds}, {"mean_s", hashed->mean_s}, {"p95_s", hashed->p95_s}};
     write_output(options.json, [&](std::ostream& out) { write_json(out, json); });
   }
@@ -140,6 +142,7 @@ int run(const RunOptions& options) {
       std::cout << fmt::format("\nPaths hashed with seeds 1 to {}: step {} in the mean, {} at the 95th percentile\n",
                                hashed->seeds, time_text(hashed->mean_s), time_text(hashed->p95_s));
     }
+    if (options.formulas) write_formulas(std::cout, formulas_of(scenario, report));
     if (studies.explanation) write_explanation(std::cout, *studies.explanation);
     if (options.advise) write_advice(std::cout, *studies.advice, options.scenario, options.sets, true);
   }
@@ -170,6 +173,7 @@ Action declare_run(CLI::App& app) {
   app.add_option("--report", options->report, "write charts of the step as one HTML file that needs no network")
       ->type_name("FILE");
   app.add_flag("--require-fit", options->require_fit, "exit with status 3 where the step does not fit the memory");
+  app.add_flag("--formulas", options->formulas, "the formulas that papers reckon with, beside what is counted");
   app.add_flag("--explain", options->explain, "which inputs the step hangs on, and how sure it is; takes seconds");
   app.add_flag("--advise", options->advise, "what to change, in three lines; `orrery advise` says more");
   app.add_option("--explain-share", options->share_pct, "how far --explain moves each input, in per cent (default 5)")

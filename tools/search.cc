@@ -96,7 +96,7 @@ Question read_question(const Options& options) {
 
 /// Fills in what the scenario says, and refuses goals that it says too little for.
 void complete_goal(const Options& options, double tokens_per_step, const workloads::Training& training,
-                   Question& question) {
+                   bool knows_power, Question& question) {
   Goal& goal = question.search.goal;
   goal.tokens_per_step = tokens_per_step;
   goal.training_tokens = training.tokens;
@@ -113,6 +113,8 @@ void complete_goal(const Options& options, double tokens_per_step, const workloa
   if (goal.objective == Objective::cost && training.price_per_gpu_hour_usd == 0) {
     refuse(objective, "a price: cost: {price_per_gpu_hour_usd: 2.5} in the scenario, or by --set");
   }
+  if (goal.objective == Objective::energy && !knows_power)
+    refuse(objective, "a device with a power section in its document");
   if (goal.objective == Objective::gpus && options.deadline.empty()) {
     refuse(objective, "a deadline, as in --deadline '30 days'");
   }
@@ -124,13 +126,13 @@ std::string layout_text(const Layout& layout) {
   return text + fmt::format(" DP {} MB {}", layout.data, layout.micro);
 }
 
-void write_best(std::ostream& out, const LayoutSpace& space, const SearchResult& result, std::size_t top) {
+void write_best(std::ostream& out, const LayoutSpace& space, const SearchResult& result, std::size_t top, bool energy) {
   const std::vector<Layout>& layouts = space.layouts();
   const bool sizes = layouts.front().gpus != layouts.back().gpus;
   std::vector<Column> columns{
       {""}, {"layout", Align::left}, {"SP", Align::left}, {"sharding", Align::left}, {"recompute", Align::left}};
   if (sizes) columns.insert(columns.begin() + 1, {"GPUs"});
-  const std::vector<std::string> titles = point_titles();
+  const std::vector<std::string> titles = point_titles(energy);
   for (std::size_t i = 1; i < titles.size(); ++i) columns.push_back({titles[i]});
   TextTable table(std::move(columns), "", 2);
   for (std::size_t i = 0; i < result.best.size(); ++i) {
@@ -139,12 +141,12 @@ void write_best(std::ostream& out, const LayoutSpace& space, const SearchResult&
     std::vector<std::string> cells{fmt::format("{}{}", i + 1, result.pareto[i] != 0 ? "*" : " "), layout_text(layout),
                                    layout.sequence_parallel ? "yes" : "no", layout.sharding, layout.recompute};
     if (sizes) cells.insert(cells.begin() + 1, fmt::format("{}", layout.gpus));
-    const std::vector<std::string> text = point_text(result.best[i].result);
+    const std::vector<std::string> text = point_text(result.best[i].result, energy);
     cells.insert(cells.end(), text.begin() + 1, text.end());
     table.add_row(std::move(cells));
   }
   table.write(out);
-  out << "* nothing found is as fast in less memory\n";
+  out << (energy ? "* nothing found is as fast on less energy\n" : "* nothing found is as fast in less memory\n");
 }
 
 /// `subject`: what is searched for, in a line. `evaluates`: now and then, which the search leaves out.
@@ -155,7 +157,7 @@ void write_result(std::ostream& out, const Options& options, const LayoutSpace& 
     out << (options.deadline.empty() ? "No layout fits the memory.\n"
                                      : "No layout fits the memory and meets the deadline.\n");
   } else {
-    write_best(out, space, result, options.top);
+    write_best(out, space, result, options.top, options.objective == "energy");
     std::string command = fmt::format("orrery run {}", options.scenario);
     for (const std::string& set : options.sets) command += fmt::format(" --set {}", set);
     for (const auto& [key, value] : settings_of(space.layouts()[result.best.front().layout])) {
@@ -331,7 +333,7 @@ int search(const Options& options) {
   Question question = read_question(options);
   const workloads::Job job = layoutless_job(question.document);
   complete_goal(options, static_cast<double>(job.batch.global) * static_cast<double>(job.model.seq), job.training,
-                question);
+                job.machine.device.power().known(), question);
   const bool sized = std::any_of(question.variations.begin(), question.variations.end(),
                                  [](const Variation& variation) { return variation.key == "cluster.gpus"; });
   if (!sized && (!options.deadline.empty() || options.most_gpus > 0)) {
@@ -387,7 +389,8 @@ Action declare_search(CLI::App& app) {
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--top", options->top, "how many layouts to show (default 10)")->check(CLI::Range(1, 1'000'000));
-  app.add_flag("--pareto", options->pareto, "find the whole front of step time and memory");
+  app.add_flag("--pareto", options->pareto,
+               "find the whole front of step time and memory, or energy by that objective");
   app.add_flag("--exhaustive", options->exhaustive, "simulate every layout that fits, whatever its bound");
   app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)")->check(CLI::Range(1, 1024));
   app.add_option("--csv", options->csv, "write every simulated layout, best first; - for standard output")

@@ -24,6 +24,7 @@
 #include "tools/study/journal.h"
 #include "tools/study/point.h"
 #include "tools/study/study_page.h"
+#include "tools/study/tie.h"
 #include "tools/study/variation.h"
 
 namespace orrery::tools {
@@ -36,7 +37,7 @@ constexpr std::size_t kDefaultLimit = 100'000;
 
 struct SweepOptions {
   std::string scenario, csv, json, resume, report;
-  std::vector<std::string> sets, varies;
+  std::vector<std::string> sets, varies, ties;
   std::size_t limit = kDefaultLimit, top = 0;
   unsigned jobs = 0;
 };
@@ -45,17 +46,20 @@ struct SweepOptions {
 /// others its machine and its model.
 class Loader {
  public:
-  Loader(sim::Settings base, const Product& product) : base_(std::move(base)), product_(product) {
+  Loader(sim::Settings base, const Product& product, const std::vector<Tie>& ties)
+      : base_(std::move(base)), product_(product), ties_(ties) {
     const std::vector<std::string>& sections = scenarios::variant_sections();
-    only_variants_ =
-        std::all_of(product.variations().begin(), product.variations().end(), [&](const Variation& variation) {
-          const std::string section = variation.key.substr(0, variation.key.find('.'));
-          return std::find(sections.begin(), sections.end(), section) != sections.end();
-        });
+    const auto varies_only_them = [&](const auto& changed) {
+      const std::string section = changed.key.substr(0, changed.key.find('.'));
+      return std::find(sections.begin(), sections.end(), section) != sections.end();
+    };
+    only_variants_ = std::all_of(product.variations().begin(), product.variations().end(), varies_only_them) &&
+                     std::all_of(ties.begin(), ties.end(), varies_only_them);
   }
   scenarios::Scenario load(std::size_t index) {
     sim::Settings document = base_;
     product_.apply(index, document);
+    for (const Tie& tie : ties_) tie.apply(document);
     if (!only_variants_) return scenarios::load_scenario(document);
     std::shared_ptr<const scenarios::Scenario> first;
     {
@@ -74,6 +78,7 @@ class Loader {
   workloads::StepCache cache_;
   sim::Settings base_;
   const Product& product_;
+  const std::vector<Tie>& ties_;
   bool only_variants_ = false;
   std::mutex mutex_;
   std::shared_ptr<const scenarios::Scenario> first_;
@@ -82,6 +87,7 @@ class Loader {
 struct Sweep {
   sim::Settings base;
   Product product;
+  std::vector<Tie> ties;
   JournalForm form;
 };
 
@@ -89,13 +95,15 @@ Sweep read_sweep(const SweepOptions& options) {
   std::vector<Variation> variations;
   for (const std::string& text : options.varies) variations.push_back(parse_variation(text));
   Sweep sweep{
-      scenarios::read_scenario(options.scenario, options.sets), Product(std::move(variations), options.limit), {}};
+      scenarios::read_scenario(options.scenario, options.sets), Product(std::move(variations), options.limit), {}, {}};
+  for (const std::string& text : options.ties) sweep.ties.push_back(parse_tie(text));
   std::vector<std::string> asked;
   for (const Variation& variation : sweep.product.variations()) {
     sweep.form.columns.push_back(variation.key);
     asked.push_back(variation.key);
     asked.insert(asked.end(), variation.texts.begin(), variation.texts.end());
   }
+  for (const std::string& text : options.ties) asked.push_back("tie " + text);
   const std::vector<std::string>& results = point_columns();
   sweep.form.columns.insert(sweep.form.columns.end(), results.begin(), results.end());
   sweep.form.fingerprint = fingerprint_of(sweep.base, asked);
@@ -177,12 +185,15 @@ void write_points(std::ostream& out, const Sweep& sweep, const JournalRows& rows
   for (const Variation& variation : sweep.product.variations()) {
     columns.push_back({variation.key.substr(variation.key.rfind('.') + 1)});
   }
-  for (const std::string& title : point_titles()) columns.push_back({title});
+  const auto& keys = sweep.product.variations();
+  const bool power =
+      std::any_of(keys.begin(), keys.end(), [](const Variation& v) { return v.key.starts_with("power."); });
+  for (const std::string& title : point_titles(power)) columns.push_back({title});
   TextTable table(std::move(columns));
   for (const auto& [index, result] : points) {
     std::vector<std::string> cells{fmt::format("{}", index)};
     for (const std::string& text : sweep.product.texts(index)) cells.push_back(shortened(text, 24));
-    for (std::string& cell : point_text(result)) cells.push_back(std::move(cell));
+    for (std::string& cell : point_text(result, power)) cells.push_back(std::move(cell));
     table.add_row(std::move(cells));
     if (!result.reason.empty()) {
       std::string reason = wrapped(result.reason, "      ", "      ");
@@ -258,7 +269,7 @@ int run_sweep(const SweepOptions& options) {
   for (const std::string& file : {options.csv, options.json}) check_writable(file);
   check_report(options.report);
   const Sweep sweep = read_sweep(options);
-  Loader loader(sweep.base, sweep.product);
+  Loader loader(sweep.base, sweep.product, sweep.ties);
   JournalRows rows;
   const std::unique_ptr<Crew> crew = make_crew(options.jobs);
   if (crew->serves()) {
@@ -293,6 +304,10 @@ int run_sweep(const SweepOptions& options) {
 Action declare_sweep(CLI::App& app) {
   const auto options = std::make_shared<SweepOptions>();
   app.add_option("scenario", options->scenario, "scenario file (YAML)")->required();
+  app.add_option("--tie", options->ties,
+                 "KEY=A*B/C of other keys and numbers, as in pipeline=gpus/tensor/data; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=FACTORS");
   app.add_option("--vary", options->varies,
                  "key.path=v1,v2,... or BEGIN:END:FACTOR or BEGIN:END:+STEP; may be repeated, for the cross product")
       ->allow_extra_args(false)

@@ -92,6 +92,12 @@ void predict(ValidationRow& row, const sim::Settings& record, const workloads::S
   row.memory.predicted_oom = !report.memory.fits;
   row.memory.measured_gb = measured.memory.peak_gb;
   if (!options.brief) row.memory.predicted_gb = memory_gb(measured, report);
+  row.energy.measured_w = measured.power_w;
+  row.energy.measured_j = measured.energy_j;
+  if (report.energy.known) {
+    row.energy.predicted_w = report.energy.gpu_w();
+    row.energy.predicted_j = report.energy.total_j();
+  }
   row.measured_failed = measured.failed;
   if (!report.memory.fits && !measured.memory.oom.value_or(measured.failed)) row.status = RowStatus::oom;
   const Metric metric = compare(measured, report);

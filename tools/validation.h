@@ -62,6 +62,10 @@ struct ValidationRow {
     std::optional<bool> measured_oom;
     bool predicted_oom = false;
   } memory;
+  struct Energy {
+    std::optional<double> measured_w, predicted_w;  // mean of a GPU
+    std::optional<double> measured_j, predicted_j;  // of a step of the whole job
+  } energy;
   bool measured_failed = false;  // it did not finish, and nobody says why
   bool fitted = false;           // the record took part in fitting the shipped profiles or software generations
   bool internal = false;         // the error is ours

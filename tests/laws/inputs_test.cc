@@ -44,7 +44,7 @@ software: megatron-2023
 /// What a user reads off a run.
 struct Answer {
   double step_s = 0, with_evaluation_s = 0, memory = 0, mfu = 0, capacity = 0;
-  double training_s = 0, cost_usd = 0;
+  double training_s = 0, cost_usd = 0, site_j = 0, carbon_g = 0;
   bool operator==(const Answer&) const = default;
 };
 
@@ -60,7 +60,9 @@ Answer answer(const Sets& sets) {
           report.rates.mfu_pct,
           report.memory.capacity_bytes,
           run.time_s,
-          run.usd};
+          run.usd,
+          report.energy.site_j(),
+          report.energy.grams_of(report.energy.site_j())};
 }
 
 const Sets kUnfused{"attention=unfused"};
@@ -140,6 +142,24 @@ std::vector<Case> language() {
       {"precision.parameters", slower, "precision={parameters: fp32}", kSharded, "precision={parameters: bf16}"},
       {"recompute", slower, "full", {}, ""},
       {"attention", slower, "unfused", {}, ""},
+      {"finetune", faster, "{kind: lora, rank: 16}", {}, ""},
+      {"finetune.kind", refused, "finetune={kind: prefix, rank: 16}", {}, ""},
+      {"finetune.rank", slower, "finetune={kind: lora, rank: 512}", {}, "finetune={kind: lora, rank: 16}"},
+      {"finetune.modules",
+       slower,
+       "finetune={kind: lora, rank: 16, modules: all}",
+       {},
+       "finetune={kind: lora, rank: 16}"},
+      {"finetune.dropout",
+       slower,
+       "finetune={kind: lora, rank: 16, dropout: 0.1}",
+       {},
+       "finetune={kind: lora, rank: 16}"},
+      {"finetune.fp8_activation_input",
+       more_memory,
+       "finetune={kind: lora, rank: 16, fp8_activation_input: false}",
+       {},
+       "finetune={kind: lora, rank: 16, fp8_activation_input: true}"},
   };
 }
 
@@ -231,6 +251,16 @@ std::vector<Case> options() {
        "evaluation={every_steps: 10, sequences: 100}"},
       {"training.tokens", longer_training, "2e9", {}, "1e9"},
       {"cost.price_per_gpu_hour_usd", dearer, "3", {"training.tokens=1e9"}, "2"},
+  };
+}
+
+std::vector<Case> power() {
+  using enum Effect;
+  return {
+      // On a device whose clock follows from its limit, products that reach it.
+      {"power.cap", slower, "400 W", {"cluster.device=h100-sxm-80gb"}, "600 W"},
+      {"power.pue", differs, "1.5", {}, "1.1"},
+      {"power.carbon_g_per_kwh", differs, "400", {}, "100"},
   };
 }
 
@@ -346,6 +376,7 @@ void orrery::tests::check(const Case& c) {
 TEST_CASE("every key of the language moves the answer as it must, or is refused") {
   for (const Case& c : language()) check(c);
   for (const Case& c : options()) check(c);
+  for (const Case& c : power()) check(c);
 }
 
 TEST_CASE("every key of a fabric and the data sheet of a device move the answer as they must") {
@@ -354,7 +385,7 @@ TEST_CASE("every key of a fabric and the data sheet of a device move the answer 
 
 TEST_CASE("no key of the schema is missing from the walk") {
   std::set<std::string> walked;
-  for (const auto& cases : {language(), options(), mixture_cases(), software_cases(), fabric()}) {
+  for (const auto& cases : {language(), options(), power(), mixture_cases(), software_cases(), fabric()}) {
     for (const Case& c : cases) walked.insert(c.key);
   }
   // Checked elsewhere: the tables of the kernel-time model (below), wiring that only other kinds of fabric and node

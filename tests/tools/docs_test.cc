@@ -281,6 +281,9 @@ TEST_CASE("every column and every key of a JSON document is explained, with its 
   check_json("reproduce", {"reliability"});
   check_json("campaign",
              {scenario, "--seeds", "10", "--set", "campaign={failures: {causes: {gpu: {mtbf: 200 h, loses: node}}}}"});
+  const std::string trace = folder.file("trace.json");
+  REQUIRE(tests::orrery({"run", scenario, "--trace", trace, "--trace-ranks", "0"}).status == 0);
+  check_json("diff", {trace, scenario});
   const std::string sweep = folder.file("sweep.csv"), search = folder.file("search.csv");
   check_json("sweep", {scenario, "--vary", "batch.micro=1,2", "--csv", sweep, "--set", "parallelism.data=null"});
   check_json("search", {scenario, "--top", "2", "--csv", search});

@@ -85,6 +85,42 @@ TEST_CASE("what needs the whole loader is the same as what does not") {
   CHECK(slow["rows"][1]["iteration_s"] != fast["rows"][0]["iteration_s"]);
 }
 
+TEST_CASE("a tied key follows from the others in every point, and where it cannot the point says so") {
+  const Folder folder;
+  const std::string scenario = folder.write("s.yaml", open_scenario());
+  const json tied = json::parse(
+      tests::orrery({"sweep", scenario, "--set", "parallelism.data=null", "--vary", "parallelism.tensor=1,2,3", "--tie",
+                     "pipeline=gpus/tensor/parallelism.data/8", "--vary", "parallelism.data=1,2", "--json", "-"})
+          .out);
+  REQUIRE(tied["rows"].size() == 6);
+  for (const json& row : tied["rows"]) {
+    const int tensor = std::stoi(row["values"]["parallelism.tensor"].get<std::string>());
+    const int data = std::stoi(row["values"]["parallelism.data"].get<std::string>());
+    INFO(row.dump());
+    if (16 % (tensor * data * 8) != 0) {
+      CHECK(row["status"] == "infeasible");
+      CHECK(row["reason"].get<std::string>().find("parallelism.pipeline") != std::string::npos);
+      continue;
+    }
+    const Outcome run =
+        tests::orrery({"run", scenario, "--set", "parallelism.data=" + std::to_string(data), "--set",
+                       "parallelism.tensor=" + std::to_string(tensor), "--set",
+                       "parallelism.pipeline=" + std::to_string(16 / tensor / data / 8), "--json", "-"});
+    if (run.status != 0)
+      CHECK(row["status"] == "infeasible");
+    else
+      CHECK(row["iteration_s"] == json::parse(run.out)["iteration_time_s"]);
+  }
+  for (const char* tie : {"pipeline", "pipeline=", "=gpus", "pipeline=gpus//2", "pipline=gpus", "pipeline=pipeline/2",
+                          "pipeline=gpus/0", "pipeline=gpus/tensr"}) {
+    const Outcome refused =
+        tests::orrery({"sweep", scenario, "--vary", "parallelism.tensor=1,2", "--tie", tie, "--json", "-"});
+    INFO(tie << ": " << refused.err);
+    CHECK(refused.status == 2);
+    CHECK(refused.err.find("--tie") != std::string::npos);
+  }
+}
+
 TEST_CASE("out of memory, infeasible and priced points say so") {
   const Folder folder;
   const std::string scenario =

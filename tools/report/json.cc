@@ -97,6 +97,29 @@ ordered_json provenance_json(const calibration::DeviceProfile& device, const top
   return json;
 }
 
+/// Nothing where the device's document does not say what it draws.
+void add_energy(ordered_json& json, const workloads::Energy& energy, double tokens_per_s) {
+  if (!energy.known) return;
+  json["energy_j"] = energy.total_j();
+  json["power_w"] = energy.gpu_w();
+  ordered_json power;
+  power["gpu_w"] = energy.gpu_w();
+  power["gpu_peak_w"] = energy.busiest_gpu_w;
+  power["node_w"] = energy.node_w();
+  power["node_peak_w"] = energy.node_peak_w();
+  power["job_w"] = energy.job_w();
+  power["site_w"] = energy.site_w();
+  power["energy_per_token_j"] = energy.site_w() / tokens_per_s;
+  if (energy.carbon_g_per_kwh > 0) {
+    power["carbon_g"] = energy.grams_of(energy.site_j());
+    power["carbon_g_per_million_tokens"] = energy.grams_of(1e6 * energy.site_w() / tokens_per_s);
+  }
+  for (std::size_t p = 0; p < workloads::kEnergyParts; ++p)
+    power["energy_by_part_j"][std::string(workloads::name_of(static_cast<workloads::EnergyPart>(p)))] =
+        energy.parts_j[p];
+  json["power"] = std::move(power);
+}
+
 }  // namespace
 
 ordered_json tier_bytes_json(const workloads::StepReport& report) {
@@ -131,6 +154,7 @@ ordered_json report_json(const scenarios::Scenario& scenario, const workloads::S
   if (cost.time_s > 0) json["time_to_train_s"] = cost.time_s;
   if (cost.usd > 0) json["cost_usd"] = cost.usd;
   if (cost.usd_per_million_tokens > 0) json["usd_per_million_tokens"] = cost.usd_per_million_tokens;
+  add_energy(json, report.energy, report.rates.tokens_per_s);
   ordered_json breakdown;
   for (std::size_t c = 0; c < workloads::kCategories; ++c) {
     breakdown[std::string(workloads::name_of(static_cast<workloads::Category>(c)))] = report.breakdown_s[c];

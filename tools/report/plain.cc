@@ -85,6 +85,34 @@ void write_breakdown(std::ostream& out, const StepReport& report) {
   table.write(out);
 }
 
+void write_energy(std::ostream& out, const workloads::Energy& energy, double tokens_per_s) {
+  if (!energy.known) return;
+  TextTable table({{"", Align::left}, {""}, {"", Align::left}});
+  table.add_row({"energy of the step", si_text(energy.total_j(), "J"),
+                 fmt::format("{} a token{}", si_text(energy.site_w() / tokens_per_s, "J"),
+                             energy.pue > 1 ? fmt::format(", with the site's PUE of {:g}", energy.pue) : "")});
+  table.add_row({"a GPU", fmt::format("{:.0f} W", energy.gpu_w()),
+                 fmt::format("in the mean; {:.0f} W while the hungriest stage computes", energy.busiest_gpu_w)});
+  table.add_row({fmt::format("a node of {:.0f}", energy.gpus_per_node), si_text(energy.node_w(), "W"),
+                 fmt::format("at the plug; peak {}", si_text(energy.node_peak_w(), "W"))});
+  table.add_row({"all nodes", si_text(energy.job_w(), "W"),
+                 energy.pue > 1 ? fmt::format("{} with all of the site", si_text(energy.site_w(), "W")) : ""});
+  if (energy.carbon_g_per_kwh > 0) {
+    table.add_row({"carbon", fmt::format("{} g", number_text(energy.grams_of(energy.site_j()))),
+                   fmt::format("of CO2 a step, {} g a million tokens",
+                               number_text(energy.grams_of(1e6 * energy.site_w() / tokens_per_s)))});
+  }
+  std::vector<std::string> parts;
+  for (std::size_t p = 0; p < workloads::kEnergyParts; ++p) {
+    if (energy.parts_j[p] > 0)
+      parts.push_back(fmt::format("{} {:.1f} %", workloads::name_of(static_cast<workloads::EnergyPart>(p)),
+                                  100 * energy.parts_j[p] / energy.total_j()));
+  }
+  out << "\nPower and energy\n";
+  table.write(out);
+  out << wrapped(fmt::format("Of the energy: {}.", fmt::join(parts, ", ")), "  ", "  ");
+}
+
 void write_tiers(std::ostream& out, const StepReport& report) {
   if (report.tier_bytes.empty()) return;
   double all = 0;
@@ -194,6 +222,7 @@ void write_report(std::ostream& out, const scenarios::Scenario& scenario, const 
               job.machine.device.peak(calibration::DataType::bf16), causal_mfu_pct(job.model, job.batch.global, report),
               report);
   write_breakdown(out, report);
+  write_energy(out, report.energy, report.rates.tokens_per_s);
   write_tiers(out, report);
   write_memory(out, job.parallelism.virtual_pipeline > 1, report);
   if (report.assumptions.empty()) return;

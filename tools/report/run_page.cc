@@ -282,6 +282,10 @@ ordered_json measured_json(const scenarios::Scenario& scenario, const workloads:
   add("MFU", "%", m.mfu_pct, report.rates.mfu_pct);
   add("HFU", "%", m.hfu_pct, report.rates.hfu_pct);
   add("memory per GPU", "GB", m.memory.peak_gb, memory / 1e9);
+  if (report.energy.known) {
+    add("mean power of a GPU", "W", m.power_w, report.energy.gpu_w());
+    add("energy of a step", "J", m.energy_j, report.energy.total_j());
+  }
   if (m.memory.oom)
     rows.push_back({{"name", "runs out of memory"}, {"measured", *m.memory.oom}, {"predicted", !report.memory.fits}});
   return rows;
@@ -303,6 +307,16 @@ ordered_json facts_json(bool evaluates, double causal_pct, const workloads::Step
   add("memory per GPU", bytes_text(report.memory.peak_bytes),
       fmt::format("of {}, {}", bytes_text(report.memory.capacity_bytes),
                   report.memory.fits ? "fits" : "OUT OF MEMORY"));
+  if (const workloads::Energy& energy = report.energy; energy.known) {
+    add("power", fmt::format("{} a node", si_text(energy.node_w(), "W")),
+        fmt::format("{:.0f} W a GPU, {} with all of the site", energy.gpu_w(), si_text(energy.site_w(), "W")));
+    add("energy", fmt::format("{} a step", si_text(energy.total_j(), "J")),
+        fmt::format("{} a token{}", si_text(energy.site_w() / report.rates.tokens_per_s, "J"),
+                    energy.carbon_g_per_kwh > 0
+                        ? fmt::format(", {} g of CO2 a million",
+                                      number_text(energy.grams_of(1e6 * energy.site_w() / report.rates.tokens_per_s)))
+                        : ""));
+  }
   const auto part = [&](workloads::Category category) {
     return report.breakdown_s[static_cast<std::size_t>(category)] / sim::to_seconds(report.iteration);
   };

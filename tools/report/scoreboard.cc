@@ -68,6 +68,24 @@ std::vector<double> memory_errors(const std::vector<ValidationRow>& rows, const 
   return errors;
 }
 
+std::vector<double> energy_errors(const std::vector<ValidationRow>& rows, const std::string& list,
+                                  std::optional<double> ValidationRow::Energy::*measured,
+                                  std::optional<double> ValidationRow::Energy::*predicted) {
+  std::vector<double> errors;
+  for (const ValidationRow& row : rows) {
+    if (!list.empty() && row.list != list) continue;
+    const auto &was = row.energy.*measured, &is = row.energy.*predicted;
+    if (was && is && *was > 0) errors.push_back(100 * (*is / *was - 1));
+  }
+  return errors;
+}
+std::vector<double> power_errors(const std::vector<ValidationRow>& rows, const std::string& list) {
+  return energy_errors(rows, list, &ValidationRow::Energy::measured_w, &ValidationRow::Energy::predicted_w);
+}
+std::vector<double> step_energy_errors(const std::vector<ValidationRow>& rows, const std::string& list) {
+  return energy_errors(rows, list, &ValidationRow::Energy::measured_j, &ValidationRow::Energy::predicted_j);
+}
+
 ordered_json optional_json(const std::optional<double>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
 }
@@ -85,6 +103,12 @@ ordered_json row_json(const ValidationRow& row) {
   json["status"] = name_of(row.status);
   json["list"] = row.list;
   if (!row.message.empty()) json["message"] = row.message;
+  const auto beside = [&](const char* name, const std::optional<double>& measured,
+                          const std::optional<double>& predicted) {
+    if (measured) json[name] = {{"measured", *measured}, {"predicted", optional_json(predicted)}};
+  };
+  beside("power_w", row.energy.measured_w, row.energy.predicted_w);
+  beside("energy_j", row.energy.measured_j, row.energy.predicted_j);
   if (row.memory.predicted_gb) {
     json["memory_gb"] = {{"measured", optional_json(row.memory.measured_gb)}, {"predicted", *row.memory.predicted_gb}};
     json["oom"] = {
@@ -132,9 +156,11 @@ void write_rows(std::ostream& out, const std::vector<ValidationRow>& rows) {
   }
 }
 
-/// Peak memory against measured.memory_gb, by list.
-void write_memory_summary(std::ostream& out, const std::vector<ValidationRow>& rows,
-                          const std::vector<ValidationRow>& unfitted) {
+using ErrorsOf = std::vector<double> (*)(const std::vector<ValidationRow>& rows, const std::string& list);
+
+/// Something that is measured beside the step, by list.
+void write_beside(std::ostream& out, const char* title, ErrorsOf errors_of, const std::vector<ValidationRow>& rows,
+                  const std::vector<ValidationRow>& unfitted) {
   TextTable table({{"list", Align::left}, {"n"}, {"mean |error|"}, {"median"}, {"largest"}, {"bias"}});
   const auto add = [&](const std::string& name, const ErrorSummary& s) {
     if (s.n == 0) return;
@@ -142,13 +168,13 @@ void write_memory_summary(std::ostream& out, const std::vector<ValidationRow>& r
                    fmt::format("{:.2f} %", s.median_ape_pct), fmt::format("{:.2f} %", s.max_ape_pct),
                    error_text(s.bias_pct)});
   };
-  for (const std::string& list : lists_of(rows)) add(list, summarize(memory_errors(rows, list)));
-  const ErrorSummary all = summarize(memory_errors(rows, ""));
+  for (const std::string& list : lists_of(rows)) add(list, summarize(errors_of(rows, list)));
+  const ErrorSummary all = summarize(errors_of(rows, ""));
   if (all.n == 0) return;
   table.add_note();
   add("all", all);
-  if (unfitted.size() < rows.size()) add("all but fitted rows", summarize(memory_errors(unfitted, "")));
-  out << "\nPeak memory, where measured\n";
+  if (unfitted.size() < rows.size()) add("all but fitted rows", summarize(errors_of(unfitted, "")));
+  out << fmt::format("\n{}, where measured\n", title);
   table.write(out);
 }
 
@@ -170,7 +196,9 @@ void write_summary(std::ostream& out, const std::vector<ValidationRow>& rows) {
   if (unfitted.size() < rows.size()) add("all but fitted rows", summary_of(rows, "", false), "");
   out << "Summary\n";
   table.write(out);
-  write_memory_summary(out, rows, unfitted);
+  write_beside(out, "Peak memory", memory_errors, rows, unfitted);
+  write_beside(out, "Mean power of a GPU", power_errors, rows, unfitted);
+  write_beside(out, "Energy of a step", step_energy_errors, rows, unfitted);
 }
 
 const ListNote* note_of(const std::vector<ListNote>& notes, const std::string& list) {
@@ -216,6 +244,8 @@ ordered_json validation_json(const std::vector<ValidationRow>& rows, std::size_t
   json["summary"]["oom"] = count_of(rows, "", RowStatus::oom);
   json["summary"]["errors"] = count_of(rows, "", RowStatus::error);
   json["memory_summary"] = summary_json(summarize(memory_errors(rows, "")));
+  json["power_summary"] = summary_json(summarize(power_errors(rows, "")));
+  json["energy_summary"] = summary_json(summarize(step_energy_errors(rows, "")));
   json["summary_without_fitted"] = summary_json(summary_of(rows, "", false));
   json["lists"] = ordered_json::object();
   for (const std::string& list : lists_of(rows)) {

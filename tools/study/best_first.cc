@@ -15,6 +15,7 @@
 #include "tools/report/csv.h"
 #include "workloads/step/memory.h"
 #include "workloads/step/step_bound.h"
+#include "workloads/step/step_energy.h"
 
 namespace orrery::tools {
 
@@ -29,6 +30,7 @@ struct Candidate {
   std::size_t layout;
   double bound_s;
   double memory_gb;  // 0: not worked out
+  double energy_j;   // at least
   Score bound;
 };
 
@@ -51,7 +53,7 @@ std::string kind_of(const std::string& refusal) {
 std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& options, unsigned jobs,
                                      SearchResult& out) {
   const std::vector<Layout>& layouts = space.layouts();
-  std::vector<double> bounds(layouts.size(), -1), memory(layouts.size(), 0);
+  std::vector<double> bounds(layouts.size(), -1), memory(layouts.size(), 0), energy(layouts.size(), 0);
   constexpr std::size_t kBlock = 256;
   std::vector<workloads::StepBound> free_bounds(jobs);
   std::mutex mutex;
@@ -67,6 +69,13 @@ std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& op
       try {
         const workloads::Job job = space.load(layouts[i]).job;
         bounds[i] = sim::to_seconds(bound.of(job));
+        // Without what travels: operations take the same whenever they run, and the rest grows with time.
+        if (options.goal.objective == Objective::energy && bounds[i] > 0) {
+          const auto inputs =
+              workloads::energy_inputs(job.machine, job.power, job.parallelism, job.microbatches(),
+                                       workloads::program_inputs_of(job, workloads::Workload::training_step));
+          energy[i] = workloads::step_energy(inputs, workloads::split_layers(job), bounds[i], {}, {}).site_j();
+        }
         if (needs_memory(options)) memory[i] = workloads::peak_memory(job) / 1e9;
       } catch (const sim::UserError& error) {
         const std::lock_guard lock(mutex);
@@ -84,7 +93,8 @@ std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& op
   std::vector<Candidate> candidates;
   for (std::size_t i = 0; i < layouts.size(); ++i) {
     if (bounds[i] >= 0) {
-      candidates.push_back({i, bounds[i], memory[i], options.goal.score(layouts[i].gpus, bounds[i], memory[i])});
+      candidates.push_back(
+          {i, bounds[i], memory[i], energy[i], options.goal.score(layouts[i].gpus, bounds[i], memory[i], energy[i])});
     }
   }
   out.layouts = layouts.size();
@@ -97,10 +107,18 @@ std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& op
 
 bool better(const Visit& a, const Visit& b) { return a.score != b.score ? a.score < b.score : a.layout < b.layout; }
 
-/// Whether `a` is at least as fast in at most as much memory, and better in one.
-bool dominates(const PointResult& a, const PointResult& b) {
-  return a.iteration_s <= b.iteration_s && a.peak_memory_gb <= b.peak_memory_gb &&
-         (a.iteration_s < b.iteration_s || a.peak_memory_gb < b.peak_memory_gb);
+/// What a front compares.
+struct Pair {
+  double step_s = 0, price = 0;
+};
+
+Pair pair_of(const Goal& goal, const PointResult& result) {
+  return {result.iteration_s, goal.price(result.peak_memory_gb, goal.energy_j(result))};
+}
+
+/// Whether `a` is at least as fast at no higher a price, and better in one.
+bool dominates(const Pair& a, const Pair& b) {
+  return a.step_s <= b.step_s && a.price <= b.price && (a.step_s < b.step_s || a.price < b.price);
 }
 
 class Search {
@@ -124,6 +142,7 @@ class Search {
         }
         ++chosen;
         bound_s_[candidate.layout] = candidate.bound_s;
+        energy_j_[candidate.layout] = candidate.energy_j;
         const auto known = memory_.known ? memory_.known(candidate.layout) : std::nullopt;
         if (known)
           noted.emplace_back(candidate.layout, *known);
@@ -155,11 +174,10 @@ class Search {
     if (candidate.bound[0] == kNever) return true;
     if (out_.best.size() < options_.top || candidate.bound <= out_.best[options_.top - 1].score) return false;
     if (!options_.pareto) return true;
-    PointResult ideal;  // the layout at its best
-    ideal.iteration_s = candidate.bound_s;
-    ideal.peak_memory_gb = candidate.memory_gb;
+    // The layout at its best.
+    const Pair ideal{candidate.bound_s, options_.goal.price(candidate.memory_gb, candidate.energy_j)};
     return std::any_of(out_.best.begin(), out_.best.end(),
-                       [&](const Visit& found) { return dominates(found.result, ideal); });
+                       [&](const Visit& found) { return dominates(pair_of(options_.goal, found.result), ideal); });
   }
 
   void keep(std::size_t layout, PointResult result) {
@@ -171,7 +189,10 @@ class Search {
         ++out_.simulated;
         SIM_CHECK(bound_s <= visit.result.iteration_s, "layout {} takes {} s, less than its bound of {} s", layout,
                   visit.result.iteration_s, bound_s);
-        visit.score = options_.goal.score(where.gpus, visit.result.iteration_s, visit.result.peak_memory_gb);
+        SIM_CHECK(energy_j_.at(layout) <= options_.goal.energy_j(visit.result) * (1 + 1e-9),
+                  "layout {} takes {} J, less than its bound", layout, options_.goal.energy_j(visit.result));
+        visit.score = options_.goal.score(where.gpus, visit.result.iteration_s, visit.result.peak_memory_gb,
+                                          options_.goal.energy_j(visit.result));
         if (visit.score[0] < kNever) out_.best.push_back(std::move(visit));
         break;
       case PointStatus::oom:
@@ -189,40 +210,39 @@ class Search {
   Crew& crew_;
   const Memory& memory_;
   SearchResult& out_;
-  std::map<std::size_t, double> bound_s_;
+  std::map<std::size_t, double> bound_s_, energy_j_;
 };
 
-void mark_front(SearchResult& out) {
-  // In the order of step time, a layout is on the front when it needs less memory than all before it.
+void mark_front(const Goal& goal, SearchResult& out) {
+  // In the order of step time, a layout is on the front when its price is lower than that of all before it.
+  std::vector<Pair> pairs;
+  for (const Visit& visit : out.best) pairs.push_back(pair_of(goal, visit.result));
   std::vector<std::size_t> order(out.best.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const PointResult &x = out.best[a].result, &y = out.best[b].result;
-    return x.iteration_s != y.iteration_s         ? x.iteration_s < y.iteration_s
-           : x.peak_memory_gb != y.peak_memory_gb ? x.peak_memory_gb < y.peak_memory_gb
-                                                  : a < b;
+    const Pair &x = pairs[a], &y = pairs[b];
+    return x.step_s != y.step_s ? x.step_s < y.step_s : x.price != y.price ? x.price < y.price : a < b;
   });
   out.pareto.assign(out.best.size(), 0);
-  const PointResult* last = nullptr;
+  const Pair* last = nullptr;
   for (const std::size_t i : order) {
-    const PointResult& result = out.best[i].result;
-    const bool beaten = last != nullptr && (dominates(*last, result) || last->peak_memory_gb <= result.peak_memory_gb);
-    const bool equal =
-        last != nullptr && last->iteration_s == result.iteration_s && last->peak_memory_gb == result.peak_memory_gb;
+    const Pair& pair = pairs[i];
+    const bool beaten = last != nullptr && (dominates(*last, pair) || last->price <= pair.price);
+    const bool equal = last != nullptr && last->step_s == pair.step_s && last->price == pair.price;
     if (beaten && !equal) continue;
     out.pareto[i] = 1;
-    last = &result;
+    last = &pair;
   }
 }
 
 }  // namespace
 
 const std::vector<std::string>& objective_names() {
-  static const std::vector<std::string> names{"tokens_per_s", "mfu", "time", "cost", "gpus", "memory"};
+  static const std::vector<std::string> names{"tokens_per_s", "mfu", "time", "cost", "gpus", "memory", "energy"};
   return names;
 }
 
-Score Goal::score(std::int64_t gpus, double step_s, double memory_gb) const {
+Score Goal::score(std::int64_t gpus, double step_s, double memory_gb, double energy_j) const {
   if (training_tokens / tokens_per_step * step_s > deadline_s) return {kNever, kNever, kNever};
   const double count = static_cast<double>(gpus);
   switch (objective) {
@@ -236,6 +256,8 @@ Score Goal::score(std::int64_t gpus, double step_s, double memory_gb) const {
       return {count, step_s, memory_gb};
     case Objective::memory:
       return {memory_gb, step_s, count};
+    case Objective::energy:
+      return {energy_j, step_s, count};
   }
   SIM_CHECK(false, "objective {}", static_cast<int>(objective));
   return {};
@@ -251,7 +273,7 @@ SearchResult search_layouts(LayoutSpace& space, const SearchOptions& options, Cr
   SearchResult out;
   const std::vector<Candidate> candidates = candidates_of(space, options, jobs, out);
   Search(space, options, crew, memory, out).run(candidates);
-  mark_front(out);
+  mark_front(options.goal, out);
   out.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return out;
 }

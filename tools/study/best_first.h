@@ -17,7 +17,7 @@
 
 namespace orrery::tools {
 
-enum class Objective { tokens_per_s, mfu, time, cost, gpus, memory };
+enum class Objective { tokens_per_s, mfu, time, cost, gpus, memory, energy };
 /// As the command line spells them, in the order of the enumeration.
 const std::vector<std::string>& objective_names();
 
@@ -31,8 +31,11 @@ struct Goal {
   double training_tokens = 0;                                   // 0: not given
   double deadline_s = std::numeric_limits<double>::infinity();  // of the whole training
   /// Never better for a longer step, so that the score of a bound on the step is a bound on the score. Infinite where
-  /// the deadline is missed.
-  Score score(std::int64_t gpus, double step_s, double memory_gb) const;
+  /// the deadline is missed. `energy_j`: of the step and the site.
+  Score score(std::int64_t gpus, double step_s, double memory_gb, double energy_j) const;
+  double energy_j(const PointResult& result) const { return result.energy_per_token_j * tokens_per_step; }
+  /// What a front sets against step time: memory, or energy where that is the objective.
+  double price(double memory_gb, double energy) const { return objective == Objective::energy ? energy : memory_gb; }
 };
 
 struct Visit {
@@ -46,13 +49,13 @@ struct SearchOptions {
   Goal goal;
   std::size_t top = 10;     // layouts that must be known
   bool exhaustive = false;  // simulate all that fit
-  bool pareto = false;      // know the whole front of step time and memory
+  bool pareto = false;      // know the whole front of step time and memory, or energy
 };
 
 struct SearchResult {
   std::size_t layouts = 0, infeasible = 0, out_of_memory = 0, pruned = 0, simulated = 0;
   std::vector<Visit> best;       // simulated and in time for the deadline, best first; at least `top` when there are
-  std::vector<char> pareto;      // of `best`: nothing simulated is as fast in less memory, or faster in as much
+  std::vector<char> pareto;      // of `best`: nothing simulated is as fast at a lower Goal::price, or faster at it
   std::vector<Visit> failures;   // our own errors
   std::vector<Visit> too_large;  // those counted as out of memory
   std::map<std::string, std::size_t> refusals;  // of infeasible layouts: reasons with # for numbers, how many each

@@ -56,8 +56,13 @@ std::vector<Curve> simulate_curves(const Settings& document, unsigned jobs) {
   std::vector<Curve> curves;
   std::vector<Task> tasks;
   for (const Settings& s : document.at("curves").items()) {
-    s.refuse_unknown({"name", "source", "statement", "best", "falls", "scenario", "set", "points"});
-    Curve curve{s.at("name").text(), s.at("source").text(), s.at("statement").text(), s.get_text("best", ""), {}};
+    s.refuse_unknown({"name", "source", "statement", "best", "falls", "scenario", "set", "points", "counts"});
+    Curve curve;
+    curve.name = s.at("name").text();
+    curve.source = s.at("source").text();
+    curve.statement = s.at("statement").text();
+    curve.best = s.get_text("best", "");
+    if (const Settings* counts = s.find("counts")) curve.of_model = counts->as_choice({"model", "hardware"}) == "model";
     if (curve.best.empty() != s.get_bool("falls", false)) s.fail("expected best: POINT, or falls: true");
     for (const Settings& point : s.at("points").items()) {
       point.refuse_unknown({"name", "set"});
@@ -73,8 +78,9 @@ std::vector<Curve> simulate_curves(const Settings& document, unsigned jobs) {
     workloads::StepOptions options;
     options.cache = &cache;
     const auto report = workloads::simulate_step(scenarios::load_scenario(tasks[i].scenario).job, options);
-    Curve::Point& point = curves[tasks[i].curve].points[tasks[i].point];
-    point.tflops_per_gpu = report.rates.hardware_tflops_per_gpu;
+    Curve& curve = curves[tasks[i].curve];
+    Curve::Point& point = curve.points[tasks[i].point];
+    point.tflops_per_gpu = curve.of_model ? report.rates.model_tflops_per_gpu : report.rates.hardware_tflops_per_gpu;
     point.fits = report.memory.fits;
   });
   if (std::find(finished.begin(), finished.end(), 0) != finished.end()) curves.clear();
@@ -87,7 +93,10 @@ void write_curves(std::ostream& out, const std::string& title, const std::vector
     double top = 0;
     for (const Curve::Point& point : curve.points) top = std::max(top, point.tflops_per_gpu);
     out << '\n' << curve.name << '\n' << wrapped("published: " + curve.statement, "  ", "    ");
-    TextTable table({{"", Align::left}, {"TFLOP/s per GPU"}, {"", Align::left}, {"", Align::left}});
+    TextTable table({{"", Align::left},
+                     {curve.of_model ? "model TFLOP/s per GPU" : "TFLOP/s per GPU"},
+                     {"", Align::left},
+                     {"", Align::left}});
     for (const Curve::Point& point : curve.points) {
       table.add_row({point.name, number_text(point.tflops_per_gpu), bar(point.tflops_per_gpu / top, kBar),
                      point.fits ? "" : "OOM"});

@@ -13,10 +13,11 @@ namespace orrery::tools {
 
 struct Curve {
   std::string name, source, statement;
-  std::string best;  // the name of the point that is said to be best; empty: the curve is said to fall
+  bool of_model = false;  // `counts: model`: where curves with and without recomputation are compared
+  std::string best;       // the name of the point that is said to be best; empty: the curve is said to fall
   struct Point {
     std::string name;
-    double tflops_per_gpu = 0;  // hardware FLOPs, as Megatron-LM counts
+    double tflops_per_gpu = 0;  // hardware FLOPs, as Megatron-LM counts, or those that the model needs
     bool fits = true;
   };
   std::vector<Point> points;
@@ -25,7 +26,7 @@ struct Curve {
 };
 
 /// Reads and simulates the curves of a document: title, and curves of {name, source, statement, best or falls,
-/// scenario, set, points}. Throws sim::UserError; stops early, with fewer points, after Ctrl-C.
+/// scenario, set, points, counts}. Throws sim::UserError; stops early, with fewer points, after Ctrl-C.
 std::vector<Curve> simulate_curves(const sim::Settings& document, unsigned jobs);
 
 void write_curves(std::ostream& out, const std::string& title, const std::vector<Curve>& curves);

@@ -22,7 +22,8 @@ struct PointResult {
   double peak_memory_gb = 0;                              // ok and oom: decimal GB of the fullest GPU
   // ok, where the scenario has what they need (workloads/step/training_cost.h); evaluation passes included.
   double time_to_train_s = 0, cost_usd = 0, usd_per_million_tokens = 0;
-  std::string reason;  // of what is not ok, one line
+  double energy_per_token_j = 0;  // ok, where the device has a power model: of the site
+  std::string reason;             // of what is not ok, one line
 };
 
 /// Simulates a scenario, or says that it runs out of memory. `cache`: of the study. Throws what simulate_step throws.
@@ -41,10 +42,10 @@ std::vector<std::string> cells_of(const PointResult& result);
 PointResult point_of(const std::vector<std::string>& cells, std::size_t first);
 /// Adds the result to a JSON row under the names of point_columns(); null for what does not apply.
 void add_point(nlohmann::ordered_json& row, const PointResult& result);
-/// For people: status, step time, throughput, MFU, memory and cost, in this order.
-std::vector<std::string> point_text(const PointResult& result);
+/// For people: status, step time, throughput, MFU, memory and cost, in this order; `energy`: in place of MFU.
+std::vector<std::string> point_text(const PointResult& result, bool energy = false);
 /// The titles of point_text.
-std::vector<std::string> point_titles();
+std::vector<std::string> point_titles(bool energy = false);
 
 template <class Make>
 PointResult evaluate_made(const Make& make, workloads::StepCache& cache) {

@@ -2,7 +2,9 @@
 // counts is each GPU's own way out and the tiers above it. Every byte that is sent puts 1/(n-1) on the path to each of
 // the others. On large clusters the nodes at an even spread of distances stand for all. The messages to other nodes are
 // posted one after the other:
-//   pairwise:     base + (n - g) post + (n-1)/n bytes / what the route leaves each rank
+//   pairwise:     base + (n - g) post + (n-1)/n bytes / what the route leaves each rank, and at most the share of its
+//   NIC
+//                 that the library's messages reach (exchange_share)
 //   hierarchical: base + A + (nodes - 1) post + the same,   A = all-to-all inside the node
 // The hierarchical one goes by NVLink to the GPU at the receiver's place first (NCCL's PXN), so that each GPU sends one
 // message to a node, which suits many small parts. post = 1 us: NCCL's cost of a message (src/graph/tuning.cc,
@@ -21,7 +23,12 @@ constexpr double kPost = 1e-6;
 Estimate pairwise_exchange(const Call& call, const Protocol&) {
   Estimate out;
   out.latency = sim::to_seconds(call.software.library.collective_base) + (call.ranks() - call.per_node()) * kPost;
-  out.work = exchange_load(call.shape).sum() * call.bytes;
+  const ExchangeLoad load = exchange_load(call.shape);
+  out.work = load.sum() * call.bytes;
+  const double share = call.software.library.exchange_share;
+  // Kernels that send a token once are not this library's.
+  if (share < 1 && !call.shape.exchange.once && load.between > 0)
+    out.rate_cap = share * call.rate / call.rails() * load.sum() / load.between;
   return out;
 }
 

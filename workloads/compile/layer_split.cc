@@ -89,7 +89,17 @@ std::vector<std::int64_t> shares_of(const Network& network, calibration::LayerSh
 
 double LayerSplit::parameters_of(std::int64_t layer, HeldPart which) const {
   const auto at = static_cast<std::size_t>(layer);
-  return which == HeldPart::all ? held[at] : which == HeldPart::experts ? experts[at] : held[at] - experts[at];
+  switch (which) {
+    case HeldPart::all:
+      return held[at];
+    case HeldPart::but_experts:
+      return held[at] - experts[at];
+    case HeldPart::experts:
+      return experts[at];
+    case HeldPart::trained:
+      return trained[at];
+  }
+  return 0;
 }
 
 double LayerSplit::parameters(const LayerRange& range, HeldPart which) const {
@@ -118,14 +128,16 @@ LayerSplit split_network(Network network, const ChunkMap& map, calibration::Laye
   const std::vector<LayerRange> blocks = ranges_of(shares, behind);
   LayerSplit split;
   split.network = std::move(network);
-  std::vector<double> kinds, experts;
+  std::vector<double> kinds, experts, trained;
   for (const Layer& layer : split.network.kinds) {
     kinds.push_back(parameters(layer));
     experts.push_back(expert_parameters(layer));
+    trained.push_back(trained_parameters(layer));
   }
   for (const std::uint8_t kind : split.network.layers) {
     split.held.push_back(kinds[kind]);
     split.experts.push_back(experts[kind]);
+    split.trained.push_back(trained[kind]);
   }
   for (std::int64_t chunk = 0; chunk < map.chunks(); ++chunk) {
     for (std::int64_t stage = 0; stage < map.stages(); ++stage)

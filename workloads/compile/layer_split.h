@@ -9,8 +9,9 @@
 
 namespace orrery::workloads {
 
-/// Which of a layer's parameters: routed experts are held by other ranks than the rest.
-enum class HeldPart : std::uint8_t { all, but_experts, experts };
+/// Which of a layer's parameters: routed experts are held by other ranks than the rest; those that are trained, where
+/// others are frozen.
+enum class HeldPart : std::uint8_t { all, but_experts, experts, trained };
 
 /// A network cut into the chunks of a pipeline's stages.
 struct LayerSplit {
@@ -18,6 +19,7 @@ struct LayerSplit {
   std::vector<LayerRange> ranges;  // [chunk][stage], flattened as chunk * stages + stage
   std::vector<double> held;        // parameters of each layer of the network on one rank, in elements
   std::vector<double> experts;     // of these, those of routed experts
+  std::vector<double> trained;     // and those that are trained
   const LayerRange& of(std::int64_t chunk, std::int64_t stage, std::int64_t stages) const {
     return ranges[static_cast<std::size_t>(chunk * stages + stage)];
   }

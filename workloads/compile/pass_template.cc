@@ -53,7 +53,7 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
     std::vector<Kernel> one_by_one;
     one_by_one.reserve(2 * kernels.size());
     for (Kernel& kernel : kernels) {
-      one_by_one.push_back(host_gap((kernel.backward ? backward : forward) * kernel.launches));
+      one_by_one.push_back(host_gap((kernel.backward ? backward : forward) * kernel.launches + kernel.host));
       one_by_one.push_back(std::move(kernel));
     }
     for (const Kernel& kernel : one_by_one) item.duration += kernel.time;
@@ -61,7 +61,9 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
     item.run = run_of(std::move(one_by_one));
     return item;
   }
-  const auto issue_of = [&](const Kernel& kernel) { return (kernel.backward ? backward : forward) * kernel.launches; };
+  const auto issue_of = [&](const Kernel& kernel) {
+    return (kernel.backward ? backward : forward) * kernel.launches + kernel.host;
+  };
   for (const Kernel& kernel : kernels) item.issue += issue_of(kernel);
   sim::Duration tail{}, issued = item.issue;
   for (std::size_t k = kernels.size(); k-- > 0;) {
@@ -103,6 +105,7 @@ bool is_quantised(const LayerOp& op) {
 std::optional<PassItem> weight_cast(const Layer& layer, const Precision& precision,
                                     const calibration::DeviceProfile& device, TemplateLibrary& library) {
   if (std::none_of(layer.ops.begin(), layer.ops.end(), is_quantised)) return std::nullopt;
+  if (layer.weights.front().frozen) return std::nullopt;  // held as the products read them
   const DataType type = precision.matmul;
   const bool fp8_already = precision.parameters == DataType::fp8;
   const double operand = calibration::operand_bytes(type);  // by rows and by columns, or transposed
@@ -110,8 +113,8 @@ std::optional<PassItem> weight_cast(const Layer& layer, const Precision& precisi
   // Two levels of scales: the tensor's largest magnitude is found in a pass of its own (nvfp4, arXiv 2509.25149).
   const double looked_at = type == DataType::nvfp4 ? wide : 0;
   const double read = fp8_already ? 1 : wide + looked_at, written = fp8_already ? 1 : 2 * operand;
-  // Every parameter of the layer: those that are no weights of a product are one in thousands.
-  const double bytes = parameters(layer) * (read + written);
+  // Every parameter of the layer that is trained: those that are no weights of a product are one in thousands.
+  const double bytes = trained_parameters(layer) * (read + written);
   const auto time = device.streaming(calibration::Streaming::cast_transpose, bytes);
   return library.compute({{fmt::format("weights to {}", calibration::name_of(type)), time, false, 0, bytes, {}}}, -1);
 }
@@ -226,7 +229,8 @@ std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces) {
 const TemplateLibrary::LayerItems& TemplateLibrary::of_kind(std::uint8_t kind) {
   const auto [it, fresh] = kinds_.try_emplace(kind);
   if (!fresh) return it->second;
-  const KernelTimes times{prices_.device, costs_.misaligned_gemm_rate};
+  const KernelTimes times{prices_.device, costs_.misaligned_gemm_rate, costs_.host.expert_layer_host,
+                          costs_.host.expert_host};
   const LayerPasses passes = passes_of(network_.kinds[kind], times, costs_.splits_backward);
   it->second[static_cast<std::size_t>(PassKind::forward)] = items(passes.forward);
   it->second[static_cast<std::size_t>(PassKind::backward)] = items(passes.backward);

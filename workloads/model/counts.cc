@@ -70,15 +70,17 @@ double active_parameter_count(const Model& model) {
   return sum_of_weights(model, [](const Weights& weights) { return weights.elements * weights.active; });
 }
 
-double model_flops(const Model& model, std::int64_t global_batch) {
+double model_flops(const Model& model, std::int64_t global_batch, Trained trained) {
   const SequenceFlops f = sequence_flops(model);
+  if (trained == Trained::adapters)
+    return static_cast<double>(global_batch) * (2 * f.linear + 3 * f.attention + 2 * f.head);
   // Backward does twice the work of forward.
   return 3 * static_cast<double>(global_batch) * (f.linear + f.attention + f.head);
 }
 
-double hardware_flops(const Model& model, std::int64_t global_batch, Recompute recompute) {
+double hardware_flops(const Model& model, std::int64_t global_batch, Recompute recompute, Trained trained) {
   const SequenceFlops f = sequence_flops(model);
-  double flops = model_flops(model, global_batch);
+  double flops = model_flops(model, global_batch, trained);
   if (recompute == Recompute::full) flops += static_cast<double>(global_batch) * (f.linear + f.attention);
   if (recompute == Recompute::selective) flops += static_cast<double>(global_batch) * f.attention;
   return flops;

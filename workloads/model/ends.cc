@@ -124,7 +124,7 @@ Layer head_layer(LayerWriter& writer) {
                 {"logits", logits, writer.style().head.fused_cross_entropy ? e : 4, 0}};
   // Forward: the 16-bit logits that are copied; backward: their gradient in 16 bit. Never both.
   layer.working = {{"logits in 16 bit", logits, e, 0},
-                   {"weight gradient", d(sizes.vocab) * d(model.hidden), writer.own_gradient(), 0}};
+                   {"weight gradient", d(sizes.vocab) * d(model.hidden), writer.own_gradient(), 0, true}};
   layer.between = {{"linear input and logit gradient", outside + logits, e}};
   layer.weights = {{"final norm", d(model.norm_parameters()), false, true}};
   // Tied weights: where one stage has both ends the head is the embedding; else the last stage holds a copy.

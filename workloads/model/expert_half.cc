@@ -77,6 +77,7 @@ void ExpertHalf::route() {
   p.type = w_.computation().precision.activations;
   op.products = {std::move(p)};
   w_.add(std::move(op));
+  w_.add(HostOp{d(x_.copies)});
   if (style_.fused_router) {
     w_.backward("top-k backward", Streaming::copy, scores, 3 * s + 1);
     w_.forward("top-k", Streaming::copy, scores, 3 * s + 1);

@@ -49,6 +49,19 @@ struct RecomputedParts {
   bool operator==(const RecomputedParts&) const = default;
 };
 
+/// Low-rank adapters beside the products of attention, or of every layer, which alone are trained (LoRA, Hu et al.,
+/// arXiv 2106.09685). See adapters.h.
+struct Adapters {
+  std::int64_t rank = 0;  // 0: none, everything is trained
+  bool on_mlp = false;    // beside the products of the MLP too
+  bool dropout = false;   // of an adapter's input
+  /// The input of the MLP's activation is kept for the backward pass in fp8 (Megatron-Core,
+  /// activation_func_fp8_input_store).
+  bool fp8_activation_input = false;
+  bool any() const { return rank > 0; }
+  bool operator==(const Adapters&) const = default;
+};
+
 /// How layers are computed, as far as neither model nor split says.
 struct Computation {
   Precision precision;
@@ -61,6 +74,7 @@ struct Computation {
   calibration::LayerStyle style;
   calibration::AttentionStyle attention_style;
   ExpertStyle experts;
+  Adapters adapters;
 
   /// Whether weight gradient GEMMs add into the accumulated gradients, which makes no gradient of one micro-batch.
   bool fuses_wgrad_accumulation() const {

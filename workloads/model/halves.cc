@@ -33,7 +33,7 @@ void keep_ends(const LayerWriter& writer, Half half, KeptAs input, Layer& layer)
   const bool norm_again = writer.computation().again(&RecomputedParts::norms);
   layer.kept.push_back({"norm input", outside, e, half, input});
   layer.kept.push_back(
-      {"linear input", outside, kept_input(writer), half, norm_again ? KeptAs::recomputed : KeptAs::tensor});
+      {"linear input", outside, kept_input(writer), half, norm_again ? KeptAs::recomputed : KeptAs::tensor, true});
   layer.kept.push_back({"dropout mask", outside, writer.style().dropout ? 1.0 : 0.0, half});
 }
 
@@ -111,7 +111,8 @@ void AttentionHalf::cast_output() {
 void AttentionHalf::write(std::int64_t window) {
   w_.norm("layer norm", "layer norm backward");
   w_.cast(z_.outside, "cast input", Direction::forward);
-  w_.again(&RecomputedParts::qkv, [&] { w_.column(products(), w_.enter(), style_.linear.separate_qkv); });
+  w_.again(&RecomputedParts::qkv,
+           [&] { w_.column(products(), w_.enter(), LinearOp::Part::attention_in, style_.linear.separate_qkv); });
   bias_gradient();
   if (adds_bias()) w_.add(bias());
   w_.views(0.5, Direction::forward);
@@ -137,7 +138,7 @@ void AttentionHalf::keep(Layer& layer) const {
   layer.kept.push_back({"attention output", q, e_, kAttention});
   layer.kept.push_back({"keys and values", 2 * kv, e_, kAttention, made});
   if (calibration::is_quantised(w_.computation().precision.matmul))
-    layer.kept.push_back({"cast attention output", q, kept_input(w_), kAttention});
+    layer.kept.push_back({"cast attention output", q, kept_input(w_), kAttention, KeptAs::tensor, true});
   if (m_.attention.qk_norm) layer.kept.push_back({"query and key norm inputs", q + kv, e_, kAttention});
   if (fused) {
     layer.kept.push_back({"log-sum-exp of scores", rows, 4, kAttention});
@@ -230,7 +231,7 @@ void FeedForwardHalf::write() {
   w_.cast(z_.outside, "cast input", Direction::forward);
   const bool whole = w_.computation().again(&RecomputedParts::mlp);
   w_.again(&RecomputedParts::mlp, [&] {
-    w_.column({up()}, w_.enter());
+    w_.column({up()}, w_.enter(), LinearOp::Part::mlp_in);
     w_.views(0.5, Direction::backward);
     cast_gradients();
     const auto activate = [&] {
@@ -257,16 +258,18 @@ void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
   }
   const bool again = w_.computation().again(&RecomputedParts::mlp);
   const KeptAs as = again ? KeptAs::recomputed : KeptAs::tensor;
-  layer.kept.push_back({"up projection", (branches - 1) * ffn, e_, kFeedForward, as});
+  const double up_bytes = w_.computation().adapters.fp8_activation_input ? 1 : e_;
+  layer.kept.push_back({"up projection", (branches - 1) * ffn, up_bytes, kFeedForward, as});
   const bool activated = again || w_.computation().again(&RecomputedParts::activation);
   layer.kept.push_back(
-      {"activation", ffn, kept_input(w_), kFeedForward, activated ? KeptAs::recomputed : KeptAs::tensor});
+      {"activation", ffn, kept_input(w_), kFeedForward, activated ? KeptAs::recomputed : KeptAs::tensor, true});
   // The activation of a gate before its product, or the clamped input of the square.
   const bool between = m_.mlp.gated || m_.mlp.activation == Activation::squared_relu;
   if (in_steps() && between) layer.kept.push_back({"activation before its product", ffn, e_, kFeedForward});
   layer.working.push_back({"residual gradients", 2 * outside, e_, kFeedForward});
   layer.working.push_back({"gradients of up projection and activation", branches * ffn, e_, kFeedForward});
-  layer.working.push_back({"weight gradient", d(m_.hidden) * d(m_.mlp.hidden) / t, w_.own_gradient(), kFeedForward});
+  layer.working.push_back(
+      {"weight gradient", d(m_.hidden) * d(m_.mlp.hidden) / t, w_.own_gradient(), kFeedForward, true});
   // Of up and down: inputs, then gradients of the outputs.
   layer.between.push_back({"MLP's linear inputs", outside + ffn, e_});
   layer.between.push_back({"MLP's linear output gradients", outside + ffn * (branches - 1), e_});

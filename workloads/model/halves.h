@@ -42,7 +42,7 @@ class AttentionHalf {
   void rotate();
   void attention(std::int64_t window);
   void cast_output();
-  void project() { w_.row("attention projection", z_.q); }
+  void project() { w_.row("attention projection", z_.q, LinearOp::Part::attention_out); }
 
   void keep(Layer& layer) const;
   void weigh(Layer& layer) const;
@@ -73,7 +73,7 @@ class FeedForwardHalf {
   bool in_steps() const;
   void activation_in_steps(const char* name, const char* name_backward);
   void cast_activation();
-  void down() { w_.row("mlp down", z_.ffn); }
+  void down() { w_.row("mlp down", z_.ffn, LinearOp::Part::mlp_out); }
 
   /// `reads`: whose norm, and with it whose input and dropout, it has.
   void keep(Layer& layer, Reads reads) const;

@@ -63,6 +63,12 @@ double expert_parameters(const Layer& layer) {
   return sum;
 }
 
+double trained_parameters(const Layer& layer) {
+  double sum = 0;
+  for (const Weights& weights : layer.weights) sum += weights.frozen ? 0 : weights.elements;
+  return sum;
+}
+
 ForwardFlops forward_flops(const Layer& layer) {
   ForwardFlops flops;
   for (const LayerOp& op : layer.ops) {

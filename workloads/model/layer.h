@@ -68,6 +68,7 @@ struct MatMul {
   std::vector<StreamingOp> after = {};           // forward: what has to follow at once, as a bias
   std::vector<StreamingOp> after_gradient = {};  // behind the weight gradient
   std::int64_t again = 0;                        // rows of `out` that Layer::recomputed_by_operation makes again
+  bool frozen = false;                           // its weight is not trained: no gradient of it
 };
 
 /// The exchange that brings linear layers their input.
@@ -85,7 +86,8 @@ struct InputExchange {
 struct LinearOp {
   std::vector<MatMul> products;
   std::optional<InputExchange> input = {};
-  bool reduces_apart = false;          // the input's gradient from each product is reduced by itself
+  bool reduces_apart = false;  // the input's gradient from each product is reduced by itself
+  enum class Part : std::uint8_t { other, attention_in, attention_out, mlp_in, mlp_out } part = Part::other;
   std::vector<StreamingOp> sums = {};  // backward: gradients of the input added up
 };
 
@@ -120,13 +122,18 @@ struct RunEnd {
   bool host_waits = false;  // forward, the host reads what the device has found, and launches nothing before it has
 };
 
+/// What the host does around a layer of experts beyond its launches: Python that deals tokens out, and for each expert.
+struct HostOp {
+  double experts = 0;  // on this rank
+};
+
 /// Between two of them stand operations that run again ahead of their backward passes, since what they make is not
 /// kept.
 struct Recomputed {
   bool begins = true;
 };
 
-using LayerOp = std::variant<LinearOp, AttentionOp, StreamingOp, CommOp, RunEnd, Recomputed>;
+using LayerOp = std::variant<LinearOp, AttentionOp, StreamingOp, CommOp, RunEnd, Recomputed, HostOp>;
 
 /// Whether a tensor stays for the backward pass.
 enum class KeptAs : std::uint8_t {
@@ -142,6 +149,7 @@ struct Kept {
   double elements, bytes_each;
   std::int32_t half;
   KeptAs as = KeptAs::tensor;
+  bool for_weights = false;  // only the gradient of a weight needs it
   double bytes() const { return elements * bytes_each; }
 };
 
@@ -150,6 +158,7 @@ struct Working {
   const char* name;
   double elements, bytes_each;
   std::int32_t half;
+  bool for_weights = false;  // as in Kept
   double bytes() const { return elements * bytes_each; }
 };
 
@@ -169,6 +178,7 @@ struct Weights {
   bool final_norm = false;  // which the usual counts of parameters leave out
   bool expert = false;      // of routed experts: held and reduced by expert groups
   double active = 1;        // share that one token meets
+  bool frozen = false;      // has neither gradient nor optimizer state
 };
 
 enum class LayerKind : std::uint8_t { embedding, block, head };
@@ -189,8 +199,9 @@ struct Layer {
 
 /// Parameters of a layer on one rank, in elements.
 double parameters(const Layer& layer);
-/// Of these, those of routed experts.
+/// Of these, those of routed experts, and those that are trained.
 double expert_parameters(const Layer& layer);
+double trained_parameters(const Layer& layer);
 /// FLOPs of the products of its forward pass for one micro-batch on one rank: of linear layers, and of attention, which
 /// counts the whole square of queries and keys within the window, causal or not.
 struct ForwardFlops {

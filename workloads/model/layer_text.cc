@@ -42,6 +42,7 @@ std::string line(const CommOp& op) {
   return fmt::format("* {}, {}: {:.0f}\n", name_of(op.exchange), op.group.name, op.elements);
 }
 
+std::string line(const HostOp& op) { return fmt::format("H the host, {:g} experts\n", op.experts); }
 std::string line(const RunEnd& op) { return op.host_waits ? "F the host waits\n" : ""; }
 
 std::string line(const Recomputed& op) { return op.begins ? "{ recomputed\n" : "}\n"; }

@@ -136,17 +136,20 @@ MatMul LayerWriter::product(const char* name, std::int64_t out, std::int64_t in)
   return p;
 }
 
-void LayerWriter::column(std::vector<MatMul> products, std::optional<InputExchange> input, bool apart) {
+void LayerWriter::column(std::vector<MatMul> products, std::optional<InputExchange> input, LinearOp::Part part,
+                         bool apart) {
   LinearOp op;
   op.sums.assign(products.size() - 1, {"add input gradients", Streaming::accumulate, sizes_.hidden, 3 * element_});
   op.products = std::move(products);
   op.input = input;
   op.reduces_apart = apart && !sizes_.sequence_parallel;
+  op.part = part;
   add(std::move(op));
 }
 
-void LayerWriter::row(const char* name, std::int64_t in) {
+void LayerWriter::row(const char* name, std::int64_t in, LinearOp::Part part) {
   LinearOp op;
+  op.part = part;
   op.products = {product(name, model_.hidden, in)};
   add(std::move(op));
 }

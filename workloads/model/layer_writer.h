@@ -85,8 +85,9 @@ class LayerWriter {
   }
   MatMul product(const char* name, std::int64_t out, std::int64_t in) const;
   /// Products of one input. `apart`: each reduces the gradient of the input by itself.
-  void column(std::vector<MatMul> products, std::optional<InputExchange> input, bool apart = false);
-  void row(const char* name, std::int64_t in);
+  void column(std::vector<MatMul> products, std::optional<InputExchange> input,
+              LinearOp::Part part = LinearOp::Part::other, bool apart = false);
+  void row(const char* name, std::int64_t in, LinearOp::Part part = LinearOp::Part::other);
   /// Bytes of an element of a weight's gradient as a tensor of its own, which the fused accumulation avoids.
   double own_gradient() const { return computation_.fuses_wgrad_accumulation() ? 0 : element_; }
   bool has_biases() const { return model_.biases == Biases::all; }

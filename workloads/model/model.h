@@ -76,10 +76,14 @@ std::string_view name_of(Activation activation);
 double parameter_count(const Model& model);
 /// Of these, those that one token meets: all, but for routed experts that it does not go to.
 double active_parameter_count(const Model& model);
+/// What a step trains: the whole model, or low-rank adapters beside frozen weights, which have no gradient (2 FLOPs a
+/// parameter and token in the backward pass, not 4; the adapters' own are left out, as MLPerf's reckoning does).
+enum class Trained : std::uint8_t { all, adapters };
 /// Model FLOPs of one step (contract, Metrics), window and gated MLP taken into account.
-double model_flops(const Model& model, std::int64_t global_batch);
+double model_flops(const Model& model, std::int64_t global_batch, Trained trained = Trained::all);
 /// What the device computes, recomputed forward passes included (the scores that fused attention rebuilds are not
 /// counted).
-double hardware_flops(const Model& model, std::int64_t global_batch, Recompute recompute);
+double hardware_flops(const Model& model, std::int64_t global_batch, Recompute recompute,
+                      Trained trained = Trained::all);
 
 }  // namespace orrery::workloads

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "workloads/model/adapters.h"
 #include "workloads/model/expert_half.h"
 #include "workloads/model/latent_attention.h"
 
@@ -142,7 +143,9 @@ Network moe(const Model& model, const Split& split, const Computation& computati
 }
 
 Network network(const Model& model, const Split& split, const Computation& computation) {
-  return model.experts.any() ? moe(model, split, computation) : gpt(model, split, computation);
+  Network layers = model.experts.any() ? moe(model, split, computation) : gpt(model, split, computation);
+  if (computation.adapters.any()) adapt(layers, LayerWriter(model, split, computation));
+  return layers;
 }
 
 }  // namespace orrery::workloads

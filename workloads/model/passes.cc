@@ -79,6 +79,8 @@ class LayerCompiler {
 
   void forward(const RunEnd& op) { writer_.end_run(op.host_waits); }
   void backward(const RunEnd&) { writer_.end_run(false); }
+  void forward(const HostOp& op) { writer_.host_works(op.experts); }
+  void backward(const HostOp& op) { writer_.host_works(op.experts); }
   void forward(const Recomputed&) {}
   void backward(const Recomputed&) {}
 
@@ -117,10 +119,12 @@ class LayerCompiler {
   }
 
   /// Gradients of the input, then their reduction beside the weight gradients, unless these have a pass of their own.
-  /// Where the input came as shards only a shard was kept, so it is gathered once more, beside the input gradient.
+  /// Where the input came as shards only a shard was kept, so it is gathered once more, beside the input gradient, for
+  /// the gradients of weights that are trained.
   void backward(const LinearOp& op) {
     const std::optional<InputExchange>& input = op.input;
-    if (input && input->exchange == Exchange::all_gather)
+    const bool trains = std::any_of(op.products.begin(), op.products.end(), [](const MatMul& p) { return !p.frozen; });
+    if (input && input->exchange == Exchange::all_gather && trains)
       exchange(*input, calibration::CollectiveOp::all_gather, input->saved,
                input->async ? CommOverlap::behind : CommOverlap::none);
     for (auto p = op.products.rbegin(); p != op.products.rend(); ++p)
@@ -141,6 +145,7 @@ class LayerCompiler {
   }
 
   void weight_gradient(const MatMul& p) {
+    if (p.frozen) return;
     product(p, std::string(p.name) + " weight gradient", p.out, p.in, p.tokens,
             calibration::Gemm::Form::weight_gradient, p.sum);
     for (const StreamingOp& after : p.after_gradient) writer_.stream(after);

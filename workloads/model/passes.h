@@ -23,6 +23,7 @@ struct Kernel {
   calibration::DataType type = calibration::DataType::bf16;  // of the operands of a matrix product
   bool backward = false;      // issued by autograd, at another cost to the host; recomputed kernels are not
   std::int64_t launches = 1;  // by the host, for kernels that stand for several
+  sim::Duration host{};       // what the host does ahead of it beyond launching
 };
 
 /// Compute (kernels) or a collective (op and bytes), in issue order.
@@ -51,6 +52,7 @@ struct LayerPasses {
 struct KernelTimes {
   const calibration::DeviceProfile& device;
   double misaligned_gemm_rate = 1;  // of a linear layer whose rows do not begin at 16 bytes, over an aligned one
+  sim::Duration expert_layer_host{}, expert_host{};  // of a HostOp, and for each expert, in each direction
 };
 
 /// `splits_backward`: fill the two halves too.

@@ -12,7 +12,13 @@ void PieceWriter::add(Kernel kernel) {
     cut_ = false;
   }
   kernel.backward = backward && !recomputing;
+  kernel.host = std::exchange(host_, {});
   out_->back().kernels.push_back(std::move(kernel));
+}
+
+void PieceWriter::host_works(double experts) {
+  host_ +=
+      times_.expert_layer_host + sim::Duration(std::llround(experts * static_cast<double>(times_.expert_host.value())));
 }
 
 void PieceWriter::stream(calibration::Streaming kernel, double bytes, const char* name) {

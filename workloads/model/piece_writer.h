@@ -32,6 +32,8 @@ class PieceWriter {
     if (host_waits && !out_->empty() && !out_->back().is_comm()) out_->back().host_waits = true;
     cut();
   }
+  /// The host works on a layer of so many experts before it launches the next kernel.
+  void host_works(double experts);
   /// Writes into `other`, if there is one, what `emit` adds.
   template <class Emit>
   void into(Pieces* other, Emit emit) {
@@ -47,6 +49,7 @@ class PieceWriter {
   const KernelTimes& times_;
   Pieces* out_;
   bool cut_ = false;
+  sim::Duration host_{};  // ahead of the next kernel
 };
 
 void attention_forward(const AttentionOp& op, PieceWriter& writer);

@@ -15,6 +15,10 @@ topology::Cluster cluster_of(const Site& site, const sim::Settings& where) {
 
 topology::Cluster cluster_of(const Job& job, const sim::Settings& where) { return cluster_of(site_of(job), where); }
 
+bool ties_embeddings(const Job& job) {
+  return job.model.tied_embeddings && !job.parallelism.chunk_map().ends_meet() && !job.method.adapters.any();
+}
+
 Split split_of(const Job& job) {
   const Parallelism& p = job.parallelism;
   return {p.tensor, p.context, p.expert, p.expert_tensor, p.sequence_parallel, p.context_method, job.batch.micro};
@@ -32,6 +36,7 @@ Computation computation_of(const Job& job) {
   computation.attention_style = job.software.attention_style;
   computation.recomputed = job.method.recomputed;
   computation.experts = job.method.experts;
+  computation.adapters = job.method.adapters;
   return computation;
 }
 

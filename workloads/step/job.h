@@ -2,6 +2,7 @@
 // compiles it into tables.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -68,6 +69,17 @@ struct Training {
   double price_per_gpu_hour_usd = 0;
 };
 
+/// What the site says about power.
+struct PowerTerms {
+  double cap_w = 0;             // of a GPU, below its own limit; 0: none
+  double pue = 1;               // power usage effectiveness: all that the site draws over what its nodes draw
+  double carbon_g_per_kwh = 0;  // of the grid; 0: not given
+  /// What a device may draw, in W; 0: unknown.
+  double limit_of(const calibration::PowerModel& power) const {
+    return cap_w > 0 ? std::min(cap_w, power.limit) : power.limit;
+  }
+};
+
 /// What the job runs on, before anything breaks.
 struct Machine {
   calibration::DeviceProfile device;
@@ -84,6 +96,7 @@ struct Method {
   RecomputedParts recomputed;
   AttentionKind attention = AttentionKind::flash;
   ExpertStyle experts;
+  Adapters adapters;
   OptimizerKind optimizer = OptimizerKind::adam;
 };
 
@@ -100,6 +113,7 @@ struct Job {
   Perturbation perturbation;
   Evaluation evaluation;
   Training training;
+  PowerTerms power;
   /// Which defaults were taken for what the scenario left open, one sentence each.
   std::vector<std::string> assumptions;
 
@@ -126,6 +140,9 @@ struct Job {
     return part ? parallelism.shard_group : replicas();
   }
 };
+
+/// Whether two stages hold copies of the word embedding, whose gradients are added up.
+bool ties_embeddings(const Job& job);
 
 /// How a job cuts and computes its layers, and the layers that come of it on one rank.
 Split split_of(const Job& job);

@@ -14,6 +14,7 @@ DataParallelism data_parallelism_of(const Job& job) {
   const calibration::GradientReduction& style = job.software.gradients;
   const Sharding sharding = job.parallelism.sharding;
   DataParallelism data;
+  if (job.method.adapters.any()) data.held = HeldPart::trained;
   data.replicas = job.replicas();
   data.owners = job.shard_ranks();
   data.sharding = sharding;
@@ -36,7 +37,7 @@ DataParallelism data_parallelism_of(const Job& job) {
 
 std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const Experts& experts,
                                                      std::int64_t replicas, std::int64_t owners) {
-  if (!experts.any()) return {};
+  if (!experts.any() || data.held == HeldPart::trained) return {};
   data.held = HeldPart::experts;
   data.among.owners = CommGroup::expert_data;
   data.among.repeats = CommGroup::expert_replicate;
@@ -85,12 +86,13 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
                        {},       message_style_of(job),       {}, 0};
   inputs.passes = {software.host,      software.overlap,           software.layers.linear.misaligned_gemm_rate,
                    job.overlap.tensor, schedule.splits_backward(), false};
+  if (job.overlap.experts) inputs.passes.host.expert_layer_host += software.host.expert_overlap_host;
   // Not where stages hold several chunks or the schedule posts its messages ahead: with sends that block, such
   // schedules would lock up.
   inputs.passes.waits_for_batch =
       software.host.host_waits_for_batch && job.parallelism.virtual_pipeline == 1 && !schedule.runtimes.post_ahead;
   inputs.update = {job.method.optimizer, job.method.precision, software.optimizer,
-                   !job.parallelism.optimizer_post_validation, !inputs.map.ends_meet() && job.model.tied_embeddings};
+                   !job.parallelism.optimizer_post_validation, ties_embeddings(job)};
   inputs.expert_data =
       expert_parallelism_of(inputs.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks());
   inputs.takes_turns = job.overlap.experts && job.model.experts.any() && !inputs.data.by_unit;
@@ -109,7 +111,7 @@ GroupLayout group_layout_of(const Job& job) {
   layout.mirrored = map.order() == ChunkOrder::both_ways;
   layout.around = map.order() == ChunkOrder::loop && map.chunks() > 1;
   layout.returns = map.order() != ChunkOrder::loop;
-  layout.ties_ends = !map.ends_meet() && job.model.tied_embeddings;
+  layout.ties_ends = ties_embeddings(job);
   layout.shards = sharding != Sharding::none;
   layout.all_reduces_gradients = data_parallelism_of(job).reduction() == CollectiveOp::all_reduce;
   layout.shard_ranks = job.shard_ranks();

@@ -64,6 +64,15 @@ double weight_copy_bytes(const StateStyle& style, double parameters) {
   return style.reaches(Sharding::parameters) ? 0 : 2 * calibration::operand_bytes(type) * parameters;
 }
 
+/// Weights that are not trained, as the products read them: a quantised one is not kept in 16 bit too.
+StageMemory frozen_states(const Precision& precision, double parameters) {
+  StageMemory m;
+  const bool quantised = calibration::is_quantised(precision.matmul);
+  m.parameters = parameters * (quantised ? calibration::operand_bytes(precision.matmul)
+                                         : calibration::bytes_of(precision.activations));
+  return m;
+}
+
 StageMemory sum_of(StageMemory a, const StageMemory& b) {
   a.parameters += b.parameters;
   a.gradients += b.gradients;
@@ -210,7 +219,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
       expert_parallelism_of(style.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks())
           .value_or(style.data);
   const double element = calibration::bytes_of(job.method.precision.activations);
-  const bool ties_ends = !layout.chunk_map().ends_meet() && job.model.tied_embeddings;
+  const bool ties_ends = ties_embeddings(job);
   // Orders that are searched for the job's own times are walked as they are run, all of them.
   const Schedule& schedule = *layout.schedule;
   const StageOrders orders =
@@ -220,10 +229,13 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   std::vector<StageMemory> stages;
   for (std::int64_t stage = 0; stage < layout.pipeline; ++stage) {
     const StageLayout here{split, layout.chunk_map(), stage};
-    const StageParameters held = parameters_of_stage(here, HeldPart::but_experts);
-    const StageParameters experts = parameters_of_stage(here, HeldPart::experts);
+    const bool adapts = style.data.held == HeldPart::trained;
+    const StageParameters held = parameters_of_stage(here, style.data.held);
+    const StageParameters experts = adapts ? StageParameters{} : parameters_of_stage(here, HeldPart::experts);
     StageMemory m = sum_of(model_states(style, held.all), model_states(of_experts, experts.all));
-    m.parts.weight_copies = weight_copy_bytes(style, held.blocks) + weight_copy_bytes(of_experts, experts.blocks);
+    if (adapts) m = sum_of(m, frozen_states(job.method.precision, here.parameters() - held.all));
+    if (!adapts)  // adapters compute in 16 bit, and frozen weights are held in the type of the products
+      m.parts.weight_copies = weight_copy_bytes(style, held.blocks) + weight_copy_bytes(of_experts, experts.blocks);
     m.parts.gathered = gathered_bytes(style, held) + (experts.all > 0 ? gathered_bytes(of_experts, experts) : 0);
     m.parts.messages = message_bytes(layout, element, job.overlap.pipeline, split.network, stage);
     const auto at = static_cast<std::size_t>(stage);

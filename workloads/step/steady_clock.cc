@@ -8,12 +8,7 @@ namespace {
 void add(calibration::Duty& duty, const Pieces& pieces, const calibration::DeviceProfile& device,
          std::int64_t tensor_in_node) {
   for (const Piece& piece : pieces) {
-    for (const Kernel& kernel : piece.kernels) {
-      const double seconds = sim::to_seconds(kernel.time);
-      (kernel.flops > 0 ? duty.clocked : duty.streaming) += seconds;
-      duty.flops[static_cast<std::size_t>(kernel.type)] += kernel.flops;
-      duty.bytes += kernel.bytes;
-    }
+    for (const Kernel& kernel : piece.kernels) workloads::add(duty, kernel);
     const bool waits = piece.is_comm() && piece.overlap == CommOverlap::none;
     if (waits && piece.group == CommGroup::tensor && tensor_in_node > 1) {
       const sim::Bytes bytes(static_cast<std::int64_t>(piece.bytes));
@@ -24,28 +19,43 @@ void add(calibration::Duty& duty, const Pieces& pieces, const calibration::Devic
 
 }  // namespace
 
+void add(calibration::Duty& duty, const Kernel& kernel) {
+  (kernel.flops > 0 ? duty.clocked : duty.streaming) += sim::to_seconds(kernel.time);
+  duty.flops[static_cast<std::size_t>(kernel.type)] += kernel.flops;
+  duty.bytes += kernel.bytes;
+}
+
+calibration::Duty duty_of(const LayerPasses& passes, const calibration::DeviceProfile& device,
+                          std::int64_t tensor_in_node) {
+  calibration::Duty duty;
+  add(duty, passes.forward, device, tensor_in_node);
+  add(duty, passes.backward, device, tensor_in_node);
+  return duty;
+}
+
 calibration::Duty duty_of(const Network& network, const KernelTimes& times, std::int64_t tensor_in_node) {
   std::vector<double> layers(network.kinds.size());
   for (const std::uint8_t kind : network.layers) layers[kind] += 1;
   calibration::Duty sum;
   for (std::size_t kind = 0; kind < network.kinds.size(); ++kind) {
-    const LayerPasses passes = passes_of(network.kinds[kind], times, false);
-    calibration::Duty layer;
-    add(layer, passes.forward, times.device, tensor_in_node);
-    add(layer, passes.backward, times.device, tensor_in_node);
-    sum += layer * layers[kind];
+    sum += duty_of(passes_of(network.kinds[kind], times, false), times.device, tensor_in_node) * layers[kind];
   }
   return sum;
 }
 
 Job at_steady_clock(Job job) {
   job.machine.device = job.machine.device.at_clock(1);
-  if (!job.machine.device.power().known()) return job;
+  const calibration::PowerModel& own = job.machine.device.power();
+  calibration::PowerModel capped = own;
+  capped.limit = job.power.limit_of(own);
+  if (!own.known() || (!own.governs && capped.limit == own.limit)) return job;
   const std::int64_t tensor = job.parallelism.tensor;
   const calibration::Duty duty =
       duty_of(network_of(job), {job.machine.device, job.software.layers.linear.misaligned_gemm_rate},
               tensor <= job.machine.gpus_per_node ? tensor : 1);
-  job.machine.device = job.machine.device.at_clock(calibration::clock_within_limit(job.machine.device.power(), duty));
+  // Factors that were measured under a limit of the device's own hold what that one leaves.
+  const double held = own.governs ? 1 : calibration::clock_within_limit(own, duty);
+  job.machine.device = job.machine.device.at_clock(calibration::clock_within_limit(capped, duty) / held);
   return job;
 }
 

@@ -11,9 +11,14 @@ namespace orrery::workloads {
 /// hides are waited for. `tensor_in_node`: ranks of a tensor group that lies in a node, else 1.
 calibration::Duty duty_of(const Network& network, const KernelTimes& times, std::int64_t tensor_in_node);
 
-/// The job with its device at the clock that its power limit leaves a micro-batch's passes. The optimizer's step, the
-/// pipeline's idle time and collectives between nodes are left out: they last longer than a limiter looks back, or
-/// overlap.
+void add(calibration::Duty& duty, const Kernel& kernel);
+/// The passes over one layer; `tensor_in_node` likewise.
+calibration::Duty duty_of(const LayerPasses& passes, const calibration::DeviceProfile& device,
+                          std::int64_t tensor_in_node = 1);
+
+/// The job with its device at the clock that its power limit, or a lower cap of the job, leaves a micro-batch's passes.
+/// The optimizer's step, the pipeline's idle time and collectives between nodes are left out: they last longer than a
+/// limiter looks back, or overlap.
 Job at_steady_clock(Job job);
 
 }  // namespace orrery::workloads

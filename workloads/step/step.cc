@@ -13,6 +13,7 @@
 #include "workloads/step/memory.h"
 #include "workloads/step/steady_state.h"
 #include "workloads/step/step_cache.h"
+#include "workloads/step/step_energy.h"
 #include "workloads/step/step_plan.h"
 #include "workloads/step/timeline.h"
 #include "workloads/step/traffic.h"
@@ -97,14 +98,15 @@ std::vector<std::vector<sim::Duration>> tensor_waits(const StagePrograms& stages
 }
 
 /// `global`: sequences of a step.
-void rate(const Model& work, std::int64_t global, Recompute recompute, const calibration::DeviceProfile& device,
+void rate(const Model& work, std::int64_t global, const Method& method, const calibration::DeviceProfile& device,
           StepReport& report) {
   const double tokens = static_cast<double>(global) * static_cast<double>(work.seq);
   const double seconds = sim::to_seconds(report.iteration), gpus = static_cast<double>(report.gpus);
   report.rates.tokens_per_s = tokens / seconds;
   report.rates.tokens_per_s_per_gpu = report.rates.tokens_per_s / gpus;
-  const double model = model_flops(work, global);
-  const double hardware = hardware_flops(work, global, recompute);
+  const Trained trained = method.adapters.any() ? Trained::adapters : Trained::all;
+  const double model = model_flops(work, global, trained);
+  const double hardware = hardware_flops(work, global, method.recompute, trained);
   report.rates.model_tflops_per_gpu = model / seconds / gpus / 1e12;
   report.rates.hardware_tflops_per_gpu = hardware / seconds / gpus / 1e12;
   report.rates.aggregate_pflops = model / seconds / 1e15;
@@ -207,9 +209,9 @@ std::size_t most_timelines(const Simulated& run) {
 
 /// Timelines of ranks, memory and links, for traces and reports.
 /// `chunks`: bytes of passes, by stage and chunk.
-void draw(const Parallelism& layout, const std::vector<std::vector<PassBytes>>& chunks,
-          const topology::Cluster& cluster, const StepPlan& step, const Simulated& run, const StepOptions& options,
-          StepReport& report) {
+void draw(const Parallelism& layout, const calibration::HostCosts& host,
+          const std::vector<std::vector<PassBytes>>& chunks, const topology::Cluster& cluster, const StepPlan& step,
+          const Simulated& run, const StepOptions& options, StepReport& report) {
   const Dims dims = layout.dims();
   const auto timeline = [&](const RecordedRank& rank, bool with_spans = true) {
     const sim::Program& program = run.program_of(*rank.record);
@@ -217,7 +219,7 @@ void draw(const Parallelism& layout, const std::vector<std::vector<PassBytes>>& 
     drawn.rank = rank.rank;
     drawn.ranks = rank.ranks;
     drawn.stage = rank.stage;
-    if (with_spans) drawn = timeline_of(dims, step, program, rank);
+    if (with_spans) drawn = timeline_of(dims, step, program, rank, host);
     drawn.breakdown_s =
         breakdown_of(layout.optimizer_post_validation, run.rank_of(*rank.record, step), report.iteration, {});
     const auto stage = static_cast<std::size_t>(rank.stage);
@@ -358,13 +360,14 @@ class StepSimulation {
         report_.iteration = iteration_of(apart_, run);
         if (account_for(apart_, step, run, report_)) {
           if (options_.count_memory) count_memory(chunks_, step, run, report_);
-          if (drawn) draw(job_.parallelism, chunks_, cluster_, step, run, options_, report_);
+          if (drawn) draw(job_.parallelism, job_.software.host, chunks_, cluster_, step, run, options_, report_);
           break;
         }
         compact = false;
         step = make_plan(job_, cluster_, groups_);
       }
     }
+    add_energy(split);
     report_.traffic = merge_traffic(closed_form_traffic(job_), count_traffic(step));
     count_tiers(RankMap(job_.parallelism.dims(), job_.placement, job_.machine.gpus_per_node), cluster_, *groups_,
                 report_);
@@ -375,6 +378,14 @@ class StepSimulation {
           "all "
           "groups of its kind are under way");
     }
+  }
+
+  /// Of the step, whose time is known.
+  void add_energy(const LayerSplit& split) {
+    if (!job_.machine.device.power().known()) return;
+    report_.energy = step_energy(energy_inputs(job_.machine, job_.power, job_.parallelism, job_.microbatches(),
+                                               program_inputs_of(job_, Workload::training_step)),
+                                 split, sim::to_seconds(report_.iteration), closed_form_traffic(job_), groups_->shapes);
   }
 
   /// Where the job evaluates; adds it to the step's time.
@@ -491,11 +502,13 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
                                            : cache.groups_of(cluster, inputs);
   report.gpus = job.machine.gpus;
   StepSimulation simulation(job, *cluster, groups, options, report);
-  if (options.brief && !options.full && !options.timelines)
+  if (options.brief && !options.full && !options.timelines) {
     simulation.time_step();
-  else
+    if (options.energy) simulation.add_energy(split_layers(job));
+  } else {
     simulation.simulate_in_detail();
-  rate(job.model, job.batch.global, job.method.recompute, job.machine.device, report);
+  }
+  rate(job.model, job.batch.global, job.method, job.machine.device, report);
   simulation.evaluate();
   report.effort.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;

@@ -12,6 +12,7 @@
 #include "topology/cluster.h"
 #include "workloads/compile/streams.h"
 #include "workloads/model/comm_group.h"
+#include "workloads/step/energy.h"
 #include "workloads/step/job.h"
 
 namespace orrery::workloads {
@@ -72,6 +73,8 @@ struct KernelSlice {
   double flops = 0;  // of matrix products; 0: bound by memory
   double bytes = 0;  // of memory, each operand and result read or written once
   calibration::DataType type = calibration::DataType::bf16;
+  sim::Duration issue{};      // of the host, to launch it
+  std::int64_t launches = 1;  // for kernels that stand for several
 };
 
 inline constexpr std::int64_t kNoCommunicator = -1;
@@ -93,6 +96,16 @@ struct Timeline {
     std::int32_t chunk = -1, microbatch = -1;
     // Transfers: spans of several ranks with the same communicator and turn are one transfer.
     std::int64_t communicator = kNoCommunicator, turn = 0;
+    /// What the host did for it. Its kernels' launches stand last.
+    struct Host {
+      sim::SimTime from{}, until{};
+    } host;
+    /// Transfers: the call. `what` is moved by `ranks` of `group`.
+    struct Call {
+      calibration::CollectiveOp op{};
+      std::string_view group;
+      std::int64_t ranks = 0;
+    } call;
   };
   std::vector<Span> spans;
   std::array<double, kCategories> breakdown_s{};  // exposed time of this rank; sums to the iteration
@@ -123,6 +136,7 @@ struct StepOptions {
   bool full = false;                              // simulate every rank instead of one per class
   bool timelines = false;                         // keep what a trace needs: of every class, or of `timeline_ranks`
   bool brief = false;                             // times and rates only: no breakdown, memory, traffic or assumptions
+  bool energy = false;                            // with `brief`: energy too
   StepCache* cache = nullptr;                     // of a study with many jobs; not with `full`
   bool count_memory = false;                      // count activations from simulated lifetimes too
   std::vector<std::int64_t> timeline_ranks = {};  // below the number of GPUs, none twice
@@ -159,6 +173,7 @@ struct StepReport {
     std::vector<StageMemory> stages;
     std::vector<Remedy> would_fit;  // where it does not fit: filled by who knows the scenario (scenarios::would_fit)
   } memory;
+  Energy energy;  // of the step; with StepOptions::brief only where StepOptions::energy asks for it
   // Traffic
   std::vector<TrafficRow> traffic;
   struct TierBytes {

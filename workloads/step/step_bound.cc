@@ -278,7 +278,7 @@ sim::Duration StepBound::of(const Job& job) {
     const StageLayout stage{split, inputs.map, at};
     const Load load = stage_load(schedule, job.pipeline_shape(), stage, costs);
     // States of routed experts travel among fewer ranks, beside those of the rest.
-    const Held held{d(stage.blocks()), parameters(split.block()), stage.parameters(HeldPart::but_experts)};
+    const Held held{d(stage.blocks()), parameters(split.block()), stage.parameters(data.held)};
     DataLoad moved;
     if (!alone_with_data && data.sharding == Sharding::parameters)
       moved = load_by_layer(data, held, d(job.microbatches()), prices, places.data_rate);
@@ -290,7 +290,8 @@ sim::Duration StepBound::of(const Job& job) {
     if (apart) host -= at == 0 && first_pass.issue > 0 && !awaits ? first_pass.issue + costs.batch.issue : host;
     const double passes =
         std::max({load.compute + before + moved.within, load.tensor, host, moved.beside}) + moved.reduce;
-    const double optimizing = optimizer_time(inputs.update, data, job.machine.device, stage.parameters());
+    const double optimizing =
+        optimizer_time(inputs.update, data, job.machine.device, stage.parameters(HeldPart::trained));
     passed = std::max(passed, passes);
     optimizer = std::max(optimizer, optimizing);
     alone = std::max(alone, passes + optimizing + moved.gather);

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 
+#include "workloads/model/adapters.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step/closed_form_parameters.h"
 #include "workloads/step/mixture_traffic.h"
@@ -113,6 +114,7 @@ class ClosedForm {
   explicit ClosedForm(const Job& job)
       : job_(job),
         p_(job.parallelism),
+        adapters_(job.method.adapters),
         map_(job.parallelism.chunk_map()),
         mixture_({job.model,
                   job.parallelism,
@@ -126,11 +128,11 @@ class ClosedForm {
     if (p_.pipeline > 1) pipeline();
     if (job_.replicas() > 1) data();
     if (job_.model.experts.any()) {
-      if (job_.expert_replicas() > 1) expert_data();
+      if (job_.expert_replicas() > 1 && !adapters_.any()) expert_data();
       mixture_.exchange_rows(rows_);
     }
     scales();
-    if (!map_.ends_meet() && job_.model.tied_embeddings) embedding();
+    if (ties_embeddings(job_)) embedding();
     norm();
     return std::move(rows_.rows);
   }
@@ -175,14 +177,34 @@ class ClosedForm {
     // Queries, keys and values that are layers of their own reduce the gradient of their input three times.
     const double apart = job_.software.layers.linear.separate_qkv && !job_.model.parallel_block && !sp ? 2 : 0;
     boundary("activation gradients, backward", (per_pass + apart) * layers * runs, per_pass + apart, true);
-    if (sp)
+    if (sp && !adapters_.any())
       add(CommGroup::tensor, CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, activation(),
           per_pass * layers * runs, per_pass);
+    if (adapters_.any()) adapter_rows(layers, runs);
     ends(runs, heads);
     if (!sp && job_.software.messages.scatter_gather_pipeline && p_.pipeline > 1) {
       add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
           (job_.software.messages.scatter_gather_gradients ? 2 : 1) * runs * boundaries(), 0);
     }
+  }
+
+  /// Of every adapted pair of products, the results of one adapter's first product are gathered, of the other's
+  /// reduced.
+  void adapter_rows(double layers, double runs) {
+    const double pairs = adapters_.on_mlp ? 2 : 1, elements = d(job_.batch.micro) * d(job_.rank_seq());
+    const double bytes = elements * d(adapters_.rank) * calibration::bytes_of(job_.method.precision.activations);
+    const bool sp = p_.sequence_parallel;
+    const auto row = [&](CollectiveOp op, const char* what) {
+      add(CommGroup::tensor, op, what, p_.tensor, bytes, pairs * layers * runs, pairs);
+    };
+    const auto forward = [&](const char* what) {
+      row(CollectiveOp::all_gather, what);
+      row(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, what);
+    };
+    forward("adapters, forward");
+    if (job_.method.recompute == Recompute::full) forward("adapters, forward (recomputed)");
+    row(CollectiveOp::reduce_scatter, "adapter gradients, backward");
+    if (sp) row(CollectiveOp::all_gather, "adapter gradients, backward");
   }
 
   /// Inputs of a layer's products that are gathered once more for the part of it that is computed again.
@@ -200,9 +222,9 @@ class ClosedForm {
       add(CommGroup::tensor, op, what, p_.tensor, activation(), calls, 0);
     };
     exchange(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, "embedding, forward", runs);
-    if (sp) {
+    if (sp) exchange(CollectiveOp::all_gather, "head input, forward", heads * runs);
+    if (sp && !adapters_.any()) {
       exchange(CollectiveOp::all_gather, "embedding gradient, backward", runs);
-      exchange(CollectiveOp::all_gather, "head input, forward", heads * runs);
       exchange(CollectiveOp::all_gather, "head saved input, backward", heads * runs);
     }
     exchange(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, "head input gradient, backward",
@@ -257,8 +279,10 @@ class ClosedForm {
         shard_parameters(job_.model, p_.tensor, job_.software.layers.head.pads_vocabulary, map_.ends_meet());
     const double layers = job_.model.experts.any() ? mixture_parameters(job_.model, split_of(job_)).shared
                                                    : d(job_.model.layers) * shard.layer;
+    const double trained = adapters_.any() ? d(job_.model.layers) * adapter_parameters(job_.model, adapters_, p_.tensor)
+                                           : layers + shard.embedding + shard.head;
     states().add_all(CommGroup::data, CommGroup::replicate, job_.shard_ranks(), job_.replicas(),
-                     d(p_.tensor) * (layers + shard.embedding + shard.head));
+                     d(p_.tensor) * trained);
   }
 
   void expert_data() {
@@ -297,6 +321,7 @@ class ClosedForm {
 
   const Job& job_;
   const Parallelism& p_;
+  const Adapters& adapters_;
   ChunkMap map_;
   MixtureTraffic mixture_;
   TrafficRows rows_;

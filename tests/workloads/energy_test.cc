@@ -1,0 +1,157 @@
+// Energy of a step: sums by hand, laws, and the clock that a cap leaves.
+#include "workloads/step/energy.h"
+
+#include <numeric>
+
+#include "tests/catch.h"
+#include "tests/workloads/example.h"
+#include "workloads/step/step.h"
+
+namespace {
+
+using namespace orrery;
+using namespace orrery::workloads;
+using tests::small_job;
+
+using Sets = std::vector<std::string>;
+
+double part(const Energy& energy, EnergyPart p) { return energy.parts_j[static_cast<std::size_t>(p)]; }
+
+/// A device that draws nothing but what `power` says, as in "standing=100 W".
+Sets drawing(const Sets& power, const Sets& more = {}) {
+  Sets sets;
+  for (const Sets& keys :
+       {Sets{"governs=false", "limit=100 kW", "standing=0 W", "active=0 W", "per_flop.bf16=0 J", "per_flop.fp32=0 J",
+             "per_byte=0 J", "per_link_byte=0 J", "per_nic_byte=0 J", "host=0 W", "conversion=1"},
+        power})
+    for (const std::string& key : keys) sets.push_back("cluster.device.power." + key);
+  sets.insert(sets.end(), more.begin(), more.end());
+  return sets;
+}
+
+Energy energy_of(const Sets& sets) { return simulate_step(small_job(sets)).energy; }
+
+}  // namespace
+
+TEST_CASE("what stands is drawn all the time, the rest of the node too, and supplies lose their share") {
+  const StepReport report = simulate_step(small_job(
+      drawing({"standing=100 W", "host=50 W", "conversion=0.75"}, {"power={pue: 1.5, carbon_g_per_kwh: 360}"})));
+  const double seconds = sim::to_seconds(report.iteration);
+  const Energy& energy = report.energy;
+  // Sixteen GPUs of 100 W and 50 W beside each, 200 W apiece at the plug.
+  CHECK(energy.job_w() == Approx(16 * 200));
+  CHECK(energy.gpu_w() == Approx(100));
+  CHECK(energy.node_w() == Approx(8 * 200));
+  CHECK(energy.node_peak_w() == Approx(8 * 200));
+  CHECK(energy.total_j() == Approx(16 * 200 * seconds));
+  CHECK(energy.site_j() == Approx(1.5 * 16 * 200 * seconds));
+  // 360 g for each 3.6 MJ: a gram for each 10 kJ.
+  CHECK(energy.grams_of(energy.site_j()) == Approx(energy.site_j() / 1e4));
+}
+
+TEST_CASE("products take the energy of the model's FLOPs") {
+  // Unfused attention multiplies whole squares, as the model's FLOPs count them; the vocabulary divides.
+  const StepReport report = simulate_step(small_job(drawing({"per_flop.bf16=1 pJ"}, {"attention=unfused"})));
+  const double flops = report.rates.model_tflops_per_gpu * 1e12 * 16 * sim::to_seconds(report.iteration);
+  CHECK(part(report.energy, EnergyPart::products) == Approx(flops * 1e-12).epsilon(1e-6));
+  CHECK(report.energy.total_j() == Approx(part(report.energy, EnergyPart::products)));
+}
+
+TEST_CASE("an operation takes the same energy under any schedule, layout of stages and number of simulated ranks") {
+  const Sets device = drawing({"per_flop.bf16=1 pJ"});
+  const auto products = [&](const Sets& more) {
+    Sets sets = device;
+    sets.insert(sets.end(), more.begin(), more.end());
+    return part(energy_of(sets), EnergyPart::products);
+  };
+  const double plain = products({});
+  CHECK(products({"parallelism.schedule=gpipe"}) == Approx(plain));
+  CHECK(products({"parallelism.schedule=zb_h1"}) == Approx(plain));
+  CHECK(products({"parallelism.schedule=interleaved_1f1b", "parallelism.virtual_pipeline=2"}) == Approx(plain));
+  CHECK(products({"parallelism.schedule=dualpipe"}) == Approx(plain));
+  CHECK(products({"parallelism.pipeline=1", "parallelism.data=8"}) == Approx(plain));
+  // Full recomputation runs the forward pass of the blocks once more: a third of their share.
+  CHECK(products({"recompute=full"}) > 1.2 * plain);
+  CHECK(products({"recompute=full"}) < 4 / 3.0 * plain);
+}
+
+TEST_CASE("bytes inside nodes and through NICs are those of the communication table") {
+  const Job job = small_job(drawing({"per_link_byte=1 nJ", "per_nic_byte=2 nJ"}));
+  const StepReport report = simulate_step(job);
+  double all = 0, tensor = 0;
+  for (const TrafficRow& row : report.traffic) {
+    all += row.simulated_bytes;
+    if (row.dimension == "tensor") tensor += row.simulated_bytes;
+  }
+  // A byte on a link costs 1 nJ, through two NICs 4 nJ: both kinds add up to all that was simulated.
+  const double links = part(report.energy, EnergyPart::links) / 1e-9;
+  const double network = part(report.energy, EnergyPart::network) / 4e-9;
+  CHECK(links + network == Approx(all).epsilon(1e-9));
+  CHECK(links > tensor * (1 - 1e-9));  // tensor groups lie in nodes
+  CHECK(network > 0);                  // data groups of four do not
+}
+
+TEST_CASE("the parts are all of the energy, and mean power over the step's time as well") {
+  const StepReport report = simulate_step(small_job());
+  const Energy& energy = report.energy;
+  REQUIRE(energy.known);
+  CHECK(energy.job_w() * sim::to_seconds(report.iteration) ==
+        Approx(std::accumulate(energy.parts_j.begin(), energy.parts_j.end(), 0.0)));
+  for (const double joules : energy.parts_j) CHECK(joules > 0);
+  const double limit = small_job().machine.device.power().limit;
+  CHECK(energy.gpu_w() < energy.busiest_gpu_w);
+  CHECK(energy.busiest_gpu_w <= limit * (1 + 1e-9));
+}
+
+TEST_CASE("a simulation of every rank, and one of the time alone, draw what a folded one does") {
+  const Job job = small_job();
+  StepOptions full, brief;
+  full.full = true;
+  brief.brief = brief.energy = true;
+  const double folded = simulate_step(job).energy.total_j();
+  CHECK(simulate_step(job, full).energy.total_j() == folded);
+  CHECK(simulate_step(job, brief).energy.total_j() == folded);
+  brief.energy = false;
+  CHECK_FALSE(simulate_step(job, brief).energy.known);
+}
+
+TEST_CASE("a node draws less, the more of its step is waiting") {
+  // Fewer micro-batches in a pipeline of the same length are more of a bubble; the same work over a slower network is
+  // more waiting for gradients.
+  const auto watts = [](const Sets& sets) { return energy_of(sets).node_w(); };
+  CHECK(watts({"parallelism.pipeline=4", "parallelism.data=2", "batch.global=8"}) <
+        watts({"parallelism.pipeline=4", "parallelism.data=2", "batch.global=64"}));
+  CHECK(watts({"cluster.fabric.nic_rate=10 Gb/s"}) < watts({}));
+}
+
+TEST_CASE("a cap below the limit slows products by the same balance, one above it changes nothing") {
+  const auto seconds = [](Sets sets) {
+    sets.emplace_back("model.hidden=8192");
+    sets.emplace_back("model.heads=64");
+    sets.emplace_back("model.ffn_hidden=32768");
+    const Job job = small_job(sets);
+    return sim::to_seconds(simulate_step(job).iteration);
+  };
+  const Sets h100{"cluster.device=h100-sxm-80gb", "cluster.fabric=ndr-rail"};
+  const auto with = [](Sets sets, const char* set) {
+    sets.emplace_back(set);
+    return sets;
+  };
+  const double usual = seconds(h100);
+  CHECK(seconds(with(h100, "power.cap=500 W")) > usual);
+  // A cap is a limit: the same step as on a board with a lower one.
+  CHECK(seconds(with(h100, "power.cap=500 W")) == seconds(with(h100, "cluster.device.power.limit='500 W'")));
+  CHECK(seconds(with(h100, "power.cap=2 kW")) == usual);
+  // A device whose clocks were measured under its limit: slower under a cap, and no faster for a higher limit.
+  const double a100 = seconds({});
+  CHECK(seconds({"power.cap=300 W"}) > a100);
+  CHECK(seconds({"power.cap=400 W"}) == a100);
+  CHECK(seconds({"cluster.device.power.limit='600 W'"}) == a100);
+  CHECK_THROWS_AS(small_job({"power.cap=60 W"}), sim::UserError);  // below what stands
+}
+
+TEST_CASE("a device whose document says nothing of power has no energy, and takes no cap") {
+  const StepReport report = simulate_step(small_job({"cluster.device.power=null"}));
+  CHECK_FALSE(report.energy.known);
+  CHECK_THROWS_AS(small_job({"cluster.device.power=null", "power.cap=300 W"}), sim::UserError);
+}

@@ -1,0 +1,177 @@
+// Adapters beside the products of a frozen network. See adapters.h.
+#include "workloads/model/adapters.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "workloads/model/halves.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+using calibration::Streaming;
+using Part = LinearOp::Part;
+
+double d(std::int64_t x) { return static_cast<double>(x); }
+
+bool column_parallel(Part part) { return part == Part::attention_in || part == Part::mlp_in; }
+
+/// The adapter beside one linear layer. Its input and its output are those of the layer's products together.
+class AdapterWriter {
+ public:
+  AdapterWriter(const LayerWriter& writer, const LinearOp& beside)
+      : w_(writer),
+        z_(writer.sizes()),
+        adapters_(writer.computation().adapters),
+        part_(beside.part),
+        column_(column_parallel(beside.part)),
+        half_(beside.part == Part::attention_in || beside.part == Part::attention_out ? kAttention : kFeedForward),
+        in_(beside.products.front().in) {
+    for (const MatMul& product : beside.products) out_ += product.out;
+  }
+
+  /// What follows the frozen products; forward and backward entries as in layer.h.
+  std::vector<LayerOp> ops() const {
+    std::vector<LayerOp> ops;
+    const double e = w_.element(), in = d(z_.tokens) * d(in_), out = outputs();
+    ops.push_back(stream("add input gradients", Streaming::accumulate, in, 3 * e, Direction::backward));
+    if (adapters_.dropout) {
+      ops.push_back(stream("adapter dropout backward", Streaming::dropout, in, 2 * e + 1, Direction::backward));
+      ops.push_back(stream("adapter dropout", Streaming::dropout, in, 2 * e + 1, Direction::forward));
+    }
+    ops.push_back(linear("adapter down", rows_of_down(), in_, z_.tokens));
+    if (z_.tensor > 1) ops.push_back(exchange());
+    ops.push_back(linear("adapter up", out_, adapters_.rank, tokens_of_up()));
+    ops.push_back(stream("scale adapter gradient", Streaming::accumulate, out, 2 * e, Direction::backward));
+    ops.push_back(stream("scale adapter", Streaming::accumulate, out, 2 * e, Direction::forward));
+    ops.push_back(stream("add adapter", Streaming::accumulate, out, 3 * e, Direction::forward));
+    return ops;
+  }
+
+  /// Without dropout the input of the adapter beside the projection is what attention keeps of its output anyway.
+  void keep(Layer& layer) const {
+    const double e = w_.element(), input = d(z_.tokens) * d(in_);
+    const bool kept_already = part_ == Part::attention_out && !adapters_.dropout;
+    if (!kept_already) layer.kept.push_back({"adapter input", input, adapters_.dropout ? e + 1 : e, half_});
+    layer.kept.push_back({"adapter's inside", d(tokens_of_up()) * d(adapters_.rank), e, half_});
+  }
+
+  void weigh(Layer& layer) const {
+    layer.weights.push_back({"adapter down", d(rows_of_down()) * d(in_), true});
+    layer.weights.push_back({"adapter up", d(out_) * d(adapters_.rank), true});
+  }
+
+ private:
+  /// A's rows are cut over the tensor group beside a column-parallel product, if there are as many.
+  std::int64_t rows_of_down() const {
+    return column_ ? std::max<std::int64_t>(1, adapters_.rank / z_.tensor) : adapters_.rank;
+  }
+  std::int64_t tokens_of_up() const { return !column_ && z_.sequence_parallel ? z_.tokens / z_.tensor : z_.tokens; }
+  double outputs() const { return d(tokens_of_up()) * d(out_); }
+
+  static StreamingOp stream(const char* name, Streaming kernel, double elements, double bytes, Direction direction) {
+    return {name, kernel, elements, bytes, direction};
+  }
+  /// Adapters compute in the type of the activations.
+  LinearOp linear(const char* name, std::int64_t out, std::int64_t in, std::int64_t tokens) const {
+    MatMul p{name, out, in, tokens, w_.computation().precision.activations};
+    p.sum = w_.computation().precision.gradients;
+    LinearOp op;
+    op.products = {p};
+    return op;
+  }
+  CommOp exchange() const {
+    const Exchange what = column_ ? Exchange::all_gather : w_.reduces();
+    return CommOp{CommGroup::tensor,
+                  what,
+                  d(z_.tokens) * d(adapters_.rank),
+                  w_.element(),
+                  "adapters, forward",
+                  "adapter gradients, backward",
+                  CommOverlap::none,
+                  CommOverlap::none};
+  }
+
+  const LayerWriter& w_;
+  const Sizes& z_;
+  const Adapters& adapters_;
+  Part part_;
+  bool column_;
+  std::int32_t half_;
+  std::int64_t in_, out_ = 0;
+};
+
+bool adapted(const LinearOp& op, const Adapters& adapters) {
+  switch (op.part) {
+    case Part::attention_in:
+    case Part::attention_out:
+      return true;
+    case Part::mlp_in:
+    case Part::mlp_out:
+      return adapters.on_mlp;
+    case Part::other:
+      return false;
+  }
+  return false;
+}
+
+void freeze(Layer& layer) {
+  for (LayerOp& op : layer.ops) {
+    if (auto* linear = std::get_if<LinearOp>(&op)) {
+      for (MatMul& product : linear->products) product.frozen = true;
+    }
+  }
+  for (Weights& weights : layer.weights) weights.frozen = true;
+  std::erase_if(layer.kept, [](const Kept& kept) { return kept.for_weights; });
+  std::erase_if(layer.working, [](const Working& working) { return working.for_weights; });
+  layer.between.clear();
+}
+
+/// Nothing ahead of the first adapter has a gradient.
+void end_backward_at(Layer& embedding) {
+  std::erase_if(embedding.ops, [](const LayerOp& op) {
+    const auto* stream = std::get_if<StreamingOp>(&op);
+    return stream != nullptr && stream->direction == Direction::backward;
+  });
+  for (LayerOp& op : embedding.ops) {
+    if (auto* comm = std::get_if<CommOp>(&op)) comm->in = CommOp::In::forward;
+  }
+  embedding.kept.clear();
+}
+
+void add_adapters(Layer& layer, const LayerWriter& writer) {
+  std::vector<LayerOp> ops;
+  for (LayerOp& op : layer.ops) {
+    ops.push_back(std::move(op));
+    const auto* linear = std::get_if<LinearOp>(&ops.back());
+    if (linear == nullptr || !adapted(*linear, writer.computation().adapters)) continue;
+    const AdapterWriter adapter(writer, *linear);
+    adapter.keep(layer);
+    adapter.weigh(layer);
+    for (LayerOp& more : adapter.ops()) ops.push_back(std::move(more));
+  }
+  layer.ops = std::move(ops);
+}
+
+}  // namespace
+
+void adapt(Network& network, const LayerWriter& writer) {
+  for (Layer& layer : network.kinds) {
+    freeze(layer);
+    if (layer.kind == LayerKind::embedding) end_backward_at(layer);
+    if (layer.kind == LayerKind::block) add_adapters(layer, writer);
+  }
+  network.tied_elements = 0;  // there is no gradient to add up
+}
+
+double adapter_parameters(const Model& model, const Adapters& adapters, std::int64_t tensor) {
+  const double t = d(tensor), r = d(adapters.rank), h = d(model.hidden), f = d(model.mlp.hidden);
+  const double q = d(model.attention_width()), kv = d(std::max(model.kv_width(), tensor * model.head_dim()));
+  const double rows = std::max(1.0, static_cast<double>(adapters.rank / tensor));
+  const double attention = rows * h + r * (q + 2 * kv) / t + r * (q / t + h);
+  const double mlp = rows * h + r * (model.mlp.gated ? 2 : 1) * f / t + r * (f / t + h);
+  return attention + (adapters.on_mlp ? mlp : 0);
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,66 @@
+// Folds over the layers of the whole model. See token_flops.h. Left out: norms, activations, the softmax and everything
+// else that is no product of matrices.
+#include "workloads/model/token_flops.h"
+
+#include <algorithm>
+
+#include "workloads/model/moe.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+double d(std::int64_t x) { return static_cast<double>(x); }
+
+/// Share of the pairs of queries and keys within the window that a causal mask leaves: query i of a window w sees
+/// min(i + 1, w) keys.
+double causal_share(const AttentionOp& attention) {
+  const double s = d(attention.seq), w = attention.window > 0 ? std::min(d(attention.window), s) : s;
+  return (w * (w + 1) / 2 + (s - w) * w) / (s * w);
+}
+
+double causal_share(const Layer& layer) {
+  for (const LayerOp& op : layer.ops) {
+    if (const auto* attention = std::get_if<AttentionOp>(&op)) return causal_share(*attention);
+  }
+  return 1;
+}
+
+}  // namespace
+
+TokenFlops token_flops(const Model& model) {
+  Computation computation;
+  computation.style.head.pads_vocabulary = false;
+  const Network network = workloads::network(model, {}, computation);
+  TokenFlops sum;
+  std::vector<TokenFlops> kinds;
+  for (const Layer& layer : network.kinds) {
+    const ForwardFlops flops = forward_flops(layer);
+    kinds.push_back({flops.linear, flops.attention, flops.attention * causal_share(layer)});
+  }
+  const double tokens = d(model.seq);
+  for (const std::uint8_t kind : network.layers) {
+    sum.linear += kinds[kind].linear / tokens;
+    sum.attention_square += kinds[kind].attention_square / tokens;
+    sum.attention_causal += kinds[kind].attention_causal / tokens;
+  }
+  return sum;
+}
+
+double six_n(const Model& model) { return 6 * active_parameter_count(model); }
+
+double closed_form_parameters(const Model& model) {
+  const double l = d(model.layers), h = d(model.hidden), vocab = d(model.vocab), s = d(model.seq);
+  return 12 * l * h * h * (1 + 13 / (12 * h) + (vocab + s) / (12 * l * h));
+}
+
+bool is_plain_gpt(const Model& model) {
+  const bool attention = model.attention.kv_heads == model.attention.heads && model.attention_width() == model.hidden &&
+                         !model.attention.qk_norm && !model.attention.latent.any();
+  const bool mlp = !model.mlp.gated && model.mlp.hidden == 4 * model.hidden && !model.experts.any();
+  const bool rest = model.positions == Positions::learned && model.norm == Norm::layer_norm &&
+                    model.biases == Biases::all && model.tied_embeddings && !model.parallel_block && !model.post_norm;
+  return attention && mlp && rest;
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,171 @@
+// Energy adds up whatever the order of things: so it is counted over the passes of every stage and the closed forms of
+// traffic, and of the simulation takes the step's time alone, during which everything stands.
+//
+//   joules = GPUs x standing x time + sum over stages of (active x clock^3 x kernels' time
+//            + clock^2 x energy per FLOP x FLOPs + energy per byte x bytes)
+//            + bytes on links and through NICs, each read and written once at its ends + rest of the nodes x time,
+//
+// all over what leaves the power supplies for each watt that enters them (calibration/power.h has the device's part and
+// its source). A GPU that waits for another draws what stands: so a node draws less, the more of a step is waiting.
+// While its passes run, a board draws no more than its limit: what its constants would have it draw beyond that is
+// taken off its activity.
+//
+// Left out: switches between nodes and their optics, storage and head nodes (a site's PUE may hold them), what
+// evaluation passes and the host's work between steps draw, slow GPUs, repeated work after a failure.
+#include "workloads/step/step_energy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "sim/error.h"
+#include "workloads/model/optimizer_step.h"
+#include "workloads/step/steady_clock.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+double d(std::int64_t x) { return static_cast<double>(x); }
+
+std::size_t at(EnergyPart part) { return static_cast<std::size_t>(part); }
+
+/// What one GPU does in a step.
+struct Work {
+  calibration::Duty passes, optimizer;
+};
+
+/// By stage. Kernels at the clock of the machine's device, so that their seconds are those of the step.
+std::vector<Work> work_of(const EnergyInputs& given, const LayerSplit& split) {
+  const ProgramInputs& inputs = given.programs;
+  const KernelTimes times{given.machine.device, inputs.passes.misaligned_gemm_rate};
+  std::vector<calibration::Duty> kinds;
+  for (const Layer& layer : split.network.kinds)
+    kinds.push_back(duty_of(passes_of(layer, times, false), times.device, given.tensor_in_node));
+  const auto update = [&](const DataParallelism& data, double parameters, calibration::Duty& duty) {
+    for (const Kernel& kernel :
+         optimizer_kernels(inputs.update.optimizer, inputs.update.precision, inputs.update.kernels, times.device,
+                           parameters, parameters / data.shares()))
+      add(duty, kernel);
+  };
+  std::vector<Work> stages;
+  for (std::int64_t s = 0; s < inputs.map.stages(); ++s) {
+    const StageLayout stage{split, inputs.map, s};
+    Work work;
+    for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
+      const LayerRange& range = stage.range(chunk);
+      for (std::int64_t layer = range.begin; layer < range.end; ++layer)
+        work.passes += kinds[split.network.layers[static_cast<std::size_t>(layer)]] * given.microbatches;
+    }
+    const bool adapts = inputs.data.held == HeldPart::trained;  // experts are frozen with the rest
+    update(inputs.data, stage.parameters(inputs.data.held), work.optimizer);
+    if (inputs.expert_data && !adapts) update(*inputs.expert_data, stage.parameters(HeldPart::experts), work.optimizer);
+    stages.push_back(work);
+  }
+  return stages;
+}
+
+/// Joules beyond what stands, by part.
+struct Activity {
+  double active = 0, products = 0, memory = 0;
+  double sum() const { return active + products + memory; }
+};
+
+double busy_seconds(const calibration::Duty& duty) { return duty.clocked + duty.streaming; }
+/// What a limiter takes the mean over: kernels, and what they wait for inside a pass.
+double window_seconds(const calibration::Duty& duty) { return busy_seconds(duty) + duty.waiting; }
+
+/// `duty` in seconds at `clock`, within `limit`.
+Activity activity_of(const calibration::PowerModel& power, const calibration::Duty& duty, double clock, double limit) {
+  Activity activity;
+  activity.active = power.active * std::pow(clock, 3) * busy_seconds(duty);
+  for (std::size_t t = 0; t < calibration::kDataTypes; ++t)
+    activity.products += power.per_flop[t] * duty.flops[t] * clock * clock;
+  activity.memory = power.per_byte * duty.bytes;
+  const double room = std::max(0.0, limit - power.standing) * window_seconds(duty), wanted = activity.sum();
+  if (wanted <= room) return activity;
+  const double share = room / wanted;
+  return {activity.active * share, activity.products * share, activity.memory * share};
+}
+
+/// Bytes of a row that stay inside nodes: a ring of n ranks on k nodes sends n - k shares of n to a neighbour in its
+/// node; messages between stages go where their stages are.
+double share_in_nodes(const TrafficRow& row, const GroupShapes& shapes) {
+  const bool pairs = row.operation == calibration::name_of(calibration::CollectiveOp::send_receive);
+  if (pairs && row.among.across_stages && !shapes.pipeline_same_node.empty()) {
+    const auto near = std::count(shapes.pipeline_same_node.begin(), shapes.pipeline_same_node.end(), true);
+    return d(near) / static_cast<double>(shapes.pipeline_same_node.size());
+  }
+  const GroupShape& shape = shapes[row.among];
+  if (shape.ranks <= 1) return row.level == topology::name_of(topology::Tier::node) ? 1 : 0;
+  return shape.nodes <= 1 ? 1 : d(shape.ranks - shape.nodes) / d(shape.ranks);
+}
+
+}  // namespace
+
+std::string_view name_of(EnergyPart part) {
+  static constexpr std::array<std::string_view, kEnergyParts> kNames{
+      "standing", "active", "products", "device_memory", "node_links", "network", "host", "conversion"};
+  return kNames[at(part)];
+}
+
+double Energy::total_j() const { return std::accumulate(parts_j.begin(), parts_j.end(), 0.0); }
+
+double Energy::gpus_j() const {
+  return parts_j[at(EnergyPart::standing)] + parts_j[at(EnergyPart::active)] + parts_j[at(EnergyPart::products)] +
+         parts_j[at(EnergyPart::memory)] + parts_j[at(EnergyPart::links)];
+}
+
+double Energy::grams_of(double joules) const {
+  constexpr double kJoulesPerKilowattHour = 3.6e6;
+  return joules / kJoulesPerKilowattHour * carbon_g_per_kwh;
+}
+
+EnergyInputs energy_inputs(const Machine& machine, const PowerTerms& terms, const Parallelism& layout,
+                           std::int64_t microbatches, ProgramInputs programs) {
+  return {machine, terms, std::move(programs), layout.tensor <= machine.gpus_per_node ? layout.tensor : 1,
+          d(microbatches) / d(layout.schedule->copies())};
+}
+
+Energy step_energy(const EnergyInputs& inputs, const LayerSplit& split, double seconds,
+                   const std::vector<TrafficRow>& traffic, const GroupShapes& shapes) {
+  const calibration::PowerModel& power = inputs.machine.device.power();
+  Energy energy;
+  energy.seconds = seconds;
+  energy.gpus = d(inputs.machine.gpus);
+  energy.gpus_per_node = d(inputs.machine.gpus_per_node);
+  energy.pue = inputs.terms.pue;
+  energy.carbon_g_per_kwh = inputs.terms.carbon_g_per_kwh;
+  energy.known = power.known();
+  if (!energy.known) return energy;
+  SIM_CHECK(seconds > 0, "a step of {} s", seconds);
+  energy.host_w = power.host;
+  energy.conversion = power.conversion;
+  const double limit = inputs.limit(), clock = inputs.machine.device.clock();
+  const std::vector<Work> stages = work_of(inputs, split);
+  const double ranks = energy.gpus / static_cast<double>(stages.size());
+  auto& parts = energy.parts_j;
+  parts[at(EnergyPart::standing)] = power.standing * seconds * energy.gpus;
+  for (const Work& work : stages) {
+    const Activity passes = activity_of(power, work.passes, clock, limit);
+    const Activity optimizer = activity_of(power, work.optimizer, clock, limit);
+    parts[at(EnergyPart::active)] += (passes.active + optimizer.active) * ranks;
+    parts[at(EnergyPart::products)] += (passes.products + optimizer.products) * ranks;
+    parts[at(EnergyPart::memory)] += (passes.memory + optimizer.memory) * ranks;
+    const double window = window_seconds(work.passes);
+    if (window > 0) energy.busiest_gpu_w = std::max(energy.busiest_gpu_w, power.standing + passes.sum() / window);
+  }
+  for (const TrafficRow& row : traffic) {
+    const double near = row.closed_form_bytes * share_in_nodes(row, shapes), far = row.closed_form_bytes - near;
+    parts[at(EnergyPart::memory)] += 2 * power.per_byte * row.closed_form_bytes;
+    parts[at(EnergyPart::links)] += power.per_link_byte * near;
+    parts[at(EnergyPart::network)] += 2 * power.per_nic_byte * far;
+  }
+  energy.busiest_gpu_w = std::max(energy.busiest_gpu_w, energy.gpu_w());
+  parts[at(EnergyPart::host)] = power.host * seconds * energy.gpus;
+  parts[at(EnergyPart::conversion)] = energy.total_j() * (1 / power.conversion - 1);
+  return energy;
+}
+
+}  // namespace orrery::workloads
