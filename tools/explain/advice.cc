@@ -76,6 +76,102 @@ class Bounds {
   std::vector<std::unique_ptr<workloads::StepBound>> free_;
 };
 
+/// What `orrery run` proposes: it goes further than single changes where none is enough.
+void add_remedies(const sim::Settings& document, std::vector<Trial>& trials) {
+  for (const workloads::Remedy& remedy : scenarios::would_fit(document)) {
+    WhatIf what_if{kToFit, {}, false, {}};
+    for (const std::string& change : remedy.changes) {
+      const std::size_t equals = change.find('=');
+      what_if.set[change.substr(0, equals)] = change.substr(equals + 1);
+    }
+    std::vector<std::string> set = remedy.changes;
+    std::sort(set.begin(), set.end());
+    trials.push_back({std::move(what_if), std::move(set)});
+  }
+}
+
+/// `step_s`: of the job as it is. Pairs of changes that can run, those first whose halves promise most together.
+std::vector<Trial> promising(const std::vector<Trial>& singles, double step_s) {
+  std::vector<Trial> pairs;
+  const auto useful = [](const Trial& t) {
+    return (t.state == State::simulated || t.state == State::too_large) && !t.what_if.numerics &&
+           t.what_if.kind != kToFit;
+  };
+  for (std::size_t i = 0; i < singles.size(); ++i) {
+    for (std::size_t j = 0; j < i && useful(singles[i]); ++j) {
+      if (!useful(singles[j])) continue;
+      std::optional<WhatIf> both = joined(singles[j].what_if, singles[i].what_if);
+      if (!both) continue;
+      Trial pair{std::move(*both), {}};
+      pair.estimate = singles[i].step_s * singles[j].step_s / step_s;
+      pair.pair = true;
+      pairs.push_back(std::move(pair));
+    }
+  }
+  std::stable_sort(pairs.begin(), pairs.end(), [](const Trial& a, const Trial& b) { return a.estimate < b.estimate; });
+  if (pairs.size() > kExamined) pairs.resize(kExamined);
+  return pairs;
+}
+
+Advice::Counts counts_of(const std::vector<Trial>& trials) {
+  Advice::Counts counts;
+  for (const Trial& trial : trials) {
+    counts.tried += trial.state != State::untried ? 1 : 0;
+    counts.simulated += trial.state == State::simulated ? 1 : 0;
+    counts.too_large += trial.state == State::too_large ? 1 : 0;
+    counts.infeasible += trial.state == State::infeasible ? 1 : 0;
+    counts.slower += trial.state == State::slower ? 1 : 0;
+    counts.errors += trial.state == State::error ? 1 : 0;
+  }
+  return counts;
+}
+
+Suggestion suggestion_of(const Trial& trial, double step_s) {
+  Suggestion suggestion;
+  suggestion.what_if = trial.what_if;
+  suggestion.set = trial.set;
+  suggestion.step_s = trial.step_s;
+  suggestion.saved = 1 - trial.step_s / step_s;
+  suggestion.peak_bytes = trial.peak_bytes;
+  return suggestion;
+}
+
+/// Whether no single change, part of the pair, is as good.
+bool beats_its_halves(const Trial& pair, const std::vector<const Trial*>& order, double step_s) {
+  return std::none_of(order.begin(), order.end(), [&](const Trial* single) {
+    if (single->pair || single->step_s > pair.step_s + kLeastGain * step_s) return false;
+    return std::all_of(single->what_if.set.begin(), single->what_if.set.end(), [&](const auto& change) {
+      const auto found = pair.what_if.set.find(change.first);
+      return found != pair.what_if.set.end() && found->second == change.second;
+    });
+  });
+}
+
+/// The best of every kind, half of them pairs at most; a pair only where it is better than each of its halves and
+/// shows none again.
+void choose(const std::vector<Trial>& trials, std::size_t top, Advice& advice) {
+  std::vector<const Trial*> order;
+  for (const Trial& trial : trials) {
+    if (trial.state == State::simulated) order.push_back(&trial);
+  }
+  std::stable_sort(order.begin(), order.end(), [](const Trial* a, const Trial* b) {
+    return a->step_s != b->step_s ? a->step_s < b->step_s : a->peak_bytes < b->peak_bytes;
+  });
+  std::set<std::string> kinds;
+  std::set<std::vector<std::string>> known;
+  const std::size_t most_pairs = (top + 1) / 2;  // beside single changes, which are the easier ones to take
+  std::size_t pairs = 0;
+  for (const Trial* trial : order) {
+    std::vector<Suggestion>& list = trial->what_if.numerics ? advice.numerics : advice.suggestions;
+    const bool worth = !advice.now.fits || trial->step_s < (1 - kLeastGain) * advice.now.step_s;
+    if (!worth || list.size() >= top) continue;
+    if (trial->pair && (pairs == most_pairs || !beats_its_halves(*trial, order, advice.now.step_s))) continue;
+    if (!known.insert(trial->set).second || !kinds.insert(trial->what_if.kind).second) continue;
+    pairs += trial->pair ? 1 : 0;
+    list.push_back(suggestion_of(*trial, advice.now.step_s));
+  }
+}
+
 class Study {
  public:
   Study(const sim::Settings& document, const AdviceOptions& options)
@@ -91,11 +187,11 @@ class Study {
     look_here();
     std::vector<Trial> trials;
     for (WhatIf& what_if : what_ifs(around_)) trials.push_back({std::move(what_if), {}});
-    if (!advice_.now.fits) add_remedies(trials);
+    if (!advice_.now.fits) add_remedies(document_, trials);
     evaluate(trials);
     if (options_.pairs > 0 && !advice_.interrupted) evaluate_pairs(trials);
-    count(trials);
-    choose(trials);
+    advice_.counts = counts_of(trials);
+    choose(trials, options_.top, advice_);
     explain();
     advice_.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return std::move(advice_);
@@ -114,20 +210,6 @@ class Study {
     const Features features = features_of(here_.job, report);
     const Metric measured = here_.measured ? compare(*here_.measured, report) : Metric{};
     advice_.error = change_error(features, known, same_measurement(features, measured, known));
-  }
-
-  /// What `orrery run` proposes: it goes further than single changes where none is enough.
-  void add_remedies(std::vector<Trial>& trials) const {
-    for (const workloads::Remedy& remedy : scenarios::would_fit(document_)) {
-      WhatIf what_if{kToFit, {}, false, {}};
-      for (const std::string& change : remedy.changes) {
-        const std::size_t equals = change.find('=');
-        what_if.set[change.substr(0, equals)] = change.substr(equals + 1);
-      }
-      std::vector<std::string> set = remedy.changes;
-      std::sort(set.begin(), set.end());
-      trials.push_back({std::move(what_if), std::move(set)});
-    }
   }
 
   Scenario load(const std::vector<std::string>& set) const {
@@ -208,33 +290,9 @@ class Study {
     if (std::find(finished.begin(), finished.end(), 0) != finished.end()) advice_.interrupted = true;
   }
 
-  /// Pairs of changes that can run, those first whose halves promise most together.
-  std::vector<Trial> promising(const std::vector<Trial>& singles) const {
-    std::vector<Trial> pairs;
-    const auto useful = [](const Trial& t) {
-      return (t.state == State::simulated || t.state == State::too_large) && !t.what_if.numerics &&
-             t.what_if.kind != kToFit;
-    };
-    for (std::size_t i = 0; i < singles.size(); ++i) {
-      for (std::size_t j = 0; j < i && useful(singles[i]); ++j) {
-        if (!useful(singles[j])) continue;
-        std::optional<WhatIf> both = joined(singles[j].what_if, singles[i].what_if);
-        if (!both) continue;
-        Trial pair{std::move(*both), {}};
-        pair.estimate = singles[i].step_s * singles[j].step_s / advice_.now.step_s;
-        pair.pair = true;
-        pairs.push_back(std::move(pair));
-      }
-    }
-    std::stable_sort(pairs.begin(), pairs.end(),
-                     [](const Trial& a, const Trial& b) { return a.estimate < b.estimate; });
-    if (pairs.size() > kExamined) pairs.resize(kExamined);
-    return pairs;
-  }
-
   /// Goes through promising pairs until as many as were asked for are simulated.
   void evaluate_pairs(std::vector<Trial>& trials) {
-    std::vector<Trial> pairs = promising(trials);
+    std::vector<Trial> pairs = promising(trials, advice_.now.step_s);
     std::map<std::string, std::size_t> of_kind;
     std::size_t simulated = 0;
     for (std::size_t begin = 0; begin < pairs.size() && simulated < options_.pairs; begin += kExaminedRound) {
@@ -253,64 +311,6 @@ class Study {
     for (Trial& pair : pairs) {
       if (pair.state != State::untried) trials.push_back(std::move(pair));
     }
-  }
-
-  void count(const std::vector<Trial>& trials) {
-    Advice::Counts& counts = advice_.counts;
-    for (const Trial& trial : trials) {
-      counts.tried += trial.state != State::untried ? 1 : 0;
-      counts.simulated += trial.state == State::simulated ? 1 : 0;
-      counts.too_large += trial.state == State::too_large ? 1 : 0;
-      counts.infeasible += trial.state == State::infeasible ? 1 : 0;
-      counts.slower += trial.state == State::slower ? 1 : 0;
-      counts.errors += trial.state == State::error ? 1 : 0;
-    }
-  }
-
-  Suggestion suggestion_of(const Trial& trial) const {
-    Suggestion suggestion;
-    suggestion.what_if = trial.what_if;
-    suggestion.set = trial.set;
-    suggestion.step_s = trial.step_s;
-    suggestion.saved = 1 - trial.step_s / advice_.now.step_s;
-    suggestion.peak_bytes = trial.peak_bytes;
-    return suggestion;
-  }
-
-  /// The best of every kind, half of them pairs at most; a pair only where it is better than each of its halves and
-  /// shows none again.
-  void choose(const std::vector<Trial>& trials) {
-    std::vector<const Trial*> order;
-    for (const Trial& trial : trials) {
-      if (trial.state == State::simulated) order.push_back(&trial);
-    }
-    std::stable_sort(order.begin(), order.end(), [](const Trial* a, const Trial* b) {
-      return a->step_s != b->step_s ? a->step_s < b->step_s : a->peak_bytes < b->peak_bytes;
-    });
-    std::set<std::string> kinds;
-    std::set<std::vector<std::string>> known;
-    const std::size_t most_pairs = (options_.top + 1) / 2;  // beside single changes, which are the easier ones to take
-    std::size_t pairs = 0;
-    for (const Trial* trial : order) {
-      std::vector<Suggestion>& list = trial->what_if.numerics ? advice_.numerics : advice_.suggestions;
-      const bool worth = !advice_.now.fits || trial->step_s < (1 - kLeastGain) * advice_.now.step_s;
-      if (!worth || list.size() >= options_.top) continue;
-      if (trial->pair && (pairs == most_pairs || !beats_its_halves(*trial, order))) continue;
-      if (!known.insert(trial->set).second || !kinds.insert(trial->what_if.kind).second) continue;
-      pairs += trial->pair ? 1 : 0;
-      list.push_back(suggestion_of(*trial));
-    }
-  }
-
-  /// Whether no single change, part of the pair, is as good.
-  bool beats_its_halves(const Trial& pair, const std::vector<const Trial*>& order) const {
-    return std::none_of(order.begin(), order.end(), [&](const Trial* single) {
-      if (single->pair || single->step_s > pair.step_s + kLeastGain * advice_.now.step_s) return false;
-      return std::all_of(single->what_if.set.begin(), single->what_if.set.end(), [&](const auto& change) {
-        const auto found = pair.what_if.set.find(change.first);
-        return found != pair.what_if.set.end() && found->second == change.second;
-      });
-    });
   }
 
   /// Breakdowns, reasons and confidence of what is suggested.

@@ -54,7 +54,7 @@ void write_suggestion(std::ostream& out, std::size_t rank, const Suggestion& s, 
   out << wrapped(fmt::format("{}. {}: saves {}, step {}, memory {} (was {})", rank, s.what_if.kind, saved_text(s),
                              time_text(s.step_s), bytes_text(s.peak_bytes), bytes_text(peak_bytes)),
                  "", "   ");
-  out << wrapped(fmt::format("Why: {}.", s.reason), "   ", "   ");
+  if (!s.reason.empty()) out << wrapped(fmt::format("Why: {}.", s.reason), "   ", "   ");
   out << wrapped(fmt::format("How sure: {}.", text_of(s.confidence)), "   ", "   ");
   if (!s.what_if.needs.empty())
     out << wrapped(fmt::format("Needs a framework that has {}.", s.what_if.needs), "   ", "   ");
