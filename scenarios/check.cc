@@ -39,8 +39,7 @@ void check_tensor(const Settings& document, const workloads::Model& model, const
   divides(model.mlp.hidden, "ffn_hidden");
   if (layout.sequence_parallel && model.seq % tensor != 0) {
     fail_at(document, "parallelism.sequence_parallel",
-            fmt::format("needs model.seq, which is {}, to be a multiple of tensor {}; false would be right", model.seq,
-                        tensor));
+            fmt::format("got true with model.seq {}, expected false, or a multiple of tensor {}", model.seq, tensor));
   }
 }
 
@@ -49,17 +48,18 @@ void check_context(const Settings& document, const workloads::Model& model, cons
   if (layout.context == 1) return;
   const std::int64_t cut = 2 * layout.context * (layout.sequence_parallel ? layout.tensor : 1);
   if (model.seq % cut != 0) {
-    fail_at(document, "parallelism.context",
-            fmt::format("needs model.seq, which is {}, to be a multiple of 2 x context{} = {} (every rank holds two "
-                        "blocks); another context would be right",
-                        model.seq, layout.sequence_parallel ? " x tensor" : "", cut));
+    fail_at(
+        document, "parallelism.context",
+        fmt::format("got {} with model.seq {}, expected one whose 2 x context{} = {} divides it (every rank holds two "
+                    "blocks)",
+                    layout.context, model.seq, layout.sequence_parallel ? " x tensor" : "", cut));
   }
   if (attention != workloads::AttentionKind::flash)
-    fail_at(document, "parallelism.context", "needs attention: flash, got unfused; 1, or flash, would be right");
+    fail_at(document, "parallelism.context", "got a split with unfused attention, expected 1, or attention: flash");
   if (model.attention.window > 0 && model.attention.window < model.seq) {
     fail_at(document, "parallelism.context",
-            fmt::format("is modelled for full causal attention, not for model.attention_window {}; 1 would be right",
-                        model.attention.window));
+            fmt::format("got {} with model.attention_window {}, expected 1: it is modelled for full causal attention",
+                        layout.context, model.attention.window));
   }
 }
 
@@ -68,8 +68,7 @@ void check_shard_group(const Settings& document, const workloads::Parallelism& l
   if (layout.shard_group == 0) return;
   if (layout.sharding == workloads::Sharding::none)
     fail_at(document, "parallelism.shard_group",
-            "is given, but sharding is none; optimizer, gradients or parameters, "
-            "or no shard_group, would be right");
+            "got a group with sharding: none, expected none, or sharding: optimizer, gradients or parameters");
   if (replicas % layout.shard_group != 0) {
     fail_at(document, "parallelism.shard_group",
             fmt::format("expected a divisor of the {} ranks that hold the same weights, got {}", replicas,
@@ -101,12 +100,11 @@ void check_pipeline(const Settings& document, const workloads::Parallelism& layo
   const std::int64_t cells = layers + 2;  // the embedding and the LM head count as layers
   if (chunks > cells) {
     const char* key = layout.virtual_pipeline > 1 ? "parallelism.virtual_pipeline" : "parallelism.pipeline";
-    fail_at(
-        document, key,
-        fmt::format(
-            "more chunks than layers: {} stages x {} chunks = {}, but the model has {} layers (with embedding and LM "
-            "head {}); at most {} chunks would be right",
-            layout.pipeline, chunks / layout.pipeline, chunks, layers, cells, cells));
+    fail_at(document, key,
+            fmt::format("more chunks than layers: got {} stages x {} chunks = {}, but the model has {} layers (with "
+                        "embedding and LM "
+                        "head {}), expected at most {} chunks",
+                        layout.pipeline, chunks / layout.pipeline, chunks, layers, cells, cells));
   }
 }
 
@@ -130,19 +128,19 @@ void check_sizes(const Settings& document, const workloads::Model& model, const 
   const double chunk_passes = microbatches * static_cast<double>(layout.pipeline * layout.virtual_pipeline);
   if (layer_passes > static_cast<double>(kMostLayerPasses) || chunk_passes > static_cast<double>(kMostChunkPasses)) {
     fail_at(document, "batch.global",
-            fmt::format(
-                "gives {} micro-batches per rank over {} layers in {} chunks, too many operations to list; at most {} "
-                "layer passes would be right (a larger micro-batch, more data parallelism)",
-                shape.microbatches, model.layers, layout.pipeline * layout.virtual_pipeline, kMostLayerPasses));
+            fmt::format("got {} micro-batches per rank over {} layers in {} chunks, too many operations to list, "
+                        "expected at most {} "
+                        "layer passes (a larger micro-batch, more data parallelism)",
+                        shape.microbatches, model.layers, layout.pipeline * layout.virtual_pipeline, kMostLayerPasses));
   }
   if (workloads::parameter_count(model) > kMostParameters) {
     fail_at(document, "model",
-            fmt::format("has {:.3g} parameters; at most {:.0e} would be right", workloads::parameter_count(model),
+            fmt::format("got {:.3g} parameters, expected at most {:.0e}", workloads::parameter_count(model),
                         kMostParameters));
   }
   if (!(ideal <= kLongestIdealStep)) {
     fail_at(document, "batch.global",
-            fmt::format("one step would take at least {:.3g} s on these GPUs; at most {:.0e} s would be right", ideal,
+            fmt::format("got a step of at least {:.3g} s on these GPUs, expected at most {:.0e} s", ideal,
                         kLongestIdealStep));
   }
 }
@@ -169,10 +167,10 @@ void check_wiring(const Settings& document, const workloads::Site& site,
   const Settings* fabric = cluster.find("fabric");
   workloads::cluster_of(site, fabric != nullptr ? *fabric : cluster);  // throws where it cannot be wired
   if (algorithms.has(calibration::CollectiveAlgorithm::sharp) && !site.fabric.switches.sharp) {
-    fail_at(
-        document, "software",
-        "collective_algorithms: read sharp, but the switches of cluster.fabric cannot add; a fabric with sharp: true, "
-        "or a list without it, would be right");
+    fail_at(document, "software",
+            "collective_algorithms: got sharp, but the switches of cluster.fabric cannot add, expected a fabric with "
+            "sharp: "
+            "true, or a list without it");
   }
 }
 

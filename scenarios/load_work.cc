@@ -88,13 +88,12 @@ const Schedule* with_chunks(const Settings& given_name, const Schedule& schedule
   const std::int64_t needed = schedule.chunks;
   if (needed == workloads::kAnyChunks || needed == chunks) return &schedule;
   if (needed == 1) {
-    given_name.fail(fmt::format("read {} with virtual_pipeline {}; {} would be right", schedule.name, chunks,
+    given_name.fail(fmt::format("got {} with virtual_pipeline {}, expected {}", schedule.name, chunks,
                                 workloads::usual_schedule(chunks).name));
   }
   // One chunk is what a record says that knows no other number.
   if (chunks_given && chunks != 1) {
-    given_name.fail(
-        fmt::format("read {} with virtual_pipeline {}; {} or none would be right", schedule.name, chunks, needed));
+    given_name.fail(fmt::format("got {} with virtual_pipeline {}, expected {} or none", schedule.name, chunks, needed));
   }
   if (chunks_given || job.parallelism.pipeline > 1) {
     job.assumptions.push_back(
@@ -155,12 +154,12 @@ void load_stage_layers(const Settings* section, Job& job) {
     }
   }
   if (!sequence || static_cast<std::int64_t>(list->items().size()) != blocks || sum != job.model.layers) {
-    list->fail(
-        fmt::format("{}; {} numbers (one for each of the {} pieces of the pipeline, first to last) that sum to "
-                    "the model's {} layers would be right",
-                    sequence ? fmt::format("read {} numbers that sum to {}", list->items().size(), sum)
-                             : std::string("expected a list"),
-                    blocks, blocks, job.model.layers));
+    list->fail(fmt::format(
+        "got {}, expected {} numbers (one for each of the {} pieces of the pipeline, first to last) that sum to "
+        "the model's {} layers",
+        sequence ? fmt::format("{} numbers that sum to {}", list->items().size(), sum)
+                 : std::string("something else than a list"),
+        blocks, blocks, job.model.layers));
   }
 }
 
@@ -185,7 +184,7 @@ void load_data_degree(const Settings& document, const Settings* section, Job& jo
     if (others > job.machine.gpus || layout.data * others != job.machine.gpus) {
       const std::string right = job.machine.gpus % others == 0 ? fmt::format("data: {}", job.machine.gpus / others)
                                                                : fmt::format("a multiple of {} GPUs", others);
-      data->fail(fmt::format("{} x data {} needs {} GPUs, but cluster.gpus is {}; {} would be right", product,
+      data->fail(fmt::format("got {} x data {}, which needs {} GPUs, but cluster.gpus is {}, expected {}", product,
                              layout.data, static_cast<double>(layout.data) * static_cast<double>(others),
                              job.machine.gpus, right));
     }
@@ -193,8 +192,8 @@ void load_data_degree(const Settings& document, const Settings* section, Job& jo
   }
   if (others > job.machine.gpus || job.machine.gpus % others != 0) {
     fail_at(document, "parallelism.tensor",
-            fmt::format("{} does not divide cluster.gpus, which is {}; a multiple of {} GPUs would be right", product,
-                        job.machine.gpus, others));
+            fmt::format("got {}, which does not divide cluster.gpus, which is {}, expected a multiple of {} GPUs",
+                        product, job.machine.gpus, others));
   }
   layout.data = job.machine.gpus / others;
   assume(job, "parallelism.data", std::to_string(layout.data), "which uses all GPUs");

@@ -126,7 +126,8 @@ Contention find_contention(const Plan& plan, const Network& network) {
         seen[communicator] = true;
         const std::uint32_t first_route = index(plan.communicators.rows()[communicator].first_route);
         const auto at_once = static_cast<std::uint32_t>(std::popcount(own.streams[slot]));
-        demands.add(communicator, first_route, {use, end}, at_once, contention, network);
+        demands.add(communicator, first_route, {&*use, static_cast<std::size_t>(end - use)}, at_once, contention,
+                    network);
         for (auto u = use; u != end; ++u) used[first_route + u->pattern] = true;
       }
       use = end;

@@ -13,8 +13,9 @@ class App;
 
 namespace orrery::tools {
 
-/// Exit statuses of the contract; 130 is the shell's convention for "stopped by Ctrl-C".
-enum ExitStatus : int { kDone = 0, kBug = 1, kUserError = 2, kInterrupted = 130 };
+/// Exit statuses of the contract; 3: what the user made a condition (--require-fit, --strict) does not hold, beside
+/// which everything is done and written; 130 is the shell's convention for "stopped by Ctrl-C".
+enum ExitStatus : int { kDone = 0, kBug = 1, kUserError = 2, kUnmet = 3, kInterrupted = 130 };
 
 /// What a command does once its options are parsed; returns the exit status. Throws sim::UserError for the user's
 /// mistakes.
@@ -32,6 +33,7 @@ Action declare_validate(CLI::App& app);
 Action declare_fit(CLI::App& app);
 Action declare_sweep(CLI::App& app);
 Action declare_search(CLI::App& app);
+Action declare_advise(CLI::App& app);
 Action declare_campaign(CLI::App& app);
 Action declare_place(CLI::App& app);
 Action declare_plan(CLI::App& app);
@@ -42,9 +44,12 @@ Action declare_collective(CLI::App& app);
 Action declare_flows(CLI::App& app);
 Action declare_calibrate(CLI::App& app);
 Action declare_compare(CLI::App& app);
+Action declare_learn(CLI::App& app);
+Action declare_diff(CLI::App& app);
 Action declare_import(CLI::App& app);
 Action declare_export(CLI::App& app);
 Action declare_list(CLI::App& app);
+Action declare_serve(CLI::App& app);
 Action declare_schema(CLI::App& app);
 Action declare_help(CLI::App& app);
 Action declare_completion(CLI::App& app);

@@ -28,7 +28,9 @@ namespace {
 using nlohmann::ordered_json;
 
 struct FitOptions {
-  std::string file, json;
+  std::vector<std::string> files, only, except;
+  std::string json, framework, out, name = "fitted";
+  double ridge = 1;
   unsigned jobs = 0;
   bool write = false;
 };
@@ -217,9 +219,22 @@ void write_documents(const StepFit& fit, const FitOutcome& outcome) {
   std::cout << fmt::format("marked the rows in {}\n", file);
 }
 
+StepFit asked_fit(const FitOptions& options) {
+  if (!options.framework.empty())
+    return framework_fit(options.framework, options.files, options.only, options.except, options.ridge);
+  if (options.files.size() > 1)
+    throw sim::UserError("orrery: fit: got several files, expected one, or --framework NAME");
+  if (!options.only.empty() || !options.except.empty() || !options.out.empty())
+    throw sim::UserError("orrery: fit: --records, --except and --out belong to --framework, expected a fit's document");
+  return read_step_fit(options.files.front());
+}
+
 int run_fit(const FitOptions& options) {
   check_writable(options.json);
-  const StepFit fit = read_step_fit(options.file);
+  if (!options.out.empty()) check_writable(options.out);
+  if (!options.framework.empty() && options.write)
+    throw sim::UserError("orrery: fit: --write changes shipped documents, expected --out FILE beside --framework");
+  const StepFit fit = asked_fit(options);
   const InterruptGuard guard;
   FitOutcome outcome;
   try {
@@ -233,6 +248,10 @@ int run_fit(const FitOptions& options) {
   }
   if (options.json != "-") write_fit(std::cout, fit, outcome);
   if (options.write) write_documents(fit, outcome);
+  if (!options.out.empty()) {
+    const std::string text = framework_text(fit, outcome, options.framework, options.name);
+    write_output(options.out, [&](std::ostream& out) { out << text; });
+  }
   return kDone;
 }
 
@@ -240,7 +259,25 @@ int run_fit(const FitOptions& options) {
 
 Action declare_fit(CLI::App& app) {
   const auto options = std::make_shared<FitOptions>();
-  app.add_option("fit", options->file, "parameters with bounds, rows and loss (YAML)")->required();
+  app.add_option("fit", options->files,
+                 "parameters with bounds, rows and loss (YAML); with --framework lists of records")
+      ->required()
+      ->type_name("FILE...");
+  app.add_option("--framework", options->framework,
+                 "fit a generation as a whole, held to its own numbers by a ridge: its host, calls, copies, slow-downs")
+      ->type_name("SOFTWARE");
+  app.add_option("--records", options->only, "with --framework: the ids to fit on, a trailing * for all that begin so")
+      ->delimiter(',')
+      ->type_name("ID,...");
+  app.add_option("--except", options->except, "with --framework: ids to leave out")
+      ->delimiter(',')
+      ->type_name("ID,...");
+  app.add_option("--ridge", options->ridge, "with --framework: weight of the generation's own numbers (default 1)")
+      ->check(CLI::Range(0.0, 1000.0));
+  app.add_option("--out", options->out, "with --framework: write the fitted generation to FILE")
+      ->type_name("SOFTWARE.yaml");
+  app.add_option("--name", options->name, "with --framework: name of the fitted generation (default: fitted)")
+      ->type_name("NAME");
   app.add_option("--json", options->json, "write the fit as JSON to FILE, or to standard output for -")
       ->type_name("FILE");
   app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)")->check(CLI::Range(1, 1024));

@@ -5,119 +5,40 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <iostream>
 #include <memory>
 
-#include "sim/text_file.h"
 #include "tools/commands.h"
+#include "tools/import/wires.h"
 #include "tools/parallel.h"
 #include "tools/report/output.h"
-#include "tools/report/text.h"
 
 namespace orrery::tools {
 
-using sim::Place;
-using sim::Settings;
 using sim::UserError;
-
-void Draft::set(std::string_view key, std::string value, const Place& place) {
-  document_.set_path(key, Settings::scalar(std::move(value), place));
-}
-void Draft::set(std::string_view key, std::int64_t value, const Place& place) {
-  set(key, std::to_string(value), place);
-}
-void Draft::set(std::string_view key, bool value, const Place& place) {
-  set(key, std::string(value ? "true" : "false"), place);
-}
-
-bool Draft::has(std::string_view key) const {
-  const Settings* node = &document_;
-  while (node != nullptr && !key.empty()) {
-    const std::size_t dot = key.find('.');
-    node = node->is_mapping() ? node->find(key.substr(0, dot)) : nullptr;
-    key = dot == std::string_view::npos ? std::string_view{} : key.substr(dot + 1);
-  }
-  return node != nullptr;
-}
-
-namespace {
-
-/// Text that YAML reads back as the same text: plain where that is safe, else quoted.
-std::string yaml_scalar(const std::string& text) {
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("-_./ +()").find(c) != std::string_view::npos;
-  };
-  const bool edge = !text.empty() && text.front() != ' ' && text.back() != ' ' && text.front() != '-';
-  if (edge && std::all_of(text.begin(), text.end(), plain)) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? "''" : std::string(1, c);
-  return quoted + "'";
-}
-
-void write_yaml(std::string& out, const Settings& node, int depth) {
-  const std::string pad(static_cast<std::size_t>(2 * depth), ' ');
-  for (const auto& [name, member] : node.members()) {
-    if (member.is_mapping()) {
-      out += pad + name + ":\n";
-      write_yaml(out, member, depth + 1);
-    } else if (member.is_sequence()) {
-      std::vector<std::string> items;
-      for (const Settings& item : member.items()) items.push_back(yaml_scalar(item.text()));
-      out += fmt::format("{}{}: [{}]\n", pad, name, fmt::join(items, ", "));
-    } else {
-      out += fmt::format("{}{}: {}\n", pad, name, member.is_null() ? "null" : yaml_scalar(member.text()));
-    }
-  }
-}
-
-std::string remarks(const std::string& title, const std::vector<std::string>& lines, const std::string& mark) {
-  if (lines.empty()) return {};
-  std::string out = mark + title + "\n";
-  for (const std::string& line : lines) out += wrapped(line, mark + "  ", mark + "    ");
-  return out;
-}
-
-}  // namespace
-
-std::string Draft::yaml() const {
-  std::string out = wrapped(fmt::format("Imported from {} by orrery import.", origin_), "# ", "#   ");
-  out += remarks("Not taken over:", ignored_, "# ");
-  out += remarks("Not said there, to be checked:", assumed_, "# ");
-  // The order in which people read a scenario, whatever order the importer found things in.
-  Settings sorted = Settings::mapping({});
-  for (const char* key : {"name", "description", "source", "cluster", "model", "parallelism", "batch"}) {
-    if (const Settings* member = document_.find(key); member != nullptr) sorted.set(key, *member);
-  }
-  for (const auto& [name, member] : document_.members()) {
-    if (sorted.find(name) == nullptr) sorted.set(name, member);
-  }
-  write_yaml(out, sorted, 0);
-  return out;
-}
-
-std::string read_text(const std::string& file) {
-  constexpr std::size_t kLargest = std::size_t{16} << 20;
-  return sim::read_text(file, "a configuration", kLargest);
-}
 
 namespace {
 
 struct ImportOptions {
   std::string file, out;
   std::vector<std::string> sets, arguments;
+  std::int64_t gpus = 8;
+  ClusterFacts cluster;
 };
 
-int write_draft(Draft draft, const ImportOptions& options) {
-  for (const std::string& set : options.sets) draft.apply(set);
-  scenarios::load_scenario(draft.document());  // what it refuses is not written
-  const std::string text = draft.yaml();
+/// To the file asked for, or to standard output.
+void write_text(const std::string& text, const ImportOptions& options) {
   if (options.out.empty() || options.out == "-") {
     std::cout << text;
   } else {
     write_output(options.out, [&](std::ostream& stream) { stream << text; });
   }
+}
+
+int write_draft(Draft draft, const ImportOptions& options) {
+  for (const std::string& set : options.sets) draft.apply(set);
+  scenarios::load_scenario(draft.document());  // what it refuses is not written
+  write_text(draft.yaml(), options);
   if (!silenced()) {  // they are in the file as well
     std::cerr << remarks("not taken over:", draft.ignored(), "")
               << remarks("not said there, to be checked:", draft.assumed(), "");
@@ -152,6 +73,27 @@ void declare_common(CLI::App& sub, const std::shared_ptr<ImportOptions>& options
       ->type_name("KEY=VALUE");
 }
 
+CLI::App* declare_topology_import(CLI::App& app, const std::shared_ptr<ImportOptions>& options) {
+  CLI::App* topology = app.add_subcommand(
+      "topology",
+      "the wiring of a cluster or a node: ibnetdiscover, Slurm's topology.conf, nvidia-smi topo -m, rocm-smi "
+      "--showtopo, or a table a,b,rate,lanes,kind");
+  topology->add_option("file", options->file, "what the tool printed")->required()->type_name("FILE");
+  topology->add_option("--out", options->out, "write the fabric to FILE; without it, to standard output")
+      ->type_name("FABRIC.yaml");
+  topology->add_option("--nics", options->cluster.nics, "NICs of a host, where the file does not list them (default 8)")
+      ->check(CLI::Range(1, 1024));
+  topology
+      ->add_option("--nic-rate", options->cluster.nic_rate,
+                   "rate of a NIC, where the file does not say it (default '400 Gb/s')")
+      ->type_name("RATE");
+  topology
+      ->add_option("--link-rate", options->cluster.link_rate,
+                   "rate of one NVLink or XGMI link per direction (default '25 GB/s')")
+      ->type_name("RATE");
+  return topology;
+}
+
 }  // namespace
 
 Action declare_import(CLI::App& app) {
@@ -166,11 +108,31 @@ Action declare_import(CLI::App& app) {
   megatron->allow_extras();
   CLI::App* nemo = app.add_subcommand("nemo", "a configuration of NeMo 1 (megatron_gpt_config.yaml)");
   nemo->add_option("file", options->file, "the configuration")->required()->type_name("FILE.yaml");
-  for (CLI::App* sub : {hf, megatron, nemo}) declare_common(*sub, options);
-  return [options, hf, megatron, nemo] {
+  CLI::App* torchtitan = app.add_subcommand("torchtitan", "a training configuration of TorchTitan (TOML)");
+  torchtitan->add_option("file", options->file, "the configuration")->required()->type_name("FILE.toml");
+  CLI::App* deepspeed =
+      app.add_subcommand("deepspeed", "a configuration of DeepSpeed; --set model=NAME says the model");
+  deepspeed->add_option("file", options->file, "the configuration")->required()->type_name("FILE.json");
+  for (CLI::App* sub : {torchtitan, deepspeed}) {
+    sub->add_option("--gpus", options->gpus, "GPUs of the job (default 8); the file does not say")
+        ->check(CLI::Range(1, 1 << 20));
+  }
+  CLI::App* mllog = app.add_subcommand("mllog", "the result log of an MLPerf run, as a measured record");
+  mllog->add_option("file", options->file, "the log")->required()->type_name("FILE");
+  for (CLI::App* sub : {hf, megatron, nemo, torchtitan, deepspeed, mllog}) declare_common(*sub, options);
+  CLI::App* topology = declare_topology_import(app, options);
+  return [options, hf, megatron, nemo, torchtitan, deepspeed, mllog, topology] {
     if (!options->out.empty()) check_writable(options->out);
+    if (topology->parsed()) {
+      write_text(import_topology(options->file, options->cluster), *options);
+      return static_cast<int>(kDone);
+    }
     if (hf->parsed()) return write_draft(import_hf(options->file), *options);
     if (nemo->parsed()) return write_draft(import_nemo(options->file), *options);
+    if (torchtitan->parsed()) return write_draft(import_torchtitan(options->file, options->gpus), *options);
+    if (deepspeed->parsed())
+      return write_draft(import_deepspeed(options->file, options->gpus, options->sets), *options);
+    if (mllog->parsed()) return write_draft(import_mllog(options->file), *options);
     options->arguments = megatron->remaining();
     return write_draft(import_megatron(launch_line(*options)), *options);
   };

@@ -13,9 +13,11 @@
 #include "scenarios/would_fit.h"
 #include "sim/error.h"
 #include "tools/commands.h"
+#include "tools/explain/advice_text.h"
 #include "tools/explain/explain.h"
 #include "tools/parallel.h"
 #include "tools/report/formulas.h"
+#include "tools/report/gzip.h"
 #include "tools/report/output.h"
 #include "tools/report/page.h"
 #include "tools/report/report.h"
@@ -31,7 +33,7 @@ namespace {
 struct RunOptions {
   std::string scenario, ranks = "folded", json, trace, trace_ranks, trace_window, report;
   std::vector<std::string> sets;
-  bool explain = false, formulas = false;
+  bool explain = false, advise = false, require_fit = false, formulas = false;
   double share_pct = 5;
   unsigned jobs = 0;
   std::int64_t ecmp_seeds = 0;
@@ -74,6 +76,30 @@ TraceWindow check_outputs(const RunOptions& options) {
   return options.trace_window.empty() ? TraceWindow{} : parse_trace_window(options.trace_window);
 }
 
+/// What is simulated around the step.
+struct Studies {
+  std::optional<Explanation> explanation;
+  std::optional<Advice> advice;
+  bool interrupted() const {
+    return (explanation && explanation->study.interrupted) || (advice && advice->interrupted);
+  }
+};
+
+Studies study(const RunOptions& options, const sim::Settings& document, const scenarios::Scenario& scenario,
+              const workloads::StepReport& report) {
+  Studies studies;
+  if (!options.explain && !options.advise && options.report.empty()) return studies;
+  const InterruptGuard guard;
+  const unsigned jobs = options.jobs > 0 ? options.jobs : default_jobs();
+  if (options.explain) studies.explanation = explain(document, scenario, report, options.share_pct / 100, jobs);
+  if (options.advise || !options.report.empty()) {
+    AdviceOptions asked;
+    asked.jobs = jobs;
+    studies.advice = advise(document, asked);
+  }
+  return studies;
+}
+
 int run(const RunOptions& options) {
   const TraceWindow window = check_outputs(options);
   const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
@@ -87,25 +113,23 @@ int run(const RunOptions& options) {
     step.timeline_ranks = parse_trace_ranks(options.trace_ranks, scenario.job.machine.gpus);
   workloads::StepReport report = workloads::simulate_step(scenario.job, step);
   if (!report.memory.fits) report.memory.would_fit = scenarios::would_fit(document);
-  std::optional<Explanation> explanation;
-  if (options.explain) {
-    const InterruptGuard guard;
-    const unsigned jobs = options.jobs > 0 ? options.jobs : default_jobs();
-    explanation = explain(document, scenario, report, options.share_pct / 100, jobs);
-  }
+  const Studies studies = study(options, document, scenario, report);
   std::optional<HashedSteps> hashed;
   if (options.ecmp_seeds > 0) hashed = hash_steps(scenario.job, options.ecmp_seeds);
   if (!options.trace.empty()) {
     const TraceView view{scenario.id, report.timelines,
                          process_names(scenario.job.parallelism.dims(), report.timelines), report.links, window};
-    write_output(options.trace, [&](std::ostream& out) { write_trace(out, view); });
+    write_output(options.trace, compressed_by_name(options.trace, [&](std::ostream& out) { write_trace(out, view); }));
   }
   if (!options.report.empty()) {
-    write_output(options.report, [&](std::ostream& out) { write_page(out, run_page(document, scenario, report)); });
+    nlohmann::ordered_json page = run_page(document, scenario, report);
+    page["advice"] = advice_json(*studies.advice, options.scenario, options.sets);
+    write_output(options.report, [&](std::ostream& out) { write_page(out, page); });
   }
   if (!options.json.empty()) {
     nlohmann::ordered_json json = report_json(scenario, report);
-    if (explanation) json["explain"] = explanation_json(*explanation);
+    if (studies.explanation) json["explain"] = explanation_json(*studies.explanation);
+    if (options.advise) json["advice"] = advice_json(*studies.advice, options.scenario, options.sets);
     if (options.formulas) json["formulas"] = formulas_json(formulas_of(scenario, report));
     if (hashed) json["hashed_steps"] = {{"seeds", hashed->seeds}, {"mean_s", hashed->mean_s}, {"p95_s", hashed->p95_s}};
     write_output(options.json, [&](std::ostream& out) { write_json(out, json); });
@@ -118,9 +142,11 @@ int run(const RunOptions& options) {
                                hashed->seeds, time_text(hashed->mean_s), time_text(hashed->p95_s));
     }
     if (options.formulas) write_formulas(std::cout, formulas_of(scenario, report));
-    if (explanation) write_explanation(std::cout, *explanation);
+    if (studies.explanation) write_explanation(std::cout, *studies.explanation);
+    if (options.advise) write_advice(std::cout, *studies.advice, options.scenario, options.sets, true);
   }
-  return explanation && explanation->study.interrupted ? kInterrupted : kDone;
+  if (studies.interrupted()) return kInterrupted;
+  return options.require_fit && !report.memory.fits ? kUnmet : kDone;
 }
 
 }  // namespace
@@ -135,7 +161,9 @@ Action declare_run(CLI::App& app) {
       ->check(CLI::IsMember({"folded", "full"}));
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
       ->type_name("FILE");
-  app.add_option("--trace", options->trace, "write a timeline that ui.perfetto.dev opens")->type_name("FILE");
+  app.add_option("--trace", options->trace,
+                 "write a timeline that ui.perfetto.dev opens; compressed where FILE ends in .gz")
+      ->type_name("FILE");
   app.add_option("--trace-ranks", options->trace_ranks,
                  "ranks to trace, as in 0,5,8:15, at most 1024 (default: one per class of equals)")
       ->type_name("RANKS");
@@ -143,8 +171,10 @@ Action declare_run(CLI::App& app) {
       ->type_name("FROM:TO");
   app.add_option("--report", options->report, "write charts of the step as one HTML file that needs no network")
       ->type_name("FILE");
+  app.add_flag("--require-fit", options->require_fit, "exit with status 3 where the step does not fit the memory");
   app.add_flag("--formulas", options->formulas, "the formulas that papers reckon with, beside what is counted");
   app.add_flag("--explain", options->explain, "which inputs the step hangs on, and how sure it is; takes seconds");
+  app.add_flag("--advise", options->advise, "what to change, in three lines; `orrery advise` says more");
   app.add_option("--explain-share", options->share_pct, "how far --explain moves each input, in per cent (default 5)")
       ->check(CLI::Range(0.1, 50.0))
       ->check([](const std::string& text) {  // what is no number passes every comparison of a range
@@ -155,7 +185,8 @@ Action declare_run(CLI::App& app) {
                  "the step once more for each of N seeds of hashed paths: mean and 95th percentile")
       ->type_name("N")
       ->check(CLI::Range(1, 10'000));
-  app.add_option("--jobs", options->jobs, "simulations at a time of --explain (default: one per core)")
+  app.add_option("--jobs", options->jobs,
+                 "simulations at a time of --explain, --advise and --report (default: one per core)")
       ->check(CLI::Range(1, 1024));
   return [options] { return run(*options); };
 }

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -26,7 +27,9 @@ namespace {
 struct ValidateOptions {
   std::vector<std::string> paths;
   std::string json, plot, rows, readme, report, format = "text";
+  double bound_pct = 0;  // 0: none
   unsigned jobs = 0;
+  bool strict = false;
 };
 
 void write_readme(const std::string& file, const std::vector<ValidationRow>& rows, const std::vector<ListNote>& notes) {
@@ -34,6 +37,28 @@ void write_readme(const std::string& file, const std::vector<ValidationRow>& row
   write_markdown(summary, rows, notes);
   const std::string text = with_summary(sim::read_text(file, "a text with the summary's marks"), file, summary.str());
   write_output(file, [&](std::ostream& out) { out << text; });
+}
+
+/// Rows that are no prediction within the bound, each in a line.
+std::vector<std::string> unmet_rows(const std::vector<ValidationRow>& rows, double bound_pct) {
+  std::vector<std::string> unmet;
+  for (const ValidationRow& row : rows) {
+    const double error = row.error_pct.value_or(0);
+    if (row.status == RowStatus::error)
+      unmet.push_back(fmt::format("{}: {}", row.id, row.message));
+    else if (row.status == RowStatus::oom)
+      unmet.push_back(fmt::format("{}: is predicted to run out of memory, and ran", row.id));
+    else if (bound_pct > 0 && std::abs(error) > bound_pct)
+      unmet.push_back(fmt::format("{}: the step is off by {:+.1f} %, beyond {:g} %", row.id, error, bound_pct));
+  }
+  return unmet;
+}
+
+/// Says on standard error what --strict found; the exit status.
+int strict_status(const std::vector<ValidationRow>& rows, double bound_pct) {
+  const std::vector<std::string> unmet = unmet_rows(rows, bound_pct);
+  for (const std::string& line : unmet) std::cerr << "validate: " << line << '\n';
+  return unmet.empty() ? kDone : kUnmet;
 }
 
 int validate(const ValidateOptions& options) {
@@ -69,7 +94,8 @@ int validate(const ValidateOptions& options) {
   if (!options.readme.empty() && rows.size() == records.size()) write_readme(options.readme, rows, notes);
   if (rows.size() < records.size()) return kInterrupted;
   const bool bug = std::any_of(rows.begin(), rows.end(), [](const ValidationRow& row) { return row.internal; });
-  return bug ? kBug : kDone;
+  if (bug) return kBug;
+  return options.strict ? strict_status(rows, options.bound_pct) : kDone;
 }
 
 }  // namespace
@@ -87,6 +113,13 @@ Action declare_validate(CLI::App& app) {
       ->type_name("FILE");
   app.add_option("--report", options->report, "write charts of predicted against measured as one HTML file")
       ->type_name("FILE");
+  auto* strict = app.add_flag("--strict", options->strict,
+                              "exit with status 3, naming the rows, where one errs or is predicted to run out of "
+                              "memory and did not");
+  app.add_option("--bound", options->bound_pct, "with --strict: also where a step is off by more than PCT per cent")
+      ->type_name("PCT")
+      ->needs(strict)
+      ->check(CLI::PositiveNumber);
   app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)")->check(CLI::Range(1, 1024));
   return [options] { return validate(*options); };
 }

@@ -133,9 +133,9 @@ TEST_CASE("NVLink that joins nodes: what a domain holds, and where there is none
 }
 
 TEST_CASE("degrees that do not fit the GPUs") {
-  check_all({{15, "  data: 9", "15:3: parallelism.data", "cluster.gpus is 64; data: 8 would be right"},
-             {13, "  tensor: 16", "15:3: parallelism.data", "data: 2 would be right"},
-             {4, "  gpus: 60\n  gpus_per_node: 4", "16:3: parallelism.data", "a multiple of 8 GPUs would be right"},
+  check_all({{15, "  data: 9", "15:3: parallelism.data", "cluster.gpus is 64, expected data: 8"},
+             {13, "  tensor: 16", "15:3: parallelism.data", "expected data: 2"},
+             {4, "  gpus: 60\n  gpus_per_node: 4", "16:3: parallelism.data", "expected a multiple of 8 GPUs"},
              {4, "  gpus: 60", "4:3: cluster.gpus", "a multiple of 8 GPUs, got 60"},
              {4, "  gpus: 64\n  gpus_per_node: 9", "5:3: cluster.gpus_per_node", "at most 8"},
              {15, "  data: 8\n  context: 2", "15:3: parallelism.data", "x context 2 x data 8 needs 128 GPUs"},
@@ -162,8 +162,8 @@ TEST_CASE("sequences that cannot be cut over a context group") {
     return user_error([&] { load_scenario(document); });
   };
   CHECK(error({}) == "(no error)");
-  CHECK(error({"model.seq=1026"}).find("to be a multiple of 2 x context = 4") != std::string::npos);
-  CHECK(error({"attention=unfused"}).find("needs attention: flash, got unfused") != std::string::npos);
+  CHECK(error({"model.seq=1026"}).find("expected one whose 2 x context = 4 divides it") != std::string::npos);
+  CHECK(error({"attention=unfused"}).find("got a split with unfused attention, expected 1, or attention: flash") != std::string::npos);
   CHECK(error({"model.attention_window=128"}).find("not for model.attention_window 128") != std::string::npos);
 }
 
@@ -239,7 +239,7 @@ TEST_CASE("pipelines that cannot be") {
 TEST_CASE("sizes that no plan could hold") {
   // 16 million sequences / data 8 / micro 2 = a million micro-batches of 24 layers.
   check_all({{17, "  global: 16000000", "17:3: batch.global", "too many operations"},
-             {11, "  seq: 100000000", "17:3: batch.global", "one step would take at least"}});
+             {11, "  seq: 100000000", "17:3: batch.global", "got a step of at least"}});
   Settings document = parse_yaml(small_scenario(), "t.yaml");
   for (const char* change : {"model.hidden=1000000", "model.layers=10000"}) apply_set(document, change);
   CHECK(user_error([&] { load_scenario(document); }).find("parameters; at most 1e+15") != std::string::npos);

@@ -1,10 +1,13 @@
 // Do the commands print what the contract promises? They run the built program, as users and scripts do.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "tests/catch.h"
 #include "tests/tools/program.h"
+#include "tests/tools/refused.h"
 #include "tests/tools/trace_check.h"
 
 using namespace orrery;
@@ -52,6 +55,7 @@ TEST_CASE("run --json has every key of the contract, and the parts sum to the wh
                           "hardware_tflops_per_gpu",
                           "aggregate_pflops",
                           "mfu_pct",
+                          "mfu_causal_pct",
                           "hfu_pct",
                           "iteration_time_with_evaluation_s",
                           "tokens_per_s_with_evaluation",
@@ -128,8 +132,50 @@ TEST_CASE("a run out of memory is an answer, with what would make it fit") {
   command.insert(command.end(), sets.begin(), sets.end());
   const std::string text = tests::orrery(command).out;
   check_width(text);
-  CHECK(text.find("OUT OF MEMORY") != std::string::npos);
-  CHECK(text.find("Would fit:") != std::string::npos);
+  CHECK(text.starts_with("OUT OF MEMORY: stage "));  // ahead of all numbers
+  const std::string first = full["memory"]["would_fit"][0]["set"][0];
+  CHECK(text.find(first) < text.find("iteration time"));
+}
+
+TEST_CASE("--require-fit makes a step that does not fit exit status 3, with everything written") {
+  const Folder folder;
+  const std::string file = folder.write("small.yaml", small_scenario());
+  CHECK(tests::orrery({"run", file, "--require-fit"}).status == 0);
+  const Outcome full = tests::orrery(
+      {"run", file, "--require-fit", "--set", "batch.micro=256", "--set", "batch.global=4096", "--json", "-"});
+  CHECK(full.status == 3);
+  CHECK(full.err.empty());
+  CHECK(json::parse(full.out)["memory"]["fits"] == false);
+}
+
+TEST_CASE("validate --strict exits with 3 for rows that err, that do not fit and that are beyond the bound") {
+  const Folder folder;
+  const json step = run_json(folder.write("small.yaml", small_scenario()));
+  const double seconds = step["iteration_time_s"];
+  // Measured a quarter longer: the prediction is off by 1 / 1.25 - 1 = -20 %.
+  const auto list = [&](const std::string& name, const std::string& more, const std::string& from = {},
+                        const std::string& to = {}) {
+    std::istringstream lines(small_scenario(from, to));
+    std::string text;
+    for (std::string line; std::getline(lines, line);) text += (text.empty() ? "- " : "  ") + line + "\n";
+    return folder.write(name, text + fmt::format("  measured: {{iteration_s: {}{}}}\n", 1.25 * seconds, more));
+  };
+  const std::string off = list("off.yaml", "");
+  CHECK(tests::orrery({"validate", off}).status == 0);
+  CHECK(tests::orrery({"validate", off, "--strict"}).status == 0);
+  CHECK(tests::orrery({"validate", off, "--strict", "--bound", "20.1"}).status == 0);
+  const Outcome beyond = tests::orrery({"validate", off, "--strict", "--bound", "19.9"});
+  CHECK(beyond.status == 3);
+  CHECK(beyond.err == "validate: small: the step is off by -20.0 %, beyond 19.9 %\n");
+  const std::string broken = list("broken.yaml", "", "tensor: 2", "tensor: 3");
+  CHECK(tests::orrery({"validate", broken}).status == 0);
+  CHECK(tests::orrery({"validate", broken, "--strict"}).status == 3);
+  const std::string large = list("large.yaml", "", "{global: 16, micro: 1}", "{global: 4096, micro: 256}");
+  CHECK(tests::orrery({"validate", large, "--strict"}).status == 3);
+  const std::string ran_out =
+      list("ran_out.yaml", ", oom: true", "{global: 16, micro: 1}", "{global: 4096, micro: 256}");
+  CHECK(tests::orrery({"validate", ran_out, "--strict"}).status == 0);
+  tests::check_refused(tests::orrery({"validate", off, "--bound", "5"}), "--strict");
 }
 
 TEST_CASE("folded and full agree to the picosecond, and --set is obeyed") {

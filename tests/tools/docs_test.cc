@@ -267,8 +267,9 @@ TEST_CASE("every column and every key of a JSON document is explained, with its 
       folder.write("small.yaml", tests::small_scenario() +
                                      "evaluation: {every_steps: 10, sequences: 64}\ntraining: {tokens: 1e9}\n"
                                      "cost: {price_per_gpu_hour_usd: 2}\nmeasured: {iteration_s: 0.2}\n");
-  check_json("run", {scenario});
+  check_json("run", {scenario, "--advise"});
   check_json("run", {scenario, "--set", "batch.micro=256", "--set", "batch.global=4096"});  // what would fit
+  check_json("advise", {scenario});
   check_json("traffic", {scenario});
   check_json("validate", {scenario});
   check_json("compare", {scenario, scenario});
@@ -280,6 +281,9 @@ TEST_CASE("every column and every key of a JSON document is explained, with its 
   check_json("reproduce", {"reliability"});
   check_json("campaign",
              {scenario, "--seeds", "10", "--set", "campaign={failures: {causes: {gpu: {mtbf: 200 h, loses: node}}}}"});
+  const std::string trace = folder.file("trace.json");
+  REQUIRE(tests::orrery({"run", scenario, "--trace", trace, "--trace-ranks", "0"}).status == 0);
+  check_json("diff", {trace, scenario});
   const std::string sweep = folder.file("sweep.csv"), search = folder.file("search.csv");
   check_json("sweep", {scenario, "--vary", "batch.micro=1,2", "--csv", sweep, "--set", "parallelism.data=null"});
   check_json("search", {scenario, "--top", "2", "--csv", search});

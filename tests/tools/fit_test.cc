@@ -179,3 +179,31 @@ TEST_CASE("a fit that cannot be is refused at its place") {
   refused("document: megascal, key: software.kernel_issue, low: 1 us, high: 9 us", "did you mean \"megascale\"");
   refused(document + "key: software.kernel_issue, low: 1 us, hihg: 9 us", "hihg");
 }
+
+TEST_CASE("a generation is fitted as a whole: what the rows tell moves, the rest stays, a strong ridge holds all") {
+  const Folder folder;
+  const std::string list = rows(folder), software = folder.file("made-up.yaml"), out = folder.file("fitted.yaml");
+  const auto fit_with = [&](const std::string& ridge) {
+    const tests::Outcome outcome = tests::orrery(
+        {"fit", list, "--framework", software, "--ridge", ridge, "--out", out, "--json", "-", "--jobs", "2"});
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return nlohmann::json::parse(outcome.out)["summary"];
+  };
+  const auto us = [&](const char* key) {
+    return sim::to_seconds(scenarios::read_yaml(out).at("fitted").at(key).as_duration()) * 1e6;
+  };
+  // The rows were made with launches of 12 us; nothing of them crosses a network.
+  const nlohmann::json weak = fit_with("0.1");
+  CHECK(weak["before"]["mape_pct"] > 20.0);
+  CHECK(weak["fitted"]["mape_pct"] < 3.0);
+  CHECK(us("kernel_issue") > 6);
+  CHECK(us("collective_base") == Approx(0).margin(1e-3));
+  CHECK(scenarios::read_yaml(out).at("inherits").text() == software);
+  const nlohmann::json strong = fit_with("1000");
+  CHECK(strong["fitted"]["mape_pct"] > 20.0);
+  CHECK(us("kernel_issue") == Approx(5).epsilon(0.01));
+  CHECK(tests::orrery({"fit", list, "--framework", "megascale"}).err.find("no row") != std::string::npos);
+  CHECK(tests::orrery({"fit", list, "--framework", software, "--write"}).status == 2);
+  CHECK(tests::orrery({"fit", list, list}).status == 2);
+}

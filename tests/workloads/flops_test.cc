@@ -1,6 +1,7 @@
 // Do parameter and FLOP counts match the closed forms of the contract (Narayanan et al., arXiv 2104.04473, equations 2
 // and 3)?
 #include "tests/catch.h"
+#include "workloads/model/causal_flops.h"
 #include "workloads/step/step.h"
 
 using namespace orrery::workloads;
@@ -40,6 +41,23 @@ TEST_CASE(
     CHECK(hardware_flops(m, 512, Recompute::selective) - model_flops(m, 512) ==
           Approx(512 * l * 4 * s * s * h).epsilon(1e-9));
   }
+}
+
+TEST_CASE("a causal kernel does half of the square: 72 B s l h^2 (1 + s/12h + V/12lh)") {
+  for (const Model& m : {gpt(96, 12288, 96, 51200, 2048), gpt(24, 2304, 24, 51200, 8192)}) {
+    const double l = static_cast<double>(m.layers), h = static_cast<double>(m.hidden), v = static_cast<double>(m.vocab),
+                 s = static_cast<double>(m.seq);
+    CHECK(causal_model_flops(m, 512) ==
+          Approx(72 * 512 * s * l * h * h * (1 + s / (12 * h) + v / (12 * l * h))).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("of a window a causal kernel does what its queries see") {
+  Model m = gpt(10, 1024, 16, 32000, 4096);
+  m.attention.window = 1024;
+  // Query i sees min(i, 1024) keys: a triangle of 1024 x 1024 / 2, then 3072 rows of 1024. Counted are 4096 x 1024.
+  const double seen = 1024.0 * 1024 / 2 + 3072.0 * 1024, counted = 4096.0 * 1024;
+  CHECK(model_flops(m, 2) - causal_model_flops(m, 2) == Approx(3 * 2 * 10 * 4.0 * 1024 * (counted - seen)));
 }
 
 TEST_CASE("a window, grouped queries and a gated MLP change the FLOPs by what they cut or add") {

@@ -4,6 +4,7 @@
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "workloads/compile/program_text.h"
+#include "workloads/model/causal_flops.h"
 #include "workloads/step/step.h"
 #include "workloads/step/step_plan.h"
 
@@ -25,7 +26,8 @@ auto translated(Work work) {
   }
 }
 
-Result result_of(const workloads::StepReport& report) {
+/// `square` and `causal`: model FLOPs of the step with the whole square of attention, and as a causal kernel does it.
+Result result_of(const workloads::StepReport& report, double square, double causal) {
   Result result;
   result.gpus = report.gpus;
   result.ranks_simulated = report.effort.ranks;
@@ -36,6 +38,7 @@ Result result_of(const workloads::StepReport& report) {
   result.model_tflops_per_gpu = report.rates.model_tflops_per_gpu;
   result.hardware_tflops_per_gpu = report.rates.hardware_tflops_per_gpu;
   result.mfu_pct = report.rates.mfu_pct;
+  result.mfu_causal_pct = report.rates.mfu_pct * causal / square;
   result.hfu_pct = report.rates.hfu_pct;
   for (std::size_t i = 0; i < workloads::kCategories; ++i)
     result.breakdown_s.emplace(workloads::name_of(static_cast<workloads::Category>(i)), report.breakdown_s[i]);
@@ -117,7 +120,9 @@ Result run(const Plan& plan, const RunOptions& options) {
     workloads::StepOptions step;
     step.full = options.every_rank;
     step.planned = &Runner::step(plan);
-    return result_of(workloads::simulate_step(Runner::job(plan.scenario()), step));
+    const auto& job = Runner::job(plan.scenario());
+    return result_of(workloads::simulate_step(job, step), workloads::model_flops(job.model, job.batch.global),
+                     workloads::causal_model_flops(job.model, job.batch.global));
   });
 }
 

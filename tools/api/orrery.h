@@ -99,6 +99,7 @@ struct Result {
   double tokens_per_s = 0, tokens_per_s_per_gpu = 0;
   double model_tflops_per_gpu = 0, hardware_tflops_per_gpu = 0;
   double mfu_pct = 0, hfu_pct = 0;            // of the device's dense bf16 peak
+  double mfu_causal_pct = 0;                  // as mfu_pct, attention counted as a causal kernel does it
   std::map<std::string, double> breakdown_s;  // exposed time of the busiest rank by cause; sums to the step
   struct Memory {
     bool fits = true;  // whether the busiest stage fits the device's memory

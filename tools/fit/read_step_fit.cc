@@ -9,6 +9,7 @@
 //   loss: squares       # or robust: errors beyond 5 % count linearly
 //   weigh: rows         # or lists: every list counts alike
 //   hold_out: {by: rows, folds: 5}  # or by: lists
+//   ridge: 1            # weight of each parameter's prior, which is how far from its start it is expected to lie
 //   starts: 2           # descents, from the present values, the middle of the bounds, and points spread over them
 #include <fmt/format.h>
 
@@ -82,7 +83,7 @@ std::optional<double> present_value(const FitParameter& p) {
 }
 
 FitParameter read_parameter(const Settings& s) {
-  s.refuse_unknown({"document", "key", "low", "high", "start", "meaning"});
+  s.refuse_unknown({"document", "key", "low", "high", "start", "prior", "meaning"});
   FitParameter p;
   p.path = s.at("key").text();
   p.key = scenarios::document_key(s.at("key"));
@@ -106,6 +107,12 @@ FitParameter read_parameter(const Settings& s) {
     const std::optional<double> now = present_value(p);
     if (!now) s.at("key").fail("its present value is no number in the unit of the bounds, expected start: VALUE");
     p.start = std::clamp(*now, p.low, p.high);
+  }
+  if (const Settings* prior = s.find("prior")) {
+    const Amount read = amount_of(*prior);
+    if (read.unit != p.unit) prior->fail(fmt::format("got \"{}\", expected the unit of the bounds", read.unit));
+    if (read.value <= 0) prior->fail(fmt::format("got {}, expected more than 0", read.value));
+    p.prior = read.value;
   }
   return p;
 }
@@ -171,16 +178,19 @@ std::string FitParameter::text_of(double value) const {
   return unit.empty() ? fmt::format("{:.6g}", value) : fmt::format("{:.6g} {}", value, unit);
 }
 
-StepFit read_step_fit(const std::string& file) {
-  const Settings document = scenarios::read_yaml(file);
+StepFit read_step_fit(const std::string& file) { return step_fit_of(scenarios::read_yaml(file), file); }
+
+StepFit step_fit_of(const Settings& document, const std::string& file) {
   if (!document.is_mapping()) document.fail("expected a fit: a mapping with parameters and rows");
-  document.refuse_unknown({"description", "parameters", "rows", "target", "loss", "weigh", "hold_out", "starts"});
+  document.refuse_unknown(
+      {"description", "parameters", "rows", "target", "loss", "weigh", "hold_out", "starts", "ridge"});
   StepFit fit;
   fit.file = file;
   fit.description = document.get_text("description", "");
   fit.memory = document.get_choice("target", "step", {"step", "memory"}) == "memory";
   fit.robust = document.get_choice("loss", "squares", {"squares", "robust"}) == "robust";
   fit.by_list = document.get_choice("weigh", "rows", {"rows", "lists"}) == "lists";
+  fit.ridge = document.get_number("ridge", 0, 0, 1000);
   fit.starts = static_cast<int>(document.get_int("starts", 2, 1, 100));
   if (const Settings* held = document.find("hold_out")) {
     held->refuse_unknown({"by", "folds"});
@@ -202,7 +212,7 @@ StepFit read_step_fit(const std::string& file) {
   const Settings& rows = document.at("rows");
   if (!rows.is_sequence() || rows.items().empty()) rows.fail("expected a list of {list: FILE, records: [ID, ...]}");
   for (const Settings& s : rows.items()) read_rows(fit, s);
-  if (fit.rows.size() < fit.parameters.size()) {
+  if (fit.ridge == 0 && fit.rows.size() < fit.parameters.size()) {
     rows.fail(fmt::format("are {} records, expected at least as many as the {} parameters", fit.rows.size(),
                           fit.parameters.size()));
   }

@@ -107,14 +107,41 @@ std::vector<double> weights_of(const StepFit& fit, const std::vector<std::size_t
   return weights;
 }
 
+/// The residual that a parameter has at its prior's distance from the start: as large as rows commonly miss by.
+constexpr double kRidge = 0.1;
+
+/// One residual more for each parameter that has a prior: Tikhonov's ridge.
+void add_ridge(const StepFit& fit, const Point& at, std::vector<double>& residuals) {
+  if (fit.ridge == 0) return;
+  for (std::size_t p = 0; p < fit.parameters.size(); ++p) {
+    const FitParameter& parameter = fit.parameters[p];
+    if (parameter.prior > 0)
+      residuals.push_back(fit.ridge * kRidge * (parameter.from_box(at[p]) - parameter.start) / parameter.prior);
+  }
+}
+
+/// What rows alone say: a fit without the ridge's residuals.
+LeastSquaresFit of_rows(LeastSquaresFit fit, std::size_t rows) {
+  fit.residuals.resize(std::min(rows, fit.residuals.size()));
+  fit.weights.resize(std::min(rows, fit.weights.size()));
+  for (std::vector<double>& column : fit.jacobian) column.resize(std::min(rows, column.size()));
+  return fit;
+}
+
 LeastSquaresFit fit_rows(const StepFit& fit, RowSimulator& simulator, const std::vector<std::size_t>& which,
                          const Point& start, int iterations) {
   calibration::LeastSquaresOptions options;
   options.iterations = iterations;
   if (fit.robust) options.knee = kRobustKnee;
   options.weights = weights_of(fit, which);
+  if (fit.ridge > 0 && !options.weights.empty()) options.weights.resize(which.size() + fit.parameters.size(), 1);
   return calibration::least_squares(
-      [&](const std::vector<Point>& points) { return simulator.residuals(which, points); }, start, options);
+      [&](const std::vector<Point>& points) {
+        std::vector<std::vector<double>> residuals = simulator.residuals(which, points);
+        for (std::size_t p = 0; p < points.size(); ++p) add_ridge(fit, points[p], residuals[p]);
+        return residuals;
+      },
+      start, options);
 }
 
 /// The part that each row is held out with, and the names of the parts.
@@ -165,6 +192,7 @@ FitOutcome run_step_fit(const StepFit& fit, unsigned jobs) {
     out.optima.push_back(found.cost);
     if (n == 0 || found.cost < out.fit.cost) out.fit = std::move(found);
   }
+  out.fit = of_rows(std::move(out.fit), all.size());
   out.determination = calibration::determination(out.fit);
   out.after = out.fit.residuals;
   out.held.assign(all.size(), std::nullopt);
@@ -173,7 +201,7 @@ FitOutcome run_step_fit(const StepFit& fit, unsigned jobs) {
   for (std::size_t f = 0; f < names.size() && names.size() > 1; ++f) {
     std::vector<std::size_t> kept, held;
     for (const std::size_t row : all) (part[row] == f ? held : kept).push_back(row);
-    if (held.empty() || kept.size() < fit.parameters.size()) continue;
+    if (held.empty() || (fit.ridge == 0 && kept.size() < fit.parameters.size())) continue;
     const LeastSquaresFit without = fit_rows(fit, simulator, kept, out.fit.at, 8);
     const std::vector<double> errors = simulator.residuals(held, {without.at}).front();
     for (std::size_t i = 0; i < held.size(); ++i) out.held[held[i]] = errors[i];

@@ -25,6 +25,7 @@ struct FitParameter {
   double low = 0, high = 1, start = 0;
   std::string text_of(double value) const;  // "12.5 us"
   double from_box(double x) const { return low + x * (high - low); }
+  double prior = 0;  // how far from `start` it is expected to lie, in its unit; 0: anywhere between the bounds
 };
 
 struct FitRow {
@@ -42,6 +43,7 @@ struct StepFit {
   bool by_list = false;     // every list counts alike, however many rows it has
   bool hold_lists = false;  // held out together: a list; else a fold of rows
   int folds = 5;            // of rows; 0: nothing is held out
+  double ridge = 0;         // weight of the parameters' priors; 0: none
   int starts = 2;           // where descents begin: the present values, the middle of the bounds, points spread out
 };
 inline constexpr double kRobustKnee = 0.05;
@@ -49,6 +51,18 @@ inline constexpr double kRobustKnee = 0.05;
 /// Reads a fit's document. Throws UserError: unknown keys, keys that are no numbers of a document, bounds the wrong way
 /// round or in another unit, rows that no list has, parameters that no row reads.
 StepFit read_step_fit(const std::string& file);
+/// The same of a document that `file` stands for.
+StepFit step_fit_of(const sim::Settings& document, const std::string& file);
+
+/// A fit of a generation as a whole on lists of measured steps, however few: the numbers of its host, its calls, its
+/// copies and what slows its kernels down, as far as the rows read them, each held to the generation's own value by a
+/// ridge. `except`: patterns of ids that are left out; `only`: that alone are taken (empty: all). Throws UserError.
+StepFit framework_fit(const std::string& generation, const std::vector<std::string>& lists,
+                      const std::vector<std::string>& only, const std::vector<std::string>& except, double ridge);
+/// The fitted generation as a document that inherits the first, with what the rows say of each number as comments.
+struct FitOutcome;
+std::string framework_text(const StepFit& fit, const FitOutcome& outcome, const std::string& generation,
+                           const std::string& name);
 
 /// Simulates rows at points of the unit box, on `jobs` threads, each (row, parameters that it reads) once.
 class RowSimulator {

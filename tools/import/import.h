@@ -1,6 +1,7 @@
 // What people already have, as scenarios: a model's config.json of Hugging Face, a Megatron-LM launch line, a NeMo
-// configuration. An importer reads one form into a Draft: values of the scenario language, each placed where it was
-// read, so that a complaint of the loader points into the user's own file, and remarks on what was left out and why.
+// configuration, a training configuration of TorchTitan or DeepSpeed, a result log of MLPerf. An importer reads one
+// form into a Draft: values of the scenario language, each placed where it was read, so that a complaint of the loader
+// points into the user's own file, and remarks on what was left out and why.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +46,9 @@ class Draft {
   std::vector<std::string> ignored_, assumed_;
 };
 
+/// Lines under a title, each behind `mark`, as they stand in a file ("# ") or go to a terminal (""); empty for none.
+std::string remarks(const std::string& title, const std::vector<std::string>& lines, const std::string& mark);
+
 /// One option of a launch line: "--micro-batch-size 1" is the name without dashes and one value.
 struct LaunchOption {
   std::string name;
@@ -65,6 +69,18 @@ LaunchLine read_launch_line(const std::string& text, const std::string& file);
 Draft import_hf(const std::string& file);
 Draft import_nemo(const std::string& file);
 Draft import_megatron(const LaunchLine& line);
+/// `gpus`: of the job, which these files do not say. `sets`: what the user lays over it; one has to name the model.
+Draft import_torchtitan(const std::string& file, std::int64_t gpus);
+Draft import_deepspeed(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets);
+Draft import_mllog(const std::string& file);
+
+struct ClusterFacts;
+/// The wiring of a cluster or of a node as a document: a fabric, or what the key cluster.device.node holds. Throws
+/// sim::UserError for text that is no form of it.
+std::string import_topology(const std::string& file, const ClusterFacts& facts);
+
+/// A TOML document. Throws sim::UserError where it is none.
+sim::Settings read_toml(const std::string& file);
 
 /// The launch arguments of Megatron-LM for a scenario: one flag a line, joined by backslashes. Throws sim::UserError
 /// for what Megatron-LM has no flag for.

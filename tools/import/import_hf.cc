@@ -62,9 +62,9 @@ json parse_json(const std::string& file, const std::string& text) {
     const std::size_t colon = what.find(": ");
     if (colon != std::string::npos) what = what.substr(colon + 2);
     throw UserError(place_at(file, text, error.byte == 0 ? 0 : error.byte - 1), "",
-                    fmt::format("is no JSON: {}; a config.json would be right", what));
+                    fmt::format("got no JSON: {}, expected a config.json", what));
   } catch (const json::exception& error) {
-    throw UserError(Place{file, 0, 0}, "", fmt::format("is no JSON: {}; a config.json would be right", error.what()));
+    throw UserError(Place{file, 0, 0}, "", fmt::format("got no JSON: {}, expected a config.json", error.what()));
   }
 }
 
@@ -368,8 +368,8 @@ const Family& family_of(Config& config) {
     type->fail(fmt::format("got {}, a mixture of experts that is not imported, expected one of {}", type->text(),
                            fmt::join(names, ", ")));
   }
-  type->fail(fmt::format("read \"{}\"; {}one of {} would be right", type->text(),
-                         near.empty() ? "" : fmt::format("did you mean \"{}\"? ", near), fmt::join(names, ", ")));
+  type->fail(fmt::format("got \"{}\", expected one of {}{}", type->text(), fmt::join(names, ", "),
+                         near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near)));
 }
 
 /// Why a key has no part in a scenario; keys that are not here are named as unknown.
@@ -416,8 +416,7 @@ void remark_on_the_rest(const Config& config, Draft& draft) {
 Draft import_hf(const std::string& file) {
   const std::string text = read_text(file);
   const json document = parse_json(file, text);
-  if (!document.is_object())
-    throw UserError(Place{file, 1, 1}, "", "holds no JSON object; a config.json would be right");
+  if (!document.is_object()) throw UserError(Place{file, 1, 1}, "", "got no JSON object, expected a config.json");
   Config config(members_of(document, file, text, 0));
   if (const auto inner = document.find("text_config");
       inner != document.end() && inner->is_object() && config.members().find("num_hidden_layers") == nullptr) {

@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "tools/report/report.h"
+#include "workloads/model/causal_flops.h"
 #include "workloads/step/training_cost.h"
 
 namespace orrery::tools {
@@ -31,6 +32,11 @@ ordered_json traffic_json(const workloads::TrafficRow& row) {
   json["closed_form_bytes"] = row.closed_form_bytes;
   json["simulated_bytes"] = row.simulated_bytes;
   return json;
+}
+
+double causal_mfu_pct(const workloads::Model& model, std::int64_t global_batch, const workloads::StepReport& report) {
+  const double square = workloads::model_flops(model, global_batch);
+  return report.rates.mfu_pct * workloads::causal_model_flops(model, global_batch) / square;
 }
 
 namespace {
@@ -136,6 +142,7 @@ ordered_json report_json(const scenarios::Scenario& scenario, const workloads::S
   json["hardware_tflops_per_gpu"] = report.rates.hardware_tflops_per_gpu;
   json["aggregate_pflops"] = report.rates.aggregate_pflops;
   json["mfu_pct"] = report.rates.mfu_pct;
+  json["mfu_causal_pct"] = causal_mfu_pct(scenario.job.model, scenario.job.batch.global, report);
   json["hfu_pct"] = report.rates.hfu_pct;
   if (scenario.job.evaluation.every_steps > 0) {
     json["iteration_time_with_evaluation_s"] = report.evaluation.iteration_s;

@@ -3,7 +3,6 @@
 #include "tools/report/page.h"
 
 #include <algorithm>
-#include <bit>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -65,24 +64,6 @@ void check_report(const std::string& path) {
   check_writable(path);
 }
 
-std::string base64(const void* bytes, std::size_t size) {
-  static_assert(std::endian::native == std::endian::little, "columns are written as they lie in memory");
-  static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const auto* data = static_cast<const unsigned char*>(bytes);
-  std::string out;
-  out.reserve((size + 2) / 3 * 4);
-  for (std::size_t i = 0; i < size; i += 3) {
-    std::uint32_t word = static_cast<std::uint32_t>(data[i]) << 16;
-    if (i + 1 < size) word |= static_cast<std::uint32_t>(data[i + 1]) << 8;
-    if (i + 2 < size) word |= data[i + 2];
-    out += kDigits[word >> 18];
-    out += kDigits[(word >> 12) & 63];
-    out += i + 1 < size ? kDigits[(word >> 6) & 63] : '=';
-    out += i + 2 < size ? kDigits[word & 63] : '=';
-  }
-  return out;
-}
-
 void write_page(std::ostream& out, const nlohmann::ordered_json& data) {
   const std::string kind = data.at("kind");
   out << "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -91,9 +72,11 @@ void write_page(std::ostream& out, const nlohmann::ordered_json& data) {
       << page_part("style.css") << "</style>\n</head>\n<body>\n"
       << "<noscript>This report is drawn by JavaScript, which is switched off.</noscript>\n"
       << "<main id=\"page\"></main>\n<script type=\"application/json\" id=\"data\">" << embedded(data) << "</script>\n";
-  for (const char* part : {"base.js", "chart.js", "charts.js", "canvas.js", "table.js"})
+  for (const char* part : {"elements.js", "base.js", "chart.js", "charts.js", "canvas.js", "table.js"})
     out << "<script>\n" << page_part(part) << "</script>\n";
-  if (kind == "run") out << "<script>\n" << page_part("timeline.js") << "</script>\n";
+  if (kind == "run") {
+    for (const char* part : {"timeline.js", "advice.js"}) out << "<script>\n" << page_part(part) << "</script>\n";
+  }
   out << "<script>\n" << page_part(kind + ".js") << "</script>\n</body>\n</html>\n";
 }
 

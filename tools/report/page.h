@@ -16,7 +16,7 @@ void require_charts();
 /// for an empty one. Throws sim::UserError.
 void check_report(const std::string& path);
 
-/// Writes a page that shows `data`, whose member "kind" is run, study, compare, validate or campaign; "title" names it.
+/// Writes a page that shows `data`, whose member "kind" is run, study, compare, validate, campaign or diff; "title" names it.
 void write_page(std::ostream& out, const nlohmann::ordered_json& data);
 
 /// Little-endian columns as base64 (RFC 4648), which the page reads back into typed arrays.

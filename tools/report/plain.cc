@@ -26,9 +26,23 @@ void write_head(std::ostream& out, const scenarios::Scenario& scenario, const St
                      count_text(static_cast<double>(report.effort.events)), time_text(report.effort.wall_s));
 }
 
-/// `cost`: of the whole training. `peak`: of the device, in dense bf16.
+/// What does not fit and what would, ahead of all else: the numbers below are of a step that cannot run.
+void write_shortage(std::ostream& out, const StepReport& report) {
+  if (report.memory.fits) return;
+  out << wrapped(
+      fmt::format("OUT OF MEMORY: {}. The step below is what it would take if it did fit.", shortage_text(report)), "",
+      "  ");
+  out << (report.memory.would_fit.empty() ? "  No single change and no combination tried would make it fit.\n"
+                                          : "  Ways out, each tried; `orrery advise` says what they cost in time:\n");
+  for (const workloads::Remedy& remedy : report.memory.would_fit) {
+    out << fmt::format("    {}: {}\n", fmt::join(remedy.changes, " "), bytes_text(remedy.peak_bytes));
+  }
+  out << '\n';
+}
+
+/// `cost`: of the whole training. `peak`: of the device, in dense bf16. `causal_pct`: MFU of a causal kernel's FLOPs.
 void write_rates(std::ostream& out, const workloads::Evaluation& evaluation, const workloads::Training& training,
-                 const workloads::TrainingCost& cost, sim::FlopRate peak, const StepReport& report) {
+                 const workloads::TrainingCost& cost, sim::FlopRate peak, double causal_pct, const StepReport& report) {
   TextTable table({{"", Align::left}, {""}, {"", Align::left}});
   table.add_row({"iteration time", time_text(sim::to_seconds(report.iteration)), ""});
   table.add_row({"tokens per second", si_text(report.rates.tokens_per_s, ""),
@@ -40,7 +54,7 @@ void write_rates(std::ostream& out, const workloads::Evaluation& evaluation, con
                                evaluation.every_steps, time_text(report.evaluation.seconds))});
   }
   table.add_row({"model FLOPs per GPU", si_text(report.rates.model_tflops_per_gpu * 1e12, "FLOP/s"),
-                 fmt::format("MFU {:.1f} %", report.rates.mfu_pct)});
+                 fmt::format("MFU {:.1f} %, {:.1f} % with causal attention", report.rates.mfu_pct, causal_pct)});
   table.add_row({"hardware FLOPs per GPU", si_text(report.rates.hardware_tflops_per_gpu * 1e12, "FLOP/s"),
                  fmt::format("HFU {:.1f} %, both of the dense bf16 peak, {}", report.rates.hfu_pct,
                              si_text(peak.value(), "FLOP/s"))});
@@ -174,15 +188,17 @@ void write_memory(std::ostream& out, bool in_chunks, const StepReport& report) {
                      bytes_text(report.memory.capacity_bytes), report.memory.fits ? "fits" : "OUT OF MEMORY");
   table.write(out);
   out << wrapped(fullest_text(report), "  ", "  ");
-  if (report.memory.fits) return;
-  out << (report.memory.would_fit.empty() ? "  No single change and no combination tried would make it fit.\n"
-                                          : "  Would fit:\n");
-  for (const workloads::Remedy& remedy : report.memory.would_fit) {
-    out << fmt::format("    {}: {}\n", fmt::join(remedy.changes, " "), bytes_text(remedy.peak_bytes));
-  }
 }
 
 }  // namespace
+
+std::string shortage_text(const StepReport& report) {
+  const auto& stages = report.memory.stages;
+  const auto fullest = std::max_element(stages.begin(), stages.end(),
+                                        [](const StageMemory& a, const StageMemory& b) { return a.total < b.total; });
+  return fmt::format("stage {} takes {} of {} per GPU", fullest - stages.begin(), bytes_text(report.memory.peak_bytes),
+                     bytes_text(report.memory.capacity_bytes));
+}
 
 std::string scenario_line(const workloads::Job& job) {
   const workloads::Parallelism& p = job.parallelism;
@@ -198,11 +214,13 @@ std::string scenario_line(const workloads::Job& job) {
 }
 
 void write_report(std::ostream& out, const scenarios::Scenario& scenario, const StepReport& report) {
+  write_shortage(out, report);
   write_head(out, scenario, report);
   const workloads::Job& job = scenario.job;
   write_rates(out, job.evaluation, job.training,
               workloads::training_cost(job.training, job.machine.gpus, report.evaluation.tokens_per_s),
-              job.machine.device.peak(calibration::DataType::bf16), report);
+              job.machine.device.peak(calibration::DataType::bf16), causal_mfu_pct(job.model, job.batch.global, report),
+              report);
   write_breakdown(out, report);
   write_energy(out, report.energy, report.rates.tokens_per_s);
   write_tiers(out, report);

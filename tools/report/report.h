@@ -16,6 +16,13 @@ std::string scenario_line(const workloads::Job& job);
 /// Sections: scenario, time and rates, breakdown, memory per stage, assumptions. Fits 100 columns.
 void write_report(std::ostream& out, const scenarios::Scenario& scenario, const workloads::StepReport& report);
 
+/// Model FLOPs as a causal kernel does them (workloads/model/causal_flops.h) over the same peak as mfu_pct, in per
+/// cent.
+double causal_mfu_pct(const workloads::Model& model, std::int64_t global_batch, const workloads::StepReport& report);
+
+/// "stage 3 takes 103.1 GB of 85.90 GB": what does not fit, of the fullest stage.
+std::string shortage_text(const workloads::StepReport& report);
+
 /// Keys and nesting of the contract ("JSON of run"), times in seconds, sizes in bytes; what the contract does not name
 /// is added, never renamed.
 nlohmann::ordered_json report_json(const scenarios::Scenario& scenario, const workloads::StepReport& report);

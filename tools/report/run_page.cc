@@ -291,7 +291,8 @@ ordered_json measured_json(const scenarios::Scenario& scenario, const workloads:
   return rows;
 }
 
-ordered_json facts_json(bool evaluates, const workloads::StepReport& report) {
+/// `causal_pct`: MFU of a causal kernel's FLOPs.
+ordered_json facts_json(bool evaluates, double causal_pct, const workloads::StepReport& report) {
   ordered_json facts = ordered_json::array();
   const auto add = [&](const std::string& name, const std::string& value, const std::string& note) {
     facts.push_back({name, value, note});
@@ -301,7 +302,8 @@ ordered_json facts_json(bool evaluates, const workloads::StepReport& report) {
   add("throughput", si_text(report.rates.tokens_per_s, "tokens/s"),
       number_text(report.rates.tokens_per_s_per_gpu) + " per GPU");
   add("MFU", fmt::format("{:.1f} %", report.rates.mfu_pct),
-      si_text(report.rates.model_tflops_per_gpu * 1e12, "FLOP/s") + " per GPU, of the dense bf16 peak");
+      fmt::format("{} per GPU, of the dense bf16 peak; {:.1f} % with causal attention",
+                  si_text(report.rates.model_tflops_per_gpu * 1e12, "FLOP/s"), causal_pct));
   add("memory per GPU", bytes_text(report.memory.peak_bytes),
       fmt::format("of {}, {}", bytes_text(report.memory.capacity_bytes),
                   report.memory.fits ? "fits" : "OUT OF MEMORY"));
@@ -350,13 +352,15 @@ ordered_json run_page(const sim::Settings& document, const scenarios::Scenario& 
   page["title"] = scenario.id.empty() ? job.name : scenario.id;
   page["subtitle"] = scenario_line(job);
   page["description"] = job.description;
-  page["facts"] = facts_json(job.evaluation.every_steps > 0, report);
+  page["facts"] =
+      facts_json(job.evaluation.every_steps > 0, causal_mfu_pct(job.model, job.batch.global, report), report);
   page["measured"] = measured_json(scenario, report);
   page["source"] = scenario.source;
   page["notes"] = scenario.notes;
   page["iteration_s"] = sim::to_seconds(report.iteration);
   page["span_s"] = step_ps / sim::kPicosecondsPerSecond;
   page["fits"] = report.memory.fits;
+  page["shortage"] = report.memory.fits ? "" : shortage_text(report);
   page["capacity_gb"] = report.memory.capacity_bytes / 1e9;
   page["stages"] = stages_json(report, tick_ps);
   page["timeline"] = timeline_json(report, tick_ps);

@@ -1,5 +1,7 @@
 // Writes traces event by event. All times are rounded down to whole nanoseconds first, both ends of every slice by the
-// same rule, so that what nests in picoseconds nests in the file. Left out: the host's launches.
+// same rule, so that what nests in picoseconds nests in the file. Categories and arguments of kernels, transfers and
+// launches are those of PyTorch's profiler (libkineto/src/output_json.cpp), so that its readers find what they look
+// for.
 #include "tools/report/trace.h"
 
 #include <fmt/format.h>
@@ -88,21 +90,38 @@ class TraceWriter {
 /// Threads are numbered from 1, as processes are.
 std::size_t thread_of(const workloads::Stream& stream) { return std::size_t{stream.order} + 1; }
 
-/// Kernels one after the other from the start of their span. A slow GPU or jitter stretches the span, not the list:
-/// when the list is longer than the span it is scaled to fit; when it is shorter, what is left is the host's fault.
-void write_kernels(TraceWriter& writer, std::size_t process, const Timeline::Span& span) {
-  double sum = 0;
-  for (const workloads::KernelSlice& kernel : span.kernels) sum += static_cast<double>(kernel.duration.value());
-  const double room = static_cast<double>((span.finish - span.start).value());
-  const double scale = sum > room && sum > 0 ? room / sum : 1.0;
-  double at = static_cast<double>(span.start.value());
-  const std::int64_t end = nanoseconds(span.finish);
-  for (const workloads::KernelSlice& kernel : span.kernels) {
-    const double until = at + scale * static_cast<double>(kernel.duration.value());
-    writer.slice(process, thread_of(span.stream), kernel.name, "kernel",
-                 std::min(end, static_cast<std::int64_t>(at / 1000)),
-                 std::min(end, static_cast<std::int64_t>(until / 1000)), "");
-    at = until;
+std::size_t host_thread() { return workloads::all_streams().size() + 1; }
+
+/// The pass that a span belongs to, as in "F0.3" for the forward pass of micro-batch 3 over chunk 0.
+std::string pass_of(const Timeline::Span& span) {
+  if (span.category == workloads::Category::optimizer) return "optimizer";
+  return span.microbatch < 0 ? "" : fmt::format("{}{}.{}", span.pass, span.chunk, span.microbatch);
+}
+
+/// What a kernel does: FLOPs of matrix products, bytes of memory traffic, and the rate that it reaches.
+std::string kernel_arguments(const workloads::KernelSlice& kernel) {
+  const double seconds = sim::to_seconds(kernel.duration);
+  std::string text = fmt::format("\"type\":\"{}\",\"bytes\":{}", calibration::name_of(kernel.type), kernel.bytes);
+  if (kernel.flops > 0) text += fmt::format(",\"flops\":{}", kernel.flops);
+  if (kernel.flops > 0 && seconds > 0) text += fmt::format(",\"tflops\":{:.4g}", kernel.flops / seconds / 1e12);
+  if (kernel.bytes > 0 && seconds > 0) text += fmt::format(",\"gbs\":{:.4g}", kernel.bytes / seconds / 1e9);
+  return text;
+}
+
+/// The chunk and micro-batch of a span's pass; empty where it is none.
+std::string pass_arguments(const Timeline::Span& span) {
+  return span.microbatch < 0 ? "" : fmt::format(R"(,"chunk":{},"microbatch":{})", span.chunk, span.microbatch);
+}
+
+/// `correlation`: of the first.
+void write_kernels(TraceWriter& writer, std::size_t process, const Timeline::Span& span, std::int64_t correlation) {
+  const std::vector<SliceTimes> times = kernel_times(span);
+  for (std::size_t k = 0; k < times.size(); ++k) {
+    const workloads::KernelSlice& kernel = span.kernels[k];
+    writer.slice(process, thread_of(span.stream), kernel.name, "kernel", times[k].from, times[k].to,
+                 fmt::format(R"("correlation":{},"stream":{},"kind":"{}","pass":"{}",)", correlation++,
+                             thread_of(span.stream), kind_of(kernel), pass_of(span)) +
+                     kernel_arguments(kernel));
   }
 }
 
@@ -146,6 +165,7 @@ class TimelineWriter {
       write_span(which, span, std::max(busy, nanoseconds(span.ready)));
       busy = std::max(busy, nanoseconds(span.finish));
     }
+    write_idle(timeline);
     write_memory(timeline);
   }
 
@@ -174,12 +194,18 @@ class TimelineWriter {
     writer_.metadata(process_, 0, "process_sort_index", fmt::format("\"sort_index\":{}", process_));
     std::vector<bool> used(workloads::all_streams().size());
     for (const Timeline::Span& span : timeline.spans) used[span.stream.order] = true;
+    const bool hosted = std::any_of(timeline.spans.begin(), timeline.spans.end(),
+                                    [](const Timeline::Span& span) { return span.host.until > span.host.from; });
+    if (hosted) write_thread(host_thread(), "host");
     for (const workloads::Stream& stream : workloads::all_streams()) {
       if (!used[stream.order]) continue;
-      const std::size_t thread = thread_of(stream);
-      writer_.metadata(process_, thread, "thread_name", "\"name\":" + quoted(std::string(stream.name)));
-      writer_.metadata(process_, thread, "thread_sort_index", fmt::format("\"sort_index\":{}", stream.order));
+      write_thread(thread_of(stream), std::string(stream.name));
     }
+  }
+
+  void write_thread(std::size_t thread, const std::string& name) {
+    writer_.metadata(process_, thread, "thread_name", "\"name\":" + quoted(name));
+    writer_.metadata(process_, thread, "thread_sort_index", fmt::format("\"sort_index\":{}", thread - 1));
   }
 
   void write_span(std::size_t which, const Timeline::Span& span, std::int64_t ready) {
@@ -190,11 +216,61 @@ class TimelineWriter {
     if (transfer && ready < start) {
       writer_.slice(process_, thread, "wait for peers: " + span.name, "wait", ready, start, "");
     }
-    writer_.slice(
-        process_, thread, span.name, workloads::name_of(span.category), start, finish,
-        transfer ? fmt::format("\"bytes\":{}", span.bytes) : fmt::format("\"kernels\":{}", span.kernels.size()));
-    write_kernels(writer_, process_, span);
+    writer_.slice(process_, thread, span.name, workloads::name_of(span.category), start, finish,
+                  (transfer ? transfer_arguments(span)
+                            : fmt::format(R"("kernels":{},"pass":"{}")", span.kernels.size(), pass_of(span))) +
+                      pass_arguments(span));
+    write_kernels(writer_, process_, span, correlation_);
     if (transfer) write_arrow(which, span, start, finish);
+    write_host(span);
+  }
+
+  std::string transfer_arguments(const Timeline::Span& span) const {
+    std::string arguments = fmt::format("\"bytes\":{}", span.bytes);
+    if (span.call.ranks == 0) return arguments;
+    return arguments + fmt::format(R"(,"correlation":{},"stream":{},"pass":"{}","Collective name":"{}",)"
+                                   R"("Group size":{},"Process Group Description":"{}")",
+                                   correlation_, thread_of(span.stream), pass_of(span),
+                                   calibration::name_of(span.call.op), span.call.ranks, span.call.group);
+  }
+
+  /// The host's work for a span: launches at its end, one for each kernel or transfer, other work before them.
+  void write_host(const Timeline::Span& span) {
+    sim::Duration launches{};
+    for (const workloads::KernelSlice& kernel : span.kernels) launches += kernel.issue;
+    const bool transfer = span.kernels.empty();
+    sim::SimTime at = transfer ? span.host.from : sim::SimTime(span.host.until.value() - launches.value());
+    if (at > span.host.from) {
+      writer_.slice(process_, host_thread(), "host work", "cpu_op", nanoseconds(span.host.from), nanoseconds(at), "");
+    }
+    const auto launch = [&](sim::SimTime until, std::int64_t count) {
+      if (until > at) {
+        writer_.slice(process_, host_thread(), "cudaLaunchKernel", "cuda_runtime", nanoseconds(at), nanoseconds(until),
+                      fmt::format(R"("correlation":{},"launches":{})", correlation_, count));
+      }
+      ++correlation_;
+      at = until;
+    };
+    for (const workloads::KernelSlice& kernel : span.kernels) launch(at + kernel.issue, kernel.launches);
+    if (transfer) launch(span.host.until, 1);
+  }
+
+  /// The gaps between kernels on a track of its own: what the rank waits for without computing.
+  void write_idle(const Timeline& timeline) {
+    const std::size_t thread = host_thread() + 1;
+    writer_.metadata(process_, thread, "thread_name", "\"name\":\"no kernel runs\"");
+    writer_.metadata(process_, thread, "thread_sort_index", fmt::format("\"sort_index\":{}", thread));
+    std::vector<std::pair<sim::SimTime, sim::SimTime>> busy;
+    for (const Timeline::Span& span : timeline.spans) {
+      if (!span.kernels.empty()) busy.emplace_back(span.start, span.finish);
+    }
+    std::sort(busy.begin(), busy.end());
+    sim::SimTime until{};
+    for (const auto& [start, finish] : busy) {
+      const bool seen = nanoseconds(start) > nanoseconds(until) && is_shown(until, start);
+      if (seen) writer_.slice(process_, thread, "idle", "idle", nanoseconds(until), nanoseconds(start), "");
+      until = std::max(until, finish);
+    }
   }
 
   /// The end of an arrow stands at the end of its slice, so that readers meet it after the beginning, whichever rank
@@ -240,6 +316,7 @@ class TimelineWriter {
   const TraceView& view_;
   std::map<std::int64_t, Members> members_;
   std::size_t process_ = 0;
+  std::int64_t correlation_ = 1;  // of the next kernel or transfer
 };
 
 /// Digits alone; nothing else is a rank.
@@ -251,6 +328,29 @@ std::optional<std::int64_t> rank_in(std::string_view text) {
 }
 
 }  // namespace
+
+std::vector<SliceTimes> kernel_times(const Timeline::Span& span) {
+  double sum = 0;
+  for (const workloads::KernelSlice& kernel : span.kernels) sum += static_cast<double>(kernel.duration.value());
+  const double room = static_cast<double>((span.finish - span.start).value());
+  const double scale = sum > room && sum > 0 ? room / sum : 1.0;
+  double at = static_cast<double>(span.start.value());
+  const std::int64_t end = nanoseconds(span.finish);
+  std::vector<SliceTimes> times;
+  for (const workloads::KernelSlice& kernel : span.kernels) {
+    const double until = at + scale * static_cast<double>(kernel.duration.value());
+    times.push_back(
+        {std::min(end, static_cast<std::int64_t>(at / 1000)), std::min(end, static_cast<std::int64_t>(until / 1000))});
+    at = until;
+  }
+  return times;
+}
+
+std::string_view kind_of(const workloads::KernelSlice& kernel) {
+  if (kernel.flops <= 0) return "memory";
+  const auto ends = [&](std::string_view tail) { return std::string_view(kernel.name).ends_with(tail); };
+  return ends("attention forward") || ends("attention backward") ? "attention" : "matmul";
+}
 
 std::string trace_microseconds(std::int64_t nanoseconds) {
   std::string text = fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);

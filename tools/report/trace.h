@@ -6,6 +6,7 @@
 #include <iosfwd>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "workloads/step/step.h"
@@ -28,9 +29,13 @@ struct TraceView {
 
 /// Writes one process per timeline and one thread per stream. Spans are complete events ("X", ts and dur in
 /// microseconds) with their category; kernels nest inside compute spans; time that a transfer waits for its peers is a
-/// slice of its own. Arrows (flow events) join the slices of one transfer: from sender to receiver, and through the
-/// members of a collective in the order of the timelines. Counters: memory of each process in GB; the load of the
-/// kTracedLinks busiest links in GB/s, in a process of their own. Streams out: memory does not grow with the trace.
+/// slice of its own. A thread of each process is its host: its launches, named and linked to kernels and transfers by
+/// `correlation` as PyTorch's profiler does it, and its other work; another the gaps between kernels. Arguments of
+/// kernels and transfers: stream, pass ("F0.3", "optimizer"), kind (matmul, attention, memory), of kernels FLOPs, bytes,
+/// type and rates, and of collectives their name, bytes, group and its size. Arrows (flow events) join the slices of one
+/// transfer: from sender to receiver, and through the members of a collective in the order of the timelines. Counters:
+/// memory of each process in GB; the load of the kTracedLinks busiest links in GB/s, in a process of their own. Streams
+/// out: memory does not grow with the trace.
 void write_trace(std::ostream& out, const TraceView& view);
 inline constexpr std::size_t kTracedLinks = 16;
 
@@ -43,6 +48,16 @@ std::vector<std::int64_t> parse_trace_ranks(const std::string& text, std::int64_
 inline constexpr std::int64_t kMostTracedRanks = 1024;
 /// "0.1s:0.3s"; either end may be left out. Throws sim::UserError.
 TraceWindow parse_trace_window(const std::string& text);
+
+/// Of kernels in a span, nanoseconds: one after the other from its start. A slow GPU or jitter stretches the span, not
+/// the list: when the list is longer than the span it is scaled to fit; when it is shorter, what is left is the host's
+/// fault.
+struct SliceTimes {
+  std::int64_t from = 0, to = 0;
+};
+std::vector<SliceTimes> kernel_times(const workloads::Timeline::Span& span);
+/// What a kernel is: "matmul", "attention" or "memory", by what bounds it.
+std::string_view kind_of(const workloads::KernelSlice& kernel);
 
 /// Whole nanoseconds as microseconds, chosen so that a reader that computes (int64)(value * 1000.0), as Perfetto does,
 /// gets the same nanoseconds back.

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/parallel.h"
 #include "workloads/campaign/closed_form.h"
 #include "workloads/campaign/interval.h"
 #include "workloads/campaign/what_if.h"
-#include "tools/parallel.h"
 
 namespace orrery::tools {
 

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "workloads/campaign/closed_form.h"
 #include "tools/report/text.h"
+#include "workloads/campaign/closed_form.h"
 
 namespace orrery::tools {
 

@@ -16,17 +16,6 @@ namespace {
 
 constexpr std::int64_t kMostGpus = 1'048'576;
 
-std::vector<std::int64_t> divisors(std::int64_t n) {
-  std::vector<std::int64_t> small, large;
-  for (std::int64_t d = 1; d * d <= n; ++d) {
-    if (n % d != 0) continue;
-    small.push_back(d);
-    if (d * d != n) large.push_back(n / d);
-  }
-  small.insert(small.end(), large.rbegin(), large.rend());
-  return small;
-}
-
 std::int64_t whole_number(const std::string& key, const std::string& text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -38,6 +27,27 @@ std::int64_t whole_number(const std::string& key, const std::string& text) {
 }
 
 }  // namespace
+
+std::vector<std::int64_t> divisors(std::int64_t n) {
+  std::vector<std::int64_t> small, large;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    small.push_back(d);
+    if (d * d != n) large.push_back(n / d);
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
+
+std::vector<std::int64_t> chunk_counts(std::int64_t layers, std::int64_t pipeline) {
+  std::vector<std::int64_t> chunks{1};
+  const std::int64_t cells = layers + 2;
+  for (std::int64_t n = 2; pipeline > 1 && n * pipeline <= cells; ++n) {
+    const std::int64_t parts = n * pipeline;
+    if (layers % parts == 0 || cells % parts == 0) chunks.push_back(n);
+  }
+  return chunks;
+}
 
 std::vector<std::pair<std::string, std::string>> settings_of(const Layout& layout) {
   const auto text = [](std::int64_t n) { return fmt::format("{}", n); };
@@ -148,12 +158,6 @@ void LayoutSpace::enumerate_experts(Layout layout) {
 }
 
 void LayoutSpace::enumerate_rest(Layout layout) {
-  std::vector<std::int64_t> chunks{1};
-  const std::int64_t cells = model_.layers + 2;
-  for (std::int64_t n = 2; layout.pipeline > 1 && n * layout.pipeline <= cells; ++n) {
-    const std::int64_t parts = n * layout.pipeline;
-    if (model_.layers % parts == 0 || cells % parts == 0) chunks.push_back(n);
-  }
   const std::vector<std::string> all_sharding{"none", "optimizer", "gradients", "parameters"};
   const bool replicated = layout.data * others_ > 1;
   const std::vector<std::string> sharding =
@@ -162,7 +166,7 @@ void LayoutSpace::enumerate_rest(Layout layout) {
   const std::vector<std::string> sequence =
       words("parallelism.sequence_parallel",
             layout.tensor > 1 ? std::vector<std::string>{"false", "true"} : std::vector<std::string>{"false"});
-  for (const std::int64_t n : numbers("parallelism.virtual_pipeline", chunks)) {
+  for (const std::int64_t n : numbers("parallelism.virtual_pipeline", chunk_counts(model_.layers, layout.pipeline))) {
     layout.chunks = n;
     for (const std::int64_t micro : numbers("batch.micro", divisors(global_ / layout.data))) {
       layout.micro = micro;

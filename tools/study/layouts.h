@@ -26,6 +26,11 @@ struct Layout {
 /// The keys that a layout decides, with their values as text: what --set needs to run it again.
 std::vector<std::pair<std::string, std::string>> settings_of(const Layout& layout);
 
+/// Divisors of a whole number above 0, in order.
+std::vector<std::int64_t> divisors(std::int64_t n);
+/// Chunks per stage that cut the layers of a model, or layers, embedding and head, into equal parts; one chunk always.
+std::vector<std::int64_t> chunk_counts(std::int64_t layers, std::int64_t pipeline);
+
 /// What a scenario says beside its layout. Where the layout that it has cannot run, one GPU can tell; where that cannot
 /// run either, the scenario's own complaint is the one that is thrown, a sim::UserError.
 workloads::Job layoutless_job(const sim::Settings& document);

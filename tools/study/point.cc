@@ -1,5 +1,4 @@
-// One point of a study. Memory comes first: it follows from formulas, so that what does not fit is never planned. Left
-// out: breakdown and traffic, which `orrery run` reports of a point worth looking at.
+// One point of a study as a row of a table: its columns, written and read back.
 #include "tools/study/point.h"
 
 #include <fmt/format.h>
@@ -8,15 +7,10 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <new>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "sim/error.h"
 #include "tools/report/text.h"
-#include "workloads/step/memory.h"
-#include "workloads/step/step.h"
-#include "workloads/step/training_cost.h"
 
 namespace orrery::tools {
 
@@ -55,65 +49,11 @@ double number_of(const std::string& cell) {
   return value;
 }
 
-std::string in_one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
-  return text;
-}
-
 }  // namespace
 
 std::string_view name_of(PointStatus status) {
   static constexpr std::array<std::string_view, 4> kNames{"ok", "oom", "infeasible", "error"};
   return kNames[static_cast<std::size_t>(status)];
-}
-
-PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& cache) {
-  const workloads::Job& job = scenario.job;
-  PointResult result;
-  const double capacity_gb = static_cast<double>(job.machine.device.memory().value()) / 1e9;
-  result.peak_memory_gb = workloads::peak_memory(job) / 1e9;
-  if (result.peak_memory_gb > capacity_gb) {
-    result.status = PointStatus::oom;
-    result.reason = fmt::format("out of memory: needs {} of {} per GPU", bytes_text(result.peak_memory_gb * 1e9),
-                                bytes_text(capacity_gb * 1e9));
-    return result;
-  }
-  workloads::StepOptions options;
-  options.brief = true;
-  options.energy = true;
-  options.cache = &cache;
-  const workloads::StepReport report = workloads::simulate_step(job, options);
-  const workloads::TrainingCost cost =
-      workloads::training_cost(job.training, job.machine.gpus, report.evaluation.tokens_per_s);
-  result.status = PointStatus::ok;
-  result.iteration_s = sim::to_seconds(report.iteration);
-  result.tokens_per_s = report.rates.tokens_per_s;
-  result.mfu_pct = report.rates.mfu_pct;
-  result.time_to_train_s = cost.time_s;
-  result.cost_usd = cost.usd;
-  result.usd_per_million_tokens = cost.usd_per_million_tokens;
-  if (report.energy.known) result.energy_per_token_j = report.energy.site_w() / report.rates.tokens_per_s;
-  return result;
-}
-
-PointResult failed_point() {
-  PointResult result;
-  const auto internal = [&](const std::string& what) {
-    result.status = PointStatus::error;
-    result.reason = in_one_line("internal error: " + what);
-  };
-  try {
-    throw;
-  } catch (const sim::UserError& error) {
-    result.status = PointStatus::infeasible;
-    result.reason = in_one_line(error.what());
-  } catch (const std::bad_alloc&) {
-    internal("out of the host's memory");
-  } catch (const std::exception& error) {
-    internal(error.what());
-  }
-  return result;
 }
 
 const std::vector<std::string>& point_columns() {

@@ -57,7 +57,7 @@ struct PipelineShape {
 struct Misfit {
   enum class Of : std::uint8_t { stages, chunks, microbatches };
   Of of = Of::stages;
-  /// Of stages and chunks: what follows "read N " and says what would be right. Of micro-batches: what is needed.
+  /// Of stages and chunks: what follows "got N " and says what was expected. Of micro-batches: what is needed.
   std::string why;
 };
 

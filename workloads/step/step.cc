@@ -209,9 +209,9 @@ std::size_t most_timelines(const Simulated& run) {
 
 /// Timelines of ranks, memory and links, for traces and reports.
 /// `chunks`: bytes of passes, by stage and chunk.
-void draw(const Parallelism& layout, const std::vector<std::vector<PassBytes>>& chunks,
-          const topology::Cluster& cluster, const StepPlan& step, const Simulated& run, const StepOptions& options,
-          StepReport& report) {
+void draw(const Parallelism& layout, const calibration::HostCosts& host,
+          const std::vector<std::vector<PassBytes>>& chunks, const topology::Cluster& cluster, const StepPlan& step,
+          const Simulated& run, const StepOptions& options, StepReport& report) {
   const Dims dims = layout.dims();
   const auto timeline = [&](const RecordedRank& rank, bool with_spans = true) {
     const sim::Program& program = run.program_of(*rank.record);
@@ -219,7 +219,7 @@ void draw(const Parallelism& layout, const std::vector<std::vector<PassBytes>>& 
     drawn.rank = rank.rank;
     drawn.ranks = rank.ranks;
     drawn.stage = rank.stage;
-    if (with_spans) drawn = timeline_of(dims, step, program, rank);
+    if (with_spans) drawn = timeline_of(dims, step, program, rank, host);
     drawn.breakdown_s =
         breakdown_of(layout.optimizer_post_validation, run.rank_of(*rank.record, step), report.iteration, {});
     const auto stage = static_cast<std::size_t>(rank.stage);
@@ -360,7 +360,7 @@ class StepSimulation {
         report_.iteration = iteration_of(apart_, run);
         if (account_for(apart_, step, run, report_)) {
           if (options_.count_memory) count_memory(chunks_, step, run, report_);
-          if (drawn) draw(job_.parallelism, chunks_, cluster_, step, run, options_, report_);
+          if (drawn) draw(job_.parallelism, job_.software.host, chunks_, cluster_, step, run, options_, report_);
           break;
         }
         compact = false;

@@ -73,6 +73,8 @@ struct KernelSlice {
   double flops = 0;  // of matrix products; 0: bound by memory
   double bytes = 0;  // of memory, each operand and result read or written once
   calibration::DataType type = calibration::DataType::bf16;
+  sim::Duration issue{};      // of the host, to launch it
+  std::int64_t launches = 1;  // for kernels that stand for several
 };
 
 inline constexpr std::int64_t kNoCommunicator = -1;
@@ -94,6 +96,16 @@ struct Timeline {
     std::int32_t chunk = -1, microbatch = -1;
     // Transfers: spans of several ranks with the same communicator and turn are one transfer.
     std::int64_t communicator = kNoCommunicator, turn = 0;
+    /// What the host did for it. Its kernels' launches stand last.
+    struct Host {
+      sim::SimTime from{}, until{};
+    } host;
+    /// Transfers: the call. `what` is moved by `ranks` of `group`.
+    struct Call {
+      calibration::CollectiveOp op{};
+      std::string_view group;
+      std::int64_t ranks = 0;
+    } call;
   };
   std::vector<Span> spans;
   std::array<double, kCategories> breakdown_s{};  // exposed time of this rank; sums to the iteration

@@ -14,6 +14,15 @@ namespace orrery::workloads {
 
 namespace {
 
+/// Kernels as long as their run takes: beside collectives, and where the slowest GPU sets the pace, each takes longer.
+void stretch(std::vector<KernelSlice>& kernels, sim::Duration run) {
+  sim::Duration sum{};
+  for (const KernelSlice& kernel : kernels) sum += kernel.duration;
+  if (sum == run || sum.value() <= 0) return;
+  const double factor = static_cast<double>(run.value()) / static_cast<double>(sum.value());
+  for (KernelSlice& kernel : kernels) kernel.duration = scaled(kernel.duration, factor);
+}
+
 Timeline::Span span_of(const StepPlan& step, const sim::Program& program, const RecordedRank& rank, std::uint32_t op) {
   const OpNote& note = step.stages.notes[static_cast<std::size_t>(rank.stage)][op];
   Timeline::Span span;
@@ -29,19 +38,53 @@ Timeline::Span span_of(const StepPlan& step, const sim::Program& program, const 
       note.microbatch < 0 ? "" : fmt::format("{}{}.{} ", letter_of(note.kind), note.chunk, note.microbatch);
   if (program.kind[op] == sim::OpKind::compute) {
     for (const Kernel& kernel : step.stages.runs[note.run])
-      span.kernels.push_back({kernel.name, kernel.time, kernel.flops, kernel.bytes, kernel.type});
+      span.kernels.push_back({kernel.name, kernel.time, kernel.flops, kernel.bytes, kernel.type, {}, kernel.launches});
+    stretch(span.kernels, sim::Duration(program.duration[op]));
     span.name = pass + span.kernels.front().name;
   } else {
     const TrafficKey& key = step.stages.traffic[note.traffic];
     span.name = fmt::format("{}{} ({})", pass, calibration::name_of(key.op), key.what);
     span.bytes = key.bytes * note.share;
+    span.call = {key.op, key.group.name, key.ranks};
   }
   return span;
 }
 
+/// When the host was at work for each operation: it issues them one after the other, and waits where the program says
+/// so until the operation is done, as the engine has it.
+class HostClock {
+ public:
+  HostClock(const StepPlan& step, const RecordedRank& rank, const sim::Program& program,
+            const calibration::HostCosts& costs)
+      : step_(step), rank_(rank), program_(program), costs_(costs) {}
+
+  void pass(Timeline::Span& span, std::uint32_t op) {
+    span.host.from = now_;
+    now_ = sim::SimTime(now_.value() + program_.issue[op]);
+    span.host.until = now_;
+    if (program_.kind[op] == sim::OpKind::compute && !costs_.blocking_launches) {
+      const OpNote& note = step_.stages.notes[static_cast<std::size_t>(rank_.stage)][op];
+      const std::vector<Kernel>& kernels = step_.stages.runs[note.run];
+      for (std::size_t k = 0; k < kernels.size(); ++k) {
+        const double share = kernels[k].backward ? costs_.backward_issue_share : 1.0;
+        span.kernels[k].issue = scaled(costs_.kernel_issue, share) * kernels[k].launches;
+      }
+    }
+    if (program_.host_waits[op] != 0) now_ = std::max(now_, rank_.record->finish[op]);
+  }
+
+ private:
+  const StepPlan& step_;
+  const RecordedRank& rank_;
+  const sim::Program& program_;
+  const calibration::HostCosts& costs_;
+  sim::SimTime now_{};
+};
+
 }  // namespace
 
-Timeline timeline_of(const Dims& dims, const StepPlan& step, const sim::Program& program, const RecordedRank& rank) {
+Timeline timeline_of(const Dims& dims, const StepPlan& step, const sim::Program& program, const RecordedRank& rank,
+                     const calibration::HostCosts& host) {
   Timeline out;
   out.rank = rank.rank;
   out.ranks = rank.ranks;
@@ -51,8 +94,10 @@ Timeline timeline_of(const Dims& dims, const StepPlan& step, const sim::Program&
   for (const GroupSlot& slot : slots)
     communicators.push_back(communicator_of(*find_group(step.groups->list, slot.group), dims, rank.rank, slot.end));
   out.spans.reserve(program.size());
+  HostClock clock(step, rank, program, host);
   for (std::uint32_t op = 0; op < program.size(); ++op) {
     out.spans.push_back(span_of(step, program, rank, op));
+    clock.pass(out.spans.back(), op);
     if (program.kind[op] != sim::OpKind::transfer) continue;
     const std::uint32_t slot = program.slot[op];
     out.spans.back().communicator = communicators[slot];

@@ -19,8 +19,10 @@ struct RecordedRank {
   std::int64_t rank = 0, ranks = 1, stage = 0;
 };
 
-/// Spans of every operation, in issue order. `program`: the stage's, which has moved out of `step`.
-Timeline timeline_of(const Dims& dims, const StepPlan& step, const sim::Program& program, const RecordedRank& rank);
+/// Spans of every operation, in issue order. `program`: the stage's, which has moved out of `step`. `host`: what
+/// launches cost in it.
+Timeline timeline_of(const Dims& dims, const StepPlan& step, const sim::Program& program, const RecordedRank& rank,
+                     const calibration::HostCosts& host);
 
 /// Bytes held over the step: `memory` at the fullest moment says what stays, `record` when activations come and go. Its
 /// highest point is memory.total, as far as the fullest moment of simulated time is that of the schedule's order.

@@ -41,7 +41,7 @@ function zoom_buttons(range) {
   return el(
       'span', {className: 'tools'}, button('+', 'zoom in', () => range.zoom(0.5)),
       button('-', 'zoom out', () => range.zoom(2)), button('<', 'earlier', () => range.pan(-0.4)),
-      button('>', 'later', () => range.pan(0.4)), button('all', 'the whole step', () => range.reset()));
+      button('>', 'later', () => range.pan(0.4)), button('all', 'all of the step', () => range.reset()));
 }
 
 // Wheel with Ctrl (or a pinch) zooms at the pointer, dragging pans, a double click shows all.

@@ -6,6 +6,21 @@ const kCategories = [
 ];
 const kMemory = [['parameters', 0], ['gradients', 1], ['optimizer', 7], ['activations', 3], ['buffers', 6]];
 
+/// What does not fit stands above everything, with the ways out.
+function shortage_banner() {
+  if (data.fits) return;
+  const banner = el(
+      'div', {className: 'banner', role: 'alert', id: 'shortage'}, el('strong', {}, 'Out of memory. '),
+      data.shortage + '. The step below is what it would take if it did fit. ' +
+          (data.would_fit.length > 0 ? 'Ways out, each tried:' :
+                                       'No single change and no combination tried would make it fit.'));
+  if (data.would_fit.length > 0) {
+    banner.append(
+        table([{title: 'change'}, {title: 'memory', number: true}], data.would_fit.map((way) => [way.set, way.peak])));
+  }
+  page.append(banner);
+}
+
 function measured_section() {
   if (data.measured.length === 0) return;
   const place = section('measured', 'Measured', 'Prediction beside what the record says was measured.');
@@ -146,11 +161,6 @@ function memory_section() {
       }
     })
   });
-  if (data.would_fit.length > 0) {
-    place.append(
-        el('h3', {}, 'Would fit'),
-        table([{title: 'change'}, {title: 'memory', number: true}], data.would_fit.map((way) => [way.set, way.peak])));
-  }
 }
 
 function traffic_section() {
@@ -393,7 +403,9 @@ function scenario_section() {
 }
 
 begin_page();
+shortage_banner();
 tiles(data.facts);
+advice_section();
 measured_section();
 breakdown_section();
 timeline_section();

@@ -1,0 +1,151 @@
+// Do configurations of TorchTitan and DeepSpeed and logs of MLPerf become the scenarios that they mean?
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/scenario.h"
+#include "sim/error.h"
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+#include "tools/import/import.h"
+
+using namespace orrery;
+using tests::Folder;
+
+namespace {
+
+constexpr const char* kTitan = R"([job]
+dump_folder = "./outputs"
+[model]
+name = "llama3"
+flavor = "8B"
+converters = ["float8"]
+[optimizer]
+name = "AdamW"
+[training]
+local_batch_size = 2
+seq_len = 8192
+compile = true
+[parallelism]
+data_parallel_replicate_degree = 2
+data_parallel_shard_degree = -1
+tensor_parallel_degree = 4
+[activation_checkpoint]
+mode = "full"
+[float8]
+recipe_name = "rowwise"
+)";
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
+workloads::Job job_of(const tools::Draft& draft) { return scenarios::load_scenario(draft.document()).job; }
+
+}  // namespace
+
+TEST_CASE("a configuration of TorchTitan: degrees, FSDP, batches, precision") {
+  const Folder folder;
+  const workloads::Job job = job_of(tools::import_torchtitan(folder.write("run.toml", kTitan), 64));
+  CHECK(job.model.layers == 32);
+  CHECK(job.model.hidden == 4096);
+  CHECK(job.model.seq == 8192);
+  CHECK(job.parallelism.tensor == 4);
+  CHECK(job.parallelism.sequence_parallel);
+  CHECK(job.parallelism.data == 16);  // 64 / 4; shards are what the two copies leave of it
+  CHECK(job.parallelism.sharding == workloads::Sharding::parameters);
+  CHECK(job.batch.micro == 2);
+  CHECK(job.batch.global == 32);  // 2 for each of 16
+  CHECK(job.software.name == "torchtitan-2025.06");
+  // With a pipeline FSDP keeps what it gathered, and a micro-batch is one sequence.
+  const std::string pipelined = replaced(kTitan, "tensor_parallel_degree = 4",
+                                         "tensor_parallel_degree = 4\npipeline_parallel_degree = 4\n"
+                                         "pipeline_parallel_schedule = \"Interleaved1F1B\"");
+  const workloads::Job staged = job_of(tools::import_torchtitan(folder.write("pipe.toml", pipelined), 64));
+  CHECK(staged.parallelism.pipeline == 4);
+  CHECK(staged.parallelism.virtual_pipeline == 2);
+  CHECK(staged.parallelism.sharding == workloads::Sharding::gradients);
+  CHECK(staged.batch.micro == 1);
+}
+
+TEST_CASE("what is no configuration of TorchTitan is refused where it stands") {
+  const Folder folder;
+  const auto message = [&](const std::string& text, std::int64_t gpus = 64) {
+    try {
+      tools::import_torchtitan(folder.write("run.toml", text), gpus);
+    } catch (const sim::UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(message("[model\n").find("run.toml:1:") != std::string::npos);
+  CHECK(message("key = 1\n").find("training") != std::string::npos);
+  CHECK(message(replaced(kTitan, "\"8B\"", "\"9B\"")).find("run.toml:5:") != std::string::npos);
+  CHECK(message(kTitan, 12).find("multiple of tensor 4") != std::string::npos);
+  CHECK(message(replaced(kTitan, "\"full\"", "\"most\"")).find("none, selective or full") != std::string::npos);
+  CHECK(message(std::string(100'000, '[')).find("deep") != std::string::npos);
+}
+
+TEST_CASE("a configuration of DeepSpeed: stages of ZeRO, buckets, the batch from two of three") {
+  const Folder folder;
+  const std::string text =
+      R"({"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8, "bf16": {"enabled": true},
+          "zero_optimization": {"stage": 2, "overlap_comm": true, "reduce_bucket_size": 5e8,
+                                "offload_optimizer": {"device": "cpu"}}, "steps_per_print": 10})";
+  tools::Draft draft = tools::import_deepspeed(folder.write("ds.json", text), 16, {"model=llama2-7b"});
+  draft.apply("model=llama2-7b");
+  const workloads::Job job = job_of(draft);
+  CHECK(job.parallelism.data == 16);
+  CHECK(job.parallelism.sharding == workloads::Sharding::gradients);
+  CHECK(job.batch.micro == 4);
+  CHECK(job.batch.global == 4 * 8 * 16);
+  CHECK(job.software.buckets.gradient_bucket.value() == 1'000'000'000);  // elements of 2 bytes
+  CHECK(std::any_of(draft.ignored().begin(), draft.ignored().end(),
+                    [](const std::string& remark) { return remark.find("steps_per_print") != std::string::npos; }));
+  const std::string scenario = folder.file("out.yaml");
+  const tests::Outcome run = tests::orrery(
+      {"import", "deepspeed", folder.file("ds.json"), "--gpus", "16", "--set", "model=llama2-7b", "--out", scenario});
+  CHECK(run.status == 0);
+  CHECK(tests::orrery({"run", scenario}).status == 0);
+  CHECK(tests::orrery({"import", "deepspeed", folder.file("ds.json")}).err.find("--set model=NAME") !=
+        std::string::npos);
+  CHECK(tests::orrery({"import", "deepspeed", folder.write("x.json", "{\"a\": 1}")}).status == 2);
+}
+
+TEST_CASE("a log of MLPerf: the step from its blocks, or as it was logged") {
+  const Folder folder;
+  std::string log = "0: some other line\n";
+  const auto add = [&](std::int64_t time_ms, const std::string& key, const std::string& value,
+                       const std::string& metadata = "{}") {
+    log += fmt::format(
+        "0: :::MLLOG {{\"namespace\": \"\", \"time_ms\": {}, \"event_type\": \"POINT_IN_TIME\", \"key\": "
+        "\"{}\", \"value\": {}, \"metadata\": {}}}\n",
+        time_ms, key, value, metadata);
+  };
+  add(1000, "submission_benchmark", "\"llama31_8b\"");
+  add(1000, "submission_org", "\"NVIDIA\"");
+  add(1000, "submission_platform", "\"4xNVIDIA DGX H100\"");
+  add(1000, "global_batch_size", "64");
+  add(1000, "max_sequence_length", "8192");
+  // Blocks of 10 steps that take 20 s, 10 s and 30 s: the median step is 2 s.
+  std::int64_t now = 10'000, samples = 0;
+  for (const int seconds : {20, 10, 30}) {
+    add(now, "block_start", "null", fmt::format("{{\"samples_count\": {}}}", samples));
+    now += 1000 * seconds;
+    samples += 640;
+    add(now, "block_stop", "null", fmt::format("{{\"samples_count\": {}}}", samples));
+  }
+  const tools::Draft draft = tools::import_mllog(folder.write("run.log", log));
+  const scenarios::Scenario scenario = scenarios::load_scenario(draft.document());
+  CHECK(scenario.measured->iteration_s == Approx(2.0));
+  CHECK(scenario.job.machine.gpus == 32);
+  CHECK(scenario.job.batch.global == 64);
+  CHECK(scenario.job.model.seq == 8192);
+  add(now, "tracked_stats", "{\"train_step_time\": 1.5}");
+  CHECK(scenarios::load_scenario(tools::import_mllog(folder.write("run.log", log)).document()).measured->iteration_s ==
+        Approx(1.5));
+  for (const std::string& wrong :
+       {std::string(), std::string("no mark\n"), std::string(":::MLLOG {\n"), replaced(log, "llama31_8b", "resnet")}) {
+    CHECK_THROWS_AS(tools::import_mllog(folder.write("wrong.log", wrong)), sim::UserError);
+  }
+}

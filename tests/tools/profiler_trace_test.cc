@@ -1,0 +1,244 @@
+// Are traces of profilers read as they were meant, by whichever of them, and refused where they are no traces?
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "sim/error.h"
+#include "tests/catch.h"
+#include "tests/skipped.h"
+#include "tests/tools/program.h"
+#include "tests/workloads/example.h"
+#include "tools/learn/decompose.h"
+#include "tools/learn/kernel_names.h"
+#include "tools/learn/predicted.h"
+#include "tools/report/trace.h"
+
+#ifdef ORRERY_SQLITE
+#include <sqlite3.h>
+#endif
+
+using namespace orrery;
+using tests::Folder;
+using tools::OpClass;
+using tools::Phase;
+
+namespace {
+
+/// Two steps of a job that launches a product forward, one backward with a reduction behind it, and its optimizer.
+/// Absolute times, as Kineto wrote them before 2024; correlation ids go on from step to step.
+std::string kineto() {
+  std::string events;
+  const auto add = [&](const std::string& event) { events += (events.empty() ? "" : ",\n") + event; };
+  add(R"({"ph":"M","name":"process_name","pid":7,"tid":0,"ts":1,"args":{"name":"python3"}})");
+  for (int step = 0; step < 2; ++step) {
+    const auto at = [&](int us) { return fmt::format("{}.125", 1'695'835'535'000'000LL + 1000 * step + us); };
+    const int id = 10 * step;
+    const auto host = [&](const char* cat, const std::string& name, int tid, int from, int length, int correlation) {
+      add(fmt::format(R"({{"ph":"X","cat":"{}","name":"{}","pid":7,"tid":{},"ts":{},"dur":{},"args":{{{}}}}})", cat,
+                      name, tid, at(from), length,
+                      correlation > 0 ? fmt::format("\"External id\":3,\"correlation\":{}", correlation) : ""));
+    };
+    const auto device = [&](const std::string& name, int stream, int from, int length, int correlation,
+                            const std::string& more = "") {
+      add(fmt::format(R"({{"ph":"X","cat":"kernel","name":"{}","pid":0,"tid":{},"ts":{},"dur":{},)"
+                      R"("args":{{"stream":{},"correlation":{},"grid":[1,2,3]{}}}}})",
+                      name, stream, at(from), length, stream, correlation, more));
+    };
+    host("user_annotation", fmt::format("ProfilerStep#{}", step), 1, 0, 1000, 0);
+    host("cpu_op", "aten::mm", 1, 10, 20, 0);
+    host("cuda_runtime", "cudaLaunchKernel", 1, 15, 5, id + 1);
+    host("cpu_op", "autograd::engine::evaluate_function: MmBackward0", 2, 100, 60, 0);
+    host("cpu_op", "aten::mm", 2, 105, 20, 0);
+    host("cuda_runtime", "cudaLaunchKernel", 2, 110, 5, id + 2);
+    host("cuda_runtime", "cudaLaunchKernelExC", 2, 140, 5, id + 3);
+    host("user_annotation", "Optimizer.step#AdamW.step", 1, 300, 100, 0);
+    host("cuda_runtime", "cudaLaunchKernel", 1, 310, 5, id + 4);
+    device("nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNT", 7, 50, 100, id + 1);
+    device("nvjet_tst_128x256_64x4_2x1_v_bz_coopA_NNT", 7, 200, 200, id + 2);
+    device("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 20, 350, 150, id + 3,
+           R"(,"Collective name":"_reduce_scatter_base","In msg nelems":4096,"Out msg nelems":512,"dtype":"BFloat16",)"
+           R"("Group size":8,"Process Group Name":"1","Process Group Description":"mesh_dp_shard")");
+    device("void at::native::multi_tensor_apply_kernel<FusedAdamMathFunctor>", 7, 550, 50, id + 4);
+  }
+  return R"({"schemaVersion":1,"distributedInfo":{"backend":"nccl","rank":3,"world_size":8},"traceEvents":[)" + events +
+         "]}\n";
+}
+
+std::string gzipped(const Folder& folder, const std::string& text) {
+  const std::string file = folder.file("trace.json.gz");
+  gzFile out = gzopen(file.c_str(), "wb");
+  gzwrite(out, text.data(), static_cast<unsigned>(text.size()));
+  gzclose(out);
+  return file;
+}
+
+}  // namespace
+
+TEST_CASE("a trace of PyTorch's profiler, gzipped or not: who launched what, when, in which phase") {
+  const Folder folder;
+  for (const std::string& file : {folder.write("trace.json", kineto()), gzipped(folder, kineto())}) {
+    const std::vector<tools::Trace> traces = tools::read_trace(file);
+    REQUIRE(traces.size() == 1);
+    const tools::Trace& trace = traces.front();
+    CHECK(trace.rank == 3);
+    CHECK(trace.world_size == 8);
+    CHECK(trace.steps.size() == 2);
+    REQUIRE(trace.device.size() == 8);
+    const OpClass classes[] = {OpClass::matmul, OpClass::matmul, OpClass::reduce_scatter, OpClass::optimizer};
+    const Phase phases[] = {Phase::forward, Phase::backward, Phase::backward, Phase::optimizer};
+    const tools::Nanoseconds launched[] = {20'000, 115'000, 145'000, 315'000};
+    for (std::size_t i = 0; i < 4; ++i) {
+      INFO(i);
+      CHECK(trace.device[i].what == classes[i]);
+      CHECK(trace.device[i].phase == phases[i]);
+      CHECK(trace.device[i].launched == launched[i]);
+      CHECK(trace.device[i + 4].start == trace.device[i].start + 1'000'000);
+    }
+    CHECK(trace.device[0].start == 50'000);  // since the first event; the eighths of a microsecond cancel
+    CHECK(trace.name(trace.device[0].caller) == "aten::mm");
+    const tools::CollectiveFacts& facts = trace.collectives.front();
+    CHECK(facts.bytes == 4096 * 2);  // the whole buffer: a reduce-scatter's input, 2 bytes each
+    CHECK(facts.group_size == 8);
+    CHECK(trace.name(facts.group) == "mesh_dp_shard");
+  }
+}
+
+TEST_CASE("the parts of a step add up to it, and what computing hides is not counted twice") {
+  const Folder folder;
+  const tools::Trace trace = tools::read_trace(folder.write("trace.json", kineto())).front();
+  const tools::Decomposition d = tools::decompose(trace);
+  CHECK(d.step_s == Approx(1e-3));
+  const auto seconds = [&](const tools::Part& part) { return d.parts.at(part).seconds; };
+  // 200 to 400 us is a product, 350 to 500 the reduction: 100 us of its 150 are exposed.
+  const tools::Part reduction{Phase::other, true, false, OpClass::reduce_scatter};
+  CHECK(seconds(reduction) == Approx(100e-6));
+  CHECK(d.parts.at(reduction).busy_s == Approx(150e-6));
+  CHECK(seconds({Phase::backward, false, false, OpClass::matmul}) == Approx(200e-6));
+  CHECK(seconds({Phase::backward, true, true, OpClass::unknown}) == Approx(50e-6));   // 150 to 200
+  CHECK(seconds({Phase::optimizer, true, true, OpClass::unknown}) == Approx(50e-6));  // 500 to 550
+  double sum = 0;
+  for (const auto& [part, tally] : d.parts) sum += tally.seconds;
+  CHECK(sum == Approx(d.step_s));
+  CHECK(d.unnamed_s == 0);
+}
+
+TEST_CASE("the program's own trace, written and read, is the trace of its timeline") {
+  const workloads::Job job = tests::small_job();
+  workloads::StepOptions options;
+  options.timelines = true;
+  options.timeline_ranks = {0, 8};
+  const workloads::StepReport report = workloads::simulate_step(job, options);
+  const Folder folder;
+  std::ostringstream text;
+  tools::write_trace(
+      text, {"small", report.timelines, tools::process_names(job.parallelism.dims(), report.timelines), {}, {}});
+  const std::vector<tools::Trace> read = tools::read_trace(folder.write("own.json", text.str()));
+  REQUIRE(read.size() == 2);
+  for (std::size_t r = 0; r < 2; ++r) {
+    const tools::Trace made = tools::trace_of(report.timelines[r]);
+    CHECK(read[r].rank == options.timeline_ranks[r]);
+    REQUIRE(read[r].device.size() == made.device.size());
+    REQUIRE(read[r].host.size() == made.host.size());
+    for (std::size_t i = 0; i < made.device.size(); ++i) {
+      const tools::DeviceEvent &a = read[r].device[i], &b = made.device[i];
+      CHECK(a.start == b.start);
+      CHECK(a.end == b.end);
+      CHECK(a.correlation == b.correlation);
+      CHECK(a.launched == b.launched);
+      CHECK(a.what == b.what);
+      CHECK(a.phase == b.phase);
+    }
+  }
+}
+
+TEST_CASE("what is no trace is refused in one line that names the file") {
+  const Folder folder;
+  const std::string whole = kineto();
+  const std::string scenario = folder.write("small.yaml", tests::small_scenario());
+  const std::string of_eight = folder.write("eight.json", whole);
+  std::string gz = tests::read_file(gzipped(folder, whole));
+  std::string other_rank = whole;
+  other_rank.replace(other_rank.find("\"rank\":3,\"world_size\":8"), 23, "\"rank\":99,\"world_size\":16");
+  struct Case {
+    std::string name, text, says;
+  };
+  const Case cases[] = {
+      {"empty.json", "", "empty"},
+      {"cut.json", whole.substr(0, whole.size() / 2), "cut off"},
+      {"cut.json.gz", gz.substr(0, gz.size() / 2), "cut off"},
+      {"foreign.json", "{\"model\": {\"layers\": 3}}\n", "traceEvents"},
+      {"text.txt", "not a trace at all\n", "no JSON"},
+      {"host.json", R"({"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","ts":1,"dur":2}]})", "no kernel"},
+      {"rank.json", other_rank, "0 to 15"},
+      {"broken.sqlite", std::string("SQLite format 3\0", 16) + "garbage", "SQLite"},
+      {"world.json", whole, "expected the 16"}};
+  for (const Case& c : cases) {
+    INFO(c.name);
+    const std::string file = folder.write(c.name, c.text);
+    for (const std::vector<std::string>& command :
+         std::vector<std::vector<std::string>>{{"diff", file, scenario}, {"learn", file, "--scenario", scenario}}) {
+      const tests::Outcome outcome = tests::orrery(command);
+      CHECK(outcome.status == 2);
+      CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+      CHECK(outcome.err.find(c.name) != std::string::npos);
+      if (c.name != "broken.sqlite") CHECK(outcome.err.find(c.says) != std::string::npos);
+    }
+  }
+  CHECK(tests::orrery({"diff", folder.file("nothing"), scenario}).status == 2);
+  CHECK(tests::orrery({"diff", folder.path().string(), scenario}).status == 2);
+  CHECK(tests::orrery({"diff", scenario}).status == 2);
+  // Ranks of stage 0 alone, and a rank twice.
+  const std::string own = folder.file("own.json");
+  REQUIRE(tests::orrery({"run", scenario, "--trace", own, "--trace-ranks", "0,1"}).status == 0);
+  CHECK(tests::orrery({"diff", own, scenario}).err.find("stage 1") != std::string::npos);
+  const std::string one = folder.file("one.json");
+  REQUIRE(tests::orrery({"run", scenario, "--trace", one, "--trace-ranks", "0"}).status == 0);
+  CHECK(tests::orrery({"diff", one, scenario}).status == 0);
+  CHECK(tests::orrery({"diff", one, one, scenario}).err.find("twice") != std::string::npos);
+}
+
+#ifdef ORRERY_SQLITE
+TEST_CASE("an export of Nsight Systems is read as the same trace") {
+  const Folder folder;
+  const std::string file = folder.file("report.sqlite");
+  sqlite3* database = nullptr;
+  REQUIRE(sqlite3_open(file.c_str(), &database) == SQLITE_OK);
+  // Two processes: thread ids hold the process in all but their low 24 bits.
+  const std::string tables = R"(
+    CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+    INSERT INTO StringIds VALUES (1, 'nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNT'), (2, 'cudaLaunchKernel_v7000'),
+      (3, 'ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)'), (4, 'optimizer');
+    CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,
+      correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER);
+    INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1000, 3000, 0, 7, 5, 0x1000000, 1, 1),
+      (3500, 4000, 0, 9, 6, 0x1000000, 3, 3), (1000, 2000, 1, 7, 5, 0x2000000, 1, 1);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,
+      correlationId INTEGER, globalPid INTEGER, copyKind INTEGER, bytes INTEGER);
+    INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (100, 200, 0, 7, 4, 0x1000000, 1, 64);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER, correlationId INTEGER,
+      nameId INTEGER);
+    INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (500, 600, 0x1000011, 5, 2), (700, 800, 0x1000011, 6, 2),
+      (550, 650, 0x2000022, 5, 2);
+    CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, globalTid INTEGER, text TEXT, textId INTEGER);
+    INSERT INTO NVTX_EVENTS VALUES (450, 650, 0x1000011, 'backward', NULL), (660, 900, 0x1000011, NULL, 4);
+  )";
+  char* error = nullptr;
+  CHECK(sqlite3_exec(database, tables.c_str(), nullptr, nullptr, &error) == SQLITE_OK);
+  sqlite3_free(error);
+  sqlite3_close(database);
+  const std::vector<tools::Trace> traces = tools::read_trace(file);
+  REQUIRE(traces.size() == 2);
+  const tools::Trace& trace = traces.front();
+  REQUIRE(trace.device.size() == 3);
+  CHECK(trace.device[0].what == OpClass::memcpy);
+  CHECK(trace.device[1].what == OpClass::matmul);
+  CHECK(trace.device[1].launched == 500);  // 600 on the profiler's clock, and the first event is at 100
+  CHECK(trace.device[1].phase == Phase::backward);
+  CHECK(trace.device[2].what == OpClass::all_reduce);
+  CHECK(trace.device[2].phase == Phase::optimizer);
+  CHECK(traces[1].device.size() == 1);
+}
+#endif

@@ -1,0 +1,150 @@
+// Does the engine behind the what-if page answer as `orrery run` does, and survive whatever it is asked?
+#include <nlohmann/json.hpp>
+
+#include "scenarios/scenario.h"
+#include "tests/catch.h"
+#include "tools/report/report.h"
+#include "tools/whatif/engine.h"
+#include "tools/whatif/page_text.h"
+
+using namespace orrery;
+using nlohmann::json;
+using tools::WhatIfEngine;
+
+namespace {
+
+const std::string kJob =
+    "name: small\n"
+    "cluster: {device: h100-sxm-80gb, gpus: 64, fabric: ndr-rail}\n"
+    "model: gpt3-6.7b\n"
+    "parallelism: {tensor: 2, pipeline: 4}\n"
+    "batch: {global: 256, micro: 2}\n";
+
+json ask(WhatIfEngine& engine, const json& request) { return json::parse(engine.answer(request.dump())); }
+
+json run(WhatIfEngine& engine, const std::string& text, const std::vector<std::string>& sets = {}) {
+  return ask(engine, {{"do", "run"}, {"text", text}, {"sets", sets}});
+}
+
+/// The same step without the engine of the page.
+json plain_run(const std::string& text, const std::vector<std::string>& sets) {
+  sim::Settings document = scenarios::parse_yaml(text, "scenario.yaml");
+  for (const std::string& set : sets) scenarios::apply_set(document, set);
+  const scenarios::Scenario scenario = scenarios::load_scenario(document);
+  workloads::StepOptions options;
+  options.count_memory = true;
+  return json::parse(tools::report_json(scenario, workloads::simulate_step(scenario.job, options)).dump());
+}
+
+}  // namespace
+
+TEST_CASE("the page's engine reports what run reports, whatever it was asked before") {
+  WhatIfEngine engine(WhatIfEngine::Names::shipped);
+  std::vector<double> seconds;
+  for (const std::vector<std::string>& sets : std::vector<std::vector<std::string>>{
+           {}, {"batch.micro=1"}, {"parallelism.tensor=4"}, {"cluster.gpus=128"}, {}}) {
+    json got = run(engine, kJob, sets)["result"], expected = plain_run(kJob, sets);
+    got.erase("wall_s");
+    expected.erase("wall_s");
+    CHECK(got == expected);
+    seconds.push_back(got["iteration_time_s"]);
+  }
+  CHECK(seconds.front() == seconds.back());
+  CHECK(seconds[1] != seconds[0]);
+}
+
+TEST_CASE("the page is told what the keys resolve to") {
+  WhatIfEngine engine(WhatIfEngine::Names::shipped);
+  const json layout = run(engine, kJob, {"parallelism.tensor=4"})["layout"];
+  CHECK(layout["parallelism.data"] == 64 / (4 * 4));
+  CHECK(layout["microbatches"] == 256 / (4 * 2));
+  CHECK(layout["parallelism.schedule"] == "1f1b");
+  CHECK(layout["cluster.device"] == "h100-sxm-80gb");
+  const json text = run(engine, kJob, {"parallelism.tensor=4"})["yaml"];  // and the whole as a scenario of its own
+  CHECK(run(engine, text.get<std::string>())["layout"] == layout);
+}
+
+TEST_CASE("points of the page's sweep are those of a step each") {
+  WhatIfEngine engine(WhatIfEngine::Names::shipped);
+  const json sets = {{"batch.micro=1"}, {"batch.micro=4"}, {"parallelism.tensor=3"}};
+  const json points = ask(engine, {{"do", "points"}, {"text", kJob}, {"points", sets}})["points"];
+  REQUIRE(points.size() == 3);
+  CHECK(points[0]["iteration_s"] == run(engine, kJob, {"batch.micro=1"})["result"]["iteration_time_s"]);
+  CHECK(points[1]["iteration_s"] == run(engine, kJob, {"batch.micro=4"})["result"]["iteration_time_s"]);
+  CHECK(points[2]["status"] == "infeasible");
+}
+
+TEST_CASE("what would fit is found where a step does not fit, and is not searched for where nobody asks") {
+  WhatIfEngine engine(WhatIfEngine::Names::shipped);
+  const std::vector<std::string> sets{"parallelism={tensor: 1, pipeline: 1}", "batch.global=512", "batch.micro=8",
+                                      "recompute=none"};
+  json request{{"do", "run"}, {"text", kJob}, {"sets", sets}, {"remedies", false}};
+  const json brief = ask(engine, request)["result"]["memory"];
+  REQUIRE_FALSE(brief["fits"].get<bool>());
+  CHECK(brief["would_fit"].empty());
+  request["do"] = "remedies";
+  const json remedies = ask(engine, request)["would_fit"];
+  REQUIRE_FALSE(remedies.empty());
+  CHECK(remedies == run(engine, kJob, sets)["result"]["memory"]["would_fit"]);
+  std::vector<std::string> changed = sets;
+  for (const json& set : remedies[0]["set"]) changed.push_back(set);
+  CHECK(run(engine, kJob, changed)["result"]["memory"]["fits"] == true);
+}
+
+TEST_CASE("a mistake comes back as the line of the command line") {
+  WhatIfEngine engine(WhatIfEngine::Names::shipped);
+  const json reply = ask(engine, {{"do", "run"}, {"file", "mine.yaml"}, {"text", "cluster: {gpus: many}\n"}});
+  CHECK(reply["error"].get<std::string>().starts_with("mine.yaml:1:11: cluster.gpus: "));
+}
+
+TEST_CASE("who asks over HTTP has no file read") {
+  WhatIfEngine engine(WhatIfEngine::Names::shipped), own(WhatIfEngine::Names::files);
+  for (const char* name : {"/dev/null", "./a.yaml", "b.yaml"}) {
+    const std::string set = std::string("model=") + name;
+    INFO(set);
+    const std::string refusal = run(engine, kJob, {set})["error"];
+    CHECK(refusal.find("files are read on the command line alone") != std::string::npos);
+    const std::string other = run(own, kJob, {set})["error"];
+    CHECK(other.find("files are read on the command line alone") == std::string::npos);
+  }
+}
+
+TEST_CASE("no request ends the page's engine") {
+  WhatIfEngine engine(WhatIfEngine::Names::shipped);
+  for (const char* request :
+       {"", "{", "null", "[]", "\"run\"", "{}", "{\"do\": 1}", "{\"do\": \"dance\"}", "{\"do\": \"run\"}",
+        "{\"do\": \"run\", \"text\": []}", "{\"do\": \"run\", \"text\": \"a: [\"}",
+        "{\"do\": \"run\", \"text\": \"- {}\\n- {}\\n\"}", "{\"do\": \"run\", \"text\": \"a: 1\", \"sets\": 7}",
+        "{\"do\": \"points\", \"text\": \"a: 1\"}", "{\"do\": \"points\", \"text\": \"a: 1\", \"points\": [7]}",
+        "{\"do\": \"import\", \"form\": \"doc\", \"text\": \"\"}",
+        "{\"do\": \"import\", \"form\": \"hf\", \"text\": \"{\", \"file\": \"../../x\"}"}) {
+    INFO(request);
+    const json reply = json::parse(engine.answer(request));
+    if (reply.contains("points")) {
+      CHECK(reply["points"][0]["status"] == "infeasible");
+    } else {
+      REQUIRE(reply.contains("error"));
+      CHECK(reply["error"].get<std::string>().find('\n') == std::string::npos);
+    }
+  }
+  CHECK(run(engine, kJob).contains("result"));
+}
+
+TEST_CASE("a launch line becomes a scenario that runs") {
+  WhatIfEngine engine(WhatIfEngine::Names::shipped);
+  const std::string line =
+      "torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py --num-layers 32 --hidden-size 4096 "
+      "--num-attention-heads 32 --seq-length 2048 --max-position-embeddings 2048 --tensor-model-parallel-size 4 "
+      "--pipeline-model-parallel-size 2 --micro-batch-size 2 --global-batch-size 64 --bf16";
+  const json draft = ask(engine, {{"do", "import"}, {"form", "megatron"}, {"text", line}, {"file", "launch.sh"}});
+  REQUIRE(draft.contains("yaml"));
+  CHECK(run(engine, draft["yaml"])["layout"]["parallelism.tensor"] == 4);
+}
+
+TEST_CASE("the served page has every part and no engine of its own") {
+  const std::string page = tools::whatif_page();
+  CHECK(page.find("<!-- insert:") == std::string::npos);
+  CHECK(page.find("id=\"engine-wasm\"") == std::string::npos);
+  for (const char* part : {"function new_engine()", "function build_controls(", "function start_sweep()", "Chart.js v"})
+    CHECK(page.find(part) != std::string::npos);
+}

@@ -1,0 +1,62 @@
+// `orrery advise`: what to change about a job, each change simulated, with its reason, how sure it is and the command.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tools/commands.h"
+#include "tools/explain/advice.h"
+#include "tools/explain/advice_text.h"
+#include "tools/parallel.h"
+#include "tools/report/output.h"
+#include "tools/report/report.h"
+
+namespace orrery::tools {
+
+namespace {
+
+struct Options {
+  std::string scenario, json;
+  std::vector<std::string> sets;
+  std::size_t top = 5, pairs = AdviceOptions{}.pairs;
+  unsigned jobs = 0;
+};
+
+int run(const Options& options) {
+  check_writable(options.json);
+  const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
+  const InterruptGuard guard;
+  AdviceOptions asked;
+  asked.top = options.top;
+  asked.pairs = options.pairs;
+  asked.jobs = options.jobs > 0 ? options.jobs : default_jobs();
+  const Advice advice = advise(document, asked);
+  if (!options.json.empty()) {
+    write_output(options.json,
+                 [&](std::ostream& out) { write_json(out, advice_json(advice, options.scenario, options.sets)); });
+  }
+  if (options.json != "-") write_advice(std::cout, advice, options.scenario, options.sets);
+  if (advice.interrupted) return kInterrupted;
+  return advice.counts.errors > 0 ? kBug : kDone;
+}
+
+}  // namespace
+
+Action declare_advise(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("scenario", options->scenario, "scenario file (YAML)")->required();
+  app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+  app.add_option("--top", options->top, "how many suggestions to show (default 5)")->check(CLI::Range(1, 1000));
+  app.add_option("--pairs", options->pairs,
+                 "pairs of changes to simulate, the most promising first; 0 for single changes alone (default 32)")
+      ->type_name("N")
+      ->check(CLI::Range(0, 768));
+  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)")->check(CLI::Range(1, 1024));
+  app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
+      ->type_name("FILE");
+  return [options] { return run(*options); };
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,96 @@
+// What an importer makes: a scenario in the making, and its text with the remarks above it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/text_file.h"
+#include "tools/import/import.h"
+#include "tools/report/text.h"
+
+namespace orrery::tools {
+
+using sim::Place;
+using sim::Settings;
+
+void Draft::set(std::string_view key, std::string value, const Place& place) {
+  document_.set_path(key, Settings::scalar(std::move(value), place));
+}
+void Draft::set(std::string_view key, std::int64_t value, const Place& place) {
+  set(key, std::to_string(value), place);
+}
+void Draft::set(std::string_view key, bool value, const Place& place) {
+  set(key, std::string(value ? "true" : "false"), place);
+}
+
+bool Draft::has(std::string_view key) const {
+  const Settings* node = &document_;
+  while (node != nullptr && !key.empty()) {
+    const std::size_t dot = key.find('.');
+    node = node->is_mapping() ? node->find(key.substr(0, dot)) : nullptr;
+    key = dot == std::string_view::npos ? std::string_view{} : key.substr(dot + 1);
+  }
+  return node != nullptr;
+}
+
+namespace {
+
+/// Text that YAML reads back as the same text: plain where that is safe, else quoted.
+std::string yaml_scalar(const std::string& text) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("-_./ +()").find(c) != std::string_view::npos;
+  };
+  const bool edge = !text.empty() && text.front() != ' ' && text.back() != ' ' && text.front() != '-';
+  if (edge && std::all_of(text.begin(), text.end(), plain)) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "''" : std::string(1, c);
+  return quoted + "'";
+}
+
+void write_yaml(std::string& out, const Settings& node, int depth) {
+  const std::string pad(static_cast<std::size_t>(2 * depth), ' ');
+  for (const auto& [name, member] : node.members()) {
+    if (member.is_mapping()) {
+      out += pad + name + ":\n";
+      write_yaml(out, member, depth + 1);
+    } else if (member.is_sequence()) {
+      std::vector<std::string> items;
+      for (const Settings& item : member.items()) items.push_back(yaml_scalar(item.text()));
+      out += fmt::format("{}{}: [{}]\n", pad, name, fmt::join(items, ", "));
+    } else {
+      out += fmt::format("{}{}: {}\n", pad, name, member.is_null() ? "null" : yaml_scalar(member.text()));
+    }
+  }
+}
+
+}  // namespace
+
+std::string remarks(const std::string& title, const std::vector<std::string>& lines, const std::string& mark) {
+  if (lines.empty()) return {};
+  std::string out = mark + title + "\n";
+  for (const std::string& line : lines) out += wrapped(line, mark + "  ", mark + "    ");
+  return out;
+}
+
+std::string Draft::yaml() const {
+  std::string out = wrapped(fmt::format("Imported from {} by orrery import.", origin_), "# ", "#   ");
+  out += remarks("Not taken over:", ignored_, "# ");
+  out += remarks("Not said there, to be checked:", assumed_, "# ");
+  // The order in which people read a scenario, whatever order the importer found things in.
+  Settings sorted = Settings::mapping({});
+  for (const char* key : {"name", "description", "source", "cluster", "model", "parallelism", "batch"}) {
+    if (const Settings* member = document_.find(key); member != nullptr) sorted.set(key, *member);
+  }
+  for (const auto& [name, member] : document_.members()) {
+    if (sorted.find(name) == nullptr) sorted.set(name, member);
+  }
+  write_yaml(out, sorted, 0);
+  return out;
+}
+
+std::string read_text(const std::string& file) {
+  constexpr std::size_t kLargest = std::size_t{16} << 20;
+  return sim::read_text(file, "a configuration", kLargest);
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,153 @@
+// `orrery import deepspeed`: a configuration of DeepSpeed (ds_config.json). What a key means, and its default, is that
+// of DeepSpeed's documentation (deepspeed.ai/docs/config-json) and deepspeed/runtime/config.py. The file knows no model
+// and no cluster: --set model=NAME and --gpus say them. Left out: pipelines, which a script makes and not the file,
+// sparse attention, compression, curriculum learning, and what "auto" stands for.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "scenarios/scenario.h"
+#include "sim/error.h"
+#include "tools/import/import.h"
+#include "tools/import/sections.h"
+
+namespace orrery::tools {
+
+using sim::Settings;
+
+namespace {
+
+/// "auto" is filled in by Hugging Face's Trainer at run time.
+const Settings* said(const Settings* value) {
+  return value != nullptr && value->is_scalar() && value->text() == "auto" ? nullptr : value;
+}
+
+std::int64_t count_or(const Settings* value, std::int64_t fallback) {
+  value = said(value);
+  return value == nullptr ? fallback : value->as_int(1, 1'000'000'000'000);
+}
+
+void take_batch(Sections& config, Draft& draft, std::int64_t replicas) {
+  const Settings *total = said(config.find("train_batch_size")),
+                 *each = said(config.find("train_micro_batch_size_per_gpu")),
+                 *steps = said(config.find("gradient_accumulation_steps"));
+  std::int64_t micro = count_or(each, 0), global = count_or(total, 0);
+  const std::int64_t accumulated = count_or(steps, 0);
+  // Of the three any two give the third (deepspeed/runtime/config.py, _set_batch_related_parameters).
+  if (micro == 0 && global > 0)
+    micro = std::max<std::int64_t>(1, global / replicas / std::max<std::int64_t>(1, accumulated));
+  if (micro == 0) {
+    micro = 1;
+    draft.assumed("batch", "1 sequence on a GPU; the file says auto or nothing; --set batch.micro=N, batch.global=N");
+  }
+  if (global == 0) global = micro * std::max<std::int64_t>(1, accumulated) * replicas;
+  draft.set("batch.micro", micro, each != nullptr ? each->place() : sim::Place{});
+  draft.set("batch.global", global, total != nullptr ? total->place() : sim::Place{});
+}
+
+void take_sharding(Sections& config, Draft& draft) {
+  const Settings* given = config.find("zero_optimization.stage");
+  const std::int64_t stage = given == nullptr ? 0 : given->as_int(0, 3);
+  static constexpr const char* kSharding[] = {"none", "optimizer", "gradients", "parameters"};
+  draft.set("parallelism.sharding", std::string(kSharding[stage]), given != nullptr ? given->place() : sim::Place{});
+  draft.set("software", std::string(stage == 3 ? "deepspeed-zero3-2021" : "megatron-deepspeed-2023"));
+  draft.assumed("software", "the nearest that ships; --set software=NAME for another");
+  if (config.flag({"zero_optimization.overlap_comm"}, stage == 3)) {
+    draft.set("overlap.gradients", true);
+    if (stage == 3) draft.set("overlap.parameters", true);
+  }
+  const auto bucket = [&](const char* key, const char* to) {
+    const Settings* elements = said(config.find(std::string("zero_optimization.") + key));
+    if (elements == nullptr || stage == 3) return;
+    // Counted in elements, of 2 bytes.
+    draft.apply(fmt::format("software.{}={:.0f} B", to, std::min(1e12, 2 * elements->as_number(1, 1e12))));
+  };
+  bucket("reduce_bucket_size", "gradient_bucket");
+  bucket("allgather_bucket_size", "parameter_bucket");
+  for (const char* part : {"offload_optimizer", "offload_param"}) {
+    const std::string device = config.word({fmt::format("zero_optimization.{}.device", part)}, "none");
+    if (device == "none") continue;
+    if (std::string(part) == "offload_optimizer" && device == "cpu")
+      draft.set("offload.optimizer", true);
+    else
+      draft.ignored(fmt::format("zero_optimization.{}", part), fmt::format("on {}, which is not modelled", device));
+  }
+}
+
+void take_precision(Sections& config, Draft& draft) {
+  const Settings *half = said(config.find("fp16.enabled")),
+                 *brain = said(config.any({"bf16.enabled", "bfloat16.enabled"}));
+  const bool fp16 = half != nullptr && half->as_bool(), bf16 = brain != nullptr && brain->as_bool();
+  if (fp16 && bf16) brain->fail("got both fp16 and bf16, expected one of them");
+  draft.set("precision", std::string(fp16 ? "fp16" : "bf16"));
+  if (!fp16 && !bf16) draft.assumed("precision", "bf16; the file turns on neither fp16 nor bf16");
+}
+
+}  // namespace
+
+Draft import_deepspeed(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
+  read_text(file);
+  const Settings document = scenarios::read_yaml(file);  // JSON is YAML
+  const bool known = document.is_mapping() &&
+                     (document.find("zero_optimization") != nullptr || document.find("train_batch_size") != nullptr ||
+                      document.find("train_micro_batch_size_per_gpu") != nullptr);
+  if (!known) {
+    throw sim::UserError({file, 1, 1}, "zero_optimization",
+                         "is not there, nor is train_batch_size, expected a configuration of DeepSpeed");
+  }
+  bool model = false;
+  for (const std::string& set : sets) model = model || set.starts_with("model");
+  if (!model) {
+    throw sim::UserError({file, 1, 1}, "model",
+                         "is not in a configuration of DeepSpeed, expected --set model=NAME (orrery list models)");
+  }
+  Sections config(document);
+  Draft draft(fmt::format("{} (DeepSpeed)", std::filesystem::path(file).filename().string()));
+  draft.set("name", std::filesystem::path(file).stem().string());
+  draft.set("cluster.device", std::string("h100-sxm-80gb"));
+  draft.set("cluster.gpus", gpus);
+  if (gpus > 8) draft.set("cluster.fabric", std::string("ndr-rail"));
+  draft.assumed("cluster", "H100 on ndr-rail; --gpus N, --set cluster.device=NAME, --set cluster.fabric=NAME");
+  const std::int64_t tensor = config.count({"tensor_parallel.autotp_size", "tensor_parallel.tp_size"}, 1);
+  if (gpus % tensor != 0)
+    throw sim::UserError(
+        fmt::format("--gpus: got {}, expected a multiple of the file's {} tensor ranks", gpus, tensor));
+  draft.set("parallelism.tensor", tensor);
+  draft.set("parallelism.data", gpus / tensor);
+  take_sharding(config, draft);
+  take_batch(config, draft, gpus / tensor);
+  take_precision(config, draft);
+  const std::string optimizer = config.word({"optimizer.type"}, "AdamW");
+  draft.set("optimizer", std::string(optimizer == "SGD"                            ? "sgd"
+                                     : optimizer.find("Lamb") != std::string::npos ? "lamb"
+                                                                                   : "adam"));
+  if (config.find("activation_checkpointing") != nullptr) {
+    draft.set("recompute", std::string("full"));
+    draft.assumed("recompute", "full: activation_checkpointing says how, the training script whether");
+  }
+  config.remark_on_the_rest(draft,
+                            {"optimizer",
+                             "scheduler",
+                             "steps_per_print",
+                             "wall_clock_breakdown",
+                             "gradient_clipping",
+                             "fp16",
+                             "bf16",
+                             "zero_optimization",
+                             "flops_profiler",
+                             "monitor",
+                             "tensorboard",
+                             "wandb",
+                             "comms_logger",
+                             "prescale_gradients",
+                             "dump_state",
+                             "communication_data_type",
+                             "aio",
+                             "checkpoint",
+                             "zero_allow_untested_optimizer",
+                             "zero_force_ds_cpu_optimizer"},
+                            "changes no work of a step that is modelled");
+  return draft;
+}
+
+}  // namespace orrery::tools

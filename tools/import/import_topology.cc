@@ -1,0 +1,224 @@
+// `orrery import topology`: what tools of a cluster print of its wiring, as a fabric (between nodes) or the inside of a
+// node. nvidia-smi topo -m: a matrix of NV# (so many NVLinks), PIX, PXB, PHB, NODE and SYS (PCIe); rocm-smi
+// --showtopo: a matrix of XGMI and PCIE. Left out: which NIC hangs on which PCIe switch, which the simulator takes for
+// shared out evenly.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+#include "scenarios/scenario.h"
+#include "sim/error.h"
+#include "tools/import/import.h"
+#include "tools/import/wires.h"
+#include "topology/cluster.h"
+
+namespace orrery::tools {
+
+using sim::UserError;
+
+namespace {
+
+std::string quoted(const std::string& name) { return "'" + name + "'"; }
+
+std::string comments(const std::vector<std::string>& remarks) {
+  std::string out;
+  for (const std::string& remark : remarks) out += "# " + remark + ".\n";
+  return out;
+}
+
+/// Hosts whose NICs are not as many as those of most: front ends and storage.
+std::vector<std::pair<std::string, std::vector<std::string>>> computing_hosts(Wires& wires) {
+  std::map<std::size_t, std::size_t> counts;
+  for (const auto& [host, switches] : wires.hosts) ++counts[switches.size()];
+  std::size_t usual = 0;
+  for (const auto& [nics, hosts] : counts) {
+    if (usual == 0 || hosts >= counts[usual]) usual = nics;
+  }
+  std::vector<std::pair<std::string, std::vector<std::string>>> out;
+  std::vector<std::string> others;
+  for (const auto& [host, switches] : wires.hosts) {
+    if (switches.size() == usual)
+      out.emplace_back(host, switches);
+    else
+      others.push_back(host);
+  }
+  if (!others.empty()) {
+    others.resize(std::min<std::size_t>(others.size(), 8));
+    wires.remarks.push_back(fmt::format("left out, since they do not have the {} NICs of most: {} and more like them",
+                                        usual, fmt::join(others, ", ")));
+  }
+  return out;
+}
+
+std::string fabric_text(Wires wires, const std::string& file, const ClusterFacts& facts) {
+  const auto hosts = computing_hosts(wires);
+  if (wires.nic_gbps <= 0) {
+    wires.nic_gbps = gigabits(facts.nic_rate, {"--nic-rate", 0, 0});
+    wires.remarks.push_back(fmt::format("the file says no rates: NICs of {} (--nic-rate)", facts.nic_rate));
+  }
+  const bool listed = hosts.front().second.size() > 1;
+  const auto nics = listed ? static_cast<std::int64_t>(hosts.front().second.size()) : facts.nics;
+  std::string out = fmt::format("# {} hosts, imported from {} by orrery import topology.\n", hosts.size(),
+                                std::filesystem::path(file).filename().string());
+  out += comments(wires.remarks);
+  std::set<std::string> leaves;
+  for (const auto& [host, switches] : hosts) leaves.insert(switches.begin(), switches.end());
+  out += fmt::format("kind: {}\nnics: {}\nnic_rate: {:.6g} Gb/s\nprovenance: the cluster's own tools\n",
+                     leaves.size() == 1 && wires.links.empty() ? "single_switch" : "graph", nics, wires.nic_gbps);
+  if (wires.links.empty()) {
+    if (leaves.size() == 1) return out;
+    throw UserError({file, 1, 1}, "links",
+                    fmt::format("joins none of the {} switches of hosts to another, expected links between switches "
+                                "(for rails apart: a fabric of kind rail_only)",
+                                leaves.size()));
+  }
+  out += "links:\n";
+  for (const auto& [ends, cable] : wires.links) {
+    const double gbps = cable.gbps > 0 ? cable.gbps : wires.nic_gbps;
+    out += fmt::format("- {{ends: [{}, {}], lanes: {}, rate: {:.6g} Gb/s}}\n", quoted(ends.first), quoted(ends.second),
+                       cable.lanes, gbps);
+  }
+  out += "attach:\n";
+  for (const auto& [host, switches] : hosts) {
+    std::vector<std::string> names;
+    for (const std::string& name : switches) names.push_back(quoted(name));
+    out += fmt::format("- [{}]  # {}\n", fmt::join(names, ", "), host);
+  }
+  return out;
+}
+
+/// The matrix of a node's GPUs: cell by row and column, as printed.
+struct Matrix {
+  std::vector<std::vector<std::string>> cells;  // GPUs by GPUs
+  std::int64_t nics = 0;
+};
+
+std::vector<std::string> words_of(const std::string& line) {
+  std::istringstream in(line);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+bool is_gpu(const std::string& word) {
+  return word.starts_with("GPU") && word.size() > 3 && std::isdigit(static_cast<unsigned char>(word[3])) != 0;
+}
+
+/// Rows that begin with GPU<n>, below a line that names the columns; from the line that holds `title` on.
+Matrix read_matrix(const std::string& text, const std::string& file, const std::string& title) {
+  Matrix matrix;
+  std::istringstream lines(text.substr(title.empty() ? 0 : text.find(title)));
+  std::size_t gpus = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::string plain;  // without the escapes that nvidia-smi underlines its head with
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      if (line[i] == '\x1b')
+        i = std::min(line.find('m', i), line.size() - 1);
+      else
+        plain += line[i];
+    }
+    const std::vector<std::string> words = words_of(plain);
+    if (words.empty()) {
+      if (!matrix.cells.empty()) break;
+      continue;
+    }
+    if (!is_gpu(words[0])) continue;
+    if (gpus == 0) {
+      gpus = static_cast<std::size_t>(std::count_if(words.begin(), words.end(), is_gpu));
+      matrix.nics = std::count_if(words.begin(), words.end(), [](const std::string& word) {
+        return word.starts_with("NIC") || word.starts_with("mlx5_") || word.starts_with("ib");
+      });
+      // A head names two columns or more; a node of one GPU has nothing to be wired.
+      if (words.size() > 1 && is_gpu(words[1])) continue;
+    }
+    if (words.size() < gpus + 1) break;
+    matrix.cells.emplace_back(words.begin() + 1, words.begin() + 1 + static_cast<std::ptrdiff_t>(gpus));
+    if (matrix.cells.size() == gpus) break;
+  }
+  if (gpus < 2 || matrix.cells.size() != gpus)
+    throw UserError({file, 1, 1}, "GPU0", "expected a matrix with a row and a column for each of the node's GPUs");
+  return matrix;
+}
+
+/// Links between two GPUs that a cell counts: NV18 is 18, XGMI one, PCIe none.
+std::int64_t links_of(const std::string& cell) {
+  if (cell == "XGMI") return 1;
+  if (!cell.starts_with("NV")) return 0;
+  std::int64_t links = 0;
+  for (const char c : cell.substr(2)) {
+    if (std::isdigit(static_cast<unsigned char>(c)) == 0 || links > 1000) return 0;
+    links = 10 * links + (c - '0');
+  }
+  return links;
+}
+
+/// Through switch chips every pair shares all links of a GPU; direct links would need (n - 1) times as many.
+constexpr std::int64_t kMostDirectLinks = 4;
+
+std::string node_text(const Matrix& matrix, const std::string& file, const ClusterFacts& facts) {
+  const auto n = matrix.cells.size();
+  std::int64_t least = 1000, most = 0;
+  for (std::size_t a = 0; a < n; ++a) {
+    for (std::size_t b = 0; b < n; ++b) {
+      if (a == b) continue;
+      least = std::min(least, links_of(matrix.cells[a][b]));
+      most = std::max(most, links_of(matrix.cells[a][b]));
+    }
+  }
+  const double link = gigabits(facts.link_rate, {"--link-rate", 0, 0}) / 8;  // GB/s
+  std::string out = fmt::format(
+      "# The inside of a node of {} GPUs, imported from {} by orrery import topology:\n"
+      "# the key cluster.device.node. A link of {} per direction (--link-rate).\n",
+      n, std::filesystem::path(file).filename().string(), facts.link_rate);
+  if (matrix.nics > 0) out += fmt::format("# {} NICs: the fabric's nics.\n", matrix.nics);
+  if (most == 0) return out + fmt::format("kind: pcie\ngpus: {}\nrate: 20 GB/s  # PCIe alone; measure yours\n", n);
+  if (least == most && most > kMostDirectLinks) {
+    const std::int64_t chips = most == 18 ? 4 : most == 12 ? 6 : 1;
+    return out + fmt::format("kind: nvswitch\ngpus: {}\nswitches: {}\nlinks: {}\nrate: {:.6g} GB/s\n", n, chips, most,
+                             link * static_cast<double>(most));
+  }
+  out += fmt::format("kind: mesh\ngpus: {}\nmesh:\n", n);
+  for (std::size_t a = 0; a < n; ++a) {
+    for (std::size_t b = a + 1; b < n; ++b) {
+      const std::int64_t links = std::max(links_of(matrix.cells[a][b]), links_of(matrix.cells[b][a]));
+      if (links > 0)
+        out += fmt::format("- {{pair: [{}, {}], rate: {:.6g} GB/s}}\n", a, b, link * static_cast<double>(links));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string import_topology(const std::string& file, const ClusterFacts& facts) {
+  const std::string text = read_text(file);
+  const auto has = [&](const char* words) { return text.find(words) != std::string::npos; };
+  std::string out;
+  if (has("Link Type between two GPUs")) {
+    out = node_text(read_matrix(text, file, "Link Type between two GPUs"), file, facts);
+  } else if (has("GPU0") && (has("NV") || has("SYS") || has("PIX") || has("PHB"))) {
+    out = node_text(read_matrix(text, file, ""), file, facts);
+  } else if (has("\"S-") && has("Switch")) {
+    out = fabric_text(read_ibnetdiscover(text, file), file, facts);
+  } else if (has("SwitchName=") || has("switchname=") || has("BlockName=")) {
+    out = fabric_text(read_slurm_topology(text, file, facts), file, facts);
+  } else if (has(",")) {
+    out = fabric_text(read_edge_table(text, file), file, facts);
+  } else {
+    throw UserError(
+        {file, 1, 1}, "",
+        "got no form that is known, expected ibnetdiscover's output, Slurm's topology.conf, nvidia-smi topo "
+        "-m, rocm-smi --showtopo, or a table a,b,rate,lanes,kind");
+  }
+  if (out.find("\nkind: graph") != std::string::npos || out.find("\nkind: single") != std::string::npos)
+    topology::load_fabric_spec(scenarios::parse_yaml(out, file));  // what it refuses is not written
+  else
+    topology::load_node_spec(scenarios::parse_yaml(out, file));
+  return out;
+}
+
+}  // namespace orrery::tools

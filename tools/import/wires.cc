@@ -1,0 +1,243 @@
+// Three lists of cables. ibnetdiscover(8) of infiniband-diags: a paragraph for each switch with a line for each port,
+// `[1] "H-0002c9..."[1](...) # "node01 mlx5_0" lid 3 4xNDR`. Slurm's topology.conf(5), plugin topology/tree:
+// `SwitchName=s1 Switches=s[2-3]`, `SwitchName=s2 Nodes=tux[0-15]`, without rates: links up take all that comes from
+// below, as in a fabric without oversubscription. A table of links with the columns a, b, rate, lanes, kind; kind nic:
+// a is a host.
+#include "tools/import/wires.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "sim/error.h"
+
+namespace orrery::tools {
+
+using sim::Place;
+using sim::UserError;
+
+namespace {
+
+constexpr std::size_t kMostHosts = 1'000'000;
+
+Place at_line(const std::string& file, std::int64_t line) { return {file, static_cast<int>(line), 1}; }
+
+/// Gb/s of a port as infiniband-diags name it: "4xNDR", "2xHDR", "4x 106.25 Gbps"; 0: not said.
+double port_rate(const std::string& text) {
+  static const std::map<std::string, double> kLanes = {{"SDR", 2.5},  {"DDR", 5},   {"QDR", 10},
+                                                       {"FDR10", 10}, {"FDR", 14},  {"EDR", 25},
+                                                       {"HDR", 50},   {"NDR", 100}, {"XDR", 200}};
+  static const std::regex kPort(R"((\d+)x([A-Z]+\d*)\s*$)");
+  std::smatch match;
+  if (!std::regex_search(text, match, kPort)) return 0;
+  const auto lane = kLanes.find(match[2]);
+  return lane == kLanes.end() ? 0 : std::stod(match[1]) * lane->second;
+}
+
+std::int64_t number_in(std::string_view text) {
+  std::int64_t value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() ? value : -1;
+}
+
+/// The first word of a name like "node01 mlx5_0".
+std::string host_of(const std::string& name) { return name.substr(0, name.find_first_of(" \t:")); }
+
+/// Adds to `out` all that "[0-3,07]" between `before` and `behind` stands for.
+void expand_one(const std::string& item, const Place& place, std::vector<std::string>& out) {
+  const std::size_t open = item.find('['), close = item.find(']', open);
+  if (open == std::string::npos) {
+    out.push_back(item);
+    return;
+  }
+  if (close == std::string::npos) throw UserError(place, "Nodes", fmt::format("got {}, expected ] behind [", item));
+  std::istringstream ranges(item.substr(open + 1, close - open - 1));
+  for (std::string range; std::getline(ranges, range, ',');) {
+    const std::size_t dash = range.find('-');
+    const std::string low = range.substr(0, dash), high = dash == std::string::npos ? low : range.substr(dash + 1);
+    const std::int64_t from = number_in(low), to = number_in(high);
+    if (from < 0 || to < from || to - from > static_cast<std::int64_t>(kMostHosts))
+      throw UserError(place, "Nodes", fmt::format("got [{}], expected a range as in [0-15]", range));
+    for (std::int64_t n = from; n <= to; ++n) {
+      expand_one(fmt::format("{}{:0{}}{}", item.substr(0, open), n, low.size(), item.substr(close + 1)), place, out);
+      if (out.size() > kMostHosts) throw UserError(place, "Nodes", "lists more than a million hosts");
+    }
+  }
+}
+
+}  // namespace
+
+void Wires::join(const std::string& a, const std::string& b, double gbps, std::int64_t lanes) {
+  Cable& cable = links[std::minmax(a, b)];
+  cable.lanes += lanes;
+  cable.gbps = std::max(cable.gbps, gbps);
+}
+
+double gigabits(const std::string& rate, const Place& place) {
+  return sim::Settings::scalar(rate, place).as_bandwidth().value() * 8 / 1e9;
+}
+
+std::vector<std::string> expand_hosts(const std::string& list, const Place& place) {
+  std::vector<std::string> out;
+  std::size_t begin = 0;
+  int open = 0;
+  for (std::size_t i = 0; i <= list.size(); ++i) {
+    if (i < list.size() && list[i] == '[') ++open;
+    if (i < list.size() && list[i] == ']') --open;
+    if (i < list.size() && (list[i] != ',' || open > 0)) continue;
+    if (i > begin) expand_one(list.substr(begin, i - begin), place, out);
+    begin = i + 1;
+  }
+  return out;
+}
+
+Wires read_ibnetdiscover(const std::string& text, const std::string& file) {
+  static const std::regex kNode(R"re(^(Switch|Ca|Rt)\s+\d+\s+"([^"]+)"\s*#\s*"([^"]*)")re");
+  static const std::regex kPort(R"re(^\[(\d+)\](?:\([0-9a-f]*\))?\s+"([^"]+)"\[\d+\][^#]*#\s*"([^"]*)"(.*)$)re");
+  Wires wires;
+  std::string current;
+  std::map<std::string, double> seen;  // directed links between switches, so that each cable counts once
+  std::map<std::pair<std::string, std::string>, std::int64_t> cables;
+  std::istringstream lines(text);
+  std::int64_t number = 0, ports = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.size() > 4096) throw UserError(at_line(file, number), "", "is longer than a line of ibnetdiscover");
+    std::smatch match;
+    if (std::regex_search(line, match, kNode)) {
+      current = match[1] == "Switch" ? std::string(match[2]) : "";
+    } else if (!current.empty() && std::regex_search(line, match, kPort)) {
+      ++ports;
+      const std::string peer = match[2], name = match[3];
+      const double gbps = port_rate(match[4]);
+      if (peer.starts_with("H-")) {
+        wires.hosts[host_of(name)].push_back(current);
+        wires.nic_gbps = std::max(wires.nic_gbps, gbps);
+      } else if (peer.starts_with("S-")) {
+        ++cables[{current, peer}];
+        wires.join(current, peer, gbps, 0);
+      }
+    }
+  }
+  if (ports == 0)
+    throw UserError({file, 1, 1}, "Switch", "lists no port of a switch, expected the output of ibnetdiscover");
+  // Both ends list a cable; where one of them could not be read, the other still does.
+  for (const auto& [ends, count] : cables) {
+    Cable& cable = wires.links.at(std::minmax(ends.first, ends.second));
+    cable.lanes = std::max(cable.lanes, count);
+  }
+  return wires;
+}
+
+Wires read_slurm_topology(const std::string& text, const std::string& file, const ClusterFacts& facts) {
+  struct Switch {
+    std::vector<std::string> nodes, below;
+    Place place;
+  };
+  std::map<std::string, Switch> switches;
+  std::istringstream lines(text);
+  std::int64_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const Place place = at_line(file, ++number);
+    line.resize(std::min(line.find('#'), line.size()));
+    std::istringstream words(line);
+    std::string name;
+    Switch one{{}, {}, place};
+    for (std::string word; words >> word;) {
+      const std::size_t equals = word.find('=');
+      std::string key = word.substr(0, equals);
+      for (char& c : key) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+      if (key == "switchname") name = value;
+      if (key == "nodes") one.nodes = expand_hosts(value, place);
+      if (key == "switches") one.below = expand_hosts(value, place);
+      if (key == "blockname")
+        throw UserError(place, "BlockName", "belongs to topology/block, expected the tree of topology/tree");
+    }
+    if (name.empty()) continue;
+    if (!switches.emplace(name, one).second)
+      throw UserError(place, "SwitchName", fmt::format("got {} twice, expected each switch once", name));
+  }
+  if (switches.empty()) throw UserError({file, 1, 1}, "SwitchName", "is not there, expected a topology.conf of Slurm");
+  Wires wires;
+  wires.nic_gbps = gigabits(facts.nic_rate, {"--nic-rate", 0, 0});
+  std::map<std::string, std::int64_t> up;  // NICs below each switch
+  std::set<std::string> open;
+  const auto below = [&](const auto& self, const std::string& name) -> std::int64_t {
+    if (const auto known = up.find(name); known != up.end()) return known->second;
+    const auto at = switches.find(name);
+    if (at == switches.end())
+      throw UserError({file, 1, 1}, "Switches", fmt::format("names {}, which no line has", name));
+    if (!open.insert(name).second)
+      throw UserError(at->second.place, "Switches", fmt::format("leads from {} back to it, expected a tree", name));
+    std::int64_t nics = static_cast<std::int64_t>(at->second.nodes.size()) * facts.nics;
+    for (const std::string& next : at->second.below) {
+      const std::int64_t more = self(self, next);
+      nics += more;
+      if (more > 0) wires.join(name, next, wires.nic_gbps, more);
+    }
+    return up[name] = nics;
+  };
+  for (const auto& [name, one] : switches) {
+    below(below, name);
+    for (const std::string& node : one.nodes) wires.hosts[node] = {name};
+  }
+  wires.remarks.emplace_back(fmt::format(
+      "topology.conf has no rates: {} NICs of {} a host (--nics, --nic-rate), links up for all that comes from below",
+      facts.nics, facts.nic_rate));
+  return wires;
+}
+
+Wires read_edge_table(const std::string& text, const std::string& file) {
+  Wires wires;
+  std::istringstream lines(text);
+  std::map<std::string, std::size_t> columns;
+  std::int64_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const Place place = at_line(file, ++number);
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.empty() || line[0] == '#') continue;
+    std::vector<std::string> fields;
+    std::istringstream cells(line);
+    for (std::string cell; std::getline(cells, cell, ',');) {
+      const std::size_t from = std::min(cell.find_first_not_of(" \t"), cell.size());
+      fields.push_back(cell.substr(from, cell.find_last_not_of(" \t") + 1 - from));
+    }
+    if (columns.empty()) {
+      for (std::size_t i = 0; i < fields.size(); ++i) columns[fields[i]] = i;
+      for (const char* wanted : {"a", "b", "rate"}) {
+        if (!columns.contains(wanted))
+          throw UserError(place, wanted, "is no column, expected a line a,b,rate,lanes,kind above the links");
+      }
+      continue;
+    }
+    const auto field = [&](const char* name) {
+      const auto at = columns.find(name);
+      return at == columns.end() || at->second >= fields.size() ? std::string() : fields[at->second];
+    };
+    const std::string a = field("a"), b = field("b"), kind = field("kind");
+    if (a.empty() || b.empty() || a == b) throw UserError(place, "a", "expected the names of two ends");
+    if (!kind.empty() && kind != "nic" && kind != "link")
+      throw UserError(place, "kind", fmt::format("got {}, expected nic or link", kind));
+    const double gbps = gigabits(field("rate"), place);
+    const std::int64_t lanes = field("lanes").empty() ? 1 : number_in(field("lanes"));
+    if (lanes < 1 || lanes > 1024)
+      throw UserError(place, "lanes", fmt::format("got {}, expected 1 to 1024", field("lanes")));
+    if (kind == "nic") {
+      for (std::int64_t i = 0; i < lanes; ++i) wires.hosts[a].push_back(b);
+      wires.nic_gbps = std::max(wires.nic_gbps, gbps);
+    } else {
+      wires.join(a, b, gbps, lanes);
+    }
+  }
+  if (wires.hosts.empty())
+    throw UserError({file, 1, 1}, "kind", "says nic nowhere, expected a line for each host's NICs (kind nic)");
+  return wires;
+}
+
+}  // namespace orrery::tools

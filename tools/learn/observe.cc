@@ -1,0 +1,253 @@
+// Medians, because hosts are interrupted and collectives wait for those who come late; of collectives the lower
+// quartile, since nothing makes a transfer shorter than it is. A launch costs the host what lies between the ends of
+// two launches one after the other on a thread; between phases lies what the framework does for a micro-batch.
+#include "tools/learn/observe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "tools/learn/decompose.h"
+#include "tools/learn/kernel_names.h"
+
+namespace orrery::tools {
+
+namespace {
+
+constexpr double kNano = 1e-9;
+
+double quantile(const std::vector<double>& sorted, double q) {
+  const double at = q * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<std::size_t>(at);
+  const std::size_t high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
+}
+
+Observation of_samples(std::vector<double> samples, double q) {
+  std::sort(samples.begin(), samples.end());
+  return {quantile(samples, q), (quantile(samples, 0.75) - quantile(samples, 0.25)) / 2, samples.size()};
+}
+
+/// Sizes that differ by less than a thousandth are one size.
+std::string size_text(double bytes) { return fmt::format("{:.3g}", bytes); }
+
+class Observer {
+ public:
+  explicit Observer(const Trace& trace) : trace_(trace), events_(within_steps(trace)) {
+    steps_ = static_cast<double>(std::max<std::size_t>(1, trace.steps.size()));
+  }
+
+  Observations run() {
+    hosts();
+    kernels();
+    calls();
+    slow_beside_calls();
+    return std::move(out_);
+  }
+
+ private:
+  std::string role(const DeviceEvent& event) const {
+    if (event.collective == kNone) return {};
+    const CollectiveFacts& facts = trace_.collectives[static_cast<std::size_t>(event.collective)];
+    return role_of_group(trace_.name(facts.group), facts.group_size);
+  }
+
+  /// Intervals between the ends of launches on each thread.
+  void hosts() {
+    std::map<std::int64_t, const DeviceEvent*> launched;
+    for (const DeviceEvent& event : events_) launched.emplace(event.correlation, &event);
+    struct Thread {
+      const DeviceEvent* last = nullptr;
+      Nanoseconds end = 0;
+    };
+    std::map<std::int32_t, Thread> threads;
+    std::map<std::string, std::vector<double>> samples;
+    for (const HostEvent& call : trace_.host) {
+      if (call.kind != HostKind::runtime || call.correlation == kNone) continue;
+      const auto at = launched.find(call.correlation);
+      if (at == launched.end()) continue;
+      const DeviceEvent& event = *at->second;
+      Thread& thread = threads[call.thread];
+      if (thread.last != nullptr && event.work == DeviceWork::kernel) {
+        const double interval = static_cast<double>(call.end - thread.end) * kNano / call.launches;
+        samples[interval_name(event, *thread.last)].push_back(interval);
+      }
+      thread = {&event, call.end};
+    }
+    for (const auto& [name, values] : samples) {
+      // What begins a micro-batch also waits for its predecessors: the quickest tell what the host itself takes.
+      const double q = name == "host.forward_begin" ? 0.25 : 0.5;
+      out_[name] = of_samples(values, q);
+    }
+  }
+
+  std::string interval_name(const DeviceEvent& event, const DeviceEvent& before) const {
+    if (is_collective(event.what)) return role(event) == "tensor" ? "host.call.tensor" : "host.call.other";
+    if (event.phase == Phase::forward && before.phase != Phase::forward) return "host.forward_begin";
+    return fmt::format("host.{}", name_of(event.phase));
+  }
+
+  void kernels() {
+    std::map<std::string, std::pair<double, std::size_t>> sums;
+    for (const DeviceEvent& event : events_) {
+      if (event.work != DeviceWork::kernel || is_collective(event.what)) continue;
+      auto& count = sums[fmt::format("count.{}", name_of(event.phase))];
+      count.first += 1;
+      ++count.second;
+      if (!is_streaming(event.what)) continue;
+      auto& time = sums[fmt::format("time.{}.{}", name_of(event.phase), name_of(event.what))];
+      time.first += static_cast<double>(event.end - event.start) * kNano;
+      ++time.second;
+    }
+    for (const auto& [name, sum] : sums) out_[name] = {sum.first / steps_, 0, sum.second};
+    // A device that is slower than its profile is so in both directions; what is split to overlap, in one more.
+    double forward = 0;
+    double all = 0;
+    std::size_t products = 0;
+    for (const DeviceEvent& event : events_) {
+      if (event.what != OpClass::matmul || event.phase == Phase::other) continue;
+      const double seconds = static_cast<double>(event.end - event.start) * kNano;
+      all += seconds;
+      forward += event.phase == Phase::forward ? seconds : 0;
+      ++products;
+    }
+    if (all > 0) out_["products.forward_share"] = {forward / all, 0, products};
+  }
+
+  void calls() {
+    std::map<std::string, std::vector<double>> times;
+    for (const DeviceEvent& event : events_) {
+      if (event.collective == kNone) continue;
+      const CollectiveFacts& facts = trace_.collectives[static_cast<std::size_t>(event.collective)];
+      if (facts.group_size < 2) continue;
+      times[fmt::format("call.{}.{}.{}", name_of(event.what), role(event), size_text(facts.bytes))].push_back(
+          static_cast<double>(event.end - event.start) * kNano);
+    }
+    for (const auto& [name, values] : times) out_[name] = of_samples(values, 0.25);
+  }
+
+  /// The name of a kernel without what this program puts behind it: "(overlapped)".
+  std::string bare_name(const DeviceEvent& event) const {
+    const std::string& name = trace_.name(event.name);
+    return trace_.own ? name.substr(0, name.find(" (")) : name;
+  }
+
+  /// Of products whose name runs both alone and beside collectives of one role: time beside them over time alone.
+  void slow_beside_calls() {
+    struct Times {
+      std::vector<double> alone;
+      std::map<std::string, std::vector<double>> beside;
+    };
+    std::map<std::string, Times> products;
+    std::vector<const DeviceEvent*> running;
+    std::size_t next = 0;
+    for (const DeviceEvent& event : events_) {
+      if (event.what != OpClass::matmul) continue;
+      while (next < events_.size() && events_[next].start < event.end) {
+        if (events_[next].collective != kNone) running.push_back(&events_[next]);
+        ++next;
+      }
+      std::erase_if(running, [&](const DeviceEvent* call) { return call->end <= event.start; });
+      const auto length = static_cast<double>(event.end - event.start);
+      if (length <= 0) continue;
+      Times& times = products[fmt::format("{} {}", bare_name(event), name_of(event.phase))];
+      double touched = 0;
+      const DeviceEvent* longest = nullptr;
+      for (const DeviceEvent* call : running) {
+        const auto shared = static_cast<double>(std::min(call->end, event.end) - std::max(call->start, event.start));
+        if (shared <= touched) continue;
+        touched = shared;
+        longest = call;
+      }
+      if (touched < 0.02 * length) times.alone.push_back(length);
+      if (touched > 0.9 * length) times.beside[role(*longest)].push_back(length);
+    }
+    std::map<std::string, std::vector<double>> ratios;
+    for (auto& [name, times] : products) {
+      if (times.alone.empty()) continue;
+      const double alone = of_samples(times.alone, 0.5).value;
+      for (const auto& [role, values] : times.beside) {
+        for (const double value : values) ratios[role].push_back(value / alone);
+      }
+    }
+    for (const auto& [role, values] : ratios) out_["slow." + role] = of_samples(values, 0.5);
+  }
+
+  const Trace& trace_;
+  std::vector<DeviceEvent> events_;
+  double steps_ = 1;
+  Observations out_;
+};
+
+}  // namespace
+
+std::string role_of_group(const std::string& name, std::int64_t ranks) {
+  std::string lower(name);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
+  // Megatron's MODEL_PARALLEL groups, PyTorch's mesh_dp and mesh_tp, DeepSpeed's and this program's own names.
+  // A group over data and context reduces gradients, so that data comes before context.
+  static constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"expert_data", "expert_data"},
+                                                                             {"expert", "expert"},
+                                                                             {"ep", "expert"},
+                                                                             {"tensor", "tensor"},
+                                                                             {"tp", "tensor"},
+                                                                             {"pipeline", "pipeline"},
+                                                                             {"pp", "pipeline"},
+                                                                             {"data", "data"},
+                                                                             {"fsdp", "data"},
+                                                                             {"dp", "data"},
+                                                                             {"replicate", "data"},
+                                                                             {"shard", "data"},
+                                                                             {"context", "context"},
+                                                                             {"cp", "context"},
+                                                                             {"embedding", "embedding"},
+                                                                             {"norm", "norm"}};
+  for (const auto& [word, role] : kWords) {
+    const std::size_t at = lower.find(word);
+    if (at == std::string::npos) continue;
+    const auto letter = [&](std::size_t i) {
+      return i < lower.size() && std::isalpha(static_cast<unsigned char>(lower[i]));
+    };
+    const bool whole = word.size() > 2 || ((at == 0 || !letter(at - 1)) && !letter(at + word.size()));
+    if (whole) return std::string(role);
+  }
+  return fmt::format("of {} ranks", ranks);
+}
+
+Observations observe(const Trace& trace) { return Observer(trace).run(); }
+
+Observations observe(const std::vector<Trace>& ranks) {
+  Observations mean;
+  std::map<std::string, double> have;
+  for (const Trace& trace : ranks) {
+    for (const auto& [name, one] : observe(trace)) {
+      Observation& sum = mean[name];
+      sum.value += one.value;
+      sum.spread = std::max(sum.spread, one.spread);
+      sum.samples += one.samples;
+      ++have[name];
+    }
+  }
+  for (auto& [name, sum] : mean) sum.value /= have[name];
+  return mean;
+}
+
+std::vector<double> bucket_bytes(const std::vector<Trace>& ranks, OpClass operation) {
+  std::vector<double> out;
+  for (const Trace& trace : ranks) {
+    for (const DeviceEvent& event : within_steps(trace)) {
+      if (event.what != operation || event.collective == kNone) continue;
+      const CollectiveFacts& facts = trace.collectives[static_cast<std::size_t>(event.collective)];
+      if (role_of_group(trace.name(facts.group), facts.group_size) == "data") out.push_back(facts.bytes);
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace orrery::tools

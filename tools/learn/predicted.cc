@@ -1,0 +1,168 @@
+#include "tools/learn/predicted.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "sim/error.h"
+#include "tools/learn/kernel_names.h"
+#include "tools/report/trace.h"
+
+namespace orrery::tools {
+
+using workloads::Timeline;
+
+namespace {
+
+Nanoseconds nanoseconds(sim::SimTime t) { return t.value() / 1000; }
+
+Phase phase_of(const Timeline::Span& span) {
+  if (span.category == workloads::Category::optimizer) return Phase::optimizer;
+  if (span.microbatch < 0) return Phase::other;
+  return span.pass == 'F' ? Phase::forward : Phase::backward;
+}
+
+class TimelineReader {
+ public:
+  explicit TimelineReader(Trace& trace) : trace_(trace), launch_(trace.names.intern("cudaLaunchKernel")) {}
+
+  void read(const Timeline::Span& span) {
+    DeviceEvent event;
+    event.stream = span.stream.order + 1;
+    event.phase = phase_of(span);
+    if (span.kernels.empty()) {
+      add_transfer(span, event);
+    } else {
+      const std::vector<SliceTimes> times = kernel_times(span);
+      for (std::size_t k = 0; k < times.size(); ++k) {
+        event.name = trace_.names.intern(span.kernels[k].name);
+        event.what = class_of_own_kernel(span.kernels[k].name, kind_of(span.kernels[k]));
+        event.start = times[k].from;
+        event.end = times[k].to;
+        event.correlation = next_ + static_cast<std::int64_t>(k);
+        trace_.device.push_back(event);
+      }
+    }
+    add_launches(span);
+  }
+
+ private:
+  void add_transfer(const Timeline::Span& span, DeviceEvent event) {
+    if (span.call.ranks == 0) return;
+    CollectiveFacts facts;
+    facts.operation = trace_.names.intern(calibration::name_of(span.call.op));
+    facts.group = trace_.names.intern(span.call.group);
+    facts.group_size = span.call.ranks;
+    facts.bytes = span.bytes;
+    event.name = trace_.names.intern(span.name);
+    event.what = class_of_operation(trace_.name(facts.operation));
+    event.start = nanoseconds(span.start);
+    event.end = nanoseconds(span.finish);
+    event.correlation = next_;
+    event.collective = static_cast<std::int32_t>(trace_.collectives.size());
+    trace_.collectives.push_back(facts);
+    trace_.device.push_back(event);
+  }
+
+  /// As the writer of traces places them: launches at the end of the host's time for a span, other work before them.
+  void add_launches(const Timeline::Span& span) {
+    sim::Duration launches{};
+    for (const workloads::KernelSlice& kernel : span.kernels) launches += kernel.issue;
+    const bool transfer = span.kernels.empty();
+    sim::SimTime at = transfer ? span.host.from : sim::SimTime(span.host.until.value() - launches.value());
+    if (at > span.host.from) {
+      HostEvent work;
+      work.name = trace_.names.intern("host work");
+      work.start = nanoseconds(span.host.from);
+      work.end = nanoseconds(at);
+      trace_.host.push_back(work);
+    }
+    const auto launch = [&](sim::SimTime until, std::int64_t count) {
+      if (until > at) {
+        HostEvent call;
+        call.name = launch_;
+        call.kind = HostKind::runtime;
+        call.launches = static_cast<std::int32_t>(count);
+        call.start = nanoseconds(at);
+        call.end = nanoseconds(until);
+        call.correlation = next_;
+        trace_.host.push_back(call);
+      }
+      ++next_;
+      at = until;
+    };
+    for (const workloads::KernelSlice& kernel : span.kernels) launch(at + kernel.issue, kernel.launches);
+    if (transfer) launch(span.host.until, 1);
+  }
+
+  Trace& trace_;
+  NameId launch_;
+  std::int64_t next_ = 1;  // correlation
+};
+
+}  // namespace
+
+Trace trace_of(const Timeline& timeline) {
+  Trace trace;
+  trace.own = true;
+  trace.rank = timeline.rank;
+  TimelineReader reader(trace);
+  for (const Timeline::Span& span : timeline.spans) reader.read(span);
+  complete(trace);
+  return trace;
+}
+
+std::vector<std::int64_t> ranks_of(const std::vector<Trace>& traces, const workloads::Job& job) {
+  const std::int64_t gpus = job.machine.gpus;
+  std::set<std::int64_t> taken;
+  for (const Trace& trace : traces) {
+    if (!trace.own && trace.world_size && *trace.world_size != gpus) {
+      throw sim::UserError({trace.file, 1, 1}, "distributedInfo.world_size",
+                           fmt::format("got {} ranks, expected the {} of the scenario", *trace.world_size, gpus));
+    }
+    if (!trace.rank) continue;
+    if (*trace.rank < 0 || *trace.rank >= gpus) {
+      throw sim::UserError({trace.file, 1, 1}, "rank",
+                           fmt::format("got {}, expected 0 to {}, the ranks of the scenario", *trace.rank, gpus - 1));
+    }
+    if (!taken.insert(*trace.rank).second)
+      throw sim::UserError({trace.file, 1, 1}, "rank", fmt::format("got {} twice, expected a rank once", *trace.rank));
+  }
+  std::vector<std::int64_t> ranks;
+  std::int64_t next = 0;
+  for (const Trace& trace : traces) {
+    while (!trace.rank && taken.contains(next)) ++next;
+    if (!trace.rank && next >= gpus)
+      throw sim::UserError(fmt::format("{}: got more traces than the {} ranks of the scenario", trace.file, gpus));
+    ranks.push_back(trace.rank.value_or(next));
+    taken.insert(ranks.back());
+  }
+  std::set<std::int64_t> stages;
+  const workloads::Dims dims = job.parallelism.dims();
+  for (const std::int64_t rank : ranks) stages.insert(dims.place(rank, workloads::Dim::pipeline));
+  for (std::int64_t stage = 0; ranks.size() > 1 && stage < job.parallelism.pipeline; ++stage) {
+    if (stages.contains(stage)) continue;
+    throw sim::UserError(fmt::format(
+        "{}: got traces of {} ranks, none of them of stage {} of the pipeline, expected one of each stage, or of one "
+        "rank alone",
+        traces.front().file, ranks.size(), stage));
+  }
+  return ranks;
+}
+
+std::vector<Trace> predict(const workloads::Job& job, const std::vector<std::int64_t>& ranks) {
+  workloads::StepOptions options;
+  options.timelines = true;
+  options.timeline_ranks = ranks;
+  const workloads::StepReport report = workloads::simulate_step(job, options);
+  std::vector<Trace> traces;
+  for (const workloads::Timeline& timeline : report.timelines) {
+    traces.push_back(trace_of(timeline));
+    // The step ends when its last rank does.
+    traces.back().steps = {{0, report.iteration.value() / 1000}};
+  }
+  return traces;
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,67 @@
+// The lists of `orrery list` and the table of the language, as data for the page's menus and their explanations.
+#include "tools/whatif/catalogue.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/scenario.h"
+#include "scenarios/schema.h"
+#include "sim/text_file.h"
+#include "workloads/schedules/catalogue.h"
+
+namespace orrery::tools {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+ordered_json documents(const std::string& kind) {
+  ordered_json list = ordered_json::array();
+  for (const std::string& name : scenarios::shipped(kind))
+    list.push_back({{"name", name}, {"about", scenarios::about(kind, name)}});
+  return list;
+}
+
+ordered_json shipped_scenarios() {
+  ordered_json list = ordered_json::array();
+  for (const std::string& name : scenarios::shipped("scenarios")) {
+    const auto file = std::filesystem::path(scenarios::data_directory()) / "scenarios" / (name + ".yaml");
+    list.push_back({{"name", name},
+                    {"about", scenarios::about("scenarios", name)},
+                    {"text", sim::read_text(file.string(), "a YAML file")}});
+  }
+  return list;
+}
+
+ordered_json keys() {
+  ordered_json list = ordered_json::array();
+  for (const scenarios::Key& key : scenarios::schema()) {
+    list.push_back({{"path", key.path},
+                    {"type", key.type},
+                    {"unit", key.unit},
+                    {"default", key.fallback},
+                    {"choices", key.choices},
+                    {"meaning", key.meaning}});
+  }
+  return list;
+}
+
+}  // namespace
+
+ordered_json catalogue_json() {
+  ordered_json out;
+  out["version"] = ORRERY_VERSION;
+  for (const char* kind : {"devices", "fabrics", "models", "software"}) out["lists"][kind] = documents(kind);
+  out["lists"]["schedules"] = ordered_json::array();
+  for (const workloads::Schedule* schedule : workloads::kSchedules) {
+    out["lists"]["schedules"].push_back(
+        {{"name", schedule->name}, {"about", fmt::format("{} ({})", schedule->meaning, schedule->paper)}});
+  }
+  out["scenarios"] = shipped_scenarios();
+  out["keys"] = keys();
+  return out;
+}
+
+}  // namespace orrery::tools

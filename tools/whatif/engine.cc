@@ -1,0 +1,185 @@
+// Requests of the what-if page. A step is simulated as `orrery run` does it and reported by the same functions, so that
+// page and command line cannot differ; points of a sweep as `orrery sweep` does. Left out: traces, every rank for
+// itself and campaigns, which the command line has.
+#include "tools/whatif/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/scenario.h"
+#include "scenarios/would_fit.h"
+#include "scenarios/yaml_text.h"
+#include "sim/error.h"
+#include "tools/report/report.h"
+#include "tools/report/run_page.h"
+#include "tools/study/point.h"
+#include "tools/whatif/catalogue.h"
+#include "tools/whatif/drafts.h"
+#include "tools/whatif/layout.h"
+#include "workloads/step/step.h"
+#include "workloads/step/step_cache.h"
+
+namespace orrery::tools {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+using sim::Settings;
+using sim::UserError;
+
+namespace {
+
+constexpr std::size_t kMostSets = 256;
+constexpr std::size_t kMostPoints = 4096;  // of one request
+constexpr std::size_t kRemembered = 16;    // clusters and layouts: of 12,288 ranks, folded, about a megabyte each
+
+std::string text_of(const json& request, const char* key, const char* otherwise) {
+  const auto member = request.find(key);
+  if (member == request.end()) return otherwise;
+  if (!member->is_string()) throw UserError(fmt::format("request: {}: got {}, expected text", key, member->dump()));
+  return member->get<std::string>();
+}
+
+std::vector<std::string> sets_of(const json& sets) {
+  const bool words = sets.is_array() && sets.size() <= kMostSets &&
+                     std::all_of(sets.begin(), sets.end(), [](const json& set) { return set.is_string(); });
+  if (!words) throw UserError(fmt::format("request: sets: expected a list of at most {} texts", kMostSets));
+  return sets.get<std::vector<std::string>>();
+}
+
+/// Refuses paths where a name may stand: who asks from a browser reads no files of this machine.
+void refuse_paths(const Settings& node, std::string_view key) {
+  static constexpr std::array<std::string_view, 9> kNames{
+      "device", "fabric", "model", "software", "inherits", "features", "collectives", "dispatcher", "failures"};
+  if (node.is_scalar()) {
+    const std::string& text = node.text();
+    const bool path = text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".yml");
+    if (path && std::find(kNames.begin(), kNames.end(), key) != kNames.end())
+      node.expected("the name of what ships, or a mapping: files are read on the command line alone");
+  }
+  for (const Settings& item : node.items()) refuse_paths(item, key);
+  for (const auto& [name, member] : node.members()) refuse_paths(member, name);
+}
+
+/// The document of a request: its text, or the one record of a list, with its sets laid over it.
+Settings document_of(const json& request) {
+  const std::string file = text_of(request, "file", "scenario.yaml");
+  Settings document = scenarios::parse_yaml(text_of(request, "text", ""), file);
+  if (document.is_sequence() && document.items().size() == 1 && document.items().front().is_mapping()) {
+    const Settings record = document.items().front();
+    document = Settings::mapping(record.place());
+    for (const auto& [name, member] : record.members()) document.set(name, member);
+  }
+  if (document.is_sequence()) {
+    throw UserError(sim::Place{file, 0, 0}, "",
+                    fmt::format("holds {} records, expected one scenario", document.items().size()));
+  }
+  if (document.is_null()) throw UserError(sim::Place{file, 0, 0}, "", "is empty, expected a scenario");
+  if (request.contains("sets"))
+    for (const std::string& set : sets_of(request["sets"])) scenarios::apply_set(document, set);
+  return document;
+}
+
+}  // namespace
+
+struct WhatIfEngine::State {
+  explicit State(Names which) : names(which) {}
+
+  Names names;
+  workloads::StepCache cache{kRemembered};
+
+  /// What is to be simulated. Throws UserError.
+  Settings checked(Settings document) const {
+    if (names == Names::shipped) refuse_paths(document, "");
+    return document;
+  }
+  ordered_json run(const json& request);
+  ordered_json remedies(const json& request);
+  ordered_json points(const json& request);
+  ordered_json answer(const json& request);
+};
+
+ordered_json WhatIfEngine::State::run(const json& request) {
+  const Settings document = checked(document_of(request));
+  const scenarios::Scenario scenario = scenarios::load_scenario(document);
+  const bool charts = request.value("charts", json(false)) == json(true);
+  workloads::StepOptions options;
+  options.count_memory = true;
+  options.stage_timelines = charts;
+  options.cache = &cache;
+  workloads::StepReport report = workloads::simulate_step(scenario.job, options);
+  const bool remedies = request.value("remedies", json(true)) == json(true);
+  if (!report.memory.fits && remedies) report.memory.would_fit = scenarios::would_fit(document);
+  ordered_json out;
+  out["result"] = report_json(scenario, report);
+  out["layout"] = layout_json(scenario);
+  out["yaml"] = scenarios::yaml_text(document);
+  if (charts) out["charts"] = run_page(document, scenario, report);
+  return out;
+}
+
+ordered_json WhatIfEngine::State::remedies(const json& request) {
+  ordered_json list = ordered_json::array();
+  for (const workloads::Remedy& remedy : scenarios::would_fit(checked(document_of(request))))
+    list.push_back({{"set", remedy.changes}, {"peak_bytes", remedy.peak_bytes}});
+  return {{"would_fit", std::move(list)}};
+}
+
+ordered_json WhatIfEngine::State::points(const json& request) {
+  const Settings document = document_of(request);
+  const auto points = request.find("points");
+  if (points == request.end() || !points->is_array() || points->size() > kMostPoints)
+    throw UserError(fmt::format("request: points: expected a list of at most {} lists of sets", kMostPoints));
+  ordered_json rows = ordered_json::array();
+  for (const json& sets : *points) {
+    const PointResult result = evaluate_made(
+        [&] {
+          Settings changed = document;
+          for (const std::string& set : sets_of(sets)) scenarios::apply_set(changed, set);
+          return scenarios::load_scenario(checked(std::move(changed)));
+        },
+        cache);
+    ordered_json row = ordered_json::object();
+    add_point(row, result);
+    rows.push_back(std::move(row));
+  }
+  return {{"points", std::move(rows)}};
+}
+
+ordered_json WhatIfEngine::State::answer(const json& request) {
+  if (!request.is_object()) throw UserError("request: expected an object of JSON");
+  const std::string what = text_of(request, "do", "");
+  if (what == "catalogue") return catalogue_json();
+  if (what == "run") return run(request);
+  if (what == "remedies") return remedies(request);
+  if (what == "points") return points(request);
+  if (what == "import") {
+    return draft_json(text_of(request, "form", ""), text_of(request, "text", ""),
+                      text_of(request, "file", "configuration"));
+  }
+  throw UserError(fmt::format("request: do: got \"{}\", expected catalogue, run, remedies, points or import", what));
+}
+
+WhatIfEngine::WhatIfEngine(Names names) : state_(std::make_unique<State>(names)) {}
+WhatIfEngine::~WhatIfEngine() = default;
+
+std::string WhatIfEngine::answer(const std::string& request) {
+  ordered_json out;
+  try {
+    out = state_->answer(json::parse(request));
+  } catch (const UserError& error) {
+    out = {{"error", error.what()}};
+  } catch (const json::exception& error) {
+    out = {{"error", fmt::format("request: is no JSON that the engine reads: {}", error.what())}};
+  } catch (const std::bad_alloc&) {
+    out = {{"bug", "out of memory"}};
+  } catch (const std::exception& error) {
+    out = {{"bug", error.what()}};
+  }
+  return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+}  // namespace orrery::tools

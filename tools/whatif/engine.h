@@ -1,0 +1,40 @@
+// The engine behind the what-if page: a request in JSON goes in, its answer in JSON comes out. The page runs it as
+// WebAssembly in a worker; `orrery serve` runs it natively behind HTTP. Both give the same answers.
+#pragma once
+
+#include <memory>
+#include <string>
+
+namespace orrery::tools {
+
+/// Answers requests, one at a time, and remembers what the next one may share with the last: the cluster, the groups of
+/// a layout, a loaded scenario. One object per thread.
+class WhatIfEngine {
+ public:
+  /// What names in a scenario may stand for: shipped documents alone, or files as well, as on the command line.
+  enum class Names { shipped, files };
+
+  explicit WhatIfEngine(Names names);
+  ~WhatIfEngine();
+  WhatIfEngine(const WhatIfEngine&) = delete;
+  WhatIfEngine& operator=(const WhatIfEngine&) = delete;
+
+  /// `request` is a JSON object whose member "do" says what is wanted:
+  ///   catalogue  what ships by name, the scenarios as YAML, and the keys of the language with their meanings;
+  ///   run        {"text": YAML, "file": name for messages, "sets": ["key.path=value"], "charts": bool}: one training
+  ///              step as `orrery run --json` reports it ("result"), the values that the layout resolves to ("layout"),
+  ///              the scenario with the sets laid over it ("yaml"), the numbers behind the charts ("charts");
+  ///              Where it does not fit, the search for what would takes longest: "remedies": false leaves it out;
+  ///   remedies   {"text", "file", "sets"}: what would fit, {"would_fit": [{"set", "peak_bytes"}]};
+  ///   points     {"text", "file", "points": [[sets]]}: a step for each list of sets, in short;
+  ///   import     {"form": "hf" | "megatron" | "nemo", "text", "file"}: a scenario as YAML.
+  /// What is wrong with the input comes back as {"error": the line that the command line would print}; an error of the
+  /// program's own as {"bug": text}. Throws nothing.
+  std::string answer(const std::string& request);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace orrery::tools

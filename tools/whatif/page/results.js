@@ -1,0 +1,322 @@
+// What came of the last step: figures, breakdown, memory by stage, the pipeline over time, what was assumed. Each chart
+// has its numbers as a table too, for those who cannot see it.
+'use strict';
+
+const kParts = [
+  ['compute', 'compute'],
+  ['tensor_comm', 'tensor'],
+  ['pipeline_comm', 'pipeline'],
+  ['data_comm', 'data'],
+  ['context_comm', 'context'],
+  ['expert_comm', 'expert'],
+  ['bubble', 'bubble'],
+  ['optimizer', 'optimizer'],
+  ['other', 'other'],
+  ['partner_wait', 'waiting for a partner'],
+  ['slow_gpu', 'a slow GPU'],
+];
+const kHeld = ['parameters', 'gradients', 'optimizer', 'activations', 'buffers'];
+
+const place = (id) => document.getElementById(id);
+const dollars = (value) => '$' + (value >= 100 ? Math.round(value).toLocaleString('en') : digits(value, 3));
+
+// What a step costs by the price of a GPU and hour; null without one.
+function cost_of(result, layout) {
+  const price = Number(layout && layout['cost.price_per_gpu_hour_usd']) || 0;
+  return price > 0 ? price * result.gpus * result.iteration_time_s / 3600 : null;
+}
+
+// "-6.0 %", and whether that is better; empty for no difference that is seen.
+function change_text(value, against, more_is_better) {
+  if (!against || !Number.isFinite(value / against)) return null;
+  const pct = 100 * (value / against - 1);
+  if (Math.abs(pct) < 0.05) return null;
+  return {text: percent(pct), good: (pct > 0) === more_is_better};
+}
+
+// What figures are compared with: the first variant that is pinned, else the scenario without changes.
+const reference = () => state.pins.length > 0 ? state.pins[0].result : state.base_result;
+
+function figure(name, value, note, change) {
+  const beside = change ? el('span', {className: change.good ? 'good' : 'bad'}, ' ' + change.text) : null;
+  return el(
+      'div', {className: 'tile'}, el('dt', {className: 'name'}, name),
+      el('dd', {}, el('div', {className: 'value'}, value), el('div', {className: 'note'}, note, beside)));
+}
+
+function show_figures(result, layout) {
+  const before = reference(), step = result.iteration_time_s;
+  const versus = (pick, more) => before && before !== result ? change_text(pick(result), pick(before), more) : null;
+  const exposed = 1 - (result.breakdown_s.compute + result.breakdown_s.optimizer) / step;
+  const cost = cost_of(result, layout), memory = result.memory;
+  const figures = [
+    figure('Step time', seconds(step), 'of one training step', versus((r) => r.iteration_time_s, false)),
+    figure(
+        'Tokens per second', si(result.tokens_per_s, '').trim(), digits(result.tokens_per_s_per_gpu) + ' per GPU',
+        versus((r) => r.tokens_per_s, true)),
+    figure(
+        'MFU', result.mfu_pct.toFixed(1) + ' %', digits(result.model_tflops_per_gpu) + ' TFLOP/s per GPU',
+        versus((r) => r.mfu_pct, true)),
+    figure(
+        'Memory of a GPU', bytes(memory.peak_bytes, 3),
+        'of ' + bytes(memory.capacity_bytes, 3) + (memory.fits ? ', fits' : ', does not fit'),
+        versus((r) => r.memory.peak_bytes, false)),
+    figure(
+        'Waiting and exposed', (100 * exposed).toFixed(1) + ' %',
+        'bubble ' + (100 * result.breakdown_s.bubble / step).toFixed(1) + ' % of the step', null),
+    figure(
+        'Cost of a step', cost === null ? '–' : dollars(cost),
+        cost === null ? 'give a price of a GPU' : dollars(result.usd_per_million_tokens) + ' per million tokens', null),
+  ];
+  place('tiles').replaceChildren(...figures);
+}
+
+function numbers_table(titles, rows) {
+  const head = el('tr', {}, titles.map((title, i) => el('th', {scope: 'col', className: i ? 'number' : ''}, title)));
+  const body = rows.map(
+      (row) =>
+          el('tr', {}, row.map((text, i) => el(i ? 'td' : 'th', i ? {className: 'number'} : {scope: 'row'}, text))));
+  return el(
+      'details', {className: 'numbers'}, el('summary', {}, 'Numbers'),
+      el('div', {className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'numbers of the chart'},
+         el('table', {}, el('thead', {}, head), el('tbody', {}, body))));
+}
+
+// A chart of Chart.js that is made once and then given new data; `config()` makes all of it.
+class Live {
+  constructor(id, title, label, config) {
+    this.config = config;
+    this.label = label;
+    this.height = 120;
+    this.legend = el('div');
+    this.numbers = el('div');
+    place(id).replaceChildren();
+    this.id = id;
+    this.title = title;
+    this.made = null;
+  }
+  show({height, legend: items, titles, rows}) {
+    if (!this.made) {
+      this.made = add_chart(place(this.id), {title: this.title, label: this.label(), height, config: this.config});
+      this.made.figure.querySelector('.canvas').before(this.legend);
+      place(this.id).append(this.numbers);
+    }
+    const chart = this.made.chart, next = this.config();
+    this.made.figure.querySelector('.canvas').style.height = height + 'px';
+    chart.data = next.data;
+    chart.options = next.options;
+    chart.resize();
+    chart.update('none');
+    chart.canvas.setAttribute('aria-label', this.label());
+    this.legend.replaceChildren(items);
+    const open = this.numbers.querySelector('details[open]') !== null;
+    const table = numbers_table(titles, rows);
+    table.open = open;
+    this.numbers.replaceChildren(table);
+  }
+}
+
+// The rows of the breakdown: what is on the screen, and the variants that are pinned.
+function compared() {
+  const rows = [{name: 'now', result: state.answer.result}];
+  for (const pin of state.pins)
+    if (pin.result) rows.push({name: pin.name, result: pin.result});
+  if (rows.length === 1 && state.base_result && state.sets.size > 0)
+    rows.push({name: 'as it was', result: state.base_result});
+  return rows;
+}
+
+// The parts that any row has, of those that the engine names.
+const used_parts = (rows) => kParts.filter(([key]) => rows.some(({result}) => (result.breakdown_s[key] || 0) > 0));
+
+const stacked = (labels, datasets, title, more = {}) => ({
+  type: 'bar',
+  data: {labels, datasets},
+  options: {
+    ...more,
+    scales: {
+      x: axis(more.indexAxis === 'y' ? title : '', {stacked: true}),
+      y: axis(more.indexAxis === 'y' ? '' : title, {stacked: true, beginAtZero: true}),
+    },
+  },
+});
+
+const breakdown = new Live(
+    'breakdown', 'Breakdown',
+    () => {
+      const {breakdown_s: parts, iteration_time_s: step} = state.answer.result;
+      return 'breakdown of the step: ' +
+          kParts.filter(([key]) => parts[key] > 0)
+              .map(([key, name]) => name + ' ' + (100 * parts[key] / step).toFixed(1) + ' %')
+              .join(', ');
+    },
+    () => {
+      const rows = compared(), parts = used_parts(rows);
+      const datasets = parts.map(([key, name]) => ({
+                                   label: name,
+                                   data: rows.map(({result}) => result.breakdown_s[key] || 0),
+                                   backgroundColor: paint(kParts.findIndex(([k]) => k === key)),
+                                   barPercentage: 0.8,
+                                   categoryPercentage: 0.9,
+                                 }));
+      const config = stacked(rows.map(({name}) => name), datasets, 'seconds', {indexAxis: 'y'});
+      config.options.plugins = {tooltip: {callbacks: {label: (c) => c.dataset.label + ': ' + seconds(c.raw)}}};
+      return config;
+    });
+
+function show_breakdown() {
+  const rows = compared(), parts = used_parts(rows);
+  breakdown.show({
+    height: 62 + 34 * rows.length,
+    legend: palette_legend(parts.map(([key, name]) => [name, kParts.findIndex(([k]) => k === key)])),
+    titles: ['', ...parts.map(([, name]) => name), 'step'],
+    rows: rows.map(
+        ({
+          name,
+          result
+        }) => [name, ...parts.map(([key]) => seconds(result.breakdown_s[key] || 0)), seconds(result.iteration_time_s)]),
+  });
+}
+
+// The limit of the device as a line across the bars.
+const limit_line = {
+  id: 'limit',
+  afterDatasetsDraw: (chart) => {
+    const {ctx, chartArea: area, scales} = chart, y = scales.y.getPixelForValue(chart.options.limit);
+    if (!(y >= area.top - 1)) return;
+    ctx.save();
+    ctx.strokeStyle = css('bad');
+    ctx.lineWidth = 2;
+    ctx.setLineDash([6, 4]);
+    ctx.beginPath();
+    ctx.moveTo(area.left, y);
+    ctx.lineTo(area.right, y);
+    ctx.stroke();
+    ctx.restore();
+  },
+};
+
+const memory = new Live(
+    'memory', 'Memory per stage',
+    () => {
+      const {fits, peak_bytes, capacity_bytes, stages} = state.answer.result.memory;
+      return 'memory of ' + stages.length + ' stages, at most ' + bytes(peak_bytes, 3) + ' of ' +
+          bytes(capacity_bytes, 3) + (fits ? '' : ', which does not fit');
+    },
+    () => {
+      const {stages, capacity_bytes} = state.answer.result.memory;
+      const datasets = kHeld.map((key, i) => ({
+                                   label: key,
+                                   data: stages.map((stage) => stage[key] / 1e9),
+                                   backgroundColor: paint(i),
+                                   barPercentage: 0.9,
+                                   maxBarThickness: 110,
+                                   categoryPercentage: 0.9,
+                                 }));
+      const config = stacked(stages.map((stage, i) => 'stage ' + i), datasets, 'GB');
+      const most = Math.max(capacity_bytes, ...stages.map((stage) => stage.total)) / 1e9;
+      Object.assign(config.options.scales.y, {suggestedMax: most * 1.06});
+      config.options.limit = capacity_bytes / 1e9;
+      config.options.plugins = {
+        tooltip: {callbacks: {label: (c) => c.dataset.label + ': ' + digits(c.raw, 3) + ' GB'}}
+      };
+      config.plugins = [limit_line];
+      return config;
+    });
+
+function show_memory() {
+  const {stages} = state.answer.result.memory;
+  memory.show({
+    height: 240,
+    legend: legend([...kHeld.map((key, i) => [key, ...kPalette[i]]), ['limit of the device', '#b3261e', 'horizontal']]),
+    titles: ['stage', ...kHeld, 'total'],
+    rows: stages.map((stage, i) => ['stage ' + i, ...[...kHeld, 'total'].map((key) => bytes(stage[key], 3))]),
+  });
+}
+
+// The timeline is drawn anew with every step; what is zoomed in on stays, in shares of the step.
+let timeline_range = null, timeline_redraws = 0;
+function show_timeline() {
+  const shares = timeline_range ? [timeline_range.from, timeline_range.to].map((t) => t / timeline_range.high) : [0, 1];
+  redraws.splice(redraws.length - timeline_redraws, timeline_redraws);
+  const before = redraws.length;
+  timeline_range = new Range(0, data.span_s);
+  timeline_range.set(shares[0] * data.span_s, shares[1] * data.span_s);
+  place('timeline').replaceChildren();
+  pipeline(place('timeline'), timeline_range);
+  timeline_redraws = redraws.length - before;
+}
+
+function add_remedies(banner, would_fit) {
+  if (would_fit.length > 0) banner.append('It would fit with ');
+  for (const {set, peak_bytes} of would_fit) {
+    const sets = set.map((one) => [one.slice(0, one.indexOf('=')), one.slice(one.indexOf('=') + 1)]);
+    const title = 'takes ' + bytes(peak_bytes, 3) + ' per GPU';
+    banner.append(el('button', {type: 'button', title, onclick: () => change_all(sets)}, set.join(' ')), ' ');
+  }
+}
+
+// Ways out are searched for beside the steps, so that a slider never waits for them.
+async function find_remedies(answer, request) {
+  state.side = state.side || new_engine();
+  const {reply} = await state.side.ask({...request, do: 'remedies'});
+  if (state.answer !== answer || !reply.would_fit) return;
+  answer.result.memory.would_fit = reply.would_fit;
+  show_banner();
+}
+
+function show_banner() {
+  const banner = place('banner'), result = state.answer && state.answer.result;
+  banner.hidden = true;
+  banner.replaceChildren();
+  if (state.error) {
+    banner.className = 'banner bad';
+    const line = /:(\d+):(\d+): /.exec(state.error);
+    banner.append(el('strong', {}, 'This cannot run. '), state.error);
+    if (line) banner.append(' ', el('button', {type: 'button', onclick: () => go_to_line(Number(line[1]))}, 'Show it'));
+    banner.hidden = false;
+  } else if (result && !result.memory.fits) {
+    banner.className = 'banner bad';
+    const {peak_bytes, capacity_bytes, would_fit} = result.memory;
+    banner.append(
+        el('strong', {}, 'Out of memory: '), bytes(peak_bytes, 3) + ' of ' + bytes(capacity_bytes, 3) + ' per GPU. ');
+    add_remedies(banner, would_fit);
+    banner.hidden = false;
+  }
+}
+
+// Read out half a second after the last change, so that a slider does not speak over itself.
+let speaking = 0;
+function speak() {
+  clearTimeout(speaking);
+  speaking = setTimeout(() => {
+    const result = state.answer && state.answer.result;
+    if (!result || state.error) return;
+    place('spoken').textContent = 'Step ' + seconds(result.iteration_time_s, 3) + ', MFU ' + result.mfu_pct.toFixed(1) +
+        ' %, memory ' + bytes(result.memory.peak_bytes, 3) + ' of ' + bytes(result.memory.capacity_bytes, 3) +
+        (result.memory.fits ? ', fits' : ', does not fit');
+  }, 500);
+}
+
+// On a phone the figures are out of sight while a slider moves: in one line at the foot of the screen.
+function show_foot(result) {
+  place('foot').textContent = seconds(result.iteration_time_s) + ' · MFU ' + result.mfu_pct.toFixed(1) + ' % · ' +
+      bytes(result.memory.peak_bytes, 3) + (result.memory.fits ? '' : ': out of memory');
+  place('foot').classList.toggle('bad', !result.memory.fits);
+}
+
+function show_results() {
+  const {result, layout, charts} = state.answer;
+  place('title').textContent = charts.title;
+  place('subtitle').textContent = charts.subtitle;
+  document.title = seconds(result.iteration_time_s, 3) + ' · ' + charts.title + ' · orrery';
+  place('effort').textContent = result.ranks_simulated + ' of ' + grouped(result.gpus) + ' ranks, ' +
+      grouped(result.events) + ' events, answered in ' + Math.round(state.ms) + ' ms';
+  show_figures(result, layout);
+  show_foot(result);
+  show_breakdown();
+  show_memory();
+  show_timeline();
+  place('assumptions').replaceChildren(...result.assumptions.map((text) => el('li', {}, text)));
+  speak();
+}
