@@ -45,13 +45,12 @@ struct HashedSteps {
   double mean_s = 0, p95_s = 0;
 };
 
-HashedSteps hash_steps(const workloads::Job& job, std::int64_t seeds) {
-  if (job.machine.fabric.routes.policy != topology::FabricSpec::Routing::ecmp) {
+HashedSteps hash_steps(workloads::Job hashed, std::int64_t seeds) {
+  if (hashed.machine.fabric.routes.policy != topology::FabricSpec::Routing::ecmp) {
     throw sim::UserError(
         fmt::format("--ecmp-seeds: got {}, expected a fabric whose routing is ecmp; {} has none to hash", seeds,
-                    job.machine.fabric.name.empty() ? "this cluster" : job.machine.fabric.name));
+                    hashed.machine.fabric.name.empty() ? "this cluster" : hashed.machine.fabric.name));
   }
-  workloads::Job hashed = job;
   workloads::StepOptions step;
   step.brief = true;
   std::vector<double> seconds;
