@@ -28,7 +28,7 @@ TEST_CASE("FLOPs of GPT-3 175B are those of the papers' formulas, of a model and
   const auto parameters = [&](double vocab) {
     return 12 * l * h * h * (1 + 13 / (12 * h) + (vocab + s) / (12 * l * h));
   };
-  // Of the square of a sequence a causal mask leaves s (s+1) / 2 pairs; attention is s/6h of it all.
+  // Of the square of a sequence a causal mask leaves half; attention is s/6h of it all.
   const auto flops_of_token = [&](double keys, double vocab) {
     return 72 * l * h * h * (1 + keys / (6 * h) + vocab / (12 * l * h));
   };
@@ -36,7 +36,7 @@ TEST_CASE("FLOPs of GPT-3 175B are those of the papers' formulas, of a model and
     INFO(row.dump());
     CHECK(row["tokens"].get<double>() == Approx(tokens));
     CHECK(row["square"].get<double>() == Approx(flops_of_token(s, vocab) * tokens).epsilon(1e-6));
-    CHECK(row["causal"].get<double>() == Approx(flops_of_token((s + 1) / 2, vocab) * tokens).epsilon(1e-6));
+    CHECK(row["causal"].get<double>() == Approx(flops_of_token(s / 2, vocab) * tokens).epsilon(1e-6));
     CHECK(row["six_n"].get<double>() == Approx(6 * parameters(vocab) * tokens).epsilon(1e-6));
   };
   const json model = flops({"gpt3-175b", "--tokens", "300e9"});
@@ -51,14 +51,14 @@ TEST_CASE("FLOPs of GPT-3 175B are those of the papers' formulas, of a model and
   check(scenario["rows"][2], 300e9, 64000);
 }
 
-TEST_CASE("a window leaves causal attention w (w+1) / 2 + (s-w) w pairs, and experts count where a token meets them") {
+TEST_CASE("a window leaves causal attention w (s - w/2) pairs, and experts count where a token meets them") {
   const Folder folder;
   const std::string file = folder.write("m.yaml",
                                         "kind: gpt\nlayers: 2\nhidden: 64\nheads: 4\nkv_heads: 4\nffn_hidden: 256\n"
                                         "vocab: 1000\nseq: 32\nattention_window: 8\n");
   const json row = flops({file})["rows"][0];
   // Forward and backward are three forward passes; scores and values are two products of 2 x hidden each.
-  const double all = 3.0 * 2 * 4 * 64 * 8, pairs = 8 * 9 / 2 + (32 - 8) * 8;
+  const double all = 3.0 * 2 * 4 * 64 * 8, pairs = 8 * (32 - 8 / 2.0);
   CHECK(row["square"].get<double>() - row["causal"].get<double>() == Approx(all * (1 - pairs / (32.0 * 8))));
   const json mixture = flops({"mixtral-8x7b"});
   CHECK(mixture["active_parameters"].get<double>() < 0.3 * mixture["parameters"].get<double>());

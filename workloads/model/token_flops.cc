@@ -2,8 +2,9 @@
 // else that is no product of matrices.
 #include "workloads/model/token_flops.h"
 
-#include <algorithm>
+#include <vector>
 
+#include "workloads/model/causal_flops.h"
 #include "workloads/model/moe.h"
 
 namespace orrery::workloads {
@@ -12,38 +13,22 @@ namespace {
 
 double d(std::int64_t x) { return static_cast<double>(x); }
 
-/// Share of the pairs of queries and keys within the window that a causal mask leaves: query i of a window w sees
-/// min(i + 1, w) keys.
-double causal_share(const AttentionOp& attention) {
-  const double s = d(attention.seq), w = attention.window > 0 ? std::min(d(attention.window), s) : s;
-  return (w * (w + 1) / 2 + (s - w) * w) / (s * w);
-}
-
-double causal_share(const Layer& layer) {
-  for (const LayerOp& op : layer.ops) {
-    if (const auto* attention = std::get_if<AttentionOp>(&op)) return causal_share(*attention);
-  }
-  return 1;
-}
-
 }  // namespace
 
 TokenFlops token_flops(const Model& model) {
   Computation computation;
   computation.style.head.pads_vocabulary = false;
   const Network network = workloads::network(model, {}, computation);
-  TokenFlops sum;
-  std::vector<TokenFlops> kinds;
-  for (const Layer& layer : network.kinds) {
-    const ForwardFlops flops = forward_flops(layer);
-    kinds.push_back({flops.linear, flops.attention, flops.attention * causal_share(layer)});
-  }
+  std::vector<ForwardFlops> kinds;
+  for (const Layer& layer : network.kinds) kinds.push_back(forward_flops(layer));
   const double tokens = d(model.seq);
+  TokenFlops sum;
   for (const std::uint8_t kind : network.layers) {
     sum.linear += kinds[kind].linear / tokens;
-    sum.attention_square += kinds[kind].attention_square / tokens;
-    sum.attention_causal += kinds[kind].attention_causal / tokens;
+    sum.attention_square += kinds[kind].attention / tokens;
   }
+  const double masked = (model_flops(model, 1) - causal_model_flops(model, 1)) / 3;  // of one forward pass
+  sum.attention_causal = sum.attention_square - masked / tokens;
   return sum;
 }
 

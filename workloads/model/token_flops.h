@@ -9,7 +9,7 @@ namespace orrery::workloads {
 struct TokenFlops {
   double linear = 0;            // products of linear layers, the head's among them
   double attention_square = 0;  // scores and values over the whole square of queries and keys, or the whole window
-  double attention_causal = 0;  // of it, the pairs that a causal mask leaves
+  double attention_causal = 0;  // of it, what a causal kernel does (causal_flops.h)
   /// Forward and backward, which does twice the work of forward: as Megatron-LM counts (Narayanan et al., arXiv
   /// 2104.04473, equation 3), and as a causal kernel computes.
   double training_square() const { return 3 * (linear + attention_square); }
