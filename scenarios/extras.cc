@@ -114,8 +114,12 @@ bool replay_graphs(const Settings& fact, Settings& document) {
   const bool whole = text == "true" || text.ends_with("full_iteration");
   const bool routing = text.find("moe_router") != std::string::npos;
   if (!whole && !routing) return false;
+  if (!whole) {  // what the host does around a layer of experts is what is replayed
+    set_software(document, "expert_layer_host", Settings::scalar("0 us", fact.place()));
+    return true;
+  }
   Settings features = Settings::sequence(fact.place());
-  features.append(Settings::scalar(whole ? "cuda-graphs" : "routing-graphs", fact.place()));
+  features.append(Settings::scalar("cuda-graphs", fact.place()));
   set_software(document, "features", features);
   return true;
 }

@@ -256,6 +256,7 @@ const std::vector<ColumnDoc>& columns() {
       {"out_of_memory", "", "Layouts that do not fit.", {"search", "advise", "run"}},
       {"bound_s", "s", "Time that the layout takes at least.", {"search"}},
       {"pareto", "", "Whether no other layout is better in time and in memory (by energy: in energy).", {"search"}},
+      {"advice", "", "What to change: see `orrery advise`.", {"run"}},
       {"suggestions", "", "Changes that save time, or make the step fit, the best first.", {"run", "advise"}},
       {"numerics", "", "The same of changes to what training computes.", {"run", "advise"}},
       {"kind", "", "What a suggestion changes.", {"run", "advise"}},

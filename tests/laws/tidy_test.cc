@@ -349,8 +349,7 @@ TEST_CASE("the README shows the commands, the rooms and the package of every dep
   CHECK(readme.find("./tools/bootstrap test") != std::string::npos);
   CHECK(ci.find("./tools/bootstrap test") != std::string::npos);
   CHECK(ci.find("./tools/check_fresh 12 root test") != std::string::npos);  // the same on a machine that has nothing
-  for (const char* room :
-       {"sim/", "topology/", "calibration/", "workloads/", "scenarios/", "tools/", "tests/"}) {
+  for (const char* room : {"sim/", "topology/", "calibration/", "workloads/", "scenarios/", "tools/", "tests/"}) {
     INFO(room);
     CHECK(readme.find(room) != std::string::npos);
   }

@@ -124,8 +124,8 @@ TEST_CASE("precision: one word, or a mapping per class of tensors") {
 TEST_CASE("facts that the language has no key for are listed, and change nothing") {
   const std::string measured = "measured: {iteration_s: 1, model_state_gb: 2, power_w: 500, energy_j: 3e6}\n";
   const Scenario plain = load_text(small_scenario() + measured);
-  const Scenario with = load_text(small_scenario() + measured + "extra: {cuda_graph: true, modules: [mlp]}\n");
-  CHECK(assumes(with.job, "Not modelled, of the record's extra: cuda_graph true, modules."));
+  const Scenario with = load_text(small_scenario() + measured + "extra: {fsdp_unit: block, modules: [mlp]}\n");
+  CHECK(assumes(with.job, "Not modelled, of the record's extra: fsdp_unit block, modules."));
   REQUIRE(with.job.assumptions.size() == plain.job.assumptions.size() + 1);
   CHECK(workloads::simulate_step(with.job).iteration == workloads::simulate_step(plain.job).iteration);
   CHECK(plain.measured->memory.model_state_gb == 2);

@@ -138,10 +138,10 @@ TEST_CASE("degrees that do not fit the GPUs") {
              {4, "  gpus: 60\n  gpus_per_node: 4", "16:3: parallelism.data", "expected a multiple of 8 GPUs"},
              {4, "  gpus: 60", "4:3: cluster.gpus", "a multiple of 8 GPUs, got 60"},
              {4, "  gpus: 64\n  gpus_per_node: 9", "5:3: cluster.gpus_per_node", "at most 8"},
-             {15, "  data: 8\n  context: 2", "15:3: parallelism.data", "x context 2 x data 8 needs 128 GPUs"},
+             {15, "  data: 8\n  context: 2", "15:3: parallelism.data", "x context 2 x data 8, which needs 128 GPUs"},
              {15, "  data: 4\n  context: 2\n  context_method: rings", "17:3: parallelism.context_method",
               "did you mean \"ring\"?"},
-             {15, "  data: 8\n  sharding: none\n  shard_group: 4", "17:3: parallelism.shard_group", "sharding is none"},
+             {15, "  data: 8\n  sharding: none\n  shard_group: 4", "17:3: parallelism.shard_group", "sharding: none"},
              {15, "  data: 8\n  sharding: optimizer\n  shard_group: 3", "17:3: parallelism.shard_group",
               "a divisor of the 8 ranks"},
              {15, "  data: 8\n  expert: 8", "16:3: parallelism.expert", "has no experts"},
@@ -150,7 +150,7 @@ TEST_CASE("degrees that do not fit the GPUs") {
   apply_set(document, "parallelism.tensor=3");
   CHECK(user_error([&] {
           load_scenario(document);
-        }).starts_with("--set: parallelism.tensor: tensor 3 x pipeline 2 does not"));
+        }).starts_with("--set: parallelism.tensor: got tensor 3 x pipeline 2, which does not"));
 }
 
 TEST_CASE("sequences that cannot be cut over a context group") {
@@ -163,8 +163,9 @@ TEST_CASE("sequences that cannot be cut over a context group") {
   };
   CHECK(error({}) == "(no error)");
   CHECK(error({"model.seq=1026"}).find("expected one whose 2 x context = 4 divides it") != std::string::npos);
-  CHECK(error({"attention=unfused"}).find("got a split with unfused attention, expected 1, or attention: flash") != std::string::npos);
-  CHECK(error({"model.attention_window=128"}).find("not for model.attention_window 128") != std::string::npos);
+  CHECK(error({"attention=unfused"}).find("got a split with unfused attention, expected 1, or attention: flash") !=
+        std::string::npos);
+  CHECK(error({"model.attention_window=128"}).find("with model.attention_window 128, expected 1") != std::string::npos);
 }
 
 TEST_CASE("batches that do not fit the layout") {
@@ -193,7 +194,7 @@ TEST_CASE("models that do not divide") {
   apply_set(document, "model.seq=1022");
   CHECK(user_error([&] {
           load_scenario(document);
-        }).starts_with("t.yaml:16:3: parallelism.sequence_parallel: needs model.seq"));
+        }).starts_with("t.yaml:16:3: parallelism.sequence_parallel: got true with model.seq"));
 }
 
 TEST_CASE("pipelines that cannot be") {
@@ -202,12 +203,13 @@ TEST_CASE("pipelines that cannot be") {
   check_all(
       {{14, "  pipeline: 2\n  virtual_pipeline: 14", "15:3: parallelism.virtual_pipeline", "more chunks than layers"},
        {14, "  pipeline: 2\n  virtual_pipeline: 2\n  schedule: 1f1b", "16:3: parallelism.schedule",
-        "interleaved_1f1b would be"},
+        "expected interleaved_1f1b"},
        {14, "  pipeline: 2\n  virtual_pipeline: 3\n  schedule: zb_v", "16:3: parallelism.schedule",
-        "2 or none would be"},
-       {14, "  pipeline: 2\n  stage_layers: [12, 13]", "15:3: parallelism.stage_layers", "sum to 25; 2 numbers"},
-       {14, "  pipeline: 2\n  stage_layers: [24]", "15:3: parallelism.stage_layers", "read 1 numbers"},
-       {14, "  pipeline: 2\n  stage_layers: 12", "15:3: parallelism.stage_layers", "expected a list"}});
+        "expected 2 or none"},
+       {14, "  pipeline: 2\n  stage_layers: [12, 13]", "15:3: parallelism.stage_layers",
+        "sum to 25, expected 2 numbers"},
+       {14, "  pipeline: 2\n  stage_layers: [24]", "15:3: parallelism.stage_layers", "got 1 numbers"},
+       {14, "  pipeline: 2\n  stage_layers: 12", "15:3: parallelism.stage_layers", "something else than a list"}});
   Settings document = parse_yaml(small_scenario(), "t.yaml");
   for (const char* change : {"parallelism.pipeline=1", "parallelism.data=16", "parallelism.virtual_pipeline=2"}) {
     apply_set(document, change);
@@ -242,7 +244,7 @@ TEST_CASE("sizes that no plan could hold") {
              {11, "  seq: 100000000", "17:3: batch.global", "got a step of at least"}});
   Settings document = parse_yaml(small_scenario(), "t.yaml");
   for (const char* change : {"model.hidden=1000000", "model.layers=10000"}) apply_set(document, change);
-  CHECK(user_error([&] { load_scenario(document); }).find("parameters; at most 1e+15") != std::string::npos);
+  CHECK(user_error([&] { load_scenario(document); }).find("parameters, expected at most 1e+15") != std::string::npos);
 }
 
 TEST_CASE("fp8 needs a device that has it") {

@@ -167,7 +167,10 @@ TEST_CASE("a layer's weights are cast to fp8 once a step, whatever the number of
         if (kernel.name != "weights to fp8") continue;
         ++casts;
         CHECK(span.microbatch == 0);
-        CHECK(sim::to_seconds(kernel.duration) == Approx(seconds).epsilon(1e-6));
+        // Beside a collective it takes longer.
+        CHECK(sim::to_seconds(kernel.duration) >= seconds * (1 - 1e-6));
+        CHECK(sim::to_seconds(kernel.duration) <=
+              seconds * job.software.overlap.compute_slowdown_under_collective * (1 + 1e-6));
       }
     }
     CHECK(casts == 4);

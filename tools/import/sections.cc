@@ -1,3 +1,4 @@
+// Sections of configurations in other forms. See sections.h.
 #include "tools/import/sections.h"
 
 #include <fmt/format.h>

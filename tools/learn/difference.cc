@@ -1,3 +1,4 @@
+// A trace beside a prediction, part by part. See difference.h.
 #include "tools/learn/difference.h"
 
 #include <fmt/format.h>

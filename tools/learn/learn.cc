@@ -1,3 +1,4 @@
+// A software generation out of traces. See learn.h.
 #include "tools/learn/learn.h"
 
 #include <fmt/format.h>

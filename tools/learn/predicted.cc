@@ -1,3 +1,4 @@
+// What the simulator says of a step that was traced. See predicted.h.
 #include "tools/learn/predicted.h"
 
 #include <fmt/format.h>

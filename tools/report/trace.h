@@ -31,11 +31,11 @@ struct TraceView {
 /// microseconds) with their category; kernels nest inside compute spans; time that a transfer waits for its peers is a
 /// slice of its own. A thread of each process is its host: its launches, named and linked to kernels and transfers by
 /// `correlation` as PyTorch's profiler does it, and its other work; another the gaps between kernels. Arguments of
-/// kernels and transfers: stream, pass ("F0.3", "optimizer"), kind (matmul, attention, memory), of kernels FLOPs, bytes,
-/// type and rates, and of collectives their name, bytes, group and its size. Arrows (flow events) join the slices of one
-/// transfer: from sender to receiver, and through the members of a collective in the order of the timelines. Counters:
-/// memory of each process in GB; the load of the kTracedLinks busiest links in GB/s, in a process of their own. Streams
-/// out: memory does not grow with the trace.
+/// kernels and transfers: stream, pass ("F0.3", "optimizer"), kind (matmul, attention, memory), of kernels FLOPs,
+/// bytes, type and rates, and of collectives their name, bytes, group and its size. Arrows (flow events) join the
+/// slices of one transfer: from sender to receiver, and through the members of a collective in the order of the
+/// timelines. Counters: memory of each process in GB; the load of the kTracedLinks busiest links in GB/s, in a process
+/// of their own. Streams out: memory does not grow with the trace.
 void write_trace(std::ostream& out, const TraceView& view);
 inline constexpr std::size_t kTracedLinks = 16;
 

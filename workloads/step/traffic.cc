@@ -109,6 +109,25 @@ class StateRows {
   TrafficRows& rows_;
 };
 
+/// Of every adapted pair of products, the results of one adapter's first product are gathered, of the other's reduced.
+/// `runs`: passes over a layer.
+void add_adapter_rows(const Adapters& adapters, const Parallelism& layout, double bytes, double layers, double runs,
+                      bool recomputed, TrafficRows& rows) {
+  const double pairs = adapters.on_mlp ? 2 : 1;
+  const bool sp = layout.sequence_parallel;
+  const auto row = [&](CollectiveOp op, const char* what) {
+    rows.add(CommGroup::tensor, op, what, layout.tensor, bytes, pairs * layers * runs, pairs);
+  };
+  const auto forward = [&](const char* what) {
+    row(CollectiveOp::all_gather, what);
+    row(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, what);
+  };
+  forward("adapters, forward");
+  if (recomputed) forward("adapters, forward (recomputed)");
+  row(CollectiveOp::reduce_scatter, "adapter gradients, backward");
+  if (sp) row(CollectiveOp::all_gather, "adapter gradients, backward");
+}
+
 class ClosedForm {
  public:
   explicit ClosedForm(const Job& job)
@@ -180,31 +199,14 @@ class ClosedForm {
     if (sp && !adapters_.any())
       add(CommGroup::tensor, CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, activation(),
           per_pass * layers * runs, per_pass);
-    if (adapters_.any()) adapter_rows(layers, runs);
+    if (adapters_.any())
+      add_adapter_rows(adapters_, p_, activation() / d(job_.model.hidden) * d(adapters_.rank), layers, runs,
+                       job_.method.recompute == Recompute::full, rows_);
     ends(runs, heads);
     if (!sp && job_.software.messages.scatter_gather_pipeline && p_.pipeline > 1) {
       add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
           (job_.software.messages.scatter_gather_gradients ? 2 : 1) * runs * boundaries(), 0);
     }
-  }
-
-  /// Of every adapted pair of products, the results of one adapter's first product are gathered, of the other's
-  /// reduced.
-  void adapter_rows(double layers, double runs) {
-    const double pairs = adapters_.on_mlp ? 2 : 1, elements = d(job_.batch.micro) * d(job_.rank_seq());
-    const double bytes = elements * d(adapters_.rank) * calibration::bytes_of(job_.method.precision.activations);
-    const bool sp = p_.sequence_parallel;
-    const auto row = [&](CollectiveOp op, const char* what) {
-      add(CommGroup::tensor, op, what, p_.tensor, bytes, pairs * layers * runs, pairs);
-    };
-    const auto forward = [&](const char* what) {
-      row(CollectiveOp::all_gather, what);
-      row(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, what);
-    };
-    forward("adapters, forward");
-    if (job_.method.recompute == Recompute::full) forward("adapters, forward (recomputed)");
-    row(CollectiveOp::reduce_scatter, "adapter gradients, backward");
-    if (sp) row(CollectiveOp::all_gather, "adapter gradients, backward");
   }
 
   /// Inputs of a layer's products that are gathered once more for the part of it that is computed again.
