@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "workloads/campaign/spec.h"
 #include "sim/settings.h"
+#include "workloads/campaign/spec.h"
 
 namespace orrery::scenarios {
 

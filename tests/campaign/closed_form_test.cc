@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "workloads/campaign/distribution.h"
-#include "workloads/campaign/interval.h"
 #include "tests/campaign/toy.h"
 #include "tests/catch.h"
+#include "workloads/campaign/distribution.h"
+#include "workloads/campaign/interval.h"
 
 using namespace orrery;
 using namespace orrery::campaign;

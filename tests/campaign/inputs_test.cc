@@ -7,11 +7,11 @@
 #include <map>
 #include <set>
 
-#include "workloads/campaign/distribution.h"
 #include "scenarios/campaign.h"
 #include "scenarios/scenario.h"
 #include "scenarios/schema.h"
 #include "tests/catch.h"
+#include "workloads/campaign/distribution.h"
 
 using namespace orrery;
 using namespace orrery::campaign;

@@ -2,8 +2,8 @@
 // that the campaign can be in.
 #pragma once
 
-#include "workloads/campaign/plan.h"
 #include "scenarios/scenario.h"
+#include "workloads/campaign/plan.h"
 #include "workloads/step/step.h"
 
 namespace orrery::tools {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "workloads/campaign/distribution.h"
 #include "tools/study/campaign_prices.h"
+#include "workloads/campaign/distribution.h"
 
 namespace orrery::tools {
 

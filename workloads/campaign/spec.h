@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "workloads/campaign/fleet.h"
 #include "sim/keys.h"
 #include "sim/settings.h"
+#include "workloads/campaign/fleet.h"
 
 namespace orrery::campaign {
 
