@@ -37,14 +37,6 @@ bool is_plain_name(const std::string& name) {
   return !name.empty() && name.size() <= 128 && name.front() != '.' && std::all_of(name.begin(), name.end(), allowed);
 }
 
-Settings without(const Settings& mapping, std::string_view key) {
-  Settings kept = Settings::mapping(mapping.place());
-  for (const auto& [name, member] : mapping.members()) {
-    if (name != key) kept.set(name, member);
-  }
-  return kept;
-}
-
 /// The name in a reference: of a path, its file name without the ending.
 std::string name_in(const Settings& reference) {
   return is_path(reference.text()) ? fs::path(reference.text()).stem().string() : reference.text();
@@ -86,7 +78,7 @@ std::string file_of(const Shelf& shelf, const Settings& reference) {
   if (!reference.is_scalar()) reference.fail(fmt::format("expected the name of a {}", shelf.noun));
   const std::string& name = reference.text();
   if (is_path(name)) {
-    const fs::path beside = fs::path(reference.place().file).parent_path();
+    const fs::path beside = fs::path(reference.place().file.text()).parent_path();
     // Normal form, so that a circle of inheritance meets itself however its paths are written.
     return (fs::path(name).is_absolute() ? fs::path(name) : beside / name).lexically_normal().string();
   }
@@ -158,7 +150,7 @@ std::vector<Inherited> chain_of(const Shelf& shelf, const Settings& reference) {
     const Settings* parent = here.document.find("inherits");
     more = parent != nullptr;
     if (more) next = *parent;
-    here.document = placed_at(here.document.path(), without(here.document, "inherits"));
+    here.document.erase("inherits");
     chain.push_back(std::move(here));
   }
   return chain;

@@ -208,7 +208,7 @@ Scenario load_scenario(const Settings& given_document) {
   const std::string name = text(&document, "name", "");
   scenario.id = text(&document, "id", name);
   job.name = name.empty() ? scenario.id : name;
-  if (job.name.empty()) job.name = std::filesystem::path(document.place().file).stem().string();
+  if (job.name.empty()) job.name = std::filesystem::path(document.place().file.text()).stem().string();
   if (scenario.id.empty()) scenario.id = job.name;
   job.description = text(&document, "description", "");
   scenario.source = text(&document, "source", "");

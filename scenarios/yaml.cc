@@ -153,11 +153,19 @@ class Builder : public YAML::EventHandler {
     }
     if (stack_.size() >= kDeepest) fail(mark, fmt::format("nested deeper than {} levels", kDeepest));
     Frame frame;
-    frame.node = sequence ? Settings::sequence(member_place(mark)) : Settings::mapping(member_place(mark));
+    frame.node = sequence ? Settings::sequence(member_place(mark), next_path())
+                          : Settings::mapping(member_place(mark), next_path());
     if (!stack_.empty()) {
       frame.path_length = stack_.back().path_length + (stack_.back().has_key ? stack_.back().key.size() + 1 : 8);
     }
     stack_.push_back(std::move(frame));
+  }
+
+  /// Where the value that begins now will be held.
+  std::string next_path() const {
+    if (stack_.empty()) return "";
+    const Frame& top = stack_.back();
+    return top.node.is_sequence() ? top.node.path_of(top.node.items().size()) : top.node.path_of(top.key);
   }
 
   void close() {
@@ -218,7 +226,7 @@ class Builder : public YAML::EventHandler {
     }
   }
 
-  std::string file_;
+  sim::FileName file_;
   bool one_place_;
   Settings root_;
   std::vector<Frame> stack_;

@@ -9,7 +9,7 @@ namespace orrery::sim {
 
 namespace {
 std::string place_text(const Place& place) {
-  std::string text = place.file.empty() ? "scenario" : place.file;
+  std::string text = place.file.empty() ? "scenario" : place.file.text();
   if (place.line > 0) text += fmt::format(":{}:{}", place.line, place.column);
   return text;
 }
@@ -26,6 +26,11 @@ std::string one_line(const std::string& text) {
   return line.substr(0, end) + "...";
 }
 }  // namespace
+
+const std::string& FileName::text() const {
+  static const std::string none;
+  return name_ == nullptr ? none : *name_;
+}
 
 UserError::UserError(const Place& place, const std::string& key, const std::string& message)
     : std::runtime_error(

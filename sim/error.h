@@ -4,14 +4,32 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 
 namespace orrery::sim {
 
+/// The name of a file (or "--set") that a document was read from. Its copies share one text: every value of a document
+/// remembers its place.
+class FileName {
+ public:
+  FileName() = default;
+  FileName(std::string name) : name_(std::make_shared<const std::string>(std::move(name))) {}
+  FileName(const char* name) : FileName(std::string(name)) {}
+
+  const std::string& text() const;
+  bool empty() const { return text().empty(); }
+  operator const std::string&() const { return text(); }
+  friend bool operator==(const FileName& a, const FileName& b) { return a.text() == b.text(); }
+
+ private:
+  std::shared_ptr<const std::string> name_;  // null: no name
+};
+
 /// Where something was read: file (or "--set"), line and column from 1; 0 when there is none.
 struct Place {
-  std::string file;
+  FileName file;
   int line = 0;
   int column = 0;
 };

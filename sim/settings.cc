@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -168,24 +169,64 @@ Settings Settings::scalar(std::string text, Place place, bool quoted) {
   return value;
 }
 
-Settings Settings::sequence(Place place) {
+struct Settings::Children {
+  std::vector<Settings> items;
+  std::vector<std::pair<std::string, Settings>> members;
+};
+
+Settings Settings::sequence(Place place, std::string path) {
   Settings value;
   value.kind_ = Kind::sequence;
   value.place_ = std::move(place);
+  value.path_ = std::move(path);
   return value;
 }
 
-Settings Settings::mapping(Place place) {
+Settings Settings::mapping(Place place, std::string path) {
   Settings value;
   value.kind_ = Kind::mapping;
   value.place_ = std::move(place);
+  value.path_ = std::move(path);
   return value;
 }
 
-void Settings::adopt(Settings& child, const std::string& name) const {
-  child.path_ = path_.empty() || name.starts_with('[') ? path_ + name : path_ + "." + name;
-  for (auto& [key, member] : child.members_) child.adopt(member, key);
-  for (std::size_t i = 0; i < child.items_.size(); ++i) child.adopt(child.items_[i], fmt::format("[{}]", i));
+const std::vector<Settings>& Settings::items() const {
+  static const std::vector<Settings> none;
+  return children_ == nullptr ? none : children_->items;
+}
+
+const std::vector<std::pair<std::string, Settings>>& Settings::members() const {
+  static const std::vector<std::pair<std::string, Settings>> none;
+  return children_ == nullptr ? none : children_->members;
+}
+
+/// What this value holds, to be changed: a copy of its own where others share it. One level deep: what lies below is
+/// shared still.
+Settings::Children& Settings::own_children() {
+  if (children_ == nullptr) {
+    children_ = std::make_shared<Children>();
+  } else if (children_.use_count() > 1) {
+    children_ = std::make_shared<Children>(*children_);
+  } else {
+    std::atomic_thread_fence(std::memory_order_acquire);  // what other threads read before they let go stays before
+  }
+  return *children_;
+}
+
+std::string Settings::path_of(std::string_view key) const {
+  return path_.empty() || key.starts_with('[') ? fmt::format("{}{}", path_, key) : fmt::format("{}.{}", path_, key);
+}
+
+std::string Settings::path_of(std::size_t item) const { return fmt::format("{}[{}]", path_, item); }
+
+/// Gives this value and all below it their paths. What has its path already has it all the way down.
+void Settings::move_to(std::string path) {
+  if (path_ == path) return;
+  path_ = std::move(path);
+  if (children_ == nullptr) return;
+  Children& children = own_children();
+  for (auto& [key, member] : children.members) member.move_to(path_of(key));
+  for (std::size_t i = 0; i < children.items.size(); ++i) children.items[i].move_to(path_of(i));
 }
 
 void Settings::fail(const std::string& message) const { throw UserError(place_, path_, message); }
@@ -197,7 +238,7 @@ void Settings::expected(const std::string& what) const {
 const Settings* Settings::find(std::string_view key) const {
   if (kind_ == Kind::null) return nullptr;
   if (kind_ != Kind::mapping) fail(fmt::format("expected a mapping (with the key {}), got {}", key, describe(*this)));
-  for (const auto& [name, member] : members_) {
+  for (const auto& [name, member] : members()) {
     if (name == key) return member.is_null() ? nullptr : &member;
   }
   return nullptr;
@@ -224,20 +265,28 @@ const Settings& Settings::at(std::string_view key) const {
 
 void Settings::append(Settings item) {
   SIM_CHECK(kind_ == Kind::sequence, "append to a value that is no sequence: {}", path_);
-  adopt(item, fmt::format("[{}]", items_.size()));
-  items_.push_back(std::move(item));
+  Children& children = own_children();
+  item.move_to(path_of(children.items.size()));
+  children.items.push_back(std::move(item));
 }
 
 void Settings::set(std::string key, Settings value) {
   SIM_CHECK(kind_ == Kind::mapping, "set in a value that is no mapping: {}", path_);
-  adopt(value, key);
-  for (auto& [name, member] : members_) {
+  value.move_to(path_of(key));
+  Children& children = own_children();
+  for (auto& [name, member] : children.members) {
     if (name == key) {
       member = std::move(value);
       return;
     }
   }
-  members_.emplace_back(std::move(key), std::move(value));
+  children.members.emplace_back(std::move(key), std::move(value));
+}
+
+void Settings::erase(std::string_view key) {
+  const auto named = [&](const auto& member) { return member.first == key; };
+  if (std::none_of(members().begin(), members().end(), named)) return;
+  std::erase_if(own_children().members, named);
 }
 
 void Settings::set_path(std::string_view dotted, Settings value) {
@@ -261,13 +310,10 @@ void Settings::set_path(std::string_view dotted, Settings value) {
       node->set(name, std::move(value));
       return;
     }
-    auto at_name = [&](const auto& member) { return member.first == name; };
-    auto member = std::find_if(node->members_.begin(), node->members_.end(), at_name);
-    if (member == node->members_.end()) {
-      node->set(name, mapping(value.place_));
-      member = node->members_.end() - 1;
-    }
-    node = &member->second;
+    const auto at_name = [&](const auto& member) { return member.first == name; };
+    if (std::none_of(node->members().begin(), node->members().end(), at_name)) node->set(name, mapping(value.place_));
+    auto& members = node->own_children().members;
+    node = &std::find_if(members.begin(), members.end(), at_name)->second;
     rest.remove_prefix(dot + 1);
   }
 }
@@ -415,7 +461,7 @@ Bandwidth Settings::get_bandwidth(std::string_view key, Bandwidth fallback) cons
 void Settings::refuse_unknown(const std::vector<std::string>& known) const {
   if (kind_ == Kind::null) return;
   if (kind_ != Kind::mapping) fail(fmt::format("expected a mapping, got {}", describe(*this)));
-  for (const auto& [name, member] : members_) {
+  for (const auto& [name, member] : members()) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::string nearest = nearest_word(name, known);
     member.fail(nearest.empty() ? fmt::format("unknown key; expected one of {}", fmt::join(known, ", "))

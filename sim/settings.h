@@ -1,10 +1,12 @@
 // Settings: a document as a tree of text values that remember where they were read. The scenario language, device
 // profiles, fabrics, models and software generations all arrive as Settings; whoever owns a value reads it from here,
 // so that every complaint can name file, line, column and key. Knows nothing of YAML: scenarios/ builds the trees.
+// Copies share what they hold until one of them changes, so that thousands of scenarios over one document cost nothing.
 #pragma once
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,8 +24,9 @@ class Settings {
   Settings() = default;
   /// Unquoted text that is empty, "~" or "null" makes a null.
   static Settings scalar(std::string text, Place place, bool quoted = false);
-  static Settings sequence(Place place);
-  static Settings mapping(Place place);
+  /// Empty. `path` is where the parent will hold it, if that is known yet.
+  static Settings sequence(Place place, std::string path = "");
+  static Settings mapping(Place place, std::string path = "");
 
   Kind kind() const { return kind_; }
   bool is_null() const { return kind_ == Kind::null; }
@@ -35,8 +38,11 @@ class Settings {
   const std::string& path() const { return path_; }
 
   const std::string& text() const { return text_; }
-  const std::vector<Settings>& items() const { return items_; }
-  const std::vector<std::pair<std::string, Settings>>& members() const { return members_; }
+  const std::vector<Settings>& items() const;
+  const std::vector<std::pair<std::string, Settings>>& members() const;
+  /// The path that a member of that name has here, or the item of that index.
+  std::string path_of(std::string_view key) const;
+  std::string path_of(std::size_t item) const;
 
   /// The member of that name, or nullptr when it is absent or null (the language treats both alike).
   const Settings* find(std::string_view key) const;
@@ -48,6 +54,7 @@ class Settings {
 
   void append(Settings item);
   void set(std::string key, Settings value);  // replaces an existing member
+  void erase(std::string_view key);           // the member of that name, where there is one
   /// Sets the value at a dotted path, making mappings on the way ("cluster.gpus" = 16); the user's error when the path
   /// crosses a scalar.
   void set_path(std::string_view dotted, Settings value);
@@ -88,15 +95,17 @@ class Settings {
   void refuse_unknown(const std::vector<std::string>& known) const;
 
  private:
-  void adopt(Settings& child, const std::string& name) const;
+  struct Children;
+
+  Children& own_children();
+  void move_to(std::string path);
 
   Kind kind_ = Kind::null;
   bool quoted_ = false;
   Place place_;
   std::string path_;
   std::string text_;
-  std::vector<Settings> items_;
-  std::vector<std::pair<std::string, Settings>> members_;
+  std::shared_ptr<Children> children_;  // of a sequence or a mapping; null: none; shared by copies
 };
 
 /// The candidate with the smallest edit distance to `word`; empty when none is near (distance above half its length).

@@ -185,3 +185,28 @@ TEST_CASE("overlay merges mappings member by member and replaces the rest") {
   CHECK(merged.at("cluster").at("device").path() == "cluster.device");
   CHECK(merged.get_text("list", "") == "none");
 }
+
+TEST_CASE("a copy shares nothing that a change of either could show") {
+  const Settings original = tree();
+  Settings copy = original;
+  copy.set_path("cluster.gpus", scalar("32"));
+  copy.set_path("cluster.node.kind", scalar("mesh"));
+  CHECK(original.find_path("cluster.gpus")->text() == "16");
+  CHECK(original.find_path("cluster.node") == nullptr);
+  CHECK(copy.find_path("cluster.node.kind")->path() == "cluster.node.kind");
+  copy.erase("list");
+  copy.erase("nothing of that name");
+  CHECK(copy.find("list") == nullptr);
+  REQUIRE(original.find("list") != nullptr);
+  // What is held elsewhere too has a path in each place.
+  Settings other = Settings::mapping(kPlace);
+  other.set("machine", original.at("cluster"));
+  CHECK(other.find_path("machine.gpus")->path() == "machine.gpus");
+  CHECK(original.find_path("cluster.gpus")->path() == "cluster.gpus");
+  Settings list = original.at("list");
+  list.append(list);  // itself, as it was
+  REQUIRE(list.items().size() == 3);
+  CHECK(list.items()[2].items().size() == 2);
+  CHECK(list.items()[2].items()[1].path() == "list[2][1]");
+  CHECK(original.at("list").items().size() == 2);
+}

@@ -127,7 +127,7 @@ bool any_matches(const Settings* patterns, const std::string& id) {
 void read_rows(StepFit& fit, const Settings& s) {
   s.refuse_unknown({"list", "records", "except"});
   const std::filesystem::path named(s.at("list").text());
-  const std::filesystem::path beside = std::filesystem::path(s.place().file).parent_path();
+  const std::filesystem::path beside = std::filesystem::path(s.place().file.text()).parent_path();
   const std::string file = named.is_absolute() ? named.string() : (beside / named).lexically_normal().string();
   const Settings* wanted = s.find("records");
   std::size_t found = 0;

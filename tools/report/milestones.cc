@@ -60,7 +60,7 @@ workloads::Model model_of(const sim::Settings& model) {
   // A model is checked as part of a job; one GPU and one sequence ask nothing of it.
   sim::Settings document = scenarios::parse_yaml(
       "cluster: {device: h100-sxm-80gb, gpus: 1}\nparallelism: {tensor: 1}\nbatch: {global: 1, micro: 1}\n",
-      model.place().file);
+      model.place().file.text());
   scenarios::apply(document, {"model", model});
   return scenarios::load_scenario(document).job.model;
 }

@@ -127,8 +127,9 @@ PricedCampaign price_campaign(const Settings& document, unsigned jobs) {
   campaign.scenario = scenarios::load_scenario(document);
   std::optional<campaign::Spec> spec = scenarios::load_campaign(document);
   if (!spec) {
-    throw sim::UserError(fmt::format(
-        "{}: campaign: is missing, expected as in {{tokens: 15e12, failures: llama3-2024}}", document.place().file));
+    throw sim::UserError(
+        fmt::format("{}: campaign: is missing, expected as in {{tokens: 15e12, failures: llama3-2024}}",
+                    document.place().file.text()));
   }
   campaign.spec = std::move(*spec);
   campaign.report = workloads::simulate_step(campaign.scenario.job);
