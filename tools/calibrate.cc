@@ -17,8 +17,8 @@
 
 #include "calibration/dispatcher.h"
 #include "calibration/expert_layer.h"
+#include "calibration/measure/samples.h"
 #include "calibration/profile.h"
-#include "calibration/samples.h"
 #include "calibration/uncertainty.h"
 #include "sim/error.h"
 #include "tools/cluster.h"

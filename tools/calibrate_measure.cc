@@ -15,10 +15,10 @@
 #include <optional>
 #include <vector>
 
-#include "calibration/fit_profile.h"
-#include "calibration/gpu_module.h"
-#include "calibration/journal.h"
-#include "calibration/measurement_plan.h"
+#include "calibration/measure/fit_profile.h"
+#include "calibration/measure/gpu_module.h"
+#include "calibration/measure/journal.h"
+#include "calibration/measure/measurement_plan.h"
 #include "scenarios/load.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"

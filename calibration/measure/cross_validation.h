@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "calibration/fit.h"
+#include "calibration/measure/fit.h"
 #include "calibration/uncertainty.h"
 
 namespace orrery::calibration {

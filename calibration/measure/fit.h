@@ -12,9 +12,9 @@
 #include "calibration/collective_model.h"
 #include "calibration/expert_layer.h"
 #include "calibration/gemm_model.h"
+#include "calibration/measure/samples.h"
 #include "calibration/optimise.h"
 #include "calibration/profile_model.h"
-#include "calibration/samples.h"
 #include "calibration/uncertainty.h"
 
 namespace orrery::calibration {

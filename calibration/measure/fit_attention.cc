@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "calibration/cross_validation.h"
-#include "calibration/fit.h"
+#include "calibration/measure/cross_validation.h"
+#include "calibration/measure/fit.h"
 #include "sim/error.h"
 
 namespace orrery::calibration {

@@ -1,6 +1,6 @@
 // Levenberg-Marquardt on the log error of dispatcher.h's time. Parameters are searched as logarithms, so that they stay
 // positive; what a kind of kernel does not have is not searched.
-#include "calibration/fit_exchange.h"
+#include "calibration/measure/fit_exchange.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "calibration/fit.h"
+#include "calibration/measure/fit.h"
 #include "calibration/optimise.h"
 #include "sim/error.h"
 

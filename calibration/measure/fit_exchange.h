@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "calibration/samples.h"
+#include "calibration/measure/samples.h"
 
 namespace orrery::calibration {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
-#include "calibration/cross_validation.h"
-#include "calibration/fit.h"
+#include "calibration/measure/cross_validation.h"
+#include "calibration/measure/fit.h"
 #include "sim/error.h"
 
 namespace orrery::calibration {

@@ -1,12 +1,12 @@
 // A whole profile from the samples of one device.
-#include "calibration/fit_profile.h"
+#include "calibration/measure/fit_profile.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "calibration/fit.h"
+#include "calibration/measure/fit.h"
 #include "sim/error.h"
 
 namespace orrery::calibration {

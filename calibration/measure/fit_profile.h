@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "calibration/measure/samples.h"
 #include "calibration/profile_model.h"
-#include "calibration/samples.h"
 
 namespace orrery::calibration {
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "calibration/fit.h"
-#include "calibration/fit_profile.h"
+#include "calibration/measure/fit.h"
+#include "calibration/measure/fit_profile.h"
 #include "sim/error.h"
 
 namespace orrery::calibration {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "calibration/fit.h"
+#include "calibration/measure/fit.h"
 #include "sim/error.h"
 
 namespace orrery::calibration {

@@ -1,5 +1,5 @@
 // dlopen and dlsym. The library stays loaded: GPU runtimes do not survive being unloaded.
-#include "calibration/gpu_module.h"
+#include "calibration/measure/gpu_module.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <vector>
 
-#include "calibration/statistics.h"
+#include "calibration/measure/statistics.h"
 #include "sim/error.h"
 
 namespace orrery::calibration {

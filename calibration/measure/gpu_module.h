@@ -4,7 +4,7 @@
 #include <string>
 
 #include "calibration/kernels/abi.h"
-#include "calibration/measurement.h"
+#include "calibration/measure/measurement.h"
 
 namespace orrery::calibration {
 

@@ -1,5 +1,5 @@
 // Written with the system's own calls: a stream's buffer could be lost, and its errors come late.
-#include "calibration/journal.h"
+#include "calibration/measure/journal.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "calibration/measurement.h"
+#include "calibration/measure/measurement.h"
 
 namespace orrery::calibration {
 

@@ -1,6 +1,6 @@
 // Text of measurements. Bytes of the streaming kernels: what their tensors hold, each read or written once; bf16 unless
 // said otherwise.
-#include "calibration/measurement.h"
+#include "calibration/measure/measurement.h"
 
 #include <fmt/format.h>
 

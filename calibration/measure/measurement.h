@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "calibration/kernels/abi.h"
-#include "calibration/samples.h"
+#include "calibration/measure/samples.h"
 
 namespace orrery::calibration {
 

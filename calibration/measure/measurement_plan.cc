@@ -1,7 +1,7 @@
 // Grids are logarithmic, with shapes off the powers of two in between, because tiles divide those unevenly. Shapes of
 // models: the products of a layer and of the LM head at tensor parallelism 1, 2, 4 and 8 (Megatron-LM's split, Shoeybi
 // et al., arXiv 1909.08053), for one sequence.
-#include "calibration/measurement_plan.h"
+#include "calibration/measure/measurement_plan.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "calibration/measurement.h"
+#include "calibration/measure/measurement.h"
 
 namespace orrery::calibration {
 namespace {

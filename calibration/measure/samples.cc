@@ -1,5 +1,5 @@
 // CSV tables of measurements, gzipped or not. Plain commas: none of the published tables quotes a field.
-#include "calibration/samples.h"
+#include "calibration/measure/samples.h"
 
 #include <zlib.h>
 

@@ -1,6 +1,6 @@
 // Medians and quartiles: a stray interrupt or a clock step moves a mean, not these. Tukey, Exploratory Data Analysis,
 // 1977, for the fences.
-#include "calibration/statistics.h"
+#include "calibration/measure/statistics.h"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "calibration/fit_exchange.h"
+#include "calibration/measure/fit_exchange.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"

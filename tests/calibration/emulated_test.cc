@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "calibration/gpu_module.h"
-#include "calibration/measurement_plan.h"
+#include "calibration/measure/gpu_module.h"
+#include "calibration/measure/measurement_plan.h"
 #include "tests/catch.h"
 
 using namespace orrery::calibration;

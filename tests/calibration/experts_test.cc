@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "calibration/expert_layer.h"
-#include "calibration/fit.h"
-#include "calibration/fit_profile.h"
+#include "calibration/measure/fit.h"
+#include "calibration/measure/fit_profile.h"
 #include "calibration/routing.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"

@@ -1,11 +1,11 @@
 // From samples to a profile: times made with a known device over the kind of grid that a calibration measures, with a
 // percent of noise, give back a profile that loads, says where its numbers come from, and predicts shapes that it has
 // not seen.
-#include "calibration/fit_profile.h"
+#include "calibration/measure/fit_profile.h"
 
 #include <cmath>
 
-#include "calibration/fit.h"
+#include "calibration/measure/fit.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"

@@ -1,5 +1,5 @@
 // Does the journal keep every finished row, and refuse what does not belong together?
-#include "calibration/journal.h"
+#include "calibration/measure/journal.h"
 
 #include <signal.h>
 #include <sys/resource.h>

@@ -1,11 +1,11 @@
 // Are measurements planned in time, order and memory, and do rows and medians say what they should?
-#include "calibration/measurement.h"
+#include "calibration/measure/measurement.h"
 
 #include <algorithm>
 #include <set>
 
-#include "calibration/measurement_plan.h"
-#include "calibration/statistics.h"
+#include "calibration/measure/measurement_plan.h"
+#include "calibration/measure/statistics.h"
 #include "tests/catch.h"
 
 using namespace orrery::calibration;

@@ -3,8 +3,8 @@
 #include <set>
 
 #include "calibration/keys.h"
+#include "calibration/measure/samples.h"
 #include "calibration/optimise.h"
-#include "calibration/samples.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"

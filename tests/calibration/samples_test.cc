@@ -1,6 +1,6 @@
 // Fits: optimisers find known answers, tables are read strictly, and shipped profiles predict the published tables as
 // well as they claim.
-#include "calibration/samples.h"
+#include "calibration/measure/samples.h"
 
 #include <zlib.h>
 
@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "calibration/fit.h"
+#include "calibration/measure/fit.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"

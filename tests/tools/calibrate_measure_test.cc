@@ -7,8 +7,8 @@
 #include <sstream>
 #include <thread>
 
-#include "calibration/gpu_module.h"
-#include "calibration/journal.h"
+#include "calibration/measure/gpu_module.h"
+#include "calibration/measure/journal.h"
 #include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/skipped.h"

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "calibration/samples.h"
+#include "calibration/measure/samples.h"
 #include "scenarios/library.h"
 #include "scenarios/scenario.h"
 #include "tests/catch.h"

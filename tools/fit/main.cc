@@ -18,8 +18,8 @@
 #include <tuple>
 #include <vector>
 
-#include "calibration/fit_exchange.h"
-#include "calibration/fit_profile.h"
+#include "calibration/measure/fit_exchange.h"
+#include "calibration/measure/fit_profile.h"
 #include "scenarios/library.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"

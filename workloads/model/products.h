@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "calibration/kernel.h"
-#include "calibration/measurement_plan.h"
+#include "calibration/measure/measurement_plan.h"
 #include "workloads/model/layer.h"
 
 namespace orrery::workloads {
