@@ -1,9 +1,11 @@
 // A time that no step of a job can undercut, without planning it: for searches that need not simulate what cannot win.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -69,8 +71,10 @@ class StepBound {
   const Places& places_of(const PlacesKey& key);
   const Costs& costs_of(const CostsKey& key);
 
+  /// Looked up by a number that keys of different layouts hardly share, then by comparing all of a key: a search knows
+  /// thousands.
   template <class Key, class Value>
-  using Known = std::list<std::pair<Key, Value>>;
+  using Known = std::unordered_map<std::size_t, std::list<std::pair<Key, Value>>>;
   Known<Site, std::shared_ptr<const topology::Cluster>> clusters_;
   Known<PlacesKey, Places> places_;
   Known<CostsKey, Costs> costs_;
