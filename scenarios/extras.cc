@@ -19,9 +19,10 @@ namespace {
 struct Fact {
   const char *name, *key;
 };
-constexpr std::array kFacts{Fact{"dispatcher", "experts.dispatcher"}, Fact{"grouped_gemm", "experts.grouped_gemm"},
-                            Fact{"capacity_factor", "experts.capacity_factor"},
-                            Fact{"pad_to_capacity", "experts.pad_to_capacity"}, Fact{"a2a_overlap", "overlap.experts"}};
+constexpr std::array kFacts{
+    Fact{"dispatcher", "experts.dispatcher"},           Fact{"grouped_gemm", "experts.grouped_gemm"},
+    Fact{"capacity_factor", "experts.capacity_factor"}, Fact{"pad_to_capacity", "experts.pad_to_capacity"},
+    Fact{"fused_expert_mlp", "experts.fused_mlp"},      Fact{"a2a_overlap", "overlap.experts"}};
 
 /// How many times what stands at `at` is repeated: "t*4", "(t|)*29".
 std::size_t times(const std::string& layout, std::size_t& at) {

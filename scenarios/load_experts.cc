@@ -47,7 +47,7 @@ void load_mixture(const Settings& section, Job& job) {
   if (!mixture) {
     for (const char* key : {"experts", "top_k", "expert_ffn_hidden", "shared_experts", "shared_expert_ffn_hidden",
                             "shared_gate", "dense_layers", "moe_every", "attention_kind", "q_lora", "kv_lora",
-                            "qk_nope_dim", "qk_rope_dim", "v_dim", "mtp_layers"}) {
+                            "qk_nope_dim", "qk_rope_dim", "v_dim", "mtp_layers", "activation_clamp"}) {
       if (const Settings* member = given(&section, key); member != nullptr)
         member->fail("got a key of mixtures of experts, expected model.kind: moe beside it");
     }
@@ -62,6 +62,7 @@ void load_mixture(const Settings& section, Job& job) {
   experts.shared_gate = boolean(&section, "shared_gate", false);
   experts.dense_layers = integer(&section, "dense_layers", 0);
   experts.every = integer(&section, "moe_every", 1);
+  experts.activation_clamp = number(&section, "activation_clamp", 0);
   model.experts.mtp_layers = integer(&section, "mtp_layers", 0);
   if (attention != "usual") section.at("attention_kind").as_choice({"usual", "mla"});
   if (attention == "mla") model.attention.latent = load_latent(section);
@@ -133,6 +134,7 @@ void load_expert_style(const Settings& document, Job& job) {
     assume(job, "experts.dispatcher", name_of(style.dispatcher), fmt::format("the default of {}", job.software.name));
   }
   style.grouped = boolean(section, "grouped_gemm", style.grouped);
+  style.fused_mlp = boolean(section, "fused_mlp", style.fused_mlp);
   style.fp8_dispatch = boolean(section, "fp8_dispatch", style.fp8_dispatch);
   style.overlaps_shared = boolean(section, "overlap_shared", style.overlaps_shared);
   style.capacity_factor = number(section, "capacity_factor", 0);

@@ -66,6 +66,7 @@ void load_features(const Settings& section, Job& job) {
   }
   model.post_norm = boolean(&section, "post_norm", false);
   model.attention.qk_norm = boolean(&section, "qk_norm", false);
+  model.attention.rotary_factor = number(&section, "rotary_factor", 1);
   model.attention.window = integer(&section, "attention_window", 0);
   if (model.attention.window > model.seq)
     section.at("attention_window").expected(fmt::format("at most model.seq, which is {}", model.seq));

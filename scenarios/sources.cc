@@ -64,13 +64,21 @@ void add_contradicted(const Settings& record, const Settings& entry, std::vector
   }
 }
 
-/// Whether the record cites the table that the entry is about.
+/// Whether the record cites the table that the entry is about, and is of those rows.
 bool quotes(const Settings& record, const Settings& entry) {
   const Settings* citation = given(&record, "source");
   if (citation == nullptr || !citation->is_scalar()) return false;
   const std::vector<Settings>& tables = entry.at("tables").items();
-  return std::any_of(tables.begin(), tables.end(),
-                     [&](const Settings& table) { return matches(citation->text(), table.text()); });
+  if (std::none_of(tables.begin(), tables.end(),
+                   [&](const Settings& table) { return matches(citation->text(), table.text()); })) {
+    return false;
+  }
+  const Settings* rows = entry.find("where");
+  if (rows == nullptr) return true;
+  return std::all_of(rows->members().begin(), rows->members().end(), [&](const auto& condition) {
+    const Settings* said = record.find_path(condition.first);
+    return said != nullptr && said->is_scalar() && said->text() == condition.second.text();
+  });
 }
 
 }  // namespace
@@ -87,7 +95,7 @@ std::vector<Beyond> beyond_record(const Settings& record) {
   if (given(&record, "source") == nullptr || !std::filesystem::exists(file)) return out;
   const Settings known = read_once(file);
   for (const Settings& entry : known.items()) {
-    entry.refuse_unknown({"tables", "source", "set", "correct"});
+    entry.refuse_unknown({"tables", "where", "source", "set", "correct"});
     if (!quotes(record, entry)) continue;
     std::vector<Beyond> more;
     add_open(record, entry, more);

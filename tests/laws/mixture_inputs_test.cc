@@ -41,6 +41,8 @@ std::vector<Case> orrery::tests::mixture_cases() {
       {"model.v_dim", slower, "256", with(kLatent), "128"},
       {"experts.dispatcher", differs, "allgather", with({}), "alltoall"},
       {"experts.grouped_gemm", slower, "false", with({}), "true"},
+      {"experts.fused_mlp", faster, "true", with({"model.biases=all"}), "false"},
+      {"model.activation_clamp", slower, "7", with({}), "0"},
       {"experts.overlap_shared", faster, "true", with({"model.shared_experts=2"}), "false"},
       {"experts.fp8_dispatch", faster, "true", with({}), "false"},
       {"experts.capacity_factor", faster, "0.5", with({}), "0"},

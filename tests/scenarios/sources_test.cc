@@ -110,3 +110,18 @@ TEST_CASE("a record that is run as a scenario is taken at its word, and the run 
   const Scenario own = load_text(small_scenario() + "id: zb-1.5B\n");
   CHECK_FALSE(mentions(own.job.assumptions, "as in the record"));
 }
+
+TEST_CASE("a source can speak of some rows of a table alone") {
+  const std::string table = "source: NVIDIA-NeMo/Megatron-Bridge docs/performance-summary.md\n";
+  const auto factor_with = [&](const std::string& label) {
+    std::string text = small_scenario() + table;
+    text.replace(text.find("model: {"), 8, "model: {label: " + label + ", ");
+    const Settings record = parse_yaml(text, "t.yaml");
+    const std::vector<Beyond> beyond = beyond_record(record);
+    const auto factor =
+        std::find_if(beyond.begin(), beyond.end(), [](const Beyond& b) { return b.path == "model.rotary_factor"; });
+    return factor == beyond.end() ? "" : factor->value.text();
+  };
+  CHECK(factor_with("GPT-OSS 120B") == "1.3466");
+  CHECK(factor_with("Llama 3.1 8B").empty());
+}

@@ -68,7 +68,8 @@ std::vector<Row> published_models() {
                      "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128)")},
       {"gpt-oss-120b", 116'829'156'672,
        llama_json("gpt_oss", 36, 2880, 64, 8, 2880, 201088, 131072,
-                  R"(, "head_dim": 64, "num_local_experts": 128, "num_experts_per_tok": 4, "sliding_window": 128)")},
+                  R"(, "head_dim": 64, "num_local_experts": 128, "num_experts_per_tok": 4, "sliding_window": 128,
+                     "swiglu_limit": 7.0, "rope_scaling": {"rope_type": "yarn", "factor": 32.0})")},
       {"Llama-4-Maverick", 400'711'848'960,
        llama_json("llama4_text", 48, 5120, 40, 8, 8192, 202048, 1048576,
                   R"(, "head_dim": 128, "num_local_experts": 128, "num_experts_per_tok": 1,
@@ -114,6 +115,20 @@ TEST_CASE("imported configurations have the parameters that their authors state"
     INFO(fmt::format("{:.0f} of {:.0f}", count, row.parameters));
     CHECK(std::abs(count / row.parameters - 1) < 0.005);
   }
+}
+
+TEST_CASE("a clamp ahead of the activation and YaRN's factor come from a model's configuration") {
+  const Folder folder;
+  for (const Row& row : published_models()) {
+    if (row.name != "gpt-oss-120b") continue;
+    const workloads::Model model =
+        scenarios::load_scenario(tools::import_hf(folder.write("config.json", row.config)).document()).job.model;
+    CHECK(model.experts.activation_clamp == 7);
+    CHECK(std::abs(model.attention.rotary_factor - (0.1 * std::log(32.0) + 1)) <
+          1e-4);  // arXiv 2309.00071, section 3.4
+    return;
+  }
+  FAIL("no gpt-oss among the models");
 }
 
 TEST_CASE("launch lines have the parameters that their authors state") {

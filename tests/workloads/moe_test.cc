@@ -253,6 +253,42 @@ TEST_CASE("what costs more takes longer") {
   CHECK(seconds({"parallelism.expert=16", "experts.dispatcher=deepep"}) < seconds({"parallelism.expert=16"}));
 }
 
+TEST_CASE("a clamp, scaled biases and a factor beside the rotation cost the passes that their code makes") {
+  Model plain = mixture();
+  const auto bytes = [](const Model& model, const ExpertStyle& style, Direction direction) {
+    Computation computation;
+    computation.experts = style;
+    computation.style.linear.bias_in_gemm = true;
+    double sum = 0;
+    for (const LayerOp& op : gpt(model, Split{}, computation).layer(1).ops) {
+      const auto* stream = std::get_if<StreamingOp>(&op);
+      if (stream != nullptr && stream->direction == direction) sum += stream->elements * stream->bytes_each;
+    }
+    return sum;
+  };
+  const double routed = 512 * 2, inside = routed * 512, outputs = routed * 1024;
+  const auto more = [&](const Model& model, Direction direction) {
+    return bytes(model, {}, direction) - bytes(plain, {}, direction);
+  };
+  Model clamped = plain;
+  clamped.experts.activation_clamp = 7;
+  // Forward each of two halves is read and written twice; backward compared, chosen and joined.
+  CHECK(more(clamped, Direction::forward) == 2 * inside * (4 + 4));
+  CHECK(more(clamped, Direction::backward) == 2 * inside * (11 + 4));
+  ExpertStyle fused;
+  fused.fused_mlp = true;
+  CHECK(bytes(clamped, fused, Direction::forward) == bytes(plain, fused, Direction::forward));
+  // Weights in fp32: the bias times them written, added, joined and cast back.
+  Model biased = plain;
+  biased.biases = Biases::all;
+  const double scaled = bytes(biased, {}, Direction::forward) - bytes(biased, fused, Direction::forward);
+  CHECK(scaled == outputs * (4 + 10 + 8 + 6));
+  Model stretched = plain;
+  stretched.attention.rotary_factor = 1.2;
+  const double turned = 512 * (1024 + 2 * 128);  // queries and the keys of two groups
+  CHECK(more(stretched, Direction::forward) == turned * ((4 + 6 + 4 + 6 + 4) - 4));
+}
+
 TEST_CASE("exchanges hide behind another micro-batch") {
   const std::vector<std::string> base{"parallelism.pipeline=1", "parallelism.expert=16", "model.seq=4096",
                                       "batch.global=256"};

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -311,6 +312,14 @@ void gpt_oss(Config& config, Draft& draft) {
   take_window(config, draft, true);
   if (draft.has("model.attention_window")) draft.set("model.attention_window_every", std::int64_t{2});
   draft.ignored("attention sinks", "a number for each head");
+  if (const Settings* limit = config.find("swiglu_limit"); limit != nullptr)
+    draft.set("model.activation_clamp", fmt::format("{:g}", limit->as_number(0, 1e6)), limit->place());
+  const Settings* scaling = config.find("rope_scaling");
+  if (scaling != nullptr && scaling->get_text("rope_type", "") == "yarn") {
+    const double longer = scaling->get_number("factor", 1, 1, 1e6);
+    const double factor = scaling->get_number("attention_factor", 0.1 * std::log(longer) + 1, 1e-3, 1e3);
+    draft.set("model.rotary_factor", fmt::format("{:.4f}", factor), scaling->place());
+  }
 }
 
 /// Experts of `intermediate_size` in every so many layers, one of that size shared, dense MLPs of another between.

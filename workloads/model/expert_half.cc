@@ -210,13 +210,46 @@ MatMul ExpertHalf::of_experts(const char* name, std::int64_t out, std::int64_t i
   return p;
 }
 
+/// The products of experts add their bias themselves where linear layers do. A clamp ahead of the activation is not
+/// part of its kernel (Megatron-LM core_v0.15.0, megatron/core/fusions/fused_bias_geglu.py): PyTorch cuts each half,
+/// joins them, and on the way back compares (one half on both sides), chooses, and joins the gradients.
 void ExpertHalf::activation(double elements) {
   const auto [name, name_backward] = activation_names(m_);
-  const double gates = d(this->gates());
-  if (w_.has_biases()) w_.backward("bias gradient", Streaming::accumulate, elements, e_);
+  const double gates = d(this->gates()), inputs = gates * elements;
+  const bool own_bias = w_.has_biases() && !style_.fused_mlp && !w_.style().linear.bias_in_gemm;
+  const bool clamps = m_.experts.activation_clamp > 0 && !style_.fused_mlp;
+  if (own_bias) w_.backward("bias gradient", Streaming::accumulate, elements, e_);
+  if (clamps) {
+    w_.backward("join gate gradients", Streaming::copy, inputs, 2 * e_);
+    w_.backward("clamp backward", Streaming::copy, inputs, 3.5 * e_ + 4);
+  }
   w_.backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * w_.fused_cast());
-  if (w_.has_biases()) w_.forward("add bias", Streaming::accumulate, elements * gates, 2 * e_);
+  if (own_bias) w_.forward("add bias", Streaming::accumulate, inputs, 2 * e_);
+  if (clamps) {
+    w_.forward("clamp", Streaming::copy, inputs, 2 * e_);
+    w_.forward("join gates", Streaming::copy, inputs, 2 * e_);
+  }
   w_.forward(name, Streaming::gelu, elements, (gates + 1) * e_ + w_.fused_cast());
+}
+
+/// An expert's second bias counts by the weight of each token, which its product cannot do (Megatron-LM core_v0.15.0,
+/// megatron/core/transformer/moe/experts.py, _apply_bias): the bias of every token by its weight, added to that
+/// expert's outputs, all experts' outputs joined and, with weights in fp32, cast back.
+void ExpertHalf::scaled_bias() {
+  if (!w_.has_biases() || style_.fused_mlp) return;
+  const double outputs = of_hidden(d(x_.routed)), sum = style_.router_fp32 ? 4 : e_;
+  const bool casts = sum > e_;
+  w_.backward("join output gradients", Streaming::copy, outputs, 2 * e_);
+  w_.backward("scale bias, gradient of weights", Streaming::accumulate, outputs, 3 * sum);
+  w_.backward("scale bias, gradient of bias", Streaming::accumulate, outputs, 3 * sum);
+  if (casts) {
+    w_.backward("cast gradients of expert outputs", Streaming::copy, outputs, sum + e_);
+    w_.backward("cast output gradients", Streaming::copy, outputs, e_ + sum);
+  }
+  w_.forward("scale bias", Streaming::copy, outputs, sum);
+  w_.forward("add scaled bias", Streaming::accumulate, outputs, e_ + 2 * sum);
+  w_.forward("join expert outputs", Streaming::copy, outputs, 2 * sum);
+  if (casts) w_.forward("cast expert outputs", Streaming::copy, outputs, sum + e_);
 }
 
 void ExpertHalf::experts() {
@@ -235,6 +268,7 @@ void ExpertHalf::experts() {
   w_.cast(inside, "cast activation", Direction::forward);
   if (again) w_.add(Recomputed{false});
   linear(of_experts("expert down", m_.hidden, x_.ffn));
+  scaled_bias();
   w_.cast_gradient(of_hidden(d(x_.routed)));
 }
 
@@ -299,6 +333,10 @@ void ExpertHalf::keep(Layer& layer) const {
   layer.kept.push_back({"expert up projection", d(gates()) * inside, e_, kFeedForward, inner});
   layer.kept.push_back(
       {"expert activation", inside, e_, kFeedForward, activation_again ? KeptAs::recomputed : KeptAs::tensor});
+  if (m_.experts.activation_clamp > 0 && !style_.fused_mlp) {
+    layer.kept.push_back({"clamped projection", d(gates()) * inside, e_, kFeedForward,
+                          activation_again ? KeptAs::recomputed : KeptAs::tensor});
+  }
   if (shares())
     layer.kept.push_back({"shared up projection and activation", branches * shared, e_, kFeedForward, inner});
   layer.working.push_back({"residual gradients", 2 * outside, e_, kFeedForward});

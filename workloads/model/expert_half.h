@@ -42,6 +42,7 @@ class ExpertHalf {
   void route();
   void pick_tokens();
   void dispatch();
+  void scaled_bias();
   void experts();
   void combine();
   void put_back_tokens();

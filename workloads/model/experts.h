@@ -19,6 +19,8 @@ struct Experts {
   std::int64_t dense_layers = 0;       // the first layers, which have a dense MLP instead
   std::int64_t every = 1;              // of the layers behind these, the last of every so many has experts
 
+  double activation_clamp = 0;  // limit that what enters the gated activation is cut to (gpt-oss: 7); 0: none
+
   std::int64_t mtp_layers = 0;  // blocks behind the last that predict further tokens (arXiv 2412.19437, section 2.2)
 
   bool any() const { return count > 0; }
@@ -61,6 +63,7 @@ struct ExpertStyle {
   Dispatcher dispatcher = Dispatcher::alltoall;
   bool grouped = true;            // the products of a rank's experts are one call, else one after the other
   bool fused_permutation = true;  // one kernel picks tokens by expert, else PyTorch's index operations
+  bool fused_mlp = false;         // products, activation and scaled biases of all experts are one module of kernels
   bool fused_router = false;      // scores, top-k and map in one kernel, else operation by operation
   bool router_fp32 = true;        // scores are kept, and where tokens are gathered outputs added up, in fp32
   bool overlaps_shared = false;   // shared experts run beside the exchanges

@@ -61,10 +61,25 @@ void AttentionHalf::bias_gradient() {
 }
 
 /// One kernel that reads and writes queries and keys, as Megatron-Core's fused rotary embedding does; older
-/// generations take several, which no list of measured runs tells apart.
+/// generations take several, which no list of measured runs tells apart. With a factor beside the rotation that kernel
+/// is not there (Megatron-LM core_v0.14.0, megatron/core/models/common/embeddings/rope_utils.py: mscale): a product
+/// with cosines, halves negated and swapped, a product with sines, their sum, and a copy.
 void AttentionHalf::rotate() {
   if (m_.positions != Positions::rotary) return;
   const double elements = z_.of_token(z_.q + z_.kv);
+  if (m_.attention.rotary_factor != 1) {
+    w_.backward("copy rotated gradients", Streaming::copy, elements, 2 * e_);
+    w_.backward("rotate gradients by cosines", Streaming::copy, elements, 2 * e_);
+    w_.backward("rotate gradients by sines", Streaming::copy, elements, 2 * e_);
+    w_.backward("swap halves of gradients", Streaming::copy, elements, 3 * e_);
+    w_.backward("add rotated gradients", Streaming::accumulate, elements, 3 * e_);
+    w_.forward("rotate by cosines", Streaming::copy, elements, 2 * e_);
+    w_.forward("swap halves", Streaming::copy, elements, 3 * e_);
+    w_.forward("rotate by sines", Streaming::copy, elements, 2 * e_);
+    w_.forward("add rotated halves", Streaming::accumulate, elements, 3 * e_);
+    w_.forward("copy rotated", Streaming::copy, elements, 2 * e_);
+    return;
+  }
   w_.backward("rotate query and key gradients", Streaming::copy, elements, 2 * e_);
   w_.forward("rotate queries and keys", Streaming::copy, elements, 2 * e_);
 }
