@@ -48,7 +48,9 @@ TEST_CASE("every published table names shipped scenarios and cites its sources")
       CHECK(table.at("source").text().size() > 20);
       continue;
     }
-    if (const sim::Settings* trainings = table.find("trainings")) {
+    const sim::Settings* trainings = table.find("trainings");
+    if (trainings == nullptr) trainings = table.find("placements");
+    if (trainings != nullptr) {
       for (const sim::Settings& training : trainings->items()) {
         const std::string scenario = training.at("scenario").text();
         CHECK(laws::fs::is_regular_file(std::string(ORRERY_SOURCE_DIR) + "/" +
