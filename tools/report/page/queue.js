@@ -61,7 +61,7 @@ function waits_section() {
   const below = data.waits.below_s;
   add_chart(place, {
     title: 'Jobs by their wait',
-    label: 'jobs by their wait',
+    label: 'Jobs by their wait',
     height: 300,
     legend: palette_legend(shown.map((i, c) => [name_of(data.policies[i]), c])),
     config: () => ({
