@@ -20,6 +20,7 @@
 #include "tools/study/placement_search.h"
 #include "tools/study/placements.h"
 #include "topology/fabrics.h"
+#include "workloads/step/job_values.h"
 
 namespace orrery::tools {
 
@@ -146,7 +147,8 @@ void propose_aligned(Study& study) {
     if (cost.name == "random") continue;
     cost.name += ", pipelines";
     for (std::size_t j = 0; j < study.jobs.size(); ++j)
-      cost.nodes[j] = aligned(study.jobs[j].job, cost.nodes[j], workloads::Dim::pipeline);
+      cost.nodes[j] = aligned(workloads::group_inputs_of(study.jobs[j].job), study.jobs[j].job.machine.gpus_per_node,
+                              cost.nodes[j], workloads::Dim::pipeline);
     study.placements.push_back(std::move(cost));
   }
 }

@@ -24,7 +24,7 @@ Layout layout_of(std::int32_t nodes, std::int32_t gpus_per_node, std::int32_t un
   return layout;
 }
 
-Job job(std::int64_t submit, std::int64_t gpus, std::int64_t work, std::int64_t limit = 0) {
+Request job(std::int64_t submit, std::int64_t gpus, std::int64_t work, std::int64_t limit = 0) {
   return {submit, gpus, work, limit > 0 ? limit : work, 0};
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("every GPU's every millisecond is in exactly one class, and no GPU ser
       __int128 work = 0, run = 0;
       std::map<std::int64_t, std::int64_t> change;
       for (std::size_t j = 0; j < trace.jobs.size(); ++j) {
-        const Job& asked = trace.jobs[j];
+        const Request& asked = trace.jobs[j];
         const Placed& placed = outcome.jobs[j];
         REQUIRE(placed.start_ms >= asked.submit_ms);
         const double factor = placed.at_best ? 1 : trace.curves[asked.curve][static_cast<std::size_t>(placed.span)];
@@ -130,7 +130,7 @@ TEST_CASE(
     const Layout layout = layout_of(24, 8, 4, 3);
     Trace trace = random_trace(seed, layout.gpus());
     trace.curves = {kEven, kEven};
-    for (Job& one : trace.jobs) one.limit_ms = one.work_ms;
+    for (Request& one : trace.jobs) one.limit_ms = one.work_ms;
     const Outcome a = replay(layout, trace, {Order::fifo, Placement::first_fit}, seed),
                   b = replay(layout, trace, {Order::backfill, Placement::first_fit}, seed);
     for (std::size_t j = 0; j < trace.jobs.size(); ++j) {

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "workloads/compile/placement.h"
-#include "workloads/step/job_values.h"
 
 namespace orrery::tools {
 
@@ -17,12 +16,11 @@ using workloads::Dim;
 namespace {
 
 /// Of each of the job's own nodes, the places of its first GPU's rank in every dimension.
-std::vector<std::array<std::int64_t, workloads::kDims.size()>> coordinates(const workloads::Job& job) {
-  const workloads::GroupInputs inputs = workloads::group_inputs_of(job);
-  const std::int64_t per_node = job.machine.gpus_per_node;
-  const workloads::RankMap ranks(inputs.layout.dims, inputs.placement, per_node);
+std::vector<std::array<std::int64_t, workloads::kDims.size()>> coordinates(const workloads::GroupInputs& job,
+                                                                           std::int64_t per_node) {
+  const workloads::RankMap ranks(job.layout.dims, job.placement, per_node);
   std::vector<std::array<std::int64_t, workloads::kDims.size()>> nodes(
-      static_cast<std::size_t>(job.machine.gpus / per_node));
+      static_cast<std::size_t>(ranks.ranks() / per_node));
   for (std::int64_t rank = 0; rank < ranks.ranks(); ++rank) {
     const std::int64_t gpu = ranks.gpu_of(rank);
     if (gpu % per_node != 0) continue;
@@ -41,8 +39,9 @@ std::array<std::int64_t, workloads::kDims.size()> without(std::array<std::int64_
 
 }  // namespace
 
-std::vector<std::int64_t> aligned(const workloads::Job& job, const std::vector<std::int64_t>& places, Dim dim) {
-  const auto own = coordinates(job);
+std::vector<std::int64_t> aligned(const workloads::GroupInputs& job, std::int64_t per_node,
+                                  const std::vector<std::int64_t>& places, Dim dim) {
+  const auto own = coordinates(job, per_node);
   std::vector<std::size_t> order(own.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -55,9 +54,9 @@ std::vector<std::int64_t> aligned(const workloads::Job& job, const std::vector<s
   return nodes;
 }
 
-std::int64_t widest_group(const workloads::Job& job, const std::vector<std::int64_t>& nodes,
-                          const std::vector<std::int32_t>& part_of, Dim dim) {
-  const auto own = coordinates(job);
+std::int64_t widest_group(const workloads::GroupInputs& job, std::int64_t per_node,
+                          const std::vector<std::int64_t>& nodes, const std::vector<std::int32_t>& part_of, Dim dim) {
+  const auto own = coordinates(job, per_node);
   std::map<std::array<std::int64_t, workloads::kDims.size()>, std::set<std::int32_t>> parts;
   for (std::size_t i = 0; i < own.size(); ++i)
     parts[without(own[i], dim)].insert(part_of[static_cast<std::size_t>(nodes[i])]);

@@ -16,6 +16,7 @@
 #include "tools/report/text.h"
 #include "tools/study/alignment.h"
 #include "tools/study/queue_study.h"
+#include "workloads/step/job_values.h"
 #include "workloads/step/shared_cluster.h"
 
 namespace orrery::tools {
@@ -95,8 +96,10 @@ std::vector<std::int64_t> places_of(const Question& question, const topology::Cl
 
 std::vector<std::int64_t> ordered(const Question& question, const std::vector<std::int64_t>& places,
                                   const std::string& by, std::uint64_t seed) {
-  if (by == "pipeline") return aligned(question.scenario.job, places, Dim::pipeline);
-  if (by == "data") return aligned(question.scenario.job, places, Dim::data);
+  const std::int64_t per_node = question.scenario.job.machine.gpus_per_node;
+  if (by != "random")
+    return aligned(workloads::group_inputs_of(question.scenario.job), per_node, places,
+                   by == "pipeline" ? Dim::pipeline : Dim::data);
   std::vector<std::int64_t> nodes = places;
   for (std::size_t i = nodes.size(); i > 1; --i) std::swap(nodes[i - 1], nodes[sim::hash_pair(seed, i) % i]);
   return nodes;
@@ -146,10 +149,14 @@ bool simulate(const Settings& given, const std::vector<std::string>& sets, unsig
   const std::vector<std::int64_t> places = places_of(question, cluster, given);
   const std::vector<std::int64_t> before = ordered(question, places, row.against, 1),
                                   after = ordered(question, places, row.together, 1);
-  row.data_before = widest_group(job, before, pod_of, Dim::data);
-  row.data_after = widest_group(job, after, pod_of, Dim::data);
-  row.pipeline_before = widest_group(job, before, pod_of, Dim::pipeline);
-  row.pipeline_after = widest_group(job, after, pod_of, Dim::pipeline);
+  const workloads::GroupInputs inputs = workloads::group_inputs_of(job);
+  const auto widest = [&](const std::vector<std::int64_t>& nodes, Dim dim) {
+    return widest_group(inputs, job.machine.gpus_per_node, nodes, pod_of, dim);
+  };
+  row.data_before = widest(before, Dim::data);
+  row.data_after = widest(after, Dim::data);
+  row.pipeline_before = widest(before, Dim::pipeline);
+  row.pipeline_after = widest(after, Dim::pipeline);
   return true;
 }
 

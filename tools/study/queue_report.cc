@@ -54,7 +54,7 @@ void write_policies(std::ostream& out, const QueueStudy& study) {
   std::string last;
   for (const QueueRow& row : study.rows) {
     table.add_row({row.order == last ? "" : row.order, row.placement, percent(row.utilisation),
-                   long_time_text(row.wait_mean_s), long_time_text(row.wait_p50_s), long_time_text(row.wait_p95_s),
+                   long_time_text(row.waits.mean_s), long_time_text(row.waits.p50_s), long_time_text(row.waits.p95_s),
                    number_text(row.bounded_slowdown), fmt::format("{:.4f}", row.stretch),
                    percent(row.shares[static_cast<std::size_t>(queue::Use::fragmented)]),
                    long_time_text(row.makespan_s)});
@@ -106,11 +106,11 @@ ordered_json row_json(const QueueRow& row) {
   ordered_json json{{"order", row.order},
                     {"placement", row.placement},
                     {"utilisation", row.utilisation},
-                    {"wait_mean_s", row.wait_mean_s},
-                    {"wait_p50_s", row.wait_p50_s},
-                    {"wait_p95_s", row.wait_p95_s},
-                    {"wait_p99_s", row.wait_p99_s},
-                    {"wait_max_s", row.wait_max_s},
+                    {"wait_mean_s", row.waits.mean_s},
+                    {"wait_p50_s", row.waits.p50_s},
+                    {"wait_p95_s", row.waits.p95_s},
+                    {"wait_p99_s", row.waits.p99_s},
+                    {"wait_max_s", row.waits.max_s},
                     {"bounded_slowdown", row.bounded_slowdown},
                     {"stretch", row.stretch},
                     {"makespan_s", row.makespan_s},
@@ -127,7 +127,7 @@ ordered_json waits_json(const QueueStudy& study) {
   for (std::size_t c = 0; c < kClasses; ++c) json["below_s"].push_back(60 * std::pow(2.0, static_cast<double>(c)));
   for (const QueueRow& row : study.rows) {
     std::vector<std::int64_t> counts(kClasses + 1, 0);
-    for (const double wait : row.waits_s) {
+    for (const double wait : row.waits.all_s) {
       std::size_t c = 0;
       while (c < kClasses && wait >= 60 * std::pow(2.0, static_cast<double>(c))) ++c;
       ++counts[c];
@@ -184,7 +184,7 @@ ordered_json queue_page(const QueueStudy& study) {
   page["description"] = study.scenario.job.description;
   page["facts"] = {{"best policy", best.order + ", " + best.placement, "least mean slow-down of those tried"},
                    {"used", percent(best.utilisation) + " %", "of the GPUs' time"},
-                   {"mean wait", long_time_text(best.wait_mean_s), "95 % below " + long_time_text(best.wait_p95_s)},
+                   {"mean wait", long_time_text(best.waits.mean_s), "95 % below " + long_time_text(best.waits.p95_s)},
                    {"slow-down", number_text(best.bounded_slowdown), "(wait + run) / run, mean"}};
   page["uses"] = ordered_json::array();
   for (const UseText& use : kUseTexts) page["uses"].push_back({use.name, use.meaning});

@@ -103,7 +103,7 @@ void price(const scenarios::Scenario& job, const topology::Cluster& cluster, con
 /// Sizes that span nodes, those with the most GPU-time.
 std::vector<std::int64_t> sizes_to_price(const QueueTrace& trace, std::int64_t per_node) {
   std::map<std::int64_t, double> weight;
-  for (const queue::Job& job : trace.jobs)
+  for (const queue::Request& job : trace.jobs)
     if (job.gpus > per_node) weight[job.gpus] += static_cast<double>(job.gpus) * static_cast<double>(job.work_ms);
   std::vector<std::pair<double, std::int64_t>> order;
   for (const auto& [gpus, time] : weight) order.emplace_back(-time, gpus);
@@ -148,7 +148,7 @@ queue::Trace priced_trace(const QueueStudy& study) {
   queue::Trace trace{study.trace.jobs, {{1, 1, 1, 1}}};
   for (const QueuePrice& one : study.prices) trace.curves.push_back(one.factor);
   double most = 0;
-  for (queue::Job& job : trace.jobs) {
+  for (queue::Request& job : trace.jobs) {
     const auto above = std::upper_bound(study.prices.begin(), study.prices.end(), job.gpus,
                                         [](std::int64_t gpus, const QueuePrice& one) { return gpus < one.gpus; });
     job.curve = static_cast<std::uint32_t>(above - study.prices.begin());
@@ -182,20 +182,20 @@ void summarise(const queue::Trace& trace, const queue::Outcome& outcome, QueueRo
     const queue::Placed& placed = outcome.jobs[j];
     const double wait = seconds(placed.start_ms - trace.jobs[j].submit_ms),
                  run = seconds(placed.end_ms - placed.start_ms);
-    row.waits_s.push_back(wait);
+    row.waits.all_s.push_back(wait);
     constexpr double kShort = 10;  // Feitelson et al., Theory and practice in parallel job scheduling, JSSPP 1997
     slowdown += std::max(1.0, (wait + run) / std::max(run, kShort));
     ++row.spans[static_cast<std::size_t>(placed.span)];
   }
   const auto jobs = static_cast<double>(trace.jobs.size());
   row.bounded_slowdown = slowdown / jobs;
-  std::vector<double> sorted = row.waits_s;
+  std::vector<double> sorted = row.waits.all_s;
   std::sort(sorted.begin(), sorted.end());
-  row.wait_mean_s = std::accumulate(sorted.begin(), sorted.end(), 0.0) / jobs;
-  row.wait_p50_s = percentile(sorted, 0.5);
-  row.wait_p95_s = percentile(sorted, 0.95);
-  row.wait_p99_s = percentile(sorted, 0.99);
-  row.wait_max_s = sorted.back();
+  row.waits.mean_s = std::accumulate(sorted.begin(), sorted.end(), 0.0) / jobs;
+  row.waits.p50_s = percentile(sorted, 0.5);
+  row.waits.p95_s = percentile(sorted, 0.95);
+  row.waits.p99_s = percentile(sorted, 0.99);
+  row.waits.max_s = sorted.back();
 }
 
 std::vector<QueueRow> rows_of(const QueueOptions& options) {
@@ -237,17 +237,19 @@ bool study_resamples(const queue::Trace& trace, const QueueOptions& options, Que
   const std::vector<char> done = for_each_parallel(rows.size(), options.jobs, "resampled queues", [&](std::size_t i) {
     const queue::Trace drawn = resample(trace, i + 1);
     summarise(drawn, queue::replay(study.layout, drawn, policy, i + 1), rows[i]);
-    rows[i].waits_s.clear();
+    rows[i].waits.all_s.clear();
   });
-  const auto over = [&](double QueueRow::*figure) {
+  const auto over = [&](const auto& figure) {
     std::vector<double> values;
-    for (const QueueRow& row : rows) values.push_back(row.*figure);
+    for (const QueueRow& row : rows) values.push_back(figure(row));
     return campaign::distribution(std::move(values));
   };
   if (std::find(done.begin(), done.end(), 0) != done.end()) return false;
   if (rows.empty()) return true;
-  study.resampled = {options.resamples, over(&QueueRow::utilisation), over(&QueueRow::wait_mean_s),
-                     over(&QueueRow::wait_p95_s), over(&QueueRow::bounded_slowdown)};
+  study.resampled = {options.resamples, over([](const QueueRow& row) { return row.utilisation; }),
+                     over([](const QueueRow& row) { return row.waits.mean_s; }),
+                     over([](const QueueRow& row) { return row.waits.p95_s; }),
+                     over([](const QueueRow& row) { return row.bounded_slowdown; })};
   return true;
 }
 

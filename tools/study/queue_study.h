@@ -30,21 +30,26 @@ struct QueuePrice {
   std::array<double, queue::kSpans> factor{1, 1, 1, 1};
 };
 
-/// One policy's outcome in figures. Waits and times in seconds.
+/// From arrival to start, in seconds.
+struct QueueWaits {
+  double mean_s = 0, p50_s = 0, p95_s = 0, p99_s = 0, max_s = 0;
+  std::vector<double> all_s;  // by job
+};
+
+/// One policy's outcome in figures.
 struct QueueRow {
   std::string order, placement;
   queue::Policy policy;
   std::array<double, queue::kUses> shares{};  // of the GPUs' time
   double utilisation = 0;                     // GPUs that jobs asked for and hold, over all
   double makespan_s = 0;
-  double wait_mean_s = 0, wait_p50_s = 0, wait_p95_s = 0, wait_p99_s = 0, wait_max_s = 0;
+  QueueWaits waits;
   /// Mean of max(1, (wait + run) / max(run, 10 s)): Feitelson's bounded slow-down.
   double bounded_slowdown = 1;
   double stretch = 1;  // run over the run with nodes at their best, mean by GPU-time
   std::int64_t backfilled = 0;
   std::array<std::int64_t, queue::kSpans> spans{};  // jobs by how far their nodes lie apart
   std::vector<std::int64_t> held_gpus;              // over time
-  std::vector<double> waits_s;                      // by job
 };
 
 struct QueueStudy {

@@ -180,7 +180,7 @@ class Reader {
 
   QueueTrace finished() {
     std::stable_sort(trace_.jobs.begin(), trace_.jobs.end(),
-                     [](const queue::Job& a, const queue::Job& b) { return a.submit_ms < b.submit_ms; });
+                     [](const queue::Request& a, const queue::Request& b) { return a.submit_ms < b.submit_ms; });
     if (trace_.jobs.empty())
       fail(0, "trace",
            fmt::format("holds no job that can run: {} without GPUs, {} without a time, {} of more than {} GPUs",

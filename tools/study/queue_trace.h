@@ -11,7 +11,7 @@ namespace orrery::tools {
 
 /// The jobs of a trace, and what of it was left out.
 struct QueueTrace {
-  std::vector<queue::Job> jobs;  // by arrival; curve 0
+  std::vector<queue::Request> jobs;  // by arrival; curve 0
   std::int64_t without_gpus = 0, without_time = 0, too_large = 0;
   bool limits = false;  // the trace has a column of them; else a job's limit is its time
 };

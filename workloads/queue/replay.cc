@@ -75,14 +75,14 @@ class Replay {
     waiting_.insert({policy_.order == Order::shortest ? trace_.jobs[job].limit_ms : 0, job});
   }
 
-  double factor(const Job& job, const Shares& shares) const {
+  double factor(const Request& job, const Shares& shares) const {
     return pool_.at_best(shares) ? 1 : trace_.curves[job.curve][static_cast<std::size_t>(pool_.span_of(shares))];
   }
   static std::int64_t stretched(std::int64_t time_ms, double factor) {
     return static_cast<std::int64_t>(std::ceil(static_cast<double>(time_ms) * factor - 1e-6));
   }
   std::int64_t expected_end(std::uint32_t job, const Shares& shares) const {
-    const Job& asked = trace_.jobs[job];
+    const Request& asked = trace_.jobs[job];
     return now_ + std::max<std::int64_t>(1, stretched(asked.limit_ms, factor(asked, shares)));
   }
 
@@ -92,7 +92,7 @@ class Replay {
 
   void start(std::set<Timed>::iterator place, Shares shares) {
     const std::uint32_t index = place->second;
-    const Job& job = trace_.jobs[index];
+    const Request& job = trace_.jobs[index];
     Placed& placed = out_.jobs[index];
     placed.span = pool_.span_of(shares);
     placed.units = pool_.units_of(shares);
@@ -146,7 +146,7 @@ class Replay {
     for (auto place = std::next(waiting_.begin()); place != waiting_.end() && looked_at < kDepth; ++looked_at) {
       const auto here = place++;
       const std::uint32_t job = here->second;
-      const Job& asked = trace_.jobs[job];
+      const Request& asked = trace_.jobs[job];
       Shares shares;
       if (now_ + asked.limit_ms <= reservation.from_ms && pool_.holds(asked.gpus)) {
         shares = choose(job);

@@ -27,7 +27,7 @@ struct Policy {
   Placement placement = Placement::best_fit;
 };
 
-struct Job {
+struct Request {
   std::int64_t submit_ms = 0, gpus = 1;
   std::int64_t work_ms = 0;   // that it runs where its nodes lie best
   std::int64_t limit_ms = 0;  // what the scheduler expects it to run; a job that runs longer is not ended
@@ -35,7 +35,7 @@ struct Job {
 };
 
 struct Trace {
-  std::vector<Job> jobs;  // by arrival
+  std::vector<Request> jobs;  // by arrival
   /// Of a kind of job: how much longer it runs by the span of its nodes, where they could lie nearer; each at least 1.
   std::vector<std::array<double, kSpans>> curves;
 };
