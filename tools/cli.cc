@@ -31,6 +31,8 @@ const std::vector<Command>& commands() {
       {"campaign", "weeks of training: failures, checkpoints, restarts, spares; goodput and time to train over seeds",
        declare_campaign},
       {"place", "several jobs on the nodes of one cluster: what each placement costs their steps", declare_place},
+      {"queue", "a trace of jobs replayed on a cluster: utilisation and waits by policy, what placement costs",
+       declare_queue},
       {"plan", "the compiled program of a pipeline stage, operation by operation, as text", declare_plan},
       {"flops", "parameters and FLOPs of a model, a step and a training; milestones beside published estimates",
        declare_flops},

@@ -36,6 +36,7 @@ Action declare_search(CLI::App& app);
 Action declare_advise(CLI::App& app);
 Action declare_campaign(CLI::App& app);
 Action declare_place(CLI::App& app);
+Action declare_queue(CLI::App& app);
 Action declare_plan(CLI::App& app);
 Action declare_traffic(CLI::App& app);
 Action declare_flops(CLI::App& app);

@@ -20,7 +20,9 @@
 #include "tools/report/text.h"
 #include "tools/study/campaign_table.h"
 #include "tools/study/curves.h"
+#include "tools/study/placement_table.h"
 #include "tools/study/record_table.h"
+#include "tools/study/training_table.h"
 #include "workloads/step/step.h"
 
 namespace orrery::tools {
@@ -323,6 +325,30 @@ int reproduce_campaigns(const ReproduceOptions& options, const sim::Settings& do
   return kDone;
 }
 
+/// Placements whose gains were published.
+int reproduce_placements(const ReproduceOptions& options, const sim::Settings& document) {
+  const InterruptGuard guard;
+  const std::vector<PlacementRow> rows = simulate_placements(document, default_jobs());
+  if (rows.empty()) return kInterrupted;
+  if (!options.json.empty())
+    write_output(options.json, [&](std::ostream& out) { write_json(out, placement_rows_json(options.table, rows)); });
+  if (options.json != "-")
+    write_placement_rows(std::cout, fmt::format("{}: {}", options.table, document.at("title").text()), rows);
+  return kDone;
+}
+
+/// Whole trainings whose times were published.
+int reproduce_trainings(const ReproduceOptions& options, const sim::Settings& document) {
+  const InterruptGuard guard;
+  const std::vector<TrainingRow> rows = simulate_trainings(document, default_jobs());
+  if (rows.empty()) return kInterrupted;
+  if (!options.json.empty())
+    write_output(options.json, [&](std::ostream& out) { write_json(out, training_rows_json(options.table, rows)); });
+  if (options.json != "-")
+    write_training_rows(std::cout, fmt::format("{}: {}", options.table, document.at("title").text()), rows);
+  return kDone;
+}
+
 /// Measured records, figure by figure.
 int reproduce_records(const ReproduceOptions& options, const sim::Settings& document) {
   const InterruptGuard guard;
@@ -355,12 +381,15 @@ int reproduce(const ReproduceOptions& options) {
   if (document.find("baseline") != nullptr) return reproduce_platforms(options, document);
   if (document.find("list") != nullptr) return reproduce_records(options, document);
   if (document.find("milestones") != nullptr) return reproduce_milestones(options, document);
-  const bool words = document.find("curves") != nullptr || document.find("campaigns") != nullptr;
+  const bool words = document.find("curves") != nullptr || document.find("campaigns") != nullptr ||
+                     document.find("trainings") != nullptr || document.find("placements") != nullptr;
   if (words && options.format != "text") {
     throw sim::UserError(fmt::format("orrery: --format: {} is written as text or JSON, expected text", options.table));
   }
   if (document.find("curves") != nullptr) return reproduce_curves(options, document);
   if (document.find("campaigns") != nullptr) return reproduce_campaigns(options, document);
+  if (document.find("trainings") != nullptr) return reproduce_trainings(options, document);
+  if (document.find("placements") != nullptr) return reproduce_placements(options, document);
   document.refuse_unknown({"title", "columns", "systems"});
   const Columns columns = columns_of(document);
   std::vector<System> systems;

@@ -171,6 +171,8 @@ std::vector<Case> cases() {
       {"repair.container", longer, {"campaign.repair.container=20 min"}},
       {"repair.initialisation", longer, {"campaign.repair.initialisation=20 min"}},
       {"repair.initialisation_per_rank", longer, {"campaign.repair.initialisation_per_rank=1 s"}},
+      {"first_start", longer, {"campaign.first_start=cold"}},
+      {"repair.warm_up_steps", longer, {"campaign.repair.warm_up_steps=200"}},
       {"repair.warm_up", longer, {"campaign.repair.warm_up=20 min"}},
       {"repair.spares", shorter, {"campaign.repair.spares=30"}},
   };

@@ -97,6 +97,8 @@ Plan random_plan(std::uint64_t seed) {
     plan.maintenance.time = elapsed(below(300));
   }
   plan.limit = elapsed(2e5);
+  plan.restart.first = below(2) < 1;
+  plan.restart.first_load = elapsed(below(30));
   return plan;
 }
 
@@ -117,6 +119,32 @@ TEST_CASE("without failures a campaign is its steps, to the picosecond") {
   CHECK(more.wall - outcome.wall == elapsed(10'000 * 7.0 + 20'000 * 2.0));
   CHECK(at(more.shares, Share::evaluation) == elapsed(70'000));
   CHECK(at(more.shares, Share::checkpoint) == elapsed(40'000));
+}
+
+TEST_CASE("a campaign that begins with a start takes so much longer, and a failure in it begins it anew") {
+  Plan plan = tests::quiet_plan(1000);
+  plan.restart.first = true;
+  plan.restart.allocate = elapsed(60);
+  plan.restart.initialise = {elapsed(30)};
+  plan.restart.first_load = elapsed(20);
+  plan.restart.warm_up = elapsed(10);
+  const Outcome outcome = run(plan, 1);
+  CHECK(outcome.wall == elapsed(1000 + 60 + 30 + 20 + 10));
+  CHECK(at(outcome.shares, Share::loading) == elapsed(20));
+  CHECK(at(outcome.shares, Share::work) == elapsed(1000));
+  // 120 s of a start between failures 60 s apart in the mean: most campaigns meet one in it. Nothing is saved, so that
+  // what comes after has nothing to load.
+  tests::fail_every(plan, 60);
+  plan.steps = 1;
+  int met = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    const Outcome again = run(plan, seed);
+    REQUIRE(sum(again.shares) == again.wall);
+    REQUIRE(again.finished);
+    met += again.failures > 0 ? 1 : 0;
+    if (again.failures == 0) CHECK(again.wall == elapsed(121));
+  }
+  CHECK(met > 50);  // 1 - exp(-2) of them
 }
 
 TEST_CASE("every picosecond of any campaign is in exactly one class, and causes add up") {

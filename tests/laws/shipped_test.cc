@@ -48,6 +48,17 @@ TEST_CASE("every published table names shipped scenarios and cites its sources")
       CHECK(table.at("source").text().size() > 20);
       continue;
     }
+    const sim::Settings* trainings = table.find("trainings");
+    if (trainings == nullptr) trainings = table.find("placements");
+    if (trainings != nullptr) {
+      for (const sim::Settings& training : trainings->items()) {
+        const std::string scenario = training.at("scenario").text();
+        CHECK(laws::fs::is_regular_file(std::string(ORRERY_SOURCE_DIR) + "/" +
+                                        scenario.substr(0, scenario.find('#'))));
+        CHECK(training.at("source").text().size() > 20);
+      }
+      continue;
+    }
     const sim::Settings* campaigns = table.find("campaigns");
     for (const sim::Settings& system : campaigns != nullptr ? campaigns->items() : table.at("systems").items()) {
       ++rows;

@@ -235,6 +235,7 @@ TEST_CASE("sub-rooms include only what is below them") {
        {"sim/", "topology/", "calibration/", "workloads/model/", "workloads/schedules/", "workloads/collectives/",
         "workloads/compile/", "workloads/step/"}},
       {"workloads/campaign/", {"sim/", "workloads/campaign/"}},  // runs over the times of steps, and knows no step
+      {"workloads/queue/", {"sim/", "workloads/queue/"}},        // as do queues
       {"tools/report/", tools({"report/", "validation."})},
       {"tools/study/", tools({"report/", "validation.", "study/", "parallel."})},
       {"tools/explain/", tools({"report/", "validation.", "study/", "parallel.", "explain/"})},

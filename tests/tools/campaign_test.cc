@@ -1,4 +1,5 @@
 // Does `orrery campaign` say what the contract promises, the same for any number of jobs, and hold its published rows?
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -132,6 +133,30 @@ TEST_CASE("published failures and effective times are those of the campaigns") {
       if (row["at_least"] == true) CHECK(ettr > published);
       if (row["at_least"] == false) CHECK(std::abs(ettr - published) < 3);
     }
-    CHECK(std::abs(ettr - row["formula_pct"].get<double>()) < 3);
+    CHECK(std::abs(ettr - row["formula_pct"].get<double>()) < 3);  // first order in failures
   }
+}
+
+TEST_CASE("published trainings take their steps and validations, and the time of MLPerf's runs is met") {
+  const Outcome outcome = tests::orrery({"reproduce", "mlperf-time", "--json", "-"});
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  const json table = json::parse(outcome.out);
+  REQUIRE(table["rows"].size() == 16);
+  std::vector<double> errors;
+  for (const json& row : table["rows"]) {
+    INFO(row["name"].get<std::string>() << " " << row["gpus"]);
+    CHECK(std::abs(row["run_error_pct"].get<double>()) < 10);
+    CHECK(row["start_s"].get<double>() < row["published_start_s"][0].get<double>());  // a part of it is not modelled
+    errors.push_back(std::abs(row["run_error_pct"].get<double>()));
+  }
+  std::sort(errors.begin(), errors.end());
+  CHECK(errors[errors.size() / 2] < 5);
+  // Steps and validation passes of one row, simulated by themselves.
+  const json step = json::parse(tests::orrery({"run", "eos-gpt3-175b", "--json", "-"}).out);
+  const json& eos =
+      *std::find_if(table["rows"].begin(), table["rows"].end(), [](const json& row) { return row["gpus"] == 10752; });
+  const double with = step["iteration_time_with_evaluation_s"];  // validates every 10 steps, as the row does
+  CHECK(eos["evaluations"] == 22);
+  CHECK(eos["run_s"].get<double>() == Approx(220 * with).epsilon(1e-9));
 }

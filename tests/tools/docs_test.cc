@@ -281,6 +281,10 @@ TEST_CASE("every column and every key of a JSON document is explained, with its 
   check_json("reproduce", {"reliability"});
   check_json("campaign",
              {scenario, "--seeds", "10", "--set", "campaign={failures: {causes: {gpu: {mtbf: 200 h, loses: node}}}}"});
+  check_json("reproduce", {"mlperf-time"});
+  check_json("queue",
+             {scenario, folder.write("jobs.csv", "submit_s,gpus,duration_s\n0,8,60\n1,16,60\n"), "--resample", "2"});
+  check_json("place", {scenario});
   const std::string trace = folder.file("trace.json");
   REQUIRE(tests::orrery({"run", scenario, "--trace", trace, "--trace-ranks", "0"}).status == 0);
   check_json("diff", {trace, scenario});

@@ -2,6 +2,8 @@
 // should, and nothing that an input could smuggle in?
 #include "tools/report/page.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -174,6 +176,19 @@ TEST_CASE("reports of sweep, search, compare and validate are drawn") {
              {"time of a step", "small instead of small", "Memory per GPU", "Traffic per rank"});
   const std::string list = std::string(ORRERY_SOURCE_DIR) + "/tests/published/megascale.yaml";
   check_page(made({"validate", list}, "validate.html"), {"Error by list"});
+}
+
+TEST_CASE("a report of a queue is drawn") {
+  if (!has_charts()) return;
+  const Folder folder;
+  std::string jobs = "submit_s,gpus,duration_s\n";
+  for (int i = 0; i < 60; ++i) jobs += fmt::format("{},{},{}\n", 50 * i, 4 << (i % 3), 600 + 40 * (i % 7));
+  const std::string scenario = folder.write("small.yaml", tests::small_scenario()), file = folder.file("queue.html");
+  const auto outcome =
+      tests::orrery({"queue", scenario, folder.write("<jobs>.csv", jobs), "--gpus", "32", "--report", file});
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  check_page(file, {"GPUs that jobs hold over time", "Jobs by their wait"});
 }
 
 TEST_CASE("a report of a campaign is drawn") {

@@ -7,6 +7,7 @@
 #include "tests/catch.h"
 #include "tests/tools/program.h"
 #include "tests/tools/refused.h"
+#include "tools/study/placement_search.h"
 #include "tools/study/placements.h"
 
 using namespace orrery;
@@ -76,6 +77,63 @@ TEST_CASE("two jobs on thin uplinks: interleaved they cost each other, the best 
   CHECK(tests::orrery({"place", file, file, "--json", "-", "--jobs", "1"}).out == outcome.out);
   const tests::Outcome text = tests::orrery({"place", file, file});
   CHECK(text.out.find("best of all 2 ways") != std::string::npos);
+}
+
+TEST_CASE("nothing is quicker than the bound, and a placement that reaches it is proven best") {
+  const Folder folder;
+  const std::string file = folder.write("thin.yaml", thin());
+  const json result = json::parse(tests::orrery({"place", file, file, "--json", "-"}).out);
+  for (const json& row : result["placements"])
+    for (std::size_t j = 0; j < 2; ++j)
+      CHECK(row["placed"][j]["alone_s"].get<double>() >= result["bound_s"][j].get<double>() * (1 - 1e-12));
+  // Two nodes below one leaf are as near as below one switch.
+  CHECK(result["above_bound_pct"].get<double>() >= 0);
+  CHECK(result["above_bound_pct"].get<double>() < 0.01);
+  CHECK(tests::orrery({"place", file, file}).out.find("no placement is\nquicker") != std::string::npos);
+}
+
+TEST_CASE("hashed paths are priced seed by seed, and refused where nothing hashes") {
+  const Folder folder;
+  const std::string hashed = folder.write(
+      "hashed.yaml",
+      tests::small_scenario("fabric: ndr-rail", "fabric: {inherits: ndr-rail, unit_nodes: 2, routing: ecmp}"));
+  const auto place = [&](const std::string& seeds) {
+    return json::parse(tests::orrery({"place", hashed, hashed, "--ecmp-seeds", seeds, "--json", "-"}).out);
+  };
+  const json one = place("1"), five = place("5");
+  CHECK(five["seeds"] == 5);
+  for (const json& row : five["placements"]) {
+    for (const json& job : row["placed"]) CHECK(job["worst_s"].get<double>() >= job["step_s"].get<double>());
+    // Jobs that stay below leaves of their own meet no hash.
+    if (row["placement"] == "pack") CHECK(row["slowdown"].get<double>() == Approx(1));
+    if (row["placement"] == "interleave") CHECK(row["slowdown"].get<double>() > 1);
+  }
+  CHECK(one != five);
+  const std::string adaptive = folder.write("thin.yaml", thin());
+  tests::check_refused(tests::orrery({"place", adaptive, adaptive, "--ecmp-seeds", "3"}), {"--ecmp-seeds: got 3"});
+}
+
+TEST_CASE("swaps find what costs least, take free nodes, and end at the bound") {
+  // The cost: nodes of a job that lie in another unit (of two) than its first.
+  const auto apart = [](const NodeLists& lists) {
+    double cost = 0;
+    for (const auto& list : lists)
+      for (const std::int64_t node : list) cost += node / 2 != list.front() / 2 ? 1 : 0;
+    return cost;
+  };
+  const NodeLists start{{0, 2}, {4, 6}};
+  CHECK(apart(start) == 2);
+  int asked = 0;
+  const NodeLists found = tools::swapped(start, {1, 3, 5, 7}, 1000, 0, 1, [&](const NodeLists& lists) {
+    ++asked;
+    return apart(lists);
+  });
+  CHECK(apart(found) == 0);
+  CHECK(asked < 500);
+  std::set<std::int64_t> nodes;
+  for (const auto& list : found) nodes.insert(list.begin(), list.end());
+  CHECK(nodes.size() == 4);
+  CHECK(tools::swapped(start, {}, 0, 0, 1, apart) == start);
 }
 
 TEST_CASE("jobs that do not fit one cluster are refused in one line") {

@@ -31,10 +31,11 @@ std::vector<NodeLists> all_shares(const std::vector<std::int64_t>& sizes,
 struct PlacementCost {
   std::string name;
   NodeLists nodes;
-  std::vector<double> step_s, alone_s;  // by job: all together, and alone on the same nodes
+  std::vector<double> step_s, alone_s;  // by job: all together, and alone on the same nodes; means over seeds of paths
   std::vector<std::int64_t> units;      // by job: that it touches
   /// Mean over jobs of the step over the best step that the job has alone.
   double slowdown = 1;
+  std::vector<double> worst_s;  // by job: together, the slowest of all seeds
 };
 
 }  // namespace orrery::tools

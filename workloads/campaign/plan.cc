@@ -233,8 +233,11 @@ Plan compile(const Spec& spec, const Machine& machine, const Prices& prices) {
   const Repair& repair = spec.repair;
   plan.restart.swap = elapsed(repair.swap_s);
   plan.restart.allocate = elapsed(repair.scheduler_s + repair.container_s);
-  plan.restart.warm_up = elapsed(repair.warm_up_s + spec.data_at_restart_s);
+  plan.restart.warm_up = elapsed(repair.warm_up_s + spec.data_at_restart_s) +
+                         Elapsed(static_cast<Picoseconds>(repair.warm_up_steps) * plan.phases.back().step[0]);
   plan.restart.initialise = initialisation(repair, machine, prices.levels);
+  plan.restart.first = spec.first_start != FirstStart::none;
+  if (spec.first_start == FirstStart::load) plan.restart.first_load = plan.saves.back().load;
   plan.pool = {machine.nodes + repair.spares, machine.gpus_per_node, machine.replica_gpus, machine.replicas,
                spec.elastic.regrow};
   if (spec.maintenance.every_s > 0) {
@@ -242,7 +245,10 @@ Plan compile(const Spec& spec, const Machine& machine, const Prices& prices) {
     plan.maintenance.time = elapsed(spec.maintenance.for_s);
   }
   plan.window = spec.window_s > 0;
-  const double ideal = to_seconds(plan.window ? Elapsed{} : time_until(plan, plan.steps, 0));
+  const Elapsed start = plan.restart.first ? plan.restart.allocate + plan.restart.initialise[0] +
+                                                 plan.restart.first_load + plan.restart.warm_up
+                                           : Elapsed{};
+  const double ideal = to_seconds(plan.window ? Elapsed{} : start + time_until(plan, plan.steps, 0));
   plan.limit = elapsed(plan.window ? spec.window_s : spec.limit_s > 0 ? spec.limit_s : kLimitFactor * ideal);
   return plan;
 }

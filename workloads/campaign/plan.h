@@ -81,6 +81,8 @@ struct Plan {
   struct Restart {
     Elapsed swap{}, allocate{}, warm_up{}, drain{};
     std::vector<Elapsed> initialise;  // by level
+    bool first = false;               // the campaign begins with a start
+    Elapsed first_load{};             // of the checkpoint that it begins from
   } restart;
   struct Pool {
     std::int64_t nodes = 1, gpus_per_node = 1, replica_gpus = 1, replicas = 1;

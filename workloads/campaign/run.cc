@@ -32,6 +32,7 @@ class Run {
   }
 
   Outcome go() {
+    if (plan_.restart.first) begin();
     while (!over_) stretch();
     ledger_.add_content_to(out_.shares);
     out_.wall = now_;
@@ -58,6 +59,8 @@ class Run {
   }
   /// The end of the step under way at `time`.
   std::int64_t step_after(Elapsed time) const;
+  /// The start ahead of the first step.
+  void begin();
   /// Runs from now on until something ends it, the stretch from now's step in one state of the machine.
   void stretch();
   /// The next planned stop, however early: the next maintenance, what is found out, or nodes for more replicas.
@@ -110,6 +113,16 @@ std::size_t Run::state() const {
 std::int64_t Run::step_after(Elapsed time) const {
   const std::int64_t step = step_at(time);
   return end_of(step) >= time ? step : std::min(plan_.steps, step + 1);
+}
+
+void Run::begin() {
+  const Plan::Restart& start = plan_.restart;
+  const bool up = spend(Share::restart, start.allocate) && spend(Share::initialisation, start.initialise[0]) &&
+                  spend(Share::loading, start.first_load) && spend(Share::warm_up, start.warm_up);
+  if (up || over_) return;
+  const std::size_t cause = clock_.next().cause;
+  clock_.take();
+  recover(cause, {});
 }
 
 void Run::stretch() {

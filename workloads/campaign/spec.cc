@@ -27,6 +27,7 @@ using sim::Settings;
 namespace {
 
 constexpr std::array<std::string_view, 3> kStores{"host", "neighbour", "storage"};
+constexpr std::array<std::string_view, 3> kFirstStarts{"none", "cold", "load"};
 
 /// The member, or nullptr when it or its section is absent or `unknown`.
 const Settings* given(const Settings* section, std::string_view key) {
@@ -104,6 +105,7 @@ Repair load_repair(const Settings* section) {
   repair.initialisation_s = seconds(section, "initialisation", 0);
   repair.initialisation_per_rank_s = seconds(section, "initialisation_per_rank", 3e-3);
   repair.warm_up_s = seconds(section, "warm_up", 0);
+  repair.warm_up_steps = integer(section, "warm_up_steps", 0);
   repair.spares = integer(section, "spares", 0);
   return repair;
 }
@@ -143,6 +145,9 @@ Spec load_spec(const Settings& section, Fleet fleet) {
   const Settings* data = given(&section, "data_loading");
   spec.data_per_step_s = seconds(data, "per_step", 0);
   spec.data_at_restart_s = seconds(data, "at_restart", 0);
+  const std::string start = section.get_choice("first_start", "none", {kFirstStarts.begin(), kFirstStarts.end()});
+  spec.first_start =
+      static_cast<FirstStart>(std::find(kFirstStarts.begin(), kFirstStarts.end(), start) - kFirstStarts.begin());
   spec.checkpoint = load_checkpoint(given(&section, "checkpoint"));
   spec.repair = load_repair(given(&section, "repair"));
   if (const Settings* elastic = given(&section, "elastic"); elastic != nullptr) {

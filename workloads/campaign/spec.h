@@ -38,7 +38,8 @@ struct Repair {
   double detection_s = 0, hang_detection_s = 0, slow_detection_s = 0, diagnosis_s = 0;
   double swap_s = 0;  // a spare in place of a lost node
   double scheduler_s = 0, container_s = 0, initialisation_s = 0, initialisation_per_rank_s = 0, warm_up_s = 0;
-  std::int64_t spares = 0;  // nodes beside the job's
+  std::int64_t warm_up_steps = 0;  // that count for nothing
+  std::int64_t spares = 0;         // nodes beside the job's
 };
 
 struct Elastic {
@@ -50,6 +51,10 @@ struct Elastic {
 struct Maintenance {
   double every_s = 0, for_s = 0;  // 0: none
 };
+
+/// What counts of the time before the first step: nothing; allocation, containers, initialisation and warm-up; and the
+/// load of a checkpoint to begin from.
+enum class FirstStart : std::uint8_t { none, cold, load };
 
 /// The first tokens in batches of another size.
 struct Ramp {
@@ -65,6 +70,7 @@ struct Spec {
   std::vector<Ramp> ramp;
   double step_excess = 0;  // mean over the simulated step of real steps, less 1
   double data_per_step_s = 0, data_at_restart_s = 0;
+  FirstStart first_start = FirstStart::none;
   Fleet fleet;
   Checkpoint checkpoint;
   Repair repair;

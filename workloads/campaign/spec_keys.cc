@@ -37,6 +37,13 @@ Rows run_rows() {
       {"data_loading", "mapping", "", "-", {}, "Waits for data."},
       time_row("data_loading.per_step", "0 s", "What each step waits for its data."),
       time_row("data_loading.at_restart", "0 s", "From the start of the loaders to their first batch."),
+      {"first_start",
+       "choice",
+       "",
+       "none",
+       {"none", "cold", "load"},
+       "What counts of the time before the first step: nothing, a start as after a failure, or that with a checkpoint "
+       "loaded."},
       {"failures",
        "name",
        "",
@@ -138,6 +145,13 @@ Rows repair_rows() {
       time_row("repair.initialisation", "0 s", "Communicators of the collective library, however many ranks."),
       time_row("repair.initialisation_per_rank", "3 ms", "What each rank adds to it."),
       time_row("repair.warm_up", "0 s", "What the first steps take beyond others: compilation, allocation, caches."),
+      {"repair.warm_up_steps",
+       "integer",
+       "steps",
+       "0",
+       {},
+       "Steps on made-up data ahead of the first that counts, as NeMo takes them to compile and to allocate.",
+       {"0", "1000000"}},
       {"repair.spares", "integer", "nodes", "0", {}, "Healthy nodes beside the job's.", {"0", "1048576"}},
   };
 }

@@ -1,0 +1,209 @@
+// At every instant first all jobs that end, then all that arrive, then who starts; between two instants nothing
+// changes, so that what the GPUs do is added up in closed form.
+#include "workloads/queue/replay.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "sim/error.h"
+#include "sim/hash.h"
+
+namespace orrery::queue {
+
+namespace {
+
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+/// How many waiting jobs are looked at behind the first one, as schedulers bound it too (Slurm's bf_max_job_test).
+constexpr int kDepth = 1000;
+
+class Replay {
+ public:
+  Replay(const Layout& layout, const Trace& trace, const Policy& policy, std::uint64_t seed)
+      : layout_(layout), trace_(trace), policy_(policy), seed_(seed), pool_(layout), shares_(trace.jobs.size()) {
+    out_.jobs.resize(trace.jobs.size());
+    expected_end_.resize(trace.jobs.size());
+  }
+
+  Outcome go() {
+    if (trace_.jobs.empty()) return std::move(out_);
+    now_ = out_.begin_ms = trace_.jobs.front().submit_ms;
+    held_ = {{now_, 0}};
+    while (next_ < trace_.jobs.size() || !running_.empty()) {
+      const std::int64_t arrival = next_ < trace_.jobs.size() ? trace_.jobs[next_].submit_ms : kNever;
+      const std::int64_t end = running_.empty() ? kNever : running_.begin()->first;
+      pass_until(std::min(arrival, end));
+      while (!running_.empty() && running_.begin()->first == now_) end_first();
+      while (next_ < trace_.jobs.size() && trace_.jobs[next_].submit_ms == now_) arrive();
+      start_jobs();
+    }
+    SIM_CHECK(waiting_.empty(), "{} jobs wait on an empty cluster", waiting_.size());
+    out_.end_ms = now_;
+    slice();
+    return std::move(out_);
+  }
+
+ private:
+  using Timed = std::pair<std::int64_t, std::uint32_t>;  // a time, or what ranks a job in the queue; and the job
+
+  void count(Use use, __int128 gpu_ms) { out_.gpu_ms[static_cast<std::size_t>(use)] += gpu_ms; }
+
+  void pass_until(std::int64_t time) {
+    const __int128 free = static_cast<__int128>(pool_.free_gpus()) * (time - now_);
+    if (waiting_.empty())
+      count(Use::idle, free);
+    else if (trace_.jobs[waiting_.begin()->second].gpus <= pool_.free_gpus())
+      count(Use::fragmented, free);
+    else
+      count(Use::short_of, free);
+    const std::int64_t held = layout_.gpus() - pool_.free_gpus();
+    if (held != held_.back().second) held_.emplace_back(now_, held);
+    now_ = time;
+  }
+
+  void end_first() {
+    const std::uint32_t job = running_.begin()->second;
+    running_.erase(running_.begin());
+    expected_.erase({expected_end_[job], job});
+    pool_.give_back(shares_[job]);
+    shares_[job] = {};
+  }
+
+  void arrive() {
+    const auto job = static_cast<std::uint32_t>(next_++);
+    waiting_.insert({policy_.order == Order::shortest ? trace_.jobs[job].limit_ms : 0, job});
+  }
+
+  double factor(const Request& job, const Shares& shares) const {
+    return pool_.at_best(shares) ? 1 : trace_.curves[job.curve][static_cast<std::size_t>(pool_.span_of(shares))];
+  }
+  static std::int64_t stretched(std::int64_t time_ms, double factor) {
+    return static_cast<std::int64_t>(std::ceil(static_cast<double>(time_ms) * factor - 1e-6));
+  }
+  std::int64_t expected_end(std::uint32_t job, const Shares& shares) const {
+    const Request& asked = trace_.jobs[job];
+    return now_ + std::max<std::int64_t>(1, stretched(asked.limit_ms, factor(asked, shares)));
+  }
+
+  Shares choose(std::uint32_t job, const std::vector<char>& reserved = {}) const {
+    return pool_.choose(trace_.jobs[job].gpus, policy_.placement, sim::hash_pair(seed_, job), reserved);
+  }
+
+  void start(std::set<Timed>::iterator place, Shares shares) {
+    const std::uint32_t index = place->second;
+    const Request& job = trace_.jobs[index];
+    Placed& placed = out_.jobs[index];
+    placed.span = pool_.span_of(shares);
+    placed.units = pool_.units_of(shares);
+    placed.at_best = pool_.at_best(shares);
+    placed.start_ms = now_;
+    const std::int64_t runs = std::max(job.work_ms, stretched(job.work_ms, factor(job, shares)));
+    placed.end_ms = now_ + runs;
+    std::int64_t taken = 0;
+    for (const Share& share : shares) taken += share.gpus;
+    count(Use::work, static_cast<__int128>(job.gpus) * job.work_ms);
+    count(Use::slow_down, static_cast<__int128>(job.gpus) * (runs - job.work_ms));
+    count(Use::rounding, static_cast<__int128>(taken - job.gpus) * runs);
+    expected_end_[index] = expected_end(index, shares);
+    expected_.insert({expected_end_[index], index});
+    running_.insert({placed.end_ms, index});
+    pool_.take(shares);
+    shares_[index] = std::move(shares);
+    waiting_.erase(place);
+  }
+
+  void start_jobs() {
+    while (!waiting_.empty() && pool_.holds(trace_.jobs[waiting_.begin()->second].gpus))
+      start(waiting_.begin(), choose(waiting_.begin()->second));
+    if (policy_.order == Order::backfill && waiting_.size() > 1 && pool_.free_gpus() > 0) backfill();
+  }
+
+  /// The nodes that are set aside for the first in the queue, and from when on.
+  struct Reservation {
+    std::int64_t from_ms = 0;
+    std::vector<char> nodes;
+  };
+  Reservation reserve() const {
+    const std::uint32_t first = waiting_.begin()->second;
+    NodePool later = pool_;
+    Reservation reservation;
+    for (const auto& [end, job] : expected_) {
+      later.give_back(shares_[job]);
+      reservation.from_ms = std::max(end, now_ + 1);  // who runs beyond its limit ends soon
+      if (later.holds(trace_.jobs[first].gpus)) break;
+    }
+    reservation.nodes.assign(layout_.unit_of.size(), 0);
+    for (const Share& share : later.choose(trace_.jobs[first].gpus, policy_.placement, sim::hash_pair(seed_, first)))
+      reservation.nodes[static_cast<std::size_t>(share.node)] = 1;
+    return reservation;
+  }
+
+  void backfill() {
+    const Reservation reservation = reserve();
+    NodePool::Counts open = pool_.counts(reservation.nodes);
+    int looked_at = 0;
+    for (auto place = std::next(waiting_.begin()); place != waiting_.end() && looked_at < kDepth; ++looked_at) {
+      const auto here = place++;
+      const std::uint32_t job = here->second;
+      const Request& asked = trace_.jobs[job];
+      Shares shares;
+      if (now_ + asked.limit_ms <= reservation.from_ms && pool_.holds(asked.gpus)) {
+        shares = choose(job);
+        if (expected_end(job, shares) > reservation.from_ms) shares.clear();
+      }
+      if (shares.empty()) {
+        if (!pool_.holds(asked.gpus, open)) continue;
+        shares = choose(job, reservation.nodes);
+      }
+      ++out_.backfilled;
+      start(here, std::move(shares));
+      if (pool_.free_gpus() == 0) return;
+      open = pool_.counts(reservation.nodes);
+    }
+  }
+
+  /// The GPUs held over time, as means of even slices.
+  void slice() {
+    out_.held_gpus.assign(kSlices, 0);
+    const std::int64_t whole = out_.end_ms - out_.begin_ms;
+    if (whole <= 0) return;
+    held_.emplace_back(out_.end_ms, 0);
+    const auto edge = [&](std::size_t slice) {
+      return out_.begin_ms + static_cast<std::int64_t>(static_cast<__int128>(whole) * static_cast<std::int64_t>(slice) /
+                                                       static_cast<std::int64_t>(kSlices));
+    };
+    std::size_t piece = 0;
+    for (std::size_t s = 0; s < kSlices; ++s) {
+      const std::int64_t from = edge(s), until = edge(s + 1);
+      __int128 sum = 0;
+      while (piece + 1 < held_.size() && held_[piece + 1].first <= from) ++piece;
+      for (std::size_t p = piece; p + 1 < held_.size() && held_[p].first < until; ++p) {
+        const std::int64_t begin = std::max(from, held_[p].first), end = std::min(until, held_[p + 1].first);
+        sum += static_cast<__int128>(std::max<std::int64_t>(0, end - begin)) * held_[p].second;
+      }
+      out_.held_gpus[s] = until > from ? static_cast<std::int64_t>(sum / (until - from)) : held_[piece].second;
+    }
+  }
+
+  const Layout& layout_;
+  const Trace& trace_;
+  Policy policy_;
+  std::uint64_t seed_;
+  NodePool pool_;
+  std::vector<Shares> shares_;              // by job, while it runs
+  std::vector<std::int64_t> expected_end_;  // by job, once it runs
+  std::set<Timed> waiting_, running_, expected_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> held_;  // from when on, GPUs that jobs hold
+  std::size_t next_ = 0;
+  std::int64_t now_ = 0;
+  Outcome out_;
+};
+
+}  // namespace
+
+Outcome replay(const Layout& layout, const Trace& trace, const Policy& policy, std::uint64_t seed) {
+  return Replay(layout, trace, policy, seed).go();
+}
+
+}  // namespace orrery::queue
