@@ -7,6 +7,7 @@
 #include "scenarios/campaign.h"
 #include "scenarios/extras.h"
 #include "scenarios/library.h"
+#include "scenarios/load_recommender.h"
 #include "scenarios/schema.h"
 #include "scenarios/sources.h"
 #include "workloads/schedules/catalogue.h"
@@ -215,10 +216,14 @@ Scenario load_scenario(const Settings& given_document) {
   scenario.notes = text(&document, "notes", "");
   load_software(document, job);
   load_cluster(document, job);
-  load_model(document, job);
-  load_layout(document, job);
-  load_options(document, job);
-  check_job(document, job);
+  if (trains_recommender(document)) {
+    load_recommender(document, job);
+  } else {
+    load_model(document, job);
+    load_layout(document, job);
+    load_options(document, job);
+    check_job(document, job);
+  }
   load_perturbation(document, job);
   check_wiring(document, workloads::site_of(job), job.software.library.collective_algorithms);
   load_placement(document, job);
@@ -243,6 +248,9 @@ Scenario load_variant(const Scenario& base, const Settings& document) {
   Scenario scenario = base;
   Job& job = scenario.job;
   schema().check(document);
+  if (job.model.recommender.any())
+    throw UserError(fmt::format("{}: got a recommender, whose layout is tables.placement, expected a model of layers",
+                                job.model.name));
   job.parallelism = {};
   job.batch = {};
   job.assumptions.clear();

@@ -21,6 +21,7 @@
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step/closed_form_parameters.h"
 #include "workloads/step/mixture_traffic.h"
+#include "workloads/step/recommender_traffic.h"
 #include "workloads/step/traffic_rows.h"
 
 namespace orrery::workloads {
@@ -146,6 +147,9 @@ class ClosedForm {
     if (p_.context > 1) context();
     if (p_.pipeline > 1) pipeline();
     if (job_.replicas() > 1) data();
+    if (const Recommender& tables = job_.model.recommender; tables.any())
+      add_table_rows(tables, job_.machine.gpus, d(job_.batch.global),
+                     calibration::bytes_of(job_.method.precision.activations), rows_);
     if (job_.model.experts.any()) {
       if (job_.expert_replicas() > 1 && !adapters_.any()) expert_data();
       mixture_.exchange_rows(rows_);
@@ -277,6 +281,9 @@ class ClosedForm {
   }
 
   void data() {
+    if (job_.model.recommender.any())
+      return states().add_all(CommGroup::data, CommGroup::replicate, job_.shard_ranks(), job_.replicas(),
+                              repeated_parameters(job_.model.recommender));
     const ShardParameters shard =
         shard_parameters(job_.model, p_.tensor, job_.software.layers.head.pads_vocabulary, map_.ends_meet());
     const double layers = job_.model.experts.any() ? mixture_parameters(job_.model, split_of(job_)).shared
