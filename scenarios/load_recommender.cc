@@ -26,7 +26,7 @@ constexpr std::array kModelKeys{"dense_features", "bottom_mlp",  "top_mlp",    "
 constexpr std::array kOtherKeys{"kind", "name", "label", "inherits", "parameters"};
 /// Tables and layers of a model, and ranks that tables are balanced over: more would take minutes to place.
 constexpr std::size_t kMostTables = 4096, kMostLayers = 64;
-constexpr std::int64_t kMostPlaces = 4096;
+constexpr std::int64_t kMostPlaces = 4096, kMostParts = 4'000'000;
 constexpr double kLongestIdealStep = 1e5;  // seconds: what integer picoseconds hold, with room for a bad efficiency
 constexpr double kMostTableWeights = 1e15;
 
@@ -92,8 +92,7 @@ void load_sizes(const Settings& section, Job& job) {
 }
 
 /// What a recommender has no part in.
-void refuse_layouts(const Settings& document, const Job& job) {
-  const workloads::Parallelism& p = job.parallelism;
+void refuse_layouts(const Settings& document, const workloads::Parallelism& p, const workloads::Method& method) {
   const std::array<std::pair<const char*, std::int64_t>, 6> degrees{{{"tensor", p.tensor},
                                                                      {"pipeline", p.pipeline},
                                                                      {"virtual_pipeline", p.virtual_pipeline},
@@ -111,12 +110,11 @@ void refuse_layouts(const Settings& document, const Job& job) {
   for (const char* key : {"finetune", "experts"}) {
     if (given(&document, key) != nullptr) fail_at(document, key, "got a section of transformers, expected none");
   }
-  if (job.method.recompute != workloads::Recompute::none)
+  if (method.recompute != workloads::Recompute::none)
     fail_at(document, "recompute", "got recomputation with a recommender, expected none");
-  if (calibration::is_quantised(job.method.precision.matmul))
-    fail_at(
-        document, "precision",
-        fmt::format("got {} with a recommender, expected fp32, bf16 or fp16", name_of(job.method.precision.matmul)));
+  if (calibration::is_quantised(method.precision.matmul))
+    fail_at(document, "precision",
+            fmt::format("got {} with a recommender, expected fp32, bf16 or fp16", name_of(method.precision.matmul)));
 }
 
 /// All of a rank's samples are one micro-batch.
@@ -137,6 +135,7 @@ void drop_assumptions(Job& job) {
                               "batch.micro ",
                               "overlap ",
                               "parallelism.tensor ",
+                              "parallelism.sharding ",
                               "parallelism.pipeline ",
                               "parallelism.schedule "};
   std::erase_if(job.assumptions, [&](const std::string& line) {
@@ -145,10 +144,10 @@ void drop_assumptions(Job& job) {
 }
 
 /// Bytes/s at which a GPU sends to its peers: by NVLink, or through its share of the node's NICs.
-double link_rate(const Job& job) {
-  if (job.machine.gpus <= job.machine.gpus_per_node) return job.machine.node.rate.value();
-  const auto nics = static_cast<double>(std::max<std::int64_t>(1, job.machine.fabric.nics));
-  return job.machine.fabric.nic_rate.value() * nics / static_cast<double>(job.machine.gpus_per_node);
+double link_rate(const workloads::Machine& machine) {
+  if (machine.gpus <= machine.gpus_per_node) return machine.node.rate.value();
+  const auto nics = static_cast<double>(std::max<std::int64_t>(1, machine.fabric.nics));
+  return machine.fabric.nic_rate.value() * nics / static_cast<double>(machine.gpus_per_node);
 }
 
 /// What the balancer goes by, where the scenario does not say; HugeCTR's MLPerf runs weigh a vector sent against a row
@@ -159,7 +158,7 @@ workloads::PlacementPolicy load_policy(const Settings* section, Job& job, bool a
   policy.ranks = among_nodes ? job.machine.gpus / job.machine.gpus_per_node : job.machine.gpus;
   const double of_place = among_nodes ? static_cast<double>(job.machine.gpus_per_node) : 1;
   constexpr double kWork = 4;
-  policy.vector_cost = job.machine.device.memory_bandwidth().value() / link_rate(job) / kWork;
+  policy.vector_cost = job.machine.device.memory_bandwidth().value() / link_rate(job.machine) / kWork;
   policy.replicated_below = among_nodes ? 12.5e6 : 8e6;
   if (const Settings* below = given(section, "replicate_below"); below != nullptr)
     policy.replicated_below = static_cast<double>(below->as_bytes().value());
@@ -200,6 +199,9 @@ void place(const Settings* section, Job& job) {
   if (policy.ranks > kMostPlaces)
     refuse(fmt::format("got {} {} to balance tables over, expected at most {}", policy.ranks,
                        among_nodes ? "nodes" : "GPUs", kMostPlaces));
+  if (static_cast<std::int64_t>(model.tables.size()) * policy.ranks > kMostParts)
+    refuse(fmt::format("got {} tables over {} {}, expected at most {} parts", model.tables.size(), policy.ranks,
+                       among_nodes ? "nodes" : "GPUs", kMostParts));
   std::optional<workloads::TablePlan> plan = place_tables(model, policy);
   const double bytes = workloads::load_of(model, workloads::all_tables(model)).elements * bytes_of_table_weight(model);
   if (!plan)
@@ -222,13 +224,13 @@ void place(const Settings* section, Job& job) {
 }
 
 /// Seconds of a step at least: bytes of rows over all memories.
-void check_length(const Settings& document, const Job& job) {
-  const Recommender& model = job.model.recommender;
+void check_length(const Settings& document, const Recommender& model, std::int64_t samples,
+                  const workloads::Machine& machine) {
   const double rows =
       workloads::load_of(model, workloads::all_tables(model)).lookups * static_cast<double>(model.width);
   const double wide = static_cast<double>(model.interaction() * (8 * model.cross_layers + 4));
-  const double bytes = static_cast<double>(job.batch.global) * (4 * rows + 2 * wide);
-  const double ideal = bytes / job.machine.device.memory_bandwidth().value() / static_cast<double>(job.machine.gpus);
+  const double bytes = static_cast<double>(samples) * (4 * rows + 2 * wide);
+  const double ideal = bytes / machine.device.memory_bandwidth().value() / static_cast<double>(machine.gpus);
   if (!(ideal <= kLongestIdealStep))
     fail_at(document, "batch.global",
             fmt::format("got a step of at least {:.3g} s on these GPUs, expected at most {:.0e} s", ideal,
@@ -255,14 +257,16 @@ void load_recommender(const Settings& document, Job& job) {
   schema().check(resolved.document, "model");
   const Settings section = whole_model(resolved.document, job);
   workloads::Model& model = job.model;
-  model.label = text(&section, "label", "");
-  model.name = text(&section, "name", resolved.name.empty() ? model.label : resolved.name);
+  const std::string label = text(&section, "label", "");
+  model.name = text(&section, "name", resolved.name.empty() ? label : resolved.name);
   if (model.name.empty()) model.name = "inline";
   load_sizes(section, job);
-  model.layers = 3 + std::max<std::int64_t>(1, model.recommender.cross_layers) - 1;
+  model.layers = 1 + std::max<std::int64_t>(1, model.recommender.cross_layers);
   load_layout(document, job);
+  if (given(given(&document, "parallelism"), "sharding") == nullptr)
+    job.parallelism.sharding = workloads::Sharding::none;  // whatever transformers share out in this software
   load_options(document, job);
-  refuse_layouts(document, job);
+  refuse_layouts(document, job.parallelism, job.method);
   load_batch_at_once(document, job);
   drop_assumptions(job);
   const Settings* tables = given(&document, "tables");
@@ -280,7 +284,7 @@ void load_recommender(const Settings& document, Job& job) {
   model.recommender.distinct = number(tables, "distinct", 1);
   model.recommender.prefetches = boolean(tables, "prefetch", true);
   place(tables, job);
-  check_length(document, job);
+  check_length(document, model.recommender, job.batch.global, job.machine);
   check_job(document, job);
 }
 

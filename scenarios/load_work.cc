@@ -232,8 +232,8 @@ void load_model(const Settings& document, Job& job) {
   if (const Settings* kind = given(&section, "kind"); kind != nullptr) kind->as_choice({"gpt", "moe", "dlrm"});
   refuse_recommender_keys(document, section);
   workloads::Model& model = job.model;
-  model.label = text(&section, "label", "");
-  model.name = text(&section, "name", resolved.name.empty() ? model.label : resolved.name);
+  const std::string label = text(&section, "label", "");
+  model.name = text(&section, "name", resolved.name.empty() ? label : resolved.name);
   if (model.name.empty()) model.name = "inline";
   model.layers = required(section, "layers").as_int();
   model.hidden = required(section, "hidden").as_int();

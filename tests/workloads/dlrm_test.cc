@@ -221,3 +221,13 @@ TEST_CASE("a folded recommender's step is that of all its ranks") {
     CHECK(simulate_step(recommender_job(sets), full).iteration == simulate_step(recommender_job(sets)).iteration);
   }
 }
+
+TEST_CASE("a look-up of a narrow part of a row moves a sector of 32 bytes") {
+  Recommender model = looked_up({10});
+  model.width = 64;
+  const auto lookups = [&](double columns) { return load_of(model, {{0, 1, columns}}).lookups; };
+  CHECK(lookups(1) == Approx(10));
+  CHECK(lookups(0.5) == Approx(5));
+  CHECK(lookups(1.0 / 8) == Approx(10.0 / 8));   // 8 floats
+  CHECK(lookups(1.0 / 64) == Approx(10.0 / 8));  // one
+}

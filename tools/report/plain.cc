@@ -227,7 +227,7 @@ void write_report(std::ostream& out, const scenarios::Scenario& scenario, const 
               job.machine.device.peak(calibration::DataType::bf16), causal_mfu_pct(job.model, job.batch.global, report),
               report);
   write_breakdown(out, report);
-  write_tables(out, job, report);
+  write_tables(out, scenario, report);
   write_energy(out, report.energy, report.rates.tokens_per_s);
   write_tiers(out, report);
   write_memory(out, job.parallelism.virtual_pipeline > 1, report);

@@ -36,7 +36,8 @@ std::string share_text(double limit, double seconds) {
 
 }  // namespace
 
-void write_tables(std::ostream& out, const workloads::Job& job, const workloads::StepReport& report) {
+void write_tables(std::ostream& out, const scenarios::Scenario& scenario, const workloads::StepReport& report) {
+  const workloads::Job& job = scenario.job;
   const workloads::Recommender& model = job.model.recommender;
   if (!model.any()) return;
   const workloads::Network network = workloads::network_of(job);

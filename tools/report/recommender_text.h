@@ -10,6 +10,6 @@ namespace orrery::tools {
 
 /// The tables' kernels beside what the memory's full bandwidth would take, and their exchanges beside what the links
 /// would. Nothing for other models.
-void write_tables(std::ostream& out, const workloads::Job& job, const workloads::StepReport& report);
+void write_tables(std::ostream& out, const scenarios::Scenario& scenario, const workloads::StepReport& report);
 
 }  // namespace orrery::tools

@@ -38,7 +38,6 @@ class RecommenderWriter {
         ranks_(split.expert * split.expert_tensor) {}
 
   Layer tables();
-  Layer replicated();
   Layer bottom();
   Layer cross(bool first);
   Layer top();
@@ -73,6 +72,11 @@ class RecommenderWriter {
       linear(name, out, in);
       in = out;
     }
+  }
+  /// A sample meets the rows that it looks up. `apart`: no other rank holds them.
+  void weigh(const char* name, const TableLoad& load, bool apart) {
+    const double met = load.elements > 0 ? std::fmin(1, of_width(load.lookups) / load.elements) : 1;
+    layer_.weights.push_back({name, load.elements, false, false, apart, met});
   }
   void sort_keys(double keys, Direction direction);
   void updates(const TableShards& shards, double samples, double lookups);
@@ -138,28 +142,25 @@ Layer RecommenderWriter::tables() {
   }
   if (split_.expert > 1 && load.vectors > 0)
     exchange(CommGroup::tables, Exchange::all_to_all, sent(), e_, "vectors, forward", CommOp::In::forward);
-  layer_.weights.push_back({"tables",
-                            load_of(model_, shared() ? model_.plan.fullest : held).elements / d(split_.expert_tensor),
-                            false, false, true});
+  TableLoad fullest = load_of(model_, shared() ? model_.plan.fullest : held);
+  fullest.elements /= d(split_.expert_tensor);
+  weigh("tables", fullest, true);
   layer_.kept.push_back({"keys", 2 * lookups, kKey, 0});
   layer_.working.push_back({"gradients of rows", of_width(distinct_rows(model_, part, whole_batch())), kWeight, 0});
   if (shared()) layer_.kept.push_back({"vectors sent", sent(), e_, 0});
   return take(LayerKind::embedding);
 }
 
-Layer RecommenderWriter::replicated() {
+/// What needs no vectors of others, and runs beside their exchange: tables on every rank, and the bottom MLP.
+Layer RecommenderWriter::bottom() {
   const TableShards held = shared() ? replicated_tables(model_) : TableShards{};
   const TableLoad load = load_of(model_, held);
   if (!held.empty()) {
     updates(held, d(samples_), d(samples_) * load.lookups);
     forward("look rows up (on every rank)", Streaming::embedding, of_width(d(samples_) * load.lookups), kWeight);
     forward("write sums of rows (on every rank)", Streaming::copy, of_width(d(samples_) * load.vectors), e_);
-    layer_.weights.push_back({"tables on every rank", load.elements});
+    weigh("tables on every rank", load, false);
   }
-  return take(LayerKind::block);
-}
-
-Layer RecommenderWriter::bottom() {
   const double keys = whole_batch() * load_of(model_, shards()).lookups / d(split_.expert_tensor);
   // The next batch's, while gradients of vectors are on their way.
   if (model_.prefetches && keys > 0) sort_keys(keys, Direction::backward);
@@ -217,11 +218,11 @@ Layer RecommenderWriter::top() {
 Network dlrm(const Model& model, const Split& split, const Computation& computation) {
   RecommenderWriter writer(model, split, computation);
   Network out;
-  out.kinds = {writer.tables(), writer.replicated(), writer.bottom(), writer.cross(true)};
-  out.layers = {0, 1, 2, 3};
+  out.kinds = {writer.tables(), writer.bottom(), writer.cross(true)};
+  out.layers = {0, 1, 2};
   const std::int64_t crosses = model.recommender.cross_layers;
   if (crosses > 1) {
-    out.layers.insert(out.layers.end(), static_cast<std::size_t>(crosses - 1), 4);
+    out.layers.insert(out.layers.end(), static_cast<std::size_t>(crosses - 1), 3);
     out.kinds.push_back(writer.cross(false));
   }
   out.layers.push_back(static_cast<std::uint8_t>(out.kinds.size()));

@@ -1,8 +1,8 @@
 // A recommender (recommender.h) as layers of one rank: embedding tables shared out over ranks, everything else repeated
 // on each of them.
 //
-// Its layers, in order: the tables; those that every rank holds whole; the bottom MLP; one layer for each cross layer,
-// the first of which puts vectors and dense features together; the top MLP with the loss.
+// Its layers, in order: the tables; the bottom MLP with the tables that every rank holds whole; one layer for each
+// cross layer, the first of which puts vectors and dense features together; the top MLP with the loss.
 //
 // Vectors travel once the rank of a table has added up the rows of a sample, and gradients of these sums come back the
 // same way, beside the bottom MLP (and the tables that every rank holds), which needs neither. Where ranks exchange

@@ -26,8 +26,7 @@ enum class Activation : std::uint8_t { gelu, swiglu, squared_relu };
 
 /// A decoder-only transformer, or a recommender. Sizes are counts of elements.
 struct Model {
-  std::string name;   // of the file, or the label
-  std::string label;  // free text
+  std::string name;  // of the file, or the label
   std::int64_t layers = 1, hidden = 1, vocab = 1, seq = 1;
   struct Attention {
     std::int64_t heads = 1;       // of queries

@@ -9,6 +9,12 @@ namespace orrery::workloads {
 
 namespace {
 double d(std::int64_t x) { return static_cast<double>(x); }
+/// Share of a whole row that a look-up of a part of it moves: at least a sector of 32 bytes of the memory (CUDA C++
+/// Best Practices Guide, section "Coalesced Access to Global Memory").
+double moved_columns(const Recommender& model, const TableShard& shard) {
+  constexpr double kSector = 32, kWeight = 4;
+  return std::fmax(shard.columns, std::fmin(1, kSector / kWeight / d(model.width)));
+}
 const EmbeddingTable& table_of(const Recommender& model, const TableShard& shard) {
   return model.tables[static_cast<std::size_t>(shard.table)];
 }
@@ -36,7 +42,7 @@ TableLoad load_of(const Recommender& model, const TableShards& shards) {
   TableLoad load;
   for (const TableShard& shard : shards) {
     const EmbeddingTable& table = table_of(model, shard);
-    load.lookups += d(table.lookups) * shard.rows * shard.columns;
+    load.lookups += d(table.lookups) * shard.rows * moved_columns(model, shard);
     load.vectors += shard.columns;
     load.elements += d(table.rows) * shard.rows * d(model.width) * shard.columns;
   }
@@ -61,8 +67,8 @@ double distinct_rows(const Recommender& model, const TableShards& shards, double
     const EmbeddingTable& table = table_of(model, shard);
     const double rows = d(table.rows) * shard.rows;
     const double lookups = model.distinct * samples * d(table.lookups) * shard.rows;
-    const double met = rows > 1 ? -rows * std::expm1(lookups * std::log1p(-1 / rows)) : std::fmin(1.0, lookups);
-    sum += met * shard.columns;
+    const double met = rows > 1 ? -rows * std::expm1(lookups * std::log1p(-1 / rows)) : std::fmin(rows, lookups);
+    sum += met * moved_columns(model, shard);
   }
   return sum;
 }

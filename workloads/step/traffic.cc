@@ -147,9 +147,6 @@ class ClosedForm {
     if (p_.context > 1) context();
     if (p_.pipeline > 1) pipeline();
     if (job_.replicas() > 1) data();
-    if (const Recommender& tables = job_.model.recommender; tables.any())
-      add_table_rows(tables, job_.machine.gpus, d(job_.batch.global),
-                     calibration::bytes_of(job_.method.precision.activations), rows_);
     if (job_.model.experts.any()) {
       if (job_.expert_replicas() > 1 && !adapters_.any()) expert_data();
       mixture_.exchange_rows(rows_);
@@ -281,9 +278,6 @@ class ClosedForm {
   }
 
   void data() {
-    if (job_.model.recommender.any())
-      return states().add_all(CommGroup::data, CommGroup::replicate, job_.shard_ranks(), job_.replicas(),
-                              repeated_parameters(job_.model.recommender));
     const ShardParameters shard =
         shard_parameters(job_.model, p_.tensor, job_.software.layers.head.pads_vocabulary, map_.ends_meet());
     const double layers = job_.model.experts.any() ? mixture_parameters(job_.model, split_of(job_)).shared
@@ -336,13 +330,28 @@ class ClosedForm {
   TrafficRows rows_;
 };
 
+/// `samples`: of a step.
+std::vector<TrafficRow> recommender_rows(const Recommender& model, std::int64_t gpus, std::int64_t samples,
+                                         const Precision& precision, const calibration::Software& software) {
+  TrafficRows rows;
+  StateRows states(Sharding::none, software, precision, 1, rows);
+  if (gpus > 1) states.add_all(CommGroup::data, CommGroup::replicate, gpus, gpus, repeated_parameters(model));
+  add_table_rows(model, gpus, d(samples), calibration::bytes_of(precision.activations), rows);
+  return std::move(rows.rows);
+}
+
 bool same_row(const TrafficRow& a, const TrafficRow& b) {
   return a.dimension == b.dimension && a.operation == b.operation && a.what == b.what;
 }
 
 }  // namespace
 
-std::vector<TrafficRow> closed_form_traffic(const Job& job) { return ClosedForm(job).rows(); }
+std::vector<TrafficRow> closed_form_traffic(const Job& job) {
+  const Recommender& model = job.model.recommender;
+  if (model.any())
+    return recommender_rows(model, job.machine.gpus, job.batch.global, job.method.precision, job.software);
+  return ClosedForm(job).rows();
+}
 
 std::vector<TrafficRow> count_traffic(const StepPlan& step) {
   const auto& notes = step.stages.notes;
