@@ -412,6 +412,7 @@ measured_section();
 breakdown_section();
 timeline_section();
 memory_section();
+rank_map_section();
 traffic_section();
 roofline_section();
 assumptions_section();
