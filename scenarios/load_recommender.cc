@@ -192,7 +192,11 @@ void place(const Settings* section, Job& job) {
   Recommender& model = job.model.recommender;
   const bool among_nodes = exchanges_among_nodes(section, job);
   const workloads::PlacementPolicy policy = load_policy(section, job, among_nodes);
+  // At the key that a reader would change first.
   const auto refuse = [&](const std::string& message) {
+    for (const char* key : {"memory", "placement", "exchange"}) {
+      if (const Settings* member = given(section, key); member != nullptr) member->fail(message);
+    }
     if (section != nullptr) section->fail(message);
     throw sim::UserError("tables: " + message);
   };

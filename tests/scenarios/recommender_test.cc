@@ -82,8 +82,10 @@ TEST_CASE("mistakes about recommenders are one line that names the key and what 
            {{"batch.global=12"}, "batch.global", "expected a multiple of"},
            {{"batch.micro=256"}, "batch.micro", "expected 512 or none"},
            {{"tables={placement: rows}"}, "tables.placement", "row"},
-           {{"tables={memory: 1 MB}", "model.table_rows=[100000000, 64]"}, "tables", "expected another placement"},
-           {{"tables={placement: table}", "model.table_rows=[1000000000, 64]"}, "tables", "more GPUs"},
+           {{"tables={memory: 1 MB}", "model.table_rows=[100000000, 64]"},
+            "tables.memory",
+            "expected another placement"},
+           {{"tables={placement: table}", "model.table_rows=[1000000000, 64]"}, "tables.placement", "more GPUs"},
            {{"finetune={kind: lora, rank: 16}"}, "finetune", ""},
            {{gpt + ", table_rows: [4]}"}, "model.table_rows", "expected model.kind: dlrm beside it"},
            {{gpt + "}", "tables={placement: row}"}, "tables", "expected model.kind: dlrm beside it"}}) {
