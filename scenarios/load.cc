@@ -41,9 +41,21 @@ void note_source(const Settings& document, Job& job) {
   }
 }
 
-void load_fabric(const Settings& cluster, Job& job) {
+/// What the source of a record without a fabric says of it; null where it says nothing.
+Settings fabric_of_source(const Settings& document) {
+  for (const Beyond& beyond : beyond_record(document)) {
+    if (beyond.path == "cluster.fabric" && !beyond.contradicts) return beyond.value;
+  }
+  return {};
+}
+
+void load_fabric(const Settings& document, const Settings& cluster, Job& job) {
   const Settings* reference = given(&cluster, "fabric");
   Settings fallback;
+  if (reference == nullptr && job.machine.gpus > job.machine.gpus_per_node) {
+    fallback = fabric_of_source(document);
+    if (!fallback.is_null()) reference = &fallback;
+  }
   if (reference == nullptr) {
     if (job.machine.gpus > job.machine.gpus_per_node) {
       fail_at(cluster, "fabric",
@@ -195,7 +207,7 @@ void load_cluster(const Settings& document, Job& job) {
     cluster.at("gpus").fail(fmt::format("expected whole nodes: a multiple of {} GPUs, got {}",
                                         job.machine.gpus_per_node, job.machine.gpus));
   }
-  load_fabric(cluster, job);
+  load_fabric(document, cluster, job);
   join_domain(cluster, job);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "scenarios/library.h"
 #include "scenarios/schema.h"
@@ -191,7 +192,7 @@ bool exchanges_among_nodes(const Settings* section, Job& job) {
 void place(const Settings* section, Job& job) {
   Recommender& model = job.model.recommender;
   const bool among_nodes = exchanges_among_nodes(section, job);
-  const workloads::PlacementPolicy policy = load_policy(section, job, among_nodes);
+  workloads::PlacementPolicy policy = load_policy(section, job, among_nodes);
   // At the key that a reader would change first.
   const auto refuse = [&](const std::string& message) {
     for (const char* key : {"memory", "placement", "exchange"}) {
@@ -207,6 +208,12 @@ void place(const Settings* section, Job& job) {
     refuse(fmt::format("got {} tables over {} {}, expected at most {} parts", model.tables.size(), policy.ranks,
                        among_nodes ? "nodes" : "GPUs", kMostParts));
   std::optional<workloads::TablePlan> plan = place_tables(model, policy);
+  if (!plan && given(section, "memory") == nullptr) {  // running out of memory is an answer, not a mistake
+    policy.capacity = std::numeric_limits<double>::infinity();
+    plan = place_tables(model, policy);
+    job.assumptions.push_back(
+        "tables.memory is not given: none, as three quarters of the GPU's do not hold the tables.");
+  }
   const double bytes = workloads::load_of(model, workloads::all_tables(model)).elements * bytes_of_table_weight(model);
   if (!plan)
     refuse(fmt::format(

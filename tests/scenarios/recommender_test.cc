@@ -1,6 +1,7 @@
 // Recommenders in the scenario language: what is left open, and what is refused in one line at its place.
 #include "tests/catch.h"
 #include "tests/scenarios/expect.h"
+#include "workloads/step/step.h"
 
 using namespace orrery::scenarios;
 using orrery::workloads::Job;
@@ -67,6 +68,21 @@ TEST_CASE("several nodes exchange node by node, unless they are told not to") {
   CHECK(flat.node_ranks == 1);
 }
 
+TEST_CASE("tables that do not fit are placed all the same, unless their memory is given") {
+  const std::vector<std::string> large{"tables={placement: table}", "model.table_rows=[1000000000, 64]"};
+  const Job job = job_of(large);
+  CHECK(assumes(job, "tables.memory is not given: none"));
+  CHECK_FALSE(orrery::workloads::simulate_step(job).memory.fits);
+}
+
+TEST_CASE("a record that leaves its network open takes what its source says of it") {
+  const std::string cited =
+      "source=mlcommons/training_results_v4.0 NVIDIA/results/eos_n8_ngc24.04_merlin_hugectr/dlrm_dcnv2/";
+  CHECK(job_of({"cluster.gpus=64", cited}).machine.fabric.name == "ndr-rail");
+  CHECK(user_error([&] { load_scenario(document({"cluster.gpus=64"})); }).find("cluster.fabric: is missing") !=
+        std::string::npos);
+}
+
 TEST_CASE("mistakes about recommenders are one line that names the key and what would be right") {
   const std::string gpt = "model={kind: gpt, layers: 8, hidden: 2048, heads: 16, vocab: 51200, seq: 1024";
   for (const Mistake& mistake : std::vector<Mistake>{
@@ -85,7 +101,9 @@ TEST_CASE("mistakes about recommenders are one line that names the key and what 
            {{"tables={memory: 1 MB}", "model.table_rows=[100000000, 64]"},
             "tables.memory",
             "expected another placement"},
-           {{"tables={placement: table}", "model.table_rows=[1000000000, 64]"}, "tables.placement", "more GPUs"},
+           {{"tables={placement: table, memory: 60 GB}", "model.table_rows=[1000000000, 64]"},
+            "tables.memory",
+            "more GPUs"},
            {{"finetune={kind: lora, rank: 16}"}, "finetune", ""},
            {{gpt + ", table_rows: [4]}"}, "model.table_rows", "expected model.kind: dlrm beside it"},
            {{gpt + "}", "tables={placement: row}"}, "tables", "expected model.kind: dlrm beside it"}}) {
