@@ -198,6 +198,7 @@ void check_job(const Settings& document, Job& job) {
                         calibration::name_of(job.method.precision.matmul), job.machine.device.name(),
                         fmt::join(has, ", ")));
   }
+  if (job.model.recommender.any()) return;
   // So that every rank of a tensor group holds as many rows.
   const std::int64_t rows =
       workloads::padded_vocab(job.model.vocab, layout.tensor, job.software.layers.head.pads_vocabulary);

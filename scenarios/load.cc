@@ -7,6 +7,7 @@
 #include "scenarios/campaign.h"
 #include "scenarios/extras.h"
 #include "scenarios/library.h"
+#include "scenarios/load_recommender.h"
 #include "scenarios/schema.h"
 #include "scenarios/sources.h"
 #include "workloads/schedules/catalogue.h"
@@ -40,9 +41,21 @@ void note_source(const Settings& document, Job& job) {
   }
 }
 
-void load_fabric(const Settings& cluster, Job& job) {
+/// What the source of a record without a fabric says of it; null where it says nothing.
+Settings fabric_of_source(const Settings& document) {
+  for (const Beyond& beyond : beyond_record(document)) {
+    if (beyond.path == "cluster.fabric" && !beyond.contradicts) return beyond.value;
+  }
+  return {};
+}
+
+void load_fabric(const Settings& document, const Settings& cluster, Job& job) {
   const Settings* reference = given(&cluster, "fabric");
   Settings fallback;
+  if (reference == nullptr && job.machine.gpus > job.machine.gpus_per_node) {
+    fallback = fabric_of_source(document);
+    if (!fallback.is_null()) reference = &fallback;
+  }
   if (reference == nullptr) {
     if (job.machine.gpus > job.machine.gpus_per_node) {
       fail_at(cluster, "fabric",
@@ -194,7 +207,7 @@ void load_cluster(const Settings& document, Job& job) {
     cluster.at("gpus").fail(fmt::format("expected whole nodes: a multiple of {} GPUs, got {}",
                                         job.machine.gpus_per_node, job.machine.gpus));
   }
-  load_fabric(cluster, job);
+  load_fabric(document, cluster, job);
   join_domain(cluster, job);
 }
 
@@ -215,10 +228,14 @@ Scenario load_scenario(const Settings& given_document) {
   scenario.notes = text(&document, "notes", "");
   load_software(document, job);
   load_cluster(document, job);
-  load_model(document, job);
-  load_layout(document, job);
-  load_options(document, job);
-  check_job(document, job);
+  if (trains_recommender(document)) {
+    load_recommender(document, job);
+  } else {
+    load_model(document, job);
+    load_layout(document, job);
+    load_options(document, job);
+    check_job(document, job);
+  }
   load_perturbation(document, job);
   check_wiring(document, workloads::site_of(job), job.software.library.collective_algorithms);
   load_placement(document, job);
@@ -243,6 +260,9 @@ Scenario load_variant(const Scenario& base, const Settings& document) {
   Scenario scenario = base;
   Job& job = scenario.job;
   schema().check(document);
+  if (job.model.recommender.any())
+    throw UserError(fmt::format("{}: got a recommender, whose layout is tables.placement, expected a model of layers",
+                                job.model.name));
   job.parallelism = {};
   job.batch = {};
   job.assumptions.clear();

@@ -42,7 +42,7 @@ void check_counts(const Settings& section, const workloads::Model& model) {
 void load_mixture(const Settings& section, Job& job) {
   workloads::Model& model = job.model;
   const Settings* kind = given(&section, "kind");
-  const bool mixture = kind != nullptr && kind->as_choice({"gpt", "moe"}) == "moe";
+  const bool mixture = kind != nullptr && kind->as_choice({"gpt", "moe", "dlrm"}) == "moe";
   const std::string attention = text(&section, "attention_kind", "usual");
   if (!mixture) {
     for (const char* key : {"experts", "top_k", "expert_ffn_hidden", "shared_experts", "shared_expert_ffn_hidden",

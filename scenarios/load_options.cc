@@ -186,7 +186,7 @@ void load_finetune(const Settings& document, Job& job) {
 void load_options(const Settings& document, Job& job) {
   load_precision(document, job);
   const std::vector<std::string> recomputes{"none", "selective", "full"}, attentions{"flash", "unfused", "math"};
-  const std::vector<std::string> optimizers{"adam", "lamb", "sgd"};
+  const std::vector<std::string> optimizers{"adam", "lamb", "sgd", "adagrad"};
   load_recompute(document, recomputes, job);
   // math is PyTorch's name for unfused attention.
   const std::size_t attention =

@@ -8,6 +8,7 @@
 #include "scenarios/library.h"
 #include "scenarios/load.h"
 #include "scenarios/load_experts.h"
+#include "scenarios/load_recommender.h"
 #include "scenarios/schema.h"
 #include "workloads/schedules/catalogue.h"
 
@@ -229,10 +230,11 @@ void load_model(const Settings& document, Job& job) {
   const Resolved resolved = resolve(shelf_of("models"), reference);
   const Settings& section = resolved.document;
   schema().check(section, "model");
-  if (const Settings* kind = given(&section, "kind"); kind != nullptr) kind->as_choice({"gpt", "moe"});
+  if (const Settings* kind = given(&section, "kind"); kind != nullptr) kind->as_choice({"gpt", "moe", "dlrm"});
+  refuse_recommender_keys(document, section);
   workloads::Model& model = job.model;
-  model.label = text(&section, "label", "");
-  model.name = text(&section, "name", resolved.name.empty() ? model.label : resolved.name);
+  const std::string label = text(&section, "label", "");
+  model.name = text(&section, "name", resolved.name.empty() ? label : resolved.name);
   if (model.name.empty()) model.name = "inline";
   model.layers = required(section, "layers").as_int();
   model.hidden = required(section, "hidden").as_int();

@@ -8,6 +8,7 @@
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
 #include "scenarios/schema_mixture.h"
+#include "scenarios/schema_recommender.h"
 #include "topology/cluster.h"
 #include "workloads/campaign/spec.h"
 #include "workloads/schedules/catalogue.h"
@@ -104,8 +105,8 @@ Rows model_keys() {
        "choice",
        "",
        "gpt",
-       {"gpt", "moe"},
-       "Family: gpt is a decoder-only transformer, moe one with experts in place of some MLPs."},
+       {"gpt", "moe", "dlrm"},
+       "Family: gpt is a decoder-only transformer, moe one with experts in place of some MLPs, dlrm a recommender."},
       {"model.layers", "integer", "layers", "", {}, "Transformer layers.", {"1", "10000"}},
       {"model.hidden",
        "integer",
@@ -395,7 +396,7 @@ Rows option_keys() {
        {},
        "Exchanges of experts, beside the computation of another micro-batch: on one stage, or with interleaved_1f1b."},
       {"overlap.parameters", "boolean", "", kBySoftware, {}, "The parameter all-gather, beside the forward pass."},
-      {"optimizer", "choice", "", "adam", {"adam", "lamb", "sgd"}, "Optimizer: its states and its kernels."},
+      {"optimizer", "choice", "", "adam", {"adam", "lamb", "sgd", "adagrad"}, "Optimizer: its states and its kernels."},
       {"finetune", "mapping", "", "-", {}, "Adapters are trained beside frozen weights, which have no gradients."},
       {"finetune.kind", "choice", "", "", {"lora"}, "Low-rank adapters (arXiv 2106.09685)."},
       {"finetune.rank", "integer", "elements", "", {}, "Inner width of an adapter.", {"1", "65536"}},
@@ -677,10 +678,12 @@ std::vector<Key> all_keys() {
   add(model_keys());
   add(model_feature_keys());
   add(mixture_keys());
+  add(recommender_keys());
   add(layout_keys());
   add(batch_keys());
   add(option_keys());
   add(expert_keys());
+  add(table_keys());
   add(situation_keys());
   add(perturbation_keys());
   add(training_keys());

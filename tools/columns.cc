@@ -117,6 +117,7 @@ const std::vector<ColumnDoc>& columns() {
       {"data_comm", "s", "Waiting for gradients to be reduced and parameters to be gathered.", {"run", "advise"}},
       {"context_comm", "s", "Waiting for keys and values of the context group.", {"run", "advise"}},
       {"expert_comm", "s", "Waiting for tokens on their way to experts.", {"run", "advise"}},
+      {"table_comm", "s", "Waiting for vectors of embedding tables, and their gradients.", {"run", "advise"}},
       {"bubble", "s", "Waiting for another stage of the pipeline to finish its work.", {"run", "advise"}},
       {"partner_wait", "s", "Waiting for ranks of the same stage, before a collective with them.", {"run", "advise"}},
       {"slow_gpu", "s", "What a slow GPU's kernels take beyond those of a healthy one.", {"run", "advise"}},

@@ -239,6 +239,7 @@ void length_arguments(const workloads::Evaluation& evaluation, double tokens, st
 
 std::string megatron_arguments(const scenarios::Scenario& scenario) {
   const Job& job = scenario.job;
+  if (job.model.recommender.any()) no_flag(scenario.id, "model.kind", "dlrm", "gpt or moe");
   Arguments out;
   model_arguments(job.model, scenario.id, out);
   mixture_arguments(job.model, job.parallelism, job.method.experts, out);

@@ -82,9 +82,12 @@ void write_model(std::ostream& out, const FlopsOptions& options, const Subject& 
   const workloads::Model& model = subject.model;
   const workloads::TokenFlops flops = workloads::token_flops(model);
   const double all = workloads::parameter_count(model), active = workloads::active_parameter_count(model);
-  out << wrapped(
-      fmt::format("{}: {} layers, hidden {}, sequences of {}", subject.name, model.layers, model.hidden, model.seq), "",
-      "  ");
+  const std::string sizes =
+      model.recommender.any()
+          ? fmt::format("{} tables of width {}, {} cross layers; a token is a sample", model.recommender.tables.size(),
+                        model.recommender.width, model.recommender.cross_layers)
+          : fmt::format("{} layers, hidden {}, sequences of {}", model.layers, model.hidden, model.seq);
+  out << wrapped(fmt::format("{}: {}", subject.name, sizes), "", "  ");
   out << fmt::format("  {} parameters{}\n\n", si_text(all, ""),
                      active < all ? fmt::format(", of which a token meets {}", si_text(active, "")) : "");
   TextTable table(

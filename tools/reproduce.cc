@@ -20,6 +20,7 @@
 #include "tools/report/text.h"
 #include "tools/study/campaign_table.h"
 #include "tools/study/curves.h"
+#include "tools/study/layer_table.h"
 #include "tools/study/placement_table.h"
 #include "tools/study/record_table.h"
 #include "tools/study/training_table.h"
@@ -33,6 +34,7 @@ constexpr const char* kDefaultTable = "megascale-eos";
 
 struct ReproduceOptions {
   std::string table = kDefaultTable, json, format = "text";
+  bool list = false;
 };
 
 using Columns = std::vector<std::pair<std::string, std::string>>;
@@ -360,6 +362,17 @@ int reproduce_records(const ReproduceOptions& options, const sim::Settings& docu
   return kDone;
 }
 
+/// Passes over one layer.
+int reproduce_layers(const ReproduceOptions& options, const sim::Settings& document) {
+  const InterruptGuard guard;
+  const LayerTable table = simulate_layers(options.table, document, default_jobs());
+  if (table.rows.empty()) return kInterrupted;
+  if (!options.json.empty())
+    write_output(options.json, [&](std::ostream& out) { write_json(out, layer_table_json(table)); });
+  if (options.json != "-") write_grid(std::cout, grid_format(options.format), grid_of(table));
+  return kDone;
+}
+
 /// Training compute beside published estimates.
 int reproduce_milestones(const ReproduceOptions& options, const sim::Settings& document) {
   const std::vector<Milestone> rows = milestones_of(document);
@@ -373,6 +386,12 @@ int reproduce_milestones(const ReproduceOptions& options, const sim::Settings& d
 int reproduce(const ReproduceOptions& options) {
   check_writable(options.json);
   const std::vector<std::string> known = scenarios::shipped("tables");
+  if (options.list) {
+    TextTable tables({{"", Align::left}, {"", Align::left}}, "");
+    for (const std::string& name : known) tables.add_row({name, scenarios::about("tables", name)});
+    tables.write(std::cout);
+    return kDone;
+  }
   if (std::find(known.begin(), known.end(), options.table) == known.end()) {
     throw sim::UserError(
         fmt::format("orrery: '{}' is not a published table; the tables are {}", options.table, fmt::join(known, ", ")));
@@ -380,6 +399,7 @@ int reproduce(const ReproduceOptions& options) {
   const sim::Settings document = scenarios::read_yaml(fmt::format("{}/{}.yaml", folder(), options.table));
   if (document.find("baseline") != nullptr) return reproduce_platforms(options, document);
   if (document.find("list") != nullptr) return reproduce_records(options, document);
+  if (document.find("layers") != nullptr) return reproduce_layers(options, document);
   if (document.find("milestones") != nullptr) return reproduce_milestones(options, document);
   const bool words = document.find("curves") != nullptr || document.find("campaigns") != nullptr ||
                      document.find("trainings") != nullptr || document.find("placements") != nullptr;
@@ -419,6 +439,7 @@ int reproduce(const ReproduceOptions& options) {
 Action declare_reproduce(CLI::App& app) {
   const auto options = std::make_shared<ReproduceOptions>();
   app.add_option("table", options->table, std::string("which published table (default ") + kDefaultTable + ")");
+  app.add_flag("--list", options->list, "the tables that there are, one line each");
   app.add_option("--format", options->format, "text (default), markdown, latex, csv or html")
       ->check(CLI::IsMember(grid_format_names()));
   app.add_option("--json", options->json, "write the table as JSON to FILE, or to standard output for -")

@@ -332,6 +332,10 @@ int search(const Options& options) {
   check_report(options.report);
   Question question = read_question(options);
   const workloads::Job job = layoutless_job(question.document);
+  if (job.model.recommender.any())
+    throw sim::UserError(
+        "search: got a recommender, whose tables the balancer lays out, expected a model of layers; sweep --vary "
+        "tables.placement=auto,table,row,column tries the placements");
   complete_goal(options, static_cast<double>(job.batch.global) * static_cast<double>(job.model.seq), job.training,
                 job.machine.device.power().known(), question);
   const bool sized = std::any_of(question.variations.begin(), question.variations.end(),

@@ -46,6 +46,9 @@ void check(const Case& c);
 /// A case for every key of mixtures of experts.
 std::vector<Case> mixture_cases();
 
+/// A case for every key of recommenders.
+std::vector<Case> recommender_cases();
+
 /// A case for every key of a software generation.
 std::vector<Case> software_cases();
 

@@ -386,7 +386,8 @@ TEST_CASE("every key of a fabric and the data sheet of a device move the answer 
 
 TEST_CASE("no key of the schema is missing from the walk") {
   std::set<std::string> walked;
-  for (const auto& cases : {language(), options(), power(), mixture_cases(), software_cases(), fabric()}) {
+  for (const auto& cases :
+       {language(), options(), power(), mixture_cases(), recommender_cases(), software_cases(), fabric()}) {
     for (const Case& c : cases) walked.insert(c.key);
   }
   // Checked elsewhere: the tables of the kernel-time model (below), wiring that only other kinds of fabric and node

@@ -115,6 +115,25 @@ TEST_CASE("a table says the same in every format, and nothing in it is a command
   }
 }
 
+TEST_CASE("a layer's passes follow from steps of more layers, and full recomputation adds a forward pass") {
+  const json layers = table("korthikanti-table4");
+  REQUIRE(layers["rows"].size() == 5);
+  const auto predicted = [&](std::size_t row, std::size_t cell) {
+    return layers["rows"][row]["cells"][cell]["predicted"].get<double>();
+  };
+  for (std::size_t row = 0; row < 5; ++row)
+    CHECK(predicted(row, 2) == Approx(predicted(row, 0) + predicted(row, 1)));
+  const std::size_t none = 0, full = 2;
+  CHECK(predicted(full, 0) == Approx(predicted(none, 0)).epsilon(0.01));
+  CHECK(predicted(full, 1) == Approx(predicted(none, 1) + predicted(none, 0)).epsilon(0.05));
+}
+
+TEST_CASE("reproduce --list names every table") {
+  const Outcome outcome = tests::orrery({"reproduce", "--list"});
+  CHECK(outcome.status == 0);
+  for (const std::string& name : scenarios::shipped("tables")) CHECK(outcome.out.find(name) != std::string::npos);
+}
+
 TEST_CASE("SC21's figures have the shapes that the paper states") {
   const json figures = table("sc21-figures");
   CHECK(figures["curves"].size() == 9);

@@ -74,7 +74,8 @@ std::string value_text(const Formula& formula, double value) {
 std::vector<Formula> formulas_of(const scenarios::Scenario& scenario, const workloads::StepReport& report) {
   const workloads::Job& job = scenario.job;
   std::vector<Formula> out;
-  if (job.method.adapters.any()) return out;  // none is of weights that are not trained
+  if (job.model.recommender.any()) return out;  // all are of transformers
+  if (job.method.adapters.any()) return out;    // none is of weights that are not trained
   add_plain_gpt(scenario, out);
   const double tokens = d(job.batch.global) * d(job.model.seq);
   out.push_back({"model FLOPs of a step", "6 N D", workloads::six_n(job.model) * tokens,

@@ -5,6 +5,7 @@
 #include <ostream>
 #include <utility>
 
+#include "tools/report/recommender_text.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
 #include "workloads/step/training_cost.h"
@@ -202,6 +203,10 @@ std::string shortage_text(const StepReport& report) {
 
 std::string scenario_line(const workloads::Job& job) {
   const workloads::Parallelism& p = job.parallelism;
+  if (job.model.recommender.any())
+    return fmt::format("{} x {} on {}, {}, batch of {} samples, {}", job.machine.gpus, job.machine.device.name(),
+                       job.machine.fabric.name.empty() ? "no fabric" : job.machine.fabric.name, job.model.name,
+                       job.batch.global, calibration::name_of(job.method.precision.matmul));
   std::string layout = fmt::format("TP {} PP {}", p.tensor, p.pipeline);
   if (p.virtual_pipeline > 1) layout += fmt::format("x{}", p.virtual_pipeline);
   layout += fmt::format(" DP {}", p.data);
@@ -222,6 +227,7 @@ void write_report(std::ostream& out, const scenarios::Scenario& scenario, const 
               job.machine.device.peak(calibration::DataType::bf16), causal_mfu_pct(job.model, job.batch.global, report),
               report);
   write_breakdown(out, report);
+  write_tables(out, scenario, report);
   write_energy(out, report.energy, report.rates.tokens_per_s);
   write_tiers(out, report);
   write_memory(out, job.parallelism.virtual_pipeline > 1, report);

@@ -12,6 +12,7 @@
 
 #include "scenarios/yaml_text.h"
 #include "tools/report/page.h"
+#include "tools/report/rank_map.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
 #include "tools/validation.h"
@@ -382,6 +383,7 @@ ordered_json run_page(const sim::Settings& document, const scenarios::Scenario& 
   page["timeline"] = timeline_json(report, tick_ps);
   page["traffic"] = ordered_json::array();
   for (const workloads::TrafficRow& row : report.traffic) page["traffic"].push_back(traffic_json(row));
+  page["rank_map"] = rank_map_json(job.parallelism, job.placement, job.machine);
   page["tiers"] = ordered_json::array();
   for (const auto& tier : report.tier_bytes)
     page["tiers"].push_back({{"tier", topology::name_of(tier.tier)}, {"bytes", tier.bytes}});

@@ -122,6 +122,7 @@ Question question_of(const sim::Settings& document) {
 }
 
 std::string layout_text(const Scenario& s) {
+  if (s.job.model.recommender.any()) return s.job.machine.device.name();  // it has one layout
   const workloads::Parallelism& p = s.job.parallelism;
   std::string text = fmt::format("TP {} PP {}", p.tensor, p.pipeline);
   if (p.virtual_pipeline > 1) text += fmt::format("x{}", p.virtual_pipeline);

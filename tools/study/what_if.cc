@@ -195,6 +195,15 @@ class List {
     flip(p_.data > 1, "parameters", overlap.parameters);
   }
 
+  /// Where the tables of a recommender lie, which has no other layout.
+  void add_tables() {
+    const workloads::Recommender& model = here_.model.recommender;
+    for (const char* placement : {"auto", "table", "row", "column"})
+      add("placement of tables", {{"tables.placement", placement}});
+    if (model.plan.node_ranks > 1) add("exchange of vectors", {{"tables.exchange", "flat"}});
+    if (!model.prefetches) add("prefetch of keys", {{"tables.prefetch", "true"}}, "prefetch of keys");
+  }
+
   void add_method() {
     if (here_.method.attention != workloads::AttentionKind::flash)
       add("attention", {{"attention", "flash"}}, "fused attention");
@@ -242,6 +251,10 @@ Arrangement arrangement_of(const scenarios::Scenario& scenario) {
 
 std::vector<WhatIf> what_ifs(const Arrangement& here) {
   List list(here);
+  if (here.model.recommender.any()) {
+    list.add_tables();
+    return list.take();
+  }
   list.add_micro_batches();
   list.add_tensor();
   list.add_pipeline();

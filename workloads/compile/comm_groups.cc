@@ -27,9 +27,22 @@ void add_messages(const GroupLayout& layout, std::vector<JobGroup>& groups) {
   add(CommGroup::return_activations, true, true, Stream::return_send, Stream::return_receive);
 }
 
+/// As groups of experts lie: of each node the ranks at one place, and the ranks of a node.
+void add_table_groups(const ExpertLayout& tables, std::vector<JobGroup>& groups) {
+  const auto add = [&](const CommGroup& group, std::int64_t stride, std::int64_t size) {
+    const SubGroup members{{Dim::tensor, Dim::context, Dim::data}, false, stride, size};
+    if (size > 1)
+      groups.push_back({group, members, Carries::collectives, Stream::tables, Stream::tables, Category::table_comm});
+  };
+  add(CommGroup::tables, tables.tensor, tables.expert);
+  if (tables.expert > 1) groups.back().exchange = ExchangeStyle{};
+  add(CommGroup::tables_node, 1, tables.tensor);
+}
+
 /// All run over the same blocks, so that they are made together.
 void add_expert_groups(const GroupLayout& layout, std::vector<JobGroup>& groups) {
   const ExpertLayout& experts = layout.experts;
+  if (experts.tables) return add_table_groups(experts, groups);
   if (!experts.any) return;
   const std::int64_t ranks = experts.expert * experts.tensor;
   const DimSet over{Dim::tensor, Dim::context, Dim::data};

@@ -22,6 +22,7 @@ struct ExpertLayout {
   std::int64_t expert = 1, tensor = 1;
   std::int64_t shard_ranks = 1;  // as GroupLayout's, of experts
   bool any = false;              // the model has experts
+  bool tables = false;           // which are embedding tables: `expert` ranks or nodes, of `tensor` ranks each
   bool gathers = false;          // tokens come by all-gather, else by all-to-all
   ExchangeStyle exchange;        // of the latter
   bool operator==(const ExpertLayout&) const = default;

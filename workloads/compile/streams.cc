@@ -7,8 +7,8 @@ namespace orrery::workloads {
 
 std::string_view name_of(Category category) {
   static constexpr std::array<std::string_view, kCategories> names{
-      "compute", "tensor_comm",  "pipeline_comm", "data_comm", "context_comm", "expert_comm",
-      "bubble",  "partner_wait", "optimizer",     "slow_gpu",  "other"};
+      "compute",    "tensor_comm", "pipeline_comm", "data_comm", "context_comm", "expert_comm",
+      "table_comm", "bubble",      "partner_wait",  "optimizer", "slow_gpu",     "other"};
   return names[static_cast<std::size_t>(category)];
 }
 
@@ -26,7 +26,8 @@ std::span<const Stream> all_streams() {
                                   Stream::return_receive_gradient,
                                   Stream::context,
                                   Stream::expert,
-                                  Stream::expert_data};
+                                  Stream::expert_data,
+                                  Stream::tables};
   static_assert([] {
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i].order != i) return false;

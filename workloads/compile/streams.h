@@ -16,13 +16,14 @@ enum class Category : std::uint8_t {
   data_comm,
   context_comm,
   expert_comm,
+  table_comm,    // vectors of embedding tables
   bubble,        // waiting for other stages of the pipeline
   partner_wait,  // waiting for ranks of the same stage
   optimizer,
   slow_gpu,  // what a slow GPU's kernels take beyond those of a healthy one
   other      // the host
 };
-inline constexpr std::size_t kCategories = 11;
+inline constexpr std::size_t kCategories = 12;
 std::string_view name_of(Category category);
 
 /// A stream of a GPU. The list is open: a new one is a name here and in all_streams(). Activations travel forward and
@@ -39,6 +40,7 @@ struct Stream {
   static const Stream return_send, return_receive, return_send_gradient, return_receive_gradient;
   static const Stream context, expert;
   static const Stream expert_data;  // as `data`, of routed experts
+  static const Stream tables;
 };
 
 inline constexpr Stream Stream::compute{0, "compute"};
@@ -55,6 +57,7 @@ inline constexpr Stream Stream::return_receive_gradient{10, "pipeline receive (r
 inline constexpr Stream Stream::context{11, "context collective"};
 inline constexpr Stream Stream::expert{12, "expert collective"};
 inline constexpr Stream Stream::expert_data{13, "expert data collective"};
+inline constexpr Stream Stream::tables{14, "table exchange"};
 
 /// In order: the stream of number i is all_streams()[i].
 std::span<const Stream> all_streams();

@@ -29,6 +29,9 @@ struct CommGroup {
   static const CommGroup expert_tensor;  // those that an expert is cut over
   /// Ranks that hold the same experts: as `data` and `replicate` are those that hold the same of everything else.
   static const CommGroup expert_data, expert_replicate;
+  /// Ranks that share out embedding tables, of each node the one at the same place where these share them out further;
+  /// and the ranks of a node that do.
+  static const CommGroup tables, tables_node;
 };
 
 inline constexpr CommGroup CommGroup::tensor{0, "tensor"};
@@ -46,5 +49,7 @@ inline constexpr CommGroup CommGroup::expert{11, "expert"};
 inline constexpr CommGroup CommGroup::expert_tensor{12, "expert_tensor"};
 inline constexpr CommGroup CommGroup::expert_data{13, "expert_data"};
 inline constexpr CommGroup CommGroup::expert_replicate{14, "expert_data"};
+inline constexpr CommGroup CommGroup::tables{15, "tables"};
+inline constexpr CommGroup CommGroup::tables_node{16, "tables"};
 
 }  // namespace orrery::workloads

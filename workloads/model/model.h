@@ -8,6 +8,7 @@
 
 #include "calibration/software.h"
 #include "workloads/model/experts.h"
+#include "workloads/model/recommender.h"
 
 namespace orrery::workloads {
 
@@ -23,10 +24,9 @@ enum class Biases : std::uint8_t { all, qkv, none };      // which linear layers
 /// swiglu is always so (arXiv 2002.05202), gelu may be (GeGLU, there). squared_relu: arXiv 2109.08668.
 enum class Activation : std::uint8_t { gelu, swiglu, squared_relu };
 
-/// A decoder-only transformer. Sizes are counts of elements.
+/// A decoder-only transformer, or a recommender. Sizes are counts of elements.
 struct Model {
-  std::string name;   // of the file, or the label
-  std::string label;  // free text
+  std::string name;  // of the file, or the label
   std::int64_t layers = 1, hidden = 1, vocab = 1, seq = 1;
   struct Attention {
     std::int64_t heads = 1;       // of queries
@@ -55,6 +55,7 @@ struct Model {
   Norm norm = Norm::layer_norm;
   Biases biases = Biases::all;
   Experts experts;
+  Recommender recommender;  // in place of all the rest
   std::int64_t head_dim() const { return attention.head_width > 0 ? attention.head_width : hidden / attention.heads; }
   /// Elements of a token's queries, and of the attention output.
   std::int64_t attention_width() const { return attention.heads * head_dim(); }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "workloads/model/adapters.h"
+#include "workloads/model/dlrm.h"
 #include "workloads/model/expert_half.h"
 #include "workloads/model/latent_attention.h"
 
@@ -143,6 +144,7 @@ Network moe(const Model& model, const Split& split, const Computation& computati
 }
 
 Network network(const Model& model, const Split& split, const Computation& computation) {
+  if (model.recommender.any()) return dlrm(model, split, computation);
   Network layers = model.experts.any() ? moe(model, split, computation) : gpt(model, split, computation);
   if (computation.adapters.any()) adapt(layers, LayerWriter(model, split, computation));
   return layers;

@@ -26,6 +26,8 @@ std::vector<Kernel> unfused_optimizer(OptimizerKind optimizer, const Precision& 
   };
   if (optimizer == OptimizerKind::sgd) {
     add({{"decay momentum", 8}, {"add gradient", 12}, {"update", 12}});
+  } else if (optimizer == OptimizerKind::adagrad) {
+    add({{"add squared gradient", 12}, {"square root", 8}, {"update", 16}});
   } else {
     add({{"decay first moment", 8},
          {"add gradient", 12},
@@ -87,13 +89,16 @@ std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& 
     case OptimizerKind::sgd:
       add("sgd with momentum", Streaming::optimizer, updated * (2 * 8 + read + written));
       break;
+    case OptimizerKind::adagrad:  // a sum of squares where the other has momentum (Duchi et al., JMLR 12, 2011)
+      add("adagrad", Streaming::optimizer, updated * (2 * 8 + read + written));
+      break;
   }
   if (passes && copies) add("weights to 16 bit", Streaming::copy, updated * (4 + weight));
   return kernels;
 }
 
 std::string_view name_of(OptimizerKind optimizer) {
-  static constexpr std::array<std::string_view, 3> kNames{"adam", "lamb", "sgd"};
+  static constexpr std::array<std::string_view, 4> kNames{"adam", "lamb", "sgd", "adagrad"};
   return kNames[static_cast<std::size_t>(optimizer)];
 }
 

@@ -8,7 +8,7 @@
 
 namespace orrery::workloads {
 
-enum class OptimizerKind : std::uint8_t { adam, lamb, sgd };
+enum class OptimizerKind : std::uint8_t { adam, lamb, sgd, adagrad };
 std::string_view name_of(OptimizerKind optimizer);
 
 /// Kernels of the step (after the gradient norm) on one rank that holds `parameters` parameters (elements), of which it

@@ -21,6 +21,13 @@ bool ties_embeddings(const Job& job) {
 
 Split split_of(const Job& job) {
   const Parallelism& p = job.parallelism;
+  if (const Recommender& tables = job.model.recommender; tables.any()) {
+    Split split;
+    split.expert = tables.plan.ranks;
+    split.expert_tensor = tables.plan.node_ranks;
+    split.micro_batch = job.batch.micro;
+    return split;
+  }
   return {p.tensor, p.context, p.expert, p.expert_tensor, p.sequence_parallel, p.context_method, job.batch.micro};
 }
 

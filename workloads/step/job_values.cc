@@ -117,6 +117,11 @@ GroupLayout group_layout_of(const Job& job) {
   layout.shard_ranks = job.shard_ranks();
   layout.experts =
       expert_layout_of(job.model.experts, job.parallelism, job.method.experts.dispatcher, job.expert_shard_ranks());
+  if (const TablePlan& plan = job.model.recommender.plan; plan.ranks * plan.node_ranks > 1) {
+    layout.experts.tables = true;
+    layout.experts.expert = plan.ranks;
+    layout.experts.tensor = plan.node_ranks;
+  }
   layout.own_routes = with_own_routes(job.software.library.collective_algorithms);
   return layout;
 }

@@ -39,7 +39,8 @@ struct StateStyle {
 };
 
 StageMemory model_states(const StateStyle& style, double parameters) {
-  const double moments = style.optimizer == OptimizerKind::sgd ? 4 : 8;
+  const bool one = style.optimizer == OptimizerKind::sgd || style.optimizer == OptimizerKind::adagrad;
+  const double moments = one ? 4 : 8;
   const double accumulator = calibration::bytes_of(style.precision.accumulation);
   const double element = calibration::bytes_of(style.precision.activations);
   StageMemory m;
@@ -70,6 +71,14 @@ StageMemory frozen_states(const Precision& precision, double parameters) {
   const bool quantised = calibration::is_quantised(precision.matmul);
   m.parameters = parameters * (quantised ? calibration::operand_bytes(precision.matmul)
                                          : calibration::bytes_of(precision.activations));
+  return m;
+}
+
+/// Embedding tables, whose sparse optimizer needs no gradients of its own: rows that were met are updated at once.
+StageMemory table_states(const Recommender& model, double parameters) {
+  StageMemory m;
+  m.parameters = 4 * parameters;
+  m.optimizer = (bytes_of_table_weight(model) - 4) * parameters;
   return m;
 }
 
@@ -231,8 +240,11 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     const StageLayout here{split, layout.chunk_map(), stage};
     const bool adapts = style.data.held == HeldPart::trained;
     const StageParameters held = parameters_of_stage(here, style.data.held);
-    const StageParameters experts = adapts ? StageParameters{} : parameters_of_stage(here, HeldPart::experts);
+    const bool tables = job.model.recommender.any();
+    const StageParameters apart = adapts ? StageParameters{} : parameters_of_stage(here, HeldPart::experts);
+    const StageParameters experts = tables ? StageParameters{} : apart;
     StageMemory m = sum_of(model_states(style, held.all), model_states(of_experts, experts.all));
+    if (tables) m = sum_of(m, table_states(job.model.recommender, apart.all));
     if (adapts) m = sum_of(m, frozen_states(job.method.precision, here.parameters() - held.all));
     if (!adapts)  // adapters compute in 16 bit, and frozen weights are held in the type of the products
       m.parts.weight_copies = weight_copy_bytes(style, held.blocks) + weight_copy_bytes(of_experts, experts.blocks);

@@ -281,7 +281,8 @@ StepBound::Load StepBound::stage_load(const Schedule& schedule, const PipelineSh
 }
 
 sim::Duration StepBound::of(const Job& job) {
-  if (is_perturbed(job.perturbation)) return {};
+  // Tables are updated where rows were met, not as the optimizer's kernels count.
+  if (is_perturbed(job.perturbation) || job.model.recommender.any()) return {};
   const ProgramInputs inputs = program_inputs_of(job, Workload::training_step);
   const DataParallelism& data = inputs.data;
   const LayerSplit split = split_layers(job);

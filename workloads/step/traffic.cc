@@ -21,6 +21,7 @@
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step/closed_form_parameters.h"
 #include "workloads/step/mixture_traffic.h"
+#include "workloads/step/recommender_traffic.h"
 #include "workloads/step/traffic_rows.h"
 
 namespace orrery::workloads {
@@ -329,13 +330,28 @@ class ClosedForm {
   TrafficRows rows_;
 };
 
+/// `samples`: of a step.
+std::vector<TrafficRow> recommender_rows(const Recommender& model, std::int64_t gpus, std::int64_t samples,
+                                         const Precision& precision, const calibration::Software& software) {
+  TrafficRows rows;
+  StateRows states(Sharding::none, software, precision, 1, rows);
+  if (gpus > 1) states.add_all(CommGroup::data, CommGroup::replicate, gpus, gpus, repeated_parameters(model));
+  add_table_rows(model, gpus, d(samples), calibration::bytes_of(precision.activations), rows);
+  return std::move(rows.rows);
+}
+
 bool same_row(const TrafficRow& a, const TrafficRow& b) {
   return a.dimension == b.dimension && a.operation == b.operation && a.what == b.what;
 }
 
 }  // namespace
 
-std::vector<TrafficRow> closed_form_traffic(const Job& job) { return ClosedForm(job).rows(); }
+std::vector<TrafficRow> closed_form_traffic(const Job& job) {
+  const Recommender& model = job.model.recommender;
+  if (model.any())
+    return recommender_rows(model, job.machine.gpus, job.batch.global, job.method.precision, job.software);
+  return ClosedForm(job).rows();
+}
 
 std::vector<TrafficRow> count_traffic(const StepPlan& step) {
   const auto& notes = step.stages.notes;

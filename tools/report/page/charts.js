@@ -13,6 +13,8 @@ const kPalette = [
   ['#d55e00', 'horizontal'],
   ['#6b7280', 'grid'],
   ['#8c6bb1', 'dots'],
+  ['#b2182b', 'diagonal'],
+  ['#4d9221', 'back'],
 ];
 
 function pattern_tile(colour, pattern) {

@@ -1,8 +1,10 @@
 // The report of systems side by side: what one step takes in each, and what makes the difference.
 'use strict';
 
+// In the order of the array that holds them.
 const kCategories = [
-  'compute', 'tensor comm', 'pipeline comm', 'data comm', 'context comm', 'expert comm', 'bubble', 'optimizer', 'other'
+  'compute', 'tensor comm', 'pipeline comm', 'data comm', 'context comm', 'expert comm', 'table comm', 'bubble',
+  'waiting for partners', 'optimizer', 'slow GPU', 'other'
 ];
 const kMemory = [['parameters', 0], ['gradients', 1], ['optimizer', 7], ['activations', 3], ['buffers', 6]];
 const systems = data.systems;

@@ -1,8 +1,10 @@
 // The report of one training step.
 'use strict';
 
+// In the order of the array that holds them.
 const kCategories = [
-  'compute', 'tensor comm', 'pipeline comm', 'data comm', 'context comm', 'expert comm', 'bubble', 'optimizer', 'other'
+  'compute', 'tensor comm', 'pipeline comm', 'data comm', 'context comm', 'expert comm', 'table comm', 'bubble',
+  'waiting for partners', 'optimizer', 'slow GPU', 'other'
 ];
 const kMemory = [['parameters', 0], ['gradients', 1], ['optimizer', 7], ['activations', 3], ['buffers', 6]];
 
@@ -410,6 +412,7 @@ measured_section();
 breakdown_section();
 timeline_section();
 memory_section();
+rank_map_section();
 traffic_section();
 roofline_section();
 assumptions_section();

@@ -9,6 +9,7 @@ const kParts = [
   ['data_comm', 'data'],
   ['context_comm', 'context'],
   ['expert_comm', 'expert'],
+  ['table_comm', 'embedding tables'],
   ['bubble', 'bubble'],
   ['optimizer', 'optimizer'],
   ['other', 'other'],
