@@ -140,6 +140,8 @@ enum class Field : std::uint8_t {
   group_size,
   group_name,
   group_about,
+  group_ranks,
+  arrived,
   bytes,
   pass,
   kind,
@@ -166,6 +168,8 @@ Field argument_field(std::string_view key) {
                                                                    {"Group size", Field::group_size},
                                                                    {"Process Group Name", Field::group_name},
                                                                    {"Process Group Description", Field::group_about},
+                                                                   {"Process Group Ranks", Field::group_ranks},
+                                                                   {"arrived", Field::arrived},
                                                                    {"bytes", Field::bytes},
                                                                    {"pass", Field::pass},
                                                                    {"kind", Field::kind},
@@ -190,7 +194,8 @@ struct Event {
   std::int64_t pid = 0, tid = 0;
   Nanoseconds ts = 0, dur = 0;
   struct Arguments {
-    std::string dtype, collective, group_name, group_about, pass, kind, text;
+    std::string dtype, collective, group_name, group_about, group_ranks, pass, kind, text;
+    Nanoseconds arrived = kNone;
     std::int64_t stream = kNone, device = 0, correlation = kNone, group_size = 0, launches = 1;
     double in_elements = 0, out_elements = 0, bytes = 0;
   } args;
@@ -338,6 +343,12 @@ class Handler {
       case Field::group_about:
         event_.args.group_about = value;
         break;
+      case Field::group_ranks:
+        event_.args.group_ranks = value;
+        break;
+      case Field::arrived:
+        event_.args.arrived = nanoseconds_of(value);
+        break;
       case Field::pass:
         event_.args.pass = value;
         break;
@@ -413,6 +424,8 @@ std::int32_t Handler::keep_collective(Trace& trace) {
   const bool described = !event_.args.group_about.empty() && event_.args.group_about != "undefined";
   facts.group = trace.names.intern(described ? event_.args.group_about : event_.args.group_name);
   facts.group_size = event_.args.group_size;
+  facts.ranks = trace.names.intern(event_.args.group_ranks);
+  facts.arrived = own_ ? event_.args.arrived : kNone;
   facts.bytes = event_.args.bytes > 0
                     ? event_.args.bytes
                     : std::max(event_.args.in_elements, event_.args.out_elements) * size_of_type(event_.args.dtype);
