@@ -325,7 +325,7 @@ int export_chakra(const ExportOptions& options) {
     const auto begin = ranks.begin();
     const std::vector<std::int64_t> some(begin + static_cast<std::ptrdiff_t>(at),
                                          begin + static_cast<std::ptrdiff_t>(end));
-    for (const RankGraph& graph : graphs_of_step(scenario.job, some)) writer.write(graph);
+    for (const RankGraph& graph : graphs_of_step(scenario, some)) writer.write(graph);
   }
   writer.write_groups();
   return kDone;

@@ -24,6 +24,7 @@
 #include "tools/report/report.h"
 #include "tools/report/text.h"
 #include "workloads/compile/placement.h"
+#include "workloads/step/job_values.h"
 
 namespace orrery::tools {
 
@@ -94,7 +95,7 @@ std::vector<RankGraph> profiler_graphs(const std::vector<std::string>& files, co
     for (const Trace& trace : traces) ranks.push_back(trace.rank.value_or(static_cast<std::int64_t>(ranks.size())));
   }
   std::optional<Members> members;
-  if (job != nullptr) members.emplace(*job);
+  if (job != nullptr) members.emplace(workloads::group_layout_of(*job));
   const std::set<std::int64_t> traced(ranks.begin(), ranks.end());
   std::vector<RankGraph> graphs;
   for (std::size_t i = 0; i < traces.size(); ++i)

@@ -22,7 +22,7 @@
 #include "tools/report/trace.h"
 #include "workloads/schedules/catalogue.h"
 #include "workloads/schedules/chunk_map.h"
-#include "workloads/step/job.h"
+#include "workloads/step/job_values.h"
 
 using namespace orrery;
 using tests::Folder;
@@ -140,7 +140,7 @@ TEST_CASE("traces of ranks that do not belong together are refused") {
 
 TEST_CASE("a simulated step that is replayed ends when it ended, and on another fabric when it ends there") {
   const scenarios::Scenario here = small();
-  const std::vector<RankGraph> graphs = tools::graphs_of_step(here.job, all_ranks(here.job));
+  const std::vector<RankGraph> graphs = tools::graphs_of_step(here, all_ranks(here.job));
   const double traced = makespan(here.job);
   for (const char* fabric : {"ndr-rail", "gt-roce-400", "slow"}) {
     INFO(fabric);
@@ -159,7 +159,7 @@ TEST_CASE("a profiler's trace of a step is replayed from launches, streams and t
   const scenarios::Scenario here = small();
   const std::vector<std::int64_t> ranks = all_ranks(here.job);
   const std::set<std::int64_t> traced(ranks.begin(), ranks.end());
-  const tools::Members members(here.job);
+  const tools::Members members(workloads::group_layout_of(here.job));
   std::vector<RankGraph> graphs, alone;
   const std::vector<tools::Trace> traces = tools::predict(here, ranks);
   for (std::size_t r = 0; r < ranks.size(); ++r)
@@ -174,19 +174,19 @@ TEST_CASE("a profiler's trace of a step is replayed from launches, streams and t
   CHECK(one.assumptions.size() == 1);
 }
 
-TEST_CASE("a real pipeline's trace, replayed with its own idle time, ends within 1 % of when it ended") {
-  const auto path = std::filesystem::path(ORRERY_SOURCE_DIR) / ".." / "shared" / "measured" / "pipeline-trace-8gpu.csv";
-  if (!std::filesystem::exists(path)) {
-    tests::skipped("no measured pipeline trace beside the source tree");
-    return;
-  }
-  struct Span {
-    double start = 0, end = 0;  // ms
-  };
-  struct Rank {
-    std::vector<Span> forward, backward;
-  };
-  std::map<std::string, std::array<Rank, 8>> traces;
+namespace {
+
+struct Span {
+  double start = 0, end = 0;  // ms
+};
+struct Passes {
+  std::vector<Span> forward, backward;
+};
+using Pipeline = std::array<Passes, 8>;
+
+/// Rows: variant, iteration, rank, index, start and end of a forward pass, start and end of a backward pass.
+std::map<std::string, Pipeline> read_pipelines(const std::string& path) {
+  std::map<std::string, Pipeline> traces;
   std::ifstream in(path);
   std::string line;
   std::getline(in, line);
@@ -194,84 +194,124 @@ TEST_CASE("a real pipeline's trace, replayed with its own idle time, ends within
     std::istringstream cells(line);
     std::array<std::string, 8> cell;
     for (std::string& text : cell) std::getline(cells, text, ',');
-    Rank& rank = traces[cell[0] + " iteration " + cell[1]][std::stoul(cell[2])];
+    Passes& rank = traces[cell[0] + " iteration " + cell[1]][std::stoul(cell[2])];
     rank.forward.push_back({std::stod(cell[4]), std::stod(cell[5])});
     rank.backward.push_back({std::stod(cell[6]), std::stod(cell[7])});
   }
-  REQUIRE(traces.size() == 4);  // two variants, two iterations each
   const auto earlier = [](const Span& a, const Span& b) { return a.start < b.start; };
   for (auto& [name, trace] : traces) {
-    INFO(name);
-    for (Rank& rank : trace) {
+    for (Passes& rank : trace) {
       std::sort(rank.forward.begin(), rank.forward.end(), earlier);
       std::sort(rank.backward.begin(), rank.backward.end(), earlier);
     }
-    const auto chunks = static_cast<std::int64_t>(trace[0].forward.size() / 16);
-    const workloads::Schedule& schedule = workloads::usual_schedule(chunks);
-    const workloads::ChunkMap map = schedule.map(8, chunks);
-    const auto orders = workloads::paper_orders(schedule, {8, static_cast<std::int32_t>(chunks), 16});
-    std::vector<RankGraph> graphs(8);
-    // A message takes from the end of a rank's first forward pass to the start of the next rank's, in the median.
-    std::vector<double> gaps;
-    for (std::size_t r = 0; r + 1 < 8; ++r)
-      gaps.push_back(trace[r + 1].forward.front().start - trace[r].forward.front().end);
-    std::sort(gaps.begin(), gaps.end());
-    const double message_ms = std::max(0.0, gaps[gaps.size() / 2]);
-    using PassKey = std::tuple<std::int64_t, std::int64_t, std::int32_t, bool>;  // stage, chunk, micro-batch, backward
-    std::map<PassKey, Span> spans;
-    for (std::size_t stage = 0; stage < 8; ++stage) {
+  }
+  return traces;
+}
+
+/// What a message takes: from the end of a rank's first forward pass to the start of the next rank's, in the median.
+double message_ms(const Pipeline& trace) {
+  std::vector<double> gaps;
+  for (std::size_t r = 0; r + 1 < trace.size(); ++r)
+    gaps.push_back(trace[r + 1].forward.front().start - trace[r].forward.front().end);
+  std::sort(gaps.begin(), gaps.end());
+  return std::max(0.0, gaps[gaps.size() / 2]);
+}
+
+/// The pipeline as graphs: passes in the schedule's order, messages between stages, and the idle time that neither the
+/// pass before nor a message explains.
+class PipelineGraphs {
+ public:
+  PipelineGraphs(const Pipeline& trace, std::int64_t chunks)
+      : schedule_(workloads::usual_schedule(chunks)),
+        map_(schedule_.map(8, chunks)),
+        orders_(workloads::paper_orders(schedule_, {8, static_cast<std::int32_t>(chunks), 16})),
+        message_(message_ms(trace)) {
+    for (std::size_t stage = 0; stage < trace.size(); ++stage) {
       std::size_t forwards = 0, backwards = 0;
-      for (const workloads::Pass& pass : orders[stage]) {
-        const bool forward = pass.kind == workloads::PassKind::forward;
-        spans[{static_cast<std::int64_t>(stage), pass.chunk, pass.microbatch, !forward}] =
-            forward ? trace[stage].forward[forwards++] : trace[stage].backward[backwards++];
-      }
-    }
-    double first = 1e99, last = 0;
-    for (std::size_t stage = 0; stage < 8; ++stage) {
-      RankGraph& graph = graphs[stage];
-      graph.rank = static_cast<std::int64_t>(stage);
-      graph.file = fmt::format("rank {}", stage);
-      graph.lanes = {"compute"};
-      tools::GraphWriter writer(graph);
-      double before = 0;
-      for (const workloads::Pass& pass : orders[stage]) {
+      for (const workloads::Pass& pass : orders_[stage]) {
         const bool back = pass.kind != workloads::PassKind::forward;
-        const workloads::Cell cell{static_cast<std::int64_t>(stage), pass.chunk};
-        const auto source = back ? map.next(cell) : map.previous(cell);
-        const auto target = back ? map.previous(cell) : map.next(cell);
-        const Span& span = spans.at({cell.stage, pass.chunk, pass.microbatch, back});
-        const auto tag = [&](const workloads::Cell& sender) { return 2 * sender.chunk + (back ? 1 : 0); };
-        GraphNode node = compute(0);
-        double known = before;
-        if (source && source->stage != cell.stage) {
-          GraphNode got = message(NodeKind::receive, source->stage, 0, {});
-          got.duration = sim::Duration(std::llround(message_ms * 1e9));
-          got.lane = writer.lane(fmt::format("from {} {}", source->stage, tag(*source)));
-          got.tag = tag(*source);
-          node.waits.push_back(writer.add(got));
-          known = std::max(known, spans.at({source->stage, source->chunk, pass.microbatch, back}).end + message_ms);
-        } else if (source) {
-          known = std::max(known, spans.at({source->stage, source->chunk, pass.microbatch, back}).end);
-        }
-        node.gap = sim::Duration(std::llround(std::max(0.0, span.start - known) * 1e9));
-        node.duration = sim::Duration(std::llround((span.end - span.start) * 1e9));
-        const std::uint32_t done = writer.add(node);
-        if (target && target->stage != cell.stage) {
-          GraphNode sent = message(NodeKind::send, target->stage, 0, {done});
-          sent.duration = sim::Duration(std::llround(message_ms * 1e9));
-          sent.lane = writer.lane(fmt::format("to {} {}", target->stage, tag(cell)));
-          sent.tag = tag(cell);
-          writer.add(sent);
-        }
-        before = span.end;
-        first = std::min(first, span.start);
-        last = std::max(last, span.end);
+        spans_[{static_cast<std::int64_t>(stage), pass.chunk, pass.microbatch, back}] =
+            back ? trace[stage].backward[backwards++] : trace[stage].forward[forwards++];
       }
     }
-    const tools::Replayed replayed = tools::replay(graphs, nullptr);
-    INFO("measured " << last << " ms, replayed " << replayed.replayed_s * 1e3);
-    CHECK(std::abs(replayed.replayed_s * 1e3 / last - 1) < 0.01);
+  }
+
+  std::vector<RankGraph> make() const {
+    std::vector<RankGraph> graphs(orders_.size());
+    for (std::size_t stage = 0; stage < graphs.size(); ++stage) {
+      graphs[stage].rank = static_cast<std::int64_t>(stage);
+      graphs[stage].file = fmt::format("rank {}", stage);
+      graphs[stage].lanes = {"compute"};
+      tools::GraphWriter writer(graphs[stage]);
+      double before = 0;
+      for (const workloads::Pass& pass : orders_[stage]) before = add(writer, graphs[stage].rank, pass, before);
+    }
+    return graphs;
+  }
+
+ private:
+  static std::int64_t tag_of(const workloads::Cell& sender, bool back) { return 2 * sender.chunk + (back ? 1 : 0); }
+
+  GraphNode message_with(NodeKind kind, const workloads::Cell& peer, std::int64_t tag,
+                         tools::GraphWriter& writer) const {
+    GraphNode node = message(kind, peer.stage, 0, {});
+    node.duration = sim::Duration(std::llround(message_ * 1e9));
+    node.lane = writer.lane(fmt::format("{} {} {}", kind == NodeKind::send ? "to" : "from", peer.stage, tag));
+    node.tag = tag;
+    return node;
+  }
+
+  /// Returns when the pass ended. `before`: when the one before it did.
+  double add(tools::GraphWriter& writer, std::int64_t stage, const workloads::Pass& pass, double before) const {
+    const bool back = pass.kind != workloads::PassKind::forward;
+    const workloads::Cell cell{stage, pass.chunk};
+    const auto source = back ? map_.next(cell) : map_.previous(cell),
+               target = back ? map_.previous(cell) : map_.next(cell);
+    const Span& span = spans_.at({stage, pass.chunk, pass.microbatch, back});
+    GraphNode node = compute(0);
+    if (source) {
+      const bool sent = source->stage != stage;
+      if (sent)
+        node.waits.push_back(writer.add(message_with(NodeKind::receive, *source, tag_of(*source, back), writer)));
+      const double end = spans_.at({source->stage, source->chunk, pass.microbatch, back}).end;
+      before = std::max(before, end + (sent ? message_ : 0));
+    }
+    node.gap = sim::Duration(std::llround(std::max(0.0, span.start - before) * 1e9));
+    node.duration = sim::Duration(std::llround((span.end - span.start) * 1e9));
+    const std::uint32_t done = writer.add(node);
+    if (target && target->stage != stage) {
+      GraphNode sent = message_with(NodeKind::send, *target, tag_of(cell, back), writer);
+      sent.waits = {done};
+      writer.add(sent);
+    }
+    return span.end;
+  }
+
+  using PassKey = std::tuple<std::int64_t, std::int64_t, std::int32_t, bool>;  // stage, chunk, micro-batch, backward
+  const workloads::Schedule& schedule_;
+  workloads::ChunkMap map_;
+  workloads::StageOrders orders_;
+  double message_;
+  std::map<PassKey, Span> spans_;
+};
+
+}  // namespace
+
+TEST_CASE("a real pipeline's trace, replayed with its own idle time, ends within 1 % of when it ended") {
+  const auto path = std::filesystem::path(ORRERY_SOURCE_DIR) / ".." / "shared" / "measured" / "pipeline-trace-8gpu.csv";
+  if (!std::filesystem::exists(path)) {
+    tests::skipped("no measured pipeline trace beside the source tree");
+    return;
+  }
+  const auto traces = read_pipelines(path.string());
+  REQUIRE(traces.size() == 4);  // two variants, two iterations each
+  for (const auto& [name, trace] : traces) {
+    double last = 0;
+    for (const Passes& rank : trace) last = std::max(last, rank.backward.back().end);
+    const auto chunks = static_cast<std::int64_t>(trace[0].forward.size() / 16);
+    const double replayed = tools::replay(PipelineGraphs(trace, chunks).make(), nullptr).replayed_s * 1e3;
+    INFO(name << ": measured " << last << " ms, replayed " << replayed);
+    CHECK(std::abs(replayed / last - 1) < 0.01);
   }
 }
 
@@ -286,7 +326,7 @@ TEST_CASE("execution traces of Chakra are written and read back, and replay as t
   const tools::ChakraGroups groups = tools::read_chakra_groups(out + "/comm_groups.json");
   const scenarios::Scenario here = small();
   const std::vector<std::int64_t> ranks = all_ranks(here.job);
-  const std::vector<RankGraph> made = tools::graphs_of_step(here.job, ranks);
+  const std::vector<RankGraph> made = tools::graphs_of_step(here, ranks);
   std::vector<RankGraph> read;
   for (const std::int64_t rank : ranks)
     read.push_back(tools::read_chakra(fmt::format("{}/step.{}.et", out, rank), rank, 16, groups));

@@ -6,7 +6,6 @@
 
 #include "sim/error.h"
 #include "tools/learn/observe.h"
-#include "workloads/step/job_values.h"
 
 namespace orrery::tools {
 
@@ -16,8 +15,7 @@ using workloads::JobGroup;
 using workloads::StagePairs;
 using workloads::SubGroup;
 
-Members::Members(const workloads::Job& job)
-    : dims_(job.parallelism.dims()), groups_(workloads::comm_groups(workloads::group_layout_of(job))) {}
+Members::Members(const workloads::GroupLayout& layout) : dims_(layout.dims), groups_(workloads::comm_groups(layout)) {}
 
 std::vector<workloads::GroupSlot> Members::slots(std::int64_t rank) const {
   return workloads::slots_of_stage(groups_, dims_, dims_.place(rank, Dim::pipeline));

@@ -8,13 +8,12 @@
 
 #include "tools/replay/graph.h"
 #include "workloads/compile/comm_groups.h"
-#include "workloads/step/job.h"
 
 namespace orrery::tools {
 
 class Members {
  public:
-  explicit Members(const workloads::Job& job);
+  explicit Members(const workloads::GroupLayout& layout);
 
   /// The ranks of a group that a framework calls `name` (learn/observe.h, role_of_group), of `size` ranks; nothing
   /// where the job has no such group of the rank's.

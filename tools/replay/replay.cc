@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -13,6 +12,7 @@
 
 #include "sim/engine.h"
 #include "sim/error.h"
+#include "tools/replay/meetings.h"
 #include "workloads/collectives/collective.h"
 
 namespace orrery::tools {
@@ -21,128 +21,133 @@ using calibration::CollectiveOp;
 
 namespace {
 
-/// What tells communicators apart. A group whose ranks are not known is the rank's own.
-struct MeetingKey {
-  std::string name;
-  std::vector<std::int64_t> ranks;
-  std::int64_t tag = 0, alone = kNoPeer;  // alone: the rank
-  auto operator<=>(const MeetingKey&) const = default;
+/// A meeting on the network.
+struct Placed {
+  workloads::GroupShape shape;
+  sim::CommunicatorId id{}, exchange{};  // of all-to-alls, which load other links, where it makes other calls as well
 };
 
-struct Meeting {
-  RankGroup group;
-  bool message = false, all_reduces = false, exchanges = false;
-  workloads::GroupShape shape;
-  workloads::GroupCalls calls;
-  sim::CommunicatorId id{}, exchange{};  // of all-to-alls, which load other links, where it makes other calls as well
-  struct Call {
-    CollectiveOp op{};
-    double bytes = 0;
-    std::int64_t shortest = std::numeric_limits<std::int64_t>::max();  // traced, ps
-    std::uint32_t name = 0;
-  };
-  std::vector<Call> seen;         // in their order, as the first member makes them
-  std::set<std::size_t> members;  // graphs
-};
+/// Whether the cluster has the rank.
+void check_rank(const RankGraph& graph, std::int64_t rank, const std::string& what, const ReplayNetwork* on) {
+  if (on == nullptr) return;
+  if (rank >= 0 && rank < on->cluster.gpus()) return;
+  throw sim::UserError(
+      {graph.file, 1, 1}, what,
+      fmt::format("got rank {}, expected 0 to {}, the GPUs of the cluster", rank, on->cluster.gpus() - 1));
+}
+
+void check_ranks(const std::vector<RankGraph>& graphs, const ReplayNetwork* on) {
+  std::set<std::int64_t> seen;
+  for (const RankGraph& graph : graphs) {
+    if (!seen.insert(graph.rank).second)
+      throw sim::UserError({graph.file, 1, 1}, "rank", fmt::format("got {} twice, expected a rank once", graph.rank));
+    check_rank(graph, graph.rank, "rank", on);
+    if (graph.lanes.size() > kMostLanes)
+      throw sim::UserError(
+          {graph.file, 1, 1}, "streams",
+          fmt::format("got {} streams and threads, expected at most {}", graph.lanes.size(), kMostLanes));
+    for (const RankGroup& group : graph.groups) {
+      std::set<std::int64_t> members;
+      for (const std::int64_t rank : group.ranks) {
+        check_rank(graph, rank, "group " + group.name, on);
+        members.insert(rank);
+      }
+      if (group.ranks.empty() || (members.size() == group.ranks.size() && members.contains(graph.rank))) continue;
+      throw sim::UserError({graph.file, 1, 1}, "group " + group.name,
+                           fmt::format("got a list of {} ranks, expected rank {} and others, each once",
+                                       group.ranks.size(), graph.rank));
+    }
+    for (const GraphNode& node : graph.nodes) {
+      if (node.peer == kNoPeer) continue;
+      check_rank(graph, node.peer, "peer of " + graph.names[node.name], on);
+      if (node.peer == graph.rank)
+        throw sim::UserError({graph.file, 1, 1}, "peer of " + graph.names[node.name],
+                             fmt::format("got rank {} itself, expected another", graph.rank));
+    }
+  }
+}
+
+/// What was taken for granted.
+std::vector<std::string> assumptions_of(const std::vector<RankGraph>& graphs,
+                                        const std::map<MeetingKey, Meeting>& meetings, bool network,
+                                        std::size_t unknown_groups) {
+  std::vector<std::string> out;
+  if (!network) out.emplace_back("no network given: every call takes the shortest time that a member traced");
+  if (unknown_groups > 0)
+    out.push_back(
+        fmt::format("{} groups do not say their ranks: their calls take the time that was traced", unknown_groups));
+  std::set<std::int64_t> traced, named;
+  for (const RankGraph& graph : graphs) traced.insert(graph.rank);
+  for (const auto& [key, meeting] : meetings) named.insert(meeting.group.ranks.begin(), meeting.group.ranks.end());
+  std::erase_if(named, [&](std::int64_t rank) { return traced.contains(rank); });
+  if (!named.empty())
+    out.push_back(
+        fmt::format("{} ranks of the groups have no trace: they arrive when those with one do", named.size()));
+  for (const RankGraph& graph : graphs) out.insert(out.end(), graph.notes.begin(), graph.notes.end());
+  return out;
+}
+
+/// `ops`: by graph and node.
+Replayed report_of(const std::vector<RankGraph>& graphs, const std::map<MeetingKey, Meeting>& meetings,
+                   const std::vector<std::vector<std::uint32_t>>& ops, const sim::Result& result) {
+  Replayed out;
+  out.replayed_s = sim::to_seconds(sim::Duration(result.makespan.value()));
+  std::map<std::tuple<std::string, std::string, std::int64_t, double>, ReplayedCalls> calls;
+  for (std::size_t g = 0; g < graphs.size(); ++g) {
+    const RankGraph& graph = graphs[g];
+    ReplayedRank rank{graph.rank, sim::to_seconds(graph.traced), 0, 0};
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+      const GraphNode& node = graph.nodes[n];
+      const sim::Record& record = result.records[g];
+      const std::uint32_t op = ops[g][n];
+      rank.replayed_s = std::max(rank.replayed_s, sim::to_seconds(sim::Duration(record.finish[op].value())));
+      if (node.kind == NodeKind::compute) rank.compute_s += sim::to_seconds(node.duration);
+      if (!node.communicates()) continue;
+      const Meeting& meeting = meetings.at(key_of(graph, node));
+      const std::string operation(name_of(node.op));
+      ReplayedCalls& row = calls[{operation, meeting.group.name, meeting.group.size, node.bytes}];
+      row.operation = operation;
+      row.group = meeting.group.name;
+      row.ranks = meeting.group.size;
+      row.bytes = node.bytes;
+      ++row.calls;
+      row.traced_s += sim::to_seconds(node.duration);
+      row.replayed_s += sim::to_seconds(record.finish[op] - record.start[op]);
+    }
+    out.nodes += graph.nodes.size();
+    out.traced_s = std::max(out.traced_s, rank.traced_s);
+    out.ranks.push_back(rank);
+  }
+  for (auto& [key, row] : calls) out.calls.push_back(std::move(row));
+  std::stable_sort(out.calls.begin(), out.calls.end(),
+                   [](const ReplayedCalls& a, const ReplayedCalls& b) { return a.replayed_s > b.replayed_s; });
+  for (ReplayedCalls& row : out.calls) {
+    row.traced_s /= static_cast<double>(row.calls);
+    row.replayed_s /= static_cast<double>(row.calls);
+  }
+  return out;
+}
 
 class Replay {
  public:
   Replay(const std::vector<RankGraph>& graphs, const ReplayNetwork* on) : graphs_(graphs), on_(on) {}
 
   Replayed run() {
-    check_ranks();
-    meet();
+    check_ranks(graphs_, on_);
+    meetings_ = meetings_of(graphs_);
     lay_network();
     std::vector<sim::InstanceId> instances;
     for (std::size_t g = 0; g < graphs_.size(); ++g) instances.push_back(compile(g));
     const sim::Result result = sim::run(plan_, network_, {instances});
     if (result.outcome != sim::Outcome::finished) refuse_stuck(result);
-    return report(result);
+    Replayed out = report_of(graphs_, meetings_, ops_, result);
+    out.assumptions = assumptions_of(graphs_, meetings_, on_ != nullptr, unknown_groups_);
+    return out;
   }
 
  private:
   std::int64_t gpu_of(std::int64_t rank) const {
     return on_->gpus.empty() ? rank : on_->gpus[static_cast<std::size_t>(rank)];
-  }
-
-  void check_ranks() const {
-    std::set<std::int64_t> seen;
-    for (const RankGraph& graph : graphs_) {
-      if (!seen.insert(graph.rank).second)
-        throw sim::UserError({graph.file, 1, 1}, "rank", fmt::format("got {} twice, expected a rank once", graph.rank));
-      check_rank(graph, graph.rank, "rank");
-      if (graph.lanes.size() > kMostLanes)
-        throw sim::UserError(
-            {graph.file, 1, 1}, "streams",
-            fmt::format("got {} streams and threads, expected at most {}", graph.lanes.size(), kMostLanes));
-      for (const RankGroup& group : graph.groups) {
-        for (const std::int64_t rank : group.ranks) check_rank(graph, rank, "group " + group.name);
-      }
-      for (const GraphNode& node : graph.nodes) {
-        if (node.peer != kNoPeer) check_rank(graph, node.peer, "peer of " + graph.names[node.name]);
-      }
-    }
-  }
-  void check_rank(const RankGraph& graph, std::int64_t rank, const std::string& what) const {
-    if (on_ == nullptr) return;
-    if (rank >= 0 && rank < on_->cluster.gpus()) return;
-    throw sim::UserError(
-        {graph.file, 1, 1}, what,
-        fmt::format("got rank {}, expected 0 to {}, the GPUs of the cluster", rank, on_->cluster.gpus() - 1));
-  }
-
-  MeetingKey key_of(const RankGraph& graph, const GraphNode& node) const {
-    if (node.kind == NodeKind::collective) {
-      const RankGroup& group = graph.groups[node.group];
-      return {group.name, group.ranks, 0, group.ranks.empty() ? graph.rank : kNoPeer};
-    }
-    if (node.peer == kNoPeer) return {"message", {}, node.tag, graph.rank};
-    const bool sends = node.kind == NodeKind::send;
-    return {"message", {sends ? graph.rank : node.peer, sends ? node.peer : graph.rank}, node.tag, kNoPeer};
-  }
-
-  /// Which ranks meet where, and what they say of their calls: the k-th of each member is the k-th of all.
-  void meet() {
-    for (std::size_t g = 0; g < graphs_.size(); ++g) {
-      const RankGraph& graph = graphs_[g];
-      std::map<Meeting*, std::size_t> made;
-      for (const GraphNode& node : graph.nodes) {
-        if (!node.communicates()) continue;
-        const MeetingKey key = key_of(graph, node);
-        Meeting& meeting = meetings_[key];
-        if (meeting.members.insert(g).second && meeting.members.size() == 1) {
-          meeting.message = node.kind != NodeKind::collective;
-          if (meeting.message)
-            meeting.group = {"message", key.ranks, 2};
-          else
-            meeting.group = graph.groups[node.group];
-        }
-        take(graph, node, made[&meeting]++, g, meeting);
-      }
-      for (const auto& [meeting, calls] : made) {
-        if (calls == meeting->seen.size()) continue;
-        const RankGraph& first = graphs_[*meeting->members.begin()];
-        throw sim::UserError({graph.file, 1, 1}, meeting->group.name,
-                             fmt::format("got {} calls of rank {}, expected the {} that rank {} makes", calls,
-                                         graph.rank, meeting->seen.size(), first.rank));
-      }
-    }
-  }
-
-  static void take(const RankGraph& graph, const GraphNode& node, std::size_t turn, std::size_t g, Meeting& meeting) {
-    const bool first = *meeting.members.begin() == g && meeting.members.size() == 1;
-    if (first) meeting.seen.push_back({node.op, node.bytes, std::numeric_limits<std::int64_t>::max(), node.name});
-    if (turn >= meeting.seen.size() || meeting.seen[turn].op != node.op) {
-      throw sim::UserError(
-          {graph.file, 1, 1}, meeting.group.name,
-          fmt::format("got {} as call {} of rank {}, expected {} as another member of the group has it",
-                      name_of(node.op), turn + 1, graph.rank,
-                      turn < meeting.seen.size() ? name_of(meeting.seen[turn].op) : "none"));
-    }
-    Meeting::Call& call = meeting.seen[turn];
-    call.shortest = std::min(call.shortest, node.duration.value());
-    meeting.all_reduces |= node.op == CollectiveOp::all_reduce;
-    meeting.exchanges |= node.op == CollectiveOp::all_to_all;
   }
 
   void lay_network() {
@@ -157,24 +162,26 @@ class Replay {
       const auto add = [&](sim::RouteId first, std::uint32_t patterns) {
         return plan_.communicators.push_back({members, first, patterns, plan_.communicators.size()});
       };
+      Placed& placed = placed_[&meeting];
       if (!known) {
-        meeting.id = meeting.exchange = add(nowhere, 1);
+        placed.id = placed.exchange = add(nowhere, 1);
         continue;
       }
       std::vector<std::int64_t> gpus;
       for (const std::int64_t rank : meeting.group.ranks) gpus.push_back(gpu_of(rank));
       const topology::Cluster& cluster = on_->cluster;
-      meeting.shape = workloads::shape_of(gpus, cluster);
+      placed.shape = workloads::shape_of(gpus, cluster);
       if (meeting.message) {
-        meeting.id = add(workloads::add_pair_route(network_, gpus[0], gpus[1], cluster), 1);
+        placed.id = add(workloads::add_pair_route(network_, gpus[0], gpus[1], cluster), 1);
         continue;
       }
-      meeting.calls = {meeting.all_reduces, workloads::with_own_routes(on_->software.library.collective_algorithms)};
-      meeting.id = add(workloads::add_group_routes(network_, gpus, meeting.shape, meeting.calls, cluster),
-                       workloads::patterns_of(meeting.shape, meeting.calls));
+      const workloads::GroupCalls calls{meeting.all_reduces,
+                                        workloads::with_own_routes(on_->software.library.collective_algorithms)};
+      placed.id = add(workloads::add_group_routes(network_, gpus, placed.shape, calls, cluster),
+                      workloads::patterns_of(placed.shape, calls));
       if (meeting.exchanges)
-        meeting.exchange =
-            add(workloads::add_exchange_route(network_, gpus, cluster, workloads::exchange_load(meeting.shape)), 1);
+        placed.exchange =
+            add(workloads::add_exchange_route(network_, gpus, cluster, workloads::exchange_load(placed.shape)), 1);
     }
   }
 
@@ -194,15 +201,16 @@ class Replay {
     sim::Op op;
     op.kind = sim::OpKind::transfer;
     const bool exchange = call.op == CollectiveOp::all_to_all;
-    op.slot = slots.slot(exchange ? meeting.exchange : meeting.id);
+    const Placed& placed = placed_.at(&meeting);
+    op.slot = slots.slot(exchange ? placed.exchange : placed.id);
     if (on_ == nullptr || meeting.group.ranks.size() < 2) {
       op.duration = sim::Duration(call.shortest);
       return op;
     }
     const workloads::CollectiveCost cost =
         meeting.message
-            ? workloads::send_cost(call.bytes, meeting.shape.nodes == 1, on_->device, on_->software)
-            : workloads::collective_cost(call.op, call.bytes, meeting.shape, on_->device, on_->software, on_->cluster);
+            ? workloads::send_cost(call.bytes, placed.shape.nodes == 1, on_->device, on_->software)
+            : workloads::collective_cost(call.op, call.bytes, placed.shape, on_->device, on_->software, on_->cluster);
     op.duration = cost.latency;
     op.work = cost.work;
     op.rate_cap = cost.rate_cap;
@@ -250,66 +258,10 @@ class Replay {
                                      graph.rank, stuck.arrived, stuck.members));
   }
 
-  Replayed report(const sim::Result& result) const {
-    Replayed out;
-    out.replayed_s = sim::to_seconds(sim::Duration(result.makespan.value()));
-    std::map<std::tuple<std::string, std::string, std::int64_t, double>, ReplayedCalls> calls;
-    for (std::size_t g = 0; g < graphs_.size(); ++g) {
-      const RankGraph& graph = graphs_[g];
-      ReplayedRank rank{graph.rank, sim::to_seconds(graph.traced), 0, 0};
-      for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-        const GraphNode& node = graph.nodes[n];
-        const sim::Record& record = result.records[g];
-        const std::uint32_t op = ops_[g][n];
-        rank.replayed_s = std::max(rank.replayed_s, sim::to_seconds(sim::Duration(record.finish[op].value())));
-        if (node.kind == NodeKind::compute) rank.compute_s += sim::to_seconds(node.duration);
-        if (!node.communicates()) continue;
-        const Meeting& meeting = meetings_.at(key_of(graph, node));
-        const std::string operation(name_of(node.op));
-        ReplayedCalls& row = calls[{operation, meeting.group.name, meeting.group.size, node.bytes}];
-        row.operation = operation;
-        row.group = meeting.group.name;
-        row.ranks = meeting.group.size;
-        row.bytes = node.bytes;
-        ++row.calls;
-        row.traced_s += sim::to_seconds(node.duration);
-        row.replayed_s += sim::to_seconds(record.finish[op] - record.start[op]);
-      }
-      out.nodes += graph.nodes.size();
-      out.traced_s = std::max(out.traced_s, rank.traced_s);
-      out.ranks.push_back(rank);
-    }
-    for (auto& [key, row] : calls) out.calls.push_back(std::move(row));
-    std::stable_sort(out.calls.begin(), out.calls.end(),
-                     [](const ReplayedCalls& a, const ReplayedCalls& b) { return a.replayed_s > b.replayed_s; });
-    for (ReplayedCalls& row : out.calls) {
-      row.traced_s /= static_cast<double>(row.calls);
-      row.replayed_s /= static_cast<double>(row.calls);
-    }
-    assume(out);
-    for (const RankGraph& graph : graphs_)
-      out.assumptions.insert(out.assumptions.end(), graph.notes.begin(), graph.notes.end());
-    return out;
-  }
-
-  void assume(Replayed& out) const {
-    if (on_ == nullptr)
-      out.assumptions.emplace_back("no network given: every call takes the shortest time that a member traced");
-    if (unknown_groups_ > 0)
-      out.assumptions.push_back(
-          fmt::format("{} groups do not say their ranks: their calls take the time that was traced", unknown_groups_));
-    std::set<std::int64_t> traced, named;
-    for (const RankGraph& graph : graphs_) traced.insert(graph.rank);
-    for (const auto& [key, meeting] : meetings_) named.insert(meeting.group.ranks.begin(), meeting.group.ranks.end());
-    std::erase_if(named, [&](std::int64_t rank) { return traced.contains(rank); });
-    if (!named.empty())
-      out.assumptions.push_back(
-          fmt::format("{} ranks of the groups have no trace: they arrive when those with one do", named.size()));
-  }
-
   const std::vector<RankGraph>& graphs_;
   const ReplayNetwork* on_;
   std::map<MeetingKey, Meeting> meetings_;
+  std::map<const Meeting*, Placed> placed_;
   sim::Plan plan_;
   sim::Network network_;
   std::vector<std::vector<std::uint32_t>> ops_;  // by graph and node

@@ -10,6 +10,7 @@
 
 #include "sim/error.h"
 #include "tools/replay/members.h"
+#include "workloads/step/job_values.h"
 #include "workloads/step/step.h"
 #include "workloads/step/step_cache.h"
 #include "workloads/step/step_plan.h"
@@ -152,7 +153,8 @@ class StepGraph {
 
 }  // namespace
 
-std::vector<RankGraph> graphs_of_step(const workloads::Job& job, const std::vector<std::int64_t>& ranks) {
+std::vector<RankGraph> graphs_of_step(const scenarios::Scenario& scenario, const std::vector<std::int64_t>& ranks) {
+  const auto& job = scenario.job;
   SIM_CHECK(ranks.size() <= kRanksAtOnce, "{} graphs at once", ranks.size());
   workloads::StepOptions options;
   options.timelines = true;
@@ -162,7 +164,7 @@ std::vector<RankGraph> graphs_of_step(const workloads::Job& job, const std::vect
   const auto cluster = cache.cluster_of(workloads::site_of(job));
   const workloads::StepPlan plan =
       workloads::make_plan(job, *cluster, cache.groups_of(cluster, workloads::group_inputs_of(job)));
-  const Members members(job);
+  const Members members(workloads::group_layout_of(job));
   std::vector<RankGraph> graphs;
   for (const Timeline& timeline : report.timelines) graphs.push_back(StepGraph(plan, members, timeline).run());
   return graphs;

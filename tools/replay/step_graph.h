@@ -3,16 +3,16 @@
 
 #include <vector>
 
+#include "scenarios/scenario.h"
 #include "tools/replay/graph.h"
-#include "workloads/step/job.h"
 
 namespace orrery::tools {
 
 /// Ranks of which the graphs are made at a time.
 inline constexpr std::size_t kRanksAtOnce = 16;
 
-/// The graphs of these ranks of the job, at most kRanksAtOnce: a node for every kernel and every launch, with the times
-/// of the simulation. A run of kernels that the host does not launch one by one is one node.
-std::vector<RankGraph> graphs_of_step(const workloads::Job& job, const std::vector<std::int64_t>& ranks);
+/// The graphs of these ranks of the scenario's job, at most kRanksAtOnce: a node for every kernel and every launch,
+/// with the times of the simulation. A run of kernels that the host does not launch one by one is one node.
+std::vector<RankGraph> graphs_of_step(const scenarios::Scenario& scenario, const std::vector<std::int64_t>& ranks);
 
 }  // namespace orrery::tools
