@@ -47,6 +47,7 @@ Action declare_calibrate(CLI::App& app);
 Action declare_compare(CLI::App& app);
 Action declare_learn(CLI::App& app);
 Action declare_diff(CLI::App& app);
+Action declare_replay(CLI::App& app);
 Action declare_import(CLI::App& app);
 Action declare_export(CLI::App& app);
 Action declare_list(CLI::App& app);

@@ -1,4 +1,5 @@
-// `orrery export megatron`: the launch line of a layout, to run what search found. Every value is written out, also
+// `orrery export megatron`: the launch line of a layout, to run what search found; `orrery export chakra`: a step as
+// execution traces. Every value is written out, also
 // where Megatron-LM has the same default. What only orrery knows (devices, fabrics, perturbations) goes into comments;
 // what Megatron-LM cannot do is refused.
 #include <fmt/format.h>
@@ -7,10 +8,15 @@
 #include <cmath>
 #include <iostream>
 #include <memory>
+#include <numeric>
+#include <set>
 
 #include "scenarios/scenario.h"
 #include "tools/commands.h"
 #include "tools/import/import.h"
+#include "tools/parallel.h"
+#include "tools/replay/chakra.h"
+#include "tools/replay/step_graph.h"
 #include "tools/report/output.h"
 #include "workloads/schedules/catalogue.h"
 
@@ -20,6 +26,9 @@ using workloads::DataType;
 using workloads::Job;
 
 namespace {
+
+/// Ranks beyond which --ranks is asked for: a file takes a megabyte or more.
+constexpr std::int64_t kMostExported = 1024;
 
 /// Flags as they are found, and remarks on what has none.
 struct Arguments {
@@ -264,31 +273,83 @@ std::string megatron_arguments(const scenarios::Scenario& scenario) {
   return text + "\n";
 }
 
-Action declare_export(CLI::App& app) {
-  struct Options {
-    std::string scenario, out;
-    std::vector<std::string> sets;
-  };
-  const auto options = std::make_shared<Options>();
-  app.require_subcommand(1);
-  CLI::App* megatron = app.add_subcommand("megatron", "launch line of Megatron-LM");
-  megatron->add_option("scenario", options->scenario, "scenario file (YAML)")->required();
-  megatron->add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
+namespace {
+
+struct ExportOptions {
+  std::string scenario, out;
+  std::vector<std::string> sets;
+  std::vector<std::int64_t> ranks;
+};
+
+void declare_scenario(CLI::App& app, ExportOptions& options) {
+  app.add_option("scenario", options.scenario, "scenario file (YAML)")->required();
+  app.add_option("--set", options.sets, "key.path=value, laid over the scenario; may be repeated")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
+}
+
+int export_megatron(const ExportOptions& options) {
+  if (!options.out.empty()) check_writable(options.out);
+  const std::string text =
+      megatron_arguments(scenarios::load_scenario(scenarios::read_scenario(options.scenario, options.sets)));
+  if (options.out.empty() || options.out == "-") {
+    std::cout << text;
+  } else {
+    write_output(options.out, [&](std::ostream& out) { out << text; });
+  }
+  return kDone;
+}
+
+/// A few ranks at a time: the graph of one takes megabytes.
+int export_chakra(const ExportOptions& options) {
+  const scenarios::Scenario scenario =
+      scenarios::load_scenario(scenarios::read_scenario(options.scenario, options.sets));
+  const std::int64_t gpus = scenario.job.machine.gpus;
+  std::vector<std::int64_t> ranks = options.ranks;
+  if (ranks.empty()) {
+    if (gpus > kMostExported)
+      throw sim::UserError(
+          fmt::format("--ranks: got none for {} ranks, expected a list for more than {}", gpus, kMostExported));
+    ranks.resize(static_cast<std::size_t>(gpus));
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  std::set<std::int64_t> seen;
+  for (const std::int64_t rank : ranks) {
+    if (rank < 0 || rank >= gpus || !seen.insert(rank).second)
+      throw sim::UserError(fmt::format("--ranks: got {}, expected 0 to {}, each once", rank, gpus - 1));
+  }
+  ChakraWriter writer(options.out, "step");
+  const InterruptGuard guard;
+  for (std::size_t at = 0; at < ranks.size(); at += kRanksAtOnce) {
+    if (InterruptGuard::interrupted()) return kInterrupted;
+    const std::size_t end = std::min(ranks.size(), at + kRanksAtOnce);
+    const auto begin = ranks.begin();
+    const std::vector<std::int64_t> some(begin + static_cast<std::ptrdiff_t>(at),
+                                         begin + static_cast<std::ptrdiff_t>(end));
+    for (const RankGraph& graph : graphs_of_step(scenario, some)) writer.write(graph);
+  }
+  writer.write_groups();
+  return kDone;
+}
+
+}  // namespace
+
+Action declare_export(CLI::App& app) {
+  const auto options = std::make_shared<ExportOptions>();
+  app.require_subcommand(1);
+  CLI::App* megatron = app.add_subcommand("megatron", "launch line of Megatron-LM");
+  declare_scenario(*megatron, *options);
   megatron->add_option("--out", options->out, "write the launch line to FILE; without it, to standard output")
       ->type_name("FILE");
-  return [options] {
-    if (!options->out.empty()) check_writable(options->out);
-    const std::string text =
-        megatron_arguments(scenarios::load_scenario(scenarios::read_scenario(options->scenario, options->sets)));
-    if (options->out.empty() || options->out == "-") {
-      std::cout << text;
-    } else {
-      write_output(options->out, [&](std::ostream& out) { out << text; });
-    }
-    return static_cast<int>(kDone);
-  };
+  CLI::App* chakra = app.add_subcommand("chakra", "the step as execution traces of MLCommons Chakra, a file a rank");
+  declare_scenario(*chakra, *options);
+  chakra->add_option("--out", options->out, "folder for step.RANK.et and comm_groups.json")
+      ->required()
+      ->type_name("FOLDER");
+  chakra->add_option("--ranks", options->ranks, "these alone, as in 0,8,16 (default: all)")
+      ->delimiter(',')
+      ->type_name("RANKS");
+  return [options, chakra] { return chakra->parsed() ? export_chakra(*options) : export_megatron(*options); };
 }
 
 }  // namespace orrery::tools

@@ -12,6 +12,7 @@
 #include "sim/error.h"
 #include "tools/commands.h"
 #include "tools/learn/decompose.h"
+#include "tools/learn/learn_kernels.h"
 #include "tools/parallel.h"
 #include "tools/report/output.h"
 #include "tools/report/text.h"
@@ -25,7 +26,7 @@ constexpr double kForeign = 0.25;
 
 struct LearnOptions {
   std::vector<std::string> files, sets;
-  std::string scenario, out, name = "learnt";
+  std::string scenario, out, kernels, name = "learnt";
   unsigned jobs = 0;
 };
 
@@ -46,8 +47,19 @@ void write_numbers(std::ostream& out, const Learnt& learnt) {
                      learnt.observations, 100 * learnt.misfit_after, 100 * learnt.misfit_before, learnt.simulations);
 }
 
+void write_kernels(std::ostream& out, const std::vector<LearntKernels>& kernels) {
+  TextTable table({{"kernels", Align::left}, {"inherited"}, {"learnt"}, {"samples"}, {"measured"}, {"predicted"}});
+  for (const LearntKernels& row : kernels)
+    table.add_row({row.what, number_text(row.inherited.front()), number_text(row.values.front()),
+                   fmt::format("{}", row.samples), time_text(row.measured_s), time_text(row.predicted_s)});
+  table.write(out);
+}
+
 int run_learn(const LearnOptions& options) {
   check_writable(options.out);
+  check_writable(options.kernels);
+  if (!options.kernels.empty() && options.kernels == options.out)
+    throw sim::UserError("--kernels: got the file of --out, expected another");
   const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
   scenarios::load_scenario(document);
   std::vector<Trace> measured;
@@ -60,14 +72,20 @@ int run_learn(const LearnOptions& options) {
   }
   const InterruptGuard guard;
   Learnt learnt;
+  std::vector<LearntKernels> kernels;
+  std::vector<std::string> names;
+  for (const std::string& file : options.files) names.push_back(std::filesystem::path(file).filename().string());
   try {
     learnt = learn(document, measured, options.jobs > 0 ? options.jobs : default_jobs());
+    // Behind the software: what is missing of fusions must not pass for slow kernels.
+    if (!options.kernels.empty()) {
+      kernels = learn_kernels(with_software(document, learnt), measured);
+      write_output(options.kernels, [&](std::ostream& out) { out << device_text(kernels, document, names); });
+    }
   } catch (const LearningInterrupted&) {
     std::cerr << "Interrupted: nothing was learnt.\n";
     return kInterrupted;
   }
-  std::vector<std::string> names;
-  for (const std::string& file : options.files) names.push_back(std::filesystem::path(file).filename().string());
   if (learnt.misfit_after > kForeign && !silenced()) {
     std::cerr << wrapped(
         fmt::format("The traces still differ from the prediction by {:.0f} % in the mean: they may not "
@@ -83,6 +101,7 @@ int run_learn(const LearnOptions& options) {
   write_output(options.out, [&](std::ostream& out) { out << text; });
   std::cout << naming_text(mean_of(parts));
   write_numbers(std::cout, learnt);
+  if (!kernels.empty()) write_kernels(std::cout, kernels);
   return kDone;
 }
 
@@ -101,6 +120,9 @@ Action declare_learn(CLI::App& app) {
       ->type_name("SCENARIO");
   app.add_option("--out", options->out, "write the generation to FILE; without it, to standard output")
       ->type_name("SOFTWARE.yaml");
+  app.add_option("--kernels", options->kernels,
+                 "write the device to FILE as well: the scenario's, with the rates that these traces show")
+      ->type_name("DEVICE.yaml");
   app.add_option("--name", options->name, "name of the generation (default: learnt)")->type_name("NAME");
   app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)")->check(CLI::Range(1, 1024));
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")

@@ -243,6 +243,7 @@ TEST_CASE("sub-rooms include only what is below them") {
       {"tools/import/", tools({"import/"})},
       {"tools/whatif/", tools({"report/", "validation.", "study/", "parallel.", "import/", "whatif/"})},
       {"tools/learn/", tools({"report/", "validation.", "parallel.", "learn/"})},
+      {"tools/replay/", tools({"report/", "validation.", "parallel.", "learn/", "replay/"})},
       {"tools/api/", tools({"api/"})},
       {"tools/python/", tools({"report/", "validation.", "study/", "parallel.", "explain/"})},
       {"tools/validation.", tools({"validation."})},

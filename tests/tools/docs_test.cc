@@ -288,6 +288,7 @@ TEST_CASE("every column and every key of a JSON document is explained, with its 
   const std::string trace = folder.file("trace.json");
   REQUIRE(tests::orrery({"run", scenario, "--trace", trace, "--trace-ranks", "0"}).status == 0);
   check_json("diff", {trace, scenario});
+  check_json("replay", {trace, "--scenario", scenario});
   const std::string sweep = folder.file("sweep.csv"), search = folder.file("search.csv");
   check_json("sweep", {scenario, "--vary", "batch.micro=1,2", "--csv", sweep, "--set", "parallelism.data=null"});
   check_json("search", {scenario, "--top", "2", "--csv", search});

@@ -12,6 +12,7 @@
 #include "tests/catch.h"
 #include "tests/tools/program.h"
 #include "tools/learn/difference.h"
+#include "tools/learn/learn_kernels.h"
 #include "tools/learn/predicted.h"
 
 using namespace orrery;
@@ -29,6 +30,28 @@ batch: {global: 32, micro: 1}
 precision: bf16
 overlap: {tensor: true, pipeline: false, gradients: true, parameters: true}
 software: nanotron-2025
+)";
+
+/// Interleaved stages of tensor groups as large as a node, on the device before.
+constexpr const char* kInterleaved = R"(name: interleaved
+cluster: {device: a100-sxm-80gb, gpus: 64, gpus_per_node: 8, fabric: selene-hdr}
+model: {kind: gpt, layers: 16, hidden: 6144, heads: 48, kv_heads: 48, ffn_hidden: 24576, vocab: 51200, seq: 2048}
+parallelism: {tensor: 8, pipeline: 2, virtual_pipeline: 2, data: 4, sequence_parallel: true, sharding: optimizer}
+batch: {global: 64, micro: 1}
+precision: bf16
+software: megatron-core-0.8
+)";
+
+/// Sharded data parallelism alone.
+constexpr const char* kSharded = R"(name: sharded
+cluster: {device: a100-sxm-80gb, gpus: 16, gpus_per_node: 8, fabric: selene-hdr}
+model:
+  {kind: gpt, layers: 16, hidden: 4096, heads: 32, kv_heads: 8, ffn_hidden: 14336, vocab: 128256, seq: 4096,
+   gated_mlp: true, positions: rotary, norm: rms_norm, biases: none, tied_embeddings: false}
+parallelism: {data: 16, sharding: parameters}
+batch: {global: 32, micro: 2}
+precision: bf16
+software: pytorch-fsdp2-2026
 )";
 
 struct Moved {
@@ -54,9 +77,16 @@ constexpr Moved kMoved[] = {{"kernel_issue", "us", 2, 12},
                             {"gradient_bucket", "MB", 50, 600},
                             {"parameter_bucket", "MB", 50, 400}};
 
-std::string moved_software(unsigned seed) {
+/// A job that is traced at one layout under a generation that nobody wrote down, and others that it is to predict.
+struct Job {
+  const char *scenario, *base;
+  std::vector<std::int64_t> ranks;  // traced
+  std::vector<std::vector<std::string>> others;
+};
+
+std::string moved_software(unsigned seed, const std::string& base) {
   std::mt19937 random(seed);
-  std::string text = "name: moved\ninherits: nanotron-2025\n";
+  std::string text = "name: moved\ninherits: " + base + "\n";
   for (const Moved& m : kMoved) {
     const double value = std::uniform_real_distribution<double>(m.low, m.high)(random);
     text += fmt::format("{}: {:.3f}{}{}\n", m.key, value, *m.unit != '\0' ? " " : "", m.unit);
@@ -64,54 +94,92 @@ std::string moved_software(unsigned seed) {
   return text;
 }
 
-sim::Settings scenario(const std::string& software, const std::vector<std::string>& sets = {}) {
-  sim::Settings document = scenarios::parse_yaml(kTraced, "traced.yaml");
+sim::Settings scenario(const std::string& software, const std::vector<std::string>& sets = {},
+                       const char* text = kTraced) {
+  sim::Settings document = scenarios::parse_yaml(text, "traced.yaml");
   scenarios::apply_set(document, "software=" + software);
   for (const std::string& set : sets) scenarios::apply_set(document, set);
   return document;
 }
 
-double step(const std::string& software, const std::vector<std::string>& sets) {
-  const workloads::Job job = scenarios::load_scenario(scenario(software, sets)).job;
+double step(const std::string& software, const std::vector<std::string>& sets, const char* text) {
+  const workloads::Job job = scenarios::load_scenario(scenario(software, sets, text)).job;
   return sim::to_seconds(workloads::simulate_step(job).iteration);
 }
 
-std::vector<tools::Trace> traces_of(const std::string& software) {
-  return tools::predict(scenarios::load_scenario(scenario(software)), {0, 31});
+std::vector<tools::Trace> traces_of(const std::string& software, const char* text = kTraced,
+                                    const std::vector<std::int64_t>& ranks = {0, 31}) {
+  return tools::predict(scenarios::load_scenario(scenario(software, {}, text)), ranks);
+}
+
+/// Learns from the job's trace under a generation moved by `seed`; the largest error of the others, and the largest
+/// without having learnt.
+std::pair<double, double> round_trip(const Job& job, unsigned seed) {
+  const Folder folder;
+  const std::string moved = folder.write("moved.yaml", moved_software(seed, job.base));
+  const sim::Settings traced = scenario(job.base, {}, job.scenario);  // what the learner is told: another generation
+  const tools::Learnt learnt = tools::learn(traced, traces_of(moved, job.scenario, job.ranks), 2);
+  CHECK(learnt.features.empty());
+  CHECK(learnt.without.empty());
+  CHECK(learnt.misfit_after < 0.01);
+  CHECK(learnt.misfit_before > 0.05);
+  const std::string found = folder.write("learnt.yaml", tools::software_text(learnt, traced, "learnt", {"a trace"}));
+  double worst = 0, unlearnt = 0;
+  for (const std::vector<std::string>& sets : job.others) {
+    INFO(fmt::format("{}", fmt::join(sets, " ")));
+    const double truth = step(moved, sets, job.scenario);
+    const double error = std::abs(step(found, sets, job.scenario) / truth - 1);
+    CHECK(error < 0.01);
+    worst = std::max(worst, error);
+    unlearnt = std::max(unlearnt, std::abs(step(job.base, sets, job.scenario) / truth - 1));
+  }
+  return {worst, unlearnt};
 }
 
 }  // namespace
 
 TEST_CASE("a generation moved at random is learnt from the trace of one layout and predicts eight others") {
-  const std::vector<std::vector<std::string>> others = {
-      {"parallelism.tensor=8", "parallelism.data=2"},
-      {"parallelism.tensor=2", "parallelism.data=8"},
-      {"parallelism.pipeline=4", "parallelism.data=2"},
-      {"parallelism.pipeline=1", "parallelism.data=8"},
-      {"batch.global=128", "batch.micro=2"},
-      {"cluster.gpus=256", "parallelism.data=32", "batch.global=256"},
-      {"model.seq=8192"},
-      {"model.layers=32", "parallelism.pipeline=8", "cluster.gpus=128"}};
+  const Job job{kTraced,
+                "nanotron-2025",
+                {0, 31},
+                {{"parallelism.tensor=8", "parallelism.data=2"},
+                 {"parallelism.tensor=2", "parallelism.data=8"},
+                 {"parallelism.pipeline=4", "parallelism.data=2"},
+                 {"parallelism.pipeline=1", "parallelism.data=8"},
+                 {"batch.global=128", "batch.micro=2"},
+                 {"cluster.gpus=256", "parallelism.data=32", "batch.global=256"},
+                 {"model.seq=8192"},
+                 {"model.layers=32", "parallelism.pipeline=8", "cluster.gpus=128"}}};
   double unlearnt = 0;
-  for (const unsigned seed : {1U, 2U}) {
+  for (const unsigned seed : {1U, 2U, 5U, 8U}) {
     INFO("seed " << seed);
-    const Folder folder;
-    const std::string moved = folder.write("moved.yaml", moved_software(seed));
-    const sim::Settings traced = scenario("nanotron-2025");  // what the learner is told: another generation
-    const tools::Learnt learnt = tools::learn(traced, traces_of(moved), 2);
-    CHECK(learnt.features.empty());
-    CHECK(learnt.without.empty());
-    CHECK(learnt.misfit_after < 0.01);
-    CHECK(learnt.misfit_before > 0.05);
-    const std::string found = folder.write("learnt.yaml", tools::software_text(learnt, traced, "learnt", {"a trace"}));
-    for (const std::vector<std::string>& sets : others) {
-      INFO(fmt::format("{}", fmt::join(sets, " ")));
-      const double truth = step(moved, sets);
-      CHECK(step(found, sets) == Approx(truth).epsilon(0.01));
-      unlearnt = std::max(unlearnt, std::abs(step("nanotron-2025", sets) / truth - 1));
-    }
+    unlearnt = std::max(unlearnt, round_trip(job, seed).second);
   }
   CHECK(unlearnt > 0.1);  // else nothing was there to be learnt
+}
+
+TEST_CASE("generations of other frameworks, on other devices and layouts, are learnt as well") {
+  const Job interleaved{kInterleaved,
+                        "megatron-core-0.8",
+                        {0, 63},
+                        {{"parallelism.tensor=4", "parallelism.data=8"},
+                         {"parallelism.virtual_pipeline=4"},
+                         {"parallelism.pipeline=4", "parallelism.virtual_pipeline=2", "parallelism.data=2"},
+                         {"cluster.gpus=256", "parallelism.data=16", "batch.global=256"},
+                         {"model.seq=4096"}}};
+  const Job sharded{kSharded,
+                    "pytorch-fsdp2-2026",
+                    {0},
+                    {{"cluster.gpus=64", "parallelism.data=64", "batch.global=128"},
+                     {"batch.micro=1"},
+                     {"model.seq=8192"},
+                     {"model.layers=32"},
+                     {"recompute=full"},
+                     {"cluster.gpus=128", "parallelism.data=128", "batch.global=256"}}};
+  for (const Job& job : {interleaved, sharded}) {
+    INFO(job.base);
+    CHECK(round_trip(job, 1).second > 0.02);
+  }
 }
 
 TEST_CASE("what one trace cannot tell is said and left as it was") {
@@ -140,6 +208,45 @@ TEST_CASE("a feature that the trace shows and the generation lacks is found") {
       "other.yaml", "name: other\ninherits: nanotron-2025\nwithout: [fused-layer-norm, persistent-layer-norm]\n");
   const tools::Learnt learnt = tools::learn(scenario("nanotron-2025"), traces_of(other), 2);
   CHECK(std::find(learnt.without.begin(), learnt.without.end(), "fused-layer-norm") != learnt.without.end());
+}
+
+TEST_CASE("how fast a device's kernels are is learnt with the software that launches them") {
+  // A board whose products and attention are slower than its profile's, and some of its streaming kernels.
+  const std::vector<std::string> slower = {
+      "cluster.device.sustained.matmul=0.88", "cluster.device.attention_kernels.flash_2.forward=0.3",
+      "cluster.device.streaming.efficiency.layer_norm=0.5", "cluster.device.streaming.efficiency.gelu_backward=0.6",
+      "cluster.device.streaming.efficiency.accumulate=0.62"};
+  const Folder folder;
+  const std::string moved = folder.write(
+      "moved.yaml", "name: moved\ninherits: nanotron-2025\ntensor_overlap_slowdown: 1.12\nkernel_issue: 3 us\n");
+  const std::vector<tools::Trace> traces = tools::predict(scenarios::load_scenario(scenario(moved, slower)), {0, 31});
+  const sim::Settings traced = scenario("nanotron-2025");
+  const tools::Learnt learnt = tools::learn(traced, traces, 2);
+  const auto kernels = tools::learn_kernels(tools::with_software(traced, learnt), traces);
+  const std::string device = folder.write("device.yaml", tools::device_text(kernels, traced, {"a trace"}));
+  const std::string found = folder.write("learnt.yaml", tools::software_text(learnt, traced, "learnt", {"a trace"}));
+  for (const tools::LearntKernels& row : kernels) {
+    if (row.what == std::string("matrix products")) CHECK(row.values.front() == Approx(0.88).epsilon(0.01));
+    if (row.what == std::string("attention")) CHECK(row.values.front() == Approx(0.3).epsilon(0.01));
+    if (row.what == std::string("norms")) CHECK(row.values.front() == Approx(0.5).epsilon(0.01));
+    CHECK_FALSE(row.at_bound);
+  }
+  CHECK(kernels.size() >= 6);
+  double without = 0;  // the device's document
+  for (const std::vector<std::string>& sets :
+       std::vector<std::vector<std::string>>{{},
+                                             {"parallelism.tensor=2", "parallelism.data=8"},
+                                             {"batch.global=128", "batch.micro=2"},
+                                             {"model.seq=8192"}}) {
+    INFO(fmt::format("{}", fmt::join(sets, " ")));
+    std::vector<std::string> true_sets = slower, found_sets{"cluster.device=" + device};
+    true_sets.insert(true_sets.end(), sets.begin(), sets.end());
+    found_sets.insert(found_sets.end(), sets.begin(), sets.end());
+    const double truth = step(moved, true_sets, kTraced);
+    CHECK(step(found, found_sets, kTraced) == Approx(truth).epsilon(0.01));
+    without = std::max(without, 1 - step(found, sets, kTraced) / truth);
+  }
+  CHECK(without > 0.01);
 }
 
 TEST_CASE("a trace beside the prediction of the same step differs nowhere, beside another where it should") {

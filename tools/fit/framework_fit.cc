@@ -31,6 +31,8 @@ constexpr Row kRows[] = {
     {"tensor_call", "us", 0, 2'000, 100, "host time around a call of a tensor group"},
     {"tensor_call_per_rank", "us", 0, 1'000, 50, "likewise, for each of its ranks"},
     {"extra_kernels_per_layer", "", 0, 100, 6, "small kernels beyond those modelled"},
+    {"qkv_copies", "", 0, 20, 3, "copies of q, k and v forward, and what else runs as long"},
+    {"qkv_gradient_copies", "", 0, 20, 3, "the same backward"},
     {"compute_slowdown_under_collective", "", 1, 2, 0.1, "kernels beside data-parallel collectives"},
     {"tensor_overlap_slowdown", "", 1, 2, 0.1, "products that are split to overlap"},
     {"pipeline_slowdown", "", 1, 1.5, 0.04, "kernels of a pipeline's stages"},

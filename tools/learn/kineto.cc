@@ -140,6 +140,8 @@ enum class Field : std::uint8_t {
   group_size,
   group_name,
   group_about,
+  group_ranks,
+  arrived,
   bytes,
   pass,
   kind,
@@ -166,6 +168,8 @@ Field argument_field(std::string_view key) {
                                                                    {"Group size", Field::group_size},
                                                                    {"Process Group Name", Field::group_name},
                                                                    {"Process Group Description", Field::group_about},
+                                                                   {"Process Group Ranks", Field::group_ranks},
+                                                                   {"arrived", Field::arrived},
                                                                    {"bytes", Field::bytes},
                                                                    {"pass", Field::pass},
                                                                    {"kind", Field::kind},
@@ -190,8 +194,13 @@ struct Event {
   std::int64_t pid = 0, tid = 0;
   Nanoseconds ts = 0, dur = 0;
   struct Arguments {
-    std::string dtype, collective, group_name, group_about, pass, kind, text;
-    std::int64_t stream = kNone, device = 0, correlation = kNone, group_size = 0, launches = 1;
+    std::string dtype, collective, pass, kind, text;
+    struct Group {
+      std::string name, about, ranks;
+      std::int64_t size = 0;
+    } group;
+    Nanoseconds arrived = kNone;
+    std::int64_t stream = kNone, device = 0, correlation = kNone, launches = 1;
     double in_elements = 0, out_elements = 0, bytes = 0;
   } args;
 };
@@ -321,7 +330,7 @@ class Handler {
         event_.args.correlation = whole_number(value);
         break;
       case Field::group_size:
-        event_.args.group_size = whole_number(value);
+        event_.args.group.size = whole_number(value);
         break;
       case Field::launches:
         event_.args.launches = whole_number(value);
@@ -333,10 +342,16 @@ class Handler {
         event_.args.dtype = value;
         break;
       case Field::group_name:
-        event_.args.group_name = value;
+        event_.args.group.name = value;
         break;
       case Field::group_about:
-        event_.args.group_about = value;
+        event_.args.group.about = value;
+        break;
+      case Field::group_ranks:
+        event_.args.group.ranks = value;
+        break;
+      case Field::arrived:
+        event_.args.arrived = nanoseconds_of(value);
         break;
       case Field::pass:
         event_.args.pass = value;
@@ -410,9 +425,11 @@ std::int32_t Handler::keep_collective(Trace& trace) {
   if (event_.args.collective.empty()) return kNone;
   CollectiveFacts facts;
   facts.operation = trace.names.intern(event_.args.collective);
-  const bool described = !event_.args.group_about.empty() && event_.args.group_about != "undefined";
-  facts.group = trace.names.intern(described ? event_.args.group_about : event_.args.group_name);
-  facts.group_size = event_.args.group_size;
+  const bool described = !event_.args.group.about.empty() && event_.args.group.about != "undefined";
+  facts.group = trace.names.intern(described ? event_.args.group.about : event_.args.group.name);
+  facts.group_size = event_.args.group.size;
+  facts.ranks = trace.names.intern(event_.args.group.ranks);
+  facts.arrived = own_ ? event_.args.arrived : kNone;
   facts.bytes = event_.args.bytes > 0
                     ? event_.args.bytes
                     : std::max(event_.args.in_elements, event_.args.out_elements) * size_of_type(event_.args.dtype);

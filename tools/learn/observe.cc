@@ -19,6 +19,7 @@ namespace orrery::tools {
 namespace {
 
 constexpr double kNano = 1e-9;
+constexpr double kTouched = 0.02;  // of a product, beside a collective: less is the end of one that it follows
 
 double quantile(const std::vector<double>& sorted, double q) {
   const double at = q * static_cast<double>(sorted.size() - 1);
@@ -46,6 +47,7 @@ class Observer {
     kernels();
     calls();
     slow_beside_calls();
+    products_beside_tensor_calls();
     return std::move(out_);
   }
 
@@ -163,7 +165,7 @@ class Observer {
         touched = shared;
         longest = call;
       }
-      if (touched < 0.02 * length) times.alone.push_back(length);
+      if (touched < kTouched * length) times.alone.push_back(length);
       if (touched > 0.9 * length) times.beside[role(*longest)].push_back(length);
     }
     std::map<std::string, std::vector<double>> ratios;
@@ -175,6 +177,41 @@ class Observer {
       }
     }
     for (const auto& [role, values] : ratios) out_["slow." + role] = of_samples(values, 0.5);
+  }
+
+  /// How much longer the mean product is that runs beside a collective of a tensor group, for some of its time, than
+  /// the one that runs alone. Products of a name are either always split to overlap or never, so that no name runs both
+  /// ways; which products these are is the same in the prediction's trace, and hangs on no time.
+  void products_beside_tensor_calls() {
+    std::vector<TimeSpan> calls;
+    for (const DeviceEvent& event : events_) {
+      if (event.collective == kNone || role(event) != "tensor") continue;
+      if (!calls.empty() && event.start <= calls.back().to)
+        calls.back().to = std::max(calls.back().to, event.end);
+      else
+        calls.push_back({event.start, event.end});
+    }
+    struct Mean {
+      double sum = 0;
+      std::size_t count = 0;
+      void add(double value) {
+        sum += value;
+        ++count;
+      }
+    } beside, alone;
+    std::size_t next = 0;
+    for (const DeviceEvent& event : events_) {
+      const auto length = static_cast<double>(event.end - event.start);
+      if (event.what != OpClass::matmul || length <= 0) continue;
+      while (next < calls.size() && calls[next].to <= event.start) ++next;
+      double touched = 0;
+      for (std::size_t i = next; i < calls.size() && calls[i].from < event.end; ++i)
+        touched += static_cast<double>(std::min(calls[i].to, event.end) - std::max(calls[i].from, event.start));
+      (touched > kTouched * length ? beside : alone).add(length);
+    }
+    if (beside.count == 0 || alone.count == 0) return;
+    const double ratio = beside.sum / static_cast<double>(beside.count) * static_cast<double>(alone.count) / alone.sum;
+    out_["products.beside_tensor"] = {ratio, 0, beside.count + alone.count};
   }
 
   const Trace& trace_;

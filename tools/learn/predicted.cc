@@ -56,6 +56,7 @@ class TimelineReader {
     facts.group = trace_.names.intern(span.call.group);
     facts.group_size = span.call.ranks;
     facts.bytes = span.bytes;
+    if (span.ready < span.start) facts.arrived = nanoseconds(span.ready);
     event.name = trace_.names.intern(span.name);
     event.what = class_of_operation(trace_.name(facts.operation));
     event.start = nanoseconds(span.start);

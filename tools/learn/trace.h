@@ -39,6 +39,8 @@ struct CollectiveFacts {
   NameId group = 0;      // the process group's description, else its name
   std::int64_t group_size = 0;
   double bytes = 0;  // of the whole buffer, as nccl-tests count: all-gather its output, else its input; 0: not said
+  NameId ranks = 0;  // of the group, as "[0, 1, 2]"; 0: not said
+  Nanoseconds arrived = kNone;  // in this program's own traces: when the rank was there, where others came later
   bool operator==(const CollectiveFacts&) const = default;
 };
 

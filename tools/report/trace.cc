@@ -228,6 +228,8 @@ class TimelineWriter {
   std::string transfer_arguments(const Timeline::Span& span) const {
     std::string arguments = fmt::format("\"bytes\":{}", span.bytes);
     if (span.call.ranks == 0) return arguments;
+    if (span.ready < span.start)
+      arguments += fmt::format(",\"arrived\":{}", trace_microseconds(nanoseconds(span.ready)));
     return arguments + fmt::format(R"(,"correlation":{},"stream":{},"pass":"{}","Collective name":"{}",)"
                                    R"("Group size":{},"Process Group Description":"{}")",
                                    correlation_, thread_of(span.stream), pass_of(span),
