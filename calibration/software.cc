@@ -150,6 +150,10 @@ std::vector<Row> host_rows() {
       duration("expert_overlap_host", &S::host, &HostCosts::expert_overlap_host, kHost,
                "Host time of a layer of experts in each direction where its exchanges hide behind another micro-batch: "
                "pieces of layers scheduled one by one, with events between streams."),
+      duration(
+          "fetch_call_per_rank", &S::fetches, &FetchStyle::fetch_call_per_rank, kIssue,
+          "Host time of a collective of sharded parameters or of their gradients for each of its ranks, where these "
+          "go weight by weight: a view of the rank's part is made, checked and copied."),
       duration("step_host", &S::host, &HostCosts::step_host, kHost,
                "Host time per step outside kernels: data loader, logging, optimizer loop."),
       duration(
@@ -305,6 +309,31 @@ std::vector<Row> bucket_rows() {
   };
 }
 
+std::vector<Row> fetch_rows() {
+  using S = Software;
+  return {
+      boolean(
+          "fetches_by_weight", &S::fetches, &FetchStyle::fetches_by_weight,
+          "With sharding: parameters, every weight matrix is gathered by a call of its own ahead of the product that "
+          "reads it, in forward, recomputed and backward passes, one call ahead, and every tensor's gradient is "
+          "reduced by a call of its own; norms and biases stay whole and are gathered once a step. Else layer by "
+          "layer. Not for mixtures of experts, parallel blocks or recomputation by operation."),
+      boolean("fetches_drained", &S::fetches, &FetchStyle::fetches_drained,
+              "With fetches_by_weight, the host waits for all that it has launched before every gather, and for the "
+              "gathered weight before it launches what reads it."),
+      boolean(
+          "collectives_by_list", &S::fetches, &FetchStyle::collectives_by_list,
+          "With fetches_by_weight, a call takes a list of its ranks' parts: a buffer is cleared for them, filled and "
+          "copied once more, part by part."),
+      number(
+          "live_parameters", &S::fetches, &FetchStyle::live_parameters, {"0", "1e15"},
+          "With fetches_by_weight, nothing is fetched ahead while at least so many elements are at hand; 0: no limit."),
+      number("reuse_distance", &S::fetches, &FetchStyle::reuse_distance, {"0", "1e15"},
+             "With fetches_by_weight, a weight stays gathered if at most so many elements of others are used before it "
+             "is used again in the same pass."),
+  };
+}
+
 std::vector<Row> attention_rows() {
   using S = Software;
   return {
@@ -411,8 +440,8 @@ std::vector<Row> collective_rows() {
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> out;
-    for (const auto& part : {form_rows(), host_rows(), default_rows(), kernel_rows(), bucket_rows(), attention_rows(),
-                             trainer_rows(), memory_rows(), collective_rows()})
+    for (const auto& part : {form_rows(), host_rows(), default_rows(), kernel_rows(), bucket_rows(), fetch_rows(),
+                             attention_rows(), trainer_rows(), memory_rows(), collective_rows()})
       out.insert(out.end(), part.begin(), part.end());
     return out;
   }();

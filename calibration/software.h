@@ -160,6 +160,17 @@ struct GradientReduction {
   bool operator==(const GradientReduction&) const = default;
 };
 
+/// How parameters that are shared out come together for a pass (ZeRO 3, FSDP), and what calls of their ranks cost.
+struct FetchStyle {
+  bool fetches_by_weight = false;       // each weight matrix by a call of its own, ahead of the product that reads it
+  bool fetches_drained = false;         // the host waits for the device before every such call, and for its result
+  bool collectives_by_list = false;     // a call takes a list of its ranks' parts, which lie in a buffer beside it
+  sim::Duration fetch_call_per_rank{};  // host time of a call for each rank's part
+  double live_parameters = 0;           // elements at hand from which nothing is fetched ahead; 0: no limit
+  double reuse_distance = 0;            // elements of other weights until its next use up to which a weight stays
+  bool operator==(const FetchStyle&) const = default;
+};
+
 /// How activations and gradients go from stage to stage.
 struct MessagePolicy {
   bool host_waits_for_pipeline = false;  // the host synchronises with the device after every pipeline send/receive
@@ -217,6 +228,7 @@ struct Software {
   AttentionStyle attention_style;
   BucketPolicy buckets;
   GradientReduction gradients;
+  FetchStyle fetches;
   MessagePolicy messages;
   OptimizerStyle optimizer;
   MemoryHabits memory;

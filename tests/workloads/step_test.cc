@@ -76,6 +76,7 @@ std::vector<Sets> mixed_layouts() {
        "overlap={tensor: true, pipeline: true, gradients: true, parameters: true}", "software.gradient_bucket='40 MB'"},
       {"parallelism.sharding=gradients", "parallelism.shard_group=4", "parallelism.schedule=dualpipe"},
       {"parallelism.stage_layers=[0, 3, 3, 2]", "parallelism.schedule=zb_v"},
+      {"parallelism.sharding=parameters", "software=deepspeed-zero3-2021"},
       {"parallelism.context=2", "parallelism.data=2"},
       {"parallelism.context=4", "parallelism.data=1", "parallelism.sequence_parallel=true", "recompute=full",
        "parallelism.virtual_pipeline=2", "model.kv_heads=4", "parallelism.sharding=optimizer"},

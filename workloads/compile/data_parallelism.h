@@ -16,6 +16,9 @@ struct DataParallelism {
   HeldPart held = HeldPart::but_experts;  // which parameters these are
   struct Among {
     CommGroup owners = CommGroup::data, repeats = CommGroup::replicate;
+    /// Whose members gather parameters for a forward and for a backward pass, and reduce gradients in it: the owners,
+    /// or fewer ranks, each group of which holds all (MiCS, arXiv 2205.00119; ZeRO++ hpZ, arXiv 2306.10209).
+    CommGroup forward = CommGroup::data, backward = CommGroup::data, reduced = CommGroup::data;
   } among;
   std::int64_t replicas = 1;  // ranks that hold the same weights
   std::int64_t owners = 1;    // of these, ranks of one collective: those that share out a state, or all
@@ -26,6 +29,8 @@ struct DataParallelism {
   /// (fleet/meta_parallel/sharding/group_sharded_stage2.py), FSDP's SHARD_GRAD_OP without no_sync. Other software, as
   /// Megatron-LM's, adds them up whole over the micro-batches of a step and reduces them once.
   bool by_unit = false;
+  /// Nor by unit, but weight by weight, as `fetches` says; `by_unit` stands too.
+  bool by_weight = false;
   /// Weights are gathered for the forward pass of every micro-batch, and not once a step.
   bool gathers_every_pass = false;
   /// The gradient of each weight goes to the one rank that owns it.
@@ -39,6 +44,8 @@ struct DataParallelism {
     double parameter = 2;
   } bytes;
   calibration::BucketPolicy buckets;
+  calibration::FetchStyle fetches;
+  sim::Duration call{};  // host time of a call, where these go weight by weight
 
   bool shards() const { return sharding != calibration::Sharding::none; }
   bool shards_parameters() const { return sharding == calibration::Sharding::parameters && replicas > 1; }

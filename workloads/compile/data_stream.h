@@ -6,6 +6,7 @@
 
 #include "workloads/compile/data_collectives.h"
 #include "workloads/compile/unit_collectives.h"
+#include "workloads/compile/weight_collectives.h"
 
 namespace orrery::workloads {
 
@@ -16,7 +17,8 @@ struct DataStream {
       : data(parallelism),
         transfers(data, prices, library, writer),
         chunks(data, stage, transfers, writer, gathers),
-        units(data, stage, prices, transfers, writer) {}
+        units(data, stage, prices, transfers, writer),
+        weights(data, stage, prices, library, transfers, writer) {}
   DataStream(const DataStream&) = delete;
   DataStream& operator=(const DataStream&) = delete;
 
@@ -24,6 +26,7 @@ struct DataStream {
   DataTransfers transfers;
   DataCollectives chunks;
   UnitCollectives units;
+  WeightCollectives weights;  // in place of `units` where data.by_weight
 };
 
 /// One for every kind of group that holds parameters; the first is that of all but experts.

@@ -45,6 +45,31 @@ std::uint32_t DataTransfers::gather(double bytes, std::span<const std::uint32_t>
   return writer_.transfer(transfer(CollectiveOp::all_gather, bytes, what), waits);
 }
 
+/// One pass over the buffer: from the flat one into the parts of the list, or the other way.
+sim::Duration DataTransfers::list_copy(double bytes) const {
+  if (!data_.fetches.collectives_by_list) return {};
+  return prices_.device.streaming(calibration::Streaming::copy, 2 * bytes);
+}
+
+std::uint32_t DataTransfers::gather_weight(double bytes, const char* what, sim::Duration host,
+                                           std::span<const std::uint32_t> waits) {
+  ProgramWriter::Transfer t = transfer(CollectiveOp::all_gather, bytes, what);
+  t.cost.latency += list_copy(bytes);
+  t.issue = host;
+  return writer_.transfer(t, waits);
+}
+
+void DataTransfers::reduce_tensors(double bytes, std::int64_t tensors) {
+  if (tensors == 0) return;
+  ProgramWriter::Transfer t = transfer(CollectiveOp::reduce_scatter, bytes, "gradients, backward");
+  // All calls but one move what is left of the bytes: nothing. Each has its own way round the ranks.
+  const sim::Duration empty = prices_.of(CollectiveOp::reduce_scatter, 0, data_.among.owners).latency;
+  t.cost.latency += list_copy(bytes) + empty * (tensors - 1);
+  t.issue = data_.call * tensors;
+  last_reduction_ = writer_.transfer(t, writer_.after_compute());
+  reduce_across_repeats(bytes);
+}
+
 void DataTransfers::reduce(double bytes) {
   last_reduction_ =
       writer_.transfer(transfer(data_.reduction(), bytes, "gradients, backward"), writer_.after_compute());

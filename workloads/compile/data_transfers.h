@@ -30,6 +30,11 @@ class DataTransfers {
   /// The gradients of a unit, as DataParallelism says. `complete`: those of the last micro-batch are among them.
   void reduce_unit(double parameters, const Layer* layer, bool complete);
 
+  /// A weight, or several of `tensors` together: its parts are gathered by one call, or its gradients reduced by a call
+  /// for each. Calls that take lists copy their buffers once more.
+  std::uint32_t gather_weight(double bytes, const char* what, sim::Duration host, std::span<const std::uint32_t> waits);
+  void reduce_tensors(double bytes, std::int64_t tensors);
+
   /// The last reduction written; kNoReduction before the first. The data stream runs in order.
   static constexpr std::uint32_t kNoReduction = 0xffffffff;
   std::uint32_t last_reduction() const { return last_reduction_; }
@@ -43,6 +48,7 @@ class DataTransfers {
   bool anything_beside() const { return beside_ > 0; }
 
  private:
+  sim::Duration list_copy(double bytes) const;
   ProgramWriter::Transfer transfer(CollectiveOp op, double bytes, const char* what);
   void reduce_across_repeats(double bytes);
 

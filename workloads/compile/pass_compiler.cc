@@ -48,7 +48,9 @@ const PassTemplate& PassCompiler::template_of(std::int32_t chunk) {
 
 double PassCompiler::pace() const {
   double share = beside_;
-  for (const DataStream& data : data_) share += data.data.by_unit ? data.units.share_beside() : 0;
+  for (const DataStream& data : data_) {
+    if (data.data.by_unit) share += data.data.by_weight ? data.weights.share_beside() : data.units.share_beside();
+  }
   return parts_.pace.at(std::min(1.0, share));
 }
 
@@ -116,11 +118,18 @@ void PassCompiler::compile(const PassInStep& pass) {
     const bool forward = pass.pass.kind == PassKind::forward;
     for (DataStream& data : data_) {
       const bool gathers = data.data.shards_parameters() || pass.first_use || (forward && data.data.gathers_every_pass);
-      if (data.data.by_unit) data.units.begin(pass.pass, passes, {gathers, true, pass.last_gradients});
+      const UnitCollectives::Turn turn{gathers, true, pass.last_gradients};
+      if (data.data.by_weight)
+        data.weights.begin(pass.pass, passes.of(pass.pass.kind), turn);
+      else if (data.data.by_unit)
+        data.units.begin(pass.pass, passes, turn);
     }
     walk();
     for (DataStream& data : data_) {
-      if (data.data.by_unit) data.units.end();
+      if (data.data.by_weight)
+        data.weights.end();
+      else if (data.data.by_unit)
+        data.units.end();
     }
   } else if (!buckets.empty() || !runs_whole(pass, passes)) {
     walk();
@@ -167,7 +176,10 @@ void PassCompiler::Walk::step() {
   const std::int32_t layer = item.layer;
   const bool in_block = c_.stage_.split.is_block(range_.begin + layer);
   for (DataStream& data : c_.data_) {
-    if (data.data.by_unit) data.units.enter(in_block ? layer : -1);
+    if (data.data.by_weight)
+      data.weights.enter(at_);
+    else if (data.data.by_unit)
+      data.units.enter(in_block ? layer : -1);
   }
   if (at_ == through_) {
     const bool more = next_bucket_ < buckets_.size();

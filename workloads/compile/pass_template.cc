@@ -191,6 +191,7 @@ std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces) {
       out.push_back(transfer(piece, 1.0, true, passes ? 1 : 0));
       continue;
     }
+    const std::size_t first = out.size();
     std::vector<Kernel> kernels = piece.kernels;
     const bool beside = i > 0 && pieces[i - 1].is_comm() && pieces[i - 1].overlap == CommOverlap::behind;
     if (beside) {  // the collective takes SMs and memory bandwidth from the GEMMs that it runs beside
@@ -221,6 +222,7 @@ std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces) {
       out.push_back(compute(std::move(kernels), -1));
     }
     out.back().host_waits = piece.host_waits;
+    for (std::size_t made = first; made < out.size(); ++made) out[made].weights = piece.weights;
   }
   return out;
 }
@@ -230,7 +232,7 @@ const TemplateLibrary::LayerItems& TemplateLibrary::of_kind(std::uint8_t kind) {
   const auto [it, fresh] = kinds_.try_emplace(kind);
   if (!fresh) return it->second;
   const KernelTimes times{prices_.device, costs_.misaligned_gemm_rate, costs_.host.expert_layer_host,
-                          costs_.host.expert_host};
+                          costs_.host.expert_host, costs_.cuts_at_weights};
   const LayerPasses passes = passes_of(network_.kinds[kind], times, costs_.splits_backward);
   it->second[static_cast<std::size_t>(PassKind::forward)] = items(passes.forward);
   it->second[static_cast<std::size_t>(PassKind::backward)] = items(passes.backward);

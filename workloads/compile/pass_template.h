@@ -21,6 +21,7 @@ namespace orrery::workloads {
 struct PassItem {
   bool comm = false;
   std::int32_t layer = -1;  // place in the chunk's range of layers; -1: of none
+  WeightsUsed weights;      // where costs cut at weights
   sim::Duration issue{};    // host time to launch it
   // compute
   std::uint32_t run = 0;
@@ -63,6 +64,7 @@ struct PassCosts {
   bool overlaps_tensor = false;     // collectives are cut up with the GEMMs beside them
   bool splits_backward = false;     // the schedule cuts backward passes in two
   bool waits_for_batch = false;     // the host reads back how much of a micro-batch it was sent
+  bool cuts_at_weights = false;     // every linear layer has items of its own: PassItem::weights
   bool operator==(const PassCosts&) const = default;
 };
 

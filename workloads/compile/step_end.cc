@@ -22,7 +22,10 @@ void StepEnd::write(DataStreams& data) {
                                                      parameters, updated),
                                    -1),
                   Category::optimizer);
-  for (DataStream& stream : data) stream.chunks.gather_rest();
+  for (DataStream& stream : data) {
+    stream.chunks.gather_rest();
+    if (stream.data.by_weight) stream.weights.gather_rest();
+  }
 }
 
 void StepEnd::norm_kernel(double gradient_bytes) {

@@ -127,6 +127,7 @@ Layer head_layer(LayerWriter& writer) {
                    {"weight gradient", d(sizes.vocab) * d(model.hidden), writer.own_gradient(), 0, true}};
   layer.between = {{"linear input and logit gradient", outside + logits, e}};
   layer.weights = {{"final norm", d(model.norm_parameters()), false, true}};
+  layer.weights.front().tensors = static_cast<std::int32_t>(model.norm_parameters() / model.hidden);
   // Tied weights: where one stage has both ends the head is the embedding; else the last stage holds a copy.
   if (!model.tied_embeddings || !computation.ends_on_one_stage)
     layer.weights.push_back({"lm head", d(sizes.vocab) * d(model.hidden)});

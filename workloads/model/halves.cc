@@ -20,6 +20,13 @@ double d(std::int64_t x) { return static_cast<double>(x); }
 /// Weights and the biases of column-parallel layers are split; norms and the biases after a reduction are copied.
 double norms_of_half(const Model& model) { return d(model.norm_parameters()) * (model.post_norm ? 2 : 1); }
 
+/// The norms of a half: as many tensors as they have parameters for each element of a hidden state.
+Weights norm_weights(const char* name, const Model& model) {
+  Weights weights{name, norms_of_half(model)};
+  weights.tensors = static_cast<std::int32_t>(norms_of_half(model) / d(model.hidden));
+  return weights;
+}
+
 /// Bytes of one element of what a linear layer keeps of its input: of its operand's type where that is cast
 /// (Transformer Engine saves the cast input, transformer_engine/pytorch/module/linear.py).
 double kept_input(const LayerWriter& writer) {
@@ -186,7 +193,7 @@ void AttentionHalf::weigh(Layer& layer) const {
   layer.weights.push_back({"attention projection", q * h / t, true});
   if (m_.biases != Biases::none) layer.weights.push_back({"qkv bias", (q + 2 * kv) / t});
   if (w_.has_biases()) layer.weights.push_back({"attention projection bias", h});
-  layer.weights.push_back({"attention norms", norms_of_half(m_)});
+  layer.weights.push_back(norm_weights("attention norms", m_));
   if (m_.attention.qk_norm) layer.weights.push_back({"query and key norms", d(m_.qk_norm_parameters())});
 }
 
@@ -298,7 +305,7 @@ void FeedForwardHalf::weigh(Layer& layer) const {
     layer.weights.push_back({"mlp up bias", up * f / t});
     layer.weights.push_back({"mlp down bias", h});
   }
-  if (!m_.parallel_block) layer.weights.push_back({"mlp norms", norms_of_half(m_)});
+  if (!m_.parallel_block) layer.weights.push_back(norm_weights("mlp norms", m_));
 }
 
 }  // namespace orrery::workloads

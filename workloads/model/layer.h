@@ -174,11 +174,12 @@ struct Between {
 struct Weights {
   const char* name;
   double elements;
-  bool matrix = false;      // of a linear layer: reduced by itself where gradients go weight by weight
-  bool final_norm = false;  // which the usual counts of parameters leave out
-  bool expert = false;      // of routed experts: held and reduced by expert groups
-  double active = 1;        // share that one token meets
-  bool frozen = false;      // has neither gradient nor optimizer state
+  bool matrix = false;       // of a linear layer: reduced by itself where gradients go weight by weight
+  bool final_norm = false;   // which the usual counts of parameters leave out
+  bool expert = false;       // of routed experts: held and reduced by expert groups
+  double active = 1;         // share that one token meets
+  bool frozen = false;       // has neither gradient nor optimizer state
+  std::int32_t tensors = 1;  // that these are: a layer norm has two
 };
 
 enum class LayerKind : std::uint8_t { embedding, block, head };

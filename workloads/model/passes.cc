@@ -12,13 +12,16 @@ namespace {
 
 class LayerCompiler {
  public:
-  LayerCompiler(const KernelTimes& times, Pieces& out, Pieces* weights) : weights_(weights), writer_(times, out) {}
+  LayerCompiler(const KernelTimes& times, Pieces& out, Pieces* weights)
+      : weights_(weights), cuts_at_weights_(times.cuts_at_weights), writer_(times, out) {}
 
   void forward(const Layer& layer) {
+    layer_ = &layer;
     for (const LayerOp& op : layer.ops) std::visit([&](const auto& o) { forward(o); }, op);
   }
 
   void backward(const Layer& layer) {
+    layer_ = &layer;
     writer_.backward = true;
     if (layer.recomputed || layer.recomputed_by_operation) {
       writer_.recomputing = true;
@@ -99,7 +102,37 @@ class LayerCompiler {
     writer_.grouped_gemm(std::move(name), shape, p.copies, p.grouped);
   }
 
+  /// The weights of one of the layer's linear layers.
+  WeightsUsed weights_of(const LinearOp& op) const {
+    WeightsUsed used;
+    for (const LayerOp& other : layer_->ops) {
+      const auto* linear = std::get_if<LinearOp>(&other);
+      used.linear += linear != nullptr;
+      if (linear == &op) break;
+    }
+    used.matrices = static_cast<std::int32_t>(op.products.size());
+    for (const MatMul& p : op.products) used.elements += static_cast<double>(p.out * p.in * p.copies);
+    return used;
+  }
+  void begin_linear(const LinearOp& op) {
+    if (cuts_at_weights_) writer_.use(weights_of(op));
+  }
+  void end_linear() {
+    if (cuts_at_weights_) writer_.use({});
+  }
+
   void forward(const LinearOp& op) {
+    begin_linear(op);
+    forward_products(op);
+    end_linear();
+  }
+  void backward(const LinearOp& op) {
+    begin_linear(op);
+    backward_products(op);
+    end_linear();
+  }
+
+  void forward_products(const LinearOp& op) {
     const bool idle =
         spares_ && std::all_of(op.products.begin(), op.products.end(), [](const MatMul& p) { return p.again == 0; });
     if (op.input && !idle) {
@@ -121,7 +154,7 @@ class LayerCompiler {
   /// Gradients of the input, then their reduction beside the weight gradients, unless these have a pass of their own.
   /// Where the input came as shards only a shard was kept, so it is gathered once more, beside the input gradient, for
   /// the gradients of weights that are trained.
-  void backward(const LinearOp& op) {
+  void backward_products(const LinearOp& op) {
     const std::optional<InputExchange>& input = op.input;
     const bool trains = std::any_of(op.products.begin(), op.products.end(), [](const MatMul& p) { return !p.frozen; });
     if (input && input->exchange == Exchange::all_gather && trains)
@@ -151,8 +184,10 @@ class LayerCompiler {
     for (const StreamingOp& after : p.after_gradient) writer_.stream(after);
   }
 
-  Pieces* weights_;      // where weight gradients go; nullptr: among the rest
-  bool spares_ = false;  // what runs again leaves out attention, reductions and whole products
+  Pieces* weights_;               // where weight gradients go; nullptr: among the rest
+  bool cuts_at_weights_;          // every linear layer has pieces of its own
+  const Layer* layer_ = nullptr;  // at hand
+  bool spares_ = false;           // what runs again leaves out attention, reductions and whole products
   PieceWriter writer_;
 };
 

@@ -26,6 +26,13 @@ struct Kernel {
   sim::Duration host{};       // what the host does ahead of it beyond launching
 };
 
+/// The weights of the linear layer that kernels belong to, where each has pieces of its own.
+struct WeightsUsed {
+  std::int32_t linear = -1;   // its place among the linear layers of its layer; -1: of none
+  std::int32_t matrices = 0;  // tensors
+  double elements = 0;
+};
+
 /// Compute (kernels) or a collective (op and bytes), in issue order.
 struct Piece {
   std::vector<Kernel> kernels;  // compute when not empty
@@ -35,6 +42,7 @@ struct Piece {
   CommOverlap overlap = CommOverlap::none;
   CommGroup group = CommGroup::tensor;
   bool host_waits = false;  // the host launches nothing more before these kernels are done
+  WeightsUsed weights;
   bool is_comm() const { return kernels.empty(); }
 };
 using Pieces = std::vector<Piece>;
@@ -53,6 +61,7 @@ struct KernelTimes {
   const calibration::DeviceProfile& device;
   double misaligned_gemm_rate = 1;  // of a linear layer whose rows do not begin at 16 bytes, over an aligned one
   sim::Duration expert_layer_host{}, expert_host{};  // of a HostOp, and for each expert, in each direction
+  bool cuts_at_weights = false;                      // every linear layer has pieces of its own: Piece::weights
 };
 
 /// `splits_backward`: fill the two halves too.

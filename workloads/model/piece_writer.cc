@@ -9,6 +9,7 @@ namespace orrery::workloads {
 void PieceWriter::add(Kernel kernel) {
   if (out_->empty() || out_->back().is_comm() || cut_) {
     out_->push_back({});
+    out_->back().weights = weights_;
     cut_ = false;
   }
   kernel.backward = backward && !recomputing;

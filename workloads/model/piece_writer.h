@@ -32,6 +32,11 @@ class PieceWriter {
     if (host_waits && !out_->empty() && !out_->back().is_comm()) out_->back().host_waits = true;
     cut();
   }
+  /// What follows reads these weights, and is a piece of its own.
+  void use(const WeightsUsed& weights) {
+    weights_ = weights;
+    cut();
+  }
   /// The host works on a layer of so many experts before it launches the next kernel.
   void host_works(double experts);
   /// Writes into `other`, if there is one, what `emit` adds.
@@ -49,6 +54,7 @@ class PieceWriter {
   const KernelTimes& times_;
   Pieces* out_;
   bool cut_ = false;
+  WeightsUsed weights_;
   sim::Duration host_{};  // ahead of the next kernel
 };
 

@@ -10,6 +10,14 @@ LayerSplit split_layers(const Job& job) {
                        job.parallelism.stage_layers);
 }
 
+namespace {
+/// Weight by weight: where each linear layer is one product, or several of one input, that all ranks hold alike.
+bool goes_by_weight(const Model& model, const Method& method, const calibration::FetchStyle& style) {
+  const bool by_operation = method.recompute == Recompute::selective && method.recomputed.every_second_product;
+  return style.fetches_by_weight && !model.experts.any() && !model.parallel_block && !by_operation;
+}
+}  // namespace
+
 DataParallelism data_parallelism_of(const Job& job) {
   const calibration::GradientReduction& style = job.software.gradients;
   const Sharding sharding = job.parallelism.sharding;
@@ -32,6 +40,9 @@ DataParallelism data_parallelism_of(const Job& job) {
   data.bytes.reduced = cast ? std::min(data.bytes.gradient, activation) : data.bytes.gradient;
   data.bytes.parameter = calibration::bytes_of(job.method.precision.parameters);
   data.buckets = job.software.buckets;
+  data.fetches = job.software.fetches;
+  data.by_weight = data.shards_parameters() && goes_by_weight(job.model, job.method, data.fetches);
+  data.call = job.software.host.transfer_issue + data.fetches.fetch_call_per_rank * data.owners;
   return data;
 }
 
@@ -84,8 +95,9 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   const Schedule& schedule = *job.parallelism.schedule;
   ProgramInputs inputs{workload, job.parallelism.chunk_map(), {}, data_parallelism_of(job),
                        {},       message_style_of(job),       {}, 0};
-  inputs.passes = {software.host,      software.overlap,           software.layers.linear.misaligned_gemm_rate,
-                   job.overlap.tensor, schedule.splits_backward(), false};
+  inputs.passes = {software.host,        software.overlap,           software.layers.linear.misaligned_gemm_rate,
+                   job.overlap.tensor,   schedule.splits_backward(), false,
+                   inputs.data.by_weight};
   if (job.overlap.experts) inputs.passes.host.expert_layer_host += software.host.expert_overlap_host;
   // Not where stages hold several chunks or the schedule posts its messages ahead: with sends that block, such
   // schedules would lock up.

@@ -6,11 +6,11 @@
 // FSDP's fp32 shards and fp32 gradients come to the same 16. Listed under buffers, so that the states stay comparable:
 // accumulators (what fp32 gradients take beyond the 2 bytes, or beside them where the software keeps both); fp8 copies
 // of weights; gathered parameters and whole gradients of the units at work (ZeRO-3 and FSDP, arXiv 2304.11277: the root
-// unit of embedding and head, a layer, and the one fetched ahead); messages (receive buffers of the pipeline, the
-// gather buffer of sequence parallelism, key/value blocks of context parallelism); temporaries of the optimizer step;
-// what the caching allocator holds beyond what is allocated; and the CUDA context with the buffers of the
-// communicators. The fullest moment is a pass, or the optimizer step, when no activations are left. Left out: cuBLAS
-// workspaces by shape, tensors alive for one kernel, the data loader.
+// unit of embedding and head, a layer, and the one fetched ahead; or single weights); messages (receive buffers of the
+// pipeline, the gather buffer of sequence parallelism, key/value blocks of context parallelism); temporaries of the
+// optimizer step; what the caching allocator holds beyond what is allocated; and the CUDA context with the buffers of
+// the communicators. The fullest moment is a pass, or the optimizer step, when no activations are left. Left out:
+// cuBLAS workspaces by shape, tensors alive for one kernel, the data loader.
 #include "workloads/step/memory.h"
 
 #include <algorithm>
@@ -93,6 +93,7 @@ StageMemory sum_of(StageMemory a, const StageMemory& b) {
 /// Parameters of a stage on one rank, in elements.
 struct StageParameters {
   double all = 0, blocks = 0, largest_block = 0, ends = 0;  // ends: embedding and head
+  double largest_weight = 0;                                // of a block
 };
 StageParameters parameters_of_stage(const StageLayout& stage, HeldPart which) {
   StageParameters sum;
@@ -103,6 +104,8 @@ StageParameters parameters_of_stage(const StageLayout& stage, HeldPart which) {
       const bool block = stage.split.is_block(i);
       (block ? sum.blocks : sum.ends) += held;
       if (block) sum.largest_block = std::max(sum.largest_block, held);
+      for (const Weights& w : stage.split.network.layer(i).weights)
+        sum.largest_weight = std::max(sum.largest_weight, block && w.matrix ? w.elements : 0);
       sum.all += held;
     }
   }
@@ -122,6 +125,13 @@ double gathered_bytes(const StateStyle& style, const StageParameters& held) {
     return bucket > 0 ? (data.overlaps_gradients ? 2 : 1) * bucket : reducing;
   }
   const double parameter = data.bytes.parameter;
+  if (data.by_weight) {
+    // The weight at work and the one on its way, each once more as a call's list, and a gradient likewise.
+    const double lists = data.fetches.collectives_by_list ? 2 : 1;
+    const double ahead = data.overlaps_parameters ? 1 : 0;
+    const double weights = std::max((1 + ahead) * held.largest_weight, held.ends) + (lists - 1) * held.largest_weight;
+    return parameter * weights + lists * gradient * std::max(held.largest_weight, held.ends);
+  }
   return (data.overlaps_parameters ? 2 : 1) * parameter * held.largest_block + reducing +
          held.ends * (parameter + element);
 }

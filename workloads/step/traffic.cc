@@ -23,6 +23,7 @@
 #include "workloads/step/mixture_traffic.h"
 #include "workloads/step/recommender_traffic.h"
 #include "workloads/step/traffic_rows.h"
+#include "workloads/step/weight_traffic.h"
 
 namespace orrery::workloads {
 
@@ -52,12 +53,12 @@ class StateRows {
       : sharding_(sharding), software_(software), precision_(precision), microbatches_(microbatches), rows_(rows) {}
 
   /// Gradients and parameters of `whole` elements on all ranks that hold different ones, which groups of `group` ranks
-  /// share out and `replicas` ranks hold alike.
-  void add_all(const CommGroup& among, const CommGroup& across, std::int64_t group, std::int64_t replicas,
-               double whole) {
+  /// share out and `replicas` ranks hold alike. `gathered`: of them, where parameters are shared out.
+  void add_all(const CommGroup& among, const CommGroup& across, std::int64_t group, std::int64_t replicas, double whole,
+               const GatheredElements& gathered) {
     const double groups = d(replicas / group);
     const double gradients = whole * reduced_gradient_bytes();
-    const double parameters = whole * calibration::bytes_of(precision_.parameters);
+    const double each = calibration::bytes_of(precision_.parameters), parameters = whole * each;
     const double m = microbatches_;
     const bool every = reduces_every_micro_batch(sharding_, software_);
     // One virtual call per rank that holds other parameters, which moves those of all stages; the counted table knows
@@ -77,8 +78,10 @@ class StateRows {
       case Sharding::parameters:
         add(among, CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, m * groups, 1);
         between_groups(across, d(replicas / group), gradients, m);
-        add(among, CollectiveOp::all_gather, "parameters, forward", group, parameters, m * groups, 1);
-        add(among, CollectiveOp::all_gather, "parameters, backward", group, parameters, m * groups, 1);
+        add(among, CollectiveOp::all_gather, "parameters, forward", group, gathered.forward * each, m * groups, 1);
+        add(among, CollectiveOp::all_gather, "parameters, backward", group, gathered.backward * each, m * groups, 1);
+        add(among, CollectiveOp::all_gather, "parameters, after the step", group, gathered.after_step * each, groups,
+            0);
         break;
     }
   }
@@ -129,6 +132,32 @@ void add_adapter_rows(const Adapters& adapters, const Parallelism& layout, doubl
   if (sp) row(CollectiveOp::all_gather, "adapter gradients, backward");
 }
 
+/// `tokens`: of a micro-batch on one rank.
+void add_context_rows(const Model& model, const Parallelism& layout, const Method& method, double tokens,
+                      double microbatches, TrafficRows& rows) {
+  const LatentAttention& latent = model.attention.latent;
+  const double whole = latent.any() ? d(model.attention.heads * ((latent.qk_dim() + latent.v_dim) / 2 * 2))
+                                    : 2 * d(model.attention.kv_heads * model.head_dim());
+  const double width = whole / d(layout.tensor);
+  const double own = tokens * width * calibration::bytes_of(method.precision.activations);
+  const double layers = d(model.layers + model.experts.mtp_layers);
+  const double runs = layers * microbatches * d(layout.data * layout.tensor);  // over groups
+  const double c = d(layout.context);
+  const auto row = [&](CollectiveOp op, const char* what, double calls) {
+    if (op == CollectiveOp::send_receive)
+      rows.add(CommGroup::context, op, what, layout.context, own, calls * runs * c, calls);
+    else
+      rows.add(CommGroup::context, op, what, layout.context, own * c, calls * runs, calls);
+  };
+  const bool ring = layout.context_method == ContextMethod::ring;
+  const auto gather = ring ? CollectiveOp::send_receive : CollectiveOp::all_gather;
+  const auto scatter = ring ? CollectiveOp::send_receive : CollectiveOp::reduce_scatter;
+  row(gather, "keys and values, forward", ring ? c - 1 : 1);
+  if (method.recompute != Recompute::none) row(gather, "keys and values, forward (recomputed)", ring ? c - 1 : 1);
+  row(gather, "keys and values, backward", ring ? c - 1 : 1);
+  row(scatter, "key and value gradients, backward", ring ? c : 1);
+}
+
 class ClosedForm {
  public:
   explicit ClosedForm(const Job& job)
@@ -144,7 +173,9 @@ class ClosedForm {
 
   std::vector<TrafficRow> rows() {
     if (p_.tensor > 1) tensor();
-    if (p_.context > 1) context();
+    if (p_.context > 1)
+      add_context_rows(job_.model, p_, job_.method, d(job_.batch.micro * job_.rank_seq()), d(job_.microbatches()),
+                       rows_);
     if (p_.pipeline > 1) pipeline();
     if (job_.replicas() > 1) data();
     if (job_.model.experts.any()) {
@@ -239,32 +270,6 @@ class ClosedForm {
 
   double boundaries() const { return d(map_.crossings()); }
 
-  void context() {
-    const LatentAttention& latent = job_.model.attention.latent;
-    const double whole = latent.any() ? d(job_.model.attention.heads * ((latent.qk_dim() + latent.v_dim) / 2 * 2))
-                                      : 2 * d(job_.model.attention.kv_heads * job_.model.head_dim());
-    const double width = whole / d(p_.tensor);
-    const double own =
-        d(job_.batch.micro) * d(job_.rank_seq()) * width * calibration::bytes_of(job_.method.precision.activations);
-    const double layers = d(job_.model.layers + job_.model.experts.mtp_layers);
-    const double runs = layers * d(job_.microbatches()) * d(p_.data * p_.tensor);  // over groups
-    const double c = d(p_.context);
-    const auto row = [&](CollectiveOp op, const char* what, double calls) {
-      if (op == CollectiveOp::send_receive)
-        add(CommGroup::context, op, what, p_.context, own, calls * runs * c, calls);
-      else
-        add(CommGroup::context, op, what, p_.context, own * c, calls * runs, calls);
-    };
-    const bool ring = p_.context_method == ContextMethod::ring;
-    const auto gather = ring ? CollectiveOp::send_receive : CollectiveOp::all_gather;
-    const auto scatter = ring ? CollectiveOp::send_receive : CollectiveOp::reduce_scatter;
-    row(gather, "keys and values, forward", ring ? c - 1 : 1);
-    if (job_.method.recompute != Recompute::none)
-      row(gather, "keys and values, forward (recomputed)", ring ? c - 1 : 1);
-    row(gather, "keys and values, backward", ring ? c - 1 : 1);
-    row(scatter, "key and value gradients, backward", ring ? c : 1);
-  }
-
   void pipeline() {
     const auto bytes = [&](bool scattered) {
       const bool split = p_.tensor > 1 && (p_.sequence_parallel || scattered);
@@ -284,14 +289,17 @@ class ClosedForm {
                                                    : d(job_.model.layers) * shard.layer;
     const double trained = adapters_.any() ? d(job_.model.layers) * adapter_parameters(job_.model, adapters_, p_.tensor)
                                            : layers + shard.embedding + shard.head;
-    states().add_all(CommGroup::data, CommGroup::replicate, job_.shard_ranks(), job_.replicas(),
-                     d(p_.tensor) * trained);
+    GatheredElements gathered = WeightTraffic{job_.model, p_, job_.method, job_.software}.of(trained);
+    for (double* elements : {&gathered.forward, &gathered.backward, &gathered.after_step}) *elements *= d(p_.tensor);
+    states().add_all(CommGroup::data, CommGroup::replicate, job_.shard_ranks(), job_.replicas(), d(p_.tensor) * trained,
+                     gathered);
   }
 
   void expert_data() {
     const double held = mixture_parameters(job_.model, split_of(job_)).experts;
+    const double all = d(p_.expert * p_.expert_tensor) * held;
     states().add_all(CommGroup::expert_data, CommGroup::expert_replicate, job_.expert_shard_ranks(),
-                     job_.expert_replicas(), d(p_.expert * p_.expert_tensor) * held);
+                     job_.expert_replicas(), all, {all, all, 0});
   }
 
   StateRows states() { return {p_.sharding, job_.software, job_.method.precision, microbatches_of_a_replica(), rows_}; }

@@ -1,0 +1,71 @@
+// See weight_traffic.h.
+#include "workloads/step/weight_traffic.h"
+
+#include <array>
+#include <numeric>
+
+#include "workloads/step/closed_form_parameters.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+double d(std::int64_t x) { return static_cast<double>(x); }
+
+/// Queries, keys and values; attention's projection; up; down.
+using Matrices = std::vector<double>;
+
+Matrices matrices_of(const Model& m, std::int64_t tensor) {
+  const double t = d(tensor), h = d(m.hidden), a = d(m.attention_width()), f = d(m.mlp.hidden);
+  const double kv = d(m.attention.kv_heads * m.head_dim()), up = m.mlp.gated ? 2 : 1;
+  return {(a + 2 * kv) * h / t, a * h / t, up * f * h / t, f * h / t};
+}
+
+/// Elements gathered where these are used in turn and stay for `distance`.
+double gathered_in_turn(const std::vector<std::size_t>& turns, const Matrices& matrices, double distance) {
+  double sum = 0;
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    double between = 0;
+    std::size_t before = i;
+    while (before > 0 && turns[before - 1] != turns[i]) between += matrices[turns[--before]];
+    const bool here = before > 0 && between <= distance;
+    if (!here) sum += matrices[turns[i]];
+  }
+  return sum;
+}
+
+/// What a layer's backward pass uses, in order.
+std::vector<std::size_t> backward_turns(const Method& method) {
+  if (method.recompute == Recompute::full) return {0, 1, 2, 3, 3, 2, 1, 0};
+  if (method.recompute == Recompute::none) return {3, 2, 1, 0};
+  // A part that runs again does so right ahead of its own backward pass.
+  const RecomputedParts& parts = method.recomputed;
+  const std::array<bool, 4> again{parts.qkv, parts.attention_out, parts.mlp, parts.mlp_down};
+  std::vector<std::size_t> turns;
+  for (std::size_t matrix = 4; matrix-- > 0;) turns.insert(turns.end(), again[matrix] ? 2 : 1, matrix);
+  return turns;
+}
+
+}  // namespace
+
+bool WeightTraffic::goes_by_weight() const {
+  const bool by_operation = method.recompute == Recompute::selective && method.recomputed.every_second_product;
+  return software.fetches.fetches_by_weight && !model.experts.any() && !model.parallel_block && !by_operation;
+}
+
+GatheredElements WeightTraffic::of(double whole) const {
+  if (!goes_by_weight()) return {whole, whole, 0};
+  const bool pads = software.layers.head.pads_vocabulary;
+  const ShardParameters shard = shard_parameters(model, layout.tensor, pads, true);
+  const Matrices matrices = matrices_of(model, layout.tensor);
+  const double layers = d(model.layers), layer = std::accumulate(matrices.begin(), matrices.end(), 0.0);
+  const double head = d(padded_vocab(model.vocab, layout.tensor, pads)) / d(layout.tensor) * d(model.hidden);
+  GatheredElements out;
+  out.forward = layers * layer + shard.embedding + head;
+  out.backward = layers * gathered_in_turn(backward_turns(method), matrices, software.fetches.reuse_distance) +
+                 shard.embedding + head;
+  out.after_step = layers * (shard.layer - layer) + d(model.norm_parameters());
+  return out;
+}
+
+}  // namespace orrery::workloads
