@@ -128,6 +128,12 @@ void add_adapter_rows(const Adapters& adapters, const Parallelism& layout, doubl
   if (sp) row(CollectiveOp::all_gather, "adapter gradients, backward");
 }
 
+/// Heads of keys and values that a context group exchanges.
+std::int64_t exchanged_heads(const Job& job) {
+  const Model::Attention& attention = job.model.attention;
+  return job.software.attention_style.repeats_keys ? attention.heads : attention.kv_heads;
+}
+
 class ClosedForm {
  public:
   explicit ClosedForm(const Job& job)
@@ -241,7 +247,7 @@ class ClosedForm {
   void context() {
     const LatentAttention& latent = job_.model.attention.latent;
     const double whole = latent.any() ? d(job_.model.attention.heads * ((latent.qk_dim() + latent.v_dim) / 2 * 2))
-                                      : 2 * d(job_.model.attention.kv_heads * job_.model.head_dim());
+                                      : 2 * d(exchanged_heads(job_) * job_.model.head_dim());
     const double width = whole / d(p_.tensor);
     const double own =
         d(job_.batch.micro) * d(job_.rank_seq()) * width * calibration::bytes_of(job_.method.precision.activations);
