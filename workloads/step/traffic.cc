@@ -128,10 +128,11 @@ void add_adapter_rows(const Adapters& adapters, const Parallelism& layout, doubl
   if (sp) row(CollectiveOp::all_gather, "adapter gradients, backward");
 }
 
-/// Heads of keys and values that a context group exchanges.
-std::int64_t exchanged_heads(const Job& job) {
-  const Model::Attention& attention = job.model.attention;
-  return job.software.attention_style.repeats_keys ? attention.heads : attention.kv_heads;
+/// Elements of keys and values of a token, over all tensor ranks, that a context group exchanges.
+double exchanged_width(const Model& model, bool repeats_keys) {
+  const LatentAttention& latent = model.attention.latent;
+  if (latent.any()) return d(model.attention.heads * ((latent.qk_dim() + latent.v_dim) / 2 * 2));
+  return 2 * d((repeats_keys ? model.attention.heads : model.attention.kv_heads) * model.head_dim());
 }
 
 class ClosedForm {
@@ -245,9 +246,7 @@ class ClosedForm {
   double boundaries() const { return d(map_.crossings()); }
 
   void context() {
-    const LatentAttention& latent = job_.model.attention.latent;
-    const double whole = latent.any() ? d(job_.model.attention.heads * ((latent.qk_dim() + latent.v_dim) / 2 * 2))
-                                      : 2 * d(exchanged_heads(job_) * job_.model.head_dim());
+    const double whole = exchanged_width(job_.model, job_.software.attention_style.repeats_keys);
     const double width = whole / d(p_.tensor);
     const double own =
         d(job_.batch.micro) * d(job_.rank_seq()) * width * calibration::bytes_of(job_.method.precision.activations);
