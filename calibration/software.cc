@@ -235,10 +235,24 @@ std::vector<Row> kernel_rows() {
               "With fused_wgrad_accumulation, the GEMM adds into 16-bit gradients too, where gradients are kept so."),
       boolean("fused_cast", &S::layers, &LayerStyle::fused_cast,
               "fp8 casts inside the preceding norm or activation kernel."),
+      boolean("current_scales", &S::layers, &LayerStyle::current_scales,
+              "fp8 with a scale of each tensor: its largest magnitude is looked for in a pass of its own, so that no "
+              "kernel that makes a tensor casts it (fused_cast is off)."),
       boolean("attention_layout_copies", &S::attention_style, &AttentionStyle::attention_layout_copies,
               "Queries, keys, values and attention output are copied into the layout that the attention kernel wants."),
       number("qkv_copies", &S::attention_style, &AttentionStyle::qkv_copies, {"0", "20"},
              "Times that queries, keys and values are copied between the linear layer that makes them and attention."),
+      boolean(
+          "rotation_in_steps", &S::attention_style, &AttentionStyle::rotation_in_steps,
+          "Rotary embedding takes three passes over queries and keys in each direction: to fp32, a product of complex "
+          "numbers, and back."),
+      boolean("repeats_keys", &S::attention_style, &AttentionStyle::repeats_keys,
+              "Where several queries share a key, keys and values are copied out to as many heads as there are queries "
+              "ahead of attention, and so exchanged over a context group; backward, their gradients are summed."),
+      boolean(
+          "copies_output", &S::attention_style, &AttentionStyle::copies_output,
+          "The output of attention is copied into another layout for the projection, and both stay for the backward "
+          "pass."),
       number("qkv_gradient_copies", &S::attention_style, &AttentionStyle::qkv_gradient_copies, {"0", "20"},
              "Times that the gradients of queries, keys and values are copied on the way back."),
       boolean("compiled_cross_entropy", kHead, &HeadStyle::compiled_cross_entropy,
@@ -361,6 +375,8 @@ std::vector<Row> trainer_rows() {
       boolean("separate_qkv", kLinear, &LinearStyle::separate_qkv,
               "Queries, keys and values are three linear layers: three products with their biases, and gradients of "
               "their input that are added up and, over a tensor group, reduced apart. A parallel block keeps one."),
+      boolean("separate_gate", kLinear, &LinearStyle::separate_gate,
+              "The two up projections of a gated MLP are two products, whose gradients of the input are added up."),
       boolean("cross_entropy_kernel", kHead, &HeadStyle::cross_entropy_kernel,
               "Without tensor parallelism the loss is one kernel over an fp32 copy of the logits, else one operation "
               "at a time."),
@@ -388,6 +404,16 @@ std::vector<Row> memory_rows() {
                 "Type of the buffers that gradients are added up and reduced in where training is in fp16."),
       boolean("keeps_training_gradients", &S::gradients, &GradientReduction::keeps_training_gradients,
               "The 16-bit gradients stay allocated beside the fp32 ones that they are added to."),
+      number("loss_copies", kHead, &HeadStyle::loss_copies, {"0", "16"},
+             "What is alive at the fullest moment of the loss beside what it keeps for its backward pass, in 16-bit "
+             "copies of the logits (an fp32 one counts two)."),
+      boolean("holds_training_gradients", &S::memory, &MemoryHabits::holds_training_gradients,
+              "16-bit gradients of all weights lie beside the fp32 ones from the end of a backward pass on, where they "
+              "are added up, but no longer."),
+      boolean(
+          "gathers_into_gradients", &S::memory, &MemoryHabits::gathers_into_gradients,
+          "With the distributed optimizer and mxfp8, 16-bit weights are gathered into the gradients' buffer and cast "
+          "from there, so that quantised ones alone stay."),
       boolean("keeps_pipeline_outputs", &S::memory, &MemoryHabits::keeps_pipeline_outputs,
               "A stage's output stays allocated until its backward pass, though only the message needs it."),
       number("allocator_overhead", &S::memory, &MemoryHabits::allocator_overhead, {"0", "1"},

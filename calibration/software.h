@@ -91,6 +91,7 @@ struct LinearStyle {
   bool fused_wgrad_16bit = false;        // and into a 16-bit one, where gradients are kept so
   bool bias_in_gemm = false;             // the GEMM adds the bias
   bool separate_qkv = false;           // queries, keys and values are three linear layers, each with its own reduction
+  bool separate_gate = false;          // a gated MLP's two up projections are two products
   double misaligned_gemm_rate = 1;     // of one whose rows do not begin at 16 bytes, over an aligned one
   bool async_tensor_backward = false;  // input-gradient reductions run beside the weight-gradient GEMMs
   bool operator==(const LinearStyle&) const = default;
@@ -103,6 +104,7 @@ struct HeadStyle {
   bool cross_entropy_kernel = false;    // on one rank: one kernel over fp32 logits, else one operation at a time
   bool pads_vocabulary = true;          // up to a multiple of 128 per tensor rank, so that the head's GEMMs are aligned
   double training_metrics = 0;          // losses computed once more per micro-batch, for the log
+  double loss_copies = 1;  // 16-bit logits' worth that is alive at the loss's fullest beside what is kept for it
   bool operator==(const HeadStyle&) const = default;
 };
 
@@ -115,7 +117,8 @@ struct LayerStyle {
   bool fused_layer_norm = true;        // one kernel, else about three passes over the data
   bool persistent_layer_norm = false;  // backward, gradients of inputs and of weights from one reading
   bool fused_cast = false;             // fp8 casts inside the preceding norm or activation kernel
-  bool dropout = true;                 // of hidden states and attention probabilities
+  bool current_scales = false;  // fp8 by tensors: the largest magnitude is looked for in a pass ahead of the cast
+  bool dropout = true;          // of hidden states and attention probabilities
   double extra_kernels_per_layer = 0;  // small kernels per layer and direction beyond those modelled (views, copies)
   LinearStyle linear;
   HeadStyle head;
@@ -127,6 +130,9 @@ struct AttentionStyle {
   bool attention_layout_copies = false;  // q, k, v and output copied into the layout of the attention kernel
   double qkv_copies = 0;                 // times that q, k and v are copied on the way to the attention kernel
   double qkv_gradient_copies = 0;        // and their gradients on the way back
+  bool rotation_in_steps = false;        // rotary embedding as a cast to fp32, a product there and a cast back
+  bool repeats_keys = false;             // keys and values are copied out to as many heads as queries have
+  bool copies_output = false;            // the output into the layout of the projection, which keeps the copy
   double fused_softmax_matrices = 1;     // unfused attention: score matrices that the softmax kernel takes at a time
   bool fused_softmax_by_heads = false;   // whether that kernel may run is judged by the heads of a rank, by mistake
   AttentionKernel attention_kernel = AttentionKernel::fused;
@@ -189,10 +195,12 @@ struct OptimizerStyle {
 
 /// What stays allocated that the computation does not need.
 struct MemoryHabits {
-  bool keeps_pipeline_outputs = false;  // a stage's output stays allocated until its backward pass
-  double allocator_overhead = 0;        // held by the caching allocator beyond what is allocated, over the latter
-  sim::Bytes context_memory{};          // CUDA context with the libraries' kernels and workspaces
-  sim::Bytes communicator_memory{};     // buffers of one NCCL communicator
+  bool keeps_pipeline_outputs = false;    // a stage's output stays allocated until its backward pass
+  double allocator_overhead = 0;          // held by the caching allocator beyond what is allocated, over the latter
+  sim::Bytes context_memory{};            // CUDA context with the libraries' kernels and workspaces
+  sim::Bytes communicator_memory{};       // buffers of one NCCL communicator
+  bool holds_training_gradients = false;  // a step's last 16-bit gradients, beside the accumulated ones
+  bool gathers_into_gradients = false;  // mxfp8 weights alone are kept; what is gathered lies in the gradients' buffer
   bool operator==(const MemoryHabits&) const = default;
 };
 

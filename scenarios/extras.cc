@@ -19,10 +19,14 @@ namespace {
 struct Fact {
   const char *name, *key;
 };
-constexpr std::array kFacts{
-    Fact{"dispatcher", "experts.dispatcher"},           Fact{"grouped_gemm", "experts.grouped_gemm"},
-    Fact{"capacity_factor", "experts.capacity_factor"}, Fact{"pad_to_capacity", "experts.pad_to_capacity"},
-    Fact{"fused_expert_mlp", "experts.fused_mlp"},      Fact{"a2a_overlap", "overlap.experts"}};
+constexpr std::array kFacts{Fact{"dispatcher", "experts.dispatcher"},
+                            Fact{"grouped_gemm", "experts.grouped_gemm"},
+                            Fact{"capacity_factor", "experts.capacity_factor"},
+                            Fact{"pad_to_capacity", "experts.pad_to_capacity"},
+                            Fact{"fused_expert_mlp", "experts.fused_mlp"},
+                            Fact{"a2a_overlap", "overlap.experts"},
+                            Fact{"cpu_offload_layers", "offload.activation_layers"},
+                            Fact{"async_tp", "overlap.tensor"}};
 
 /// How many times what stands at `at` is repeated: "t*4", "(t|)*29".
 std::size_t times(const std::string& layout, std::size_t& at) {
@@ -125,6 +129,17 @@ bool replay_graphs(const Settings& fact, Settings& document) {
   return true;
 }
 
+/// TorchTitan without its compiler: norm and activation as eager PyTorch runs them.
+void run_eagerly(const Settings& fact, Settings& document) {
+  if (fact.as_bool()) return;
+  const auto set = [&](const char* key, const char* value) {
+    set_software(document, key, Settings::scalar(value, fact.place()));
+  };
+  set("activation_in_steps", "true");
+  set("fused_layer_norm", "false");
+  set("persistent_layer_norm", "false");
+}
+
 void finetune(const char* key, const Settings& fact, Settings& document) {
   if (document.find_path(fmt::format("finetune.{}", key)) == nullptr)
     document.set_path(fmt::format("finetune.{}", key), fact);
@@ -146,6 +161,10 @@ bool moved(const std::string& name, const Settings& fact, Settings& document) {
     return true;
   }
   if (name == "cuda_graph" && fact.is_scalar()) return replay_graphs(fact, document);
+  if (name == "compile") {
+    run_eagerly(fact, document);
+    return true;
+  }
   if (name == "dropout") {
     drop_elements(fact, document);
     return true;

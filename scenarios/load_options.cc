@@ -155,6 +155,27 @@ void load_recompute(const Settings& document, const std::vector<std::string>& ki
   }
 }
 
+/// Activations that wait with the host.
+void load_offload(const Settings& document, Job& job) {
+  job.method.offloaded_layers = 0;
+  const Settings* section = given(&document, "offload");
+  if (section == nullptr) return;
+  if (!section->is_mapping()) section->expected("a mapping, as in {activation_layers: 20}");
+  const Settings* layers = given(section, "activation_layers");
+  if (layers == nullptr) return;
+  const std::int64_t count = layers->as_int();
+  if (count > job.model.layers)
+    layers->fail(fmt::format("got {}, expected at most the {} layers of the model", count, job.model.layers));
+  // Megatron-Core refuses it too (megatron/core/transformer/transformer_config.py, cpu_offloading).
+  if (count > 0 && job.parallelism.pipeline > 1)
+    layers->fail(
+        fmt::format("got {} layers with a pipeline of {} stages, expected one stage", count, job.parallelism.pipeline));
+  job.method.offloaded_layers = count;
+  if (count > 0)
+    job.assumptions.push_back(
+        fmt::format("offload: activations of {} layers wait in the host's memory; their transfers hide.", count));
+}
+
 /// Fine-tuning by low-rank adapters beside frozen weights.
 void load_finetune(const Settings& document, Job& job) {
   const Settings* section = given(&document, "finetune");
@@ -195,6 +216,7 @@ void load_options(const Settings& document, Job& job) {
   load_overlap(document, job);
   load_expert_style(document, job);
   load_finetune(document, job);
+  load_offload(document, job);
   job.method.optimizer = workloads::OptimizerKind::adam;
   if (const Settings* optimizer = given(&document, "optimizer"); optimizer != nullptr) {
     const std::string word = optimizer->as_choice(optimizers);
@@ -271,6 +293,8 @@ std::optional<Measured> load_measured(const Settings& document, std::int64_t gpu
   if (const Settings* kind = given(section, "memory_kind"); kind != nullptr) {
     measured.memory.kind = kind->as_choice({"allocated", "reserved", "device"});
   }
+  if (const Settings* rank = given(section, "memory_rank"); rank != nullptr)
+    measured.memory.rank = rank->as_choice({"fullest", "first", "last"});
   const double gpus = static_cast<double>(gpu_count);
   const double seq = static_cast<double>(tokens);
   // Other spellings of throughput; an explicit tokens_per_s wins.

@@ -19,6 +19,7 @@ struct Measured {
   struct Memory {
     std::optional<double> peak_gb;
     std::string kind = "device";           // what peak_gb counts: allocated, reserved or device, as the schema says
+    std::string rank = "fullest";          // whose it is: fullest, first or last, by stage
     std::optional<double> model_state_gb;  // of what stays allocated between steps
     std::optional<bool> oom;
   } memory;

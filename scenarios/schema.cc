@@ -338,6 +338,20 @@ Rows batch_keys() {
        {},
        "Sequences per micro-batch and data-parallel rank.",
        {"1", "1000000"}},
+      {"offload",
+       "mapping",
+       "",
+       "-",
+       {},
+       "What waits in the host's memory, on a model of one pipeline stage; its way there and back is taken to hide."},
+      {"offload.activation_layers",
+       "integer",
+       "",
+       "0",
+       {},
+       "Layers whose activations are sent to the host behind their forward pass and fetched ahead of their backward "
+       "pass.",
+       {"0", "1e6"}},
   };
 }
 
@@ -638,6 +652,13 @@ Rows measured_keys() {
        {"allocated", "reserved", "device"},
        "What memory_gb counts: PyTorch's peak allocated or reserved memory, or all that is taken on the device "
        "(nvidia-smi)."},
+      {"measured.memory_rank",
+       "choice",
+       "",
+       "fullest",
+       {"fullest", "first", "last"},
+       "Whose memory memory_gb is: of the fullest GPU, or of the first or the last, that is of that stage of the "
+       "pipeline."},
       {"measured.model_state_gb",
        "number",
        "GB",

@@ -67,6 +67,13 @@ namespace {
 
 /// The predicted figure that the source's way of reading memory answers to, in GB.
 double memory_gb(const scenarios::Measured& measured, const workloads::StepReport& report) {
+  if (measured.memory.rank != "fullest" && !report.memory.stages.empty()) {
+    const bool first = measured.memory.rank == "first";
+    const workloads::StageMemory& stage = first ? report.memory.stages.front() : report.memory.stages.back();
+    if (measured.memory.kind == "allocated") return stage.allocated / 1e9;
+    if (measured.memory.kind == "reserved") return (stage.allocated + stage.parts.fragmentation) / 1e9;
+    return stage.total / 1e9;
+  }
   if (measured.memory.kind == "allocated") return report.memory.allocated_bytes / 1e9;
   if (measured.memory.kind == "reserved") return report.memory.reserved_bytes / 1e9;
   return report.memory.peak_bytes / 1e9;

@@ -52,6 +52,7 @@ std::vector<Case> kernels_and_messages() {
   const Sets interleaved = plus(kOverlapped, {"parallelism.virtual_pipeline=4", "software.parameter_bucket='10 MB'"});
   const Sets by_weight{"parallelism.sharding=parameters", "recompute=full", "overlap.parameters=true",
                        "software.fetches_by_weight=true"};
+  const Sets one_stage{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16"};
   const Sets in_blocks{"attention=unfused", "software.fused_softmax_matrices=4"};
   return {
       {"software.gradient_dtype", slower, "fp32", {}, "bf16"},
@@ -67,6 +68,11 @@ std::vector<Case> kernels_and_messages() {
       {"software.fused_cross_entropy", slower, "false", {}, "true"},
       {"software.compiled_cross_entropy", faster, "true", {}, "false"},
       {"software.activation_in_steps", slower, "true", {"model.gated_mlp=true"}, "false"},
+      {"software.rotation_in_steps", slower, "true", {"model.positions=rotary"}, "false"},
+      {"software.repeats_keys", slower, "true", {"model.kv_heads=4"}, "false"},
+      {"software.copies_output", slower, "true", {}, "false"},
+      {"software.current_scales", slower, "true", kFp8, "false"},
+      {"software.separate_gate", slower, "true", {"model.gated_mlp=true"}, "false"},
       {"software.squared_relu_in_steps", slower, "true", {"model.activation=squared_relu"}, "false"},
       {"software.qkv_copies", slower, "4", {}, "0"},
       {"software.qkv_gradient_copies", slower, "4", {}, "0"},
@@ -116,6 +122,13 @@ std::vector<Case> kernels_and_messages() {
       {"software.pipeline_slowdown", slower, "1.1", {}, "1"},
       {"software.fp16_accumulation", more_memory, "fp32", {"precision=fp16"}, "fp16"},
       {"software.keeps_training_gradients", more_memory, "true", {}, "false"},
+      {"software.holds_training_gradients", more_memory, "true", {}, "false"},
+      {"software.gathers_into_gradients",
+       more_memory,
+       "false",
+       {"cluster.device=b200-sxm-180gb", "precision=mxfp8", "parallelism.sharding=optimizer"},
+       "true"},
+      {"software.loss_copies", more_memory, "4", one_stage, "1"},
       {"software.keeps_pipeline_outputs", more_memory, "true", {}, "false"},
       {"software.allocator_overhead", more_memory, "0.2", {}, "0.1"},
       {"software.context_memory", more_memory, "2 GB", {}, "1 GB"},

@@ -323,8 +323,8 @@ void take_layout(Launch& launch, Draft& draft) {
   if (tensor > kMostRanks || stages > 10'000 || context > kMostRanks) return;  // which the loader refuses
 
   std::optional<std::int64_t> per_node = launch.count("nproc-per-node"), nodes = launch.count("nnodes");
-  if (!per_node) per_node = launch.variable({"GPUS_PER_NODE", "NPROC_PER_NODE"});
-  if (!nodes) nodes = launch.variable({"NNODES", "NUM_NODES", "SLURM_NNODES"});
+  if (!per_node) per_node = launch.variable({"GPUS_PER_NODE", "NPROC_PER_NODE", "SLURM_GPUS_ON_NODE"});
+  if (!nodes) nodes = launch.variable({"NNODES", "NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"});
   std::optional<std::int64_t> gpus = launch.variable({"WORLD_SIZE"});
   if (const auto given = launch.count("world-size")) gpus = given;
   if (per_node && nodes && *per_node <= kMostRanks && *nodes <= kMostRanks) gpus = *per_node * *nodes;

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <map>
 
+#include "tools/import/batch_lines.h"
 #include "tools/import/import.h"
 
 namespace orrery::tools {
@@ -275,7 +276,10 @@ LaunchLine read_launch_line(const std::string& text, const std::string& file) {
   LaunchLine line;
   line.place = {file, 1, 1};
   Variables variables;
+  const auto asked = batch_variables(text);
+  for (const auto& [name, value] : asked) variables[name] = value;
   Script(text, line.place, variables, line, 0).read();
+  line.variables.insert(line.variables.end(), asked.begin(), asked.end());  // what the script says itself stands first
   return line;
 }
 

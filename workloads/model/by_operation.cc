@@ -12,7 +12,7 @@ namespace {
 std::int64_t again(const MatMul& product, const Sizes& sizes, bool gated) {
   const std::string_view name = product.name;
   if (name == "qkv") return sizes.kv;
-  if (name == "mlp up") return gated ? product.out / 2 : 0;
+  if (name == "mlp up") return gated ? (product.out > sizes.ffn ? product.out / 2 : product.out) : 0;
   const bool whole = name == "key" || name == "attention projection" || (name == "mlp down" && !gated);
   return whole ? product.out : 0;
 }
@@ -31,9 +31,11 @@ void recompute_by_operation(const LayerWriter& writer, Layer& layer) {
   std::vector<Kept> kept;
   for (Kept k : layer.kept) {
     const std::string_view name = k.name;
-    if (name == "keys and values") {  // values stay
-      kept.push_back({"values", k.elements / 2, k.bytes_each, k.half});
-      kept.push_back({"keys", k.elements / 2, k.bytes_each, k.half, KeptAs::recomputed});
+    if (name == "keys and values") {  // values stay, as their product made them
+      const double values = sizes.of_token(sizes.kv);
+      kept.push_back({"values", values, k.bytes_each, k.half});
+      const bool repeated = k.elements > 2 * values;
+      kept.push_back({"keys", repeated ? k.elements : k.elements - values, k.bytes_each, k.half, KeptAs::recomputed});
       continue;
     }
     if (name == "up projection" && gated) {

@@ -24,7 +24,8 @@ class LossWriter {
   void loss() {
     if (style_.head.fused_cross_entropy) {
       w_.backward("cross entropy backward", Streaming::cross_entropy, logits_, 2 * e_);
-      kernel("cross entropy", Streaming::cross_entropy, e_);
+      // Where the gradient is written over the logits, a second kernel reads and writes them once more.
+      kernel("cross entropy", Streaming::cross_entropy, style_.head.loss_copies > 0 ? e_ : 3 * e_);
       reduce(3);
       return;
     }
@@ -122,8 +123,8 @@ Layer head_layer(LayerWriter& writer) {
   const double outside = sizes.outside, logits = LossWriter::logits_of(writer);
   layer.kept = {{"norm and linear input", 2 * outside, e, 0},
                 {"logits", logits, writer.style().head.fused_cross_entropy ? e : 4, 0}};
-  // Forward: the 16-bit logits that are copied; backward: their gradient in 16 bit. Never both.
-  layer.working = {{"logits in 16 bit", logits, e, 0},
+  // One copy: forward the 16-bit logits that are cast, backward their gradient in 16 bit, never both.
+  layer.working = {{"logits beside the kept ones", logits, e * writer.style().head.loss_copies, 0},
                    {"weight gradient", d(sizes.vocab) * d(model.hidden), writer.own_gradient(), 0, true}};
   layer.between = {{"linear input and logit gradient", outside + logits, e}};
   layer.weights = {{"final norm", d(model.norm_parameters()), false, true}};

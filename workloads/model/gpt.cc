@@ -77,7 +77,9 @@ Network gpt(const Model& model, const Split& split, const Computation& computati
   }
   out.hidden_elements = sizes.hidden;
   out.residual_elements = sizes.outside;
-  out.kv_elements = 2 * sizes.hidden * (d(model.kv_width()) / d(model.hidden)) / d(split.tensor);
+  const bool repeats = computation.attention_style.repeats_keys;
+  const double kv_width = d(repeats ? model.attention_width() : model.kv_width());
+  out.kv_elements = 2 * sizes.hidden * (kv_width / d(model.hidden)) / d(split.tensor);
   out.tied_elements = model.tied_embeddings ? d(sizes.vocab) * d(model.hidden) : 0;
   return out;
 }

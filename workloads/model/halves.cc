@@ -67,13 +67,23 @@ void AttentionHalf::bias_gradient() {
   if (adds_bias()) w_.backward("qkv bias gradient", Streaming::accumulate, qkv_elements(), e_);
 }
 
-/// One kernel that reads and writes queries and keys, as Megatron-Core's fused rotary embedding does; older
-/// generations take several, which no list of measured runs tells apart. With a factor beside the rotation that kernel
-/// is not there (Megatron-LM core_v0.14.0, megatron/core/models/common/embeddings/rope_utils.py: mscale): a product
-/// with cosines, halves negated and swapped, a product with sines, their sum, and a copy.
+/// One kernel that reads and writes queries and keys, as Megatron-Core's fused rotary embedding does; in steps, as
+/// complex numbers of fp32 (TorchTitan's apply_rotary_emb: the compiler leaves complex products to a kernel of their
+/// own). With a factor beside the rotation the fused kernel is not there (Megatron-LM core_v0.14.0,
+/// megatron/core/models/common/embeddings/rope_utils.py: mscale): a product with cosines, halves negated and swapped, a
+/// product with sines, their sum, and a copy.
 void AttentionHalf::rotate() {
   if (m_.positions != Positions::rotary) return;
   const double elements = z_.of_token(z_.q + z_.kv);
+  if (w_.computation().attention_style.rotation_in_steps) {
+    w_.backward("rotated gradients to 16 bit", Streaming::copy, elements, 4 + e_);
+    w_.backward("rotate gradients in fp32", Streaming::copy, elements, 8);
+    w_.backward("gradients to fp32", Streaming::copy, elements, e_ + 4);
+    w_.forward("queries and keys to fp32", Streaming::copy, elements, e_ + 4);
+    w_.forward("rotate in fp32", Streaming::copy, elements, 8);
+    w_.forward("rotated to 16 bit", Streaming::copy, elements, 4 + e_);
+    return;
+  }
   if (m_.attention.rotary_factor != 1) {
     w_.backward("copy rotated gradients", Streaming::copy, elements, 2 * e_);
     w_.backward("rotate gradients by cosines", Streaming::copy, elements, 2 * e_);
@@ -122,8 +132,23 @@ AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int
   return a;
 }
 
+bool AttentionHalf::repeats_keys() const {
+  return w_.computation().attention_style.repeats_keys && z_.kv_heads < z_.heads;
+}
+
+/// Reads keys and values and writes them once for every query that shares them; backward sums over these.
+void AttentionHalf::repeat_keys() {
+  if (!repeats_keys()) return;
+  const double elements = 2 * z_.of_token(z_.q), read = e_ * d(z_.kv) / d(z_.q);
+  w_.backward("sum repeated gradients", Streaming::copy, elements, e_ + read);
+  w_.forward("repeat keys and values", Streaming::copy, elements, e_ + read);
+}
+
 void AttentionHalf::attention(std::int64_t window) {
-  w_.add(attention_op(w_, z_.heads, z_.kv_heads, m_.head_dim(), window));
+  repeat_keys();
+  w_.add(attention_op(w_, z_.heads, repeats_keys() ? z_.heads : z_.kv_heads, m_.head_dim(), window));
+  if (w_.computation().attention_style.copies_output)
+    w_.forward("copy attention output", Streaming::copy, z_.of_token(z_.q), 2 * e_);
 }
 
 void AttentionHalf::cast_output() {
@@ -158,7 +183,9 @@ void AttentionHalf::keep(Layer& layer) const {
   const KeptAs made = w_.computation().again(&RecomputedParts::qkv) ? KeptAs::recomputed : KeptAs::tensor;
   layer.kept.push_back({"queries", q, e_, kAttention, made});
   layer.kept.push_back({"attention output", q, e_, kAttention});
-  layer.kept.push_back({"keys and values", 2 * kv, e_, kAttention, made});
+  layer.kept.push_back({"keys and values", 2 * (repeats_keys() ? q : kv), e_, kAttention, made});
+  if (w_.computation().attention_style.copies_output)
+    layer.kept.push_back({"copy of attention output", q, e_, kAttention});
   if (calibration::is_quantised(w_.computation().precision.matmul))
     layer.kept.push_back({"cast attention output", q, kept_input(w_), kAttention, KeptAs::tensor, true});
   if (m_.attention.qk_norm) layer.kept.push_back({"query and key norm inputs", q + kv, e_, kAttention});
@@ -198,6 +225,11 @@ void AttentionHalf::weigh(Layer& layer) const {
 }
 
 // ---- MLP ----
+
+std::vector<MatMul> FeedForwardHalf::up_products() const {
+  if (!m_.mlp.gated || !style_.linear.separate_gate) return {up()};
+  return {w_.product("mlp gate", z_.ffn, m_.hidden), w_.product("mlp up", z_.ffn, m_.hidden)};
+}
 
 /// All move the same bytes: each is one kernel over what the up projection made.
 std::pair<const char*, const char*> activation_names(const Model& model) {
@@ -253,7 +285,7 @@ void FeedForwardHalf::write() {
   w_.cast(z_.outside, "cast input", Direction::forward);
   const bool whole = w_.computation().again(&RecomputedParts::mlp);
   w_.again(&RecomputedParts::mlp, [&] {
-    w_.column({up()}, w_.enter(), LinearOp::Part::mlp_in);
+    w_.column(up_products(), w_.enter(), LinearOp::Part::mlp_in);
     w_.views(0.5, Direction::backward);
     cast_gradients();
     const auto activate = [&] {

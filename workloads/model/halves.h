@@ -40,6 +40,9 @@ class AttentionHalf {
   /// k_layernorm), where the model has it.
   void norm_queries_and_keys();
   void rotate();
+  /// Whether keys and values are copied out to the heads of queries ahead of attention.
+  bool repeats_keys() const;
+  void repeat_keys();
   void attention(std::int64_t window);
   void cast_output();
   void project() { w_.row("attention projection", z_.q, LinearOp::Part::attention_out); }
@@ -67,6 +70,8 @@ class FeedForwardHalf {
   void write();
 
   // Its parts.
+  /// One product, or two where software keeps the gate apart; a parallel block has one.
+  std::vector<MatMul> up_products() const;
   MatMul up() const { return w_.product("mlp up", m_.mlp.gated ? 2 * z_.ffn : z_.ffn, m_.hidden); }
   void cast_gradients() { w_.cast_gradient(z_.shared(m_.mlp.hidden)); }
   void activation();

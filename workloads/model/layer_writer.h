@@ -96,7 +96,10 @@ class LayerWriter {
   bool quantised() const { return calibration::is_quantised(computation_.precision.matmul); }
   /// A scale of the whole tensor beside those of its blocks is known when all of it has been seen (nvfp4, arXiv
   /// 2509.25149, section 3): no kernel that makes the tensor can cast it.
-  bool scales_twice() const { return computation_.precision.matmul == DataType::nvfp4; }
+  bool scales_twice() const {
+    const DataType type = computation_.precision.matmul;
+    return type == DataType::nvfp4 || (type == DataType::fp8 && style().current_scales);
+  }
   bool fuses_cast() const { return quantised() && style().fused_cast && !scales_twice(); }
   CommOverlap with(CommOverlap overlap) const { return computation_.overlaps_tensor ? overlap : CommOverlap::none; }
 

@@ -137,7 +137,8 @@ Network moe(const Model& model, const Split& split, const Computation& computati
   out.residual_elements = sizes.outside;
   const LatentAttention& latent = model.attention.latent;
   const std::int64_t whole = model.attention.heads * (latent.qk_dim() + latent.v_dim);
-  const double kv = d(latent.any() ? whole : 2 * model.kv_width());
+  const bool repeats = computation.attention_style.repeats_keys;
+  const double kv = d(latent.any() ? whole : 2 * (repeats ? model.attention_width() : model.kv_width()));
   out.kv_elements = d(sizes.tokens) * kv / sizes.parts();
   out.tied_elements = model.tied_embeddings ? d(sizes.vocab) * d(model.hidden) : 0;
   return out;

@@ -97,6 +97,8 @@ struct Method {
   AttentionKind attention = AttentionKind::flash;
   ExpertStyle experts;
   Adapters adapters;
+  /// Layers whose activations wait in the host's memory for their backward pass.
+  std::int64_t offloaded_layers = 0;
   OptimizerKind optimizer = OptimizerKind::adam;
 };
 

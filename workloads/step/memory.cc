@@ -30,6 +30,7 @@ struct StateStyle {
   Precision precision;
   OptimizerKind optimizer = OptimizerKind::adam;
   bool keeps_training_gradients = false;
+  bool gathers_into_gradients = false;
 
   bool reaches(Sharding level) const { return data.sharding >= level; }
   /// Ranks that share what is sharded, once `level` is reached.
@@ -63,6 +64,14 @@ double weight_copy_bytes(const StateStyle& style, double parameters) {
   const DataType type = style.precision.matmul;
   if (!calibration::is_quantised(type) || style.precision.parameters == DataType::fp8) return 0;
   return style.reaches(Sharding::parameters) ? 0 : 2 * calibration::operand_bytes(type) * parameters;
+}
+
+/// The 16-bit weights of blocks that the quantised ones stand for: what is gathered lies in the gradients' buffer and
+/// is cast there (Megatron-Core, reuse_grad_buf_for_mxfp8_param_ag).
+double spared_weight_bytes(const StateStyle& style, double parameters) {
+  const bool spares = style.gathers_into_gradients && style.precision.matmul == DataType::mxfp8;
+  if (!spares || !style.reaches(Sharding::optimizer) || style.reaches(Sharding::parameters)) return 0;
+  return calibration::bytes_of(style.precision.activations) * parameters;
 }
 
 /// Weights that are not trained, as the products read them: a quantised one is not kept in 16 bit too.
@@ -194,6 +203,22 @@ StageOrders first_rounds(const Schedule& schedule, PipelineShape shape) {
   return paper_orders(schedule, shape);
 }
 
+namespace {
+/// What waits in the host's memory when the backward pass begins: of `layers` blocks all but the last one sent, which
+/// is still on its way (TransformerEngine, pytorch/cpu_offload.py, AsyncDoubleBufferGroupOffloadHandler: the first
+/// layers are sent, spread over the forward pass). Those that come back take what later layers have freed.
+double offloaded_bytes(const Network& network, std::int64_t layers) {
+  double bytes = 0;
+  std::int64_t left = layers - 1;
+  for (std::int64_t i = 0; i < network.size() && left > 0; ++i) {
+    if (network.layer(i).kind != LayerKind::block) continue;
+    bytes += bytes_of(network.layer(i)).kept;
+    --left;
+  }
+  return bytes;
+}
+}  // namespace
+
 std::vector<PassBytes> chunk_bytes(const StageLayout& stage, double output_bytes) {
   std::vector<PassBytes> bytes;
   const Network& network = stage.split.network;
@@ -207,11 +232,13 @@ std::vector<PassBytes> chunk_bytes(const StageLayout& stage, double output_bytes
 }
 
 std::vector<std::vector<PassBytes>> chunk_bytes(const LayerSplit& split, const ChunkMap& map,
-                                                const calibration::MemoryHabits& habits, const Precision& precision) {
+                                                const calibration::MemoryHabits& habits, const Precision& precision,
+                                                std::int64_t offloaded) {
   const double output_bytes = habits.keeps_pipeline_outputs ? calibration::bytes_of(precision.activations) : 0;
   std::vector<std::vector<PassBytes>> stages;
   for (std::int64_t stage = 0; stage < map.stages(); ++stage)
     stages.push_back(chunk_bytes({split, map, stage}, output_bytes));
+  if (offloaded > 0) stages.front().front().kept -= offloaded_bytes(split.network, offloaded);
   return stages;
 }
 
@@ -231,8 +258,10 @@ InFlight in_flight(const StageLayout& stage, const std::vector<Pass>& passes, co
 
 std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const Parallelism& layout = job.parallelism;
-  const StateStyle style{data_parallelism_of(job), job.method.precision, job.method.optimizer,
-                         job.software.gradients.keeps_training_gradients};
+  const StateStyle style{
+      data_parallelism_of(job), job.method.precision, job.method.optimizer,
+      job.software.gradients.keeps_training_gradients || job.software.memory.holds_training_gradients,
+      job.software.memory.gathers_into_gradients};
   StateStyle of_experts = style;
   of_experts.data =
       expert_parallelism_of(style.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks())
@@ -244,7 +273,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const StageOrders orders =
       schedule.splits_backward() ? step_passes(job, split) : first_rounds(schedule, job.pipeline_shape());
   const std::vector<std::vector<PassBytes>> chunks =
-      chunk_bytes(split, layout.chunk_map(), job.software.memory, job.method.precision);
+      chunk_bytes(split, layout.chunk_map(), job.software.memory, job.method.precision, job.method.offloaded_layers);
   std::vector<StageMemory> stages;
   for (std::int64_t stage = 0; stage < layout.pipeline; ++stage) {
     const StageLayout here{split, layout.chunk_map(), stage};
@@ -256,8 +285,10 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     StageMemory m = sum_of(model_states(style, held.all), model_states(of_experts, experts.all));
     if (tables) m = sum_of(m, table_states(job.model.recommender, apart.all));
     if (adapts) m = sum_of(m, frozen_states(job.method.precision, here.parameters() - held.all));
-    if (!adapts)  // adapters compute in 16 bit, and frozen weights are held in the type of the products
+    if (!adapts) {  // adapters compute in 16 bit, and frozen weights are held in the type of the products
       m.parts.weight_copies = weight_copy_bytes(style, held.blocks) + weight_copy_bytes(of_experts, experts.blocks);
+      m.parameters -= spared_weight_bytes(style, held.blocks) + spared_weight_bytes(of_experts, experts.blocks);
+    }
     m.parts.gathered = gathered_bytes(style, held) + (experts.all > 0 ? gathered_bytes(of_experts, experts) : 0);
     m.parts.messages = message_bytes(layout, element, job.overlap.pipeline, split.network, stage);
     const auto at = static_cast<std::size_t>(stage);

@@ -22,9 +22,10 @@ double peak_memory(const Job& job);
 /// What passes over the chunks of a stage keep and need. `output_bytes`: of each element of a stage's output that the
 /// software keeps, or 0.
 std::vector<PassBytes> chunk_bytes(const StageLayout& stage, double output_bytes);
-/// The same of every stage, by stage and chunk.
+/// The same of every stage, by stage and chunk. `offloaded`: blocks of a model on one stage that lie with the host.
 std::vector<std::vector<PassBytes>> chunk_bytes(const LayerSplit& split, const ChunkMap& map,
-                                                const calibration::MemoryHabits& habits, const Precision& precision);
+                                                const calibration::MemoryHabits& habits, const Precision& precision,
+                                                std::int64_t offloaded = 0);
 
 /// (chunk, micro-batch) activations that a stage holds when it runs these passes, at its high-water mark, by what the
 /// chunks consist of.

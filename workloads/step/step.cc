@@ -349,7 +349,8 @@ class StepSimulation {
   void simulate_in_detail() {
     const LayerSplit split = split_layers(job_);
     add_memory(stage_memory(job_, split), static_cast<double>(job_.machine.device.memory().value()), report_);
-    chunks_ = chunk_bytes(split, job_.parallelism.chunk_map(), job_.software.memory, job_.method.precision);
+    chunks_ = chunk_bytes(split, job_.parallelism.chunk_map(), job_.software.memory, job_.method.precision,
+                          job_.method.offloaded_layers);
     const bool drawn = options_.timelines || options_.stage_timelines;
     bool compact = !options_.full && !drawn;
     StepPlan step = compact ? folded_plan() : make_plan(job_, cluster_, groups_);

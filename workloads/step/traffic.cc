@@ -132,12 +132,16 @@ void add_adapter_rows(const Adapters& adapters, const Parallelism& layout, doubl
   if (sp) row(CollectiveOp::all_gather, "adapter gradients, backward");
 }
 
-/// `tokens`: of a micro-batch on one rank.
-void add_context_rows(const Model& model, const Parallelism& layout, const Method& method, double tokens,
-                      double microbatches, TrafficRows& rows) {
+/// Elements of keys and values of a token, over all tensor ranks, that a context group exchanges.
+double exchanged_width(const Model& model, bool repeats_keys) {
   const LatentAttention& latent = model.attention.latent;
-  const double whole = latent.any() ? d(model.attention.heads * ((latent.qk_dim() + latent.v_dim) / 2 * 2))
-                                    : 2 * d(model.attention.kv_heads * model.head_dim());
+  if (latent.any()) return d(model.attention.heads * ((latent.qk_dim() + latent.v_dim) / 2 * 2));
+  return 2 * d((repeats_keys ? model.attention.heads : model.attention.kv_heads) * model.head_dim());
+}
+
+/// `whole`: of exchanged_width; `tokens`: of a micro-batch on one rank.
+void add_context_rows(const Model& model, double whole, const Parallelism& layout, const Method& method, double tokens,
+                      double microbatches, TrafficRows& rows) {
   const double width = whole / d(layout.tensor);
   const double own = tokens * width * calibration::bytes_of(method.precision.activations);
   const double layers = d(model.layers + model.experts.mtp_layers);
@@ -173,9 +177,10 @@ class ClosedForm {
 
   std::vector<TrafficRow> rows() {
     if (p_.tensor > 1) tensor();
-    if (p_.context > 1)
-      add_context_rows(job_.model, p_, job_.method, d(job_.batch.micro * job_.rank_seq()), d(job_.microbatches()),
-                       rows_);
+    if (p_.context > 1) {
+      add_context_rows(job_.model, exchanged_width(job_.model, job_.software.attention_style.repeats_keys), p_,
+                       job_.method, d(job_.batch.micro * job_.rank_seq()), d(job_.microbatches()), rows_);
+    }
     if (p_.pipeline > 1) pipeline();
     if (job_.replicas() > 1) data();
     if (job_.model.experts.any()) {

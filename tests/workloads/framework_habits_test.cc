@@ -1,0 +1,167 @@
+// What the frameworks of today do beside Megatron-LM: keys copied out to all heads, rotation in steps, gates apart,
+// activations with the host, gathers into the gradients' buffer, losses that hold more or less than theirs.
+#include "tests/catch.h"
+#include "tests/workloads/example.h"
+#include "workloads/model/kept.h"
+#include "workloads/step/job_values.h"
+#include "workloads/step/memory.h"
+#include "workloads/step/step.h"
+
+using namespace orrery;
+using namespace orrery::workloads;
+using tests::small_job;
+using Sets = std::vector<std::string>;
+
+namespace {
+
+const Sets kOneStage{"parallelism={tensor: 1, pipeline: 1}"};
+
+Sets plus(Sets a, const Sets& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+double kept_bytes(const Layer& layer, std::string_view name) {
+  double bytes = 0;
+  for (const Kept& kept : layer.kept) bytes += kept.name == name ? kept.bytes() : 0;
+  return bytes;
+}
+
+double forward_bytes(const Layer& layer, std::string_view name) {
+  double bytes = 0;
+  for (const LayerOp& op : layer.ops) {
+    const auto* stream = std::get_if<StreamingOp>(&op);
+    if (stream != nullptr && stream->direction == Direction::forward && stream->name == name)
+      bytes += stream->elements * stream->bytes_each;
+  }
+  return bytes;
+}
+
+StageMemory memory_of(const Sets& sets) {
+  const Job job = small_job(sets);
+  return stage_memory(job, split_layers(job)).front();
+}
+
+}  // namespace
+
+TEST_CASE("keys and values that are copied out lie and travel as if every query had its own") {
+  const Sets grouped = plus(kOneStage, {"model.kv_heads=4"});
+  const Job shared = small_job(grouped), repeated = small_job(plus(grouped, {"software.repeats_keys=true"}));
+  const double heads = static_cast<double>(shared.model.attention.heads);
+  const Layer a = network_of(shared).layer(1), b = network_of(repeated).layer(1);
+  CHECK(kept_bytes(b, "keys and values") == Approx(heads / 4 * kept_bytes(a, "keys and values")));
+  // Read once, written once for each query: bf16, of keys and of values.
+  const double tokens = static_cast<double>(shared.batch.micro * shared.model.seq);
+  const double width = static_cast<double>(shared.model.head_dim());
+  CHECK(forward_bytes(a, "repeat keys and values") == 0);
+  CHECK(forward_bytes(b, "repeat keys and values") == Approx(2 * tokens * width * (heads + 4) * 2));
+  CHECK(parameters(a) == parameters(b));
+  // Where heads have keys of their own there is nothing to copy.
+  const Sets own = plus(kOneStage, {"software.repeats_keys=true"});
+  CHECK(text(network_of(small_job(own)).layer(1)) == text(network_of(small_job(kOneStage)).layer(1)));
+}
+
+TEST_CASE("a context group exchanges the keys that attention reads, by count and by formula") {
+  const Sets ring{"parallelism={tensor: 1, pipeline: 1, context: 2}", "model.kv_heads=4"};
+  const auto exchanged = [](const Job& job) {
+    const StepReport report = simulate_step(job);
+    double bytes = 0;
+    for (const TrafficRow& row : report.traffic) {
+      if (row.what.find("keys and values") == std::string::npos) continue;
+      CHECK(row.simulated_bytes == Approx(row.closed_form_bytes));
+      bytes += row.simulated_bytes;
+    }
+    return bytes;
+  };
+  const Job shared = small_job(ring), repeated = small_job(plus(ring, {"software.repeats_keys=true"}));
+  const double each = exchanged(shared);
+  CHECK(each > 0);
+  CHECK(exchanged(repeated) == Approx(each * static_cast<double>(shared.model.attention.heads) / 4));
+}
+
+TEST_CASE("a rotation in steps moves 20 bytes for each query and key, one kernel 4") {
+  const Sets rotary = plus(kOneStage, {"model.positions=rotary"});
+  const Layer fused = network_of(small_job(rotary)).layer(1);
+  const Layer steps = network_of(small_job(plus(rotary, {"software.rotation_in_steps=true"}))).layer(1);
+  const double moved = forward_bytes(steps, "queries and keys to fp32") + forward_bytes(steps, "rotate in fp32") +
+                       forward_bytes(steps, "rotated to 16 bit");
+  CHECK(moved == Approx(5 * forward_bytes(fused, "rotate queries and keys")));  // 6 + 8 + 6 of 4
+}
+
+TEST_CASE("a gate apart is a product of its own over the same weights and FLOPs") {
+  const Sets gated = plus(kOneStage, {"model.gated_mlp=true"});
+  const Layer one = network_of(small_job(gated)).layer(1);
+  const Layer two = network_of(small_job(plus(gated, {"software.separate_gate=true"}))).layer(1);
+  const auto products = [](const Layer& layer) {
+    std::size_t count = 0;
+    for (const LayerOp& op : layer.ops) {
+      const auto* linear = std::get_if<LinearOp>(&op);
+      if (linear != nullptr && linear->part == LinearOp::Part::mlp_in) count = linear->products.size();
+    }
+    return count;
+  };
+  CHECK(products(one) == 1);
+  CHECK(products(two) == 2);
+  CHECK(parameters(one) == parameters(two));
+  CHECK(forward_flops(one).linear == forward_flops(two).linear);
+  // By operation the second of two products is made again, whichever way they are written.
+  const Sets again{"recompute={kind: selective, modules: [every_second_product]}"};
+  const auto rows = [&](const Sets& sets) {
+    std::int64_t sum = 0;
+    const Layer layer = network_of(small_job(plus(sets, again))).layer(1);
+    for (const LayerOp& op : layer.ops) {
+      if (const auto* linear = std::get_if<LinearOp>(&op); linear != nullptr)
+        for (const MatMul& product : linear->products) sum += product.again;
+    }
+    return sum;
+  };
+  CHECK(rows(gated) == rows(plus(gated, {"software.separate_gate=true"})));
+}
+
+TEST_CASE("layers whose activations wait with the host leave the device, but for the last one sent") {
+  const StageMemory here = memory_of(kOneStage);
+  const double block = bytes_of(network_of(small_job(kOneStage)).layer(1)).kept;
+  for (const int layers : {0, 1, 2, 3, 8}) {
+    const StageMemory away =
+        memory_of(plus(kOneStage, {"offload={activation_layers: " + std::to_string(layers) + "}"}));
+    INFO(layers);
+    CHECK(here.total - away.total == Approx(std::max(0, layers - 1) * block));
+  }
+  CHECK(simulate_step(small_job(plus(kOneStage, {"offload={activation_layers: 8}"}))).iteration ==
+        simulate_step(small_job(kOneStage)).iteration);
+}
+
+TEST_CASE("mxfp8 weights that are gathered into the gradients' buffer spare the 16-bit ones of the blocks") {
+  const Sets mxfp8 = plus(kOneStage, {"cluster.device=b200-sxm-180gb", "precision=mxfp8"});
+  const auto parameters_held = [&](const std::string& sharding, const char* gathers) {
+    return memory_of(plus(mxfp8, {"parallelism.sharding=" + sharding,
+                                  std::string("software.gathers_into_gradients=") + gathers}))
+        .parameters;
+  };
+  const Network network = network_of(small_job(mxfp8));
+  double blocks = 0;
+  for (std::int64_t i = 0; i < network.size(); ++i)
+    blocks += network.layer(i).kind == LayerKind::block ? parameters(network.layer(i)) : 0;
+  CHECK(parameters_held("optimizer", "false") - parameters_held("optimizer", "true") == Approx(2 * blocks));
+  CHECK(parameters_held("none", "false") == parameters_held("none", "true"));  // nothing is gathered
+}
+
+TEST_CASE("a loss holds as many 16-bit copies of the logits as its framework's") {
+  const auto working = [](const char* copies) {
+    const Network network = network_of(small_job(plus(kOneStage, {std::string("software.loss_copies=") + copies})));
+    return bytes_of(network.layer(network.size() - 1)).working;
+  };
+  const Job job = small_job(kOneStage);
+  const double logits = static_cast<double>(job.batch.micro * job.model.seq) *
+                        static_cast<double>(padded_vocab(job.model.vocab, 1, job.software.layers.head.pads_vocabulary));
+  CHECK(working("4") - working("1") == Approx(3 * 2 * logits));
+  CHECK(working("1") - working("0") == Approx(2 * logits));
+}
+
+TEST_CASE("held training gradients take two bytes a parameter beside fp32 ones") {
+  const Sets fp32{"precision={gradients: fp32}"};
+  const StageMemory dropped = memory_of(plus(kOneStage, fp32));
+  const StageMemory held = memory_of(plus(plus(kOneStage, fp32), {"software.holds_training_gradients=true"}));
+  const Network network = network_of(small_job(kOneStage));
+  CHECK(held.total - dropped.total == Approx(2 * parameters(network, {0, network.size()})));
+}
