@@ -348,7 +348,8 @@ std::vector<TrafficRow> recommender_rows(const Recommender& model, std::int64_t 
                                          const Precision& precision, const calibration::Software& software) {
   TrafficRows rows;
   StateRows states(Sharding::none, software, precision, 1, rows);
-  if (gpus > 1) states.add_all(CommGroup::data, CommGroup::replicate, gpus, gpus, repeated_parameters(model));
+  const double whole = repeated_parameters(model);
+  if (gpus > 1) states.add_all(CommGroup::data, CommGroup::replicate, gpus, gpus, whole, {whole, whole, 0});
   add_table_rows(model, gpus, d(samples), calibration::bytes_of(precision.activations), rows);
   return std::move(rows.rows);
 }
