@@ -50,7 +50,10 @@ TEST_CASE("advise proposes another placement where every table is cut over all G
   const Outcome advise = tests::orrery({"advise", kScenario, "--set", "tables={placement: row}", "--json", "-"});
   INFO(advise.err);
   REQUIRE(advise.status == 0);
-  CHECK(advise.out.find("tables.placement=auto") != std::string::npos);
+  const json suggestions = json::parse(advise.out)["suggestions"];
+  REQUIRE_FALSE(suggestions.empty());
+  CHECK(suggestions[0]["set"].contains("tables.placement"));
+  CHECK(suggestions[0]["saved_pct"] > 0);
   CHECK(advise.out.find("parallelism.") == std::string::npos);
 }
 
