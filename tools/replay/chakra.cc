@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "sim/error.h"
+#include "sim/printable.h"
 #include "tools/report/output.h"
 
 #ifdef ORRERY_PROTOBUF
@@ -124,6 +125,14 @@ double number_of(const chakra::Attribute& a) {
   return 0;
 }
 
+/// In one line, without what is no character.
+std::string text_of(const std::string& bytes) {
+  std::string text = sim::printable(bytes);
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  return text;
+}
+
 class Reader {
  public:
   Reader(const std::string& file, std::int64_t rank, std::int64_t world, const ChakraGroups& groups)
@@ -193,8 +202,8 @@ class Reader {
       if (a.name() == "tid") out.tid = value;
       if (a.name() == "duration_picos") out.picos = value;
       const bool text = a.value_case() == chakra::Attribute::kStringVal;
-      if (a.name() == "pg_name") out.group = text ? a.string_val() : fmt::format("{}", value);
-      if (a.name() == "pg_desc" && text) out.about_group = a.string_val();
+      if (a.name() == "pg_name") out.group = text ? text_of(a.string_val()) : fmt::format("{}", value);
+      if (a.name() == "pg_desc" && text) out.about_group = text_of(a.string_val());
     }
     return out;
   }
@@ -208,7 +217,7 @@ class Reader {
     if (!(about.bytes >= 0 && about.bytes <= kMostBytes))
       refuse("comm_size", fmt::format("got {}, expected 0 to 1e15", about.bytes));
     GraphNode node;
-    node.name = writer_.name(in.name());
+    node.name = writer_.name(text_of(in.name()));
     const double picos = about.picos >= 0 ? about.picos : static_cast<double>(in.duration_micros()) * kPicosPerMicro;
     node.duration = sim::Duration(std::llround(picos));
     const bool device = !about.on_host && in.type() >= chakra::COMM_SEND_NODE;
