@@ -29,6 +29,13 @@ struct CommGroup {
   static const CommGroup expert_tensor;  // those that an expert is cut over
   /// Ranks that hold the same experts: as `data` and `replicate` are those that hold the same of everything else.
   static const CommGroup expert_data, expert_replicate;
+  /// Of a tensor group cut in two dimensions (arXiv 2305.13525): ranks that hold parts of the same inputs of a
+  /// column-parallel layer, and those that hold parts of its outputs.
+  static const CommGroup tensor_in, tensor_out;
+  /// Where passes go to fewer ranks than share out a state: those that share out the weights, and those of other such
+  /// groups that hold the same part, which hand out new weights after a step; likewise of gradients, which are added up
+  /// between groups at the end; and those of a second copy of the weights (ZeRO++ hpZ, arXiv 2306.10209).
+  static const CommGroup weights, new_weights, partial_gradients, gradient_parts, secondary_weights;
 };
 
 inline constexpr CommGroup CommGroup::tensor{0, "tensor"};
@@ -46,5 +53,12 @@ inline constexpr CommGroup CommGroup::expert{11, "expert"};
 inline constexpr CommGroup CommGroup::expert_tensor{12, "expert_tensor"};
 inline constexpr CommGroup CommGroup::expert_data{13, "expert_data"};
 inline constexpr CommGroup CommGroup::expert_replicate{14, "expert_data"};
+inline constexpr CommGroup CommGroup::tensor_in{15, "tensor"};
+inline constexpr CommGroup CommGroup::tensor_out{16, "tensor"};
+inline constexpr CommGroup CommGroup::weights{17, "data"};
+inline constexpr CommGroup CommGroup::new_weights{18, "data"};
+inline constexpr CommGroup CommGroup::partial_gradients{19, "data"};
+inline constexpr CommGroup CommGroup::gradient_parts{20, "data"};
+inline constexpr CommGroup CommGroup::secondary_weights{21, "data"};
 
 }  // namespace orrery::workloads

@@ -67,7 +67,7 @@ class FeedForwardHalf {
   void write();
 
   // Its parts.
-  MatMul up() const { return w_.product("mlp up", m_.mlp.gated ? 2 * z_.ffn : z_.ffn, m_.hidden); }
+  MatMul up() const { return w_.product("mlp up", m_.mlp.gated ? 2 * z_.ffn : z_.ffn, z_.width); }
   void cast_gradients() { w_.cast_gradient(z_.shared(m_.mlp.hidden)); }
   void activation();
   bool in_steps() const;

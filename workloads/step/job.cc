@@ -21,7 +21,8 @@ bool ties_embeddings(const Job& job) {
 
 Split split_of(const Job& job) {
   const Parallelism& p = job.parallelism;
-  return {p.tensor, p.context, p.expert, p.expert_tensor, p.sequence_parallel, p.context_method, job.batch.micro};
+  return {p.tensor,         p.context,       p.expert,          p.expert_tensor, p.sequence_parallel,
+          p.context_method, job.batch.micro, p.inside.tensor_in};
 }
 
 Computation computation_of(const Job& job) {
