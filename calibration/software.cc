@@ -345,6 +345,15 @@ std::vector<Row> fetch_rows() {
       number("reuse_distance", &S::fetches, &FetchStyle::reuse_distance, {"0", "1e15"},
              "With fetches_by_weight, a weight stays gathered if at most so many elements of others are used before it "
              "is used again in the same pass."),
+      boolean("quantised_fetches", &S::fetches, &FetchStyle::quantised_fetches,
+              "Parameters that are gathered in every pass travel in blocks of int8 with a scale each, which kernels "
+              "bound by memory make and undo."),
+      boolean(
+          "quantised_reductions", &S::fetches, &FetchStyle::quantised_reductions,
+          "Gradients that are reduced in every pass travel in blocks of int4 with a scale each, exchanged and added "
+          "up once inside nodes and once between them."),
+      boolean("reduces_groups_once", &S::fetches, &FetchStyle::reduces_groups_once,
+              "With parallelism.shard_group, gradients are added up between groups once a step, else in every pass."),
   };
 }
 

@@ -174,6 +174,9 @@ struct FetchStyle {
   sim::Duration fetch_call_per_rank{};  // host time of a call for each rank's part
   double live_parameters = 0;           // elements at hand from which nothing is fetched ahead; 0: no limit
   double reuse_distance = 0;            // elements of other weights until its next use up to which a weight stays
+  bool quantised_fetches = false;       // parameters travel in blocks of int8
+  bool quantised_reductions = false;    // gradients travel in blocks of int4
+  bool reduces_groups_once = false;     // gradients are added up between shard groups once a step
   bool operator==(const FetchStyle&) const = default;
 };
 

@@ -28,7 +28,8 @@ constexpr double kMostParameters = 1e15;
 constexpr double kMostBuckets = 200'000;
 
 void check_tensor(const Settings& document, const workloads::Model& model, const workloads::Parallelism& layout) {
-  const std::int64_t tensor = layout.tensor;
+  const bool grid = layout.tensor % layout.inside.tensor_in == 0;  // else check_tensor_grid says so
+  const std::int64_t tensor = grid ? layout.tensor / layout.inside.tensor_in : layout.tensor;
   const auto divides = [&](std::int64_t size, const char* key) {
     if (size % tensor == 0) return;
     fail_at(document, "parallelism.tensor",
@@ -41,6 +42,23 @@ void check_tensor(const Settings& document, const workloads::Model& model, const
     fail_at(document, "parallelism.sequence_parallel",
             fmt::format("got true with model.seq {}, expected false, or a multiple of tensor {}", model.seq, tensor));
   }
+}
+
+/// A tensor group cut in two dimensions is modelled for plain GPTs. `plain`: of blocks with one qkv product.
+void check_tensor_grid(const Settings& document, const workloads::Model& model, const workloads::Parallelism& layout,
+                       bool plain, bool recomputes_parts, bool overlaps) {
+  const std::int64_t inputs = layout.inside.tensor_in;
+  if (inputs == 1) return;
+  const auto expected = [&](bool holds, const std::string& what) {
+    if (!holds) fail_at(document, "parallelism.tensor_in", fmt::format("got {}, expected {}", inputs, what));
+  };
+  expected(layout.tensor % inputs == 0, fmt::format("a divisor of parallelism.tensor {}", layout.tensor));
+  expected(model.hidden % inputs == 0, fmt::format("a divisor of model.hidden {}", model.hidden));
+  expected(plain && !model.experts.any() && !model.parallel_block && !model.attention.latent.any(),
+           "1 but for a model of blocks with one qkv product, without experts or adapters");
+  expected(!layout.sequence_parallel && layout.context == 1 && layout.pipeline == 1 && !overlaps,
+           "1 beside sequence_parallel, context, pipeline or overlap.tensor");
+  expected(!recomputes_parts, "1 beside recompute: selective");
 }
 
 void check_context(const Settings& document, const workloads::Model& model, const workloads::Parallelism& layout,
@@ -74,6 +92,28 @@ void check_shard_group(const Settings& document, const workloads::Parallelism& l
             fmt::format("expected a divisor of the {} ranks that hold the same weights, got {}", replicas,
                         layout.shard_group));
   }
+}
+
+/// Groups inside those of `owners` ranks that share out a state.
+void check_groups_inside(const Settings& document, const workloads::Parallelism& layout, std::int64_t owners,
+                         bool has_experts) {
+  const std::pair<const char*, std::int64_t> groups[]{{"weight_group", layout.inside.weights},
+                                                      {"gradient_group", layout.inside.gradients},
+                                                      {"secondary_group", layout.inside.secondary}};
+  for (const auto& [key, ranks] : groups) {
+    if (ranks == 0) continue;
+    const std::string path = fmt::format("parallelism.{}", key);
+    if (layout.sharding != workloads::Sharding::parameters)
+      fail_at(document, path, fmt::format("got {} without sharding: parameters, expected none", ranks));
+    if (has_experts) fail_at(document, path, fmt::format("got {} beside experts, expected none", ranks));
+    if (owners % ranks != 0)
+      fail_at(document, path,
+              fmt::format("expected a divisor of the {} ranks that share out a state, got {}", owners, ranks));
+  }
+  if (layout.inside.secondary > 0 && layout.inside.weights > 0)
+    fail_at(document, "parallelism.secondary_group",
+            fmt::format("got {} beside weight_group {}, expected one of them", layout.inside.secondary,
+                        layout.inside.weights));
 }
 
 /// What the schedule asks of the pipeline, as its row says.
@@ -182,6 +222,9 @@ void check_job(const Settings& document, Job& job) {
   check_pipeline(document, layout, job.model.layers);
   check_schedule(document, layout, job.batch, job.pipeline_shape());
   check_shard_group(document, layout, job.replicas());
+  check_groups_inside(document, layout, job.shard_ranks(), job.model.experts.any());
+  check_tensor_grid(document, job.model, layout, !job.method.adapters.any() && !job.software.layers.linear.separate_qkv,
+                    job.method.recompute == workloads::Recompute::selective, job.overlap.tensor);
   check_sizes(document, job.model, layout, job.pipeline_shape(),
               ideal_seconds(job.model, job.batch.global, job.machine.device, job.machine.gpus));
   const double element = calibration::bytes_of(job.method.precision.parameters);

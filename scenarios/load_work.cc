@@ -223,6 +223,17 @@ void load_batch(const Settings& document, Job& job, bool data_given) {
                           job.batch.micro, step, job.batch.global));
 }
 
+/// Groups inside those that share out a state; one of all of these is what there is without the key.
+void load_groups_inside(const Settings* section, Job& job) {
+  const auto part = [&](const char* key) {
+    const std::int64_t ranks = integer(section, key, 0);
+    return ranks == job.shard_ranks() ? 0 : ranks;
+  };
+  job.parallelism.inside.weights = part("weight_group");
+  job.parallelism.inside.gradients = part("gradient_group");
+  job.parallelism.inside.secondary = integer(section, "secondary_group", 0);
+}
+
 }  // namespace
 
 void load_model(const Settings& document, Job& job) {
@@ -293,13 +304,16 @@ void load_layout(const Settings& document, Job& job) {
     assume(job, "parallelism.sharding", name_of(layout.sharding), by_default);
   }
   layout.shard_group = integer(section, "shard_group", 0);
+  layout.inside.tensor_in = integer(section, "tensor_in", 1);
   layout.sequence_parallel = boolean(section, "sequence_parallel", job.software.defaults.sequence_parallel);
   if (given(section, "sequence_parallel") == nullptr) {
-    if (layout.tensor == 1 || job.model.seq % layout.tensor != 0) layout.sequence_parallel = false;
+    if (layout.tensor == 1 || layout.inside.tensor_in > 1 || job.model.seq % layout.tensor != 0)
+      layout.sequence_parallel = false;
     if (layout.tensor > 1)
       assume(job, "parallelism.sequence_parallel", layout.sequence_parallel ? "true" : "false", by_default);
   }
   layout.schedule = load_schedule(section, job);
+  load_groups_inside(section, job);
   load_stage_layers(section, job);
   // Without it ZB-H2 would wait for the first stage again.
   const bool staggers = layout.schedule->runtimes.step_apart;

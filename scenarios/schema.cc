@@ -239,6 +239,14 @@ Rows layout_keys() {
        {},
        "Tensor-parallel degree; divides heads, kv_heads and ffn_hidden.",
        {"1", "1048576"}},
+      {"parallelism.tensor_in",
+       "integer",
+       "ranks",
+       "1",
+       {},
+       "Of the tensor ranks those that share out the inputs of column-parallel layers and the outputs of row-parallel "
+       "ones, as AxoNN does; divides tensor and model.hidden. The rest share out the other side.",
+       {"1", "1048576"}},
       {"parallelism.pipeline", "integer", "stages", "1", {}, "Pipeline stages.", {"1", "10000"}},
       {"parallelism.virtual_pipeline",
        "integer",
@@ -295,6 +303,11 @@ Rows layout_keys() {
        {},
        "Ranks that every expert is cut over; divides model.expert_ffn_hidden.",
        {"1", "1048576"}},
+  };
+}
+
+Rows sharing_keys() {
+  return {
       {"parallelism.sequence_parallel",
        "boolean",
        "",
@@ -313,6 +326,30 @@ Rows layout_keys() {
        "all that hold the same weights",
        {},
        "Ranks that share out what sharding names; further groups repeat it (hybrid sharding).",
+       {"1", "1048576"}},
+      {"parallelism.weight_group",
+       "integer",
+       "ranks",
+       "as shard_group",
+       {},
+       "With sharding: parameters, neighbours inside a shard group that share out the weights, which gather only among "
+       "themselves and get new ones after a step (low-bandwidth partitioning); divides it.",
+       {"1", "1048576"}},
+      {"parallelism.gradient_group",
+       "integer",
+       "ranks",
+       "as shard_group",
+       {},
+       "With sharding: parameters, neighbours inside a shard group among which every backward pass reduces gradients; "
+       "what they share out is added up between such groups once a step; divides it.",
+       {"1", "1048576"}},
+      {"parallelism.secondary_group",
+       "integer",
+       "ranks",
+       "none",
+       {},
+       "With sharding: parameters, neighbours inside a shard group that share out a second copy of the weights, from "
+       "which backward passes gather (ZeRO++ hpZ); divides it.",
        {"1", "1048576"}},
       {"parallelism.schedule", "choice", "",
        "interleaved_1f1b with more than one chunk, else 1f1b or that of the software", workloads::schedule_names(),
@@ -701,6 +738,7 @@ std::vector<Key> all_keys() {
   add(mixture_keys());
   add(recommender_keys());
   add(layout_keys());
+  add(sharing_keys());
   add(batch_keys());
   add(option_keys());
   add(expert_keys());

@@ -46,12 +46,31 @@ std::vector<Case> hosts_and_defaults() {
   };
 }
 
+std::vector<Case> sharded_parameters() {
+  using enum Effect;
+  const Sets by_weight{"parallelism.sharding=parameters", "recompute=full", "overlap.parameters=true",
+                       "software.fetches_by_weight=true"};
+  return {
+      {"software.fetches_by_weight", differs, "true", by_weight, "false"},
+      {"software.fetches_drained", slower, "true", by_weight, "false"},
+      {"software.collectives_by_list", slower, "true", by_weight, "false"},
+      {"software.fetch_call_per_rank", slower, "10 ms", by_weight, "0 us"},
+      {"software.live_parameters", slower, "1", plus(by_weight, {"software.fetches_drained=true"}), "0"},
+      {"software.reuse_distance", faster, "1e12", plus(by_weight, {"software.fetches_drained=true"}), "0"},
+      {"software.quantised_fetches", differs, "true", {"parallelism.sharding=parameters"}, "false"},
+      {"software.quantised_reductions", differs, "true", {"parallelism.sharding=parameters"}, "false"},
+      {"software.reduces_groups_once",
+       faster,
+       "true",
+       {"parallelism.sharding=parameters", "parallelism.shard_group=2"},
+       "false"},
+  };
+}
+
 std::vector<Case> kernels_and_messages() {
   using enum Effect;
   const Sets unpads{"software.attention_unpads=true"};
   const Sets interleaved = plus(kOverlapped, {"parallelism.virtual_pipeline=4", "software.parameter_bucket='10 MB'"});
-  const Sets by_weight{"parallelism.sharding=parameters", "recompute=full", "overlap.parameters=true",
-                       "software.fetches_by_weight=true"};
   const Sets one_stage{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16"};
   const Sets in_blocks{"attention=unfused", "software.fused_softmax_matrices=4"};
   return {
@@ -90,12 +109,6 @@ std::vector<Case> kernels_and_messages() {
        "true",
        {"parallelism.sharding=gradients", "software.reduces_every_pass=true"},
        "false"},
-      {"software.fetches_by_weight", differs, "true", by_weight, "false"},
-      {"software.fetches_drained", slower, "true", by_weight, "false"},
-      {"software.collectives_by_list", slower, "true", by_weight, "false"},
-      {"software.fetch_call_per_rank", slower, "10 ms", by_weight, "0 us"},
-      {"software.live_parameters", slower, "1", plus(by_weight, {"software.fetches_drained=true"}), "0"},
-      {"software.reuse_distance", faster, "1e12", plus(by_weight, {"software.fetches_drained=true"}), "0"},
       {"software.pads_vocabulary", faster, "false", {"model.vocab=51208"}, "true"},
       {"software.misaligned_gemm_rate", slower, "0.4", {"model.vocab=50260", "software.pads_vocabulary=false"}, "1"},
       {"software.training_metrics", slower, "2", {}, "0"},
@@ -150,8 +163,8 @@ std::vector<Case> kernels_and_messages() {
 
 std::vector<Case> software_cases() {
   std::vector<Case> all = hosts_and_defaults();
-  const std::vector<Case> rest = kernels_and_messages();
-  all.insert(all.end(), rest.begin(), rest.end());
+  for (const std::vector<Case>& more : {sharded_parameters(), kernels_and_messages()})
+    all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 

@@ -40,6 +40,15 @@ std::vector<GroupLayout> layouts() {
       }
     }
   }
+  for (GroupLayout& layout : all) layout.weight_ranks = layout.gradient_ranks = layout.shard_ranks;
+  // Groups inside those that share out a state, and a tensor group in two dimensions.
+  for (std::size_t i = 0, plain = all.size(); i < plain; ++i) {
+    GroupLayout layout = all[i];
+    layout.weight_ranks = layout.secondary_ranks = std::max<std::int64_t>(1, layout.shard_ranks / 4);
+    layout.gradient_ranks = layout.shard_ranks / 2;
+    if (layout.dims.size(Dim::tensor) % 2 == 0) layout.tensor_in = 2;
+    all.push_back(layout);
+  }
   return all;
 }
 
@@ -53,6 +62,20 @@ std::vector<std::int64_t> key_of(const GroupLayout& layout, const CommGroup& gro
   if (group == CommGroup::context) return {at[Dim::tensor], at[Dim::data], stage};
   if (group == CommGroup::data) return {at[Dim::tensor], lower, replica / layout.shard_ranks};
   if (group == CommGroup::replicate) return {at[Dim::tensor], lower, replica % layout.shard_ranks};
+  const auto part = [&](std::int64_t ranks) {
+    return std::vector<std::int64_t>{at[Dim::tensor], lower, replica / ranks};
+  };
+  const auto across = [&](std::int64_t ranks) {
+    return std::vector<std::int64_t>{at[Dim::tensor], lower, replica / layout.shard_ranks, replica % ranks};
+  };
+  if (group == CommGroup::weights) return part(layout.weight_ranks);
+  if (group == CommGroup::new_weights) return across(layout.weight_ranks);
+  if (group == CommGroup::partial_gradients) return part(layout.gradient_ranks);
+  if (group == CommGroup::gradient_parts) return across(layout.gradient_ranks);
+  if (group == CommGroup::secondary_weights) return part(layout.secondary_ranks);
+  const std::int64_t over = at[Dim::tensor];
+  if (group == CommGroup::tensor_in) return {at[Dim::context], at[Dim::data], stage, over / layout.tensor_in};
+  if (group == CommGroup::tensor_out) return {at[Dim::context], at[Dim::data], stage, over % layout.tensor_in};
   if (group == CommGroup::embedding) return {at[Dim::tensor], at[Dim::context], at[Dim::data]};
   if (layout.shards) return {};
   return {at[Dim::context], at[Dim::data]};  // the norm of one replica

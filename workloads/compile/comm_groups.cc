@@ -67,6 +67,25 @@ void add_expert_groups(const GroupLayout& layout, std::vector<JobGroup>& groups)
   if (repeats > 1) add(CommGroup::expert_replicate, same_part, Stream::expert_data, Category::data_comm, true);
 }
 
+/// Parts of the groups that share out a state, and what lies across them.
+void add_groups_inside_shards(const GroupLayout& layout, const SubGroup& shards, std::vector<JobGroup>& groups) {
+  const auto add = [&](const CommGroup& group, std::int64_t stride, std::int64_t size) {
+    const SubGroup members{shards.over, shards.mirrored, stride, size};
+    if (size > 1)
+      groups.push_back({group, members, Carries::collectives, Stream::data, Stream::data, Category::data_comm});
+  };
+  const std::int64_t all = layout.shard_ranks;
+  if (layout.weight_ranks < all) {
+    add(CommGroup::weights, 1, layout.weight_ranks);
+    add(CommGroup::new_weights, layout.weight_ranks, all / layout.weight_ranks);
+  }
+  if (layout.gradient_ranks < all) {
+    add(CommGroup::partial_gradients, 1, layout.gradient_ranks);
+    add(CommGroup::gradient_parts, layout.gradient_ranks, all / layout.gradient_ranks);
+  }
+  if (layout.secondary_ranks > 0) add(CommGroup::secondary_weights, 1, layout.secondary_ranks);
+}
+
 }  // namespace
 
 std::vector<JobGroup> comm_groups(const GroupLayout& layout) {
@@ -76,8 +95,18 @@ std::vector<JobGroup> comm_groups(const GroupLayout& layout) {
                        const Stream& stream, Category category, bool all_reduces) {
     groups.push_back({group, members, carries, stream, stream, category, all_reduces, false});
   };
-  if (dims.size(Dim::tensor) > 1)
+  const std::int64_t tensor = dims.size(Dim::tensor), inputs = layout.tensor_in;
+  const auto add_tensor = [&](const CommGroup& group, std::int64_t stride, std::int64_t size) {
+    if (size > 1)
+      add(group, SubGroup{{Dim::tensor}, false, stride, size}, Carries::collectives, Stream::tensor,
+          Category::tensor_comm, true);
+  };
+  if (inputs == 1 && tensor > 1)
     add(CommGroup::tensor, SubGroup{{Dim::tensor}}, Carries::collectives, Stream::tensor, Category::tensor_comm, true);
+  if (inputs > 1) {
+    add_tensor(CommGroup::tensor_in, 1, inputs);
+    add_tensor(CommGroup::tensor_out, inputs, tensor / inputs);
+  }
   if (dims.size(Dim::context) > 1) {
     add(CommGroup::context, SubGroup{{Dim::context}}, Carries::collectives, Stream::context, Category::context_comm,
         false);
@@ -90,6 +119,7 @@ std::vector<JobGroup> comm_groups(const GroupLayout& layout) {
     const SubGroup same_part{shards.over, shards.mirrored, layout.shard_ranks, repeats};
     add(CommGroup::replicate, same_part, Carries::collectives, Stream::data, Category::data_comm, true);
   }
+  add_groups_inside_shards(layout, shards, groups);
   add_expert_groups(layout, groups);
   add_messages(layout, groups);
   if (layout.ties_ends) {

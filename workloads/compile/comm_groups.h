@@ -39,6 +39,10 @@ struct GroupLayout {
   bool shards = false;                // states are shared out, so that the gradients' norm is a sum over all ranks
   bool all_reduces_gradients = true;  // among the ranks that share out a state
   std::int64_t shard_ranks = 1;       // how many those are
+  std::int64_t tensor_in = 1;         // of the tensor ranks, neighbours
+  /// Of the ranks that share out a state, neighbours: those that share out weights and gradients, as many as
+  /// shard_ranks where all of them do. secondary_ranks: of the second copy; 0: there is none.
+  std::int64_t weight_ranks = 1, gradient_ranks = 1, secondary_ranks = 0;
   calibration::CollectiveAlgorithms own_routes;  // GroupCalls::own
   bool operator==(const GroupLayout&) const = default;
 };

@@ -19,6 +19,10 @@ struct DataParallelism {
     /// Whose members gather parameters for a forward and for a backward pass, and reduce gradients in it: the owners,
     /// or fewer ranks, each group of which holds all (MiCS, arXiv 2205.00119; ZeRO++ hpZ, arXiv 2306.10209).
     CommGroup forward = CommGroup::data, backward = CommGroup::data, reduced = CommGroup::data;
+    /// Ranks that share out weights, gradients of passes and a second copy of the weights (0: none); `owners` in all.
+    struct Ranks {
+      std::int64_t weights = 1, gradients = 1, secondary = 0;
+    } ranks;
   } among;
   std::int64_t replicas = 1;  // ranks that hold the same weights
   std::int64_t owners = 1;    // of these, ranks of one collective: those that share out a state, or all
@@ -30,7 +34,10 @@ struct DataParallelism {
   /// Megatron-LM's, adds them up whole over the micro-batches of a step and reduces them once.
   bool by_unit = false;
   /// Nor by unit, but weight by weight, as `fetches` says; `by_unit` stands too.
-  bool by_weight = false;
+  struct ByWeight {
+    bool on = false;
+    sim::Duration call{};  // host time of one
+  } by_weight;
   /// Weights are gathered for the forward pass of every micro-batch, and not once a step.
   bool gathers_every_pass = false;
   /// The gradient of each weight goes to the one rank that owns it.
@@ -42,13 +49,19 @@ struct DataParallelism {
     double gradient = 4;  // as it is added up
     double reduced = 4;   // of a gradient on its way to the replicas: as added up, or as activations
     double parameter = 2;
+    double fetched = 2;    // of a parameter on its way to a pass: as held, or a byte with its share of a scale
+    double exchanged = 4;  // of a gradient on its way from a pass: as added up, or half a byte likewise
   } bytes;
   calibration::BucketPolicy buckets;
   calibration::FetchStyle fetches;
-  sim::Duration call{};  // host time of a call, where these go weight by weight
 
   bool shards() const { return sharding != calibration::Sharding::none; }
   bool shards_parameters() const { return sharding == calibration::Sharding::parameters && replicas > 1; }
+  /// Passes go to fewer ranks than share out a state, or in other types than these are held in.
+  bool goes_apart() const {
+    return !(among.forward == among.owners && among.backward == among.owners && among.reduced == among.owners) ||
+           fetches.quantised_fetches || fetches.quantised_reductions;
+  }
   /// A rank keeps a share of the gradients, and not all of them, from one micro-batch to the next.
   bool shares_gradients() const { return sharding == calibration::Sharding::parameters || by_unit; }
   /// Groups of owners, which repeat what each of them shares out.

@@ -26,7 +26,7 @@ struct DataStream {
   DataTransfers transfers;
   DataCollectives chunks;
   UnitCollectives units;
-  WeightCollectives weights;  // in place of `units` where data.by_weight
+  WeightCollectives weights;  // in place of `units` where data.by_weight.on
 };
 
 /// One for every kind of group that holds parameters; the first is that of all but experts.

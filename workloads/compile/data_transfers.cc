@@ -31,18 +31,34 @@ CollectiveCost owner_reductions(double parameters, const Layer* layer, double gr
   return sum;
 }
 
-ProgramWriter::Transfer DataTransfers::transfer(CollectiveOp op, double bytes, const char* what) {
-  ProgramWriter::Transfer t{data_.among.owners};
-  t.cost = prices_.of(op, bytes, data_.among.owners);
-  t.traffic =
-      library_.traffic({data_.among.owners, op, what, data_.owners, bytes, wire_bytes(op, data_.owners, bytes)});
-  beside_ += prices_.seconds_alone(t.cost, data_.among.owners);
+ProgramWriter::Transfer DataTransfers::transfer(CollectiveOp op, double bytes, const char* what,
+                                                const CommGroup& group) {
+  ProgramWriter::Transfer t{group};
+  const std::int64_t ranks = prices_.shapes[group].ranks;
+  t.cost = prices_.of(op, bytes, group);
+  t.traffic = library_.traffic({group, op, what, ranks, bytes, wire_bytes(op, ranks, bytes)});
+  beside_ += prices_.seconds_alone(t.cost, group);
   return t;
 }
 
+/// A group of one rank inside those that share out a state, for which no communicator is made.
+bool DataTransfers::is_alone(const CommGroup& group) const {
+  return !(group == data_.among.owners) && prices_.shapes[group].ranks == 1;
+}
+
+void DataTransfers::stream(const char* name, double bytes) {
+  Kernel kernel{name};
+  kernel.bytes = bytes;
+  kernel.time = prices_.device.streaming(calibration::Streaming::copy, bytes);
+  writer_.compute(library_.compute({kernel}, -1), Category::compute);
+}
+
 std::uint32_t DataTransfers::gather(double bytes, std::span<const std::uint32_t> waits) {
-  const char* what = writer_.is_backward() ? "parameters, backward" : "parameters, forward";
-  return writer_.transfer(transfer(CollectiveOp::all_gather, bytes, what), waits);
+  const bool backward = writer_.is_backward();
+  const CommGroup& group = backward ? data_.among.backward : data_.among.forward;
+  if (is_alone(group)) return kNoTransfer;
+  const char* what = backward ? "parameters, backward" : "parameters, forward";
+  return writer_.transfer(transfer(CollectiveOp::all_gather, bytes, what, group), waits);
 }
 
 /// One pass over the buffer: from the flat one into the parts of the list, or the other way.
@@ -53,33 +69,71 @@ sim::Duration DataTransfers::list_copy(double bytes) const {
 
 std::uint32_t DataTransfers::gather_weight(double bytes, const char* what, sim::Duration host,
                                            std::span<const std::uint32_t> waits) {
-  ProgramWriter::Transfer t = transfer(CollectiveOp::all_gather, bytes, what);
+  ProgramWriter::Transfer t = transfer(CollectiveOp::all_gather, bytes, what, data_.among.owners);
   t.cost.latency += list_copy(bytes);
   t.issue = host;
   return writer_.transfer(t, waits);
 }
 
-void DataTransfers::reduce_tensors(double bytes, std::int64_t tensors) {
+void DataTransfers::reduce_tensors(double parameters, std::int64_t tensors, bool complete) {
   if (tensors == 0) return;
-  ProgramWriter::Transfer t = transfer(CollectiveOp::reduce_scatter, bytes, "gradients, backward");
+  const double bytes = parameters * data_.bytes.gradient;
+  ProgramWriter::Transfer t = transfer(CollectiveOp::reduce_scatter, bytes, "gradients, backward", data_.among.owners);
   // All calls but one move what is left of the bytes: nothing. Each has its own way round the ranks.
   const sim::Duration empty = prices_.of(CollectiveOp::reduce_scatter, 0, data_.among.owners).latency;
   t.cost.latency += list_copy(bytes) + empty * (tensors - 1);
-  t.issue = data_.call * tensors;
+  t.issue = data_.by_weight.call * tensors;
   last_reduction_ = writer_.transfer(t, writer_.after_compute());
-  reduce_across_repeats(bytes);
+  if (complete || !data_.fetches.reduces_groups_once) reduce_across_repeats(bytes);
 }
 
 void DataTransfers::reduce(double bytes) {
-  last_reduction_ =
-      writer_.transfer(transfer(data_.reduction(), bytes, "gradients, backward"), writer_.after_compute());
+  last_reduction_ = writer_.transfer(transfer(data_.reduction(), bytes, "gradients, backward", data_.among.owners),
+                                     writer_.after_compute());
   reduce_across_repeats(bytes);
 }
 
-void DataTransfers::reduce_unit(double parameters, const Layer* layer, bool complete) {
+/// Blocks of int4 are quantised ahead of their exchange; behind it what arrived is read and added up.
+void DataTransfers::reduce_pass(double parameters) {
+  const CommGroup& group = data_.among.reduced;
+  if (is_alone(group)) return;
+  const double bytes = parameters * data_.bytes.exchanged;
+  const bool quantised = data_.fetches.quantised_reductions;
+  if (quantised) stream("quantise gradients", parameters * data_.bytes.gradient + bytes);
+  ProgramWriter::Transfer t = transfer(data_.reduction(), bytes, "gradients, backward", group);
+  const double kept = parameters * data_.bytes.gradient / static_cast<double>(data_.among.ranks.gradients);
+  if (quantised) t.cost.latency += prices_.device.streaming(calibration::Streaming::copy, bytes + kept);
+  last_reduction_ = writer_.transfer(t, writer_.after_compute());
+}
+
+/// What a pass, or all of them, left of the gradients on the ranks that they were reduced over.
+void DataTransfers::reduce_between_parts(double parameters, bool complete) {
   const double bytes = parameters * data_.bytes.gradient;
-  if (!data_.to_owners) return reduce(bytes);
-  ProgramWriter::Transfer t = transfer(data_.reduction(), bytes, "gradients, backward");
+  if (data_.among.ranks.gradients < data_.owners && complete) {
+    const double part = bytes / static_cast<double>(data_.among.ranks.gradients);
+    const ProgramWriter::Transfer t =
+        transfer(CollectiveOp::reduce_scatter, part, "gradients, between their groups", CommGroup::gradient_parts);
+    const std::uint32_t pass = last_reduction_;
+    const bool waits = pass != kNoReduction && data_.among.ranks.gradients > 1;
+    last_reduction_ = writer_.transfer(t, waits ? std::span(&pass, 1) : writer_.after_compute());
+  }
+  if (complete || !data_.fetches.reduces_groups_once) reduce_across_repeats(bytes);
+}
+
+void DataTransfers::gather_new(double parameters) {
+  if (data_.among.ranks.weights >= data_.owners) return;
+  const double part = parameters * data_.bytes.parameter / static_cast<double>(data_.among.ranks.weights);
+  writer_.transfer(transfer(CollectiveOp::all_gather, part, "new parameters, after the step", CommGroup::new_weights),
+                   writer_.after_compute());
+}
+
+void DataTransfers::reduce_unit(double parameters, const Layer* layer, bool complete) {
+  if (!data_.to_owners) {
+    reduce_pass(parameters);
+    return reduce_between_parts(parameters, complete);
+  }
+  const double bytes = parameters * data_.bytes.gradient;
+  ProgramWriter::Transfer t = transfer(data_.reduction(), bytes, "gradients, backward", data_.among.owners);
   t.cost = owner_reductions(parameters, layer, data_.bytes.gradient, prices_);
   last_reduction_ = writer_.transfer(t, writer_.after_compute());
   if (complete) reduce_across_repeats(bytes);

@@ -23,7 +23,7 @@ class DataTransfers {
                 ProgramWriter& writer)
       : data_(data), prices_(prices), library_(library), writer_(writer) {}
 
-  /// Gathers parameters that fill `bytes`; returns the operation.
+  /// Gathers parameters that fill `bytes`; returns the operation, kNoTransfer where the rank has all of them.
   std::uint32_t gather(double bytes, std::span<const std::uint32_t> waits);
   /// Gradients are reduced among those that share them out, then each part across the groups that repeat it.
   void reduce(double bytes);
@@ -33,10 +33,14 @@ class DataTransfers {
   /// A weight, or several of `tensors` together: its parts are gathered by one call, or its gradients reduced by a call
   /// for each. Calls that take lists copy their buffers once more.
   std::uint32_t gather_weight(double bytes, const char* what, sim::Duration host, std::span<const std::uint32_t> waits);
-  void reduce_tensors(double bytes, std::int64_t tensors);
+  void reduce_tensors(double parameters, std::int64_t tensors, bool complete);
+  /// After the optimizer, where weights are shared out among fewer ranks than states: new ones are handed out.
+  void gather_new(double parameters);
+  /// A pass over memory on the compute stream.
+  void stream(const char* name, double bytes);
 
   /// The last reduction written; kNoReduction before the first. The data stream runs in order.
-  static constexpr std::uint32_t kNoReduction = 0xffffffff;
+  static constexpr std::uint32_t kNoReduction = 0xffffffff, kNoTransfer = 0xffffffff;
   std::uint32_t last_reduction() const { return last_reduction_; }
   /// The next compute operation waits for the last reduction, if there was one.
   void await_reductions();
@@ -48,8 +52,11 @@ class DataTransfers {
   bool anything_beside() const { return beside_ > 0; }
 
  private:
+  bool is_alone(const CommGroup& group) const;
   sim::Duration list_copy(double bytes) const;
-  ProgramWriter::Transfer transfer(CollectiveOp op, double bytes, const char* what);
+  ProgramWriter::Transfer transfer(CollectiveOp op, double bytes, const char* what, const CommGroup& group);
+  void reduce_pass(double parameters);
+  void reduce_between_parts(double parameters, bool complete);
   void reduce_across_repeats(double bytes);
 
   const DataParallelism& data_;

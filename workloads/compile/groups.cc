@@ -220,7 +220,7 @@ std::vector<std::int32_t> tensor_orbits(const GroupInputs& inputs, const topolog
   // The turn maps groups of experts onto each other where they have whole tensor groups, or one rank of each.
   const ExpertLayout& experts = inputs.layout.experts;
   const bool cut_alike = experts.tensor == tensor || (experts.tensor == 1 && experts.expert % tensor == 0);
-  if (tensor == 1 || !neighbours || !plain || (experts.any && !cut_alike)) return {};
+  if (tensor == 1 || inputs.layout.tensor_in > 1 || !neighbours || !plain || (experts.any && !cut_alike)) return {};
   return cluster.link_orbits(tensor);
 }
 

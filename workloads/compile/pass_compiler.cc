@@ -49,7 +49,7 @@ const PassTemplate& PassCompiler::template_of(std::int32_t chunk) {
 double PassCompiler::pace() const {
   double share = beside_;
   for (const DataStream& data : data_) {
-    if (data.data.by_unit) share += data.data.by_weight ? data.weights.share_beside() : data.units.share_beside();
+    if (data.data.by_unit) share += data.data.by_weight.on ? data.weights.share_beside() : data.units.share_beside();
   }
   return parts_.pace.at(std::min(1.0, share));
 }
@@ -119,14 +119,14 @@ void PassCompiler::compile(const PassInStep& pass) {
     for (DataStream& data : data_) {
       const bool gathers = data.data.shards_parameters() || pass.first_use || (forward && data.data.gathers_every_pass);
       const UnitCollectives::Turn turn{gathers, true, pass.last_gradients};
-      if (data.data.by_weight)
+      if (data.data.by_weight.on)
         data.weights.begin(pass.pass, passes.of(pass.pass.kind), turn);
       else if (data.data.by_unit)
         data.units.begin(pass.pass, passes, turn);
     }
     walk();
     for (DataStream& data : data_) {
-      if (data.data.by_weight)
+      if (data.data.by_weight.on)
         data.weights.end();
       else if (data.data.by_unit)
         data.units.end();
@@ -176,7 +176,7 @@ void PassCompiler::Walk::step() {
   const std::int32_t layer = item.layer;
   const bool in_block = c_.stage_.split.is_block(range_.begin + layer);
   for (DataStream& data : c_.data_) {
-    if (data.data.by_weight)
+    if (data.data.by_weight.on)
       data.weights.enter(at_);
     else if (data.data.by_unit)
       data.units.enter(in_block ? layer : -1);

@@ -24,7 +24,8 @@ void StepEnd::write(DataStreams& data) {
                   Category::optimizer);
   for (DataStream& stream : data) {
     stream.chunks.gather_rest();
-    if (stream.data.by_weight) stream.weights.gather_rest();
+    if (stream.data.by_weight.on) stream.weights.gather_rest();
+    stream.transfers.gather_new(stage_.parameters(stream.data.held));
   }
 }
 

@@ -12,13 +12,15 @@ constexpr std::uint32_t kNone = 0xffffffff;
 double covered_share(const UnitLoad& pass, double compute, const DataParallelism& data,
                      const CollectivePrices& prices) {
   const auto units = static_cast<double>(pass.units);
-  const auto seconds = [&](CollectiveOp op, double bytes_each) {
+  const auto seconds = [&](CollectiveOp op, double bytes_each, const CommGroup& group) {
+    if (!(group == data.among.owners) && prices.shapes[group].ranks == 1) return 0.0;
     const double bytes = pass.parameters / units * bytes_each;
-    return units * prices.seconds_alone(prices.of(op, bytes, data.among.owners), data.among.owners);
+    return units * prices.seconds_alone(prices.of(op, bytes, group), group);
   };
   double collectives = 0;
-  if (pass.gathers) collectives += seconds(CollectiveOp::all_gather, data.bytes.parameter);
-  if (pass.reduces) collectives += seconds(CollectiveOp::reduce_scatter, data.bytes.gradient);
+  const CommGroup& gathers = pass.reduces ? data.among.backward : data.among.forward;
+  if (pass.gathers) collectives += seconds(CollectiveOp::all_gather, data.bytes.fetched, gathers);
+  if (pass.reduces) collectives += seconds(CollectiveOp::reduce_scatter, data.bytes.exchanged, data.among.reduced);
   return compute > 0 ? std::min(1.0, collectives / compute) : 1.0;
 }
 
@@ -49,7 +51,7 @@ void UnitCollectives::begin(const Pass& pass, const PassTemplate& passes, const 
 
 void UnitCollectives::gather(std::size_t i) {
   if (!turn_.gathers || i >= units_.size() || units_[i].gather != kNone || is_empty(units_[i])) return;
-  units_[i].gather = transfers_.gather(units_[i].parameters * data_.bytes.parameter, writer_.after_compute());
+  units_[i].gather = transfers_.gather(units_[i].parameters * data_.bytes.fetched, writer_.after_compute());
 }
 
 void UnitCollectives::enter(std::int32_t layer) {
@@ -60,7 +62,12 @@ void UnitCollectives::enter(std::int32_t layer) {
   unit_ = i;
   entered_ = true;
   gather(i);
-  if (units_[i].gather != kNone) writer_.next_waits_for(units_[i].gather);
+  if (units_[i].gather != kNone) {
+    writer_.next_waits_for(units_[i].gather);
+    // A byte read and a parameter written; what was quantised ahead of the gather is a small part of it.
+    if (data_.fetches.quantised_fetches)
+      transfers_.stream("dequantise weights", units_[i].parameters * (data_.bytes.fetched + data_.bytes.parameter));
+  }
   if (data_.overlaps_parameters) gather(i + 1);
 }
 

@@ -98,7 +98,8 @@ void WeightCollectives::fetch(std::size_t use) {
   const double bytes = uses_[use].elements * data_.bytes.parameter;
   drain(data_.fetches.collectives_by_list ? bytes : 0);
   const char* what = writer_.is_backward() ? "parameters, backward" : "parameters, forward";
-  in_flight_ = {transfers_.gather_weight(bytes, what, data_.call * uses_[use].tensors, writer_.after_compute()), use};
+  in_flight_ = {
+      transfers_.gather_weight(bytes, what, data_.by_weight.call * uses_[use].tensors, writer_.after_compute()), use};
   at_hand_ += uses_[use].elements;
 }
 
@@ -124,7 +125,7 @@ void WeightCollectives::take(WeightUse& use) {
 void WeightCollectives::leave(const WeightUse& use) {
   if (turn_.gathers && !use.stays) at_hand_ -= use.elements;
   if (turn_.reduces && use.last && is_block(use.layer))
-    transfers_.reduce_tensors(use.elements * data_.bytes.gradient, use.tensors);
+    transfers_.reduce_tensors(use.elements, use.tensors, turn_.complete);
 }
 
 /// What of a layer's gradients no linear layer had: norms and biases of a block, all of an embedding or a head.
@@ -137,7 +138,7 @@ void WeightCollectives::reduce_layer() {
     elements += sum_of(weights, true);
     tensors += tensors_of(weights, true);
   }
-  transfers_.reduce_tensors(elements * data_.bytes.gradient, tensors);
+  transfers_.reduce_tensors(elements, tensors, turn_.complete);
 }
 
 void WeightCollectives::enter(std::size_t item) {
@@ -175,7 +176,7 @@ void WeightCollectives::gather_rest() {
   }
   if (tensors == 0) return;
   const sim::Duration apart = data_.fetches.fetch_call_per_rank * (data_.owners * tensors);
-  transfers_.gather_weight(elements * data_.bytes.parameter, "parameters, after the step", data_.call + apart,
+  transfers_.gather_weight(elements * data_.bytes.parameter, "parameters, after the step", data_.by_weight.call + apart,
                            writer_.after_compute());
 }
 

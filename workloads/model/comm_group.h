@@ -32,6 +32,13 @@ struct CommGroup {
   /// Ranks that share out embedding tables, of each node the one at the same place where these share them out further;
   /// and the ranks of a node that do.
   static const CommGroup tables, tables_node;
+  /// Of a tensor group cut in two dimensions (arXiv 2305.13525): ranks that hold parts of the same inputs of a
+  /// column-parallel layer, and those that hold parts of its outputs.
+  static const CommGroup tensor_in, tensor_out;
+  /// Where passes go to fewer ranks than share out a state: those that share out the weights, and those of other such
+  /// groups that hold the same part, which hand out new weights after a step; likewise of gradients, which are added up
+  /// between groups at the end; and those of a second copy of the weights (ZeRO++ hpZ, arXiv 2306.10209).
+  static const CommGroup weights, new_weights, partial_gradients, gradient_parts, secondary_weights;
 };
 
 inline constexpr CommGroup CommGroup::tensor{0, "tensor"};
@@ -51,5 +58,12 @@ inline constexpr CommGroup CommGroup::expert_data{13, "expert_data"};
 inline constexpr CommGroup CommGroup::expert_replicate{14, "expert_data"};
 inline constexpr CommGroup CommGroup::tables{15, "tables"};
 inline constexpr CommGroup CommGroup::tables_node{16, "tables"};
+inline constexpr CommGroup CommGroup::tensor_in{17, "tensor"};
+inline constexpr CommGroup CommGroup::tensor_out{18, "tensor"};
+inline constexpr CommGroup CommGroup::weights{19, "data"};
+inline constexpr CommGroup CommGroup::new_weights{20, "data"};
+inline constexpr CommGroup CommGroup::partial_gradients{21, "data"};
+inline constexpr CommGroup CommGroup::gradient_parts{22, "data"};
+inline constexpr CommGroup CommGroup::secondary_weights{23, "data"};
 
 }  // namespace orrery::workloads

@@ -72,8 +72,8 @@ class LossWriter {
   /// An fp32 number of every token, reduced over the shards of the vocabulary.
   void reduce(double each = 1) {
     if (w_.sizes().tensor > 1)
-      w_.add(CommOp{CommGroup::tensor, Exchange::all_reduce, each * d(w_.sizes().tokens), 4, "loss", "",
-                    CommOverlap::none, CommOverlap::none});
+      w_.add(CommOp{w_.out_group(), Exchange::all_reduce, each * d(w_.sizes().tokens), 4, "loss", "", CommOverlap::none,
+                    CommOverlap::none});
   }
 
   LayerWriter& w_;
@@ -91,7 +91,7 @@ Layer embedding_layer(LayerWriter& writer) {
   writer.backward("embedding backward", Streaming::embedding_backward, sizes.hidden, e + 2 * gradient);
   writer.forward("embedding", Streaming::embedding, sizes.hidden, 2 * e);
   if (sizes.tensor > 1)
-    writer.add(CommOp{CommGroup::tensor, writer.reduces(), sizes.hidden, e, "embedding, forward",
+    writer.add(CommOp{writer.out_group(), writer.reduces(), sizes.hidden, e, "embedding, forward",
                       "embedding gradient, backward", CommOverlap::none, CommOverlap::none});
   writer.dropout(sizes.outside, "embedding dropout backward", Direction::backward);
   writer.dropout(sizes.outside, "embedding dropout", Direction::forward);
@@ -99,8 +99,8 @@ Layer embedding_layer(LayerWriter& writer) {
   layer.kind = LayerKind::embedding;
   layer.ops = writer.take();
   layer.kept = {{"dropout mask", sizes.outside, writer.style().dropout ? 1.0 : 0.0, 0}};
-  layer.weights = {{"word embedding", d(sizes.vocab) * d(model.hidden)}};
-  if (model.positions == Positions::learned) layer.weights.push_back({"positions", d(model.seq) * d(model.hidden)});
+  layer.weights = {{"word embedding", d(sizes.vocab) * d(sizes.width)}};
+  if (model.positions == Positions::learned) layer.weights.push_back({"positions", d(model.seq) * d(sizes.width)});
   return layer;
 }
 
@@ -110,7 +110,7 @@ Layer head_layer(LayerWriter& writer) {
   const Computation& computation = writer.computation();
   const double e = writer.element();
   writer.norm("final layer norm", "final layer norm backward");
-  MatMul p{"lm head", sizes.vocab, model.hidden, sizes.tokens, computation.precision.activations};
+  MatMul p{"lm head", sizes.vocab, sizes.width, sizes.tokens, computation.precision.activations};
   p.sum = computation.fuses_wgrad_accumulation() ? computation.precision.gradients : DataType::fp32;
   writer.column({p},
                 writer.enter("head input, forward", "head saved input, backward", "head input gradient, backward"));
@@ -125,13 +125,13 @@ Layer head_layer(LayerWriter& writer) {
                 {"logits", logits, writer.style().head.fused_cross_entropy ? e : 4, 0}};
   // One copy: forward the 16-bit logits that are cast, backward their gradient in 16 bit, never both.
   layer.working = {{"logits beside the kept ones", logits, e * writer.style().head.loss_copies, 0},
-                   {"weight gradient", d(sizes.vocab) * d(model.hidden), writer.own_gradient(), 0, true}};
+                   {"weight gradient", d(sizes.vocab) * d(sizes.width), writer.own_gradient(), 0, true}};
   layer.between = {{"linear input and logit gradient", outside + logits, e}};
-  layer.weights = {{"final norm", d(model.norm_parameters()), false, true}};
+  layer.weights = {{"final norm", d(model.norm_parameters()) / d(sizes.tensor_in), false, true}};
   layer.weights.front().tensors = static_cast<std::int32_t>(model.norm_parameters() / model.hidden);
   // Tied weights: where one stage has both ends the head is the embedding; else the last stage holds a copy.
   if (!model.tied_embeddings || !computation.ends_on_one_stage)
-    layer.weights.push_back({"lm head", d(sizes.vocab) * d(model.hidden)});
+    layer.weights.push_back({"lm head", d(sizes.vocab) * d(sizes.width)});
   return layer;
 }
 

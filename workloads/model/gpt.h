@@ -22,6 +22,9 @@ struct Split {
   bool sequence_parallel = false;
   ContextMethod context_method = ContextMethod::ring;
   std::int64_t micro_batch = 1;  // sequences
+  /// Of the tensor ranks those that share out the inputs of column-parallel layers and the outputs of row-parallel ones
+  /// (Singh et al., arXiv 2305.13525, algorithm 1); tensor / tensor_in share out the other side of both.
+  std::int64_t tensor_in = 1;
   bool operator==(const Split&) const = default;
 };
 

@@ -21,8 +21,8 @@ double d(std::int64_t x) { return static_cast<double>(x); }
 double norms_of_half(const Model& model) { return d(model.norm_parameters()) * (model.post_norm ? 2 : 1); }
 
 /// The norms of a half: as many tensors as they have parameters for each element of a hidden state.
-Weights norm_weights(const char* name, const Model& model) {
-  Weights weights{name, norms_of_half(model)};
+Weights norm_weights(const char* name, const Model& model, const Sizes& sizes) {
+  Weights weights{name, norms_of_half(model) / d(sizes.tensor_in)};
   weights.tensors = static_cast<std::int32_t>(norms_of_half(model) / d(model.hidden));
   return weights;
 }
@@ -54,9 +54,9 @@ void keep_post_norm(const LayerWriter& writer, Half half, Layer& layer) {
 // ---- attention ----
 
 std::vector<MatMul> AttentionHalf::products() const {
-  if (m_.parallel_block || !style_.linear.separate_qkv) return {w_.product("qkv", z_.q + 2 * z_.kv, m_.hidden)};
-  return {w_.product("query", z_.q, m_.hidden), w_.product("key", z_.kv, m_.hidden),
-          w_.product("value", z_.kv, m_.hidden)};
+  if (m_.parallel_block || !style_.linear.separate_qkv) return {w_.product("qkv", z_.q + 2 * z_.kv, z_.width)};
+  return {w_.product("query", z_.q, z_.width), w_.product("key", z_.kv, z_.width),
+          w_.product("value", z_.kv, z_.width)};
 }
 
 bool AttentionHalf::adds_bias() const { return m_.biases != Biases::none && !style_.linear.bias_in_gemm; }
@@ -209,7 +209,7 @@ void AttentionHalf::keep(Layer& layer) const {
 }
 
 void AttentionHalf::weigh(Layer& layer) const {
-  const double t = z_.parts(), h = d(m_.hidden), q = d(m_.attention_width()), kv = d(m_.kv_width());
+  const double t = z_.parts(), h = d(z_.width), q = d(m_.attention_width()), kv = d(m_.kv_width());
   if (style_.linear.separate_qkv) {
     layer.weights.push_back({"query", q * h / t, true});
     layer.weights.push_back({"key", kv * h / t, true});
@@ -220,7 +220,7 @@ void AttentionHalf::weigh(Layer& layer) const {
   layer.weights.push_back({"attention projection", q * h / t, true});
   if (m_.biases != Biases::none) layer.weights.push_back({"qkv bias", (q + 2 * kv) / t});
   if (w_.has_biases()) layer.weights.push_back({"attention projection bias", h});
-  layer.weights.push_back(norm_weights("attention norms", m_));
+  layer.weights.push_back(norm_weights("attention norms", m_, z_));
   if (m_.attention.qk_norm) layer.weights.push_back({"query and key norms", d(m_.qk_norm_parameters())});
 }
 
@@ -228,7 +228,7 @@ void AttentionHalf::weigh(Layer& layer) const {
 
 std::vector<MatMul> FeedForwardHalf::up_products() const {
   if (!m_.mlp.gated || !style_.linear.separate_gate) return {up()};
-  return {w_.product("mlp gate", z_.ffn, m_.hidden), w_.product("mlp up", z_.ffn, m_.hidden)};
+  return {w_.product("mlp gate", z_.ffn, z_.width), w_.product("mlp up", z_.ffn, z_.width)};
 }
 
 /// All move the same bytes: each is one kernel over what the up projection made.
@@ -323,21 +323,21 @@ void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
   layer.working.push_back({"residual gradients", 2 * outside, e_, kFeedForward});
   layer.working.push_back({"gradients of up projection and activation", branches * ffn, e_, kFeedForward});
   layer.working.push_back(
-      {"weight gradient", d(m_.hidden) * d(m_.mlp.hidden) / t, w_.own_gradient(), kFeedForward, true});
+      {"weight gradient", d(z_.width) * d(m_.mlp.hidden) / t, w_.own_gradient(), kFeedForward, true});
   // Of up and down: inputs, then gradients of the outputs.
   layer.between.push_back({"MLP's linear inputs", outside + ffn, e_});
   layer.between.push_back({"MLP's linear output gradients", outside + ffn * (branches - 1), e_});
 }
 
 void FeedForwardHalf::weigh(Layer& layer) const {
-  const double t = z_.parts(), h = d(m_.hidden), f = d(m_.mlp.hidden), up = m_.mlp.gated ? 2 : 1;
+  const double t = z_.parts(), h = d(z_.width), f = d(m_.mlp.hidden), up = m_.mlp.gated ? 2 : 1;
   layer.weights.push_back({"mlp up", up * f * h / t, true});
   layer.weights.push_back({"mlp down", f * h / t, true});
   if (w_.has_biases()) {
     layer.weights.push_back({"mlp up bias", up * f / t});
     layer.weights.push_back({"mlp down bias", h});
   }
-  if (!m_.parallel_block) layer.weights.push_back(norm_weights("mlp norms", m_));
+  if (!m_.parallel_block) layer.weights.push_back(norm_weights("mlp norms", m_, z_));
 }
 
 }  // namespace orrery::workloads

@@ -72,7 +72,7 @@ class FeedForwardHalf {
   // Its parts.
   /// One product, or two where software keeps the gate apart; a parallel block has one.
   std::vector<MatMul> up_products() const;
-  MatMul up() const { return w_.product("mlp up", m_.mlp.gated ? 2 * z_.ffn : z_.ffn, m_.hidden); }
+  MatMul up() const { return w_.product("mlp up", m_.mlp.gated ? 2 * z_.ffn : z_.ffn, z_.width); }
   void cast_gradients() { w_.cast_gradient(z_.shared(m_.mlp.hidden)); }
   void activation();
   bool in_steps() const;

@@ -79,6 +79,7 @@ struct InputExchange {
   bool async;                   // in the backward pass it runs beside the products that do not need it
   const char *what, *saved,
       *what_backward;  // labels: forward, of the input that is gathered once more, of its gradient
+  CommGroup group = CommGroup::tensor;
 };
 
 /// Linear layers that share one input. Backward: the gradients of the input, their exchange, beside it the gradients of

@@ -13,17 +13,19 @@ double d(std::int64_t x) { return static_cast<double>(x); }
 }  // namespace
 
 Sizes::Sizes(const Model& model, const Split& split, const calibration::LayerStyle& style)
-    : tensor(split.tensor),
+    : tensor_in(split.tensor_in),
+      tensor(split.tensor / split.tensor_in),
+      width(model.hidden / split.tensor_in),
       tokens(split.micro_batch * (model.seq / split.context)),
-      heads(model.attention.heads / split.tensor),
-      kv_heads(std::max<std::int64_t>(1, model.attention.kv_heads / split.tensor)),
-      q(model.attention_width() / split.tensor),
+      heads(model.attention.heads / tensor),
+      kv_heads(std::max<std::int64_t>(1, model.attention.kv_heads / tensor)),
+      q(model.attention_width() / tensor),
       kv(kv_heads * model.head_dim()),
-      ffn(model.mlp.hidden / split.tensor),
-      vocab(padded_vocab(model.vocab, split.tensor, style.head.pads_vocabulary) / split.tensor),
-      sequence_parallel(split.sequence_parallel && split.tensor > 1),
-      hidden(d(tokens) * d(model.hidden)),
-      outside(d(tokens) / d(sequence_parallel ? split.tensor : 1) * d(model.hidden)) {}
+      ffn(model.mlp.hidden / tensor),
+      vocab(padded_vocab(model.vocab, split.tensor, style.head.pads_vocabulary) / tensor),
+      sequence_parallel(split.sequence_parallel && tensor > 1),
+      hidden(d(tokens) * d(width)),
+      outside(d(tokens) / d(sequence_parallel ? tensor : 1) * d(width)) {}
 
 double Sizes::of_token(std::int64_t width) const { return d(tokens) * d(width); }
 double Sizes::shared(std::int64_t whole_width) const { return d(tokens) * d(whole_width) / d(tensor); }
@@ -106,14 +108,15 @@ std::optional<InputExchange> LayerWriter::enter(const char* what, const char* sa
                        style().linear.async_tensor_backward || computation_.overlaps_tensor,
                        what,
                        saved,
-                       what_backward};
+                       what_backward,
+                       out_group()};
 }
 std::optional<InputExchange> LayerWriter::enter() const {
   return enter("activations, forward", "saved inputs, backward", "activation gradients, backward");
 }
 void LayerWriter::leave() {
   if (sizes_.tensor > 1)
-    add(CommOp{CommGroup::tensor, reduces(), sizes_.hidden, element_, "activations, forward",
+    add(CommOp{out_group(), reduces(), sizes_.hidden, element_, "activations, forward",
                "activation gradients, backward", with(CommOverlap::with_previous), with(CommOverlap::with_next)});
 }
 
@@ -144,13 +147,29 @@ void LayerWriter::column(std::vector<MatMul> products, std::optional<InputExchan
   op.input = input;
   op.reduces_apart = apart && !sizes_.sequence_parallel;
   op.part = part;
+  double out = 0;
+  for (const MatMul& p : op.products) out += sizes_.of_token(p.out);
   add(std::move(op));
+  if (sizes_.tensor_in == 1) return;
+  const char* what = part == LinearOp::Part::attention_in ? "queries, keys and values, forward"
+                     : part == LinearOp::Part::mlp_in     ? "up projection, forward"
+                                                          : "logits, forward";
+  CommOp sum{CommGroup::tensor_in, Exchange::all_reduce, out, element_, what, "", CommOverlap::none, CommOverlap::none};
+  sum.in = CommOp::In::forward;
+  add(sum);
 }
 
 void LayerWriter::row(const char* name, std::int64_t in, LinearOp::Part part) {
   LinearOp op;
   op.part = part;
-  op.products = {product(name, model_.hidden, in)};
+  op.products = {product(name, sizes_.width, in)};
+  if (sizes_.tensor_in > 1) {
+    const char* what = part == LinearOp::Part::attention_out ? "attention output gradients, backward"
+                                                             : "activation gradients of the MLP, backward";
+    op.input = InputExchange{
+        Exchange::copy, sizes_.of_token(in), element_, CommOverlap::none, style().linear.async_tensor_backward, "", "",
+        what,           CommGroup::tensor_in};
+  }
   add(std::move(op));
 }
 

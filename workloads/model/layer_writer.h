@@ -16,7 +16,9 @@ namespace orrery::workloads {
 /// leaves a rank `outside` elements of a hidden state.
 struct Sizes {
   Sizes(const Model& model, const Split& split, const calibration::LayerStyle& style);
-  std::int64_t tensor, tokens, heads, kv_heads;
+  std::int64_t tensor_in, tensor;  // tensor: ranks that share out the outputs of column-parallel layers
+  std::int64_t width;              // of the hidden state that a rank has
+  std::int64_t tokens, heads, kv_heads;
   std::int64_t q, kv, ffn, vocab;  // widths: queries and attention output, keys, inside of the MLP, logits
   bool sequence_parallel;
   double hidden, outside;  // elements
@@ -65,6 +67,8 @@ class LayerWriter {
   void bias_dropout_residual();
 
   // ---- exchanges of the tensor group ----
+  /// Ranks that share out the outputs of column-parallel layers: the tensor group, or those of it in one dimension.
+  CommGroup out_group() const { return sizes_.tensor_in > 1 ? CommGroup::tensor_out : CommGroup::tensor; }
   // Forward: g gathers the sequence shards before a column-parallel layer; f reduces after a row-parallel one. Without
   // sequence parallelism the first is nothing and the second an all-reduce (arXiv 2205.05198, figure 5).
   Exchange gathers() const { return sizes_.sequence_parallel ? Exchange::all_gather : Exchange::copy; }

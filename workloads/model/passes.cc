@@ -148,7 +148,7 @@ class LayerCompiler {
   }
 
   void exchange(const InputExchange& input, calibration::CollectiveOp op, const char* what, CommOverlap overlap) {
-    writer_.comm(CommGroup::tensor, op, input.elements * input.bytes_each, what, overlap);
+    writer_.comm(input.group, op, input.elements * input.bytes_each, what, overlap);
   }
 
   /// Gradients of the input, then their reduction beside the weight gradients, unless these have a pass of their own.

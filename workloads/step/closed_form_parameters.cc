@@ -3,8 +3,9 @@
 
 namespace orrery::workloads {
 
-ShardParameters shard_parameters(const Model& model, std::int64_t tensor, bool pads_vocabulary, bool ends_meet) {
-  const auto t = static_cast<double>(tensor);
+ShardParameters shard_parameters(const Model& model, std::int64_t tensor, bool pads_vocabulary, bool ends_meet,
+                                 std::int64_t inputs) {
+  const auto t = static_cast<double>(tensor), in = static_cast<double>(inputs), out = t / in;
   const auto h = static_cast<double>(model.hidden);
   const auto f = static_cast<double>(model.mlp.hidden);
   const auto a = static_cast<double>(model.attention_width()), norm = static_cast<double>(model.norm_parameters());
@@ -15,11 +16,12 @@ ShardParameters shard_parameters(const Model& model, std::int64_t tensor, bool p
                        static_cast<double>(model.qk_norm_parameters());
   ShardParameters shard;
   // Weights and the biases of column-parallel layers are split; norms and the biases after a reduction are copied.
-  shard.layer = (qkv * (h + qkv_bias) + a * h + up * f * (h + bias) + f * h) / t + bias * 2 * h + norms;
+  shard.layer =
+      (qkv * h + a * h + up * f * h + f * h) / t + (qkv * qkv_bias + up * f * bias) / out + (bias * 2 * h + norms) / in;
   const double vocabulary = static_cast<double>(padded_vocab(model.vocab, tensor, pads_vocabulary)) / t * h;
-  shard.embedding = vocabulary + (model.positions == Positions::learned ? static_cast<double>(model.seq) * h : 0);
+  shard.embedding = vocabulary + (model.positions == Positions::learned ? static_cast<double>(model.seq) * h / in : 0);
   // Tied weights: where one stage has both ends the head is the embedding; else the last stage holds a copy.
-  shard.head = norm + (model.tied_embeddings && ends_meet ? 0 : vocabulary);
+  shard.head = norm / in + (model.tied_embeddings && ends_meet ? 0 : vocabulary);
   return shard;
 }
 

@@ -10,7 +10,9 @@ namespace orrery::workloads {
 struct ShardParameters {
   double layer = 0, embedding = 0, head = 0;
 };
-/// `pads_vocabulary`: as the software does. `ends_meet`: embedding and head lie on one stage.
-ShardParameters shard_parameters(const Model& model, std::int64_t tensor, bool pads_vocabulary, bool ends_meet);
+/// `pads_vocabulary`: as the software does. `ends_meet`: embedding and head lie on one stage. `inputs`:
+/// Split::tensor_in.
+ShardParameters shard_parameters(const Model& model, std::int64_t tensor, bool pads_vocabulary, bool ends_meet,
+                                 std::int64_t inputs = 1);
 
 }  // namespace orrery::workloads

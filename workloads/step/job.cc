@@ -28,7 +28,8 @@ Split split_of(const Job& job) {
     split.micro_batch = job.batch.micro;
     return split;
   }
-  return {p.tensor, p.context, p.expert, p.expert_tensor, p.sequence_parallel, p.context_method, job.batch.micro};
+  return {p.tensor,         p.context,       p.expert,          p.expert_tensor, p.sequence_parallel,
+          p.context_method, job.batch.micro, p.inside.tensor_in};
 }
 
 Computation computation_of(const Job& job) {

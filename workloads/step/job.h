@@ -35,6 +35,16 @@ struct Parallelism {
   Sharding sharding = Sharding::none;
   /// Ranks that share out what `sharding` names; groups of so many repeat it and add up their gradients. 0: all.
   std::int64_t shard_group = 0;
+  /// Groups inside others, of neighbours.
+  struct GroupsInside {
+    /// Of the tensor ranks those that share out the inputs of column-parallel layers: Split::tensor_in.
+    std::int64_t tensor_in = 1;
+    /// With sharding: parameters, ranks of a shard group that share out the weights between passes, those that
+    /// gradients of a pass are reduced over, and those that share out a second copy of the weights, from which backward
+    /// passes gather. 0: for the first two as shard_group, for the third none.
+    std::int64_t weights = 0, gradients = 0, secondary = 0;
+    bool operator==(const GroupsInside&) const = default;
+  } inside;
   const Schedule* schedule = &usual_schedule(1);  // a row of the catalogue, never null
   /// How the blocks of the model lie on the cells of the pipeline.
   ChunkMap chunk_map() const { return schedule->map(pipeline, virtual_pipeline); }
@@ -140,6 +150,12 @@ struct Job {
   std::int64_t shard_ranks() const {
     const bool part = parallelism.sharding != Sharding::none && parallelism.shard_group > 0;
     return part ? parallelism.shard_group : replicas();
+  }
+  /// Ranks of the groups inside it.
+  std::int64_t weight_ranks() const { return inside_shard(parallelism.inside.weights); }
+  std::int64_t gradient_ranks() const { return inside_shard(parallelism.inside.gradients); }
+  std::int64_t inside_shard(std::int64_t group) const {
+    return parallelism.sharding == Sharding::parameters && group > 0 ? group : shard_ranks();
   }
 };
 

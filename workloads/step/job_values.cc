@@ -39,10 +39,21 @@ DataParallelism data_parallelism_of(const Job& job) {
   const double activation = calibration::bytes_of(job.method.precision.activations);
   data.bytes.reduced = cast ? std::min(data.bytes.gradient, activation) : data.bytes.gradient;
   data.bytes.parameter = calibration::bytes_of(job.method.precision.parameters);
+  data.among.ranks = {job.weight_ranks(), job.gradient_ranks(), 0};
+  if (sharding == Sharding::parameters) {
+    data.among.ranks.secondary = job.parallelism.inside.secondary;
+    if (data.among.ranks.weights < data.owners) data.among.forward = data.among.backward = CommGroup::weights;
+    if (data.among.ranks.gradients < data.owners) data.among.reduced = CommGroup::partial_gradients;
+    if (data.among.ranks.secondary > 0) data.among.backward = CommGroup::secondary_weights;
+  }
+  constexpr double kScale = 4.0 / 2048;  // of a block of so many elements (DeepSpeed, csrc/quantization)
+  data.bytes.fetched = job.software.fetches.quantised_fetches ? 1 + kScale : data.bytes.parameter;
+  data.bytes.exchanged = job.software.fetches.quantised_reductions ? 0.5 + kScale : data.bytes.gradient;
   data.buckets = job.software.buckets;
   data.fetches = job.software.fetches;
-  data.by_weight = data.shards_parameters() && goes_by_weight(job.model, job.method, data.fetches);
-  data.call = job.software.host.transfer_issue + data.fetches.fetch_call_per_rank * data.owners;
+  data.by_weight.on =
+      data.shards_parameters() && !data.goes_apart() && goes_by_weight(job.model, job.method, data.fetches);
+  data.by_weight.call = job.software.host.transfer_issue + data.fetches.fetch_call_per_rank * data.owners;
   return data;
 }
 
@@ -52,8 +63,10 @@ std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const
   data.held = HeldPart::experts;
   data.among.owners = CommGroup::expert_data;
   data.among.repeats = CommGroup::expert_replicate;
+  data.among.forward = data.among.backward = data.among.reduced = CommGroup::expert_data;
   data.replicas = replicas;
   data.owners = owners;
+  data.among.ranks = {owners, owners, 0};
   if (data.replicas == 1) data.by_unit = data.gathers_every_pass = data.to_owners = false;
   return data;
 }
@@ -95,9 +108,9 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   const Schedule& schedule = *job.parallelism.schedule;
   ProgramInputs inputs{workload, job.parallelism.chunk_map(), {}, data_parallelism_of(job),
                        {},       message_style_of(job),       {}, 0};
-  inputs.passes = {software.host,        software.overlap,           software.layers.linear.misaligned_gemm_rate,
-                   job.overlap.tensor,   schedule.splits_backward(), false,
-                   inputs.data.by_weight};
+  inputs.passes = {software.host,           software.overlap,           software.layers.linear.misaligned_gemm_rate,
+                   job.overlap.tensor,      schedule.splits_backward(), false,
+                   inputs.data.by_weight.on};
   if (job.overlap.experts) inputs.passes.host.expert_layer_host += software.host.expert_overlap_host;
   // Not where stages hold several chunks or the schedule posts its messages ahead: with sends that block, such
   // schedules would lock up.
@@ -127,6 +140,10 @@ GroupLayout group_layout_of(const Job& job) {
   layout.shards = sharding != Sharding::none;
   layout.all_reduces_gradients = data_parallelism_of(job).reduction() == CollectiveOp::all_reduce;
   layout.shard_ranks = job.shard_ranks();
+  layout.tensor_in = job.parallelism.inside.tensor_in;
+  layout.weight_ranks = job.weight_ranks();
+  layout.gradient_ranks = job.gradient_ranks();
+  layout.secondary_ranks = data_parallelism_of(job).among.ranks.secondary;
   layout.experts =
       expert_layout_of(job.model.experts, job.parallelism, job.method.experts.dispatcher, job.expert_shard_ranks());
   if (const TablePlan& plan = job.model.recommender.plan; plan.ranks * plan.node_ranks > 1) {

@@ -36,7 +36,8 @@ struct StateStyle {
   /// Ranks that share what is sharded, once `level` is reached.
   double shared_by(Sharding level) const { return reaches(level) ? d(data.owners) : 1.0; }
   /// Ranks that share a gradient between micro-batches.
-  double gradients_shared_by() const { return data.shares_gradients() ? d(data.owners) : 1.0; }
+  double gradients_shared_by() const { return data.shares_gradients() ? d(data.among.ranks.gradients) : 1.0; }
+  double weights_shared_by() const { return reaches(Sharding::parameters) ? d(data.among.ranks.weights) : 1.0; }
 };
 
 StageMemory model_states(const StateStyle& style, double parameters) {
@@ -45,7 +46,8 @@ StageMemory model_states(const StateStyle& style, double parameters) {
   const double accumulator = calibration::bytes_of(style.precision.accumulation);
   const double element = calibration::bytes_of(style.precision.activations);
   StageMemory m;
-  m.parameters = parameters * element / style.shared_by(Sharding::parameters);
+  m.parameters = parameters * element / style.weights_shared_by();
+  if (style.data.among.ranks.secondary > 0) m.parameters += parameters * element / d(style.data.among.ranks.secondary);
   m.gradients = parameters * 2 / style.gradients_shared_by();
   // Weights that are trained in fp32 are their own master copy.
   const double master = style.precision.activations == DataType::fp32 ? 0 : 4;
@@ -134,7 +136,7 @@ double gathered_bytes(const StateStyle& style, const StageParameters& held) {
     return bucket > 0 ? (data.overlaps_gradients ? 2 : 1) * bucket : reducing;
   }
   const double parameter = data.bytes.parameter;
-  if (data.by_weight) {
+  if (data.by_weight.on) {
     // The weight at work and the one on its way, each once more as a call's list, and a gradient likewise.
     const double lists = data.fetches.collectives_by_list ? 2 : 1;
     const double ahead = data.overlaps_parameters ? 1 : 0;

@@ -85,6 +85,7 @@ struct Held {
 /// Weights shared out: every layer gathered and reduced in every pass.
 DataLoad load_by_layer(const DataParallelism& data, const Held& held, double microbatches,
                        const CollectivePrices& prices, double data_rate) {
+  if (data.goes_apart() || data.by_weight.on) return {};
   const auto time = [&](CollectiveOp op, double bytes) {
     return least_time(prices.of(op, bytes, CommGroup::data), prices.shapes[CommGroup::data], data_rate);
   };

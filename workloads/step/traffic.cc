@@ -20,10 +20,11 @@
 #include "workloads/model/adapters.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step/closed_form_parameters.h"
+#include "workloads/step/grid_traffic.h"
 #include "workloads/step/mixture_traffic.h"
 #include "workloads/step/recommender_traffic.h"
+#include "workloads/step/sharded_traffic.h"
 #include "workloads/step/traffic_rows.h"
-#include "workloads/step/weight_traffic.h"
 
 namespace orrery::workloads {
 
@@ -48,9 +49,14 @@ bool scatters(Sharding sharding, const calibration::Software& software) {
 class StateRows {
  public:
   /// `microbatches`: that each holder of a block sees in a step.
-  StateRows(Sharding sharding, const calibration::Software& software, const Precision& precision, double microbatches,
-            TrafficRows& rows)
-      : sharding_(sharding), software_(software), precision_(precision), microbatches_(microbatches), rows_(rows) {}
+  StateRows(const Parallelism& layout, const calibration::Software& software, const Precision& precision,
+            double microbatches, TrafficRows& rows)
+      : layout_(layout),
+        sharding_(layout.sharding),
+        software_(software),
+        precision_(precision),
+        microbatches_(microbatches),
+        rows_(rows) {}
 
   /// Gradients and parameters of `whole` elements on all ranks that hold different ones, which groups of `group` ranks
   /// share out and `replicas` ranks hold alike. `gathered`: of them, where parameters are shared out.
@@ -76,12 +82,9 @@ class StateRows {
             (every && made_for_units(software_) ? m : 1) * groups, 0);
         break;
       case Sharding::parameters:
-        add(among, CollectiveOp::reduce_scatter, "gradients, backward", group, gradients, m * groups, 1);
-        between_groups(across, d(replicas / group), gradients, m);
-        add(among, CollectiveOp::all_gather, "parameters, forward", group, gathered.forward * each, m * groups, 1);
-        add(among, CollectiveOp::all_gather, "parameters, backward", group, gathered.backward * each, m * groups, 1);
-        add(among, CollectiveOp::all_gather, "parameters, after the step", group, gathered.after_step * each, groups,
-            0);
+        add_sharded_rows(among, across, ranks_of(replicas, group),
+                         {whole, gathered, each, d(calibration::bytes_of(precision_.gradients))}, software_.fetches, m,
+                         rows_);
         break;
     }
   }
@@ -106,6 +109,12 @@ class StateRows {
     rows_.add(facts...);
   }
 
+  ShardedRanks ranks_of(std::int64_t replicas, std::int64_t owners) const {
+    const auto part = [owners](std::int64_t group) { return group > 0 ? group : owners; };
+    return {replicas, owners, part(layout_.inside.weights), part(layout_.inside.gradients), layout_.inside.secondary};
+  }
+
+  const Parallelism& layout_;
   Sharding sharding_;
   const calibration::Software& software_;
   const Precision& precision_;
@@ -212,6 +221,7 @@ class ClosedForm {
     const double per_pass = job_.model.parallel_block ? 1 : 2;
     const double runs = m * columns();
     const bool sp = p_.sequence_parallel;
+    if (p_.inside.tensor_in > 1) return grid(runs);
     const auto boundary = [&](const char* what, double calls, double per_layer, bool gather) {
       if (sp && gather)
         add(CommGroup::tensor, CollectiveOp::all_gather, what, p_.tensor, activation(), calls, per_layer);
@@ -244,6 +254,18 @@ class ClosedForm {
       add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
           (job_.software.messages.scatter_gather_gradients ? 2 : 1) * runs * boundaries(), 0);
     }
+  }
+
+  void grid(double runs) {
+    const std::int64_t vocab = padded_vocab(job_.model.vocab, p_.tensor, job_.software.layers.head.pads_vocabulary);
+    GridTraffic{job_.model,
+                p_,
+                d(job_.batch.micro) * d(job_.rank_seq()),
+                d(calibration::bytes_of(job_.method.precision.activations)),
+                vocab,
+                runs,
+                job_.method.recompute == Recompute::full}
+        .add_rows(rows_);
   }
 
   /// Inputs of a layer's products that are gathered once more for the part of it that is computed again.
@@ -288,8 +310,8 @@ class ClosedForm {
   }
 
   void data() {
-    const ShardParameters shard =
-        shard_parameters(job_.model, p_.tensor, job_.software.layers.head.pads_vocabulary, map_.ends_meet());
+    const ShardParameters shard = shard_parameters(job_.model, p_.tensor, job_.software.layers.head.pads_vocabulary,
+                                                   map_.ends_meet(), p_.inside.tensor_in);
     const double layers = job_.model.experts.any() ? mixture_parameters(job_.model, split_of(job_)).shared
                                                    : d(job_.model.layers) * shard.layer;
     const double trained = adapters_.any() ? d(job_.model.layers) * adapter_parameters(job_.model, adapters_, p_.tensor)
@@ -307,7 +329,7 @@ class ClosedForm {
                      job_.expert_replicas(), all, {all, all, 0});
   }
 
-  StateRows states() { return {p_.sharding, job_.software, job_.method.precision, microbatches_of_a_replica(), rows_}; }
+  StateRows states() { return {p_, job_.software, job_.method.precision, microbatches_of_a_replica(), rows_}; }
   /// Of DualPipe's two copies of a block each sees half of the micro-batches, in step with the other.
   double microbatches_of_a_replica() const { return d(job_.microbatches()) * columns() / d(job_.replicas()); }
 
@@ -347,7 +369,9 @@ class ClosedForm {
 std::vector<TrafficRow> recommender_rows(const Recommender& model, std::int64_t gpus, std::int64_t samples,
                                          const Precision& precision, const calibration::Software& software) {
   TrafficRows rows;
-  StateRows states(Sharding::none, software, precision, 1, rows);
+  Parallelism repeated;
+  repeated.sharding = Sharding::none;
+  StateRows states(repeated, software, precision, 1, rows);
   const double whole = repeated_parameters(model);
   if (gpus > 1) states.add_all(CommGroup::data, CommGroup::replicate, gpus, gpus, whole, {whole, whole, 0});
   add_table_rows(model, gpus, d(samples), calibration::bytes_of(precision.activations), rows);

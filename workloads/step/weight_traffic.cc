@@ -49,14 +49,17 @@ std::vector<std::size_t> backward_turns(const Method& method) {
 }  // namespace
 
 bool WeightTraffic::goes_by_weight() const {
+  const calibration::FetchStyle& style = software.fetches;
+  const bool apart = layout.inside.weights > 0 || layout.inside.gradients > 0 || layout.inside.secondary > 0 ||
+                     style.quantised_fetches || style.quantised_reductions;
   const bool by_operation = method.recompute == Recompute::selective && method.recomputed.every_second_product;
-  return software.fetches.fetches_by_weight && !model.experts.any() && !model.parallel_block && !by_operation;
+  return style.fetches_by_weight && !apart && !model.experts.any() && !model.parallel_block && !by_operation;
 }
 
 GatheredElements WeightTraffic::of(double whole) const {
   if (!goes_by_weight()) return {whole, whole, 0};
   const bool pads = software.layers.head.pads_vocabulary;
-  const ShardParameters shard = shard_parameters(model, layout.tensor, pads, true);
+  const ShardParameters shard = shard_parameters(model, layout.tensor, pads, true, layout.inside.tensor_in);
   const Matrices matrices = matrices_of(model, layout.tensor);
   const double layers = d(model.layers), layer = std::accumulate(matrices.begin(), matrices.end(), 0.0);
   const double head = d(padded_vocab(model.vocab, layout.tensor, pads)) / d(layout.tensor) * d(model.hidden);
@@ -64,7 +67,7 @@ GatheredElements WeightTraffic::of(double whole) const {
   out.forward = layers * layer + shard.embedding + head;
   out.backward = layers * gathered_in_turn(backward_turns(method), matrices, software.fetches.reuse_distance) +
                  shard.embedding + head;
-  out.after_step = layers * (shard.layer - layer) + d(model.norm_parameters());
+  out.after_step = layers * (shard.layer - layer) + d(model.norm_parameters()) / d(layout.inside.tensor_in);
   return out;
 }
 
