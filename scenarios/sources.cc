@@ -30,6 +30,13 @@ const Settings* section_of(const Settings& document, std::string_view& path) {
   return section;
 }
 
+/// Whether the record has the name of a document where `path` has its section, as in `software: nemo-24.09`.
+bool names_section(const Settings& record, const std::string& path) {
+  const std::size_t dot = path.rfind('.');
+  const Settings* section = dot == std::string::npos ? nullptr : record.find_path(path.substr(0, dot));
+  return section != nullptr && section->is_scalar();
+}
+
 /// What the entry's `set` knows of a key that the record leaves open, in a section that the record has.
 void add_open(const Settings& record, const Settings& entry, std::vector<Beyond>& out) {
   const Settings* known = entry.find("set");
@@ -37,7 +44,8 @@ void add_open(const Settings& record, const Settings& entry, std::vector<Beyond>
   for (const auto& [path, value] : known->members()) {
     std::string_view key = path;
     const Settings* section = section_of(record, key);
-    if (section == nullptr || given(section, key) != nullptr) continue;
+    const bool open = section != nullptr ? given(section, key) == nullptr : names_section(record, path);
+    if (!open) continue;
     out.push_back({path, "", value, entry.at("source").text(), false});
   }
 }
@@ -111,7 +119,7 @@ std::vector<Beyond> beyond_record(const Settings& record) {
 Settings as_published(const Settings& record, std::vector<std::string>& notes) {
   Settings whole = record;
   for (const Beyond& beyond : beyond_record(record)) {
-    whole.set_path(beyond.path, beyond.value);
+    apply(whole, {beyond.path, beyond.value});
     notes.push_back(beyond.contradicts ? fmt::format("{}{} is {} in the record and {} by its source: {}.", kCorrected,
                                                      beyond.path, beyond.was, beyond.value.text(), beyond.source)
                                        : fmt::format("{} is not given: {}, by its source: {}.", beyond.path,

@@ -57,8 +57,7 @@ TEST_CASE("every published table names shipped scenarios and cites its sources")
     if (trainings != nullptr) {
       for (const sim::Settings& training : trainings->items()) {
         const std::string scenario = training.at("scenario").text();
-        CHECK(laws::fs::is_regular_file(std::string(ORRERY_SOURCE_DIR) + "/" +
-                                        scenario.substr(0, scenario.find('#'))));
+        CHECK(laws::fs::is_regular_file(std::string(ORRERY_SOURCE_DIR) + "/" + scenario.substr(0, scenario.find('#'))));
         CHECK(training.at("source").text().size() > 20);
       }
       continue;

@@ -121,8 +121,7 @@ TEST_CASE("a layer's passes follow from steps of more layers, and full recomputa
   const auto predicted = [&](std::size_t row, std::size_t cell) {
     return layers["rows"][row]["cells"][cell]["predicted"].get<double>();
   };
-  for (std::size_t row = 0; row < 5; ++row)
-    CHECK(predicted(row, 2) == Approx(predicted(row, 0) + predicted(row, 1)));
+  for (std::size_t row = 0; row < 5; ++row) CHECK(predicted(row, 2) == Approx(predicted(row, 0) + predicted(row, 1)));
   const std::size_t none = 0, full = 2;
   CHECK(predicted(full, 0) == Approx(predicted(none, 0)).epsilon(0.01));
   CHECK(predicted(full, 1) == Approx(predicted(none, 1) + predicted(none, 0)).epsilon(0.05));
