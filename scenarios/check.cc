@@ -116,6 +116,16 @@ void check_groups_inside(const Settings& document, const workloads::Parallelism&
                         layout.inside.weights));
 }
 
+/// Weights that are gathered one by one come in the order of whole passes over all of a stage.
+void check_fetches(const Settings& document, const workloads::Parallelism& layout,
+                   const calibration::Software& software) {
+  if (layout.sharding != workloads::Sharding::parameters || !software.fetches.fetches_by_weight) return;
+  if (layout.virtual_pipeline == 1 && !layout.schedule->splits_backward()) return;
+  fail_at(document, "parallelism.schedule",
+          fmt::format("got {} with sharding: parameters under {}, expected 1f1b or gpipe: it gathers weight by weight",
+                      layout.schedule->name, software.name));
+}
+
 /// What the schedule asks of the pipeline, as its row says.
 void check_schedule(const Settings& document, const workloads::Parallelism& layout, const workloads::Batch& batch,
                     const workloads::PipelineShape& shape) {
@@ -223,6 +233,7 @@ void check_job(const Settings& document, Job& job) {
   check_schedule(document, layout, job.batch, job.pipeline_shape());
   check_shard_group(document, layout, job.replicas());
   check_groups_inside(document, layout, job.shard_ranks(), job.model.experts.any());
+  check_fetches(document, layout, job.software);
   check_tensor_grid(document, job.model, layout, !job.method.adapters.any() && !job.software.layers.linear.separate_qkv,
                     job.method.recompute == workloads::Recompute::selective, job.overlap.tensor);
   check_sizes(document, job.model, layout, job.pipeline_shape(),

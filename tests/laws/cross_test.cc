@@ -101,6 +101,8 @@ void check_cell(const Cell& cell, const scenarios::Scenario& base, workloads::St
     CHECK(line.find('\n') == std::string::npos);
     CHECK(line.starts_with("toy.yaml:"));
     ++tally.refused;
+    // No schedule's own: software that gathers weight by weight has whole passes alone.
+    if (line.find("it gathers weight by weight") != std::string::npos) ++tally.by_schedule[cell.schedule];
     return;
   }
   ++tally.run;

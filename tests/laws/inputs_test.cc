@@ -152,6 +152,12 @@ std::vector<Case> language() {
        "offload={activation_layers: 0}",
        {"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16"},
        "offload={activation_layers: 4}"},
+  };
+}
+
+std::vector<Case> adapters() {
+  using enum Effect;
+  return {
       {"finetune", faster, "{kind: lora, rank: 16}", {}, ""},
       {"finetune.kind", refused, "finetune={kind: prefix, rank: 16}", {}, ""},
       {"finetune.rank", slower, "finetune={kind: lora, rank: 512}", {}, "finetune={kind: lora, rank: 16}"},
@@ -386,6 +392,7 @@ void orrery::tests::check(const Case& c) {
 TEST_CASE("every key of the language moves the answer as it must, or is refused") {
   for (const Case& c : language()) check(c);
   for (const Case& c : options()) check(c);
+  for (const Case& c : adapters()) check(c);
   for (const Case& c : power()) check(c);
 }
 
@@ -396,7 +403,7 @@ TEST_CASE("every key of a fabric and the data sheet of a device move the answer 
 TEST_CASE("no key of the schema is missing from the walk") {
   std::set<std::string> walked;
   for (const auto& cases :
-       {language(), options(), power(), mixture_cases(), recommender_cases(), software_cases(), fabric()}) {
+       {language(), options(), adapters(), power(), mixture_cases(), recommender_cases(), software_cases(), fabric()}) {
     for (const Case& c : cases) walked.insert(c.key);
   }
   // Checked elsewhere: the tables of the kernel-time model (below), wiring that only other kinds of fabric and node

@@ -48,8 +48,9 @@ std::vector<Case> hosts_and_defaults() {
 
 std::vector<Case> sharded_parameters() {
   using enum Effect;
-  const Sets by_weight{"parallelism.sharding=parameters", "recompute=full", "overlap.parameters=true",
-                       "software.fetches_by_weight=true"};
+  const Sets by_weight{
+      "parallelism.sharding=parameters", "parallelism.pipeline=1",         "parallelism.data=8", "recompute=full",
+      "overlap.parameters=true",         "software.fetches_by_weight=true"};
   return {
       {"software.fetches_by_weight", differs, "true", by_weight, "false"},
       {"software.fetches_drained", slower, "true", by_weight, "false"},

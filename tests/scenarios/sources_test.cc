@@ -114,9 +114,8 @@ TEST_CASE("a record that is run as a scenario is taken at its word, and the run 
 TEST_CASE("a source can speak of some rows of a table alone") {
   const std::string table = "source: NVIDIA-NeMo/Megatron-Bridge docs/performance-summary.md\n";
   const auto factor_with = [&](const std::string& label) {
-    std::string text = small_scenario() + table;
-    text.replace(text.find("model: {"), 8, "model: {label: " + label + ", ");
-    const Settings record = parse_yaml(text, "t.yaml");
+    Settings record = parse_yaml(small_scenario() + table, "t.yaml");
+    apply_set(record, "model.label=" + label);
     const std::vector<Beyond> beyond = beyond_record(record);
     const auto factor =
         std::find_if(beyond.begin(), beyond.end(), [](const Beyond& b) { return b.path == "model.rotary_factor"; });

@@ -259,8 +259,9 @@ TEST_CASE("a clamp, scaled biases and a factor beside the rotation cost the pass
     Computation computation;
     computation.experts = style;
     computation.style.linear.bias_in_gemm = true;
+    const Network network = moe(model, Split{}, computation);
     double sum = 0;
-    for (const LayerOp& op : gpt(model, Split{}, computation).layer(1).ops) {
+    for (const LayerOp& op : network.layer(1).ops) {
       const auto* stream = std::get_if<StreamingOp>(&op);
       if (stream != nullptr && stream->direction == direction) sum += stream->elements * stream->bytes_each;
     }

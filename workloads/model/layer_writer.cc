@@ -27,7 +27,7 @@ Sizes::Sizes(const Model& model, const Split& split, const calibration::LayerSty
       hidden(d(tokens) * d(width)),
       outside(d(tokens) / d(sequence_parallel ? tensor : 1) * d(width)) {}
 
-double Sizes::of_token(std::int64_t width) const { return d(tokens) * d(width); }
+double Sizes::of_token(std::int64_t elements) const { return d(tokens) * d(elements); }
 double Sizes::shared(std::int64_t whole_width) const { return d(tokens) * d(whole_width) / d(tensor); }
 
 LayerWriter::LayerWriter(const Model& model, const Split& split, const Computation& computation)

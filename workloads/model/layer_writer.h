@@ -23,7 +23,7 @@ struct Sizes {
   bool sequence_parallel;
   double hidden, outside;  // elements
   /// Elements of all tokens, of this width; and of a width that the tensor group shares.
-  double of_token(std::int64_t width) const;
+  double of_token(std::int64_t elements) const;
   double shared(std::int64_t whole_width) const;
   double parts() const { return static_cast<double>(tensor); }
 };

@@ -46,11 +46,13 @@ DataParallelism data_parallelism_of(const Job& job) {
     if (data.among.ranks.gradients < data.owners) data.among.reduced = CommGroup::partial_gradients;
     if (data.among.ranks.secondary > 0) data.among.backward = CommGroup::secondary_weights;
   }
-  constexpr double kScale = 4.0 / 2048;  // of a block of so many elements (DeepSpeed, csrc/quantization)
-  data.bytes.fetched = job.software.fetches.quantised_fetches ? 1 + kScale : data.bytes.parameter;
-  data.bytes.exchanged = job.software.fetches.quantised_reductions ? 0.5 + kScale : data.bytes.gradient;
-  data.buckets = job.software.buckets;
   data.fetches = job.software.fetches;
+  if (sharding != Sharding::parameters)  // ZeRO++ is of stage 3 (arXiv 2306.10209, section 3)
+    data.fetches.quantised_fetches = data.fetches.quantised_reductions = false;
+  constexpr double kScale = 4.0 / 2048;  // of a block of so many elements (DeepSpeed, csrc/quantization)
+  data.bytes.fetched = data.fetches.quantised_fetches ? 1 + kScale : data.bytes.parameter;
+  data.bytes.exchanged = data.fetches.quantised_reductions ? 0.5 + kScale : data.bytes.gradient;
+  data.buckets = job.software.buckets;
   data.by_weight.on =
       data.shards_parameters() && !data.goes_apart() && goes_by_weight(job.model, job.method, data.fetches);
   data.by_weight.call = job.software.host.transfer_issue + data.fetches.fetch_call_per_rank * data.owners;

@@ -171,42 +171,42 @@ StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, const Pla
 }
 
 namespace {
-/// The value of a key, made where it is not known yet. `number`: of the key's, what tells most keys apart.
-template <class Known, class Key, class Make>
-const auto& remember(Known& known, const Key& key, std::size_t number, const Make& make) {
-  const auto same = [&](const auto& entry) { return entry.first == key; };
-  if (const auto bucket = known.find(number); bucket != known.end()) {
-    const auto found = std::find_if(bucket->second.begin(), bucket->second.end(), same);
-    if (found != bucket->second.end()) return found->second;
-  }
-  auto made = make();  // which may remember on the way
-  auto& entries = known[number];
-  entries.emplace_back(key, std::move(made));
-  return entries.back().second;
-}
-
 /// FNV-1a (Fowler, Noll, Vo) over whole numbers.
 class Number {
  public:
-  Number& operator<<(std::int64_t value) {
+  Number& with(std::int64_t value) {
     number_ = (number_ ^ static_cast<std::uint64_t>(value)) * 1099511628211U;
     return *this;
   }
-  operator std::size_t() const { return number_; }
+  std::size_t value() const { return number_; }
 
  private:
   std::uint64_t number_ = 14695981039346656037U;
 };
 
+/// The value of a key, made where it is not known yet. `number`: of the key's, what tells most keys apart.
+template <class Known, class Key, class Make>
+const auto& remember(Known& known, const Key& key, const Number& number, const Make& make) {
+  const auto same = [&](const auto& entry) { return entry.first == key; };
+  if (const auto bucket = known.find(number.value()); bucket != known.end()) {
+    const auto found = std::find_if(bucket->second.begin(), bucket->second.end(), same);
+    if (found != bucket->second.end()) return found->second;
+  }
+  auto made = make();  // which may remember on the way
+  auto& entries = known[number.value()];
+  entries.emplace_back(key, std::move(made));
+  return entries.back().second;
+}
+
 Number number_of(const GroupLayout& layout) {
   Number number;
-  for (const Dim dim : kDims) number << layout.dims.size(dim);
-  return number << layout.experts.expert << layout.shard_ranks;
+  for (const Dim dim : kDims) number.with(layout.dims.size(dim));
+  return number.with(layout.experts.expert).with(layout.shard_ranks);
 }
 }  // namespace
 
 std::shared_ptr<const topology::Cluster> StepBound::cluster_of(const Site& site) {
-  return remember(clusters_, site, Number() << site.gpus_per_node,
+  return remember(clusters_, site, Number().with(site.gpus_per_node),
                   [&] { return std::make_shared<const topology::Cluster>(workloads::cluster_of(site)); });
 }
 
@@ -223,8 +223,10 @@ const StepBound::Places& StepBound::places_of(const PlacesKey& key) {
 }
 
 const StepBound::Costs& StepBound::costs_of(const CostsKey& key) {
-  const Number number = number_of(key.places.layout) << key.split.micro_batch << key.split.sequence_parallel
-                                                     << static_cast<std::int64_t>(key.computation.recompute);
+  const Number number = number_of(key.places.layout)
+                            .with(key.split.micro_batch)
+                            .with(key.split.sequence_parallel ? 1 : 0)
+                            .with(static_cast<std::int64_t>(key.computation.recompute));
   return remember(costs_, key, number, [&] {
     const Places& places = places_of(key.places);
     const CollectivePrices prices{key.device, key.software, *places.cluster, places.shapes};
