@@ -242,7 +242,7 @@ try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _orrery; echo "${COMPREPLY[@]
 try orrery ru
 try orrery run --ran
 try orrery run --ranks f
-try orrery sweep job.yaml --vary parallelism.ten
+try orrery sweep job.yaml --vary parallelism.contex
 try orrery import h
 try orrery import megatron --o
 try orrery run gpt3-6.7b-h
@@ -251,7 +251,8 @@ try orrery help parallelism.virt
   const Shell result = shell(folder, complete);
   CHECK(result.status == 0);
   CHECK(result.out ==
-        "run\n--ranks\nfolded full\nparallelism.tensor\nhf\n--out\ngpt3-6.7b-h100\nparallelism.virtual_pipeline\n");
+        "run\n--ranks\nfolded full\nparallelism.context "
+        "parallelism.context_method\nhf\n--out\ngpt3-6.7b-h100\nparallelism.virtual_pipeline\n");
   for (const char* name : {"zsh", "fish"}) {
     const std::string script = tests::orrery({"completion", name}).out;
     CHECK(script.find("parallelism.tensor") != std::string::npos);

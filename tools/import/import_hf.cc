@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "tools/import/import.h"
@@ -40,17 +41,37 @@ Place place_of_key(const std::string& file, const std::string& text, const std::
   return {file, 0, 0};
 }
 
-/// The scalar members of a JSON object as Settings. Lists and objects inside it become empty ones: no reader wants
-/// them.
+constexpr std::size_t kMostInside = 256;  // more than any model has layers
+
+/// A scalar of JSON as a value of Settings; nothing for what holds others.
+std::optional<Settings> scalar_of(const json& value, const Place& place) {
+  if (value.is_null()) return Settings::scalar("", place);
+  if (value.is_string()) return Settings::scalar(value.get<std::string>(), place, true);
+  if (value.is_number() || value.is_boolean()) return Settings::scalar(value.dump(), place);
+  return {};
+}
+
+/// The members of a JSON object as Settings: of lists and objects inside it the first scalars, and nothing deeper, which
+/// no reader wants.
 Settings members_of(const json& object, const std::string& file, const std::string& text, std::size_t from) {
   Settings members = Settings::mapping(place_at(file, text, from));
   for (const auto& [key, value] : object.items()) {
     const Place place = place_of_key(file, text, key, from);
-    if (value.is_null()) members.set(key, Settings::scalar("", place));
-    if (value.is_string()) members.set(key, Settings::scalar(value.get<std::string>(), place, true));
-    if (value.is_number() || value.is_boolean()) members.set(key, Settings::scalar(value.dump(), place));
-    if (value.is_array()) members.set(key, Settings::sequence(place));
-    if (value.is_object()) members.set(key, Settings::mapping(place));
+    if (const std::optional<Settings> scalar = scalar_of(value, place)) {
+      members.set(key, *scalar);
+      continue;
+    }
+    Settings inner = value.is_array() ? Settings::sequence(place) : Settings::mapping(place);
+    for (const auto& [name, member] : value.items()) {
+      const std::optional<Settings> scalar = scalar_of(member, place);
+      if (inner.items().size() + inner.members().size() >= kMostInside) break;
+      if (!scalar) continue;
+      if (value.is_array())
+        inner.append(*scalar);
+      else
+        inner.set(name, *scalar);
+    }
+    members.set(key, std::move(inner));
   }
   return members;
 }
