@@ -41,12 +41,15 @@ void write_shortage(std::ostream& out, const StepReport& report) {
   out << '\n';
 }
 
-/// `cost`: of the whole training. `peak`: of the device, in dense bf16. `causal_pct`: MFU of a causal kernel's FLOPs.
-void write_rates(std::ostream& out, const workloads::Evaluation& evaluation, const workloads::Training& training,
-                 const workloads::TrainingCost& cost, sim::FlopRate peak, double causal_pct, const StepReport& report) {
+/// `counted`: what a batch is of, tokens or samples. `cost`: of the whole training. `peak`: of the device, in dense
+/// bf16. `causal_pct`: MFU of a causal kernel's FLOPs.
+void write_rates(std::ostream& out, std::string_view counted, const workloads::Evaluation& evaluation,
+                 const workloads::Training& training, const workloads::TrainingCost& cost, sim::FlopRate peak,
+                 double causal_pct, const StepReport& report) {
   TextTable table({{"", Align::left}, {""}, {"", Align::left}});
   table.add_row({"iteration time", time_text(sim::to_seconds(report.iteration)), ""});
-  table.add_row({"tokens per second", si_text(report.rates.tokens_per_s, ""),
+  const bool tokens = counted == "tokens";
+  table.add_row({fmt::format("{} per second", counted), si_text(report.rates.tokens_per_s, ""),
                  fmt::format("{} per GPU", number_text(report.rates.tokens_per_s_per_gpu))});
   if (evaluation.every_steps > 0) {
     table.add_row({"with evaluation", time_text(report.evaluation.iteration_s),
@@ -55,7 +58,8 @@ void write_rates(std::ostream& out, const workloads::Evaluation& evaluation, con
                                evaluation.every_steps, time_text(report.evaluation.seconds))});
   }
   table.add_row({"model FLOPs per GPU", si_text(report.rates.model_tflops_per_gpu * 1e12, "FLOP/s"),
-                 fmt::format("MFU {:.1f} %, {:.1f} % with causal attention", report.rates.mfu_pct, causal_pct)});
+                 fmt::format("MFU {:.1f} %", report.rates.mfu_pct) +
+                     (tokens ? fmt::format(", {:.1f} % with causal attention", causal_pct) : "")});
   table.add_row({"hardware FLOPs per GPU", si_text(report.rates.hardware_tflops_per_gpu * 1e12, "FLOP/s"),
                  fmt::format("HFU {:.1f} %, both of the dense bf16 peak, {}", report.rates.hfu_pct,
                              si_text(peak.value(), "FLOP/s"))});
@@ -222,7 +226,7 @@ void write_report(std::ostream& out, const scenarios::Scenario& scenario, const 
   write_shortage(out, report);
   write_head(out, scenario, report);
   const workloads::Job& job = scenario.job;
-  write_rates(out, job.evaluation, job.training,
+  write_rates(out, job.model.recommender.any() ? "samples" : "tokens", job.evaluation, job.training,
               workloads::training_cost(job.training, job.machine.gpus, report.evaluation.tokens_per_s),
               job.machine.device.peak(calibration::DataType::bf16), causal_mfu_pct(job.model, job.batch.global, report),
               report);
