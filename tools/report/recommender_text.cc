@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ostream>
 #include <string>
 
 #include "tools/report/text.h"
