@@ -51,8 +51,8 @@ std::optional<Settings> scalar_of(const json& value, const Place& place) {
   return {};
 }
 
-/// The members of a JSON object as Settings: of lists and objects inside it the first scalars, and nothing deeper, which
-/// no reader wants.
+/// The members of a JSON object as Settings: of lists and objects inside it the first scalars, and nothing deeper,
+/// which no reader wants.
 Settings members_of(const json& object, const std::string& file, const std::string& text, std::size_t from) {
   Settings members = Settings::mapping(place_at(file, text, from));
   for (const auto& [key, value] : object.items()) {
