@@ -273,7 +273,7 @@ TEST_CASE("no key of a campaign is missing from the walk") {
   }
 }
 
-TEST_CASE("mistakes in a campaign are one line that says where, what was read and what would be right") {
+TEST_CASE("mistakes in a campaign are one line that says where, what was read and what was expected") {
   struct Mistake {
     std::vector<std::string> sets;
     const char* says;

@@ -83,7 +83,7 @@ TEST_CASE("a record that leaves its network open takes what its source says of i
         std::string::npos);
 }
 
-TEST_CASE("mistakes about recommenders are one line that names the key and what would be right") {
+TEST_CASE("mistakes about recommenders are one line that names the key and what was expected") {
   const std::string gpt = "model={kind: gpt, layers: 8, hidden: 2048, heads: 16, vocab: 51200, seq: 1024";
   for (const Mistake& mistake : std::vector<Mistake>{
            {{"model.layers=4"}, "model.layers", "got a key of transformers beside kind: dlrm"},

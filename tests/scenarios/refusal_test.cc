@@ -1,4 +1,4 @@
-// Is every mistake refused in one line, at its place, with what would be right?
+// Is every mistake refused in one line, at its place, with what was expected?
 #include <filesystem>
 #include <fstream>
 

@@ -147,7 +147,7 @@ TEST_CASE("shipped scenarios export to launch lines that mean the same") {
   }
 }
 
-TEST_CASE("what Megatron-LM has no flag for is refused, with what would be right") {
+TEST_CASE("what Megatron-LM has no flag for is refused, with what was expected") {
   const Folder folder;
   const std::string file = folder.write("small.yaml", tests::small_scenario());
   const auto refused = [&](const std::string& set, const std::string& part) {

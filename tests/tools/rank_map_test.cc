@@ -3,30 +3,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/scenario.h"
 #include "tests/catch.h"
+#include "tests/workloads/example.h"
 
 using namespace orrery;
 
 namespace {
 
-workloads::Job job_of(const std::vector<std::string>& sets) {
-  static const char* const text = R"(
-name: small
-cluster: {device: a100-sxm-80gb, gpus: 16, fabric: tomahawk4-200g}
-model: {kind: gpt, layers: 8, hidden: 2048, heads: 16, ffn_hidden: 8192, vocab: 51200, seq: 1024}
-parallelism: {tensor: 2, pipeline: 2, data: 4, sequence_parallel: false, sharding: none}
-batch: {global: 32, micro: 1}
-precision: bf16
-software: megatron-2023
-)";
-  sim::Settings document = scenarios::parse_yaml(text, "small.yaml");
-  for (const std::string& set : sets) scenarios::apply_set(document, set);
-  return scenarios::load_scenario(document).job;
-}
-
 nlohmann::ordered_json map_of(const std::vector<std::string>& sets) {
-  const workloads::Job job = job_of(sets);
+  const workloads::Job job = tests::small_job(sets);
   return tools::rank_map_json(job.parallelism, job.placement, job.machine);
 }
 

@@ -1,4 +1,4 @@
-// Does every mistake of the user end with status 2 and one line that says where, what was read and what would be right?
+// Does every mistake of the user end with status 2 and one line that says where, what was read and what was expected?
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

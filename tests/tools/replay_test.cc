@@ -13,6 +13,7 @@
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tests/catch.h"
+#include "tests/measured_pipelines.h"
 #include "tests/skipped.h"
 #include "tests/tools/program.h"
 #include "tools/learn/predicted.h"
@@ -176,56 +177,15 @@ TEST_CASE("a profiler's trace of a step is replayed from launches, streams and t
 
 namespace {
 
-struct Span {
-  double start = 0, end = 0;  // ms
-};
-struct Passes {
-  std::vector<Span> forward, backward;
-};
-using Pipeline = std::array<Passes, 8>;
-
-/// Rows: variant, iteration, rank, index, start and end of a forward pass, start and end of a backward pass.
-std::map<std::string, Pipeline> read_pipelines(const std::string& path) {
-  std::map<std::string, Pipeline> traces;
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  while (std::getline(in, line)) {
-    std::istringstream cells(line);
-    std::array<std::string, 8> cell;
-    for (std::string& text : cell) std::getline(cells, text, ',');
-    Passes& rank = traces[cell[0] + " iteration " + cell[1]][std::stoul(cell[2])];
-    rank.forward.push_back({std::stod(cell[4]), std::stod(cell[5])});
-    rank.backward.push_back({std::stod(cell[6]), std::stod(cell[7])});
-  }
-  const auto earlier = [](const Span& a, const Span& b) { return a.start < b.start; };
-  for (auto& [name, trace] : traces) {
-    for (Passes& rank : trace) {
-      std::sort(rank.forward.begin(), rank.forward.end(), earlier);
-      std::sort(rank.backward.begin(), rank.backward.end(), earlier);
-    }
-  }
-  return traces;
-}
-
-/// What a message takes: from the end of a rank's first forward pass to the start of the next rank's, in the median.
-double message_ms(const Pipeline& trace) {
-  std::vector<double> gaps;
-  for (std::size_t r = 0; r + 1 < trace.size(); ++r)
-    gaps.push_back(trace[r + 1].forward.front().start - trace[r].forward.front().end);
-  std::sort(gaps.begin(), gaps.end());
-  return std::max(0.0, gaps[gaps.size() / 2]);
-}
-
 /// The pipeline as graphs: passes in the schedule's order, messages between stages, and the idle time that neither the
 /// pass before nor a message explains.
 class PipelineGraphs {
  public:
-  PipelineGraphs(const Pipeline& trace, std::int64_t chunks)
+  PipelineGraphs(const tests::MeasuredPipeline& trace, std::int64_t chunks)
       : schedule_(workloads::usual_schedule(chunks)),
         map_(schedule_.map(8, chunks)),
         orders_(workloads::paper_orders(schedule_, {8, static_cast<std::int32_t>(chunks), 16})),
-        message_(message_ms(trace)) {
+        message_(std::max(0.0, tests::message_ms(trace))) {
     for (std::size_t stage = 0; stage < trace.size(); ++stage) {
       std::size_t forwards = 0, backwards = 0;
       for (const workloads::Pass& pass : orders_[stage]) {
@@ -267,7 +227,7 @@ class PipelineGraphs {
     const workloads::Cell cell{stage, pass.chunk};
     const auto source = back ? map_.next(cell) : map_.previous(cell),
                target = back ? map_.previous(cell) : map_.next(cell);
-    const Span& span = spans_.at({stage, pass.chunk, pass.microbatch, back});
+    const tests::MeasuredSpan& span = spans_.at({stage, pass.chunk, pass.microbatch, back});
     GraphNode node = compute(0);
     if (source) {
       const bool sent = source->stage != stage;
@@ -292,22 +252,21 @@ class PipelineGraphs {
   workloads::ChunkMap map_;
   workloads::StageOrders orders_;
   double message_;
-  std::map<PassKey, Span> spans_;
+  std::map<PassKey, tests::MeasuredSpan> spans_;
 };
 
 }  // namespace
 
 TEST_CASE("a real pipeline's trace, replayed with its own idle time, ends within 1 % of when it ended") {
-  const auto path = std::filesystem::path(ORRERY_SOURCE_DIR) / ".." / "shared" / "measured" / "pipeline-trace-8gpu.csv";
-  if (!std::filesystem::exists(path)) {
+  if (!std::filesystem::exists(tests::measured_pipelines())) {
     tests::skipped("no measured pipeline trace beside the source tree");
     return;
   }
-  const auto traces = read_pipelines(path.string());
+  const auto traces = tests::read_measured_pipelines();
   REQUIRE(traces.size() == 4);  // two variants, two iterations each
   for (const auto& [name, trace] : traces) {
     double last = 0;
-    for (const Passes& rank : trace) last = std::max(last, rank.backward.back().end);
+    for (const tests::MeasuredPasses& rank : trace) last = std::max(last, rank.backward.back().end);
     const auto chunks = static_cast<std::int64_t>(trace[0].forward.size() / 16);
     const double replayed = tools::replay(PipelineGraphs(trace, chunks).make(), nullptr).replayed_s * 1e3;
     INFO(name << ": measured " << last << " ms, replayed " << replayed);

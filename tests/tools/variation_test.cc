@@ -40,7 +40,7 @@ TEST_CASE("ranges multiply, or add with a plus") {
   CHECK(parse_variation("perturb.jitter.sigma=0.1:0.3:+0.1").texts.size() == 3);
 }
 
-TEST_CASE("what --vary cannot mean is refused, with what would be right") {
+TEST_CASE("what --vary cannot mean is refused, with what was expected") {
   CHECK(refusal("parallelism.tensr=4").find("parallelism.tensor") != std::string::npos);
   CHECK(refusal("zzzzzzzz=4").find("no such key") != std::string::npos);
   for (const char* text : {"parallelism.tensor", "=4", "parallelism.tensor=", "parallelism.tensor=4,,8",
