@@ -60,3 +60,11 @@ function end_page() {
   };
   setTimeout(finish, 300);
 }
+
+// Reports of weeks.
+const kDay = 86400;
+const long_time = (s) => Math.abs(s) >= 2 * kDay ? digits(s / kDay) + ' days' :
+    Math.abs(s) >= 7200                          ? digits(s / 3600) + ' h' :
+    Math.abs(s) >= 120                           ? digits(s / 60) + ' min' :
+                                                   seconds(s);
+const share = (value) => (100 * value).toFixed(2) + ' %';

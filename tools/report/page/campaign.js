@@ -2,13 +2,6 @@
 // size of the machine, finishing times, what to change first.
 'use strict';
 
-const kDay = 86400;
-const long_time = (s) => Math.abs(s) >= 2 * kDay ? digits(s / kDay) + ' days' :
-    Math.abs(s) >= 7200                          ? digits(s / 3600) + ' h' :
-    Math.abs(s) >= 120                           ? digits(s / 60) + ' min' :
-                                                   seconds(s);
-const share = (value) => (100 * value).toFixed(2) + ' %';
-
 function timeline_section() {
   const t = data.timeline;
   const place = section(

@@ -1,12 +1,6 @@
 // The report of a replayed queue: facts, policies, GPUs held over time, waits, where the GPUs' time goes.
 'use strict';
 
-const kDay = 86400;
-const long_time = (s) => Math.abs(s) >= 2 * kDay ? digits(s / kDay) + ' days' :
-    Math.abs(s) >= 7200                          ? digits(s / 3600) + ' h' :
-    Math.abs(s) >= 120                           ? digits(s / 60) + ' min' :
-                                                   seconds(s);
-const share = (value) => (100 * value).toFixed(2) + ' %';
 const name_of = (row) => row.order + ', ' + row.placement;
 // Charts show the best placement of each order, so that lines can be told apart.
 const shown = [...new Set(data.policies.map((row) => row.order))].map((order) => {
