@@ -35,7 +35,7 @@ struct Place {
 };
 
 /// The user's input is wrong. `what()` is the one line of the contract:
-/// `FILE:LINE:COLUMN: key: what was read, what would be right`.
+/// `FILE:LINE:COLUMN: key: got X, expected Y`.
 class UserError : public std::runtime_error {
  public:
   UserError(const Place& place, const std::string& key, const std::string& message);

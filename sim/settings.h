@@ -64,7 +64,7 @@ class Settings {
   /// Throws UserError at this node: "got X, expected Y", X being what was read.
   [[noreturn]] void expected(const std::string& what) const;
 
-  // Readers of a scalar; each throws UserError naming what was read and what would be right.
+  // Readers of a scalar; each throws UserError naming what was read and what was expected.
   std::int64_t as_int(std::int64_t low = std::numeric_limits<std::int64_t>::min(),
                       std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
   double as_number(double low = -std::numeric_limits<double>::infinity(),

@@ -95,7 +95,7 @@ inline constexpr const char* kMeasuredColumns =
     "class,name,dtype,form,m,n,k,batch,seq,heads,kv_heads,head_dim,window,elements,bytes,gpus,seconds,spread_pct,"
     "repeats,error,sm_mhz,power_w";
 
-/// Reads one table, gzipped or not. Throws sim::UserError naming file, line, column and what would be right.
+/// Reads one table, gzipped or not. Throws sim::UserError naming file, line, column and what was expected.
 Samples read_samples(const std::string& file);
 
 }  // namespace orrery::calibration

@@ -40,7 +40,8 @@ function sweep_points() {
   for (const [path] of kSweepKeys) {
     const words = words_in(sweep.fields.get(path));
     points = points.flatMap((sets) => words.map((word) => [...sets, [path, word]]));
-    if (points.length > kSweepMost) throw new Error('more than ' + kSweepMost + ' combinations; fewer would be right');
+    if (points.length > kSweepMost)
+      throw new Error('got ' + points.length + ' combinations, expected at most ' + kSweepMost);
   }
   const usual = ['1f1b', 'interleaved_1f1b'].includes(value_of('parallelism.schedule'));
   const keep = points.filter((sets) => {
