@@ -209,6 +209,18 @@ void check_buckets(const Settings& document, const calibration::BucketPolicy& po
                       bucket, gathered / bucket, std::ceil(gathered / kMostBuckets)));
 }
 
+void check_precision(const Settings& document, workloads::DataType matmul, const calibration::DeviceProfile& device) {
+  if (device.has(matmul)) return;
+  std::vector<std::string_view> has;
+  for (std::size_t t = 0; t < calibration::kDataTypes; ++t) {
+    const auto type = static_cast<workloads::DataType>(t);
+    if (device.has(type)) has.push_back(calibration::name_of(type));
+  }
+  fail_at(document, "precision",
+          fmt::format("got {}, which {} has no arithmetic for, expected one of {}", calibration::name_of(matmul),
+                      device.name(), fmt::join(has, ", ")));
+}
+
 }  // namespace
 
 void check_wiring(const Settings& document, const workloads::Site& site,
@@ -241,17 +253,8 @@ void check_job(const Settings& document, Job& job) {
   const double element = calibration::bytes_of(job.method.precision.parameters);
   check_buckets(document, job.software.buckets, job.replicas(), element,
                 workloads::parameter_count(job.model) * element / static_cast<double>(layout.tensor));
-  if (!job.machine.device.has(job.method.precision.matmul)) {
-    std::vector<std::string_view> has;
-    for (std::size_t t = 0; t < calibration::kDataTypes; ++t) {
-      const auto type = static_cast<workloads::DataType>(t);
-      if (job.machine.device.has(type)) has.push_back(calibration::name_of(type));
-    }
-    fail_at(document, "precision",
-            fmt::format("got {}, which {} has no arithmetic for, expected one of {}",
-                        calibration::name_of(job.method.precision.matmul), job.machine.device.name(),
-                        fmt::join(has, ", ")));
-  }
+  for (std::size_t kind = 0; kind < job.machine.mixture.kinds(); ++kind)
+    check_precision(document, job.method.precision.matmul, job.machine.device_of_kind(kind));
   if (job.model.recommender.any()) return;
   // So that every rank of a tensor group holds as many rows.
   const std::int64_t rows =

@@ -98,8 +98,7 @@ std::vector<std::vector<sim::Duration>> tensor_waits(const StagePrograms& stages
 }
 
 /// `global`: sequences of a step.
-void rate(const Model& work, std::int64_t global, const Method& method, const calibration::DeviceProfile& device,
-          StepReport& report) {
+void rate(const Model& work, std::int64_t global, const Method& method, const Machine& machine, StepReport& report) {
   const double tokens = static_cast<double>(global) * static_cast<double>(work.seq);
   const double seconds = sim::to_seconds(report.iteration), gpus = static_cast<double>(report.gpus);
   report.rates.tokens_per_s = tokens / seconds;
@@ -110,7 +109,7 @@ void rate(const Model& work, std::int64_t global, const Method& method, const ca
   report.rates.model_tflops_per_gpu = model / seconds / gpus / 1e12;
   report.rates.hardware_tflops_per_gpu = hardware / seconds / gpus / 1e12;
   report.rates.aggregate_pflops = model / seconds / 1e15;
-  const double peak = std::max(device.peak(DataType::bf16).value(), device.peak(DataType::fp16).value()) / 1e12;
+  const double peak = std::max(machine.mean_peak(DataType::bf16), machine.mean_peak(DataType::fp16)) / 1e12;
   report.rates.mfu_pct = 100 * report.rates.model_tflops_per_gpu / peak;
   report.rates.hfu_pct = 100 * report.rates.hardware_tflops_per_gpu / peak;
 }
@@ -189,6 +188,11 @@ void tell_busiest(const std::vector<Account>& accounts, StepReport& report) {
                                         [](const Account& a, const Account& b) { return a.busy < b.busy; });
   report.breakdown_s = busiest->parts;
   report.busiest_stage = static_cast<std::int64_t>(busiest->stage);
+  for (const Account& account : accounts) {
+    if (report.computing_s.size() <= account.stage) report.computing_s.resize(account.stage + 1, 0);
+    double& most = report.computing_s[account.stage];
+    most = std::max(most, sim::to_seconds(account.busy));
+  }
 }
 
 bool account_for(bool apart, const StepPlan& step, const Simulated& run, StepReport& report) {
@@ -290,16 +294,17 @@ void count_memory(const std::vector<std::vector<PassBytes>>& chunks, const StepP
   }
 }
 
-/// `capacity`: bytes of a GPU.
-void add_memory(std::vector<StageMemory> stages, double capacity, StepReport& report) {
+void add_memory(std::vector<StageMemory> stages, const Machine& machine, StepReport& report) {
   report.memory.stages = std::move(stages);
   for (const StageMemory& stage : report.memory.stages) {
-    report.memory.peak_bytes = std::max(report.memory.peak_bytes, stage.total);
     report.memory.allocated_bytes = std::max(report.memory.allocated_bytes, stage.allocated);
     report.memory.reserved_bytes = std::max(report.memory.reserved_bytes, stage.total - stage.parts.context);
   }
-  report.memory.capacity_bytes = capacity;
-  report.memory.fits = report.memory.peak_bytes <= report.memory.capacity_bytes;
+  const MemoryNeed need = memory_need(report.memory.stages, machine);
+  report.memory.peak_bytes = need.peak;
+  report.memory.capacity_bytes = need.capacity;
+  report.memory.tightest = need.stage;
+  report.memory.fits = need.fits();
 }
 
 }  // namespace
@@ -348,7 +353,7 @@ class StepSimulation {
   /// Time, breakdown, timelines, memory and traffic.
   void simulate_in_detail() {
     const LayerSplit split = split_layers(job_);
-    add_memory(stage_memory(job_, split), static_cast<double>(job_.machine.device.memory().value()), report_);
+    add_memory(stage_memory(job_, split), job_.machine, report_);
     chunks_ = chunk_bytes(split, job_.parallelism.chunk_map(), job_.software.memory, job_.method.precision,
                           job_.method.offloaded_layers);
     const bool drawn = options_.timelines || options_.stage_timelines;
@@ -383,7 +388,7 @@ class StepSimulation {
 
   /// Of the step, whose time is known.
   void add_energy(const LayerSplit& split) {
-    if (!job_.machine.device.power().known()) return;
+    if (!job_.machine.knows_power()) return;
     report_.energy = step_energy(energy_inputs(job_.machine, job_.power, job_.parallelism, job_.microbatches(),
                                                program_inputs_of(job_, Workload::training_step)),
                                  split, sim::to_seconds(report_.iteration), closed_form_traffic(job_), groups_->shapes);
@@ -509,7 +514,7 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
   } else {
     simulation.simulate_in_detail();
   }
-  rate(job.model, job.batch.global, job.method, job.machine.device, report);
+  rate(job.model, job.batch.global, job.method, job.machine, report);
   simulation.evaluate();
   report.effort.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
