@@ -99,10 +99,7 @@ CommandOptions declare_topology_import(CommandOptions app, const std::shared_ptr
 Action declare_import(CommandOptions app) {
   const auto options = std::make_shared<ImportOptions>();
   app.require_subcommand();
-  CommandOptions hf =
-      app.add_subcommand("hf",
-                         "a model's config.json of Hugging Face (gpt2, gpt_neox, llama, mistral, qwen2, "
-                         "qwen3, falcon)");
+  CommandOptions hf = app.add_subcommand("hf", "a model's config.json of Hugging Face transformers");
   hf.add_option("file", options->file, "config.json of the model").required().type_name("CONFIG.json");
   CommandOptions megatron =
       app.add_subcommand("megatron", "a launch script of Megatron-LM, or its arguments: import megatron FILE|ARGS");
