@@ -41,10 +41,11 @@ struct Rank {
   std::uint32_t runnable = 0;  // bit per stream
   std::uint64_t signals = 0;   // first row of its signals
   double slowdown = 1;
-  std::uint64_t noise_key = 0;
+  std::uint64_t noise_key = 0, load_group = 0;
+  std::uint32_t load_place = 0;
   std::int64_t last_finish = 0;
   std::uint32_t record = kNone;
-  bool scaled = false;  // slowdown or noise apply
+  bool scaled = false;  // slowdown, noise or loads apply
 };
 
 struct Cursor {
@@ -127,7 +128,9 @@ Engine::Engine(const Plan& plan, const Network& network, const RunOptions& optio
     rank.signals = signals;
     rank.slowdown = instance.slowdown;
     rank.noise_key = instance.noise_key;
-    rank.scaled = instance.slowdown != 1.0 || plan.noise.sigma > 0;
+    rank.load_group = instance.load_group;
+    rank.load_place = instance.load_place;
+    rank.scaled = instance.slowdown != 1.0 || plan.noise.sigma > 0 || plan.loads.any();
     signals += program.signals;
     for (std::uint32_t s = 0; s < plan.streams; ++s) cursors_[rank.cursors + s].next = program.stream_begin[s];
   }
@@ -237,8 +240,11 @@ void Engine::run_stream(std::uint32_t number, std::uint32_t stream) {
     std::int64_t duration = op.duration;
     std::int64_t bound = op.host_bound;
     if (rank.scaled) {
-      const double factor = rank.slowdown * noise_factor(plan_.noise, rank.noise_key, op.op);
-      const std::int64_t issue = plan_.programs.rows()[rank.program].issue[op.op];
+      const Program& whole = plan_.programs.rows()[rank.program];
+      double factor = rank.slowdown * noise_factor(plan_.noise, rank.noise_key, op.op);
+      if (const double share = whole.loaded[op.op]; share > 0)
+        factor *= 1 + share * (load_factor(plan_.loads, rank.load_group, rank.load_place, op.op) - 1);
+      const std::int64_t issue = whole.issue[op.op];
       const ScaledCompute scaled = scale_compute(duration, bound, issue, factor);
       duration = scaled.duration;
       bound = scaled.issue_bound;

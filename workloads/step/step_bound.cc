@@ -61,7 +61,7 @@ double rate_across_nodes(const GroupShape& shape, const topology::Cluster& clust
 
 bool is_perturbed(const Perturbation& perturbation) {
   return !perturbation.slow_gpus.empty() || !perturbation.slow_nics.empty() || perturbation.jitter_sigma > 0 ||
-         perturbation.message_sigma > 0 || !perturbation.faults.empty();
+         perturbation.message_sigma > 0 || perturbation.routing.skew > 0 || !perturbation.faults.empty();
 }
 
 double optimizer_time(const UpdateStyle& style, const DataParallelism& data, const calibration::DeviceProfile& device,
