@@ -3,7 +3,6 @@
 // not a layout (batch size, model, network); `orrery sweep` varies any key.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -16,6 +15,7 @@
 #include <optional>
 
 #include "sim/error.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/report/csv.h"
@@ -375,37 +375,37 @@ int search(const Options& options) {
 
 }  // namespace
 
-Action declare_search(CLI::App& app) {
+Action declare_search(CommandOptions app) {
   const auto options = std::make_shared<Options>();
-  app.add_option("scenario", options->scenario, "scenario file (YAML)")->required();
+  app.add_option("scenario", options->scenario, "scenario file (YAML)").required();
   app.add_option("--objective", options->objective, "what is best (default tokens_per_s)")
-      ->check(CLI::IsMember(objective_names()));
+      .check(OneOf(objective_names()));
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
   app.add_option("--vary", options->varies, "try these values of a key of the layout instead of all; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUES");
-  app.add_option("--tokens", options->tokens, "tokens to train on, as training.tokens")->type_name("N");
+      .allow_extra_args(false)
+      .type_name("KEY=VALUES");
+  app.add_option("--tokens", options->tokens, "tokens to train on, as training.tokens").type_name("N");
   app.add_option("--deadline", options->deadline, "the whole training must be done in this time, as in '30 days'")
-      ->type_name("TIME");
+      .type_name("TIME");
   app.add_option("--max-gpus", options->most_gpus, "try clusters of up to N GPUs (with --deadline: the scenario's)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--top", options->top, "how many layouts to show (default 10)")->check(CLI::Range(1, 1'000'000));
+      .type_name("N")
+      .check(Range(1, 1 << 20));
+  app.add_option("--top", options->top, "how many layouts to show (default 10)").check(Range(1, 1'000'000));
   app.add_flag("--pareto", options->pareto,
                "find the whole front of step time and memory, or energy by that objective");
   app.add_flag("--exhaustive", options->exhaustive, "simulate every layout that fits, whatever its bound");
-  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)")->check(CLI::Range(1, 1024));
+  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)").check(Range(1, 1024));
   app.add_option("--csv", options->csv, "write every simulated layout, best first; - for standard output")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_option("--report", options->report, "write charts and a table of the layouts as one HTML file")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_option("--resume", options->resume,
                  "keep every simulated layout in FILE, and go on from what an interrupted search left there")
-      ->type_name("FILE");
+      .type_name("FILE");
   return [options] { return search(*options); };
 }
 
