@@ -5,12 +5,16 @@
 #include <sys/wait.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <random>
 #include <thread>
 
 #include "tests/catch.h"
 #include "tests/tools/program.h"
+#include "tools/parallel.h"
+#include "tools/study/best_first.h"
+#include "tools/study/crew.h"
 
 using namespace orrery;
 using tests::Folder;
@@ -67,6 +71,7 @@ void kill_and_resume(const Study& study, double whole_s, std::mt19937_64& random
     const int status = run(begun ? study.resume : study.begin, 1.05 * whole_s * part(), signal);
     ++counts.runs;
     counts.killed += status > 128 ? 1 : 0;
+    INFO("exit status " << status);
     CHECK((status == 0 || status > 128));
     if (status == 0) break;
     begun = !study.journal.empty() && std::filesystem::exists(study.journal);
@@ -110,6 +115,20 @@ std::vector<Study> studies(const Folder& folder) {
 }
 
 }  // namespace
+
+TEST_CASE("a search that is stopped before it has its bounds calls no layout infeasible and no answer whole") {
+  const sim::Settings document = scenarios::parse_yaml(tests::small_scenario(), "small.yaml");
+  tools::LayoutSpace space(document, {});
+  const auto crew = tools::make_crew(1);
+  const tools::InterruptGuard guard;
+  std::raise(SIGINT);
+  const tools::SearchResult result = tools::search_layouts(space, {}, *crew, 1);
+  CHECK(!result.complete);
+  CHECK(result.layouts > 4);
+  CHECK(result.infeasible == 0);
+  CHECK(result.best.empty());
+  const tools::InterruptGuard forgotten;  // for the tests behind this one
+}
 
 TEST_CASE("studies that are killed at random moments come to the same bytes") {
   const char* asked = std::getenv("ORRERY_KILLS");
