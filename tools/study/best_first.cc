@@ -89,7 +89,13 @@ std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& op
     const std::lock_guard lock(mutex);
     free_bounds.push_back(std::move(bound));
   };
-  for_each_parallel((layouts.size() + kBlock - 1) / kBlock, jobs, "hundreds of bounds", block);
+  const std::vector<char> done =
+      for_each_parallel((layouts.size() + kBlock - 1) / kBlock, jobs, "hundreds of bounds", block);
+  out.layouts = layouts.size();
+  if (std::find(done.begin(), done.end(), 0) != done.end()) {  // a layout without a bound is not infeasible
+    out.complete = false;
+    return {};
+  }
   std::vector<Candidate> candidates;
   for (std::size_t i = 0; i < layouts.size(); ++i) {
     if (bounds[i] >= 0) {
@@ -97,7 +103,6 @@ std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& op
           {i, bounds[i], memory[i], energy[i], options.goal.score(layouts[i].gpus, bounds[i], memory[i], energy[i])});
     }
   }
-  out.layouts = layouts.size();
   out.infeasible = layouts.size() - candidates.size();
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return a.bound != b.bound ? a.bound < b.bound : a.layout < b.layout;
