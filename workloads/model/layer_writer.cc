@@ -43,10 +43,10 @@ std::vector<LayerOp> LayerWriter::take() { return std::exchange(ops_, {}); }
 // ---- kernels bound by memory ----
 
 void LayerWriter::forward(const char* name, Streaming kernel, double elements, double bytes_each) {
-  add(StreamingOp{name, kernel, elements, bytes_each, Direction::forward});
+  add(StreamingOp{name, kernel, elements, bytes_each, Direction::forward, routed_});
 }
 void LayerWriter::backward(const char* name, Streaming kernel, double elements, double bytes_each) {
-  add(StreamingOp{name, kernel, elements, bytes_each, Direction::backward});
+  add(StreamingOp{name, kernel, elements, bytes_each, Direction::backward, routed_});
 }
 
 void LayerWriter::cast(double elements, const char* name, Direction direction) {
@@ -56,7 +56,7 @@ void LayerWriter::cast(double elements, const char* name, Direction direction) {
   const double read = style().current_scales && scales_twice() ? 3 * element_
                       : scales_twice()                         ? 2 * element_
                                                                : element_;
-  add(StreamingOp{name, Streaming::cast_transpose, elements, read + 2 * operand_, direction});
+  add(StreamingOp{name, Streaming::cast_transpose, elements, read + 2 * operand_, direction, routed_});
 }
 
 /// A scale of each row of both operands: for the gradients of weights, where tokens are summed over, inputs and output
@@ -64,7 +64,7 @@ void LayerWriter::cast(double elements, const char* name, Direction direction) {
 /// torchao/float8/float8_linear.py, matmul_with_hp_or_float8_args).
 void LayerWriter::cast_by_rows(double elements, const char* name, Direction direction) {
   const auto stream = [&](double bytes, Direction at) {
-    add(StreamingOp{name, Streaming::cast_transpose, elements, bytes, at});
+    add(StreamingOp{name, Streaming::cast_transpose, elements, bytes, at, routed_});
   };
   stream(element_ + operand_, Direction::backward);  // columns
   stream(element_, Direction::backward);             // their largest magnitudes
