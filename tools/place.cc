@@ -55,6 +55,10 @@ void load_jobs(const Options& options, Study& study) {
     const workloads::Machine &machine = study.jobs.back().job.machine, &first = study.jobs.front().job.machine;
     const bool alike = machine.node == first.node && machine.fabric == first.fabric &&
                        machine.gpus_per_node == first.gpus_per_node && machine.device.name() == first.device.name();
+    if (machine.mixed()) {
+      throw sim::UserError(fmt::format("orrery: place: got {} on nodes of {} kinds, expected nodes of one", file,
+                                       machine.mixture.kinds()));
+    }
     if (!alike) {
       throw sim::UserError(
           fmt::format("orrery: place: got {} on {} with {}, expected the {} on {} of {}, as one cluster", file,

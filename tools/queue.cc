@@ -60,6 +60,8 @@ Action declare_queue(CommandOptions app) {
   app.add_option("--resample", options->queue.resamples,
                  "queues with jobs drawn anew from the trace's, for intervals (default 0)")
       .check(Range(0, 100'000));
+  app.add_flag("--failures", options->queue.failures,
+               "jobs fail, and go on from their checkpoints, as the scenario's campaign section says");
   app.add_option("--jobs", options->queue.jobs, "simulations at a time (default: one per core)").check(Range(1, 1024));
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
       .type_name("FILE");

@@ -205,9 +205,12 @@ ordered_json result_json(const Options& options, const LayoutSpace& space, const
   return json;
 }
 
+/// One of the layouts, whose keys are those of all.
+Layout any_of(const LayoutSpace& space) { return space.layouts().empty() ? Layout{} : space.layouts().front(); }
+
 void write_csv(std::ostream& out, const LayoutSpace& space, const SearchResult& result) {
   std::vector<std::string> head{"rank"};
-  for (const auto& [key, value] : settings_of({})) head.push_back(key);
+  for (const auto& [key, value] : settings_of(any_of(space))) head.push_back(key);
   head.insert(head.end(), {"bound_s", "pareto"});
   head.insert(head.end(), point_columns().begin(), point_columns().end());
   out << csv_line(head) << '\n';
@@ -229,7 +232,7 @@ Study study_of(const Options& options, const LayoutSpace& space, const SearchRes
   study.title = fmt::format("Search for the best layout of {}, by {}", options.scenario, options.objective);
   study.subtitle = subject;
   std::vector<std::map<std::string, std::uint32_t>> known;
-  for (const auto& [key, value] : settings_of({})) study.keys.push_back({key, {}, {}});
+  for (const auto& [key, value] : settings_of(any_of(space))) study.keys.push_back({key, {}, {}});
   known.resize(study.keys.size());
   for (const std::vector<Visit>* visits : {&result.best, &result.too_large, &result.failures}) {
     for (const Visit& visit : *visits) {
@@ -268,7 +271,7 @@ class Notes {
       asked.push_back(variation.key);
       asked.insert(asked.end(), variation.texts.begin(), variation.texts.end());
     }
-    for (const auto& [key, value] : settings_of({})) form_.columns.push_back(key);
+    for (const auto& [key, value] : settings_of(any_of(space))) form_.columns.push_back(key);
     first_ = 1 + form_.columns.size();
     form_.columns.insert(form_.columns.end(), point_columns().begin(), point_columns().end());
     form_.fingerprint = fingerprint_of(question.document, asked);
@@ -337,7 +340,7 @@ int search(const Options& options) {
         "search: got a recommender, whose tables the balancer lays out, expected a model of layers; sweep --vary "
         "tables.placement=auto,table,row,column tries the placements");
   complete_goal(options, static_cast<double>(job.batch.global) * static_cast<double>(job.model.seq), job.training,
-                job.machine.device.power().known(), question);
+                job.machine.knows_power(), question);
   const bool sized = std::any_of(question.variations.begin(), question.variations.end(),
                                  [](const Variation& variation) { return variation.key == "cluster.gpus"; });
   if (!sized && (!options.deadline.empty() || options.most_gpus > 0)) {
@@ -355,7 +358,7 @@ int search(const Options& options) {
   const SearchResult result =
       search_layouts(space, question.search, *crew, options.jobs > 0 ? options.jobs : default_jobs(), notes.memory());
   notes.finish();
-  if (result.layouts == result.infeasible) {
+  if (result.complete && result.layouts == result.infeasible) {
     throw sim::UserError(result.refusal.empty() ? "orrery: there is no layout to try, expected fewer --vary"
                                                 : result.refusal);
   }
