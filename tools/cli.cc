@@ -12,6 +12,7 @@
 
 #include "sim/error.h"
 #include "sim/settings.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/terminal.h"
@@ -119,7 +120,7 @@ void declare_program(CLI::App& app, Action& chosen) {
   app.require_subcommand(1);
   for (const Command& command : commands()) {
     CLI::App* sub = app.add_subcommand(std::string(command.name), std::string(command.summary));
-    Action action = command.declare(*sub);
+    Action action = command.declare(CommandOptions(*sub));
     sub->final_callback([&chosen, action] { chosen = action; });
     add_quiet(*sub);
   }

@@ -237,10 +237,11 @@ class Study {
     }
     try {
       const Scenario scenario = load(trial.set);
-      trial.peak_bytes = workloads::peak_memory(scenario.job);
+      const workloads::MemoryNeed need = workloads::memory_need(scenario.job);
+      trial.peak_bytes = need.peak;
       const double bound = bounds_.of(scenario);
       trial.step_s = bound > 0 ? bound : advice_.now.step_s;
-      trial.state = trial.peak_bytes > advice_.now.capacity_bytes ? State::too_large : State::slower;
+      trial.state = need.fits() ? State::slower : State::too_large;
     } catch (const sim::UserError&) {
       // Not a layout of this model on these GPUs.
     }
