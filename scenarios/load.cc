@@ -265,7 +265,9 @@ const std::vector<std::string>& variant_sections() {
 Scenario load_variant(const Scenario& base, const Settings& document) {
   Scenario scenario = base;
   Job& job = scenario.job;
-  schema().check(document);
+  for (const std::string& section : variant_sections()) {  // the others are the base's
+    if (const Settings* value = document.find(section)) schema().check(*value, section);
+  }
   if (job.model.recommender.any())
     throw UserError(fmt::format("{}: got a recommender, whose layout is tables.placement, expected a model of layers",
                                 job.model.name));

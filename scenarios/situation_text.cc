@@ -99,6 +99,12 @@ void say_situation(workloads::Job& job) {
     say("jitter", fmt::format("compute times vary by a lognormal of sigma {:g}, seed {}", perturbed.jitter_sigma,
                               perturbed.jitter_seed));
   }
+  if (perturbed.routing.skew > 0) {
+    job.assumptions.push_back(
+        fmt::format("experts.seed: every rank draws its tokens, by seed {}; its memory is that of "
+                    "the mean.",
+                    perturbed.routing.seed));
+  }
   if (perturbed.message_sigma > 0) {
     say("message_jitter", fmt::format("latencies of transfers vary by a lognormal of sigma {:g}, seed {}",
                                       perturbed.message_sigma, perturbed.message_seed));

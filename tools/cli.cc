@@ -137,8 +137,10 @@ int run_command_line(int argc, const char* const* argv) {
   } catch (const sim::UserError& error) {
     std::cerr << error.what() << '\n';
     return kUserError;
-  } catch (const std::bad_alloc&) {
-    return report_bug("out of memory");
+  } catch (const std::bad_alloc&) {  // the machine's limit, not a bug
+    std::cerr << "orrery: out of memory: got no more of it, expected a machine with more, a smaller scenario or fewer "
+                 "--jobs\n";
+    return kUserError;
   } catch (const std::exception& error) {
     return report_bug(error.what());
   }

@@ -108,6 +108,8 @@ void mixture_arguments(const workloads::Model& model, const workloads::Paralleli
   out.add("moe-token-dispatcher-type", flex ? "flex" : workloads::name_of(style.dispatcher));
   if (flex) out.add("moe-flex-dispatcher-backend", workloads::name_of(style.dispatcher));
   out.add_if(style.grouped, "moe-grouped-gemm");
+  out.add_if(style.fused_permutation, "moe-permute-fusion");
+  out.add_if(style.fused_router, "moe-router-fusion");
   out.add_if(style.overlaps_shared, "moe-shared-expert-overlap");
   if (style.capacity_factor > 0) out.add("moe-expert-capacity-factor", fmt::format("{:g}", style.capacity_factor));
   out.add_if(style.pads_to_capacity, "moe-pad-expert-input-to-capacity");

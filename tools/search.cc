@@ -358,7 +358,7 @@ int search(const Options& options) {
   const SearchResult result =
       search_layouts(space, question.search, *crew, options.jobs > 0 ? options.jobs : default_jobs(), notes.memory());
   notes.finish();
-  if (result.layouts == result.infeasible) {
+  if (result.complete && result.layouts == result.infeasible) {
     throw sim::UserError(result.refusal.empty() ? "orrery: there is no layout to try, expected fewer --vary"
                                                 : result.refusal);
   }

@@ -1,5 +1,5 @@
 // How far from measured? The published records that the repository keeps, simulated: the main job's rows held to 10 %,
-// every row accounted for, and what the repository says of them (README, residuals, intervals) true.
+// every row accounted for, and what the repository says of them (docs/scoreboard.md, residuals, intervals) true.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -157,13 +157,13 @@ TEST_CASE("notes and fitted marks name lists and records that exist") {
   CHECK(noted == lists);
 }
 
-TEST_CASE("the README holds the summary that tools/scoreboard writes") {
+TEST_CASE("docs/scoreboard.md holds the summary that tools/scoreboard writes") {
   std::ostringstream text;
-  text << std::ifstream(std::string(ORRERY_SOURCE_DIR) + "/README.md", std::ios::binary).rdbuf();
+  text << std::ifstream(std::string(ORRERY_SOURCE_DIR) + "/docs/scoreboard.md", std::ios::binary).rdbuf();
   std::ostringstream summary;
   tools::write_markdown(summary, rows(), tools::list_notes());
   const std::string shown = text.str();
-  const std::string expected = tools::with_summary(shown, "README.md", summary.str());
+  const std::string expected = tools::with_summary(shown, "scoreboard.md", summary.str());
   // Another compiler may round the last digit the other way.
   const Words is = words_of(shown), wanted = words_of(expected);
   INFO("run tools/scoreboard");

@@ -338,16 +338,18 @@ class StepSimulation {
 
   /// Time alone, folded: the shortest simulation that is exact.
   void time_step() {
-    const auto take = [&](const Simulated& run, sim::Duration left_out) {
-      count(run);
-      report_.iteration = iteration_of(apart_, run) + left_out;
+    const auto take = [&](const StepTiming& timing) {
+      report_.effort.ranks = timing.ranks;
+      report_.effort.events = timing.events;
+      report_.iteration = timing.iteration;
     };
-    if (const std::optional<Repeated> repeated = simulate_repeated()) {
-      take(repeated->run, repeated->left_out);
-      return;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      const std::optional<Jump> jump = jump_of(attempt);
+      if (!jump) break;
+      const StepTiming timing = timing_of(short_plan(jump->microbatches), &*jump);
+      if (timing.holds) return take(timing);
     }
-    StepPlan step = folded_plan();
-    take(simulate(step, false, apart_), {});
+    take(timing_of(folded_plan(), nullptr));
   }
 
   /// Time, breakdown, timelines, memory and traffic.
@@ -429,25 +431,60 @@ class StepSimulation {
     return make_plan(shorter, cluster_, groups_, {Workload::training_step, true});
   }
 
-  /// Simulates a shorter step, if it repeats exactly what is left out.
+  static constexpr int kAttempts = 2;
+
+  /// Which shorter step may show a repetition.
+  std::optional<Jump> jump_of(int attempt) const {
+    if (groups_->folded.representative.size() > kMostRecorded) return {};
+    return choose_jump(*job_.parallelism.schedule, job_.pipeline_shape(), job_.perturbation, attempt);
+  }
+
+  /// Simulates the shorter step of a jump, if it repeats exactly what is left out.
+  std::optional<Repeated> repeat(const Jump& jump, StepPlan step) const {
+    Repeated out;
+    out.step = std::move(step);
+    out.run = simulate(out.step, false, true);
+    const auto shift =
+        shift_of(jump, job_.parallelism.virtual_pipeline, out.step.stages, out.run.plan, out.run.result.records);
+    if (!shift) return {};
+    out.left_out = *shift * jump.periods;
+    out.period = jump.period;
+    out.periods = jump.periods;
+    return out;
+  }
   std::optional<Repeated> simulate_repeated() const {
-    constexpr int kAttempts = 2;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      const std::optional<Jump> jump =
-          choose_jump(*job_.parallelism.schedule, job_.pipeline_shape(), job_.perturbation, attempt);
-      if (!jump || groups_->folded.representative.size() > kMostRecorded) return {};
-      Repeated out;
-      out.step = short_plan(jump->microbatches);
-      out.run = simulate(out.step, false, true);
-      const auto shift =
-          shift_of(*jump, job_.parallelism.virtual_pipeline, out.step.stages, out.run.plan, out.run.result.records);
-      if (!shift) continue;
-      out.left_out = *shift * jump->periods;
-      out.period = jump->period;
-      out.periods = jump->periods;
-      return out;
+      const std::optional<Jump> jump = jump_of(attempt);
+      if (!jump) return {};
+      if (auto repeated = repeat(*jump, short_plan(jump->microbatches))) return repeated;
     }
     return {};
+  }
+
+  /// Of a folded step, or of the shorter one of a jump: looked up where a study has met its like before.
+  StepTiming timing_of(StepPlan step, const Jump* jump) const {
+    const auto time = [&] {
+      StepTiming timing;
+      const auto read = [&](const Simulated& run, sim::Duration left_out) {
+        timing.iteration = iteration_of(apart_, run) + left_out;
+        timing.ranks = static_cast<std::int64_t>(run.plan.instances.size());
+        timing.events = run.result.events;
+      };
+      if (jump == nullptr) {
+        read(simulate(step, false, apart_), {});
+      } else if (const auto repeated = repeat(*jump, std::move(step))) {
+        read(repeated->run, repeated->left_out);
+      } else {
+        timing.holds = false;
+      }
+      return timing;
+    };
+    if (options_.cache == nullptr) return time();
+    const StepDigest digest = digest_of(step, jump, apart_);
+    if (const auto known = options_.cache->timing_of(digest)) return *known;
+    const StepTiming timing = time();
+    options_.cache->keep(digest, timing);
+    return timing;
   }
 
   /// Time and breakdown of a step that repeats; false where it does not, or the breakdown cannot be told.
