@@ -101,9 +101,10 @@ TEST_CASE("caps and weights") {
   // Capped at 3, the second loads 6; the first takes the other 6.
   CHECK(sim::max_min_rates(std::vector<Demand>{{once, 0}, {twice, 3}}, capacity) == std::vector<double>{6, 3});
   // A demand without links has its cap, or no bound at all.
-  const auto free = sim::max_min_rates(std::vector<Demand>{{{}, 5}, {{}, 0}}, capacity);
+  const auto free = sim::max_min_rates(std::vector<Demand>{{{}, 5}, {{}, 0}, {{}, 0.5}}, capacity);
   CHECK(free[0] == 5);
   CHECK(std::isinf(free[1]));
+  CHECK(free[2] == 0.5);  // caps are bytes per second, however few
 }
 
 TEST_CASE("max-min rates keep the laws and agree with the naive solver") {
