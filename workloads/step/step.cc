@@ -189,8 +189,7 @@ void tell_busiest(const std::vector<Account>& accounts, StepReport& report) {
   report.breakdown_s = busiest->parts;
   report.busiest_stage = static_cast<std::int64_t>(busiest->stage);
   for (const Account& account : accounts) {
-    if (report.computing_s.size() <= account.stage) report.computing_s.resize(account.stage + 1, 0);
-    double& most = report.computing_s[account.stage];
+    double& most = report.rates.stages[account.stage].computing_s;
     most = std::max(most, sim::to_seconds(account.busy));
   }
 }
@@ -356,6 +355,8 @@ class StepSimulation {
   void simulate_in_detail() {
     const LayerSplit split = split_layers(job_);
     add_memory(stage_memory(job_, split), job_.machine, report_);
+    for (std::int64_t stage = 0; stage < job_.parallelism.pipeline; ++stage)
+      report_.rates.stages.push_back({0, StageLayout{split, job_.parallelism.chunk_map(), stage}.blocks()});
     chunks_ = chunk_bytes(split, job_.parallelism.chunk_map(), job_.software.memory, job_.method.precision,
                           job_.method.offloaded_layers);
     const bool drawn = options_.timelines || options_.stage_timelines;
