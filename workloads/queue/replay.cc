@@ -43,6 +43,18 @@ void slice(std::vector<std::pair<std::int64_t, std::int64_t>> held, Outcome& out
   }
 }
 
+using Timed = std::pair<std::int64_t, std::uint32_t>;  // a time, or what ranks a job in the queue; and the job
+/// The nodes that are set aside for the first in the queue, and from when on.
+struct Reservation {
+  std::int64_t from_ms = 0;
+  std::vector<char> nodes;
+};
+/// What a job has and when the scheduler thinks that it ends, while it runs.
+struct Running {
+  Shares shares;
+  std::int64_t expected_end = 0;
+};
+
 class Replay {
  public:
   Replay(const Layout& layout, const Trace& trace, const Policy& policy, std::uint64_t seed)
@@ -77,8 +89,6 @@ class Replay {
   }
 
  private:
-  using Timed = std::pair<std::int64_t, std::uint32_t>;  // a time, or what ranks a job in the queue; and the job
-
   void count(Use use, __int128 gpu_ms) { out_.gpu_ms[static_cast<std::size_t>(use)] += gpu_ms; }
 
   void pass_until(std::int64_t time) {
@@ -185,11 +195,6 @@ class Replay {
     if (policy_.order == Order::backfill && waiting_.size() > 1 && pool_.free_gpus() > 0) backfill();
   }
 
-  /// The nodes that are set aside for the first in the queue, and from when on.
-  struct Reservation {
-    std::int64_t from_ms = 0;
-    std::vector<char> nodes;
-  };
   Reservation reserve() const {
     const std::uint32_t first = waiting_.begin()->second;
     NodePool later = pool_;
@@ -239,11 +244,6 @@ class Replay {
   Policy policy_;
   std::uint64_t seed_;
   NodePool pool_;
-  /// What a job has and when the scheduler thinks that it ends, while it runs.
-  struct Running {
-    Shares shares;
-    std::int64_t expected_end = 0;
-  };
   std::vector<Running> jobs_;
   std::set<Timed> waiting_, running_, expected_, in_repair_;  // in_repair_: when, and the node
   std::vector<std::pair<std::int64_t, std::int64_t>> held_;   // from when on, GPUs that jobs hold
