@@ -13,6 +13,7 @@
 #include <mutex>
 #include <utility>
 
+#include "scenarios/embedded_data.h"
 #include "scenarios/scenario.h"
 
 namespace orrery::scenarios {
@@ -65,6 +66,7 @@ fs::path find_data_directory() {
     }
     error.clear();
   }
+  if (const auto embedded = embedded_data()) return *embedded;
   // A program of somebody else that links the library lies anywhere; a package's prefix is not that of the build.
   for (const char* folder : {ORRERY_DATA_DIR, ORRERY_INSTALLED_DATA_DIR}) {
     if (fs::is_directory(folder, error)) return folder;

@@ -110,8 +110,9 @@ int compare_scenarios(const CompareOptions& options) {
   }
   std::vector<ComparedSystem> systems(files.size());
   const InterruptGuard guard;
-  const std::vector<char> finished = for_each_parallel(files.size(), default_jobs(), "systems",
-                                                       [&](std::size_t i) { systems[i] = compared_system(files[i]); });
+  const std::vector<char> finished = for_each_parallel(files.size(), default_jobs(), "systems", [&](std::size_t i) {
+    systems[i] = compared_system(files[i], {}, !options.report.empty());
+  });
   if (std::find(finished.begin(), finished.end(), 0) != finished.end()) return kInterrupted;
   const std::vector<ComparisonRow> rows = rows_of(systems, !options.baseline.empty());
   const bool pair = files.size() == 2;

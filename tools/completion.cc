@@ -1,11 +1,13 @@
-// `orrery completion bash|zsh|fish`: commands, options, their choices, shipped scenarios and the keys of the scenario
-// language, from the table of commands. A script is complete in itself and asks the program nothing when it runs.
+// `orrery completion bash|zsh|fish`: commands, options, their choices, shipped scenarios, and the keys of the scenario
+// language with their values where there are few or they ship, from the table of commands and that of keys. A script is
+// complete in itself and asks the program nothing when it runs.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iostream>
 #include <memory>
 
+#include "scenarios/library.h"
 #include "scenarios/scenario.h"
 #include "scenarios/schema.h"
 #include "tools/command_options.h"
@@ -42,6 +44,29 @@ std::vector<std::string> keys() {
   return paths;
 }
 
+struct KeyValues {
+  std::string key;
+  std::vector<std::string> values;
+};
+
+/// The keys whose values can be listed: choices, yes or no, and names of documents that ship.
+std::vector<KeyValues> key_values() {
+  std::vector<KeyValues> all;
+  for (const std::string& path : keys()) {
+    const scenarios::Key& key = *scenarios::schema().find(path);
+    if (!key.choices.empty()) {
+      all.push_back({path, key.choices});
+    } else if (key.type == "boolean") {
+      all.push_back({path, {"true", "false"}});
+    } else if (key.type == "name") {
+      for (const scenarios::Shelf& shelf : scenarios::shelves()) {
+        if (shelf.key == path) all.push_back({path, scenarios::shipped(shelf.kind)});
+      }
+    }
+  }
+  return all;
+}
+
 /// "orrery run"|"orrery import hf": the pattern of every command below the program.
 std::string paths_pattern(const std::vector<CommandDoc>& docs, const char* mark) {
   std::vector<std::string> names;
@@ -76,11 +101,28 @@ std::string bash_script(const std::vector<CommandDoc>& docs) {
   std::string out = "# Completion of orrery for bash; made by `orrery completion bash`.\n";
   out += fmt::format("_orrery_keys={}\n", single_quoted(spaced(keys())));
   out += fmt::format("_orrery_scenarios={}\n", single_quoted(spaced(scenarios::shipped("scenarios"))));
+  out += "_orrery_values() {\n  case \"$1\" in\n";
+  for (const KeyValues& key : key_values())
+    out += fmt::format("    {}) echo {} ;;\n", key.key, single_quoted(spaced(key.values)));
+  out += "  esac\n}\n";
   out +=
       "_orrery() {\n  local current=\"${COMP_WORDS[COMP_CWORD]}\" previous=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
       "  local at=orrery i\n  for ((i = 1; i < COMP_CWORD; i++)); do\n    case \"$at ${COMP_WORDS[i]}\" in\n";
   out += fmt::format("      {}) at=\"$at ${{COMP_WORDS[i]}}\" ;;\n    esac\n  done\n  COMPREPLY=()\n",
                      paths_pattern(docs, "\""));
+  // The shell takes KEY=VALUE for three words, unless COMP_WORDBREAKS lacks the sign.
+  out += R"sh(  local key= value= whole=
+  case "$current" in
+    -*) ;;
+    ?*=*) key="${current%%=*}" value="${current#*=}" whole="$key=" ;;
+    =) key="$previous" ;;
+    *) if [ "$previous" = = ]; then key="${COMP_WORDS[COMP_CWORD-2]}" value="$current"; fi ;;
+  esac
+  if [ -n "$key" ] && [ "${key#-}" = "$key" ]; then
+    COMPREPLY=($(compgen -P "$whole" -W "$(_orrery_values "$key")" -- "$value"))
+    return
+  fi
+)sh";
   out += "  case \"$at $previous\" in\n";
   for (const CommandDoc& doc : docs) {
     for (const OptionDoc& option : doc.options) {
@@ -133,7 +175,10 @@ std::string zsh_action(const OptionDoc& option) {
 std::string zsh_script(const std::vector<CommandDoc>& docs) {
   std::string out = "#compdef orrery\n# Completion of orrery for zsh; made by `orrery completion zsh`.\n";
   out += fmt::format("_orrery_keys() {{ compadd -- {}; }}\n", fmt::join(keys(), " "));
-  out += fmt::format("_orrery_assignments() {{ compadd -S= -- {}; }}\n", fmt::join(keys(), " "));
+  out += "_orrery_assignments() {\n  if compset -P 1 '*='; then\n    case \"${IPREFIX%=}\" in\n";
+  for (const KeyValues& key : key_values())
+    out += fmt::format("      {}) compadd -- {} ;;\n", key.key, fmt::join(key.values, " "));
+  out += fmt::format("    esac\n  else\n    compadd -S= -- {}\n  fi\n}}\n", fmt::join(keys(), " "));
   out += fmt::format("_orrery_scenarios() {{ compadd -- {}; _files; }}\n",
                      fmt::join(scenarios::shipped("scenarios"), " "));
   out += "_orrery() {\n  local at=orrery i\n  for ((i = 2; i < CURRENT; i++)); do\n    case \"$at $words[i]\" in\n";
@@ -177,7 +222,7 @@ std::string fish_values(const OptionDoc& option) {
     case Takes::choices:
       return fmt::format(" -x -a {}", single_quoted(spaced(option.choices), "\\'"));
     case Takes::keys:
-      return option.positional.empty() ? " -x -a '(__orrery_keys)='" : " -f -a '(__orrery_keys)'";
+      return option.positional.empty() ? " -x -a '(__orrery_keys)= (__orrery_values)'" : " -f -a '(__orrery_keys)'";
     case Takes::scenario:
       return " -a '(__orrery_scenarios)'";
     case Takes::file:
@@ -191,6 +236,13 @@ std::string fish_script(const std::vector<CommandDoc>& docs) {
   const auto text = [](const std::string& words) { return single_quoted(words, "\\'"); };
   std::string out = "# Completion of orrery for fish; made by `orrery completion fish`.\n";
   out += fmt::format("function __orrery_keys\n  string split ' ' -- {}\nend\n", text(spaced(keys())));
+  out += "function __orrery_values\n";
+  for (const KeyValues& key : key_values()) {
+    out += "  printf '%s\\n'";
+    for (const std::string& value : key.values) out += fmt::format(" {}={}", key.key, value);
+    out += "\n";
+  }
+  out += "end\n";
   out += fmt::format("function __orrery_scenarios\n  string split ' ' -- {}\nend\n",
                      text(spaced(scenarios::shipped("scenarios"))));
   out +=

@@ -117,13 +117,17 @@ int run(const RunOptions& options) {
   std::optional<HashedSteps> hashed;
   if (options.ecmp_seeds > 0) hashed = hash_steps(scenario.job, options.ecmp_seeds);
   if (!options.trace.empty()) {
-    const TraceView view{scenario.id, report.timelines,
-                         process_names(scenario.job.parallelism.dims(), report.timelines), report.links, window};
-    write_output(options.trace, compressed_by_name(options.trace, [&](std::ostream& out) { write_trace(out, view); }));
+    const TraceView view{
+        scenario.id,  report.timelines, process_names(scenario.job.parallelism.dims(), report.timelines),
+        report.links, window,           critical_path(report.timelines)};
+    write_output(options.trace, compressed_by_name(options.trace, [&](std::ostream& out) {
+                   write_trace(out, view, trace_form(options.trace));
+                 }));
   }
   if (!options.report.empty()) {
     nlohmann::ordered_json page = run_page(document, scenario, report);
     page["advice"] = advice_json(*studies.advice, options.scenario, options.sets);
+    if (studies.explanation) page["explain"] = explanation_json(*studies.explanation);
     write_output(options.report, [&](std::ostream& out) { write_page(out, page); });
   }
   if (!options.json.empty()) {
@@ -162,7 +166,8 @@ Action declare_run(CommandOptions app) {
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
       .type_name("FILE");
   app.add_option("--trace", options->trace,
-                 "write a timeline that ui.perfetto.dev opens; compressed where FILE ends in .gz")
+                 "write a timeline that ui.perfetto.dev opens: Perfetto's own form where FILE ends in .pftrace, else "
+                 "JSON; compressed behind .gz")
       .type_name("FILE");
   app.add_option("--trace-ranks", options->trace_ranks,
                  "ranks to trace, as in 0,5,8:15, at most 1024 (default: one per class of equals)")

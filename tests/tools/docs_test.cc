@@ -140,6 +140,32 @@ TEST_CASE("every command in the documents runs") {
   CHECK(run >= 2);
 }
 
+TEST_CASE("the documents make a site, whose links lead somewhere and whose search finds what a document says") {
+  const bool lunr = fs::exists("/usr/share/javascript/lunr") || std::getenv("ORRERY_LUNR") != nullptr;
+  if (std::system("python3 -c 'import markdown' 2> /dev/null") != 0 || !lunr || !there("node")) {
+    tests::skipped("no site of the documents; install the packages python3-markdown, libjs-lunr and nodejs");
+    return;
+  }
+  const Folder folder;
+  const std::string tool = std::string(ORRERY_SOURCE_DIR) + "/tools/site";
+  const Shell made = shell(folder, fmt::format("'{}' '{}' site", tool, ORRERY_BINARY));
+  INFO(made.out);
+  REQUIRE(made.status == 0);
+  for (const char* page : {"index", "scenario", "commands", "gallery", "howto"})
+    CHECK(fs::exists(folder.path() / "site" / (std::string(page) + ".html")));
+  CHECK(tests::read_file(folder.path() / "site" / "scenario.html").find("parallelism.virtual_pipeline") !=
+        std::string::npos);
+  const Shell found = shell(folder, R"sh(cat > find.js <<'JS'
+global.window = global;
+global.lunr = require('./site/lunr.js');
+require('./site/index.js');
+const index = lunr.Index.load(window.siteIndex);
+for (const word of ['bubble', 'deadline', 'zzzz']) console.log(word, index.search(word).length > 0);
+JS
+node find.js)sh");
+  CHECK(found.out == "bubble true\ndeadline true\nzzzz false\n");
+}
+
 TEST_CASE("the documents name only commands and options that there are") {
   std::set<std::string> commands, options;
   for (const tools::CommandDoc& doc : tools::command_docs()) {
@@ -247,12 +273,18 @@ try orrery import h
 try orrery import megatron --o
 try orrery run gpt3-6.7b-h
 try orrery help parallelism.virt
+try orrery run job.yaml --set parallelism.schedule = zb
+try orrery run job.yaml --set overlap.tensor =
+try orrery run job.yaml --set parallelism.schedule=v_
+try orrery run job.yaml --set cluster.device = gb3
+try orrery run job.yaml --set parallelism.tensor =
 )sh";
   const Shell result = shell(folder, complete);
   CHECK(result.status == 0);
   CHECK(result.out ==
         "run\n--ranks\nfolded full\nparallelism.context "
-        "parallelism.context_method\nhf\n--out\ngpt3-6.7b-h100\nparallelism.virtual_pipeline\n");
+        "parallelism.context_method\nhf\n--out\ngpt3-6.7b-h100\nparallelism.virtual_pipeline\n"
+        "zb_h1 zb_h2 zb_v\ntrue false\nparallelism.schedule=v_half parallelism.schedule=v_min\ngb300\n\n");
   for (const char* name : {"zsh", "fish"}) {
     const std::string script = tests::orrery({"completion", name}).out;
     CHECK(script.find("parallelism.tensor") != std::string::npos);

@@ -129,6 +129,38 @@ TEST_CASE("a report of a run is drawn") {
                     "Fullest moment of each stage", "By dimension", "By highest network tier", "Roofline"});
 }
 
+TEST_CASE("a report with --explain says how sure the step is and draws what it hangs on") {
+  if (!has_charts()) return;
+  const Folder folder;
+  const std::string file = folder.file("run.html");
+  const std::string scenario = folder.write("case.yaml", tests::small_scenario());
+  const tests::Outcome run = tests::orrery({"run", scenario, "--explain", "--report", file, "--json", "-"});
+  REQUIRE(run.status == 0);
+  const auto explained = nlohmann::json::parse(run.out).at("explain");
+  check_page(file, {"Elasticities: per cent of the step for one per cent of the input"});
+  const std::string page = tests::read_file(file);
+  CHECK(page.find("\"iteration_time_68_s\":" + explained.at("iteration_time_68_s").dump()) != std::string::npos);
+}
+
+TEST_CASE("timelines of compared systems lie on one axis: each is as long as its own step") {
+  if (!has_charts()) return;
+  const Folder folder;
+  const std::string first = folder.write("first.yaml", tests::small_scenario());
+  const std::string second = folder.write("second.yaml", tests::small_scenario("micro: 1}", "micro: 2}"));
+  const tests::Outcome compared = tests::orrery({"compare", first, second, "--report", "-"});
+  REQUIRE(compared.status == 0);
+  const std::string open = "id=\"data\">";
+  const std::size_t from = compared.out.find(open) + open.size();
+  const auto page = nlohmann::json::parse(compared.out.substr(from, compared.out.find("</script>", from) - from));
+  REQUIRE(page.at("systems").size() == 2);
+  for (const auto& system : page.at("systems")) {
+    CHECK(system.at("pipeline").at("span_s").get<double>() ==
+          Approx(system.at("iteration_time_s").get<double>()).epsilon(1e-9));
+    CHECK(system.at("pipeline").at("timeline").at("rows").size() == 2);  // stages
+  }
+  CHECK(page.at("systems")[0].at("pipeline") != page.at("systems")[1].at("pipeline"));
+}
+
 TEST_CASE("the scenario in a report gives the same step again") {
   if (!has_charts()) return;
   const Folder folder;
@@ -173,7 +205,8 @@ TEST_CASE("reports of sweep, search, compare and validate are drawn") {
   const std::string second = folder.write(
       "second.yaml", tests::small_scenario("tensor: 2, pipeline: 2, virtual_pipeline: 2", "tensor: 4, pipeline: 1"));
   check_page(made({"compare", scenario, second}, "compare.html"),
-             {"time of a step", "small instead of small", "Memory per GPU", "Traffic per rank"});
+             {"time of a step", "small instead of small", "Memory per GPU", "Traffic per rank",
+              "timeline of the pipeline, one row per stage, of small"});
   const std::string list = std::string(ORRERY_SOURCE_DIR) + "/tests/published/megascale.yaml";
   check_page(made({"validate", list}, "validate.html"), {"Error by list"});
 }

@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS orrery RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(DIRECTORY calibration scenarios DESTINATION ${CMAKE_INSTALL_DATADIR}/orrery COMPONENT program
-        FILES_MATCHING PATTERN "*.yaml" PATTERN kernels EXCLUDE)
+        FILES_MATCHING PATTERN "*.yaml" PATTERN published/residuals.csv PATTERN kernels EXCLUDE)
 install(DIRECTORY tests/published DESTINATION ${CMAKE_INSTALL_DATADIR}/orrery/tests COMPONENT program
         FILES_MATCHING PATTERN "*.yaml")
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)

@@ -203,11 +203,13 @@ void write_csv(std::ostream& out, const std::vector<ComparisonRow>& rows) {
 
 }  // namespace
 
-ComparedSystem compared_system(const std::string& file, const std::vector<std::string>& sets) {
+ComparedSystem compared_system(const std::string& file, const std::vector<std::string>& sets, bool drawn) {
   ComparedSystem system;
   system.scenario = scenarios::load_scenario(scenarios::read_scenario(file, sets));
   system.name = system.scenario.id;
-  system.report = workloads::simulate_step(system.scenario.job);
+  workloads::StepOptions options;
+  options.stage_timelines = drawn;
+  system.report = workloads::simulate_step(system.scenario.job, options);
   return system;
 }
 

@@ -20,8 +20,9 @@ struct ComparedSystem {
   workloads::StepReport report;
 };
 
-/// Loads and simulates a scenario file with `sets` laid over it; its name is the scenario's id. Throws sim::UserError.
-ComparedSystem compared_system(const std::string& file, const std::vector<std::string>& sets = {});
+/// Loads and simulates a scenario file with `sets` laid over it; its name is the scenario's id. `drawn`: with the
+/// timelines of its stages. Throws sim::UserError.
+ComparedSystem compared_system(const std::string& file, const std::vector<std::string>& sets = {}, bool drawn = false);
 
 struct Ratio {
   const char* name;

@@ -74,8 +74,9 @@ void write_page(std::ostream& out, const nlohmann::ordered_json& data) {
       << "<main id=\"page\"></main>\n<script type=\"application/json\" id=\"data\">" << embedded(data) << "</script>\n";
   for (const char* part : {"elements.js", "base.js", "chart.js", "charts.js", "canvas.js", "table.js"})
     out << "<script>\n" << page_part(part) << "</script>\n";
+  if (kind == "compare") out << "<script>\n" << page_part("timeline.js") << "</script>\n";
   if (kind == "run") {
-    for (const char* part : {"timeline.js", "advice.js", "rank_map.js"})
+    for (const char* part : {"timeline.js", "advice.js", "explain.js", "rank_map.js"})
       out << "<script>\n" << page_part(part) << "</script>\n";
   }
   out << "<script>\n" << page_part(kind + ".js") << "</script>\n</body>\n</html>\n";

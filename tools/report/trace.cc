@@ -1,6 +1,6 @@
-// Writes traces event by event. All times are rounded down to whole nanoseconds first, both ends of every slice by the
-// same rule, so that what nests in picoseconds nests in the file. Categories and arguments of kernels, transfers and
-// launches are those of PyTorch's profiler (libkineto/src/output_json.cpp), so that its readers find what they look
+// Timelines as events, one by one. All times are rounded down to whole nanoseconds first, both ends of every slice by
+// the same rule, so that what nests in picoseconds nests in the file. Categories and arguments of kernels, transfers
+// and launches are those of PyTorch's profiler (libkineto/src/output_json.cpp), so that its readers find what they look
 // for.
 #include "tools/report/trace.h"
 
@@ -10,15 +10,15 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 #include <set>
+#include <tuple>
 
 #include "sim/error.h"
 #include "sim/settings.h"
+#include "tools/report/trace_sink.h"
 #include "workloads/compile/placement.h"
 
 namespace orrery::tools {
@@ -27,65 +27,7 @@ namespace {
 
 using workloads::Timeline;
 
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 std::int64_t nanoseconds(sim::SimTime t) { return t.value() / 1000; }
-
-class TraceWriter {
- public:
-  explicit TraceWriter(std::ostream& out) : out_(out) {}
-
-  void begin(const std::string& name) {
-    out_ << "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"scenario\":" << quoted(name) << "},\"traceEvents\":[";
-  }
-  void end() { out_ << "\n]}\n"; }
-
-  void metadata(std::size_t process, std::size_t thread, const char* what, const std::string& argument) {
-    next();
-    write(R"({{"ph":"M","pid":{},"tid":{},"name":"{}","args":{{{}}}}})", process, thread, what, argument);
-  }
-
-  void counter(std::size_t process, const std::string& name, const char* unit, std::int64_t at_ns, double value) {
-    next();
-    write(R"({{"ph":"C","pid":{},"tid":0,"name":{},"ts":{},"args":{{"{}":{}}}}})", process, quoted(name),
-          trace_microseconds(at_ns), unit, value);
-  }
-
-  /// One point of the arrow `id` within the slice that holds it. `phase`: s begins, t goes on, f ends.
-  void arrow(std::size_t process, std::size_t thread, char phase, std::int64_t id, std::int64_t at_ns) {
-    next();
-    write(R"({{"ph":"{}","pid":{},"tid":{},"name":"transfer","cat":"transfer","id":{},"bp":"e","ts":{}}})", phase,
-          process, thread, id, trace_microseconds(at_ns));
-  }
-
-  /// `arguments`: the inside of a JSON object; may be empty.
-  void slice(std::size_t process, std::size_t thread, const std::string& name, std::string_view category,
-             std::int64_t from_ns, std::int64_t to_ns, const std::string& arguments) {
-    next();
-    write(R"({{"ph":"X","pid":{},"tid":{},"name":{},"cat":"{}","ts":{},"dur":{},"args":{{{}}}}})", process, thread,
-          quoted(name), category, trace_microseconds(from_ns),
-          trace_microseconds(std::max<std::int64_t>(0, to_ns - from_ns)), arguments);
-  }
-
- private:
-  /// Through operator<<, which stops at the first failure; writing to the stream's buffer would run on past a full
-  /// disk.
-  template <class... Parts>
-  void write(fmt::format_string<Parts...> form, Parts&&... parts) {
-    text_.clear();
-    fmt::format_to(std::back_inserter(text_), form, std::forward<Parts>(parts)...);
-    out_.write(text_.data(), static_cast<std::streamsize>(text_.size()));
-  }
-  void next() {
-    out_ << (first_ ? "\n" : ",\n");
-    first_ = false;
-  }
-  std::ostream& out_;
-  fmt::memory_buffer text_;
-  bool first_ = true;
-};
 
 /// Threads are numbered from 1, as processes are.
 std::size_t thread_of(const workloads::Stream& stream) { return std::size_t{stream.order} + 1; }
@@ -98,30 +40,50 @@ std::string pass_of(const Timeline::Span& span) {
   return span.microbatch < 0 ? "" : fmt::format("{}{}.{}", span.pass, span.chunk, span.microbatch);
 }
 
-/// What a kernel does: FLOPs of matrix products, bytes of memory traffic, and the rate that it reaches.
-std::string kernel_arguments(const workloads::KernelSlice& kernel) {
-  const double seconds = sim::to_seconds(kernel.duration);
-  std::string text = fmt::format("\"type\":\"{}\",\"bytes\":{}", calibration::name_of(kernel.type), kernel.bytes);
-  if (kernel.flops > 0) text += fmt::format(",\"flops\":{}", kernel.flops);
-  if (kernel.flops > 0 && seconds > 0) text += fmt::format(",\"tflops\":{:.4g}", kernel.flops / seconds / 1e12);
-  if (kernel.bytes > 0 && seconds > 0) text += fmt::format(",\"gbs\":{:.4g}", kernel.bytes / seconds / 1e9);
-  return text;
+/// A rate as people read it.
+double rounded(double rate) { return std::strtod(fmt::format("{:.4g}", rate).c_str(), nullptr); }
+
+void add_shape(const workloads::KernelSlice& kernel, TraceArguments& arguments) {
+  using Names = std::array<std::string_view, std::tuple_size_v<workloads::KernelShape>>;
+  constexpr Names kProduct{"m", "n", "k", "batch"};
+  constexpr Names kAttention{"batch", "heads", "kv_heads", "queries", "keys", "head_dim"};
+  const Names& names = kind_of(kernel) == "attention" ? kAttention : kProduct;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (kernel.shape[i] > 0) arguments.emplace_back(names[i], kernel.shape[i]);
+  }
 }
 
-/// The chunk and micro-batch of a span's pass; empty where it is none.
-std::string pass_arguments(const Timeline::Span& span) {
-  return span.microbatch < 0 ? "" : fmt::format(R"(,"chunk":{},"microbatch":{})", span.chunk, span.microbatch);
+/// What a kernel does: FLOPs of matrix products, bytes of memory traffic, the rate that it reaches, and its shape.
+void add_work(const workloads::KernelSlice& kernel, TraceArguments& arguments) {
+  const double seconds = sim::to_seconds(kernel.duration);
+  arguments.emplace_back("type", std::string(calibration::name_of(kernel.type)));
+  arguments.emplace_back("bytes", kernel.bytes);
+  if (kernel.flops > 0) arguments.emplace_back("flops", kernel.flops);
+  if (kernel.flops > 0 && seconds > 0) arguments.emplace_back("tflops", rounded(kernel.flops / seconds / 1e12));
+  if (kernel.bytes > 0 && seconds > 0) arguments.emplace_back("gbs", rounded(kernel.bytes / seconds / 1e9));
+  add_shape(kernel, arguments);
+}
+
+/// The chunk and micro-batch of a span's pass, and its layer, where it is of one.
+void add_pass(const Timeline::Span& span, TraceArguments& arguments) {
+  if (span.microbatch >= 0) {
+    arguments.emplace_back("chunk", std::int64_t{span.chunk});
+    arguments.emplace_back("microbatch", std::int64_t{span.microbatch});
+  }
+  if (span.layer >= 0) arguments.emplace_back("layer", std::int64_t{span.layer});
 }
 
 /// `correlation`: of the first.
-void write_kernels(TraceWriter& writer, std::size_t process, const Timeline::Span& span, std::int64_t correlation) {
+void write_kernels(TraceSink& sink, std::size_t process, const Timeline::Span& span, std::int64_t correlation) {
   const std::vector<SliceTimes> times = kernel_times(span);
   for (std::size_t k = 0; k < times.size(); ++k) {
     const workloads::KernelSlice& kernel = span.kernels[k];
-    writer.slice(process, thread_of(span.stream), kernel.name, "kernel", times[k].from, times[k].to,
-                 fmt::format(R"("correlation":{},"stream":{},"kind":"{}","pass":"{}",)", correlation++,
-                             thread_of(span.stream), kind_of(kernel), pass_of(span)) +
-                     kernel_arguments(kernel));
+    TraceArguments arguments{{"correlation", correlation++},
+                             {"stream", static_cast<std::int64_t>(thread_of(span.stream))},
+                             {"kind", std::string(kind_of(kernel))},
+                             {"pass", pass_of(span)}};
+    add_work(kernel, arguments);
+    sink.slice(process, thread_of(span.stream), kernel.name, "kernel", times[k].from, times[k].to, arguments);
   }
 }
 
@@ -151,8 +113,8 @@ std::map<std::int64_t, Members> members_of(const std::vector<Timeline>& timeline
 
 class TimelineWriter {
  public:
-  TimelineWriter(TraceWriter& writer, const TraceView& view)
-      : writer_(writer), view_(view), members_(members_of(view.timelines)) {}
+  TimelineWriter(TraceSink& sink, const TraceView& view)
+      : sink_(sink), view_(view), members_(members_of(view.timelines)) {}
 
   void write(std::size_t which) {
     const Timeline& timeline = view_.timelines[which];
@@ -166,6 +128,7 @@ class TimelineWriter {
       busy = std::max(busy, nanoseconds(span.finish));
     }
     write_idle(timeline);
+    write_gaps(timeline);
     write_memory(timeline);
   }
 
@@ -173,8 +136,7 @@ class TimelineWriter {
   void write_links() {
     process_ = view_.timelines.size() + 1;
     if (view_.links.empty()) return;
-    writer_.metadata(process_, 0, "process_name", "\"name\":\"network, the busiest links\"");
-    writer_.metadata(process_, 0, "process_sort_index", fmt::format("\"sort_index\":{}", process_));
+    sink_.process(process_, "network, the busiest links", process_);
     for (std::size_t i = 0; i < std::min(kTracedLinks, view_.links.size()); ++i) {
       const workloads::LinkLoad& link = view_.links[i];
       const std::string name =
@@ -190,8 +152,7 @@ class TimelineWriter {
     const std::string name = which < view_.process_names.size()
                                  ? view_.process_names[which]
                                  : fmt::format("rank {}: stage {}", timeline.rank, timeline.stage);
-    writer_.metadata(process_, 0, "process_name", "\"name\":" + quoted(name));
-    writer_.metadata(process_, 0, "process_sort_index", fmt::format("\"sort_index\":{}", process_));
+    sink_.process(process_, name, process_);
     std::vector<bool> used(workloads::all_streams().size());
     for (const Timeline::Span& span : timeline.spans) used[span.stream.order] = true;
     const bool hosted = std::any_of(timeline.spans.begin(), timeline.spans.end(),
@@ -203,37 +164,38 @@ class TimelineWriter {
     }
   }
 
-  void write_thread(std::size_t thread, const std::string& name) {
-    writer_.metadata(process_, thread, "thread_name", "\"name\":" + quoted(name));
-    writer_.metadata(process_, thread, "thread_sort_index", fmt::format("\"sort_index\":{}", thread - 1));
-  }
+  void write_thread(std::size_t thread, const std::string& name) { sink_.thread(process_, thread, name, thread - 1); }
 
   void write_span(std::size_t which, const Timeline::Span& span, std::int64_t ready) {
     if (!is_shown(std::min(span.ready, span.start), span.finish)) return;
     const std::size_t thread = thread_of(span.stream);
     const std::int64_t start = nanoseconds(span.start), finish = nanoseconds(span.finish);
     const bool transfer = span.kernels.empty() && span.bytes > 0;
-    if (transfer && ready < start) {
-      writer_.slice(process_, thread, "wait for peers: " + span.name, "wait", ready, start, "");
-    }
-    writer_.slice(process_, thread, span.name, workloads::name_of(span.category), start, finish,
-                  (transfer ? transfer_arguments(span)
-                            : fmt::format(R"("kernels":{},"pass":"{}")", span.kernels.size(), pass_of(span))) +
-                      pass_arguments(span));
-    write_kernels(writer_, process_, span, correlation_);
-    if (transfer) write_arrow(which, span, start, finish);
+    if (transfer && ready < start)
+      sink_.slice(process_, thread, "wait for peers: " + span.name, "wait", ready, start, {});
+    TraceArguments arguments;
+    if (transfer)
+      arguments = transfer_arguments(span);
+    else
+      arguments = {{"kernels", static_cast<std::int64_t>(span.kernels.size())}, {"pass", pass_of(span)}};
+    add_pass(span, arguments);
+    sink_.slice(process_, thread, span.name, workloads::name_of(span.category), start, finish, arguments,
+                transfer ? arrow_of(which, span, start, finish) : std::nullopt);
+    write_kernels(sink_, process_, span, correlation_);
     write_host(span);
   }
 
-  std::string transfer_arguments(const Timeline::Span& span) const {
-    std::string arguments = fmt::format("\"bytes\":{}", span.bytes);
+  TraceArguments transfer_arguments(const Timeline::Span& span) const {
+    TraceArguments arguments{{"bytes", span.bytes}};
     if (span.call.ranks == 0) return arguments;
-    if (span.ready < span.start)
-      arguments += fmt::format(",\"arrived\":{}", trace_microseconds(nanoseconds(span.ready)));
-    return arguments + fmt::format(R"(,"correlation":{},"stream":{},"pass":"{}","Collective name":"{}",)"
-                                   R"("Group size":{},"Process Group Description":"{}")",
-                                   correlation_, thread_of(span.stream), pass_of(span),
-                                   calibration::name_of(span.call.op), span.call.ranks, span.call.group);
+    if (span.ready < span.start) arguments.emplace_back("arrived", TraceTime{nanoseconds(span.ready)});
+    arguments.emplace_back("correlation", correlation_);
+    arguments.emplace_back("stream", static_cast<std::int64_t>(thread_of(span.stream)));
+    arguments.emplace_back("pass", pass_of(span));
+    arguments.emplace_back("Collective name", std::string(calibration::name_of(span.call.op)));
+    arguments.emplace_back("Group size", span.call.ranks);
+    arguments.emplace_back("Process Group Description", std::string(span.call.group));
+    return arguments;
   }
 
   /// The host's work for a span: launches at its end, one for each kernel or transfer, other work before them.
@@ -243,12 +205,12 @@ class TimelineWriter {
     const bool transfer = span.kernels.empty();
     sim::SimTime at = transfer ? span.host.from : sim::SimTime(span.host.until.value() - launches.value());
     if (at > span.host.from) {
-      writer_.slice(process_, host_thread(), "host work", "cpu_op", nanoseconds(span.host.from), nanoseconds(at), "");
+      sink_.slice(process_, host_thread(), "host work", "cpu_op", nanoseconds(span.host.from), nanoseconds(at), {});
     }
     const auto launch = [&](sim::SimTime until, std::int64_t count) {
       if (until > at) {
-        writer_.slice(process_, host_thread(), "cudaLaunchKernel", "cuda_runtime", nanoseconds(at), nanoseconds(until),
-                      fmt::format(R"("correlation":{},"launches":{})", correlation_, count));
+        sink_.slice(process_, host_thread(), "cudaLaunchKernel", "cuda_runtime", nanoseconds(at), nanoseconds(until),
+                    {{"correlation", correlation_}, {"launches", count}});
       }
       ++correlation_;
       at = until;
@@ -260,8 +222,7 @@ class TimelineWriter {
   /// The gaps between kernels on a track of its own: what the rank waits for without computing.
   void write_idle(const Timeline& timeline) {
     const std::size_t thread = host_thread() + 1;
-    writer_.metadata(process_, thread, "thread_name", "\"name\":\"no kernel runs\"");
-    writer_.metadata(process_, thread, "thread_sort_index", fmt::format("\"sort_index\":{}", thread));
+    sink_.thread(process_, thread, "no kernel runs", thread);
     std::vector<std::pair<sim::SimTime, sim::SimTime>> busy;
     for (const Timeline::Span& span : timeline.spans) {
       if (!span.kernels.empty()) busy.emplace_back(span.start, span.finish);
@@ -270,26 +231,36 @@ class TimelineWriter {
     sim::SimTime until{};
     for (const auto& [start, finish] : busy) {
       const bool seen = nanoseconds(start) > nanoseconds(until) && is_shown(until, start);
-      if (seen) writer_.slice(process_, thread, "idle", "idle", nanoseconds(until), nanoseconds(start), "");
+      if (seen) sink_.slice(process_, thread, "idle", "idle", nanoseconds(until), nanoseconds(start), {});
       until = std::max(until, finish);
+    }
+  }
+
+  /// What the gaps are booked as in the breakdown: the bubble on a track of its own, and all else that is exposed.
+  void write_gaps(const Timeline& timeline) {
+    const std::size_t bubble = host_thread() + 2, exposed = bubble + 1;
+    const auto of_pipeline = [](const Timeline::Gap& gap) { return gap.category == workloads::Category::bubble; };
+    const auto bubbles = std::count_if(timeline.gaps.begin(), timeline.gaps.end(), of_pipeline);
+    if (bubbles > 0) sink_.thread(process_, bubble, "bubble", bubble);
+    if (bubbles < std::ssize(timeline.gaps)) sink_.thread(process_, exposed, "exposed time, by cause", exposed);
+    for (const Timeline::Gap& gap : timeline.gaps) {
+      if (!is_shown(gap.from, gap.to)) continue;
+      sink_.slice(process_, of_pipeline(gap) ? bubble : exposed, std::string(workloads::name_of(gap.category)), "gap",
+                  nanoseconds(gap.from), nanoseconds(gap.to), {});
     }
   }
 
   /// The end of an arrow stands at the end of its slice, so that readers meet it after the beginning, whichever rank
   /// comes first in the file. A transfer of less than two nanoseconds has no room for both.
-  void write_arrow(std::size_t which, const Timeline::Span& span, std::int64_t start, std::int64_t finish) {
-    if (span.communicator == workloads::kNoCommunicator || finish < start + 2) return;
+  std::optional<TraceArrow> arrow_of(std::size_t which, const Timeline::Span& span, std::int64_t start,
+                                     std::int64_t finish) const {
+    if (span.communicator == workloads::kNoCommunicator || finish < start + 2) return {};
     const Members& of = members_.at(span.communicator);
-    if (of.timelines.size() < 2) return;
+    if (of.timelines.size() < 2) return {};
     const bool message = span.category == workloads::Category::pipeline_comm;
     const bool first = message ? span.stream.sends : of.timelines.front() == which;
     const bool last = message ? !first : of.timelines.back() == which;
-    const std::size_t thread = thread_of(span.stream);
-    writer_.arrow(process_, thread,
-                  first  ? 's'
-                  : last ? 'f'
-                         : 't',
-                  of.first_arrow + span.turn, last ? finish - 1 : start);
+    return TraceArrow{first ? 's' : last ? 'f' : 't', of.first_arrow + span.turn, last ? finish - 1 : start};
   }
 
   void write_memory(const Timeline& timeline) {
@@ -307,19 +278,91 @@ class TimelineWriter {
         continue;
       }
       if (before != nullptr && point.at > view_.window.from)
-        writer_.counter(process_, name, unit, nanoseconds(view_.window.from), value(*before));
+        sink_.counter(process_, name, unit, nanoseconds(view_.window.from), value(*before));
       before = nullptr;
-      writer_.counter(process_, name, unit, nanoseconds(point.at), value(point));
+      sink_.counter(process_, name, unit, nanoseconds(point.at), value(point));
     }
-    if (before != nullptr) writer_.counter(process_, name, unit, nanoseconds(view_.window.from), value(*before));
+    if (before != nullptr) sink_.counter(process_, name, unit, nanoseconds(view_.window.from), value(*before));
   }
 
-  TraceWriter& writer_;
+  TraceSink& sink_;
   const TraceView& view_;
   std::map<std::int64_t, Members> members_;
   std::size_t process_ = 0;
   std::int64_t correlation_ = 1;  // of the next kernel or transfer
 };
+
+/// The critical path and the legend, in a process of their own behind all others.
+class PathWriter {
+ public:
+  PathWriter(TraceSink& sink, const TraceView& view) : sink_(sink), view_(view), process_(view.timelines.size() + 2) {}
+
+  void write() {
+    sink_.process(process_, "step: critical path and legend", 0);
+    sink_.thread(process_, kPath, "critical path", kPath);
+    sink_.thread(process_, kLegend, "legend", kLegend);
+    for (std::size_t i = 0; i < view_.path.size();) i = write_run(i);
+    const sim::SimTime end = view_.path.back().to;
+    sink_.slice(process_, kLegend, "what the tracks are: select this", "legend",
+                nanoseconds(std::min(end, view_.window.from)), nanoseconds(std::min(end, view_.window.to)), legend());
+  }
+
+ private:
+  static constexpr std::size_t kPath = 1, kLegend = 2;
+
+  const Timeline::Span* span_of(const PathPart& part) const {
+    return part.span == PathPart::kNone ? nullptr : &view_.timelines[part.timeline].spans[part.span];
+  }
+
+  /// The parts of one pass on one rank lie in a slice that is named by both. Returns the part behind them.
+  std::size_t write_run(std::size_t first) {
+    const Timeline& timeline = view_.timelines[view_.path[first].timeline];
+    const auto label = [&](const PathPart& part) {
+      const Timeline::Span* span = span_of(part);
+      return span == nullptr ? "host, or a rank that is not drawn" : pass_of(*span);
+    };
+    const std::string pass = label(view_.path[first]);
+    std::size_t end = first + 1;
+    while (end < view_.path.size() && view_.path[end].timeline == view_.path[first].timeline &&
+           label(view_.path[end]) == pass)
+      ++end;
+    const sim::SimTime from = view_.path[first].from, to = view_.path[end - 1].to;
+    if (from > view_.window.to || to < view_.window.from) return end;
+    sink_.slice(
+        process_, kPath, fmt::format("stage {}, rank {}: {}", timeline.stage, timeline.rank, pass), "critical path",
+        nanoseconds(from), nanoseconds(to),
+        {{"rank", timeline.rank}, {"stage", timeline.stage}, {"parts", static_cast<std::int64_t>(end - first)}});
+    for (std::size_t i = first; i < end; ++i) {
+      const PathPart& part = view_.path[i];
+      if (const Timeline::Span* span = span_of(part)) {
+        sink_.slice(process_, kPath, span->name, "critical path", nanoseconds(part.from), nanoseconds(part.to),
+                    {{"category", std::string(workloads::name_of(span->category))}});
+      }
+    }
+    return end;
+  }
+
+  static TraceArguments legend() {
+    return {{"compute", std::string("kernels by pass: F forward, B backward, b and W its halves; F3.2 is micro-batch 2 "
+                                    "over chunk 3")},
+            {"collective, send, receive", std::string("transfers, a track for each stream; arrows join their ranks")},
+            {"host", std::string("launches, each before its kernel; correlation tells which")},
+            {"no kernel runs", std::string("all gaps between kernels")},
+            {"bubble", std::string("the gaps in which a rank waits for other stages of the pipeline")},
+            {"exposed time, by cause", std::string("all other gaps, by what the next kernel waited for")},
+            {"critical path", std::string("the operations that follow on each other from the step's end back to its "
+                                          "beginning, through the ranks that are drawn")},
+            {"layer", std::string("of the model, the embedding 0")},
+            {"m, n, k", std::string("of a product, as the library is asked for it, whole also where it is cut")},
+            {"memory", std::string("what a rank holds, in GB")}};
+  }
+
+  TraceSink& sink_;
+  const TraceView& view_;
+  std::size_t process_;
+};
+
+void write_path(TraceSink& sink, const TraceView& view) { PathWriter(sink, view).write(); }
 
 /// Digits alone; nothing else is a rank.
 std::optional<std::int64_t> rank_in(std::string_view text) {
@@ -362,13 +405,18 @@ std::string trace_microseconds(std::int64_t nanoseconds) {
   return text;
 }
 
-void write_trace(std::ostream& out, const TraceView& view) {
-  TraceWriter writer(out);
-  writer.begin(view.name);
-  TimelineWriter timelines(writer, view);
+void write_trace(std::ostream& out, const TraceView& view, TraceForm form) {
+  const std::unique_ptr<TraceSink> sink = form == TraceForm::perfetto ? perfetto_sink(out) : chrome_sink(out);
+  sink->begin(view.name);
+  TimelineWriter timelines(*sink, view);
   for (std::size_t i = 0; i < view.timelines.size() && out; ++i) timelines.write(i);
   timelines.write_links();
-  writer.end();
+  if (!view.path.empty()) write_path(*sink, view);
+  sink->end();
+}
+
+TraceForm trace_form(const std::string& path) {
+  return path.ends_with(".pftrace") || path.ends_with(".pftrace.gz") ? TraceForm::perfetto : TraceForm::chrome;
 }
 
 std::vector<std::string> process_names(const workloads::Dims& dims, const std::vector<Timeline>& timelines) {

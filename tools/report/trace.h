@@ -1,5 +1,5 @@
-// Timelines as a Chrome trace (JSON object format of the "Trace Event Format", Google 2016), which ui.perfetto.dev and
-// chrome://tracing open.
+// Timelines as a trace that ui.perfetto.dev opens: Chrome's JSON, which chrome://tracing and readers of PyTorch's
+// profiler know too, or Perfetto's protobuf. See trace_sink.h.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/report/critical_path.h"
 #include "workloads/step/step.h"
 
 namespace orrery::tools {
@@ -25,18 +26,24 @@ struct TraceView {
   std::vector<std::string> process_names;         // of the timelines; empty: stage and rank
   const std::vector<workloads::LinkLoad>& links;  // the busiest first
   TraceWindow window;
+  std::vector<PathPart> path = {};  // critical_path() of the timelines; empty: neither path nor legend
 };
+
+enum class TraceForm : std::uint8_t { chrome, perfetto };
+/// Perfetto's for names that end in .pftrace, gzipped or not; of any other Chrome's.
+TraceForm trace_form(const std::string& path);
 
 /// Writes one process per timeline and one thread per stream. Spans are complete events ("X", ts and dur in
 /// microseconds) with their category; kernels nest inside compute spans; time that a transfer waits for its peers is a
 /// slice of its own. A thread of each process is its host: its launches, named and linked to kernels and transfers by
-/// `correlation` as PyTorch's profiler does it, and its other work; another the gaps between kernels. Arguments of
-/// kernels and transfers: stream, pass ("F0.3", "optimizer"), kind (matmul, attention, memory), of kernels FLOPs,
-/// bytes, type and rates, and of collectives their name, bytes, group and its size. Arrows (flow events) join the
-/// slices of one transfer: from sender to receiver, and through the members of a collective in the order of the
-/// timelines. Counters: memory of each process in GB; the load of the kTracedLinks busiest links in GB/s, in a process
-/// of their own. Streams out: memory does not grow with the trace.
-void write_trace(std::ostream& out, const TraceView& view);
+/// `correlation` as PyTorch's profiler does it, and its other work; another the gaps between kernels, two more what the
+/// breakdown books them as: the bubble, and the rest. Arguments of kernels and transfers: stream, pass ("F0.3",
+/// "optimizer"), layer, kind (matmul, attention, memory), of kernels FLOPs, bytes, type, rates and shape, and of
+/// collectives their name, bytes, group and its size. Arrows (flow events) join the slices of one transfer: from sender
+/// to receiver, and through the members of a collective in the order of the timelines. Counters: memory of each process
+/// in GB; the load of the kTracedLinks busiest links in GB/s, in a process of their own. Streams out: memory does not
+/// grow with the trace.
+void write_trace(std::ostream& out, const TraceView& view, TraceForm form = TraceForm::chrome);
 inline constexpr std::size_t kTracedLinks = 16;
 
 /// "rank 96: stage 3, data 0, tensor 0, stands for 1344 ranks": the coordinates of every dimension that the job has.

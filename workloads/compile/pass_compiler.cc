@@ -195,6 +195,7 @@ void PassCompiler::Walk::step() {
     c_.cast(range_.begin + layer);
   }
   c_.item(item);
+  if (layer >= 0) c_.writer_.notes.back().layer = static_cast<std::int32_t>(range_.begin + layer);
   ++at_;
   while (next_bucket_ < buckets_.size() && buckets_[next_bucket_].bucket.after_items == at_) reduce();
 }

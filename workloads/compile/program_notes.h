@@ -36,6 +36,7 @@ struct OpNote {
   bool counts = true;                  // false: the tail of a transfer that was cut in two, its call counted already
   double share = 1.0;                  // of the call's bytes that this operation moves
   std::uint32_t whole = kNoWholePass;  // compute: a pass in one operation, index into StagePrograms::whole_passes
+  std::int32_t layer = -1;             // of the network, embedding and head among them; -1: of none
 };
 
 /// What an operation that stands for a pass holds.

@@ -112,6 +112,7 @@ class AttentionWriter {
     kernel.bytes = per_head * element_ * (shape.backward ? 2 : 1) *
                    (2 * d(shape.heads) * d(shape.queries) + 2 * d(shape.kv_heads) * d(shape.keys));
     kernel.type = shape.dtype;
+    kernel.shape = {shape.batch, shape.heads, shape.kv_heads, shape.queries, shape.keys, shape.head_dim};
     writer_.add(std::move(kernel));
   }
 

@@ -4,6 +4,7 @@
 // Kernels in the order in which Megatron-LM issues them; Qi et al. (arXiv 2401.10241) for the split backward pass.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,6 +13,10 @@
 #include "workloads/model/layer.h"
 
 namespace orrery::workloads {
+
+/// What a library is asked for, for readers. Of a product m, n, k, batch; of attention batch, heads, kv_heads, queries,
+/// keys, head_dim; all 0: neither.
+using KernelShape = std::array<std::int64_t, 6>;
 
 /// One kernel with its device time, and the work that it does in it: for rooflines, no time follows from it.
 struct Kernel {
@@ -25,6 +30,7 @@ struct Kernel {
   std::int64_t launches = 1;  // by the host, for kernels that stand for several
   sim::Duration host{};       // what the host does ahead of it beyond launching
   bool routed = false;        // its work is of tokens that routing gave to this rank
+  KernelShape shape{};
 };
 
 /// The weights of the linear layer that kernels belong to, where each has pieces of its own.

@@ -38,7 +38,9 @@ void PieceWriter::gemm(std::string name, const calibration::Gemm& shape) {
   const double bytes = d(shape.batch) * ((d(shape.m) * d(shape.k) + d(shape.k) * d(shape.n)) * operand +
                                          d(shape.m) * d(shape.n) * result);
   const double flops = 2 * d(shape.batch) * d(shape.m) * d(shape.n) * d(shape.k);
-  add({std::move(name), time_of(shape), shape.batch == 1, flops, bytes, shape.dtype});
+  Kernel kernel{std::move(name), time_of(shape), shape.batch == 1, flops, bytes, shape.dtype};
+  kernel.shape = {shape.m, shape.n, shape.k, shape.batch};
+  add(std::move(kernel));
 }
 
 void PieceWriter::grouped_gemm(std::string name, const calibration::Gemm& shape, std::int64_t copies, bool grouped) {
@@ -63,6 +65,7 @@ void PieceWriter::grouped_gemm(std::string name, const calibration::Gemm& shape,
   kernel.bytes = weights * (of_weights ? result : operand) + rows * operand;
   kernel.type = shape.dtype;
   kernel.routed = true;
+  kernel.shape = {shape.m, shape.n, shape.k, 1};
   kernel.launches = copies;  // Transformer Engine's grouped GEMM calls cuBLAS for each, on four streams
   add(std::move(kernel));
 }

@@ -34,12 +34,13 @@ std::vector<std::uint32_t> queue_of(const sim::Program& program) {
 
 class Ledger {
  public:
-  Ledger(const RankRecord& rank)
+  Ledger(const RankRecord& rank, std::vector<Timeline::Gap>* gaps)
       : record_(*rank.record),
         program_(*rank.program),
         slots_(*rank.slots),
         pipelined_(rank.pipelined),
-        before_(queue_of(*rank.program)) {}
+        before_(queue_of(*rank.program)),
+        gaps_(gaps) {}
 
   void book(Category category, std::int64_t duration) {
     if (duration > 0) ps_[at(category)] += duration;
@@ -47,17 +48,25 @@ class Ledger {
 
   /// The gap [from, to] before something that waited for transfer `op`, which ended in it.
   void book_gap(std::uint32_t op, std::int64_t from, std::int64_t to) {
+    const std::size_t first = gaps_ == nullptr ? 0 : gaps_->size();
     while (op != kNone && to > from) {
       const std::int64_t moved = std::clamp(record_.finish[op].value(), from, to);
       const std::int64_t begun = std::clamp(record_.start[op].value(), from, moved);
       const std::int64_t there = std::clamp(record_.ready[op].value(), from, begun);
-      book(Category::other, to - moved);
-      book(static_cast<Category>(program_.category[op]), moved - begun);
-      book(awaited(op), begun - there);
+      book_between(Category::other, moved, to);
+      book_between(static_cast<Category>(program_.category[op]), begun, moved);
+      book_between(awaited(op), there, begun);
       to = there;
       op = last_before(op, from);
     }
-    book(Category::other, to - from);
+    book_between(Category::other, from, to);
+    if (gaps_ != nullptr) std::reverse(gaps_->begin() + static_cast<std::ptrdiff_t>(first), gaps_->end());
+  }
+
+  /// Time between kernels.
+  void book_between(Category category, std::int64_t from, std::int64_t to) {
+    book(category, to - from);
+    if (gaps_ != nullptr && to > from) gaps_->push_back({category, sim::SimTime(from), sim::SimTime(to)});
   }
 
   /// Of these operations, the transfer that ended last, if it ended after `from`.
@@ -95,6 +104,7 @@ class Ledger {
   const std::vector<GroupSlot>& slots_;
   bool pipelined_;
   std::vector<std::uint32_t> before_;
+  std::vector<Timeline::Gap>* gaps_;
   std::array<std::int64_t, kCategories> ps_{};
 };
 
@@ -121,10 +131,10 @@ void book_kernels(const RankRecord& rank, std::uint32_t op, std::span<const sim:
 }  // namespace
 
 std::array<double, kCategories> account(const RankRecord& rank, sim::SimTime begin, sim::SimTime end,
-                                        std::span<const sim::Duration> tensor_wait) {
+                                        std::span<const sim::Duration> tensor_wait, std::vector<Timeline::Gap>* gaps) {
   const sim::Record& record = *rank.record;
   const sim::Program& program = *rank.program;
-  Ledger ledger(rank);
+  Ledger ledger(rank, gaps);
   std::int64_t clock = begin.value();
   std::uint32_t last = kNone;
   for (std::uint32_t op = 0; op < program.size(); ++op) {
@@ -141,7 +151,7 @@ std::array<double, kCategories> account(const RankRecord& rank, sim::SimTime beg
   // After the last kernel: transfers of this rank that are still under way, then waiting for ranks that finish later.
   const std::int64_t latest = last == kNone ? clock : std::min(record.finish[last].value(), end.value());
   if (latest > clock) ledger.book_gap(last, clock, latest);
-  ledger.book(rank.pipelined ? Category::bubble : Category::partner_wait, end.value() - std::max(clock, latest));
+  ledger.book_between(rank.pipelined ? Category::bubble : Category::partner_wait, std::max(clock, latest), end.value());
   return ledger.seconds();
 }
 

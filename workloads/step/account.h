@@ -9,6 +9,7 @@
 #include "sim/plan.h"
 #include "workloads/compile/comm_groups.h"
 #include "workloads/compile/streams.h"
+#include "workloads/step/step.h"
 
 namespace orrery::workloads {
 
@@ -24,8 +25,10 @@ struct RankRecord {
 /// Exposed time of one recorded rank over [begin, end], in seconds by category; sums to end - begin. All its kernels
 /// lie between the two. `tensor_wait`: by operation, the part of its duration that is waiting for tensor collectives
 /// (an operation that stands for a pass); empty where no operation does.
+/// `gaps`: where given, the time between kernels is added to it, in order.
 std::array<double, kCategories> account(const RankRecord& rank, sim::SimTime begin, sim::SimTime end,
-                                        std::span<const sim::Duration> tensor_wait = {});
+                                        std::span<const sim::Duration> tensor_wait = {},
+                                        std::vector<Timeline::Gap>* gaps = nullptr);
 
 /// Device time of the rank's compute operations.
 sim::Duration busy_time(const RankRecord& rank, std::span<const sim::Duration> tensor_wait = {});

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <tuple>
 
 #include "sim/error.h"
 #include "sim/fold.h"
@@ -155,9 +156,10 @@ sim::Duration iteration_of(bool apart, const Simulated& run) {
 
 /// Where the time of one rank went. `apart`: as for iteration_of.
 std::array<double, kCategories> breakdown_of(bool apart, const RankRecord& rank, sim::Duration iteration,
-                                             std::span<const sim::Duration> waits) {
+                                             std::span<const sim::Duration> waits,
+                                             std::vector<Timeline::Gap>* gaps = nullptr) {
   const sim::SimTime begin = apart ? at_work(*rank.record, *rank.program).begin : sim::SimTime{};
-  return account(rank, begin, sim::SimTime(begin.value() + iteration.value()), waits);
+  return account(rank, begin, sim::SimTime(begin.value() + iteration.value()), waits, gaps);
 }
 
 /// A recorded rank's account of its step.
@@ -223,8 +225,8 @@ void draw(const Parallelism& layout, const calibration::HostCosts& host,
     drawn.ranks = rank.ranks;
     drawn.stage = rank.stage;
     if (with_spans) drawn = timeline_of(dims, step, program, rank, host);
-    drawn.breakdown_s =
-        breakdown_of(layout.optimizer_post_validation, run.rank_of(*rank.record, step), report.iteration, {});
+    drawn.breakdown_s = breakdown_of(layout.optimizer_post_validation, run.rank_of(*rank.record, step),
+                                     report.iteration, {}, &drawn.gaps);
     const auto stage = static_cast<std::size_t>(rank.stage);
     drawn.memory = memory_over_time(step, program, rank, report.memory.stages[stage], chunks[stage]);
     return drawn;
@@ -350,9 +352,8 @@ class StepSimulation {
   /// Time alone, folded: the shortest simulation that is exact.
   void time_step() {
     const auto take = [&](const StepTiming& timing) {
-      report_.effort.ranks = timing.ranks;
-      report_.effort.events = timing.events;
-      report_.iteration = timing.iteration;
+      std::tie(report_.iteration, report_.effort.ranks, report_.effort.events) =
+          std::tie(timing.iteration, timing.ranks, timing.events);
     };
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       const std::optional<Jump> jump = jump_of(attempt);

@@ -75,6 +75,7 @@ struct KernelSlice {
   calibration::DataType type = calibration::DataType::bf16;
   sim::Duration issue{};      // of the host, to launch it
   std::int64_t launches = 1;  // for kernels that stand for several
+  KernelShape shape{};        // of the whole product, also where it is cut to overlap
 };
 
 inline constexpr std::int64_t kNoCommunicator = -1;
@@ -94,6 +95,7 @@ struct Timeline {
     // The pass that it belongs to; micro-batch -1: none.
     char pass = 'F';  // letter_of(PassKind)
     std::int32_t chunk = -1, microbatch = -1;
+    std::int32_t layer = -1;  // of the network, the embedding 0 where there is one; -1: of none
     // Transfers: spans of several ranks with the same communicator and turn are one transfer.
     std::int64_t communicator = kNoCommunicator, turn = 0;
     /// What the host did for it. Its kernels' launches stand last.
@@ -109,6 +111,12 @@ struct Timeline {
   };
   std::vector<Span> spans;
   std::array<double, kCategories> breakdown_s{};  // exposed time of this rank; sums to the iteration
+  /// Time without a kernel, and what it was waiting for: that part of the breakdown. One after the other.
+  struct Gap {
+    Category category{};
+    sim::SimTime from{}, to{};
+  };
+  std::vector<Gap> gaps;
   /// What the rank holds from a moment on, in bytes: model states, buffers and live activations.
   struct Memory {
     sim::SimTime at{};

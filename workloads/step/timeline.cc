@@ -34,11 +34,13 @@ Timeline::Span span_of(const StepPlan& step, const sim::Program& program, const 
   span.pass = letter_of(note.kind);
   span.chunk = note.chunk;
   span.microbatch = note.microbatch;
+  span.layer = note.layer;
   const std::string pass =
       note.microbatch < 0 ? "" : fmt::format("{}{}.{} ", letter_of(note.kind), note.chunk, note.microbatch);
   if (program.kind[op] == sim::OpKind::compute) {
     for (const Kernel& kernel : step.stages.runs[note.run])
-      span.kernels.push_back({kernel.name, kernel.time, kernel.flops, kernel.bytes, kernel.type, {}, kernel.launches});
+      span.kernels.push_back(
+          {kernel.name, kernel.time, kernel.flops, kernel.bytes, kernel.type, {}, kernel.launches, kernel.shape});
     stretch(span.kernels, sim::Duration(program.duration[op]));
     span.name = pass + span.kernels.front().name;
   } else {

@@ -12,6 +12,7 @@ const same_work = systems.every((s) => s.tokens_per_step === systems[0].tokens_p
 // Steps of different sizes compare by what a token costs: GPU time per thousand tokens.
 const share_of = (s, time) => same_work ? time : time * s.gpus / s.tokens_per_step * 1e3;
 const measure = same_work ? 'time of a step' : 'GPU time per thousand tokens';
+const kDrawn = 6;  // timelines
 const largest = Math.max(...systems.map((s) => share_of(s, s.iteration_time_s || 0)));
 const scale = largest < 1 ? [1e3, 'ms'] : [1, 's'];
 
@@ -150,6 +151,22 @@ function difference_section() {
   }
 }
 
+// The same time is the same width for all: what is shorter ends further left.
+function timeline_section() {
+  const drawn = systems.filter((s) => s.pipeline).slice(0, kDrawn);
+  if (drawn.length === 0) return;
+  const place = section(
+      'timeline', 'The steps over time',
+      'All on one axis' + (drawn.length < systems.length ? ', the first ' + drawn.length : '') +
+          '. Drag to move, Ctrl or Shift and the wheel to zoom, double click for all; the pictures move together. ' +
+          'Keys: + - 0 and arrows.');
+  const range = new Range(0, Math.max(...drawn.map((s) => s.pipeline.span_s)));
+  for (const s of drawn) {
+    pipeline(place, range, s.pipeline, s.name + (s.oom ? ', which does not fit its memory' : ''));
+    place.append(el('h3', {}, ''));
+  }
+}
+
 function memory_section() {
   const place = section(
       'memory', 'Memory and traffic',
@@ -223,6 +240,7 @@ begin_page();
 systems_section();
 breakdown_section();
 difference_section();
+timeline_section();
 memory_section();
 sources_section();
 end_page();

@@ -408,6 +408,7 @@ begin_page();
 shortage_banner();
 tiles(data.facts);
 advice_section();
+explain_section();
 measured_section();
 breakdown_section();
 timeline_section();

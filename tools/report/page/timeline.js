@@ -16,9 +16,10 @@ const kPhases = [['warm-up', '#c9d0d8', 'solid'], ['steady state', '#4a5361', 's
 const kLeft = 74, kAxis = 24;
 
 class Rows {
-  constructor() {
-    const t = data.timeline;
+  constructor({timeline: t, span_s}) {
     this.tick = t.tick_s;
+    this.span = span_s;
+    this.transfers = t.transfers;
     this.rows = t.rows.map((row) => ({
                              ...row,
                              start: column(row.start, Uint32Array),
@@ -45,7 +46,7 @@ class Rows {
 }
 
 function draw_boxes(c, rows, row, top, height, range, width) {
-  const lane = Math.round(height * (data.timeline.transfers ? 0.68 : 0.96)), to_x = width / (range.to - range.from);
+  const lane = Math.round(height * (rows.transfers ? 0.68 : 0.96)), to_x = width / (range.to - range.from);
   const lit = [[], []];
   for (const transfers of [false, true]) {
     for (let i = 0; i < row.n; ++i) {
@@ -81,8 +82,8 @@ function draw_boxes(c, rows, row, top, height, range, width) {
   });
 }
 
-function draw_phases(c, row, top, range, width) {
-  const bounds = [0, row.phases.warm_s, row.phases.steady_s, data.span_s];
+function draw_phases(c, rows, row, top, range, width) {
+  const bounds = [0, row.phases.warm_s, row.phases.steady_s, rows.span];
   for (let i = 0; i < 3; ++i) {
     const x = Math.max(0, (bounds[i] - range.from) / (range.to - range.from) * width);
     const right = Math.min(width, (bounds[i + 1] - range.from) / (range.to - range.from) * width);
@@ -92,21 +93,22 @@ function draw_phases(c, row, top, range, width) {
   }
 }
 
-function pipeline(place, range) {
-  const rows = new Rows(), strip = 7, pitch = rows.height + strip;
+// `drawn`: what it is drawn from, in the form of a run's report.
+function pipeline(place, range, drawn = data, title = 'Pipeline') {
+  const rows = new Rows(drawn), strip = 7, pitch = rows.height + strip;
   const used = kBoxes.filter((box, kind) => rows.kinds.has(kind));
   const figure =
       el('figure', {},
-         el('figcaption', {}, el('strong', {}, 'Pipeline'),
-            rows.rows.length < data.timeline.stages ? 'the first ' + rows.rows.length + ' of ' + data.timeline.stages +
-                    ' stages; there are too many passes to draw all' :
-                                                      'one row per stage, its busiest rank',
+         el('figcaption', {}, el('strong', {}, title),
+            rows.rows.length < drawn.timeline.stages ? 'the first ' + rows.rows.length + ' of ' +
+                    drawn.timeline.stages + ' stages; there are too many passes to draw all' :
+                                                       'one row per stage, its busiest rank',
             zoom_buttons(range)),
          legend([...used, ...kPhases]));
   place.append(figure);
   const height = rows.rows.length * pitch + kAxis + 4;
   own_canvas(figure, {
-    label: 'timeline of the pipeline, one row per stage',
+    label: 'timeline of the pipeline, one row per stage' + (drawn === data ? '' : ', of ' + title),
     height,
     range,
     left: kLeft,
@@ -116,7 +118,7 @@ function pipeline(place, range) {
       draw_time_axis(c, range, kLeft, inner, 0, height - kAxis);
       rows.rows.forEach((row, r) => {
         const top = r * pitch + strip;
-        draw_phases(c, row, top - 5, range, inner);
+        draw_phases(c, rows, row, top - 5, range, inner);
         draw_boxes(c, rows, row, top, rows.height, range, inner);
         c.fillStyle = css('faint');
         c.textAlign = 'right';
