@@ -47,16 +47,15 @@ OtherKind load_other(const Settings& item, const Settings& fabric, const Machine
 }
 
 /// Of a stage, what the scenario asks for: 0 where it asks for no other kind.
-std::vector<std::uint8_t> kinds_asked(const Settings& document, const Job& job) {
-  std::vector<std::uint8_t> kinds(static_cast<std::size_t>(job.parallelism.pipeline), 0);
-  const auto& others = job.machine.mixture.others;
+std::vector<std::uint8_t> kinds_asked(const Settings& document, std::int64_t pipeline,
+                                      const std::vector<OtherKind>& others) {
+  std::vector<std::uint8_t> kinds(static_cast<std::size_t>(pipeline), 0);
   for (std::size_t other = 0; other < others.size(); ++other) {
     for (const std::int64_t stage : others[other].stages) {
-      const bool there = stage >= 0 && stage < job.parallelism.pipeline;
+      const bool there = stage >= 0 && stage < pipeline;
       if (!there || kinds[static_cast<std::size_t>(stage)] != 0) {
         fail_at(document, "cluster.others",
-                fmt::format("got stage {}, expected each of the stages 0 to {} once at most", stage,
-                            job.parallelism.pipeline - 1));
+                fmt::format("got stage {}, expected each of the stages 0 to {} once at most", stage, pipeline - 1));
       }
       kinds[static_cast<std::size_t>(stage)] = static_cast<std::uint8_t>(other + 1);
     }
@@ -99,22 +98,22 @@ std::vector<std::int64_t> nodes_by_stage(const Settings& document, const std::ve
 }
 
 /// Which kind every stage lies on; refuses a stage that lies on two.
-std::vector<std::uint8_t> kinds_of_stages(const Settings& document, const Job& job) {
-  const Machine& machine = job.machine;
-  const workloads::RankMap ranks(job.parallelism.dims(), job.placement, machine.gpus_per_node);
+std::vector<std::uint8_t> kinds_of_stages(const Settings& document, const workloads::RankMap& ranks,
+                                          const Machine& machine) {
+  const std::int64_t pipeline = ranks.dims().size(workloads::Dim::pipeline);
   const std::vector<std::uint8_t> kinds = kinds_of_nodes(machine);
-  std::vector<int> found(static_cast<std::size_t>(job.parallelism.pipeline), -1);
+  std::vector<int> found(static_cast<std::size_t>(pipeline), -1);
   for (std::int64_t rank = 0; rank < ranks.ranks(); ++rank) {
     const std::int64_t stage = ranks.dims().place(rank, workloads::Dim::pipeline);
     const std::uint8_t kind = kinds[static_cast<std::size_t>(ranks.gpu_of(rank) / machine.gpus_per_node)];
     int& of_stage = found[static_cast<std::size_t>(stage)];
     if (of_stage >= 0 && of_stage != kind) {
-      fail_at(document, "cluster.others",
-              fmt::format(
-                  "got stage {} of {} on nodes of {} and of {}, expected nodes of one kind for each stage of {} "
-                  "GPUs",
-                  stage, job.parallelism.pipeline, machine.device_of_kind(static_cast<std::size_t>(of_stage)).name(),
-                  machine.device_of_kind(kind).name(), machine.gpus / job.parallelism.pipeline));
+      fail_at(
+          document, "cluster.others",
+          fmt::format("got stage {} of {} on nodes of {} and of {}, expected nodes of one kind for each stage of {} "
+                      "GPUs",
+                      stage, pipeline, machine.device_of_kind(static_cast<std::size_t>(of_stage)).name(),
+                      machine.device_of_kind(kind).name(), machine.gpus / pipeline));
     }
     of_stage = kind;
   }
@@ -149,7 +148,7 @@ void load_other_nodes(const Settings& cluster, const Settings& fabric, Job& job)
 void place_kinds(const Settings& document, Job& job) {
   Machine& machine = job.machine;
   if (machine.mixed()) {
-    const std::vector<std::uint8_t> asked = kinds_asked(document, job);
+    const std::vector<std::uint8_t> asked = kinds_asked(document, job.parallelism.pipeline, machine.mixture.others);
     const bool any = std::any_of(asked.begin(), asked.end(), [](std::uint8_t kind) { return kind != 0; });
     const bool plain = job.placement.kind == workloads::Placement::Kind::order &&
                        job.placement.by == workloads::Placement::By::node &&
@@ -159,14 +158,15 @@ void place_kinds(const Settings& document, Job& job) {
               "got stages beside a placement of its own, expected one or the other, as stages order the nodes");
     }
     if (plain) job.placement.node_order = any ? nodes_by_stage(document, asked, machine) : std::vector<std::int64_t>{};
-    machine.mixture.kind_of_stage = kinds_of_stages(document, job);
+    machine.mixture.kind_of_stage = kinds_of_stages(
+        document, workloads::RankMap(job.parallelism.dims(), job.placement, machine.gpus_per_node), machine);
     if (any && machine.mixture.kind_of_stage != asked) {
       fail_at(document, "cluster.others",
               fmt::format("got stages of {} GPUs that share nodes with others, expected whole nodes of {} for each",
                           machine.gpus / job.parallelism.pipeline, machine.gpus_per_node));
     }
   }
-  if (job.parallelism.balances_layers) job.parallelism.stage_layers = workloads::balanced_layers(job);
+  if (machine.mixture.balances_layers) job.parallelism.stage_layers = workloads::balanced_layers(job);
 }
 
 }  // namespace orrery::scenarios

@@ -145,9 +145,10 @@ const Schedule* load_schedule(const Settings* section, Job& job) {
 /// Layers of every block of the pipeline, where the scenario gives them.
 void load_stage_layers(const Settings* section, Job& job) {
   const Settings* list = given(section, "stage_layers");
+  job.machine.mixture.balances_layers = false;
   if (list == nullptr) return;
   if (list->is_scalar() && list->text() == "balanced") {
-    job.parallelism.balances_layers = true;  // once the kinds of nodes are placed
+    job.machine.mixture.balances_layers = true;  // once the kinds of nodes are placed
     return;
   }
   const std::int64_t blocks = job.parallelism.chunk_map().blocks();

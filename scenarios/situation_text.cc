@@ -61,7 +61,7 @@ void say_kinds(workloads::Job& job) {
                                           machine.device_of_kind(kind).name(), stages.size() == 1 ? "" : "s",
                                           fmt::join(stages, ", ")));
   }
-  if (job.parallelism.balances_layers) {
+  if (machine.mixture.balances_layers) {
     job.assumptions.push_back(
         fmt::format("parallelism.stage_layers: balanced is [{}].", fmt::join(job.parallelism.stage_layers, ", ")));
   }

@@ -80,7 +80,8 @@ std::optional<Remedy> tried(const sim::Settings& document, const Changes& change
   try {
     for (const std::string& change : changes) apply_set(changed, change);
     const Job job = load_scenario(changed).job;
-    const workloads::MemoryNeed need = workloads::memory_need(job);
+    const workloads::MemoryNeed need =
+        workloads::memory_need(workloads::stage_memory(job, workloads::split_layers(job)), job.machine);
     if (need.fits()) return Remedy{changes, need.peak};
   } catch (const sim::UserError&) {
     // Not a layout of this model on these GPUs.

@@ -237,7 +237,8 @@ class Study {
     }
     try {
       const Scenario scenario = load(trial.set);
-      const workloads::MemoryNeed need = workloads::memory_need(scenario.job);
+      const workloads::MemoryNeed need = workloads::memory_need(
+          workloads::stage_memory(scenario.job, workloads::split_layers(scenario.job)), scenario.job.machine);
       trial.peak_bytes = need.peak;
       const double bound = bounds_.of(scenario);
       trial.step_s = bound > 0 ? bound : advice_.now.step_s;

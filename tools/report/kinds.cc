@@ -10,8 +10,6 @@
 #include <vector>
 
 #include "tools/report/text.h"
-#include "workloads/step/job_values.h"
-#include "workloads/step/memory.h"
 
 namespace orrery::tools {
 
@@ -27,22 +25,17 @@ struct KindRow {
   double peak_bytes = 0, capacity_bytes = 0;
 };
 
-std::vector<KindRow> kinds_of(const workloads::Job& job, const workloads::StepReport& report) {
-  const workloads::Machine& machine = job.machine;
-  if (!machine.mixed()) return {};
-  const workloads::LayerSplit split = workloads::split_layers(job);
+std::vector<KindRow> kinds_of(const workloads::Machine& machine, const workloads::StepReport& report) {
   std::vector<KindRow> rows;
-  for (std::size_t kind = 0; kind < machine.mixture.kinds(); ++kind) {
+  for (std::size_t kind = 0; machine.mixed() && kind < machine.mixture.kinds(); ++kind) {
     const calibration::DeviceProfile& device = machine.device_of_kind(kind);
     KindRow row{device.name(), machine.gpus_of_kind(kind), {}, {}, 0, 0, static_cast<double>(device.memory().value())};
-    for (std::size_t stage = 0; stage < machine.mixture.kind_of_stage.size(); ++stage) {
+    for (std::size_t stage = 0; stage < report.rates.stages.size(); ++stage) {
       if (machine.mixture.kind_of_stage[stage] != kind) continue;
-      const auto number = static_cast<std::int64_t>(stage);
-      row.stages.push_back(number);
-      row.layers.push_back(workloads::StageLayout{split, job.parallelism.chunk_map(), number}.blocks());
-      if (stage < report.computing_s.size()) row.computing_s = std::max(row.computing_s, report.computing_s[stage]);
-      if (stage < report.memory.stages.size())
-        row.peak_bytes = std::max(row.peak_bytes, report.memory.stages[stage].total);
+      row.stages.push_back(static_cast<std::int64_t>(stage));
+      row.layers.push_back(report.rates.stages[stage].layers);
+      row.computing_s = std::max(row.computing_s, report.rates.stages[stage].computing_s);
+      row.peak_bytes = std::max(row.peak_bytes, report.memory.stages[stage].total);
     }
     rows.push_back(std::move(row));
   }
@@ -58,8 +51,8 @@ std::string range_text(const std::vector<std::int64_t>& numbers) {
 
 }  // namespace
 
-void write_kinds(std::ostream& out, const workloads::Job& job, const workloads::StepReport& report) {
-  const std::vector<KindRow> rows = kinds_of(job, report);
+void write_kinds(std::ostream& out, const workloads::Machine& machine, const workloads::StepReport& report) {
+  const std::vector<KindRow> rows = kinds_of(machine, report);
   if (rows.empty()) return;
   TextTable table({{"kind of node", Align::left},
                    {"GPUs"},
@@ -79,9 +72,9 @@ void write_kinds(std::ostream& out, const workloads::Job& job, const workloads::
   table.write(out);
 }
 
-ordered_json kinds_json(const workloads::Job& job, const workloads::StepReport& report) {
+ordered_json kinds_json(const workloads::Machine& machine, const workloads::StepReport& report) {
   ordered_json json = ordered_json::array();
-  for (const KindRow& row : kinds_of(job, report)) {
+  for (const KindRow& row : kinds_of(machine, report)) {
     json.push_back({{"device", row.device},
                     {"gpus", row.gpus},
                     {"stages", row.stages},

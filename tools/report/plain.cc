@@ -244,7 +244,7 @@ void write_report(std::ostream& out, const scenarios::Scenario& scenario, const 
   write_energy(out, report.energy, report.rates.tokens_per_s);
   write_tiers(out, report);
   write_memory(out, job.parallelism.virtual_pipeline > 1, report);
-  write_kinds(out, job, report);
+  write_kinds(out, job.machine, report);
   if (report.assumptions.empty()) return;
   out << "\nAssumptions\n";
   for (const std::string& assumption : report.assumptions) out << wrapped(assumption, "  - ", "    ");

@@ -27,7 +27,8 @@ std::string in_one_line(std::string text) {
 PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& cache) {
   const workloads::Job& job = scenario.job;
   PointResult result;
-  const workloads::MemoryNeed need = workloads::memory_need(job);
+  const workloads::MemoryNeed need =
+      workloads::memory_need(workloads::stage_memory(job, workloads::split_layers(job)), job.machine);
   result.peak_memory_gb = need.peak / 1e9;
   if (!need.fits()) {
     result.status = PointStatus::oom;

@@ -18,7 +18,8 @@ namespace orrery::tools {
 namespace {
 
 /// The campaign of the scenario's job, all states at the price of a step in which nothing is wrong.
-campaign::Plan plan_of(const campaign::Spec& spec, const workloads::Job& job, const scenarios::Scenario& scenario) {
+campaign::Plan plan_of(const campaign::Spec& spec, const scenarios::Scenario& scenario) {
+  const auto& job = scenario.job;
   workloads::StepOptions options;
   options.brief = true;
   const sim::Duration step = workloads::simulate_step(job, options).iteration;
@@ -45,8 +46,8 @@ QueueFailures queue_failures(const scenarios::Scenario& scenario, const sim::Set
         "{}: campaign.failures: is missing, expected as in {{tokens: 1e12, failures: llama3-2024}} for --failures",
         document.place().file.text()));
   }
-  const workloads::Job& job = scenario.job;
-  const campaign::Plan plan = plan_of(*spec, job, scenario);
+  const auto& job = scenario.job;
+  const campaign::Plan plan = plan_of(*spec, scenario);
   double all = 0, of_jobs = 0, of_nodes = 0, mended_s = 0, found_s = 0;
   for (const campaign::Hazard& hazard : plan.hazards) {
     if (hazard.effect == campaign::Effect::slow) continue;

@@ -199,7 +199,7 @@ class List {
   /// Stages and layers over nodes of two kinds.
   void add_kinds() {
     if (here_.swapped_kinds.empty()) return;
-    if (!p_.balances_layers) {
+    if (!here_.balances_layers) {
       add("layers by device", {{"parallelism.stage_layers", "balanced"}}, "stages of different size");
       add("kinds of nodes", {{"cluster.others", here_.swapped_kinds}, {"parallelism.stage_layers", "balanced"}},
           "stages of different size");
@@ -272,7 +272,14 @@ std::string swapped_kinds(const workloads::Machine& machine) {
 
 Arrangement arrangement_of(const scenarios::Scenario& scenario) {
   const auto& job = scenario.job;
-  return {job.machine.gpus, job.model, job.parallelism, job.batch, job.method, job.overlap, swapped_kinds(job.machine)};
+  return {job.machine.gpus,
+          job.model,
+          job.parallelism,
+          job.batch,
+          job.method,
+          job.overlap,
+          job.machine.mixture.balances_layers,
+          swapped_kinds(job.machine)};
 }
 
 std::vector<WhatIf> what_ifs(const Arrangement& here) {
@@ -335,7 +342,7 @@ std::optional<std::vector<std::string>> assignments(const Arrangement& here, con
   if (experts_cut && degrees.tensor != p.tensor && !set.contains(kExpertTensor))
     set[kExpertTensor] = text(degrees.tensor);
   const bool recut = degrees.pipeline != p.pipeline || degrees.chunks != p.virtual_pipeline;
-  if (recut && !p.stage_layers.empty() && !p.balances_layers) set["parallelism.stage_layers"] = "null";
+  if (recut && !p.stage_layers.empty() && !here.balances_layers) set["parallelism.stage_layers"] = "null";
   std::vector<std::string> lines;
   for (const auto& [key, value] : set) lines.push_back(fmt::format("{}={}", key, value));
   return lines;

@@ -29,8 +29,6 @@ struct Parallelism {
   ContextMethod context_method = ContextMethod::ring;
   /// Layers of every block, first to last (a block is a chunk of a stage); empty: as even as can be.
   std::vector<std::int64_t> stage_layers;
-  /// stage_layers follows from the times of layers on the stages' devices (balanced_layers).
-  bool balances_layers = false;
   /// The optimizer steps without waiting for the global gradient norm and is checked afterwards (Qi et al., arXiv
   /// 2401.10241, section 4), so that stages step one after the other, as they finish.
   bool optimizer_post_validation = false;
@@ -111,6 +109,8 @@ struct Machine {
   struct Mixture {
     std::vector<OtherKind> others;
     std::vector<std::uint8_t> kind_of_stage;
+    /// Parallelism::stage_layers follows from the times of layers on the stages' devices (balanced_layers).
+    bool balances_layers = false;
     std::size_t kinds() const { return 1 + others.size(); }
   } mixture;
 

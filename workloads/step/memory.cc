@@ -321,8 +321,6 @@ MemoryNeed memory_need(const std::vector<StageMemory>& stages, const Machine& ma
   return need;
 }
 
-MemoryNeed memory_need(const Job& job) { return memory_need(stage_memory(job, split_layers(job)), job.machine); }
-
 double peak_memory(const Job& job) {
   double peak = 0;
   for (const StageMemory& stage : stage_memory(job, split_layers(job))) peak = std::max(peak, stage.total);

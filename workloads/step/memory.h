@@ -27,7 +27,6 @@ struct MemoryNeed {
   bool fits() const { return peak <= capacity; }
 };
 MemoryNeed memory_need(const std::vector<StageMemory>& stages, const Machine& machine);
-MemoryNeed memory_need(const Job& job);
 
 /// What passes over the chunks of a stage keep and need. `output_bytes`: of each element of a stage's output that the
 /// software keeps, or 0.

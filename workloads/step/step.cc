@@ -191,8 +191,7 @@ void tell_busiest(const std::vector<Account>& accounts, StepReport& report) {
   report.breakdown_s = busiest->parts;
   report.busiest_stage = static_cast<std::int64_t>(busiest->stage);
   for (const Account& account : accounts) {
-    if (report.computing_s.size() <= account.stage) report.computing_s.resize(account.stage + 1, 0);
-    double& most = report.computing_s[account.stage];
+    double& most = report.rates.stages[account.stage].computing_s;
     most = std::max(most, sim::to_seconds(account.busy));
   }
 }
@@ -326,6 +325,18 @@ struct Repeated {
   std::int64_t period = 0, periods = 0;
 };
 
+/// What a run took to simulate.
+void count_effort(const Simulated& run, StepReport& report) {
+  report.effort.ranks = static_cast<std::int64_t>(run.plan.instances.size());
+  report.effort.events = run.result.events;
+}
+
+/// How many layers each stage has.
+void note_layers(const LayerSplit& split, const ChunkMap& map, StepReport& report) {
+  for (std::int64_t stage = 0; stage < map.stages(); ++stage)
+    report.rates.stages.push_back({0, StageLayout{split, map, stage}.blocks()});
+}
+
 /// One job on its cluster, simulated as the options ask, with what comes of it in a report.
 class StepSimulation {
  public:
@@ -357,6 +368,7 @@ class StepSimulation {
   void simulate_in_detail() {
     const LayerSplit split = split_layers(job_);
     add_memory(stage_memory(job_, split), job_.machine, report_);
+    note_layers(split, job_.parallelism.chunk_map(), report_);
     chunks_ = chunk_bytes(split, job_.parallelism.chunk_map(), job_.software.memory, job_.method.precision,
                           job_.method.offloaded_layers);
     const bool drawn = options_.timelines || options_.stage_timelines;
@@ -365,7 +377,7 @@ class StepSimulation {
     if (!compact || !account_for_repeated()) {
       while (true) {
         const Simulated run = simulate(step, options_.full, true, options_.timeline_ranks);
-        count(run);
+        count_effort(run, report_);
         report_.iteration = iteration_of(apart_, run);
         if (account_for(apart_, step, run, report_)) {
           if (options_.count_memory) count_memory(chunks_, step, run, report_);
@@ -416,11 +428,6 @@ class StepSimulation {
   }
 
  private:
-  void count(const Simulated& run) {
-    report_.effort.ranks = static_cast<std::int64_t>(run.plan.instances.size());
-    report_.effort.events = run.result.events;
-  }
-
   /// The plan of a folded run, which may have been made before.
   StepPlan folded_plan() const {
     return options_.planned != nullptr ? options_.planned->plan : short_plan(job_.microbatches());
@@ -493,7 +500,7 @@ class StepSimulation {
     const std::optional<Repeated> repeated = simulate_repeated();
     if (!repeated) return false;
     const Simulated& run = repeated->run;
-    count(run);
+    count_effort(run, report_);
     report_.iteration = iteration_of(apart_, run);
     auto accounts = accounts_of(apart_, repeated->step, run, report_.iteration);
     if (!accounts) return false;

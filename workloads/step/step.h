@@ -165,7 +165,6 @@ struct StepReport {
                               // (Parallelism::optimizer_post_validation) the longest time that a stage is at work
   std::array<double, kCategories> breakdown_s{};  // exposed time of the busiest rank; sums to the iteration
   std::int64_t busiest_stage = 0;
-  std::vector<double> computing_s;  // by stage: kernels of its busiest rank; those that were recorded
   struct Evaluated {
     double seconds = 0;       // one evaluation (0: none)
     double iteration_s = 0;   // iteration + evaluation / every_steps
@@ -174,6 +173,11 @@ struct StepReport {
   struct Rates {
     double tokens_per_s = 0, tokens_per_s_per_gpu = 0;
     double model_tflops_per_gpu = 0, hardware_tflops_per_gpu = 0, aggregate_pflops = 0, mfu_pct = 0, hfu_pct = 0;
+    struct OfStage {
+      double computing_s = 0;  // kernels of its busiest rank, where one was recorded
+      std::int64_t layers = 0;
+    };
+    std::vector<OfStage> stages;
   } rates;
   struct Memory {
     bool fits = true;
