@@ -125,9 +125,10 @@ enum class Streaming : std::uint8_t {
   copy,
   accumulate,
   optimizer,
-  gradient_norm
+  gradient_norm,
+  scatter_add  // 16-bit rows added into others, element by element (atomics)
 };
-inline constexpr std::size_t kStreamingKernels = 16;
+inline constexpr std::size_t kStreamingKernels = 17;
 std::string_view name_of(Streaming kernel);
 
 }  // namespace orrery::calibration

@@ -452,7 +452,7 @@ void streaming(Docs& out) {
     out.push_back({"streaming.efficiency." + std::string(name_of(static_cast<Streaming>(i))),
                    "number",
                    "",
-                   "",
+                   static_cast<Streaming>(i) == Streaming::scatter_add ? "0.105" : "",
                    {},
                    "Share of memory bandwidth that this kernel reaches.",
                    kShare});

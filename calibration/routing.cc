@@ -68,11 +68,46 @@ std::vector<std::int64_t> drawn(const Routing& r, std::uint64_t draw) {
   return loads;
 }
 
-}  // namespace
-
-std::vector<std::int64_t> tokens_of_experts(const Routing& r, std::uint64_t draw) {
+void check(const Routing& r) {
   SIM_CHECK(r.tokens >= 1 && r.top_k >= 1 && r.experts >= r.top_k && r.ranks >= 1 && r.experts % r.ranks == 0,
             "{} tokens that choose {} of {} experts on {} ranks", r.tokens, r.top_k, r.experts, r.ranks);
+}
+
+}  // namespace
+
+std::vector<double> loads_of_ranks(const Routing& r, std::uint64_t draw) {
+  check(r);
+  if (r.alpha <= 0) return std::vector<double>(at(r.ranks), 1.0);
+  std::vector<std::int64_t> loads = drawn(r, draw);
+  std::int64_t beyond = 0;
+  // Twice round, so that what the last expert passes on finds those in front of it.
+  for (int round = 0; round < 2; ++round)
+    for (std::int64_t& tokens : loads) {
+      const std::int64_t all = tokens + beyond;
+      tokens = std::min(all, r.tokens);
+      beyond = all - tokens;
+    }
+  const std::int64_t each = r.experts / r.ranks;
+  const double mean = static_cast<double>(r.tokens * r.top_k) / static_cast<double>(r.ranks);
+  std::vector<double> out;
+  for (auto rank = loads.begin(); rank != loads.end(); rank += each)
+    out.push_back(static_cast<double>(std::accumulate(rank, rank + each, std::int64_t{0})) / mean);
+  return out;
+}
+
+double busiest_rank(const Routing& r) {
+  constexpr std::uint64_t kDraws = 256;
+  if (r.alpha <= 0 || r.ranks == 1) return 1;
+  double sum = 0;
+  for (std::uint64_t draw = 0; draw < kDraws; ++draw) {
+    const std::vector<double> loads = loads_of_ranks(r, draw);
+    sum += *std::max_element(loads.begin(), loads.end());
+  }
+  return sum / static_cast<double>(kDraws);
+}
+
+std::vector<std::int64_t> tokens_of_experts(const Routing& r, std::uint64_t draw) {
+  check(r);
   std::vector<std::int64_t> loads = r.alpha > 0 ? drawn(r, draw) : balanced(r);
   const auto each = static_cast<std::ptrdiff_t>(r.experts / r.ranks);
   auto first = loads.begin();

@@ -25,4 +25,11 @@ struct Routing {
 /// tells random draws apart. Errors: SIM_CHECK that ranks divide experts and top_k is at most experts.
 std::vector<std::int64_t> tokens_of_experts(const Routing& routing, std::uint64_t draw);
 
+/// What each rank is given over the mean of all, by one draw: 1 in the mean. An expert that was dealt more than one of
+/// each token passes the rest on to the next ones that have room. Errors as above.
+std::vector<double> loads_of_ranks(const Routing& routing, std::uint64_t draw);
+
+/// What the most loaded rank is given over the mean, in the mean over many draws: 1 where routing is balanced.
+double busiest_rank(const Routing& routing);
+
 }  // namespace orrery::calibration

@@ -219,6 +219,9 @@ std::vector<Row> kernel_rows() {
               "time, as eager PyTorch does."),
       boolean("squared_relu_in_steps", &S::layers, &LayerStyle::squared_relu_in_steps,
               "A squared ReLU and its gradient are computed one operation at a time, other activations in one kernel."),
+      boolean("unfused_permutation", &S::layers, &LayerStyle::unfused_permutation,
+              "Tokens are picked for experts row by row and their results added up element by element, in kernels of "
+              "PyTorch's; else one kernel does either."),
       boolean("fused_bias_dropout_residual", &S::layers, &LayerStyle::fused_bias_dropout_residual,
               "Bias, dropout and residual addition in one kernel."),
       boolean("fused_layer_norm", &S::layers, &LayerStyle::fused_layer_norm,

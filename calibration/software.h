@@ -117,8 +117,9 @@ struct LayerStyle {
   bool fused_layer_norm = true;        // one kernel, else about three passes over the data
   bool persistent_layer_norm = false;  // backward, gradients of inputs and of weights from one reading
   bool fused_cast = false;             // fp8 casts inside the preceding norm or activation kernel
-  bool current_scales = false;  // fp8 by tensors: the largest magnitude is looked for in a pass ahead of the cast
-  bool dropout = true;          // of hidden states and attention probabilities
+  bool current_scales = false;       // fp8 by tensors: the largest magnitude is looked for in a pass ahead of the cast
+  bool dropout = true;               // of hidden states and attention probabilities
+  bool unfused_permutation = false;  // tokens come into the order of experts by index operations, one kernel each
   double extra_kernels_per_layer = 0;  // small kernels per layer and direction beyond those modelled (views, copies)
   LinearStyle linear;
   HeadStyle head;

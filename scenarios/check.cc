@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "scenarios/load.h"
 #include "scenarios/load_experts.h"
@@ -158,21 +159,34 @@ void check_pipeline(const Settings& document, const workloads::Parallelism& layo
   }
 }
 
+struct ModelSize {
+  double parameters = 0;
+  double flops = 0;  // of one sequence, forward and backward
+};
+
+/// Of the model asked for last it is known: whoever tries layouts asks for one model thousands of times.
+ModelSize size_of(const workloads::Model& model) {
+  thread_local std::optional<std::pair<workloads::Model, ModelSize>> last;
+  if (!last || last->first != model)
+    last.emplace(model, ModelSize{workloads::parameter_count(model), workloads::model_flops(model, 1)});
+  return last->second;
+}
+
 /// Seconds that a step takes at least, with every GPU at its peak all the time: by arithmetic, or by moving
-/// activations. `global`: sequences of a step.
-double ideal_seconds(const workloads::Model& model, std::int64_t global, const calibration::DeviceProfile& device,
-                     std::int64_t devices) {
+/// activations. `global`: sequences of a step. `flops`: of one sequence.
+double ideal_seconds(const workloads::Model& model, double flops, std::int64_t global,
+                     const calibration::DeviceProfile& device, std::int64_t devices) {
   const double gpus = static_cast<double>(devices);
   const double tokens = static_cast<double>(global) * static_cast<double>(model.seq);
-  const double compute = workloads::model_flops(model, global) / device.peak(workloads::DataType::bf16).value();
+  const double compute = static_cast<double>(global) * flops / device.peak(workloads::DataType::bf16).value();
   const double per_token = 40.0 * static_cast<double>(model.hidden) * static_cast<double>(model.layers) +
                            10.0 * static_cast<double>(model.vocab);
   return std::max(compute, tokens * per_token / device.memory_bandwidth().value()) / gpus;
 }
 
-/// `ideal`: seconds of a step at least.
+/// `parameters`: of the model. `ideal`: seconds of a step at least.
 void check_sizes(const Settings& document, const workloads::Model& model, const workloads::Parallelism& layout,
-                 const workloads::PipelineShape& shape, double ideal) {
+                 const workloads::PipelineShape& shape, double parameters, double ideal) {
   const double microbatches = static_cast<double>(shape.microbatches);
   const double layer_passes = microbatches * static_cast<double>(model.layers);
   const double chunk_passes = microbatches * static_cast<double>(layout.pipeline * layout.virtual_pipeline);
@@ -183,10 +197,9 @@ void check_sizes(const Settings& document, const workloads::Model& model, const 
                         "layer passes (a larger micro-batch, more data parallelism)",
                         shape.microbatches, model.layers, layout.pipeline * layout.virtual_pipeline, kMostLayerPasses));
   }
-  if (workloads::parameter_count(model) > kMostParameters) {
+  if (parameters > kMostParameters) {
     fail_at(document, "model",
-            fmt::format("got {:.3g} parameters, expected at most {:.0e}", workloads::parameter_count(model),
-                        kMostParameters));
+            fmt::format("got {:.3g} parameters, expected at most {:.0e}", parameters, kMostParameters));
   }
   if (!(ideal <= kLongestIdealStep)) {
     fail_at(document, "batch.global",
@@ -207,6 +220,18 @@ void check_buckets(const Settings& document, const calibration::BucketPolicy& po
   fail_at(document, "software.parameter_bucket",
           fmt::format("got buckets of {:.3g} bytes, which cut the model into {:.3g}, expected at least {:.3g} bytes",
                       bucket, gathered / bucket, std::ceil(gathered / kMostBuckets)));
+}
+
+void check_precision(const Settings& document, workloads::DataType matmul, const calibration::DeviceProfile& device) {
+  if (device.has(matmul)) return;
+  std::vector<std::string_view> has;
+  for (std::size_t t = 0; t < calibration::kDataTypes; ++t) {
+    const auto type = static_cast<workloads::DataType>(t);
+    if (device.has(type)) has.push_back(calibration::name_of(type));
+  }
+  fail_at(document, "precision",
+          fmt::format("got {}, which {} has no arithmetic for, expected one of {}", calibration::name_of(matmul),
+                      device.name(), fmt::join(has, ", ")));
 }
 
 }  // namespace
@@ -236,22 +261,14 @@ void check_job(const Settings& document, Job& job) {
   check_fetches(document, layout, job.software);
   check_tensor_grid(document, job.model, layout, !job.method.adapters.any() && !job.software.layers.linear.separate_qkv,
                     job.method.recompute == workloads::Recompute::selective, job.overlap.tensor);
-  check_sizes(document, job.model, layout, job.pipeline_shape(),
-              ideal_seconds(job.model, job.batch.global, job.machine.device, job.machine.gpus));
+  const auto [parameters, flops] = size_of(job.model);
+  check_sizes(document, job.model, layout, job.pipeline_shape(), parameters,
+              ideal_seconds(job.model, flops, job.batch.global, job.machine.device, job.machine.gpus));
   const double element = calibration::bytes_of(job.method.precision.parameters);
   check_buckets(document, job.software.buckets, job.replicas(), element,
-                workloads::parameter_count(job.model) * element / static_cast<double>(layout.tensor));
-  if (!job.machine.device.has(job.method.precision.matmul)) {
-    std::vector<std::string_view> has;
-    for (std::size_t t = 0; t < calibration::kDataTypes; ++t) {
-      const auto type = static_cast<workloads::DataType>(t);
-      if (job.machine.device.has(type)) has.push_back(calibration::name_of(type));
-    }
-    fail_at(document, "precision",
-            fmt::format("got {}, which {} has no arithmetic for, expected one of {}",
-                        calibration::name_of(job.method.precision.matmul), job.machine.device.name(),
-                        fmt::join(has, ", ")));
-  }
+                parameters * element / static_cast<double>(layout.tensor));
+  for (std::size_t kind = 0; kind < job.machine.mixture.kinds(); ++kind)
+    check_precision(document, job.method.precision.matmul, job.machine.device_of_kind(kind));
   if (job.model.recommender.any()) return;
   // So that every rank of a tensor group holds as many rows.
   const std::int64_t rows =

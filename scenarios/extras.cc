@@ -24,6 +24,7 @@ constexpr std::array kFacts{Fact{"dispatcher", "experts.dispatcher"},
                             Fact{"capacity_factor", "experts.capacity_factor"},
                             Fact{"pad_to_capacity", "experts.pad_to_capacity"},
                             Fact{"fused_expert_mlp", "experts.fused_mlp"},
+                            Fact{"routing_skew", "experts.skew"},
                             Fact{"a2a_overlap", "overlap.experts"},
                             Fact{"cpu_offload_layers", "offload.activation_layers"},
                             Fact{"async_tp", "overlap.tensor"}};

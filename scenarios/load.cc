@@ -49,7 +49,8 @@ Settings fabric_of_source(const Settings& document) {
   return {};
 }
 
-void load_fabric(const Settings& document, const Settings& cluster, Job& job) {
+/// Returns its document.
+Settings load_fabric(const Settings& document, const Settings& cluster, Job& job) {
   const Settings* reference = given(&cluster, "fabric");
   Settings fallback;
   if (reference == nullptr && job.machine.gpus > job.machine.gpus_per_node) {
@@ -77,6 +78,7 @@ void load_fabric(const Settings& document, const Settings& cluster, Job& job) {
     reference->fail(fmt::format("got {}, which joins no nodes; {} GPUs in nodes of {} need a fabric that does",
                                 job.machine.fabric.name, job.machine.gpus, job.machine.gpus_per_node));
   }
+  return fabric.document;
 }
 
 /// Makes nodes that the fabric joins by NVLink one node.
@@ -207,8 +209,9 @@ void load_cluster(const Settings& document, Job& job) {
     cluster.at("gpus").fail(fmt::format("expected whole nodes: a multiple of {} GPUs, got {}",
                                         job.machine.gpus_per_node, job.machine.gpus));
   }
-  load_fabric(document, cluster, job);
+  const Settings fabric = load_fabric(document, cluster, job);
   join_domain(cluster, job);
+  load_other_nodes(cluster, fabric, job);
 }
 
 Scenario load_scenario(const Settings& given_document) {
@@ -229,6 +232,8 @@ Scenario load_scenario(const Settings& given_document) {
   load_software(document, job);
   load_cluster(document, job);
   if (trains_recommender(document)) {
+    if (job.machine.mixed())
+      fail_at(document, "cluster.others", "got nodes of other kinds for a recommender, expected nodes of one kind");
     load_recommender(document, job);
   } else {
     load_model(document, job);
@@ -239,6 +244,7 @@ Scenario load_scenario(const Settings& given_document) {
   load_perturbation(document, job);
   check_wiring(document, workloads::site_of(job), job.software.library.collective_algorithms);
   load_placement(document, job);
+  place_kinds(document, job);
   load_power(document, job);
   job = workloads::at_steady_clock(std::move(job));
   say_situation(job);
@@ -259,7 +265,9 @@ const std::vector<std::string>& variant_sections() {
 Scenario load_variant(const Scenario& base, const Settings& document) {
   Scenario scenario = base;
   Job& job = scenario.job;
-  schema().check(document);
+  for (const std::string& section : variant_sections()) {  // the others are the base's
+    if (const Settings* value = document.find(section)) schema().check(*value, section);
+  }
   if (job.model.recommender.any())
     throw UserError(fmt::format("{}: got a recommender, whose layout is tables.placement, expected a model of layers",
                                 job.model.name));
@@ -269,6 +277,7 @@ Scenario load_variant(const Scenario& base, const Settings& document) {
   load_layout(document, job);
   load_options(document, job);
   check_job(document, job);
+  place_kinds(document, job);
   job = workloads::at_steady_clock(std::move(job));
   say_situation(job);
   return scenario;

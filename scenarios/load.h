@@ -41,6 +41,11 @@ void load_layout(const sim::Settings& document, workloads::Job& job);  // parall
 void load_options(const sim::Settings& document,
                   workloads::Job& job);  // precision, recompute, attention, overlap, optimizer
 void load_placement(const sim::Settings& document, workloads::Job& job);
+/// Nodes of other kinds (cluster.others), once the first kind and the fabric are known. `fabric`: its document.
+void load_other_nodes(const sim::Settings& cluster, const sim::Settings& fabric, workloads::Job& job);
+/// Once the layout and the placement are known: which stage lies on which kind of nodes, in the order of nodes that
+/// this asks for; and layers balanced over them.
+void place_kinds(const sim::Settings& document, workloads::Job& job);
 void load_perturbation(const sim::Settings& document, workloads::Job& job);
 /// Adds to the assumptions what is perturbed, and a placement that is not in order.
 void say_situation(workloads::Job& job);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "calibration/routing.h"
 #include "scenarios/load.h"
 
 namespace orrery::scenarios {
@@ -120,6 +121,41 @@ void check_experts(const Settings& document, const workloads::Experts& experts, 
   }
 }
 
+namespace {
+
+/// How evenly routing deals tokens out: as told, evenly, or by a power law; then the busiest rank in the mean stands
+/// for all of a group, or with a seed every rank draws its own.
+void load_routing(const Settings* section, Job& job) {
+  workloads::ExpertStyle& style = job.method.experts;
+  const Settings* imbalance = given(section, "imbalance");
+  const double skew = number(section, "skew", 0);
+  const Settings* seed = given(section, "seed");
+  if (imbalance != nullptr && skew > 0)
+    imbalance->fail(fmt::format("got {}, expected none beside experts.skew, which it follows from", imbalance->text()));
+  if (seed != nullptr && skew == 0)
+    seed->fail(fmt::format("got {}, expected none without experts.skew: routing is balanced", seed->text()));
+  style.imbalance = style.busiest = number(section, "imbalance", 1);
+  if (skew == 0) {
+    if (imbalance == nullptr) assume(job, "experts.imbalance", "1", "that is balanced routing");
+    return;
+  }
+  const workloads::Parallelism& layout = job.parallelism;
+  const workloads::Experts& experts = job.model.experts;
+  const std::int64_t tokens =
+      std::max<std::int64_t>(1, job.batch.micro * job.model.seq * layout.expert * layout.expert_tensor /
+                                    (layout.context * (layout.sequence_parallel ? layout.tensor : 1)));
+  style.busiest = calibration::busiest_rank({tokens, experts.top_k, experts.count, layout.expert, skew});
+  style.imbalance = style.busiest;
+  job.assumptions.push_back(fmt::format(
+      "experts.skew: the busiest of {} ranks is given {:.2f} of the mean, in the mean.", layout.expert, style.busiest));
+  if (seed == nullptr) return;
+  style.imbalance = 1;
+  job.perturbation.routing = {skew, static_cast<std::uint64_t>(integer(section, "seed", 0)), tokens, experts.top_k,
+                              experts.count};
+}
+
+}  // namespace
+
 void load_expert_style(const Settings& document, Job& job) {
   const Settings* section = given(&document, "experts");
   if (section != nullptr && !job.model.experts.any())
@@ -141,8 +177,9 @@ void load_expert_style(const Settings& document, Job& job) {
   style.pads_to_capacity = boolean(section, "pad_to_capacity", false);
   if (style.pads_to_capacity && style.capacity_factor == 0)
     section->at("pad_to_capacity").fail("got true, expected false, or a capacity_factor beside it");
-  style.imbalance = number(section, "imbalance", 1);
-  if (given(section, "imbalance") == nullptr) assume(job, "experts.imbalance", "1", "that is balanced routing");
+  style.fused_permutation = boolean(section, "fused_permutation", !job.software.layers.unfused_permutation);
+  style.fused_router = boolean(section, "fused_router", style.fused_router);
+  load_routing(section, job);
 }
 
 }  // namespace orrery::scenarios

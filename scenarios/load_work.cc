@@ -146,19 +146,23 @@ const Schedule* load_schedule(const Settings* section, Job& job) {
 void load_stage_layers(const Settings* section, Job& job) {
   const Settings* list = given(section, "stage_layers");
   if (list == nullptr) return;
+  if (list->is_scalar() && list->text() == "balanced") {
+    job.parallelism.balances_layers = true;  // once the kinds of nodes are placed
+    return;
+  }
   const std::int64_t blocks = job.parallelism.chunk_map().blocks();
   const bool sequence = list->is_sequence();
   std::int64_t sum = 0;
   if (sequence) {
     for (const Settings& item : list->items()) {
-      job.parallelism.stage_layers.push_back(item.as_int());
+      job.parallelism.stage_layers.push_back(item.as_int(0, job.model.layers));
       sum += job.parallelism.stage_layers.back();
     }
   }
   if (!sequence || static_cast<std::int64_t>(list->items().size()) != blocks || sum != job.model.layers) {
     list->fail(fmt::format(
         "got {}, expected {} numbers (one for each of the {} pieces of the pipeline, first to last) that sum to "
-        "the model's {} layers",
+        "the model's {} layers, or balanced",
         sequence ? fmt::format("{} numbers that sum to {}", list->items().size(), sum)
                  : std::string("something else than a list"),
         blocks, blocks, job.model.layers));

@@ -49,15 +49,35 @@ std::string background_text(const topology::Faults& faults) {
   return fmt::format("{}", fmt::join(tiers, ", "));
 }
 
+/// Which stages lie on which kind of nodes, and the layers that were balanced over them.
+void say_kinds(workloads::Job& job) {
+  const workloads::Machine& machine = job.machine;
+  for (std::size_t kind = 0; machine.mixed() && kind < machine.mixture.kinds(); ++kind) {
+    std::vector<std::size_t> stages;
+    for (std::size_t stage = 0; stage < machine.mixture.kind_of_stage.size(); ++stage) {
+      if (machine.mixture.kind_of_stage[stage] == kind) stages.push_back(stage);
+    }
+    job.assumptions.push_back(fmt::format("cluster.others: {} x {} hold stage{} {}.", machine.gpus_of_kind(kind),
+                                          machine.device_of_kind(kind).name(), stages.size() == 1 ? "" : "s",
+                                          fmt::join(stages, ", ")));
+  }
+  if (job.parallelism.balances_layers) {
+    job.assumptions.push_back(
+        fmt::format("parallelism.stage_layers: balanced is [{}].", fmt::join(job.parallelism.stage_layers, ", ")));
+  }
+}
+
 }  // namespace
 
 void say_situation(workloads::Job& job) {
-  const calibration::DeviceProfile& device = job.machine.device;
-  if (device.clock() < 1) {
+  for (std::size_t kind = 0; kind < job.machine.mixture.kinds(); ++kind) {
+    const calibration::DeviceProfile& device = job.machine.device_of_kind(kind);
+    if (device.clock() >= 1) continue;
     job.assumptions.push_back(
-        fmt::format("Products run at {:.0f} % of the clock of a short benchmark: what a limit of {:g} W leaves them.",
-                    100 * device.clock(), job.power.limit_of(device.power())));
+        fmt::format("Products run at {:.0f} % of the clock of a short benchmark{}: what a limit of {:g} W leaves them.",
+                    100 * device.clock(), kind > 0 ? " on " + device.name() : "", job.power.limit_of(device.power())));
   }
+  say_kinds(job);
   const Perturbation& perturbed = job.perturbation;
   const auto say = [&](const char* key, const std::string& what) {
     job.assumptions.push_back(fmt::format("perturb.{}: {}.", key, what));
@@ -78,6 +98,12 @@ void say_situation(workloads::Job& job) {
   if (perturbed.jitter_sigma > 0) {
     say("jitter", fmt::format("compute times vary by a lognormal of sigma {:g}, seed {}", perturbed.jitter_sigma,
                               perturbed.jitter_seed));
+  }
+  if (perturbed.routing.skew > 0) {
+    job.assumptions.push_back(
+        fmt::format("experts.seed: every rank draws its tokens, by seed {}; its memory is that of "
+                    "the mean.",
+                    perturbed.routing.seed));
   }
   if (perturbed.message_sigma > 0) {
     say("message_jitter", fmt::format("latencies of transfers vary by a lognormal of sigma {:g}, seed {}",

@@ -80,8 +80,8 @@ std::optional<Remedy> tried(const sim::Settings& document, const Changes& change
   try {
     for (const std::string& change : changes) apply_set(changed, change);
     const Job job = load_scenario(changed).job;
-    const double peak = workloads::peak_memory(job);
-    if (peak <= static_cast<double>(job.machine.device.memory().value())) return Remedy{changes, peak};
+    const workloads::MemoryNeed need = workloads::memory_need(job);
+    if (need.fits()) return Remedy{changes, need.peak};
   } catch (const sim::UserError&) {
     // Not a layout of this model on these GPUs.
   }

@@ -2,9 +2,9 @@
 //
 // The parser's events are turned into the tree one at a time, so that every limit (depth, nodes, size) is enforced
 // before the parser goes on: yaml-cpp descends recursively, and a depth of 64 here bounds its stack, whatever the text
-// nests. Of YAML 1.2 are left out, and refused: anchors, aliases and merge keys (a few lines of them can stand for
-// billions of nodes; a named file with `inherits` does their work), tags, keys that are not text, and more than one
-// document.
+// nests. Most documents are plain enough for scenarios/plain_yaml.h, and never see that parser. Of YAML 1.2 are left
+// out, and refused: anchors, aliases and merge keys (a few lines of them can stand for billions of nodes; a named file
+// with `inherits` does their work), tags, keys that are not text, and more than one document.
 #include "scenarios/yaml.h"
 
 #include <fmt/format.h>
@@ -12,8 +12,10 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <optional>
 #include <sstream>
 
+#include "scenarios/plain_yaml.h"
 #include "scenarios/scenario.h"
 #include "sim/printable.h"
 #include "sim/text_file.h"
@@ -234,13 +236,17 @@ class Builder : public YAML::EventHandler {
   std::size_t path_work_ = 0;
 };
 
-Settings parse(const std::string& text, const std::string& file_name, bool one_place) {
-  if (text.size() > sim::kLargestText) {
-    throw UserError(Place{file_name, 0, 0}, "",
-                    fmt::format("got more than {} MiB, expected a YAML file", sim::kLargestText >> 20));
+/// Nothing where the text is not plain, or wrong: parse_whole() says how.
+std::optional<Settings> parse_plain(const std::string& text, const std::string& file_name, bool one_place) {
+  Builder builder(file_name, one_place);
+  try {
+    if (read_plain_yaml(text, builder)) return builder.take();
+  } catch (const UserError&) {
   }
-  refuse_binary(text, file_name);
-  refuse_crowded(text, file_name);
+  return std::nullopt;
+}
+
+Settings parse_whole(const std::string& text, const std::string& file_name, bool one_place) {
   Builder builder(file_name, one_place);
   try {
     std::istringstream stream(text);
@@ -259,9 +265,28 @@ Settings parse(const std::string& text, const std::string& file_name, bool one_p
   }
 }
 
+Settings parse(const std::string& text, const std::string& file_name, bool one_place) {
+  if (text.size() > sim::kLargestText) {
+    throw UserError(Place{file_name, 0, 0}, "",
+                    fmt::format("got more than {} MiB, expected a YAML file", sim::kLargestText >> 20));
+  }
+  refuse_binary(text, file_name);
+  refuse_crowded(text, file_name);
+  std::optional<Settings> plain = parse_plain(text, file_name, one_place);
+  return plain ? *std::move(plain) : parse_whole(text, file_name, one_place);
+}
+
 }  // namespace
 
 Settings parse_yaml(const std::string& text, const std::string& file_name) { return parse(text, file_name, false); }
+
+std::optional<Settings> parse_plain_yaml(const std::string& text, const std::string& file_name) {
+  return parse_plain(text, file_name, false);
+}
+
+Settings parse_whole_yaml(const std::string& text, const std::string& file_name) {
+  return parse_whole(text, file_name, false);
+}
 
 Settings parse_yaml_value(const std::string& text, const std::string& source) { return parse(text, source, true); }
 

@@ -24,6 +24,7 @@ namespace orrery::sim {
 namespace {
 
 constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 constexpr std::uint32_t kNone = 0xffffffff;
 constexpr std::uint32_t kRunnable = 0xfffffffe;    // Cursor::blocked_on when nothing is known to block it
 constexpr std::uint32_t kOnTransfer = 0xfffffffd;  // its head has arrived at a meeting
@@ -41,10 +42,11 @@ struct Rank {
   std::uint32_t runnable = 0;  // bit per stream
   std::uint64_t signals = 0;   // first row of its signals
   double slowdown = 1;
-  std::uint64_t noise_key = 0;
+  std::uint64_t noise_key = 0, load_group = 0;
+  std::uint32_t load_place = 0;
   std::int64_t last_finish = 0;
   std::uint32_t record = kNone;
-  bool scaled = false;  // slowdown or noise apply
+  bool scaled = false;  // slowdown, noise or loads apply
 };
 
 struct Cursor {
@@ -68,14 +70,40 @@ struct Meeting {
   std::int64_t start = 0;  // the last arrival so far
 };
 
+/// A communicator, with all that a meeting on it asks for in one place.
+struct Group {
+  std::uint32_t members = 0;        // arrivals that a transfer waits for
+  std::uint32_t first_route = 0;    // of its patterns
+  std::uint32_t members_begin = 0;  // rows of `members_`, up to those of the next
+  std::uint32_t pending = kNone;    // its first incomplete meeting
+};
+
+/// A route likewise: latency, what it moves alone, and the rows of Contention::route_links that can stop it.
+struct Route {
+  std::int64_t latency = 0;  // ps
+  double alone = 0;          // bytes/s; infinity without links
+  std::uint32_t links_begin = 0, links_end = 0;
+};
+
+/// What a transfer of a program moves, by row of its operations; compute operations have rows of nothing.
+struct Moved {
+  double work = 0;  // bytes
+  double cap = 0;   // bytes/s; 0: none
+  std::uint32_t pattern = 0;
+};
+
 class Engine {
  public:
   Engine(const Plan& plan, const Network& network, const RunOptions& options);
   Result run();
 
  private:
-  void list_members();
+  void list_groups();
+  void list_routes(const Network& network);
+  void list_moved();
   void prepare_records(const RunOptions& options);
+  void expect_meeting(std::span<const std::uint32_t> meetings, std::size_t at) const;
+  void expect_rank(std::size_t number) const;
   void run_ready();
   void run_stream(std::uint32_t rank, std::uint32_t stream);
   void note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int64_t finish);
@@ -91,14 +119,14 @@ class Engine {
   const Program& program_of(const Meeting& m) const { return plan_.programs.rows()[m.program]; }
 
   const Plan& plan_;
-  const Network& network_;
   std::vector<CompiledProgram> programs_;
+  std::vector<std::vector<Moved>> moved_;  // by program
   std::vector<Rank> ranks_;
   std::vector<Cursor> cursors_;
   std::vector<Signal> signals_;
-  std::vector<std::uint32_t> members_begin_;
+  std::vector<Group> groups_;  // by communicator, and one more
+  std::vector<Route> routes_;
   std::vector<Member> members_;
-  std::vector<std::uint32_t> pending_;  // communicator -> its first incomplete meeting
   std::vector<Meeting> meetings_;
   std::uint32_t unused_meeting_ = kNone;
   std::vector<std::uint32_t> ready_;  // ranks with a runnable stream
@@ -108,7 +136,7 @@ class Engine {
 };
 
 Engine::Engine(const Plan& plan, const Network& network, const RunOptions& options)
-    : plan_(plan), network_(network), contention_(find_contention(plan, network)), fluid_(network.capacity) {
+    : plan_(plan), contention_(find_contention(plan, network)), fluid_(network.capacity) {
   programs_.reserve(plan.programs.size());
   const Rows rows = plan.instances.size() < options.rows_shared_from ? Rows::of_their_own : Rows::shared;
   for (const Program& program : plan.programs) programs_.push_back(compile(program, plan.streams, rows));
@@ -127,25 +155,52 @@ Engine::Engine(const Plan& plan, const Network& network, const RunOptions& optio
     rank.signals = signals;
     rank.slowdown = instance.slowdown;
     rank.noise_key = instance.noise_key;
-    rank.scaled = instance.slowdown != 1.0 || plan.noise.sigma > 0;
+    rank.load_group = instance.load_group;
+    rank.load_place = instance.load_place;
+    rank.scaled = instance.slowdown != 1.0 || plan.noise.sigma > 0 || plan.loads.any();
     signals += program.signals;
     for (std::uint32_t s = 0; s < plan.streams; ++s) cursors_[rank.cursors + s].next = program.stream_begin[s];
   }
   signals_.resize(signals);
-  list_members();
+  list_groups();
+  list_routes(network);
+  list_moved();
   prepare_records(options);
-  pending_.assign(plan.communicators.size(), kNone);
 }
 
-void Engine::list_members() {
-  members_begin_.assign(plan_.communicators.size() + 1, 0);
-  for (const CommunicatorId c : plan_.slots) ++members_begin_[index(c) + 1];
-  for (std::size_t c = 0; c < plan_.communicators.size(); ++c) members_begin_[c + 1] += members_begin_[c];
+void Engine::list_groups() {
+  groups_.resize(plan_.communicators.size() + 1);
+  for (const CommunicatorId c : plan_.slots) ++groups_[index(c) + 1].members_begin;
+  std::vector<std::uint32_t> next;
+  for (std::size_t c = 0; c < plan_.communicators.size(); ++c) {
+    const Communicator& communicator = plan_.communicators.rows()[c];
+    groups_[c].members = communicator.members;
+    groups_[c].first_route = index(communicator.first_route);
+    groups_[c + 1].members_begin += groups_[c].members_begin;
+    next.push_back(groups_[c].members_begin);
+  }
   members_.resize(plan_.slots.size());
-  std::vector<std::uint32_t> next(members_begin_.begin(), members_begin_.end() - 1);
   for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
     const auto slots = plan_.slots_of(InstanceId{i});
     for (std::uint32_t s = 0; s < slots.size(); ++s) members_[next[index(slots[s])]++] = {i, s};
+  }
+}
+
+void Engine::list_routes(const Network& network) {
+  routes_.reserve(network.routes());
+  for (std::uint32_t r = 0; r < network.routes(); ++r) {
+    routes_.push_back({network.route_latency[r].value(), contention_.route_rate[r], contention_.route_begin[r],
+                       contention_.route_begin[r + 1]});
+  }
+}
+
+void Engine::list_moved() {
+  for (std::size_t p = 0; p < programs_.size(); ++p) {
+    const Program& program = plan_.programs.rows()[p];
+    std::vector<Moved>& moved = moved_.emplace_back();
+    moved.reserve(program.size());
+    for (const CompiledOp& op : programs_[p].ops)
+      moved.push_back({program.work[op.op], program.rate_cap[op.op], program.pattern[op.op]});
   }
 }
 
@@ -189,10 +244,42 @@ void Engine::note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int64_t
   }
 }
 
+/// Ranks by the thousand do not fit the nearest caches, and most of a run is waiting for their rows. Where many
+/// transfers finish at an instant, which is the rule where replicas do the same, the rows of those to come are fetched
+/// ahead, in two steps: first what says where the rows of their members lie.
+void Engine::expect_meeting(std::span<const std::uint32_t> meetings, std::size_t at) const {
+  constexpr std::size_t kNear = 4, kFar = 8;
+  constexpr std::uint32_t kMost = 4;
+  if (at + kFar < meetings.size()) {
+    const std::uint32_t communicator = meetings_[meetings[at + kFar]].communicator;
+    __builtin_prefetch(&groups_[communicator]);
+  }
+  if (at + kNear >= meetings.size()) return;
+  const std::uint32_t communicator = meetings_[meetings[at + kNear]].communicator;
+  const std::uint32_t begin = groups_[communicator].members_begin;
+  const std::uint32_t end = std::min(groups_[communicator + 1].members_begin, begin + kMost);
+  for (std::uint32_t m = begin; m < end; ++m) expect_rank(members_[m].rank);
+}
+
+void Engine::expect_rank(std::size_t number) const {
+  __builtin_prefetch(&ranks_[number]);
+  const auto* cursors = reinterpret_cast<const char*>(cursors_.data() + number * plan_.streams);
+  for (std::size_t at = 0; at < sizeof(Cursor) * plan_.streams; at += 64) __builtin_prefetch(cursors + at);
+}
+
 void Engine::run_ready() {
+  constexpr std::size_t kAhead = 4;
   while (!ready_.empty()) {
     const std::uint32_t rank = ready_.back();
     ready_.pop_back();
+    if (ready_.size() >= kAhead) {
+      const Rank& later = ranks_[ready_[ready_.size() - kAhead]];
+      const auto stream = static_cast<std::uint32_t>(std::countr_zero(later.runnable));
+      const CompiledProgram& program = programs_[later.program];
+      const std::uint32_t next = cursors_[later.cursors + stream].next;
+      if (next < program.ops.size() && program.ops[next].waits_begin < program.ops[next].waits_end)
+        __builtin_prefetch(&signals_[later.signals + program.waits[program.ops[next].waits_begin].signal]);
+    }
     while (ranks_[rank].runnable != 0) {
       const auto stream = static_cast<std::uint32_t>(std::countr_zero(ranks_[rank].runnable));
       run_stream(rank, stream);
@@ -237,8 +324,11 @@ void Engine::run_stream(std::uint32_t number, std::uint32_t stream) {
     std::int64_t duration = op.duration;
     std::int64_t bound = op.host_bound;
     if (rank.scaled) {
-      const double factor = rank.slowdown * noise_factor(plan_.noise, rank.noise_key, op.op);
-      const std::int64_t issue = plan_.programs.rows()[rank.program].issue[op.op];
+      const Program& whole = plan_.programs.rows()[rank.program];
+      double factor = rank.slowdown * noise_factor(plan_.noise, rank.noise_key, op.op);
+      if (const double share = whole.loaded[op.op]; share > 0)
+        factor *= 1 + share * (load_factor(plan_.loads, rank.load_group, rank.load_place, op.op) - 1);
+      const std::int64_t issue = whole.issue[op.op];
       const ScaledCompute scaled = scale_compute(duration, bound, issue, factor);
       duration = scaled.duration;
       bound = scaled.issue_bound;
@@ -252,7 +342,7 @@ void Engine::run_stream(std::uint32_t number, std::uint32_t stream) {
 /// The meeting of the k-th transfers on a communicator; made when the first member arrives.
 std::uint32_t Engine::meeting_of(std::uint32_t communicator, std::uint32_t occurrence, std::uint32_t program,
                                  std::uint32_t row) {
-  for (std::uint32_t m = pending_[communicator]; m != kNone; m = meetings_[m].next) {
+  for (std::uint32_t m = groups_[communicator].pending; m != kNone; m = meetings_[m].next) {
     if (meetings_[m].occurrence == occurrence) return m;
   }
   if (unused_meeting_ == kNone) {
@@ -267,8 +357,8 @@ std::uint32_t Engine::meeting_of(std::uint32_t communicator, std::uint32_t occur
   m.occurrence = occurrence;
   m.program = program;
   m.row = row;
-  m.next = pending_[communicator];
-  pending_[communicator] = number;
+  m.next = groups_[communicator].pending;
+  groups_[communicator].pending = number;
   return number;
 }
 
@@ -295,40 +385,44 @@ void Engine::arrive(std::uint32_t number, const CompiledOp& op, std::uint32_t ro
   Meeting& m = meetings_[meeting];
   if (m.program != rank.program || m.row != row) check_agreement(m, rank.program, op.op);
   m.start = std::max(m.start, arrival);
-  if (++m.arrived == plan_.communicators.rows()[communicator].members) begin(meeting);
+  if (++m.arrived == groups_[communicator].members) begin(meeting);
 }
 
 /// All members have arrived.
 void Engine::begin(std::uint32_t meeting) {
   Meeting& m = meetings_[meeting];
-  std::uint32_t* link = &pending_[m.communicator];
+  Group& group = groups_[m.communicator];
+  std::uint32_t* link = &group.pending;
   while (*link != meeting) link = &meetings_[*link].next;
   *link = m.next;
   m.next = kNone;
 
-  const Program& program = program_of(m);
   const CompiledOp& op = programs_[m.program].ops[m.row];
-  const RouteId route{index(plan_.communicators.rows()[m.communicator].first_route) + program.pattern[op.op]};
-  const std::int64_t latency = op.duration + network_.route_latency[index(route)].value();
-  const std::uint64_t key = plan_.communicators.rows()[m.communicator].noise_key;
-  const std::int64_t fluid = m.start + noisy_latency(plan_.message_noise, key, m.occurrence, latency);
+  const Moved& moved = moved_[m.program][m.row];
+  const Route& route = routes_[group.first_route + moved.pattern];
+  std::int64_t fluid = m.start + op.duration + route.latency;
+  if (plan_.message_noise.sigma > 0) {
+    const std::uint64_t key = plan_.communicators.rows()[m.communicator].noise_key;
+    fluid = m.start + noisy_latency(plan_.message_noise, key, m.occurrence, op.duration + route.latency);
+  }
   if (fluid >= kLatest) [[unlikely]]
     refuse_time("a step");
-  const double work = program.work[op.op];
-  const double cap = program.rate_cap[op.op];
-  if (work > 0 && !contention_.links_of(route).empty()) {
-    const double alone = contention_.route_rate[index(route)];
-    fluid_.begin(meeting, fluid, work, contention_.links_of(route), cap > 0 ? std::min(cap, alone) : alone);
-  } else if (work > 0 && !network_.links_of(route).empty()) {
-    finish_meeting(meeting, fluid + fluid_time(work, contention_.rate_alone(route, cap)));
+  const double rate = moved.cap > 0 ? std::min(moved.cap, route.alone) : route.alone;
+  if (moved.work > 0 && route.links_begin < route.links_end) {
+    const std::span<const WeightedLink> links(contention_.route_links.data() + route.links_begin,
+                                              route.links_end - route.links_begin);
+    fluid_.begin(meeting, fluid, moved.work, links, rate);
+  } else if (moved.work > 0 && route.alone < kUnlimited) {
+    finish_meeting(meeting, fluid + fluid_time(moved.work, FairSharing::round_rate(rate)));
   } else {
-    finish_meeting(meeting, fluid + unlimited_transfer(work, cap).value());
+    finish_meeting(meeting, fluid + unlimited_transfer(moved.work, moved.cap).value());
   }
 }
 
 void Engine::finish_meeting(std::uint32_t meeting, std::int64_t finish) {
   const Meeting m = meetings_[meeting];
-  for (std::uint32_t at = members_begin_[m.communicator]; at < members_begin_[m.communicator + 1]; ++at) {
+  const std::uint32_t end = groups_[m.communicator + 1].members_begin;
+  for (std::uint32_t at = groups_[m.communicator].members_begin; at < end; ++at) {
     const Member member = members_[at];
     Rank& rank = ranks_[member.rank];
     const CompiledProgram& program = programs_[rank.program];
@@ -347,9 +441,9 @@ void Engine::finish_meeting(std::uint32_t meeting, std::int64_t finish) {
 void Engine::explain_deadlock() {
   constexpr std::size_t kMostStuck = 64;
   std::vector<std::uint32_t> transfers_at(cursors_.size(), kNone);
-  for (std::uint32_t c = 0; c < pending_.size(); ++c) {
-    for (std::uint32_t m = pending_[c]; m != kNone; m = meetings_[m].next) {
-      for (std::uint32_t at = members_begin_[c]; at < members_begin_[c + 1]; ++at) {
+  for (std::uint32_t c = 0; c + 1 < groups_.size(); ++c) {
+    for (std::uint32_t m = groups_[c].pending; m != kNone; m = meetings_[m].next) {
+      for (std::uint32_t at = groups_[c].members_begin; at < groups_[c + 1].members_begin; ++at) {
         const Rank& rank = ranks_[members_[at].rank];
         const CompiledProgram& program = programs_[rank.program];
         const std::uint32_t slot = members_[at].slot;
@@ -388,8 +482,11 @@ Result Engine::run() {
     for (std::uint32_t s = 0; s < plan_.streams; ++s) wake(i, s);
   }
   run_ready();
-  fluid_.run([this](std::uint32_t meeting, std::int64_t now) {
-    finish_meeting(meeting, now);
+  fluid_.run_together([this](std::span<const std::uint32_t> meetings, std::int64_t now) {
+    for (std::size_t i = 0; i < meetings.size(); ++i) {
+      expect_meeting(meetings, i);
+      finish_meeting(meetings[i], now);
+    }
     run_ready();
   });
   result_.events += fluid_.events();

@@ -38,11 +38,23 @@ class Fluid {
   /// begin others.
   template <class Finished>
   void run(Finished finished) {
+    run_together([&](std::span<const std::uint32_t> transfers, std::int64_t at) {
+      for (const std::uint32_t transfer : transfers) finished(transfer, at);
+    });
+  }
+  /// Likewise with all that finish at an instant, in the order of their numbers: finished(transfers, at), which is
+  /// called again where what it begins finishes at once.
+  template <class Finished>
+  void run_together(Finished finished) {
     while (!queue_.empty()) {
       const std::int64_t now = queue_.top().at;
       while (!queue_.empty() && queue_.top().at == now) {
-        const Event event = queue_.pop();
-        if (handle(event)) finished(event.subject, now);
+        finished_.clear();
+        while (!queue_.empty() && queue_.top().at == now) {
+          const Event event = queue_.pop();
+          if (handle(event)) finished_.push_back(event.subject);
+        }
+        if (!finished_.empty()) finished(std::span<const std::uint32_t>(finished_), now);
       }
       for (const std::uint32_t transfer : sharing_.solve()) predict(transfer, now);
     }
@@ -75,6 +87,7 @@ class Fluid {
   std::vector<Transfer> transfers_;
   FairSharing sharing_;
   EventQueue queue_;
+  std::vector<std::uint32_t> finished_;  // in the order of their numbers
   std::uint64_t events_ = 0;
 };
 

@@ -142,6 +142,7 @@ void Refinement::first_colours() {
   for (const Instance& i : plan_.instances) {
     std::uint64_t colour = hash_pair(index(i.program), std::bit_cast<std::uint64_t>(i.slowdown));
     if (plan_.noise.sigma > 0) colour = hash_pair(colour, i.noise_key);
+    if (plan_.loads.any()) colour = hash_pair(hash_pair(colour, i.load_group), i.load_place);
     instances.push_back(colour);
   }
   communicators.reserve(plan_.communicators.size());
@@ -271,6 +272,7 @@ Folded fold(const Plan& plan, const Network& network) {
   folded.plan.programs = plan.programs;
   folded.plan.noise = plan.noise;
   folded.plan.message_noise = plan.message_noise;
+  folded.plan.loads = plan.loads;
   for (const std::uint32_t l : links.representative) {
     folded.network.capacity.push_back(network.capacity.rows()[refinement.used.link[l]]);
     folded.link_representative.push_back(LinkId{refinement.used.link[l]});

@@ -35,6 +35,13 @@ std::int64_t noisy_latency(const Noise& noise, std::uint64_t key, std::uint64_t 
   return bounded(static_cast<double>(latency) * noise_factor(noise, key, occurrence));
 }
 
+double load_factor(const Loads& loads, std::uint64_t group, std::uint32_t place, std::uint64_t op) {
+  if (!loads.any()) return 1;
+  const std::uint64_t rows = loads.factors.size() / loads.places;
+  const std::uint64_t row = mix64(hash_pair(hash_pair(loads.seed, group), op)) % rows;
+  return loads.factors[row * loads.places + place];
+}
+
 ScaledCompute scale_compute(std::int64_t duration, std::int64_t issue_bound, std::int64_t issue, double factor) {
   const std::int64_t scaled = bounded(static_cast<double>(duration) * factor);
   return {scaled, std::max(issue, issue_bound + (scaled - duration))};

@@ -18,6 +18,9 @@ double noise_factor(const Noise& noise, std::uint64_t key, std::uint64_t op);
 /// The latency of the k-th transfer on a communicator, in ps, with that noise.
 std::int64_t noisy_latency(const Noise& noise, std::uint64_t key, std::uint64_t occurrence, std::int64_t latency);
 
+/// What the loaded share of an operation takes on this instance, over the mean; 1 without loads.
+double load_factor(const Loads& loads, std::uint64_t group, std::uint32_t place, std::uint64_t op);
+
 /// A compute operation of `duration` and `issue_bound` ps as one instance runs it: the device part is scaled by
 /// slowdown and noise; issue_bound, whose tail is device time, moves by the same amount but stays at least `issue`.
 struct ScaledCompute {

@@ -77,6 +77,17 @@ std::vector<std::vector<std::uint64_t>> patterns_by_slot(const Plan& plan) {
   return result;
 }
 
+/// Rows are whole, factors are times, and every instance has a place.
+void check_loads(const Plan& plan) {
+  const Loads& loads = plan.loads;
+  if (!loads.any()) return;
+  SIM_CHECK(loads.places > 0 && loads.factors.size() % loads.places == 0, "{} factors in rows of {}",
+            loads.factors.size(), loads.places);
+  for (const double factor : loads.factors) SIM_CHECK(std::isfinite(factor) && factor >= 0, "a load of {}", factor);
+  for (const Instance& instance : plan.instances)
+    SIM_CHECK(instance.load_place < loads.places, "place {} of {}", instance.load_place, loads.places);
+}
+
 }  // namespace
 
 std::uint32_t Program::add(const Op& op, std::span<const std::uint32_t> after) {
@@ -92,6 +103,7 @@ std::uint32_t Program::add(const Op& op, std::span<const std::uint32_t> after) {
   pattern.push_back(op.pattern);
   work.push_back(op.work);
   rate_cap.push_back(op.rate_cap);
+  loaded.push_back(op.loaded);
   for (const std::uint32_t wait : after) {
     SIM_CHECK(wait < at, "operation {} waits for operation {}, which is not earlier", at, wait);
     waits.push_back(wait);
@@ -111,6 +123,7 @@ void check(const Plan& plan, const Network& network) {
   SIM_CHECK(plan.streams >= 1 && plan.streams <= kMostStreams, "{} streams", plan.streams);
   for (const Noise& noise : {plan.noise, plan.message_noise})
     SIM_CHECK(std::isfinite(noise.sigma) && noise.sigma >= 0, "noise sigma {}", noise.sigma);
+  check_loads(plan);
   check_network(network);
   for (std::uint32_t p = 0; p < plan.programs.size(); ++p) check_program(plan.programs[ProgramId{p}], p, plan.streams);
   SIM_CHECK(plan.slots_begin.size() == plan.instances.size() + 1 && plan.slots_begin.back() == plan.slots.size(),

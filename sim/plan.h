@@ -43,6 +43,7 @@ struct Op {
   std::uint32_t pattern = 0;     // transfer: which of the communicator's routes
   double work = 0;               // transfer: bytes to move along the route
   double rate_cap = 0;           // transfer: bytes/s that it can use at most; 0 = no cap of its own
+  float loaded = 0;              // compute: share of `duration` that grows with the instance's load (Plan::loads)
 };
 
 struct Program {
@@ -58,6 +59,7 @@ struct Program {
   std::vector<std::uint32_t> pattern;
   std::vector<double> work;
   std::vector<double> rate_cap;
+  std::vector<float> loaded;
   std::vector<std::uint32_t> waits_begin{0};  // compressed rows of `waits`
   std::vector<std::uint32_t> waits;           // indices of earlier operations of this program
 
@@ -71,8 +73,19 @@ struct Program {
 
 struct Instance {
   ProgramId program{};
-  double slowdown = 1.0;        // multiplies compute durations; 1.1 = a tenth slower
-  std::uint64_t noise_key = 0;  // which noise the instance draws; only used when Plan::noise.sigma > 0
+  double slowdown = 1.0;         // multiplies compute durations; 1.1 = a tenth slower
+  std::uint64_t noise_key = 0;   // which noise the instance draws; only used when Plan::noise.sigma > 0
+  std::uint64_t load_group = 0;  // instances that share work out among them, and this one's place among these;
+  std::uint32_t load_place = 0;  // only used where Plan::loads has rows
+};
+
+/// How unevenly groups of instances share work out: each row is one way, a factor for every place, 1 in the mean. The
+/// group `load_group` takes for operation `op` the row that a hash of (seed, group, operation) points at.
+struct Loads {
+  std::uint32_t places = 0;
+  std::vector<double> factors;  // rows of `places`; empty: work is shared out evenly
+  std::uint64_t seed = 0;
+  bool any() const { return !factors.empty(); }
 };
 
 /// Lognormal noise with median 1, a hash without state: on compute durations of (seed, noise_key, operation), on the
@@ -98,6 +111,7 @@ struct Plan {
   Table<CommunicatorId, Communicator> communicators;
   Noise noise;          // of compute
   Noise message_noise;  // of transfers' latency
+  Loads loads;          // of the loaded share of compute
 
   std::span<const CommunicatorId> slots_of(InstanceId i) const {
     return {slots.data() + slots_begin[index(i)], slots_begin[index(i) + 1] - slots_begin[index(i)]};

@@ -1,9 +1,9 @@
 // `orrery advise`: what to change about a job, each change simulated, with its reason, how sure it is and the command.
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/explain/advice.h"
 #include "tools/explain/advice_text.h"
@@ -42,20 +42,20 @@ int run(const Options& options) {
 
 }  // namespace
 
-Action declare_advise(CLI::App& app) {
+Action declare_advise(CommandOptions app) {
   const auto options = std::make_shared<Options>();
-  app.add_option("scenario", options->scenario, "scenario file (YAML)")->required();
+  app.add_option("scenario", options->scenario, "scenario file (YAML)").required();
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
-  app.add_option("--top", options->top, "how many suggestions to show (default 5)")->check(CLI::Range(1, 1000));
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
+  app.add_option("--top", options->top, "how many suggestions to show (default 5)").check(Range(1, 1000));
   app.add_option("--pairs", options->pairs,
                  "pairs of changes to simulate, the most promising first; 0 for single changes alone (default 32)")
-      ->type_name("N")
-      ->check(CLI::Range(0, 768));
-  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)")->check(CLI::Range(1, 1024));
+      .type_name("N")
+      .check(Range(0, 768));
+  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)").check(Range(1, 1024));
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
+      .type_name("FILE");
   return [options] { return run(*options); };
 }
 

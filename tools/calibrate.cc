@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -22,6 +21,7 @@
 #include "calibration/uncertainty.h"
 #include "sim/error.h"
 #include "tools/cluster.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/report/output.h"
 #include "tools/report/report.h"
@@ -248,21 +248,20 @@ int calibrate(const CalibrateOptions& options) {
 
 }  // namespace
 
-Action declare_calibrate(CLI::App& app) {
+Action declare_calibrate(CommandOptions app) {
   const auto options = std::make_shared<CalibrateOptions>();
-  app.add_option("--check", options->check, "device profile to check: a shipped name or a file")->type_name("PROFILE");
+  app.add_option("--check", options->check, "device profile to check: a shipped name or a file").type_name("PROFILE");
   app.add_option("samples", options->samples, "table of measured kernels (CSV)");
   app.add_option("--json", options->json, "write the errors as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
+      .type_name("FILE");
   MeasureOptions& measure = options->measure;
   app.add_option("--device", measure.device, "GPU to measure");
   app.add_flag("--quick", measure.quick, "measure fewer shapes: under 2 minutes, else under 20");
-  app.add_option("--out", measure.out, "profile to write; its samples go beside it, as .csv")
-      ->type_name("PROFILE.yaml");
+  app.add_option("--out", measure.out, "profile to write; its samples go beside it, as .csv").type_name("PROFILE.yaml");
   app.add_flag("--resume", measure.resume, "continue the samples file of an earlier run");
   app.add_flag("--verify", options->verify, "check the result of every kernel once, time nothing");
   app.add_option("--module", measure.module, "GPU module to load in place of those beside the program")
-      ->type_name("FILE");
+      .type_name("FILE");
   return [options] { return calibrate(*options); };
 }
 

@@ -1,12 +1,12 @@
 // `orrery campaign`: weeks of training over many seeds.
 #include "tools/study/campaign.h"
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/scenario.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/report/output.h"
@@ -44,20 +44,19 @@ int campaign_command(const Options& options) {
 
 }  // namespace
 
-Action declare_campaign(CLI::App& app) {
+Action declare_campaign(CommandOptions app) {
   const auto options = std::make_shared<Options>();
-  app.add_option("scenario", options->scenario, "scenario with a campaign section, a file (YAML) or a name")
-      ->required();
+  app.add_option("scenario", options->scenario, "scenario with a campaign section, a file (YAML) or a name").required();
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
   app.add_option("--seeds", options->seeds, "campaigns to run, each with its own failures (default 1000)")
-      ->check(CLI::Range(1, 1'000'000));
-  app.add_option("--jobs", options->jobs, "campaigns at a time (default: one per core)")->check(CLI::Range(1, 1024));
+      .check(Range(1, 1'000'000));
+  app.add_option("--jobs", options->jobs, "campaigns at a time (default: one per core)").check(Range(1, 1024));
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_option("--report", options->report, "write charts of the campaign as one HTML file that needs no network")
-      ->type_name("FILE");
+      .type_name("FILE");
   return [options] { return campaign_command(*options); };
 }
 

@@ -12,6 +12,7 @@
 
 #include "sim/error.h"
 #include "sim/settings.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/terminal.h"
@@ -119,7 +120,7 @@ void declare_program(CLI::App& app, Action& chosen) {
   app.require_subcommand(1);
   for (const Command& command : commands()) {
     CLI::App* sub = app.add_subcommand(std::string(command.name), std::string(command.summary));
-    Action action = command.declare(*sub);
+    Action action = command.declare(CommandOptions(*sub));
     sub->final_callback([&chosen, action] { chosen = action; });
     add_quiet(*sub);
   }
@@ -136,8 +137,10 @@ int run_command_line(int argc, const char* const* argv) {
   } catch (const sim::UserError& error) {
     std::cerr << error.what() << '\n';
     return kUserError;
-  } catch (const std::bad_alloc&) {
-    return report_bug("out of memory");
+  } catch (const std::bad_alloc&) {  // the machine's limit, not a bug
+    std::cerr << "orrery: out of memory: got no more of it, expected a machine with more, a smaller scenario or fewer "
+                 "--jobs\n";
+    return kUserError;
   } catch (const std::exception& error) {
     return report_bug(error.what());
   }

@@ -3,13 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "scenarios/library.h"
 #include "scenarios/scenario.h"
+#include "tools/command_options.h"
 
 namespace orrery::tools {
 
@@ -28,12 +28,12 @@ sim::Settings document_of(const std::string& kind, const std::string& name) {
   return scenarios::resolve(scenarios::shelf_of(kind), sim::Settings::scalar(name, {"command line", 0, 0})).document;
 }
 
-void declare_cluster(CLI::App& app, ClusterOptions& options) {
-  app.add_option("cluster", options.what, "scenario file, or the name of a shipped scenario or fabric")->required();
+void declare_cluster(CommandOptions app, ClusterOptions& options) {
+  app.add_option("cluster", options.what, "scenario file, or the name of a shipped scenario or fabric").required();
   app.add_option("--device", options.device, "device profile of the nodes of a fabric (default h100-sxm-80gb)");
   app.add_option("--set", options.sets, "key.path=value, laid over the scenario or the fabric; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
 }
 
 NamedCluster read_cluster(const ClusterOptions& options, std::int64_t gpus) {

@@ -9,12 +9,9 @@
 #include "calibration/profile.h"
 #include "calibration/software.h"
 #include "sim/settings.h"
+#include "tools/command_options.h"
 #include "topology/cluster.h"
 #include "workloads/step/job.h"
-
-namespace CLI {
-class App;
-}
 
 namespace orrery::tools {
 
@@ -33,7 +30,7 @@ struct NamedCluster {
 };
 
 /// Declares CLUSTER, --device and --set.
-void declare_cluster(CLI::App& app, ClusterOptions& options);
+void declare_cluster(CommandOptions app, ClusterOptions& options);
 
 /// Reads it; `gpus` is how many a fabric gets, in nodes as full as the device allows (a scenario says itself how many
 /// it has). Throws sim::UserError.

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -17,6 +16,7 @@
 
 #include "sim/error.h"
 #include "tools/cluster.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/report/output.h"
 #include "tools/report/report.h"
@@ -176,21 +176,21 @@ int collective(const CollectiveOptions& options) {
 
 }  // namespace
 
-Action declare_collective(CLI::App& app) {
+Action declare_collective(CommandOptions app) {
   const auto options = std::make_shared<CollectiveOptions>();
   std::vector<std::string> names;
   for (const CollectiveOp op : kOps) names.emplace_back(name_of(op));
   declare_cluster(app, options->cluster);
-  app.add_option("--op", options->op, "the collective")->required()->check(CLI::IsMember(names));
+  app.add_option("--op", options->op, "the collective").required().check(OneOf(names));
   app.add_option("--gpus", options->gpus, "GPUs that take part: the first N of the cluster")
-      ->required()
-      ->check(CLI::Range(2, 1 << 17));
+      .required()
+      .check(Range(2, 1 << 17));
   app.add_option("--sizes", options->sizes, "BEGIN:END:FACTOR of the whole buffer (default 1MB:1GB:2)")
-      ->type_name("SIZES");
+      .type_name("SIZES");
   app.add_option("--algorithm", options->algorithm, "auto (default), or the name of one that fits the group")
-      ->type_name("NAME");
+      .type_name("NAME");
   app.add_option("--json", options->json, "write the rows as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
+      .type_name("FILE");
   return [options] { return collective(*options); };
 }
 

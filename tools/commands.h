@@ -13,6 +13,8 @@ class App;
 
 namespace orrery::tools {
 
+class CommandOptions;
+
 /// Exit statuses of the contract; 3: what the user made a condition (--require-fit, --strict) does not hold, beside
 /// which everything is done and written; 130 is the shell's convention for "stopped by Ctrl-C".
 enum ExitStatus : int { kDone = 0, kBug = 1, kUserError = 2, kUnmet = 3, kInterrupted = 130 };
@@ -24,38 +26,38 @@ using Action = std::function<int()>;
 struct Command {
   std::string_view name;
   std::string_view summary;
-  Action (*declare)(CLI::App& app);
+  Action (*declare)(CommandOptions app);
 };
 
-Action declare_run(CLI::App& app);
-Action declare_reproduce(CLI::App& app);
-Action declare_validate(CLI::App& app);
-Action declare_fit(CLI::App& app);
-Action declare_sweep(CLI::App& app);
-Action declare_search(CLI::App& app);
-Action declare_advise(CLI::App& app);
-Action declare_campaign(CLI::App& app);
-Action declare_place(CLI::App& app);
-Action declare_queue(CLI::App& app);
-Action declare_plan(CLI::App& app);
-Action declare_traffic(CLI::App& app);
-Action declare_flops(CLI::App& app);
-Action declare_topology(CLI::App& app);
-Action declare_collective(CLI::App& app);
-Action declare_flows(CLI::App& app);
-Action declare_calibrate(CLI::App& app);
-Action declare_compare(CLI::App& app);
-Action declare_learn(CLI::App& app);
-Action declare_diff(CLI::App& app);
-Action declare_replay(CLI::App& app);
-Action declare_import(CLI::App& app);
-Action declare_export(CLI::App& app);
-Action declare_list(CLI::App& app);
-Action declare_serve(CLI::App& app);
-Action declare_schema(CLI::App& app);
-Action declare_help(CLI::App& app);
-Action declare_completion(CLI::App& app);
-Action declare_man(CLI::App& app);
+Action declare_run(CommandOptions app);
+Action declare_reproduce(CommandOptions app);
+Action declare_validate(CommandOptions app);
+Action declare_fit(CommandOptions app);
+Action declare_sweep(CommandOptions app);
+Action declare_search(CommandOptions app);
+Action declare_advise(CommandOptions app);
+Action declare_campaign(CommandOptions app);
+Action declare_place(CommandOptions app);
+Action declare_queue(CommandOptions app);
+Action declare_plan(CommandOptions app);
+Action declare_traffic(CommandOptions app);
+Action declare_flops(CommandOptions app);
+Action declare_topology(CommandOptions app);
+Action declare_collective(CommandOptions app);
+Action declare_flows(CommandOptions app);
+Action declare_calibrate(CommandOptions app);
+Action declare_compare(CommandOptions app);
+Action declare_learn(CommandOptions app);
+Action declare_diff(CommandOptions app);
+Action declare_replay(CommandOptions app);
+Action declare_import(CommandOptions app);
+Action declare_export(CommandOptions app);
+Action declare_list(CommandOptions app);
+Action declare_serve(CommandOptions app);
+Action declare_schema(CommandOptions app);
+Action declare_help(CommandOptions app);
+Action declare_completion(CommandOptions app);
+Action declare_man(CommandOptions app);
 
 /// All commands, in the order in which help lists them.
 const std::vector<Command>& commands();

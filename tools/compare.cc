@@ -3,13 +3,13 @@
 // prediction.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "sim/error.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/report/comparison.h"
@@ -143,18 +143,17 @@ int compare_scenarios(const CompareOptions& options) {
 
 }  // namespace
 
-Action declare_compare(CLI::App& app) {
+Action declare_compare(CommandOptions app) {
   const auto options = std::make_shared<CompareOptions>();
   app.add_option("scenarios", options->systems,
                  "TARGET BASELINE...: scenario files or names, the one that should be better first")
-      ->required();
-  app.add_option("--baseline", options->baseline, "compare every scenario with this one instead")
-      ->type_name("SCENARIO");
+      .required();
+  app.add_option("--baseline", options->baseline, "compare every scenario with this one instead").type_name("SCENARIO");
   app.add_option("--format", options->format, "text (default), markdown, latex (booktabs) or csv")
-      ->check(CLI::IsMember(table_format_names()));
+      .check(OneOf(table_format_names()));
   app.add_option("--json", options->json, "write the comparison as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
-  app.add_option("--report", options->report, "write charts of the differences as one HTML file")->type_name("FILE");
+      .type_name("FILE");
+  app.add_option("--report", options->report, "write charts of the differences as one HTML file").type_name("FILE");
   return [options] { return compare_scenarios(*options); };
 }
 

@@ -3,7 +3,6 @@
 // complete in itself and asks the program nothing when it runs.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -11,6 +10,7 @@
 #include "scenarios/library.h"
 #include "scenarios/scenario.h"
 #include "scenarios/schema.h"
+#include "tools/command_options.h"
 #include "tools/command_tree.h"
 #include "tools/commands.h"
 
@@ -272,11 +272,11 @@ std::string fish_script(const std::vector<CommandDoc>& docs) {
 
 }  // namespace
 
-Action declare_completion(CLI::App& app) {
+Action declare_completion(CommandOptions app) {
   const auto shell = std::make_shared<std::string>();
   app.add_option("shell", *shell, "the shell, as in: eval \"$(orrery completion bash)\"")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+      .required()
+      .check(OneOf({"bash", "zsh", "fish"}));
   return [shell] {
     const std::vector<CommandDoc> docs = command_docs();
     std::cout << (*shell == "bash" ? bash_script(docs) : *shell == "zsh" ? zsh_script(docs) : fish_script(docs));

@@ -1,13 +1,13 @@
 // `orrery diff`: a profiler's traces beside the prediction of the scenario that they were taken of.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/learn/difference.h"
 #include "tools/learn/difference_page.h"
@@ -52,21 +52,21 @@ int diff(const DiffOptions& options) {
 
 }  // namespace
 
-Action declare_diff(CLI::App& app) {
+Action declare_diff(CommandOptions app) {
   const auto options = std::make_shared<DiffOptions>();
   app.add_option(
          "files", options->files,
          "traces of PyTorch's profiler (.json, .json.gz), exports of Nsight Systems (.sqlite) or this program's "
          "own, a rank each; last, the scenario (YAML)")
-      ->required()
-      ->type_name("TRACE... SCENARIO");
+      .required()
+      .type_name("TRACE... SCENARIO");
   app.add_option("--json", options->json, "write the parts as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_option("--report", options->report, "write a page with charts and both timelines to FILE.html")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
   return [options] { return diff(*options); };
 }
 

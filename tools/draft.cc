@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "sim/printable.h"
 #include "sim/text_file.h"
 #include "tools/import/import.h"
 #include "tools/report/text.h"
@@ -13,6 +14,13 @@ using sim::Place;
 using sim::Settings;
 
 void Draft::set(std::string_view key, std::string value, const Place& place) {
+  // What a scenario cannot say: its reader refuses it, and a terminal would obey it.
+  if (value.find('\n') != std::string::npos || sim::printable(value) != value) {
+    throw sim::UserError(place, std::string(key),
+                         fmt::format("got \"{}\" with a line break, a control character or bytes that are no UTF-8, "
+                                     "expected a line of text",
+                                     sim::printable(value)));
+  }
   document_.set_path(key, Settings::scalar(std::move(value), place));
 }
 void Draft::set(std::string_view key, std::int64_t value, const Place& place) {
@@ -68,12 +76,12 @@ void write_yaml(std::string& out, const Settings& node, int depth) {
 std::string remarks(const std::string& title, const std::vector<std::string>& lines, const std::string& mark) {
   if (lines.empty()) return {};
   std::string out = mark + title + "\n";
-  for (const std::string& line : lines) out += wrapped(line, mark + "  ", mark + "    ");
+  for (const std::string& line : lines) out += wrapped(sim::printable(line), mark + "  ", mark + "    ");
   return out;
 }
 
 std::string Draft::yaml() const {
-  std::string out = wrapped(fmt::format("Imported from {} by orrery import.", origin_), "# ", "#   ");
+  std::string out = wrapped(fmt::format("Imported from {} by orrery import.", sim::printable(origin_)), "# ", "#   ");
   out += remarks("Not taken over:", ignored_, "# ");
   out += remarks("Not said there, to be checked:", assumed_, "# ");
   // The order in which people read a scenario, whatever order the importer found things in.

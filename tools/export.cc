@@ -4,7 +4,6 @@
 // what Megatron-LM cannot do is refused.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <iostream>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <set>
 
 #include "scenarios/scenario.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/import/import.h"
 #include "tools/parallel.h"
@@ -31,7 +31,7 @@ namespace {
 constexpr std::int64_t kMostExported = 1024;
 
 /// Flags as they are found, and remarks on what has none.
-struct Arguments {
+struct LaunchArguments {
   std::vector<std::string> lines, remarks;
   void add(const std::string& flag) { lines.push_back("--" + flag); }
   template <class Value>
@@ -49,7 +49,7 @@ struct Arguments {
                        fmt::format("got {}, for which Megatron-LM has no flag, expected {}", value, right));
 }
 
-void model_arguments(const workloads::Model& model, const std::string& id, Arguments& out) {
+void model_arguments(const workloads::Model& model, const std::string& id, LaunchArguments& out) {
   if (model.parallel_block) no_flag(id, "model.parallel_block", "true", "false");
   if (model.post_norm) no_flag(id, "model.post_norm", "true", "false");
   out.add("num-layers", model.layers);
@@ -81,7 +81,7 @@ void model_arguments(const workloads::Model& model, const std::string& id, Argum
 }
 
 void mixture_arguments(const workloads::Model& model, const workloads::Parallelism& p,
-                       const workloads::ExpertStyle& style, Arguments& out) {
+                       const workloads::ExpertStyle& style, LaunchArguments& out) {
   const workloads::Experts& experts = model.experts;
   if (!experts.any()) return;
   out.add("num-experts", experts.count);
@@ -108,13 +108,15 @@ void mixture_arguments(const workloads::Model& model, const workloads::Paralleli
   out.add("moe-token-dispatcher-type", flex ? "flex" : workloads::name_of(style.dispatcher));
   if (flex) out.add("moe-flex-dispatcher-backend", workloads::name_of(style.dispatcher));
   out.add_if(style.grouped, "moe-grouped-gemm");
+  out.add_if(style.fused_permutation, "moe-permute-fusion");
+  out.add_if(style.fused_router, "moe-router-fusion");
   out.add_if(style.overlaps_shared, "moe-shared-expert-overlap");
   if (style.capacity_factor > 0) out.add("moe-expert-capacity-factor", fmt::format("{:g}", style.capacity_factor));
   out.add_if(style.pads_to_capacity, "moe-pad-expert-input-to-capacity");
 }
 
 /// Only the first and the last stage may hold another number of layers than the rest.
-void stage_arguments(const workloads::Parallelism& p, const std::string& id, Arguments& out) {
+void stage_arguments(const workloads::Parallelism& p, const std::string& id, LaunchArguments& out) {
   const std::vector<std::int64_t>& layers = p.stage_layers;
   if (layers.empty()) return;
   bool even = p.virtual_pipeline == 1 && layers.size() > 2;
@@ -128,7 +130,7 @@ void stage_arguments(const workloads::Parallelism& p, const std::string& id, Arg
 
 /// `layers`: of the model. `overlaps`: messages between stages, with compute.
 void pipeline_arguments(const workloads::Parallelism& p, std::int64_t layers, bool overlaps, const std::string& id,
-                        Arguments& out) {
+                        LaunchArguments& out) {
   if (!p.schedule->runtimes.with_megatron) {
     const auto known = workloads::schedule_names([](const workloads::Schedule& s) { return s.runtimes.with_megatron; });
     no_flag(id, "parallelism.schedule", p.schedule->name, fmt::format("{}", fmt::join(known, " or ")));
@@ -150,7 +152,7 @@ void pipeline_arguments(const workloads::Parallelism& p, std::int64_t layers, bo
 }
 
 /// `replicas`: ranks that hold the same weights.
-void sharing_arguments(const workloads::Parallelism& p, std::int64_t replicas, Arguments& out) {
+void sharing_arguments(const workloads::Parallelism& p, std::int64_t replicas, LaunchArguments& out) {
   if (p.context > 1) {
     out.add("context-parallel-size", p.context);
     out.add("cp-comm-type", p.context_method == workloads::ContextMethod::ring ? "p2p" : "all_gather");
@@ -168,7 +170,7 @@ void sharing_arguments(const workloads::Parallelism& p, std::int64_t replicas, A
   if (p.optimizer_post_validation) out.remarks.emplace_back("parallelism.optimizer_post_validation: no flag");
 }
 
-void batch_arguments(const workloads::Batch& batch, const workloads::Overlap& overlap, Arguments& out) {
+void batch_arguments(const workloads::Batch& batch, const workloads::Overlap& overlap, LaunchArguments& out) {
   out.add("micro-batch-size", batch.micro);
   out.add("global-batch-size", batch.global);
   out.add_if(overlap.tensor, "tp-comm-overlap");
@@ -177,7 +179,7 @@ void batch_arguments(const workloads::Batch& batch, const workloads::Overlap& ov
   out.add_if(overlap.experts, "overlap-moe-expert-parallel-comm");
 }
 
-void placement_arguments(const workloads::Placement& placement, const std::string& id, Arguments& out) {
+void placement_arguments(const workloads::Placement& placement, const std::string& id, LaunchArguments& out) {
   const workloads::Placement standard;
   if (placement == standard) return;
   using workloads::Dim;
@@ -188,7 +190,7 @@ void placement_arguments(const workloads::Placement& placement, const std::strin
   out.add("use-tp-pp-dp-mapping");
 }
 
-void precision_arguments(const workloads::Precision& types, const std::string& id, Arguments& out) {
+void precision_arguments(const workloads::Precision& types, const std::string& id, LaunchArguments& out) {
   const bool half = types.activations == DataType::fp16;
   if (types.activations != DataType::fp32) out.add(half ? "fp16" : "bf16");
   switch (types.matmul) {  // megatron/training/arguments.py, --fp8-recipe and --fp4-format
@@ -221,7 +223,7 @@ void precision_arguments(const workloads::Precision& types, const std::string& i
 }
 
 void kernel_arguments(workloads::Recompute recompute, workloads::AttentionKind attention,
-                      workloads::OptimizerKind optimizer, const std::string& id, Arguments& out) {
+                      workloads::OptimizerKind optimizer, const std::string& id, LaunchArguments& out) {
   if (recompute != workloads::Recompute::none) out.add("recompute-granularity", workloads::name_of(recompute));
   if (recompute == workloads::Recompute::full) {
     out.add("recompute-method", "uniform");
@@ -234,7 +236,7 @@ void kernel_arguments(workloads::Recompute recompute, workloads::AttentionKind a
 
 /// `global`: sequences of a step, of `seq` tokens.
 void length_arguments(const workloads::Evaluation& evaluation, double tokens, std::int64_t global, std::int64_t seq,
-                      Arguments& out) {
+                      LaunchArguments& out) {
   if (evaluation.every_steps > 0) {
     out.add("eval-interval", evaluation.every_steps);
     out.add("eval-iters", (evaluation.sequences + global - 1) / global);
@@ -249,7 +251,7 @@ void length_arguments(const workloads::Evaluation& evaluation, double tokens, st
 std::string megatron_arguments(const scenarios::Scenario& scenario) {
   const Job& job = scenario.job;
   if (job.model.recommender.any()) no_flag(scenario.id, "model.kind", "dlrm", "gpt or moe");
-  Arguments out;
+  LaunchArguments out;
   model_arguments(job.model, scenario.id, out);
   mixture_arguments(job.model, job.parallelism, job.method.experts, out);
   pipeline_arguments(job.parallelism, job.model.layers, job.overlap.pipeline, scenario.id, out);
@@ -281,11 +283,11 @@ struct ExportOptions {
   std::vector<std::int64_t> ranks;
 };
 
-void declare_scenario(CLI::App& app, ExportOptions& options) {
-  app.add_option("scenario", options.scenario, "scenario file (YAML)")->required();
+void declare_scenario(CommandOptions app, ExportOptions& options) {
+  app.add_option("scenario", options.scenario, "scenario file (YAML)").required();
   app.add_option("--set", options.sets, "key.path=value, laid over the scenario; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
 }
 
 int export_megatron(const ExportOptions& options) {
@@ -334,22 +336,23 @@ int export_chakra(const ExportOptions& options) {
 
 }  // namespace
 
-Action declare_export(CLI::App& app) {
+Action declare_export(CommandOptions app) {
   const auto options = std::make_shared<ExportOptions>();
-  app.require_subcommand(1);
-  CLI::App* megatron = app.add_subcommand("megatron", "launch line of Megatron-LM");
-  declare_scenario(*megatron, *options);
-  megatron->add_option("--out", options->out, "write the launch line to FILE; without it, to standard output")
-      ->type_name("FILE");
-  CLI::App* chakra = app.add_subcommand("chakra", "the step as execution traces of MLCommons Chakra, a file a rank");
-  declare_scenario(*chakra, *options);
-  chakra->add_option("--out", options->out, "folder for step.RANK.et and comm_groups.json")
-      ->required()
-      ->type_name("FOLDER");
-  chakra->add_option("--ranks", options->ranks, "these alone, as in 0,8,16 (default: all)")
-      ->delimiter(',')
-      ->type_name("RANKS");
-  return [options, chakra] { return chakra->parsed() ? export_chakra(*options) : export_megatron(*options); };
+  app.require_subcommand();
+  CommandOptions megatron = app.add_subcommand("megatron", "launch line of Megatron-LM");
+  declare_scenario(megatron, *options);
+  megatron.add_option("--out", options->out, "write the launch line to FILE; without it, to standard output")
+      .type_name("FILE");
+  CommandOptions chakra =
+      app.add_subcommand("chakra", "the step as execution traces of MLCommons Chakra, a file a rank");
+  declare_scenario(chakra, *options);
+  chakra.add_option("--out", options->out, "folder for step.RANK.et and comm_groups.json")
+      .required()
+      .type_name("FOLDER");
+  chakra.add_option("--ranks", options->ranks, "these alone, as in 0,8,16 (default: all)")
+      .delimiter(',')
+      .type_name("RANKS");
+  return [options, chakra] { return chakra.parsed() ? export_chakra(*options) : export_megatron(*options); };
 }
 
 }  // namespace orrery::tools

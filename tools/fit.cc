@@ -2,7 +2,6 @@
 // determine each, and the error on rows that were left out. Changes no file unless asked to.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -14,6 +13,7 @@
 #include "scenarios/sources.h"
 #include "sim/error.h"
 #include "sim/text_file.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/fit/step_fit.h"
 #include "tools/parallel.h"
@@ -257,30 +257,28 @@ int run_fit(const FitOptions& options) {
 
 }  // namespace
 
-Action declare_fit(CLI::App& app) {
+Action declare_fit(CommandOptions app) {
   const auto options = std::make_shared<FitOptions>();
   app.add_option("fit", options->files,
                  "parameters with bounds, rows and loss (YAML); with --framework lists of records")
-      ->required()
-      ->type_name("FILE...");
+      .required()
+      .type_name("FILE...");
   app.add_option("--framework", options->framework,
                  "fit a generation as a whole, held to its own numbers by a ridge: its host, calls, copies, slow-downs")
-      ->type_name("SOFTWARE");
+      .type_name("SOFTWARE");
   app.add_option("--records", options->only, "with --framework: the ids to fit on, a trailing * for all that begin so")
-      ->delimiter(',')
-      ->type_name("ID,...");
-  app.add_option("--except", options->except, "with --framework: ids to leave out")
-      ->delimiter(',')
-      ->type_name("ID,...");
+      .delimiter(',')
+      .type_name("ID,...");
+  app.add_option("--except", options->except, "with --framework: ids to leave out").delimiter(',').type_name("ID,...");
   app.add_option("--ridge", options->ridge, "with --framework: weight of the generation's own numbers (default 1)")
-      ->check(CLI::Range(0.0, 1000.0));
+      .check(Range(0.0, 1000.0));
   app.add_option("--out", options->out, "with --framework: write the fitted generation to FILE")
-      ->type_name("SOFTWARE.yaml");
+      .type_name("SOFTWARE.yaml");
   app.add_option("--name", options->name, "with --framework: name of the fitted generation (default: fitted)")
-      ->type_name("NAME");
+      .type_name("NAME");
   app.add_option("--json", options->json, "write the fit as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
-  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)")->check(CLI::Range(1, 1024));
+      .type_name("FILE");
+  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)").check(Range(1, 1024));
   app.add_flag("--write", options->write, "write the fitted values into their documents and mark the rows as fitted");
   return [options] { return run_fit(*options); };
 }

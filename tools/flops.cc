@@ -2,7 +2,6 @@
 // by, and of milestone systems beside published estimates. Left out: anything but products of matrices.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -11,6 +10,7 @@
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/report/formulas.h"
 #include "tools/report/milestones.h"
@@ -156,20 +156,20 @@ int flops(const FlopsOptions& options) {
 
 }  // namespace
 
-Action declare_flops(CLI::App& app) {
+Action declare_flops(CommandOptions app) {
   const auto options = std::make_shared<FlopsOptions>();
   app.add_option("subject", options->subject, "name or file of a model or of a scenario");
   app.add_option("--tokens", options->tokens, "tokens to train on (default: the scenario's training.tokens)")
-      ->check(CLI::Range(1.0, 1e18))
-      ->type_name("N");
+      .check(Range(1.0, 1e18))
+      .type_name("N");
   app.add_flag("--milestones", options->milestones, "milestone systems beside published estimates");
   app.add_option("--set", options->sets, "key.path=value, laid over the document; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
   app.add_option("--format", options->format, "of --milestones: text (default), markdown, latex, csv or html")
-      ->check(CLI::IsMember(grid_format_names()));
+      .check(OneOf(grid_format_names()));
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
+      .type_name("FILE");
   return [options] { return flops(*options); };
 }
 

@@ -3,7 +3,6 @@
 // there. All links have one capacity and no latency. Left out: routing (the table names the links).
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <ctime>
 #include <iostream>
@@ -15,6 +14,7 @@
 #include "sim/error.h"
 #include "sim/settings.h"
 #include "sim/text_file.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/flow_table.h"
 #include "tools/report/output.h"
@@ -68,13 +68,13 @@ int flows(const FlowsOptions& options) {
 
 }  // namespace
 
-Action declare_flows(CLI::App& app) {
+Action declare_flows(CommandOptions app) {
   const auto options = std::make_shared<FlowsOptions>();
-  app.add_option("paths", options->paths, "table of flows (CSV): id,src,dst,bytes,start_s,links")->required();
-  app.add_option("--capacity", options->capacity, "of every link, one direction (default 25 GB/s)")->type_name("RATE");
+  app.add_option("paths", options->paths, "table of flows (CSV): id,src,dst,bytes,start_s,links").required();
+  app.add_option("--capacity", options->capacity, "of every link, one direction (default 25 GB/s)").type_name("RATE");
   app.add_option("--json", options->json, "write counts and CPU seconds as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
-  app.add_option("--out", options->out, "write id,end_s to FILE (default: standard output)")->type_name("FILE");
+      .type_name("FILE");
+  app.add_option("--out", options->out, "write id,end_s to FILE (default: standard output)").type_name("FILE");
   return [options] { return flows(*options); };
 }
 

@@ -1,7 +1,6 @@
 // `orrery help`: a key of the scenario language, or a column that a command writes; without a word, all keys.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -10,6 +9,7 @@
 #include "scenarios/schema.h"
 #include "sim/error.h"
 #include "tools/columns.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/report/output.h"
 #include "tools/report/text.h"
@@ -84,11 +84,11 @@ nlohmann::ordered_json all_json(const std::string& word) {
 
 }  // namespace
 
-Action declare_help(CLI::App& app) {
+Action declare_help(CommandOptions app) {
   const auto key = std::make_shared<std::string>(), json = std::make_shared<std::string>();
   app.add_option("key", *key, "dotted path, as in parallelism.tensor; its last part; or a column, as in mfu_pct");
   app.add_option("--json", *json, "write keys and columns as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
+      .type_name("FILE");
   return [key, json] {
     const std::string text = key->empty() ? "" : about(*key);  // refuses unknown words first
     if (!json->empty()) {

@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/import/wires.h"
 #include "tools/parallel.h"
@@ -65,75 +65,72 @@ LaunchLine launch_line(const ImportOptions& options) {
   return read_launch_line(text, "arguments");
 }
 
-void declare_common(CLI::App& sub, const std::shared_ptr<ImportOptions>& options) {
+void declare_common(CommandOptions sub, const std::shared_ptr<ImportOptions>& options) {
   sub.add_option("--out", options->out, "write the scenario to FILE; without it, to standard output")
-      ->type_name("SCENARIO.yaml");
+      .type_name("SCENARIO.yaml");
   sub.add_option("--set", options->sets, "key.path=value, laid over what was read (cluster.gpus=1024); may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
 }
 
-CLI::App* declare_topology_import(CLI::App& app, const std::shared_ptr<ImportOptions>& options) {
-  CLI::App* topology = app.add_subcommand(
+CommandOptions declare_topology_import(CommandOptions app, const std::shared_ptr<ImportOptions>& options) {
+  CommandOptions topology = app.add_subcommand(
       "topology",
       "the wiring of a cluster or a node: ibnetdiscover, Slurm's topology.conf, nvidia-smi topo -m, rocm-smi "
       "--showtopo, or a table a,b,rate,lanes,kind");
-  topology->add_option("file", options->file, "what the tool printed")->required()->type_name("FILE");
-  topology->add_option("--out", options->out, "write the fabric to FILE; without it, to standard output")
-      ->type_name("FABRIC.yaml");
-  topology->add_option("--nics", options->cluster.nics, "NICs of a host, where the file does not list them (default 8)")
-      ->check(CLI::Range(1, 1024));
+  topology.add_option("file", options->file, "what the tool printed").required().type_name("FILE");
+  topology.add_option("--out", options->out, "write the fabric to FILE; without it, to standard output")
+      .type_name("FABRIC.yaml");
+  topology.add_option("--nics", options->cluster.nics, "NICs of a host, where the file does not list them (default 8)")
+      .check(Range(1, 1024));
   topology
-      ->add_option("--nic-rate", options->cluster.nic_rate,
-                   "rate of a NIC, where the file does not say it (default '400 Gb/s')")
-      ->type_name("RATE");
+      .add_option("--nic-rate", options->cluster.nic_rate,
+                  "rate of a NIC, where the file does not say it (default '400 Gb/s')")
+      .type_name("RATE");
   topology
-      ->add_option("--link-rate", options->cluster.link_rate,
-                   "rate of one NVLink or XGMI link per direction (default '25 GB/s')")
-      ->type_name("RATE");
+      .add_option("--link-rate", options->cluster.link_rate,
+                  "rate of one NVLink or XGMI link per direction (default '25 GB/s')")
+      .type_name("RATE");
   return topology;
 }
 
 }  // namespace
 
-Action declare_import(CLI::App& app) {
+Action declare_import(CommandOptions app) {
   const auto options = std::make_shared<ImportOptions>();
-  app.require_subcommand(1);
-  CLI::App* hf = app.add_subcommand("hf",
-                                    "a model's config.json of Hugging Face (gpt2, gpt_neox, llama, mistral, qwen2, "
-                                    "qwen3, falcon)");
-  hf->add_option("file", options->file, "config.json of the model")->required()->type_name("CONFIG.json");
-  CLI::App* megatron =
+  app.require_subcommand();
+  CommandOptions hf = app.add_subcommand("hf", "a model's config.json of Hugging Face transformers");
+  hf.add_option("file", options->file, "config.json of the model").required().type_name("CONFIG.json");
+  CommandOptions megatron =
       app.add_subcommand("megatron", "a launch script of Megatron-LM, or its arguments: import megatron FILE|ARGS");
-  megatron->allow_extras();
-  CLI::App* nemo = app.add_subcommand("nemo", "a configuration of NeMo 1 (megatron_gpt_config.yaml)");
-  nemo->add_option("file", options->file, "the configuration")->required()->type_name("FILE.yaml");
-  CLI::App* torchtitan = app.add_subcommand("torchtitan", "a training configuration of TorchTitan (TOML)");
-  torchtitan->add_option("file", options->file, "the configuration")->required()->type_name("FILE.toml");
-  CLI::App* deepspeed =
+  megatron.allow_extras();
+  CommandOptions nemo = app.add_subcommand("nemo", "a configuration of NeMo 1 (megatron_gpt_config.yaml)");
+  nemo.add_option("file", options->file, "the configuration").required().type_name("FILE.yaml");
+  CommandOptions torchtitan = app.add_subcommand("torchtitan", "a training configuration of TorchTitan (TOML)");
+  torchtitan.add_option("file", options->file, "the configuration").required().type_name("FILE.toml");
+  CommandOptions deepspeed =
       app.add_subcommand("deepspeed", "a configuration of DeepSpeed; --set model=NAME says the model");
-  deepspeed->add_option("file", options->file, "the configuration")->required()->type_name("FILE.json");
-  for (CLI::App* sub : {torchtitan, deepspeed}) {
-    sub->add_option("--gpus", options->gpus, "GPUs of the job (default 8); the file does not say")
-        ->check(CLI::Range(1, 1 << 20));
+  deepspeed.add_option("file", options->file, "the configuration").required().type_name("FILE.json");
+  for (CommandOptions sub : {torchtitan, deepspeed}) {
+    sub.add_option("--gpus", options->gpus, "GPUs of the job (default 8); the file does not say")
+        .check(Range(1, 1 << 20));
   }
-  CLI::App* mllog = app.add_subcommand("mllog", "the result log of an MLPerf run, as a measured record");
-  mllog->add_option("file", options->file, "the log")->required()->type_name("FILE");
-  for (CLI::App* sub : {hf, megatron, nemo, torchtitan, deepspeed, mllog}) declare_common(*sub, options);
-  CLI::App* topology = declare_topology_import(app, options);
+  CommandOptions mllog = app.add_subcommand("mllog", "the result log of an MLPerf run, as a measured record");
+  mllog.add_option("file", options->file, "the log").required().type_name("FILE");
+  for (CommandOptions sub : {hf, megatron, nemo, torchtitan, deepspeed, mllog}) declare_common(sub, options);
+  CommandOptions topology = declare_topology_import(app, options);
   return [options, hf, megatron, nemo, torchtitan, deepspeed, mllog, topology] {
     if (!options->out.empty()) check_writable(options->out);
-    if (topology->parsed()) {
+    if (topology.parsed()) {
       write_text(import_topology(options->file, options->cluster), *options);
       return static_cast<int>(kDone);
     }
-    if (hf->parsed()) return write_draft(import_hf(options->file), *options);
-    if (nemo->parsed()) return write_draft(import_nemo(options->file), *options);
-    if (torchtitan->parsed()) return write_draft(import_torchtitan(options->file, options->gpus), *options);
-    if (deepspeed->parsed())
-      return write_draft(import_deepspeed(options->file, options->gpus, options->sets), *options);
-    if (mllog->parsed()) return write_draft(import_mllog(options->file), *options);
-    options->arguments = megatron->remaining();
+    if (hf.parsed()) return write_draft(import_hf(options->file), *options);
+    if (nemo.parsed()) return write_draft(import_nemo(options->file), *options);
+    if (torchtitan.parsed()) return write_draft(import_torchtitan(options->file, options->gpus), *options);
+    if (deepspeed.parsed()) return write_draft(import_deepspeed(options->file, options->gpus, options->sets), *options);
+    if (mllog.parsed()) return write_draft(import_mllog(options->file), *options);
+    options->arguments = megatron.remaining();
     return write_draft(import_megatron(launch_line(*options)), *options);
   };
 }

@@ -3,13 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/learn/decompose.h"
 #include "tools/learn/learn_kernels.h"
@@ -107,27 +107,27 @@ int run_learn(const LearnOptions& options) {
 
 }  // namespace
 
-Action declare_learn(CLI::App& app) {
+Action declare_learn(CommandOptions app) {
   const auto options = std::make_shared<LearnOptions>();
   app.add_option(
          "traces", options->files,
          "traces of PyTorch's profiler (.json, .json.gz), exports of Nsight Systems (.sqlite) or this program's "
          "own, a rank each")
-      ->required()
-      ->type_name("TRACE...");
+      .required()
+      .type_name("TRACE...");
   app.add_option("--scenario", options->scenario, "the scenario that they were taken of (YAML)")
-      ->required()
-      ->type_name("SCENARIO");
+      .required()
+      .type_name("SCENARIO");
   app.add_option("--out", options->out, "write the generation to FILE; without it, to standard output")
-      ->type_name("SOFTWARE.yaml");
+      .type_name("SOFTWARE.yaml");
   app.add_option("--kernels", options->kernels,
                  "write the device to FILE as well: the scenario's, with the rates that these traces show")
-      ->type_name("DEVICE.yaml");
-  app.add_option("--name", options->name, "name of the generation (default: learnt)")->type_name("NAME");
-  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)")->check(CLI::Range(1, 1024));
+      .type_name("DEVICE.yaml");
+  app.add_option("--name", options->name, "name of the generation (default: learnt)").type_name("NAME");
+  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)").check(Range(1, 1024));
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
   return [options] { return run_learn(*options); };
 }
 

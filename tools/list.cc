@@ -1,12 +1,12 @@
 // `orrery list KIND`: what there is to name in a scenario or on the command line, and what each is, one line each.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <memory>
 
 #include "scenarios/scenario.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "workloads/collectives/algorithm.h"
 #include "workloads/schedules/catalogue.h"
@@ -48,11 +48,11 @@ Lines lines_of(const std::string& kind) {
 
 }  // namespace
 
-Action declare_list(CLI::App& app) {
+Action declare_list(CommandOptions app) {
   const auto kind = std::make_shared<std::string>();
   app.add_option("kind", *kind, "what to list")
-      ->required()
-      ->check(CLI::IsMember(
+      .required()
+      .check(OneOf(
           {"devices", "fabrics", "models", "software", "schedules", "collectives", "scenarios", "tables", "failures"}));
   return [kind] {
     const Lines lines = lines_of(*kind);

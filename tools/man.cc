@@ -2,7 +2,6 @@
 // for the program, one for every command, and one of the scenario language.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -11,6 +10,7 @@
 #include "scenarios/schema.h"
 #include "sim/settings.h"
 #include "tools/columns.h"
+#include "tools/command_options.h"
 #include "tools/command_tree.h"
 #include "tools/commands.h"
 #include "tools/report/output.h"
@@ -175,10 +175,10 @@ int man(const std::string& page, const std::string& folder) {
 
 }  // namespace
 
-Action declare_man(CLI::App& app) {
+Action declare_man(CommandOptions app) {
   const auto page = std::make_shared<std::string>("orrery"), folder = std::make_shared<std::string>();
-  app.add_option("page", *page, "orrery (default), orrery-COMMAND or orrery-scenario")->type_name("PAGE");
-  app.add_option("--out", *folder, "write every page into man1/ and man5/ of FOLDER")->type_name("FOLDER");
+  app.add_option("page", *page, "orrery (default), orrery-COMMAND or orrery-scenario").type_name("PAGE");
+  app.add_option("--out", *folder, "write every page into man1/ and man5/ of FOLDER").type_name("FOLDER");
   return [page, folder] { return man(*page, *folder); };
 }
 

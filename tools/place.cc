@@ -1,7 +1,6 @@
 // `orrery place`: several jobs on the nodes of one cluster; what each placement costs them, alone and together.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -11,6 +10,7 @@
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/report/output.h"
@@ -55,6 +55,10 @@ void load_jobs(const Options& options, Study& study) {
     const workloads::Machine &machine = study.jobs.back().job.machine, &first = study.jobs.front().job.machine;
     const bool alike = machine.node == first.node && machine.fabric == first.fabric &&
                        machine.gpus_per_node == first.gpus_per_node && machine.device.name() == first.device.name();
+    if (machine.mixed()) {
+      throw sim::UserError(fmt::format("orrery: place: got {} on nodes of {} kinds, expected nodes of one", file,
+                                       machine.mixture.kinds()));
+    }
     if (!alike) {
       throw sim::UserError(
           fmt::format("orrery: place: got {} on {} with {}, expected the {} on {} of {}, as one cluster", file,
@@ -322,25 +326,24 @@ int place(const Options& options) {
 
 }  // namespace
 
-Action declare_place(CLI::App& app) {
+Action declare_place(CommandOptions app) {
   const auto options = std::make_shared<Options>();
   app.add_option("scenarios", options->scenarios,
                  "scenarios of the jobs, files (YAML) or names; one may be given twice")
-      ->required();
+      .required();
   app.add_option("--set", options->sets, "key.path=value, laid over every scenario; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
-  app.add_option("--gpus", options->gpus, "GPUs of the cluster (default: those of the jobs)")
-      ->check(CLI::Range(1, 1 << 20));
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
+  app.add_option("--gpus", options->gpus, "GPUs of the cluster (default: those of the jobs)").check(Range(1, 1 << 20));
   app.add_option("--seed", options->seed, "of the random placement and of swaps (default 1)");
   app.add_option("--ecmp-seeds", options->ecmp_seeds,
                  "hash flows onto paths with so many seeds, jobs colliding as they do, and take means")
-      ->check(CLI::Range(1, 1000));
+      .check(Range(1, 1000));
   app.add_option("--improve", options->improve, "try so many swaps of nodes on the best placement (default 0)")
-      ->check(CLI::Range(0, 1'000'000));
-  app.add_option("--jobs", options->jobs, "placements at a time (default: one per core)")->check(CLI::Range(1, 1024));
+      .check(Range(0, 1'000'000));
+  app.add_option("--jobs", options->jobs, "placements at a time (default: one per core)").check(Range(1, 1024));
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
+      .type_name("FILE");
   return [options] { return place(*options); };
 }
 

@@ -1,12 +1,12 @@
 // `orrery plan`: the compiled program of a pipeline stage as text, the artefact between a scenario and its simulation.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
@@ -43,22 +43,20 @@ int plan(const PlanOptions& options) {
 
 }  // namespace
 
-Action declare_plan(CLI::App& app) {
+Action declare_plan(CommandOptions app) {
   const auto options = std::make_shared<PlanOptions>();
-  app.add_option("scenario", options->scenario, "scenario file (YAML)")->required();
-  app.add_option("--stage", options->stage, "pipeline stage, from 0 (default)")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("N");
+  app.add_option("scenario", options->scenario, "scenario file (YAML)").required();
+  app.add_option("--stage", options->stage, "pipeline stage, from 0 (default)").check(AtLeastZero{}).type_name("N");
   app.add_option("--passes", options->passes,
                  "the first N passes in full (default: the first of each kind, cut where they are long)")
-      ->check(CLI::PositiveNumber)
-      ->type_name("N");
+      .check(MoreThanZero{})
+      .type_name("N");
   app.add_flag("--kernels", options->kernels, "below each compute operation its kernels, with their times");
   app.add_flag("--folded", options->folded,
                "as a folded run takes it: a pass that nothing outside can disturb is one operation");
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
   return [options] { return plan(*options); };
 }
 

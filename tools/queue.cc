@@ -1,10 +1,10 @@
 // `orrery queue`: a trace of jobs replayed on a cluster under several policies.
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/scenario.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/report/output.h"
@@ -39,33 +39,34 @@ int queue_command(Options options) {
 
 }  // namespace
 
-Action declare_queue(CLI::App& app) {
+Action declare_queue(CommandOptions app) {
   const auto options = std::make_shared<Options>();
   app.add_option("scenario", options->scenario,
                  "scenario whose cluster and job the queue runs on and is made of, a file (YAML) or a name")
-      ->required();
+      .required();
   app.add_option("trace", options->trace,
                  "CSV with a header: submit_s, gpus, duration_s, limit_s, or the columns of Helios and Acme")
-      ->required();
+      .required();
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
   app.add_option("--gpus", options->queue.gpus, "GPUs of the cluster (default: those of the scenario)")
-      ->check(CLI::Range(1, 1 << 20));
+      .check(Range(1, 1 << 20));
   app.add_option("--order", options->queue.orders, "fifo, shortest or backfill; may be repeated (default: all)")
-      ->check(CLI::IsMember(queue_order_names()));
+      .check(OneOf(queue_order_names()));
   app.add_option("--placement", options->queue.placements,
                  "best_fit, first_fit, spread or random; may be repeated (default: all)")
-      ->check(CLI::IsMember(queue_placement_names()));
+      .check(OneOf(queue_placement_names()));
   app.add_option("--resample", options->queue.resamples,
                  "queues with jobs drawn anew from the trace's, for intervals (default 0)")
-      ->check(CLI::Range(0, 100'000));
-  app.add_option("--jobs", options->queue.jobs, "simulations at a time (default: one per core)")
-      ->check(CLI::Range(1, 1024));
+      .check(Range(0, 100'000));
+  app.add_flag("--failures", options->queue.failures,
+               "jobs fail, and go on from their checkpoints, as the scenario's campaign section says");
+  app.add_option("--jobs", options->queue.jobs, "simulations at a time (default: one per core)").check(Range(1, 1024));
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_option("--report", options->report, "write charts of the queue as one HTML file that needs no network")
-      ->type_name("FILE");
+      .type_name("FILE");
   return [options] { return queue_command(*options); };
 }
 

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -14,6 +13,7 @@
 
 #include "sim/error.h"
 #include "tools/cluster.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/learn/predicted.h"
 #include "tools/learn/trace.h"
@@ -183,26 +183,25 @@ int run_replay(const ReplayOptions& options) {
 
 }  // namespace
 
-Action declare_replay(CLI::App& app) {
+Action declare_replay(CommandOptions app) {
   const auto options = std::make_shared<ReplayOptions>();
   app.add_option("traces", options->files,
                  "execution traces of Chakra (.et, .et.gz, or a folder of them), traces of PyTorch's profiler (.json, "
                  ".json.gz), exports of Nsight Systems (.sqlite) or this program's own, a rank each")
-      ->required()
-      ->type_name("TRACE...");
+      .required()
+      .type_name("TRACE...");
   app.add_option("--scenario", options->scenario,
                  "the job that was traced (YAML): its cluster is the network; without it calls take what was traced")
-      ->type_name("SCENARIO");
-  app.add_option("--fabric", options->fabric, "another fabric for it")->type_name("NAME");
+      .type_name("SCENARIO");
+  app.add_option("--fabric", options->fabric, "another fabric for it").type_name("NAME");
   app.add_option("--groups", options->groups,
                  std::string("ranks of Chakra's process groups, as ASTRA-sim takes them (default: ") +
                      kChakraGroupsFile + " beside the traces)")
-      ->type_name("FILE");
-  app.add_option("--json", options->json, "write times as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
+      .type_name("FILE");
+  app.add_option("--json", options->json, "write times as JSON to FILE, or to standard output for -").type_name("FILE");
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
   return [options] { return run_replay(*options); };
 }
 

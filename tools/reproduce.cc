@@ -2,7 +2,6 @@
 // scenarios/reproduce/; this file knows none of their numbers.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -10,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/scenario.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/report/comparison.h"
@@ -436,14 +436,14 @@ int reproduce(const ReproduceOptions& options) {
 
 }  // namespace
 
-Action declare_reproduce(CLI::App& app) {
+Action declare_reproduce(CommandOptions app) {
   const auto options = std::make_shared<ReproduceOptions>();
   app.add_option("table", options->table, std::string("which published table (default ") + kDefaultTable + ")");
   app.add_flag("--list", options->list, "the tables that there are, one line each");
   app.add_option("--format", options->format, "text (default), markdown, latex, csv or html")
-      ->check(CLI::IsMember(grid_format_names()));
+      .check(OneOf(grid_format_names()));
   app.add_option("--json", options->json, "write the table as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
+      .type_name("FILE");
   return [options] { return reproduce(*options); };
 }
 

@@ -1,7 +1,6 @@
 // `orrery run`: one training step of one scenario, as text, JSON, a trace or an HTML report.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -12,6 +11,7 @@
 #include "scenarios/scenario.h"
 #include "scenarios/would_fit.h"
 #include "sim/error.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/explain/advice_text.h"
 #include "tools/explain/explain.h"
@@ -155,45 +155,41 @@ int run(const RunOptions& options) {
 
 }  // namespace
 
-Action declare_run(CLI::App& app) {
+Action declare_run(CommandOptions app) {
   const auto options = std::make_shared<RunOptions>();
-  app.add_option("scenario", options->scenario, "scenario file (YAML)")->required();
+  app.add_option("scenario", options->scenario, "scenario file (YAML)").required();
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
   app.add_option("--ranks", options->ranks, "folded: one rank per class of equals; full: every rank (default folded)")
-      ->check(CLI::IsMember({"folded", "full"}));
+      .check(OneOf({"folded", "full"}));
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_option(
          "--trace", options->trace,
          "write a timeline that ui.perfetto.dev opens: Perfetto's own form where FILE ends in .pftrace, else JSON; "
          "compressed behind .gz")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_option("--trace-ranks", options->trace_ranks,
                  "ranks to trace, as in 0,5,8:15, at most 1024 (default: one per class of equals)")
-      ->type_name("RANKS");
+      .type_name("RANKS");
   app.add_option("--trace-window", options->trace_window, "trace only what overlaps FROM:TO, as in 0.1s:0.3s")
-      ->type_name("FROM:TO");
+      .type_name("FROM:TO");
   app.add_option("--report", options->report, "write charts of the step as one HTML file that needs no network")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_flag("--require-fit", options->require_fit, "exit with status 3 where the step does not fit the memory");
   app.add_flag("--formulas", options->formulas, "the formulas that papers reckon with, beside what is counted");
   app.add_flag("--explain", options->explain, "which inputs the step hangs on, and how sure it is; takes seconds");
   app.add_flag("--advise", options->advise, "what to change, in three lines; `orrery advise` says more");
   app.add_option("--explain-share", options->share_pct, "how far --explain moves each input, in per cent (default 5)")
-      ->check(CLI::Range(0.1, 50.0))
-      ->check([](const std::string& text) {  // what is no number passes every comparison of a range
-        return text.find_first_not_of("0123456789.eE+-") == std::string::npos ? ""
-                                                                              : "got " + text + ", expected 0.1 to 50";
-      });
+      .check(Range(0.1, 50.0));
   app.add_option("--ecmp-seeds", options->ecmp_seeds,
                  "the step once more for each of N seeds of hashed paths: mean and 95th percentile")
-      ->type_name("N")
-      ->check(CLI::Range(1, 10'000));
+      .type_name("N")
+      .check(Range(1, 10'000));
   app.add_option("--jobs", options->jobs,
                  "simulations at a time of --explain, --advise and --report (default: one per core)")
-      ->check(CLI::Range(1, 1024));
+      .check(Range(1, 1024));
   return [options] { return run(*options); };
 }
 

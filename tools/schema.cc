@@ -1,14 +1,14 @@
 // `orrery schema`: the scenario language as JSON Schema, for editors.
 #include "scenarios/schema.h"
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "tools/command_options.h"
 #include "tools/commands.h"
 
 namespace orrery::tools {
 
-Action declare_schema(CLI::App&) {
+Action declare_schema(CommandOptions) {
   return [] {
     std::string text = scenarios::json_schema();
     if (text.empty() || text.back() != '\n') text += '\n';

@@ -3,7 +3,6 @@
 // not a layout (batch size, model, network); `orrery sweep` varies any key.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -16,6 +15,7 @@
 #include <optional>
 
 #include "sim/error.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/report/csv.h"
@@ -205,9 +205,12 @@ ordered_json result_json(const Options& options, const LayoutSpace& space, const
   return json;
 }
 
+/// One of the layouts, whose keys are those of all.
+Layout any_of(const LayoutSpace& space) { return space.layouts().empty() ? Layout{} : space.layouts().front(); }
+
 void write_csv(std::ostream& out, const LayoutSpace& space, const SearchResult& result) {
   std::vector<std::string> head{"rank"};
-  for (const auto& [key, value] : settings_of({})) head.push_back(key);
+  for (const auto& [key, value] : settings_of(any_of(space))) head.push_back(key);
   head.insert(head.end(), {"bound_s", "pareto"});
   head.insert(head.end(), point_columns().begin(), point_columns().end());
   out << csv_line(head) << '\n';
@@ -229,7 +232,7 @@ Study study_of(const Options& options, const LayoutSpace& space, const SearchRes
   study.title = fmt::format("Search for the best layout of {}, by {}", options.scenario, options.objective);
   study.subtitle = subject;
   std::vector<std::map<std::string, std::uint32_t>> known;
-  for (const auto& [key, value] : settings_of({})) study.keys.push_back({key, {}, {}});
+  for (const auto& [key, value] : settings_of(any_of(space))) study.keys.push_back({key, {}, {}});
   known.resize(study.keys.size());
   for (const std::vector<Visit>* visits : {&result.best, &result.too_large, &result.failures}) {
     for (const Visit& visit : *visits) {
@@ -268,7 +271,7 @@ class Notes {
       asked.push_back(variation.key);
       asked.insert(asked.end(), variation.texts.begin(), variation.texts.end());
     }
-    for (const auto& [key, value] : settings_of({})) form_.columns.push_back(key);
+    for (const auto& [key, value] : settings_of(any_of(space))) form_.columns.push_back(key);
     first_ = 1 + form_.columns.size();
     form_.columns.insert(form_.columns.end(), point_columns().begin(), point_columns().end());
     form_.fingerprint = fingerprint_of(question.document, asked);
@@ -337,7 +340,7 @@ int search(const Options& options) {
         "search: got a recommender, whose tables the balancer lays out, expected a model of layers; sweep --vary "
         "tables.placement=auto,table,row,column tries the placements");
   complete_goal(options, static_cast<double>(job.batch.global) * static_cast<double>(job.model.seq), job.training,
-                job.machine.device.power().known(), question);
+                job.machine.knows_power(), question);
   const bool sized = std::any_of(question.variations.begin(), question.variations.end(),
                                  [](const Variation& variation) { return variation.key == "cluster.gpus"; });
   if (!sized && (!options.deadline.empty() || options.most_gpus > 0)) {
@@ -355,7 +358,7 @@ int search(const Options& options) {
   const SearchResult result =
       search_layouts(space, question.search, *crew, options.jobs > 0 ? options.jobs : default_jobs(), notes.memory());
   notes.finish();
-  if (result.layouts == result.infeasible) {
+  if (result.complete && result.layouts == result.infeasible) {
     throw sim::UserError(result.refusal.empty() ? "orrery: there is no layout to try, expected fewer --vary"
                                                 : result.refusal);
   }
@@ -375,37 +378,37 @@ int search(const Options& options) {
 
 }  // namespace
 
-Action declare_search(CLI::App& app) {
+Action declare_search(CommandOptions app) {
   const auto options = std::make_shared<Options>();
-  app.add_option("scenario", options->scenario, "scenario file (YAML)")->required();
+  app.add_option("scenario", options->scenario, "scenario file (YAML)").required();
   app.add_option("--objective", options->objective, "what is best (default tokens_per_s)")
-      ->check(CLI::IsMember(objective_names()));
+      .check(OneOf(objective_names()));
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
   app.add_option("--vary", options->varies, "try these values of a key of the layout instead of all; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUES");
-  app.add_option("--tokens", options->tokens, "tokens to train on, as training.tokens")->type_name("N");
+      .allow_extra_args(false)
+      .type_name("KEY=VALUES");
+  app.add_option("--tokens", options->tokens, "tokens to train on, as training.tokens").type_name("N");
   app.add_option("--deadline", options->deadline, "the whole training must be done in this time, as in '30 days'")
-      ->type_name("TIME");
+      .type_name("TIME");
   app.add_option("--max-gpus", options->most_gpus, "try clusters of up to N GPUs (with --deadline: the scenario's)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--top", options->top, "how many layouts to show (default 10)")->check(CLI::Range(1, 1'000'000));
+      .type_name("N")
+      .check(Range(1, 1 << 20));
+  app.add_option("--top", options->top, "how many layouts to show (default 10)").check(Range(1, 1'000'000));
   app.add_flag("--pareto", options->pareto,
                "find the whole front of step time and memory, or energy by that objective");
   app.add_flag("--exhaustive", options->exhaustive, "simulate every layout that fits, whatever its bound");
-  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)")->check(CLI::Range(1, 1024));
+  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)").check(Range(1, 1024));
   app.add_option("--csv", options->csv, "write every simulated layout, best first; - for standard output")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_option("--report", options->report, "write charts and a table of the layouts as one HTML file")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_option("--resume", options->resume,
                  "keep every simulated layout in FILE, and go on from what an interrupted search left there")
-      ->type_name("FILE");
+      .type_name("FILE");
   return [options] { return search(*options); };
 }
 

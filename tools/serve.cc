@@ -1,13 +1,13 @@
 // `orrery serve`: the what-if page with this program behind it, on this machine alone unless told otherwise.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <iostream>
 #include <memory>
 
 #include "sim/error.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/whatif/server.h"
@@ -45,18 +45,18 @@ int serve(ServerOptions options) {
 
 }  // namespace
 
-Action declare_serve(CLI::App& app) {
+Action declare_serve(CommandOptions app) {
   const auto options = std::make_shared<ServerOptions>();
   options->port = 8765;
   options->threads = 0;
   app.add_option("--port", options->port, "port to listen on; 0 for any that is free (default 8765)");
   app.add_option("--listen", options->address,
                  "address to listen on, in digits (default 127.0.0.1: this machine alone); others need --token")
-      ->type_name("ADDRESS");
+      .type_name("ADDRESS");
   app.add_option("--token", options->token, "what a browser must show: the page's address ends in ?token=TOKEN")
-      ->type_name("TOKEN");
+      .type_name("TOKEN");
   app.add_option("--jobs", options->threads, "requests answered at a time (default: one per core)")
-      ->check(CLI::Range(1, 1024));
+      .check(Range(1, 1024));
   return [options] { return serve(*options); };
 }
 

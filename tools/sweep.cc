@@ -3,7 +3,6 @@
 // choosing points by what earlier ones said; `orrery search` does that for layouts.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <optional>
 
 #include "scenarios/scenario.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/report/csv.h"
@@ -301,35 +301,35 @@ int run_sweep(const SweepOptions& options) {
 
 }  // namespace
 
-Action declare_sweep(CLI::App& app) {
+Action declare_sweep(CommandOptions app) {
   const auto options = std::make_shared<SweepOptions>();
-  app.add_option("scenario", options->scenario, "scenario file (YAML)")->required();
+  app.add_option("scenario", options->scenario, "scenario file (YAML)").required();
   app.add_option("--tie", options->ties,
                  "KEY=A*B/C of other keys and numbers, as in pipeline=gpus/tensor/data; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=FACTORS");
+      .allow_extra_args(false)
+      .type_name("KEY=FACTORS");
   app.add_option("--vary", options->varies,
                  "key.path=v1,v2,... or BEGIN:END:FACTOR or BEGIN:END:+STEP; may be repeated, for the cross product")
-      ->allow_extra_args(false)
-      ->required()
-      ->type_name("KEY=VALUES");
+      .allow_extra_args(false)
+      .required()
+      .type_name("KEY=VALUES");
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
-  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)")->check(CLI::Range(1, 1024));
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
+  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)").check(Range(1, 1024));
   app.add_option("--csv", options->csv, "write a row per point, each as soon as it is finished; - for standard output")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_option("--json", options->json, "write all rows as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_option("--report", options->report, "write charts and a table of all points as one HTML file")
-      ->type_name("FILE");
-  app.add_option("--resume", options->resume, "go on where the --csv FILE of this very sweep ends")->type_name("FILE");
+      .type_name("FILE");
+  app.add_option("--resume", options->resume, "go on where the --csv FILE of this very sweep ends").type_name("FILE");
   app.add_option("--top", options->top, "print only the N points of highest throughput")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1'000'000'000));
+      .type_name("N")
+      .check(Range(1, 1'000'000'000));
   app.add_option("--limit", options->limit, fmt::format("refuse more points than this (default {})", kDefaultLimit))
-      ->type_name("N")
-      ->check(CLI::Range(1, 1'000'000'000));
+      .type_name("N")
+      .check(Range(1, 1'000'000'000));
   return [options] { return run_sweep(*options); };
 }
 

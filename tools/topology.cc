@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -17,6 +16,7 @@
 
 #include "sim/error.h"
 #include "tools/cluster.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/report/output.h"
 #include "tools/report/report.h"
@@ -251,15 +251,15 @@ int topology(const TopologyOptions& options) {
 
 }  // namespace
 
-Action declare_topology(CLI::App& app) {
+Action declare_topology(CommandOptions app) {
   const auto options = std::make_shared<TopologyOptions>();
   declare_cluster(app, options->cluster);
-  app.add_option("--gpus", options->gpus, "GPUs on a fabric (default 256)")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--gpus", options->gpus, "GPUs on a fabric (default 256)").check(Range(1, 1 << 20));
   app.add_option("--dot", options->dot, "write the graph for Graphviz to FILE, or to standard output for -")
-      ->type_name("FILE");
-  app.add_option("--svg", options->svg, "draw the graph (needs Graphviz)")->type_name("FILE");
+      .type_name("FILE");
+  app.add_option("--svg", options->svg, "draw the graph (needs Graphviz)").type_name("FILE");
   app.add_option("--json", options->json, "write the numbers as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
+      .type_name("FILE");
   return [options] { return topology(*options); };
 }
 

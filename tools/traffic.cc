@@ -2,13 +2,13 @@
 // independently; a row where they differ says so.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/scenario.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/report/output.h"
 #include "tools/report/report.h"
@@ -95,14 +95,14 @@ int traffic(const TrafficOptions& options) {
 
 }  // namespace
 
-Action declare_traffic(CLI::App& app) {
+Action declare_traffic(CommandOptions app) {
   const auto options = std::make_shared<TrafficOptions>();
-  app.add_option("scenario", options->scenario, "scenario file (YAML)")->required();
+  app.add_option("scenario", options->scenario, "scenario file (YAML)").required();
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
   app.add_option("--json", options->json, "write the table as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
+      .type_name("FILE");
   return [options] { return traffic(*options); };
 }
 

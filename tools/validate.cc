@@ -2,7 +2,6 @@
 // loaded or simulated is a row that says why.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -12,6 +11,7 @@
 
 #include "sim/error.h"
 #include "sim/text_file.h"
+#include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/report/comparison_page.h"
@@ -100,27 +100,28 @@ int validate(const ValidateOptions& options) {
 
 }  // namespace
 
-Action declare_validate(CLI::App& app) {
+Action declare_validate(CommandOptions app) {
   const auto options = std::make_shared<ValidateOptions>();
-  app.add_option("lists", options->paths, "lists of measured scenarios, or folders of them")->required();
+  app.add_option("lists", options->paths, "lists of measured scenarios, or folders of them").required();
   app.add_option("--json", options->json, "write rows and summary as JSON to FILE, or to standard output for -")
-      ->type_name("FILE");
-  app.add_option("--plot", options->plot, "draw predicted against measured as SVG into FILE")->type_name("FILE");
-  app.add_option("--rows", options->rows, "write every row with what tells it apart as CSV to FILE")->type_name("FILE");
+      .type_name("FILE");
+  app.add_option("--plot", options->plot, "draw predicted against measured as SVG into FILE").type_name("FILE");
+  app.add_option("--rows", options->rows, "write every row with what tells it apart as CSV to FILE").type_name("FILE");
   app.add_option("--format", options->format, "text: every row and the summary (default); markdown: the summary")
-      ->check(CLI::IsMember({"text", "markdown"}));
+      .check(OneOf({"text", "markdown"}));
   app.add_option("--readme", options->readme, "write the summary between its two marker lines in FILE")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_option("--report", options->report, "write charts of predicted against measured as one HTML file")
-      ->type_name("FILE");
-  auto* strict = app.add_flag("--strict", options->strict,
-                              "exit with status 3, naming the rows, where one errs or is predicted to run out of "
-                              "memory and did not");
+      .type_name("FILE");
+  const CommandOption strict =
+      app.add_flag("--strict", options->strict,
+                   "exit with status 3, naming the rows, where one errs or is predicted to run out of "
+                   "memory and did not");
   app.add_option("--bound", options->bound_pct, "with --strict: also where a step is off by more than PCT per cent")
-      ->type_name("PCT")
-      ->needs(strict)
-      ->check(CLI::PositiveNumber);
-  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)")->check(CLI::Range(1, 1024));
+      .type_name("PCT")
+      .needs(strict)
+      .check(MoreThanZero{});
+  app.add_option("--jobs", options->jobs, "simulations at a time (default: one per core)").check(Range(1, 1024));
   return [options] { return validate(*options); };
 }
 

@@ -11,7 +11,7 @@
 namespace orrery::topology {
 
 Cluster::Cluster(const NodeSpec& node, const FabricSpec& fabric, std::int64_t gpus, std::int64_t gpus_per_node,
-                 const Settings& where, const Faults& faults)
+                 const Settings& where, const Faults& faults, std::vector<OtherNodes> others)
     : state_(std::make_unique<State>()) {
   if (gpus < 1) where.fail(fmt::format("{} GPUs; a cluster has at least 1", gpus));
   if (gpus_per_node < 1 || gpus_per_node > node.gpus) {
@@ -27,6 +27,7 @@ Cluster::Cluster(const NodeSpec& node, const FabricSpec& fabric, std::int64_t gp
   s.gpus = gpus;
   s.gpus_per_node = gpus_per_node;
   s.nodes = (gpus + gpus_per_node - 1) / gpus_per_node;
+  s.others = std::move(others);
   s.faults = faults;
   s.wire(where);
   s.damage_wiring();
@@ -45,6 +46,10 @@ std::int64_t Cluster::nodes() const { return state_->nodes; }
 std::int64_t Cluster::nics_per_node() const { return state_->inside.nics; }
 const NodeSpec& Cluster::node_spec() const { return state_->node; }
 const FabricSpec& Cluster::fabric_spec() const { return state_->fabric; }
+
+Cluster::NicRate Cluster::nic_rate(std::int64_t node) const {
+  return {state_->nic_rate_of(node), state_->spec_of(node).pcie};
+}
 const sim::Table<LinkId, LinkInfo>& Cluster::links() const { return state_->links; }
 
 std::int64_t Cluster::node_of(std::int64_t gpu) const {

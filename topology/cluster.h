@@ -21,6 +21,9 @@
 // Two NICs that no switches join (the rails of a rail-only fabric, or after a failure) talk through the node: over
 // NVLink to a GPU whose NIC has a way, as NCCL's PXN does. A NIC that has lost its link hands its GPUs to the next one.
 //
+// Nodes of several kinds in one cluster have the same shape of wiring, each with its own rates and latency. Pictures
+// draw all as the first kind, faults inside a node count lanes by it, and hashed flows are as fast as its NICs.
+//
 // Not modelled: congestion control and its transients, credit loops, cable lengths (a constant per switch).
 #pragma once
 
@@ -75,6 +78,19 @@ struct NodeSpec {
   std::string provenance;          // where the facts come from, for reports
   bool operator==(const NodeSpec&) const = default;
 };
+
+/// Nodes of another kind than a cluster's first: other GPUs and other NICs, wired alike. They stand behind those of the
+/// first kind.
+struct OtherNodes {
+  NodeSpec node;
+  Bandwidth nic_rate{};  // per NIC and direction
+  std::int64_t nodes = 0;
+  bool operator==(const OtherNodes&) const = default;
+};
+
+/// Whether nodes of these two kinds can stand in one cluster, so many GPUs and NICs of each in use: their links join
+/// the same things, at rates of their own. Kinds without NVSwitches have to be alike.
+bool wired_alike(const NodeSpec& a, const NodeSpec& b, std::int64_t gpus, std::int64_t nics);
 
 struct FabricKind;  // fabrics.h
 namespace fabrics {
@@ -199,10 +215,11 @@ struct Slowdown {
 class Cluster {
  public:
   /// `gpus` GPUs in nodes of `gpus_per_node` (at most what the node holds; the last node may be part filled only when
-  /// there is one node). Throws UserError through `where` when the fabric cannot hold them, and at a fault that names
-  /// nothing of this cluster or leaves two nodes without any way to each other.
+  /// there is one node). `others`: nodes of other kinds among them, the last ones, wired alike and fewer than all.
+  /// Throws UserError through `where` when the fabric cannot hold them, and at a fault that names nothing of this
+  /// cluster or leaves two nodes without any way to each other.
   Cluster(const NodeSpec& node, const FabricSpec& fabric, std::int64_t gpus, std::int64_t gpus_per_node,
-          const Settings& where, const Faults& faults = {});
+          const Settings& where, const Faults& faults = {}, std::vector<OtherNodes> others = {});
   ~Cluster();
   Cluster(Cluster&&) noexcept;
   Cluster& operator=(Cluster&&) noexcept;
@@ -211,8 +228,15 @@ class Cluster {
   std::int64_t gpus_per_node() const;
   std::int64_t nodes() const;
   std::int64_t node_of(std::int64_t gpu) const;
+  /// Of the first kind of nodes.
   const NodeSpec& node_spec() const;
   const FabricSpec& fabric_spec() const;
+  /// What a node's NICs, and the PCIe links to them, carry each: line rates per direction.
+  struct NicRate {
+    Bandwidth line{}, pcie{};
+    bool operator==(const NicRate&) const = default;
+  };
+  NicRate nic_rate(std::int64_t node) const;
 
   const sim::Table<LinkId, LinkInfo>& links() const;
   std::string link_name(LinkId link) const;

@@ -66,8 +66,8 @@ Slowdown Cluster::throw_flows(std::int64_t seeds) const {
     FabricSpec fabric = s.fabric;
     fabric.routes.policy = routing;
     fabric.routes.ecmp_seed = seed;
-    return rates_of_shift(Cluster(s.node, fabric, s.gpus, s.gpus_per_node, Settings(), s.faults), unit,
-                          fabric.routes.flows_per_nic);
+    const Cluster cluster(s.node, fabric, s.gpus, s.gpus_per_node, Settings(), s.faults, s.others);
+    return rates_of_shift(cluster, unit, fabric.routes.flows_per_nic);
   };
   const std::vector<double> even = rates_by(FabricSpec::Routing::adaptive, std::nullopt);
   Slowdown sum{0, 0};

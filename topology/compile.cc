@@ -26,30 +26,31 @@ const Row& row_of(const std::vector<Row>& rows, Kind kind) {
   return *row;
 }
 
-std::vector<LinkInfo> node_template(const Cluster::State& s) {
-  const double nic = s.nic_payload(), pcie = s.node.pcie.value();
-  std::vector<double> through(static_cast<std::size_t>(s.inside.gpus), 0.0);  // of the NICs that a GPU may use
-  for (std::size_t i = 0; i < static_cast<std::size_t>(s.inside.nics); ++i) {
+/// Links of one node. `nic`: payload bytes/s of a NIC.
+std::vector<LinkInfo> node_template(const NodeSpec& spec, const NodeWiring& inside, double nic, double taken_at_leaf) {
+  const double pcie = spec.pcie.value();
+  std::vector<double> through(static_cast<std::size_t>(inside.gpus), 0.0);  // of the NICs that a GPU may use
+  for (std::size_t i = 0; i < static_cast<std::size_t>(inside.nics); ++i) {
     for (std::size_t g = 0; g < through.size(); ++g) {
-      const bool uses = s.inside.nic_of_gpu[g] == static_cast<std::int32_t>(i) ||
-                        s.inside.gpu_of_nic[i] == static_cast<std::int32_t>(g);
+      const bool uses =
+          inside.nic_of_gpu[g] == static_cast<std::int32_t>(i) || inside.gpu_of_nic[i] == static_cast<std::int32_t>(g);
       if (uses) through[g] += nic;
     }
   }
   std::vector<LinkInfo> rows;
-  for (const Bundle& b : s.inside.bundles) {
+  for (const Bundle& b : inside.bundles) {
     LinkInfo info{.tier = b.tier, .lanes = b.lanes};
     if (b.tier == Tier::nic) {
       info.capacity = b.lane_rate;
       const double below = b.low < through.size() ? through[b.low] : nic;
       info.never_binding = pcie >= below * (1 - kRounding);
     } else {
-      info.capacity = Bandwidth(b.lane_rate.value() * b.lanes * s.node.efficiency);
+      info.capacity = Bandwidth(b.lane_rate.value() * b.lanes * spec.efficiency);
     }
     rows.insert(rows.end(), 2, info);
   }
-  const double left = nic * (1 - s.faults.background[static_cast<std::size_t>(Tier::leaf)]);
-  for (std::int32_t i = 0; i < s.inside.nics; ++i) {
+  const double left = nic * (1 - taken_at_leaf);
+  for (std::int32_t i = 0; i < inside.nics; ++i) {
     // Strictly less behind it: of two equal links in a row one has to stay.
     rows.insert(rows.end(), 2, {Bandwidth(left), Tier::leaf, 1, pcie < left * (1 - kRounding)});
   }
@@ -121,10 +122,43 @@ double Cluster::State::payload(const Bundle& b, bool upwards) const {
   return lane_payload(b) * (dealt ? alive * least : all);
 }
 
+namespace {
+NodeWiring wiring_of(const NodeSpec& spec, std::int64_t gpus, std::int64_t nics) {
+  return row_of(node_generators(), spec.kind).make(spec, gpus, nics);
+}
+}  // namespace
+
+bool wired_alike(const NodeSpec& a, const NodeSpec& b, std::int64_t gpus, std::int64_t nics) {
+  if (a == b) return true;
+  if (a.kind != NodeSpec::Kind::nvswitch || b.kind != a.kind || std::min(a.gpus, b.gpus) < gpus) return false;
+  const NodeWiring one = wiring_of(a, gpus, nics), other = wiring_of(b, gpus, nics);
+  return one.bundles.size() == other.bundles.size() && one.nic_of_gpu == other.nic_of_gpu &&
+         one.gpu_of_nic == other.gpu_of_nic && one.pcie_of_gpu == other.pcie_of_gpu &&
+         one.pcie_of_nic == other.pcie_of_nic;
+}
+
+std::size_t Cluster::State::kind_of(std::int64_t node_index) const {
+  std::int64_t begin = nodes;
+  for (std::size_t kind = others.size(); kind > 0; --kind) {
+    begin -= others[kind - 1].nodes;
+    if (node_index >= begin) return kind;
+  }
+  return 0;
+}
+
+NodeWiring Cluster::State::wired(const NodeSpec& spec) const {
+  return wiring_of(spec, std::min(gpus, gpus_per_node), fabric.kind->networked ? fabric.nics : 0);
+}
+
 void Cluster::State::wire(const Settings& where) {
-  const bool networked = fabric.kind->networked;
   outside = fabric.kind->make(fabric, nodes, where);
-  inside = row_of(node_generators(), node.kind).make(node, std::min(gpus, gpus_per_node), networked ? fabric.nics : 0);
+  inside = wired(node);
+  std::int64_t of_other_kinds = 0;
+  for (const OtherNodes& other : others) {
+    of_other_kinds += other.nodes;
+    SIM_CHECK(wired_alike(node, other.node, inside.gpus, inside.nics), "nodes of two kinds are wired otherwise");
+  }
+  SIM_CHECK(of_other_kinds == 0 || of_other_kinds < nodes, "{} nodes of other kinds of {}", of_other_kinds, nodes);
   const std::uint64_t per_node = 2 * (inside.bundles.size() + static_cast<std::uint64_t>(inside.nics));
   if (per_node * static_cast<std::uint64_t>(nodes) > kMostLinks) {
     where.fail(fmt::format("{} GPUs need {} links; at most {} are simulated", gpus,
@@ -139,10 +173,13 @@ void Cluster::State::wire(const Settings& where) {
 }
 
 void Cluster::State::compile() {
-  const std::vector<LinkInfo> one_node = node_template(*this);
+  const double taken = faults.background[static_cast<std::size_t>(Tier::leaf)];
+  std::vector<std::vector<LinkInfo>> kinds{node_template(node, inside, nic_payload(fabric.nic_rate), taken)};
+  for (const OtherNodes& other : others)
+    kinds.push_back(node_template(other.node, wired(other.node), nic_payload(other.nic_rate), taken));
   std::vector<LinkInfo>& rows = links.rows();
-  rows.reserve(one_node.size() * static_cast<std::size_t>(nodes) + 2 * outside.bundles.size());
-  for (std::int64_t n = 0; n < nodes; ++n) rows.insert(rows.end(), one_node.begin(), one_node.end());
+  rows.reserve(kinds.front().size() * static_cast<std::size_t>(nodes) + 2 * outside.bundles.size());
+  for (std::int64_t n = 0; n < nodes; ++n) rows.insert(rows.end(), kinds[kind_of(n)].begin(), kinds[kind_of(n)].end());
   by_bundle.first_link.resize(outside.bundles.size());
   by_bundle.collisions.assign(outside.bundles.size(), 1.0);
   if (outside.tree)
@@ -179,9 +216,9 @@ void Cluster::State::compile_tree() {
   // Payload that can come up into each group, and the NICs below it.
   std::vector<double> feed(outside.groups.size(), 0.0);
   std::vector<std::int64_t> nics_below(outside.groups.size(), 0);
-  const double nic_feed = inside.nics > 0 ? std::min(nic_payload(), node.pcie.value()) : 0.0;
-  for (const std::uint32_t leaf : outside.leaf_of_nic) {
-    feed[leaf] += nic_feed;
+  for (std::size_t row = 0; row < outside.leaf_of_nic.size(); ++row) {
+    const std::uint32_t leaf = outside.leaf_of_nic[row];
+    feed[leaf] += inside.nics > 0 ? nic_feed(static_cast<std::int64_t>(row) / inside.nics) : 0.0;
     ++nics_below[leaf];
   }
   const bool hashed = fabric.routes.policy == FabricSpec::Routing::ecmp;

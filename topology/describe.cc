@@ -10,9 +10,20 @@ namespace orrery::topology {
 
 namespace {
 
+/// The insides of nodes, and how many are so, in the order of the nodes.
+std::vector<std::pair<NodeWiring, std::int64_t>> kinds_of_nodes(const Cluster::State& s) {
+  std::int64_t first = s.nodes;
+  for (const OtherNodes& other : s.others) first -= other.nodes;
+  std::vector<std::pair<NodeWiring, std::int64_t>> kinds{{s.inside, first}};
+  for (const OtherNodes& other : s.others) kinds.emplace_back(s.wired(other.node), other.nodes);
+  return kinds;
+}
+
 std::vector<Cluster::Description::Count> count_vertices(const Cluster::State& s) {
   std::array<std::int64_t, kVertexKinds> count{};
-  for (const NodeWiring::Group& g : s.inside.groups) count[static_cast<std::size_t>(g.kind)] += g.members * s.nodes;
+  for (const auto& [inside, nodes] : kinds_of_nodes(s)) {
+    for (const NodeWiring::Group& g : inside.groups) count[static_cast<std::size_t>(g.kind)] += g.members * nodes;
+  }
   for (const FabricWiring::Group& g : s.outside.groups) count[static_cast<std::size_t>(g.kind)] += g.members;
   std::vector<Cluster::Description::Count> rows{{"node", s.nodes}};
   for (std::size_t k = 0; k < count.size(); ++k) {
@@ -33,9 +44,13 @@ std::vector<Cluster::Description::TierRow> count_links(const Cluster::State& s) 
     sums[static_cast<std::size_t>(tier)].links += links;
     sums[static_cast<std::size_t>(tier)].rate += links * each.value();
   };
-  const auto nodes = static_cast<double>(s.nodes);
-  for (const Bundle& b : s.inside.bundles) add(b.tier, nodes * b.lanes, b.lane_rate);
-  if (s.inside.nics > 0) add(Tier::leaf, nodes * s.inside.nics, s.fabric.nic_rate);
+  std::int64_t first = 0;
+  for (const auto& [inside, many] : kinds_of_nodes(s)) {
+    const auto nodes = static_cast<double>(many);
+    for (const Bundle& b : inside.bundles) add(b.tier, nodes * b.lanes, b.lane_rate);
+    if (inside.nics > 0) add(Tier::leaf, nodes * inside.nics, s.nic_rate_of(first));
+    first += many;
+  }
   std::vector<std::int64_t> children(s.outside.groups.size(), 0);
   for (const Bundle& b : s.outside.bundles) ++children[b.high];
   for (const Bundle& b : s.outside.bundles) {
@@ -72,7 +87,7 @@ Bandwidth bisect(const Cluster::State& s) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, double> at_leaf;
   for (std::int64_t n = 0; n < s.nodes; ++n) {
     for (std::int64_t i = 0; i < s.inside.nics; ++i) {
-      at_leaf[{s.leaf_of(n, i), ends(n, s.nodes)}] += std::min(s.nic_payload(), s.node.pcie.value());
+      at_leaf[{s.leaf_of(n, i), ends(n, s.nodes)}] += s.nic_feed(n);
     }
   }
   for (const auto& [key, capacity] : at_leaf) edges.push_back({key.first, key.second, capacity});

@@ -23,13 +23,13 @@ void Cluster::State::inside_node(std::int64_t gpu_from, std::int64_t gpu_to, Pat
   if (inside.switched) {
     path.links.push_back({LinkId{base + 2 * a}, 1.0});
     path.links.push_back({LinkId{base + 2 * b + 1}, 1.0});
-    path.latency += node.latency;
+    path.latency += spec_of(node_index).latency;
     path.hops += 2;
     return;
   }
   const std::vector<std::uint32_t>& route = inside.routes[a * static_cast<std::uint32_t>(inside.gpus) + b];
   for (const std::uint32_t link : route) path.links.push_back({LinkId{base + link}, 1.0});
-  path.latency += node.latency * static_cast<std::int64_t>(route.size());
+  path.latency += spec_of(node_index).latency * static_cast<std::int64_t>(route.size());
   path.hops += static_cast<std::int32_t>(route.size());
 }
 

@@ -3,6 +3,7 @@
 // up (from `low` to `high`), the odd one after it comes down.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -30,6 +31,7 @@ struct Cluster::State {
   NodeSpec node;
   FabricSpec fabric;
   std::int64_t gpus = 0, gpus_per_node = 0, nodes = 0;
+  std::vector<OtherNodes> others;  // the last nodes, in this order
   NodeWiring inside;
   FabricWiring outside;
 
@@ -64,7 +66,21 @@ struct Cluster::State {
   std::uint32_t leaf_of(std::int64_t node_index, std::int64_t nic) const {
     return outside.leaf_of_nic[static_cast<std::size_t>(node_index * inside.nics + nic)];
   }
-  double nic_payload() const { return fabric.nic_rate.value() * fabric.efficiency; }
+  /// Place of a node's kind: 0 for the first, else 1 + its row of `others`.
+  std::size_t kind_of(std::int64_t node_index) const;
+  const NodeSpec& spec_of(std::int64_t node_index) const {
+    const std::size_t kind = kind_of(node_index);
+    return kind == 0 ? node : others[kind - 1].node;
+  }
+  Bandwidth nic_rate_of(std::int64_t node_index) const {
+    const std::size_t kind = kind_of(node_index);
+    return kind == 0 ? fabric.nic_rate : others[kind - 1].nic_rate;
+  }
+  double nic_payload(Bandwidth line) const { return line.value() * fabric.efficiency; }
+  /// Payload that comes out of a NIC of the node.
+  double nic_feed(std::int64_t node_index) const {
+    return std::min(nic_payload(nic_rate_of(node_index)), spec_of(node_index).pcie.value());
+  }
   /// Payload of one undamaged lane between switch groups, less what others' traffic takes.
   double lane_payload(const Bundle& b) const {
     return b.lane_rate.value() * fabric.efficiency / b.detour *
@@ -83,6 +99,8 @@ struct Cluster::State {
 
   /// Makes the wiring; throws UserError.
   void wire(const Settings& where);
+  /// The inside of a node of this spec.
+  NodeWiring wired(const NodeSpec& spec) const;
   /// Takes from the wiring what faults took; throws UserError where one names nothing.
   void damage_wiring();
   /// Makes the tables from the wiring.

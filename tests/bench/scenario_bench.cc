@@ -4,6 +4,8 @@
 #include <string>
 
 #include "scenarios/scenario.h"
+#include "scenarios/yaml.h"
+#include "sim/text_file.h"
 #include "workloads/step/step.h"
 #include "workloads/step/step_cache.h"
 #include "workloads/step/step_plan.h"
@@ -35,10 +37,22 @@ void simulate(benchmark::State& state, const char* name, bool full) {
   state.counters["events/s"] = benchmark::Counter(events, benchmark::Counter::kIsRate);
 }
 
-/// What a search pays for a layout on a cluster whose groups it has made already.
+/// The largest document of a start-up, with the reader of plain YAML or the parser of the whole language.
+void read_device(benchmark::State& state, bool plain) {
+  const std::string file = std::string(ORRERY_SOURCE_DIR) + "/calibration/profiles/h100-sxm-80gb.yaml";
+  const std::string text = sim::read_text(file, "a YAML file");
+  for (auto _ : state) {
+    sim::Settings document =
+        plain ? *scenarios::parse_plain_yaml(text, "profile") : scenarios::parse_whole_yaml(text, "profile");
+    benchmark::DoNotOptimize(document.is_mapping());
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(text.size()));
+}
+
+/// What a search pays for a layout whose like it has not simulated, on a cluster whose groups it has made already.
 void time_layout(benchmark::State& state, const char* name) {
   const scenarios::Scenario scenario = scenarios::load_scenario(scenarios::read_scenario(shipped(name)));
-  workloads::StepCache cache;
+  workloads::StepCache cache(1, 0);
   workloads::StepOptions options;
   options.brief = true;
   options.cache = &cache;
@@ -54,6 +68,8 @@ void groups(benchmark::State& state, const char* name) {
   for (auto _ : state) benchmark::DoNotOptimize(workloads::make_groups(inputs, cluster, true));
 }
 
+BENCHMARK_CAPTURE(read_device, plain, true)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(read_device, whole, false)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(load, eos, "eos-gpt3-175b")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(load, megascale, "megascale-gpt3-175b")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(groups, eos, "eos-gpt3-175b")->Unit(benchmark::kMillisecond);

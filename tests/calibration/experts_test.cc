@@ -80,6 +80,24 @@ TEST_CASE("a power law's draws keep every choice, load one rank most, and give n
   CHECK(tokens_of_experts({4096, 8, 128, 1, 1.2}, 0) != tokens_of_experts({4096, 8, 128, 1, 1.2}, 1));
 }
 
+TEST_CASE("loads of ranks are those of their experts, one in the mean") {
+  CHECK(loads_of_ranks({4096, 8, 128, 4}, 0) == std::vector<double>(4, 1.0));
+  CHECK(busiest_rank({4096, 8, 128, 4}) == 1);
+  CHECK(busiest_rank({4096, 8, 128, 1, 1.2}) == 1);  // one rank has them all
+  for (std::uint64_t draw = 0; draw < 8; ++draw) {
+    const Routing routing{4096, 8, 128, 4, 1.2};
+    const std::vector<double> loads = loads_of_ranks(routing, draw);
+    REQUIRE(loads.size() == 4);
+    CHECK(std::accumulate(loads.begin(), loads.end(), 0.0) == Approx(4));
+    // An expert cannot take more than one of each token: no rank more than its 32 experts' times 4096.
+    for (const double load : loads) CHECK(load <= 32 * 4096 / (4096 * 8 / 4.0));
+    CHECK(loads == loads_of_ranks(routing, draw));
+  }
+  // A steeper law loads one rank more, and so do more ranks with fewer experts each.
+  CHECK(busiest_rank({4096, 8, 128, 4, 1.2}) > busiest_rank({4096, 8, 128, 4, 0.6}));
+  CHECK(busiest_rank({4096, 8, 128, 16, 1.2}) > busiest_rank({4096, 8, 128, 4, 1.2}));
+}
+
 TEST_CASE("the time of a layer of experts is that of its two products and of what moves around them") {
   GroupedModel products;
   products.peak = 100e12;

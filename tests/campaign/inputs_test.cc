@@ -207,6 +207,8 @@ std::vector<Case> fleet_cases() {
        {cause("mtbf: 5000 h, loses: node, repair: 1 h")}},
       {"causes.*.slowdown", refused, {cause("mtbf: 5000 h, slowdown: 2")}},    // a price of the step simulator's
       {"causes.*.nic_rate", refused, {cause("mtbf: 5000 h, nic_rate: 0.5")}},  // likewise
+      {"causes.*.outage", refused, {cause("mtbf: 5000 h, outage: 1 s, outage_every: 10 s")}},
+      {"causes.*.outage_every", refused, {cause("mtbf: 5000 h, effect: slow, outage: 10 s, outage_every: 5 s")}},
       {"observed.window",
        shorter,
        {"campaign.failures={observed: {window: 50 days, devices: 1024}, causes: {one: {count: 10}}}"},

@@ -141,7 +141,9 @@ class Slow {
           task.ready = std::max(*device, *task.issued + p.issue[op]);
         } else {
           const sim::Instance& instance = plan_.instances[InstanceId{i}];
-          const double factor = instance.slowdown * sim::noise_factor(plan_.noise, instance.noise_key, op);
+          const double load = sim::load_factor(plan_.loads, instance.load_group, instance.load_place, op);
+          const double factor = instance.slowdown * sim::noise_factor(plan_.noise, instance.noise_key, op) *
+                                (1 + p.loaded[op] * (load - 1));
           const auto scaled = sim::scale_compute(p.duration[op], p.issue_bound[op], p.issue[op], factor);
           task.ready = task.start = std::max(*device, *task.issued);
           task.finish = std::max(*device + scaled.duration, *task.issued + scaled.issue_bound);

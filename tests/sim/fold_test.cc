@@ -105,6 +105,18 @@ TEST_CASE("noise tells ranks apart by their key") {
   CHECK(fold(t.plan, t.network).plan.instances.size() == 2);
 }
 
+TEST_CASE("loads tell ranks apart by their group and their place in it") {
+  Tables t = rings(2, 2);
+  t.plan.loads = {2, {0.5, 1.5}, 0};
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    t.plan.instances[InstanceId{i}].load_group = i / 2;
+    t.plan.instances[InstanceId{i}].load_place = i % 2;
+  }
+  CHECK(fold(t.plan, t.network).plan.instances.size() == 4);
+  for (std::uint32_t i = 0; i < 4; ++i) t.plan.instances[InstanceId{i}].load_group = 0;
+  CHECK(fold(t.plan, t.network).plan.instances.size() == 2);
+}
+
 TEST_CASE("noise on messages tells communicators apart by their key, and ranks by their communicators") {
   Tables t = rings(2, 2);
   t.plan.message_noise.sigma = 0.1;

@@ -133,6 +133,7 @@ inline sim::Op random_compute(const BasePlan& base, Random& random) {
   sim::Op op;
   op.stream = static_cast<std::uint8_t>(random.below(base.streams));
   op.duration = sim::Duration(random_time(random));
+  op.loaded = op.duration.value() % 3 == 0 ? 0.5F : 0.0F;
   op.issue = sim::Duration(random_time(random) / 5);
   op.issue_bound = op.issue + sim::Duration(random_time(random) / 2);
   op.host_waits = random.chance(8);
@@ -189,6 +190,7 @@ inline Case expand(const BasePlan& base, std::uint32_t copies, const Odd& odd) {
   plan.streams = base.streams;
   plan.noise = {base.sigma, 7};
   plan.message_noise = {2 * base.sigma, 8};
+  if (base.sigma > 0) plan.loads = {2, {0.25, 1.75, 1.5, 0.5, 1, 1}, 9};
   for (const sim::Program& program : base.programs) plan.programs.push_back(program);
   std::vector<std::vector<sim::LinkId>> link(copies);
   for (std::uint32_t j = 0; j < copies; ++j) {

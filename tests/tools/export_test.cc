@@ -179,7 +179,7 @@ model: {kind: moe, layers: 8, hidden: 2048, heads: 16, ffn_hidden: 8192, vocab: 
 parallelism: {tensor: 2, pipeline: 2, virtual_pipeline: 2, expert: 8, expert_tensor: 1, sequence_parallel: true,
               sharding: optimizer}
 batch: {global: 64, micro: 1}
-experts: {dispatcher: deepep, grouped_gemm: true, capacity_factor: 1.5}
+experts: {dispatcher: deepep, grouped_gemm: true, capacity_factor: 1.5, fused_permutation: false, fused_router: true}
 overlap: {tensor: false, pipeline: true, gradients: true, parameters: true, experts: true}
 )";
   const scenarios::Scenario scenario = scenario_of(text);

@@ -87,6 +87,25 @@ std::vector<Row> published_models() {
        R"({"model_type": "falcon", "num_hidden_layers": 60, "hidden_size": 8192, "num_attention_heads": 128,
            "num_kv_heads": 8, "new_decoder_architecture": true, "bias": false, "vocab_size": 65024,
            "seq_length": 2048})"},
+      {"Falcon-40B, as its file is", 41'835'954'176,
+       R"({"model_type": "falcon", "num_hidden_layers": 60, "hidden_size": 8192, "num_attention_heads": 128,
+           "num_kv_heads": 8, "new_decoder_architecture": true, "bias": false, "vocab_size": 65024})"},
+      {"OPT-66B", 66e9,  // arXiv 2205.01068, table 1
+       R"({"model_type": "opt", "num_hidden_layers": 64, "hidden_size": 9216, "num_attention_heads": 72,
+           "ffn_dim": 36864, "vocab_size": 50272, "max_position_embeddings": 2048, "word_embed_proj_dim": 9216,
+           "activation_function": "relu"})"},
+      {"OPT-1.3B", 1'315'758'080,
+       R"({"model_type": "opt", "num_hidden_layers": 24, "hidden_size": 2048, "num_attention_heads": 32,
+           "ffn_dim": 8192, "vocab_size": 50272, "max_position_embeddings": 2048})"},
+      {"Gemma-2-9B", 9'241'705'984,
+       llama_json("gemma2", 42, 3584, 16, 8, 14336, 256000, 8192, R"(, "sliding_window": 4096)")},
+      {"Gemma-3-4B", 3'880'099'328,  // of 4.3 B, the vision tower and its projection taken off
+       R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "hidden_size": 2560,
+           "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024}, "vision_config": {}})"},
+      {"Phi-3-mini", 3'821'079'552, llama_json("phi3", 32, 3072, 32, 32, 8192, 32064, 4096)},
+      {"OLMo-2-13B", 13'716'198'400, llama_json("olmo2", 40, 5120, 40, 40, 13824, 100352, 4096)},
+      {"Nemotron-4-15B", 15.7e9,  // arXiv 2402.16819, table 2: 3.2 B of embeddings, 12.5 B of others
+       llama_json("nemotron", 32, 6144, 48, 8, 24576, 256000, 4096, R"(, "hidden_act": "relu2")")},
   };
 }
 

@@ -253,6 +253,56 @@ TEST_CASE("what costs more takes longer") {
   CHECK(seconds({"parallelism.expert=16", "experts.dispatcher=deepep"}) < seconds({"parallelism.expert=16"}));
 }
 
+TEST_CASE("an unfused permutation picks rows one way and adds them up the other, copy by copy") {
+  const auto traffic = [](const ExpertStyle& style, calibration::Streaming kernel, Direction direction) {
+    Computation computation;
+    computation.experts = style;
+    const Network network = moe(mixture(), Split{}, computation);
+    double sum = 0;
+    for (const LayerOp& op : network.layer(1).ops) {
+      const auto* stream = std::get_if<StreamingOp>(&op);
+      if (stream == nullptr || stream->direction != direction) continue;
+      const bool moves = std::string_view(stream->name).find("permute") != std::string_view::npos;
+      if (moves && stream->kernel == kernel) sum += stream->elements * stream->bytes_each;
+    }
+    return sum;
+  };
+  using calibration::Streaming;
+  // 512 tokens of 1024 elements in 16 bit, two copies of each.
+  const double rows = 512 * 2 * 1024, once = rows + 512 * 1024;
+  ExpertStyle fused, unfused, hybrid;
+  unfused.fused_permutation = hybrid.fused_permutation = false;
+  hybrid.dispatcher = Dispatcher::hybridep;  // permutes itself
+  for (const Direction direction : {Direction::forward, Direction::backward}) {
+    CHECK(traffic(fused, Streaming::copy, direction) == 2 * once * 2);
+    CHECK(traffic(fused, Streaming::scatter_add, direction) == 0);
+    CHECK(traffic(unfused, Streaming::copy, direction) == rows * 4);
+    CHECK(traffic(unfused, Streaming::scatter_add, direction) == rows * 6);
+    CHECK(traffic(hybrid, Streaming::scatter_add, direction) == 0);
+  }
+}
+
+TEST_CASE("drawn loads: every rank its own, the same folded or not, and in the mean what is expected of the busiest") {
+  const std::vector<std::string> wide{"parallelism.pipeline=1", "batch.global=256", "model.expert_ffn_hidden=4096",
+                                      "experts.skew=1"};
+  const auto drawn = [&](const char* seed) {
+    std::vector<std::string> sets = wide;
+    sets.push_back(std::string("experts.seed=") + seed);
+    return mixture_job(sets);
+  };
+  const StepReport one = simulate_step(drawn("1")), other = simulate_step(drawn("2"));
+  CHECK(one.iteration != other.iteration);
+  CHECK(one.effort.ranks == 32);  // nothing is alike
+  StepOptions full;
+  full.full = true;
+  CHECK(simulate_step(drawn("1"), full).iteration == one.iteration);
+  const StepReport expected = simulate_step(mixture_job(wide));
+  CHECK(expected.effort.ranks < 32);
+  // Eight layers' passes over eight micro-batches, forward and backward, are as many draws.
+  CHECK(sim::to_seconds(one.iteration) == Approx(sim::to_seconds(expected.iteration)).epsilon(0.1));
+  CHECK(seconds(wide) > seconds({"parallelism.pipeline=1", "batch.global=256", "model.expert_ffn_hidden=4096"}));
+}
+
 TEST_CASE("a clamp, scaled biases and a factor beside the rotation cost the passes that their code makes") {
   Model plain = mixture();
   const auto bytes = [](const Model& model, const ExpertStyle& style, Direction direction) {

@@ -76,3 +76,60 @@ TEST_CASE("one cache serves several threads") {
   CHECK(seen[0] == seen[1]);
   CHECK(seen[0] == seen[2]);
 }
+
+TEST_CASE("steps that do the same are simulated once") {
+  // Gradients that are added up over the micro-batches of a step, and reduced once, travel as with a sharded optimizer;
+  // only what is held differs. A wider micro-batch is another step.
+  const Job optimizer = small_job({"parallelism.sharding=optimizer"});
+  const Job gradients = small_job({"parallelism.sharding=gradients"});
+  const Job wider = small_job({"parallelism.sharding=optimizer", "batch={global: 64, micro: 2}"});
+  StepCache cache;
+  const auto digest = [&](const Job& job) {
+    const auto cluster = cache.cluster_of(site_of(job));
+    return digest_of(make_plan(job, *cluster, cache.groups_of(cluster, group_inputs_of(job)), {}), nullptr, false);
+  };
+  CHECK(digest(optimizer) == digest(gradients));
+  CHECK_FALSE(digest(optimizer) == digest(wider));
+  // Every time that is kept is told again, and is that of a step of its own.
+  StepOptions options;
+  options.brief = true;
+  const StepReport own = simulate_step(gradients, options);
+  options.cache = &cache;
+  const StepReport first = simulate_step(optimizer, options), second = simulate_step(gradients, options);
+  CHECK(first.iteration == own.iteration);
+  CHECK(second.iteration == own.iteration);
+  CHECK(second.effort.events == own.effort.events);
+  CHECK(second.effort.ranks == own.effort.ranks);
+}
+
+TEST_CASE("a digest hangs on every number of a step") {
+  const Job job = small_job({"parallelism.sharding=optimizer"});
+  StepCache cache;
+  const auto cluster = cache.cluster_of(site_of(job));
+  StepPlan step = make_plan(job, *cluster, cache.groups_of(cluster, group_inputs_of(job)), {});
+  const StepDigest before = digest_of(step, nullptr, false);
+  CHECK_FALSE(before == digest_of(step, nullptr, true));
+  const Jump jump{8, 1, 2, 3, 4};
+  CHECK_FALSE(before == digest_of(step, &jump, false));
+  sim::Program& program = step.stages.programs.back();
+  const auto moves = [&](auto& column) {
+    const auto was = column.back();
+    column.back() = static_cast<std::decay_t<decltype(was)>>(static_cast<int>(was) + 1);
+    CHECK_FALSE(before == digest_of(step, nullptr, false));
+    column.back() = was;
+    CHECK(before == digest_of(step, nullptr, false));
+  };
+  moves(program.kind);
+  moves(program.stream);
+  moves(program.category);
+  moves(program.host_waits);
+  moves(program.issue);
+  moves(program.duration);
+  moves(program.issue_bound);
+  moves(program.slot);
+  moves(program.pattern);
+  moves(program.work);
+  moves(program.rate_cap);
+  moves(program.waits_begin);
+  moves(program.waits);
+}

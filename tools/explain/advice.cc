@@ -237,10 +237,11 @@ class Study {
     }
     try {
       const Scenario scenario = load(trial.set);
-      trial.peak_bytes = workloads::peak_memory(scenario.job);
+      const workloads::MemoryNeed need = workloads::memory_need(scenario.job);
+      trial.peak_bytes = need.peak;
       const double bound = bounds_.of(scenario);
       trial.step_s = bound > 0 ? bound : advice_.now.step_s;
-      trial.state = trial.peak_bytes > advice_.now.capacity_bytes ? State::too_large : State::slower;
+      trial.state = need.fits() ? State::slower : State::too_large;
     } catch (const sim::UserError&) {
       // Not a layout of this model on these GPUs.
     }
@@ -319,14 +320,14 @@ class Study {
     for (std::vector<Suggestion>* list : {&advice_.suggestions, &advice_.numerics}) {
       for (Suggestion& suggestion : *list) all.push_back(&suggestion);
     }
-    for_each_parallel(all.size(), options_.jobs, "", [&](std::size_t i) {
+    note(for_each_parallel(all.size(), options_.jobs, "", [&](std::size_t i) {
       Suggestion& suggestion = *all[i];
       const workloads::StepReport report = workloads::simulate_step(load(suggestion.set).job, {});
       suggestion.exposed_s = report.breakdown_s;
       suggestion.reason = reason_text(advice_.now.exposed_s, report.breakdown_s, advice_.now.step_s);
       const double ratio = std::abs(std::log(advice_.now.step_s / suggestion.step_s));
       suggestion.confidence = confidence_of(ratio, advice_.error);
-    });
+    }));
   }
 
   const sim::Settings& document_;

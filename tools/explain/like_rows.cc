@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -90,29 +91,42 @@ std::vector<KnownRow> known_rows(const std::vector<ValidationRow>& rows) {
 }
 
 std::vector<KnownRow> read_known_rows(const std::string& file) {
+  constexpr double kLargest = 1e18;  // of any figure, in its unit
   std::istringstream in(sim::read_text(file, "a table of orrery validate --rows"));
   std::string line;
   std::getline(in, line);
   std::map<std::string, std::size_t> column;
-  const std::vector<std::string> head = csv_cells(line);
-  for (std::size_t i = 0; i < head.size(); ++i) column[head[i]] = i;
-  std::vector<KnownRow> known;
-  for (int number = 2; std::getline(in, line); ++number) {
-    const auto broken = [&](const std::string& what) {
-      return sim::UserError({file, number, 0}, "", fmt::format("{}, expected a row of orrery validate --rows", what));
-    };
-    std::vector<std::string> cells;
+  int number = 1;
+  const auto broken = [&](const std::string& what) {
+    return sim::UserError({file, number, 0}, "", fmt::format("{}, expected a row of orrery validate --rows", what));
+  };
+  const auto cells_of = [&] {
     try {
-      cells = csv_cells(line);
+      return csv_cells(line);
     } catch (const std::invalid_argument& error) {
       throw broken(error.what());
     }
+  };
+  const std::vector<std::string> head = cells_of();
+  for (std::size_t i = 0; i < head.size(); ++i) column[head[i]] = i;
+  std::vector<KnownRow> known;
+  for (number = 2; std::getline(in, line); ++number) {
+    const std::vector<std::string> cells = cells_of();
     const auto text = [&](const std::string& name) -> const std::string& {
       const auto at = column.find(name);
       if (at == column.end() || at->second >= cells.size()) throw broken(fmt::format("has no cell '{}'", name));
       return cells[at->second];
     };
-    const auto number_of = [&](const std::string& name) { return std::strtod(text(name).c_str(), nullptr); };
+    // An empty cell is 0: a row that was not simulated has no figures.
+    const auto number_of = [&](const std::string& name) {
+      const std::string& cell = text(name);
+      double value = 0;
+      const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+      if (cell.empty()) return 0.0;
+      if (error != std::errc{} || end != cell.data() + cell.size() || !(std::abs(value) <= kLargest))
+        throw broken(fmt::format("got '{}' for {}", cell, name));
+      return value;
+    };
     const auto count_of = [&](const std::string& name) { return static_cast<std::int64_t>(number_of(name)); };
     Features f;
     f.device = text("device");

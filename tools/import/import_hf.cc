@@ -110,6 +110,10 @@ class Config {
       members_.fail(fmt::format("holds no {}; a config.json of this family has it", fmt::join(keys, " or ")));
     return *found;
   }
+  /// Puts in what a file may leave out.
+  void assume(const std::string& key, std::int64_t value) {
+    if (members_.find(key) == nullptr) members_.set(key, Settings::scalar(std::to_string(value), members_.place()));
+  }
   bool flag(const std::string& key, bool fallback) {
     const Settings* member = find(key);
     return member != nullptr ? member->as_bool() : fallback;
@@ -123,10 +127,18 @@ class Config {
   std::set<std::string> asked_;
 };
 
+/// What the family's configuration class takes where a file leaves a size out.
+void take_default(Draft& draft, const char* key, std::int64_t value) {
+  if (draft.has(key)) return;
+  draft.set(key, value);
+  draft.assumed(key, fmt::format("{}, the default of the family's class", value));
+}
+
 /// Sizes that every family has, under its own names.
 struct Names {
   std::vector<std::string> layers{"num_hidden_layers"}, hidden{"hidden_size"}, heads{"num_attention_heads"},
       vocab{"vocab_size"}, seq{"max_position_embeddings"};
+  std::int64_t default_seq = 0;  // where the class has one; 0: the file must say it
 };
 
 void take_sizes(Config& config, Draft& draft, const Names& names) {
@@ -138,7 +150,12 @@ void take_sizes(Config& config, Draft& draft, const Names& names) {
   take("model.hidden", names.hidden);
   take("model.heads", names.heads);
   take("model.vocab", names.vocab);
-  take("model.seq", names.seq);
+  const bool said = std::any_of(names.seq.begin(), names.seq.end(),
+                                [&](const std::string& name) { return config.find(name) != nullptr; });
+  if (said || names.default_seq == 0)
+    take("model.seq", names.seq);
+  else
+    draft.set("model.seq", names.default_seq);
   draft.assumed("model.seq", "the longest sequence that the model takes; set the length that is trained on");
 }
 
@@ -232,7 +249,8 @@ void falcon(Config& config, Draft& draft) {
               {"hidden_size"},
               {"num_attention_heads", "n_head"},
               {"vocab_size"},
-              {"max_position_embeddings", "seq_length"}});
+              {"max_position_embeddings", "seq_length"},
+              2048});
   take_count(config, draft, "model.ffn_hidden", {"ffn_hidden_size"});
   const bool grouped = config.flag("new_decoder_architecture", false) || config.find("n_head_kv") != nullptr;
   const bool multi_query = config.flag("multi_query", true);
@@ -242,13 +260,73 @@ void falcon(Config& config, Draft& draft) {
     draft.set("model.kv_heads", std::int64_t{1});
     config.find("num_kv_heads");
   }
-  const bool parallel = grouped || config.flag("parallel_attn", true);
+  const bool parallel = config.flag("parallel_attn", true) || grouped;
   set_shape(draft, false, parallel, config.flag("alibi", false) ? "none" : "rotary", "layer_norm");
   draft.set("model.biases", std::string(config.flag("bias", false) ? "all" : "none"));
   const Settings* tied = config.find("tie_word_embeddings");
   draft.set("model.tied_embeddings", tied != nullptr && tied->as_bool());
   if (tied == nullptr) draft.assumed("model.tied_embeddings", "false, as Falcon's checkpoints hold an output matrix");
   if (grouped) draft.ignored("the second layer norm of a block", "a parallel block has one norm here");
+}
+
+/// OPT: learned positions, biases everywhere, one matrix for both ends.
+void opt(Config& config, Draft& draft) {
+  take_sizes(config, draft, {});
+  take_count(config, draft, "model.ffn_hidden", {"ffn_dim"});
+  set_shape(draft, false, false, "learned", "layer_norm");
+  draft.set("model.biases", std::string(config.flag("enable_bias", true) ? "all" : "none"));
+  draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", true));
+  if (!config.flag("do_layer_norm_before", true))
+    draft.ignored("do_layer_norm_before", "norms behind attention and MLP cost what those ahead of them do");
+  const Settings* width = config.find("word_embed_proj_dim");
+  if (width != nullptr && config.count(*width) != config.count(config.need({"hidden_size"})))
+    draft.ignored("word_embed_proj_dim", "narrower embeddings and their projections; they count at the hidden size");
+}
+
+/// Gemma: GeGLU, heads of 256, one matrix for both ends.
+void gemma(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  take_default(draft, "model.head_dim", 256);
+  draft.set("model.activation", std::string("gelu"));
+  draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", true));
+}
+
+/// Gemma 2: norms behind attention and MLP too, a window in every other layer.
+void gemma2(Config& config, Draft& draft) {
+  gemma(config, draft);
+  draft.set("model.post_norm", true);
+  take_window(config, draft, true);
+  if (draft.has("model.attention_window")) draft.set("model.attention_window_every", std::int64_t{2});
+}
+
+/// Gemma 3's text model: norms of queries and keys, a window in all layers but every sixth. Its files leave out what is
+/// the class's default.
+void gemma3(Config& config, Draft& draft) {
+  config.assume("vocab_size", 262208);
+  config.assume("max_position_embeddings", 131072);
+  config.assume("num_attention_heads", 8);
+  config.assume("num_key_value_heads", 4);
+  gemma(config, draft);
+  draft.set("model.post_norm", true);
+  draft.set("model.qk_norm", true);
+  take_window(config, draft, true);
+  if (!draft.has("model.attention_window")) return;
+  draft.set("model.attention_window_every", std::int64_t{6});
+  take_count(config, draft, "model.attention_window_every", {"sliding_window_pattern", "_sliding_window_pattern"});
+}
+
+/// OLMo 2: norms of queries and keys, and behind attention and MLP in place of ahead of them.
+void olmo2(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  draft.set("model.qk_norm", true);
+  draft.ignored("norms of queries and keys", "over all heads together there, of each head here");
+}
+
+/// Nemotron: an MLP of two products with a squared ReLU, LayerNorm.
+void nemotron(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  set_shape(draft, false, false, "rotary", "layer_norm");
+  draft.set("model.activation", std::string("squared_relu"));
 }
 
 // ---- mixtures of experts ----
@@ -366,6 +444,13 @@ const std::vector<Family>& families() {
       {"mistral", mistral},
       {"qwen2", qwen2},
       {"qwen3", qwen3},
+      {"opt", opt},
+      {"gemma", gemma},
+      {"gemma2", gemma2},
+      {"gemma3_text", gemma3},
+      {"phi3", mistral},  // Llama's shape; its checkpoints store queries, keys and values in one matrix
+      {"olmo2", olmo2},
+      {"nemotron", nemotron},
       {"mixtral", mixtral},
       {"phimoe", phimoe},
       {"olmoe", olmoe},
@@ -408,16 +493,37 @@ const std::vector<std::pair<const char*, std::vector<std::string>>>& reasons() {
       {"every activation function costs the same here",
        {"hidden_act", "activation_function", "activation", "hidden_activation"}},
       {"dropout's kernels count whatever its probability",
-       {"attention_dropout", "hidden_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "classifier_dropout"}},
+       {"attention_dropout", "hidden_dropout", "activation_dropout", "dropout", "layerdrop", "resid_pdrop",
+        "embd_pdrop", "attn_pdrop", "classifier_dropout"}},
       {"of routing, which is taken as balanced",
        {"norm_topk_prob", "n_group", "topk_group", "topk_method", "scoring_func", "routed_scaling_factor",
         "router_aux_loss_coef", "router_jitter_noise", "input_jitter_noise", "output_router_logits", "aux_loss_alpha",
         "seq_aux", "ep_size", "router_z_loss_coef"}},
       {"changes values, not work",
-       {"initializer_range", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "rope_theta", "rope_scaling",
-        "rope_parameters", "rotary_emb_base", "rotary_pct", "partial_rotary_factor", "scale_attn_weights",
-        "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "apply_residual_connection_post_layernorm",
-        "max_window_layers"}},
+       {"initializer_range",
+        "rms_norm_eps",
+        "layer_norm_eps",
+        "layer_norm_epsilon",
+        "rope_theta",
+        "rope_scaling",
+        "rope_parameters",
+        "rotary_emb_base",
+        "rotary_pct",
+        "partial_rotary_factor",
+        "scale_attn_weights",
+        "scale_attn_by_inverse_layer_idx",
+        "reorder_and_upcast_attn",
+        "apply_residual_connection_post_layernorm",
+        "max_window_layers",
+        "init_std",
+        "layer_norm_elementwise_affine",
+        "query_pre_attn_scalar",
+        "attn_logit_softcapping",
+        "final_logit_softcapping",
+        "rope_local_base_freq",
+        "original_max_position_embeddings",
+        "norm_eps",
+        "prefix"}},
       {"of generation, checkpoints and files, not of a training step",
        {"_name_or_path", "auto_map", "bos_token_id", "eos_token_id", "pad_token_id", "transformers_version",
         "use_cache", "task_specific_params", "summary_activation", "summary_first_dropout", "summary_proj_to_labels",

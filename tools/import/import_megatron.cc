@@ -203,6 +203,8 @@ void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated)
   if (dispatcher == "flex") dispatcher = backend ? backend->as_choice({"deepep", "hybridep"}) : "deepep";
   draft.set("experts.dispatcher", dispatcher);
   draft.set("experts.grouped_gemm", launch.flag("moe-grouped-gemm"));
+  draft.set("experts.fused_permutation", launch.flag("moe-permute-fusion"));
+  draft.set("experts.fused_router", launch.flag("moe-router-fusion"));
   draft.set("experts.overlap_shared", launch.flag("moe-shared-expert-overlap"));
   if (const std::optional<Settings> room = launch.value("moe-expert-capacity-factor")) {
     draft.set("experts.capacity_factor", room->text(), room->place());

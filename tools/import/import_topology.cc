@@ -22,7 +22,11 @@ using sim::UserError;
 
 namespace {
 
-std::string quoted(const std::string& name) { return "'" + name + "'"; }
+std::string quoted(const std::string& name) {
+  std::string out = "'";
+  for (const char c : name) out += c == '\'' ? "''" : std::string(1, c);
+  return out + "'";
+}
 
 std::string comments(const std::vector<std::string>& remarks) {
   std::string out;
@@ -56,6 +60,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> computing_hosts(Wi
 
 std::string fabric_text(Wires wires, const std::string& file, const ClusterFacts& facts) {
   const auto hosts = computing_hosts(wires);
+  if (hosts.empty()) throw UserError({file, 1, 1}, "", "names no host, expected the switches that hosts are joined to");
   if (wires.nic_gbps <= 0) {
     wires.nic_gbps = gigabits(facts.nic_rate, {"--nic-rate", 0, 0});
     wires.remarks.push_back(fmt::format("the file says no rates: NICs of {} (--nic-rate)", facts.nic_rate));

@@ -15,6 +15,8 @@ const std::set<std::string>& mixture_flags() {
                                             "moe-grouped-gemm",
                                             "moe-layer-freq",
                                             "moe-pad-expert-input-to-capacity",
+                                            "moe-permute-fusion",
+                                            "moe-router-fusion",
                                             "moe-router-topk",
                                             "moe-shared-expert-intermediate-size",
                                             "moe-shared-expert-overlap",

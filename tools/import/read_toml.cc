@@ -73,14 +73,16 @@ Settings read_toml(const std::string& file) {
     if (open > kDeepest) throw sim::UserError({file, 1, 1}, "", "is nested too deep, expected a configuration");
   }
   std::istringstream in(text);
+  toml::value document;
   try {
-    return settings_of(toml::parse(in, file), file, 0);
+    document = toml::parse(in, file);
   } catch (const toml::syntax_error& error) {
     throw sim::UserError(place_of_error(error, file), "",
                          "got what is no TOML, expected a configuration as toml.io describes it");
-  } catch (const toml::exception&) {
+  } catch (const std::exception&) {  // the parser's own, and those of the standard library that it lets through
     throw sim::UserError({file, 1, 1}, "", "got what is no TOML, expected a configuration as toml.io describes it");
   }
+  return settings_of(document, file, 0);
 }
 
 }  // namespace orrery::tools

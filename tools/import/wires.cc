@@ -24,6 +24,10 @@ using sim::UserError;
 namespace {
 
 constexpr std::size_t kMostHosts = 1'000'000;
+constexpr std::size_t kLongestName = 255;          // of a host or a switch
+constexpr std::size_t kMostRanges = 8;             // of one name: "rack[0-9]node[0-7]" has two
+constexpr std::size_t kMostLevels = 64;            // of switches above each other
+constexpr std::int64_t kMostNics = 1'000'000'000;  // below a switch
 
 Place at_line(const std::string& file, std::int64_t line) { return {file, static_cast<int>(line), 1}; }
 
@@ -32,7 +36,7 @@ double port_rate(const std::string& text) {
   static const std::map<std::string, double> kLanes = {{"SDR", 2.5},  {"DDR", 5},   {"QDR", 10},
                                                        {"FDR10", 10}, {"FDR", 14},  {"EDR", 25},
                                                        {"HDR", 50},   {"NDR", 100}, {"XDR", 200}};
-  static const std::regex kPort(R"((\d+)x([A-Z]+\d*)\s*$)");
+  static const std::regex kPort(R"((\d{1,3})x([A-Z]+\d*)\s*$)");
   std::smatch match;
   if (!std::regex_search(text, match, kPort)) return 0;
   const auto lane = kLanes.find(match[2]);
@@ -50,6 +54,11 @@ std::string host_of(const std::string& name) { return name.substr(0, name.find_f
 
 /// Adds to `out` all that "[0-3,07]" between `before` and `behind` stands for.
 void expand_one(const std::string& item, const Place& place, std::vector<std::string>& out) {
+  if (item.size() > kLongestName || std::count(item.begin(), item.end(), '[') > static_cast<int>(kMostRanges)) {
+    throw UserError(place, "Nodes",
+                    fmt::format("got a name of {} characters, expected at most {} with {} ranges in brackets",
+                                item.size(), kLongestName, kMostRanges));
+  }
   const std::size_t open = item.find('['), close = item.find(']', open);
   if (open == std::string::npos) {
     out.push_back(item);
@@ -61,7 +70,8 @@ void expand_one(const std::string& item, const Place& place, std::vector<std::st
     const std::size_t dash = range.find('-');
     const std::string low = range.substr(0, dash), high = dash == std::string::npos ? low : range.substr(dash + 1);
     const std::int64_t from = number_in(low), to = number_in(high);
-    if (from < 0 || to < from || to - from > static_cast<std::int64_t>(kMostHosts))
+    constexpr std::int64_t kLastHost = 1'000'000'000'000;
+    if (from < 0 || to < from || to > kLastHost || to - from > static_cast<std::int64_t>(kMostHosts))
       throw UserError(place, "Nodes", fmt::format("got [{}], expected a range as in [0-15]", range));
     for (std::int64_t n = from; n <= to; ++n) {
       expand_one(fmt::format("{}{:0{}}{}", item.substr(0, open), n, low.size(), item.substr(close + 1)), place, out);
@@ -91,6 +101,7 @@ std::vector<std::string> expand_hosts(const std::string& list, const Place& plac
     if (i < list.size() && list[i] == ']') --open;
     if (i < list.size() && (list[i] != ',' || open > 0)) continue;
     if (i > begin) expand_one(list.substr(begin, i - begin), place, out);
+    if (out.size() > kMostHosts) throw UserError(place, "Nodes", "lists more than a million hosts");
     begin = i + 1;
   }
   return out;
@@ -142,6 +153,7 @@ Wires read_slurm_topology(const std::string& text, const std::string& file, cons
   std::map<std::string, Switch> switches;
   std::istringstream lines(text);
   std::int64_t number = 0;
+  std::size_t named = 0;  // hosts and switches, of all lines
   for (std::string line; std::getline(lines, line);) {
     const Place place = at_line(file, ++number);
     line.resize(std::min(line.find('#'), line.size()));
@@ -160,6 +172,11 @@ Wires read_slurm_topology(const std::string& text, const std::string& file, cons
         throw UserError(place, "BlockName", "belongs to topology/block, expected the tree of topology/tree");
     }
     if (name.empty()) continue;
+    if (name.size() > kLongestName)
+      throw UserError(place, "SwitchName",
+                      fmt::format("got {} characters, expected at most {}", name.size(), kLongestName));
+    named += one.nodes.size() + one.below.size();
+    if (named > 2 * kMostHosts) throw UserError(place, "Nodes", "lists more than a million hosts");
     if (!switches.emplace(name, one).second)
       throw UserError(place, "SwitchName", fmt::format("got {} twice, expected each switch once", name));
   }
@@ -175,12 +192,20 @@ Wires read_slurm_topology(const std::string& text, const std::string& file, cons
       throw UserError({file, 1, 1}, "Switches", fmt::format("names {}, which no line has", name));
     if (!open.insert(name).second)
       throw UserError(at->second.place, "Switches", fmt::format("leads from {} back to it, expected a tree", name));
+    if (open.size() > kMostLevels)
+      throw UserError(at->second.place, "Switches",
+                      fmt::format("lies below more than {} levels, expected a tree of switches", kMostLevels));
     std::int64_t nics = static_cast<std::int64_t>(at->second.nodes.size()) * facts.nics;
     for (const std::string& next : at->second.below) {
       const std::int64_t more = self(self, next);
       nics += more;
       if (more > 0) wires.join(name, next, wires.nic_gbps, more);
+      if (nics > kMostNics) {
+        throw UserError(at->second.place, "Switches",
+                        fmt::format("has more than {} NICs below {}, expected a tree", kMostNics, name));
+      }
     }
+    open.erase(name);
     return up[name] = nics;
   };
   for (const auto& [name, one] : switches) {

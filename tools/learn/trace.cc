@@ -74,6 +74,10 @@ class CallStacks {
       const HostEvent& call = trace_.host[i];
       std::vector<std::size_t>& stack = stacks_[call.thread];
       while (!stack.empty() && trace_.host[stack.back()].end <= call.start) stack.pop_back();
+      if (stack.size() > kDeepest) {  // each launch looks through its stack
+        throw sim::UserError(fmt::format("{}: got calls within calls more than {} deep, expected a trace of a step",
+                                         trace_.file, kDeepest));
+      }
       if (call.kind == HostKind::runtime && call.correlation != kNone)
         launches_.push_back({call.correlation, call.end, caller(stack), phase(stack, call.thread)});
       stack.push_back(i);
@@ -97,6 +101,8 @@ class CallStacks {
   }
 
  private:
+  static constexpr std::size_t kDeepest = 1000;
+
   struct Launch {
     std::int64_t correlation = kNone;
     Nanoseconds returned = 0;
@@ -132,11 +138,30 @@ class CallStacks {
   std::vector<Launch> launches_;
 };
 
+/// What the simulated clock counts in picoseconds, with room for sums; nobody profiles for so long.
+constexpr Nanoseconds kLongestTrace = std::int64_t{11} * 86'400 * 1'000'000'000;
+
+/// Throws UserError where an event's times, of which `first` is the earliest, are not those of a trace.
+template <class Event>
+void check_times(const Trace& trace, const std::vector<Event>& events, Nanoseconds first) {
+  // Compared as floating point, whose differences do not overflow.
+  for (const Event& event : events) {
+    const double begin = static_cast<double>(event.start) - static_cast<double>(first);
+    const double end = static_cast<double>(event.end) - static_cast<double>(first);
+    if (begin >= -static_cast<double>(kLongestTrace) && end >= begin && end <= static_cast<double>(kLongestTrace))
+      continue;
+    throw sim::UserError(fmt::format("{}: got an event from {:.6g} s to {:.6g} s, expected a trace of at most 11 days",
+                                     trace.file, begin / 1e9, end / 1e9));
+  }
+}
+
 void move_to_zero(Trace& trace) {
   Nanoseconds first = std::numeric_limits<Nanoseconds>::max();
   for (const DeviceEvent& event : trace.device) first = std::min(first, event.start);
   for (const HostEvent& event : trace.host) first = std::min(first, event.start);
   if (trace.own) first = 0;  // a step begins at 0, whatever begins later
+  check_times(trace, trace.device, first);
+  check_times(trace, trace.host, first);
   for (DeviceEvent& event : trace.device) {
     event.start -= first;
     event.end -= first;

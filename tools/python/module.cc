@@ -172,7 +172,7 @@ std::string search(const Source& source, const std::string& objective, std::size
       goal_of(objective, static_cast<double>(job.batch.global) * static_cast<double>(job.model.seq), job.training);
   WatchedCrew crew(jobs_of(jobs), watch);
   const SearchResult result = search_layouts(space, options, crew, jobs_of(jobs));
-  if (result.layouts == result.infeasible)
+  if (result.complete && result.layouts == result.infeasible)
     throw sim::UserError(result.refusal.empty() ? "search: there is no layout to try" : result.refusal);
   ordered_json json;
   json["layouts"] = result.layouts;

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "tools/report/kinds.h"
 #include "tools/report/report.h"
 #include "workloads/model/causal_flops.h"
 #include "workloads/step/training_cost.h"
@@ -162,6 +163,7 @@ ordered_json report_json(const scenarios::Scenario& scenario, const workloads::S
   json["breakdown_s"] = std::move(breakdown);
   json["busiest_stage"] = report.busiest_stage;
   json["memory"] = memory_json(report);
+  if (scenario.job.machine.mixed()) json["kinds"] = kinds_json(scenario.job, report);
   json["traffic"] = ordered_json::array();
   for (const workloads::TrafficRow& row : report.traffic) json["traffic"].push_back(traffic_json(row));
   json["tier_bytes"] = tier_bytes_json(report);

@@ -1,10 +1,12 @@
 // The report of `run` for people. Left out: traffic, which has a command of its own.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <ostream>
 #include <utility>
 
+#include "tools/report/kinds.h"
 #include "tools/report/recommender_text.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
@@ -198,12 +200,19 @@ void write_memory(std::ostream& out, bool in_chunks, const StepReport& report) {
 }  // namespace
 
 std::string shortage_text(const StepReport& report) {
-  const auto& stages = report.memory.stages;
-  const auto fullest = std::max_element(stages.begin(), stages.end(),
-                                        [](const StageMemory& a, const StageMemory& b) { return a.total < b.total; });
-  return fmt::format("stage {} takes {} of {} per GPU", fullest - stages.begin(), bytes_text(report.memory.peak_bytes),
+  return fmt::format("stage {} takes {} of {} per GPU", report.memory.tightest, bytes_text(report.memory.peak_bytes),
                      bytes_text(report.memory.capacity_bytes));
 }
+
+namespace {
+/// "512 x h100-sxm-80gb", of several kinds each.
+std::string gpus_text(const workloads::Machine& machine) {
+  std::vector<std::string> kinds;
+  for (std::size_t kind = 0; kind < machine.mixture.kinds(); ++kind)
+    kinds.push_back(fmt::format("{} x {}", machine.gpus_of_kind(kind), machine.device_of_kind(kind).name()));
+  return fmt::format("{}", fmt::join(kinds, " + "));
+}
+}  // namespace
 
 std::string scenario_line(const workloads::Job& job) {
   const workloads::Parallelism& p = job.parallelism;
@@ -216,7 +225,7 @@ std::string scenario_line(const workloads::Job& job) {
   layout += fmt::format(" DP {}", p.data);
   if (p.context > 1) layout += fmt::format(" CP {}", p.context);
   if (p.expert > 1) layout += fmt::format(" EP {}", p.expert);
-  return fmt::format("{} x {} on {}, {}, {} {}, batch {} x {}, {}", job.machine.gpus, job.machine.device.name(),
+  return fmt::format("{} on {}, {}, {} {}, batch {} x {}, {}", gpus_text(job.machine),
                      job.machine.fabric.name.empty() ? "no fabric" : job.machine.fabric.name, job.model.name, layout,
                      p.schedule->name, job.batch.global, job.model.seq,
                      calibration::name_of(job.method.precision.matmul));
@@ -228,13 +237,14 @@ void write_report(std::ostream& out, const scenarios::Scenario& scenario, const 
   const workloads::Job& job = scenario.job;
   write_rates(out, job.model.recommender.any() ? "samples" : "tokens", job.evaluation, job.training,
               workloads::training_cost(job.training, job.machine.gpus, report.evaluation.tokens_per_s),
-              job.machine.device.peak(calibration::DataType::bf16), causal_mfu_pct(job.model, job.batch.global, report),
-              report);
+              calibration::FlopRate(job.machine.mean_peak(calibration::DataType::bf16)),
+              causal_mfu_pct(job.model, job.batch.global, report), report);
   write_breakdown(out, report);
   write_tables(out, scenario, report);
   write_energy(out, report.energy, report.rates.tokens_per_s);
   write_tiers(out, report);
   write_memory(out, job.parallelism.virtual_pipeline > 1, report);
+  write_kinds(out, job, report);
   if (report.assumptions.empty()) return;
   out << "\nAssumptions\n";
   for (const std::string& assumption : report.assumptions) out << wrapped(assumption, "  - ", "    ");

@@ -89,7 +89,13 @@ std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& op
     const std::lock_guard lock(mutex);
     free_bounds.push_back(std::move(bound));
   };
-  for_each_parallel((layouts.size() + kBlock - 1) / kBlock, jobs, "hundreds of bounds", block);
+  const std::vector<char> done =
+      for_each_parallel((layouts.size() + kBlock - 1) / kBlock, jobs, "hundreds of bounds", block);
+  out.layouts = layouts.size();
+  if (std::find(done.begin(), done.end(), 0) != done.end()) {  // a layout without a bound is not infeasible
+    out.complete = false;
+    return {};
+  }
   std::vector<Candidate> candidates;
   for (std::size_t i = 0; i < layouts.size(); ++i) {
     if (bounds[i] >= 0) {
@@ -97,7 +103,6 @@ std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& op
           {i, bounds[i], memory[i], energy[i], options.goal.score(layouts[i].gpus, bounds[i], memory[i], energy[i])});
     }
   }
-  out.layouts = layouts.size();
   out.infeasible = layouts.size() - candidates.size();
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return a.bound != b.bound ? a.bound < b.bound : a.layout < b.layout;
@@ -119,6 +124,16 @@ Pair pair_of(const Goal& goal, const PointResult& result) {
 /// Whether `a` is at least as fast at no higher a price, and better in one.
 bool dominates(const Pair& a, const Pair& b) {
   return a.step_s <= b.step_s && a.price <= b.price && (a.step_s < b.step_s || a.price < b.price);
+}
+
+/// Every second task first, then those between: neighbours often take the same step, which is simulated once where they
+/// are not begun at the same time.
+void spread_out(std::vector<std::size_t>& tasks) {
+  std::vector<std::size_t> order;
+  for (const std::size_t first : {0u, 1u}) {
+    for (std::size_t i = first; i < tasks.size(); i += 2) order.push_back(tasks[i]);
+  }
+  tasks = std::move(order);
 }
 
 class Search {
@@ -149,6 +164,7 @@ class Search {
         else
           tasks.push_back(candidate.layout);
       }
+      spread_out(tasks);
       // Like those that are simulated, what is noted moves the threshold of the next round, not of this one.
       for (const auto& [layout, line] : noted) keep(layout, point_of(csv_cells(line), 0));
       out_.complete = crew_.run(

@@ -72,7 +72,7 @@ struct Memory {
 };
 
 /// `jobs`: threads of this process that work out bounds. Nothing depends on them or on the crew but the time that it
-/// takes. Checks that no simulated step undercuts its bound.
+/// takes, and how far it comes before a Ctrl-C (`complete`). Checks that no simulated step undercuts its bound.
 SearchResult search_layouts(LayoutSpace& space, const SearchOptions& options, Crew& crew, unsigned jobs,
                             const Memory& memory = {});
 

@@ -52,8 +52,10 @@ sim::Duration price(const PricedCampaign& campaign, const Settings& document, co
     changed.set_path("parallelism.data", number(data));
   }
   std::size_t row = 0;
+  double stall = 1;
   for (const campaign::Cause& cause : campaign.spec.fleet.causes) {
     if (cause.effect != campaign::Effect::slow || ++row != state.slow) continue;
+    stall = cause.stall();
     if (cause.slowdown > 1) perturb(changed, "slow_gpus", fmt::format("{{gpu: 0, slowdown: {}}}", cause.slowdown));
     if (cause.nic_rate < 1) perturb(changed, "slow_nics", fmt::format("{{node: 0, nic: 0, rate: {}}}", cause.nic_rate));
   }
@@ -65,7 +67,8 @@ sim::Duration price(const PricedCampaign& campaign, const Settings& document, co
   for (std::int64_t microbatches = least;; ++microbatches) {
     changed.set_path("batch.global", number(missing > 0 ? microbatches * row_sequences : global));
     try {
-      return workloads::simulate_step(scenarios::load_scenario(changed).job, options).iteration;
+      const sim::Duration step = workloads::simulate_step(scenarios::load_scenario(changed).job, options).iteration;
+      return stall > 1 ? sim::seconds(sim::to_seconds(step) * stall) : step;
     } catch (const sim::UserError&) {
       if (microbatches >= most) throw;  // a schedule may want whole groups of micro-batches
     }
@@ -74,6 +77,9 @@ sim::Duration price(const PricedCampaign& campaign, const Settings& document, co
 
 std::int64_t missing_replicas(const PricedCampaign& campaign, const Settings& document) {
   if (!campaign.spec.elastic.on) return 0;
+  if (campaign.scenario.job.machine.mixed())
+    document.find_path("campaign.elastic")
+        ->fail("got elastic data parallelism on nodes of several kinds, expected one");
   const std::int64_t data = campaign.scenario.job.parallelism.data, least = campaign.spec.elastic.min_replicas;
   if (least > data) {
     document.find_path("campaign.elastic")

@@ -27,12 +27,12 @@ std::string in_one_line(std::string text) {
 PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& cache) {
   const workloads::Job& job = scenario.job;
   PointResult result;
-  const double capacity_gb = static_cast<double>(job.machine.device.memory().value()) / 1e9;
-  result.peak_memory_gb = workloads::peak_memory(job) / 1e9;
-  if (result.peak_memory_gb > capacity_gb) {
+  const workloads::MemoryNeed need = workloads::memory_need(job);
+  result.peak_memory_gb = need.peak / 1e9;
+  if (!need.fits()) {
     result.status = PointStatus::oom;
     result.reason = fmt::format("out of memory: needs {} of {} per GPU", bytes_text(result.peak_memory_gb * 1e9),
-                                bytes_text(capacity_gb * 1e9));
+                                bytes_text(need.capacity));
     return result;
   }
   workloads::StepOptions options;

@@ -64,6 +64,8 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Layout& layou
       {"parallelism.schedule", layout.schedule}};
   if (layout.expert > 0) settings.emplace_back("parallelism.expert", text(layout.expert));
   if (layout.expert_tensor > 0) settings.emplace_back("parallelism.expert_tensor", text(layout.expert_tensor));
+  if (layout.tensor_in > 0) settings.emplace_back("parallelism.tensor_in", text(layout.tensor_in));
+  if (layout.shard_group > 0) settings.emplace_back("parallelism.shard_group", text(layout.shard_group));
   return settings;
 }
 
@@ -95,6 +97,7 @@ LayoutSpace::LayoutSpace(sim::Settings document, const std::vector<Variation>& v
   std::vector<std::string> keys;
   Layout any;
   if (model_.experts.any()) any.expert = any.expert_tensor = 1;
+  any.tensor_in = any.shard_group = 1;
   for (const auto& [key, value] : settings_of(any)) keys.push_back(key);
   for (const Variation& variation : variations) {
     if (std::find(keys.begin(), keys.end(), variation.key) == keys.end()) {
@@ -183,11 +186,24 @@ void LayoutSpace::enumerate_rest(Layout layout) {
             const std::string usual(workloads::usual_schedule(n).name);
             for (const std::string& schedule : words("parallelism.schedule", {usual})) {
               layout.schedule = schedule;
-              layouts_.push_back(layout);
+              enumerate_groups(layout);
             }
           }
         }
       }
+    }
+  }
+}
+
+void LayoutSpace::enumerate_groups(Layout layout) {
+  // Only where asked for: few programs cut a tensor group in two dimensions, or states over less than all ranks.
+  for (const std::int64_t in : numbers("parallelism.tensor_in", {0})) {
+    if (in > 0 && layout.tensor % in != 0) continue;
+    layout.tensor_in = in;
+    for (const std::int64_t group : numbers("parallelism.shard_group", {0})) {
+      if (group > 0 && (layout.data * others_) % group != 0) continue;
+      layout.shard_group = group;
+      layouts_.push_back(layout);
     }
   }
 }

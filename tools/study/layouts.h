@@ -18,12 +18,14 @@ namespace orrery::tools {
 
 struct Layout {
   std::int64_t gpus = 1, tensor = 1, pipeline = 1, chunks = 1, data = 1, micro = 1;
-  std::int64_t expert = 0, expert_tensor = 0;  // 0: the model has no experts
+  std::int64_t expert = 0, expert_tensor = 0;   // 0: the model has no experts
+  std::int64_t tensor_in = 0, shard_group = 0;  // 0: as the scenario says
   bool sequence_parallel = false;
   std::string sharding, recompute, schedule;  // as the language spells them
 };
 
-/// The keys that a layout decides, with their values as text: what --set needs to run it again.
+/// The keys that a layout decides, with their values as text: what --set needs to run it again. All layouts of a space
+/// have the same keys.
 std::vector<std::pair<std::string, std::string>> settings_of(const Layout& layout);
 
 /// Divisors of a whole number above 0, in order.
@@ -58,6 +60,7 @@ class LayoutSpace {
  private:
   void enumerate(std::int64_t gpus);
   void enumerate_experts(Layout layout);
+  void enumerate_groups(Layout layout);
   void enumerate_rest(Layout layout);
   std::vector<std::int64_t> numbers(const char* key, std::vector<std::int64_t> otherwise) const;
   std::vector<std::string> words(const char* key, std::vector<std::string> otherwise) const;

@@ -27,7 +27,13 @@ constexpr std::array<UseText, queue::kUses> kUseTexts{{
     {"fragmented", "free while a job waits that asks for no more than are free"},
     {"short_of", "free while the first in the queue asks for more than are free"},
     {"idle", "free while nobody waits"},
+    {"lost", "work that is done again after a failure"},
+    {"restart", "coming up after a failure"},
+    {"repair", "nodes that are being mended"},
 }};
+/// What is always there; the rest where jobs fail.
+constexpr std::size_t kUsesWithoutFailures = 6;
+std::size_t uses_of(const QueueStudy& study) { return study.failures.any() ? queue::kUses : kUsesWithoutFailures; }
 constexpr std::array<const char*, queue::kSpans> kSpanNames{"node", "unit", "pod", "cluster"};
 
 std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
@@ -69,13 +75,14 @@ void write_best(std::ostream& out, const QueueStudy& study) {
   const QueueRow& best = study.rows[study.best];
   out << fmt::format("\nOf {} with {}, the least slow-down\n", best.order, best.placement);
   TextTable uses({{"GPUs' time", Align::left}, {"%"}, {"", Align::left}});
-  for (std::size_t u = 0; u < queue::kUses; ++u)
+  for (std::size_t u = 0; u < uses_of(study); ++u)
     uses.add_row({kUseTexts[u].name, percent(best.shares[u]), kUseTexts[u].meaning});
   uses.write(out);
   out << "\n  jobs within one";
   for (std::size_t s = 0; s < queue::kSpans; ++s)
     out << fmt::format("{} {}: {}", s == 0 ? "" : ",", kSpanNames[s], best.spans[s]);
-  out << fmt::format("; started ahead of their turn: {}\n", best.backfilled);
+  out << fmt::format("; started ahead of their turn: {}", best.backfilled);
+  out << (study.failures.any() ? fmt::format("; failures: {}\n", best.failures) : std::string("\n"));
   if (study.resampled.seeds == 0) return;
   const auto interval = [](const campaign::Distribution& d, const auto& text) {
     return fmt::format("{} ({} to {} in 90 %)", text(d.mean), text(d.p5), text(d.p95));
@@ -102,7 +109,7 @@ ordered_json distribution_json(const campaign::Distribution& d) {
   return {{"mean", d.mean}, {"error", d.error}, {"p5", d.p5}, {"p50", d.p50}, {"p95", d.p95}};
 }
 
-ordered_json row_json(const QueueRow& row) {
+ordered_json row_json(const QueueRow& row, std::size_t uses) {
   ordered_json json{{"order", row.order},
                     {"placement", row.placement},
                     {"utilisation", row.utilisation},
@@ -115,7 +122,8 @@ ordered_json row_json(const QueueRow& row) {
                     {"stretch", row.stretch},
                     {"makespan_s", row.makespan_s},
                     {"backfilled", row.backfilled}};
-  for (std::size_t u = 0; u < queue::kUses; ++u) json["gpu_time"][kUseTexts[u].name] = row.shares[u];
+  if (uses == queue::kUses) json["failures"] = row.failures;
+  for (std::size_t u = 0; u < uses; ++u) json["gpu_time"][kUseTexts[u].name] = row.shares[u];
   for (std::size_t s = 0; s < queue::kSpans; ++s) json["spans"][kSpanNames[s]] = row.spans[s];
   return json;
 }
@@ -155,7 +163,7 @@ ordered_json queue_json(const QueueStudy& study) {
                     {"units", study.layout.pod_of.size()},
                     {"best", study.best}};
   json["policies"] = ordered_json::array();
-  for (const QueueRow& row : study.rows) json["policies"].push_back(row_json(row));
+  for (const QueueRow& row : study.rows) json["policies"].push_back(row_json(row, uses_of(study)));
   json["prices"] = ordered_json::array();
   for (const QueuePrice& price : study.prices) {
     json["prices"].push_back({{"gpus", price.gpus},
@@ -187,7 +195,7 @@ ordered_json queue_page(const QueueStudy& study) {
                    {"mean wait", long_time_text(best.waits.mean_s), "95 % below " + long_time_text(best.waits.p95_s)},
                    {"slow-down", number_text(best.bounded_slowdown), "(wait + run) / run, mean"}};
   page["uses"] = ordered_json::array();
-  for (const UseText& use : kUseTexts) page["uses"].push_back({use.name, use.meaning});
+  for (std::size_t u = 0; u < uses_of(study); ++u) page["uses"].push_back({kUseTexts[u].name, kUseTexts[u].meaning});
   page["held"] = ordered_json::array();
   for (const QueueRow& row : study.rows) page["held"].push_back(row.held_gpus);
   page["waits"] = waits_json(study);

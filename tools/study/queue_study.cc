@@ -14,6 +14,7 @@
 #include "sim/hash.h"
 #include "tools/parallel.h"
 #include "tools/study/placements.h"
+#include "tools/study/queue_failures.h"
 #include "workloads/step/shared_cluster.h"
 
 namespace orrery::tools {
@@ -145,7 +146,7 @@ bool price_all(const Settings& document, const topology::Cluster& cluster, unsig
 
 /// The trace with the row of slow-downs of every job.
 queue::Trace priced_trace(const QueueStudy& study) {
-  queue::Trace trace{study.trace.jobs, {{1, 1, 1, 1}}};
+  queue::Trace trace{study.trace.jobs, {{1, 1, 1, 1}}, study.failures};
   for (const QueuePrice& one : study.prices) trace.curves.push_back(one.factor);
   double most = 0;
   for (queue::Request& job : trace.jobs) {
@@ -180,11 +181,12 @@ void summarise(const queue::Trace& trace, const queue::Outcome& outcome, QueueRo
   double slowdown = 0;
   for (std::size_t j = 0; j < trace.jobs.size(); ++j) {
     const queue::Placed& placed = outcome.jobs[j];
-    const double wait = seconds(placed.start_ms - trace.jobs[j].submit_ms),
-                 run = seconds(placed.end_ms - placed.start_ms);
+    const double wait = seconds(placed.start_ms - trace.jobs[j].submit_ms), run = seconds(placed.running_ms),
+                 response = seconds(placed.end_ms - trace.jobs[j].submit_ms);
     row.waits.all_s.push_back(wait);
+    row.failures += placed.failures;
     constexpr double kShort = 10;  // Feitelson et al., Theory and practice in parallel job scheduling, JSSPP 1997
-    slowdown += std::max(1.0, (wait + run) / std::max(run, kShort));
+    slowdown += std::max(1.0, response / std::max(run, kShort));
     ++row.spans[static_cast<std::size_t>(placed.span)];
   }
   const auto jobs = static_cast<double>(trace.jobs.size());
@@ -299,6 +301,10 @@ QueueStudy study_queue(const Settings& document, const std::string& trace_file, 
   study.trace_file = trace_file;
   study.scenario = scenarios::load_scenario(document);
   const workloads::Machine& machine = study.scenario.job.machine;
+  if (machine.mixed()) {
+    throw sim::UserError(
+        fmt::format("cluster.others: got nodes of {} kinds, expected one for a queue", machine.mixture.kinds()));
+  }
   workloads::Site site = workloads::site_of(study.scenario.job);
   if (options.gpus > 0) site.gpus = options.gpus;
   if (site.gpus % machine.gpus_per_node != 0)
@@ -310,6 +316,11 @@ QueueStudy study_queue(const Settings& document, const std::string& trace_file, 
   say_what_was_left_out(study);
   study.interrupted = !price_all(document, cluster, options.jobs, study);
   if (study.interrupted) return study;
+  if (options.failures) {
+    QueueFailures failures = queue_failures(study.scenario, document);
+    study.failures = failures.rates;
+    study.notes.push_back(std::move(failures.note));
+  }
   const queue::Trace trace = priced_trace(study);
   study.rows = rows_of(options);
   const std::vector<char> done = for_each_parallel(study.rows.size(), options.jobs, "policies", [&](std::size_t i) {

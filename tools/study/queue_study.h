@@ -19,6 +19,7 @@ struct QueueOptions {
   std::int64_t gpus = 0;                        // of the cluster; 0: the scenario's
   std::vector<std::string> orders, placements;  // empty: all
   std::int64_t resamples = 0;
+  bool failures = false;  // as the scenario's campaign section says
   unsigned jobs = 1;
 };
 
@@ -44,10 +45,10 @@ struct QueueRow {
   double utilisation = 0;                     // GPUs that jobs asked for and hold, over all
   double makespan_s = 0;
   QueueWaits waits;
-  /// Mean of max(1, (wait + run) / max(run, 10 s)): Feitelson's bounded slow-down.
+  /// Mean of max(1, (wait + run) / max(run, 10 s)): Feitelson's bounded slow-down; waits for another start counted.
   double bounded_slowdown = 1;
   double stretch = 1;  // run over the run with nodes at their best, mean by GPU-time
-  std::int64_t backfilled = 0;
+  std::int64_t backfilled = 0, failures = 0;
   std::array<std::int64_t, queue::kSpans> spans{};  // jobs by how far their nodes lie apart
   std::vector<std::int64_t> held_gpus;              // over time
 };
@@ -58,6 +59,7 @@ struct QueueStudy {
   QueueTrace trace;
   queue::Layout layout;
   std::vector<QueuePrice> prices;  // by size, rising
+  queue::Failures failures;
   std::vector<QueueRow> rows;
   std::size_t best = 0;  // the row with the least mean of the bounded slow-down
   /// Of that policy, with jobs drawn anew for every arrival.

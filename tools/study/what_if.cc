@@ -4,6 +4,7 @@
 #include "tools/study/what_if.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -195,6 +196,17 @@ class List {
     flip(p_.data > 1, "parameters", overlap.parameters);
   }
 
+  /// Stages and layers over nodes of two kinds.
+  void add_kinds() {
+    if (here_.swapped_kinds.empty()) return;
+    if (!p_.balances_layers) {
+      add("layers by device", {{"parallelism.stage_layers", "balanced"}}, "stages of different size");
+      add("kinds of nodes", {{"cluster.others", here_.swapped_kinds}, {"parallelism.stage_layers", "balanced"}},
+          "stages of different size");
+    }
+    add("kinds of nodes", {{"cluster.others", here_.swapped_kinds}});
+  }
+
   /// Where the tables of a recommender lie, which has no other layout.
   void add_tables() {
     const workloads::Recommender& model = here_.model.recommender;
@@ -244,9 +256,23 @@ class List {
 
 }  // namespace
 
+namespace {
+/// The stages of a machine of two kinds on the other kind first: those of the first kind last, or the other way round.
+std::string swapped_kinds(const workloads::Machine& machine) {
+  if (machine.mixture.kinds() != 2) return {};
+  const auto& kinds = machine.mixture.kind_of_stage;
+  const auto others = std::count(kinds.begin(), kinds.end(), std::uint8_t{1});
+  std::vector<std::int64_t> stages(static_cast<std::size_t>(others));
+  const bool behind = !kinds.empty() && kinds.front() == 0;
+  std::iota(stages.begin(), stages.end(), behind ? 0 : static_cast<std::int64_t>(kinds.size()) - others);
+  return fmt::format("[{{device: {}, gpus: {}, stages: [{}]}}]", machine.device_of_kind(1).name(),
+                     machine.gpus_of_kind(1), fmt::join(stages, ", "));
+}
+}  // namespace
+
 Arrangement arrangement_of(const scenarios::Scenario& scenario) {
   const auto& job = scenario.job;
-  return {job.machine.gpus, job.model, job.parallelism, job.batch, job.method, job.overlap};
+  return {job.machine.gpus, job.model, job.parallelism, job.batch, job.method, job.overlap, swapped_kinds(job.machine)};
 }
 
 std::vector<WhatIf> what_ifs(const Arrangement& here) {
@@ -266,6 +292,7 @@ std::vector<WhatIf> what_ifs(const Arrangement& here) {
   list.add_schedules();
   list.add_overlaps();
   list.add_method();
+  list.add_kinds();
   return list.take();
 }
 
@@ -308,7 +335,7 @@ std::optional<std::vector<std::string>> assignments(const Arrangement& here, con
   if (experts_cut && degrees.tensor != p.tensor && !set.contains(kExpertTensor))
     set[kExpertTensor] = text(degrees.tensor);
   const bool recut = degrees.pipeline != p.pipeline || degrees.chunks != p.virtual_pipeline;
-  if (recut && !p.stage_layers.empty()) set["parallelism.stage_layers"] = "null";
+  if (recut && !p.stage_layers.empty() && !p.balances_layers) set["parallelism.stage_layers"] = "null";
   std::vector<std::string> lines;
   for (const auto& [key, value] : set) lines.push_back(fmt::format("{}={}", key, value));
   return lines;

@@ -20,6 +20,7 @@ struct Arrangement {
   workloads::Batch batch;
   workloads::Method method;
   workloads::Overlap overlap;
+  std::string swapped_kinds;  // cluster.others with the stages of two kinds of nodes changed about; empty: one kind
 };
 Arrangement arrangement_of(const scenarios::Scenario& scenario);
 

@@ -83,8 +83,17 @@ Cause load_cause(const Settings& document, const std::string& name, const Settin
   cause.repair_s = seconds(given, "repair", 0);
   cause.slowdown = given.get_number("slowdown", 1);
   cause.nic_rate = given.get_number("nic_rate", 1);
-  const bool slow = cause.effect == Effect::slow, slower = cause.slowdown > 1 || cause.nic_rate < 1;
-  if (slow && !slower) given.fail("has effect slow, expected a slowdown above 1 or a nic_rate below 1");
+  cause.outage_s = seconds(given, "outage", 0);
+  cause.outage_every_s = seconds(given, "outage_every", 0);
+  if ((cause.outage_s > 0) != (cause.outage_every_s > 0))
+    given.fail("got one of outage and outage_every, expected both or none");
+  if (cause.outage_s > 0 && cause.outage_s >= cause.outage_every_s) {
+    given.find("outage")->fail(fmt::format("got {}, expected less than outage_every, {}", given.find("outage")->text(),
+                                           given.find("outage_every")->text()));
+  }
+  const bool slow = cause.effect == Effect::slow;
+  const bool slower = cause.slowdown > 1 || cause.nic_rate < 1 || cause.outage_s > 0;
+  if (slow && !slower) given.fail("has effect slow, expected a slowdown above 1, a nic_rate below 1 or an outage");
   if (!slow && slower) given.fail(fmt::format("slows down, but has effect {}, expected slow", name_of(cause.effect)));
   const bool grouped = cause.loses == Loses::group || cause.per == Per::group;
   if (grouped && given.find("group") == nullptr) given.fail("needs group, the nodes that fail or are counted together");
@@ -152,6 +161,24 @@ std::vector<sim::Key> cause_rows() {
        {},
        "Of effect slow: share of its rate that one NIC has left.",
        {"0.001", "1"}},
+      // NCCL gives up after 4.096 us x 2^NCCL_IB_TIMEOUT x NCCL_IB_RETRY_CNT, 30 s by default (its documentation of
+      // environment variables: 20 and 7); a longer outage ends the job.
+      {"causes.*.outage",
+       "quantity",
+       "time",
+       "0 s",
+       {},
+       "Of effect slow: a NIC flaps and is away for so long, during which the whole job waits; a longer outage than "
+       "the "
+       "transport's retries bear ends the job (effect crash).",
+       {"0 s", "30 s"}},
+      {"causes.*.outage_every",
+       "quantity",
+       "time",
+       "-",
+       {},
+       "Of effect slow: from one outage of the NIC to the next.",
+       {"1 ms", "1 year"}},
   };
 }
 

@@ -41,6 +41,11 @@ struct Cause {
   double repair_s = 0;                        // until a lost node is back in the pool
   double slowdown = 1;                        // slow: factor on the compute times of one GPU
   double nic_rate = 1;                        // slow: share of its rate that one NIC has left
+  /// slow: one NIC that flaps, away for `outage_s` every `outage_every_s`; 0: none does. All ranks of a step wait for
+  /// the one whose messages are sent again until the link is back.
+  double outage_s = 0, outage_every_s = 0;
+  /// Factor on a step's time of what flaps.
+  double stall() const { return outage_s > 0 ? outage_every_s / (outage_every_s - outage_s) : 1; }
 };
 
 struct Fleet {

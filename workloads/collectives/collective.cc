@@ -43,9 +43,9 @@ Call call_of(CollectiveOp op, double bytes, const GroupShape& shape, const calib
              const calibration::Software& software, const topology::Cluster* cluster) {
   Call call{op, bytes, shape, 1, 1, device, software};
   if (cluster == nullptr) return call;
-  const topology::FabricSpec& fabric = cluster->fabric_spec();
-  const double line = fabric.nic_rate.value(), pcie = cluster->node_spec().pcie.value();
-  call.rate = call.rails() * std::min(line * fabric.efficiency, pcie);
+  const topology::Cluster::NicRate nic = shape.nic.value_or(cluster->nic_rate(0));
+  const double line = nic.line.value(), pcie = nic.pcie.value();
+  call.rate = call.rails() * std::min(line * cluster->fabric_spec().efficiency, pcie);
   call.line_rate = call.rails() * std::min(line, pcie);
   return call;
 }

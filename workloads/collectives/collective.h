@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -58,7 +59,9 @@ struct GroupShape {
   std::int64_t per_node = 1;  // ranks of the group in a node, at most
   std::int64_t rails = 1;     // NICs of a node that the group's rings leave through
   topology::Tier top = topology::Tier::node;
-  sim::Duration hop{};     // longest path latency between ring neighbours in different nodes
+  sim::Duration hop{};  // longest path latency between ring neighbours in different nodes
+  /// Of the group's nodes the slowest; nothing in one node: those of the cluster's first kind.
+  std::optional<topology::Cluster::NicRate> nic;
   ExchangeStyle exchange;  // of its all-to-alls
 };
 
@@ -76,6 +79,9 @@ struct CollectiveCost {
 
 /// Bytes that each rank sends: (n-1)/n of the buffer for all-gather and reduce-scatter, twice that for all-reduce.
 double wire_bytes(CollectiveOp op, std::int64_t ranks, double bytes);
+
+/// The lower rates of two kinds of NICs.
+topology::Cluster::NicRate slower(const topology::Cluster::NicRate& a, const topology::Cluster::NicRate& b);
 
 /// Describes the group of these GPUs, in ring order.
 GroupShape shape_of(std::span<const std::int64_t> gpus, const topology::Cluster& cluster);

@@ -63,6 +63,10 @@ bool in_one_node(std::span<const std::int64_t> gpus, const topology::Cluster& cl
 
 }  // namespace
 
+topology::Cluster::NicRate slower(const topology::Cluster::NicRate& a, const topology::Cluster::NicRate& b) {
+  return {std::min(a.line, b.line), std::min(a.pcie, b.pcie)};
+}
+
 GroupShape shape_of(std::span<const std::int64_t> gpus, const topology::Cluster& cluster) {
   GroupShape shape;
   shape.ranks = static_cast<std::int64_t>(gpus.size());
@@ -84,6 +88,8 @@ GroupShape shape_of(std::span<const std::int64_t> gpus, const topology::Cluster&
       const topology::Path path = cluster.path(nodes[i].front(), nodes[(i + 1) % nodes.size()].front());
       shape.hop = std::max(shape.hop, path.latency);
       shape.top = std::max(shape.top, path.top);
+      const topology::Cluster::NicRate nic = cluster.nic_rate(cluster.node_of(nodes[i].front()));
+      shape.nic = shape.nic ? slower(*shape.nic, nic) : nic;
     }
   }
   return shape;

@@ -3,6 +3,19 @@
 
 namespace orrery::workloads {
 
+CollectiveCost CollectivePrices::of(CollectiveOp op, double bytes, const CommGroup& group) const {
+  const auto cost_on = [&](const calibration::DeviceProfile& any) {
+    return collective_cost(op, bytes, shapes[group], any, software, cluster);
+  };
+  if (!group.across_stages || of_stages.empty()) return cost_on(device);
+  CollectiveCost slowest = cost_on(*of_stages.front());
+  for (const calibration::DeviceProfile* other : of_stages) {
+    const CollectiveCost cost = cost_on(*other);
+    if (seconds_alone(cost, group) > seconds_alone(slowest, group)) slowest = cost;
+  }
+  return slowest;
+}
+
 double CollectivePrices::sent(CollectiveOp op, double bytes, const CommGroup& group) const {
   const GroupShape& shape = shapes[group];
   if (op == CollectiveOp::all_to_all && shape.ranks > 1) return exchange_load(shape).sum() * bytes;
@@ -10,8 +23,9 @@ double CollectivePrices::sent(CollectiveOp op, double bytes, const CommGroup& gr
 }
 
 double CollectivePrices::seconds_alone(const CollectiveCost& cost, const CommGroup& group) const {
-  const topology::FabricSpec& fabric = cluster.fabric_spec();
-  const double links = fabric.nic_rate.value() * fabric.efficiency * static_cast<double>(shapes[group].rails);
+  const GroupShape& shape = shapes[group];
+  const double line = shape.nic.value_or(cluster.nic_rate(0)).line.value();
+  const double links = line * cluster.fabric_spec().efficiency * static_cast<double>(shape.rails);
   const double rate = cost.rate_cap > 0 ? cost.rate_cap : links;
   return sim::to_seconds(cost.latency) + (rate > 0 ? cost.work / rate : 0);
 }

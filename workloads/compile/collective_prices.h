@@ -2,6 +2,9 @@
 // on the cluster, in one value.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "workloads/compile/group_shapes.h"
 
 namespace orrery::workloads {
@@ -12,11 +15,11 @@ struct CollectivePrices {
   const calibration::Software& software;  // its collective library
   const topology::Cluster& cluster;
   const GroupShapes& shapes;
+  /// Devices of all stages, where they differ: the members of a group across stages agree on the slowest of them.
+  std::vector<const calibration::DeviceProfile*> of_stages = {};
 
   /// One call of `bytes`, the whole buffer.
-  CollectiveCost of(CollectiveOp op, double bytes, const CommGroup& group) const {
-    return collective_cost(op, bytes, shapes[group], device, software, cluster);
-  }
+  CollectiveCost of(CollectiveOp op, double bytes, const CommGroup& group) const;
   /// Bytes that a rank sends in it.
   double sent(CollectiveOp op, double bytes, const CommGroup& group) const;
   /// One message between two GPUs.
@@ -25,6 +28,13 @@ struct CollectivePrices {
   double seconds_alone(const CollectiveCost& cost, const CommGroup& group) const;
   /// A few bytes that load no link: latency alone.
   CollectiveCost of_signal(CollectiveOp op, double bytes, const CommGroup& group) const;
+};
+
+/// By stage: nodes of several kinds may hold the stages of a pipeline.
+struct StagePrices {
+  std::vector<CollectivePrices> kinds;      // at least one
+  std::vector<std::uint8_t> kind_of_stage;  // empty: all of the first
+  std::size_t kind_of(std::size_t stage) const { return kind_of_stage.empty() ? 0 : kind_of_stage[stage]; }
 };
 
 }  // namespace orrery::workloads

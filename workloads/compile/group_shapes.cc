@@ -16,6 +16,7 @@ GroupShape worse(const GroupShape& a, const GroupShape& b) {
   w.rails = std::min(a.rails, b.rails);
   w.top = std::max(a.top, b.top);
   w.hop = std::max(a.hop, b.hop);
+  w.nic = a.nic && b.nic ? slower(*a.nic, *b.nic) : a.nic ? a.nic : b.nic;
   return w;
 }
 

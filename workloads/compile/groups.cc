@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "calibration/routing.h"
 #include "sim/error.h"
 
 namespace orrery::workloads {
@@ -207,6 +208,37 @@ void slow_down_nics(const Perturbation& perturbed, const topology::Cluster& clus
   }
 }
 
+/// What the ranks of an expert group are given, over the mean: so many rows that a step of thousands of passes meets no
+/// pattern, few enough to draw at once.
+sim::Loads loads_of(const Perturbation::Routing& routing, const ExpertLayout& experts) {
+  constexpr std::uint64_t kRows = 256;
+  sim::Loads loads;
+  if (routing.skew <= 0 || !experts.any || experts.expert == 1) return loads;
+  const calibration::Routing drawn{routing.tokens, routing.top_k, routing.experts, experts.expert, routing.skew};
+  loads.places = static_cast<std::uint32_t>(experts.expert);
+  loads.seed = routing.seed;
+  for (std::uint64_t row = 0; row < kRows; ++row) {
+    const std::vector<double> factors = calibration::loads_of_ranks(drawn, routing.seed * kRows + row);
+    loads.factors.insert(loads.factors.end(), factors.begin(), factors.end());
+  }
+  return loads;
+}
+
+/// Groups of experts lie in a stage's ranks one after the other, the ranks that an expert is cut over next to each
+/// other.
+void place_among_experts(const GroupLayout& layout, std::int64_t rank, sim::Instance& instance) {
+  const ExpertLayout& experts = layout.experts;
+  const Dims& dims = layout.dims;
+  std::int64_t place = 0, ranks = 1;  // in the stage
+  for (const Dim dim : {Dim::tensor, Dim::context, Dim::data}) {
+    place += ranks * dims.place(rank, dim);
+    ranks *= dims.size(dim);
+  }
+  const std::int64_t group = place / (experts.expert * experts.tensor);
+  instance.load_group = static_cast<std::uint64_t>(dims.place(rank, Dim::pipeline) * ranks + group);
+  instance.load_place = static_cast<std::uint32_t>(place / experts.tensor % experts.expert);
+}
+
 /// The orbits of links where the ranks of a tensor group are alike: the group's GPUs are neighbours in a node, and
 /// nothing sets one apart. Empty otherwise.
 std::vector<std::int32_t> tensor_orbits(const GroupInputs& inputs, const topology::Cluster& cluster) {
@@ -216,7 +248,7 @@ std::vector<std::int32_t> tensor_orbits(const GroupInputs& inputs, const topolog
   const bool neighbours = placement.kind == Placement::Kind::order && placement.order.front() == Dim::tensor &&
                           cluster.gpus_per_node() % tensor == 0;
   const bool plain = perturbed.slow_gpus.empty() && perturbed.slow_nics.empty() && perturbed.jitter_sigma == 0 &&
-                     perturbed.message_sigma == 0;
+                     perturbed.message_sigma == 0 && perturbed.routing.skew == 0;
   // The turn maps groups of experts onto each other where they have whole tensor groups, or one rank of each.
   const ExpertLayout& experts = inputs.layout.experts;
   const bool cut_alike = experts.tensor == tensor || (experts.tensor == 1 && experts.expert % tensor == 0);
@@ -251,6 +283,7 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
   out.plan.streams = streams_of(out.list);
   out.plan.noise = {perturbed.jitter_sigma, perturbed.jitter_seed};
   out.plan.message_noise = {perturbed.message_sigma, perturbed.message_seed};
+  out.plan.loads = loads_of(perturbed.routing, inputs.layout.experts);
   std::vector<double> slowdown(static_cast<std::size_t>(cluster.gpus()), 1.0);  // the job may not fill it
   for (const auto& slow : perturbed.slow_gpus) slowdown[static_cast<std::size_t>(slow.gpu)] = slow.slowdown;
   for (std::int64_t rank = 0; rank < ranks.ranks(); rank += alike) {
@@ -258,6 +291,7 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
     instance.program = sim::ProgramId{static_cast<std::uint32_t>(dims.place(rank, Dim::pipeline))};
     instance.slowdown = slowdown[static_cast<std::size_t>(ranks.gpu_of(rank))];
     instance.noise_key = static_cast<std::uint64_t>(rank);
+    if (out.plan.loads.any()) place_among_experts(inputs.layout, rank, instance);
     out.plan.add_instance(instance, communicators.of(rank));
   }
   out.folded = sim::fold(out.plan, out.network);

@@ -25,6 +25,15 @@ Kernel part(const Kernel& kernel, double share, double work, const char* suffix)
 }
 /// What the host does between kernels, as time of the device, which has nothing to do meanwhile.
 Kernel host_gap(sim::Duration time) { return {"host", time, false, 0, 0, {}}; }
+/// Of the kernels' time that of routed tokens.
+float routed_share(const std::vector<Kernel>& kernels) {
+  sim::Duration all{}, routed{};
+  for (const Kernel& kernel : kernels) {
+    all += kernel.time;
+    if (kernel.routed) routed += kernel.time;
+  }
+  return all > sim::Duration{} ? static_cast<float>(sim::to_seconds(routed) / sim::to_seconds(all)) : 0.0F;
+}
 }  // namespace
 
 std::uint32_t TemplateLibrary::run_of(std::vector<Kernel> kernels) {
@@ -57,6 +66,7 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
       one_by_one.push_back(std::move(kernel));
     }
     for (const Kernel& kernel : one_by_one) item.duration += kernel.time;
+    item.routed = routed_share(one_by_one);
     item.issue_bound = item.duration;
     item.run = run_of(std::move(one_by_one));
     return item;
@@ -72,6 +82,7 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
     issued -= issue_of(kernels[k]);
   }
   item.duration = tail;
+  item.routed = routed_share(kernels);
   item.run = run_of(std::move(kernels));
   return item;
 }

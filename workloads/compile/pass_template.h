@@ -26,6 +26,7 @@ struct PassItem {
   // compute
   std::uint32_t run = 0;
   sim::Duration duration{}, issue_bound{};
+  float routed = 0;         // share of the duration that is of tokens that routing gave to this rank
   bool host_waits = false;  // the host issues nothing more until it has finished
   // comm
   CommGroup group = CommGroup::tensor;  // whose members take part

@@ -52,7 +52,7 @@ void RankMap::arrange(const Placement& placement, std::int64_t gpus_per_node) {
       gpu = node * gpus_per_node + place * block + gpu % block;
     }
   }
-  if (placement.by == Placement::By::pod) {
+  if (placement.by != Placement::By::rail && !placement.node_order.empty()) {
     SIM_CHECK(static_cast<std::int64_t>(placement.node_order.size()) == nodes, "{} nodes in order, of {}",
               placement.node_order.size(), nodes);
     for (std::int64_t& gpu : gpu_) {

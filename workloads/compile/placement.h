@@ -18,9 +18,10 @@ struct Placement {
   /// the pods in turn.
   enum class By : std::uint8_t { node, rail, pod };
   By by = By::node;
-  std::vector<std::int64_t> node_order;  // pod: the nodes in the order in which they are filled
-  std::uint64_t seed = 0;                // random
-  std::vector<std::int64_t> gpus;        // list: rank -> GPU
+  /// By node or pod: the nodes in the order in which they are filled; empty: by number.
+  std::vector<std::int64_t> node_order;
+  std::uint64_t seed = 0;          // random
+  std::vector<std::int64_t> gpus;  // list: rank -> GPU
   bool operator==(const Placement&) const = default;
 };
 

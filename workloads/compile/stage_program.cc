@@ -7,6 +7,7 @@
 #include "workloads/compile/stage_program.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "workloads/compile/pass_compiler.h"
@@ -129,15 +130,20 @@ PassCompiler::Parts parts_of(const ProgramInputs& inputs, const Network& network
 }  // namespace
 
 StagePrograms compile_programs(const ProgramInputs& inputs, const LayerSplit& split, StageOrders scheduled,
-                               const CollectivePrices& prices, const std::vector<std::vector<GroupSlot>>& slots,
+                               const StagePrices& prices, const std::vector<std::vector<GroupSlot>>& slots,
                                double undisturbed_rate) {
   StagePrograms out;
-  TemplateLibrary library(split.network, prices, inputs.passes, out);
-  const PassCompiler::Parts parts = parts_of(inputs, split.network, prices, library, undisturbed_rate);
+  std::deque<TemplateLibrary> libraries;  // by kind of nodes; parts refer to them
+  std::vector<PassCompiler::Parts> parts;
+  for (const CollectivePrices& kind : prices.kinds) {
+    libraries.emplace_back(split.network, kind, inputs.passes, out);
+    parts.push_back(parts_of(inputs, split.network, kind, libraries.back(), undisturbed_rate));
+  }
   for (std::size_t stage = 0; stage < scheduled.size(); ++stage) {
     std::vector<Pass> order = inputs.workload.passes(std::move(scheduled[stage]));
-    StageCompiler compiler(inputs, {split, inputs.map, static_cast<std::int64_t>(stage)}, prices, slots[stage], library,
-                           parts);
+    const std::size_t kind = prices.kind_of(stage);
+    StageCompiler compiler(inputs, {split, inputs.map, static_cast<std::int64_t>(stage)}, prices.kinds[kind],
+                           slots[stage], libraries[kind], parts[kind]);
     compiler.compile(order);
     out.programs.push_back(std::move(compiler.writer.program));
     out.notes.push_back(std::move(compiler.writer.notes));

@@ -32,7 +32,7 @@ struct ProgramInputs {
 /// what its ranks have communicators for. `undisturbed_rate`: bytes/s up to which tensor collectives are sure of their
 /// own rate; a pass whose collectives all stay below becomes one operation (0: none does).
 StagePrograms compile_programs(const ProgramInputs& inputs, const LayerSplit& split, StageOrders scheduled,
-                               const CollectivePrices& prices, const std::vector<std::vector<GroupSlot>>& slots,
+                               const StagePrices& prices, const std::vector<std::vector<GroupSlot>>& slots,
                                double undisturbed_rate);
 
 }  // namespace orrery::workloads

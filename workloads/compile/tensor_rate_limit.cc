@@ -30,6 +30,7 @@ double highest_rate(const sim::Network& network, const sim::Communicator& commun
 
 double tensor_rate_limit(const Perturbation& perturbed, const Groups& groups) {
   if (!perturbed.slow_gpus.empty() || perturbed.jitter_sigma > 0 || perturbed.message_sigma > 0) return 0;
+  if (perturbed.routing.skew > 0) return 0;
   const sim::Plan& plan = groups.folded.plan;
   const sim::Network& network = groups.folded.network;
   std::vector<bool> is_tensor(plan.communicators.size(), false);

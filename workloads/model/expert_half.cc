@@ -77,7 +77,7 @@ void ExpertHalf::route() {
   p.type = w_.computation().precision.activations;
   op.products = {std::move(p)};
   w_.add(std::move(op));
-  w_.add(HostOp{d(x_.copies)});
+  w_.add(HostOp{0});
   if (style_.fused_router) {
     w_.backward("top-k backward", Streaming::copy, scores, 3 * s + 1);
     w_.forward("top-k", Streaming::copy, scores, 3 * s + 1);
@@ -99,28 +99,41 @@ void ExpertHalf::route() {
 // ---- dispatch and combine ----
 
 /// Between a tensor of `few` tokens and one of `many` copies of them. Fused, one kernel reads each token once
-/// (transformer_engine/common/permutation); PyTorch's index operations go by copies, and add gradients up in place.
-void ExpertHalf::permute(const char* name, const char* name_backward, double few, double many) {
-  const bool picks = many >= few;
-  const double once = of_hidden(few + many), by_copy = of_hidden(2 * std::max(few, many));
-  const double adding = of_hidden(3 * std::max(few, many));
-  const bool fused = style_.fused_permutation;
-  w_.backward(name_backward, Streaming::copy, fused ? once : picks ? adding : by_copy, e_);
-  w_.forward(name, Streaming::copy, fused ? once : picks ? by_copy : adding, e_);
+/// (transformer_engine/common/permutation); PyTorch's index operations go by copies: one way rows are picked, the other
+/// way they are added into zeros, element by element (Megatron-LM core_v0.16.0, megatron/core/transformer/moe/
+/// moe_utils.py: index_select, whose gradient is index_add, and scatter_add_, whose gradient is a gather). HybridEP
+/// permutes itself (megatron/core/transformer/moe/fused_a2a.py, hybrid_ep_dispatch: dispatch_with_permute).
+void ExpertHalf::permute(const char* name, const char* name_backward, Permutation how, double few, double many) {
+  if (style_.fused_permutation || style_.dispatcher == Dispatcher::hybridep || how == Permutation::sort) {
+    w_.backward(name_backward, Streaming::copy, of_hidden(few + many), e_);
+    w_.forward(name, Streaming::copy, of_hidden(few + many), e_);
+    return;
+  }
+  const double rows = of_hidden(many);
+  if (how == Permutation::pick) {
+    w_.backward(name_backward, Streaming::scatter_add, rows, 3 * e_);
+    w_.forward(name, Streaming::copy, rows, 2 * e_);
+  } else {
+    w_.backward(name_backward, Streaming::copy, rows, 2 * e_);
+    w_.forward(name, Streaming::scatter_add, rows, 3 * e_);
+  }
 }
 
 /// `beside`: what of the shared experts runs while tokens are on their way, where software overlaps them. Its exchange
 /// stands on the other side of them in the backward pass, so that it is under way there too.
 void ExpertHalf::exchange(const char* what, const char* what_backward, double bytes_each,
                           void (ExpertHalf::*beside)()) {
-  CommOp op{CommGroup::expert, Exchange::all_to_all, of_hidden(d(x_.sent)), bytes_each, what,
-            what_backward,     CommOverlap::none,    CommOverlap::none,     e_};
+  const double elements = of_hidden(d(x_.sent)) * style_.busiest;
+  CommOp op{CommGroup::expert, Exchange::all_to_all, elements,          bytes_each, what,
+            what_backward,     CommOverlap::none,    CommOverlap::none, e_};
   if (!runs_beside()) return w_.add(op);
   op.overlap = op.overlap_backward = CommOverlap::behind;
   op.in = CommOp::In::forward;
   w_.add(op);
   w_.add(RunEnd{});
+  w_.routed(false);  // shared experts see every token
   (this->*beside)();
+  w_.routed(true);
   w_.add(RunEnd{});
   op.in = CommOp::In::backward;
   w_.add(op);
@@ -128,9 +141,13 @@ void ExpertHalf::exchange(const char* what, const char* what_backward, double by
 
 void ExpertHalf::pick_tokens() {
   const Split& split = w_.split();
-  if (!gathers() && !sends_once(style_.dispatcher)) permute("permute", "permute backward", d(x_.tokens), d(x_.sent));
-  // The host has to know how many tokens come before it can ask for them.
-  if (!sends_once(style_.dispatcher) && !style_.pads_to_capacity) w_.add(RunEnd{true});
+  if (!gathers() && !sends_once(style_.dispatcher))
+    permute("permute", "permute backward", Permutation::pick, d(x_.tokens), d(x_.sent));
+  // The host has to know how many tokens come before it can ask for them, or for products of so many rows: DeepEP's
+  // dispatch waits for counts itself (deepseek-ai/DeepEP, README, "Example use in model training"), after any other
+  // experts.py turns tokens_per_expert into a list (Megatron-LM core_v0.16.0,
+  // megatron/core/transformer/moe/experts.py).
+  if (!style_.pads_to_capacity) w_.add(RunEnd{true});
   if (split.expert * split.expert_tensor == 1) return;
   if (gathers() || sends_once(style_.dispatcher) || style_.pads_to_capacity) return;
   const double counts = d(m_.experts.count * split.expert);
@@ -153,7 +170,7 @@ void ExpertHalf::dispatch() {
     exchange("dispatch, forward", "dispatch gradients, backward", style_.fp8_dispatch ? fp8 : e_,
              &ExpertHalf::shared_up);
     if (!sends_once(style_.dispatcher)) {
-      w_.add(CommOp{CommGroup::expert, Exchange::all_to_all, d(x_.sent), style_.router_fp32 ? 4 : e_,
+      w_.add(CommOp{CommGroup::expert, Exchange::all_to_all, d(x_.sent) * style_.busiest, style_.router_fp32 ? 4 : e_,
                     "routing weights, forward", "routing weight gradients, backward", CommOverlap::none,
                     CommOverlap::none});
     }
@@ -163,9 +180,9 @@ void ExpertHalf::dispatch() {
                   "expert inputs, forward", "expert input gradients, backward", CommOverlap::none, CommOverlap::none});
   }
   if (gathers() || sends_once(style_.dispatcher))
-    permute("permute", "permute backward", x_.arriving, d(x_.routed));
+    permute("permute", "permute backward", Permutation::pick, x_.arriving, d(x_.routed));
   else if (x_.copies > 1 && split.expert * split.expert_tensor > 1)
-    permute("sort by expert", "sort by expert backward", d(x_.routed), d(x_.routed));
+    permute("sort by expert", "sort by expert backward", Permutation::sort, d(x_.routed), d(x_.routed));
 }
 
 void ExpertHalf::combine() {
@@ -173,12 +190,12 @@ void ExpertHalf::combine() {
   const double all = d(x_.tokens * split.expert * split.expert_tensor);
   const double sum = style_.router_fp32 ? 4 : e_;  // added up in the type of the weights
   if (gathers())
-    permute("unpermute", "unpermute backward", d(x_.routed),
-            split.expert * split.expert_tensor > 1 ? all : d(x_.tokens));
+    permute("unpermute", "unpermute backward", Permutation::add,
+            split.expert * split.expert_tensor > 1 ? all : d(x_.tokens), d(x_.routed));
   else if (sends_once(style_.dispatcher))
-    permute("unpermute", "unpermute backward", d(x_.routed), x_.arriving);
+    permute("unpermute", "unpermute backward", Permutation::add, x_.arriving, d(x_.routed));
   else if (x_.copies > 1 && split.expert * split.expert_tensor > 1)
-    permute("sort by rank", "sort by rank backward", d(x_.routed), d(x_.routed));
+    permute("sort by rank", "sort by rank backward", Permutation::sort, d(x_.routed), d(x_.routed));
   if (split.expert_tensor > 1 && !gathers()) {
     w_.add(CommOp{CommGroup::expert_tensor, Exchange::reduce_scatter, of_hidden(d(x_.sent * split.expert_tensor)), sum,
                   "expert outputs, forward", "expert output gradients, backward", CommOverlap::none,
@@ -196,7 +213,7 @@ void ExpertHalf::combine() {
 
 void ExpertHalf::put_back_tokens() {
   if (gathers() || sends_once(style_.dispatcher)) return;
-  permute("unpermute", "unpermute backward", d(x_.sent), d(x_.tokens));
+  permute("unpermute", "unpermute backward", Permutation::add, d(x_.tokens), d(x_.sent));
 }
 
 // ---- experts ----
@@ -259,6 +276,7 @@ void ExpertHalf::experts() {
     op.products = {std::move(product)};
     w_.add(std::move(op));
   };
+  w_.add(HostOp{d(x_.copies)});  // its quantisers and views follow the counts
   w_.cast(of_hidden(d(x_.routed)), "cast expert input", Direction::forward);
   linear(of_experts("expert up", x_.ffn * gates(), m_.hidden));
   w_.cast_gradient(inside * d(gates()));
@@ -305,9 +323,11 @@ void ExpertHalf::write() {
   route();
   w_.views(0.5, Direction::backward);
   pick_tokens();
+  w_.routed(true);
   dispatch();
   experts();
   combine();
+  w_.routed(false);
   put_back_tokens();
   if (again) w_.add(Recomputed{false});
   w_.views(0.5, Direction::forward);

@@ -47,7 +47,9 @@ class ExpertHalf {
   void combine();
   void put_back_tokens();
   void exchange(const char* what, const char* what_backward, double bytes_each, void (ExpertHalf::*beside)());
-  void permute(const char* name, const char* name_backward, double few, double many);
+  /// Rows picked for experts, put into another order, or added up into tokens.
+  enum class Permutation : std::uint8_t { pick, sort, add };
+  void permute(const char* name, const char* name_backward, Permutation how, double few, double many);
   void activation(double elements);
   void shared_up();
   void shared_down();

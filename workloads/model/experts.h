@@ -71,8 +71,10 @@ struct ExpertStyle {
   /// Tokens of an expert's share that it has room for, over the mean; 0: all that come (dropless).
   double capacity_factor = 0;
   bool pads_to_capacity = false;  // an expert computes as many tokens as it has room for
-  /// Tokens that the busiest rank of an expert group computes, over the mean: 1 where routing is balanced.
-  double imbalance = 1;
+  /// Tokens that a rank computes, over the mean of its expert group: the busiest rank's, or 1 where routing is balanced
+  /// or every rank draws its own (Perturbation::routing). And those that come to the busiest one, which exchanges wait
+  /// for in either case.
+  double imbalance = 1, busiest = 1;
   bool operator==(const ExpertStyle&) const = default;
 };
 

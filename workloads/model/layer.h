@@ -52,6 +52,7 @@ struct StreamingOp {
   calibration::Streaming kernel;
   double elements = 0, bytes_each = 0;
   Direction direction = Direction::forward;
+  bool routed = false;  // of tokens that routing gave to this rank
 };
 
 /// One product of a linear layer: weight [out, in], input [tokens, in]. Or one of each of `copies` weights of that

@@ -42,7 +42,9 @@ std::string line(const CommOp& op) {
   return fmt::format("* {}, {}: {:.0f}\n", name_of(op.exchange), op.group.name, op.elements);
 }
 
-std::string line(const HostOp& op) { return fmt::format("H the host, {:g} experts\n", op.experts); }
+std::string line(const HostOp& op) {
+  return op.experts > 0 ? fmt::format("H the host, {:g} experts\n", op.experts) : "H the host, a layer of experts\n";
+}
 std::string line(const RunEnd& op) { return op.host_waits ? "F the host waits\n" : ""; }
 
 std::string line(const Recomputed& op) { return op.begins ? "{ recomputed\n" : "}\n"; }

@@ -43,16 +43,16 @@ std::vector<LayerOp> LayerWriter::take() { return std::exchange(ops_, {}); }
 // ---- kernels bound by memory ----
 
 void LayerWriter::forward(const char* name, Streaming kernel, double elements, double bytes_each) {
-  add(StreamingOp{name, kernel, elements, bytes_each, Direction::forward});
+  add(StreamingOp{name, kernel, elements, bytes_each, Direction::forward, routed_});
 }
 void LayerWriter::backward(const char* name, Streaming kernel, double elements, double bytes_each) {
-  add(StreamingOp{name, kernel, elements, bytes_each, Direction::backward});
+  add(StreamingOp{name, kernel, elements, bytes_each, Direction::backward, routed_});
 }
 
 void LayerWriter::cast(double elements, const char* name, Direction direction) {
   if (!quantised() || fuses_cast()) return;
   const double read = scales_twice() ? 2 * element_ : element_;
-  add(StreamingOp{name, Streaming::cast_transpose, elements, read + 2 * operand_, direction});
+  add(StreamingOp{name, Streaming::cast_transpose, elements, read + 2 * operand_, direction, routed_});
 }
 
 void LayerWriter::views(double share, Direction direction) {

@@ -40,6 +40,8 @@ class LayerWriter {
   const Sizes& sizes() const { return sizes_; }
   double element() const { return element_; }  // bytes of an activation
 
+  /// Kernels bound by memory that are written from here on are of tokens that routing gave to this rank, or are not.
+  void routed(bool are) { routed_ = are; }
   void add(LayerOp op) { ops_.push_back(std::move(op)); }
   /// The operations since the last call.
   std::vector<LayerOp> take();
@@ -113,6 +115,7 @@ class LayerWriter {
   Sizes sizes_;
   double element_, operand_;  // bytes of an activation; of an operand of a product, with its scales
   std::vector<LayerOp> ops_;
+  bool routed_ = false;
 };
 
 }  // namespace orrery::workloads

@@ -30,6 +30,7 @@ struct Kernel {
   std::int64_t launches = 1;  // by the host, for kernels that stand for several
   sim::Duration host{};       // what the host does ahead of it beyond launching
   KernelShape shape{};
+  bool routed = false;  // its work is of tokens that routing gave to this rank
 };
 
 /// The weights of the linear layer that kernels belong to, where each has pieces of its own.

@@ -18,8 +18,13 @@ void PieceWriter::add(Kernel kernel) {
 }
 
 void PieceWriter::host_works(double experts) {
-  host_ +=
-      times_.expert_layer_host + sim::Duration(std::llround(experts * static_cast<double>(times_.expert_host.value())));
+  host_ += experts > 0 ? sim::Duration(std::llround(experts * static_cast<double>(times_.expert_host.value())))
+                       : times_.expert_layer_host;
+}
+
+void PieceWriter::stream(const StreamingOp& op) {
+  stream(op.kernel, op.elements * op.bytes_each, op.name);
+  out_->back().kernels.back().routed = op.routed;
 }
 
 void PieceWriter::stream(calibration::Streaming kernel, double bytes, const char* name) {
@@ -60,6 +65,7 @@ void PieceWriter::grouped_gemm(std::string name, const calibration::Gemm& shape,
   kernel.bytes = weights * (of_weights ? result : operand) + rows * operand;
   kernel.type = shape.dtype;
   kernel.shape = {shape.m, shape.n, shape.k, 1};
+  kernel.routed = true;
   kernel.launches = copies;  // Transformer Engine's grouped GEMM calls cuBLAS for each, on four streams
   add(std::move(kernel));
 }

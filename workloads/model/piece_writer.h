@@ -18,7 +18,7 @@ class PieceWriter {
   const calibration::DeviceProfile& device() const { return times_.device; }
 
   void add(Kernel kernel);
-  void stream(const StreamingOp& op) { stream(op.kernel, op.elements * op.bytes_each, op.name); }
+  void stream(const StreamingOp& op);
   void stream(calibration::Streaming kernel, double bytes, const char* name);
   /// A product. FLOPs and bytes follow from its shape; batched ones belong to attention.
   void gemm(std::string name, const calibration::Gemm& shape);

@@ -5,12 +5,36 @@
 
 namespace orrery::workloads {
 
+std::int64_t Machine::gpus_of_kind(std::size_t kind) const {
+  if (kind > 0) return mixture.others[kind - 1].nodes.nodes * gpus_per_node;
+  std::int64_t left = gpus;
+  for (std::size_t other = 1; other < mixture.kinds(); ++other) left -= gpus_of_kind(other);
+  return left;
+}
+
+bool Machine::knows_power() const {
+  for (std::size_t kind = 0; kind < mixture.kinds(); ++kind) {
+    if (!device_of_kind(kind).power().known()) return false;
+  }
+  return true;
+}
+
+double Machine::mean_peak(calibration::DataType type) const {
+  if (!mixed()) return device.peak(type).value();
+  double sum = 0;
+  for (std::size_t kind = 0; kind < mixture.kinds(); ++kind)
+    sum += static_cast<double>(gpus_of_kind(kind)) * device_of_kind(kind).peak(type).value();
+  return sum / static_cast<double>(gpus);
+}
+
 Site site_of(const Job& job) {
-  return {job.machine.node, job.machine.fabric, job.machine.gpus, job.machine.gpus_per_node, job.perturbation.faults};
+  Site site{job.machine.node, job.machine.fabric, job.machine.gpus, job.machine.gpus_per_node, job.perturbation.faults};
+  for (const OtherKind& other : job.machine.mixture.others) site.others.push_back(other.nodes);
+  return site;
 }
 
 topology::Cluster cluster_of(const Site& site, const sim::Settings& where) {
-  return topology::Cluster(site.node, site.fabric, site.gpus, site.gpus_per_node, where, site.faults);
+  return topology::Cluster(site.node, site.fabric, site.gpus, site.gpus_per_node, where, site.faults, site.others);
 }
 
 topology::Cluster cluster_of(const Job& job, const sim::Settings& where) { return cluster_of(site_of(job), where); }

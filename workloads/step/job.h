@@ -29,6 +29,8 @@ struct Parallelism {
   ContextMethod context_method = ContextMethod::ring;
   /// Layers of every block, first to last (a block is a chunk of a stage); empty: as even as can be.
   std::vector<std::int64_t> stage_layers;
+  /// stage_layers follows from the times of layers on the stages' devices (balanced_layers).
+  bool balances_layers = false;
   /// The optimizer steps without waiting for the global gradient norm and is checked afterwards (Qi et al., arXiv
   /// 2401.10241, section 4), so that stages step one after the other, as they finish.
   bool optimizer_post_validation = false;
@@ -90,6 +92,13 @@ struct PowerTerms {
   }
 };
 
+/// Nodes of another kind beside those of a machine's device.
+struct OtherKind {
+  calibration::DeviceProfile device;
+  topology::OtherNodes nodes;
+  std::vector<std::int64_t> stages;  // that the scenario asks for; empty: those that the placement puts there
+};
+
 /// What the job runs on, before anything breaks.
 struct Machine {
   calibration::DeviceProfile device;
@@ -97,6 +106,27 @@ struct Machine {
   topology::FabricSpec fabric;
   std::int64_t gpus = 1, gpus_per_node = 8;
   std::int64_t hosts_per_node = 1;  // a domain that NVLink joins across hosts is one node (topology::join_by_nvlink)
+  /// The last of its nodes may be of other kinds, in this order. A pipeline stage lies on nodes of one kind: 0, the
+  /// device's, or 1 + a row of `others`; empty: all of the device's.
+  struct Mixture {
+    std::vector<OtherKind> others;
+    std::vector<std::uint8_t> kind_of_stage;
+    std::size_t kinds() const { return 1 + others.size(); }
+  } mixture;
+
+  bool mixed() const { return !mixture.others.empty(); }
+  const calibration::DeviceProfile& device_of_kind(std::size_t kind) const {
+    return kind == 0 ? device : mixture.others[kind - 1].device;
+  }
+  const calibration::DeviceProfile& device_of(std::int64_t stage) const {
+    const auto at = static_cast<std::size_t>(stage);
+    return device_of_kind(at < mixture.kind_of_stage.size() ? mixture.kind_of_stage[at] : 0);
+  }
+  std::int64_t gpus_of_kind(std::size_t kind) const;
+  /// Whether the documents of all its devices say what they draw.
+  bool knows_power() const;
+  /// FLOP/s of a GPU in the mean.
+  double mean_peak(calibration::DataType type) const;
 };
 
 /// With what every rank computes.
@@ -173,6 +203,7 @@ struct Site {
   topology::FabricSpec fabric;
   std::int64_t gpus = 1, gpus_per_node = 8;
   topology::Faults faults;
+  std::vector<topology::OtherNodes> others = {};
   bool operator==(const Site&) const = default;
 };
 Site site_of(const Job& job);

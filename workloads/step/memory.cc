@@ -306,6 +306,18 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   return stages;
 }
 
+MemoryNeed memory_need(const std::vector<StageMemory>& stages, const Machine& machine) {
+  MemoryNeed need;
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const auto capacity = static_cast<double>(machine.device_of(static_cast<std::int64_t>(stage)).memory().value());
+    const double total = stages[stage].total;
+    if (stage == 0 || total - capacity > need.peak - need.capacity) need = {total, capacity, stage};
+  }
+  return need;
+}
+
+MemoryNeed memory_need(const Job& job) { return memory_need(stage_memory(job, split_layers(job)), job.machine); }
+
 double peak_memory(const Job& job) {
   double peak = 0;
   for (const StageMemory& stage : stage_memory(job, split_layers(job))) peak = std::max(peak, stage.total);

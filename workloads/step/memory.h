@@ -19,6 +19,16 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split);
 /// What the fullest rank of a job takes, in bytes: the largest total of stage_memory.
 double peak_memory(const Job& job);
 
+/// Bytes that a GPU of the stage that has least left needs, and that it has. Where all GPUs are alike, that is the
+/// fullest stage.
+struct MemoryNeed {
+  double peak = 0, capacity = 0;
+  std::size_t stage = 0;
+  bool fits() const { return peak <= capacity; }
+};
+MemoryNeed memory_need(const std::vector<StageMemory>& stages, const Machine& machine);
+MemoryNeed memory_need(const Job& job);
+
 /// What passes over the chunks of a stage keep and need. `output_bytes`: of each element of a stage's output that the
 /// software keeps, or 0.
 std::vector<PassBytes> chunk_bytes(const StageLayout& stage, double output_bytes);

@@ -137,7 +137,7 @@ class ExchangeRows {
 
   void exchanged() {
     using enum CollectiveOp;
-    const double h = d(f_.model.hidden), sent = copies();
+    const double h = d(f_.model.hidden), mean = copies(), sent = mean * style_.busiest;
     const std::int64_t n = p_.expert, t = p_.expert_tensor;
     const bool once = sends_once(style_.dispatcher);
     if (n * t > 1 && !once && !style_.pads_to_capacity) {
@@ -157,7 +157,7 @@ class ExchangeRows {
       }
     }
     if (t == 1) return;
-    const double share = (d(t) - 1) / d(t), all = sent * d(t) * h, sum = style_.router_fp32 ? 4 : element_;
+    const double share = (d(t) - 1) / d(t), all = mean * d(t) * h, sum = style_.router_fp32 ? 4 : element_;
     add(CommGroup::expert_tensor, all_gather, "expert inputs, forward", t, all * element_, share, true);
     add(CommGroup::expert_tensor, reduce_scatter, "expert outputs, forward", t, all * sum, share, true);
     add(CommGroup::expert_tensor, all_gather, "expert output gradients, backward", t, all * sum, share, false);

@@ -43,19 +43,25 @@ calibration::Duty duty_of(const Network& network, const KernelTimes& times, std:
   return sum;
 }
 
-Job at_steady_clock(Job job) {
-  job.machine.device = job.machine.device.at_clock(1);
-  const calibration::PowerModel& own = job.machine.device.power();
+namespace {
+calibration::DeviceProfile at_steady_clock(const calibration::DeviceProfile& any, const Job& job) {
+  const calibration::DeviceProfile device = any.at_clock(1);
+  const calibration::PowerModel& own = device.power();
   calibration::PowerModel capped = own;
   capped.limit = job.power.limit_of(own);
-  if (!own.known() || (!own.governs && capped.limit == own.limit)) return job;
+  if (!own.known() || (!own.governs && capped.limit == own.limit)) return device;
   const std::int64_t tensor = job.parallelism.tensor;
-  const calibration::Duty duty =
-      duty_of(network_of(job), {job.machine.device, job.software.layers.linear.misaligned_gemm_rate},
-              tensor <= job.machine.gpus_per_node ? tensor : 1);
+  const calibration::Duty duty = duty_of(network_of(job), {device, job.software.layers.linear.misaligned_gemm_rate},
+                                         tensor <= job.machine.gpus_per_node ? tensor : 1);
   // Factors that were measured under a limit of the device's own hold what that one leaves.
   const double held = own.governs ? 1 : calibration::clock_within_limit(own, duty);
-  job.machine.device = job.machine.device.at_clock(calibration::clock_within_limit(capped, duty) / held);
+  return device.at_clock(calibration::clock_within_limit(capped, duty) / held);
+}
+}  // namespace
+
+Job at_steady_clock(Job job) {
+  job.machine.device = at_steady_clock(job.machine.device, job);
+  for (OtherKind& other : job.machine.mixture.others) other.device = at_steady_clock(other.device, job);
   return job;
 }
 

@@ -39,7 +39,7 @@ struct OpsByPass {
 std::optional<Jump> choose_jump(const Schedule& schedule, const PipelineShape& shape, const Perturbation& perturbed,
                                 int attempt) {
   constexpr std::int64_t kIterations = 3, kSettle = 2;
-  if (perturbed.jitter_sigma > 0 || perturbed.message_sigma > 0) return {};
+  if (perturbed.jitter_sigma > 0 || perturbed.message_sigma > 0 || perturbed.routing.skew > 0) return {};
   if (schedule.repeats == nullptr) return {};
   const auto [period, lead] = schedule.repeats(shape.stages);
   Jump jump;

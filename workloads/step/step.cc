@@ -98,8 +98,7 @@ std::vector<std::vector<sim::Duration>> tensor_waits(const StagePrograms& stages
 }
 
 /// `global`: sequences of a step.
-void rate(const Model& work, std::int64_t global, const Method& method, const calibration::DeviceProfile& device,
-          StepReport& report) {
+void rate(const Model& work, std::int64_t global, const Method& method, const Machine& machine, StepReport& report) {
   const double tokens = static_cast<double>(global) * static_cast<double>(work.seq);
   const double seconds = sim::to_seconds(report.iteration), gpus = static_cast<double>(report.gpus);
   report.rates.tokens_per_s = tokens / seconds;
@@ -110,7 +109,7 @@ void rate(const Model& work, std::int64_t global, const Method& method, const ca
   report.rates.model_tflops_per_gpu = model / seconds / gpus / 1e12;
   report.rates.hardware_tflops_per_gpu = hardware / seconds / gpus / 1e12;
   report.rates.aggregate_pflops = model / seconds / 1e15;
-  const double peak = std::max(device.peak(DataType::bf16).value(), device.peak(DataType::fp16).value()) / 1e12;
+  const double peak = std::max(machine.mean_peak(DataType::bf16), machine.mean_peak(DataType::fp16)) / 1e12;
   report.rates.mfu_pct = 100 * report.rates.model_tflops_per_gpu / peak;
   report.rates.hfu_pct = 100 * report.rates.hardware_tflops_per_gpu / peak;
 }
@@ -190,6 +189,11 @@ void tell_busiest(const std::vector<Account>& accounts, StepReport& report) {
                                         [](const Account& a, const Account& b) { return a.busy < b.busy; });
   report.breakdown_s = busiest->parts;
   report.busiest_stage = static_cast<std::int64_t>(busiest->stage);
+  for (const Account& account : accounts) {
+    if (report.computing_s.size() <= account.stage) report.computing_s.resize(account.stage + 1, 0);
+    double& most = report.computing_s[account.stage];
+    most = std::max(most, sim::to_seconds(account.busy));
+  }
 }
 
 bool account_for(bool apart, const StepPlan& step, const Simulated& run, StepReport& report) {
@@ -291,16 +295,17 @@ void count_memory(const std::vector<std::vector<PassBytes>>& chunks, const StepP
   }
 }
 
-/// `capacity`: bytes of a GPU.
-void add_memory(std::vector<StageMemory> stages, double capacity, StepReport& report) {
+void add_memory(std::vector<StageMemory> stages, const Machine& machine, StepReport& report) {
   report.memory.stages = std::move(stages);
   for (const StageMemory& stage : report.memory.stages) {
-    report.memory.peak_bytes = std::max(report.memory.peak_bytes, stage.total);
     report.memory.allocated_bytes = std::max(report.memory.allocated_bytes, stage.allocated);
     report.memory.reserved_bytes = std::max(report.memory.reserved_bytes, stage.total - stage.parts.context);
   }
-  report.memory.capacity_bytes = capacity;
-  report.memory.fits = report.memory.peak_bytes <= report.memory.capacity_bytes;
+  const MemoryNeed need = memory_need(report.memory.stages, machine);
+  report.memory.peak_bytes = need.peak;
+  report.memory.capacity_bytes = need.capacity;
+  report.memory.tightest = need.stage;
+  report.memory.fits = need.fits();
 }
 
 }  // namespace
@@ -334,22 +339,24 @@ class StepSimulation {
 
   /// Time alone, folded: the shortest simulation that is exact.
   void time_step() {
-    const auto take = [&](const Simulated& run, sim::Duration left_out) {
-      count(run);
-      report_.iteration = iteration_of(apart_, run) + left_out;
+    const auto take = [&](const StepTiming& timing) {
+      report_.effort.ranks = timing.ranks;
+      report_.effort.events = timing.events;
+      report_.iteration = timing.iteration;
     };
-    if (const std::optional<Repeated> repeated = simulate_repeated()) {
-      take(repeated->run, repeated->left_out);
-      return;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      const std::optional<Jump> jump = jump_of(attempt);
+      if (!jump) break;
+      const StepTiming timing = timing_of(short_plan(jump->microbatches), &*jump);
+      if (timing.holds) return take(timing);
     }
-    StepPlan step = folded_plan();
-    take(simulate(step, false, apart_), {});
+    take(timing_of(folded_plan(), nullptr));
   }
 
   /// Time, breakdown, timelines, memory and traffic.
   void simulate_in_detail() {
     const LayerSplit split = split_layers(job_);
-    add_memory(stage_memory(job_, split), static_cast<double>(job_.machine.device.memory().value()), report_);
+    add_memory(stage_memory(job_, split), job_.machine, report_);
     chunks_ = chunk_bytes(split, job_.parallelism.chunk_map(), job_.software.memory, job_.method.precision,
                           job_.method.offloaded_layers);
     const bool drawn = options_.timelines || options_.stage_timelines;
@@ -384,7 +391,7 @@ class StepSimulation {
 
   /// Of the step, whose time is known.
   void add_energy(const LayerSplit& split) {
-    if (!job_.machine.device.power().known()) return;
+    if (!job_.machine.knows_power()) return;
     report_.energy = step_energy(energy_inputs(job_.machine, job_.power, job_.parallelism, job_.microbatches(),
                                                program_inputs_of(job_, Workload::training_step)),
                                  split, sim::to_seconds(report_.iteration), closed_form_traffic(job_), groups_->shapes);
@@ -425,25 +432,60 @@ class StepSimulation {
     return make_plan(shorter, cluster_, groups_, {Workload::training_step, true});
   }
 
-  /// Simulates a shorter step, if it repeats exactly what is left out.
+  static constexpr int kAttempts = 2;
+
+  /// Which shorter step may show a repetition.
+  std::optional<Jump> jump_of(int attempt) const {
+    if (groups_->folded.representative.size() > kMostRecorded) return {};
+    return choose_jump(*job_.parallelism.schedule, job_.pipeline_shape(), job_.perturbation, attempt);
+  }
+
+  /// Simulates the shorter step of a jump, if it repeats exactly what is left out.
+  std::optional<Repeated> repeat(const Jump& jump, StepPlan step) const {
+    Repeated out;
+    out.step = std::move(step);
+    out.run = simulate(out.step, false, true);
+    const auto shift =
+        shift_of(jump, job_.parallelism.virtual_pipeline, out.step.stages, out.run.plan, out.run.result.records);
+    if (!shift) return {};
+    out.left_out = *shift * jump.periods;
+    out.period = jump.period;
+    out.periods = jump.periods;
+    return out;
+  }
   std::optional<Repeated> simulate_repeated() const {
-    constexpr int kAttempts = 2;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      const std::optional<Jump> jump =
-          choose_jump(*job_.parallelism.schedule, job_.pipeline_shape(), job_.perturbation, attempt);
-      if (!jump || groups_->folded.representative.size() > kMostRecorded) return {};
-      Repeated out;
-      out.step = short_plan(jump->microbatches);
-      out.run = simulate(out.step, false, true);
-      const auto shift =
-          shift_of(*jump, job_.parallelism.virtual_pipeline, out.step.stages, out.run.plan, out.run.result.records);
-      if (!shift) continue;
-      out.left_out = *shift * jump->periods;
-      out.period = jump->period;
-      out.periods = jump->periods;
-      return out;
+      const std::optional<Jump> jump = jump_of(attempt);
+      if (!jump) return {};
+      if (auto repeated = repeat(*jump, short_plan(jump->microbatches))) return repeated;
     }
     return {};
+  }
+
+  /// Of a folded step, or of the shorter one of a jump: looked up where a study has met its like before.
+  StepTiming timing_of(StepPlan step, const Jump* jump) const {
+    const auto time = [&] {
+      StepTiming timing;
+      const auto read = [&](const Simulated& run, sim::Duration left_out) {
+        timing.iteration = iteration_of(apart_, run) + left_out;
+        timing.ranks = static_cast<std::int64_t>(run.plan.instances.size());
+        timing.events = run.result.events;
+      };
+      if (jump == nullptr) {
+        read(simulate(step, false, apart_), {});
+      } else if (const auto repeated = repeat(*jump, std::move(step))) {
+        read(repeated->run, repeated->left_out);
+      } else {
+        timing.holds = false;
+      }
+      return timing;
+    };
+    if (options_.cache == nullptr) return time();
+    const StepDigest digest = digest_of(step, jump, apart_);
+    if (const auto known = options_.cache->timing_of(digest)) return *known;
+    const StepTiming timing = time();
+    options_.cache->keep(digest, timing);
+    return timing;
   }
 
   /// Time and breakdown of a step that repeats; false where it does not, or the breakdown cannot be told.
@@ -510,7 +552,7 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
   } else {
     simulation.simulate_in_detail();
   }
-  rate(job.model, job.batch.global, job.method, job.machine.device, report);
+  rate(job.model, job.batch.global, job.method, job.machine, report);
   simulation.evaluate();
   report.effort.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;

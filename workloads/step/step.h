@@ -165,6 +165,7 @@ struct StepReport {
                               // (Parallelism::optimizer_post_validation) the longest time that a stage is at work
   std::array<double, kCategories> breakdown_s{};  // exposed time of the busiest rank; sums to the iteration
   std::int64_t busiest_stage = 0;
+  std::vector<double> computing_s;  // by stage: kernels of its busiest rank; those that were recorded
   struct Evaluated {
     double seconds = 0;       // one evaluation (0: none)
     double iteration_s = 0;   // iteration + evaluation / every_steps
@@ -176,9 +177,11 @@ struct StepReport {
   } rates;
   struct Memory {
     bool fits = true;
-    double peak_bytes = 0, allocated_bytes = 0, capacity_bytes = 0;  // of the fullest rank: total, allocated
-    double reserved_bytes = 0;                                       // likewise, what the allocator holds
+    double peak_bytes = 0, capacity_bytes = 0;  // of the fullest rank for its GPU
+    double allocated_bytes = 0;                 // of the fullest rank
+    double reserved_bytes = 0;                  // likewise, what the allocator holds
     std::vector<StageMemory> stages;
+    std::size_t tightest = 0;       // stage that has least left or lacks most, whose numbers the first two are
     std::vector<Remedy> would_fit;  // where it does not fit: filled by who knows the scenario (scenarios::would_fit)
   } memory;
   Energy energy;  // of the step; with StepOptions::brief only where StepOptions::energy asks for it

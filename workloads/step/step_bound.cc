@@ -51,13 +51,17 @@ double least_time(const CollectiveCost& cost, const GroupShape& shape, double ac
 double rate_across_nodes(const GroupShape& shape, const topology::Cluster& cluster) {
   if (shape.nodes <= 1) return std::numeric_limits<double>::infinity();
   double nic = 0;
-  for (const sim::LinkId link : cluster.nic_links(0, 0)) nic = std::max(nic, cluster.links()[link].capacity.value());
+  for (std::int64_t node = 0; node < cluster.nodes(); ++node) {
+    if (node > 0 && cluster.nic_rate(node) == cluster.nic_rate(node - 1)) continue;  // nodes of a kind
+    for (const sim::LinkId link : cluster.nic_links(node, 0))
+      nic = std::max(nic, cluster.links()[link].capacity.value());
+  }
   return nic * d(std::min(cluster.nics_per_node(), shape.per_node));
 }
 
 bool is_perturbed(const Perturbation& perturbation) {
   return !perturbation.slow_gpus.empty() || !perturbation.slow_nics.empty() || perturbation.jitter_sigma > 0 ||
-         perturbation.message_sigma > 0 || !perturbation.faults.empty();
+         perturbation.message_sigma > 0 || perturbation.routing.skew > 0 || !perturbation.faults.empty();
 }
 
 double optimizer_time(const UpdateStyle& style, const DataParallelism& data, const calibration::DeviceProfile& device,
@@ -283,17 +287,46 @@ StepBound::Load StepBound::stage_load(const Schedule& schedule, const PipelineSh
   return load;
 }
 
+const LayerSplit& StepBound::split_of_job(const Job& job) {
+  constexpr std::size_t kNeighbours = 8;  // a search goes through what splits alike in a row, but for recomputation
+  const ChunkMap map = job.parallelism.chunk_map();
+  SplitKey key{split_of(job),
+               computation_of(job),
+               job.model,
+               map.order(),
+               map.stages(),
+               map.chunks(),
+               job.software.defaults.layer_split,
+               job.parallelism.stage_layers};
+  const auto known = std::find_if(splits_.begin(), splits_.end(), [&](const auto& s) { return s.first == key; });
+  if (known != splits_.end()) {
+    splits_.splice(splits_.begin(), splits_, known);
+  } else {
+    splits_.emplace_front(std::move(key), split_layers(job));
+    if (splits_.size() > kNeighbours) splits_.pop_back();
+  }
+  return splits_.front().second;
+}
+
+namespace {
+/// What decides how the groups lie that carry collectives: not who else passes messages or signals, nor what is
+/// reduced. Layouts that differ in these alone share their places.
+GroupLayout lie_of(const Job& job) {
+  GroupLayout layout = group_layout_of(job);
+  layout.around = layout.returns = layout.ties_ends = layout.shards = false;
+  layout.all_reduces_gradients = true;
+  return layout;
+}
+}  // namespace
+
 sim::Duration StepBound::of(const Job& job) {
   // Tables are updated where rows were met, not as the optimizer's kernels count.
   if (is_perturbed(job.perturbation) || job.model.recommender.any()) return {};
   const ProgramInputs inputs = program_inputs_of(job, Workload::training_step);
   const DataParallelism& data = inputs.data;
-  const LayerSplit split = split_layers(job);
-  const PlacesKey where{group_layout_of(job), job.placement, site_of(job)};
+  const LayerSplit& split = split_of_job(job);
+  const PlacesKey where{lie_of(job), job.placement, site_of(job)};
   const Places& places = places_of(where);
-  const Costs& costs = costs_of({split_of(job), computation_of(job), inputs.passes, data.by_unit, where, job.model,
-                                 job.machine.device, job.software});
-  const CollectivePrices prices{job.machine.device, job.software, *places.cluster, places.shapes};
   const Schedule& schedule = *job.parallelism.schedule;
   const bool apart = job.parallelism.optimizer_post_validation;
   const bool fills = schedule.nested && !apart;
@@ -304,8 +337,18 @@ sim::Duration StepBound::of(const Job& job) {
   // gather follows its own optimizer.
   double passed = 0, optimizer = 0, alone = 0, before = 0;
   const bool awaits = data.overlaps_parameters && data.replicas > 1;  // gathers, to begin the first pass
+  const Costs* known = nullptr;  // of the device of the stage before, mostly the same
+  const calibration::DeviceProfile* of_known = nullptr;
   for (std::int64_t at = 0; at < inputs.map.stages(); ++at) {
     const StageLayout stage{split, inputs.map, at};
+    const calibration::DeviceProfile& device = job.machine.device_of(at);
+    if (known == nullptr || &device != of_known) {
+      known = &costs_of(
+          {split_of(job), computation_of(job), inputs.passes, data.by_unit, where, job.model, device, job.software});
+    }
+    of_known = &device;
+    const Costs& costs = *known;
+    const CollectivePrices prices{device, job.software, *places.cluster, places.shapes};
     const Load load = stage_load(schedule, job.pipeline_shape(), stage, costs);
     // States of routed experts travel among fewer ranks, beside those of the rest.
     const Held held{d(stage.blocks()), parameters(split.block()), stage.parameters(data.held)};
@@ -320,8 +363,7 @@ sim::Duration StepBound::of(const Job& job) {
     if (apart) host -= at == 0 && first_pass.issue > 0 && !awaits ? first_pass.issue + costs.batch.issue : host;
     const double passes =
         std::max({load.compute + before + moved.within, load.tensor, host, moved.beside}) + moved.reduce;
-    const double optimizing =
-        optimizer_time(inputs.update, data, job.machine.device, stage.parameters(HeldPart::trained));
+    const double optimizing = optimizer_time(inputs.update, data, device, stage.parameters(HeldPart::trained));
     passed = std::max(passed, passes);
     optimizer = std::max(optimizer, optimizing);
     alone = std::max(alone, passes + optimizing + moved.gather);

@@ -64,10 +64,23 @@ class StepBound {
     bool operator==(const CostsKey&) const = default;
   };
 
+  /// What the layers of a job and their places in its pipeline follow from.
+  struct SplitKey {
+    Split split;
+    Computation computation;
+    Model model;
+    ChunkOrder order{};  // of the chunk map, with the two numbers that follow
+    std::int64_t stages = 1, chunks = 1;
+    calibration::LayerSharing sharing{};
+    std::vector<std::int64_t> stage_layers;
+    bool operator==(const SplitKey&) const = default;
+  };
+
   static Load load_of(const std::vector<PassItem>& items, const Places& places, bool by_unit);
   static Load stage_load(const Schedule& schedule, const PipelineShape& shape, const StageLayout& stage,
                          const Costs& costs);
   std::shared_ptr<const topology::Cluster> cluster_of(const Site& site);
+  const LayerSplit& split_of_job(const Job& job);
   const Places& places_of(const PlacesKey& key);
   const Costs& costs_of(const CostsKey& key);
 
@@ -78,6 +91,7 @@ class StepBound {
   Known<Site, std::shared_ptr<const topology::Cluster>> clusters_;
   Known<PlacesKey, Places> places_;
   Known<CostsKey, Costs> costs_;
+  std::list<std::pair<SplitKey, LayerSplit>> splits_;  // asked for last first
 };
 
 }  // namespace orrery::workloads

@@ -35,4 +35,16 @@ std::shared_ptr<const Groups> StepCache::groups_of(std::shared_ptr<const topolog
   return remember(groups_, place, [&] { return make_groups(place.inputs, *place.cluster, true); });
 }
 
+std::optional<StepTiming> StepCache::timing_of(const StepDigest& step) {
+  const std::lock_guard lock(mutex_);
+  const auto known = timings_.find(step);
+  return known == timings_.end() ? std::nullopt : std::optional(known->second);
+}
+
+void StepCache::keep(const StepDigest& step, const StepTiming& timing) {
+  const std::lock_guard lock(mutex_);
+  if (timings_.size() >= timed_) timings_.clear();
+  if (timed_ > 0) timings_.insert_or_assign(step, timing);
+}
+
 }  // namespace orrery::workloads

@@ -36,22 +36,34 @@ struct Work {
   calibration::Duty passes, optimizer;
 };
 
-/// By stage. Kernels at the clock of the machine's device, so that their seconds are those of the step.
+/// One micro-batch of every kind of layer.
+std::vector<calibration::Duty> duties_of(const EnergyInputs& given, const Network& network,
+                                         const calibration::DeviceProfile& device) {
+  const KernelTimes times{device, given.programs.passes.misaligned_gemm_rate};
+  std::vector<calibration::Duty> kinds;
+  for (const Layer& layer : network.kinds)
+    kinds.push_back(duty_of(passes_of(layer, times, false), device, given.tensor_in_node));
+  return kinds;
+}
+
+/// By stage. Kernels at the clock of the stage's device, so that their seconds are those of the step.
 std::vector<Work> work_of(const EnergyInputs& given, const LayerSplit& split) {
   const ProgramInputs& inputs = given.programs;
-  const KernelTimes times{given.machine.device, inputs.passes.misaligned_gemm_rate};
-  std::vector<calibration::Duty> kinds;
-  for (const Layer& layer : split.network.kinds)
-    kinds.push_back(duty_of(passes_of(layer, times, false), times.device, given.tensor_in_node));
-  const auto update = [&](const DataParallelism& data, double parameters, calibration::Duty& duty) {
+  const auto update = [&](const DataParallelism& data, const calibration::DeviceProfile& device, double parameters,
+                          calibration::Duty& duty) {
     for (const Kernel& kernel :
-         optimizer_kernels(inputs.update.optimizer, inputs.update.precision, inputs.update.kernels, times.device,
-                           parameters, parameters / data.shares()))
+         optimizer_kernels(inputs.update.optimizer, inputs.update.precision, inputs.update.kernels, device, parameters,
+                           parameters / data.shares()))
       add(duty, kernel);
   };
   std::vector<Work> stages;
+  std::vector<calibration::Duty> kinds;
+  const calibration::DeviceProfile* of_kinds = nullptr;  // of the device before, mostly the same
   for (std::int64_t s = 0; s < inputs.map.stages(); ++s) {
     const StageLayout stage{split, inputs.map, s};
+    const calibration::DeviceProfile& device = given.machine.device_of(s);
+    if (of_kinds != &device) kinds = duties_of(given, split.network, device);
+    of_kinds = &device;
     Work work;
     for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
       const LayerRange& range = stage.range(chunk);
@@ -59,8 +71,9 @@ std::vector<Work> work_of(const EnergyInputs& given, const LayerSplit& split) {
         work.passes += kinds[split.network.layers[static_cast<std::size_t>(layer)]] * given.microbatches;
     }
     const bool adapts = inputs.data.held == HeldPart::trained;  // experts are frozen with the rest
-    update(inputs.data, stage.parameters(inputs.data.held), work.optimizer);
-    if (inputs.expert_data && !adapts) update(*inputs.expert_data, stage.parameters(HeldPart::experts), work.optimizer);
+    update(inputs.data, device, stage.parameters(inputs.data.held), work.optimizer);
+    if (inputs.expert_data && !adapts)
+      update(*inputs.expert_data, device, stage.parameters(HeldPart::experts), work.optimizer);
     stages.push_back(work);
   }
   return stages;
@@ -104,6 +117,28 @@ double share_in_nodes(const TrafficRow& row, const GroupShapes& shapes) {
 
 }  // namespace
 
+namespace {
+/// What a GPU of the machine draws in the mean, whatever stage it is on; of several kinds the conversion is that of the
+/// watts that they draw when they stand.
+calibration::PowerModel mean_power(const Machine& machine) {
+  calibration::PowerModel mean = machine.device.power();
+  if (!machine.mixed()) return mean;
+  double calibration::PowerModel::*const summed[] = {
+      &calibration::PowerModel::standing, &calibration::PowerModel::host, &calibration::PowerModel::per_byte,
+      &calibration::PowerModel::per_link_byte, &calibration::PowerModel::per_nic_byte};
+  for (const auto part : summed) mean.*part = 0;
+  double plugged = 0;
+  for (std::size_t kind = 0; kind < machine.mixture.kinds(); ++kind) {
+    const calibration::PowerModel& power = machine.device_of_kind(kind).power();
+    const double share = d(machine.gpus_of_kind(kind)) / d(machine.gpus);
+    for (const auto part : summed) mean.*part += share * power.*part;
+    plugged += share * (power.standing + power.host) / power.conversion;
+  }
+  mean.conversion = (mean.standing + mean.host) / plugged;
+  return mean;
+}
+}  // namespace
+
 std::string_view name_of(EnergyPart part) {
   static constexpr std::array<std::string_view, kEnergyParts> kNames{
       "standing", "active", "products", "device_memory", "node_links", "network", "host", "conversion"};
@@ -130,31 +165,34 @@ EnergyInputs energy_inputs(const Machine& machine, const PowerTerms& terms, cons
 
 Energy step_energy(const EnergyInputs& inputs, const LayerSplit& split, double seconds,
                    const std::vector<TrafficRow>& traffic, const GroupShapes& shapes) {
-  const calibration::PowerModel& power = inputs.machine.device.power();
+  const calibration::PowerModel power = mean_power(inputs.machine);
   Energy energy;
   energy.seconds = seconds;
   energy.gpus = d(inputs.machine.gpus);
   energy.gpus_per_node = d(inputs.machine.gpus_per_node);
   energy.pue = inputs.terms.pue;
   energy.carbon_g_per_kwh = inputs.terms.carbon_g_per_kwh;
-  energy.known = power.known();
+  energy.known = inputs.machine.knows_power();
   if (!energy.known) return energy;
   SIM_CHECK(seconds > 0, "a step of {} s", seconds);
   energy.host_w = power.host;
   energy.conversion = power.conversion;
-  const double limit = inputs.limit(), clock = inputs.machine.device.clock();
   const std::vector<Work> stages = work_of(inputs, split);
   const double ranks = energy.gpus / static_cast<double>(stages.size());
   auto& parts = energy.parts_j;
   parts[at(EnergyPart::standing)] = power.standing * seconds * energy.gpus;
-  for (const Work& work : stages) {
-    const Activity passes = activity_of(power, work.passes, clock, limit);
-    const Activity optimizer = activity_of(power, work.optimizer, clock, limit);
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const Work& work = stages[stage];
+    const calibration::DeviceProfile& device = inputs.machine.device_of(static_cast<std::int64_t>(stage));
+    const calibration::PowerModel& own = device.power();
+    const double limit = inputs.terms.limit_of(own), clock = device.clock();
+    const Activity passes = activity_of(own, work.passes, clock, limit);
+    const Activity optimizer = activity_of(own, work.optimizer, clock, limit);
     parts[at(EnergyPart::active)] += (passes.active + optimizer.active) * ranks;
     parts[at(EnergyPart::products)] += (passes.products + optimizer.products) * ranks;
     parts[at(EnergyPart::memory)] += (passes.memory + optimizer.memory) * ranks;
     const double window = window_seconds(work.passes);
-    if (window > 0) energy.busiest_gpu_w = std::max(energy.busiest_gpu_w, power.standing + passes.sum() / window);
+    if (window > 0) energy.busiest_gpu_w = std::max(energy.busiest_gpu_w, own.standing + passes.sum() / window);
   }
   for (const TrafficRow& row : traffic) {
     const double near = row.closed_form_bytes * share_in_nodes(row, shapes), far = row.closed_form_bytes - near;

@@ -17,7 +17,6 @@ struct EnergyInputs {
   ProgramInputs programs;           // of the training step
   std::int64_t tensor_in_node = 1;  // ranks of a tensor group that lies in a node, else 1
   double microbatches = 1;          // that each chunk of a stage sees: two copies of the model share them out
-  double limit() const { return terms.limit_of(machine.device.power()); }
 };
 
 /// `microbatches`: of a step and replica. `programs`: program_inputs_of the training step.

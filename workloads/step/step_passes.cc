@@ -94,9 +94,18 @@ StageOrders step_passes(const Job& job, const LayerSplit& split) {
   const std::int64_t tensor = job.parallelism.tensor;
   const double message =
       message_seconds(message_style_of(job).whole_bytes, site_of(job), job.machine.device, job.software);
-  const PipelineTimes times = pass_times(split, job.parallelism.chunk_map(),
-                                         {job.machine.device, job.software.layers.linear.misaligned_gemm_rate},
-                                         tensor <= job.machine.gpus_per_node ? tensor : 1, message);
+  const auto times_on = [&](const calibration::DeviceProfile& device) {
+    return pass_times(split, job.parallelism.chunk_map(), {device, job.software.layers.linear.misaligned_gemm_rate},
+                      tensor <= job.machine.gpus_per_node ? tensor : 1, message);
+  };
+  PipelineTimes times = times_on(job.machine.device);
+  for (std::size_t kind = 1; kind < job.machine.mixture.kinds(); ++kind) {
+    const PipelineTimes other = times_on(job.machine.device_of_kind(kind));
+    const std::size_t chunks = times.cells.size() / static_cast<std::size_t>(job.parallelism.pipeline);
+    for (std::size_t cell = 0; cell < times.cells.size(); ++cell) {
+      if (job.machine.mixture.kind_of_stage[cell / chunks] == kind) times.cells[cell] = other.cells[cell];
+    }
+  }
   return paired(best_orders(schedule, job.pipeline_shape(), times));
 }
 

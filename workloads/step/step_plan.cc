@@ -8,12 +8,25 @@
 
 namespace orrery::workloads {
 
+namespace {
+StagePrices stage_prices(const Machine& machine, const calibration::Software& software,
+                         const topology::Cluster& cluster, const GroupShapes& shapes) {
+  StagePrices prices{{}, machine.mixture.kind_of_stage};
+  std::vector<const calibration::DeviceProfile*> devices;
+  for (std::size_t kind = 0; machine.mixed() && kind < machine.mixture.kinds(); ++kind)
+    devices.push_back(&machine.device_of_kind(kind));
+  for (std::size_t kind = 0; kind < machine.mixture.kinds(); ++kind)
+    prices.kinds.push_back({machine.device_of_kind(kind), software, cluster, shapes, devices});
+  return prices;
+}
+}  // namespace
+
 StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared_ptr<const Groups> groups,
                    const PlanOptions& options) {
   StepPlan out;
   out.split = split_layers(job);
   out.stages = compile_programs(program_inputs_of(job, options.workload), out.split, step_passes(job, out.split),
-                                {job.machine.device, job.software, cluster, groups->shapes}, groups->slots,
+                                stage_prices(job.machine, job.software, cluster, groups->shapes), groups->slots,
                                 options.compact ? groups->tensor_rate_limit : 0);
   out.groups = std::move(groups);
   return out;

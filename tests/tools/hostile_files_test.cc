@@ -1,0 +1,133 @@
+// Files that crashed a reader, filled the memory or ended in an internal error, as fuzzing (tests/fuzz) found them:
+// each is refused in a line. Their like lies in tests/fuzz/corpus.
+#include <fmt/format.h>
+
+#include "sim/error.h"
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+#include "tools/explain/like_rows.h"
+#include "tools/import/import.h"
+#include "tools/import/wires.h"
+#include "tools/learn/trace.h"
+
+using namespace orrery;
+using tests::Folder;
+
+namespace {
+
+template <class Read>
+std::string refusal(Read read) {
+  try {
+    read();
+  } catch (const sim::UserError& error) {
+    return error.what();
+  }
+  return "(read)";
+}
+
+bool says(const std::string& text, const std::string& part) {
+  INFO(text);
+  return text.find(part) != std::string::npos && text.find('\n') == std::string::npos;
+}
+
+std::string slurm(const std::string& text) {
+  return refusal([&] { tools::read_slurm_topology(text, "topology.conf", {}); });
+}
+
+std::string kernel(const std::string& ts, const std::string& dur) {
+  return fmt::format(R"({{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{},"dur":{},)"
+                     R"("args":{{"stream":7,"correlation":1}}}})",
+                     ts, dur);
+}
+
+}  // namespace
+
+TEST_CASE("hosts: products of ranges, numbers at the end of their type and long names are refused at once") {
+  std::string product = "SwitchName=s1 Nodes=";
+  for (int i = 0; i < 200; ++i) product += "n[4-5,7]";  // 3^200 names of 800 characters
+  CHECK(says(slurm(product), "topology.conf:1:1: Nodes: got a name of 1600 characters"));
+  CHECK(says(slurm("SwitchName=s1 Nodes=n[9223372036854775806-9223372036854775807]"), "expected a range"));
+  CHECK(says(slurm("SwitchName=s1 Nodes=n[" + std::string(400, '0') + "1]"), "characters"));
+  CHECK(says(slurm("SwitchName=" + std::string(300, 's') + " Nodes=n1"), "SwitchName: got 300 characters"));
+  CHECK(tools::expand_hosts("r[0-1]c[0-1]n[0-3]", {}).size() == 16);  // what is meant still goes
+}
+
+TEST_CASE("switches: a tree that is none, in depth or in width, is refused") {
+  // Each level names the next one twice: 10 hosts become 10 x 2^28.
+  std::string doubling, chain;
+  for (int i = 0; i < 28; ++i) doubling += fmt::format("SwitchName=s{} Switches=s{},s{}\n", i, i + 1, i + 1);
+  CHECK(says(slurm(doubling + "SwitchName=s28 Nodes=n[0-9]\n"), "expected a tree"));
+  for (int i = 0; i < 100'000; ++i) chain += fmt::format("SwitchName=s{} Switches=s{}\n", i, i + 1);
+  CHECK(says(slurm(chain + "SwitchName=s100000 Nodes=n1\n"), "levels"));
+}
+
+TEST_CASE("a list of cables without a host is none of a cluster, and rates have a few digits") {
+  const Folder folder;
+  const auto topology = [&](const std::string& text) {
+    return refusal([&] { tools::import_topology(folder.write("net.txt", text), {}); });
+  };
+  const std::string head = "Switch\t40 \"S-a\"\t# \"a\"\n";
+  CHECK(says(topology(head + "[1]\t\"S-b\"[1]\t# \"b\" lid 3 4xHDR\n"), "net.txt:1:1: names no host"));
+  CHECK(topology(head + "[1]\t\"H-b\"[1]\t# \"b\" lid 3 " + std::string(400, '9') + "xHDR\n") == "(read)");
+}
+
+TEST_CASE("names with quotes stay names in what is imported") {
+  const Folder folder;
+  const std::string text = "a,b,rate,kind\nn'0,s'0,400 Gb/s,nic\nn1,s1,400 Gb/s,nic\ns'0,s1,400 Gb/s,link\n";
+  const std::string fabric = tools::import_topology(folder.write("net.csv", text), {});
+  CHECK(fabric.find("['s''0'") != std::string::npos);
+}
+
+TEST_CASE("traces of ages, and calls within calls without end, are refused") {
+  const Folder folder;
+  const auto trace = [&](const std::string& events) {
+    return refusal([&] { tools::read_trace(folder.write("t.json", "{\"traceEvents\": [" + events + "]}")); });
+  };
+  CHECK(trace(kernel("1", "5")) == "(read)");
+  CHECK(says(trace(kernel("1", "2000000000000")), "at most 11 days"));
+  CHECK(says(trace(kernel("1", "5") + "," + kernel("1e300", "1")), "at most 11 days"));
+  CHECK(says(trace(kernel("-1e300", "5") + "," + kernel("1e300", "1e300")), "at most 11 days"));
+  std::string nested = kernel("1", "5");
+  for (int i = 0; i < 2000; ++i) {
+    nested += fmt::format(R"(,{{"ph":"X","cat":"cpu_op","name":"f","pid":1,"tid":1,"ts":{},"dur":{},"args":{{}}}})", i,
+                          10'000 - 2 * i);
+  }
+  CHECK(says(trace(nested), "more than 1000 deep"));
+}
+
+TEST_CASE("TOML that its parser gives up on is refused as the rest") {
+  const Folder folder;
+  const auto toml = [&](const std::string& text) {
+    return refusal([&] { tools::read_toml(folder.write("c.toml", text)); });
+  };
+  CHECK(says(toml("k = \"\\u0.5e9\\t\"\n"), "got what is no TOML"));
+  CHECK(toml("k = \"\\u00e9\"\n") == "(read)");
+}
+
+TEST_CASE("bytes that are no text do not reach an imported scenario") {
+  const std::string words = "--num-layers 2 --hidden-size 64 --num-attention-heads 2 --seq-length 64 --bf16 --wings ";
+  const std::string yaml = tools::import_megatron(tools::read_launch_line(words + "\x13\xd3", "run.sh")).yaml();
+  CHECK(yaml.find("wings") != std::string::npos);
+  CHECK(yaml.find_first_of("\x13\xd3") == std::string::npos);
+  tools::Draft draft("run.sh");
+  CHECK(says(refusal([&] { draft.set("name", std::string("a\x1b[31m"), {"run.sh", 3, 4}); }), "run.sh:3:4: name: got"));
+  CHECK(says(refusal([&] { draft.set("name", std::string("a\nb"), {"run.sh", 3, 4}); }), "expected a line of text"));
+}
+
+TEST_CASE("a table of rows with an open quote, or with figures that are none, is refused with its line") {
+  const Folder folder;
+  const auto rows = [&](const std::string& text) {
+    return refusal([&] { tools::read_known_rows(folder.write("rows.csv", text)); });
+  };
+  CHECK(says(rows("\"list,id\n"), "rows.csv:1:0"));
+  const std::string known = tests::read_file(std::string(ORRERY_SOURCE_DIR) + "/scenarios/published/residuals.csv");
+  const std::string head = known.substr(0, known.find('\n') + 1);
+  const std::string row = known.substr(head.size(), known.find('\n', head.size()) + 1 - head.size());
+  REQUIRE(row.find(",384,") != std::string::npos);
+  CHECK(rows(head + row) == "(read)");
+  for (const char* gpus : {"1e300", "nan", "inf", "many", "384x"}) {
+    std::string changed = row;
+    changed.replace(changed.find(",384,"), 5, fmt::format(",{},", gpus));
+    CHECK(says(rows(head + changed), fmt::format("rows.csv:2:0: got '{}' for gpus", gpus)));
+  }
+}
