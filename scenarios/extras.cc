@@ -138,7 +138,6 @@ void run_eagerly(const Settings& fact, Settings& document) {
   };
   set("activation_in_steps", "true");
   set("fused_layer_norm", "false");
-  set("persistent_layer_norm", "false");
 }
 
 void finetune(const char* key, const Settings& fact, Settings& document) {

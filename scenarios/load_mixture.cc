@@ -160,6 +160,11 @@ void place_kinds(const Settings& document, Job& job) {
     }
     if (plain) job.placement.node_order = any ? nodes_by_stage(document, asked, machine) : std::vector<std::int64_t>{};
     machine.mixture.kind_of_stage = kinds_of_stages(document, job);
+    if (any && machine.mixture.kind_of_stage != asked) {
+      fail_at(document, "cluster.others",
+              fmt::format("got stages of {} GPUs that share nodes with others, expected whole nodes of {} for each",
+                          machine.gpus / job.parallelism.pipeline, machine.gpus_per_node));
+    }
   }
   if (job.parallelism.balances_layers) job.parallelism.stage_layers = workloads::balanced_layers(job);
 }

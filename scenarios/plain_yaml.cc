@@ -18,24 +18,14 @@ namespace {
 
 constexpr std::size_t kLongestKey = 128;  // YAML's own limit lies at 1024
 
-/// Every function that reads something returns whether that was plain, and stands behind it.
-class PlainReader {
+// Every function that reads something returns whether that was plain, and stands behind it.
+
+/// A place in the text, and the lines around it.
+class Cursor {
  public:
-  PlainReader(const std::string& text, YAML::EventHandler& out) : text_(text), out_(out) {}
+  explicit Cursor(const std::string& text) : text_(text) {}
 
-  bool document() {
-    if (text_.find_first_of("\t\r") != std::string::npos || text_.starts_with("\xef")) return false;
-    skip_to_content();
-    return !done() && column() == 0 && !has_marker() && block(-1) && done();
-  }
-
- private:
-  struct Scalar {
-    YAML::Mark mark;
-    std::string_view text;
-    bool quoted = false;
-  };
-
+ protected:
   bool done() const { return at_ == text_.size(); }
   char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\n'; }
   bool ends_word(std::size_t ahead) const { return peek(ahead) == ' ' || peek(ahead) == '\n'; }
@@ -87,6 +77,127 @@ class PlainReader {
     return done() || (column() <= indent && !(column() == 0 && has_marker()));
   }
 
+  void skip_in_flow() {
+    skip_spaces();
+    while (!done() && peek() == '\n') {
+      take_line_break();
+      skip_spaces();
+    }
+  }
+  /// Whether a line of a flow collection begins where no collection of a document does.
+  bool lies_inside() const { return !done() && column() > 0 && peek() != '#'; }
+
+  const std::string& text_;
+  std::size_t at_ = 0, line_begin_ = 0;
+  int line_ = 0;
+};
+
+/// Reads words, quoted ones, and folded text.
+class Words : public Cursor {
+ public:
+  using Cursor::Cursor;
+
+ protected:
+  struct Scalar {
+    YAML::Mark mark;
+    std::string_view text;
+    bool quoted = false;
+  };
+
+  bool scalar(Scalar& read, bool in_flow) {
+    if (done()) return false;
+    return peek() == '"' || peek() == '\'' ? quoted(read) : plain(read, in_flow);
+  }
+
+  bool quoted(Scalar& read) {
+    read.mark = mark();
+    read.quoted = true;
+    const char quote = peek();
+    const std::size_t begin = at_ + 1;
+    const std::size_t end = text_.find_first_of(quote == '"' ? "\"\\\n" : "'\n", begin);
+    if (end == std::string::npos || text_[end] != quote) return false;
+    at_ = end + 1;
+    if (quote == '\'' && peek() == '\'') return false;
+    read.text = std::string_view(text_).substr(begin, end - begin);
+    return true;
+  }
+
+  bool plain(Scalar& read, bool in_flow) {
+    static constexpr std::string_view kIndicators = ",[]{}#&*!|>'\"%@`?:";
+    const char first = peek();
+    if (done() || first == ' ' || first == '\n' || kIndicators.find(first) != std::string_view::npos) return false;
+    if (first == '-' && (ends_word(1) || kIndicators.find(peek(1)) != std::string_view::npos || peek(1) == '-'))
+      return false;
+    read.mark = mark();
+    read.quoted = false;
+    const std::size_t begin = at_;
+    std::size_t end = at_;  // behind the last character that is no space
+    for (; !done() && peek() != '\n'; ++at_) {
+      const char c = peek();
+      if (c == ' ') continue;
+      if (c == '#' && end < at_) break;
+      if (c == ':' && (ends_word(1) || (in_flow && kIndicators.find(peek(1)) != std::string_view::npos))) break;
+      if (in_flow && (c == ',' || c == '[' || c == ']' || c == '{' || c == '}' || c == '?')) break;
+      end = at_ + 1;
+    }
+    if (peek() == ':' && end < at_) return false;  // a colon that stands alone
+    at_ = end;
+    read.text = std::string_view(text_).substr(begin, end - begin);
+    return true;
+  }
+
+  /// Whether a plain scalar that ends its line goes on with a word of the next one.
+  bool goes_on(int indent) const {
+    if (peek() != '\n' || at_ + 1 >= text_.size()) return false;
+    const std::size_t word = text_.find_first_not_of(' ', at_ + 1);
+    if (word == std::string::npos || static_cast<int>(word - at_ - 1) <= indent) return false;
+    const char c = text_[word];
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '(';
+  }
+
+  /// Lines of text, indented alike and further than the collection that they belong to, which become one.
+  bool folded(int indent, std::string& text) {
+    if (peek(1) != '-') return false;
+    at_ += 2;
+    if (!ends_line() || peek() == '#' || done()) return false;
+    int margin = -1;
+    while (!done()) {
+      const std::size_t end_of_line = at_;
+      const int line = line_;
+      const std::size_t line_begin = line_begin_;
+      take_line_break();
+      skip_spaces();
+      if (done() || column() <= indent || peek() == '\n') {
+        // The end, where the lines that follow are for others: leave_value() looks at them.
+        at_ = end_of_line;
+        line_ = line;
+        line_begin_ = line_begin;
+        break;
+      }
+      if (margin < 0) margin = column();
+      if (column() != margin) return false;
+      const std::size_t end = std::min(text_.find('\n', at_), text_.size());
+      if (text_[end - 1] == ' ') return false;
+      if (!text.empty()) text += ' ';
+      text.append(text_, at_, end - at_);
+      at_ = end;
+    }
+    return !text.empty();
+  }
+};
+
+/// Reads collections, and tells of them.
+class PlainReader : public Words {
+ public:
+  PlainReader(const std::string& text, YAML::EventHandler& out) : Words(text), out_(out) {}
+
+  bool document() {
+    if (text_.find_first_of("\t\r") != std::string::npos || text_.starts_with("\xef")) return false;
+    skip_to_content();
+    return !done() && column() == 0 && !has_marker() && block(-1) && done();
+  }
+
+ private:
   bool block(int parent) {
     if (done() || column() <= parent) return false;
     return is_dash() ? sequence(column()) : mapping(column());
@@ -110,8 +221,7 @@ class PlainReader {
     const YAML::Mark colon = mark();
     const std::size_t from = at_;
     skip_spaces();
-    if (!done() && peek() != '\n' && !(peek() == '#' && at_ > from))
-      return (peek() == '>' ? folded(indent) : value(indent)) && leave_value(indent);
+    if (!done() && peek() != '\n' && !(peek() == '#' && at_ > from)) return value(indent) && leave_value(indent);
     skip_to_content();
     if (!done() && column() == 0 && has_marker()) return false;
     if (!done() && column() > indent) return block(indent);
@@ -159,8 +269,16 @@ class PlainReader {
     if (peek() == '[') return flow_sequence();
     if (peek() == '{') return flow_mapping();
     Scalar read;
-    if (!scalar(read, false) || peek() == ':') return false;
     std::string lines;
+    if (peek() == '>') {
+      read.mark = mark();
+      read.quoted = true;
+      if (!folded(indent, lines)) return false;
+      read.text = lines;
+      send(read);
+      return true;
+    }
+    if (!scalar(read, false) || peek() == ':') return false;
     while (!read.quoted && goes_on(indent)) {
       if (lines.empty()) lines = read.text;
       skip_to_content();
@@ -174,57 +292,6 @@ class PlainReader {
     return true;
   }
 
-  /// Whether a plain scalar that ends its line goes on with a word of the next one.
-  bool goes_on(int indent) const {
-    if (peek() != '\n' || at_ + 1 >= text_.size()) return false;
-    const std::size_t word = text_.find_first_not_of(' ', at_ + 1);
-    if (word == std::string::npos || static_cast<int>(word - at_ - 1) <= indent) return false;
-    const char c = text_[word];
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '(';
-  }
-
-  bool scalar(Scalar& read, bool in_flow) {
-    if (done()) return false;
-    return peek() == '"' || peek() == '\'' ? quoted(read) : plain(read, in_flow);
-  }
-
-  bool quoted(Scalar& read) {
-    read.mark = mark();
-    read.quoted = true;
-    const char quote = peek();
-    const std::size_t begin = at_ + 1;
-    const std::size_t end = text_.find_first_of(quote == '"' ? "\"\\\n" : "'\n", begin);
-    if (end == std::string::npos || text_[end] != quote) return false;
-    at_ = end + 1;
-    if (quote == '\'' && peek() == '\'') return false;
-    read.text = std::string_view(text_).substr(begin, end - begin);
-    return true;
-  }
-
-  bool plain(Scalar& read, bool in_flow) {
-    static constexpr std::string_view kIndicators = ",[]{}#&*!|>'\"%@`?:";
-    const char first = peek();
-    if (done() || first == ' ' || first == '\n' || kIndicators.find(first) != std::string_view::npos) return false;
-    if (first == '-' && (ends_word(1) || kIndicators.find(peek(1)) != std::string_view::npos || peek(1) == '-'))
-      return false;
-    read.mark = mark();
-    read.quoted = false;
-    const std::size_t begin = at_;
-    std::size_t end = at_;  // behind the last character that is no space
-    for (; !done() && peek() != '\n'; ++at_) {
-      const char c = peek();
-      if (c == ' ') continue;
-      if (c == '#' && end < at_) break;
-      if (c == ':' && (ends_word(1) || (in_flow && kIndicators.find(peek(1)) != std::string_view::npos))) break;
-      if (in_flow && (c == ',' || c == '[' || c == ']' || c == '{' || c == '}' || c == '?')) break;
-      end = at_ + 1;
-    }
-    if (peek() == ':' && end < at_) return false;  // a colon that stands alone
-    at_ = end;
-    read.text = std::string_view(text_).substr(begin, end - begin);
-    return true;
-  }
-
   void send(const Scalar& read) {
     const std::string_view text = read.text;
     const bool null = !read.quoted && (text == "~" || text == "null" || text == "Null" || text == "NULL");
@@ -233,50 +300,6 @@ class PlainReader {
     else
       out_.OnScalar(read.mark, read.quoted ? "!" : "?", 0, std::string(text));
   }
-
-  /// Lines of text, indented alike and further than the collection that they belong to, which become one.
-  bool folded(int indent) {
-    const YAML::Mark begin = mark();
-    if (peek(1) != '-') return false;
-    at_ += 2;
-    if (!ends_line() || peek() == '#' || done()) return false;
-    std::string text;
-    int margin = -1;
-    while (!done()) {
-      const std::size_t end_of_line = at_;
-      const int line = line_;
-      const std::size_t line_begin = line_begin_;
-      take_line_break();
-      skip_spaces();
-      if (done() || column() <= indent || peek() == '\n') {
-        // The end, where the lines that follow are for others: leave_value() looks at them.
-        at_ = end_of_line;
-        line_ = line;
-        line_begin_ = line_begin;
-        break;
-      }
-      if (margin < 0) margin = column();
-      if (column() != margin) return false;
-      const std::size_t end = std::min(text_.find('\n', at_), text_.size());
-      if (text_[end - 1] == ' ') return false;
-      if (!text.empty()) text += ' ';
-      text.append(text_, at_, end - at_);
-      at_ = end;
-    }
-    if (text.empty()) return false;
-    out_.OnScalar(begin, "!", 0, text);
-    return true;
-  }
-
-  void skip_in_flow() {
-    skip_spaces();
-    while (!done() && peek() == '\n') {
-      take_line_break();
-      skip_spaces();
-    }
-  }
-  /// Whether a line of a flow collection begins where no collection of a document does.
-  bool lies_inside() const { return !done() && column() > 0 && peek() != '#'; }
 
   bool flow_sequence() {
     return flow(
@@ -326,10 +349,7 @@ class PlainReader {
     return true;
   }
 
-  const std::string& text_;
   YAML::EventHandler& out_;
-  std::size_t at_ = 0, line_begin_ = 0;
-  int line_ = 0;
 };
 
 }  // namespace

@@ -165,10 +165,9 @@ Action declare_run(CommandOptions app) {
       .check(OneOf({"folded", "full"}));
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
       .type_name("FILE");
-  app.add_option(
-         "--trace", options->trace,
-         "write a timeline that ui.perfetto.dev opens: Perfetto's own form where FILE ends in .pftrace, else JSON; "
-         "compressed behind .gz")
+  app.add_option("--trace", options->trace,
+                 "write a timeline that ui.perfetto.dev opens: Perfetto's own form where FILE ends in .pftrace, else "
+                 "JSON; compressed behind .gz")
       .type_name("FILE");
   app.add_option("--trace-ranks", options->trace_ranks,
                  "ranks to trace, as in 0,5,8:15, at most 1024 (default: one per class of equals)")

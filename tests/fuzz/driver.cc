@@ -35,7 +35,7 @@ constexpr bool kSanitized = false;
 #endif
 /// Of CPU time, for one input. Sanitizers take ten times as long.
 constexpr int kPatience = kSanitized ? 60 : 5;
-constexpr long kMostKiB = 1 << 20;  // beyond what the process had before its first input
+constexpr long kMostKiB = (kSanitized ? 3 : 1) << 20;  // beyond what the process had before its first input
 constexpr std::uint64_t kInputsOfAChild = 20'000;
 constexpr std::size_t kMostFindings = 10;  // of one target
 

@@ -273,6 +273,9 @@ TEST_CASE("what cannot be mixed is refused in one line") {
   says(error("{device: a100-sxm-80gb, gpus: 32, stages: [3, 4]}"), "stages 0 to 3");
   says(error("{device: a100-sxm-80gb, gpus: 32, stages: [3, 3]}"), "once at most");
   says(error(kHalfA100, {"precision=fp8"}), "a100-sxm-80gb has no arithmetic");
+  says(error("{device: a100-sxm-80gb, gpus: 32, stages: [1, 3, 5, 7, 9, 11, 13, 15]}",
+             {"parallelism.pipeline=16", "parallelism.data=2"}),
+       "share nodes");
   says(error("{device: a100-sxm-80gb, gpus: 32, stages: [0, 1]}", {"placement.random_seed=3"}), "placement of its own");
   says(error(kHalfA100, {"cluster.device=gb200", "cluster.fabric=nvl72-ndr", "cluster.gpus=72"}), "NVLink");
 }

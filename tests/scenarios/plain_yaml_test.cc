@@ -113,7 +113,7 @@ TEST_CASE("what a chance change leaves plain is read alike") {
       "# first\nlist:\n  - a: 1  # one\n    b: {c: 2, d: [3, 4]}\n  - e\n  - [f, g]\n  -\n    h: i\nlast:\n",
       "text: >-\n  one line\n  and another: with, marks [in] it\n\nmore:\n  deep:\n    deeper: -1.5\n  x: 'a: b'\n",
       "flow: {a: 1,\n  b: [1, 2,\n    3], c: {}}\nempty: []\nurl: https://a.b/c#d\ntime: 10:20\nnot: -x\n",
-      "- one\n- two: 2\n- three\n",
+      "- one\n- two: 2\n- >-\n  three\n  lines\n- four: >-\n    five\n  six: 7\n",
       "a: some\n  more (words\n  in) lines\nb:\n  - an item\n    of two lines\n  - other\nc:\n- as far\n- left: 1\n  "
       "as:\n  - its\n  - key\nd: 2\n"};
   std::size_t kept = 0;

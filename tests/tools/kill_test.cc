@@ -73,7 +73,7 @@ void kill_and_resume(const Study& study, double whole_s, std::mt19937_64& random
     counts.killed += status > 128 ? 1 : 0;
     INFO("exit status " << status);
     CHECK((status == 0 || status > 128));
-    if (status == 0) break;
+    if (status == 0) return;
     begun = !study.journal.empty() && std::filesystem::exists(study.journal);
     if (begun && random() % 3 == 0) {  // what a power cut leaves
       const auto size = std::filesystem::file_size(study.journal);

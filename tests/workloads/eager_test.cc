@@ -63,6 +63,34 @@ TEST_CASE("a squared ReLU in steps makes fourteen passes for five") {
   CHECK(streamed(small_job({"software.squared_relu_in_steps=true"})) == streamed(small_job()));
 }
 
+TEST_CASE("an RMS norm in steps moves 36 bytes an element forward and 84 back, a layer norm three passes") {
+  const std::vector<std::string> rms = with(kGated, {"model.norm=rms_norm", "software.persistent_layer_norm=true"});
+  const double fused = streamed(small_job(with(rms, {"software.fused_layer_norm=true"})));
+  const double steps = streamed(small_job(with(rms, {"software.fused_layer_norm=false"})));
+  // Forward: to fp32 (2 + 4), square (4 + 4), mean (4), product (4 + 4), to 16 bit (4 + 2), weights (2 + 2).
+  // Backward: weights (2 + 2, twice 2 + 2 and 2, 2), to fp32 (2 + 4), product (4 + 4), of the root (4 + 4 + 4, 4), of
+  // the square three passes (4 + 4), both together (4 + 4 + 4), to 16 bit (4 + 2). In one kernel 2 + 2 and 2 + 2 + 2.
+  const double forward = 6 + 8 + 4 + 8 + 6 + 4;
+  const double backward = 4 + 6 + 2 + 6 + 8 + 12 + 4 + 3 * 8 + 12 + 6;
+  const double norms = 2 * 1024.0 * 2048;
+  CHECK(steps - fused == Approx(norms * (forward + backward - 4 - 6)));
+  // A layer norm has kernels of its own: without the fused one, two passes more forward.
+  const std::vector<std::string> layer = with(kGated, {"model.norm=layer_norm"});
+  CHECK(streamed(small_job(with(layer, {"software.fused_layer_norm=false"}))) -
+            streamed(small_job(with(layer, {"software.fused_layer_norm=true"}))) ==
+        Approx(norms * 2 * 4));
+}
+
+TEST_CASE("scales of rows cast an operand once more for the gradients of weights, and inputs when they are whole") {
+  const std::vector<std::string> fp8 = with(kGated, {"cluster.device=h100-sxm-80gb", "software.fused_cast=false"});
+  const double rows = streamed(small_job(with(fp8, {"precision=fp8-rowwise"})));
+  const double none = streamed(small_job(with(fp8, {"precision=bf16"})));
+  // Inputs of the four linear layers and the gradients of their outputs, each read and cast (3), then read for the
+  // columns' largest magnitudes (2) and cast again (3).
+  const double inputs = 3 * 2048 + 8192, gradients = 3 * 2048 + 2048 + 8192 + 2048;
+  CHECK(rows - none == Approx(1024 * (inputs + gradients) * (3 + 2 + 3)).epsilon(0.01));
+}
+
 TEST_CASE("copies of queries, keys and values move what they are told to") {
   const double none = streamed(small_job(with(kGated, {"software.qkv_copies=0"})));
   const double some = streamed(small_job(with(kGated, {"software.qkv_copies=2", "software.qkv_gradient_copies=3"})));

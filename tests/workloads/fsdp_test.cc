@@ -9,6 +9,7 @@
 #include "tests/workloads/layers.h"
 #include "workloads/compile/unit_collectives.h"
 #include "workloads/step/step_bound.h"
+#include "workloads/step/traffic.h"
 
 using namespace orrery;
 using namespace orrery::workloads;
@@ -184,4 +185,24 @@ TEST_CASE("the bound of a step holds for blocks gathered and reduced one by one"
       }
     }
   }
+}
+
+TEST_CASE("units that a pipeline leaves gathered are fetched and reduced once a step, and no less without a pipeline") {
+  // Bytes of gradients on their way, per parameter and micro-batch: 4 micro-batches reduce as many times, or once.
+  const auto bytes = [](const char* every, const char* stages, const char* data) {
+    const Job job = tests::small_job(
+        fsdp({"parallelism.sharding=gradients", "batch.global=64", "batch.micro=1",
+              std::string("software.reduces_every_pass=") + every, std::string("parallelism.pipeline=") + stages,
+              std::string("parallelism.data=") + data}));
+    double sum = 0;
+    for (const TrafficRow& row : simulate_step(job).traffic) {
+      INFO(row.what);
+      CHECK(row.closed_form_bytes == Approx(row.simulated_bytes));
+      if (row.what == "gradients, backward") sum += row.simulated_bytes;
+    }
+    return sum;
+  };
+  const double micro_batches = 64 / 8;
+  CHECK(bytes("true", "2", "8") == Approx(micro_batches * bytes("false", "2", "8")).epsilon(0.01));
+  CHECK(bytes("true", "1", "16") == bytes("false", "1", "16"));
 }

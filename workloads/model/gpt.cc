@@ -15,7 +15,7 @@ double d(std::int64_t x) { return static_cast<double>(x); }
 /// Attention and MLP read one norm; the second row-parallel product adds onto the first one's result (beta = 1).
 void write_side_by_side(LayerWriter& writer, AttentionHalf& attention, FeedForwardHalf& mlp, std::int64_t window) {
   writer.norm("layer norm", "layer norm backward");
-  writer.cast(writer.sizes().outside, "cast input", Direction::forward);
+  writer.cast_input();
   std::vector<MatMul> products = attention.products();
   if (attention.adds_bias()) products.front().after.push_back(attention.bias());
   products.push_back(mlp.up());

@@ -157,7 +157,7 @@ void AttentionHalf::cast_output() {
 
 void AttentionHalf::write(std::int64_t window) {
   w_.norm("layer norm", "layer norm backward");
-  w_.cast(z_.outside, "cast input", Direction::forward);
+  w_.cast_input();
   w_.again(&RecomputedParts::qkv,
            [&] { w_.column(products(), w_.enter(), LinearOp::Part::attention_in, style_.linear.separate_qkv); });
   bias_gradient();
@@ -282,7 +282,7 @@ void FeedForwardHalf::cast_activation() { w_.cast(z_.shared(m_.mlp.hidden), "cas
 
 void FeedForwardHalf::write() {
   w_.norm("layer norm", "layer norm backward");
-  w_.cast(z_.outside, "cast input", Direction::forward);
+  w_.cast_input();
   const bool whole = w_.computation().again(&RecomputedParts::mlp);
   w_.again(&RecomputedParts::mlp, [&] {
     w_.column(up_products(), w_.enter(), LinearOp::Part::mlp_in);

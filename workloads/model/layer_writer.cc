@@ -51,8 +51,30 @@ void LayerWriter::backward(const char* name, Streaming kernel, double elements, 
 
 void LayerWriter::cast(double elements, const char* name, Direction direction) {
   if (!quantised() || fuses_cast()) return;
-  const double read = scales_twice() ? 2 * element_ : element_;
+  if (scales_rows()) return cast_by_rows(elements, name, direction);
+  // Compiled, a kernel that writes a tensor and its transpose reads it twice (pytorch/pytorch#133242).
+  const double read = style().current_scales && scales_twice() ? 3 * element_
+                      : scales_twice()                         ? 2 * element_
+                                                               : element_;
   add(StreamingOp{name, Streaming::cast_transpose, elements, read + 2 * operand_, direction, routed_});
+}
+
+/// A scale of each row of both operands: for the gradients of weights, where tokens are summed over, inputs and output
+/// gradients are cast once more, with a scale of each column, which is looked for in a pass of its own (pytorch/ao,
+/// torchao/float8/float8_linear.py, matmul_with_hp_or_float8_args).
+void LayerWriter::cast_by_rows(double elements, const char* name, Direction direction) {
+  const auto stream = [&](double bytes, Direction at) {
+    add(StreamingOp{name, Streaming::cast_transpose, elements, bytes, at, routed_});
+  };
+  stream(element_ + operand_, Direction::backward);  // columns
+  stream(element_, Direction::backward);             // their largest magnitudes
+  stream(element_ + operand_, direction);
+}
+
+/// Of a product that the tensor group gathers. Scales of rows are looked for when it is whole, and it travels in 16 bit
+/// (pytorch/torchtitan of June 2025, torchtitan/models/llama3/parallelize_llama.py).
+void LayerWriter::cast_input() {
+  cast(scales_rows() ? sizes_.hidden : sizes_.outside, "cast input", Direction::forward);
 }
 
 void LayerWriter::views(double share, Direction direction) {
@@ -63,6 +85,7 @@ void LayerWriter::views(double share, Direction direction) {
 void LayerWriter::norm(const char* name, const char* name_backward, bool residual) {
   const double outside = sizes_.outside, e = element_;
   if (residual) backward("add residual gradient", Streaming::accumulate, outside, 3 * e);
+  if (!style().fused_layer_norm && model_.norm == Norm::rms_norm) return norm_in_steps(name, name_backward);
   if (!style().persistent_layer_norm)
     backward("layer norm weight gradient", Streaming::layer_norm_backward, outside, 2 * e);
   backward(name_backward, Streaming::layer_norm_backward, outside, 3 * e);
@@ -71,6 +94,30 @@ void LayerWriter::norm(const char* name, const char* name_backward, bool residua
   if (again) add(Recomputed{true});
   for (int pass = 0; pass < (style().fused_layer_norm ? 1 : 3); ++pass)
     forward(name, Streaming::layer_norm, outside, 2 * e + fused_cast());
+  if (again) add(Recomputed{false});
+}
+
+/// x.float(); square; mean; times the reciprocal root; type_as; times the weights (pytorch/torchtitan of December 2024,
+/// torchtitan/models/norms.py). Backward in the opposite order, entries from the last: two products and a sum for the
+/// weights, the cast, two products and a sum for the root, the square's gradient in three, the sum of both, the cast.
+void LayerWriter::norm_in_steps(const char* name, const char* name_backward) {
+  const double outside = sizes_.outside, e = element_;
+  constexpr double f = 4;  // bytes of fp32
+  const auto back = [&](double bytes) { backward(name_backward, Streaming::layer_norm_backward, outside, bytes); };
+  back(f + e);                              // gradient to 16 bit
+  back(3 * f);                              // both gradients of the input added up
+  for (int i = 0; i < 3; ++i) back(2 * f);  // of the square: twice the input, times the gradient of the mean
+  back(f);                                  // of the root: sum
+  back(3 * f);                              // of the root: product
+  back(2 * f);                              // of the normalised input
+  back(e + f);                              // to fp32
+  back(e);                                  // of the weights: sum
+  back(3 * e);                              // of the weights: product
+  back(2 * e);
+  const bool again = computation_.again(&RecomputedParts::norms);
+  if (again) add(Recomputed{true});
+  for (const double bytes : {e + f, 2 * f, f, 2 * f, f + e, 2 * e})
+    forward(name, Streaming::layer_norm, outside, bytes);
   if (again) add(Recomputed{false});
 }
 
@@ -84,7 +131,7 @@ void LayerWriter::dropout(double elements, const char* name, Direction direction
 
 void LayerWriter::bias_dropout_residual() {
   const double outside = sizes_.outside, e = element_;
-  cast_gradient(outside);
+  cast_gradient(scales_rows() ? sizes_.hidden : outside);
   if (model_.post_norm) norm("post layer norm", "post layer norm backward", false);
   if (has_biases()) backward("bias gradient", Streaming::accumulate, outside, e);
   dropout(outside, "dropout backward", Direction::backward);

@@ -55,12 +55,18 @@ class LayerWriter {
   /// inside the kernel before it when the software fuses that, else in a kernel of its own (reads 16 bit, writes
   /// twice), and where the whole tensor has a scale too, after one that looks for the largest magnitude.
   void cast(double elements, const char* name, Direction direction);
+  /// Of an operand with scales of rows, in both passes.
+  void cast_by_rows(double elements, const char* name, Direction direction);
+  /// Of the input of column-parallel layers, before or after it is gathered.
+  void cast_input();
   void cast_gradient(double elements) { cast(elements, "cast gradient", Direction::backward); }
   /// The small kernels that the model does not name: views made contiguous, masks; `share` of a layer's. Each is taken
   /// as the floor of a copy, because that is what such a kernel costs.
   void views(double share, Direction direction);
   /// `residual`: its input goes on beside it, so that two gradients meet there.
   void norm(const char* name, const char* name_backward, bool residual = true);
+  /// An RMS norm that no kernel fuses, as eager PyTorch runs it.
+  void norm_in_steps(const char* name, const char* name_backward);
   /// A bias that no kernel before or behind adds.
   void add_bias(double elements);
   /// Reads and writes, with a mask of one byte.
@@ -106,6 +112,8 @@ class LayerWriter {
     const DataType type = computation_.precision.matmul;
     return type == DataType::nvfp4 || (type == DataType::fp8 && style().current_scales);
   }
+  /// A scale of each row, of what is cast in high precision for each product.
+  bool scales_rows() const { return computation_.precision.matmul == DataType::fp8_rowwise; }
   bool fuses_cast() const { return quantised() && style().fused_cast && !scales_twice(); }
   CommOverlap with(CommOverlap overlap) const { return computation_.overlaps_tensor ? overlap : CommOverlap::none; }
 

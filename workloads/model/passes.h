@@ -29,8 +29,8 @@ struct Kernel {
   bool backward = false;      // issued by autograd, at another cost to the host; recomputed kernels are not
   std::int64_t launches = 1;  // by the host, for kernels that stand for several
   sim::Duration host{};       // what the host does ahead of it beyond launching
+  bool routed = false;        // its work is of tokens that routing gave to this rank
   KernelShape shape{};
-  bool routed = false;  // its work is of tokens that routing gave to this rank
 };
 
 /// The weights of the linear layer that kernels belong to, where each has pieces of its own.

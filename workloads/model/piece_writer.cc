@@ -64,8 +64,8 @@ void PieceWriter::grouped_gemm(std::string name, const calibration::Gemm& shape,
   const double weights = d(copies) * d(group.out) * d(group.in), rows = d(tokens) * (d(group.out) + d(group.in));
   kernel.bytes = weights * (of_weights ? result : operand) + rows * operand;
   kernel.type = shape.dtype;
-  kernel.shape = {shape.m, shape.n, shape.k, 1};
   kernel.routed = true;
+  kernel.shape = {shape.m, shape.n, shape.k, 1};
   kernel.launches = copies;  // Transformer Engine's grouped GEMM calls cuBLAS for each, on four streams
   add(std::move(kernel));
 }

@@ -27,7 +27,8 @@ DataParallelism data_parallelism_of(const Job& job) {
   data.owners = job.shard_ranks();
   data.sharding = sharding;
   const bool made_for_units = job.software.defaults.sharding == Sharding::parameters;
-  const bool gradients = sharding == Sharding::gradients && (style.reduces_every_pass || made_for_units);
+  const bool every = style.reduces_every_pass || (made_for_units && job.parallelism.pipeline == 1);
+  const bool gradients = sharding == Sharding::gradients && every;
   data.by_unit = data.replicas > 1 && (sharding == Sharding::parameters || gradients);
   data.gathers_every_pass = data.by_unit && (sharding == Sharding::parameters || made_for_units);
   data.to_owners = data.by_unit && sharding == Sharding::gradients && style.reduces_to_owners;

@@ -31,6 +31,7 @@ struct StateStyle {
   OptimizerKind optimizer = OptimizerKind::adam;
   bool keeps_training_gradients = false;
   bool gathers_into_gradients = false;
+  bool casts_every_pass = false;
 
   bool reaches(Sharding level) const { return data.sharding >= level; }
   /// Ranks that share what is sharded, once `level` is reached.
@@ -61,10 +62,11 @@ StageMemory model_states(const StateStyle& style, double parameters) {
 
 /// Weights in the type of the products and their transposes (or scales by columns), which stay from one micro-batch to
 /// the next beside the 16-bit ones; parameters that are gathered in fp8 and transposed take the 2 bytes that are
-/// counted as parameters.
+/// counted as parameters. Where scales are looked for in every pass (pytorch/ao, torchao/float8), none stays.
 double weight_copy_bytes(const StateStyle& style, double parameters) {
   const DataType type = style.precision.matmul;
   if (!calibration::is_quantised(type) || style.precision.parameters == DataType::fp8) return 0;
+  if (style.casts_every_pass) return 0;
   return style.reaches(Sharding::parameters) ? 0 : 2 * calibration::operand_bytes(type) * parameters;
 }
 
@@ -261,9 +263,12 @@ InFlight in_flight(const StageLayout& stage, const std::vector<Pass>& passes, co
 std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const Parallelism& layout = job.parallelism;
   const StateStyle style{
-      data_parallelism_of(job), job.method.precision, job.method.optimizer,
+      data_parallelism_of(job),
+      job.method.precision,
+      job.method.optimizer,
       job.software.gradients.keeps_training_gradients || job.software.memory.holds_training_gradients,
-      job.software.memory.gathers_into_gradients};
+      job.software.memory.gathers_into_gradients,
+      job.software.layers.current_scales};
   StateStyle of_experts = style;
   of_experts.data =
       expert_parallelism_of(style.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks())

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <tuple>
 
 #include "sim/error.h"
 #include "sim/fold.h"
@@ -340,9 +341,8 @@ class StepSimulation {
   /// Time alone, folded: the shortest simulation that is exact.
   void time_step() {
     const auto take = [&](const StepTiming& timing) {
-      report_.effort.ranks = timing.ranks;
-      report_.effort.events = timing.events;
-      report_.iteration = timing.iteration;
+      std::tie(report_.iteration, report_.effort.ranks, report_.effort.events) =
+          std::tie(timing.iteration, timing.ranks, timing.events);
     };
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       const std::optional<Jump> jump = jump_of(attempt);

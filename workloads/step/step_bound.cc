@@ -287,22 +287,14 @@ StepBound::Load StepBound::stage_load(const Schedule& schedule, const PipelineSh
   return load;
 }
 
-const LayerSplit& StepBound::split_of_job(const Job& job) {
+const LayerSplit& StepBound::split_at(const SplitKey& key) {
   constexpr std::size_t kNeighbours = 8;  // a search goes through what splits alike in a row, but for recomputation
-  const ChunkMap map = job.parallelism.chunk_map();
-  SplitKey key{split_of(job),
-               computation_of(job),
-               job.model,
-               map.order(),
-               map.stages(),
-               map.chunks(),
-               job.software.defaults.layer_split,
-               job.parallelism.stage_layers};
   const auto known = std::find_if(splits_.begin(), splits_.end(), [&](const auto& s) { return s.first == key; });
   if (known != splits_.end()) {
     splits_.splice(splits_.begin(), splits_, known);
   } else {
-    splits_.emplace_front(std::move(key), split_layers(job));
+    splits_.emplace_front(key, split_network(workloads::network(key.model, key.split, key.computation),
+                                             {key.order, key.stages, key.chunks}, key.sharing, key.stage_layers));
     if (splits_.size() > kNeighbours) splits_.pop_back();
   }
   return splits_.front().second;
@@ -311,8 +303,7 @@ const LayerSplit& StepBound::split_of_job(const Job& job) {
 namespace {
 /// What decides how the groups lie that carry collectives: not who else passes messages or signals, nor what is
 /// reduced. Layouts that differ in these alone share their places.
-GroupLayout lie_of(const Job& job) {
-  GroupLayout layout = group_layout_of(job);
+GroupLayout lie_of(GroupLayout layout) {
   layout.around = layout.returns = layout.ties_ends = layout.shards = false;
   layout.all_reduces_gradients = true;
   return layout;
@@ -324,8 +315,10 @@ sim::Duration StepBound::of(const Job& job) {
   if (is_perturbed(job.perturbation) || job.model.recommender.any()) return {};
   const ProgramInputs inputs = program_inputs_of(job, Workload::training_step);
   const DataParallelism& data = inputs.data;
-  const LayerSplit& split = split_of_job(job);
-  const PlacesKey where{lie_of(job), job.placement, site_of(job)};
+  const LayerSplit& split =
+      split_at({split_of(job), computation_of(job), job.model, inputs.map.order(), inputs.map.stages(),
+                inputs.map.chunks(), job.software.defaults.layer_split, job.parallelism.stage_layers});
+  const PlacesKey where{lie_of(group_layout_of(job)), job.placement, site_of(job)};
   const Places& places = places_of(where);
   const Schedule& schedule = *job.parallelism.schedule;
   const bool apart = job.parallelism.optimizer_post_validation;

@@ -80,7 +80,7 @@ class StepBound {
   static Load stage_load(const Schedule& schedule, const PipelineShape& shape, const StageLayout& stage,
                          const Costs& costs);
   std::shared_ptr<const topology::Cluster> cluster_of(const Site& site);
-  const LayerSplit& split_of_job(const Job& job);
+  const LayerSplit& split_at(const SplitKey& key);
   const Places& places_of(const PlacesKey& key);
   const Costs& costs_of(const CostsKey& key);
 

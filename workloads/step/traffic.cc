@@ -33,16 +33,17 @@ namespace {
 double d(std::int64_t x) { return static_cast<double>(x); }
 
 /// FSDP and its kin share weights out by default, and where they share out gradients alone gather and reduce in every
-/// micro-batch.
+/// micro-batch, unless they leave both to the ends of a pipeline's step.
 bool made_for_units(const calibration::Software& software) {
   return software.defaults.sharding == Sharding::parameters;
 }
-bool reduces_every_micro_batch(Sharding sharding, const calibration::Software& software) {
-  return sharding == Sharding::gradients && (software.gradients.reduces_every_pass || made_for_units(software));
+bool reduces_every_micro_batch(const Parallelism& layout, const calibration::Software& software) {
+  if (layout.sharding != Sharding::gradients) return false;
+  return software.gradients.reduces_every_pass || (made_for_units(software) && layout.pipeline == 1);
 }
-bool scatters(Sharding sharding, const calibration::Software& software) {
-  return sharding == Sharding::parameters || reduces_every_micro_batch(sharding, software) ||
-         (sharding != Sharding::none && !software.gradients.all_reduces_shards);
+bool scatters(const Parallelism& layout, const calibration::Software& software) {
+  return layout.sharding == Sharding::parameters || reduces_every_micro_batch(layout, software) ||
+         (layout.sharding != Sharding::none && !software.gradients.all_reduces_shards);
 }
 
 /// Gradients and parameters over the ranks that hold the same ones.
@@ -66,7 +67,7 @@ class StateRows {
     const double gradients = whole * reduced_gradient_bytes();
     const double each = calibration::bytes_of(precision_.parameters), parameters = whole * each;
     const double m = microbatches_;
-    const bool every = reduces_every_micro_batch(sharding_, software_);
+    const bool every = reduces_every_micro_batch(layout_, software_);
     // One virtual call per rank that holds other parameters, which moves those of all stages; the counted table knows
     // the real number of calls.
     switch (sharding_) {
@@ -75,7 +76,7 @@ class StateRows {
         break;
       case Sharding::optimizer:
       case Sharding::gradients:
-        add(among, scatters(sharding_, software_) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
+        add(among, scatters(layout_, software_) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
             "gradients, backward", group, gradients, (every ? m : 1) * groups, 0);
         between_groups(across, d(replicas / group), gradients, every && !software_.gradients.reduces_to_owners ? m : 1);
         add(among, CollectiveOp::all_gather, "parameters, forward", group, parameters,
@@ -93,7 +94,7 @@ class StateRows {
   /// Where ranks that share out states add gradients up with an all-reduce all the same, they send them in 16 bit.
   double reduced_gradient_bytes() const {
     const int added_up = calibration::bytes_of(precision_.gradients);
-    if (scatters(sharding_, software_) || sharding_ == Sharding::none) return added_up;
+    if (scatters(layout_, software_) || sharding_ == Sharding::none) return added_up;
     return std::min(added_up, calibration::bytes_of(precision_.activations));
   }
 
