@@ -66,7 +66,9 @@ fs::path find_data_directory() {
     }
     error.clear();
   }
+#ifndef ORRERY_DATA_MOUNTED  // a page in a browser has them in a file system of its own
   if (const auto embedded = embedded_data()) return *embedded;
+#endif
   // A program of somebody else that links the library lies anywhere; a package's prefix is not that of the build.
   for (const char* folder : {ORRERY_DATA_DIR, ORRERY_INSTALLED_DATA_DIR}) {
     if (fs::is_directory(folder, error)) return folder;

@@ -30,7 +30,7 @@ std::string packed(const fs::path& folder, const fs::path& archive) {
 
 TEST_CASE("what tar packed is unpacked byte by byte, and again only where something is missing") {
   const tests::Folder folder;
-  const fs::path from = folder / "from", cache = folder / "cache";
+  const fs::path from = folder.path() / "from", cache = folder.path() / "cache";
   const std::string deep = "calibration/" + std::string(60, 'd') + "/" + std::string(60, 'e') + "/long.yaml";
   const std::vector<std::pair<std::string, std::string>> files = {{"scenarios/a.yaml", "one: 1\n"},
                                                                   {"empty.yaml", ""},
@@ -38,7 +38,7 @@ TEST_CASE("what tar packed is unpacked byte by byte, and again only where someth
                                                                   {"zeros.yaml", std::string(1000, '\0')},
                                                                   {deep, std::string(100'000, 'y')}};
   for (const auto& [name, text] : files) write(from / name, text);
-  const std::string archive = packed(from, folder / "data.tar.gz");
+  const std::string archive = packed(from, folder.path() / "data.tar.gz");
 
   const fs::path unpacked = scenarios::unpacked_in(cache, archive);
   for (const auto& [name, text] : files) CHECK(tests::read_file(unpacked / name) == text);
@@ -55,13 +55,14 @@ TEST_CASE("what tar packed is unpacked byte by byte, and again only where someth
 
 TEST_CASE("another archive lies beside the first, and a broken one is our mistake") {
   const tests::Folder folder;
-  write(folder / "a" / "x.yaml", "1");
-  write(folder / "b" / "x.yaml", "2");
-  const std::string a = packed(folder / "a", folder / "a.gz"), b = packed(folder / "b", folder / "b.gz");
-  CHECK(scenarios::unpacked_in(folder / "cache", a) != scenarios::unpacked_in(folder / "cache", b));
+  write(folder.path() / "a" / "x.yaml", "1");
+  write(folder.path() / "b" / "x.yaml", "2");
+  const std::string a = packed(folder.path() / "a", folder.path() / "a.gz"),
+                    b = packed(folder.path() / "b", folder.path() / "b.gz");
+  CHECK(scenarios::unpacked_in(folder.path() / "cache", a) != scenarios::unpacked_in(folder.path() / "cache", b));
   for (const std::string& broken : {std::string(), std::string("no archive"), a.substr(0, a.size() / 2)})
-    CHECK_THROWS_AS(scenarios::unpack(broken, folder / "broken"), sim::InternalError);
+    CHECK_THROWS_AS(scenarios::unpack(broken, folder.path() / "broken"), sim::InternalError);
   // A place that is no folder: nothing can be written.
-  write(folder / "file", "");
-  CHECK_THROWS_AS(scenarios::unpacked_in(folder / "file", a), fs::filesystem_error);
+  write(folder.path() / "file", "");
+  CHECK_THROWS_AS(scenarios::unpacked_in(folder.path() / "file", a), fs::filesystem_error);
 }
