@@ -1,3 +1,4 @@
+// Options on CLI11: the only file beside the catalogue and its table that compiles its header; see command_options.h.
 #include "tools/command_options.h"
 
 #include <fmt/format.h>
