@@ -7,6 +7,7 @@
 
 #include "calibration/routing.h"
 #include "sim/error.h"
+#include "sim/real.h"
 
 namespace orrery::calibration {
 namespace {
@@ -14,17 +15,17 @@ namespace {
 constexpr double kSixteenBits = 2;
 constexpr std::uint64_t kDraws = 4;  // measurements average five; more change no time by as much as these scatter
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 }  // namespace
 
 ExpertWork::ExpertWork(const ExpertLayer& l)
-    : tokens_(d(l.tokens)),
-      top_k_(d(l.top_k)),
-      experts_(d(l.experts)),
-      local_(d(l.experts / l.expert_ranks)),
-      hidden_(d(l.hidden)),
-      ffn_(d(l.ffn / l.tensor)),
+    : tokens_(real(l.tokens)),
+      top_k_(real(l.top_k)),
+      experts_(real(l.experts)),
+      local_(real(l.experts / l.expert_ranks)),
+      hidden_(real(l.hidden)),
+      ffn_(real(l.ffn / l.tensor)),
       first_out_(ffn_ * (l.gated ? 2 : 1)) {
   SIM_CHECK(l.ffn >= l.tensor && l.tensor >= 1, "experts {} wide in {} parts", l.ffn, l.tensor);
   double busy = 0;
@@ -35,9 +36,9 @@ ExpertWork::ExpertWork(const ExpertLayer& l)
       if (tokens > 0) experts_with[tokens] += 1;
     std::vector<Load>& loads = draws_.emplace_back();
     for (const auto& [tokens, count] : experts_with) {
-      loads.push_back({d(tokens), count});
-      assigned_ += d(tokens) * count / d(static_cast<std::int64_t>(draws));
-      busy += count / d(static_cast<std::int64_t>(draws));
+      loads.push_back({real(tokens), count});
+      assigned_ += real(tokens) * count / real(static_cast<std::int64_t>(draws));
+      busy += count / real(static_cast<std::int64_t>(draws));
     }
   }
   if (busy > 0) rows_ = assigned_ / busy;
@@ -53,7 +54,7 @@ double ExpertWork::around(const GroupedModel& products, const ServedExperts& s) 
 
 ExpertWork::Parts ExpertWork::parts(const GroupedModel& products, const ServedExperts& s) const {
   Parts out;
-  const auto share = 1.0 / d(static_cast<std::int64_t>(draws_.size()));
+  const auto share = 1.0 / real(static_cast<std::int64_t>(draws_.size()));
   std::vector<GroupMember> group;
   const auto product = [&](const std::vector<Load>& loads, double columns, double depth) {
     group.clear();

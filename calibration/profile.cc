@@ -9,6 +9,7 @@
 #include "calibration/keys.h"
 #include "calibration/profile_model.h"
 #include "sim/error.h"
+#include "sim/real.h"
 
 namespace orrery::calibration {
 namespace {
@@ -96,7 +97,7 @@ void load_gemms(const Settings& section, DeviceProfile::Model& m) {
   }
 }
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 }  // namespace
 
@@ -153,12 +154,12 @@ DeviceProfile DeviceProfile::at_clock(double clock) const {
 Duration DeviceProfile::gemm(const Gemm& g) const {
   SIM_CHECK(g.m >= 1 && g.n >= 1 && g.k >= 1 && g.batch >= 1, "GEMM of {} x {} x {}, batch {}", g.m, g.n, g.k, g.batch);
   const GemmModel& model = model_->gemm[index(g.dtype)];
-  const double isolated = model.seconds(
-      {d(g.m), d(g.n), d(g.k), d(g.batch), g.accumulate, g.cast_input, g.form, static_cast<double>(bytes_of(g.sum))});
+  const double isolated = model.seconds({real(g.m), real(g.n), real(g.k), real(g.batch), g.accumulate, g.cast_input,
+                                         g.form, static_cast<double>(bytes_of(g.sum))});
   const double factor = clock_ * (is_quantised(g.dtype) ? model_->sustained.fp8 : model_->sustained.matmul);
   const double time = model.launch + std::max(0.0, isolated - model.launch) / factor;
   if (g.aligned || !(model_->sheet.unaligned > 0) || bytes_of(g.dtype) != 2) return duration(time);
-  return duration(std::max(time, 2 * d(g.m) * d(g.n) * d(g.k) * d(g.batch) / model_->sheet.unaligned));
+  return duration(std::max(time, 2 * real(g.m) * real(g.n) * real(g.k) * real(g.batch) / model_->sheet.unaligned));
 }
 
 Duration DeviceProfile::attention(const Attention& a) const {
@@ -166,8 +167,9 @@ Duration DeviceProfile::attention(const Attention& a) const {
                 a.window >= 0,
             "attention of {} x {} queries, {} keys, {} heads, {} kv heads, head dim {}, window {}", a.batch, a.queries,
             a.keys, a.heads, a.kv_heads, a.head_dim, a.window);
-  const AttentionModel::Shape shape{d(a.batch),  d(a.queries), d(a.keys),  d(a.heads),    d(a.kv_heads), d(a.head_dim),
-                                    d(a.window), a.causal,     a.backward, a.cache_write, a.dropout};
+  const AttentionModel::Shape shape{real(a.batch),    real(a.queries),  real(a.keys),   real(a.heads),
+                                    real(a.kv_heads), real(a.head_dim), real(a.window), a.causal,
+                                    a.backward,       a.cache_write,    a.dropout};
   if (const AttentionModel* other = model_->other(a.kernel)) {
     const double full = other->seconds(shape);
     return duration(other->launch + std::max(0.0, full - other->launch) / clock_);
@@ -184,18 +186,18 @@ Duration DeviceProfile::streaming(Streaming kernel, double bytes) const {
 }
 
 double DeviceProfile::uncertainty(const Gemm& g) const {
-  const double flops = 2 * d(g.m) * d(g.n) * d(g.k) * d(g.batch);
-  return model_->error.gemm[index(g.dtype)].at(kByFlops.of(flops), {d(g.m), d(g.n), d(g.k)});
+  const double flops = 2 * real(g.m) * real(g.n) * real(g.k) * real(g.batch);
+  return model_->error.gemm[index(g.dtype)].at(kByFlops.of(flops), {real(g.m), real(g.n), real(g.k)});
 }
 
 double DeviceProfile::uncertainty(const Attention& a) const {
   // A few rates for all shapes, from whole steps or from a figure: what these leave open.
   constexpr double kOtherKernels = 0.15;
   if (model_->other(a.kernel) != nullptr) return kOtherKernels;
-  const double pairs = a.causal ? d(a.queries) * d(a.keys) / 2 : d(a.queries) * d(a.keys);
-  const double flops = 4 * d(a.batch) * d(a.heads) * d(a.head_dim) * pairs;
-  const double forward =
-      model_->error.attention.at(kByFlops.of(flops), {d(a.queries), d(a.batch) * d(a.heads), d(a.head_dim)});
+  const double pairs = a.causal ? real(a.queries) * real(a.keys) / 2 : real(a.queries) * real(a.keys);
+  const double flops = 4 * real(a.batch) * real(a.heads) * real(a.head_dim) * pairs;
+  const double forward = model_->error.attention.at(kByFlops.of(flops),
+                                                    {real(a.queries), real(a.batch) * real(a.heads), real(a.head_dim)});
   // One ratio for all shapes stands for the backward pass. FlashAttention-2's ranges over +-10 % with the sequence
   // (arXiv 2307.08691, figures 4 to 6).
   constexpr double kBackwardRatio = 0.1;
@@ -208,19 +210,19 @@ double DeviceProfile::uncertainty(Streaming, double bytes) const {
 
 double DeviceProfile::uncertainty(CollectiveOp op, std::int64_t gpus, Bytes size) const {
   if (gpus <= 1) return 0;
-  const double bytes = d(size.value());
+  const double bytes = real(size.value());
   return model_->error.collective[static_cast<std::size_t>(op)].at(kByBytes.of(bytes),
-                                                                   {d(gpus), std::max(1.0, bytes), 1});
+                                                                   {real(gpus), std::max(1.0, bytes), 1});
 }
 
 CollectiveTiming DeviceProfile::node_collective(CollectiveOp op, std::int64_t gpus, Bytes size) const {
   SIM_CHECK(gpus >= 1 && size.value() >= 0, "a collective of {} GPUs over {} bytes", gpus, size.value());
-  return model_->collective[static_cast<std::size_t>(op)].timing(op, d(gpus), d(size.value()));
+  return model_->collective[static_cast<std::size_t>(op)].timing(op, real(gpus), real(size.value()));
 }
 
 bool DeviceProfile::reduces_in_switch(std::int64_t gpus) const {
   const double from = model_->collective[static_cast<std::size_t>(CollectiveOp::all_reduce)].in_switch_from;
-  return from > 0 && d(gpus) >= from;
+  return from > 0 && real(gpus) >= from;
 }
 
 }  // namespace orrery::calibration

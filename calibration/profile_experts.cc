@@ -11,11 +11,12 @@
 #include "calibration/profile.h"
 #include "calibration/profile_model.h"
 #include "sim/error.h"
+#include "sim/real.h"
 
 namespace orrery::calibration {
 namespace {
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 constexpr double kLongestKernel = 8e6;  // seconds; what a Duration holds
 
@@ -72,13 +73,13 @@ Group group_of(const GroupedGemm& g) {
     SIM_CHECK(tokens >= 0, "an expert with {} tokens", tokens);
     if (tokens == 0) continue;
     out.busy += 1;
-    out.tokens += d(tokens);
+    out.tokens += real(tokens);
     if (tokens == before) {
       out.members.back().count += 1;
       continue;
     }
     const Gemm one = member(g, tokens);
-    out.members.push_back({d(one.m), d(one.n), d(one.k), 1});
+    out.members.push_back({real(one.m), real(one.n), real(one.k), 1});
     before = tokens;
   }
   return out;
@@ -102,7 +103,7 @@ Duration DeviceProfile::grouped_gemm(const GroupedGemm& g) const {
   const double bytes = GroupedModel::result_bytes(g.accumulate, bytes_of(g.sum));
   // A weight gradient is corrected as the forward product of the same tokens is.
   const bool over_inputs = g.form == Gemm::Form::data_gradient;
-  const double columns = d(over_inputs ? g.in : g.out), depth = d(over_inputs ? g.out : g.in);
+  const double columns = real(over_inputs ? g.in : g.out), depth = real(over_inputs ? g.out : g.in);
   const double rows = group.tokens / group.busy;
   if (g.kernel == GroupedKernel::grouped) {
     const GroupedModel& model = model_->experts.products[type];
@@ -130,9 +131,10 @@ Duration DeviceProfile::served_experts(const ExpertLayer& layer) const {
 
 double DeviceProfile::uncertainty(const GroupedGemm& g) const {
   const Group group = group_of(g);
-  const double flops = 2 * group.tokens * d(g.out) * d(g.in);
+  const double flops = 2 * group.tokens * real(g.out) * real(g.in);
   const double rows = group.busy > 0 ? group.tokens / group.busy : 1;
-  return model_->error.grouped[static_cast<std::size_t>(g.dtype)].at(kByFlops.of(flops), {rows, d(g.out), d(g.in)});
+  return model_->error.grouped[static_cast<std::size_t>(g.dtype)].at(kByFlops.of(flops),
+                                                                     {rows, real(g.out), real(g.in)});
 }
 
 }  // namespace orrery::calibration

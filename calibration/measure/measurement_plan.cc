@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "calibration/measure/measurement.h"
+#include "sim/real.h"
 
 namespace orrery::calibration {
 namespace {
@@ -19,7 +20,7 @@ using Sizes = std::vector<std::int64_t>;
 constexpr double kLongestKernel = 0.05;  // seconds; longer shapes say nothing new
 constexpr double kMemoryShare = 0.6;
 
-double d(std::int64_t v) { return static_cast<double>(v); }
+using sim::real;
 int width_of(CaseType t) {
   if (t == CaseType::float32) return 4;
   return t == CaseType::fp8_e4m3 || t == CaseType::fp8_e5m2 ? 1 : 2;
@@ -104,7 +105,7 @@ class Plan {
     c.m = rows;
     c.n = columns;
     c.elements = rows * columns;
-    c.bytes = static_cast<std::int64_t>(streaming_bytes(name) * d(c.elements));
+    c.bytes = static_cast<std::int64_t>(streaming_bytes(name) * real(c.elements));
     add(c);
   }
   void host(std::string_view name, std::int64_t bytes = 0) {
@@ -158,12 +159,12 @@ class Plan {
     const double set_up = 0.02 + filled / 5e11;
     const double repeats = std::max(p.budget, 5 * std::max(once, 1e-3)) + 3 * std::max(once, 1e-3);
     double reference = 0.005;
-    if (c.kind == CaseClass::gemm || c.kind == CaseClass::batched_gemm) reference += 64 * d(c.k) * 1e-8;
+    if (c.kind == CaseClass::gemm || c.kind == CaseClass::batched_gemm) reference += 64 * real(c.k) * 1e-8;
     if (c.kind == CaseClass::attention)
-      reference += 2 * d(c.attention.seq * c.attention.head_dim) * 2e-8 +
-                   (c.name[0] == 'b' ? 0.6 : 32 * d(c.attention.seq * c.attention.head_dim) * 2e-9);
+      reference += 2 * real(c.attention.seq * c.attention.head_dim) * 2e-8 +
+                   (c.name[0] == 'b' ? 0.6 : 32 * real(c.attention.seq * c.attention.head_dim) * 2e-9);
     if (c.kind == CaseClass::sustained) return set_up + p.budget + 2.2;
-    if (c.kind == CaseClass::collective) return set_up + repeats + 0.5 * d(c.gpus);
+    if (c.kind == CaseClass::collective) return set_up + repeats + 0.5 * real(c.gpus);
     return set_up + reference + repeats;
   }
 
@@ -306,42 +307,42 @@ double memory_bytes(const Case& c) {
     case CaseClass::sustained:
     case CaseClass::interference:
       if (c.attention.heads > 0) break;
-      return std::max(d(c.batch), 1.0) *
-             (width * (d(c.m) * d(c.k) + d(c.k) * d(c.n)) + (c.name[0] == 'a' || width == 4 ? 4 : 2) * d(c.m) * d(c.n));
+      return std::max(real(c.batch), 1.0) * (width * (real(c.m) * real(c.k) + real(c.k) * real(c.n)) +
+                                             (c.name[0] == 'a' || width == 4 ? 4 : 2) * real(c.m) * real(c.n));
     case CaseClass::attention:
       break;
     case CaseClass::streaming:
-      return d(c.bytes) * 1.2;
+      return real(c.bytes) * 1.2;
     default:
-      return 2 * d(c.bytes);
+      return 2 * real(c.bytes);
   }
   const bool backward = c.name[0] == 'b';
-  const double positions = d(c.batch) * d(c.attention.seq);
-  return positions * d(c.attention.head_dim) * width *
-         (backward ? 6 * d(c.attention.heads) + 4 * d(c.attention.kv_heads)
-                   : 2 * d(c.attention.heads) + 2 * d(c.attention.kv_heads));
+  const double positions = real(c.batch) * real(c.attention.seq);
+  return positions * real(c.attention.head_dim) * width *
+         (backward ? 6 * real(c.attention.heads) + 4 * real(c.attention.kv_heads)
+                   : 2 * real(c.attention.heads) + 2 * real(c.attention.kv_heads));
 }
 
 double kernel_seconds(const Case& c, const GpuFacts& device) {
   double flops = 0;
   if (c.attention.heads > 0) {
     // Two products forward and five backward over half of the square, or over the window.
-    const double seen =
-        c.attention.window > 0 ? std::min(d(c.attention.window), d(c.attention.seq) / 2) : d(c.attention.seq) / 2;
-    flops = 4 * d(c.batch) * d(c.attention.heads) * d(c.attention.seq) * seen * d(c.attention.head_dim) *
+    const double seen = c.attention.window > 0 ? std::min(real(c.attention.window), real(c.attention.seq) / 2)
+                                               : real(c.attention.seq) / 2;
+    flops = 4 * real(c.batch) * real(c.attention.heads) * real(c.attention.seq) * seen * real(c.attention.head_dim) *
             (c.name[0] == 'b' ? 2.5 : 1);
   } else if (c.k > 0) {
-    flops = 2 * std::max(d(c.batch), 1.0) * d(c.m) * d(c.n) * d(c.k);
+    flops = 2 * std::max(real(c.batch), 1.0) * real(c.m) * real(c.n) * real(c.k);
   }
   const double peak = device.peak[static_cast<int>(c.dtype)];
   const double compute = peak > 0 ? flops / (0.6 * peak) : 0;
   double bytes = memory_bytes(c), rate = 0.8 * device.memory.bandwidth;
   if (c.kind == CaseClass::host) {
-    bytes = d(c.bytes);
+    bytes = real(c.bytes);
     rate = 1e10;
   }  // a slow PCIe link
   if (c.kind == CaseClass::collective) {
-    bytes = 2 * d(c.bytes);
+    bytes = 2 * real(c.bytes);
     rate = 2e10;
   }
   return 3e-6 + std::max(compute, rate > 0 ? bytes / rate : 0);

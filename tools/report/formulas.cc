@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "sim/real.h"
 #include "tools/report/text.h"
 #include "workloads/model/token_flops.h"
 
@@ -14,13 +15,13 @@ namespace orrery::tools {
 
 namespace {
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 /// Narayanan et al., equations 2 and 3: `passes` 72, or 96 with a forward pass more; the vocabulary once for three.
 double plain_flops(const workloads::Model& m, std::int64_t global, bool recomputed) {
-  const double l = d(m.layers), h = d(m.hidden), s = d(m.seq), vocab = d(m.vocab);
+  const double l = real(m.layers), h = real(m.hidden), s = real(m.seq), vocab = real(m.vocab);
   const double passes = recomputed ? 96 : 72, of_head = recomputed ? 16 : 12;
-  return passes * d(global) * s * l * h * h * (1 + s / (6 * h) + vocab / (of_head * l * h));
+  return passes * real(global) * s * l * h * h * (1 + s / (6 * h) + vocab / (of_head * l * h));
 }
 
 void add_plain_gpt(const scenarios::Scenario& scenario, std::vector<Formula>& out) {
@@ -59,9 +60,9 @@ void add_states(const scenarios::Scenario& scenario, const workloads::StepReport
   double counted = 0;
   for (const workloads::StageMemory& stage : report.memory.stages)
     counted += stage.parameters + stage.gradients + stage.optimizer + stage.parts.accumulators;
-  const auto [bytes, text] = state_bytes(job.parallelism.sharding, d(job.shard_ranks()));
+  const auto [bytes, text] = state_bytes(job.parallelism.sharding, real(job.shard_ranks()));
   out.push_back({"states of a model replica", text, bytes * workloads::parameter_count(job.model),
-                 counted * d(job.parallelism.tensor), "B"});
+                 counted * real(job.parallelism.tensor), "B"});
 }
 
 std::string value_text(const Formula& formula, double value) {
@@ -77,7 +78,7 @@ std::vector<Formula> formulas_of(const scenarios::Scenario& scenario, const work
   if (job.model.recommender.any()) return out;  // all are of transformers
   if (job.method.adapters.any()) return out;    // none is of weights that are not trained
   add_plain_gpt(scenario, out);
-  const double tokens = d(job.batch.global) * d(job.model.seq);
+  const double tokens = real(job.batch.global) * real(job.model.seq);
   out.push_back({"model FLOPs of a step", "6 N D", workloads::six_n(job.model) * tokens,
                  workloads::model_flops(job.model, job.batch.global), "FLOP"});
   add_states(scenario, report, out);
@@ -86,7 +87,7 @@ std::vector<Formula> formulas_of(const scenarios::Scenario& scenario, const work
     const double achieved = 1e12 * (again ? report.rates.hardware_tflops_per_gpu : report.rates.model_tflops_per_gpu);
     out.push_back({"time to train", again ? "8 T P / n X" : "6 T P / n X",
                    (again ? 8 : 6) * job.training.tokens * workloads::active_parameter_count(job.model) /
-                       (d(job.machine.gpus) * achieved),
+                       (real(job.machine.gpus) * achieved),
                    job.training.tokens / report.rates.tokens_per_s, "s"});
   }
   return out;

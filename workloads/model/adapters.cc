@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/real.h"
 #include "workloads/model/halves.h"
 
 namespace orrery::workloads {
@@ -13,7 +14,7 @@ namespace {
 using calibration::Streaming;
 using Part = LinearOp::Part;
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 bool column_parallel(Part part) { return part == Part::attention_in || part == Part::mlp_in; }
 
@@ -34,7 +35,7 @@ class AdapterWriter {
   /// What follows the frozen products; forward and backward entries as in layer.h.
   std::vector<LayerOp> ops() const {
     std::vector<LayerOp> ops;
-    const double e = w_.element(), in = d(z_.tokens) * d(in_), out = outputs();
+    const double e = w_.element(), in = real(z_.tokens) * real(in_), out = outputs();
     ops.push_back(stream("add input gradients", Streaming::accumulate, in, 3 * e, Direction::backward));
     if (adapters_.dropout) {
       ops.push_back(stream("adapter dropout backward", Streaming::dropout, in, 2 * e + 1, Direction::backward));
@@ -51,15 +52,15 @@ class AdapterWriter {
 
   /// Without dropout the input of the adapter beside the projection is what attention keeps of its output anyway.
   void keep(Layer& layer) const {
-    const double e = w_.element(), input = d(z_.tokens) * d(in_);
+    const double e = w_.element(), input = real(z_.tokens) * real(in_);
     const bool kept_already = part_ == Part::attention_out && !adapters_.dropout;
     if (!kept_already) layer.kept.push_back({"adapter input", input, adapters_.dropout ? e + 1 : e, half_});
-    layer.kept.push_back({"adapter's inside", d(tokens_of_up()) * d(adapters_.rank), e, half_});
+    layer.kept.push_back({"adapter's inside", real(tokens_of_up()) * real(adapters_.rank), e, half_});
   }
 
   void weigh(Layer& layer) const {
-    layer.weights.push_back({"adapter down", d(rows_of_down()) * d(in_), true});
-    layer.weights.push_back({"adapter up", d(out_) * d(adapters_.rank), true});
+    layer.weights.push_back({"adapter down", real(rows_of_down()) * real(in_), true});
+    layer.weights.push_back({"adapter up", real(out_) * real(adapters_.rank), true});
   }
 
  private:
@@ -68,7 +69,7 @@ class AdapterWriter {
     return column_ ? std::max<std::int64_t>(1, adapters_.rank / z_.tensor) : adapters_.rank;
   }
   std::int64_t tokens_of_up() const { return !column_ && z_.sequence_parallel ? z_.tokens / z_.tensor : z_.tokens; }
-  double outputs() const { return d(tokens_of_up()) * d(out_); }
+  double outputs() const { return real(tokens_of_up()) * real(out_); }
 
   static StreamingOp stream(const char* name, Streaming kernel, double elements, double bytes, Direction direction) {
     return {name, kernel, elements, bytes, direction};
@@ -85,7 +86,7 @@ class AdapterWriter {
     const Exchange what = column_ ? Exchange::all_gather : w_.reduces();
     return CommOp{CommGroup::tensor,
                   what,
-                  d(z_.tokens) * d(adapters_.rank),
+                  real(z_.tokens) * real(adapters_.rank),
                   w_.element(),
                   "adapters, forward",
                   "adapter gradients, backward",
@@ -166,8 +167,8 @@ void adapt(Network& network, const LayerWriter& writer) {
 }
 
 double adapter_parameters(const Model& model, const Adapters& adapters, std::int64_t tensor) {
-  const double t = d(tensor), r = d(adapters.rank), h = d(model.hidden), f = d(model.mlp.hidden);
-  const double q = d(model.attention_width()), kv = d(std::max(model.kv_width(), tensor * model.head_dim()));
+  const double t = real(tensor), r = real(adapters.rank), h = real(model.hidden), f = real(model.mlp.hidden);
+  const double q = real(model.attention_width()), kv = real(std::max(model.kv_width(), tensor * model.head_dim()));
   const double rows = std::max(1.0, static_cast<double>(adapters.rank / tensor));
   const double attention = rows * h + r * (q + 2 * kv) / t + r * (q / t + h);
   const double mlp = rows * h + r * (model.mlp.gated ? 2 : 1) * f / t + r * (f / t + h);

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 
+#include "sim/real.h"
 #include "workloads/model/piece_writer.h"
 
 namespace orrery::workloads {
@@ -18,7 +19,7 @@ using calibration::CollectiveOp;
 using calibration::Gemm;
 using calibration::Streaming;
 
-double d(std::int64_t count) { return static_cast<double>(count); }
+using sim::real;
 
 /// Scattering rows into a tensor of zeros writes it twice and reads once, a copy writes once and reads once.
 constexpr double kScatter = 1.5;
@@ -80,9 +81,9 @@ class AttentionWriter {
   std::int64_t query_width() const { return op_.heads * op_.head_dim; }
   std::int64_t qkv_width() const { return (op_.heads + 2 * op_.kv_heads) * op_.head_dim; }
   /// Elements of the score matrices on this rank; unfused attention writes them to memory, window or not.
-  double scores() const { return d(op_.batch * op_.heads) * d(op_.seq) * d(op_.seq); }
+  double scores() const { return real(op_.batch * op_.heads) * real(op_.seq) * real(op_.seq); }
   /// Bytes read and written when a tensor of `width` per token and rank is copied into another layout.
-  double layout_copy(std::int64_t width) const { return d(tokens()) * d(width) * 2 * element_; }
+  double layout_copy(std::int64_t width) const { return real(tokens()) * real(width) * 2 * element_; }
 
   // ---- fused ----
   Attention fused(bool backward) const {
@@ -104,13 +105,13 @@ class AttentionWriter {
   /// FlashAttention-2, arXiv 2307.08691, section 4.1); queries, keys, values and output are read or written once,
   /// backward their gradients too.
   void add(const Attention& shape) {
-    const double reach = d(shape.window > 0 ? std::min(shape.window, shape.keys) : shape.keys);
-    const double pairs = shape.causal ? reach * (d(shape.queries) - reach / 2) : d(shape.queries) * reach;
-    const double per_head = d(shape.batch) * d(shape.head_dim);
+    const double reach = real(shape.window > 0 ? std::min(shape.window, shape.keys) : shape.keys);
+    const double pairs = shape.causal ? reach * (real(shape.queries) - reach / 2) : real(shape.queries) * reach;
+    const double per_head = real(shape.batch) * real(shape.head_dim);
     Kernel kernel{shape.backward ? "attention backward" : "attention forward", writer_.device().attention(shape)};
-    kernel.flops = per_head * d(shape.heads) * pairs * (shape.backward ? 10 : 4);
+    kernel.flops = per_head * real(shape.heads) * pairs * (shape.backward ? 10 : 4);
     kernel.bytes = per_head * element_ * (shape.backward ? 2 : 1) *
-                   (2 * d(shape.heads) * d(shape.queries) + 2 * d(shape.kv_heads) * d(shape.keys));
+                   (2 * real(shape.heads) * real(shape.queries) + 2 * real(shape.kv_heads) * real(shape.keys));
     kernel.type = shape.dtype;
     kernel.shape = {shape.batch, shape.heads, shape.kv_heads, shape.queries, shape.keys, shape.head_dim};
     writer_.add(std::move(kernel));
@@ -123,11 +124,11 @@ class AttentionWriter {
   void flash(bool backward) {
     Attention shape = fused(backward);
     if (op_.context == 1) return add(shape);
-    const double keys_and_values = d(tokens()) * d(2 * op_.kv_heads * op_.head_dim);
+    const double keys_and_values = real(tokens()) * real(2 * op_.kv_heads * op_.head_dim);
     if (op_.ring) return ring(shape, keys_and_values);
     // Gathered in full (arXiv 2407.21783, section 3.3.2), before the kernel that needs them; queries see half of all
     // keys on average.
-    const double whole = keys_and_values * d(op_.context);
+    const double whole = keys_and_values * real(op_.context);
     shape.keys = op_.seq / 2;
     shape.causal = false;
     comm(CollectiveOp::all_gather, whole, backward ? "keys and values, backward" : "keys and values, forward",

@@ -15,6 +15,7 @@
 
 #include <cmath>
 
+#include "sim/real.h"
 #include "workloads/model/recommender.h"
 
 namespace orrery::workloads {
@@ -23,7 +24,7 @@ namespace {
 
 using calibration::Streaming;
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 constexpr double kKey = 4, kWeight = 4;  // bytes of a row's number and of a table's weight
 
@@ -45,12 +46,14 @@ class RecommenderWriter {
  private:
   bool shared() const { return ranks_ > 1; }
   TableShards shards() const { return shared() ? model_.plan.busiest : all_tables(model_); }
-  double of_width(double rows) const { return rows * d(model_.width); }
+  double of_width(double rows) const { return rows * real(model_.width); }
   /// Elements of the vectors that a rank sends, or of a buffer of as many: of the whole batch, for its tables. A node's
   /// GPUs share them out.
-  double sent() const { return of_width(whole_batch() * load_of(model_, shards()).vectors) / d(split_.expert_tensor); }
-  double whole_batch() const { return d(samples_ * ranks_); }
-  double interaction() const { return d(samples_ * model_.interaction()); }
+  double sent() const {
+    return of_width(whole_batch() * load_of(model_, shards()).vectors) / real(split_.expert_tensor);
+  }
+  double whole_batch() const { return real(samples_ * ranks_); }
+  double interaction() const { return real(samples_ * model_.interaction()); }
 
   void forward(const char* name, Streaming kernel, double elements, double bytes_each) {
     layer_.ops.push_back(StreamingOp{name, kernel, elements, bytes_each, Direction::forward});
@@ -64,8 +67,8 @@ class RecommenderWriter {
   }
   void linear(const char* name, std::int64_t out, std::int64_t in) {
     layer_.ops.push_back(LinearOp{{MatMul{name, out, in, samples_, type_}}});
-    layer_.weights.push_back({name, d(out) * d(in) + d(out), true});
-    layer_.kept.push_back({name, d(samples_) * d(in), e_, 0});
+    layer_.weights.push_back({name, real(out) * real(in) + real(out), true});
+    layer_.kept.push_back({name, real(samples_) * real(in), e_, 0});
   }
   void mlp(const char* name, std::int64_t in, const std::vector<std::int64_t>& widths) {
     for (const std::int64_t out : widths) {
@@ -123,10 +126,10 @@ void RecommenderWriter::updates(const TableShards& shards, double samples, doubl
 Layer RecommenderWriter::tables() {
   const TableShards held = shards();
   const TableLoad load = load_of(model_, held);
-  const double lookups = whole_batch() * load.lookups / d(split_.expert_tensor);
+  const double lookups = whole_batch() * load.lookups / real(split_.expert_tensor);
   const TableShards part = [&] {  // of the rows of a node's tables
     TableShards parts = held;
-    for (TableShard& shard : parts) shard.rows /= d(split_.expert_tensor);
+    for (TableShard& shard : parts) shard.rows /= real(split_.expert_tensor);
     return parts;
   }();
   if (lookups > 0) {
@@ -137,13 +140,13 @@ Layer RecommenderWriter::tables() {
     forward("write sums of rows", Streaming::copy, of_width(whole_batch() * load.vectors), e_);
   }
   if (split_.expert_tensor > 1 && load.vectors > 0) {
-    exchange(CommGroup::tables_node, Exchange::reduce_scatter, sent() * d(split_.expert_tensor), e_,
+    exchange(CommGroup::tables_node, Exchange::reduce_scatter, sent() * real(split_.expert_tensor), e_,
              "vectors inside the node", CommOp::In::forward);
   }
   if (split_.expert > 1 && load.vectors > 0)
     exchange(CommGroup::tables, Exchange::all_to_all, sent(), e_, "vectors, forward", CommOp::In::forward);
   TableLoad fullest = load_of(model_, shared() ? model_.plan.fullest : held);
-  fullest.elements /= d(split_.expert_tensor);
+  fullest.elements /= real(split_.expert_tensor);
   weigh("tables", fullest, true);
   layer_.kept.push_back({"keys", 2 * lookups, kKey, 0});
   layer_.working.push_back({"gradients of rows", of_width(distinct_rows(model_, part, whole_batch())), kWeight, 0});
@@ -156,12 +159,12 @@ Layer RecommenderWriter::bottom() {
   const TableShards held = shared() ? replicated_tables(model_) : TableShards{};
   const TableLoad load = load_of(model_, held);
   if (!held.empty()) {
-    updates(held, d(samples_), d(samples_) * load.lookups);
-    forward("look rows up (on every rank)", Streaming::embedding, of_width(d(samples_) * load.lookups), kWeight);
-    forward("write sums of rows (on every rank)", Streaming::copy, of_width(d(samples_) * load.vectors), e_);
+    updates(held, real(samples_), real(samples_) * load.lookups);
+    forward("look rows up (on every rank)", Streaming::embedding, of_width(real(samples_) * load.lookups), kWeight);
+    forward("write sums of rows (on every rank)", Streaming::copy, of_width(real(samples_) * load.vectors), e_);
     weigh("tables on every rank", load, false);
   }
-  const double keys = whole_batch() * load_of(model_, shards()).lookups / d(split_.expert_tensor);
+  const double keys = whole_batch() * load_of(model_, shards()).lookups / real(split_.expert_tensor);
   // The next batch's, while gradients of vectors are on their way.
   if (model_.prefetches && keys > 0) sort_keys(keys, Direction::backward);
   mlp("bottom MLP", model_.dense_features, model_.bottom);
@@ -174,13 +177,13 @@ Layer RecommenderWriter::cross(bool first) {
   if (first) {
     const TableLoad load = load_of(model_, shards());
     if (split_.expert_tensor > 1 && load.vectors > 0)
-      exchange(CommGroup::tables_node, Exchange::reduce_scatter, sent() * d(split_.expert_tensor), e_,
+      exchange(CommGroup::tables_node, Exchange::reduce_scatter, sent() * real(split_.expert_tensor), e_,
                "gradients of vectors inside the node", CommOp::In::backward);
     if (split_.expert > 1 && load.vectors > 0)
       exchange(CommGroup::tables, Exchange::all_to_all, sent(), e_, "gradients of vectors, backward",
                CommOp::In::backward);
     // Vectors of parts of a table are added up; their gradient goes to all.
-    const double received = shared() ? of_width(d(samples_) * model_.plan.vectors) : 0;
+    const double received = shared() ? of_width(real(samples_) * model_.plan.vectors) : 0;
     backward("gradients by rank", Streaming::copy, x + received, e_);
     forward("add up vectors and put features together", Streaming::copy, x + received, e_);
     layer_.kept.push_back({"interaction", x, e_, 0});
@@ -200,16 +203,16 @@ Layer RecommenderWriter::cross(bool first) {
 Layer RecommenderWriter::top() {
   // The next batch's keys go to the ranks that hold their rows, beside the top MLP.
   if (model_.plan.ranks > 1 && shared()) {
-    const double keys = d(samples_) * [&] {
+    const double keys = real(samples_) * [&] {
       double sum = 0;
-      for (const EmbeddingTable& table : model_.tables) sum += d(table.lookups);
+      for (const EmbeddingTable& table : model_.tables) sum += real(table.lookups);
       return sum - load_of(model_, replicated_tables(model_)).lookups;
     }();
     if (keys > 0) exchange(CommGroup::tables, Exchange::all_to_all, keys, kKey, "keys", CommOp::In::forward);
   }
   mlp("top MLP", model_.interaction(), model_.top);
-  backward("loss backward", Streaming::cross_entropy, d(samples_), 3 * e_);
-  forward("loss", Streaming::cross_entropy, d(samples_), 3 * e_);
+  backward("loss backward", Streaming::cross_entropy, real(samples_), 3 * e_);
+  forward("loss", Streaming::cross_entropy, real(samples_), 3 * e_);
   return take(LayerKind::head);
 }
 

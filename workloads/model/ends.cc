@@ -3,6 +3,7 @@
 // section 4.3).
 #include <cmath>
 
+#include "sim/real.h"
 #include "workloads/model/halves.h"
 
 namespace orrery::workloads {
@@ -11,7 +12,7 @@ namespace {
 
 using calibration::Streaming;
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 /// What turns logits into a loss.
 class LossWriter {
@@ -72,8 +73,8 @@ class LossWriter {
   /// An fp32 number of every token, reduced over the shards of the vocabulary.
   void reduce(double each = 1) {
     if (w_.sizes().tensor > 1)
-      w_.add(CommOp{w_.out_group(), Exchange::all_reduce, each * d(w_.sizes().tokens), 4, "loss", "", CommOverlap::none,
-                    CommOverlap::none});
+      w_.add(CommOp{w_.out_group(), Exchange::all_reduce, each * real(w_.sizes().tokens), 4, "loss", "",
+                    CommOverlap::none, CommOverlap::none});
   }
 
   LayerWriter& w_;
@@ -99,8 +100,9 @@ Layer embedding_layer(LayerWriter& writer) {
   layer.kind = LayerKind::embedding;
   layer.ops = writer.take();
   layer.kept = {{"dropout mask", sizes.outside, writer.style().dropout ? 1.0 : 0.0, 0}};
-  layer.weights = {{"word embedding", d(sizes.vocab) * d(sizes.width)}};
-  if (model.positions == Positions::learned) layer.weights.push_back({"positions", d(model.seq) * d(sizes.width)});
+  layer.weights = {{"word embedding", real(sizes.vocab) * real(sizes.width)}};
+  if (model.positions == Positions::learned)
+    layer.weights.push_back({"positions", real(model.seq) * real(sizes.width)});
   return layer;
 }
 
@@ -125,13 +127,13 @@ Layer head_layer(LayerWriter& writer) {
                 {"logits", logits, writer.style().head.fused_cross_entropy ? e : 4, 0}};
   // One copy: forward the 16-bit logits that are cast, backward their gradient in 16 bit, never both.
   layer.working = {{"logits beside the kept ones", logits, e * writer.style().head.loss_copies, 0},
-                   {"weight gradient", d(sizes.vocab) * d(sizes.width), writer.own_gradient(), 0, true}};
+                   {"weight gradient", real(sizes.vocab) * real(sizes.width), writer.own_gradient(), 0, true}};
   layer.between = {{"linear input and logit gradient", outside + logits, e}};
-  layer.weights = {{"final norm", d(model.norm_parameters()) / d(sizes.tensor_in), false, true}};
+  layer.weights = {{"final norm", real(model.norm_parameters()) / real(sizes.tensor_in), false, true}};
   layer.weights.front().tensors = static_cast<std::int32_t>(model.norm_parameters() / model.hidden);
   // Tied weights: where one stage has both ends the head is the embedding; else the last stage holds a copy.
   if (!model.tied_embeddings || !computation.ends_on_one_stage)
-    layer.weights.push_back({"lm head", d(sizes.vocab) * d(sizes.width)});
+    layer.weights.push_back({"lm head", real(sizes.vocab) * real(sizes.width)});
   return layer;
 }
 

@@ -6,19 +6,21 @@
 #include <array>
 #include <cmath>
 
+#include "sim/real.h"
+
 namespace orrery::workloads {
 
 namespace {
 
 using calibration::Streaming;
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 /// Probability that one of `parts` equal sets of experts has one of the `top_k` different ones that a token goes to.
 double meets(const Experts& experts, std::int64_t parts) {
   const std::int64_t others = experts.count - experts.count / parts;
   double none = 1;
-  for (std::int64_t i = 0; i < experts.top_k; ++i) none *= std::max(0.0, d(others - i)) / d(experts.count - i);
+  for (std::int64_t i = 0; i < experts.top_k; ++i) none *= std::max(0.0, real(others - i)) / real(experts.count - i);
   return 1 - none;
 }
 
@@ -43,14 +45,14 @@ ExpertSizes::ExpertSizes(const LayerWriter& writer) {
   ffn = experts.ffn_hidden / split.expert_tensor;
   sent = tokens * experts.top_k;
   if (style.capacity_factor > 0) {
-    const double room = std::ceil(style.capacity_factor * d(sent) / d(experts.count)) * d(experts.count);
-    const bool fills = style.pads_to_capacity || room < d(sent);
+    const double room = std::ceil(style.capacity_factor * real(sent) / real(experts.count)) * real(experts.count);
+    const bool fills = style.pads_to_capacity || room < real(sent);
     if (fills) sent = std::llround(room);
   }
-  routed = std::llround(d(sent * split.expert_tensor) * style.imbalance);
+  routed = std::llround(real(sent * split.expert_tensor) * style.imbalance);
   const std::int64_t sources = split.expert * split.expert_tensor;
   const bool once = style.dispatcher == Dispatcher::allgather || sends_once(style.dispatcher);
-  arriving = once ? d(tokens * sources) * meets(experts, split.expert) * style.imbalance : d(routed);
+  arriving = once ? real(tokens * sources) * meets(experts, split.expert) * style.imbalance : real(routed);
 }
 
 ExpertHalf::ExpertHalf(LayerWriter& writer)
@@ -62,7 +64,7 @@ ExpertHalf::ExpertHalf(LayerWriter& writer)
       e_(writer.element()),
       shared_width_(m_.experts.shared_width() / z_.tensor) {}
 
-double ExpertHalf::of_hidden(double tokens) const { return tokens * d(m_.hidden); }
+double ExpertHalf::of_hidden(double tokens) const { return tokens * real(m_.hidden); }
 
 // ---- router ----
 
@@ -70,7 +72,7 @@ double ExpertHalf::of_hidden(double tokens) const { return tokens * d(m_.hidden)
 /// their weights spread over all experts, a map of them, tokens counted; for the auxiliary loss scores once more and
 /// their sums.
 void ExpertHalf::route() {
-  const double scores = d(x_.tokens) * d(m_.experts.count), s = style_.router_fp32 ? 4 : e_;
+  const double scores = real(x_.tokens) * real(m_.experts.count), s = style_.router_fp32 ? 4 : e_;
   LinearOp op;
   MatMul p = w_.product("router", m_.experts.count, m_.hidden);
   p.tokens = x_.tokens;
@@ -123,7 +125,7 @@ void ExpertHalf::permute(const char* name, const char* name_backward, Permutatio
 /// stands on the other side of them in the backward pass, so that it is under way there too.
 void ExpertHalf::exchange(const char* what, const char* what_backward, double bytes_each,
                           void (ExpertHalf::*beside)()) {
-  const double elements = of_hidden(d(x_.sent)) * style_.busiest;
+  const double elements = of_hidden(real(x_.sent)) * style_.busiest;
   CommOp op{CommGroup::expert, Exchange::all_to_all, elements,          bytes_each, what,
             what_backward,     CommOverlap::none,    CommOverlap::none, e_};
   if (!runs_beside()) return w_.add(op);
@@ -142,7 +144,7 @@ void ExpertHalf::exchange(const char* what, const char* what_backward, double by
 void ExpertHalf::pick_tokens() {
   const Split& split = w_.split();
   if (!gathers() && !sends_once(style_.dispatcher))
-    permute("permute", "permute backward", Permutation::pick, d(x_.tokens), d(x_.sent));
+    permute("permute", "permute backward", Permutation::pick, real(x_.tokens), real(x_.sent));
   // The host has to know how many tokens come before it can ask for them, or for products of so many rows: DeepEP's
   // dispatch waits for counts itself (deepseek-ai/DeepEP, README, "Example use in model training"), after any other
   // experts.py turns tokens_per_expert into a list (Megatron-LM core_v0.16.0,
@@ -150,7 +152,7 @@ void ExpertHalf::pick_tokens() {
   if (!style_.pads_to_capacity) w_.add(RunEnd{true});
   if (split.expert * split.expert_tensor == 1) return;
   if (gathers() || sends_once(style_.dispatcher) || style_.pads_to_capacity) return;
-  const double counts = d(m_.experts.count * split.expert);
+  const double counts = real(m_.experts.count * split.expert);
   w_.add(CommOp{CommGroup::expert, Exchange::all_gather, counts, 8, "tokens of every expert", "", CommOverlap::none,
                 CommOverlap::none, 0, CommOp::In::forward});
 }
@@ -160,9 +162,10 @@ void ExpertHalf::dispatch() {
   const double fp8 = 1 + 4.0 / 128;  // a scale for every 128 elements (arXiv 2412.19437, section 3.3.2)
   if (gathers()) {
     if (split.expert * split.expert_tensor > 1) {
-      const double all = d(x_.tokens * split.expert * split.expert_tensor);
-      w_.add(CommOp{CommGroup::expert, Exchange::all_gather, all * d(m_.experts.count), style_.router_fp32 ? 5 : e_ + 1,
-                    "routing, forward", "routing gradients, backward", CommOverlap::none, CommOverlap::none});
+      const double all = real(x_.tokens * split.expert * split.expert_tensor);
+      w_.add(CommOp{CommGroup::expert, Exchange::all_gather, all * real(m_.experts.count),
+                    style_.router_fp32 ? 5 : e_ + 1, "routing, forward", "routing gradients, backward",
+                    CommOverlap::none, CommOverlap::none});
       w_.add(CommOp{CommGroup::expert, Exchange::all_gather, of_hidden(all), e_, "tokens, forward",
                     "token gradients, backward", CommOverlap::none, CommOverlap::none});
     }
@@ -170,35 +173,35 @@ void ExpertHalf::dispatch() {
     exchange("dispatch, forward", "dispatch gradients, backward", style_.fp8_dispatch ? fp8 : e_,
              &ExpertHalf::shared_up);
     if (!sends_once(style_.dispatcher)) {
-      w_.add(CommOp{CommGroup::expert, Exchange::all_to_all, d(x_.sent) * style_.busiest, style_.router_fp32 ? 4 : e_,
-                    "routing weights, forward", "routing weight gradients, backward", CommOverlap::none,
-                    CommOverlap::none});
+      w_.add(CommOp{CommGroup::expert, Exchange::all_to_all, real(x_.sent) * style_.busiest,
+                    style_.router_fp32 ? 4 : e_, "routing weights, forward", "routing weight gradients, backward",
+                    CommOverlap::none, CommOverlap::none});
     }
   }
   if (split.expert_tensor > 1 && !gathers()) {
-    w_.add(CommOp{CommGroup::expert_tensor, Exchange::all_gather, of_hidden(d(x_.sent * split.expert_tensor)), e_,
+    w_.add(CommOp{CommGroup::expert_tensor, Exchange::all_gather, of_hidden(real(x_.sent * split.expert_tensor)), e_,
                   "expert inputs, forward", "expert input gradients, backward", CommOverlap::none, CommOverlap::none});
   }
   if (gathers() || sends_once(style_.dispatcher))
-    permute("permute", "permute backward", Permutation::pick, x_.arriving, d(x_.routed));
+    permute("permute", "permute backward", Permutation::pick, x_.arriving, real(x_.routed));
   else if (x_.copies > 1 && split.expert * split.expert_tensor > 1)
-    permute("sort by expert", "sort by expert backward", Permutation::sort, d(x_.routed), d(x_.routed));
+    permute("sort by expert", "sort by expert backward", Permutation::sort, real(x_.routed), real(x_.routed));
 }
 
 void ExpertHalf::combine() {
   const Split& split = w_.split();
-  const double all = d(x_.tokens * split.expert * split.expert_tensor);
+  const double all = real(x_.tokens * split.expert * split.expert_tensor);
   const double sum = style_.router_fp32 ? 4 : e_;  // added up in the type of the weights
   if (gathers())
     permute("unpermute", "unpermute backward", Permutation::add,
-            split.expert * split.expert_tensor > 1 ? all : d(x_.tokens), d(x_.routed));
+            split.expert * split.expert_tensor > 1 ? all : real(x_.tokens), real(x_.routed));
   else if (sends_once(style_.dispatcher))
-    permute("unpermute", "unpermute backward", Permutation::add, x_.arriving, d(x_.routed));
+    permute("unpermute", "unpermute backward", Permutation::add, x_.arriving, real(x_.routed));
   else if (x_.copies > 1 && split.expert * split.expert_tensor > 1)
-    permute("sort by rank", "sort by rank backward", Permutation::sort, d(x_.routed), d(x_.routed));
+    permute("sort by rank", "sort by rank backward", Permutation::sort, real(x_.routed), real(x_.routed));
   if (split.expert_tensor > 1 && !gathers()) {
-    w_.add(CommOp{CommGroup::expert_tensor, Exchange::reduce_scatter, of_hidden(d(x_.sent * split.expert_tensor)), sum,
-                  "expert outputs, forward", "expert output gradients, backward", CommOverlap::none,
+    w_.add(CommOp{CommGroup::expert_tensor, Exchange::reduce_scatter, of_hidden(real(x_.sent * split.expert_tensor)),
+                  sum, "expert outputs, forward", "expert output gradients, backward", CommOverlap::none,
                   CommOverlap::none});
   }
   if (gathers()) {
@@ -213,7 +216,7 @@ void ExpertHalf::combine() {
 
 void ExpertHalf::put_back_tokens() {
   if (gathers() || sends_once(style_.dispatcher)) return;
-  permute("unpermute", "unpermute backward", Permutation::add, d(x_.tokens), d(x_.sent));
+  permute("unpermute", "unpermute backward", Permutation::add, real(x_.tokens), real(x_.sent));
 }
 
 // ---- experts ----
@@ -223,7 +226,7 @@ MatMul ExpertHalf::of_experts(const char* name, std::int64_t out, std::int64_t i
   p.tokens = x_.routed;
   p.copies = x_.copies;
   p.grouped = style_.grouped;
-  for (StreamingOp& after : p.after_gradient) after.elements *= d(x_.copies);
+  for (StreamingOp& after : p.after_gradient) after.elements *= real(x_.copies);
   return p;
 }
 
@@ -232,7 +235,7 @@ MatMul ExpertHalf::of_experts(const char* name, std::int64_t out, std::int64_t i
 /// joins them, and on the way back compares (one half on both sides), chooses, and joins the gradients.
 void ExpertHalf::activation(double elements) {
   const auto [name, name_backward] = activation_names(m_);
-  const double gates = d(this->gates()), inputs = gates * elements;
+  const double gates = real(this->gates()), inputs = gates * elements;
   const bool own_bias = w_.has_biases() && !style_.fused_mlp && !w_.style().linear.bias_in_gemm;
   const bool clamps = m_.experts.activation_clamp > 0 && !style_.fused_mlp;
   if (own_bias) w_.backward("bias gradient", Streaming::accumulate, elements, e_);
@@ -254,7 +257,7 @@ void ExpertHalf::activation(double elements) {
 /// expert's outputs, all experts' outputs joined and, with weights in fp32, cast back.
 void ExpertHalf::scaled_bias() {
   if (!w_.has_biases() || style_.fused_mlp) return;
-  const double outputs = of_hidden(d(x_.routed)), sum = style_.router_fp32 ? 4 : e_;
+  const double outputs = of_hidden(real(x_.routed)), sum = style_.router_fp32 ? 4 : e_;
   const bool casts = sum > e_;
   w_.backward("join output gradients", Streaming::copy, outputs, 2 * e_);
   w_.backward("scale bias, gradient of weights", Streaming::accumulate, outputs, 3 * sum);
@@ -270,16 +273,16 @@ void ExpertHalf::scaled_bias() {
 }
 
 void ExpertHalf::experts() {
-  const double inside = d(x_.routed) * d(x_.ffn);
+  const double inside = real(x_.routed) * real(x_.ffn);
   const auto linear = [&](MatMul product) {
     LinearOp op;
     op.products = {std::move(product)};
     w_.add(std::move(op));
   };
-  w_.add(HostOp{d(x_.copies)});  // its quantisers and views follow the counts
-  w_.cast(of_hidden(d(x_.routed)), "cast expert input", Direction::forward);
+  w_.add(HostOp{real(x_.copies)});  // its quantisers and views follow the counts
+  w_.cast(of_hidden(real(x_.routed)), "cast expert input", Direction::forward);
   linear(of_experts("expert up", x_.ffn * gates(), m_.hidden));
-  w_.cast_gradient(inside * d(gates()));
+  w_.cast_gradient(inside * real(gates()));
   const bool again = w_.computation().again(&RecomputedParts::expert_activation);
   if (again) w_.add(Recomputed{true});
   activation(inside);
@@ -287,7 +290,7 @@ void ExpertHalf::experts() {
   if (again) w_.add(Recomputed{false});
   linear(of_experts("expert down", m_.hidden, x_.ffn));
   scaled_bias();
-  w_.cast_gradient(of_hidden(d(x_.routed)));
+  w_.cast_gradient(of_hidden(real(x_.routed)));
 }
 
 // ---- shared experts ----
@@ -296,7 +299,7 @@ void ExpertHalf::shared_up() {
   if (!shares()) return;
   const double inside = z_.of_token(shared_width_);
   w_.column({w_.product("shared up", shared_width_ * gates(), m_.hidden)}, w_.enter());
-  w_.cast_gradient(inside * d(gates()));
+  w_.cast_gradient(inside * real(gates()));
   activation(inside);
   w_.cast(inside, "cast activation", Direction::forward);
 }
@@ -310,7 +313,7 @@ void ExpertHalf::shared_down() {
 // ---- all of it ----
 
 void ExpertHalf::write() {
-  const double own = of_hidden(d(x_.tokens));
+  const double own = of_hidden(real(x_.tokens));
   w_.norm("layer norm", "layer norm backward");
   w_.cast(z_.outside, "cast input", Direction::forward);
   for (int user = shares() ? 2 : 1; user-- > 0;) w_.backward("add input gradients", Streaming::accumulate, own, 3 * e_);
@@ -336,9 +339,9 @@ void ExpertHalf::write() {
 }
 
 void ExpertHalf::keep(Layer& layer) const {
-  const double outside = z_.outside, scores = d(x_.tokens) * d(m_.experts.count);
-  const double inside = d(x_.routed) * d(x_.ffn), branches = d(gates()) + 1;
-  const double shared = z_.of_token(shared_width_), input = of_hidden(d(x_.routed));
+  const double outside = z_.outside, scores = real(x_.tokens) * real(m_.experts.count);
+  const double inside = real(x_.routed) * real(x_.ffn), branches = real(gates()) + 1;
+  const double shared = z_.of_token(shared_width_), input = of_hidden(real(x_.routed));
   const Computation& computation = w_.computation();
   const bool all_again = computation.again(&RecomputedParts::experts);
   const KeptAs inner = all_again ? KeptAs::recomputed : KeptAs::tensor;
@@ -350,11 +353,11 @@ void ExpertHalf::keep(Layer& layer) const {
   // Scores, weights by expert and the map of them.
   layer.kept.push_back({"routing", scores, (style_.router_fp32 ? 8 : 2 * e_) + 1, kFeedForward, inner});
   layer.kept.push_back({"expert inputs", input, e_, kFeedForward, inner});
-  layer.kept.push_back({"expert up projection", d(gates()) * inside, e_, kFeedForward, inner});
+  layer.kept.push_back({"expert up projection", real(gates()) * inside, e_, kFeedForward, inner});
   layer.kept.push_back(
       {"expert activation", inside, e_, kFeedForward, activation_again ? KeptAs::recomputed : KeptAs::tensor});
   if (m_.experts.activation_clamp > 0 && !style_.fused_mlp) {
-    layer.kept.push_back({"clamped projection", d(gates()) * inside, e_, kFeedForward,
+    layer.kept.push_back({"clamped projection", real(gates()) * inside, e_, kFeedForward,
                           activation_again ? KeptAs::recomputed : KeptAs::tensor});
   }
   if (shares())
@@ -362,35 +365,35 @@ void ExpertHalf::keep(Layer& layer) const {
   layer.working.push_back({"residual gradients", 2 * outside, e_, kFeedForward});
   layer.working.push_back({"gradients of expert inputs and outputs", 2 * input, e_, kFeedForward});
   layer.working.push_back({"gradients of up projection and activation", branches * inside, e_, kFeedForward});
-  const double weights = d(x_.copies) * d(m_.hidden) * d(x_.ffn);
+  const double weights = real(x_.copies) * real(m_.hidden) * real(x_.ffn);
   layer.working.push_back({"weight gradient", weights, w_.own_gradient(), kFeedForward});
   layer.between.push_back({"MLP's linear inputs", input + inside + outside + shared, e_});
-  layer.between.push_back({"MLP's linear output gradients", input + (inside + shared) * d(gates()) + outside, e_});
+  layer.between.push_back({"MLP's linear output gradients", input + (inside + shared) * real(gates()) + outside, e_});
 }
 
 void ExpertHalf::weigh(Layer& layer) const {
-  const double h = d(m_.hidden), f = d(x_.ffn), copies = d(x_.copies), up = d(gates());
-  const double met = d(m_.experts.top_k) / d(m_.experts.count);
+  const double h = real(m_.hidden), f = real(x_.ffn), copies = real(x_.copies), up = real(gates());
+  const double met = real(m_.experts.top_k) / real(m_.experts.count);
   const auto routed = [&](const char* name, double elements, bool matrix) {
     Weights weights{name, copies * elements, matrix};
     weights.expert = true;
     weights.active = met;
     layer.weights.push_back(weights);
   };
-  layer.weights.push_back({"router", d(m_.experts.count) * h, true});
+  layer.weights.push_back({"router", real(m_.experts.count) * h, true});
   routed("expert up", up * f * h, true);
   routed("expert down", f * h, true);
   if (w_.has_biases()) {
-    layer.weights.push_back({"router bias", d(m_.experts.count)});
+    layer.weights.push_back({"router bias", real(m_.experts.count)});
     routed("expert up bias", up * f, false);
     routed("expert down bias", h, false);
   }
   if (shares()) {
-    layer.weights.push_back({"shared up", up * d(shared_width_) * h, true});
-    layer.weights.push_back({"shared down", d(shared_width_) * h, true});
+    layer.weights.push_back({"shared up", up * real(shared_width_) * h, true});
+    layer.weights.push_back({"shared down", real(shared_width_) * h, true});
     if (m_.experts.shared_gate) layer.weights.push_back({"shared gate", h});
   }
-  layer.weights.push_back({"mlp norms", d(m_.norm_parameters()) * (m_.post_norm ? 2 : 1)});
+  layer.weights.push_back({"mlp norms", real(m_.norm_parameters()) * (m_.post_norm ? 2 : 1)});
 }
 
 }  // namespace orrery::workloads

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "sim/real.h"
 #include "workloads/model/by_operation.h"
 #include "workloads/model/halves.h"
 
@@ -10,7 +11,7 @@ namespace orrery::workloads {
 
 namespace {
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 /// Attention and MLP read one norm; the second row-parallel product adds onto the first one's result (beta = 1).
 void write_side_by_side(LayerWriter& writer, AttentionHalf& attention, FeedForwardHalf& mlp, std::int64_t window) {
@@ -78,9 +79,9 @@ Network gpt(const Model& model, const Split& split, const Computation& computati
   out.hidden_elements = sizes.hidden;
   out.residual_elements = sizes.outside;
   const bool repeats = computation.attention_style.repeats_keys;
-  const double kv_width = d(repeats ? model.attention_width() : model.kv_width());
-  out.kv_elements = 2 * sizes.hidden * (kv_width / d(model.hidden)) / d(split.tensor);
-  out.tied_elements = model.tied_embeddings ? d(sizes.vocab) * d(model.hidden) : 0;
+  const double kv_width = real(repeats ? model.attention_width() : model.kv_width());
+  out.kv_elements = 2 * sizes.hidden * (kv_width / real(model.hidden)) / real(split.tensor);
+  out.tied_elements = model.tied_embeddings ? real(sizes.vocab) * real(model.hidden) : 0;
   return out;
 }
 

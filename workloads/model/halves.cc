@@ -9,21 +9,23 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/real.h"
+
 namespace orrery::workloads {
 
 namespace {
 
 using calibration::Streaming;
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 /// Weights and the biases of column-parallel layers are split; norms and the biases after a reduction are copied.
-double norms_of_half(const Model& model) { return d(model.norm_parameters()) * (model.post_norm ? 2 : 1); }
+double norms_of_half(const Model& model) { return real(model.norm_parameters()) * (model.post_norm ? 2 : 1); }
 
 /// The norms of a half: as many tensors as they have parameters for each element of a hidden state.
 Weights norm_weights(const char* name, const Model& model, const Sizes& sizes) {
-  Weights weights{name, norms_of_half(model) / d(sizes.tensor_in)};
-  weights.tensors = static_cast<std::int32_t>(norms_of_half(model) / d(model.hidden));
+  Weights weights{name, norms_of_half(model) / real(sizes.tensor_in)};
+  weights.tensors = static_cast<std::int32_t>(norms_of_half(model) / real(model.hidden));
   return weights;
 }
 
@@ -139,7 +141,7 @@ bool AttentionHalf::repeats_keys() const {
 /// Reads keys and values and writes them once for every query that shares them; backward sums over these.
 void AttentionHalf::repeat_keys() {
   if (!repeats_keys()) return;
-  const double elements = 2 * z_.of_token(z_.q), read = e_ * d(z_.kv) / d(z_.q);
+  const double elements = 2 * z_.of_token(z_.q), read = e_ * real(z_.kv) / real(z_.q);
   w_.backward("sum repeated gradients", Streaming::copy, elements, e_ + read);
   w_.forward("repeat keys and values", Streaming::copy, elements, e_ + read);
 }
@@ -177,7 +179,7 @@ void AttentionHalf::write(std::int64_t window) {
 void AttentionHalf::keep(Layer& layer) const {
   const double t = z_.parts();
   const double q = z_.of_token(m_.attention_width()) / t, kv = z_.of_token(m_.kv_width()) / t;
-  const double rows = d(m_.attention.heads) / t * d(z_.tokens), outside = z_.outside;
+  const double rows = real(m_.attention.heads) / t * real(z_.tokens), outside = z_.outside;
   const bool fused = w_.computation().attention == AttentionKind::flash;
   keep_ends(w_, kAttention, KeptAs::input, layer);
   const KeptAs made = w_.computation().again(&RecomputedParts::qkv) ? KeptAs::recomputed : KeptAs::tensor;
@@ -193,7 +195,7 @@ void AttentionHalf::keep(Layer& layer) const {
     layer.kept.push_back({"log-sum-exp of scores", rows, 4, kAttention});
   } else {  // softmax, its dropout mask and output
     const bool again = w_.computation().again(&RecomputedParts::core_attention);
-    layer.kept.push_back({"scores", rows * d(m_.seq), style_.dropout ? 2 * e_ + 1 : e_, kAttention,
+    layer.kept.push_back({"scores", rows * real(m_.seq), style_.dropout ? 2 * e_ + 1 : e_, kAttention,
                           again ? KeptAs::recomputed : KeptAs::tensor});
   }
   keep_post_norm(w_, kAttention, layer);
@@ -202,14 +204,14 @@ void AttentionHalf::keep(Layer& layer) const {
   layer.working.push_back({"gradients of queries and output", 2 * q, e_, kAttention});
   layer.working.push_back({"gradients of keys and values", 2 * kv, e_, kAttention});
   layer.working.push_back(fused ? Working{"query gradient in fp32", q, 4, kAttention}
-                                : Working{"gradients of scores", 2 * rows * d(m_.seq), e_, kAttention});
+                                : Working{"gradients of scores", 2 * rows * real(m_.seq), e_, kAttention});
   // Of qkv and projection: inputs, then gradients of the outputs.
   layer.between.push_back({"attention's linear inputs", outside + q, e_});
   layer.between.push_back({"attention's linear output gradients", outside + q + 2 * kv, e_});
 }
 
 void AttentionHalf::weigh(Layer& layer) const {
-  const double t = z_.parts(), h = d(z_.width), q = d(m_.attention_width()), kv = d(m_.kv_width());
+  const double t = z_.parts(), h = real(z_.width), q = real(m_.attention_width()), kv = real(m_.kv_width());
   if (style_.linear.separate_qkv) {
     layer.weights.push_back({"query", q * h / t, true});
     layer.weights.push_back({"key", kv * h / t, true});
@@ -221,7 +223,7 @@ void AttentionHalf::weigh(Layer& layer) const {
   if (m_.biases != Biases::none) layer.weights.push_back({"qkv bias", (q + 2 * kv) / t});
   if (w_.has_biases()) layer.weights.push_back({"attention projection bias", h});
   layer.weights.push_back(norm_weights("attention norms", m_, z_));
-  if (m_.attention.qk_norm) layer.weights.push_back({"query and key norms", d(m_.qk_norm_parameters())});
+  if (m_.attention.qk_norm) layer.weights.push_back({"query and key norms", real(m_.qk_norm_parameters())});
 }
 
 // ---- MLP ----
@@ -323,14 +325,14 @@ void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
   layer.working.push_back({"residual gradients", 2 * outside, e_, kFeedForward});
   layer.working.push_back({"gradients of up projection and activation", branches * ffn, e_, kFeedForward});
   layer.working.push_back(
-      {"weight gradient", d(z_.width) * d(m_.mlp.hidden) / t, w_.own_gradient(), kFeedForward, true});
+      {"weight gradient", real(z_.width) * real(m_.mlp.hidden) / t, w_.own_gradient(), kFeedForward, true});
   // Of up and down: inputs, then gradients of the outputs.
   layer.between.push_back({"MLP's linear inputs", outside + ffn, e_});
   layer.between.push_back({"MLP's linear output gradients", outside + ffn * (branches - 1), e_});
 }
 
 void FeedForwardHalf::weigh(Layer& layer) const {
-  const double t = z_.parts(), h = d(z_.width), f = d(m_.mlp.hidden), up = m_.mlp.gated ? 2 : 1;
+  const double t = z_.parts(), h = real(z_.width), f = real(m_.mlp.hidden), up = m_.mlp.gated ? 2 : 1;
   layer.weights.push_back({"mlp up", up * f * h / t, true});
   layer.weights.push_back({"mlp down", f * h / t, true});
   if (w_.has_biases()) {

@@ -2,11 +2,13 @@
 // than its values: its two products count as one of the mean of both widths, which has their FLOPs and their bytes.
 #include "workloads/model/latent_attention.h"
 
+#include "sim/real.h"
+
 namespace orrery::workloads {
 
 namespace {
 using calibration::Streaming;
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 }  // namespace
 
 LatentAttentionHalf::LatentAttentionHalf(LayerWriter& writer)
@@ -35,7 +37,7 @@ void LatentAttentionHalf::compress() {
 }
 
 void LatentAttentionHalf::norm(const char* name, const char* name_backward, std::int64_t width) {
-  const double elements = d(own_) * d(width);
+  const double elements = real(own_) * real(width);
   w_.backward(name_backward, Streaming::layer_norm_backward, elements, 3 * e_);
   w_.forward(name, Streaming::layer_norm, elements, 2 * e_ + w_.fused_cast());
 }
@@ -43,7 +45,7 @@ void LatentAttentionHalf::norm(const char* name, const char* name_backward, std:
 /// `gathered`: elements of a token that the tensor group gathers for it.
 void LatentAttentionHalf::expand(const char* name, std::int64_t width_per_head, std::int64_t rank,
                                  std::int64_t gathered) {
-  w_.cast(d(own_) * d(rank), "cast compressed", Direction::forward);
+  w_.cast(real(own_) * real(rank), "cast compressed", Direction::forward);
   std::optional<InputExchange> input = w_.enter();
   if (input) input->elements = z_.of_token(gathered);
   w_.column({w_.product(name, heads_ * width_per_head, rank)}, input);
@@ -85,9 +87,9 @@ void LatentAttentionHalf::write(std::int64_t window) {
 }
 
 void LatentAttentionHalf::keep(Layer& layer) const {
-  const double outside = z_.outside, rows = d(heads_) * d(z_.tokens);
+  const double outside = z_.outside, rows = real(heads_) * real(z_.tokens);
   const double q = of_heads(latent_.qk_dim()), v = of_heads(latent_.v_dim);
-  const double compressed = d(own_) * d(latent_.q_rank + latent_.kv_rank);
+  const double compressed = real(own_) * real(latent_.q_rank + latent_.kv_rank);
   const bool fused = w_.computation().attention == AttentionKind::flash;
   layer.kept.push_back({"norm input", outside, e_, kAttention, KeptAs::input});
   layer.kept.push_back({"linear input", outside, e_, kAttention});
@@ -101,32 +103,32 @@ void LatentAttentionHalf::keep(Layer& layer) const {
     layer.kept.push_back({"log-sum-exp of scores", rows, 4, kAttention});
   } else {
     const bool again = w_.computation().again(&RecomputedParts::core_attention);
-    layer.kept.push_back({"scores", rows * d(m_.seq), w_.style().dropout ? 2 * e_ + 1 : e_, kAttention,
+    layer.kept.push_back({"scores", rows * real(m_.seq), w_.style().dropout ? 2 * e_ + 1 : e_, kAttention,
                           again ? KeptAs::recomputed : KeptAs::tensor});
   }
   layer.working.push_back({"residual gradients", 2 * outside, e_, kAttention});
   layer.working.push_back({"gradients of queries, keys and values", 2 * q + v, e_, kAttention});
   layer.working.push_back({"gradients of the output", v, e_, kAttention});
   layer.working.push_back(fused ? Working{"query gradient in fp32", q, 4, kAttention}
-                                : Working{"gradients of scores", 2 * rows * d(m_.seq), e_, kAttention});
+                                : Working{"gradients of scores", 2 * rows * real(m_.seq), e_, kAttention});
   layer.between.push_back({"attention's linear inputs", outside + compressed + v, e_});
   layer.between.push_back({"attention's linear output gradients", outside + 2 * q + v, e_});
 }
 
 void LatentAttentionHalf::weigh(Layer& layer) const {
-  const double h = d(m_.hidden), q = d(heads_) * d(latent_.qk_dim());
-  const double kv = d(heads_) * d(latent_.nope_dim + latent_.v_dim);
+  const double h = real(m_.hidden), q = real(heads_) * real(latent_.qk_dim());
+  const double kv = real(heads_) * real(latent_.nope_dim + latent_.v_dim);
   if (latent_.q_rank > 0) {
-    layer.weights.push_back({"query down", d(latent_.q_rank) * h, true});
-    layer.weights.push_back({"query up", q * d(latent_.q_rank), true});
+    layer.weights.push_back({"query down", real(latent_.q_rank) * h, true});
+    layer.weights.push_back({"query up", q * real(latent_.q_rank), true});
   } else {
     layer.weights.push_back({"query", q * h, true});
   }
-  layer.weights.push_back({"key and value down", d(latent_.kv_rank + latent_.rope_dim) * h, true});
-  layer.weights.push_back({"key and value up", kv * d(latent_.kv_rank), true});
-  layer.weights.push_back({"attention projection", d(heads_) * d(latent_.v_dim) * h, true});
-  layer.weights.push_back({"attention norms", d(m_.norm_parameters())});
-  layer.weights.push_back({"compressed norms", d(latent_.q_rank + latent_.kv_rank)});
+  layer.weights.push_back({"key and value down", real(latent_.kv_rank + latent_.rope_dim) * h, true});
+  layer.weights.push_back({"key and value up", kv * real(latent_.kv_rank), true});
+  layer.weights.push_back({"attention projection", real(heads_) * real(latent_.v_dim) * h, true});
+  layer.weights.push_back({"attention norms", real(m_.norm_parameters())});
+  layer.weights.push_back({"compressed norms", real(latent_.q_rank + latent_.kv_rank)});
 }
 
 }  // namespace orrery::workloads

@@ -5,11 +5,12 @@
 #include <array>
 
 #include "sim/error.h"
+#include "sim/real.h"
 
 namespace orrery::workloads {
 
 namespace {
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 }  // namespace
 
 Exchange adjoint(Exchange exchange) {
@@ -73,10 +74,10 @@ ForwardFlops forward_flops(const Layer& layer) {
   ForwardFlops flops;
   for (const LayerOp& op : layer.ops) {
     if (const auto* linear = std::get_if<LinearOp>(&op)) {
-      for (const MatMul& p : linear->products) flops.linear += 2 * d(p.tokens) * d(p.in) * d(p.out);
+      for (const MatMul& p : linear->products) flops.linear += 2 * real(p.tokens) * real(p.in) * real(p.out);
     } else if (const auto* a = std::get_if<AttentionOp>(&op)) {
       const std::int64_t span = a->window > 0 ? std::min(a->window, a->seq) : a->seq;
-      flops.attention += 4 * d(a->batch) * d(a->seq / a->context) * d(span) * d(a->heads * a->head_dim);
+      flops.attention += 4 * real(a->batch) * real(a->seq / a->context) * real(span) * real(a->heads * a->head_dim);
     }
   }
   return flops;

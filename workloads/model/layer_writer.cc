@@ -5,11 +5,13 @@
 #include <cmath>
 #include <utility>
 
+#include "sim/real.h"
+
 namespace orrery::workloads {
 
 namespace {
 using calibration::Streaming;
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 }  // namespace
 
 Sizes::Sizes(const Model& model, const Split& split, const calibration::LayerStyle& style)
@@ -24,11 +26,11 @@ Sizes::Sizes(const Model& model, const Split& split, const calibration::LayerSty
       ffn(model.mlp.hidden / tensor),
       vocab(padded_vocab(model.vocab, split.tensor, style.head.pads_vocabulary) / tensor),
       sequence_parallel(split.sequence_parallel && tensor > 1),
-      hidden(d(tokens) * d(width)),
-      outside(d(tokens) / d(sequence_parallel ? tensor : 1) * d(width)) {}
+      hidden(real(tokens) * real(width)),
+      outside(real(tokens) / real(sequence_parallel ? tensor : 1) * real(width)) {}
 
-double Sizes::of_token(std::int64_t elements) const { return d(tokens) * d(elements); }
-double Sizes::shared(std::int64_t whole_width) const { return d(tokens) * d(whole_width) / d(tensor); }
+double Sizes::of_token(std::int64_t elements) const { return real(tokens) * real(elements); }
+double Sizes::shared(std::int64_t whole_width) const { return real(tokens) * real(whole_width) / real(tensor); }
 
 LayerWriter::LayerWriter(const Model& model, const Split& split, const Computation& computation)
     : model_(model),
@@ -176,7 +178,7 @@ MatMul LayerWriter::product(const char* name, std::int64_t out, std::int64_t in)
     return p;
   }
   const int gradient = calibration::bytes_of(computation_.precision.gradients);
-  const double weights = d(out) * d(in);
+  const double weights = real(out) * real(in);
   if (computation_.keeps_training_gradients && gradient > element_) {
     // Autograd adds onto the 16-bit gradient that stays allocated, which is cleared ahead of the next pass.
     p.after_gradient.push_back({"add training gradient", Streaming::accumulate, weights, 3 * element_});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "sim/real.h"
 #include "workloads/model/adapters.h"
 #include "workloads/model/dlrm.h"
 #include "workloads/model/expert_half.h"
@@ -16,7 +17,7 @@ namespace {
 
 using calibration::Streaming;
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 /// What tells blocks apart.
 struct BlockKind {
@@ -91,8 +92,8 @@ Layer prediction(LayerWriter& writer, const BlockKind& kind) {
   const std::vector<LayerOp> behind = writer.take();
   layer.ops.insert(layer.ops.end(), behind.begin(), behind.end());
   layer.kept.push_back({"prediction's inputs", 4 * sizes.outside, e, kAttention});
-  layer.weights.push_back({"prediction projection", 2 * d(model.hidden) * d(model.hidden) / sizes.parts(), true});
-  layer.weights.push_back({"prediction norms", 3 * d(model.norm_parameters())});
+  layer.weights.push_back({"prediction projection", 2 * real(model.hidden) * real(model.hidden) / sizes.parts(), true});
+  layer.weights.push_back({"prediction norms", 3 * real(model.norm_parameters())});
   return layer;
 }
 
@@ -138,9 +139,9 @@ Network moe(const Model& model, const Split& split, const Computation& computati
   const LatentAttention& latent = model.attention.latent;
   const std::int64_t whole = model.attention.heads * (latent.qk_dim() + latent.v_dim);
   const bool repeats = computation.attention_style.repeats_keys;
-  const double kv = d(latent.any() ? whole : 2 * (repeats ? model.attention_width() : model.kv_width()));
-  out.kv_elements = d(sizes.tokens) * kv / sizes.parts();
-  out.tied_elements = model.tied_embeddings ? d(sizes.vocab) * d(model.hidden) : 0;
+  const double kv = real(latent.any() ? whole : 2 * (repeats ? model.attention_width() : model.kv_width()));
+  out.kv_elements = real(sizes.tokens) * kv / sizes.parts();
+  out.tied_elements = model.tied_embeddings ? real(sizes.vocab) * real(model.hidden) : 0;
   return out;
 }
 

@@ -5,15 +5,17 @@
 #include <array>
 #include <cmath>
 
+#include "sim/real.h"
+
 namespace orrery::workloads {
 
 namespace {
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 /// Share of a whole row that a look-up of a part of it moves: at least a sector of 32 bytes of the memory (CUDA C++
 /// Best Practices Guide, section "Coalesced Access to Global Memory").
 double moved_columns(const Recommender& model, const TableShard& shard) {
   constexpr double kSector = 32, kWeight = 4;
-  return std::fmax(shard.columns, std::fmin(1, kSector / kWeight / d(model.width)));
+  return std::fmax(shard.columns, std::fmin(1, kSector / kWeight / real(model.width)));
 }
 const EmbeddingTable& table_of(const Recommender& model, const TableShard& shard) {
   return model.tables[static_cast<std::size_t>(shard.table)];
@@ -31,7 +33,7 @@ double bytes_of_table_weight(const Recommender& model) {
     case TableOptimizer::sgd:
       return kWeight;
     case TableOptimizer::rowwise_adagrad:
-      return kWeight + 4 / d(model.width);
+      return kWeight + 4 / real(model.width);
     case TableOptimizer::adagrad:
       return kWeight + 4;
   }
@@ -42,9 +44,9 @@ TableLoad load_of(const Recommender& model, const TableShards& shards) {
   TableLoad load;
   for (const TableShard& shard : shards) {
     const EmbeddingTable& table = table_of(model, shard);
-    load.lookups += d(table.lookups) * shard.rows * moved_columns(model, shard);
+    load.lookups += real(table.lookups) * shard.rows * moved_columns(model, shard);
     load.vectors += shard.columns;
-    load.elements += d(table.rows) * shard.rows * d(model.width) * shard.columns;
+    load.elements += real(table.rows) * shard.rows * real(model.width) * shard.columns;
   }
   return load;
 }
@@ -65,8 +67,8 @@ double distinct_rows(const Recommender& model, const TableShards& shards, double
   double sum = 0;
   for (const TableShard& shard : shards) {
     const EmbeddingTable& table = table_of(model, shard);
-    const double rows = d(table.rows) * shard.rows;
-    const double lookups = model.distinct * samples * d(table.lookups) * shard.rows;
+    const double rows = real(table.rows) * shard.rows;
+    const double lookups = model.distinct * samples * real(table.lookups) * shard.rows;
     const double met = rows > 1 ? -rows * std::expm1(lookups * std::log1p(-1 / rows)) : std::fmin(rows, lookups);
     sum += met * moved_columns(model, shard);
   }

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/real.h"
+
 namespace orrery::workloads {
 
 namespace {
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 /// How many equal parts each table is cut into; 0: it lies on every rank.
 using Cuts = std::vector<std::int64_t>;
@@ -51,7 +53,7 @@ class Balancer {
   double bytes(const TableShards& shards) const { return load_of(model_, shards).elements * held_; }
 
  private:
-  double bytes(const EmbeddingTable& table) const { return d(table.rows) * d(model_.width) * held_; }
+  double bytes(const EmbeddingTable& table) const { return real(table.rows) * real(model_.width) * held_; }
   double capacity() const { return policy_.capacity - replicated_bytes(); }
 
   Cuts cuts(std::int64_t parts) const {
@@ -61,11 +63,13 @@ class Balancer {
   }
 
   TableShard part(std::size_t table, std::int64_t parts) const {
-    const double share = 1 / d(parts);
+    const double share = 1 / real(parts);
     const bool columns = policy_.placement == TablePlacement::column;
     return {static_cast<std::int32_t>(table), columns ? 1 : share, columns ? share : 1};
   }
-  double lookups(const Cuts& cuts, std::size_t table) const { return d(model_.tables[table].lookups) / d(cuts[table]); }
+  double lookups(const Cuts& cuts, std::size_t table) const {
+    return real(model_.tables[table].lookups) / real(cuts[table]);
+  }
 
   /// Parts by their look-ups, each on the rank that costs least; nothing where one finds no room. `stuck`: its table.
   std::vector<TableShards> placed(const Cuts& cuts, std::size_t* stuck = nullptr) const {
@@ -157,7 +161,7 @@ std::optional<TablePlan> place_tables(const Recommender& model, const PlacementP
     if (balancer.cost(shards) > balancer.cost(plan.busiest)) plan.busiest = shards;
     if (balancer.bytes(shards) > balancer.bytes(plan.fullest)) plan.fullest = shards;
   }
-  if (sum > 0) plan.imbalance = balancer.cost(plan.busiest) * d(policy.ranks) / sum;
+  if (sum > 0) plan.imbalance = balancer.cost(plan.busiest) * real(policy.ranks) / sum;
   for (std::size_t t = 0; t < model.tables.size(); ++t) {
     if (balancer.replicates(model.tables[t])) plan.replicated.push_back(static_cast<std::int32_t>(t));
   }

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "sim/real.h"
 #include "workloads/model/causal_flops.h"
 #include "workloads/model/moe.h"
 
@@ -11,7 +12,7 @@ namespace orrery::workloads {
 
 namespace {
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 }  // namespace
 
@@ -21,7 +22,7 @@ TokenFlops token_flops(const Model& model) {
   const Network network = workloads::network(model, {}, computation);
   std::vector<ForwardFlops> kinds;
   for (const Layer& layer : network.kinds) kinds.push_back(forward_flops(layer));
-  const double tokens = d(model.seq);
+  const double tokens = real(model.seq);
   TokenFlops sum;
   for (const std::uint8_t kind : network.layers) {
     sum.linear += kinds[kind].linear / tokens;
@@ -35,7 +36,7 @@ TokenFlops token_flops(const Model& model) {
 double six_n(const Model& model) { return 6 * active_parameter_count(model); }
 
 double closed_form_parameters(const Model& model) {
-  const double l = d(model.layers), h = d(model.hidden), vocab = d(model.vocab), s = d(model.seq);
+  const double l = real(model.layers), h = real(model.hidden), vocab = real(model.vocab), s = real(model.seq);
   return 12 * l * h * h * (1 + 13 / (12 * h) + (vocab + s) / (12 * l * h));
 }
 

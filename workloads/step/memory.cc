@@ -15,6 +15,7 @@
 
 #include <algorithm>
 
+#include "sim/real.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step/step_passes.h"
 
@@ -22,7 +23,7 @@ namespace orrery::workloads {
 
 namespace {
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 /// What the states of a rank follow from.
 struct StateStyle {
@@ -35,10 +36,10 @@ struct StateStyle {
 
   bool reaches(Sharding level) const { return data.sharding >= level; }
   /// Ranks that share what is sharded, once `level` is reached.
-  double shared_by(Sharding level) const { return reaches(level) ? d(data.owners) : 1.0; }
+  double shared_by(Sharding level) const { return reaches(level) ? real(data.owners) : 1.0; }
   /// Ranks that share a gradient between micro-batches.
-  double gradients_shared_by() const { return data.shares_gradients() ? d(data.among.ranks.gradients) : 1.0; }
-  double weights_shared_by() const { return reaches(Sharding::parameters) ? d(data.among.ranks.weights) : 1.0; }
+  double gradients_shared_by() const { return data.shares_gradients() ? real(data.among.ranks.gradients) : 1.0; }
+  double weights_shared_by() const { return reaches(Sharding::parameters) ? real(data.among.ranks.weights) : 1.0; }
 };
 
 StageMemory model_states(const StateStyle& style, double parameters) {
@@ -48,7 +49,8 @@ StageMemory model_states(const StateStyle& style, double parameters) {
   const double element = calibration::bytes_of(style.precision.activations);
   StageMemory m;
   m.parameters = parameters * element / style.weights_shared_by();
-  if (style.data.among.ranks.secondary > 0) m.parameters += parameters * element / d(style.data.among.ranks.secondary);
+  if (style.data.among.ranks.secondary > 0)
+    m.parameters += parameters * element / real(style.data.among.ranks.secondary);
   m.gradients = parameters * 2 / style.gradients_shared_by();
   // Weights that are trained in fp32 are their own master copy.
   const double master = style.precision.activations == DataType::fp32 ? 0 : 4;
@@ -160,7 +162,7 @@ double message_bytes(const Parallelism& p, double element, bool overlaps, const 
   // One gathered input shared by all layers (megatron/core/parallel_state.py, global memory buffer), one gradient.
   if (p.sequence_parallel && p.tensor > 1) bytes += 2 * element * network.hidden_elements;
   // Keys and values: of the block at work and of the one on its way round the ring, or of the whole sequence.
-  const double blocks = p.context == 1 ? 0 : p.context_method == ContextMethod::ring ? 2 : d(p.context);
+  const double blocks = p.context == 1 ? 0 : p.context_method == ContextMethod::ring ? 2 : real(p.context);
   bytes += blocks * element * network.kv_elements;
   return bytes;
 }
@@ -253,9 +255,9 @@ InFlight in_flight(const StageLayout& stage, const std::vector<Pass>& passes, co
     const LayerRange& range = stage.range(chunk);
     const Network& network = stage.split.network;
     const double held = top.in_flight[static_cast<std::size_t>(chunk)];
-    most.layers += held * d(count(network, range, LayerKind::block));
-    most.embeddings += held * d(count(network, range, LayerKind::embedding));
-    most.heads += held * d(count(network, range, LayerKind::head));
+    most.layers += held * real(count(network, range, LayerKind::block));
+    most.embeddings += held * real(count(network, range, LayerKind::embedding));
+    most.heads += held * real(count(network, range, LayerKind::head));
   }
   return most;
 }

@@ -12,13 +12,14 @@
 #include <map>
 #include <set>
 
+#include "sim/real.h"
 #include "workloads/compile/placement.h"
 
 namespace orrery::workloads {
 
 namespace {
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 /// Layers of a model with experts, and with a dense MLP; the ones that predict further tokens are as the last.
 struct Layers {
@@ -33,26 +34,27 @@ Layers layers_of(const Model& model) {
 }
 
 double attention_parameters(const Model& model, double t) {
-  const double h = d(model.hidden), heads = d(model.attention.heads) / t;
+  const double h = real(model.hidden), heads = real(model.attention.heads) / t;
   const LatentAttention& latent = model.attention.latent;
-  const double norm = d(model.norm_parameters()) * (model.post_norm ? 2 : 1);
+  const double norm = real(model.norm_parameters()) * (model.post_norm ? 2 : 1);
   if (latent.any()) {
-    const double q = d(latent.q_rank), kv = d(latent.kv_rank), rope = d(latent.rope_dim), nope = d(latent.nope_dim);
+    const double q = real(latent.q_rank), kv = real(latent.kv_rank), rope = real(latent.rope_dim),
+                 nope = real(latent.nope_dim);
     const double queries = q > 0 ? q * h + q + heads * (nope + rope) * q : heads * (nope + rope) * h;
-    return queries + (kv + rope) * h + kv + heads * (nope + d(latent.v_dim)) * kv + heads * d(latent.v_dim) * h +
-           d(model.norm_parameters());
+    return queries + (kv + rope) * h + kv + heads * (nope + real(latent.v_dim)) * kv + heads * real(latent.v_dim) * h +
+           real(model.norm_parameters());
   }
-  const double width = d(model.head_dim()), kv = d(model.attention.kv_heads) / t * width, q = heads * width;
+  const double width = real(model.head_dim()), kv = real(model.attention.kv_heads) / t * width, q = heads * width;
   const double in = q + 2 * kv;
   return in * h + q * h + (model.biases == Biases::none ? 0 : in) + (model.biases == Biases::all ? h : 0) + norm +
-         d(model.qk_norm_parameters());
+         real(model.qk_norm_parameters());
 }
 
 double log_choose(double n, double k) { return std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1); }
 
 /// Probability that a token meets one of `parts` equal sets of the experts.
 double meets(const Experts& experts, double parts) {
-  const double all = d(experts.count), k = d(experts.top_k), others = all - all / parts;
+  const double all = real(experts.count), k = real(experts.top_k), others = all - all / parts;
   return others < k ? 1 : 1 - std::exp(log_choose(others, k) - log_choose(all, k));
 }
 
@@ -71,8 +73,8 @@ Spread spread_of(const MixtureFacts& facts) {
   }
   Spread most;
   for (const auto& [group, nodes] : groups) {
-    most.nodes = std::max(most.nodes, d(static_cast<std::int64_t>(nodes.size())));
-    for (const auto& [node, members] : nodes) most.per_node = std::max(most.per_node, d(members));
+    most.nodes = std::max(most.nodes, real(static_cast<std::int64_t>(nodes.size())));
+    for (const auto& [node, members] : nodes) most.per_node = std::max(most.per_node, real(members));
   }
   return most;
 }
@@ -84,7 +86,7 @@ class ExchangeRows {
     const Method& method = facts.method;
     again_ =
         method.recompute == Recompute::full || (method.recompute == Recompute::selective && method.recomputed.experts);
-    tokens_ = d(facts.sizes.micro_batch * facts.sizes.rank_seq) / (p_.sequence_parallel ? d(p_.tensor) : 1);
+    tokens_ = real(facts.sizes.micro_batch * facts.sizes.rank_seq) / (p_.sequence_parallel ? real(p_.tensor) : 1);
     element_ = calibration::bytes_of(method.precision.activations);
   }
 
@@ -99,16 +101,16 @@ class ExchangeRows {
   /// One call a layer and micro-batch of every group of `among`, of which each rank sends `share` of the buffer.
   void add(const CommGroup& among, CollectiveOp op, const std::string& what, std::int64_t group, double bytes,
            double share, bool forward) {
-    const double calls = layers_of(f_.model).experts * d(f_.sizes.microbatches);
-    const double sent = calls * d(p_.tensor * p_.context * p_.data) * bytes * share;
+    const double calls = layers_of(f_.model).experts * real(f_.sizes.microbatches);
+    const double sent = calls * real(p_.tensor * p_.context * p_.data) * bytes * share;
     rows_.add_sent(among, op, what, group, bytes, sent, 1);
     if (forward && again_) rows_.add_sent(among, op, what + " (recomputed)", group, bytes, sent, 1);
   }
 
   void gathered() {
     const std::int64_t n = p_.expert * p_.expert_tensor;
-    const double share = (d(n) - 1) / d(n), h = d(f_.model.hidden), all = tokens_ * d(n);
-    const double scores = all * d(f_.model.experts.count) * (style_.router_fp32 ? 5 : element_ + 1);
+    const double share = (real(n) - 1) / real(n), h = real(f_.model.hidden), all = tokens_ * real(n);
+    const double scores = all * real(f_.model.experts.count) * (style_.router_fp32 ? 5 : element_ + 1);
     const double sums = all * h * (style_.router_fp32 ? 4 : element_);
     using enum CollectiveOp;
     add(CommGroup::expert, all_gather, "routing, forward", n, scores, share, true);
@@ -120,29 +122,29 @@ class ExchangeRows {
   }
 
   double copies() const {
-    const double sent = tokens_ * d(f_.model.experts.top_k), experts = d(f_.model.experts.count);
+    const double sent = tokens_ * real(f_.model.experts.top_k), experts = real(f_.model.experts.count);
     if (style_.capacity_factor == 0) return sent;
     const double room = std::ceil(style_.capacity_factor * sent / experts) * experts;
     return style_.pads_to_capacity ? room : std::min(room, sent);
   }
 
   double sent_share() const {
-    const double n = d(p_.expert);
+    const double n = real(p_.expert);
     if (!sends_once(style_.dispatcher)) return (n - 1) / n;
     const Experts& experts = f_.model.experts;
     const Spread spread = spread_of(f_);
     const double inside = n * meets(experts, n) * (spread.per_node - 1) / spread.per_node;
-    return (inside + (spread.nodes - 1) * meets(experts, spread.nodes)) / d(experts.top_k);
+    return (inside + (spread.nodes - 1) * meets(experts, spread.nodes)) / real(experts.top_k);
   }
 
   void exchanged() {
     using enum CollectiveOp;
-    const double h = d(f_.model.hidden), mean = copies(), sent = mean * style_.busiest;
+    const double h = real(f_.model.hidden), mean = copies(), sent = mean * style_.busiest;
     const std::int64_t n = p_.expert, t = p_.expert_tensor;
     const bool once = sends_once(style_.dispatcher);
     if (n * t > 1 && !once && !style_.pads_to_capacity) {
-      add(CommGroup::expert, all_gather, "tokens of every expert", n, d(f_.model.experts.count * n) * 8,
-          (d(n) - 1) / d(n), true);
+      add(CommGroup::expert, all_gather, "tokens of every expert", n, real(f_.model.experts.count * n) * 8,
+          (real(n) - 1) / real(n), true);
     }
     if (n > 1) {
       const double share = sent_share(), forward = style_.fp8_dispatch ? 1 + 4.0 / 128 : element_;
@@ -157,7 +159,7 @@ class ExchangeRows {
       }
     }
     if (t == 1) return;
-    const double share = (d(t) - 1) / d(t), all = mean * d(t) * h, sum = style_.router_fp32 ? 4 : element_;
+    const double share = (real(t) - 1) / real(t), all = mean * real(t) * h, sum = style_.router_fp32 ? 4 : element_;
     add(CommGroup::expert_tensor, all_gather, "expert inputs, forward", t, all * element_, share, true);
     add(CommGroup::expert_tensor, reduce_scatter, "expert outputs, forward", t, all * sum, share, true);
     add(CommGroup::expert_tensor, all_gather, "expert output gradients, backward", t, all * sum, share, false);
@@ -175,20 +177,20 @@ class ExchangeRows {
 }  // namespace
 
 MixtureParameters mixture_parameters(const Model& model, const Split& split) {
-  const double t = d(split.tensor), h = d(model.hidden), up = model.mlp.gated ? 2 : 1;
+  const double t = real(split.tensor), h = real(model.hidden), up = model.mlp.gated ? 2 : 1;
   const Experts& experts = model.experts;
   const Layers layers = layers_of(model);
   const double bias = model.biases == Biases::all ? 1 : 0;
-  const double norm = d(model.norm_parameters()) * (model.post_norm ? 2 : 1);
-  const double dense = ((up + 1) * h + bias * up) * d(model.mlp.hidden) / t + bias * h + norm;
+  const double norm = real(model.norm_parameters()) * (model.post_norm ? 2 : 1);
+  const double dense = ((up + 1) * h + bias * up) * real(model.mlp.hidden) / t + bias * h + norm;
   const double shared =
-      (up + 1) * h * d(experts.shared_width()) / t + (experts.shared > 0 && experts.shared_gate ? h : 0);
-  const double routed = ((up + 1) * h + bias * up) * d(experts.ffn_hidden) / d(split.expert_tensor) + bias * h;
+      (up + 1) * h * real(experts.shared_width()) / t + (experts.shared > 0 && experts.shared_gate ? h : 0);
+  const double routed = ((up + 1) * h + bias * up) * real(experts.ffn_hidden) / real(split.expert_tensor) + bias * h;
   MixtureParameters sum;
   sum.shared = layers.all() * attention_parameters(model, t) + layers.dense * dense +
-               layers.experts * (d(experts.count) * (h + bias) + shared + norm) +
-               d(experts.mtp_layers) * (2 * h * h / t + 3 * d(model.norm_parameters()));
-  sum.experts = layers.experts * d(experts.count / split.expert) * routed;
+               layers.experts * (real(experts.count) * (h + bias) + shared + norm) +
+               real(experts.mtp_layers) * (2 * h * h / t + 3 * real(model.norm_parameters()));
+  sum.experts = layers.experts * real(experts.count / split.expert) * routed;
   return sum;
 }
 
@@ -206,7 +208,7 @@ struct MixtureTensor {
 /// `token`: bytes of an element of all tokens.
 MixtureTensor tensor_calls(const Model& model, const Method& method, double token) {
   const Layers layers = layers_of(model);
-  const double hidden = token * d(model.hidden), predicted = d(model.experts.mtp_layers);
+  const double hidden = token * real(model.hidden), predicted = real(model.experts.mtp_layers);
   const double mlps = layers.dense + (model.experts.shared > 0 ? layers.experts : 0);
   const LatentAttention& latent = model.attention.latent;
   MixtureTensor calls;
@@ -214,8 +216,8 @@ MixtureTensor tensor_calls(const Model& model, const Method& method, double toke
   calls.enters = {{hidden, mlps + (latent.any() && latent.q_rank > 0 ? 0 : layers.all())}};
   std::vector<TensorCalls> compressed;
   if (latent.any()) {
-    if (latent.q_rank > 0) compressed.push_back({token * d(latent.q_rank), layers.all()});
-    compressed.push_back({token * d(latent.kv_rank + latent.rope_dim), layers.all()});
+    if (latent.q_rank > 0) compressed.push_back({token * real(latent.q_rank), layers.all()});
+    compressed.push_back({token * real(latent.kv_rank + latent.rope_dim), layers.all()});
   }
   calls.enters.insert(calls.enters.end(), compressed.begin(), compressed.end());
   if (predicted > 0) calls.enters.push_back({2 * hidden, predicted});
@@ -240,7 +242,7 @@ MixtureTensor tensor_calls(const Model& model, const Method& method, double toke
 /// Tensor groups of mixtures cut sequences too. Calls of different buffers are one row, of their mean.
 void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
   const double token =
-      d(f_.sizes.micro_batch * f_.sizes.rank_seq) * calibration::bytes_of(f_.method.precision.activations);
+      real(f_.sizes.micro_batch * f_.sizes.rank_seq) * calibration::bytes_of(f_.method.precision.activations);
   const MixtureTensor calls = tensor_calls(f_.model, f_.method, token);
   const std::int64_t ranks = f_.layout.tensor;
   const auto exchange = [&](CollectiveOp op, const char* what, const std::vector<TensorCalls>& all) {
@@ -259,7 +261,7 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
   exchange(all_gather, "activation gradients, backward", calls.leaves);
   exchange(reduce_scatter, "activation gradients, backward", calls.enters);
   exchange(all_gather, "saved inputs, backward", calls.enters);
-  const std::vector<TensorCalls> predictions{{token * d(f_.model.hidden), d(f_.model.experts.mtp_layers)}};
+  const std::vector<TensorCalls> predictions{{token * real(f_.model.hidden), real(f_.model.experts.mtp_layers)}};
   exchange(reduce_scatter, "prediction, forward", predictions);
   if (f_.method.recompute == Recompute::full) exchange(reduce_scatter, "prediction, forward (recomputed)", predictions);
   exchange(all_gather, "prediction gradients, backward", predictions);

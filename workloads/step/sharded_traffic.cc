@@ -4,42 +4,44 @@
 // 2306.10209; Xu et al., arXiv 2501.04266).
 #include "workloads/step/sharded_traffic.h"
 
+#include "sim/real.h"
+
 namespace orrery::workloads {
 
 namespace {
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 constexpr double kScale = 4.0 / 2048;  // bytes of a scale over the elements of its block
 }  // namespace
 
 void add_sharded_rows(const CommGroup& among, const CommGroup& across, const ShardedRanks& ranks,
                       const ShardedElements& elements, const calibration::FetchStyle& style, double microbatches,
                       TrafficRows& rows) {
-  const double m = microbatches, all = d(ranks.replicas), n = d(ranks.owners);
+  const double m = microbatches, all = real(ranks.replicas), n = real(ranks.owners);
   const double fetched = style.quantised_fetches ? 1 + kScale : elements.parameter;
   const double exchanged = style.quantised_reductions ? 0.5 + kScale : elements.gradient;
   const bool apart = ranks.weights < ranks.owners, in_parts = ranks.gradients < ranks.owners;
   rows.add(in_parts ? CommGroup::partial_gradients : among, CollectiveOp::reduce_scatter, "gradients, backward",
-           ranks.gradients, elements.whole * exchanged, m * all / d(ranks.gradients), 1);
+           ranks.gradients, elements.whole * exchanged, m * all / real(ranks.gradients), 1);
   if (in_parts)
     rows.add(CommGroup::gradient_parts, CollectiveOp::reduce_scatter, "gradients, between their groups",
-             ranks.owners / ranks.gradients, elements.whole * elements.gradient / d(ranks.gradients),
-             all / (n / d(ranks.gradients)), 0);
+             ranks.owners / ranks.gradients, elements.whole * elements.gradient / real(ranks.gradients),
+             all / (n / real(ranks.gradients)), 0);
   if (ranks.replicas > ranks.owners)
     rows.add(across, CollectiveOp::all_reduce, "gradients, between shard groups", ranks.replicas / ranks.owners,
              elements.whole * elements.gradient, style.reduces_groups_once ? 1 : m, 0);
   const CommGroup first = apart ? CommGroup::weights : among;
   rows.add(first, CollectiveOp::all_gather, "parameters, forward", ranks.weights, elements.gathered.forward * fetched,
-           m * all / d(ranks.weights), 1);
+           m * all / real(ranks.weights), 1);
   const bool second = ranks.secondary > 0;
   const std::int64_t backward = second ? ranks.secondary : ranks.weights;
   rows.add(second ? CommGroup::secondary_weights : first, CollectiveOp::all_gather, "parameters, backward", backward,
-           elements.gathered.backward * fetched, m * all / d(backward), 1);
+           elements.gathered.backward * fetched, m * all / real(backward), 1);
   rows.add(among, CollectiveOp::all_gather, "parameters, after the step", ranks.owners,
            elements.gathered.after_step * elements.parameter, all / n, 0);
   if (apart)
     rows.add(CommGroup::new_weights, CollectiveOp::all_gather, "new parameters, after the step",
-             ranks.owners / ranks.weights, elements.whole * elements.parameter / d(ranks.weights),
-             all / (n / d(ranks.weights)), 0);
+             ranks.owners / ranks.weights, elements.whole * elements.parameter / real(ranks.weights),
+             all / (n / real(ranks.weights)), 0);
 }
 
 }  // namespace orrery::workloads

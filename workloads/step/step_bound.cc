@@ -27,6 +27,7 @@
 #include <initializer_list>
 #include <limits>
 
+#include "sim/real.h"
 #include "workloads/model/moe.h"
 #include "workloads/step/step_plan.h"
 
@@ -37,13 +38,13 @@ namespace {
 // Rounding to whole picoseconds, several times over.
 constexpr double kSafety = 1 - 1e-9;
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 /// Picoseconds that a transfer takes at least.
 double least_time(const CollectiveCost& cost, const GroupShape& shape, double across_nodes) {
   double rate = cost.rate_cap > 0 ? cost.rate_cap : std::numeric_limits<double>::infinity();
   if (shape.nodes > 1) rate = std::min(rate, across_nodes);
-  return std::max(0.0, d(cost.latency.value()) + cost.work / rate * sim::kPicosecondsPerSecond);
+  return std::max(0.0, real(cost.latency.value()) + cost.work / rate * sim::kPicosecondsPerSecond);
 }
 
 /// A ring sends an equal share through each of the NICs of a node that it uses, at most one per member and all there
@@ -56,7 +57,7 @@ double rate_across_nodes(const GroupShape& shape, const topology::Cluster& clust
     for (const sim::LinkId link : cluster.nic_links(node, 0))
       nic = std::max(nic, cluster.links()[link].capacity.value());
   }
-  return nic * d(std::min(cluster.nics_per_node(), shape.per_node));
+  return nic * real(std::min(cluster.nics_per_node(), shape.per_node));
 }
 
 bool is_perturbed(const Perturbation& perturbation) {
@@ -69,7 +70,7 @@ double optimizer_time(const UpdateStyle& style, const DataParallelism& data, con
   double ps = 0;
   for (const Kernel& kernel : optimizer_kernels(style.optimizer, style.precision, style.kernels, device, parameters,
                                                 parameters / data.shares()))
-    ps += d(kernel.time.value());
+    ps += real(kernel.time.value());
   return ps;
 }
 
@@ -162,13 +163,13 @@ StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, const Pla
       // Exchanges of experts may run beside another micro-batch.
       const bool hides = item.group == CommGroup::expert;
       if (item.passes_by == 0 && !hides) (of_tensor ? tensor : others) += time;
-      sum += {0, of_tensor ? time : 0, d(item.issue.value())};
+      sum += {0, of_tensor ? time : 0, real(item.issue.value())};
       continue;
     }
     if (!(by_unit && at_edge)) sum.compute += std::max(tensor, others);
     tensor = others = 0;
     at_edge = false;
-    sum += {d(item.duration.value()), 0, d(item.issue.value())};
+    sum += {real(item.duration.value()), 0, real(item.issue.value())};
   }
   if (!by_unit) sum.compute += std::max(tensor, others);
   return sum;
@@ -252,7 +253,7 @@ const StepBound::Costs& StepBound::costs_of(const CostsKey& key) {
       costs.split = layers({PassKind::forward, PassKind::input_gradient, PassKind::weight_gradient});
     const calibration::HostCosts& host = key.passes.host;
     if (host.microbatch_host > sim::Duration{})
-      costs.batch.issue = d((host.microbatch_host + host.kernel_issue).value());
+      costs.batch.issue = real((host.microbatch_host + host.kernel_issue).value());
     return costs;
   });
 }
@@ -265,7 +266,7 @@ StepBound::Load StepBound::stage_load(const Schedule& schedule, const PipelineSh
     double whole = 0, split = 0;
   };
   const bool mixed = schedule.backward == BackwardPasses::mixed;
-  const double microbatches = d(shape.microbatches);
+  const double microbatches = real(shape.microbatches);
   const Count all = schedule.splits_backward() ? Count{0, microbatches} : Count{microbatches, 0};
   std::vector<Count> counts(static_cast<std::size_t>(stage.chunks()), mixed ? Count{} : all);
   if (mixed) {
@@ -344,10 +345,10 @@ sim::Duration StepBound::of(const Job& job) {
     const CollectivePrices prices{device, job.software, *places.cluster, places.shapes};
     const Load load = stage_load(schedule, job.pipeline_shape(), stage, costs);
     // States of routed experts travel among fewer ranks, beside those of the rest.
-    const Held held{d(stage.blocks()), parameters(split.block()), stage.parameters(data.held)};
+    const Held held{real(stage.blocks()), parameters(split.block()), stage.parameters(data.held)};
     DataLoad moved;
     if (!alone_with_data && data.sharding == Sharding::parameters)
-      moved = load_by_layer(data, held, d(job.microbatches()), prices, places.data_rate);
+      moved = load_by_layer(data, held, real(job.microbatches()), prices, places.data_rate);
     else if (!alone_with_data)
       moved = load_by_step(data, held.parameters, apart, prices, places.data_rate);
     const Load first_pass = costs.whole.of(split.network, stage.range(0));

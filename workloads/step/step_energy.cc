@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "sim/error.h"
+#include "sim/real.h"
 #include "workloads/model/optimizer_step.h"
 #include "workloads/step/steady_clock.h"
 
@@ -27,7 +28,7 @@ namespace orrery::workloads {
 
 namespace {
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 std::size_t at(EnergyPart part) { return static_cast<std::size_t>(part); }
 
@@ -108,11 +109,11 @@ double share_in_nodes(const TrafficRow& row, const GroupShapes& shapes) {
   const bool pairs = row.operation == calibration::name_of(calibration::CollectiveOp::send_receive);
   if (pairs && row.among.across_stages && !shapes.pipeline_same_node.empty()) {
     const auto near = std::count(shapes.pipeline_same_node.begin(), shapes.pipeline_same_node.end(), true);
-    return d(near) / static_cast<double>(shapes.pipeline_same_node.size());
+    return real(near) / static_cast<double>(shapes.pipeline_same_node.size());
   }
   const GroupShape& shape = shapes[row.among];
   if (shape.ranks <= 1) return row.level == topology::name_of(topology::Tier::node) ? 1 : 0;
-  return shape.nodes <= 1 ? 1 : d(shape.ranks - shape.nodes) / d(shape.ranks);
+  return shape.nodes <= 1 ? 1 : real(shape.ranks - shape.nodes) / real(shape.ranks);
 }
 
 }  // namespace
@@ -130,7 +131,7 @@ calibration::PowerModel mean_power(const Machine& machine) {
   double plugged = 0;
   for (std::size_t kind = 0; kind < machine.mixture.kinds(); ++kind) {
     const calibration::PowerModel& power = machine.device_of_kind(kind).power();
-    const double share = d(machine.gpus_of_kind(kind)) / d(machine.gpus);
+    const double share = real(machine.gpus_of_kind(kind)) / real(machine.gpus);
     for (const auto part : summed) mean.*part += share * power.*part;
     plugged += share * (power.standing + power.host) / power.conversion;
   }
@@ -160,7 +161,7 @@ double Energy::grams_of(double joules) const {
 EnergyInputs energy_inputs(const Machine& machine, const PowerTerms& terms, const Parallelism& layout,
                            std::int64_t microbatches, ProgramInputs programs) {
   return {machine, terms, std::move(programs), layout.tensor <= machine.gpus_per_node ? layout.tensor : 1,
-          d(microbatches) / d(layout.schedule->copies())};
+          real(microbatches) / real(layout.schedule->copies())};
 }
 
 Energy step_energy(const EnergyInputs& inputs, const LayerSplit& split, double seconds,
@@ -168,8 +169,8 @@ Energy step_energy(const EnergyInputs& inputs, const LayerSplit& split, double s
   const calibration::PowerModel power = mean_power(inputs.machine);
   Energy energy;
   energy.seconds = seconds;
-  energy.gpus = d(inputs.machine.gpus);
-  energy.gpus_per_node = d(inputs.machine.gpus_per_node);
+  energy.gpus = real(inputs.machine.gpus);
+  energy.gpus_per_node = real(inputs.machine.gpus_per_node);
   energy.pue = inputs.terms.pue;
   energy.carbon_g_per_kwh = inputs.terms.carbon_g_per_kwh;
   energy.known = inputs.machine.knows_power();

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 
+#include "sim/real.h"
 #include "workloads/model/adapters.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step/closed_form_parameters.h"
@@ -30,7 +31,7 @@ namespace orrery::workloads {
 
 namespace {
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 /// FSDP and its kin share weights out by default, and where they share out gradients alone gather and reduce in every
 /// micro-batch, unless they leave both to the ends of a pipeline's step.
@@ -63,7 +64,7 @@ class StateRows {
   /// share out and `replicas` ranks hold alike. `gathered`: of them, where parameters are shared out.
   void add_all(const CommGroup& among, const CommGroup& across, std::int64_t group, std::int64_t replicas, double whole,
                const GatheredElements& gathered) {
-    const double groups = d(replicas / group);
+    const double groups = real(replicas / group);
     const double gradients = whole * reduced_gradient_bytes();
     const double each = calibration::bytes_of(precision_.parameters), parameters = whole * each;
     const double m = microbatches_;
@@ -78,14 +79,15 @@ class StateRows {
       case Sharding::gradients:
         add(among, scatters(layout_, software_) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
             "gradients, backward", group, gradients, (every ? m : 1) * groups, 0);
-        between_groups(across, d(replicas / group), gradients, every && !software_.gradients.reduces_to_owners ? m : 1);
+        between_groups(across, real(replicas / group), gradients,
+                       every && !software_.gradients.reduces_to_owners ? m : 1);
         add(among, CollectiveOp::all_gather, "parameters, forward", group, parameters,
             (every && made_for_units(software_) ? m : 1) * groups, 0);
         break;
       case Sharding::parameters:
         add_sharded_rows(among, across, ranks_of(replicas, group),
-                         {whole, gathered, each, d(calibration::bytes_of(precision_.gradients))}, software_.fetches, m,
-                         rows_);
+                         {whole, gathered, each, real(calibration::bytes_of(precision_.gradients))}, software_.fetches,
+                         m, rows_);
         break;
     }
   }
@@ -145,18 +147,18 @@ void add_adapter_rows(const Adapters& adapters, const Parallelism& layout, doubl
 /// Elements of keys and values of a token, over all tensor ranks, that a context group exchanges.
 double exchanged_width(const Model& model, bool repeats_keys) {
   const LatentAttention& latent = model.attention.latent;
-  if (latent.any()) return d(model.attention.heads * ((latent.qk_dim() + latent.v_dim) / 2 * 2));
-  return 2 * d((repeats_keys ? model.attention.heads : model.attention.kv_heads) * model.head_dim());
+  if (latent.any()) return real(model.attention.heads * ((latent.qk_dim() + latent.v_dim) / 2 * 2));
+  return 2 * real((repeats_keys ? model.attention.heads : model.attention.kv_heads) * model.head_dim());
 }
 
 /// `whole`: of exchanged_width; `tokens`: of a micro-batch on one rank.
 void add_context_rows(const Model& model, double whole, const Parallelism& layout, const Method& method, double tokens,
                       double microbatches, TrafficRows& rows) {
-  const double width = whole / d(layout.tensor);
+  const double width = whole / real(layout.tensor);
   const double own = tokens * width * calibration::bytes_of(method.precision.activations);
-  const double layers = d(model.layers + model.experts.mtp_layers);
-  const double runs = layers * microbatches * d(layout.data * layout.tensor);  // over groups
-  const double c = d(layout.context);
+  const double layers = real(model.layers + model.experts.mtp_layers);
+  const double runs = layers * microbatches * real(layout.data * layout.tensor);  // over groups
+  const double c = real(layout.context);
   const auto row = [&](CollectiveOp op, const char* what, double calls) {
     if (op == CollectiveOp::send_receive)
       rows.add(CommGroup::context, op, what, layout.context, own, calls * runs * c, calls);
@@ -189,7 +191,7 @@ class ClosedForm {
     if (p_.tensor > 1) tensor();
     if (p_.context > 1) {
       add_context_rows(job_.model, exchanged_width(job_.model, job_.software.attention_style.repeats_keys), p_,
-                       job_.method, d(job_.batch.micro * job_.rank_seq()), d(job_.microbatches()), rows_);
+                       job_.method, real(job_.batch.micro * job_.rank_seq()), real(job_.microbatches()), rows_);
     }
     if (p_.pipeline > 1) pipeline();
     if (job_.replicas() > 1) data();
@@ -210,15 +212,15 @@ class ClosedForm {
   }
 
   /// Ranks of one tensor and pipeline coordinate.
-  double columns() const { return d(p_.data * p_.context); }
+  double columns() const { return real(p_.data * p_.context); }
   double activation() const {
-    return d(job_.batch.micro) * d(job_.rank_seq()) * d(job_.model.hidden) *
+    return real(job_.batch.micro) * real(job_.rank_seq()) * real(job_.model.hidden) *
            calibration::bytes_of(job_.method.precision.activations);
   }
 
   void tensor() {
-    const double m = d(job_.microbatches()), layers = d(job_.model.layers);
-    const double heads = 1 + d(job_.model.experts.mtp_layers);
+    const double m = real(job_.microbatches()), layers = real(job_.model.layers);
+    const double heads = 1 + real(job_.model.experts.mtp_layers);
     const double per_pass = job_.model.parallel_block ? 1 : 2;
     const double runs = m * columns();
     const bool sp = p_.sequence_parallel;
@@ -248,7 +250,7 @@ class ClosedForm {
       add(CommGroup::tensor, CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, activation(),
           per_pass * layers * runs, per_pass);
     if (adapters_.any())
-      add_adapter_rows(adapters_, p_, activation() / d(job_.model.hidden) * d(adapters_.rank), layers, runs,
+      add_adapter_rows(adapters_, p_, activation() / real(job_.model.hidden) * real(adapters_.rank), layers, runs,
                        job_.method.recompute == Recompute::full, rows_);
     ends(runs, heads);
     if (!sp && job_.software.messages.scatter_gather_pipeline && p_.pipeline > 1) {
@@ -261,8 +263,8 @@ class ClosedForm {
     const std::int64_t vocab = padded_vocab(job_.model.vocab, p_.tensor, job_.software.layers.head.pads_vocabulary);
     GridTraffic{job_.model,
                 p_,
-                d(job_.batch.micro) * d(job_.rank_seq()),
-                d(calibration::bytes_of(job_.method.precision.activations)),
+                real(job_.batch.micro) * real(job_.rank_seq()),
+                real(calibration::bytes_of(job_.method.precision.activations)),
                 vocab,
                 runs,
                 job_.method.recompute == Recompute::full}
@@ -292,19 +294,19 @@ class ClosedForm {
     exchange(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, "head input gradient, backward",
              heads * runs);
     // Maximum, target logit and sum of exponentials of every token, in fp32.
-    add(CommGroup::tensor, CollectiveOp::all_reduce, "loss", p_.tensor, 4 * d(job_.batch.micro) * d(job_.rank_seq()),
-        3 * heads * runs, 0);
+    add(CommGroup::tensor, CollectiveOp::all_reduce, "loss", p_.tensor,
+        4 * real(job_.batch.micro) * real(job_.rank_seq()), 3 * heads * runs, 0);
   }
 
-  double boundaries() const { return d(map_.crossings()); }
+  double boundaries() const { return real(map_.crossings()); }
 
   void pipeline() {
     const auto bytes = [&](bool scattered) {
       const bool split = p_.tensor > 1 && (p_.sequence_parallel || scattered);
-      return activation() / (split ? d(p_.tensor) : 1.0);
+      return activation() / (split ? real(p_.tensor) : 1.0);
     };
     const bool scattered = job_.software.messages.scatter_gather_pipeline;
-    const double messages = boundaries() * d(job_.microbatches()) * columns() * d(p_.tensor);
+    const double messages = boundaries() * real(job_.microbatches()) * columns() * real(p_.tensor);
     add(CommGroup::activations, CollectiveOp::send_receive, "activations, forward", 2, bytes(scattered), messages, 0);
     add(CommGroup::gradients, CollectiveOp::send_receive, "activation gradients, backward", 2,
         bytes(scattered && job_.software.messages.scatter_gather_gradients), messages, 0);
@@ -314,25 +316,26 @@ class ClosedForm {
     const ShardParameters shard = shard_parameters(job_.model, p_.tensor, job_.software.layers.head.pads_vocabulary,
                                                    map_.ends_meet(), p_.inside.tensor_in);
     const double layers = job_.model.experts.any() ? mixture_parameters(job_.model, split_of(job_)).shared
-                                                   : d(job_.model.layers) * shard.layer;
-    const double trained = adapters_.any() ? d(job_.model.layers) * adapter_parameters(job_.model, adapters_, p_.tensor)
-                                           : layers + shard.embedding + shard.head;
+                                                   : real(job_.model.layers) * shard.layer;
+    const double trained = adapters_.any()
+                               ? real(job_.model.layers) * adapter_parameters(job_.model, adapters_, p_.tensor)
+                               : layers + shard.embedding + shard.head;
     GatheredElements gathered = WeightTraffic{job_.model, p_, job_.method, job_.software}.of(trained);
-    for (double* elements : {&gathered.forward, &gathered.backward, &gathered.after_step}) *elements *= d(p_.tensor);
-    states().add_all(CommGroup::data, CommGroup::replicate, job_.shard_ranks(), job_.replicas(), d(p_.tensor) * trained,
-                     gathered);
+    for (double* elements : {&gathered.forward, &gathered.backward, &gathered.after_step}) *elements *= real(p_.tensor);
+    states().add_all(CommGroup::data, CommGroup::replicate, job_.shard_ranks(), job_.replicas(),
+                     real(p_.tensor) * trained, gathered);
   }
 
   void expert_data() {
     const double held = mixture_parameters(job_.model, split_of(job_)).experts;
-    const double all = d(p_.expert * p_.expert_tensor) * held;
+    const double all = real(p_.expert * p_.expert_tensor) * held;
     states().add_all(CommGroup::expert_data, CommGroup::expert_replicate, job_.expert_shard_ranks(),
                      job_.expert_replicas(), all, {all, all, 0});
   }
 
   StateRows states() { return {p_, job_.software, job_.method.precision, microbatches_of_a_replica(), rows_}; }
   /// Of DualPipe's two copies of a block each sees half of the micro-batches, in step with the other.
-  double microbatches_of_a_replica() const { return d(job_.microbatches()) * columns() / d(job_.replicas()); }
+  double microbatches_of_a_replica() const { return real(job_.microbatches()) * columns() / real(job_.replicas()); }
 
   /// Largest magnitudes of fp8 tensors, layer by layer: after the forward and after the backward pass.
   void scales() {
@@ -340,22 +343,23 @@ class ClosedForm {
     if (!in_fp8 || !job_.software.gradients.reduces_amax || job_.replicas() == 1) return;
     constexpr double kBytes = 4 * 3 * 4;  // qkv, projection, up and down; input, weight, gradient; a number in fp32
     add(CommGroup::scales, CollectiveOp::all_reduce, "fp8 scales", p_.tensor * job_.replicas(), kBytes,
-        2 * microbatches_of_a_replica() * d(job_.model.layers + job_.model.experts.mtp_layers), 2);
+        2 * microbatches_of_a_replica() * real(job_.model.layers + job_.model.experts.mtp_layers), 2);
   }
 
   void embedding() {
     const std::int64_t vocab = padded_vocab(job_.model.vocab, p_.tensor, job_.software.layers.head.pads_vocabulary);
-    double bytes = d(vocab / p_.tensor) * d(job_.model.hidden) * calibration::bytes_of(job_.method.precision.gradients);
-    if (p_.sharding == Sharding::parameters) bytes /= d(job_.shard_ranks());
-    add(CommGroup::embedding, CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes, d(p_.tensor) * columns(),
-        0);
+    double bytes =
+        real(vocab / p_.tensor) * real(job_.model.hidden) * calibration::bytes_of(job_.method.precision.gradients);
+    if (p_.sharding == Sharding::parameters) bytes /= real(job_.shard_ranks());
+    add(CommGroup::embedding, CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes,
+        real(p_.tensor) * columns(), 0);
   }
 
   void norm() {
     const std::int64_t ranks = p_.tensor * p_.pipeline * p_.data * p_.context;
     const bool whole = p_.sharding != Sharding::none;
     const std::int64_t group = whole ? ranks : p_.tensor * p_.pipeline;
-    add(CommGroup::norm, CollectiveOp::all_reduce, "gradient norm", group, 4, d(ranks / group), 0);
+    add(CommGroup::norm, CollectiveOp::all_reduce, "gradient norm", group, 4, real(ranks / group), 0);
   }
 
   const Job& job_;
@@ -375,7 +379,7 @@ std::vector<TrafficRow> recommender_rows(const Recommender& model, std::int64_t 
   StateRows states(repeated, software, precision, 1, rows);
   const double whole = repeated_parameters(model);
   if (gpus > 1) states.add_all(CommGroup::data, CommGroup::replicate, gpus, gpus, whole, {whole, whole, 0});
-  add_table_rows(model, gpus, d(samples), calibration::bytes_of(precision.activations), rows);
+  add_table_rows(model, gpus, real(samples), calibration::bytes_of(precision.activations), rows);
   return std::move(rows.rows);
 }
 

@@ -4,20 +4,21 @@
 #include <array>
 #include <numeric>
 
+#include "sim/real.h"
 #include "workloads/step/closed_form_parameters.h"
 
 namespace orrery::workloads {
 
 namespace {
 
-double d(std::int64_t x) { return static_cast<double>(x); }
+using sim::real;
 
 /// Queries, keys and values; attention's projection; up; down.
 using Matrices = std::vector<double>;
 
 Matrices matrices_of(const Model& m, std::int64_t tensor) {
-  const double t = d(tensor), h = d(m.hidden), a = d(m.attention_width()), f = d(m.mlp.hidden);
-  const double kv = d(m.attention.kv_heads * m.head_dim()), up = m.mlp.gated ? 2 : 1;
+  const double t = real(tensor), h = real(m.hidden), a = real(m.attention_width()), f = real(m.mlp.hidden);
+  const double kv = real(m.attention.kv_heads * m.head_dim()), up = m.mlp.gated ? 2 : 1;
   return {(a + 2 * kv) * h / t, a * h / t, up * f * h / t, f * h / t};
 }
 
@@ -61,13 +62,13 @@ GatheredElements WeightTraffic::of(double whole) const {
   const bool pads = software.layers.head.pads_vocabulary;
   const ShardParameters shard = shard_parameters(model, layout.tensor, pads, true, layout.inside.tensor_in);
   const Matrices matrices = matrices_of(model, layout.tensor);
-  const double layers = d(model.layers), layer = std::accumulate(matrices.begin(), matrices.end(), 0.0);
-  const double head = d(padded_vocab(model.vocab, layout.tensor, pads)) / d(layout.tensor) * d(model.hidden);
+  const double layers = real(model.layers), layer = std::accumulate(matrices.begin(), matrices.end(), 0.0);
+  const double head = real(padded_vocab(model.vocab, layout.tensor, pads)) / real(layout.tensor) * real(model.hidden);
   GatheredElements out;
   out.forward = layers * layer + shard.embedding + head;
   out.backward = layers * gathered_in_turn(backward_turns(method), matrices, software.fetches.reuse_distance) +
                  shard.embedding + head;
-  out.after_step = layers * (shard.layer - layer) + d(model.norm_parameters()) / d(layout.inside.tensor_in);
+  out.after_step = layers * (shard.layer - layer) + real(model.norm_parameters()) / real(layout.inside.tensor_in);
   return out;
 }
 
