@@ -8,6 +8,7 @@
 // collections that close with a comma.
 #include "scenarios/plain_yaml.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <string_view>

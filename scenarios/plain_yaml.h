@@ -2,9 +2,11 @@
 // faster than a parser of the whole language.
 #pragma once
 
-#include <yaml-cpp/eventhandler.h>
-
 #include <string>
+
+namespace YAML {
+class EventHandler;
+}
 
 namespace orrery::scenarios {
 

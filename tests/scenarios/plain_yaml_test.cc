@@ -51,7 +51,8 @@ std::string whole(const std::string& text) {
 std::vector<std::string> shipped() {
   std::vector<std::string> files;
   for (const char* folder : {"scenarios", "calibration"}) {
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(std::filesystem::path(ORRERY_SOURCE_DIR) / folder)) {
       if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
     }
   }

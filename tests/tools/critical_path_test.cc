@@ -26,7 +26,7 @@ Timeline::Span span(Stream stream, std::int64_t ready, std::int64_t start, std::
 
 Timeline::Span message(Stream stream, std::int64_t ready, std::int64_t start, std::int64_t finish) {
   Timeline::Span s = span(stream, ready, start, finish);
-  s.communicator = 7;
+  s.meeting.communicator = 7;
   return s;
 }
 

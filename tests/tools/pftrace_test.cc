@@ -2,6 +2,7 @@
 // form says?
 #ifdef ORRERY_PROTOBUF
 
+#include <perfetto.pb.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "perfetto.pb.h"
 #include "tests/catch.h"
 #include "tests/tools/trace_check.h"
 #include "tests/workloads/example.h"

@@ -128,8 +128,8 @@ TEST_CASE("every rank's transfers join those of its peers, in every kind of para
     std::int64_t shortest = 1'000'000;
     for (const Timeline& timeline : report.timelines) {
       for (const Timeline::Span& s : timeline.spans) {
-        if (s.communicator == workloads::kNoCommunicator) continue;
-        ++members[{s.communicator, s.turn}];
+        if (s.meeting.communicator == workloads::kNoCommunicator) continue;
+        ++members[{s.meeting.communicator, s.meeting.turn}];
         shortest = std::min(shortest, (s.finish.value() / 1000 - s.start.value() / 1000));
       }
     }
@@ -157,7 +157,7 @@ TEST_CASE("a traced rank has the times of the rank itself, simulated in full") {
     for (std::size_t s = 0; s < a[i].spans.size(); ++s) {
       CHECK(a[i].spans[s].start == b[i].spans[s].start);
       CHECK(a[i].spans[s].finish == b[i].spans[s].finish);
-      CHECK(a[i].spans[s].communicator == b[i].spans[s].communicator);
+      CHECK(a[i].spans[s].meeting == b[i].spans[s].meeting);
     }
   }
 }

@@ -28,8 +28,7 @@ class Walk {
       by_finish_.push_back(std::move(order));
       taken_.emplace_back(spans.size(), false);
       for (std::size_t s = 0; s < spans.size(); ++s) {
-        if (spans[s].communicator != workloads::kNoCommunicator)
-          meetings_[{spans[s].communicator, spans[s].turn}].push_back({i, s});
+        if (spans[s].meeting.communicator != workloads::kNoCommunicator) meetings_[spans[s].meeting].push_back({i, s});
       }
     }
   }
@@ -81,8 +80,8 @@ class Walk {
 
   /// A transfer begins when its last member is there: the path goes on with that one.
   void follow_last_member(const Timeline::Span& transfer) {
-    if (transfer.ready >= transfer.start || transfer.communicator == workloads::kNoCommunicator) return;
-    for (const auto& [timeline, span] : meetings_.at({transfer.communicator, transfer.turn})) {
+    if (transfer.ready >= transfer.start || transfer.meeting.communicator == workloads::kNoCommunicator) return;
+    for (const auto& [timeline, span] : meetings_.at(transfer.meeting)) {
       const Timeline::Span& member = timelines_[timeline].spans[span];
       if (member.ready < transfer.start) continue;
       here_ = timeline;
@@ -96,7 +95,7 @@ class Walk {
   const std::vector<Timeline>& timelines_;
   std::vector<std::vector<std::size_t>> by_finish_;  // by timeline: spans in the order in which they end
   std::vector<std::vector<bool>> taken_;
-  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::pair<std::size_t, std::size_t>>> meetings_;
+  std::map<Timeline::Span::Meeting, std::vector<std::pair<std::size_t, std::size_t>>> meetings_;
   std::size_t here_ = 0;
   sim::SimTime at_{};
   const Timeline::Span* behind_ = nullptr;  // what was waiting

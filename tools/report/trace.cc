@@ -97,10 +97,10 @@ std::map<std::int64_t, Members> members_of(const std::vector<Timeline>& timeline
   std::map<std::int64_t, Members> members;
   for (std::size_t i = 0; i < timelines.size(); ++i) {
     for (const Timeline::Span& span : timelines[i].spans) {
-      if (span.communicator == workloads::kNoCommunicator) continue;
-      Members& of = members[span.communicator];
+      if (span.meeting.communicator == workloads::kNoCommunicator) continue;
+      Members& of = members[span.meeting.communicator];
       if (of.timelines.empty() || of.timelines.back() != i) of.timelines.push_back(i);
-      of.turns = std::max(of.turns, span.turn + 1);
+      of.turns = std::max(of.turns, span.meeting.turn + 1);
     }
   }
   std::int64_t arrows = 0;
@@ -254,13 +254,13 @@ class TimelineWriter {
   /// comes first in the file. A transfer of less than two nanoseconds has no room for both.
   std::optional<TraceArrow> arrow_of(std::size_t which, const Timeline::Span& span, std::int64_t start,
                                      std::int64_t finish) const {
-    if (span.communicator == workloads::kNoCommunicator || finish < start + 2) return {};
-    const Members& of = members_.at(span.communicator);
+    if (span.meeting.communicator == workloads::kNoCommunicator || finish < start + 2) return {};
+    const Members& of = members_.at(span.meeting.communicator);
     if (of.timelines.size() < 2) return {};
     const bool message = span.category == workloads::Category::pipeline_comm;
     const bool first = message ? span.stream.sends : of.timelines.front() == which;
     const bool last = message ? !first : of.timelines.back() == which;
-    return TraceArrow{first ? 's' : last ? 'f' : 't', of.first_arrow + span.turn, last ? finish - 1 : start};
+    return TraceArrow{first ? 's' : last ? 'f' : 't', of.first_arrow + span.meeting.turn, last ? finish - 1 : start};
   }
 
   void write_memory(const Timeline& timeline) {

@@ -152,9 +152,11 @@ void ExpertHalf::pick_tokens() {
   if (!style_.pads_to_capacity) w_.add(RunEnd{true});
   if (split.expert * split.expert_tensor == 1) return;
   if (gathers() || sends_once(style_.dispatcher) || style_.pads_to_capacity) return;
-  const double counts = real(m_.experts.count * split.expert);
-  w_.add(CommOp{CommGroup::expert, Exchange::all_gather, counts, 8, "tokens of every expert", "", CommOverlap::none,
-                CommOverlap::none, 0, CommOp::In::forward});
+  // Where every rank has a part of every expert, the ranks that share experts out tell each other.
+  const bool apart = split.expert > 1;
+  const double counts = real(m_.experts.count * (apart ? split.expert : split.expert_tensor));
+  w_.add(CommOp{apart ? CommGroup::expert : CommGroup::expert_tensor, Exchange::all_gather, counts, 8,
+                "tokens of every expert", "", CommOverlap::none, CommOverlap::none, 0, CommOp::In::forward});
 }
 
 void ExpertHalf::dispatch() {

@@ -39,10 +39,6 @@ topology::Cluster cluster_of(const Site& site, const sim::Settings& where) {
 
 topology::Cluster cluster_of(const Job& job, const sim::Settings& where) { return cluster_of(site_of(job), where); }
 
-bool ties_embeddings(const Job& job) {
-  return job.model.tied_embeddings && !job.parallelism.chunk_map().ends_meet() && !job.method.adapters.any();
-}
-
 Split split_of(const Job& job) {
   const Parallelism& p = job.parallelism;
   if (const Recommender& tables = job.model.recommender; tables.any()) {

@@ -187,10 +187,11 @@ struct Job {
   std::int64_t inside_shard(std::int64_t group) const {
     return parallelism.sharding == Sharding::parameters && group > 0 ? group : shard_ranks();
   }
+  /// Whether two stages hold copies of the word embedding, whose gradients are added up.
+  bool ties_embeddings() const {
+    return model.tied_embeddings && !parallelism.chunk_map().ends_meet() && !method.adapters.any();
+  }
 };
-
-/// Whether two stages hold copies of the word embedding, whose gradients are added up.
-bool ties_embeddings(const Job& job);
 
 /// How a job cuts and computes its layers, and the layers that come of it on one rank.
 Split split_of(const Job& job);

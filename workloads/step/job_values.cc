@@ -120,7 +120,7 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   inputs.passes.waits_for_batch =
       software.host.host_waits_for_batch && job.parallelism.virtual_pipeline == 1 && !schedule.runtimes.post_ahead;
   inputs.update = {job.method.optimizer, job.method.precision, software.optimizer,
-                   !job.parallelism.optimizer_post_validation, ties_embeddings(job)};
+                   !job.parallelism.optimizer_post_validation, job.ties_embeddings()};
   inputs.expert_data =
       expert_parallelism_of(inputs.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks());
   inputs.takes_turns = job.overlap.experts && job.model.experts.any() && !inputs.data.by_unit;
@@ -139,7 +139,7 @@ GroupLayout group_layout_of(const Job& job) {
   layout.mirrored = map.order() == ChunkOrder::both_ways;
   layout.around = map.order() == ChunkOrder::loop && map.chunks() > 1;
   layout.returns = map.order() != ChunkOrder::loop;
-  layout.ties_ends = ties_embeddings(job);
+  layout.ties_ends = job.ties_embeddings();
   layout.shards = sharding != Sharding::none;
   layout.all_reduces_gradients = data_parallelism_of(job).reduction() == CollectiveOp::all_reduce;
   layout.shard_ranks = job.shard_ranks();

@@ -276,7 +276,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
       expert_parallelism_of(style.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks())
           .value_or(style.data);
   const double element = calibration::bytes_of(job.method.precision.activations);
-  const bool ties_ends = ties_embeddings(job);
+  const bool ties_ends = job.ties_embeddings();
   // Orders that are searched for the job's own times are walked as they are run, all of them.
   const Schedule& schedule = *layout.schedule;
   const StageOrders orders =

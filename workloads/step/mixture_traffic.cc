@@ -143,8 +143,9 @@ class ExchangeRows {
     const std::int64_t n = p_.expert, t = p_.expert_tensor;
     const bool once = sends_once(style_.dispatcher);
     if (n * t > 1 && !once && !style_.pads_to_capacity) {
-      add(CommGroup::expert, all_gather, "tokens of every expert", n, real(f_.model.experts.count * n) * 8,
-          (real(n) - 1) / real(n), true);
+      const std::int64_t among = n > 1 ? n : t;
+      add(n > 1 ? CommGroup::expert : CommGroup::expert_tensor, all_gather, "tokens of every expert", among,
+          real(f_.model.experts.count * among) * 8, (real(among) - 1) / real(among), true);
     }
     if (n > 1) {
       const double share = sent_share(), forward = style_.fp8_dispatch ? 1 + 4.0 / 128 : element_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -96,8 +97,11 @@ struct Timeline {
     char pass = 'F';  // letter_of(PassKind)
     std::int32_t chunk = -1, microbatch = -1;
     std::int32_t layer = -1;  // of the network, the embedding 0 where there is one; -1: of none
-    // Transfers: spans of several ranks with the same communicator and turn are one transfer.
-    std::int64_t communicator = kNoCommunicator, turn = 0;
+    /// Transfers: which one. Spans of several ranks with the same meeting are one transfer.
+    struct Meeting {
+      std::int64_t communicator = kNoCommunicator, turn = 0;
+      auto operator<=>(const Meeting&) const = default;
+    } meeting;
     /// What the host did for it. Its kernels' launches stand last.
     struct Host {
       sim::SimTime from{}, until{};

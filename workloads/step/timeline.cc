@@ -102,8 +102,8 @@ Timeline timeline_of(const Dims& dims, const StepPlan& step, const sim::Program&
     clock.pass(out.spans.back(), op);
     if (program.kind[op] != sim::OpKind::transfer) continue;
     const std::uint32_t slot = program.slot[op];
-    out.spans.back().communicator = communicators[slot];
-    out.spans.back().turn = turns[slot]++;
+    out.spans.back().meeting.communicator = communicators[slot];
+    out.spans.back().meeting.turn = turns[slot]++;
   }
   return out;
 }

@@ -200,7 +200,7 @@ class ClosedForm {
       mixture_.exchange_rows(rows_);
     }
     scales();
-    if (ties_embeddings(job_)) embedding();
+    if (job_.ties_embeddings()) embedding();
     norm();
     return std::move(rows_.rows);
   }
