@@ -152,7 +152,7 @@ std::vector<std::string> fit_seeds() {
   return {
       "description: a fit\nparameters:\n"
       "- {document: megatron-2023, key: software.kernel_issue, low: 1 us, high: 10 us, prior: 2 us, meaning: m}\n"
-      "- {document: selene-hdr, key: cluster.fabric.efficiency, low: 0.5, high: 1, start: 0.9}\n"
+      "- {document: tomahawk4-200g, key: cluster.fabric.efficiency, low: 0.5, high: 1, start: 0.9}\n"
       "rows:\n- {list: " ORRERY_SOURCE_DIR
       "/tests/published/megascale.yaml}\nloss: robust\nhold_out: {by: rows, folds: 3}\nstarts: 1\n"};
 }
