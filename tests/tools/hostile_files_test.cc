@@ -102,6 +102,7 @@ TEST_CASE("TOML that its parser gives up on is refused as the rest") {
   };
   CHECK(says(toml("k = \"\\u0.5e9\\t\"\n"), "got what is no TOML"));
   CHECK(toml("k = \"\\u00e9\"\n") == "(read)");
+  CHECK(says(toml("a = 1\n'\xe2 d' = 2\n"), "c.toml:2:1: got bytes that are no UTF-8, expected text"));
 }
 
 TEST_CASE("bytes that are no text do not reach an imported scenario") {

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "sim/error.h"
+#include "sim/printable.h"
 #include "tools/import/import.h"
 
 #pragma GCC diagnostic push
@@ -65,6 +66,13 @@ Settings settings_of(const toml::value& value, const std::string& file, int dept
 
 Settings read_toml(const std::string& file) {
   const std::string text = read_text(file);
+  // TOML is UTF-8; where it is not, the parser reads behind the end of one of its buffers.
+  for (std::size_t at = 0, line = 1, length = 0; at < text.size(); at += length) {
+    length = sim::utf8_length(text, at);
+    if (length == 0)
+      throw sim::UserError({file, static_cast<int>(line), 1}, "", "got bytes that are no UTF-8, expected text");
+    line += text[at] == '\n' ? 1 : 0;
+  }
   // The parser recurses; no configuration has brackets within brackets so deep.
   int open = 0;
   for (const char c : text) {
