@@ -94,7 +94,7 @@ TEST_CASE("no simulated step undercuts its bound") {
     both += job.parallelism.schedule == &workloads::schedules::dualpipe;
     beyond_half += least > 0.5 * step;
   }
-  // The layouts were worth trying, and a bound near zero would be right but of no use.
+  // The layouts were worth trying, and a bound near zero would hold and tell nothing.
   CHECK(pipelined > 200);
   CHECK(sharded > 60);
   CHECK(split > 80);

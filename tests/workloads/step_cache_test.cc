@@ -130,6 +130,41 @@ TEST_CASE("a digest hangs on every number of a step") {
   moves(program.pattern);
   moves(program.work);
   moves(program.rate_cap);
+  moves(program.loaded);
   moves(program.waits_begin);
   moves(program.waits);
+  const auto differs = [&](const auto& change) {
+    auto groups = std::make_shared<Groups>(*step.groups);
+    change(groups->folded.plan);
+    StepPlan changed = step;
+    changed.groups = std::move(groups);
+    CHECK_FALSE(before == digest_of(changed, nullptr, false));
+  };
+  differs([](sim::Plan& p) { p.loads.seed = 7; });
+  differs([](sim::Plan& p) { p.loads.places = 2; });
+  differs([](sim::Plan& p) { p.loads.factors = {0.5, 1.5}; });
+  differs([](sim::Plan& p) { p.noise.seed = 7; });
+  differs([](sim::Plan& p) { p.message_noise.sigma = 0.1; });
+  differs([](sim::Plan& p) { p.instances[sim::InstanceId{0}].load_group = 7; });
+  differs([](sim::Plan& p) { p.instances[sim::InstanceId{0}].load_place = 7; });
+  differs([](sim::Plan& p) { p.instances[sim::InstanceId{0}].slowdown = 1.5; });
+}
+
+TEST_CASE("steps whose routing is drawn anew are not taken for one another") {
+  const auto drawn = [](int seed) {
+    return small_job(
+        {"model={kind: moe, layers: 4, hidden: 1024, heads: 8, ffn_hidden: 4096, vocab: 32000, seq: 1024,"
+         " experts: 8, top_k: 2, expert_ffn_hidden: 2048}",
+         "parallelism={data: 16, expert: 8}", "batch={global: 16, micro: 1}",
+         fmt::format("experts={{skew: 1.2, seed: {}}}", seed)});
+  };
+  StepOptions options;
+  options.brief = true;
+  std::vector<sim::Duration> own, shared;
+  for (const int seed : {1, 2, 3}) own.push_back(simulate_step(drawn(seed), options).iteration);
+  StepCache cache;
+  options.cache = &cache;
+  for (const int seed : {1, 2, 3}) shared.push_back(simulate_step(drawn(seed), options).iteration);
+  CHECK(own == shared);
+  CHECK(own[0] != own[1]);
 }

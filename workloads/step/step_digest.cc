@@ -27,7 +27,7 @@ class Chains {
   /// A column of numbers, eight bytes at a time.
   template <class T>
   void add_column(const std::vector<T>& column) {
-    static_assert(std::has_unique_object_representations_v<T> || std::is_same_v<T, double>);
+    static_assert(std::has_unique_object_representations_v<T> || std::is_floating_point_v<T>);
     const std::size_t bytes = column.size() * sizeof(T);
     add(std::uint64_t{bytes});
     const auto* data = reinterpret_cast<const unsigned char*>(column.data());
@@ -48,51 +48,61 @@ class Chains {
   StepDigest digest_{0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu};
 };
 
+// Every member is bound by name: one that a structure gains later does not compile until it stands here too.
+
 void add(const sim::Program& program, Chains& chains) {
-  chains.add_column(program.kind);
-  chains.add_column(program.stream);
-  chains.add_column(program.category);
-  chains.add_column(program.host_waits);
-  chains.add_column(program.issue);
-  chains.add_column(program.duration);
-  chains.add_column(program.issue_bound);
-  chains.add_column(program.slot);
-  chains.add_column(program.pattern);
-  chains.add_column(program.work);
-  chains.add_column(program.rate_cap);
-  chains.add_column(program.waits_begin);
-  chains.add_column(program.waits);
+  const auto& [kind, stream, category, host_waits, issue, duration, issue_bound, slot, pattern, work, rate_cap, loaded,
+               waits_begin, waits] = program;
+  const auto columns = [&](const auto&... column) { (chains.add_column(column), ...); };
+  columns(kind, stream, category, host_waits, issue, duration, issue_bound, slot, pattern, work, rate_cap, loaded,
+          waits_begin, waits);
 }
 
+void add(const sim::Instance& instance, Chains& chains) {
+  const auto& [program, slowdown, noise_key, load_group, load_place] = instance;
+  chains.add(std::uint64_t{sim::index(program)});
+  chains.add(slowdown);
+  for (const std::uint64_t number : {noise_key, load_group, std::uint64_t{load_place}}) chains.add(number);
+}
+
+void add(const sim::Communicator& communicator, Chains& chains) {
+  const auto& [members, first_route, patterns, noise_key] = communicator;
+  for (const std::uint64_t number :
+       {std::uint64_t{members}, std::uint64_t{sim::index(first_route)}, std::uint64_t{patterns}, noise_key})
+    chains.add(number);
+}
+
+void add(const sim::Noise& noise, Chains& chains) {
+  const auto& [sigma, seed] = noise;
+  chains.add(sigma);
+  chains.add(seed);
+}
+
+/// `programs` apart: those of a step that is cut short are not the plan's.
 void add(const sim::Plan& plan, Chains& chains) {
-  chains.add(std::uint64_t{plan.streams});
-  for (const sim::Instance& instance : plan.instances) {
-    chains.add(std::uint64_t{sim::index(instance.program)});
-    chains.add(instance.slowdown);
-    chains.add(instance.noise_key);
-  }
-  chains.add_column(plan.slots_begin);
-  chains.add_column(plan.slots);
-  for (const sim::Communicator& communicator : plan.communicators) {
-    chains.add(std::uint64_t{communicator.members});
-    chains.add(std::uint64_t{sim::index(communicator.first_route)});
-    chains.add(std::uint64_t{communicator.patterns});
-    chains.add(communicator.noise_key);
-  }
-  for (const sim::Noise& noise : {plan.noise, plan.message_noise}) {
-    chains.add(noise.sigma);
-    chains.add(noise.seed);
-  }
+  const auto& [streams, programs, instances, slots_begin, slots, communicators, noise, message_noise, loads] = plan;
+  chains.add(std::uint64_t{streams});
+  for (const sim::Instance& instance : instances) add(instance, chains);
+  chains.add_column(slots_begin);
+  chains.add_column(slots);
+  for (const sim::Communicator& communicator : communicators) add(communicator, chains);
+  add(noise, chains);
+  add(message_noise, chains);
+  const auto& [places, factors, seed] = loads;
+  chains.add(std::uint64_t{places});
+  chains.add_column(factors);
+  chains.add(seed);
 }
 
 void add(const sim::Network& network, Chains& chains) {
-  chains.add_column(network.capacity.rows());
-  chains.add_column(network.route_begin);
-  for (const sim::WeightedLink& l : network.route_links) {
-    chains.add(std::uint64_t{sim::index(l.link)});
-    chains.add(l.weight);
+  const auto& [capacity, route_begin, route_links, route_latency] = network;
+  chains.add_column(capacity.rows());
+  chains.add_column(route_begin);
+  for (const auto& [link, weight] : route_links) {
+    chains.add(std::uint64_t{sim::index(link)});
+    chains.add(weight);
   }
-  for (const sim::Duration latency : network.route_latency) chains.add(latency.value());
+  for (const sim::Duration latency : route_latency) chains.add(latency.value());
 }
 
 }  // namespace
