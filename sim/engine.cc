@@ -17,6 +17,7 @@
 #include "sim/contention.h"
 #include "sim/error.h"
 #include "sim/fluid.h"
+#include "sim/large_pages.h"
 #include "sim/noise.h"
 
 namespace orrery::sim {
@@ -41,12 +42,16 @@ struct Rank {
   std::uint32_t slots = 0;     // first row of its slots
   std::uint32_t runnable = 0;  // bit per stream
   std::uint64_t signals = 0;   // first row of its signals
-  double slowdown = 1;
-  std::uint64_t noise_key = 0, load_group = 0;
-  std::uint32_t load_place = 0;
   std::int64_t last_finish = 0;
   std::uint32_t record = kNone;
   bool scaled = false;  // slowdown, noise or loads apply
+};
+
+/// What makes an instance's kernels slower; apart from Rank, since few runs ask for it.
+struct Pace {
+  double slowdown = 1;
+  std::uint64_t noise_key = 0, load_group = 0;
+  std::uint32_t load_place = 0;
 };
 
 struct Cursor {
@@ -121,13 +126,14 @@ class Engine {
   const Plan& plan_;
   std::vector<CompiledProgram> programs_;
   std::vector<std::vector<Moved>> moved_;  // by program
-  std::vector<Rank> ranks_;
-  std::vector<Cursor> cursors_;
-  std::vector<Signal> signals_;
-  std::vector<Group> groups_;  // by communicator, and one more
-  std::vector<Route> routes_;
-  std::vector<Member> members_;
-  std::vector<Meeting> meetings_;
+  LargeTable<Rank> ranks_;
+  std::vector<Pace> paces_;  // by rank
+  LargeTable<Cursor> cursors_;
+  LargeTable<Signal> signals_;
+  LargeTable<Group> groups_;  // by communicator, and one more
+  LargeTable<Route> routes_;
+  LargeTable<Member> members_;
+  LargeTable<Meeting> meetings_;
   std::uint32_t unused_meeting_ = kNone;
   std::vector<std::uint32_t> ready_;  // ranks with a runnable stream
   Contention contention_;
@@ -143,6 +149,7 @@ Engine::Engine(const Plan& plan, const Network& network, const RunOptions& optio
 
   const std::size_t ranks = plan.instances.size();
   ranks_.resize(ranks);
+  paces_.reserve(ranks);
   cursors_.resize(ranks * plan.streams);
   std::uint64_t signals = 0;
   for (std::uint32_t i = 0; i < ranks; ++i) {
@@ -153,10 +160,7 @@ Engine::Engine(const Plan& plan, const Network& network, const RunOptions& optio
     rank.cursors = i * plan.streams;
     rank.slots = plan.slots_begin[i];
     rank.signals = signals;
-    rank.slowdown = instance.slowdown;
-    rank.noise_key = instance.noise_key;
-    rank.load_group = instance.load_group;
-    rank.load_place = instance.load_place;
+    paces_.push_back({instance.slowdown, instance.noise_key, instance.load_group, instance.load_place});
     rank.scaled = instance.slowdown != 1.0 || plan.noise.sigma > 0 || plan.loads.any();
     signals += program.signals;
     for (std::uint32_t s = 0; s < plan.streams; ++s) cursors_[rank.cursors + s].next = program.stream_begin[s];
@@ -325,9 +329,10 @@ void Engine::run_stream(std::uint32_t number, std::uint32_t stream) {
     std::int64_t bound = op.host_bound;
     if (rank.scaled) {
       const Program& whole = plan_.programs.rows()[rank.program];
-      double factor = rank.slowdown * noise_factor(plan_.noise, rank.noise_key, op.op);
+      const Pace& pace = paces_[number];
+      double factor = pace.slowdown * noise_factor(plan_.noise, pace.noise_key, op.op);
       if (const double share = whole.loaded[op.op]; share > 0)
-        factor *= 1 + share * (load_factor(plan_.loads, rank.load_group, rank.load_place, op.op) - 1);
+        factor *= 1 + share * (load_factor(plan_.loads, pace.load_group, pace.load_place, op.op) - 1);
       const std::int64_t issue = whole.issue[op.op];
       const ScaledCompute scaled = scale_compute(duration, bound, issue, factor);
       duration = scaled.duration;

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <type_traits>
-#include <vector>
+
+#include "sim/large_pages.h"
 
 namespace orrery::sim {
 
@@ -66,20 +66,8 @@ class EventQueue {
 
  private:
   static constexpr std::size_t kChildren = 4;
-  static constexpr std::size_t kLine = 64;    // bytes of a cache line
   static constexpr std::size_t kNear = 2048;  // events that the nearest cache holds
   static constexpr std::size_t kFirst = 3;    // rows left unused, so that the children of each event begin a cache line
-
-  template <class T>
-  struct AlignedAllocator {
-    using value_type = T;
-    AlignedAllocator() = default;
-    template <class U>
-    explicit AlignedAllocator(const AlignedAllocator<U>&) {}
-    T* allocate(std::size_t n) { return static_cast<T*>(::operator new (n * sizeof(T), std::align_val_t{kLine})); }
-    void deallocate(T* rows, std::size_t) { ::operator delete (rows, std::align_val_t{kLine}); }
-    friend bool operator==(const AlignedAllocator&, const AlignedAllocator&) { return true; }
-  };
 
   static bool before(const Event& a, const Event& b) {
     if (a.at != b.at) return a.at < b.at;
@@ -103,7 +91,7 @@ class EventQueue {
     heap[hole] = event;
   }
 
-  std::vector<Event, AlignedAllocator<Event>> heap_;  // behind kFirst unused rows
+  LargeTable<Event> heap_;  // behind kFirst unused rows
   std::size_t size_ = 0;
 };
 

@@ -149,7 +149,15 @@ void FairSharing::drop_removed(Link& link) {
 void FairSharing::set_free(std::uint32_t flow) {
   if (flows_[flow].free) return;
   flows_[flow].free = true;
+  flows_[flow].stamp = stamp_;
   free_.push_back(flow);
+}
+
+/// New ones, and those that the link stops.
+void FairSharing::free_held(const Link& link) {
+  for (const Entry& entry : entries_of(link)) {
+    if (flows_[entry.flow].fresh || flows_[entry.flow].rate >= link.level) set_free(entry.flow);
+  }
 }
 
 void FairSharing::include(std::uint32_t number) {
@@ -157,29 +165,26 @@ void FairSharing::include(std::uint32_t number) {
   if (filling.stamp == stamp_) return;
   filling.stamp = stamp_;
   component_links_.push_back(number);
-  drop_removed(links_[number]);
+  Link& link = links_[number];
+  drop_removed(link);
+  if (!link.dirty) return;
+  link.dirty = false;
+  free_held(link);
 }
 
-/// The links whose load changed, and the transfers that they stopped. One that has become slack stops nobody any more.
-void FairSharing::start_component() {
-  ++stamp_;
-  component_links_.clear();
-  free_.clear();
-  reached_ = 0;
+/// Links that have become slack stop nobody any more: lists the transfers that they stopped.
+void FairSharing::loosen() {
+  loosened_.clear();
   for (const std::uint32_t number : dirty_) {
     Link& link = links_[number];
+    if (tight(link)) continue;
     link.dirty = false;
-    if (tight(link)) {
-      include(number);
-    } else {
-      drop_removed(link);
-    }
+    drop_removed(link);
     for (const Entry& entry : entries_of(link)) {
-      if (flows_[entry.flow].fresh || flows_[entry.flow].rate >= link.level) set_free(entry.flow);
+      if (flows_[entry.flow].fresh || flows_[entry.flow].rate >= link.level) loosened_.push_back(entry.flow);
     }
-    if (!tight(link)) link.level = kInfinity;
+    link.level = kInfinity;
   }
-  dirty_.clear();
 }
 
 /// Brings in the links that free transfers can fill.
@@ -351,17 +356,47 @@ void FairSharing::fill() {
   }
 }
 
+void FairSharing::expect_link(std::uint32_t number) const {
+  __builtin_prefetch(&links_[number], 1);
+  __builtin_prefetch(&fillings_[number], 1);
+}
+
+void FairSharing::expect_entries(const Link& link) const {
+  if (link.dirty && link.size > 0) __builtin_prefetch(entries_.data() + link.begin);
+}
+
+/// Solves what can be reached from a transfer that may rise, or from a link whose load has changed.
+void FairSharing::solve_from(std::uint32_t flow, std::uint32_t link) {
+  ++stamp_;
+  component_links_.clear();
+  free_.clear();
+  reached_ = 0;
+  if (flow != kNone) set_free(flow);
+  if (link != kNone) include(link);
+  constexpr int kPatience = 64;
+  for (int round = 0;; ++round) {
+    reach();
+    fill();
+    if (!widen(round >= kPatience)) break;
+  }
+  commit();
+}
+
 std::span<const std::uint32_t> FairSharing::solve() {
   if (!dirty_.empty()) {
     ++solves_;
-    start_component();
-    constexpr int kPatience = 64;
-    for (int round = 0;; ++round) {
-      reach();
-      fill();
-      if (!widen(round >= kPatience)) break;
+    loosen();
+    const std::uint64_t before = stamp_;
+    for (const std::uint32_t flow : loosened_) {
+      if (flows_[flow].stamp <= before) solve_from(flow, kNone);
     }
-    commit();
+    constexpr std::size_t kAhead = 3;
+    for (std::size_t at = 0; at < dirty_.size(); ++at) {
+      if (at + 2 * kAhead < dirty_.size()) expect_link(dirty_[at + 2 * kAhead]);
+      if (at + kAhead < dirty_.size()) expect_entries(links_[dirty_[at + kAhead]]);
+      if (links_[dirty_[at]].dirty) solve_from(kNone, dirty_[at]);
+    }
+    dirty_.clear();
   }
   // A transfer that came and went within the instant is nobody's concern any more.
   std::size_t kept = 0;

@@ -7,6 +7,8 @@
 //    nobody is faster. So only the transfers that a change can move directly are set free at first, all others on
 //    their links keep their rates; whoever is then forced down, or has lost its bottleneck, is set free too, until
 //    all have one.
+// What changes do reach falls into parts that share no link that could be full, thousands of them where replicas do the
+// same at an instant; each is solved by itself, while its rows are at hand.
 //
 // Why that is enough. Fair: who has a bottleneck can gain only on a full link on which nobody is faster, at the cost of
 // someone who has no more (Bertsekas & Gallager, Data Networks, 6.5.2: such rates are the only ones). After the last
@@ -14,7 +16,9 @@
 // reached, where all others have stopped at or below that level. Every other one has one, too: on a link whose level is
 // what it was its old one stands, and on those whose level moved widen() looks at each. No link is over its capacity:
 // one that carries free transfers and could be full takes part in the filling, any other carries what it did or is
-// slack. It ends: each round sets at least one more free, and after some rounds everyone in sight.
+// slack. It ends: each round sets at least one more free, and after some rounds everyone in sight. Part by part:
+// a level that a change has made untrue may pass for a bottleneck until the part of its link is solved, which sets
+// free all that it held.
 //
 // Exactness. A rate is a function of the transfers that are active, not of the history: rates are kept to 40
 // significant bits; loads are summed as integers and sums of weights from Network::add_route are exact in a double,
@@ -33,6 +37,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/large_pages.h"
 #include "sim/network.h"
 
 namespace orrery::sim {
@@ -46,6 +51,11 @@ class FairSharing {
   /// remove(); not empty. `cap` in bytes/s, 0 = none.
   void add(std::uint32_t flow, std::span<const WeightedLink> links, double cap);
   void remove(std::uint32_t flow);
+  /// One of these comes soon: its rows are fetched meanwhile.
+  void expect(std::uint32_t flow, std::span<const WeightedLink> links) const {
+    if (flow < flows_.size()) __builtin_prefetch(&flows_[flow], 1);
+    for (const WeightedLink& l : links) __builtin_prefetch(&links_[index(l.link)], 1);
+  }
 
   /// Solves again what add() and remove() touched since the last call. Returns the transfers whose rate changed
   /// (every new one is among them), each once, in no particular order; valid until the next call.
@@ -79,6 +89,7 @@ class FairSharing {
     bool free = false;   // its rate may change in this solve; else it moves at most as fast as before
     bool stopped = false;
     bool reported = false;
+    std::uint64_t stamp = 0;  // of the last solve that set it free
   };
   struct Entry {
     std::uint32_t flow = 0;  // in an unused block: the next unused block of this size
@@ -101,7 +112,6 @@ class FairSharing {
     std::uint8_t size_class = kNoBlock;  // the block holds 2 << size_class entries
     bool dirty = false;
   };
-  static_assert(sizeof(Link) == 64 && sizeof(Flow) == 64);
   /// A link during one solve.
   struct alignas(64) Filling {
     Load used = 0;      // of those that have stopped
@@ -111,8 +121,9 @@ class FairSharing {
     std::uint32_t moving = 0;  // free transfers that have not stopped
     std::uint32_t bound = 0;   // rows of Solve::bounds: transfers that are not free and have not stopped
     std::uint32_t bound_end = 0;
-    std::uint32_t stamp = 0;
+    std::uint64_t stamp = 0;
   };
+  static_assert(sizeof(Link) == 64 && sizeof(Flow) == 64 && sizeof(Filling) == 64);
   struct HeapItem {
     double level = 0;
     std::uint32_t subject = 0;  // link, or flow with kFlowBit
@@ -128,7 +139,11 @@ class FairSharing {
   void append(Link& link, const Entry& entry);
   std::uint32_t take_block(std::uint8_t size_class);
   void drop_removed(Link& link);
-  void start_component();
+  void expect_link(std::uint32_t number) const;
+  void expect_entries(const Link& link) const;
+  void loosen();
+  void solve_from(std::uint32_t flow, std::uint32_t link);
+  void free_held(const Link& link);
   void set_free(std::uint32_t flow);
   void include(std::uint32_t link);
   void reach();
@@ -142,12 +157,13 @@ class FairSharing {
   void take_bottlenecks(double level);
   void stop(std::uint32_t flow, double level);
 
-  std::vector<Flow> flows_;
-  std::vector<Link> links_;
-  std::vector<Filling> fillings_;             // by link
-  std::vector<Entry> entries_;                // who is on the links, in blocks
+  LargeTable<Flow> flows_;
+  LargeTable<Link> links_;
+  LargeTable<Filling> fillings_;              // by link
+  LargeTable<Entry> entries_;                 // who is on the links, in blocks
   std::vector<std::uint32_t> unused_blocks_;  // by size class, the first of a chain
   std::vector<std::uint32_t> dirty_;
+  std::vector<std::uint32_t> loosened_;  // transfers on links that have become slack
   std::vector<std::uint32_t> changed_;
   std::vector<std::uint32_t> reported_;
   std::vector<std::uint32_t> component_links_;  // links that may be full and carry free transfers, or were touched
@@ -160,7 +176,7 @@ class FairSharing {
     std::vector<Bound> bounds;
     std::size_t moving = 0;  // free transfers that have not stopped
   } solve_;
-  std::uint32_t stamp_ = 0;
+  std::uint64_t stamp_ = 0;
   std::uint64_t solves_ = 0;
 };
 

@@ -11,8 +11,9 @@
 #include <span>
 #include <vector>
 
-#include "sim/event_queue.h"
 #include "sim/fair_sharing.h"
+#include "sim/instant_queue.h"
+#include "sim/large_pages.h"
 #include "sim/network.h"
 
 namespace orrery::sim {
@@ -47,13 +48,9 @@ class Fluid {
   template <class Finished>
   void run_together(Finished finished) {
     while (!queue_.empty()) {
-      const std::int64_t now = queue_.top().at;
-      while (!queue_.empty() && queue_.top().at == now) {
-        finished_.clear();
-        while (!queue_.empty() && queue_.top().at == now) {
-          const Event event = queue_.pop();
-          if (handle(event)) finished_.push_back(event.subject);
-        }
+      const std::int64_t now = queue_.next();
+      while (!queue_.empty() && queue_.next() == now) {
+        handle_all(queue_.take());
         if (!finished_.empty()) finished(std::span<const std::uint32_t>(finished_), now);
       }
       for (const std::uint32_t transfer : sharing_.solve()) predict(transfer, now);
@@ -80,13 +77,14 @@ class Fluid {
     bool flowing = false;
   };
 
+  void handle_all(std::span<const Event> events);
   bool handle(const Event& event);  // true when the transfer has finished
   void predict(std::uint32_t transfer, std::int64_t now);
   void schedule(std::uint32_t transfer, std::int64_t at);
 
-  std::vector<Transfer> transfers_;
+  LargeTable<Transfer> transfers_;
   FairSharing sharing_;
-  EventQueue queue_;
+  InstantQueue queue_;
   std::vector<std::uint32_t> finished_;  // in the order of their numbers
   std::uint64_t events_ = 0;
 };
