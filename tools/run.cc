@@ -105,7 +105,7 @@ int run(const RunOptions& options) {
   const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
   const scenarios::Scenario scenario = scenarios::load_scenario(document);
   workloads::StepOptions step;
-  step.full = options.ranks == "full";
+  step.full = step.whole_passes = options.ranks == "full";
   step.timelines = !options.trace.empty();
   step.stage_timelines = !options.report.empty();
   step.count_memory = true;

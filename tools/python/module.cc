@@ -71,7 +71,7 @@ std::string run(const Source& source, bool full) {
   const sim::Settings document = source.read();
   const scenarios::Scenario scenario = scenarios::load_scenario(document);
   workloads::StepOptions options;
-  options.full = full;
+  options.full = options.whole_passes = full;
   workloads::StepReport report = workloads::simulate_step(scenario.job, options);
   if (!report.memory.fits) report.memory.would_fit = scenarios::would_fit(document);
   return dumped(report_json(scenario, report));

@@ -84,6 +84,17 @@ Simulated simulate(StepPlan& step, bool full, bool recorded, const std::vector<s
   return out;
 }
 
+/// Passes ran as one operation on every rank because the ranks of a tensor group run in step: they are of one class. So
+/// they did, if all of a class end with it.
+void check_in_step(const sim::Folded& folded, const sim::Result& result) {
+  for (std::uint32_t rank = 0; rank < folded.class_of.size(); ++rank) {
+    const sim::InstanceId itself{rank};
+    const sim::InstanceId first = folded.representative[sim::index(folded.class_of[itself])];
+    SIM_CHECK(result.last_finish[itself] == result.last_finish[first], "rank {} ends at {} ps, and rank {} at {} ps",
+              rank, result.last_finish[itself].value(), sim::index(first), result.last_finish[first].value());
+  }
+}
+
 /// By stage and operation; empty where no operation stands for a pass.
 std::vector<std::vector<sim::Duration>> tensor_waits(const StagePrograms& stages) {
   std::vector<std::vector<sim::Duration>> waits(stages.notes.size());
@@ -372,11 +383,14 @@ class StepSimulation {
     chunks_ = chunk_bytes(split, job_.parallelism.chunk_map(), job_.software.memory, job_.method.precision,
                           job_.method.offloaded_layers);
     const bool drawn = options_.timelines || options_.stage_timelines;
-    bool compact = !options_.full && !drawn;
-    StepPlan step = compact ? folded_plan() : make_plan(job_, cluster_, groups_);
-    if (!compact || !account_for_repeated()) {
+    bool compact = (!options_.full || options_.whole_passes) && !drawn;
+    StepPlan step = !compact        ? make_plan(job_, cluster_, groups_)
+                    : options_.full ? short_plan(job_.microbatches())
+                                    : folded_plan();
+    if (!compact || options_.full || !account_for_repeated()) {
       while (true) {
         const Simulated run = simulate(step, options_.full, true, options_.timeline_ranks);
+        if (options_.full && compact) check_in_step(groups_->folded, run.result);
         count_effort(run, report_);
         report_.iteration = iteration_of(apart_, run);
         if (account_for(apart_, step, run, report_)) {

@@ -154,6 +154,7 @@ struct StepOptions {
   std::vector<std::int64_t> timeline_ranks = {};  // below the number of GPUs, none twice
   bool stage_timelines = false;                   // keep what a report needs: the busiest rank of every stage
   const PlannedStep* planned = nullptr;           // plan_step() of this very job, which then is not planned again
+  bool whole_passes = false;                      // with `full`: passes that nothing outside disturbs are one operation
 };
 
 struct StepReport {
