@@ -3,10 +3,11 @@
 // On one rank the operations of a stream run one after the other, each for at least its duration; a transfer takes at
 // least its latency and its bytes at its rate cap, and across nodes at the rate of the NICs that its ring leaves a node
 // through. Collectives that compute waits for lie between two operations of the compute stream: those of one stream in
-// turn, the tensor's beside the context's. So a stage needs W, the sum over its passes, of every stream, whatever their
-// order. Each pass counts as the schedule has it, its backward half whole or cut in two: neither is sure to be the
-// shorter, since a reduction that runs beside the weight gradients of a whole pass stands alone in a cut one, where
-// these gradients run at their full speed. DualPipe has both.
+// turn, the tensor's beside the context's; one that is to be hidden behind kernels holds up the next kernel after them
+// where it takes longer. So a stage needs W, the sum over its passes, of every stream, whatever their order. Each pass
+// counts as the schedule has it, its backward half whole or cut in two: neither is sure to be the shorter, since a
+// reduction that runs beside the weight gradients of a whole pass stands alone in a cut one, where these gradients run
+// at their full speed. DualPipe has both.
 //
 // Under nested schedules (Schedule::nested; 1F1B and its kin) the first pass of stage s is the forward pass of its
 // first chunk, which waits for those of the stages before it; its last pass is the backward pass of the same chunk,
@@ -146,32 +147,82 @@ StepBound::Load StepBound::LayerCosts::of(const Network& network, const LayerRan
   return load;
 }
 
-/// One pass. `by_unit`: collectives of data parallelism may run beside the
-/// tensor's first and last of a layer.
+namespace {
+
+/// The compute stream on its way through the items of a layer, with what it has to wait for: begun with idle streams
+/// and nothing under way, whatever the layer before left, which makes it no longer than it is.
+class LayerWalk {
+ public:
+  /// `by_unit`: collectives of data parallelism may run beside the tensor's first and last of a layer, which then count
+  /// nothing.
+  explicit LayerWalk(bool by_unit) : by_unit_(by_unit) {}
+
+  /// A collective of the tensor group or of another stream, which starts behind the last kernel run and the last
+  /// collective of its stream; so many kernel runs pass by before one waits.
+  void transfer(bool of_tensor, double time, std::int32_t passes_by) {
+    double& stream = of_tensor ? tensor_ : others_;
+    stream = std::max(stream, compute_) + time;
+    pending_.push_back({stream, passes_by});
+  }
+  void run(double duration) {
+    if (by_unit_ && at_edge_) {
+      pending_.clear();
+      tensor_ = others_ = compute_;
+    }
+    at_edge_ = false;
+    await();
+    compute_ += duration;
+  }
+  /// Picoseconds.
+  double end() {
+    if (!by_unit_) await();
+    return compute_;
+  }
+
+ private:
+  struct Pending {
+    double finish = 0;
+    std::int32_t passes_by = 0;
+  };
+
+  void await() {
+    double ready = compute_;
+    std::erase_if(pending_, [&](Pending& p) {
+      if (p.passes_by-- > 0) return false;
+      ready = std::max(ready, p.finish);
+      return true;
+    });
+    compute_ = ready;
+  }
+
+  bool by_unit_, at_edge_ = true;
+  double compute_ = 0, tensor_ = 0, others_ = 0;  // when each stream is done, ps
+  std::vector<Pending> pending_;
+};
+
+}  // namespace
+
+/// One pass over one layer.
 StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, const Places& places, bool by_unit) {
+  // Exchanges of experts may run beside another micro-batch, and its kernels beside what this one lets pass by.
+  const bool in_turn = std::any_of(items.begin(), items.end(),
+                                   [](const PassItem& item) { return item.comm && item.group == CommGroup::expert; });
   Load sum;
-  double tensor = 0, others = 0;  // awaited since the last operation of the compute stream
-  bool at_edge = true;
-  std::int32_t layer = -1;
+  LayerWalk walk(by_unit);
   for (const PassItem& item : items) {
-    at_edge = at_edge || item.layer != layer;
-    layer = item.layer;
-    if (item.comm) {
-      const bool of_tensor = item.group == CommGroup::tensor;
-      const double time = of_tensor ? least_time(item.cost, places.shapes[item.group], places.tensor_rate)
-                                    : least_time(item.cost, {}, 0);
-      // Exchanges of experts may run beside another micro-batch.
-      const bool hides = item.group == CommGroup::expert;
-      if (item.passes_by == 0 && !hides) (of_tensor ? tensor : others) += time;
-      sum += {0, of_tensor ? time : 0, real(item.issue.value())};
+    sum.issue += real(item.issue.value());
+    if (!item.comm) {
+      walk.run(real(item.duration.value()));
       continue;
     }
-    if (!(by_unit && at_edge)) sum.compute += std::max(tensor, others);
-    tensor = others = 0;
-    at_edge = false;
-    sum += {real(item.duration.value()), 0, real(item.issue.value())};
+    const bool of_tensor = item.group == CommGroup::tensor;
+    const double time =
+        of_tensor ? least_time(item.cost, places.shapes[item.group], places.tensor_rate) : least_time(item.cost, {}, 0);
+    sum.tensor += of_tensor ? time : 0;
+    const bool counts = item.passes_by == 0 || (of_tensor && !by_unit && !in_turn);
+    if (counts && !(item.group == CommGroup::expert)) walk.transfer(of_tensor, time, item.passes_by);
   }
-  if (!by_unit) sum.compute += std::max(tensor, others);
+  sum.compute = walk.end();
   return sum;
 }
 
