@@ -1,16 +1,21 @@
-// The event queue: a 4-ary heap of 16-byte events. Four children lie in one cache line, and sift-down, the costly half,
-// takes half the levels of a binary heap (LaMarca & Ladner, The influence of caches on the performance of heaps,
-// 1996). A popped event's place is filled from below without a look at the event that comes from the end, which then
-// rises a little: it nearly always belongs at the bottom (Wegener, Bottom-up heapsort, 1993). An event is a hint;
-// whether it still holds, the owner's table says (`version`). Ties break by content, so equal sets of events come out
-// in the same order whatever the order they were pushed in.
+// The event queue: a radix heap (Ahuja, Mehlhorn, Orlin & Tarjan, Faster algorithms for the shortest path problem,
+// 1990). Time only moves on, so an event is kept by the highest digit in which its instant differs from the last one
+// taken, and by what that digit is: a push writes to the end of a list, and when the earliest instant lies in a list of
+// several, this is dealt out among those below, in the order of memory and a few times in all. An instant is handed out
+// whole, which is how replicas that do the same meet: thousands of events at a time. An event is a hint; whether it
+// still holds, the owner's table says (`version`). Ties break by content, so equal sets of events come out in the same
+// order whatever the order they were pushed in.
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
+#include "sim/error.h"
 #include "sim/large_pages.h"
 
 namespace orrery::sim {
@@ -24,75 +29,80 @@ static_assert(sizeof(Event) == 16 && std::is_trivially_copyable_v<Event>);
 
 class EventQueue {
  public:
-  bool empty() const { return size_ == 0; }
-  std::size_t size() const { return size_; }
-  /// The earliest event; the queue is not empty.
-  const Event& top() const { return heap_[kFirst]; }
-  void reserve(std::size_t n) { heap_.reserve(n + kFirst); }
+  bool empty() const { return levels_ == 0; }
+  /// The earliest instant; the queue is not empty.
+  std::int64_t next() const { return lists_[earliest()].least; }
 
+  /// Not before the instant taken last.
   void push(const Event& event) {
-    if (heap_.empty()) heap_.resize(kFirst);
-    heap_.push_back(event);
-    rise(event, size_++);
+    SIM_CHECK(event.at >= now_, "an event at {} ps, after {} ps", event.at, now_);
+    put(event);
   }
 
-  Event pop() {
-    const Event first = top();
-    const Event last = heap_.back();
-    heap_.pop_back();
-    if (--size_ == 0) return first;
-    Event* const heap = heap_.data() + kFirst;
-    std::size_t hole = 0;
-    std::size_t begin = 1;
-    for (; begin + kChildren <= size_; begin = hole * kChildren + 1) {
-      if (size_ > kNear) prefetch(heap + std::min(begin * kChildren + 1, size_));
-      const std::size_t low = begin + (before(heap[begin + 1], heap[begin]) ? 1 : 0);
-      const std::size_t high = begin + (before(heap[begin + 3], heap[begin + 2]) ? 3 : 2);
-      const std::size_t least = before(heap[high], heap[low]) ? high : low;
-      heap[hole] = heap[least];
-      hole = least;
-    }
-    if (begin < size_) {
-      std::size_t least = begin;
-      for (std::size_t child = begin + 1; child < size_; ++child) {
-        if (before(heap[child], heap[least])) least = child;
-      }
-      heap[hole] = heap[least];
-      hole = least;
-    }
-    rise(last, hole);
-    return first;
+  /// All events of the earliest instant, by subject and version; valid until the next call.
+  std::span<const Event> take() {
+    const std::size_t number = earliest();
+    List& list = lists_[number];
+    now_ = list.least;
+    const std::size_t level = number / kDigits;
+    filled_[level] &= ~(std::uint32_t{1} << number % kDigits);
+    if (filled_[level] == 0) levels_ &= ~(std::uint32_t{1} << level);
+    taken_.clear();
+    taken_.swap(list.events);
+    if (taken_.size() == 1) return taken_;
+    if (level > 0) deal_out();
+    const auto before = [](const Event& a, const Event& b) {
+      return a.subject != b.subject ? a.subject < b.subject : a.version < b.version;
+    };
+    if (!std::is_sorted(taken_.begin(), taken_.end(), before)) std::sort(taken_.begin(), taken_.end(), before);
+    return taken_;
   }
 
  private:
-  static constexpr std::size_t kChildren = 4;
-  static constexpr std::size_t kNear = 2048;  // events that the nearest cache holds
-  static constexpr std::size_t kFirst = 3;    // rows left unused, so that the children of each event begin a cache line
+  static constexpr std::size_t kBits = 4, kDigits = std::size_t{1} << kBits, kLevels = 64 / kBits;
 
-  static bool before(const Event& a, const Event& b) {
-    if (a.at != b.at) return a.at < b.at;
-    if (a.subject != b.subject) return a.subject < b.subject;
-    return a.version < b.version;
-  }
-  /// The grandchildren of the row that is being filled: by when the child is chosen, its children are on their way.
-  static void prefetch(const Event* grandchildren) {
-    for (std::size_t line = 0; line < kChildren; ++line) __builtin_prefetch(grandchildren + line * kChildren);
-  }
+  /// Instants that have all digits above the list's in common with now_, and the list's own with each other.
+  struct List {
+    LargeTable<Event> events;
+    std::int64_t least = 0;
+  };
 
-  /// Puts `event` into the row `hole` or above it.
-  void rise(const Event& event, std::size_t hole) {
-    Event* const heap = heap_.data() + kFirst;
-    while (hole > 0) {
-      const std::size_t parent = (hole - 1) / kChildren;
-      if (!before(event, heap[parent])) break;
-      heap[hole] = heap[parent];
-      hole = parent;
+  /// `level` digits of an instant lie below the highest in which it differs from now_. On level 0 a list is an instant.
+  std::size_t place(std::int64_t at) const {
+    const auto differs = static_cast<std::uint64_t>(at ^ now_) | 1;
+    const std::size_t level = static_cast<std::size_t>(std::bit_width(differs) - 1) / kBits;
+    return level * kDigits + (static_cast<std::uint64_t>(at) >> level * kBits) % kDigits;
+  }
+  std::size_t earliest() const {
+    const auto level = static_cast<std::size_t>(std::countr_zero(levels_));
+    return level * kDigits + static_cast<std::size_t>(std::countr_zero(filled_[level]));
+  }
+  void put(const Event& event) {
+    const std::size_t number = place(event.at), level = number / kDigits;
+    const std::uint32_t bit = std::uint32_t{1} << number % kDigits;
+    List& list = lists_[number];
+    list.least = (filled_[level] & bit) != 0 ? std::min(list.least, event.at) : event.at;
+    list.events.push_back(event);
+    filled_[level] |= bit;
+    levels_ |= std::uint32_t{1} << level;
+  }
+  /// Keeps those of this instant.
+  void deal_out() {
+    std::size_t kept = 0;
+    for (const Event& event : taken_) {
+      if (event.at == now_)
+        taken_[kept++] = event;
+      else
+        put(event);
     }
-    heap[hole] = event;
+    taken_.resize(kept);
   }
 
-  LargeTable<Event> heap_;  // behind kFirst unused rows
-  std::size_t size_ = 0;
+  std::array<List, kDigits * kLevels> lists_;    // by level and digit
+  std::array<std::uint32_t, kLevels> filled_{};  // bit per digit: the list is not empty
+  std::uint32_t levels_ = 0;                     // bit per level likewise
+  std::int64_t now_ = 0;                         // taken last
+  LargeTable<Event> taken_;
 };
 
 }  // namespace orrery::sim

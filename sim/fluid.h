@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
+#include "sim/event_queue.h"
 #include "sim/fair_sharing.h"
-#include "sim/instant_queue.h"
 #include "sim/large_pages.h"
 #include "sim/network.h"
 
@@ -84,7 +84,7 @@ class Fluid {
 
   LargeTable<Transfer> transfers_;
   FairSharing sharing_;
-  InstantQueue queue_;
+  EventQueue queue_;
   std::vector<std::uint32_t> finished_;  // in the order of their numbers
   std::uint64_t events_ = 0;
 };

@@ -9,71 +9,46 @@
 #include "sim/event_queue.h"
 #include "sim/fold.h"
 #include "sim/hash.h"
-#include "sim/instant_queue.h"
 #include "sim/max_min.h"
 
 namespace {
 
 using namespace orrery::sim;
 
-/// Pops the earliest of n pending events and pushes a later one.
+/// Takes the earliest of n pending events and pushes later ones.
 void event_queue(benchmark::State& state) {
   EventQueue queue;
   std::uint64_t random = 1;
   const auto later = [&] { return static_cast<std::int64_t>((random = mix64(random)) % 1'000'000'000); };
   for (std::int64_t n = 0; n < state.range(0); ++n) queue.push({later(), static_cast<std::uint32_t>(n), 0});
+  std::int64_t taken = 0;
   for (auto _ : state) {
-    Event event = queue.pop();
-    event.at += later();
-    queue.push(event);
+    for (const Event& event : queue.take()) {
+      queue.push({event.at + later(), event.subject, event.version});
+      ++taken;
+    }
   }
-  state.SetItemsProcessed(state.iterations());
+  state.SetItemsProcessed(taken);
 }
 BENCHMARK(event_queue)->Arg(1000)->Arg(100000);
 
 /// Takes all that 1,344 replicas have at the earliest of n / 1,344 instants, and puts each off to the same later one.
-template <class Take>
-void replicas(benchmark::State& state, const Take& take) {
+void event_queue_of_replicas(benchmark::State& state) {
   constexpr std::uint32_t kReplicas = 1344;
+  EventQueue queue;
   std::uint64_t random = 1;
   const auto later = [&] { return static_cast<std::int64_t>((random = mix64(random)) % 1'000'000'000); };
   for (std::int64_t n = 0; n < state.range(0) / kReplicas; ++n) {
     const std::int64_t at = later();
-    for (std::uint32_t r = 0; r < kReplicas; ++r) take.push({at, static_cast<std::uint32_t>(n) * kReplicas + r, 0});
+    for (std::uint32_t r = 0; r < kReplicas; ++r) queue.push({at, static_cast<std::uint32_t>(n) * kReplicas + r, 0});
   }
-  for (auto _ : state) take.round(later());
+  for (auto _ : state) {
+    const std::int64_t by = later();
+    for (const Event& event : queue.take()) queue.push({event.at + by, event.subject, event.version});
+  }
   state.SetItemsProcessed(state.iterations() * kReplicas);
 }
-
-void replicas_in_a_heap(benchmark::State& state) {
-  struct Heap {
-    EventQueue& queue;
-    void push(const Event& event) const { queue.push(event); }
-    void round(std::int64_t by) const {
-      const std::int64_t now = queue.top().at;
-      while (queue.top().at == now) {
-        const Event event = queue.pop();
-        queue.push({now + 1 + by, event.subject, event.version + 1});
-      }
-    }
-  };
-  EventQueue queue;
-  replicas(state, Heap{queue});
-}
-BENCHMARK(replicas_in_a_heap)->Arg(13440)->Arg(134400);
-
-void replicas_by_instant(benchmark::State& state) {
-  struct Instants {
-    InstantQueue& queue;
-    void push(const Event& event) const { queue.push(event); }
-    void round(std::int64_t by) const {
-      for (const Event& event : queue.take()) queue.push({event.at + 1 + by, event.subject, event.version + 1});
-    }
-  };
-  InstantQueue queue;
-  replicas(state, Instants{queue});
-}
-BENCHMARK(replicas_by_instant)->Arg(13440)->Arg(134400);
+BENCHMARK(event_queue_of_replicas)->Arg(13440)->Arg(134400);
 
 /// A random permutation of hosts through a two-level tree: every demand crosses four links.
 void max_min(benchmark::State& state) {

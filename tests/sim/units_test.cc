@@ -1,20 +1,14 @@
-// Units, ids, the event queue, noise and rounding: the small parts.
+// Units, ids, noise and rounding: the small parts.
 #include "sim/units.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
-#include <tuple>
 #include <type_traits>
-#include <vector>
 
-#include "sim/event_queue.h"
 #include "sim/hash.h"
 #include "sim/id.h"
 #include "sim/noise.h"
 #include "tests/catch.h"
-#include "tests/sim/random_plan.h"
 
 using namespace orrery::sim;
 
@@ -62,40 +56,6 @@ TEST_CASE("integers stop at the ends of their type") {
   CHECK(Bytes(1) / Bandwidth(1e-300) == longest);
   CHECK(Bytes(0) / Bandwidth(0) == longest);                      // no number
   CHECK(Bandwidth(1e308) + Bandwidth(1e308) > Bandwidth(1e308));  // doubles as before
-}
-
-TEST_CASE("events come out by time, ties by content, whatever the order they went in") {
-  orrery::test::Random random(3);
-  for (int round = 0; round < 50; ++round) {
-    std::vector<Event> events;
-    for (std::uint32_t n = 0; n < 200; ++n) events.push_back({random.below(40), random.below(10), n});
-    EventQueue queue;
-    std::vector<Event> out;
-    std::vector<Event> expected = events;
-    for (const Event& event : events) queue.push(event);
-    while (!queue.empty()) out.push_back(queue.pop());
-    const auto key = [](const Event& e) { return std::tuple(e.at, e.subject, e.version); };
-    std::sort(expected.begin(), expected.end(), [&](const Event& a, const Event& b) { return key(a) < key(b); });
-    REQUIRE(out.size() == expected.size());
-    for (std::size_t n = 0; n < out.size(); ++n) REQUIRE(key(out[n]) == key(expected[n]));
-  }
-}
-
-TEST_CASE("pushes and pops may mix") {
-  orrery::test::Random random(4);
-  EventQueue queue;
-  std::multiset<std::int64_t> model;
-  for (std::uint32_t n = 0; n < 5000; ++n) {
-    if (model.empty() || random.chance(55)) {
-      const std::int64_t at = random.below(1000);
-      queue.push({at, n, 0});
-      model.insert(at);
-    } else {
-      REQUIRE(queue.pop().at == *model.begin());
-      model.erase(model.begin());
-    }
-    REQUIRE(queue.size() == model.size());
-  }
 }
 
 TEST_CASE("rounding to significant bits") {
