@@ -47,13 +47,6 @@ struct Rank {
   bool scaled = false;  // slowdown, noise or loads apply
 };
 
-/// What makes an instance's kernels slower; apart from Rank, since few runs ask for it.
-struct Pace {
-  double slowdown = 1;
-  std::uint64_t noise_key = 0, load_group = 0;
-  std::uint32_t load_place = 0;
-};
-
 struct Cursor {
   std::int64_t free = 0;  // the stream's last operation has finished
   std::uint32_t next = 0;
@@ -127,7 +120,6 @@ class Engine {
   std::vector<CompiledProgram> programs_;
   std::vector<std::vector<Moved>> moved_;  // by program
   LargeTable<Rank> ranks_;
-  std::vector<Pace> paces_;  // by rank
   LargeTable<Cursor> cursors_;
   LargeTable<Signal> signals_;
   LargeTable<Group> groups_;  // by communicator, and one more
@@ -149,7 +141,6 @@ Engine::Engine(const Plan& plan, const Network& network, const RunOptions& optio
 
   const std::size_t ranks = plan.instances.size();
   ranks_.resize(ranks);
-  paces_.reserve(ranks);
   cursors_.resize(ranks * plan.streams);
   std::uint64_t signals = 0;
   for (std::uint32_t i = 0; i < ranks; ++i) {
@@ -160,7 +151,6 @@ Engine::Engine(const Plan& plan, const Network& network, const RunOptions& optio
     rank.cursors = i * plan.streams;
     rank.slots = plan.slots_begin[i];
     rank.signals = signals;
-    paces_.push_back({instance.slowdown, instance.noise_key, instance.load_group, instance.load_place});
     rank.scaled = instance.slowdown != 1.0 || plan.noise.sigma > 0 || plan.loads.any();
     signals += program.signals;
     for (std::uint32_t s = 0; s < plan.streams; ++s) cursors_[rank.cursors + s].next = program.stream_begin[s];
@@ -329,10 +319,10 @@ void Engine::run_stream(std::uint32_t number, std::uint32_t stream) {
     std::int64_t bound = op.host_bound;
     if (rank.scaled) {
       const Program& whole = plan_.programs.rows()[rank.program];
-      const Pace& pace = paces_[number];
-      double factor = pace.slowdown * noise_factor(plan_.noise, pace.noise_key, op.op);
+      const Instance& instance = plan_.instances[InstanceId{number}];
+      double factor = instance.slowdown * noise_factor(plan_.noise, instance.noise_key, op.op);
       if (const double share = whole.loaded[op.op]; share > 0)
-        factor *= 1 + share * (load_factor(plan_.loads, pace.load_group, pace.load_place, op.op) - 1);
+        factor *= 1 + share * (load_factor(plan_.loads, instance.load_group, instance.load_place, op.op) - 1);
       const std::int64_t issue = whole.issue[op.op];
       const ScaledCompute scaled = scale_compute(duration, bound, issue, factor);
       duration = scaled.duration;
