@@ -53,7 +53,7 @@ Node build_tree() {
   return root;
 }
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -67,7 +67,7 @@ std::string quoted(std::string_view text) {
 
 std::string words(const std::vector<std::string>& choices) {
   std::vector<std::string> all;
-  for (const std::string& choice : choices) all.push_back(quoted(choice));
+  for (const std::string& choice : choices) all.push_back(json_string(choice));
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
@@ -90,8 +90,8 @@ std::string object_of(const Node& node, int depth) {
       continue;
     }
     properties +=
-        fmt::format("{}\n{}{}: {}", properties.empty() ? "" : ",", pad, quoted(name), json_of(member, depth + 1));
-    if (is_required(member) && !inherits(node)) needed += (needed.empty() ? "" : ", ") + quoted(name);
+        fmt::format("{}\n{}{}: {}", properties.empty() ? "" : ",", pad, json_string(name), json_of(member, depth + 1));
+    if (is_required(member) && !inherits(node)) needed += (needed.empty() ? "" : ", ") + json_string(name);
   }
   return fmt::format(R"("type": "object", "additionalProperties": {}, "required": [{}], "properties": {{{}}})", rest,
                      needed, properties);
@@ -116,7 +116,7 @@ std::string default_of(const Key& key) {
   const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
   if ((key.type == "integer" || key.type == "number") && digits) return text;
   const bool chosen = std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end();
-  if (key.type == "choice" && chosen) return quoted(text);
+  if (key.type == "choice" && chosen) return json_string(text);
   return "";
 }
 
@@ -130,7 +130,7 @@ std::string plain_of(const Key& key) {
   }
   if (key.type == "boolean") return R"({"type": "boolean"})";
   if (key.type == "quantity")
-    return fmt::format(R"({{"type": "string", "pattern": {}}})", quoted(pattern_of(key.unit)));
+    return fmt::format(R"({{"type": "string", "pattern": {}}})", json_string(pattern_of(key.unit)));
   if (key.type == "choice" && !key.choices.empty()) return fmt::format(R"({{"enum": [{}]}})", words(key.choices));
   if (key.type == "list") {
     return key.choices.empty() ? R"({"type": "array"})"
@@ -159,7 +159,7 @@ std::string json_of(const Node& node, int depth) {
     if (node.key->bounds.given()) meaning += fmt::format(" Bounds: {}.", text(node.key->bounds));
     if (!node.key->fallback.empty() && node.key->fallback != "-")
       meaning += fmt::format(" Default: {}.", node.key->fallback);
-    head = fmt::format(R"("description": {}, )", quoted(meaning));
+    head = fmt::format(R"("description": {}, )", json_string(meaning));
     if (const std::string value = default_of(*node.key); !value.empty())
       head += fmt::format(R"("default": {}, )", value);
   }

@@ -19,7 +19,9 @@
 #include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/report/output.h"
+#include "tools/report/page.h"
 #include "tools/report/report.h"
+#include "tools/report/sheet.h"
 #include "tools/report/text.h"
 
 namespace orrery::tools {
@@ -39,7 +41,7 @@ constexpr std::array<CollectiveOp, 6> kOps{CollectiveOp::all_reduce,     Collect
 
 struct CollectiveOptions {
   ClusterOptions cluster;
-  std::string op, sizes = "1MB:1GB:2", algorithm{workloads::kAuto}, json;
+  std::string op, sizes = "1MB:1GB:2", algorithm{workloads::kAuto}, json, report;
   std::int64_t gpus = 0;
 };
 
@@ -124,14 +126,36 @@ std::vector<Row> rows_of(const CollectiveOptions& options, const std::vector<Tim
   return rows;
 }
 
-void write_rows(std::ostream& out, const std::vector<Row>& rows) {
+TextTable table_of(const std::vector<Row>& rows) {
   TextTable table({{"bytes"}, {"time_us"}, {"algbw_gbs"}, {"busbw_gbs"}, {"algorithm", Align::left}});
   for (const Row& row : rows) {
     table.add_row({fmt::format("{:.0f}", row.bytes), fmt::format("{:.2f}", row.time_us),
                    fmt::format("{:.2f}", row.algbw_gbs), fmt::format("{:.2f}", row.busbw_gbs),
                    std::string(row.algorithm)});
   }
-  table.write(out);
+  return table;
+}
+
+Sheet sheet_of(const CollectiveOptions& options, const std::string& title, const std::vector<Row>& rows) {
+  Sheet sheet(fmt::format("{} over {} GPUs", options.op, options.gpus), title);
+  SheetChart chart{"Bandwidth by size", "bytes", "GB/s", {}, {}, {{"bus bandwidth", {}}, {"algorithm bandwidth", {}}}};
+  SheetChart times{"Time by size", "bytes", "us", {}, {}, {{"time", {}}}};
+  for (const Row& row : rows) {
+    chart.x.push_back(row.bytes);
+    times.x.push_back(row.bytes);
+    chart.series[0].values.push_back(row.busbw_gbs);
+    chart.series[1].values.push_back(row.algbw_gbs);
+    times.series[0].values.push_back(row.time_us);
+  }
+  const Row& most =
+      *std::max_element(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.busbw_gbs < b.busbw_gbs; });
+  sheet.add_fact("most bus bandwidth", fmt::format("{:.2f} GB/s", most.busbw_gbs),
+                 fmt::format("at {}, by {}", bytes_text(most.bytes), most.algorithm));
+  sheet.add_fact("smallest message", time_text(rows.front().time_us * 1e-6), bytes_text(rows.front().bytes));
+  sheet.add_chart("Bandwidth", "Bus bandwidth: what each GPU sends per second, as nccl-tests counts.", chart);
+  sheet.add_chart("Time", {}, times);
+  sheet.add_table("Sizes", {}, table_of(rows));
+  return sheet;
 }
 
 ordered_json rows_json(const CollectiveOptions& options, const std::string& title, const std::vector<Row>& rows) {
@@ -152,6 +176,7 @@ ordered_json rows_json(const CollectiveOptions& options, const std::string& titl
 
 int collective(const CollectiveOptions& options) {
   check_writable(options.json);
+  check_report(options.report);
   const CollectiveOp op = op_of(options.op);
   const std::vector<double> sizes = sizes_of(options.sizes);
   const NamedCluster named = read_cluster(options.cluster, whole_nodes(options));
@@ -167,9 +192,13 @@ int collective(const CollectiveOptions& options) {
   if (!options.json.empty()) {
     write_output(options.json, [&](std::ostream& out) { write_json(out, rows_json(options, named.title, rows)); });
   }
-  if (options.json != "-") {
+  if (!options.report.empty()) {
+    write_output(options.report,
+                 [&](std::ostream& out) { write_page(out, sheet_of(options, named.title, rows).page()); });
+  }
+  if (options.json != "-" && options.report != "-") {
     std::cout << wrapped(fmt::format("{}, {} over {} GPUs", named.title, options.op, options.gpus), "", "  ");
-    write_rows(std::cout, rows);
+    table_of(rows).write(std::cout);
   }
   return kDone;
 }
@@ -190,6 +219,8 @@ Action declare_collective(CommandOptions app) {
   app.add_option("--algorithm", options->algorithm, "auto (default), or the name of one that fits the group")
       .type_name("NAME");
   app.add_option("--json", options->json, "write the rows as JSON to FILE, or to standard output for -")
+      .type_name("FILE");
+  app.add_option("--report", options->report, "write the rows and charts as one HTML file that needs no network")
       .type_name("FILE");
   return [options] { return collective(*options); };
 }

@@ -3,8 +3,8 @@
 
 namespace orrery::tools {
 
-const std::vector<ColumnDoc>& columns() {
-  static const std::vector<ColumnDoc> kColumns = {
+std::span<const ColumnDoc> columns() {
+  static constexpr ColumnDoc kColumns[] = {
       {"scenario",
        "",
        "Name of the scenario, as its file gives it.",

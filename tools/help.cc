@@ -76,8 +76,10 @@ nlohmann::ordered_json all_json(const std::string& word) {
     if (!word.empty() && column.name != word) continue;
     const nlohmann::ordered_json unit =
         column.unit.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(column.unit);
-    json["columns"].push_back(
-        {{"column", column.name}, {"unit", unit}, {"meaning", column.meaning}, {"commands", column.commands}});
+    json["columns"].push_back({{"column", column.name},
+                               {"unit", unit},
+                               {"meaning", column.meaning},
+                               {"commands", std::vector<std::string>(column.commands.begin(), column.commands.end())}});
   }
   return json;
 }

@@ -100,7 +100,7 @@ std::string columns_of(const std::string& command) {
   for (const ColumnDoc& column : columns()) {
     if (std::find(column.commands.begin(), column.commands.end(), command) == column.commands.end()) continue;
     const std::string unit = column.unit.empty() ? "" : fmt::format(" ({})", column.unit);
-    out += item(fmt::format("\\fB{}\\fR", roff(column.name)), column.meaning + unit);
+    out += item(fmt::format("\\fB{}\\fR", roff(std::string(column.name))), fmt::format("{}{}", column.meaning, unit));
   }
   return out.empty() ? "" : ".SH COLUMNS\n" + out;
 }

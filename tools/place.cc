@@ -14,7 +14,9 @@
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/report/output.h"
+#include "tools/report/page.h"
 #include "tools/report/report.h"
+#include "tools/report/sheet.h"
 #include "tools/report/text.h"
 #include "tools/study/alignment.h"
 #include "tools/study/placement_search.h"
@@ -33,7 +35,7 @@ constexpr std::size_t kMostShares = 200;
 
 struct Options {
   std::vector<std::string> scenarios, sets;
-  std::string json;
+  std::string json, report;
   std::int64_t gpus = 0, ecmp_seeds = 0, improve = 0;
   std::uint64_t seed = 1;
   unsigned jobs = 0;
@@ -255,10 +257,15 @@ std::string verdict(const Study& study) {
                    best.name, among, 100 - 100 / (1 + above / 100));
 }
 
-void write_study(std::ostream& out, const Study& study) {
+constexpr const char* kCostMeaning = "cost: the step with all jobs begun at once, over the job's best step alone.";
+
+std::string head_line(const Study& study) {
   const workloads::Machine& machine = study.jobs.front().job.machine;
-  out << fmt::format("{} jobs on {} x {}, {}\n\n", study.jobs.size(), study.gpus, machine.device.name(),
+  return fmt::format("{} jobs on {} x {}, {}", study.jobs.size(), study.gpus, machine.device.name(),
                      machine.fabric.name);
+}
+
+TextTable placements_table(const Study& study) {
   TextTable table(
       {{"placement", Align::left}, {"job", Align::left}, {"GPUs"}, {"units"}, {"alone"}, {"together"}, {"cost"}});
   for (const PlacementCost& cost : study.placements) {
@@ -269,11 +276,37 @@ void write_study(std::ostream& out, const Study& study) {
                      error_text(100 * (cost.step_s[j] / study.best_alone_s[j] - 1))});
     }
   }
-  table.write(out);
-  out << "\ncost: the step with all jobs begun at once, over the job's best step alone.\n";
+  return table;
+}
+
+void write_study(std::ostream& out, const Study& study) {
+  out << head_line(study) << "\n\n";
+  placements_table(study).write(out);
+  out << '\n' << kCostMeaning << '\n';
   if (study.clusters.size() > 1)
     out << fmt::format("Steps are means over {} seeds of hashed paths.\n", study.clusters.size());
   out << wrapped(verdict(study) + ".", "", "");
+}
+
+Sheet study_sheet(const Study& study) {
+  const PlacementCost& best = study.placements[study.best];
+  Sheet sheet("Placements of jobs", head_line(study));
+  sheet.add_fact("best", best.name, verdict(study));
+  sheet.add_fact("slow-down of the best", error_text(100 * (best.slowdown - 1)), "mean over the jobs, over each alone");
+  SheetChart chart{"Slow-down of each job by placement", "placement", "% over its best step alone", {}, {}, {}};
+  for (const PlacementCost& cost : study.placements) chart.labels.push_back(cost.name);
+  for (std::size_t j = 0; j < study.jobs.size(); ++j) {
+    SheetSeries series{fmt::format("job {}: {}", j + 1, shortened(study.jobs[j].id, 60)), {}};
+    for (const PlacementCost& cost : study.placements)
+      series.values.push_back(100 * (cost.step_s[j] / study.best_alone_s[j] - 1));
+    chart.series.push_back(std::move(series));
+  }
+  sheet.add_chart("Slow-down", {}, chart);
+  const std::string seeds = study.clusters.size() > 1
+                                ? fmt::format(" Steps are means over {} seeds of hashed paths.", study.clusters.size())
+                                : std::string();
+  sheet.add_table("Placements", kCostMeaning + seeds, placements_table(study));
+  return sheet;
 }
 
 ordered_json study_json(const Study& study) {
@@ -301,6 +334,7 @@ ordered_json study_json(const Study& study) {
 
 int place(const Options& options) {
   check_writable(options.json);
+  check_report(options.report);
   Study study;
   load_jobs(options, study);
   make_clusters(options, study);
@@ -320,7 +354,9 @@ int place(const Options& options) {
     rank(study);
   }
   if (!options.json.empty()) write_output(options.json, [&](std::ostream& out) { write_json(out, study_json(study)); });
-  if (options.json != "-") write_study(std::cout, study);
+  if (!options.report.empty())
+    write_output(options.report, [&](std::ostream& out) { write_page(out, study_sheet(study).page()); });
+  if (options.json != "-" && options.report != "-") write_study(std::cout, study);
   return kDone;
 }
 
@@ -343,6 +379,8 @@ Action declare_place(CommandOptions app) {
       .check(Range(0, 1'000'000));
   app.add_option("--jobs", options->jobs, "placements at a time (default: one per core)").check(Range(1, 1024));
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
+      .type_name("FILE");
+  app.add_option("--report", options->report, "write the placements and a chart as one HTML file without network")
       .type_name("FILE");
   return [options] { return place(*options); };
 }

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "scenarios/scenario.h"
 #include "tools/command_options.h"
@@ -16,7 +19,9 @@
 #include "tools/report/grid.h"
 #include "tools/report/milestones.h"
 #include "tools/report/output.h"
+#include "tools/report/page.h"
 #include "tools/report/report.h"
+#include "tools/report/sheet.h"
 #include "tools/report/text.h"
 #include "tools/study/campaign_table.h"
 #include "tools/study/curves.h"
@@ -33,7 +38,7 @@ namespace {
 constexpr const char* kDefaultTable = "megascale-eos";
 
 struct ReproduceOptions {
-  std::string table = kDefaultTable, json, format = "text";
+  std::string table = kDefaultTable, json, format = "text", report;
   bool list = false;
 };
 
@@ -67,6 +72,53 @@ Columns columns_of(const sim::Settings& document) {
   for (const auto& column : all_columns())
     if (std::find(shown.begin(), shown.end(), column.first) != shown.end()) chosen.push_back(column);
   return chosen;
+}
+
+/// Writes what a table prints, and the page where one is asked for: text as it stands, a grid with its errors as bars.
+void write_words(const ReproduceOptions& options, const std::string& title,
+                 const std::function<void(std::ostream&)>& write) {
+  if (!options.report.empty()) {
+    std::ostringstream text;
+    write(text);
+    Sheet sheet(title, {});
+    sheet.add_text("Table", text.str());
+    write_output(options.report, [&](std::ostream& out) { write_page(out, sheet.page()); });
+  }
+  if (options.json != "-" && options.report != "-") write(std::cout);
+}
+
+Sheet grid_sheet(const Grid& grid) {
+  Sheet sheet(grid.title, {});
+  const auto found = std::find_if(grid.columns.begin(), grid.columns.end(),
+                                  [](const GridColumn& column) { return column.name.ends_with("error_pct"); });
+  if (found != grid.columns.end()) {
+    const auto error = static_cast<std::size_t>(found - grid.columns.begin());
+    SheetChart chart{"Error of each prediction", "", "%", {}, {}, {{"error", {}}}};
+    for (const Grid::Row& row : grid.rows) {
+      const std::vector<std::string>& cells = row.exact.empty() ? row.cells : row.exact;
+      char* end = nullptr;
+      const double value = std::strtod(cells[error].c_str(), &end);
+      if (end == cells[error].c_str()) continue;  // nothing was published
+      std::vector<std::string> words;
+      for (std::size_t c = 0; c < error; ++c)
+        if (grid.columns[c].left && !cells[c].empty()) words.push_back(cells[c]);
+      chart.labels.push_back(fmt::format("{}", fmt::join(words, ", ")));
+      chart.series[0].values.push_back(value);
+    }
+    if (!chart.labels.empty()) sheet.add_chart("Errors", {}, chart);
+  }
+  sheet.add_grid("Table", {}, grid);
+  return sheet;
+}
+
+void write_report(const ReproduceOptions& options, const Grid& grid) {
+  if (options.report.empty()) return;
+  write_output(options.report, [&](std::ostream& out) { write_page(out, grid_sheet(grid).page()); });
+}
+
+void print_grid(const ReproduceOptions& options, const Grid& grid) {
+  write_report(options, grid);
+  if (options.json != "-" && options.report != "-") write_grid(std::cout, grid_format(options.format), grid);
 }
 
 /// A row of a table: one published system.
@@ -284,20 +336,22 @@ int reproduce_platforms(const ReproduceOptions& options, const sim::Settings& do
     }
   }
   if (!options.json.empty()) write_output(options.json, [&](std::ostream& out) { write_json(out, json); });
-  if (options.json == "-") return kDone;
+  const std::string title = fmt::format("{}: {}", options.table, document.at("title").text());
+  const auto write_text = [&](std::ostream& out) {
+    out << title << "\n\n";
+    write_comparison_table(out, TableFormat::text, rows);
+    out << fmt::format("\nRatios: each over {} in the same layout; above 1 the system is better.\n\nSources\n",
+                       baseline);
+    for (const sim::Settings& system : named) {
+      out << wrapped(fmt::format("{}: {}", system.at("name").text(), system.at("source").text()), "  - ", "    ");
+    }
+  };
+  if (options.format == "text") write_words(options, title, write_text);
+  if (options.json == "-" || options.format == "text") return kDone;
   if (options.format == "html")
     throw sim::UserError(
         fmt::format("orrery: --format: {} is no HTML table, expected text, markdown, latex or csv", options.table));
-  const TableFormat format = table_format(options.format);
-  if (format == TableFormat::text) std::cout << options.table << ": " << document.at("title").text() << "\n\n";
-  write_comparison_table(std::cout, format, rows);
-  if (format == TableFormat::text) {
-    std::cout << fmt::format("\nRatios: each over {} in the same layout; above 1 the system is better.\n\nSources\n",
-                             baseline);
-    for (const sim::Settings& system : named) {
-      std::cout << wrapped(fmt::format("{}: {}", system.at("name").text(), system.at("source").text()), "  - ", "    ");
-    }
-  }
+  write_comparison_table(std::cout, table_format(options.format), rows);
   return kDone;
 }
 
@@ -309,9 +363,8 @@ int reproduce_curves(const ReproduceOptions& options, const sim::Settings& docum
   if (!options.json.empty()) {
     write_output(options.json, [&](std::ostream& out) { write_json(out, curves_json(options.table, curves)); });
   }
-  if (options.json != "-") {
-    write_curves(std::cout, fmt::format("{}: {}", options.table, document.at("title").text()), curves);
-  }
+  const std::string title = fmt::format("{}: {}", options.table, document.at("title").text());
+  write_words(options, title, [&](std::ostream& out) { write_curves(out, title, curves); });
   return kDone;
 }
 
@@ -322,8 +375,8 @@ int reproduce_campaigns(const ReproduceOptions& options, const sim::Settings& do
   if (rows.empty()) return kInterrupted;
   if (!options.json.empty())
     write_output(options.json, [&](std::ostream& out) { write_json(out, campaign_rows_json(options.table, rows)); });
-  if (options.json != "-")
-    write_campaign_rows(std::cout, fmt::format("{}: {}", options.table, document.at("title").text()), rows);
+  const std::string title = fmt::format("{}: {}", options.table, document.at("title").text());
+  write_words(options, title, [&](std::ostream& out) { write_campaign_rows(out, title, rows); });
   return kDone;
 }
 
@@ -334,8 +387,8 @@ int reproduce_placements(const ReproduceOptions& options, const sim::Settings& d
   if (rows.empty()) return kInterrupted;
   if (!options.json.empty())
     write_output(options.json, [&](std::ostream& out) { write_json(out, placement_rows_json(options.table, rows)); });
-  if (options.json != "-")
-    write_placement_rows(std::cout, fmt::format("{}: {}", options.table, document.at("title").text()), rows);
+  const std::string title = fmt::format("{}: {}", options.table, document.at("title").text());
+  write_words(options, title, [&](std::ostream& out) { write_placement_rows(out, title, rows); });
   return kDone;
 }
 
@@ -346,8 +399,8 @@ int reproduce_trainings(const ReproduceOptions& options, const sim::Settings& do
   if (rows.empty()) return kInterrupted;
   if (!options.json.empty())
     write_output(options.json, [&](std::ostream& out) { write_json(out, training_rows_json(options.table, rows)); });
-  if (options.json != "-")
-    write_training_rows(std::cout, fmt::format("{}: {}", options.table, document.at("title").text()), rows);
+  const std::string title = fmt::format("{}: {}", options.table, document.at("title").text());
+  write_words(options, title, [&](std::ostream& out) { write_training_rows(out, title, rows); });
   return kDone;
 }
 
@@ -358,7 +411,7 @@ int reproduce_records(const ReproduceOptions& options, const sim::Settings& docu
   if (table.rows.empty()) return kInterrupted;
   if (!options.json.empty())
     write_output(options.json, [&](std::ostream& out) { write_json(out, record_table_json(table)); });
-  if (options.json != "-") write_grid(std::cout, grid_format(options.format), grid_of(table));
+  print_grid(options, grid_of(table));
   return kDone;
 }
 
@@ -369,7 +422,7 @@ int reproduce_layers(const ReproduceOptions& options, const sim::Settings& docum
   if (table.rows.empty()) return kInterrupted;
   if (!options.json.empty())
     write_output(options.json, [&](std::ostream& out) { write_json(out, layer_table_json(table)); });
-  if (options.json != "-") write_grid(std::cout, grid_format(options.format), grid_of(table));
+  print_grid(options, grid_of(table));
   return kDone;
 }
 
@@ -378,13 +431,13 @@ int reproduce_milestones(const ReproduceOptions& options, const sim::Settings& d
   const std::vector<Milestone> rows = milestones_of(document);
   if (!options.json.empty())
     write_output(options.json, [&](std::ostream& out) { write_json(out, milestones_json(options.table, rows)); });
-  if (options.json != "-")
-    write_grid(std::cout, grid_format(options.format), milestones_grid(document.at("title").text(), rows));
+  print_grid(options, milestones_grid(document.at("title").text(), rows));
   return kDone;
 }
 
 int reproduce(const ReproduceOptions& options) {
   check_writable(options.json);
+  check_report(options.report);
   const std::vector<std::string> known = scenarios::shipped("tables");
   if (options.list) {
     TextTable tables({{"", Align::left}, {"", Align::left}}, "");
@@ -424,8 +477,9 @@ int reproduce(const ReproduceOptions& options) {
   if (!options.json.empty()) {
     write_output(options.json, [&](std::ostream& out) { write_json(out, table_json(options.table, done)); });
   }
-  if (options.json != "-") {
-    const std::string title = fmt::format("{}: {}", options.table, document.at("title").text());
+  const std::string title = fmt::format("{}: {}", options.table, document.at("title").text());
+  write_report(options, systems_grid(title, columns, done));
+  if (options.json != "-" && options.report != "-") {
     if (options.format == "text")
       write_table(std::cout, title, columns, done);
     else
@@ -443,6 +497,8 @@ Action declare_reproduce(CommandOptions app) {
   app.add_option("--format", options->format, "text (default), markdown, latex, csv or html")
       .check(OneOf(grid_format_names()));
   app.add_option("--json", options->json, "write the table as JSON to FILE, or to standard output for -")
+      .type_name("FILE");
+  app.add_option("--report", options->report, "write the table and a chart as one HTML file that needs no network")
       .type_name("FILE");
   return [options] { return reproduce(*options); };
 }

@@ -19,7 +19,9 @@
 #include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/report/output.h"
+#include "tools/report/page.h"
 #include "tools/report/report.h"
+#include "tools/report/sheet.h"
 #include "tools/report/text.h"
 #include "topology/cluster.h"
 #include "workloads/step/hashed_paths.h"
@@ -34,7 +36,7 @@ using topology::Cluster;
 
 struct TopologyOptions {
   ClusterOptions cluster;
-  std::string dot, svg, json;
+  std::string dot, svg, json, report;
   std::int64_t gpus = 256;
 };
 
@@ -79,9 +81,10 @@ std::vector<PlacedPaths> hashed_paths(const NamedCluster& named) {
   return placed;
 }
 
-void write_hashed_paths(std::ostream& out, const std::vector<PlacedPaths>& placed) {
-  if (placed.empty()) return;
-  out << "\nGroups of the job between nodes, paths hashed with seeds 1 to 8, each kind under way alone\n";
+constexpr const char* kHashedMeaning =
+    "Groups of the job between nodes, paths hashed with seeds 1 to 8, each kind under way alone";
+
+TextTable hashed_table(const std::vector<PlacedPaths>& placed) {
   TextTable table({{"placement", Align::left},
                    {"dimension", Align::left},
                    {"groups"},
@@ -96,7 +99,7 @@ void write_hashed_paths(std::ostream& out, const std::vector<PlacedPaths>& place
                      si_text(row.slowest, "B/s")});
     }
   }
-  table.write(out);
+  return table;
 }
 
 void write_cut_off(std::ostream& out, const Cluster& cluster) {
@@ -110,32 +113,67 @@ void write_cut_off(std::ostream& out, const Cluster& cluster) {
                  "", "  ");
 }
 
-void write_description(std::ostream& out, const std::string& title, const Cluster& cluster) {
-  const Cluster::Description about = cluster.describe();
-  out << wrapped(fmt::format("{}, {} nodes of {}", title, cluster.nodes(), cluster.gpus_per_node()), "", "  ");
-  if (!cluster.fabric_spec().provenance.empty()) out << wrapped(cluster.fabric_spec().provenance, "  ", "  ");
-  out << "\nCounts\n";
+TextTable counts_table(const Cluster::Description& about) {
   TextTable counts({{"", Align::left}, {""}});
   for (const auto& row : about.vertices) counts.add_row({row.what, count_text(static_cast<double>(row.count))});
-  counts.write(out);
-  out << "\nLinks, one direction, line rates\n";
+  return counts;
+}
+
+TextTable links_table(const Cluster::Description& about) {
   TextTable tiers({{"tier", Align::left}, {"links"}, {"rate of each"}, {"together"}});
   for (const auto& row : about.tiers) {
     tiers.add_row({std::string(topology::name_of(row.tier)), count_text(static_cast<double>(row.links)),
                    rate_text(row.rate_each), rate_text(row.total)});
   }
-  tiers.write(out);
-  out << fmt::format("\nBisection between two halves of the nodes: {} of payload\n", rate_text(about.bisection));
-  if (about.collision_factor > 1.0) write_collisions(out, cluster, about);
-  if (cluster.fabric_spec().switches.sharp) out << "The switches can add up what passes through them (SHARP).\n";
-  write_cut_off(out, cluster);
-  out << "\nPaths from GPU 0 to all others\n";
+  return tiers;
+}
+
+TextTable paths_table(const Cluster::Description& about) {
   TextTable paths({{"highest tier", Align::left}, {"hops"}, {"latency"}, {"share of GPUs"}});
   for (const auto& row : about.paths) {
     paths.add_row({std::string(topology::name_of(row.top)), fmt::format("{}", row.hops),
                    time_text(sim::to_seconds(row.latency)), fmt::format("{:.2f} %", 100 * row.share)});
   }
-  paths.write(out);
+  return paths;
+}
+
+Sheet description_sheet(const NamedCluster& named, const std::vector<PlacedPaths>& placed) {
+  const Cluster& cluster = named.cluster;
+  const Cluster::Description about = cluster.describe();
+  Sheet sheet("Cluster: " + named.title, cluster.fabric_spec().provenance);
+  sheet.add_fact("GPUs", count_text(static_cast<double>(cluster.gpus())),
+                 fmt::format("{} nodes of {}", cluster.nodes(), cluster.gpus_per_node()));
+  sheet.add_fact("bisection", rate_text(about.bisection), "of payload, between two halves of the nodes");
+  if (about.collision_factor > 1.0)
+    sheet.add_fact("ECMP", fmt::format("x {:.3f}", about.collision_factor),
+                   "expected slow-down of a fully loaded leaf uplink");
+  sheet.add_table("Counts", {}, counts_table(about));
+  SheetChart rates{"Rate of all links of a tier, one direction", "tier", "TB/s", {}, {}, {{"rate", {}}}};
+  for (const auto& row : about.tiers) {
+    rates.labels.emplace_back(topology::name_of(row.tier));
+    rates.series[0].values.push_back(row.total.value() / 1e12);
+  }
+  sheet.add_chart("Rates", {}, rates);
+  sheet.add_table("Links", "One direction, line rates.", links_table(about));
+  sheet.add_table("Paths", "From GPU 0 to all others.", paths_table(about));
+  if (!placed.empty()) sheet.add_table("Hashed paths", kHashedMeaning + std::string("."), hashed_table(placed));
+  return sheet;
+}
+
+void write_description(std::ostream& out, const std::string& title, const Cluster& cluster) {
+  const Cluster::Description about = cluster.describe();
+  out << wrapped(fmt::format("{}, {} nodes of {}", title, cluster.nodes(), cluster.gpus_per_node()), "", "  ");
+  if (!cluster.fabric_spec().provenance.empty()) out << wrapped(cluster.fabric_spec().provenance, "  ", "  ");
+  out << "\nCounts\n";
+  counts_table(about).write(out);
+  out << "\nLinks, one direction, line rates\n";
+  links_table(about).write(out);
+  out << fmt::format("\nBisection between two halves of the nodes: {} of payload\n", rate_text(about.bisection));
+  if (about.collision_factor > 1.0) write_collisions(out, cluster, about);
+  if (cluster.fabric_spec().switches.sharp) out << "The switches can add up what passes through them (SHARP).\n";
+  write_cut_off(out, cluster);
+  out << "\nPaths from GPU 0 to all others\n";
+  paths_table(about).write(out);
 }
 
 nlohmann::ordered_json hashed_json(const std::vector<PlacedPaths>& placed) {
@@ -232,19 +270,27 @@ int topology(const TopologyOptions& options) {
   check_writable(options.dot);
   check_writable(options.svg);
   check_writable(options.json);
+  check_report(options.report);
   const NamedCluster named = read_cluster(options.cluster, options.gpus);
   const Cluster& cluster = named.cluster;
   if (!options.dot.empty()) write_output(options.dot, [&](std::ostream& out) { cluster.write_dot(out); });
   if (!options.svg.empty()) write_svg(cluster, options.svg);
-  const bool printed = options.dot != "-" && options.svg != "-" && options.json != "-";
-  const auto placed = printed || !options.json.empty() ? hashed_paths(named) : std::vector<PlacedPaths>{};
+  const bool printed = options.dot != "-" && options.svg != "-" && options.json != "-" && options.report != "-";
+  const auto placed =
+      printed || !options.json.empty() || !options.report.empty() ? hashed_paths(named) : std::vector<PlacedPaths>{};
   if (!options.json.empty()) {
     write_output(options.json,
                  [&](std::ostream& out) { write_json(out, description_json(named.title, cluster, placed)); });
   }
+  if (!options.report.empty()) {
+    write_output(options.report, [&](std::ostream& out) { write_page(out, description_sheet(named, placed).page()); });
+  }
   if (printed) {
     write_description(std::cout, named.title, cluster);
-    write_hashed_paths(std::cout, placed);
+    if (!placed.empty()) {
+      std::cout << '\n' << kHashedMeaning << '\n';
+      hashed_table(placed).write(std::cout);
+    }
   }
   return kDone;
 }
@@ -259,6 +305,8 @@ Action declare_topology(CommandOptions app) {
       .type_name("FILE");
   app.add_option("--svg", options->svg, "draw the graph (needs Graphviz)").type_name("FILE");
   app.add_option("--json", options->json, "write the numbers as JSON to FILE, or to standard output for -")
+      .type_name("FILE");
+  app.add_option("--report", options->report, "write the numbers and a chart as one HTML file that needs no network")
       .type_name("FILE");
   return [options] { return topology(*options); };
 }

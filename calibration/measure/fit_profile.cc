@@ -23,13 +23,13 @@ std::string one_line(std::string text) {
 }
 
 /// One line of YAML that reads back as `text`.
-std::string quoted(const std::string& text) {
+std::string yaml_string(const std::string& text) {
   std::string out;
   for (char c : one_line(text)) out += c == '\'' ? "''" : std::string(1, c);
   return fmt::format("'{}'", out);
 }
 
-std::string transferred(const DeviceProfile& base) { return quoted("transferred from " + base.name()); }
+std::string transferred(const DeviceProfile& base) { return yaml_string("transferred from " + base.name()); }
 
 /// Without an `error`, so that the section counts as unmeasured: another device's errors do not hold here.
 std::string section(const std::string& key, const std::string& provenance, const std::string& body) {
@@ -62,7 +62,7 @@ DeviceProfile::Model device_of(const DeviceFacts& f) {
 std::string data_sheet(const DeviceFacts& f, const DeviceProfile::Model& m) {
   std::string out = fmt::format("# {}, as measured by orrery calibrate.\n", f.name);
   for (const std::string& note : f.notes) out += fmt::format("# {}\n", one_line(note));
-  out += fmt::format("name: {}\nprovenance: {}\n", quoted(f.name), quoted("measured here: " + f.description));
+  out += fmt::format("name: {}\nprovenance: {}\n", yaml_string(f.name), yaml_string("measured here: " + f.description));
   out += fmt::format("processors: {}\npeak: {{", m.sheet.processors);
   const char* comma = "";
   for (DataType t : {DataType::bf16, DataType::fp16, DataType::fp32, DataType::fp8}) {
@@ -150,7 +150,7 @@ std::string streaming(const Samples& samples, const DeviceProfile::Model& device
   start.efficiency.fill(0.7);
   if (base != nullptr) start = base->model().streaming;
   const std::string others = base != nullptr ? "transferred from " + base->name() : "assumed";
-  if (samples.streaming.empty()) return section("streaming", quoted(others), to_yaml(start, 2));
+  if (samples.streaming.empty()) return section("streaming", yaml_string(others), to_yaml(start, 2));
   const StreamingModel model = fit_streaming(start, samples.streaming, device.sheet.memory_bandwidth);
   std::string missing;
   for (std::size_t i = 0; i < kStreamingKernels; ++i) {
@@ -161,7 +161,7 @@ std::string streaming(const Samples& samples, const DeviceProfile::Model& device
   }
   const std::string provenance = missing.empty() ? "measured here" : "measured here; " + others + ": " + missing;
   return section(
-      "streaming", quoted(provenance),
+      "streaming", yaml_string(provenance),
       fmt::format("  {}\n", to_yaml(judge_streaming(model, samples.streaming, device.sheet.memory_bandwidth))) +
           to_yaml(model, 2));
 }

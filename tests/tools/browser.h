@@ -7,7 +7,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -46,8 +45,11 @@ struct OpenedPage {
 };
 
 inline std::string attribute(const std::string& tag, const std::string& name) {
-  std::smatch match;
-  return std::regex_search(tag, match, std::regex(" " + name + "=\"([^\"]*)\"")) ? match[1].str() : "";
+  const std::string before = " " + name + "=\"";
+  const std::size_t at = tag.find(before);
+  if (at == std::string::npos) return "";
+  const std::size_t from = at + before.size();
+  return tag.substr(from, tag.find('"', from) - from);
 }
 
 /// Opens `file`; `hash`: what the address ends in, beside what a page needs to count its pixels.

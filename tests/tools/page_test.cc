@@ -224,6 +224,29 @@ TEST_CASE("a report of a queue is drawn") {
   check_page(file, {"GPUs that jobs hold over time", "Jobs by their wait"});
 }
 
+TEST_CASE("reports of commands that answer with tables are drawn") {
+  if (!has_charts()) return;
+  const Folder folder;
+  const std::string scenario = folder.write("<b>small.yaml", tests::small_scenario());
+  const auto check = [&](std::vector<std::string> arguments, const std::set<std::string>& expected) {
+    const std::string file = folder.file("sheet.html");
+    arguments.insert(arguments.end(), {"--report", file});
+    const auto outcome = tests::orrery(arguments);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    CHECK_FALSE(outcome.out.empty());  // the table is printed all the same
+    check_page(file, expected);
+  };
+  check({"traffic", scenario}, {"Bytes sent in one step"});
+  check({"topology", scenario}, {"Rate of all links of a tier, one direction"});
+  check({"collective", scenario, "--op", "all_reduce", "--gpus", "8", "--sizes", "1MB:64MB"},
+        {"Bandwidth by size", "Time by size"});
+  check({"place", scenario, scenario}, {"Slow-down of each job by placement"});
+  check({"reproduce", "milestones"}, {"Error of each prediction"});
+  check({"reproduce", "megascale-eos"}, {"Error of each prediction"});
+  check({"reproduce", "parallelism-shapes"}, {});
+}
+
 TEST_CASE("a report of a campaign is drawn") {
   if (!has_charts()) return;
   const Folder folder;

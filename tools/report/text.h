@@ -29,16 +29,19 @@ class TextTable {
   void add_note(std::string text = {});
   void write(std::ostream& out) const;
 
+  struct Row {
+    std::vector<std::string> cells;  // empty: a note
+    std::string note;
+  };
+  const std::vector<Column>& columns() const { return columns_; }
+  const std::vector<Row>& rows() const { return rows_; }
+
  private:
   std::vector<std::size_t> widths() const;
   void write_line(std::ostream& out, const std::vector<std::string>& cells,
                   const std::vector<std::size_t>& width) const;
 
   std::vector<Column> columns_;
-  struct Row {
-    std::vector<std::string> cells;  // empty: a note
-    std::string note;
-  };
   std::vector<Row> rows_;
   std::string indent_;
   std::size_t gap_;

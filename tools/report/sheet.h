@@ -1,0 +1,49 @@
+// A page of tables and charts: the HTML report of commands whose answer is a few tables (topology, collective, traffic,
+// place, reproduce). A command fills its tables once, for the terminal and for the page.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/report/grid.h"
+#include "tools/report/text.h"
+
+namespace orrery::tools {
+
+/// Values of one name, over the labels or the x values of their chart.
+struct SheetSeries {
+  std::string name;
+  std::vector<double> values;
+};
+
+struct SheetChart {
+  std::string title, x_title, y_title;
+  std::vector<std::string> labels;  // of bars; empty: lines over `x`
+  std::vector<double> x;            // on a logarithmic axis
+  std::vector<SheetSeries> series;  // each as long as `labels` or `x`
+};
+
+class Sheet {
+ public:
+  Sheet(std::string title, std::string subtitle);
+  /// A figure in large print at the top; the note may be empty.
+  void add_fact(std::string name, std::string value, std::string note = {});
+  /// Sections in the order of the calls; `caption` may be empty.
+  void add_table(const std::string& title, const std::string& caption, const TextTable& table);
+  /// With the grid's notes below it.
+  void add_grid(const std::string& title, const std::string& caption, const Grid& grid);
+  void add_chart(const std::string& title, const std::string& caption, const SheetChart& chart);
+  /// Text as it stands, in letters of one width.
+  void add_text(const std::string& title, const std::string& text);
+  /// The page's data, of the kind "sheet".
+  const nlohmann::ordered_json& page() const { return page_; }
+
+ private:
+  nlohmann::ordered_json& add_section(const std::string& title, const std::string& caption);
+
+  nlohmann::ordered_json page_;
+};
+
+}  // namespace orrery::tools
