@@ -134,6 +134,7 @@ struct Method {
   Precision precision;
   Recompute recompute = Recompute::none;
   RecomputedParts recomputed;
+  std::int64_t recomputed_layers = 0;  // of each part of a pipeline, as Computation::recomputed_layers
   AttentionKind attention = AttentionKind::flash;
   ExpertStyle experts;
   Adapters adapters;
