@@ -12,7 +12,7 @@ std::vector<Case> hosts_and_defaults() {
                            "parallelism.sequence_parallel=null"};
   const Sets interleaved = plus(kOverlapped, {"parallelism.virtual_pipeline=4", "software.parameter_bucket='10 MB'"});
   const Sets one_group =
-      plus(kOverlapped, {"parallelism.tensor=1", "parallelism.pipeline=4", "parallelism.data=2", "batch.global=8",
+      plus(kOverlapped, {"parallelism.tensor=1", "parallelism.pipeline=4", "parallelism.data=4", "batch.global=16",
                          "parallelism.virtual_pipeline=2", "model.vocab=300000", "model.tied_embeddings=false"});
   const Sets small{"model.hidden=512", "model.ffn_hidden=2048", "model.heads=8", "model.vocab=1024", "model.seq=256"};
   return {

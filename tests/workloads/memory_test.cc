@@ -302,7 +302,7 @@ TEST_CASE("the first layers of every part of a pipeline are recomputed, where a 
   CHECK(kept("{kind: full, layers: 1}") == Approx((kept("none") + kept("full")) / 2));
   CHECK(recomputed_layers(split_layers(in_part("{kind: full, layers: 1}"))) == 4);
   CHECK(recomputed_layers(split_layers(in_part("none"))) == 0);
-  // Five layers, embedding and head are seven units over four parts, 1 2 2 2: blocks 0 2 2 1, of which three have a first.
+  // Five layers, embedding and head are seven units over four parts, 1 2 2 2: blocks 0 2 2 1. Three parts have a first.
   CHECK(recomputed_layers(split_layers(in_part("{kind: full, layers: 1}", {"model.layers=5"}))) == 3);
   // As many as there are is all of them, to the picosecond and the byte.
   const StepReport all = simulate_step(in_part("full")), many = simulate_step(in_part("{kind: full, layers: 2}"));

@@ -177,6 +177,11 @@ void add_context_rows(const Model& model, double whole, const Parallelism& layou
   row(scatter, "key and value gradients, backward", ring ? c : 1, layers);
 }
 
+/// Layers that are recomputed as a whole, but where some of each stage are.
+double all_or_none_again(const Method& method, const Model& model) {
+  return method.recompute == Recompute::full ? real(model.layers + model.experts.mtp_layers) : 0;
+}
+
 class ClosedForm {
  public:
   explicit ClosedForm(const Job& job)
@@ -223,10 +228,9 @@ class ClosedForm {
   }
 
   void tensor() {
-    const double m = real(job_.microbatches()), layers = real(job_.model.layers);
+    const double layers = real(job_.model.layers), runs = real(job_.microbatches()) * columns();
     const double heads = 1 + real(job_.model.experts.mtp_layers);
     const double per_pass = job_.model.parallel_block ? 1 : 2;
-    const double runs = m * columns();
     const bool sp = p_.sequence_parallel;
     if (p_.inside.tensor_in > 1) return grid(runs);
     const auto boundary = [&](const char* what, double calls, double per_layer, bool gather) {
@@ -275,11 +279,9 @@ class ClosedForm {
         .add_rows(rows_);
   }
 
-  /// Layers that are recomputed as a whole.
   double layers_again() const {
-    if (job_.method.recompute != Recompute::full) return 0;
-    const std::int64_t all = job_.model.layers + job_.model.experts.mtp_layers;
-    return real(job_.method.recomputed_layers > 0 ? recomputed_layers(split_layers(job_)) : all);
+    return job_.method.recomputed_layers > 0 ? real(recomputed_layers(split_layers(job_)))
+                                             : all_or_none_again(job_.method, job_.model);
   }
 
   /// Inputs of a layer's products that are gathered once more for the part of it that is computed again.
