@@ -198,6 +198,9 @@ std::vector<Row> default_rows() {
           "Where pipeline messages overlap, those between two passes of a kind do too, as in warm-up and cool-down. "
           "If not, a pass that follows one of its kind waits for that one's messages, and its input is received "
           "when that one is done."),
+      boolean("runs_one_group_forward", &S::messages, &MessagePolicy::runs_one_group_forward,
+              "An interleaved pipeline with as many micro-batches as stages runs all their forward passes before its "
+              "first backward pass. If not, each stage begins backward as soon as its depth allows."),
       boolean("overlap_gradients", &S::defaults, &ScenarioDefaults::overlap_gradients,
               "Default of the scenario's `overlap.gradients`."),
       boolean("overlap_parameters", &S::defaults, &ScenarioDefaults::overlap_parameters,

@@ -185,6 +185,8 @@ struct FetchStyle {
 struct MessagePolicy {
   bool host_waits_for_pipeline = false;  // the host synchronises with the device after every pipeline send/receive
   bool overlap_pipeline_warmup = true;   // where messages overlap, those between two forward or backward passes do too
+  /// An interleaved pipeline with as many micro-batches as stages runs all forward passes before any backward one.
+  bool runs_one_group_forward = true;
   bool scatter_gather_pipeline = false;  // pipeline messages split over the tensor group, gathered by NVLink
   bool scatter_gather_gradients = true;  // those of the backward pass too
   bool operator==(const MessagePolicy&) const = default;

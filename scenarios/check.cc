@@ -59,7 +59,7 @@ void check_tensor_grid(const Settings& document, const workloads::Model& model, 
            "1 but for a model of blocks with one qkv product, without experts or adapters");
   expected(!layout.sequence_parallel && layout.context == 1 && layout.pipeline == 1 && !overlaps,
            "1 beside sequence_parallel, context, pipeline or overlap.tensor");
-  expected(!recomputes_parts, "1 beside recompute: selective");
+  expected(!recomputes_parts, "1 beside recompute: selective or of some layers");
 }
 
 void check_context(const Settings& document, const workloads::Model& model, const workloads::Parallelism& layout,
@@ -260,7 +260,8 @@ void check_job(const Settings& document, Job& job) {
   check_groups_inside(document, layout, job.shard_ranks(), job.model.experts.any());
   check_fetches(document, layout, job.software);
   check_tensor_grid(document, job.model, layout, !job.method.adapters.any() && !job.software.layers.linear.separate_qkv,
-                    job.method.recompute == workloads::Recompute::selective, job.overlap.tensor);
+                    job.method.recompute == workloads::Recompute::selective || job.method.recomputed_layers > 0,
+                    job.overlap.tensor);
   const auto [parameters, flops] = size_of(job.model);
   check_sizes(document, job.model, layout, job.pipeline_shape(), parameters,
               ideal_seconds(job.model, flops, job.batch.global, job.machine.device, job.machine.gpus));

@@ -85,6 +85,20 @@ Settings selective(const Settings& modules) {
   return recompute;
 }
 
+/// Layers of each stage that a record of full recomputation counts (--recompute-method block); in words they stay a
+/// note.
+bool recompute_some(const Settings& fact, Settings& document) {
+  const Settings* kind = document.find("recompute");
+  const std::string& count = fact.text();
+  const bool counted = !count.empty() && count.find_first_not_of("0123456789") == std::string::npos;
+  if (!counted || kind == nullptr || !kind->is_scalar() || kind->text() != "full") return false;
+  Settings recompute = Settings::mapping(fact.place());
+  recompute.set("kind", Settings::scalar("full", fact.place()));
+  recompute.set("layers", fact);
+  document.set("recompute", recompute);
+  return true;
+}
+
 /// Experts that drop what they have no room for: NeMo's recipes set a factor of 1 and pad
 /// (NVIDIA-NeMo/Megatron-Bridge, apply_moe_token_drop).
 void drop_tokens(const Settings& fact, Settings& document) {
@@ -178,6 +192,7 @@ bool moved(const std::string& name, const Settings& fact, Settings& document) {
     if (recompute == nullptr || recompute->is_scalar()) document.set("recompute", selective(fact));
     return true;
   }
+  if (name == "recompute_layers" && fact.is_scalar()) return recompute_some(fact, document);
   if (name == "selective_kind" && fact.is_scalar() && fact.text().starts_with("per op")) {
     Settings modules = Settings::sequence(fact.place());
     modules.append(Settings::scalar("every_second_product", fact.place()));

@@ -123,6 +123,13 @@ void load_recompute(const Settings& document, const std::vector<std::string>& ki
   }
   job.method.recompute = static_cast<workloads::Recompute>(
       load_choice(*section, job, "kind", kinds, name_of(workloads::Recompute::selective)));
+  if (const Settings* layers = given(section, "layers"); layers != nullptr) {
+    const std::string got = fmt::format("got {}, expected ", layers->as_int());
+    if (job.method.recompute != workloads::Recompute::full) layers->fail(got + "none but with kind full");
+    if (job.model.experts.any())
+      layers->fail(got + "none for a model with experts, of which all are recomputed or none");
+    job.method.recomputed_layers = layers->as_int();
+  }
   const Settings* modules = given(section, "modules");
   if (modules == nullptr) return;
   if (!modules->is_sequence()) modules->expected("a list, as in [core_attention, moe_act]");

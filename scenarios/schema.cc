@@ -434,6 +434,7 @@ Rows option_keys() {
        {"none", "selective", "full"},
        "What the backward pass computes again: nothing, attention, or whole layers."},
       {"recompute.kind", "choice", "", "selective", {"none", "selective", "full"}, "As recompute alone."},
+      {"recompute.layers", "integer", "", "all", {}, "With kind full: the first N of a stage's chunk.", {"1", "10000"}},
       {"recompute.modules",
        "list",
        "",

@@ -222,16 +222,17 @@ void precision_arguments(const workloads::Precision& types, const std::string& i
     no_flag(id, "precision.parameters", calibration::name_of(types.parameters), "the training type");
 }
 
-void kernel_arguments(workloads::Recompute recompute, workloads::AttentionKind attention,
-                      workloads::OptimizerKind optimizer, const std::string& id, LaunchArguments& out) {
+void kernel_arguments(const workloads::Method& method, const std::string& id, LaunchArguments& out) {
+  const workloads::Recompute recompute = method.recompute;
   if (recompute != workloads::Recompute::none) out.add("recompute-granularity", workloads::name_of(recompute));
   if (recompute == workloads::Recompute::full) {
-    out.add("recompute-method", "uniform");
-    out.add("recompute-num-layers", 1);
+    const bool in_part = method.recomputed_layers > 0;
+    out.add("recompute-method", in_part ? "block" : "uniform");
+    out.add("recompute-num-layers", in_part ? method.recomputed_layers : 1);
   }
-  out.add("attention-backend", workloads::name_of(attention));
-  if (optimizer == workloads::OptimizerKind::lamb) no_flag(id, "optimizer", "lamb", "adam or sgd");
-  out.add("optimizer", workloads::name_of(optimizer));
+  out.add("attention-backend", workloads::name_of(method.attention));
+  if (method.optimizer == workloads::OptimizerKind::lamb) no_flag(id, "optimizer", "lamb", "adam or sgd");
+  out.add("optimizer", workloads::name_of(method.optimizer));
 }
 
 /// `global`: sequences of a step, of `seq` tokens.
@@ -259,7 +260,7 @@ std::string megatron_arguments(const scenarios::Scenario& scenario) {
   batch_arguments(job.batch, job.overlap, out);
   placement_arguments(job.placement, scenario.id, out);
   precision_arguments(job.method.precision, scenario.id, out);
-  kernel_arguments(job.method.recompute, job.method.attention, job.method.optimizer, scenario.id, out);
+  kernel_arguments(job.method, scenario.id, out);
   length_arguments(job.evaluation, job.training.tokens, job.batch.global, job.model.seq, out);
   const workloads::Perturbation as_built;
   if (!(job.perturbation == as_built)) out.remarks.emplace_back("perturb: slow parts of the machine have no flag");

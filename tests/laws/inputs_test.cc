@@ -150,6 +150,7 @@ std::vector<Case> language() {
       {"precision.gradients", faster, "precision={gradients: bf16}", {}, "precision={gradients: fp32}"},
       {"precision.parameters", slower, "precision={parameters: fp32}", kSharded, "precision={parameters: bf16}"},
       {"recompute", slower, "full", {}, ""},
+      {"recompute.layers", slower, "2", {"recompute={kind: full}"}, "1"},
       {"attention", slower, "unfused", {}, ""},
       {"offload.activation_layers",
        more_memory,

@@ -11,6 +11,9 @@ std::vector<Case> hosts_and_defaults() {
   const Sets nothing_given{"attention=null", "recompute=null", "overlap=null", "parallelism.sharding=null",
                            "parallelism.sequence_parallel=null"};
   const Sets interleaved = plus(kOverlapped, {"parallelism.virtual_pipeline=4", "software.parameter_bucket='10 MB'"});
+  const Sets one_group =
+      plus(kOverlapped, {"parallelism.tensor=1", "parallelism.pipeline=4", "parallelism.data=4", "batch.global=16",
+                         "parallelism.virtual_pipeline=2", "model.vocab=300000", "model.tied_embeddings=false"});
   const Sets small{"model.hidden=512", "model.ffn_hidden=2048", "model.heads=8", "model.vocab=1024", "model.seq=256"};
   return {
       {"software.inherits", differs, "megatron-2021", {}, "megatron-2023"},
@@ -39,6 +42,7 @@ std::vector<Case> hosts_and_defaults() {
       {"software.overlap_tensor", faster, "true", plus(nothing_given, {"software.tensor_overlap_slowdown=1"}), "false"},
       {"software.overlap_pipeline", faster, "true", nothing_given, "false"},
       {"software.overlap_pipeline_warmup", slower, "false", interleaved, "true"},
+      {"software.runs_one_group_forward", more_memory, "true", one_group, "false"},
       {"software.overlap_gradients", faster, "true", plus(nothing_given, {"software.gradient_bucket='40 MB'"}),
        "false"},
       {"software.overlap_parameters", faster, "true",

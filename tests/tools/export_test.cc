@@ -38,9 +38,9 @@ std::string carried(const workloads::Job& job) {
   text += fmt::format("types {} {} {} {} {}\n", number(job.method.precision.matmul),
                       number(job.method.precision.activations), number(job.method.precision.gradients),
                       number(job.method.precision.accumulation), number(job.method.precision.parameters));
-  text += fmt::format("work {} {} {} overlap {} {} {} {}\n", number(job.method.recompute), number(job.method.attention),
-                      number(job.method.optimizer), job.overlap.tensor, job.overlap.pipeline, job.overlap.gradients,
-                      job.overlap.parameters);
+  text += fmt::format("work {} {} {} {} overlap {} {} {} {}\n", number(job.method.recompute),
+                      job.method.recomputed_layers, number(job.method.attention), number(job.method.optimizer),
+                      job.overlap.tensor, job.overlap.pipeline, job.overlap.gradients, job.overlap.parameters);
   text += fmt::format("placement {}", number(job.placement.kind));
   for (const workloads::Dim dim : job.placement.order) text += fmt::format(" {}", name_of(dim));
   text += "\n";
@@ -93,7 +93,7 @@ parallelism: {{tensor: {}, pipeline: {}, virtual_pipeline: {}, context: {}, sequ
   text += fmt::format("batch: {{global: {}, micro: {}}}\n", global, micro);
   text += fmt::format("precision: {{matmul: {}, activations: {}, gradients: {}, parameters: {}}}\n",
                       dice.word({"fp8", "fp8-blockwise", type.c_str()}), type, dice.word({"fp32", type.c_str()}), type);
-  text += fmt::format("recompute: {}\n", dice.word({"none", "selective", "full"}));
+  text += fmt::format("recompute: {}\n", dice.word({"none", "selective", "full", "{kind: full, layers: 2}"}));
   text += fmt::format("attention: {}\n", context > 1 ? "flash" : dice.word({"flash", "unfused"}));
   text += fmt::format("optimizer: {}\n", dice.word({"adam", "sgd"}));
   text += fmt::format("overlap: {{tensor: {}, pipeline: {}, gradients: {}, parameters: {}}}\n", dice.truth(),

@@ -57,6 +57,24 @@ TEST_CASE("a configuration of TorchTitan: degrees, FSDP, batches, precision") {
   CHECK(job.batch.micro == 2);
   CHECK(job.batch.global == 32);  // 2 for each of 16
   CHECK(job.software.name == "torchtitan-2025.06");
+  // Keys and values of a context group are gathered unless the file has them sent round (TorchTitan's job_config.py).
+  const auto cut = [&](const std::string& more) {
+    return job_of(tools::import_torchtitan(
+        folder.write("cut.toml",
+                     replaced(kTitan, "[activation", "context_parallel_degree = 4\n" + more + "[activation")),
+        64));
+  };
+  CHECK(job.parallelism.context == 1);
+  CHECK(cut("").parallelism.context == 4);
+  CHECK(cut("").parallelism.context_method == workloads::ContextMethod::all_gather);
+  CHECK(cut("context_parallel_rotate_method = \"alltoall\"\n").parallelism.context_method ==
+        workloads::ContextMethod::ring);
+  // Checkpointing operation by operation keeps every second product.
+  const std::string by_op = replaced(kTitan, "mode = \"full\"", "mode = \"selective\"\nselective_ac_option = \"op\"");
+  const workloads::Job spared = job_of(tools::import_torchtitan(folder.write("op.toml", by_op), 64));
+  CHECK(spared.method.recompute == workloads::Recompute::selective);
+  CHECK(spared.method.recomputed.every_second_product);
+  CHECK_FALSE(spared.method.recomputed.core_attention);
   // With a pipeline FSDP keeps what it gathered, and a micro-batch is one sequence.
   const std::string pipelined = replaced(kTitan, "tensor_parallel_degree = 4",
                                          "tensor_parallel_degree = 4\npipeline_parallel_degree = 4\n"

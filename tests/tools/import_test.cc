@@ -311,6 +311,10 @@ TEST_CASE("broken, unknown and contradictory input is refused in one line, and n
 
   const auto launch = [&](const std::string& more) { return tests::orrery({"import", "megatron", kGpt3 + more}); };
   CHECK(launch("").status == 0);
+  const std::string in_part =
+      launch("--recompute-granularity full --recompute-method block --recompute-num-layers 3").out;
+  CHECK(in_part.find("kind: full") != std::string::npos);
+  CHECK(in_part.find("layers: 3") != std::string::npos);
   check_refused(launch("--fp16"), {"--bf16", "contradicts"});
   check_refused(launch("--micro-batch-size 2"), {"--micro-batch-size", "2", "after 1"});
   check_refused(launch("--num-layers-per-virtual-pipeline-stage 5"),

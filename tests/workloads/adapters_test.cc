@@ -86,7 +86,7 @@ TEST_CASE("tensors that only gradients of frozen weights would need are not kept
 TEST_CASE("the two counts of traffic agree, and a folded run equals one of every rank, with adapters") {
   for (const std::vector<std::string>& sets :
        {lora(), lora({"parallelism.sequence_parallel=true", "parallelism.sharding=optimizer"}),
-        lora({"recompute=full", "model.tied_embeddings=false"}),
+        lora({"recompute=full", "model.tied_embeddings=false"}), lora({"recompute={kind: full, layers: 1}"}),
         lora({"parallelism={tensor: 4, pipeline: 2, context: 2, sequence_parallel: true, sharding: optimizer}"}),
         std::vector<std::string>{"finetune={kind: lora, rank: 2, modules: all, dropout: 0.1}",
                                  "parallelism={tensor: 4, pipeline: 1, sharding: gradients}"},

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tests/catch.h"
+#include "tests/laws/alike.h"
 #include "tests/workloads/example.h"
 #include "tests/workloads/layers.h"
 #include "workloads/schedules/catalogue.h"
@@ -103,6 +104,7 @@ TEST_CASE("activations walked in schedule order are those counted in simulated t
       {"parallelism.virtual_pipeline=4", "parallelism.sequence_parallel=true", "overlap.pipeline=true"},
       {"parallelism.pipeline=8", "parallelism.tensor=1", "parallelism.data=2", "software=megatron-2021"},
       {"parallelism.pipeline=4", "parallelism.data=2", "recompute=full", "attention=unfused", "batch.micro=2"},
+      {"parallelism.pipeline=4", "parallelism.data=2", "recompute={kind: full, layers: 1}"},
       {"parallelism.pipeline=4", "parallelism.data=2", "recompute=selective", "attention=unfused"},
       {"model.layers=7", "parallelism.pipeline=2", "parallelism.virtual_pipeline=2", "batch.global=128"},
       {"parallelism.pipeline=1", "parallelism.data=8", "parallelism.sharding=parameters"},
@@ -282,6 +284,34 @@ TEST_CASE("model states and activations of Korthikanti's table 3 are those of it
       if (!selective) CHECK(top.working >= whole);
     }
   }
+}
+
+TEST_CASE("the first layers of every part of a pipeline are recomputed, where a scenario says how many") {
+  // 8 layers on two stages of two chunks: two of a part. With one of them recomputed, half of what is kept stays whole.
+  const auto in_part = [](const char* recompute, const Sets& more = {}) {
+    Sets sets{"parallelism.virtual_pipeline=2", std::string("recompute=") + recompute};
+    sets.insert(sets.end(), more.begin(), more.end());
+    return small_job(sets);
+  };
+  const auto kept = [&](const char* recompute) {
+    const Job job = in_part(recompute);
+    const LayerSplit split = split_layers(job);
+    const StageLayout second{split, job.parallelism.chunk_map(), 1};
+    return bytes_of(split.network, second.range(0)).kept;
+  };
+  CHECK(kept("{kind: full, layers: 1}") == Approx((kept("none") + kept("full")) / 2));
+  CHECK(recomputed_layers(split_layers(in_part("{kind: full, layers: 1}"))) == 4);
+  CHECK(recomputed_layers(split_layers(in_part("none"))) == 0);
+  // Five layers, embedding and head are seven units over four parts, 1 2 2 2: blocks 0 2 2 1. Three parts have a first.
+  CHECK(recomputed_layers(split_layers(in_part("{kind: full, layers: 1}", {"model.layers=5"}))) == 3);
+  // As many as there are is all of them, to the picosecond and the byte.
+  const StepReport all = simulate_step(in_part("full")), many = simulate_step(in_part("{kind: full, layers: 2}"));
+  CHECK(tests::comparable(all) == tests::comparable(many));
+  const StepReport none = simulate_step(in_part("none")), half = simulate_step(in_part("{kind: full, layers: 1}"));
+  CHECK(none.iteration < half.iteration);
+  CHECK(half.iteration < all.iteration);
+  CHECK(half.rates.hfu_pct / half.rates.mfu_pct ==
+        Approx((none.rates.hfu_pct / none.rates.mfu_pct + all.rates.hfu_pct / all.rates.mfu_pct) / 2));
 }
 
 TEST_CASE("recomputing, sequence parallelism and sharding each save what they should") {

@@ -75,6 +75,20 @@ TEST_CASE("interleaved 1F1B goes through the chunks in groups of p micro-batches
         "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 F0.2 B0.0 F0.3 B0.1 F1.2 B1.2 F1.3 B1.3 B0.2 B0.3 ");
 }
 
+TEST_CASE("with one group of micro-batches interleaved 1F1B runs all of them forward first, or as its depth allows") {
+  // Two stages, three chunks, two micro-batches: the last stage may begin after (v-1) p = 4 passes, the first after 6.
+  const PipelineShape group{.stages = 2, .chunks = 3, .microbatches = 2};
+  const PipelineShape early{.stages = 2, .chunks = 3, .microbatches = 2, .one_group_forward_first = false};
+  const auto order = [](std::int32_t stage, const PipelineShape& shape) {
+    return text(schedules::interleaved_1f1b.passes(stage, shape), true);
+  };
+  const std::string all_first = "F0.0 F0.1 F1.0 F1.1 F2.0 F2.1 B2.0 B2.1 B1.0 B1.1 B0.0 B0.1 ";
+  CHECK(order(0, group) == all_first);
+  CHECK(order(1, group) == all_first);
+  CHECK(order(0, early) == all_first);
+  CHECK(order(1, early) == "F0.0 F0.1 F1.0 F1.1 F2.0 B2.0 F2.1 B2.1 B1.0 B1.1 B0.0 B0.1 ");
+}
+
 TEST_CASE("the bubble of GPipe, 1F1B and eager 1F1B is (p-1)/m of the ideal time when communication is free") {
   for (std::int32_t p = 1; p <= 9; ++p) {
     for (std::int32_t m = 1; m <= 24; m += 1 + m / 5) {
@@ -97,6 +111,7 @@ TEST_CASE("the bubble of interleaved 1F1B is (p-1)/(v m) of the ideal time when 
           const std::int64_t forward = 700;
           const std::int64_t expected = (static_cast<std::int64_t>(m) * v + p - 1) * (forward + backward);
           CHECK(makespan(schedules::interleaved_1f1b, {p, v, m}, forward, backward) == expected);
+          CHECK(makespan(schedules::interleaved_1f1b, {p, v, m, false}, forward, backward) == expected);
         }
       }
     }

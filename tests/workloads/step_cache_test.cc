@@ -20,6 +20,8 @@ std::vector<Job> jobs() {
   for (const Sets& sets : std::vector<Sets>{{},
                                             {"batch={global: 64, micro: 2}"},
                                             {"recompute=full"},
+                                            {"recompute={kind: full, layers: 1}"},
+                                            {"recompute={kind: full, layers: 2}"},
                                             {"parallelism.sharding=optimizer"},
                                             {"parallelism.sharding=optimizer", "software.all_reduces_shards=true"},
                                             {"parallelism.virtual_pipeline=2"},

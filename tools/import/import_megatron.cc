@@ -402,9 +402,13 @@ void take_work(Launch& launch, Draft& draft) {
   if (method && recompute == "selective")
     launch.refuse("recompute-method", "belongs to --recompute-granularity full, got selective, expected full");
   const std::optional<std::int64_t> some = launch.count("recompute-num-layers");
-  if (method && method->as_choice({"uniform", "block"}) == "block" && some)
-    draft.ignored("--recompute-method block", "every layer is computed again here, not the first of each stage alone");
-  draft.set("recompute", recompute);
+  const bool in_part = method && method->as_choice({"uniform", "block"}) == "block" && some && recompute == "full";
+  if (in_part) {
+    draft.set("recompute.kind", recompute);
+    draft.set("recompute.layers", *some);
+  } else {
+    draft.set("recompute", recompute);
+  }
 
   const std::optional<Settings> backend = launch.value("attention-backend");
   const bool flash = launch.flag("use-flash-attn");

@@ -92,6 +92,14 @@ void take_layout(Sections& config, Draft& draft, std::int64_t gpus) {
   draft.set("parallelism.tensor", tensor);
   draft.set("parallelism.pipeline", stages);
   draft.set("parallelism.context", context);
+  if (context > 1) {  // torch.distributed.tensor.experimental: set_rotate_method
+    const char* const keys[] = {"parallelism.context_parallel_rotate_method",
+                                "experimental.context_parallel_rotate_method"};
+    const std::string rotate = config.word({keys[0], keys[1]}, "allgather");
+    if (rotate != "allgather" && rotate != "alltoall")
+      config.any({keys[0], keys[1]})->fail(fmt::format("got {}, expected allgather or alltoall", rotate));
+    draft.set("parallelism.context_method", std::string(rotate == "allgather" ? "all_gather" : "ring"));
+  }
   if (expert > 1) draft.set("parallelism.expert", expert);
   draft.set("parallelism.data", copies * shards);
   draft.set("parallelism.sequence_parallel", tensor > 1);
@@ -120,9 +128,13 @@ void take_work(Sections& config, Draft& draft) {
   const std::string mode = config.word({"activation_checkpoint.mode"}, "selective");
   if (mode != "none" && mode != "selective" && mode != "full")
     config.find("activation_checkpoint.mode")->fail(fmt::format("got {}, expected none, selective or full", mode));
-  draft.set("recompute", mode);
   const std::string option = config.word({"activation_checkpoint.selective_ac_option"}, "2");
-  if (mode == "selective")
+  const bool by_operation = mode == "selective" && option == "op";
+  if (by_operation)
+    draft.apply("recompute={kind: selective, modules: [every_second_product]}");
+  else
+    draft.set("recompute", mode);
+  if (mode == "selective" && !by_operation)
     draft.assumed("recompute", fmt::format("selective_ac_option {}: the core of attention is computed again", option));
   bool fp8 = config.flag({"float8.enable_float8_linear"}, false);
   if (const Settings* converters = config.find("model.converters");

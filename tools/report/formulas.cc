@@ -32,7 +32,7 @@ void add_plain_gpt(const scenarios::Scenario& scenario, std::vector<Formula>& ou
   out.push_back({"model FLOPs of a step", "72 B s l h^2 (1 + s/6h + V/12lh)",
                  plain_flops(job.model, job.batch.global, false), workloads::model_flops(job.model, job.batch.global),
                  "FLOP"});
-  if (job.method.recompute == workloads::Recompute::full) {
+  if (job.method.recompute == workloads::Recompute::full && job.method.recomputed_layers == 0) {
     out.push_back({"hardware FLOPs of a step", "96 B s l h^2 (1 + s/6h + V/16lh)",
                    plain_flops(job.model, job.batch.global, true),
                    workloads::hardware_flops(job.model, job.batch.global, job.method.recompute), "FLOP"});

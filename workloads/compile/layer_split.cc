@@ -85,7 +85,27 @@ std::vector<std::int64_t> shares_of(const Network& network, calibration::LayerSh
   return fills ? filled_shares(blocks, parts) : even_shares(blocks, parts, network.behind);
 }
 
+/// The first blocks of every range, as Megatron-Core's --recompute-method block has it
+/// (megatron/core/transformer/transformer_block.py: each part of a pipeline is a block of its own).
+void recompute_first_blocks(const std::vector<LayerRange>& ranges, Network& network) {
+  for (const LayerRange& range : ranges) {
+    std::int64_t left = network.again.blocks;
+    for (std::int64_t i = range.begin; i < range.end && left > 0; ++i) {
+      std::uint8_t& kind = network.layers[static_cast<std::size_t>(i)];
+      if (network.kinds[kind].kind != LayerKind::block) continue;
+      kind = static_cast<std::uint8_t>(kind + network.again.kinds);
+      --left;
+    }
+  }
+}
+
 }  // namespace
+
+std::int64_t recomputed_layers(const LayerSplit& split) {
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < split.network.size(); ++i) count += split.network.layer(i).recomputed;
+  return count;
+}
 
 double LayerSplit::parameters_of(std::int64_t layer, HeldPart which) const {
   const auto at = static_cast<std::size_t>(layer);
@@ -128,6 +148,7 @@ LayerSplit split_network(Network network, const ChunkMap& map, calibration::Laye
   const std::vector<LayerRange> blocks = ranges_of(shares, behind);
   LayerSplit split;
   split.network = std::move(network);
+  recompute_first_blocks(blocks, split.network);
   std::vector<double> kinds, experts, trained;
   for (const Layer& layer : split.network.kinds) {
     kinds.push_back(parameters(layer));

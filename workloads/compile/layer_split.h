@@ -33,6 +33,9 @@ struct LayerSplit {
   const Layer& block() const { return network.layer(1); }
 };
 
+/// Layers that are recomputed as a whole.
+std::int64_t recomputed_layers(const LayerSplit& split);
+
 /// Cuts `blocks` layers, an embedding in front of and a head behind them into `parts` ranges: equal shares of the
 /// layers where they divide; else as even as can be with embedding and head a layer each.
 /// `behind`: layers behind the blocks, which the last range has.

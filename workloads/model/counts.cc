@@ -78,10 +78,11 @@ double model_flops(const Model& model, std::int64_t global_batch, Trained traine
   return 3 * static_cast<double>(global_batch) * (f.linear + f.attention + f.head);
 }
 
-double hardware_flops(const Model& model, std::int64_t global_batch, Recompute recompute, Trained trained) {
+double hardware_flops(const Model& model, std::int64_t global_batch, Recompute recompute, Trained trained,
+                      double share) {
   const SequenceFlops f = sequence_flops(model);
   double flops = model_flops(model, global_batch, trained);
-  if (recompute == Recompute::full) flops += static_cast<double>(global_batch) * (f.linear + f.attention);
+  if (recompute == Recompute::full) flops += share * static_cast<double>(global_batch) * (f.linear + f.attention);
   if (recompute == Recompute::selective) flops += static_cast<double>(global_batch) * f.attention;
   return flops;
 }

@@ -70,6 +70,8 @@ struct Computation {
   Precision precision;
   Recompute recompute = Recompute::none;
   RecomputedParts recomputed;  // where that is selective
+  /// Where it is full: blocks of each part of a pipeline that are recomputed, the first so many; 0: all.
+  std::int64_t recomputed_layers = 0;
   AttentionKind attention = AttentionKind::flash;
   bool overlaps_tensor = false;           // GEMMs are cut to overlap with the tensor-parallel exchange beside them
   bool ends_on_one_stage = true;          // embedding and head, so that tied weights are one tensor

@@ -222,6 +222,12 @@ struct Network {
   double residual_elements = 0;      // the same as it lies outside of tensor-parallel regions
   double kv_elements = 0;            // of keys and values of one layer, one micro-batch on one rank
   double tied_elements = 0;          // of the word embedding that the head shares on this rank; 0: not tied
+  /// Where only the first blocks of each part of a pipeline are recomputed: how many, and the row of `kinds` from which
+  /// all kinds stand once more, recomputed. 0: none.
+  struct Again {
+    std::int64_t blocks = 0;
+    std::uint8_t kinds = 0;
+  } again = {};
   std::int64_t behind = 1;           // layers behind the last that a pipeline shares out: the head, and what it needs
   std::int64_t size() const { return static_cast<std::int64_t>(layers.size()); }
   const Layer& layer(std::int64_t i) const { return kinds[layers[static_cast<std::size_t>(i)]]; }

@@ -85,8 +85,8 @@ enum class Trained : std::uint8_t { all, adapters };
 /// Model FLOPs of one step (contract, Metrics), window and gated MLP taken into account.
 double model_flops(const Model& model, std::int64_t global_batch, Trained trained = Trained::all);
 /// What the device computes, recomputed forward passes included (the scores that fused attention rebuilds are not
-/// counted).
+/// counted). `share`: of the layers that full recomputation is of.
 double hardware_flops(const Model& model, std::int64_t global_batch, Recompute recompute,
-                      Trained trained = Trained::all);
+                      Trained trained = Trained::all, double share = 1);
 
 }  // namespace orrery::workloads

@@ -145,7 +145,23 @@ Network moe(const Model& model, const Split& split, const Computation& computati
   return out;
 }
 
+namespace {
+/// Every kind twice, as it is and recomputed; split_network says which blocks are of the second.
+Network network_in_part_again(const Model& model, const Split& split, const Computation& computation) {
+  Computation kept = computation, again = computation;
+  kept.recompute = Recompute::none;
+  again.recomputed_layers = kept.recomputed_layers = 0;
+  Network out = network(model, split, kept);
+  const Network all = network(model, split, again);
+  out.again = {computation.recomputed_layers, static_cast<std::uint8_t>(out.kinds.size())};
+  out.kinds.insert(out.kinds.end(), all.kinds.begin(), all.kinds.end());
+  return out;
+}
+}  // namespace
+
 Network network(const Model& model, const Split& split, const Computation& computation) {
+  if (computation.recompute == Recompute::full && computation.recomputed_layers > 0)
+    return network_in_part_again(model, split, computation);
   if (model.recommender.any()) return dlrm(model, split, computation);
   Network layers = model.experts.any() ? moe(model, split, computation) : gpt(model, split, computation);
   if (computation.adapters.any()) adapt(layers, LayerWriter(model, split, computation));

@@ -24,10 +24,12 @@ std::vector<Pass> passes(std::int32_t stage, const PipelineShape& shape) {
   SIM_CHECK(shape.microbatches % shape.stages == 0, "{} micro-batches do not come in groups of {} stages",
             shape.microbatches, shape.stages);
   const std::int64_t total = static_cast<std::int64_t>(shape.microbatches) * shape.chunks;
-  // With one group of micro-batches Megatron-LM runs every forward pass before the first backward pass.
+  // With one group of micro-batches Megatron-LM ran every forward pass before the first backward pass until its commit
+  // 4295be1a (November 2024, core_v0.10.0); PyTorch's ScheduleInterleaved1F1B never did.
   const std::int64_t ahead =
       2LL * (shape.stages - 1 - stage) + static_cast<std::int64_t>(shape.chunks - 1) * shape.stages;
-  const std::int64_t warm_up = shape.microbatches == shape.stages ? total : std::min(total, ahead);
+  const bool all_forward = shape.one_group_forward_first && shape.microbatches == shape.stages;
+  const std::int64_t warm_up = all_forward ? total : std::min(total, ahead);
   return in_turn(warm_up, total, [&](PassKind kind, std::int64_t k) { return nth_pass(kind, k, shape); });
 }
 

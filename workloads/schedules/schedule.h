@@ -51,6 +51,8 @@ struct PipelineShape {
   std::int32_t stages = 1;
   std::int32_t chunks = 1;  // per stage
   std::int32_t microbatches = 1;
+  /// Interleaved, with as many micro-batches as stages: no backward pass before the last forward pass.
+  bool one_group_forward_first = true;
 };
 
 /// Why a schedule cannot run on a pipeline.

@@ -63,6 +63,7 @@ Computation computation_of(const Job& job) {
   computation.style = job.software.layers;
   computation.attention_style = job.software.attention_style;
   computation.recomputed = job.method.recomputed;
+  computation.recomputed_layers = job.method.recomputed_layers;
   computation.experts = job.method.experts;
   computation.adapters = job.method.adapters;
   return computation;

@@ -134,6 +134,7 @@ struct Method {
   Precision precision;
   Recompute recompute = Recompute::none;
   RecomputedParts recomputed;
+  std::int64_t recomputed_layers = 0;  // of each part of a pipeline, as Computation::recomputed_layers
   AttentionKind attention = AttentionKind::flash;
   ExpertStyle experts;
   Adapters adapters;
@@ -165,7 +166,7 @@ struct Job {
   /// The pipeline of one step, as schedules see it.
   PipelineShape pipeline_shape() const {
     return {static_cast<std::int32_t>(parallelism.pipeline), static_cast<std::int32_t>(parallelism.virtual_pipeline),
-            static_cast<std::int32_t>(microbatches())};
+            static_cast<std::int32_t>(microbatches()), software.messages.runs_one_group_forward};
   }
   /// Ranks that hold the same weights: data and context ranks, and all stages that the schedule gives a block to.
   std::int64_t replicas() const { return parallelism.data * parallelism.context * parallelism.schedule->copies(); }

@@ -13,8 +13,9 @@ LayerSplit split_layers(const Job& job) {
 namespace {
 /// Weight by weight: where each linear layer is one product, or several of one input, that all ranks hold alike.
 bool goes_by_weight(const Model& model, const Method& method, const calibration::FetchStyle& style) {
-  const bool by_operation = method.recompute == Recompute::selective && method.recomputed.every_second_product;
-  return style.fetches_by_weight && !model.experts.any() && !model.parallel_block && !by_operation;
+  const bool in_part = method.recomputed_layers > 0 ||
+                       (method.recompute == Recompute::selective && method.recomputed.every_second_product);
+  return style.fetches_by_weight && !model.experts.any() && !model.parallel_block && !in_part;
 }
 }  // namespace
 

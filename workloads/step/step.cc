@@ -109,15 +109,16 @@ std::vector<std::vector<sim::Duration>> tensor_waits(const StagePrograms& stages
   return waits;
 }
 
-/// `global`: sequences of a step.
-void rate(const Model& work, std::int64_t global, const Method& method, const Machine& machine, StepReport& report) {
+/// `global`: sequences of a step; `again`: share of the blocks that full recomputation is of.
+void rate(const Model& work, std::int64_t global, const Method& method, double again, const Machine& machine,
+          StepReport& report) {
   const double tokens = static_cast<double>(global) * static_cast<double>(work.seq);
   const double seconds = sim::to_seconds(report.iteration), gpus = static_cast<double>(report.gpus);
   report.rates.tokens_per_s = tokens / seconds;
   report.rates.tokens_per_s_per_gpu = report.rates.tokens_per_s / gpus;
   const Trained trained = method.adapters.any() ? Trained::adapters : Trained::all;
   const double model = model_flops(work, global, trained);
-  const double hardware = hardware_flops(work, global, method.recompute, trained);
+  const double hardware = hardware_flops(work, global, method.recompute, trained, again);
   report.rates.model_tflops_per_gpu = model / seconds / gpus / 1e12;
   report.rates.hardware_tflops_per_gpu = hardware / seconds / gpus / 1e12;
   report.rates.aggregate_pflops = model / seconds / 1e15;
@@ -573,7 +574,10 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
   } else {
     simulation.simulate_in_detail();
   }
-  rate(job.model, job.batch.global, job.method, job.machine, report);
+  const bool in_part = job.method.recomputed_layers > 0;
+  const double again =
+      in_part ? static_cast<double>(recomputed_layers(split_layers(job))) / static_cast<double>(job.model.layers) : 1;
+  rate(job.model, job.batch.global, job.method, again, job.machine, report);
   simulation.evaluate();
   report.effort.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;

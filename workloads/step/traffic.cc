@@ -22,6 +22,7 @@
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step/closed_form_parameters.h"
 #include "workloads/step/grid_traffic.h"
+#include "workloads/step/job_values.h"
 #include "workloads/step/mixture_traffic.h"
 #include "workloads/step/recommender_traffic.h"
 #include "workloads/step/sharded_traffic.h"
@@ -126,22 +127,22 @@ class StateRows {
 };
 
 /// Of every adapted pair of products, the results of one adapter's first product are gathered, of the other's reduced.
-/// `runs`: passes over a layer.
+/// `runs`: passes over a layer; `recomputed`: layers.
 void add_adapter_rows(const Adapters& adapters, const Parallelism& layout, double bytes, double layers, double runs,
-                      bool recomputed, TrafficRows& rows) {
+                      double recomputed, TrafficRows& rows) {
   const double pairs = adapters.on_mlp ? 2 : 1;
   const bool sp = layout.sequence_parallel;
-  const auto row = [&](CollectiveOp op, const char* what) {
-    rows.add(CommGroup::tensor, op, what, layout.tensor, bytes, pairs * layers * runs, pairs);
+  const auto row = [&](CollectiveOp op, const char* what, double times) {
+    rows.add(CommGroup::tensor, op, what, layout.tensor, bytes, pairs * times * runs, pairs);
   };
-  const auto forward = [&](const char* what) {
-    row(CollectiveOp::all_gather, what);
-    row(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, what);
+  const auto forward = [&](const char* what, double times) {
+    row(CollectiveOp::all_gather, what, times);
+    row(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, what, times);
   };
-  forward("adapters, forward");
-  if (recomputed) forward("adapters, forward (recomputed)");
-  row(CollectiveOp::reduce_scatter, "adapter gradients, backward");
-  if (sp) row(CollectiveOp::all_gather, "adapter gradients, backward");
+  forward("adapters, forward", layers);
+  if (recomputed > 0) forward("adapters, forward (recomputed)", recomputed);
+  row(CollectiveOp::reduce_scatter, "adapter gradients, backward", layers);
+  if (sp) row(CollectiveOp::all_gather, "adapter gradients, backward", layers);
 }
 
 /// Elements of keys and values of a token, over all tensor ranks, that a context group exchanges.
@@ -151,27 +152,34 @@ double exchanged_width(const Model& model, bool repeats_keys) {
   return 2 * real((repeats_keys ? model.attention.heads : model.attention.kv_heads) * model.head_dim());
 }
 
-/// `whole`: of exchanged_width; `tokens`: of a micro-batch on one rank.
+/// `whole`: of exchanged_width; `tokens`: of a micro-batch on one rank; `again`: layers whose attention runs again.
 void add_context_rows(const Model& model, double whole, const Parallelism& layout, const Method& method, double tokens,
-                      double microbatches, TrafficRows& rows) {
+                      double microbatches, double again, TrafficRows& rows) {
+  const double layers = real(model.layers + model.experts.mtp_layers);
   const double width = whole / real(layout.tensor);
   const double own = tokens * width * calibration::bytes_of(method.precision.activations);
-  const double layers = real(model.layers + model.experts.mtp_layers);
-  const double runs = layers * microbatches * real(layout.data * layout.tensor);  // over groups
+  const double runs = microbatches * real(layout.data * layout.tensor);  // of a layer, over groups
   const double c = real(layout.context);
-  const auto row = [&](CollectiveOp op, const char* what, double calls) {
+  const auto row = [&](CollectiveOp op, const char* what, double calls, double times) {
     if (op == CollectiveOp::send_receive)
-      rows.add(CommGroup::context, op, what, layout.context, own, calls * runs * c, calls);
+      rows.add(CommGroup::context, op, what, layout.context, own, calls * times * runs * c, calls);
     else
-      rows.add(CommGroup::context, op, what, layout.context, own * c, calls * runs, calls);
+      rows.add(CommGroup::context, op, what, layout.context, own * c, calls * times * runs, calls);
   };
   const bool ring = layout.context_method == ContextMethod::ring;
   const auto gather = ring ? CollectiveOp::send_receive : CollectiveOp::all_gather;
   const auto scatter = ring ? CollectiveOp::send_receive : CollectiveOp::reduce_scatter;
-  row(gather, "keys and values, forward", ring ? c - 1 : 1);
-  if (method.recompute != Recompute::none) row(gather, "keys and values, forward (recomputed)", ring ? c - 1 : 1);
-  row(gather, "keys and values, backward", ring ? c - 1 : 1);
-  row(scatter, "key and value gradients, backward", ring ? c : 1);
+  const double gathers = ring ? c - 1 : 1;
+  row(gather, "keys and values, forward", gathers, layers);
+  if (method.recompute == Recompute::selective) again = layers;
+  if (again > 0) row(gather, "keys and values, forward (recomputed)", gathers, again);
+  row(gather, "keys and values, backward", gathers, layers);
+  row(scatter, "key and value gradients, backward", ring ? c : 1, layers);
+}
+
+/// Layers that are recomputed as a whole, but where some of each stage are.
+double all_or_none_again(const Method& method, const Model& model) {
+  return method.recompute == Recompute::full ? real(model.layers + model.experts.mtp_layers) : 0;
 }
 
 class ClosedForm {
@@ -191,7 +199,8 @@ class ClosedForm {
     if (p_.tensor > 1) tensor();
     if (p_.context > 1) {
       add_context_rows(job_.model, exchanged_width(job_.model, job_.software.attention_style.repeats_keys), p_,
-                       job_.method, real(job_.batch.micro * job_.rank_seq()), real(job_.microbatches()), rows_);
+                       job_.method, real(job_.batch.micro * job_.rank_seq()), real(job_.microbatches()), layers_again(),
+                       rows_);
     }
     if (p_.pipeline > 1) pipeline();
     if (job_.replicas() > 1) data();
@@ -219,10 +228,9 @@ class ClosedForm {
   }
 
   void tensor() {
-    const double m = real(job_.microbatches()), layers = real(job_.model.layers);
+    const double layers = real(job_.model.layers), runs = real(job_.microbatches()) * columns();
     const double heads = 1 + real(job_.model.experts.mtp_layers);
     const double per_pass = job_.model.parallel_block ? 1 : 2;
-    const double runs = m * columns();
     const bool sp = p_.sequence_parallel;
     if (p_.inside.tensor_in > 1) return grid(runs);
     const auto boundary = [&](const char* what, double calls, double per_layer, bool gather) {
@@ -238,8 +246,8 @@ class ClosedForm {
       return ends(runs, heads);
     }
     boundary("activations, forward", per_pass * layers * runs, per_pass, true);
-    if (job_.method.recompute == Recompute::full)
-      boundary("activations, forward (recomputed)", per_pass * layers * runs, per_pass, true);
+    if (const double again = layers_again(); again > 0)
+      boundary("activations, forward (recomputed)", per_pass * again * runs, per_pass, true);
     if (const double again = sp ? inputs_again() : 0; again > 0)
       add(CommGroup::tensor, CollectiveOp::all_gather, "activations, forward (recomputed)", p_.tensor, activation(),
           again * layers * runs, again);
@@ -251,7 +259,7 @@ class ClosedForm {
           per_pass * layers * runs, per_pass);
     if (adapters_.any())
       add_adapter_rows(adapters_, p_, activation() / real(job_.model.hidden) * real(adapters_.rank), layers, runs,
-                       job_.method.recompute == Recompute::full, rows_);
+                       layers_again(), rows_);
     ends(runs, heads);
     if (!sp && job_.software.messages.scatter_gather_pipeline && p_.pipeline > 1) {
       add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
@@ -269,6 +277,11 @@ class ClosedForm {
                 runs,
                 job_.method.recompute == Recompute::full}
         .add_rows(rows_);
+  }
+
+  double layers_again() const {
+    return job_.method.recomputed_layers > 0 ? real(recomputed_layers(split_layers(job_)))
+                                             : all_or_none_again(job_.method, job_.model);
   }
 
   /// Inputs of a layer's products that are gathered once more for the part of it that is computed again.

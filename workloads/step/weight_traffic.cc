@@ -53,8 +53,9 @@ bool WeightTraffic::goes_by_weight() const {
   const calibration::FetchStyle& style = software.fetches;
   const bool apart = layout.inside.weights > 0 || layout.inside.gradients > 0 || layout.inside.secondary > 0 ||
                      style.quantised_fetches || style.quantised_reductions;
-  const bool by_operation = method.recompute == Recompute::selective && method.recomputed.every_second_product;
-  return style.fetches_by_weight && !apart && !model.experts.any() && !model.parallel_block && !by_operation;
+  const bool in_part = method.recomputed_layers > 0 ||
+                       (method.recompute == Recompute::selective && method.recomputed.every_second_product);
+  return style.fetches_by_weight && !apart && !model.experts.any() && !model.parallel_block && !in_part;
 }
 
 GatheredElements WeightTraffic::of(double whole) const {
