@@ -120,6 +120,7 @@ struct LayerStyle {
   bool current_scales = false;       // fp8 by tensors: the largest magnitude is looked for in a pass ahead of the cast
   bool dropout = true;               // of hidden states and attention probabilities
   bool unfused_permutation = false;  // tokens come into the order of experts by index operations, one kernel each
+  bool pads_experts = false;  // in types with scales, rows of each expert are copied out to whole blocks of these
   double extra_kernels_per_layer = 0;  // small kernels per layer and direction beyond those modelled (views, copies)
   LinearStyle linear;
   HeadStyle head;
