@@ -249,6 +249,8 @@ void ExpertHalf::activation(double elements, bool fused) {
   w_.backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * cast);
   if (own_bias) w_.forward("add bias", Streaming::accumulate, inputs, 2 * e_);
   if (clamps) {
+    // The offset of the linear half comes from the host by a copy that it waits for (torch.tensor(linear_offset)).
+    w_.add(RunEnd{true});
     w_.forward("clamp", Streaming::copy, inputs, 2 * e_);
     w_.forward("join gates", Streaming::copy, inputs, 2 * e_);
   }
