@@ -145,9 +145,9 @@ std::vector<Row> host_rows() {
                "Host time around a layer of experts in each direction, beyond its launches: routing, permutation and "
                "dispatch in Python."),
       duration("expert_dispatch_host", &S::host, &HostCosts::expert_dispatch_host, kHost,
-               "Of that, what comes behind the counts of tokens that the host waits for, ahead of the first kernel of the "
-               "experts: exchange, sorting and products set up in Python while the device has nothing to do; on top of "
-               "expert_layer_host, and what graphs of routing leave."),
+               "Beyond that, behind the counts of tokens that the host waits for, ahead of the experts' first kernel: "
+               "exchange, sorting and products set up in Python while the device idles, which graphs of "
+               "routing leave."),
       duration(
           "expert_host", &S::host, &HostCosts::expert_host, kHost,
           "Host time for each expert of the rank in each direction, beyond its launches: its quantisers and views."),

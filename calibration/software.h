@@ -63,8 +63,8 @@ struct HostCosts {
   /// Beyond that, around a collective of a tensor group, and again for each of its ranks where stages lie on several
   /// nodes.
   sim::Duration tensor_call{}, tensor_call_per_rank{};
-  /// Around a layer of experts, beyond its launches, in each direction: ahead of the counts of tokens, and between these
-  /// and the experts; again for each expert of the rank; and where its exchanges hide behind another micro-batch.
+  /// Around a layer of experts, beyond its launches, in each direction: ahead of the counts of tokens, and between
+  /// these and the experts; again for each expert of the rank; and where its exchanges hide behind another micro-batch.
   sim::Duration expert_layer_host{}, expert_dispatch_host{}, expert_host{}, expert_overlap_host{};
   sim::Duration step_host{};        // per step, outside kernels: data loader, logging, Python
   sim::Duration evaluation_host{};  // per evaluation, beyond its passes: iterators, losses gathered, a slow step after

@@ -340,7 +340,7 @@ TEST_CASE("a clamp, scaled biases and a factor beside the rotation cost the pass
   CHECK(more(stretched, Direction::forward) == turned * ((4 + 6 + 4 + 6 + 4) - 4));
 }
 
-TEST_CASE("rows that come to experts are cast by kernels of their own, padded into blocks and stashed as their code does") {
+TEST_CASE("rows that come to experts are cast by kernels of their own, padded into blocks and stashed") {
   const auto bytes = [](const ExpertStyle& style, DataType type, bool fuses, Direction direction) {
     Computation computation;
     computation.experts = style;

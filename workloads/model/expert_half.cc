@@ -279,7 +279,7 @@ void ExpertHalf::pad(const char* name, const char* name_backward) {
   w_.forward(name, Streaming::copy, rows, 2 * e_);
 }
 
-/// What experts keep is copied into pages of a buffer for all layers and micro-batches, and back ahead of its use, since
+/// What experts keep is copied into pages of a buffer for all layers and micro-batches, and back ahead of its use:
 /// their own buffers have room for more tokens than come (Megatron-LM of June 2026,
 /// megatron/core/transformer/moe/paged_stash.py). That runs on a stream of its own, and is taken as if what runs beside
 /// it left it no device memory.
