@@ -224,7 +224,7 @@ std::vector<Row> kernel_rows() {
       boolean("squared_relu_in_steps", &S::layers, &LayerStyle::squared_relu_in_steps,
               "A squared ReLU and its gradient are computed one operation at a time, other activations in one kernel."),
       boolean("pads_experts", &S::layers, &LayerStyle::pads_experts,
-              "In types with scales, rows of every expert are copied out to whole blocks of these ahead of its products, "
+              "In types with scales, rows of every expert are copied to whole blocks of these ahead of its products, "
               "and back behind them, but where the dispatcher puts them down so."),
       boolean("unfused_permutation", &S::layers, &LayerStyle::unfused_permutation,
               "Tokens are picked for experts row by row and their results added up element by element, in kernels of "
