@@ -144,6 +144,10 @@ std::vector<Row> host_rows() {
       duration("expert_layer_host", &S::host, &HostCosts::expert_layer_host, kHost,
                "Host time around a layer of experts in each direction, beyond its launches: routing, permutation and "
                "dispatch in Python."),
+      duration("expert_dispatch_host", &S::host, &HostCosts::expert_dispatch_host, kHost,
+               "Beyond that, behind the counts of tokens that the host waits for, ahead of the experts' first kernel: "
+               "exchange, sorting and products set up in Python while the device idles, which graphs of "
+               "routing leave."),
       duration(
           "expert_host", &S::host, &HostCosts::expert_host, kHost,
           "Host time for each expert of the rank in each direction, beyond its launches: its quantisers and views."),
@@ -222,6 +226,9 @@ std::vector<Row> kernel_rows() {
               "time, as eager PyTorch does."),
       boolean("squared_relu_in_steps", &S::layers, &LayerStyle::squared_relu_in_steps,
               "A squared ReLU and its gradient are computed one operation at a time, other activations in one kernel."),
+      boolean("pads_experts", &S::layers, &LayerStyle::pads_experts,
+              "In types with scales, rows of every expert are copied to whole blocks of these ahead of its products, "
+              "and back behind them, but where the dispatcher puts them down so."),
       boolean("unfused_permutation", &S::layers, &LayerStyle::unfused_permutation,
               "Tokens are picked for experts row by row and their results added up element by element, in kernels of "
               "PyTorch's; else one kernel does either."),

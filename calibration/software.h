@@ -63,9 +63,9 @@ struct HostCosts {
   /// Beyond that, around a collective of a tensor group, and again for each of its ranks where stages lie on several
   /// nodes.
   sim::Duration tensor_call{}, tensor_call_per_rank{};
-  /// Around a layer of experts, beyond its launches, in each direction; again for each expert of the rank; and where
-  /// its exchanges hide behind another micro-batch.
-  sim::Duration expert_layer_host{}, expert_host{}, expert_overlap_host{};
+  /// Around a layer of experts, beyond its launches, in each direction: ahead of the counts of tokens, and between
+  /// these and the experts; again for each expert of the rank; and where its exchanges hide behind another micro-batch.
+  sim::Duration expert_layer_host{}, expert_dispatch_host{}, expert_host{}, expert_overlap_host{};
   sim::Duration step_host{};        // per step, outside kernels: data loader, logging, Python
   sim::Duration evaluation_host{};  // per evaluation, beyond its passes: iterators, losses gathered, a slow step after
   bool blocking_launches = false;   // the host waits for every kernel before it issues the next
@@ -120,6 +120,7 @@ struct LayerStyle {
   bool current_scales = false;       // fp8 by tensors: the largest magnitude is looked for in a pass ahead of the cast
   bool dropout = true;               // of hidden states and attention probabilities
   bool unfused_permutation = false;  // tokens come into the order of experts by index operations, one kernel each
+  bool pads_experts = false;  // in types with scales, rows of each expert are copied out to whole blocks of these
   double extra_kernels_per_layer = 0;  // small kernels per layer and direction beyond those modelled (views, copies)
   LinearStyle linear;
   HeadStyle head;

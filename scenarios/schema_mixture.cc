@@ -111,6 +111,13 @@ std::vector<Key> expert_keys() {
        "false",
        {},
        "Products, activation and scaled biases of the experts are one module of fused kernels (TransformerEngine)."},
+      {"experts.paged_stash",
+       "boolean",
+       "",
+       "false",
+       {},
+       "Buffers of experts have room for more tokens than come, so that the host need not know how many; what is kept "
+       "for the backward pass goes through the pages of a buffer for all layers (Megatron-Core)."},
       {"experts.fp8_dispatch", "boolean", "", kBySoftware, {}, "Tokens are cast to fp8 before they are sent."},
       {"experts.overlap_shared", "boolean", "", kBySoftware, {}, "Shared experts run beside the exchanges."},
       {"experts.capacity_factor",

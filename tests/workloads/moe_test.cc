@@ -340,6 +340,73 @@ TEST_CASE("a clamp, scaled biases and a factor beside the rotation cost the pass
   CHECK(more(stretched, Direction::forward) == turned * ((4 + 6 + 4 + 6 + 4) - 4));
 }
 
+TEST_CASE("rows that come to experts are cast by kernels of their own, padded into blocks and stashed") {
+  const auto bytes = [](const ExpertStyle& style, DataType type, bool fuses, Direction direction) {
+    Computation computation;
+    computation.experts = style;
+    computation.precision.matmul = type;
+    computation.style.fused_cast = fuses;
+    const Network network = moe(mixture(), Split{}, computation);
+    double sum = 0;
+    for (const LayerOp& op : network.layer(1).ops) {
+      const auto* stream = std::get_if<StreamingOp>(&op);
+      if (stream != nullptr && stream->routed && stream->direction == direction)
+        sum += stream->elements * stream->bytes_each;
+    }
+    return sum;
+  };
+  const auto both = [&](const ExpertStyle& style, DataType type, bool fuses = true) {
+    return std::pair{bytes(style, type, fuses, Direction::forward), bytes(style, type, fuses, Direction::backward)};
+  };
+  const double routed = 512 * 2, inside = routed * 512, rows = routed * 1024;
+  const auto plain = both({}, DataType::bf16), cast = both({}, DataType::fp8);
+  // Read in 16 bit, written twice in 8: input and activation; gradients of outputs and of both halves of the gate.
+  CHECK(cast.first - plain.first == (rows + inside) * (2 + 2));
+  CHECK(cast.second - plain.second == (rows + 2 * inside) * (2 + 2));
+  CHECK(both({}, DataType::fp8, false) == cast);  // a norm that casts is not what comes before
+  ExpertStyle padded;
+  padded.pads_rows = true;
+  CHECK(both(padded, DataType::bf16) == plain);
+  CHECK(both(padded, DataType::fp8).first - cast.first == 2 * rows * (2 + 2));
+  CHECK(both(padded, DataType::fp8).second - cast.second == 2 * rows * (2 + 2));
+  ExpertStyle whole = padded;
+  whole.dispatcher = Dispatcher::hybridep;  // puts rows down in whole blocks
+  ExpertStyle unpadded = whole;
+  unpadded.pads_rows = false;
+  CHECK(both(whole, DataType::fp8) == both(unpadded, DataType::fp8));
+  // Kept: input and activation in 8 bit, both halves of the gate in 16; copied into pages, and out of them.
+  ExpertStyle stashed;
+  stashed.paged_stash = true;
+  CHECK(both(stashed, DataType::fp8).first - cast.first == 2 * (rows + inside + 2 * inside * 2));
+  CHECK(both(stashed, DataType::fp8).second - cast.second == 2 * (rows + inside + 2 * inside * 2));
+  // One module: the product writes its activation twice in 8 bit; backward it reads both halves and writes their
+  // gradients twice, and not the activation's. Without it 6 bytes of the activation and 4 of its cast, backward 10
+  // and twice 4.
+  ExpertStyle module;
+  module.fused_mlp = true;
+  CHECK(cast.first - both(module, DataType::fp8).first == inside * (6 + 4 - 2));
+  CHECK(cast.second - both(module, DataType::fp8).second == inside * (10 + 8 - (2 * (2 + 2) - 2)));
+}
+
+TEST_CASE("with a clamp the host waits once more in every layer of experts") {
+  const auto waits = [](double clamp, bool fused) {
+    Model model = mixture();
+    model.experts.activation_clamp = clamp;
+    Computation computation;
+    computation.experts.fused_mlp = fused;
+    const Network network = moe(model, Split{}, computation);
+    std::int64_t n = 0;
+    for (const LayerOp& op : network.layer(1).ops) {
+      const auto* end = std::get_if<RunEnd>(&op);
+      n += end != nullptr && end->host_waits;
+    }
+    return n;
+  };
+  CHECK(waits(0, false) == 1);  // for the counts of tokens
+  CHECK(waits(7, false) == 2);
+  CHECK(waits(7, true) == 1);
+}
+
 TEST_CASE("exchanges hide behind another micro-batch") {
   const std::vector<std::string> base{"parallelism.pipeline=1", "parallelism.expert=16", "model.seq=4096",
                                       "batch.global=256"};

@@ -149,7 +149,7 @@ void ExpertHalf::pick_tokens() {
   // dispatch waits for counts itself (deepseek-ai/DeepEP, README, "Example use in model training"), after any other
   // experts.py turns tokens_per_expert into a list (Megatron-LM core_v0.16.0,
   // megatron/core/transformer/moe/experts.py).
-  if (!style_.pads_to_capacity) w_.add(RunEnd{true});
+  if (!style_.pads_to_capacity && !style_.paged_stash) w_.add(RunEnd{true});
   if (split.expert * split.expert_tensor == 1) return;
   if (gathers() || sends_once(style_.dispatcher) || style_.pads_to_capacity) return;
   // Where every rank has a part of every expert, the ranks that share experts out tell each other.
@@ -234,10 +234,11 @@ MatMul ExpertHalf::of_experts(const char* name, std::int64_t out, std::int64_t i
 
 /// The products of experts add their bias themselves where linear layers do. A clamp ahead of the activation is not
 /// part of its kernel (Megatron-LM core_v0.15.0, megatron/core/fusions/fused_bias_geglu.py): PyTorch cuts each half,
-/// joins them, and on the way back compares (one half on both sides), chooses, and joins the gradients.
-void ExpertHalf::activation(double elements) {
+/// joins them, and on the way back compares (one half on both sides), chooses, and joins the gradients. `fused`: the
+/// kernel casts what it makes for the product behind it.
+void ExpertHalf::activation(double elements, bool fused) {
   const auto [name, name_backward] = activation_names(m_);
-  const double gates = real(this->gates()), inputs = gates * elements;
+  const double gates = real(this->gates()), inputs = gates * elements, cast = fused ? w_.fused_cast() : 0;
   const bool own_bias = w_.has_biases() && !style_.fused_mlp && !w_.style().linear.bias_in_gemm;
   const bool clamps = m_.experts.activation_clamp > 0 && !style_.fused_mlp;
   if (own_bias) w_.backward("bias gradient", Streaming::accumulate, elements, e_);
@@ -245,13 +246,49 @@ void ExpertHalf::activation(double elements) {
     w_.backward("join gate gradients", Streaming::copy, inputs, 2 * e_);
     w_.backward("clamp backward", Streaming::copy, inputs, 3.5 * e_ + 4);
   }
-  w_.backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * w_.fused_cast());
+  w_.backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * cast);
   if (own_bias) w_.forward("add bias", Streaming::accumulate, inputs, 2 * e_);
   if (clamps) {
+    // The offset of the linear half comes from the host by a copy that it waits for (torch.tensor(linear_offset)).
+    w_.add(RunEnd{true});
     w_.forward("clamp", Streaming::copy, inputs, 2 * e_);
     w_.forward("join gates", Streaming::copy, inputs, 2 * e_);
   }
-  w_.forward(name, Streaming::gelu, elements, (gates + 1) * e_ + w_.fused_cast());
+  w_.forward(name, Streaming::gelu, elements, (gates + 1) * e_ + cast);
+}
+
+/// Where products, activation and casts are one module, the product ahead of the activation writes what comes out of it
+/// twice, by rows and by columns, beside its own output; on the way back the product behind it reads that output and
+/// writes its gradient twice in place of its own 16-bit result (NVIDIA/TransformerEngine of May 2026,
+/// transformer_engine/pytorch/ops/fused/forward_grouped_mlp.py and backward_grouped_mlp.py).
+void ExpertHalf::activation_in_products(double elements) {
+  const auto [name, name_backward] = activation_names(m_);
+  const double gates = real(this->gates()), twice = 2 * w_.operand();
+  w_.backward(name_backward, Streaming::copy, elements, gates * (e_ + twice) - e_);
+  w_.forward(name, Streaming::copy, elements, twice);
+}
+
+/// Rows of every expert in whole blocks of scales: copied there ahead of the first product and back behind the second,
+/// the same of gradients (Megatron-LM core_v0.10.0, megatron/core/transformer/moe/experts.py: fp8_padding and
+/// fp8_unpadding). HybridEP puts tokens down so, and experts that are filled to a capacity are taken to be whole.
+void ExpertHalf::pad(const char* name, const char* name_backward) {
+  if (!style_.pads_rows || !w_.quantised() || style_.pads_to_capacity || style_.dispatcher == Dispatcher::hybridep)
+    return;
+  const double rows = of_hidden(real(x_.routed));
+  w_.backward(name_backward, Streaming::copy, rows, 2 * e_);
+  w_.forward(name, Streaming::copy, rows, 2 * e_);
+}
+
+/// What experts keep is copied into pages of a buffer for all layers and micro-batches, and back ahead of its use:
+/// their own buffers have room for more tokens than come (Megatron-LM of June 2026,
+/// megatron/core/transformer/moe/paged_stash.py). That runs on a stream of its own, and is taken as if what runs beside
+/// it left it no device memory.
+void ExpertHalf::stash() {
+  if (!style_.paged_stash) return;
+  const double inside = real(x_.routed) * real(x_.ffn), kept = w_.quantised() ? w_.operand() : e_;
+  const double bytes = (of_hidden(real(x_.routed)) + inside) * kept + inside * real(gates()) * e_;
+  w_.backward("take from stash", Streaming::copy, bytes, 2);
+  w_.forward("put into stash", Streaming::copy, bytes, 2);
 }
 
 /// An expert's second bias counts by the weight of each token, which its product cannot do (Megatron-LM core_v0.15.0,
@@ -281,18 +318,26 @@ void ExpertHalf::experts() {
     op.products = {std::move(product)};
     w_.add(std::move(op));
   };
+  const bool one_module = style_.fused_mlp && w_.quantised();
   w_.add(HostOp{real(x_.copies)});  // its quantisers and views follow the counts
-  w_.cast(of_hidden(real(x_.routed)), "cast expert input", Direction::forward);
+  pad("pad expert inputs", "unpad expert input gradients");
+  w_.cast_apart(of_hidden(real(x_.routed)), "cast expert input", Direction::forward);
   linear(of_experts("expert up", x_.ffn * gates(), m_.hidden));
-  w_.cast_gradient(inside * real(gates()));
-  const bool again = w_.computation().again(&RecomputedParts::expert_activation);
-  if (again) w_.add(Recomputed{true});
-  activation(inside);
-  w_.cast(inside, "cast activation", Direction::forward);
-  if (again) w_.add(Recomputed{false});
+  if (one_module) {
+    activation_in_products(inside);
+  } else {
+    w_.cast_apart(inside * real(gates()), "cast gradient", Direction::backward);
+    const bool again = w_.computation().again(&RecomputedParts::expert_activation);
+    if (again) w_.add(Recomputed{true});
+    activation(inside, false);
+    w_.cast_apart(inside, "cast activation", Direction::forward);
+    if (again) w_.add(Recomputed{false});
+  }
   linear(of_experts("expert down", m_.hidden, x_.ffn));
   scaled_bias();
-  w_.cast_gradient(of_hidden(real(x_.routed)));
+  w_.cast_apart(of_hidden(real(x_.routed)), "cast gradient", Direction::backward);
+  pad("unpad expert outputs", "pad expert output gradients");
+  stash();
 }
 
 // ---- shared experts ----
@@ -302,7 +347,7 @@ void ExpertHalf::shared_up() {
   const double inside = z_.of_token(shared_width_);
   w_.column({w_.product("shared up", shared_width_ * gates(), m_.hidden)}, w_.enter());
   w_.cast_gradient(inside * real(gates()));
-  activation(inside);
+  activation(inside, true);
   w_.cast(inside, "cast activation", Direction::forward);
 }
 

@@ -50,7 +50,10 @@ class ExpertHalf {
   /// Rows picked for experts, put into another order, or added up into tokens.
   enum class Permutation : std::uint8_t { pick, sort, add };
   void permute(const char* name, const char* name_backward, Permutation how, double few, double many);
-  void activation(double elements);
+  void activation(double elements, bool fused);
+  void activation_in_products(double elements);
+  void pad(const char* name, const char* name_backward);
+  void stash();
   void shared_up();
   void shared_down();
   MatMul of_experts(const char* name, std::int64_t out, std::int64_t in) const;

@@ -63,7 +63,10 @@ struct ExpertStyle {
   Dispatcher dispatcher = Dispatcher::alltoall;
   bool grouped = true;            // the products of a rank's experts are one call, else one after the other
   bool fused_permutation = true;  // one kernel picks tokens by expert, else PyTorch's index operations
-  bool fused_mlp = false;         // products, activation and scaled biases of all experts are one module of kernels
+  bool fused_mlp = false;         // products, activation, its casts and biases of all experts are one module of kernels
+  bool pads_rows = false;         // rows of every expert are copied out to whole blocks of scales, and back
+  bool paged_stash = false;       // buffers have room for more than come, so that the host need not know how many; what
+                                  // is kept goes through pages of another buffer
   bool fused_router = false;      // scores, top-k and map in one kernel, else operation by operation
   bool router_fp32 = true;        // scores are kept, and where tokens are gathered outputs added up, in fp32
   bool overlaps_shared = false;   // shared experts run beside the exchanges

@@ -52,7 +52,11 @@ void LayerWriter::backward(const char* name, Streaming kernel, double elements, 
 }
 
 void LayerWriter::cast(double elements, const char* name, Direction direction) {
-  if (!quantised() || fuses_cast()) return;
+  if (!fuses_cast()) cast_apart(elements, name, direction);
+}
+
+void LayerWriter::cast_apart(double elements, const char* name, Direction direction) {
+  if (!quantised()) return;
   if (scales_rows()) return cast_by_rows(elements, name, direction);
   // Compiled, a kernel that writes a tensor and its transpose reads it twice (pytorch/pytorch#133242).
   const double read = style().current_scales && scales_twice() ? 3 * element_

@@ -55,6 +55,9 @@ class LayerWriter {
   /// inside the kernel before it when the software fuses that, else in a kernel of its own (reads 16 bit, writes
   /// twice), and where the whole tensor has a scale too, after one that looks for the largest magnitude.
   void cast(double elements, const char* name, Direction direction);
+  /// Likewise of a tensor that no kernel of the software's makes which could cast it: it comes from an exchange, or
+  /// goes to products that are dealt out to experts.
+  void cast_apart(double elements, const char* name, Direction direction);
   /// Of an operand with scales of rows, in both passes.
   void cast_by_rows(double elements, const char* name, Direction direction);
   /// Of the input of column-parallel layers, before or after it is gathered.
@@ -103,9 +106,11 @@ class LayerWriter {
   /// Bytes of an element of a weight's gradient as a tensor of its own, which the fused accumulation avoids.
   double own_gradient() const { return computation_.fuses_wgrad_accumulation() ? 0 : element_; }
   bool has_biases() const { return model_.biases == Biases::all; }
+  /// Whether products read operands with scales, and the bytes of an element of those.
+  bool quantised() const { return calibration::is_quantised(computation_.precision.matmul); }
+  double operand() const { return operand_; }
 
  private:
-  bool quantised() const { return calibration::is_quantised(computation_.precision.matmul); }
   /// A scale of the whole tensor beside those of its blocks is known when all of it has been seen (nvfp4, arXiv
   /// 2509.25149, section 3): no kernel that makes the tensor can cast it.
   bool scales_twice() const {

@@ -18,8 +18,11 @@ void PieceWriter::add(Kernel kernel) {
 }
 
 void PieceWriter::host_works(double experts) {
-  host_ += experts > 0 ? sim::Duration(std::llround(experts * static_cast<double>(times_.expert_host.value())))
-                       : times_.expert_layer_host;
+  if (experts > 0)
+    host_ += times_.expert_dispatch_host +
+             sim::Duration(std::llround(experts * static_cast<double>(times_.expert_host.value())));
+  else
+    host_ += times_.expert_layer_host;
 }
 
 void PieceWriter::stream(const StreamingOp& op) {
