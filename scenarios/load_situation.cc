@@ -110,9 +110,8 @@ void draw_paces(const Settings* section, Job& job) {
   for (const auto& slow : job.perturbation.slow_gpus) slowdown[slow.gpu] *= slow.slowdown;
   job.perturbation.slow_gpus.clear();
   for (const auto& [gpu, factor] : slowdown) job.perturbation.slow_gpus.push_back({gpu, factor});
-  job.assumptions.push_back(
-      fmt::format("perturb.gpu_spread: every GPU's pace is drawn, its standard deviation {:g} %, by seed {}.",
-                  100 * spread, seed));
+  job.assumptions.push_back(fmt::format(
+      "perturb.gpu_spread: every GPU's pace is drawn, its standard deviation {:g} %, by seed {}.", 100 * spread, seed));
 }
 
 void load_slow_gpus_and_nics(const Settings* section, Job& job) {

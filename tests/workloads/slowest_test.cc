@@ -45,7 +45,8 @@ TEST_CASE("The expected largest of n agrees with known values and with draws") {
       sum += largest;
     }
     INFO(n);
-    CHECK(std::abs(sum / draws - expected_largest(n)) < 0.03 + 4 * 0.6 / std::sqrt(draws));  // deviation <= 0.6 from 8 on
+    CHECK(std::abs(sum / draws - expected_largest(n)) <
+          0.03 + 4 * 0.6 / std::sqrt(draws));  // deviation <= 0.6 from 8 on
   }
 }
 

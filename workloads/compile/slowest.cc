@@ -13,7 +13,8 @@ namespace {
 
 using sim::real;
 
-/// Where the distribution of a standard normal reaches `share`: bisection of erfc, as there is no inverse in the library.
+/// Where the distribution of a standard normal reaches `share`: bisection of erfc, as there is no inverse in the
+/// library.
 double normal_quantile(double share) {
   double low = -10, high = 10;
   for (int i = 0; i < 60; ++i) {
