@@ -1,8 +1,11 @@
 // The sections that say where the work runs and what is not as it should be there: placement and perturb.
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "scenarios/load.h"
+#include "workloads/compile/slowest.h"
 
 namespace orrery::scenarios {
 
@@ -94,6 +97,23 @@ void load_placement(const Settings& document, Job& job) {
 
 namespace {
 
+/// Each GPU's own pace, drawn: what the fleet's spread comes to in one machine, in place of its expectation.
+void draw_paces(const Settings* section, Job& job) {
+  const Settings* drawn = given(section, "gpu_spread");
+  if (drawn == nullptr) return;
+  const std::uint64_t seed = static_cast<std::uint64_t>(required(*drawn, "seed").as_int());
+  const double spread = std::exchange(job.machine.fabric.gpu_spread, 0.0);
+  if (spread == 0) return;
+  std::map<std::int64_t, double> slowdown;
+  for (std::int64_t gpu = 0; gpu < job.machine.gpus; ++gpu)
+    slowdown[gpu] = workloads::drawn_slowdown(spread, seed, gpu);
+  for (const auto& slow : job.perturbation.slow_gpus) slowdown[slow.gpu] *= slow.slowdown;
+  job.perturbation.slow_gpus.clear();
+  for (const auto& [gpu, factor] : slowdown) job.perturbation.slow_gpus.push_back({gpu, factor});
+  job.assumptions.push_back(fmt::format(
+      "perturb.gpu_spread: every GPU's pace is drawn, its standard deviation {:g} %, by seed {}.", 100 * spread, seed));
+}
+
 void load_slow_gpus_and_nics(const Settings* section, Job& job) {
   if (const Settings* list = given(section, "slow_gpus"); list != nullptr) {
     std::set<std::int64_t> seen;
@@ -173,6 +193,7 @@ void load_perturbation(const Settings& document, Job& job) {
   const Settings* section = given(&document, "perturb");
   if (section == nullptr) return;
   load_slow_gpus_and_nics(section, job);
+  draw_paces(section, job);
   load_faults(section, job);
   if (const Settings* jitter = given(section, "message_jitter"); jitter != nullptr) {
     job.perturbation.message_sigma = required(*jitter, "sigma").as_number();

@@ -534,6 +534,8 @@ Rows perturbation_keys() {
        {},
        "Factor on its compute times: 1.1 is a tenth slower.",
        {"0.1", "1000"}},
+      {"perturb.gpu_spread", "mapping", "", "-", {}, "Draws the pace of every GPU from cluster.fabric.gpu_spread."},
+      {"perturb.gpu_spread.seed", "integer", "", "", {}, "Seed of the draw.", {"0", ""}},
       {"perturb.slow_nics", "list", "", "-", {}, "NICs that have lost a part of their rate."},
       {"perturb.slow_nics[].node", "integer", "", "", {}, "Number of the node, from 0.", {"0", "1048575"}},
       {"perturb.slow_nics[].nic", "integer", "", "", {}, "Number of the NIC within its node, from 0.", {"0", "1023"}},

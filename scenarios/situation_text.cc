@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "scenarios/load.h"
+#include "workloads/step/job_values.h"
 
 namespace orrery::scenarios {
 
@@ -86,6 +87,13 @@ void say_situation(workloads::Job& job) {
     say("slow_gpus", some_of(perturbed.slow_gpus, [](const Perturbation::SlowGpu& slow) {
           return fmt::format("GPU {} computes {:g} times as long", slow.gpu, slow.slowdown);
         }));
+  }
+  if (const double spread = job.machine.fabric.gpu_spread; spread > 0) {
+    const double slowest = workloads::program_inputs_of(job, workloads::Workload::training_step).slowest;
+    job.assumptions.push_back(fmt::format(
+        "cluster.fabric.gpu_spread: GPUs differ by {:g} % (standard deviation): those that wait for each other compute "
+        "{:.1f} % longer than one of the mean.",
+        100 * spread, 100 * (slowest - 1)));
   }
   if (!perturbed.slow_nics.empty()) {
     say("slow_nics", some_of(perturbed.slow_nics, [](const Perturbation::SlowNic& slow) {

@@ -110,6 +110,7 @@ struct FabricSpec {
   Duration nic_latency{};                   // send + receive side of one message, without switches
   double efficiency = 1.0;                  // payload share of the line rate that a saturating transfer reaches
   std::int64_t nvlink_domain = 0;  // GPUs that NVLink joins across nodes (multi-node NVLink); 0: those of a node
+  double gpu_spread = 0;           // of the fleet: relative standard deviation of what a kernel takes from GPU to GPU
   struct Routes {
     Routing policy = Routing::adaptive;
     std::optional<std::uint64_t> ecmp_seed;

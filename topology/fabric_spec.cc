@@ -125,6 +125,15 @@ const std::vector<Row>& rows() {
         "GPUs that NVLink joins across nodes, a multiple of a node's; nics stays that of a node.",
         {"1", "1000000"}},
        Where::everywhere},
+      {{"gpu_spread",
+        "number",
+        "",
+        "0",
+        {},
+        "Of the cluster's fleet: standard deviation of what a kernel takes from GPU to GPU, over its mean. Ranks that "
+        "wait for each other go at the pace of the slowest.",
+        {"0", "0.2"}},
+       Where::everywhere},
       {{"unit_nodes", "integer", "nodes", "32", {}, "Nodes under one set of leaves.", {"1", "1000000"}}, Where::shared},
       {{"uplink_rate",
         "quantity",
@@ -271,6 +280,7 @@ FabricSpec load_fabric_spec(const Settings& fabric, std::string_view device) {
   spec.name = fabric.get_text("name", "");
   spec.provenance = fabric.get_text("provenance", "");
   spec.nvlink_domain = fabric.get_int("nvlink_domain", 0);
+  spec.gpu_spread = fabric.get_number("gpu_spread", 0.0);
   if (!spec.kind->networked) return spec;
 
   spec.nics = fabric.get_int("nics", 8);

@@ -118,7 +118,8 @@ PassCompiler::Parts parts_of(const ProgramInputs& inputs, const Network& network
       parts.casts.emplace(kind, *std::move(cast));
   }
   if (inputs.workload.gradients) {
-    if (inputs.map.stages() > 1) parts.pace.of_all = inputs.passes.overlap.pipeline_slowdown;
+    parts.pace.of_all = inputs.slowest;
+    if (inputs.map.stages() > 1) parts.pace.of_all *= inputs.passes.overlap.pipeline_slowdown;
     parts.pace.beside_collective = inputs.passes.overlap.compute_slowdown_under_collective;
   }
   // Where parts of messages come together on the tensor group's links, its collectives are not alone there.

@@ -26,6 +26,8 @@ struct ProgramInputs {
   double scale_bytes = 0;
   /// Passes that run as one take turns at computing while exchanges of experts are under way (overlap.experts).
   bool takes_turns = false;
+  /// Time of kernels on the slowest of the GPUs that wait for each other, over that on one of the mean (slowest.h).
+  double slowest = 1;
 };
 
 /// Compiles the programs. `scheduled`: the passes of every stage as the job's schedule orders them. `slots`: by stage,

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "workloads/compile/slowest.h"
+
 namespace orrery::workloads {
 
 LayerSplit split_layers(const Job& job) {
@@ -124,6 +126,10 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
                    !job.parallelism.optimizer_post_validation, job.ties_embeddings()};
   inputs.expert_data =
       expert_parallelism_of(inputs.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks());
+  const Dims dims = job.parallelism.dims();
+  inputs.slowest = expected_slowdown(job.machine.fabric.gpu_spread,
+                                     {dims.size(Dim::tensor) * dims.size(Dim::context), dims.size(Dim::pipeline),
+                                      dims.size(Dim::data), job.microbatches(), job.parallelism.virtual_pipeline});
   inputs.takes_turns = job.overlap.experts && job.model.experts.any() && !inputs.data.by_unit;
   constexpr double kScales = 12;  // of a block: four products, three fp8 tensors each
   const bool in_fp8 = job.method.precision.matmul == DataType::fp8;
