@@ -73,7 +73,7 @@ Settings load_fabric(const Settings& document, const Settings& cluster, Job& job
   if (!fabric.name.empty()) job.machine.fabric.name = fabric.name;
   if (job.machine.fabric.name.empty()) job.machine.fabric.name = "inline";
   note_changes(job, shelf, *reference, fabric);
-  const std::int64_t joined = std::max(job.machine.gpus_per_node, job.machine.fabric.nvlink_domain);
+  const std::int64_t joined = std::max(job.machine.gpus_per_node, job.machine.fabric.gpus.nvlink_domain);
   if (job.machine.fabric.kind == &topology::fabrics::none && job.machine.gpus > joined) {
     reference->fail(fmt::format("got {}, which joins no nodes; {} GPUs in nodes of {} need a fabric that does",
                                 job.machine.fabric.name, job.machine.gpus, job.machine.gpus_per_node));
@@ -83,7 +83,7 @@ Settings load_fabric(const Settings& document, const Settings& cluster, Job& job
 
 /// Makes nodes that the fabric joins by NVLink one node.
 void join_domain(const Settings& cluster, Job& job) {
-  const std::int64_t domain = job.machine.fabric.nvlink_domain;
+  const std::int64_t domain = job.machine.fabric.gpus.nvlink_domain;
   const Settings* wanted = given(&cluster, "gpus_per_domain");
   if (domain == 0) {
     if (wanted != nullptr)

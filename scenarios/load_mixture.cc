@@ -127,7 +127,7 @@ void load_other_nodes(const Settings& cluster, const Settings& fabric, Job& job)
   if (list == nullptr) return;
   Machine& machine = job.machine;
   if (!list->is_sequence()) list->fail("got no list, expected one of {device, gpus, stages}");
-  if (machine.fabric.nvlink_domain > 0 || machine.hosts_per_node > 1)
+  if (machine.fabric.gpus.nvlink_domain > 0 || machine.hosts_per_node > 1)
     list->fail(
         fmt::format("got nodes of other kinds on {}, which joins nodes by NVLink, expected a fabric that does not",
                     machine.fabric.name));

@@ -102,7 +102,7 @@ void draw_paces(const Settings* section, Job& job) {
   const Settings* drawn = given(section, "gpu_spread");
   if (drawn == nullptr) return;
   const std::uint64_t seed = static_cast<std::uint64_t>(required(*drawn, "seed").as_int());
-  const double spread = std::exchange(job.machine.fabric.gpu_spread, 0.0);
+  const double spread = std::exchange(job.machine.fabric.gpus.spread, 0.0);
   if (spread == 0) return;
   std::map<std::int64_t, double> slowdown;
   for (std::int64_t gpu = 0; gpu < job.machine.gpus; ++gpu)

@@ -88,7 +88,7 @@ void say_situation(workloads::Job& job) {
           return fmt::format("GPU {} computes {:g} times as long", slow.gpu, slow.slowdown);
         }));
   }
-  if (const double spread = job.machine.fabric.gpu_spread; spread > 0) {
+  if (const double spread = job.machine.fabric.gpus.spread; spread > 0) {
     const double slowest = workloads::program_inputs_of(job, workloads::Workload::training_step).slowest;
     job.assumptions.push_back(fmt::format(
         "cluster.fabric.gpu_spread: GPUs differ by {:g} % (standard deviation): those that wait for each other compute "

@@ -51,9 +51,9 @@ NamedCluster read_cluster(const ClusterOptions& options, std::int64_t gpus) {
   calibration::DeviceProfile device = calibration::DeviceProfile::load(device_document);
   topology::FabricSpec fabric = topology::load_fabric_spec(fabric_document, device.name());
   topology::NodeSpec node = topology::load_node_spec(device_document.at("node"));
-  if (fabric.nvlink_domain > node.gpus && node.kind == topology::NodeSpec::Kind::nvswitch) {
+  if (fabric.gpus.nvlink_domain > node.gpus && node.kind == topology::NodeSpec::Kind::nvswitch) {
     const std::int64_t hosts = (gpus + node.gpus - 1) / node.gpus;
-    topology::join_by_nvlink(node, fabric, topology::nodes_per_domain(hosts, fabric.nvlink_domain / node.gpus));
+    topology::join_by_nvlink(node, fabric, topology::nodes_per_domain(hosts, fabric.gpus.nvlink_domain / node.gpus));
   }
   return {fmt::format("{}: {} x {}", options.what, gpus, options.device), std::move(device),
           calibration::Software::load(document_of("software", scenarios::kDefaultSoftware)),

@@ -109,8 +109,11 @@ struct FabricSpec {
   Bandwidth nic_rate{25e9};                 // per NIC and direction
   Duration nic_latency{};                   // send + receive side of one message, without switches
   double efficiency = 1.0;                  // payload share of the line rate that a saturating transfer reaches
-  std::int64_t nvlink_domain = 0;  // GPUs that NVLink joins across nodes (multi-node NVLink); 0: those of a node
-  double gpu_spread = 0;           // of the fleet: relative standard deviation of what a kernel takes from GPU to GPU
+  struct Gpus {
+    std::int64_t nvlink_domain = 0;  // that NVLink joins across nodes (multi-node NVLink); 0: those of a node
+    double spread = 0;               // of the fleet: relative standard deviation of what a kernel takes on each
+    bool operator==(const Gpus&) const = default;
+  } gpus;
   struct Routes {
     Routing policy = Routing::adaptive;
     std::optional<std::uint64_t> ecmp_seed;

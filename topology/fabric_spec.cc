@@ -279,8 +279,8 @@ FabricSpec load_fabric_spec(const Settings& fabric, std::string_view device) {
   check_meant(fabric, *spec.kind);
   spec.name = fabric.get_text("name", "");
   spec.provenance = fabric.get_text("provenance", "");
-  spec.nvlink_domain = fabric.get_int("nvlink_domain", 0);
-  spec.gpu_spread = fabric.get_number("gpu_spread", 0.0);
+  spec.gpus.nvlink_domain = fabric.get_int("nvlink_domain", 0);
+  spec.gpus.spread = fabric.get_number("gpu_spread", 0.0);
   if (!spec.kind->networked) return spec;
 
   spec.nics = fabric.get_int("nics", 8);

@@ -201,7 +201,7 @@ TEST_CASE("Every documented key can be read by some kind, and its default is the
       {"nic_latency", fmt::format("{:.2g} us", sim::to_seconds(spec.nic_latency) * 1e6)},
       {"switch_latency", fmt::format("{:.2g} us", sim::to_seconds(spec.switches.latency) * 1e6)},
       {"efficiency", fmt::format("{}", spec.efficiency)},
-      {"gpu_spread", fmt::format("{}", spec.gpu_spread)},
+      {"gpu_spread", fmt::format("{}", spec.gpus.spread)},
       {"oversubscription", fmt::format("{}", spec.tree.oversubscription)},
       {"core_oversubscription", fmt::format("{}", spec.tree.core_oversubscription)}};
   std::size_t found = 0;

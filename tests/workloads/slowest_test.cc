@@ -95,4 +95,14 @@ TEST_CASE("A folded run's expectation is the mean of full runs with drawn GPUs")
   CHECK(std::abs(drawn - expected) < 0.25 * (expected - even));
 }
 
+TEST_CASE("A step that stands for a longer one keeps the longer one's pace") {
+  const Job job =
+      tests::small_job({"cluster.fabric={inherits: ndr-rail, gpu_spread: 0.05}", "batch.global=512", "batch.micro=1"});
+  REQUIRE(job.microbatches() > 60);  // so that a run that is asked for its time alone leaves out what repeats
+  StepOptions brief, full;
+  brief.brief = true;
+  full.full = true;
+  CHECK(simulate_step(job, brief).iteration == simulate_step(job, full).iteration);
+}
+
 }  // namespace orrery::workloads

@@ -2,9 +2,10 @@
 // place, reproduce). A command fills its tables once, for the terminal and for the page.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <array>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tools/report/grid.h"
@@ -38,12 +39,20 @@ class Sheet {
   /// Text as it stands, in letters of one width.
   void add_text(const std::string& title, const std::string& text);
   /// The page's data, of the kind "sheet".
-  const nlohmann::ordered_json& page() const { return page_; }
+  nlohmann::ordered_json page() const;
 
  private:
-  nlohmann::ordered_json& add_section(const std::string& title, const std::string& caption);
+  struct Section {
+    std::string title, caption;
+    std::optional<TextTable> table;
+    std::optional<SheetChart> chart;
+    std::string text;
+    std::vector<std::string> notes;
+  };
 
-  nlohmann::ordered_json page_;
+  std::string title_, subtitle_;
+  std::vector<std::array<std::string, 3>> facts_;
+  std::vector<Section> sections_;
 };
 
 }  // namespace orrery::tools

@@ -1,3 +1,4 @@
+// Order statistics of a fleet, and who waits for whom. See slowest.h.
 #include "workloads/compile/slowest.h"
 
 #include <algorithm>

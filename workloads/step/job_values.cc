@@ -109,6 +109,12 @@ MessageStyle message_style_of(const Job& job) {
   return style;
 }
 
+double slowest_of(double spread, const Parallelism& parallelism, std::int64_t microbatches) {
+  const Dims dims = parallelism.dims();
+  return expected_slowdown(spread, {dims.size(Dim::tensor) * dims.size(Dim::context), dims.size(Dim::pipeline),
+                                    dims.size(Dim::data), microbatches, parallelism.virtual_pipeline});
+}
+
 ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   const calibration::Software& software = job.software;
   const Schedule& schedule = *job.parallelism.schedule;
@@ -126,10 +132,7 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
                    !job.parallelism.optimizer_post_validation, job.ties_embeddings()};
   inputs.expert_data =
       expert_parallelism_of(inputs.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks());
-  const Dims dims = job.parallelism.dims();
-  inputs.slowest = expected_slowdown(job.machine.fabric.gpu_spread,
-                                     {dims.size(Dim::tensor) * dims.size(Dim::context), dims.size(Dim::pipeline),
-                                      dims.size(Dim::data), job.microbatches(), job.parallelism.virtual_pipeline});
+  inputs.slowest = slowest_of(job.machine.fabric.gpus.spread, job.parallelism, job.microbatches());
   inputs.takes_turns = job.overlap.experts && job.model.experts.any() && !inputs.data.by_unit;
   constexpr double kScales = 12;  // of a block: four products, three fp8 tensors each
   const bool in_fp8 = job.method.precision.matmul == DataType::fp8;

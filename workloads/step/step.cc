@@ -451,7 +451,7 @@ class StepSimulation {
   StepPlan short_plan(std::int64_t microbatches) const {
     Job shorter = job_;
     shorter.batch.global = microbatches * job_.parallelism.data * job_.batch.micro;
-    return make_plan(shorter, cluster_, groups_, {Workload::training_step, true});
+    return make_plan(shorter, cluster_, groups_, {Workload::training_step, true, job_.microbatches()});
   }
 
   static constexpr int kAttempts = 2;

@@ -66,11 +66,19 @@ bool is_perturbed(const Perturbation& perturbation) {
          perturbation.message_sigma > 0 || perturbation.routing.skew > 0 || !perturbation.faults.empty();
 }
 
-double optimizer_time(const UpdateStyle& style, const DataParallelism& data, const calibration::DeviceProfile& device,
-                      double parameters) {
+/// States of routed experts are shared out over ranks of their own.
+double optimizer_time(const ProgramInputs& inputs, const calibration::DeviceProfile& device, const StageLayout& stage) {
+  const DataParallelism& data = inputs.data;
+  double parameters = stage.parameters(data.held), updated = parameters / data.shares();
+  if (inputs.expert_data && data.held != HeldPart::trained) {  // else experts are frozen with the rest
+    const double experts = stage.parameters(inputs.expert_data->held);
+    parameters += experts;
+    updated += experts / inputs.expert_data->shares();
+  }
+  const UpdateStyle& style = inputs.update;
   double ps = 0;
-  for (const Kernel& kernel : optimizer_kernels(style.optimizer, style.precision, style.kernels, device, parameters,
-                                                parameters / data.shares()))
+  for (const Kernel& kernel :
+       optimizer_kernels(style.optimizer, style.precision, style.kernels, device, parameters, updated))
     ps += real(kernel.time.value());
   return ps;
 }
@@ -408,7 +416,7 @@ sim::Duration StepBound::of(const Job& job) {
     if (apart) host -= at == 0 && first_pass.issue > 0 && !awaits ? first_pass.issue + costs.batch.issue : host;
     const double passes =
         std::max({load.compute + before + moved.within, load.tensor, host, moved.beside}) + moved.reduce;
-    const double optimizing = optimizer_time(inputs.update, data, device, stage.parameters(HeldPart::trained));
+    const double optimizing = optimizer_time(inputs, device, stage);
     passed = std::max(passed, passes);
     optimizer = std::max(optimizer, optimizing);
     alone = std::max(alone, passes + optimizing + moved.gather);

@@ -20,6 +20,9 @@ struct PlanOptions {
   Workload workload = Workload::training_step;
   /// Passes that nothing outside them can disturb become one operation each: the same times, fewer operations.
   bool compact = false;
+  /// Of the whole step, where the job to compile is a shorter one that stands for it: its ranks keep the pace of the
+  /// whole. 0: the job's own.
+  std::int64_t step_microbatches = 0;
 };
 /// Compiles what the options say; `groups` are those of the job.
 StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared_ptr<const Groups> groups,
