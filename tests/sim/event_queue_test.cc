@@ -15,7 +15,7 @@ namespace orrery::sim {
 TEST_CASE("events come out by instant, ties by content, whatever the order they went in") {
   // Instants close together, far apart, and so far that they differ in every digit.
   for (const std::int64_t apart : {1LL, 7LL, 5'000LL, 1'000'000'000'000LL}) {
-    for (const std::int64_t instants : {3, 60, 800}) {
+    for (const std::uint32_t instants : {3U, 60U, 800U}) {
       orrery::test::Random random(static_cast<std::uint64_t>(instants));
       EventQueue queue;
       std::set<std::tuple<std::int64_t, std::uint32_t, std::uint32_t>> model;
