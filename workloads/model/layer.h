@@ -228,7 +228,7 @@ struct Network {
     std::int64_t blocks = 0;
     std::uint8_t kinds = 0;
   } again = {};
-  std::int64_t behind = 1;           // layers behind the last that a pipeline shares out: the head, and what it needs
+  std::int64_t behind = 1;  // layers behind the last that a pipeline shares out: the head, and what it needs
   std::int64_t size() const { return static_cast<std::int64_t>(layers.size()); }
   const Layer& layer(std::int64_t i) const { return kinds[layers[static_cast<std::size_t>(i)]]; }
 };

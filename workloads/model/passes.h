@@ -69,7 +69,7 @@ struct KernelTimes {
   double misaligned_gemm_rate = 1;  // of a linear layer whose rows do not begin at 16 bytes, over an aligned one
   /// Of a HostOp, in each direction: of one without experts, of one with experts, and for each of these.
   sim::Duration expert_layer_host{}, expert_dispatch_host{}, expert_host{};
-  bool cuts_at_weights = false;                      // every linear layer has pieces of its own: Piece::weights
+  bool cuts_at_weights = false;  // every linear layer has pieces of its own: Piece::weights
 };
 
 /// `splits_backward`: fill the two halves too.
