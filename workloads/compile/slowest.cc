@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "sim/hash.h"
+#include "sim/noise.h"
 #include "sim/real.h"
 
 namespace orrery::workloads {
@@ -25,9 +25,6 @@ double normal_quantile(double share) {
   return (low + high) / 2;
 }
 
-/// Uniform in (0, 1).
-double uniform(std::uint64_t word) { return (static_cast<double>(word >> 11) + 0.5) * 0x1p-53; }
-
 }  // namespace
 
 double expected_largest(std::int64_t n) {
@@ -45,8 +42,7 @@ double expected_slowdown(double spread, const Waiting& waiting) {
 }
 
 double drawn_slowdown(double spread, std::uint64_t seed, std::int64_t gpu) {
-  const double share = uniform(sim::hash_pair(seed, static_cast<std::uint64_t>(gpu)));
-  return std::clamp(1 + spread * normal_quantile(share), 0.1, 2.0);
+  return std::clamp(1 + spread * sim::gaussian(seed, static_cast<std::uint64_t>(gpu), 0), 0.1, 2.0);
 }
 
 }  // namespace orrery::workloads
