@@ -74,19 +74,27 @@ Columns columns_of(const sim::Settings& document) {
   return chosen;
 }
 
-/// Writes what a table prints, and the page where one is asked for: text as it stands, a grid with its errors as bars.
-void write_words(const ReproduceOptions& options, const std::string& title,
-                 const std::function<void(std::ostream&)>& write) {
-  if (!options.report.empty()) {
-    std::ostringstream text;
-    write(text);
-    Sheet sheet(title, {});
-    sheet.add_text("Table", text.str());
-    write_output(options.report, [&](std::ostream& out) { write_page(out, sheet.page()); });
-  }
-  if (options.json != "-" && options.report != "-") write(std::cout);
+using WriteText = std::function<void(std::ostream&)>;
+
+/// Whether standard output is left for the table.
+bool prints(const ReproduceOptions& options) { return options.json != "-" && options.report != "-"; }
+
+/// The page of a table that has no grid, where one is asked for: its text as it stands.
+void report_words(const ReproduceOptions& options, const std::string& title, const WriteText& write) {
+  if (options.report.empty()) return;
+  std::ostringstream text;
+  write(text);
+  Sheet sheet(title, {});
+  sheet.add_text("Table", text.str());
+  write_output(options.report, [&](std::ostream& out) { write_page(out, sheet.page()); });
 }
 
+void write_words(const ReproduceOptions& options, const std::string& title, const WriteText& write) {
+  report_words(options, title, write);
+  if (prints(options)) write(std::cout);
+}
+
+/// A grid with its errors as bars.
 Sheet grid_sheet(const Grid& grid) {
   Sheet sheet(grid.title, {});
   const auto found = std::find_if(grid.columns.begin(), grid.columns.end(),
@@ -118,7 +126,7 @@ void write_report(const ReproduceOptions& options, const Grid& grid) {
 
 void print_grid(const ReproduceOptions& options, const Grid& grid) {
   write_report(options, grid);
-  if (options.json != "-" && options.report != "-") write_grid(std::cout, grid_format(options.format), grid);
+  if (prints(options)) write_grid(std::cout, grid_format(options.format), grid);
 }
 
 /// A row of a table: one published system.
@@ -346,12 +354,15 @@ int reproduce_platforms(const ReproduceOptions& options, const sim::Settings& do
       out << wrapped(fmt::format("{}: {}", system.at("name").text(), system.at("source").text()), "  - ", "    ");
     }
   };
-  if (options.format == "text") write_words(options, title, write_text);
-  if (options.json == "-" || options.format == "text") return kDone;
+  report_words(options, title, write_text);
+  if (!prints(options)) return kDone;
   if (options.format == "html")
     throw sim::UserError(
         fmt::format("orrery: --format: {} is no HTML table, expected text, markdown, latex or csv", options.table));
-  write_comparison_table(std::cout, table_format(options.format), rows);
+  if (options.format == "text")
+    write_text(std::cout);
+  else
+    write_comparison_table(std::cout, table_format(options.format), rows);
   return kDone;
 }
 
@@ -479,7 +490,7 @@ int reproduce(const ReproduceOptions& options) {
   }
   const std::string title = fmt::format("{}: {}", options.table, document.at("title").text());
   write_report(options, systems_grid(title, columns, done));
-  if (options.json != "-" && options.report != "-") {
+  if (prints(options)) {
     if (options.format == "text")
       write_table(std::cout, title, columns, done);
     else

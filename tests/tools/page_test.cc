@@ -245,6 +245,7 @@ TEST_CASE("reports of commands that answer with tables are drawn") {
   check({"reproduce", "milestones"}, {"Error of each prediction"});
   check({"reproduce", "megascale-eos"}, {"Error of each prediction"});
   check({"reproduce", "parallelism-shapes"}, {});
+  check({"reproduce", "gpt3-6.7b-platforms", "--format", "csv"}, {});
 }
 
 TEST_CASE("a report of a campaign is drawn") {
