@@ -8,9 +8,7 @@
 
 #include <cstdint>
 #include <cstdlib>
-#endif
 
-#ifdef __GLIBC__
 namespace {
 /// A run touches ten megabytes, and a page of 4 KiB at a time the kernel's part is a sixth of it: the heap begins with
 /// pages of 2 MiB where the system has them.
