@@ -15,14 +15,14 @@ namespace orrery::tools {
 
 namespace {
 
-struct Options {
+struct AdviseFlags {
   std::string scenario, json;
   std::vector<std::string> sets;
   std::size_t top = 5, pairs = AdviceOptions{}.pairs;
   unsigned jobs = 0;
 };
 
-int run(const Options& options) {
+int run(const AdviseFlags& options) {
   check_writable(options.json);
   const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
   const InterruptGuard guard;
@@ -43,7 +43,7 @@ int run(const Options& options) {
 }  // namespace
 
 Action declare_advise(CommandOptions app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<AdviseFlags>();
   app.add_option("scenario", options->scenario, "scenario file (YAML)").required();
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
       .allow_extra_args(false)

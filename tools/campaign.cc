@@ -19,14 +19,14 @@ namespace orrery::tools {
 
 namespace {
 
-struct Options {
+struct CampaignFlags {
   std::string scenario, json, report;
   std::vector<std::string> sets;
   std::int64_t seeds = 1000;
   unsigned jobs = 0;
 };
 
-int campaign_command(const Options& options) {
+int campaign_command(const CampaignFlags& options) {
   check_writable(options.json);
   check_report(options.report);
   const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
@@ -45,7 +45,7 @@ int campaign_command(const Options& options) {
 }  // namespace
 
 Action declare_campaign(CommandOptions app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CampaignFlags>();
   app.add_option("scenario", options->scenario, "scenario with a campaign section, a file (YAML) or a name").required();
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
       .allow_extra_args(false)

@@ -24,7 +24,7 @@ constexpr double kLongest = 9e5;  // seconds; the engine's clock ends after 1e6
 
 /// Names, numbered from 0 in the order in which they come, in one flat table (open addressing, linear probing): half of
 /// the time that reading a large table takes is looking names up.
-class Names {
+class NumberedNames {
  public:
   /// The number of `name`, and whether it is new.
   std::pair<std::uint32_t, bool> insert(std::string_view name) {
@@ -97,8 +97,8 @@ bool take(std::string_view& rest, char separator, std::string_view& piece) {
   return true;
 }
 
-enum PathColumn : std::size_t { kId, kSource, kDestination, kBytes, kStart, kLinks, kColumns };
-constexpr std::array<std::string_view, kColumns> kNames{"id", "src", "dst", "bytes", "start_s", "links"};
+enum PathColumn : std::size_t { kId, kSource, kDestination, kBytes, kStart, kLinks, kPathColumns };
+constexpr std::array<std::string_view, kPathColumns> kNames{"id", "src", "dst", "bytes", "start_s", "links"};
 
 /// Reads the table line by line; every complaint names line and column.
 class PathReader {
@@ -130,20 +130,20 @@ class PathReader {
   }
 
   void read_header(std::string_view line) {
-    std::array<bool, kColumns> found{};
+    std::array<bool, kPathColumns> found{};
     const std::vector<std::string_view>& fields = split(line);
     columns_ = fields.size();
     for (std::size_t i = 0; i < fields.size(); ++i) {
       // A name may be followed by a remark: "links(space separated)".
       const std::string_view name = trimmed(fields[i].substr(0, fields[i].find('(')));
-      for (std::size_t c = 0; c < kColumns; ++c) {
+      for (std::size_t c = 0; c < kPathColumns; ++c) {
         if (name != kNames[c]) continue;
         if (found[c]) fail(fields[i], kNames[c], "the header names this column twice");
         found[c] = true;
         place_[c] = i;
       }
     }
-    for (std::size_t c = 0; c < kColumns; ++c) {
+    for (std::size_t c = 0; c < kPathColumns; ++c) {
       if (found[c]) continue;
       throw UserError({file_, 1, 1}, std::string(kNames[c]),
                       fmt::format("the header lacks this column, expected {}", fmt::join(kNames, ",")));
@@ -155,7 +155,7 @@ class PathReader {
     if (fields.size() != columns_) {
       const std::size_t first_missing = std::min(fields.size(), columns_);
       std::string_view key = "line";
-      for (std::size_t c = 0; c < kColumns; ++c) {
+      for (std::size_t c = 0; c < kPathColumns; ++c) {
         if (place_[c] == first_missing) key = kNames[c];
       }
       fail(fields.back(), key, fmt::format("got {} columns, expected {}", fields.size(), columns_));
@@ -218,8 +218,8 @@ class PathReader {
   const char* line_begin_ = nullptr;
   FlowTable table_;
   std::size_t columns_ = 0;
-  std::array<std::size_t, kColumns> place_{};
-  Names ids_, links_;
+  std::array<std::size_t, kPathColumns> place_{};
+  NumberedNames ids_, links_;
   std::vector<int> lines_;  // of the flows
   std::vector<std::string_view> fields_;
   std::vector<sim::WeightedLink> path_;

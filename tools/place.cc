@@ -33,7 +33,7 @@ using nlohmann::ordered_json;
 /// Shares of nodes that are tried one by one, and so proven best.
 constexpr std::size_t kMostShares = 200;
 
-struct Options {
+struct PlaceFlags {
   std::vector<std::string> scenarios, sets;
   std::string json, report;
   std::int64_t gpus = 0, ecmp_seeds = 0, improve = 0;
@@ -51,7 +51,7 @@ struct Study {
   std::size_t named = 0;             // placements ahead of the shares
 };
 
-void load_jobs(const Options& options, Study& study) {
+void load_jobs(const PlaceFlags& options, Study& study) {
   for (const std::string& file : options.scenarios) {
     study.jobs.push_back(scenarios::load_scenario(scenarios::read_scenario(file, options.sets)));
     const workloads::Machine &machine = study.jobs.back().job.machine, &first = study.jobs.front().job.machine;
@@ -85,7 +85,7 @@ std::vector<workloads::PlacedJob> placed(const Study& study, const NodeLists& no
 }
 
 /// The clusters that a placement is priced on: as it is, or with paths hashed by every seed.
-void make_clusters(const Options& options, Study& study) {
+void make_clusters(const PlaceFlags& options, Study& study) {
   workloads::Site site = workloads::site_of(study.jobs.front().job);
   site.gpus = study.gpus;
   site.faults = {};
@@ -160,7 +160,7 @@ void propose_aligned(Study& study) {
 }
 
 /// Betters the best of what was tried by swaps, one after another.
-void improve(const Options& options, const std::vector<std::vector<std::int64_t>>& units, Study& study) {
+void improve(const PlaceFlags& options, const std::vector<std::vector<std::int64_t>>& units, Study& study) {
   PlacementCost best = study.placements[study.best];
   std::set<std::int64_t> taken;
   for (const std::vector<std::int64_t>& list : best.nodes) taken.insert(list.begin(), list.end());
@@ -189,7 +189,7 @@ void improve(const Options& options, const std::vector<std::vector<std::int64_t>
 }
 
 /// The placements to price: the policies, and every share where they are few.
-void propose(const Options& options, const std::vector<std::vector<std::int64_t>>& units, Study& study) {
+void propose(const PlaceFlags& options, const std::vector<std::vector<std::int64_t>>& units, Study& study) {
   std::vector<std::int64_t> sizes;
   for (const scenarios::Scenario& scenario : study.jobs)
     sizes.push_back(scenario.job.machine.gpus / scenario.job.machine.gpus_per_node);
@@ -332,7 +332,7 @@ ordered_json study_json(const Study& study) {
   return json;
 }
 
-int place(const Options& options) {
+int place(const PlaceFlags& options) {
   check_writable(options.json);
   check_report(options.report);
   Study study;
@@ -363,7 +363,7 @@ int place(const Options& options) {
 }  // namespace
 
 Action declare_place(CommandOptions app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PlaceFlags>();
   app.add_option("scenarios", options->scenarios,
                  "scenarios of the jobs, files (YAML) or names; one may be given twice")
       .required();

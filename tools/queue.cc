@@ -16,13 +16,13 @@ namespace orrery::tools {
 
 namespace {
 
-struct Options {
+struct QueueFlags {
   std::string scenario, trace, json, report;
   std::vector<std::string> sets;
   QueueOptions queue;
 };
 
-int queue_command(Options options) {
+int queue_command(QueueFlags options) {
   check_writable(options.json);
   check_report(options.report);
   if (options.queue.jobs == 0) options.queue.jobs = default_jobs();
@@ -40,7 +40,7 @@ int queue_command(Options options) {
 }  // namespace
 
 Action declare_queue(CommandOptions app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<QueueFlags>();
   app.add_option("scenario", options->scenario,
                  "scenario whose cluster and job the queue runs on and is made of, a file (YAML) or a name")
       .required();

@@ -34,7 +34,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Options {
+struct SearchFlags {
   std::string scenario, objective = "tokens_per_s", csv, json, report, deadline, tokens, resume;
   std::vector<std::string> sets, varies;
   std::int64_t most_gpus = 0;
@@ -79,7 +79,7 @@ struct Question {
   std::vector<Variation> variations;
 };
 
-Question read_question(const Options& options) {
+Question read_question(const SearchFlags& options) {
   Question question;
   question.document = scenarios::read_scenario(options.scenario, options.sets);
   if (!options.tokens.empty()) scenarios::apply_set(question.document, "training.tokens=" + options.tokens);
@@ -95,7 +95,7 @@ Question read_question(const Options& options) {
 }
 
 /// Fills in what the scenario says, and refuses goals that it says too little for.
-void complete_goal(const Options& options, double tokens_per_step, const workloads::Training& training,
+void complete_goal(const SearchFlags& options, double tokens_per_step, const workloads::Training& training,
                    bool knows_power, Question& question) {
   Goal& goal = question.search.goal;
   goal.tokens_per_step = tokens_per_step;
@@ -150,7 +150,7 @@ void write_best(std::ostream& out, const LayoutSpace& space, const SearchResult&
 }
 
 /// `subject`: what is searched for, in a line. `evaluates`: now and then, which the search leaves out.
-void write_result(std::ostream& out, const Options& options, const LayoutSpace& space, const SearchResult& result,
+void write_result(std::ostream& out, const SearchFlags& options, const LayoutSpace& space, const SearchResult& result,
                   const std::string& subject, bool evaluates) {
   out << wrapped(fmt::format("{}: {}", options.scenario, subject), "", "  ") << '\n';
   if (result.best.empty()) {
@@ -179,7 +179,7 @@ void write_result(std::ostream& out, const Options& options, const LayoutSpace& 
   if (!result.complete) out << "Interrupted: this is the best of what was simulated until then.\n";
 }
 
-ordered_json result_json(const Options& options, const LayoutSpace& space, const SearchResult& result) {
+ordered_json result_json(const SearchFlags& options, const LayoutSpace& space, const SearchResult& result) {
   ordered_json json;
   json["scenario"] = options.scenario;
   json["objective"] = options.objective;
@@ -226,7 +226,7 @@ void write_csv(std::ostream& out, const LayoutSpace& space, const SearchResult& 
 }
 
 /// Layouts that were simulated or found too large; those that their bound ruled out are a number.
-Study study_of(const Options& options, const LayoutSpace& space, const SearchResult& result,
+Study study_of(const SearchFlags& options, const LayoutSpace& space, const SearchResult& result,
                const std::string& subject) {
   Study study;
   study.title = fmt::format("Search for the best layout of {}, by {}", options.scenario, options.objective);
@@ -264,7 +264,7 @@ Study study_of(const Options& options, const LayoutSpace& space, const SearchRes
 /// What is known of layouts from an interrupted search, and the file that grows by each that is simulated.
 class Notes {
  public:
-  Notes(const Options& options, const Question& question, const LayoutSpace& space) : space_(space) {
+  Notes(const SearchFlags& options, const Question& question, const LayoutSpace& space) : space_(space) {
     if (options.resume.empty()) return;
     std::vector<std::string> asked{"search"};
     for (const Variation& variation : question.variations) {
@@ -330,7 +330,7 @@ class Notes {
   std::optional<Journal> journal_;
 };
 
-int search(const Options& options) {
+int search(const SearchFlags& options) {
   for (const std::string& file : {options.csv, options.json, options.resume}) check_writable(file);
   check_report(options.report);
   Question question = read_question(options);
@@ -379,7 +379,7 @@ int search(const Options& options) {
 }  // namespace
 
 Action declare_search(CommandOptions app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<SearchFlags>();
   app.add_option("scenario", options->scenario, "scenario file (YAML)").required();
   app.add_option("--objective", options->objective, "what is best (default tokens_per_s)")
       .check(OneOf(objective_names()));

@@ -42,13 +42,13 @@ constexpr int kOneOf = 8;
 constexpr int kOneOf = 1;
 #endif
 
-struct Tally {
+struct Extremes {
   int simulated = 0, refused = 0, seen = 0;
   std::vector<std::string> wrong;
 };
 
 /// Runs the scenario; notes what is neither a step of some time nor a refusal.
-void run(const Settings& scenario, const std::string& what, Tally& tally) {
+void run(const Settings& scenario, const std::string& what, Extremes& tally) {
   if (tally.seen++ % kOneOf != 0) return;
   const std::clock_t begin = std::clock();
   try {
@@ -129,8 +129,8 @@ std::string alike(const std::string& path) {
 }
 
 /// Puts the extremes to every number of the shipped documents of a kind, each key once in all of them.
-Tally try_documents(const std::string& kind, const std::string& key, const std::vector<std::string>& names) {
-  Tally tally;
+Extremes try_documents(const std::string& kind, const std::string& key, const std::vector<std::string>& names) {
+  Extremes tally;
   std::set<std::string> seen;
   for (const std::string& name : names) {
     const Settings document =
@@ -151,7 +151,7 @@ Tally try_documents(const std::string& kind, const std::string& key, const std::
   return tally;
 }
 
-void check_tally(const Tally& tally, int least_simulated, int least_refused) {
+void check_tally(const Extremes& tally, int least_simulated, int least_refused) {
   for (const std::string& wrong : tally.wrong) FAIL_CHECK(wrong);
   const int part = kOneOf == 1 ? 1 : 2 * kOneOf;  // the few that are tried need not be a fair draw
   CHECK(tally.simulated > least_simulated / part);
@@ -173,7 +173,7 @@ TEST_CASE("no extreme of a generation's numbers ends in anything but a step or a
 }
 
 TEST_CASE("no extreme of the language's own numbers, nor a bound of any, ends in anything but a step or a refusal") {
-  Tally tally;
+  Extremes tally;
   for (const scenarios::Key& key : scenarios::schema()) {
     const bool number = key.type == "integer" || key.type == "number" || key.type == "quantity";
     if (!number || key.path.find_first_of("[*") != std::string::npos) continue;

@@ -18,29 +18,30 @@ const Sets kRecommender{"cluster={device: h100-sxm-80gb, gpus: 8}",
                         "software=hugectr",
                         "tables={placement: row, replicate_below: 0 B}"};
 
-Sets with(const Sets& more) { return plus(kRecommender, more); }
+Sets recommender_with(const Sets& more) { return plus(kRecommender, more); }
 
 }  // namespace
 
 std::vector<Case> orrery::tests::recommender_cases() {
   using enum Effect;
   return {
-      {"model.dense_features", slower, "4096", with({}), "16"},
-      {"model.bottom_mlp", slower, "[8192, 32]", with({}), "[256, 32]"},
-      {"model.top_mlp", slower, "[4096, 1]", with({}), "[256, 1]"},
-      {"model.cross_layers", slower, "4", with({}), "2"},
-      {"model.cross_rank", slower, "2048", with({}), "64"},
-      {"model.table_width", refused, "64", with({}), ""},  // not the bottom MLP's
-      {"model.table_rows", more_memory, "[40000000, 400000, 4000, 100]", with({}), "[4000000, 400000, 4000, 100]"},
-      {"model.table_lookups", slower, "[80, 8, 2, 1]", with({}), "[40, 8, 2, 1]"},
-      {"tables.placement", slower, "table", with({}), "row"},
-      {"tables.replicate_below", differs, "10 MB", with({"tables.placement=auto"}), "0 B"},
-      {"tables.memory", refused, "1 MB", with({}), ""},
-      {"tables.optimizer", more_memory, "adagrad", with({}), "sgd"},
-      {"tables.exchange", differs, "flat", with({"cluster={device: h100-sxm-80gb, gpus: 16, fabric: ndr-rail}"}),
-       "hierarchical"},
-      {"tables.prefetch", slower, "false", with({}), "true"},
-      {"tables.distinct", faster, "0.1", with({}), "1"},
+      {"model.dense_features", slower, "4096", recommender_with({}), "16"},
+      {"model.bottom_mlp", slower, "[8192, 32]", recommender_with({}), "[256, 32]"},
+      {"model.top_mlp", slower, "[4096, 1]", recommender_with({}), "[256, 1]"},
+      {"model.cross_layers", slower, "4", recommender_with({}), "2"},
+      {"model.cross_rank", slower, "2048", recommender_with({}), "64"},
+      {"model.table_width", refused, "64", recommender_with({}), ""},  // not the bottom MLP's
+      {"model.table_rows", more_memory, "[40000000, 400000, 4000, 100]", recommender_with({}),
+       "[4000000, 400000, 4000, 100]"},
+      {"model.table_lookups", slower, "[80, 8, 2, 1]", recommender_with({}), "[40, 8, 2, 1]"},
+      {"tables.placement", slower, "table", recommender_with({}), "row"},
+      {"tables.replicate_below", differs, "10 MB", recommender_with({"tables.placement=auto"}), "0 B"},
+      {"tables.memory", refused, "1 MB", recommender_with({}), ""},
+      {"tables.optimizer", more_memory, "adagrad", recommender_with({}), "sgd"},
+      {"tables.exchange", differs, "flat",
+       recommender_with({"cluster={device: h100-sxm-80gb, gpus: 16, fabric: ndr-rail}"}), "hierarchical"},
+      {"tables.prefetch", slower, "false", recommender_with({}), "true"},
+      {"tables.distinct", faster, "0.1", recommender_with({}), "1"},
   };
 }
 

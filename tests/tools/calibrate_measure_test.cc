@@ -41,7 +41,7 @@ Outcome calibrate(const Folder& folder, std::vector<std::string> more = {}) {
   return tests::orrery(arguments);
 }
 
-std::vector<std::string> lines_of(const std::string& file) {
+std::vector<std::string> file_lines(const std::string& file) {
   std::istringstream in(tests::read_file(file));
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) lines.push_back(line);
@@ -49,7 +49,7 @@ std::vector<std::string> lines_of(const std::string& file) {
 }
 
 std::vector<std::string> rows_of(const std::string& file) {
-  std::vector<std::string> rows = lines_of(file);
+  std::vector<std::string> rows = file_lines(file);
   std::erase_if(rows, [](const std::string& line) { return line.starts_with('#') || line.starts_with("class,"); });
   return rows;
 }

@@ -31,7 +31,7 @@ software: hugectr
 }
 
 StepReport step(const std::vector<std::string>& sets) { return simulate_step(recommender_job(sets)); }
-double seconds(const std::vector<std::string>& sets) { return sim::to_seconds(step(sets).iteration); }
+double step_seconds(const std::vector<std::string>& sets) { return sim::to_seconds(step(sets).iteration); }
 double waiting_for_tables(const StepReport& report) {
   return report.breakdown_s[static_cast<std::size_t>(Category::table_comm)];
 }
@@ -202,8 +202,8 @@ TEST_CASE("tables take four bytes a weight, and as many again for AdaGrad") {
 TEST_CASE("look-ups wait for the memory, exchanges for the links") {
   // Many look-ups of wide rows: half the memory's bandwidth takes nearly twice as long, half the links' hardly longer.
   const std::vector<std::string> wide{"model.table_lookups=[400, 200, 1, 1]", "tables.distinct=1"};
-  const double base = seconds(wide);
-  CHECK(seconds(with(wide, {"cluster.device.memory_bandwidth=1.675 TB/s"})) > 1.6 * base);
+  const double base = step_seconds(wide);
+  CHECK(step_seconds(with(wide, {"cluster.device.memory_bandwidth=1.675 TB/s"})) > 1.6 * base);
   // Across a network of a hundredth of its rate the exchange is what is waited for.
   const StepReport slow = step(with(kTwoNodes, {"cluster.fabric={inherits: ndr-rail, nic_rate: 4 Gb/s}"}));
   CHECK(waiting_for_tables(slow) > 0.3 * sim::to_seconds(slow.iteration));
@@ -211,7 +211,7 @@ TEST_CASE("look-ups wait for the memory, exchanges for the links") {
 }
 
 TEST_CASE("keys of the next batch are sorted while nothing else can be done, unless this batch's come first") {
-  CHECK(seconds({"tables.prefetch=false"}) >= seconds({}));
+  CHECK(step_seconds({"tables.prefetch=false"}) >= step_seconds({}));
 }
 
 TEST_CASE("a folded recommender's step is that of all its ranks") {

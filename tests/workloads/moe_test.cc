@@ -53,7 +53,7 @@ software: megatron-core-0.16
   return scenarios::load_scenario(document).job;
 }
 
-double seconds(const std::vector<std::string>& sets) {
+double mixture_seconds(const std::vector<std::string>& sets) {
   return sim::to_seconds(simulate_step(mixture_job(sets)).iteration);
 }
 
@@ -244,13 +244,14 @@ TEST_CASE("experts are shared out: a rank holds its part of their states") {
 }
 
 TEST_CASE("what costs more takes longer") {
-  const double balanced = seconds({});
-  CHECK(seconds({"experts.imbalance=1.5"}) > balanced);
-  CHECK(seconds({"experts.capacity_factor=2", "experts.pad_to_capacity=true"}) > balanced);
-  CHECK(seconds({"model.shared_experts=4"}) > balanced);
-  CHECK(seconds({"recompute={kind: selective, modules: [moe]}"}) > balanced);
+  const double balanced = mixture_seconds({});
+  CHECK(mixture_seconds({"experts.imbalance=1.5"}) > balanced);
+  CHECK(mixture_seconds({"experts.capacity_factor=2", "experts.pad_to_capacity=true"}) > balanced);
+  CHECK(mixture_seconds({"model.shared_experts=4"}) > balanced);
+  CHECK(mixture_seconds({"recompute={kind: selective, modules: [moe]}"}) > balanced);
   // Tokens that cross nodes once are fewer than their copies.
-  CHECK(seconds({"parallelism.expert=16", "experts.dispatcher=deepep"}) < seconds({"parallelism.expert=16"}));
+  CHECK(mixture_seconds({"parallelism.expert=16", "experts.dispatcher=deepep"}) <
+        mixture_seconds({"parallelism.expert=16"}));
 }
 
 TEST_CASE("an unfused permutation picks rows one way and adds them up the other, copy by copy") {
@@ -300,7 +301,8 @@ TEST_CASE("drawn loads: every rank its own, the same folded or not, and in the m
   CHECK(expected.effort.ranks < 32);
   // Eight layers' passes over eight micro-batches, forward and backward, are as many draws.
   CHECK(sim::to_seconds(one.iteration) == Approx(sim::to_seconds(expected.iteration)).epsilon(0.1));
-  CHECK(seconds(wide) > seconds({"parallelism.pipeline=1", "batch.global=256", "model.expert_ffn_hidden=4096"}));
+  CHECK(mixture_seconds(wide) >
+        mixture_seconds({"parallelism.pipeline=1", "batch.global=256", "model.expert_ffn_hidden=4096"}));
 }
 
 TEST_CASE("a clamp, scaled biases and a factor beside the rotation cost the passes that their code makes") {

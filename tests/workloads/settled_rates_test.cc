@@ -19,13 +19,13 @@ Job scattered(std::vector<std::string> sets) {
   return tests::small_job(sets);
 }
 
-struct Ran {
+struct RanWith {
   double seconds = 0;
   std::size_t classes = 0;
   bool settled = false;
 };
 
-Ran run(const Job& job, std::size_t most_sharing, bool full) {
+RanWith run(const Job& job, std::size_t most_sharing, bool full) {
   const topology::Cluster cluster = cluster_of(job);
   const auto groups = make_groups(group_inputs_of(job), cluster, false, most_sharing);
   StepPlan step = make_plan(job, cluster, groups, {});
@@ -68,7 +68,7 @@ TEST_CASE("communicators of a kind share links, those of others do not; those in
 
 TEST_CASE("a job at random runs alike with settled rates, tensor groups folded, and folded as in full") {
   const Job job = scattered({});
-  const Ran exact = run(job, kNever, false), settled = run(job, 0, false);
+  const RanWith exact = run(job, kNever, false), settled = run(job, 0, false);
   CHECK_FALSE(exact.settled);
   REQUIRE(settled.settled);
   CHECK(exact.classes == 128);

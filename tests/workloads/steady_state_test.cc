@@ -13,7 +13,7 @@ using orrery::tests::small_job;
 namespace {
 using Sets = std::vector<std::string>;
 
-std::string name(const Sets& sets) {
+std::string text_of(const Sets& sets) {
   std::string text;
   for (const std::string& set : sets) text += set + " ";
   return text;
@@ -46,7 +46,7 @@ TEST_CASE("a step that repeats is cut short without moving by a picosecond") {
     for (const Sets& layout : layouts) {
       Sets sets = layout;
       sets.push_back("batch={global: " + std::to_string(batch) + ", micro: 1}");
-      INFO(name(sets));
+      INFO(text_of(sets));
       const Job job = small_job(sets);
       const auto jump = jump_of(job);
       REQUIRE(jump);

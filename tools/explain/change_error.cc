@@ -13,16 +13,14 @@ namespace orrery::tools {
 
 namespace {
 
-constexpr double kEverywhere = 0.002;  // weight of a row that is nothing like the scenario, as in like_rows.cc
-
-struct Weighed {
+struct WeighedError {
   double error = 0, weight = 0;
 };
 
 /// The value below which a share `p` of the weight lies.
-double quantile(const std::vector<Weighed>& sorted, double total, double p) {
+double quantile(const std::vector<WeighedError>& sorted, double total, double p) {
   double sum = 0;
-  for (const Weighed& pair : sorted) {
+  for (const WeighedError& pair : sorted) {
     sum += pair.weight;
     if (sum >= p * total * (1 - 1e-12)) return pair.error;
   }
@@ -42,29 +40,29 @@ std::optional<ChangeError> change_error(const Features& features, const std::vec
   std::map<Family, std::vector<std::pair<double, double>>> families;  // weight and ln of each row's error
   for (const KnownRow& row : known) {
     if (&row == left_out) continue;
-    const double weight = std::exp(-distance_squared(features, row.features) / 2) + kEverywhere;
+    const double weight = likeness(features, row.features);
     families[family_of(row)].emplace_back(weight, row.log_ratio);
   }
-  std::vector<std::pair<std::string, Weighed>> pairs;  // with the list
+  std::vector<std::pair<std::string, WeighedError>> pairs;  // with the list
   std::map<std::string, double> by_list;
   for (const auto& [family, rows] : families) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         const double weight = rows[i].first * rows[j].first;
-        pairs.emplace_back(std::get<0>(family), Weighed{std::abs(rows[i].second - rows[j].second), weight});
+        pairs.emplace_back(std::get<0>(family), WeighedError{std::abs(rows[i].second - rows[j].second), weight});
         by_list[std::get<0>(family)] += weight;
       }
     }
   }
   if (pairs.empty()) return std::nullopt;
-  std::vector<Weighed> sorted;
+  std::vector<WeighedError> sorted;
   double total = 0, squares = 0;
   for (const auto& [list, pair] : pairs) {
     sorted.push_back({pair.error, pair.weight / std::sqrt(by_list.at(list))});
     total += sorted.back().weight;
     squares += sorted.back().weight * sorted.back().weight;
   }
-  std::sort(sorted.begin(), sorted.end(), [](const Weighed& a, const Weighed& b) {
+  std::sort(sorted.begin(), sorted.end(), [](const WeighedError& a, const WeighedError& b) {
     return a.error != b.error ? a.error < b.error : a.weight < b.weight;
   });
   return ChangeError{total * total / squares, quantile(sorted, total, 0.68), quantile(sorted, total, 0.90)};

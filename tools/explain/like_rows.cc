@@ -59,6 +59,8 @@ std::optional<double> log_ratio(const std::string& metric, double measured, doub
 
 }  // namespace
 
+double likeness(const Features& a, const Features& b) { return std::exp(-distance_squared(a, b) / 2) + kEverywhere; }
+
 double distance_squared(const Features& a, const Features& b) {
   double d = 0;
   if (a.device != b.device) d += family(a.device) == family(b.device) ? 0.25 : 1.0;
@@ -175,7 +177,7 @@ std::optional<LikeRows> like_rows(const Features& features, const std::vector<Kn
   std::vector<std::pair<double, const KnownRow*>> near;  // weight before lists are evened out
   for (const KnownRow& row : known) {
     if (&row == left_out) continue;
-    const double weight = std::exp(-distance_squared(features, row.features) / 2) + kEverywhere;
+    const double weight = likeness(features, row.features);
     by_list[row.list] += weight;
     near.emplace_back(weight, &row);
   }

@@ -29,6 +29,8 @@ std::vector<KnownRow> shipped_known_rows();
 
 /// Squared distance of two rows, in bandwidths; 0: alike in all that is looked at.
 double distance_squared(const Features& a, const Features& b);
+/// A row's weight by it: 1 for one alike, next to nothing, but something, for one that is nothing like.
+double likeness(const Features& a, const Features& b);
 
 struct LikeRows {
   double rows = 0;  // how many independent rows the weights amount to (Kish)

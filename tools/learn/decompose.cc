@@ -15,7 +15,6 @@ namespace orrery::tools {
 
 namespace {
 
-constexpr double kNano = 1e-9;
 constexpr std::size_t kMostUnnamed = 5;
 
 bool communicates(OpClass what) { return is_collective(what); }

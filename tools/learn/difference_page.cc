@@ -16,7 +16,6 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr double kNano = 1e-9;
 constexpr double kPixels = 2000;  // across the picture, at most
 
 /// Colours of the page's palette: forward, backward, optimizer, other; collectives.

@@ -18,7 +18,6 @@ namespace orrery::tools {
 
 namespace {
 
-constexpr double kNano = 1e-9;
 constexpr double kTouched = 0.02;  // of a product, beside a collective: less is the end of one that it follows
 
 double quantile(const std::vector<double>& sorted, double q) {

@@ -14,6 +14,7 @@
 namespace orrery::tools {
 
 using Nanoseconds = std::int64_t;
+inline constexpr double kNano = 1e-9;  // seconds
 using NameId = std::uint32_t;
 inline constexpr std::int64_t kNone = -1;
 

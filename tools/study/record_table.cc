@@ -97,7 +97,7 @@ const std::vector<Figure>& figures() {
 }
 
 /// What a document asks for.
-struct Question {
+struct RecordQuestion {
   std::vector<std::string> ids, columns;  // empty: all
   Training training;
   bool asks(const Figure& figure) const {
@@ -106,8 +106,8 @@ struct Question {
   }
 };
 
-Question question_of(const sim::Settings& document) {
-  Question question;
+RecordQuestion question_of(const sim::Settings& document) {
+  RecordQuestion question;
   std::vector<std::string> known;
   for (const Figure& figure : figures()) known.emplace_back(figure.name);
   if (const sim::Settings* ids = document.find("ids"))
@@ -134,7 +134,7 @@ std::string layout_text(const Scenario& s) {
 std::string id_of(const sim::Settings& record) { return record.at("id").text(); }
 
 /// The list's records that are asked for.
-std::vector<sim::Settings> chosen(const sim::Settings& document, const Question& question) {
+std::vector<sim::Settings> chosen(const sim::Settings& document, const RecordQuestion& question) {
   const std::string file =
       fmt::format("{}/tests/published/{}.yaml", scenarios::data_directory(), document.at("list").text());
   const std::vector<sim::Settings> all = scenarios::read_records(file);
@@ -150,7 +150,7 @@ std::vector<sim::Settings> chosen(const sim::Settings& document, const Question&
   return some;
 }
 
-RecordRow simulate(const sim::Settings& record, const Question& question) {
+RecordRow simulate(const sim::Settings& record, const RecordQuestion& question) {
   RecordRow row;
   row.id = id_of(record);
   try {
@@ -193,7 +193,7 @@ double RecordCell::error_pct() const { return 100 * (predicted / published - 1);
 
 RecordTable simulate_records(const std::string& name, const sim::Settings& document, unsigned jobs) {
   document.refuse_unknown({"title", "source", "list", "ids", "columns", "training", "notes"});
-  const Question question = question_of(document);
+  const RecordQuestion question = question_of(document);
   const std::vector<sim::Settings> records = chosen(document, question);
   RecordTable table;
   table.name = name;
