@@ -445,12 +445,7 @@ std::vector<Row> memory_rows() {
   };
 }
 
-std::vector<std::string> algorithm_names() {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < kCollectiveAlgorithms; ++i)
-    names.emplace_back(name_of(static_cast<CollectiveAlgorithm>(i)));
-  return names;
-}
+std::vector<std::string> algorithm_names() { return {kCollectiveAlgorithms.begin(), kCollectiveAlgorithms.end()}; }
 
 Row algorithms() {
   return {{"collective_algorithms", "list", "", "[ring, tree, nvls_tree, pairwise]", algorithm_names(),
@@ -531,19 +526,6 @@ std::string_view name_of(AttentionKind attention) { return attention == Attentio
 std::string_view name_of(LayerSharing sharing) {
   static constexpr std::array<std::string_view, 3> kNames{"even", "fill", "weigh"};
   return kNames[static_cast<std::size_t>(sharing)];
-}
-
-std::string_view name_of(CollectiveAlgorithm algorithm) {
-  static constexpr std::array<std::string_view, kCollectiveAlgorithms> kNames{"ring",
-                                                                              "tree",
-                                                                              "nvls_tree",
-                                                                              "sharp",
-                                                                              "hierarchical_ring",
-                                                                              "hierarchical_tree",
-                                                                              "pairwise",
-                                                                              "hierarchical_exchange",
-                                                                              "bruck"};
-  return kNames[static_cast<std::size_t>(algorithm)];
 }
 
 const sim::KeyTable& software_keys() {

@@ -9,35 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "calibration/collective_algorithms.h"
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
 #include "sim/settings.h"
 #include "sim/units.h"
 
 namespace orrery::calibration {
-
-/// How a collective library moves the data of groups that span nodes. The first four are NCCL's for reductions.
-enum class CollectiveAlgorithm : std::uint8_t {
-  ring,                   // once or twice round all ranks
-  tree,                   // double binary tree over nodes, chains inside them: all-reduce
-  nvls_tree,              // reduced inside the node's switch, tree over nodes: all-reduce
-  sharp,                  // reduced inside the network's switches: all-reduce
-  hierarchical_ring,      // inside the nodes, then rings over nodes, rail by rail
-  hierarchical_tree,      // inside the nodes, then trees over nodes, rail by rail: all-reduce
-  pairwise,               // all-to-all: every rank to every other
-  hierarchical_exchange,  // all-to-all: by NVLink to the receiver's rail first, one message per node
-  bruck,                  // all-gather: in rounds, to ranks at twice the distance each
-};
-inline constexpr std::size_t kCollectiveAlgorithms = 9;
-std::string_view name_of(CollectiveAlgorithm algorithm);
-
-/// A set of them.
-struct CollectiveAlgorithms {
-  std::uint32_t bits = 0;
-  constexpr bool has(CollectiveAlgorithm a) const { return (bits >> static_cast<std::uint32_t>(a) & 1U) != 0; }
-  constexpr void add(CollectiveAlgorithm a) { bits |= 1U << static_cast<std::uint32_t>(a); }
-  bool operator==(const CollectiveAlgorithms&) const = default;
-};
 
 /// What data-parallel ranks share out instead of repeating: ZeRO stages 0 to 3.
 enum class Sharding : std::uint8_t { none, optimizer, gradients, parameters };

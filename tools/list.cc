@@ -8,7 +8,7 @@
 #include "scenarios/scenario.h"
 #include "tools/command_options.h"
 #include "tools/commands.h"
-#include "workloads/collectives/algorithm.h"
+#include "workloads/collectives/catalogue.h"
 #include "workloads/schedules/catalogue.h"
 
 namespace orrery::tools {

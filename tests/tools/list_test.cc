@@ -5,7 +5,7 @@
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
 #include "tests/tools/program.h"
-#include "workloads/collectives/algorithm.h"
+#include "workloads/collectives/catalogue.h"
 #include "workloads/schedules/catalogue.h"
 
 using namespace orrery;

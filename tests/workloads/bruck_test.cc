@@ -10,7 +10,7 @@
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/collectives/algorithm.h"
+#include "workloads/collectives/catalogue.h"
 #include "workloads/step/step.h"
 
 using namespace orrery;

@@ -8,7 +8,7 @@
 #include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/collectives/algorithm.h"
+#include "workloads/collectives/catalogue.h"
 #include "workloads/collectives/collective.h"
 
 using namespace orrery;
@@ -352,7 +352,7 @@ TEST_CASE("whatever is chosen sends no less than the bound says") {
   for (const std::int64_t nodes : {2, 3, 16}) {
     Setting s("ndr-rail", nodes, 8);
     const GroupShape shape = shape_of(s.gpus, s.cluster);
-    for (std::uint32_t bits = 1; bits < 1U << calibration::kCollectiveAlgorithms; ++bits) {
+    for (std::uint32_t bits = 1; bits < 1U << calibration::kCollectiveAlgorithms.size(); ++bits) {
       s.job.software.library.collective_algorithms.bits = bits;
       for (const CollectiveOp op : {CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter})
         for (const double bytes : {1e3, 1e7, 1e10}) {

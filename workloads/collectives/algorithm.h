@@ -1,5 +1,5 @@
 // One algorithm of a collective between nodes: which calls it can do, what a call costs, and what NCCL believes that it
-// costs, by which it chooses. One file each; the list of all is in choice.cc.
+// costs, by which it chooses. One file each; the list of all is in catalogue.h.
 //
 // All are chunked pipelines. A buffer is cut into chunks, which follow each other through the stages of the algorithm:
 //   time = base + sum over stages (stage latency) + (stages + chunks - 1) * chunk / rate
@@ -94,8 +94,7 @@ struct Algorithm {
   /// is Pattern::own then.
   OwnRoute (*route)(std::span<const std::int64_t> gpus, const topology::Cluster& cluster) = nullptr;
 };
-std::span<const Algorithm> algorithms();
-/// Those with a route, in the order of the list.
+/// Those of the catalogue with a route, in its order.
 std::vector<const Algorithm*> algorithms_with_routes();
 /// The pattern of an estimate of this algorithm.
 Pattern pattern_of(const Algorithm& algorithm, const Estimate& estimate);
@@ -104,21 +103,17 @@ Pattern pattern_of(const Algorithm& algorithm, const Estimate& estimate);
 /// that the software may use, or of the wanted, the one that NCCL believes to be fastest.
 const Algorithm& choose(const Call& call, std::string_view wanted);
 
-// The costs, closed form above each; the files say where they come from.
-Estimate ring(const Call& call, const Protocol& protocol);
-double believed_ring(const Call& call, const Protocol& protocol);
-Estimate broadcast(const Call& call, const Protocol& protocol);
-Estimate double_binary_tree(const Call& call, const Protocol& protocol);
-double believed_tree(const Call& call, const Protocol& protocol);
-Estimate nvls_tree(const Call& call, const Protocol& protocol);
-double believed_nvls_tree(const Call& call, const Protocol& protocol);
-Estimate sharp(const Call& call, const Protocol& protocol);
-Estimate hierarchical_ring(const Call& call, const Protocol& protocol);
-Estimate hierarchical_tree(const Call& call, const Protocol& protocol);
-Estimate pairwise_exchange(const Call& call, const Protocol& protocol);
-Estimate hierarchical_exchange(const Call& call, const Protocol& protocol);
-Estimate bruck(const Call& call, const Protocol& protocol);
-OwnRoute bruck_route(std::span<const std::int64_t> gpus, const topology::Cluster& cluster);
+// Which calls an algorithm may fit.
+inline bool is_all_reduce(const Call& call) { return call.all_reduces(); }
+inline bool is_broadcast(const Call& call) { return call.op == CollectiveOp::broadcast; }
+inline bool is_exchange(const Call& call) { return call.op == CollectiveOp::all_to_all; }
+inline bool is_gather(const Call& call) { return call.op == CollectiveOp::all_gather; }
+inline bool is_ring(const Call& call) { return call.rings() && !is_broadcast(call); }
+/// As many ranks in every node: NVLS pairs the GPUs at the same place.
+inline bool is_in_switch(const Call& call) {
+  return call.all_reduces() && call.shape.ranks == call.shape.nodes * call.shape.per_node &&
+         call.device.reduces_in_switch(call.shape.per_node);
+}
 
 /// Bytes that a node sends in a double binary tree over the nodes: down to two children in one tree and up in both; of
 /// two nodes each is root of one tree.

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "sim/error.h"
-#include "workloads/collectives/algorithm.h"
+#include "workloads/collectives/catalogue.h"
 
 namespace orrery::workloads {
 

@@ -5,7 +5,7 @@
 
 #include "sim/engine.h"
 #include "sim/error.h"
-#include "workloads/collectives/algorithm.h"
+#include "workloads/collectives/catalogue.h"
 #include "workloads/collectives/collective.h"
 
 namespace orrery::workloads {
