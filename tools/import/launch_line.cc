@@ -15,7 +15,7 @@ using sim::Place;
 
 namespace {
 
-constexpr int kDeepestText = 16;                 // texts within variables, parentheses within sums
+constexpr int kNested = 16;                  // texts within variables, parentheses within sums
 constexpr std::size_t kLongestWord = 65536;  // characters; variables of variables grow fast
 
 bool is_name_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -77,7 +77,7 @@ class Sum {
     return left;
   }
   long long atom(int depth) {
-    if (peek() == '(' && depth < kDeepestText) {
+    if (peek() == '(' && depth < kNested) {
       ++at_;
       const long long inner = sum(depth + 1);
       if (peek() == ')') {
@@ -254,7 +254,7 @@ class Script {
   }
 
   void nested(const std::string& value) {
-    if (depth_ >= kDeepestText) throw sim::UserError(start_, "", fmt::format("nests texts deeper than {}", kDeepestText));
+    if (depth_ >= kNested) throw sim::UserError(start_, "", fmt::format("nests texts deeper than {}", kNested));
     Script(value, start_, variables_, line_, depth_ + 1).read();
     open_ = false;
   }
