@@ -1,5 +1,5 @@
 // The names of collective algorithms, by which documents of software list those that a library has. What each does and
-// costs: workloads/collectives/catalogue.cc.
+// costs: workloads/collectives/catalogue.h.
 #pragma once
 
 #include <array>
@@ -19,6 +19,7 @@ enum class CollectiveAlgorithm : std::uint8_t {
   pairwise,               // all-to-all: every rank to every other
   hierarchical_exchange,  // all-to-all: by NVLink to the receiver's rail first, one message per node
   bruck,                  // all-gather: in rounds, to ranks at twice the distance each
+  pat,                    // all-gather, reduce-scatter: in rounds, one GPU per node, the farthest first
 };
 /// Their names, in the same order.
 inline constexpr auto kCollectiveAlgorithms = std::to_array<std::string_view>({
@@ -31,6 +32,7 @@ inline constexpr auto kCollectiveAlgorithms = std::to_array<std::string_view>({
     "pairwise",
     "hierarchical_exchange",
     "bruck",
+    "pat",
 });
 constexpr std::string_view name_of(CollectiveAlgorithm algorithm) {
   return kCollectiveAlgorithms[static_cast<std::size_t>(algorithm)];

@@ -24,6 +24,9 @@ Estimate pairwise_exchange(const Call& call, const Protocol& protocol);
 Estimate hierarchical_exchange(const Call& call, const Protocol& protocol);
 Estimate bruck(const Call& call, const Protocol& protocol);
 OwnRoute bruck_route(std::span<const std::int64_t> gpus, const topology::Cluster& cluster);
+Estimate pat(const Call& call, const Protocol& protocol);
+double believed_pat(const Call& call, const Protocol& protocol);
+OwnRoute pat_route(std::span<const std::int64_t> gpus, const topology::Cluster& cluster);
 
 /// All of them, in the order in which lists show them.
 inline std::span<const Algorithm> algorithms() {
@@ -58,6 +61,9 @@ inline std::span<const Algorithm> algorithms() {
        workloads::hierarchical_exchange, nullptr},
       {bruck, "bruck", "an all-gather in few rounds, to ranks at twice the distance each", simple, is_gather,
        workloads::bruck, nullptr, bruck_route},
+      {pat, "pat", "all-gather or reduce-scatter of one GPU per node in few rounds, the farthest ranks first", simple,
+       [](const Call& call) { return is_ring(call) && !call.all_reduces() && call.shape.per_node == 1; },
+       workloads::pat, believed_pat, pat_route},
   });
   return table;
 }
