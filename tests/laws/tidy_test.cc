@@ -276,6 +276,41 @@ TEST_CASE("sub-rooms include only what is below them") {
   CHECK(problems == Problems{});
 }
 
+TEST_CASE("the what-if page's engine is made of all that its sources include") {
+  // Its own build, by another compiler, is not the gate's.
+  const std::vector<SourceFile> files = source_files();
+  const auto find = [&](const std::string& path) {
+    return std::find_if(files.begin(), files.end(), [&](const SourceFile& file) { return file.path == path; });
+  };
+  const auto list = find("tools/whatif/CMakeLists.txt");
+  REQUIRE(list != files.end());
+  // foreach(file report/json ... draft) names sources one by one; all of tools/import and tools/whatif stand by
+  // patterns.
+  std::smatch named;
+  REQUIRE(std::regex_search(list->text, named, std::regex(R"(foreach\(file ([^)]*)\))")));
+  std::istringstream words(named[1].str());
+  std::vector<std::string> made;
+  for (std::string word; words >> word;) made.push_back("tools/" + word);
+  CHECK(made.size() > 8);
+  const std::regex whole(R"(tools/(import|whatif)/.*)"),
+      apart(R"(tools/report/page|tools/validation)");  // headers alone
+  Problems problems;
+  for (const std::string& unit : made) {
+    for (const char* suffix : {".h", ".cc"}) {
+      const auto file = find(unit + suffix);
+      if (file == files.end()) continue;
+      for (const Include& include : includes_of(*file)) {
+        if (!include.quoted || !include.name.starts_with("tools/") || !include.name.ends_with(".h")) continue;
+        const std::string other = include.name.substr(0, include.name.size() - 2);
+        const bool has = find(other + ".cc") == files.end() || std::regex_match(other, whole) ||
+                         std::regex_match(other, apart) || std::find(made.begin(), made.end(), other) != made.end();
+        if (!has) problems.push_back(at(*file, include.line) + " includes " + include.name);
+      }
+    }
+  }
+  CHECK(problems == Problems{});
+}
+
 TEST_CASE("all of a job goes to few functions, where it is loaded, in the step or above") {
   // A parameter or a member: definitions count, declarations that have one elsewhere do not.
   static const std::regex kJob(R"(const (workloads::)?Job& ?\w*( =[^,)]*)?[,)])"),

@@ -130,10 +130,10 @@ TEST_CASE("the JSON of run --explain holds the inputs and intervals around the s
   const tests::Outcome outcome = tests::orrery({"run", file, "--explain", "--json", "-", "--jobs", "1"});
   INFO(outcome.err);
   REQUIRE(outcome.status == 0);
-  const nlohmann::json json = nlohmann::json::parse(outcome.out);
-  const nlohmann::json& explain = json["explain"];
+  const nlohmann::json result = nlohmann::json::parse(outcome.out);
+  const nlohmann::json& explain = result["explain"];
   CHECK(explain["inputs"].size() > 10);
-  const double step = json["iteration_time_s"], spread = explain["spread"];
+  const double step = result["iteration_time_s"], spread = explain["spread"];
   CHECK(spread == Approx(std::hypot(explain["kernel_spread"].get<double>(), explain["input_spread"].get<double>())));
   // The interval is at least what kernels and inputs say, and 90 % holds 68 %.
   CHECK(explain["iteration_time_68_s"][0] <= step * std::exp(-spread) * (1 + 1e-9));
@@ -178,8 +178,8 @@ TEST_CASE("a feature is worth what the same run gives without it, and the table 
   }
   CHECK(graphs);
   // What set a number is said too; what was fitted apart.
-  const auto set_by = [](const nlohmann::json& json, const std::string& key) {
-    for (const nlohmann::json& input : json["explain"]["inputs"]) {
+  const auto set_by = [](const nlohmann::json& result, const std::string& key) {
+    for (const nlohmann::json& input : result["explain"]["inputs"]) {
       if (input["key"] == key) return input["set_by"].get<std::string>();
     }
     return std::string();

@@ -11,6 +11,7 @@
 #include "tests/catch.h"
 #include "tests/tools/trace_check.h"
 #include "tests/workloads/example.h"
+#include "tools/report/run_page.h"
 #include "workloads/schedules/catalogue.h"
 
 using namespace orrery;
@@ -209,8 +210,8 @@ TEST_CASE("memory over time peaks where the memory model says, and links carry t
     workloads::StepOptions options;
     options.stage_timelines = true;
     const workloads::StepReport report = workloads::simulate_step(job, options);
-    REQUIRE(report.stage_timelines.size() == 2);
-    for (const Timeline& timeline : report.stage_timelines) {
+    REQUIRE(report.busiest.timelines.size() == 2);
+    for (const Timeline& timeline : report.busiest.timelines) {
       double most = 0, spent = 0;
       for (const Timeline::Memory& point : timeline.memory) most = std::max(most, point.bytes);
       CHECK(most == Approx(report.memory.stages[static_cast<std::size_t>(timeline.stage)].total).epsilon(1e-9));
@@ -227,6 +228,34 @@ TEST_CASE("memory over time peaks where the memory model says, and links carry t
       CHECK(moved == Approx(link.bytes).epsilon(1e-6));
       CHECK(link.rates.back().bytes_per_s == 0);
     }
+  }
+}
+
+TEST_CASE("the pipeline drawn from whole passes is the one drawn from all their operations") {
+  for (const workloads::Schedule* schedule : workloads::kSchedules) {
+    INFO(schedule->name);
+    sim::Settings document = scenarios::parse_yaml(R"(
+cluster: {device: h100-sxm-80gb, gpus: 64, fabric: ndr-rail}
+model: llama3-70b
+parallelism: {tensor: 8, pipeline: 2, sequence_parallel: true, sharding: optimizer}
+batch: {global: 32, micro: 1}
+)",
+                                                   "long.yaml");
+    for (const std::string& set : tests::sets_for(*schedule)) scenarios::apply_set(document, set);
+    const scenarios::Scenario scenario = scenarios::load_scenario(document);
+    workloads::StepOptions bars, whole;
+    bars.stage_bars = whole.stage_timelines = true;
+    const workloads::StepReport few = workloads::simulate_step(scenario.job, bars);
+    const workloads::StepReport all = workloads::simulate_step(scenario.job, whole);
+    CHECK(few.iteration == all.iteration);
+    CHECK(few.breakdown_s == all.breakdown_s);
+    REQUIRE(few.busiest.bars.size() == 2);
+    CHECK(few.busiest.timelines.empty());
+    CHECK(tools::pipeline_page(scenario, few) == tools::pipeline_page(scenario, all));
+    std::size_t in_few = 0, in_all = 0;
+    for (const workloads::StageBars& stage : few.busiest.bars) in_few += stage.bars.size();
+    for (const workloads::StageBars& stage : all.busiest.bars) in_all += stage.bars.size();
+    CHECK(in_few < in_all);
   }
 }
 
@@ -262,7 +291,7 @@ TEST_CASE("the FLOPs of all kernels are those of the step") {
     options.stage_timelines = true;
     const workloads::StepReport report = workloads::simulate_step(job, options);
     double flops = 0;
-    for (const Timeline& timeline : report.stage_timelines) {
+    for (const Timeline& timeline : report.busiest.timelines) {
       for (const Timeline::Span& s : timeline.spans) {
         for (const workloads::KernelSlice& kernel : s.kernels) flops += kernel.flops;
       }

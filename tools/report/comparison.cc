@@ -208,7 +208,7 @@ ComparedSystem compared_system(const std::string& file, const std::vector<std::s
   system.scenario = scenarios::load_scenario(scenarios::read_scenario(file, sets));
   system.name = system.scenario.id;
   workloads::StepOptions options;
-  options.stage_timelines = drawn;
+  options.stage_bars = drawn;
   system.report = workloads::simulate_step(system.scenario.job, options);
   return system;
 }

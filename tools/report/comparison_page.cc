@@ -36,7 +36,7 @@ ordered_json part_of(const ComparedSystem& system) {
     const double moved = row.calls * row.bytes_per_call * sent_share(row.operation, row.group) / 1e9;
     json["traffic_gb"][row.dimension] = json["traffic_gb"].value(row.dimension, 0.0) + moved;
   }
-  if (!report.stage_timelines.empty()) json["pipeline"] = pipeline_page(system.scenario, report);
+  if (!report.busiest.bars.empty()) json["pipeline"] = pipeline_page(system.scenario, report);
   json["assumptions"] = report.assumptions;
   json["provenance"] = {{"device", job.machine.device.name(), job.machine.device.provenance()},
                         {"fabric", job.machine.fabric.name, job.machine.fabric.provenance},

@@ -23,6 +23,7 @@ namespace {
 
 using nlohmann::ordered_json;
 using workloads::Category;
+using workloads::StageBars;
 using workloads::Timeline;
 
 constexpr double kTicks = 4e9;               // of the step: what a box's place is rounded to
@@ -33,8 +34,8 @@ constexpr std::size_t kShownLinks = 12;
 /// What a box of the timeline stands for; the page knows these numbers.
 enum Box : std::uint8_t { forward, backward, input_gradient, weight_gradient, optimizer, data_comm, messages };
 
-Box box_of(const Timeline::Span& span) {
-  switch (span.pass) {
+Box box_of(const StageBars::Bar& bar) {
+  switch (bar.pass) {
     case 'F':
       return forward;
     case 'b':
@@ -51,22 +52,22 @@ class Boxes {
  public:
   explicit Boxes(double tick_ps) : tick_ps_(tick_ps) {}
 
-  void add(const Timeline& timeline, bool transfers) {
-    const Timeline::Span* open = nullptr;  // the first span of the pass at hand
-    for (const Timeline::Span& span : timeline.spans) {
-      if (span.kernels.empty()) {
-        if (transfers) add_transfer(span);
+  void add(const StageBars& stage, bool transfers) {
+    const StageBars::Bar* open = nullptr;  // the first bar of the pass at hand
+    for (const StageBars::Bar& bar : stage.bars) {
+      if (!bar.computes) {
+        if (transfers) add_transfer(bar);
         continue;
       }
-      const bool same = open != nullptr && span.microbatch >= 0 && span.pass == open->pass &&
-                        span.chunk == open->chunk && span.microbatch == open->microbatch;
+      const bool same = open != nullptr && bar.microbatch >= 0 && bar.pass == open->pass && bar.chunk == open->chunk &&
+                        bar.microbatch == open->microbatch;
       if (same) {
-        stretch_to(span.finish);
+        stretch_to(bar.finish);
         continue;
       }
-      open = &span;
-      const bool passes = span.microbatch >= 0;
-      push(span, passes ? box_of(span) : optimizer);
+      open = &bar;
+      const bool passes = bar.microbatch >= 0;
+      push(bar, passes ? box_of(bar) : optimizer);
     }
   }
 
@@ -85,16 +86,16 @@ class Boxes {
   std::uint32_t ticks(sim::SimTime t) const {
     return static_cast<std::uint32_t>(std::clamp(static_cast<double>(t.value()) / tick_ps_, 0.0, kTicks));
   }
-  void add_transfer(const Timeline::Span& span) {
-    if (span.category == Category::data_comm) push(span, data_comm);
-    if (span.category == Category::pipeline_comm && span.stream.sends) push(span, messages);
+  void add_transfer(const StageBars::Bar& bar) {
+    if (bar.category == Category::data_comm) push(bar, data_comm);
+    if (bar.category == Category::pipeline_comm && bar.stream.sends) push(bar, messages);
   }
-  void push(const Timeline::Span& span, Box kind) {
-    start_.push_back(ticks(span.start));
-    length_.push_back(ticks(span.finish) - start_.back());
+  void push(const StageBars::Bar& bar, Box kind) {
+    start_.push_back(ticks(bar.start));
+    length_.push_back(ticks(bar.finish) - start_.back());
     kind_.push_back(kind);
-    chunk_.push_back(static_cast<std::uint8_t>(std::clamp(span.chunk, 0, 255)));
-    micro_.push_back(static_cast<std::uint16_t>(std::clamp(span.microbatch, 0, 65535)));
+    chunk_.push_back(static_cast<std::uint8_t>(std::clamp(bar.chunk, 0, 255)));
+    micro_.push_back(static_cast<std::uint16_t>(std::clamp(bar.microbatch, 0, 65535)));
   }
   void stretch_to(sim::SimTime finish) {
     std::size_t last = kind_.size() - 1;
@@ -108,21 +109,21 @@ class Boxes {
   std::vector<std::uint16_t> micro_;
 };
 
-std::size_t passes_in(const Timeline& timeline) {
+std::size_t passes_in(const StageBars& stage) {
   Boxes boxes(1e12);
-  boxes.add(timeline, false);
+  boxes.add(stage, false);
   return boxes.size();
 }
 
 /// When a stage has its first backward pass before it, and when no forward pass is left.
-ordered_json phases_of(const Timeline& timeline) {
+ordered_json phases_of(const StageBars& stage) {
   sim::SimTime warm{}, steady{};
   bool backward_seen = false;
-  for (const Timeline::Span& span : timeline.spans) {
-    if (span.kernels.empty() || span.microbatch < 0) continue;
-    if (span.pass == 'F') steady = std::max(steady, span.finish);
-    if (span.pass != 'F' && !backward_seen) {
-      warm = span.start;
+  for (const StageBars::Bar& bar : stage.bars) {
+    if (!bar.computes || bar.microbatch < 0) continue;
+    if (bar.pass == 'F') steady = std::max(steady, bar.finish);
+    if (bar.pass != 'F' && !backward_seen) {
+      warm = bar.start;
       backward_seen = true;
     }
   }
@@ -132,23 +133,23 @@ ordered_json phases_of(const Timeline& timeline) {
 
 ordered_json timeline_json(const workloads::StepReport& report, double tick_ps) {
   std::size_t passes = 0, shown = 0;
-  for (const Timeline& timeline : report.stage_timelines) passes += passes_in(timeline);
+  for (const StageBars& stage : report.busiest.bars) passes += passes_in(stage);
   ordered_json json;
   json["tick_s"] = tick_ps / sim::kPicosecondsPerSecond;
   json["rows"] = ordered_json::array();
-  for (const Timeline& timeline : report.stage_timelines) {
-    if (timeline.spans.empty()) break;
+  for (const StageBars& stage : report.busiest.bars) {
+    if (stage.bars.empty()) break;
     Boxes boxes(tick_ps);
-    boxes.add(timeline, 3 * passes < kMostBoxes);
+    boxes.add(stage, 3 * passes < kMostBoxes);
     if (shown + boxes.size() > kMostBoxes) break;
     shown += boxes.size();
     ordered_json row = boxes.json();
-    row["stage"] = timeline.stage;
-    row["rank"] = timeline.rank;
-    row["phases"] = phases_of(timeline);
+    row["stage"] = stage.stage;
+    row["rank"] = stage.rank;
+    row["phases"] = phases_of(stage);
     json["rows"].push_back(std::move(row));
   }
-  json["stages"] = report.stage_timelines.size();
+  json["stages"] = report.memory.stages.size();
   json["transfers"] = 3 * passes < kMostBoxes;
   return json;
 }
@@ -171,7 +172,7 @@ ordered_json memory_series(const Timeline& timeline, double tick_ps) {
 
 ordered_json stages_json(const workloads::StepReport& report, double tick_ps) {
   ordered_json stages = ordered_json::array();
-  for (const Timeline& timeline : report.stage_timelines) {
+  for (const Timeline& timeline : report.busiest.timelines) {
     const workloads::StageMemory& m = report.memory.stages[static_cast<std::size_t>(timeline.stage)];
     ordered_json row;
     row["stage"] = timeline.stage;
@@ -224,7 +225,7 @@ ordered_json kernels_json(const workloads::StepReport& report) {
     double count = 0, seconds = 0;
   };
   std::map<std::tuple<std::string, double, double, int>, Use> uses;
-  for (const Timeline& timeline : report.stage_timelines) {
+  for (const Timeline& timeline : report.busiest.timelines) {
     for (const Timeline::Span& span : timeline.spans) {
       for (const workloads::KernelSlice& kernel : span.kernels) {
         Use& use = uses[{kernel.name, kernel.flops, kernel.bytes, static_cast<int>(kernel.type)}];
@@ -340,9 +341,8 @@ ordered_json provenance_json(const calibration::DeviceProfile& device, const top
 /// The time that is drawn: the step, or the last span's end where stages end apart.
 double drawn_ps(const workloads::StepReport& report) {
   double step_ps = static_cast<double>(report.iteration.value());
-  for (const Timeline& timeline : report.stage_timelines) {
-    for (const Timeline::Span& span : timeline.spans)
-      step_ps = std::max(step_ps, static_cast<double>(span.finish.value()));
+  for (const StageBars& stage : report.busiest.bars) {
+    for (const StageBars::Bar& bar : stage.bars) step_ps = std::max(step_ps, static_cast<double>(bar.finish.value()));
   }
   return step_ps;
 }

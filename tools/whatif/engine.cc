@@ -52,12 +52,12 @@ std::vector<std::string> sets_of(const json& sets) {
 
 /// Refuses paths where a name may stand: who asks from a browser reads no files of this machine.
 void refuse_paths(const Settings& node, std::string_view key) {
-  static constexpr std::array<std::string_view, 9> kNames{
+  static constexpr std::array<std::string_view, 9> kNaming{
       "device", "fabric", "model", "software", "inherits", "features", "collectives", "dispatcher", "failures"};
   if (node.is_scalar()) {
     const std::string& text = node.text();
     const bool path = text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".yml");
-    if (path && std::find(kNames.begin(), kNames.end(), key) != kNames.end())
+    if (path && std::find(kNaming.begin(), kNaming.end(), key) != kNaming.end())
       node.expected("the name of what ships, or a mapping: files are read on the command line alone");
   }
   for (const Settings& item : node.items()) refuse_paths(item, key);
@@ -108,7 +108,7 @@ ordered_json WhatIfEngine::State::run(const json& request) {
   const bool charts = request.value("charts", json(false)) == json(true);
   workloads::StepOptions options;
   options.count_memory = true;
-  options.stage_timelines = charts;
+  options.stage_bars = charts;
   options.cache = &cache;
   workloads::StepReport report = workloads::simulate_step(scenario.job, options);
   const bool remedies = request.value("remedies", json(true)) == json(true);

@@ -224,6 +224,31 @@ std::size_t most_timelines(const Simulated& run) {
   return std::max<std::size_t>(1, kMostSpans / longest);
 }
 
+/// The record of the busiest rank of each stage that has one.
+std::map<std::size_t, std::size_t> busiest_by_stage(const StepPlan& step, const Simulated& run) {
+  std::map<std::size_t, std::pair<sim::Duration, std::size_t>> busiest;  // time at work, record
+  for (std::size_t i = 0; i < run.ranks.size(); ++i) {
+    const sim::Record& record = run.result.records[i];
+    const sim::Duration busy = busy_time(run.rank_of(record, step));
+    auto& most = busiest.try_emplace(run.stage_of(record), sim::Duration(-1), 0).first->second;
+    if (busy > most.first) most = {busy, i};
+  }
+  std::map<std::size_t, std::size_t> out;
+  for (const auto& [stage, most] : busiest) out[stage] = most.second;
+  return out;
+}
+
+void draw_bars(const StepPlan& step, const Simulated& run, StepReport& report) {
+  const std::size_t room = std::max<std::size_t>(1, most_timelines(run) / 4);
+  for (const auto& [stage, i] : busiest_by_stage(step, run)) {
+    const sim::Record& record = run.result.records[i];
+    if (stage < room) {
+      report.busiest.bars.push_back(bars_of(
+          step, run.program_of(record), {&record, run.ranks[i], run.class_sizes[i], static_cast<std::int64_t>(stage)}));
+    }
+  }
+}
+
 /// Timelines of ranks, memory and links, for traces and reports.
 /// `chunks`: bytes of passes, by stage and chunk.
 void draw(const Parallelism& layout, const calibration::HostCosts& host,
@@ -262,17 +287,9 @@ void draw(const Parallelism& layout, const calibration::HostCosts& host,
   for (std::size_t i = 0; i < run.asked.size(); ++i)
     report.timelines.push_back(timeline(recorded(run.asked[i], options.timeline_ranks[i], 1)));
   if (options.stage_timelines) {
-    std::map<std::size_t, std::pair<sim::Duration, std::size_t>> busiest;  // by stage: time at work, record
-    for (std::size_t i = 0; i < run.ranks.size(); ++i) {
-      const sim::Record& record = run.result.records[i];
-      const sim::Duration busy = busy_time(run.rank_of(record, step));
-      auto& most = busiest.try_emplace(run.stage_of(record), sim::Duration(-1), 0).first->second;
-      if (busy > most.first) most = {busy, i};
-    }
-    for (const auto& [stage, most] : busiest) {
-      report.stage_timelines.push_back(
-          timeline(recorded(most.second, run.ranks[most.second], run.class_sizes[most.second]),
-                   stage < std::max<std::size_t>(1, room / 4)));
+    for (const auto& [stage, i] : busiest_by_stage(step, run)) {
+      report.busiest.timelines.push_back(
+          timeline(recorded(i, run.ranks[i], run.class_sizes[i]), stage < std::max<std::size_t>(1, room / 4)));
     }
   }
   // A link's load is that of all ranks: known where every class was recorded.
@@ -388,7 +405,8 @@ class StepSimulation {
     StepPlan step = !compact        ? make_plan(job_, cluster_, groups_)
                     : options_.full ? short_plan(job_.microbatches())
                                     : folded_plan();
-    if (!compact || options_.full || !account_for_repeated()) {
+    const bool bars = options_.stage_bars || options_.stage_timelines;
+    if (!compact || options_.full || bars || !account_for_repeated()) {
       while (true) {
         const Simulated run = simulate(step, options_.full, true, options_.timeline_ranks);
         if (options_.full && compact) check_in_step(groups_->folded, run.result);
@@ -396,6 +414,7 @@ class StepSimulation {
         report_.iteration = iteration_of(apart_, run);
         if (account_for(apart_, step, run, report_)) {
           if (options_.count_memory) count_memory(chunks_, step, run, report_);
+          if (bars) draw_bars(step, run, report_);
           if (drawn) draw(job_.parallelism, job_.software.host, chunks_, cluster_, step, run, options_, report_);
           break;
         }

@@ -129,6 +129,21 @@ struct Timeline {
   std::vector<Memory> memory;  // in the order of time
 };
 
+/// When the operations of a stage's busiest rank ran, a pass that is simulated as one operation as one: what a picture
+/// of the pipeline is drawn from.
+struct StageBars {
+  std::int64_t rank = 0, stage = 0;
+  struct Bar {
+    sim::SimTime start{}, finish{};
+    Stream stream;
+    Category category{};
+    bool computes = false;  // else a transfer
+    char pass = 'F';        // as Timeline::Span
+    std::int32_t chunk = -1, microbatch = -1;
+  };
+  std::vector<Bar> bars;  // in issue order
+};
+
 /// Bytes through one link of the cluster (or a bundle of parallel ones), one direction.
 struct LinkLoad {
   std::string name;
@@ -153,6 +168,7 @@ struct StepOptions {
   bool count_memory = false;                      // count activations from simulated lifetimes too
   std::vector<std::int64_t> timeline_ranks = {};  // below the number of GPUs, none twice
   bool stage_timelines = false;                   // keep what a report needs: the busiest rank of every stage
+  bool stage_bars = false;                        // keep when its passes ran alone, which takes little
   const PlannedStep* planned = nullptr;           // plan_step() of this very job, which then is not planned again
   bool whole_passes = false;                      // with `full`: passes that nothing outside disturbs are one operation
 };
@@ -200,10 +216,14 @@ struct StepReport {
     topology::Tier tier;
     double bytes;
   };
-  std::vector<TierBytes> tier_bytes;      // bytes per step whose highest tier is this one
-  std::vector<Timeline> timelines;        // StepOptions::timelines
-  std::vector<Timeline> stage_timelines;  // by stage; where spans would fill the memory, the first stages' alone
-  std::vector<LinkLoad> links;            // with either: links of different load, the busiest first; folded only
+  std::vector<TierBytes> tier_bytes;  // bytes per step whose highest tier is this one
+  std::vector<Timeline> timelines;    // StepOptions::timelines
+  /// Of the busiest rank of every stage, by stage; where they would fill the memory, of the first stages alone.
+  struct Busiest {
+    std::vector<Timeline> timelines;  // StepOptions::stage_timelines
+    std::vector<StageBars> bars;      // StepOptions::stage_bars or stage_timelines
+  } busiest;
+  std::vector<LinkLoad> links;  // with timelines: links of different load, the busiest first; folded only
   std::vector<std::string> assumptions;
 };
 

@@ -108,6 +108,18 @@ Timeline timeline_of(const Dims& dims, const StepPlan& step, const sim::Program&
   return out;
 }
 
+StageBars bars_of(const StepPlan& step, const sim::Program& program, const RecordedRank& rank) {
+  StageBars out{rank.rank, rank.stage, {}};
+  out.bars.reserve(program.size());
+  const std::vector<OpNote>& notes = step.stages.notes[static_cast<std::size_t>(rank.stage)];
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    out.bars.push_back({rank.record->start[op], rank.record->finish[op], all_streams()[program.stream[op]],
+                        static_cast<Category>(program.category[op]), program.kind[op] == sim::OpKind::compute,
+                        letter_of(notes[op].kind), notes[op].chunk, notes[op].microbatch});
+  }
+  return out;
+}
+
 std::vector<Timeline::Memory> memory_over_time(const StepPlan& step, const sim::Program& program,
                                                const RecordedRank& rank, const StageMemory& memory,
                                                const std::vector<PassBytes>& chunks) {

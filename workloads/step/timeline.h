@@ -24,6 +24,9 @@ struct RecordedRank {
 Timeline timeline_of(const Dims& dims, const StepPlan& step, const sim::Program& program, const RecordedRank& rank,
                      const calibration::HostCosts& host);
 
+/// When they ran, alone.
+StageBars bars_of(const StepPlan& step, const sim::Program& program, const RecordedRank& rank);
+
 /// Bytes held over the step: `memory` at the fullest moment says what stays, `record` when activations come and go. Its
 /// highest point is memory.total, as far as the fullest moment of simulated time is that of the schedule's order.
 /// `chunks`: what a pass over each chunk of the rank's stage takes.

@@ -115,7 +115,7 @@ function svg_memory(y, width) {
 }
 
 function svg_timeline(y, width) {
-  const rows = new Rows(), pitch = 22, inner = width - 100, used = kBoxes.filter((box, kind) => rows.kinds.has(kind));
+  const rows = new Rows(data), pitch = 22, inner = width - 100, used = kBoxes.filter((box, kind) => rows.kinds.has(kind));
   const boxes = rows.rows.map((row, r) => {
     let out = svg_text(72, y + 34 + r * pitch, 'stage ' + row.stage, 'text-anchor="end"');
     for (let i = 0; i < row.n && i < 20000; ++i) {
