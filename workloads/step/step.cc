@@ -249,11 +249,13 @@ void draw_bars(const StepPlan& step, const Simulated& run, StepReport& report) {
   }
 }
 
-/// Timelines of ranks, memory and links, for traces and reports.
+/// Bars and timelines of ranks, memory and links, as far as the options ask, for traces and reports.
 /// `chunks`: bytes of passes, by stage and chunk.
 void draw(const Parallelism& layout, const calibration::HostCosts& host,
           const std::vector<std::vector<PassBytes>>& chunks, const topology::Cluster& cluster, const StepPlan& step,
           const Simulated& run, const StepOptions& options, StepReport& report) {
+  if (options.stage_bars || options.stage_timelines) draw_bars(step, run, report);
+  if (!options.timelines && !options.stage_timelines) return;
   const Dims dims = layout.dims();
   const auto timeline = [&](const RecordedRank& rank, bool with_spans = true) {
     const sim::Program& program = run.program_of(*rank.record);
@@ -405,8 +407,7 @@ class StepSimulation {
     StepPlan step = !compact        ? make_plan(job_, cluster_, groups_)
                     : options_.full ? short_plan(job_.microbatches())
                                     : folded_plan();
-    const bool bars = options_.stage_bars || options_.stage_timelines;
-    if (!compact || options_.full || bars || !account_for_repeated()) {
+    if (!compact || options_.full || options_.stage_bars || !account_for_repeated()) {
       while (true) {
         const Simulated run = simulate(step, options_.full, true, options_.timeline_ranks);
         if (options_.full && compact) check_in_step(groups_->folded, run.result);
@@ -414,8 +415,7 @@ class StepSimulation {
         report_.iteration = iteration_of(apart_, run);
         if (account_for(apart_, step, run, report_)) {
           if (options_.count_memory) count_memory(chunks_, step, run, report_);
-          if (bars) draw_bars(step, run, report_);
-          if (drawn) draw(job_.parallelism, job_.software.host, chunks_, cluster_, step, run, options_, report_);
+          draw(job_.parallelism, job_.software.host, chunks_, cluster_, step, run, options_, report_);
           break;
         }
         compact = false;
