@@ -42,21 +42,23 @@ install(CODE "
   execute_process(COMMAND \${program} completion fish OUTPUT_FILE \"\${fish}/orrery.fish\" COMMAND_ERROR_IS_FATAL ANY)
 " COMPONENT program)
 
-# The library: the rooms behind one header.
-set(rooms orrery_sim orrery_topology orrery_calibration orrery_workloads orrery_scenarios)
-set_target_properties(orrery_api PROPERTIES EXPORT_NAME orrery)
-target_include_directories(orrery_api INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_compile_features(orrery_api INTERFACE cxx_std_20)
-install(TARGETS orrery_api orrery_flags ${rooms} EXPORT orrery ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-        COMPONENT library)
-install(FILES tools/api/orrery.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/orrery COMPONENT library)
-set(package ${CMAKE_INSTALL_LIBDIR}/cmake/orrery)
-install(EXPORT orrery NAMESPACE orrery:: FILE orreryTargets.cmake DESTINATION ${package} COMPONENT library)
-configure_package_config_file(tools/package/orreryConfig.cmake.in ${CMAKE_BINARY_DIR}/orreryConfig.cmake
-                              INSTALL_DESTINATION ${package})
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/orreryConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/orreryConfig.cmake ${CMAKE_BINARY_DIR}/orreryConfigVersion.cmake
-        DESTINATION ${package} COMPONENT library)
+# The library: the rooms behind one header. A static build is for its program alone: its fmt is not to be had elsewhere.
+if(NOT ORRERY_STATIC)
+  set(rooms orrery_sim orrery_topology orrery_calibration orrery_workloads orrery_scenarios)
+  set_target_properties(orrery_api PROPERTIES EXPORT_NAME orrery)
+  target_include_directories(orrery_api INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(orrery_api INTERFACE cxx_std_20)
+  install(TARGETS orrery_api orrery_flags ${rooms} EXPORT orrery ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          COMPONENT library)
+  install(FILES tools/api/orrery.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/orrery COMPONENT library)
+  set(package ${CMAKE_INSTALL_LIBDIR}/cmake/orrery)
+  install(EXPORT orrery NAMESPACE orrery:: FILE orreryTargets.cmake DESTINATION ${package} COMPONENT library)
+  configure_package_config_file(tools/package/orreryConfig.cmake.in ${CMAKE_BINARY_DIR}/orreryConfig.cmake
+                                INSTALL_DESTINATION ${package})
+  write_basic_package_version_file(${CMAKE_BINARY_DIR}/orreryConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+  install(FILES ${CMAKE_BINARY_DIR}/orreryConfig.cmake ${CMAKE_BINARY_DIR}/orreryConfigVersion.cmake
+          DESTINATION ${package} COMPONENT library)
+endif()
 
 # `cpack --config build/release/CPackConfig.cmake` writes the Debian packages.
 set(CPACK_GENERATOR DEB)
