@@ -12,7 +12,9 @@
 //    twin switches (same neighbours) act as one bundle of their summed capacity, so a route names bundles.
 //  - spray: every switch deals packets evenly over its next links without looking further. In an intact tree the same
 //    as adaptive; where links are lost or slow, the weakest of the ways bounds them all.
-//  - ecmp with a seed: every flow is hashed onto one of the shortest paths, link by link; collisions are real.
+//  - ecmp with a seed: every flow is hashed onto one of the shortest paths, link by link; collisions are real. Of
+//    several flows per NIC (NCCL's channels, a queue pair each) each carries an equal share, as a ring's channels do,
+//    and the slowest sets the pace.
 //  - ecmp without a seed: the expectation over seeds; bundles whose capacity is divided by the expected
 //    collision factor of a full load (balls into bins), which keeps symmetric ranks symmetric.
 //  - d_mod_k: every switch picks the link whose number is the destination's modulo the links there (Zahavi, Fat-tree
@@ -114,6 +116,7 @@ struct FabricSpec {
     double spread = 0;               // of the fleet: relative standard deviation of what a kernel takes on each
     bool operator==(const Gpus&) const = default;
   } gpus;
+  static constexpr std::int64_t kMostHashed = 32;  // flows of a NIC that a seed tells apart
   struct Routes {
     Routing policy = Routing::adaptive;
     std::optional<std::uint64_t> ecmp_seed;

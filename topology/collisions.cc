@@ -66,8 +66,9 @@ Slowdown Cluster::throw_flows(std::int64_t seeds) const {
     FabricSpec fabric = s.fabric;
     fabric.routes.policy = routing;
     fabric.routes.ecmp_seed = seed;
+    fabric.routes.flows_per_nic = 1;  // thrown one by one
     const Cluster cluster(s.node, fabric, s.gpus, s.gpus_per_node, Settings(), s.faults, s.others);
-    return rates_of_shift(cluster, unit, fabric.routes.flows_per_nic);
+    return rates_of_shift(cluster, unit, s.fabric.routes.flows_per_nic);
   };
   const std::vector<double> even = rates_by(FabricSpec::Routing::adaptive, std::nullopt);
   Slowdown sum{0, 0};

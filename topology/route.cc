@@ -136,10 +136,19 @@ void Cluster::State::cross_fabric(const Ends& ends, std::uint64_t flow, Path& pa
   path.latency += way.latency;
   path.hops += way.hops;
   path.top = way.top;
-  if (mesh != nullptr)
-    cross_mesh(ends, flow, path);
-  else
-    cross_tree(ends, flow, path);
+  const auto cross = [&](std::uint64_t one) {
+    if (mesh != nullptr)
+      cross_mesh(ends, one, path);
+    else
+      cross_tree(ends, one, path);
+  };
+  const auto flows = static_cast<std::uint64_t>(std::min(fabric.routes.flows_per_nic, FabricSpec::kMostHashed));
+  if (!seeded() || flows == 1) return cross(flow);
+  // Equal shares, so that the slowest flow sets the pace. A network adds up shares that meet on a link.
+  const std::size_t begin = path.links.size();
+  for (std::uint64_t one = 0; one < flows; ++one) cross(flow * flows + one);
+  for (std::size_t link = begin; link < path.links.size(); ++link)
+    path.links[link].weight /= static_cast<double>(flows);
 }
 
 std::uint64_t Cluster::State::key_of(const Ends& ends, std::uint64_t flow) const {

@@ -135,4 +135,43 @@ TEST_CASE(
   CHECK(differ > 24);
 }
 
+TEST_CASE("Seeded ECMP: a NIC's flows take ways of their own and share what it sends") {
+  FabricSpec fabric = tomahawk();
+  fabric.routes.ecmp_seed = 7;
+  const std::int64_t far = 1023 * 8;
+  const std::size_t links = make(a100_node(), fabric, 1024).path(0, far).links.size();
+  for (const std::int64_t flows : {2, 4, 1000}) {
+    fabric.routes.flows_per_nic = flows;
+    const auto hashed = static_cast<double>(std::min(flows, FabricSpec::kMostHashed));
+    const Path path = make(a100_node(), fabric, 1024).path(0, far);
+    // Three links from the GPU to its leaf and three from a leaf to the GPU carry all of it, those between a share.
+    CHECK(path.links.size() == 6 + static_cast<std::size_t>(hashed) * (links - 6));
+    double between = 0;
+    std::set<std::uint32_t> lanes;
+    for (std::size_t l = 3; l + 3 < path.links.size(); ++l) {
+      CHECK(path.links[l].weight == 1 / hashed);
+      between += path.links[l].weight;
+      lanes.insert(sim::index(path.links[l].link));
+    }
+    CHECK(between == Approx(static_cast<double>(links - 6)));
+    CHECK(lanes.size() > links - 6);
+  }
+  // 64 NICs of a unit on 32 lanes of twice their rate: the fullest lane of shares holds less than that of whole flows.
+  const auto fullest = [&](std::int64_t flows) {
+    fabric.routes.flows_per_nic = flows;
+    const Cluster cluster = make(a100_node(), fabric, 128);
+    std::map<std::uint32_t, double> load;
+    for (std::int64_t gpu = 0; gpu < 64 * 8; ++gpu) {
+      for (const auto& [link, weight] : cluster.path(gpu, gpu + 64 * 8).links) load[sim::index(link)] += weight;
+    }
+    double most = 0;
+    for (const auto& [link, weight] : load) {
+      if (cluster.links()[LinkId{link}].tier > Tier::leaf) most = std::max(most, weight);
+    }
+    return most;
+  };
+  CHECK(fullest(4) < fullest(1));
+  CHECK(fullest(32) < fullest(4));
+}
+
 }  // namespace orrery::topology

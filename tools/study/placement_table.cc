@@ -173,6 +173,17 @@ std::vector<PlacementRow> simulate_placements(const Settings& document, unsigned
   return rows;
 }
 
+namespace {
+
+/// Of the mean, by its 95 % interval.
+std::string sign_of(const campaign::Distribution& gain) {
+  const double low = gain.mean - gain.error, high = gain.mean + gain.error;
+  const char* sign = low > 0 ? "gains" : high < 0 ? "loses" : "neither";
+  return fmt::format("{:7} {:+.1f} to {:+.1f}", sign, low, high);
+}
+
+}  // namespace
+
 void write_placement_rows(std::ostream& out, const std::string& title, const std::vector<PlacementRow>& rows) {
   TextTable table({{"job", Align::left},
                    {"GPUs"},
@@ -181,8 +192,9 @@ void write_placement_rows(std::ostream& out, const std::string& title, const std
                    {"pods of\ndata"},
                    {"pods of\npipeline"},
                    {"gain %,\npublished"},
-                   {"simulated"},
-                   {"p5 to p95"}},
+                   {"mean of\nseeds"},
+                   {"p5 to p95"},
+                   {"mean's sign\nand interval", Align::left}},
                   "");
   for (const PlacementRow& row : rows) {
     table.add_row({row.name, fmt::format("{}", row.gpus), row.together, row.against,
@@ -190,11 +202,12 @@ void write_placement_rows(std::ostream& out, const std::string& title, const std
                    fmt::format("{} > {}", row.pipeline_before, row.pipeline_after),
                    row.published_pct ? fmt::format("{:.1f}", *row.published_pct) : "-",
                    fmt::format("{:.1f}", row.gain_pct.mean),
-                   fmt::format("{:.1f} to {:.1f}", row.gain_pct.p5, row.gain_pct.p95)});
+                   fmt::format("{:.1f} to {:.1f}", row.gain_pct.p5, row.gain_pct.p95), sign_of(row.gain_pct)});
   }
   out << title << "\n\n";
   table.write(out);
-  out << "\ntogether: groups whose nodes are neighbours. pods: the most that one group touches, before > after.\n\n"
+  out << "\ntogether: groups whose nodes are neighbours. pods: the most that one group touches, before > after.\n"
+         "neither: the 95 % interval of the mean holds zero.\n\n"
          "Sources\n";
   for (const PlacementRow& row : rows)
     out << wrapped(fmt::format("{}: {}. {}", row.name, row.source, row.notes), "  - ", "    ");
@@ -212,6 +225,7 @@ nlohmann::ordered_json placement_rows_json(const std::string& table, const std::
                             {"published_gain_pct",
                              row.published_pct ? nlohmann::ordered_json(*row.published_pct) : nlohmann::ordered_json()},
                             {"gain_pct", row.gain_pct.mean},
+                            {"gain_error_pct", row.gain_pct.error},
                             {"gain_p5_pct", row.gain_pct.p5},
                             {"gain_p95_pct", row.gain_pct.p95},
                             {"step_s", row.step_s},
