@@ -209,6 +209,7 @@ std::vector<Case> fleet_cases() {
       {"causes.*.nic_rate", refused, {cause("mtbf: 5000 h, nic_rate: 0.5")}},  // likewise
       {"causes.*.outage", refused, {cause("mtbf: 5000 h, outage: 1 s, outage_every: 10 s")}},
       {"causes.*.outage_every", refused, {cause("mtbf: 5000 h, effect: slow, outage: 10 s, outage_every: 5 s")}},
+      {"causes.*.outage_rate", refused, {cause("mtbf: 5000 h, effect: slow, nic_rate: 0.5, outage_rate: 0.2")}},
       {"observed.window",
        shorter,
        {"campaign.failures={observed: {window: 50 days, devices: 1024}, causes: {one: {count: 10}}}"},

@@ -103,6 +103,32 @@ TEST_CASE("the prices of a campaign are steps of the scenario as it then is") {
   CHECK(priced.machine.state_bytes / 14 == Approx(parameters).epsilon(0.01));  // norms and biases beside them
 }
 
+TEST_CASE(
+    "a NIC that flaps costs the mean pace of steps with and without its outage, and nothing where none needs it") {
+  const auto at = [](const std::string& scenario, const std::string& cause, const std::string& rate) {
+    sim::Settings document = scenarios::parse_yaml(
+        scenario + "campaign: {steps: 10, failures: {causes: {nic: {per: nic, mtbf: 500 h, effect: slow" + cause +
+            "}}}}\n",
+        "small.yaml");
+    const double flapping = sim::to_seconds(tools::price_campaign(document, 1).prices.at(0, 0, 1));
+    document.set("campaign", sim::Settings{});
+    if (!rate.empty()) scenarios::apply_set(document, "perturb.slow_nics=[{node: 0, nic: 0, rate: " + rate + "}]");
+    const workloads::Job job = scenarios::load_scenario(document).job;
+    return std::pair(flapping, sim::to_seconds(workloads::simulate_step(job).iteration));
+  };
+  const std::string one_in_four = ", outage: 5 s, outage_every: 20 s";
+  const double usual = at(small_scenario(), one_in_four, "").second;
+  const auto [half, slow] = at(small_scenario(), one_in_four + ", outage_rate: 0.01", "0.01");
+  CHECK(slow > 1.01 * usual);
+  CHECK(half == Approx(1 / (0.75 / usual + 0.25 / slow)).epsilon(1e-9));
+  CHECK(at(small_scenario(), one_in_four, "").first == Approx(usual / 0.75).epsilon(1e-9));
+  // Within one node no message passes a NIC.
+  std::string alone = small_scenario("gpus: 16", "gpus: 8");
+  alone.replace(alone.find("data: 4"), 7, "data: 2");
+  const auto [lone, whole] = at(alone, one_in_four, "");
+  CHECK(lone == Approx(whole).epsilon(1e-12));
+}
+
 TEST_CASE("scenarios without a campaign, and what cannot be one, are refused in one line") {
   const Folder folder;
   const std::string plain = folder.write("case.yaml", small_scenario());

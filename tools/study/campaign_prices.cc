@@ -38,8 +38,21 @@ struct State {
   std::size_t phase = 0, level = 0, slow = 0;
 };
 
-/// A step of the state. `global`: sequences, all replicas there.
-sim::Duration price(const PricedCampaign& campaign, const Settings& document, const State& state, std::int64_t global) {
+/// The least rate that the language gives a slow NIC.
+constexpr double kLeastNicShare = 0.001;
+
+/// The cause of slowness that is the `slow`th of its fleet; nullptr: none.
+const campaign::Cause* slow_cause(const campaign::Fleet& fleet, std::size_t slow) {
+  std::size_t row = 0;
+  for (const campaign::Cause& cause : fleet.causes) {
+    if (cause.effect == campaign::Effect::slow && ++row == slow) return &cause;
+  }
+  return nullptr;
+}
+
+/// A step of the state with one NIC at `nic_rate` of its rate. `global`: sequences, all replicas there.
+sim::Duration step_of(const PricedCampaign& campaign, const Settings& document, const State& state, std::int64_t global,
+                      double nic_rate) {
   Settings changed = document;
   changed.set("campaign", Settings{});
   changed.set("evaluation", Settings{});
@@ -51,14 +64,10 @@ sim::Duration price(const PricedCampaign& campaign, const Settings& document, co
     changed.set_path("cluster.gpus", number(job.machine.gpus - missing * machine.replica_gpus));
     changed.set_path("parallelism.data", number(data));
   }
-  std::size_t row = 0;
-  double stall = 1;
-  for (const campaign::Cause& cause : campaign.spec.fleet.causes) {
-    if (cause.effect != campaign::Effect::slow || ++row != state.slow) continue;
-    stall = cause.stall();
-    if (cause.slowdown > 1) perturb(changed, "slow_gpus", fmt::format("{{gpu: 0, slowdown: {}}}", cause.slowdown));
-    if (cause.nic_rate < 1) perturb(changed, "slow_nics", fmt::format("{{node: 0, nic: 0, rate: {}}}", cause.nic_rate));
-  }
+  const campaign::Cause* cause = slow_cause(campaign.spec.fleet, state.slow);
+  if (cause != nullptr && cause->slowdown > 1)
+    perturb(changed, "slow_gpus", fmt::format("{{gpu: 0, slowdown: {}}}", cause->slowdown));
+  if (nic_rate < 1) perturb(changed, "slow_nics", fmt::format("{{node: 0, nic: 0, rate: {}}}", nic_rate));
   workloads::StepOptions options;
   options.brief = true;
   const std::int64_t row_sequences = data * job.batch.micro;
@@ -67,12 +76,27 @@ sim::Duration price(const PricedCampaign& campaign, const Settings& document, co
   for (std::int64_t microbatches = least;; ++microbatches) {
     changed.set_path("batch.global", number(missing > 0 ? microbatches * row_sequences : global));
     try {
-      const sim::Duration step = workloads::simulate_step(scenarios::load_scenario(changed).job, options).iteration;
-      return stall > 1 ? sim::seconds(sim::to_seconds(step) * stall) : step;
+      return workloads::simulate_step(scenarios::load_scenario(changed).job, options).iteration;
     } catch (const sim::UserError&) {
       if (microbatches >= most) throw;  // a schedule may want whole groups of micro-batches
     }
   }
+}
+
+/// The state's step. With a NIC that flaps it is the mean pace of steps with and without an outage: outages fall
+/// anywhere in a step. One that leaves nothing holds the job for as long as it lasts, unless no message passes the NIC.
+sim::Duration price(const PricedCampaign& campaign, const Settings& document, const State& state, std::int64_t global) {
+  const campaign::Cause* cause = slow_cause(campaign.spec.fleet, state.slow);
+  const sim::Duration up = step_of(campaign, document, state, global, cause == nullptr ? 1 : cause->nic_rate);
+  if (cause == nullptr || cause->outage_s <= 0 || campaign.machine.nics_per_node == 0) return up;
+  const double left = cause->outage_rate > 0 ? cause->outage_rate : kLeastNicShare;
+  const sim::Duration out = step_of(campaign, document, state, global, left);
+  if (cause->outage_rate <= 0) {
+    const bool waits = out > up || cause->nic_rate <= kLeastNicShare;
+    return waits ? sim::seconds(sim::to_seconds(up) * cause->stall()) : up;
+  }
+  const double away = cause->outage_s / cause->outage_every_s;
+  return sim::seconds(1 / ((1 - away) / sim::to_seconds(up) + away / sim::to_seconds(out)));
 }
 
 std::int64_t missing_replicas(const PricedCampaign& campaign, const Settings& document) {

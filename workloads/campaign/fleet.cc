@@ -67,6 +67,9 @@ double hours_between(const Settings& document, const Settings& cause, const Caus
   return observed_hours(document, cause, read) / count->as_number();
 }
 
+/// The least rate that a slow NIC has in the step simulator.
+constexpr double kLeastNicShare = 0.001;
+
 Cause load_cause(const Settings& document, const std::string& name, const Settings& given) {
   if (!given.is_mapping()) given.expected("a mapping, as in {per: device, mtbf: 50000 h}");
   Cause cause;
@@ -85,11 +88,20 @@ Cause load_cause(const Settings& document, const std::string& name, const Settin
   cause.nic_rate = given.get_number("nic_rate", 1);
   cause.outage_s = seconds(given, "outage", 0);
   cause.outage_every_s = seconds(given, "outage_every", 0);
+  cause.outage_rate = given.get_number("outage_rate", 0);
   if ((cause.outage_s > 0) != (cause.outage_every_s > 0))
     given.fail("got one of outage and outage_every, expected both or none");
   if (cause.outage_s > 0 && cause.outage_s >= cause.outage_every_s) {
     given.find("outage")->fail(fmt::format("got {}, expected less than outage_every, {}", given.find("outage")->text(),
                                            given.find("outage_every")->text()));
+  }
+  if (cause.outage_rate > 0) {
+    const Settings& left = *given.find("outage_rate");
+    if (cause.outage_s <= 0) left.fail(fmt::format("got {} without an outage, expected outage too", left.text()));
+    if (cause.outage_rate < kLeastNicShare || cause.outage_rate >= cause.nic_rate) {
+      left.fail(fmt::format("got {}, expected 0, or {} to less than nic_rate, {}", left.text(), kLeastNicShare,
+                            cause.nic_rate));
+    }
   }
   const bool slow = cause.effect == Effect::slow;
   const bool slower = cause.slowdown > 1 || cause.nic_rate < 1 || cause.outage_s > 0;
@@ -179,6 +191,15 @@ std::vector<sim::Key> cause_rows() {
        {},
        "Of effect slow: from one outage of the NIC to the next.",
        {"1 ms", "1 year"}},
+      {"causes.*.outage_rate",
+       "number",
+       "",
+       "0",
+       {},
+       "Of effect slow: share of its rate that the NIC has left during an outage, as when one of its two ports is "
+       "lost; "
+       "at 0 the job waits.",
+       {"0", "1"}},
   };
 }
 

@@ -44,7 +44,8 @@ struct Cause {
   /// slow: one NIC that flaps, away for `outage_s` every `outage_every_s`; 0: none does. All ranks of a step wait for
   /// the one whose messages are sent again until the link is back.
   double outage_s = 0, outage_every_s = 0;
-  /// Factor on a step's time of what flaps.
+  double outage_rate = 0;  // share of its rate that the NIC has left during an outage: a port of two
+  /// Factor on a step's time of what flaps and leaves nothing.
   double stall() const { return outage_s > 0 ? outage_every_s / (outage_every_s - outage_s) : 1; }
 };
 
