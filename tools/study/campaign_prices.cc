@@ -88,14 +88,14 @@ sim::Duration step_of(const PricedCampaign& campaign, const Settings& document, 
 sim::Duration price(const PricedCampaign& campaign, const Settings& document, const State& state, std::int64_t global) {
   const campaign::Cause* cause = slow_cause(campaign.spec.fleet, state.slow);
   const sim::Duration up = step_of(campaign, document, state, global, cause == nullptr ? 1 : cause->nic_rate);
-  if (cause == nullptr || cause->outage_s <= 0 || campaign.machine.nics_per_node == 0) return up;
-  const double left = cause->outage_rate > 0 ? cause->outage_rate : kLeastNicShare;
+  if (cause == nullptr || cause->outage.length_s <= 0 || campaign.machine.nics_per_node == 0) return up;
+  const double left = cause->outage.rate > 0 ? cause->outage.rate : kLeastNicShare;
   const sim::Duration out = step_of(campaign, document, state, global, left);
-  if (cause->outage_rate <= 0) {
+  if (cause->outage.rate <= 0) {
     const bool waits = out > up || cause->nic_rate <= kLeastNicShare;
-    return waits ? sim::seconds(sim::to_seconds(up) * cause->stall()) : up;
+    return waits ? sim::seconds(sim::to_seconds(up) * cause->outage.stall()) : up;
   }
-  const double away = cause->outage_s / cause->outage_every_s;
+  const double away = cause->outage.length_s / cause->outage.every_s;
   return sim::seconds(1 / ((1 - away) / sim::to_seconds(up) + away / sim::to_seconds(out)));
 }
 

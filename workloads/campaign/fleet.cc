@@ -86,25 +86,26 @@ Cause load_cause(const Settings& document, const std::string& name, const Settin
   cause.repair_s = seconds(given, "repair", 0);
   cause.slowdown = given.get_number("slowdown", 1);
   cause.nic_rate = given.get_number("nic_rate", 1);
-  cause.outage_s = seconds(given, "outage", 0);
-  cause.outage_every_s = seconds(given, "outage_every", 0);
-  cause.outage_rate = given.get_number("outage_rate", 0);
-  if ((cause.outage_s > 0) != (cause.outage_every_s > 0))
+  cause.outage.length_s = seconds(given, "outage", 0);
+  cause.outage.every_s = seconds(given, "outage_every", 0);
+  cause.outage.rate = given.get_number("outage_rate", 0);
+  if ((cause.outage.length_s > 0) != (cause.outage.every_s > 0))
     given.fail("got one of outage and outage_every, expected both or none");
-  if (cause.outage_s > 0 && cause.outage_s >= cause.outage_every_s) {
+  if (cause.outage.length_s > 0 && cause.outage.length_s >= cause.outage.every_s) {
     given.find("outage")->fail(fmt::format("got {}, expected less than outage_every, {}", given.find("outage")->text(),
                                            given.find("outage_every")->text()));
   }
-  if (cause.outage_rate > 0) {
+  if (cause.outage.rate > 0) {
     const Settings& left = *given.find("outage_rate");
-    if (cause.outage_s <= 0) left.fail(fmt::format("got {} without an outage, expected outage too", left.text()));
-    if (cause.outage_rate < kLeastNicShare || cause.outage_rate >= cause.nic_rate) {
+    if (cause.outage.length_s <= 0)
+      left.fail(fmt::format("got {} without an outage, expected outage too", left.text()));
+    if (cause.outage.rate < kLeastNicShare || cause.outage.rate >= cause.nic_rate) {
       left.fail(fmt::format("got {}, expected 0, or {} to less than nic_rate, {}", left.text(), kLeastNicShare,
                             cause.nic_rate));
     }
   }
   const bool slow = cause.effect == Effect::slow;
-  const bool slower = cause.slowdown > 1 || cause.nic_rate < 1 || cause.outage_s > 0;
+  const bool slower = cause.slowdown > 1 || cause.nic_rate < 1 || cause.outage.length_s > 0;
   if (slow && !slower) given.fail("has effect slow, expected a slowdown above 1, a nic_rate below 1 or an outage");
   if (!slow && slower) given.fail(fmt::format("slows down, but has effect {}, expected slow", name_of(cause.effect)));
   const bool grouped = cause.loses == Loses::group || cause.per == Per::group;

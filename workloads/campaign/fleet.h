@@ -28,6 +28,15 @@ std::string_view name_of(Effect effect);
 std::string_view name_of(Loses loses);
 std::string_view name_of(Per per);
 
+/// A NIC that flaps, away for `length_s` every `every_s`; 0: none does. All ranks of a step wait for the one whose
+/// messages are sent again until the link is back.
+struct Outage {
+  double length_s = 0, every_s = 0;
+  double rate = 0;  // share of its rate that the NIC has left meanwhile: a port of two
+  /// Factor on a step's time of what leaves nothing.
+  double stall() const { return length_s > 0 ? every_s / (every_s - length_s) : 1; }
+};
+
 struct Cause {
   std::string name;
   Per per = Per::device;
@@ -41,12 +50,7 @@ struct Cause {
   double repair_s = 0;                        // until a lost node is back in the pool
   double slowdown = 1;                        // slow: factor on the compute times of one GPU
   double nic_rate = 1;                        // slow: share of its rate that one NIC has left
-  /// slow: one NIC that flaps, away for `outage_s` every `outage_every_s`; 0: none does. All ranks of a step wait for
-  /// the one whose messages are sent again until the link is back.
-  double outage_s = 0, outage_every_s = 0;
-  double outage_rate = 0;  // share of its rate that the NIC has left during an outage: a port of two
-  /// Factor on a step's time of what flaps and leaves nothing.
-  double stall() const { return outage_s > 0 ? outage_every_s / (outage_every_s - outage_s) : 1; }
+  Outage outage;                              // slow: one NIC that flaps
 };
 
 struct Fleet {
