@@ -245,7 +245,8 @@ std::vector<Row> kernel_rows() {
           "In fp8, every forward and backward pass of a chunk ends with an all-reduce of the largest magnitudes over "
           "tensor- and data-parallel ranks, which the device waits for."),
       boolean("fused_wgrad_16bit", kLinear, &LinearStyle::fused_wgrad_16bit,
-              "With fused_wgrad_accumulation, the GEMM adds into 16-bit gradients too, where gradients are kept so."),
+              "With fused_wgrad_accumulation, the GEMM adds into 16-bit gradients too, where gradients are kept so and "
+              "parameters are not sharded."),
       boolean("fused_cast", &S::layers, &LayerStyle::fused_cast,
               "fp8 casts inside the preceding norm or activation kernel."),
       boolean("current_scales", &S::layers, &LayerStyle::current_scales,

@@ -206,3 +206,17 @@ TEST_CASE("units that a pipeline leaves gathered are fetched and reduced once a 
   CHECK(bytes("true", "2", "8") == Approx(micro_batches * bytes("false", "2", "8")).epsilon(0.01));
   CHECK(bytes("true", "1", "16") == bytes("false", "1", "16"));
 }
+
+TEST_CASE("products of weight gradients add into 16-bit gradients, unless parameters are sharded") {
+  const auto additions = [](const char* fused, const char* sharding, const char* gradients) {
+    return kernels_of({std::string("software.fused_wgrad_16bit=") + fused,
+                       std::string("parallelism.sharding=") + sharding,
+                       std::string("precision={gradients: ") + gradients + "}"})
+        .count["add weight gradient"];
+  };
+  CHECK(additions("false", "optimizer", "bf16") > 0);
+  CHECK(additions("true", "optimizer", "bf16") == 0);
+  CHECK(additions("true", "parameters", "bf16") == additions("false", "parameters", "bf16"));
+  CHECK(additions("true", "parameters", "bf16") > 0);
+  CHECK(additions("false", "optimizer", "fp32") == 0);  // fp32 gradients take the product whatever the key
+}

@@ -61,6 +61,8 @@ Computation computation_of(const Job& job) {
   computation.ends_on_one_stage = job.parallelism.chunk_map().ends_meet();
   computation.keeps_training_gradients = job.software.gradients.keeps_training_gradients;
   computation.style = job.software.layers;
+  // Gradients of sharded parameters go into buffers that are made anew.
+  if (job.parallelism.sharding == Sharding::parameters) computation.style.linear.fused_wgrad_16bit = false;
   computation.attention_style = job.software.attention_style;
   computation.recomputed = job.method.recomputed;
   computation.recomputed_layers = job.method.recomputed_layers;
