@@ -112,7 +112,7 @@ class AttentionWriter {
     kernel.flops = per_head * real(shape.heads) * pairs * (shape.backward ? 10 : 4);
     kernel.bytes = per_head * element_ * (shape.backward ? 2 : 1) *
                    (2 * real(shape.heads) * real(shape.queries) + 2 * real(shape.kv_heads) * real(shape.keys));
-    kernel.type = shape.dtype;
+    kernel.type = in_fp8() ? calibration::DataType::fp8 : shape.dtype;
     kernel.shape = {shape.batch, shape.heads, shape.kv_heads, shape.queries, shape.keys, shape.head_dim};
     writer_.add(std::move(kernel));
   }
@@ -121,7 +121,22 @@ class AttentionWriter {
     writer_.comm(CommGroup::context, op, elements * element_, what, overlap);
   }
 
+  bool in_fp8() const {
+    constexpr auto kKernel = calibration::AttentionKernel::fused_fp8;
+    return style_.attention_kernel == kKernel && writer_.device().has(kKernel);
+  }
+
+  /// Queries, keys and values are cast ahead of the kernel, backward the output's gradient; the gradients of queries,
+  /// keys and values come in fp8 and are made 16 bit (transformer_engine/pytorch/attention: FP8_DPA, NVTE_FP8_DPA_BWD).
+  void casts(bool backward) {
+    if (!in_fp8()) return;
+    const double bytes = real(tokens()) * (element_ + 1);
+    const char* const name = backward ? "cast attention gradients" : "cast q, k, v";
+    stream(Streaming::cast_transpose, bytes * real(qkv_width() + (backward ? query_width() : 0)), name);
+  }
+
   void flash(bool backward) {
+    casts(backward);
     Attention shape = fused(backward);
     if (op_.context == 1) return add(shape);
     const double keys_and_values = real(tokens()) * real(2 * op_.kv_heads * op_.head_dim);
