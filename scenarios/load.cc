@@ -164,23 +164,6 @@ void assume(Job& job, std::string_view key, std::string_view value, std::string_
   job.assumptions.push_back(fmt::format("{} is not given: {}, {}.", key, value, why));
 }
 
-namespace {
-
-/// The reference that fine-tuning by adapters takes in place of this one, or itself.
-Settings of_adapters(const Settings& reference, Job& job) {
-  const Settings other = resolve_software(reference).adapters;
-  if (other.is_null()) return reference;
-  if (!other.is_scalar()) other.expected("the name of a generation, or none");
-  if (other.text() == "none") return reference;
-  assume(job, "the software of fine-tuning", other.text(), "in whose place others name its generation");
-  if (!reference.is_mapping()) return Settings::scalar(other.text(), reference.place());
-  Settings changed = reference;
-  changed.set("inherits", Settings::scalar(other.text(), reference.place(), true));
-  return changed;
-}
-
-}  // namespace
-
 void load_software(const Settings& document, Job& job) {
   const Settings* reference = given(&document, "software");
   Settings fallback;
@@ -189,11 +172,8 @@ void load_software(const Settings& document, Job& job) {
     fallback = Settings::scalar(kDefaultSoftware, document.place());
     reference = &fallback;
   }
-  Settings tuned;
-  if (given(&document, "finetune") != nullptr) {
-    tuned = of_adapters(*reference, job);
-    reference = &tuned;
-  }
+  const Settings taken = software_of(document, *reference);
+  if (given(&document, "finetune") != nullptr) reference = &taken;
   const Shelf& shelf = shelf_of("software");
   Resolved software = resolve(shelf, *reference);
   if (software.document.find("name") == nullptr) {
