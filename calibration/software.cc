@@ -256,9 +256,6 @@ std::vector<Row> kernel_rows() {
       boolean("current_scales", &S::layers, &LayerStyle::current_scales,
               "fp8 with a scale of each tensor: its largest magnitude is looked for in a pass of its own, so that no "
               "kernel that makes a tensor casts it (fused_cast is off)."),
-      boolean("fused_amax", &S::layers, &LayerStyle::fused_amax,
-              "With current_scales, the norm or activation that makes a tensor finds its largest magnitude, and a cast "
-              "reads it once; else in a pass of its own, beside a cast that reads it twice."),
       boolean("attention_layout_copies", &S::attention_style, &AttentionStyle::attention_layout_copies,
               "Queries, keys, values and attention output are copied into the layout that the attention kernel wants."),
       number("qkv_copies", &S::attention_style, &AttentionStyle::qkv_copies, {"0", "20"},
@@ -401,6 +398,9 @@ std::vector<Row> attention_rows() {
 std::vector<Row> trainer_rows() {
   using S = Software;
   return {
+      boolean("fused_amax", &S::layers, &LayerStyle::fused_amax,
+              "With current_scales, the norm or activation that makes a tensor finds its largest magnitude, and a cast "
+              "reads it once; else in a pass of its own, beside a cast that reads it twice."),
       boolean("dropout", &S::layers, &LayerStyle::dropout, "Dropout of hidden states and attention probabilities."),
       boolean("bias_in_gemm", kLinear, &LinearStyle::bias_in_gemm, "A linear layer's GEMM adds its bias (epilogue)."),
       boolean("separate_qkv", kLinear, &LinearStyle::separate_qkv,

@@ -17,6 +17,7 @@ std::vector<Case> hosts_and_defaults() {
   const Sets small{"model.hidden=512", "model.ffn_hidden=2048", "model.heads=8", "model.vocab=1024", "model.seq=256"};
   return {
       {"software.inherits", differs, "megatron-2021", {}, "megatron-2023"},
+      {"software.adapters", differs, "nemo-25.09-lora", {"finetune={kind: lora, rank: 16}"}, "none"},
       {"software.features", faster, "[cuda-graphs]", small, ""},
       {"software.without", slower, "[flash-attention]", {"attention=null"}, ""},
       {"software.collectives", slower, "{collective_base: 5 ms}", {}, "nccl-2.18"},
@@ -57,6 +58,7 @@ std::vector<Case> sharded_parameters() {
       "parallelism.sharding=parameters", "parallelism.pipeline=1",         "parallelism.data=8", "recompute=full",
       "overlap.parameters=true",         "software.fetches_by_weight=true"};
   return {
+      {"software.fused_amax", faster, "true", plus(kFp8, {"software.current_scales=true"}), "false"},
       {"software.fetches_by_weight", differs, "true", by_weight, "false"},
       {"software.fetches_drained", slower, "true", by_weight, "false"},
       {"software.collectives_by_list", slower, "true", by_weight, "false"},
@@ -97,7 +99,6 @@ std::vector<Case> kernels_and_messages() {
       {"software.repeats_keys", slower, "true", {"model.kv_heads=4"}, "false"},
       {"software.copies_output", slower, "true", {}, "false"},
       {"software.current_scales", slower, "true", kFp8, "false"},
-      {"software.fused_amax", faster, "true", plus(kFp8, {"software.current_scales=true"}), "false"},
       {"software.separate_gate", slower, "true", {"model.gated_mlp=true"}, "false"},
       {"software.squared_relu_in_steps", slower, "true", {"model.activation=squared_relu"}, "false"},
       {"software.qkv_copies", slower, "4", {}, "0"},
