@@ -2,7 +2,8 @@
 // attention_model.h with rates of their own. FlashAttention's first version neither keeps the tensor cores as busy as
 // the second (fewer other operations, work split over warps: Dao, arXiv 2307.08691, section 3) nor uses what came with
 // Hopper (asynchronous copies and warp-group products: arXiv 2407.08608), nor does the second use the latter. What a
-// task does beside its loop is to move tiles. Left out: head dimensions above 128, splits over keys.
+// task does beside its loop is to move tiles. Operands in fp8 make the products faster and the softmax between them no
+// faster. Left out: head dimensions above 128, splits over keys.
 #include "calibration/profile_model.h"
 #include "sim/error.h"
 
@@ -31,11 +32,15 @@ AttentionModel load_kernel(const sim::Settings& rates, const AttentionModel& tab
 void load_attention_kernels(const sim::Settings& section, DeviceProfile::Model& device) {
   if (const sim::Settings* rates = section.find("flash_1")) device.flash_1 = load_kernel(*rates, device.attention);
   if (const sim::Settings* rates = section.find("flash_2")) device.flash_2 = load_kernel(*rates, device.attention);
+  if (const sim::Settings* rates = section.find("fused_fp8")) device.fused_fp8 = load_kernel(*rates, device.attention);
 }
 
 const AttentionModel* DeviceProfile::Model::other(AttentionKernel kernel) const {
-  const std::optional<AttentionModel>& own = kernel == AttentionKernel::flash_1 ? flash_1 : flash_2;
-  return kernel != AttentionKernel::fused && own ? &*own : nullptr;
+  if (kernel == AttentionKernel::fused) return nullptr;
+  const std::optional<AttentionModel>& own = kernel == AttentionKernel::flash_1   ? flash_1
+                                             : kernel == AttentionKernel::flash_2 ? flash_2
+                                                                                  : fused_fp8;
+  return own ? &*own : nullptr;
 }
 
 }  // namespace orrery::calibration

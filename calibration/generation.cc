@@ -188,6 +188,8 @@ class Resolver {
     for (const auto& [key, value] : document.members()) {
       if (key == "name" || key == "provenance" || key == "facts")
         out_.document.set(key, value);
+      else if (key == "adapters")
+        out_.adapters = value;
       else if (key != "features" && key != "without" && key != "collectives" && key != "host" && key != "fitted")
         put(key, value, KeySource::Kind::generation, name, i);
     }

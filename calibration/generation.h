@@ -52,6 +52,7 @@ struct Generation {
   sim::Settings document;  // flat keys, as Software::load reads them
   std::vector<KeySource> sources;
   std::vector<UsedFeature> features;  // in order, the oldest first
+  sim::Settings adapters;             // the generation that fine-tuning by adapters takes instead; null: this one
   /// What set `key`; nullptr: nothing did.
   const KeySource* source_of(std::string_view key) const;
 };

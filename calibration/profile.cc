@@ -179,6 +179,10 @@ Duration DeviceProfile::attention(const Attention& a) const {
   return duration(model.launch + std::max(0.0, isolated - model.launch) / (clock_ * model_->sustained.attention));
 }
 
+bool DeviceProfile::has(AttentionKernel kernel) const {
+  return kernel == AttentionKernel::fused || model_->other(kernel) != nullptr;
+}
+
 Duration DeviceProfile::streaming(Streaming kernel, double bytes) const {
   SIM_CHECK(std::isfinite(bytes) && bytes >= 0, "a streaming kernel of {} bytes", bytes);
   const StreamingModel& s = model_->streaming;

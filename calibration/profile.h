@@ -59,6 +59,8 @@ class DeviceProfile {
   /// the sum of rows (expert_layer.h), not what a training step runs.
   Duration served_experts(const ExpertLayer& layer) const;
   Duration attention(const Attention& shape) const;
+  /// Whether the profile has numbers of its own for kernels of that generation.
+  bool has(AttentionKernel kernel) const;
   /// `bytes`: read + written.
   Duration streaming(Streaming kernel, double bytes) const;
 

@@ -441,6 +441,7 @@ void attention_kernels(Docs& out) {
   };
   kernel("attention_kernels.flash_1", "FlashAttention 1 (CUDA or Triton).");
   kernel("attention_kernels.flash_2", "FlashAttention 2, where it falls behind the kernels that the profile timed.");
+  kernel("attention_kernels.fused_fp8", "The vendor's kernels on operands in fp8.");
 }
 
 void streaming(Docs& out) {

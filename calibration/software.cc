@@ -107,6 +107,8 @@ std::vector<Row> form_rows() {
       {{"facts", "list", "", "-", {}, "What is known of the generation, in words, with sources; for the reader only."},
        [](S&, const Settings&) {}},
       form("inherits", "name", "An older generation; every key that is left out is taken from it."),
+      form("adapters", "name",
+           "The generation in whose place fine-tuning by adapters takes this one's name; `none`: this one itself."),
       form("features", "list",
            "What it does beyond what it inherits: names of calibration/features, each of which sets the keys of one "
            "cause; later ones come on top."),
@@ -158,6 +160,9 @@ std::vector<Row> host_rows() {
           "fetch_call_per_rank", &S::fetches, &FetchStyle::fetch_call_per_rank, kIssue,
           "Host time of a collective of sharded parameters or of their gradients for each of its ranks, where these "
           "go weight by weight: a view of the rank's part is made, checked and copied."),
+      duration("step_begin_host", &S::host, &HostCosts::step_begin_host, kHost,
+               "Host time ahead of the first pass of a step while the device idles: the trainer's loop, logging, the "
+               "next batch; where a step's time is taken from one step to the next."),
       duration("step_host", &S::host, &HostCosts::step_host, kHost,
                "Host time per step outside kernels: data loader, logging, optimizer loop."),
       duration(
@@ -376,9 +381,10 @@ std::vector<Row> attention_rows() {
   return {
       choice(
           "attention_kernel", &S::attention_style, &AttentionStyle::attention_kernel,
-          {AttentionKernel::fused, AttentionKernel::flash_1, AttentionKernel::flash_2},
+          {AttentionKernel::fused, AttentionKernel::flash_1, AttentionKernel::flash_2, AttentionKernel::fused_fp8},
           "Generation of the fused attention kernels: fused (those of the device profile's tables, the vendor's best), "
-          "flash_1 (FlashAttention 1, CUDA or Triton) or flash_2 (FlashAttention 2, the library)."),
+          "flash_1 (FlashAttention 1, CUDA or Triton), flash_2 (FlashAttention 2, the library) or fused_fp8 (the "
+          "vendor's in fp8, where linear layers are in fp8 or nvfp4 and the profile knows its kernels; else fused)."),
       boolean("attention_unpads", &S::attention_style, &AttentionStyle::attention_unpads,
               "Queries, keys and values are picked by token index before fused attention, its output is put back after "
               "it (padding removed, whether there is any or not)."),
@@ -393,6 +399,9 @@ std::vector<Row> attention_rows() {
 std::vector<Row> trainer_rows() {
   using S = Software;
   return {
+      boolean("fused_amax", &S::layers, &LayerStyle::fused_amax,
+              "With current_scales, the norm or activation that makes a tensor finds its largest magnitude, and a cast "
+              "reads it once; else in a pass of its own, beside a cast that reads it twice."),
       boolean("dropout", &S::layers, &LayerStyle::dropout, "Dropout of hidden states and attention probabilities."),
       boolean("bias_in_gemm", kLinear, &LinearStyle::bias_in_gemm, "A linear layer's GEMM adds its bias (epilogue)."),
       boolean("separate_qkv", kLinear, &LinearStyle::separate_qkv,

@@ -44,6 +44,7 @@ struct HostCosts {
   /// Around a layer of experts, beyond its launches, in each direction: ahead of the counts of tokens, and between
   /// these and the experts; again for each expert of the rank; and where its exchanges hide behind another micro-batch.
   sim::Duration expert_layer_host{}, expert_dispatch_host{}, expert_host{}, expert_overlap_host{};
+  sim::Duration step_begin_host{};  // ahead of a step's first pass, the device idle: batch, logging, trainer's loop
   sim::Duration step_host{};        // per step, outside kernels: data loader, logging, Python
   sim::Duration evaluation_host{};  // per evaluation, beyond its passes: iterators, losses gathered, a slow step after
   bool blocking_launches = false;   // the host waits for every kernel before it issues the next
@@ -96,6 +97,7 @@ struct LayerStyle {
   bool persistent_layer_norm = false;  // backward, gradients of inputs and of weights from one reading
   bool fused_cast = false;             // fp8 casts inside the preceding norm or activation kernel
   bool current_scales = false;       // fp8 by tensors: the largest magnitude is looked for in a pass ahead of the cast
+  bool fused_amax = false;           // with current_scales: that is found by the kernel that makes the tensor
   bool dropout = true;               // of hidden states and attention probabilities
   bool unfused_permutation = false;  // tokens come into the order of experts by index operations, one kernel each
   bool pads_experts = false;  // in types with scales, rows of each expert are copied out to whole blocks of these

@@ -194,6 +194,21 @@ Resolved resolve(const Shelf& shelf, const Settings& reference) {
   return resolved;
 }
 
+Settings software_of(const Settings& scenario, const Settings& reference) {
+  const Settings* finetune = scenario.find("finetune");
+  if (finetune == nullptr) finetune = scenario.find_path("extra.finetune");
+  if (finetune == nullptr || finetune->is_null()) return reference;
+  const Settings other = resolve_software(reference).adapters;
+  if (other.is_null()) return reference;
+  if (!other.is_scalar()) other.expected("the name of a generation, or none");
+  if (other.text() == "none") return reference;
+  Settings name = Settings::scalar(other.text(), reference.place(), true);
+  if (!reference.is_mapping() || reference.find("inherits") == nullptr) return name;
+  Settings changed = reference;
+  changed.set("inherits", std::move(name));
+  return changed;
+}
+
 calibration::Generation resolve_software(const Settings& reference) {
   return generation_of(chain_of(shelf_of("software"), reference));
 }

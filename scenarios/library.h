@@ -52,6 +52,10 @@ struct Resolved {
 /// UserError for unknown names (with the nearest), unsafe names, circles, and files that hold no mapping.
 Resolved resolve(const Shelf& shelf, const sim::Settings& reference);
 
+/// The reference to software that a scenario means by `reference`: another where it fine-tunes by adapters and the
+/// generation names one that such runs take in its place (software.adapters). Throws as resolve.
+sim::Settings software_of(const sim::Settings& scenario, const sim::Settings& reference);
+
 /// The software generation that `reference` stands for. Throws as resolve, and as calibration::resolve_generation.
 calibration::Generation resolve_software(const sim::Settings& reference);
 

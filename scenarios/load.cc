@@ -172,6 +172,8 @@ void load_software(const Settings& document, Job& job) {
     fallback = Settings::scalar(kDefaultSoftware, document.place());
     reference = &fallback;
   }
+  const Settings taken = software_of(document, *reference);
+  if (given(&document, "finetune") != nullptr) reference = &taken;
   const Shelf& shelf = shelf_of("software");
   Resolved software = resolve(shelf, *reference);
   if (software.document.find("name") == nullptr) {

@@ -19,9 +19,9 @@ namespace {
 /// What `scenario` says on the shelf, or the default software; null where it refers to nothing.
 Settings reference_in(const Settings& scenario, const Shelf& shelf) {
   const Settings* reference = scenario.find_path(shelf.key);
-  if (reference != nullptr && !(reference->is_scalar() && reference->text() == "unknown")) return *reference;
-  if (shelf.kind != "software") return {};
-  return Settings::scalar(kDefaultSoftware, {"default", 0, 0});
+  const bool said = reference != nullptr && !(reference->is_scalar() && reference->text() == "unknown");
+  if (shelf.kind != "software") return said ? *reference : Settings{};
+  return software_of(scenario, said ? *reference : Settings::scalar(kDefaultSoftware, {"default", 0, 0}));
 }
 
 /// The key itself, where it is named with the block that it may be written in.

@@ -89,11 +89,41 @@ TEST_CASE("at a lower clock products and attention take as much longer, kernels 
   a.queries = a.keys = 8192;
   a.heads = a.kv_heads = 32;
   a.head_dim = 128;
-  for (const AttentionKernel kernel : {AttentionKernel::fused, AttentionKernel::flash_1, AttentionKernel::flash_2}) {
+  for (const AttentionKernel kernel : {AttentionKernel::fused, AttentionKernel::flash_1, AttentionKernel::flash_2,
+                                       AttentionKernel::fused_fp8}) {
     a.kernel = kernel;
     CHECK(to_seconds(slow.attention(a)) / to_seconds(full.attention(a)) == Approx(1.25).epsilon(0.01));
   }
   CHECK(slow.streaming(Streaming::gelu, 1e9) == full.streaming(Streaming::gelu, 1e9));
+}
+
+TEST_CASE("attention in fp8 on a B200 runs at cuDNN's published rates") {
+  // Causal, 128 heads of 128 channels over 8, one sequence, TFLOP/s of cuDNN 9.10 (NVIDIA/cudnn-frontend,
+  // benchmark/sdpa_benchmark_training/artifacts, sdpa_fp8_benchmark_results_NVIDIA_B200.csv).
+  struct Point {
+    std::int64_t seq;
+    double forward, backward;
+  };
+  const DeviceProfile device = profile("b200-sxm-180gb");
+  REQUIRE(device.has(AttentionKernel::fused_fp8));
+  CHECK(!profile("h100-sxm-80gb").has(AttentionKernel::fused_fp8));
+  for (const Point& p : {Point{8192, 1370, 1214}, Point{16384, 1560, 1435}, Point{32768, 1651, 1561},
+                         Point{65536, 1690, 1610}, Point{131072, 1705, 1602}}) {
+    Attention a;
+    a.queries = a.keys = p.seq;
+    a.heads = 128;
+    a.kv_heads = 8;
+    a.head_dim = 128;
+    a.kernel = AttentionKernel::fused_fp8;
+    const double flops = 2.0 * 128 * 128 * static_cast<double>(p.seq) * static_cast<double>(p.seq);
+    INFO(p.seq);
+    CHECK(flops / to_seconds(device.attention(a)) / 1e12 == Approx(p.forward).epsilon(0.08));
+    a.backward = true;
+    CHECK(2.5 * flops / to_seconds(device.attention(a)) / 1e12 == Approx(p.backward).epsilon(0.1));
+    const auto in_fp8 = device.attention(a);
+    a.kernel = AttentionKernel::fused;
+    CHECK(in_fp8 < device.attention(a));
+  }
 }
 
 TEST_CASE("FlashAttention 2 on an H100 runs at the rates of FlashAttention-3's figures 5 and 6") {

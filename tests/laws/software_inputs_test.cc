@@ -17,6 +17,7 @@ std::vector<Case> hosts_and_defaults() {
   const Sets small{"model.hidden=512", "model.ffn_hidden=2048", "model.heads=8", "model.vocab=1024", "model.seq=256"};
   return {
       {"software.inherits", differs, "megatron-2021", {}, "megatron-2023"},
+      {"software.adapters", differs, "nemo-25.09-lora", {"finetune={kind: lora, rank: 16}"}, "none"},
       {"software.features", faster, "[cuda-graphs]", small, ""},
       {"software.without", slower, "[flash-attention]", {"attention=null"}, ""},
       {"software.collectives", slower, "{collective_base: 5 ms}", {}, "nccl-2.18"},
@@ -29,6 +30,7 @@ std::vector<Case> hosts_and_defaults() {
       {"software.transfer_issue", slower, "90 us", small, ""},
       {"software.tensor_call", slower, "10 ms", small, "0 us"},
       {"software.tensor_call_per_rank", slower, "10 ms", {"cluster.gpus_per_node=2"}, "0 us"},
+      {"software.step_begin_host", slower, "50 ms", {}, "0 us"},
       {"software.step_host", longer_evaluation, "1 s", {"evaluation={every_steps: 10, sequences: 100}"}, ""},
       {"software.evaluation_host", longer_evaluation, "1 s", {"evaluation={every_steps: 10, sequences: 100}"}, "0 s"},
       {"software.host_waits_for_pipeline", slower, "true", small, "false"},
@@ -56,6 +58,7 @@ std::vector<Case> sharded_parameters() {
       "parallelism.sharding=parameters", "parallelism.pipeline=1",         "parallelism.data=8", "recompute=full",
       "overlap.parameters=true",         "software.fetches_by_weight=true"};
   return {
+      {"software.fused_amax", faster, "true", plus(kFp8, {"software.current_scales=true"}), "false"},
       {"software.fetches_by_weight", differs, "true", by_weight, "false"},
       {"software.fetches_drained", slower, "true", by_weight, "false"},
       {"software.collectives_by_list", slower, "true", by_weight, "false"},

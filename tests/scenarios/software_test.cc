@@ -59,6 +59,26 @@ TEST_CASE("features, blocks and flat keys change a generation in place") {
   CHECK(software("{features: [cuda-graphs]}").name == "inline");
 }
 
+TEST_CASE("fine-tuning by adapters takes the generation that another names for it") {
+  using orrery::calibration::AttentionKernel;
+  const auto software_of = [](const std::string& line, bool tunes) {
+    Settings document = scenario(line);
+    if (tunes) apply_set(document, "finetune={kind: lora, rank: 16}");
+    return load_scenario(document).job.software;
+  };
+  CHECK(software_of("nemo-25.09", false).name == "nemo-25.09");
+  CHECK(software_of("nemo-25.09", true).name == "nemo-25.09-lora");
+  CHECK(software_of("nemo-25.09", true).attention_style.attention_kernel == AttentionKernel::fused_fp8);
+  // What changes the one changes the other.
+  const auto changed = software_of("{inherits: nemo-25.09, host: {step_host: 7 ms}}", true);
+  CHECK(changed.host.step_host == microseconds(7000));
+  CHECK(changed.attention_style.attention_kernel == AttentionKernel::fused_fp8);
+  // Later releases run another trainer, and say so.
+  CHECK(software_of("nemo-25.11", true).attention_style.attention_kernel == AttentionKernel::fused);
+  CHECK_THROWS_AS(software_of("{inherits: nemo-25.09, adapters: nemo-25.99}", true), orrery::sim::UserError);
+  CHECK_THROWS_AS(software_of("{inherits: nemo-25.09, adapters: [a]}", true), orrery::sim::UserError);
+}
+
 TEST_CASE("--set changes a key where it is written, flat or in a block") {
   const auto set_in = [](const std::string& line, const std::string& assignment) {
     Settings document = scenario(line);

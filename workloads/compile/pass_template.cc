@@ -87,6 +87,16 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
   return item;
 }
 
+std::optional<PassItem> step_begin(const PassCosts& costs, const calibration::DeviceProfile& device,
+                                   TemplateLibrary& library) {
+  const sim::Duration host = costs.host.step_begin_host;
+  if (host == sim::Duration{}) return std::nullopt;
+  PassItem item = library.compute({{"step", device.streaming(calibration::Streaming::copy, 0), false, 0, 0, {}}}, -1);
+  item.issue += host;
+  item.issue_bound += host;
+  return item;
+}
+
 std::optional<PassItem> microbatch_fetch(const PassCosts& costs, const calibration::DeviceProfile& device,
                                          TemplateLibrary& library) {
   const sim::Duration host = costs.host.microbatch_host;

@@ -25,6 +25,7 @@ class StageCompiler {
         stage_(stage),
         prices_(prices),
         library_(library),
+        costs_(inputs.passes),
         scale_bytes_(inputs.workload.gradients ? inputs.scale_bytes : 0),
         takes_turns_(inputs.takes_turns),
         messages_(inputs.messages, stage_, prices, library, writer),
@@ -36,6 +37,10 @@ class StageCompiler {
   }
 
   void compile(const std::vector<Pass>& order) {
+    if (workload_.ending == Workload::Ending::update) {
+      if (const auto begin = step_begin(costs_, prices_.device, library_))
+        writer.compute_at_once(*begin, Category::other);
+    }
     for (DataStream& data : data_) data.chunks.plan(order);
     for (DataStream& data : data_) data.chunks.gather_ahead();
     const std::vector<PassInStep> passes = in_step(order, stage_.chunks());
@@ -100,6 +105,7 @@ class StageCompiler {
   StageLayout stage_;
   const CollectivePrices& prices_;
   TemplateLibrary& library_;
+  const PassCosts& costs_;
   double scale_bytes_;  // of a block; 0: none are reduced
   bool takes_turns_;
   DataStreams data_;

@@ -38,6 +38,21 @@ bool fuses_softmax(const AttentionOp& op) {
   return matrices % (kThreads / std::min(row, kLanes) * (row <= kShortRow ? 2 : 1)) == 0;
 }
 
+bool in_fp8(const AttentionOp& op, const PieceWriter& writer) {
+  constexpr auto kKernel = calibration::AttentionKernel::fused_fp8;
+  return op.style.attention_kernel == kKernel && writer.device().has(kKernel);
+}
+
+/// Queries, keys and values are cast ahead of the kernel, backward the output's gradient; the gradients of queries,
+/// keys and values come in fp8 and are made 16 bit (transformer_engine/pytorch/attention: NVTE_FP8_DPA_BWD). Left out:
+/// what is kept for the backward pass is then in fp8.
+void cast_operands(const AttentionOp& op, PieceWriter& writer, bool backward) {
+  const std::int64_t heads = (backward ? 2 : 1) * op.heads + 2 * op.kv_heads;
+  const double elements = real(op.batch * (op.seq / op.context)) * real(heads * op.head_dim);
+  writer.stream(Streaming::cast_transpose, elements * (calibration::bytes_of(op.type) + 1),
+                backward ? "cast attention gradients" : "cast q, k, v");
+}
+
 class AttentionWriter {
  public:
   AttentionWriter(const AttentionOp& op, PieceWriter& writer)
@@ -112,7 +127,7 @@ class AttentionWriter {
     kernel.flops = per_head * real(shape.heads) * pairs * (shape.backward ? 10 : 4);
     kernel.bytes = per_head * element_ * (shape.backward ? 2 : 1) *
                    (2 * real(shape.heads) * real(shape.queries) + 2 * real(shape.kv_heads) * real(shape.keys));
-    kernel.type = shape.dtype;
+    kernel.type = in_fp8(op_, writer_) ? calibration::DataType::fp8 : shape.dtype;
     kernel.shape = {shape.batch, shape.heads, shape.kv_heads, shape.queries, shape.keys, shape.head_dim};
     writer_.add(std::move(kernel));
   }
@@ -122,6 +137,7 @@ class AttentionWriter {
   }
 
   void flash(bool backward) {
+    if (in_fp8(op_, writer_)) cast_operands(op_, writer_, backward);
     Attention shape = fused(backward);
     if (op_.context == 1) return add(shape);
     const double keys_and_values = real(tokens()) * real(2 * op_.kv_heads * op_.head_dim);

@@ -131,6 +131,8 @@ AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int
   a.recomputed = computation.again(&RecomputedParts::core_attention);
   a.type = computation.precision.activations;
   a.style = computation.attention_style;
+  if (a.style.attention_kernel == calibration::AttentionKernel::fused_fp8 && !writer.quantised())
+    a.style.attention_kernel = calibration::AttentionKernel::fused;
   return a;
 }
 

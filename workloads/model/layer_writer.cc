@@ -52,16 +52,18 @@ void LayerWriter::backward(const char* name, Streaming kernel, double elements, 
 }
 
 void LayerWriter::cast(double elements, const char* name, Direction direction) {
-  if (!fuses_cast()) cast_apart(elements, name, direction);
+  if (fuses_cast()) return;
+  if (style().fused_amax && style().current_scales && computation_.precision.matmul == DataType::fp8)
+    return add(StreamingOp{name, Streaming::cast_transpose, elements, element_ + 2 * operand_, direction, routed_});
+  cast_apart(elements, name, direction);
 }
 
 void LayerWriter::cast_apart(double elements, const char* name, Direction direction) {
   if (!quantised()) return;
   if (scales_rows()) return cast_by_rows(elements, name, direction);
   // Compiled, a kernel that writes a tensor and its transpose reads it twice (pytorch/pytorch#133242).
-  const double read = style().current_scales && scales_twice() ? 3 * element_
-                      : scales_twice()                         ? 2 * element_
-                                                               : element_;
+  const bool apart = style().current_scales && !style().fused_amax;
+  const double read = apart && scales_twice() ? 3 * element_ : scales_twice() ? 2 * element_ : element_;
   add(StreamingOp{name, Streaming::cast_transpose, elements, read + 2 * operand_, direction, routed_});
 }
 

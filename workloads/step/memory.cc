@@ -270,7 +270,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
       job.method.optimizer,
       job.software.gradients.keeps_training_gradients || job.software.memory.holds_training_gradients,
       job.software.memory.gathers_into_gradients,
-      job.software.layers.current_scales};
+      job.software.layers.current_scales && !job.software.layers.fused_amax};
   StateStyle of_experts = style;
   of_experts.data =
       expert_parallelism_of(style.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks())
