@@ -89,8 +89,8 @@ TEST_CASE("at a lower clock products and attention take as much longer, kernels 
   a.queries = a.keys = 8192;
   a.heads = a.kv_heads = 32;
   a.head_dim = 128;
-  for (const AttentionKernel kernel : {AttentionKernel::fused, AttentionKernel::flash_1, AttentionKernel::flash_2,
-                                       AttentionKernel::fused_fp8}) {
+  for (const AttentionKernel kernel :
+       {AttentionKernel::fused, AttentionKernel::flash_1, AttentionKernel::flash_2, AttentionKernel::fused_fp8}) {
     a.kernel = kernel;
     CHECK(to_seconds(slow.attention(a)) / to_seconds(full.attention(a)) == Approx(1.25).epsilon(0.01));
   }
