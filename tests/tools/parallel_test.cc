@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <memory>
 #include <stdexcept>
 
 #include "tests/catch.h"
@@ -30,7 +31,7 @@ TEST_CASE("an exception of a row is thrown again after all threads have ended") 
 }
 
 TEST_CASE("after Ctrl-C nothing new is begun, and what is done is known") {
-  const InterruptGuard guard;
+  auto guard = std::make_unique<InterruptGuard>();
   std::size_t begun = 0;
   const std::vector<char> finished = for_each_parallel(10, 1, "rows", [&](std::size_t i) {
     ++begun;
@@ -39,4 +40,9 @@ TEST_CASE("after Ctrl-C nothing new is begun, and what is done is known") {
   CHECK(begun == 4);
   CHECK(std::count(finished.begin(), finished.end(), 1) == 4);
   CHECK(finished[3] == 1);
+  CHECK(InterruptGuard::interrupted());
+  // The next study of this process starts afresh.
+  guard.reset();
+  guard = std::make_unique<InterruptGuard>();
+  CHECK(!InterruptGuard::interrupted());
 }
