@@ -1,17 +1,12 @@
 // Does Bruck's all-gather hand every part to every rank, in so many rounds, over the links that the simulation loads?
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
 
-#include "scenarios/scenario.h"
 #include "tests/catch.h"
-#include "tests/workloads/example.h"
-#include "workloads/collectives/catalogue.h"
-#include "workloads/step/step.h"
+#include "tests/workloads/group_on_nodes.h"
 
 using namespace orrery;
 using namespace orrery::workloads;
@@ -41,20 +36,7 @@ struct Rounds {
   }
 };
 
-struct Setting {
-  Job job;
-  topology::Cluster cluster;
-  std::vector<std::int64_t> gpus;  // `members` of each node
-
-  Setting(const std::string& fabric, std::int64_t nodes, std::int64_t members)
-      : job(tests::small_job({"cluster.fabric=" + fabric, "cluster.device=h100-sxm-80gb",
-                              fmt::format("cluster.gpus={}", 8 * nodes), fmt::format("parallelism.data={}", 2 * nodes),
-                              fmt::format("batch.global={}", 16 * nodes)})),
-        cluster(cluster_of(job)) {
-    for (std::int64_t node = 0; node < nodes; ++node)
-      for (std::int64_t g = 0; g < members; ++g) gpus.push_back(8 * node + g);
-  }
-};
+using Setting = tests::GroupOnNodes;
 
 const std::vector<std::string> kFabrics = {"ndr-rail", "selene-hdr",
                                            "{kind: single_switch, nics: 8, nic_rate: 100 Gb/s, nic_latency: 3 us}",
@@ -129,10 +111,9 @@ TEST_CASE("Bruck's all-gather takes base + a step and a path for each round + th
         const auto id = sim::LinkId{static_cast<std::uint32_t>(l)};
         fullest = std::max(fullest, parts[l] * part / s.cluster.links()[id].capacity.value());
       }
-      const auto timed = time_collective(CollectiveOp::all_gather, std::vector<double>{bytes}, s.gpus, s.cluster,
-                                         s.job.machine.device, s.job.software, "bruck");
-      CHECK(timed[0].algorithm == "bruck");
-      CHECK(sim::to_seconds(timed[0].time) == Approx(latency + fullest).epsilon(1e-6));
+      const auto timed = s.time(CollectiveOp::all_gather, bytes, "bruck");
+      CHECK(timed.algorithm == "bruck");
+      CHECK(sim::to_seconds(timed.time) == Approx(latency + fullest).epsilon(1e-6));
     }
   });
 }
@@ -141,10 +122,7 @@ TEST_CASE("a library that may use Bruck's algorithm does so for short calls betw
   Setting s("ndr-rail", 32, 8);
   using enum calibration::CollectiveAlgorithm;
   s.job.software.library.collective_algorithms = {};
-  const auto chosen = [&](CollectiveOp op, double bytes) {
-    return time_collective(op, std::vector<double>{bytes}, s.gpus, s.cluster, s.job.machine.device, s.job.software)[0]
-        .algorithm;
-  };
+  const auto chosen = [&](CollectiveOp op, double bytes) { return s.time(op, bytes).algorithm; };
   CHECK(chosen(CollectiveOp::all_gather, 1e3).substr(0, 4) == "ring");
   s.job.software.library.collective_algorithms.add(bruck);
   CHECK(chosen(CollectiveOp::all_gather, 1e3) == "bruck");
@@ -155,14 +133,7 @@ TEST_CASE("a library that may use Bruck's algorithm does so for short calls betw
 }
 
 TEST_CASE("a step whose library has Bruck's algorithm alone runs, folded as in full") {
-  Job job = tests::small_job({"cluster.fabric=ndr-rail", "cluster.gpus=32", "parallelism.tensor=2",
-                              "parallelism.data=8", "parallelism.sharding=optimizer"});
-  const double before = sim::to_seconds(simulate_step(job).iteration);
-  job.software.library.collective_algorithms = {};
-  job.software.library.collective_algorithms.add(calibration::CollectiveAlgorithm::bruck);
-  const StepReport folded = simulate_step(job);
-  StepOptions full;
-  full.full = true;
-  CHECK(folded.iteration == simulate_step(job, full).iteration);
-  CHECK(sim::to_seconds(folded.iteration) > before);  // gathers of parameters at one NIC's rate
+  const auto [before, alone] =
+      tests::check_folded_with(calibration::CollectiveAlgorithm::bruck, {"parallelism.tensor=2", "parallelism.data=8"});
+  CHECK(alone > before);  // gathers of parameters at one NIC's rate
 }

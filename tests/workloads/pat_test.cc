@@ -1,16 +1,11 @@
 // Do parallel aggregated trees hand every part to every rank, in so many rounds, over the links that are loaded?
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
-#include "scenarios/scenario.h"
 #include "tests/catch.h"
-#include "tests/workloads/example.h"
-#include "workloads/collectives/catalogue.h"
-#include "workloads/step/step.h"
+#include "tests/workloads/group_on_nodes.h"
 
 using namespace orrery;
 using namespace orrery::workloads;
@@ -44,24 +39,6 @@ struct Trees {
   }
 };
 
-struct OnePerNode {
-  Job job;
-  topology::Cluster cluster;
-  std::vector<std::int64_t> gpus;
-
-  OnePerNode(const std::string& fabric, std::int64_t nodes)
-      : job(tests::small_job({"cluster.fabric=" + fabric, "cluster.device=h100-sxm-80gb",
-                              fmt::format("cluster.gpus={}", 8 * nodes), fmt::format("parallelism.data={}", 2 * nodes),
-                              fmt::format("batch.global={}", 16 * nodes)})),
-        cluster(cluster_of(job)) {
-    for (std::int64_t node = 0; node < nodes; ++node) gpus.push_back(8 * node + 3);
-  }
-  TimedCollective time(CollectiveOp op, double bytes, const std::string& algorithm) const {
-    return time_collective(op, std::vector<double>{bytes}, gpus, cluster, job.machine.device, job.software,
-                           algorithm)[0];
-  }
-};
-
 const std::vector<std::string> kWirings = {"ndr-rail", "selene-hdr",
                                            "{kind: single_switch, nics: 4, nic_rate: 200 Gb/s, efficiency: 0.9}"};
 
@@ -91,7 +68,7 @@ TEST_CASE("aggregated trees load the links of their messages, and take their clo
   for (const std::string& fabric : kWirings) {
     for (const std::int64_t nodes : {2, 3, 5, 8}) {
       INFO(fabric << ", " << nodes << " nodes");
-      const OnePerNode s(fabric, nodes);
+      const tests::GroupOnNodes s(fabric, nodes, 1);
       const Trees trees(s.gpus.size());
       std::vector<double> parts(s.cluster.links().size(), 0);
       double paths = 0;
@@ -127,28 +104,21 @@ TEST_CASE("aggregated trees load the links of their messages, and take their clo
 }
 
 TEST_CASE("a library with aggregated trees takes them for short calls of one GPU per node, and nothing else") {
-  OnePerNode s("ndr-rail", 32);
+  tests::GroupOnNodes s("ndr-rail", 32, 1);
   s.job.software.library.collective_algorithms.add(calibration::CollectiveAlgorithm::pat);
-  CHECK(s.time(CollectiveOp::reduce_scatter, 4e6, "auto").algorithm == "pat");
-  CHECK(s.time(CollectiveOp::all_gather, 1e10, "auto").algorithm == "ring Simple");
-  CHECK(s.time(CollectiveOp::all_reduce, 4e6, "auto").algorithm != "pat");
+  CHECK(s.time(CollectiveOp::reduce_scatter, 4e6).algorithm == "pat");
+  CHECK(s.time(CollectiveOp::all_gather, 1e10).algorithm == "ring Simple");
+  CHECK(s.time(CollectiveOp::all_reduce, 4e6).algorithm != "pat");
   // Between two nodes NCCL rates a ring under LL at 14 us and trees at 18.
-  OnePerNode two("ndr-rail", 2);
+  tests::GroupOnNodes two("ndr-rail", 2, 1);
   two.job.software.library.collective_algorithms.add(calibration::CollectiveAlgorithm::pat);
-  CHECK(two.time(CollectiveOp::all_gather, 1e3, "auto").algorithm == "ring LL");
-  s.gpus.push_back(4);  // a second one of node 0
-  CHECK(s.time(CollectiveOp::reduce_scatter, 4e6, "auto").algorithm != "pat");
+  CHECK(two.time(CollectiveOp::all_gather, 1e3).algorithm == "ring LL");
+  s.gpus.push_back(1);  // a second one of node 0
+  CHECK(s.time(CollectiveOp::reduce_scatter, 4e6).algorithm != "pat");
 }
 
 TEST_CASE("a step whose library has aggregated trees alone runs, folded as in full") {
-  Job job = tests::small_job({"cluster.fabric=ndr-rail", "cluster.gpus=32", "parallelism.tensor=8",
-                              "parallelism.pipeline=1", "parallelism.data=4", "parallelism.sharding=optimizer"});
-  const double before = sim::to_seconds(simulate_step(job).iteration);
-  job.software.library.collective_algorithms = {};
-  job.software.library.collective_algorithms.add(calibration::CollectiveAlgorithm::pat);
-  const StepReport folded = simulate_step(job);
-  StepOptions full;
-  full.full = true;
-  CHECK(folded.iteration == simulate_step(job, full).iteration);
-  CHECK(sim::to_seconds(folded.iteration) != before);
+  const auto [before, alone] = tests::check_folded_with(
+      calibration::CollectiveAlgorithm::pat, {"parallelism.tensor=8", "parallelism.pipeline=1", "parallelism.data=4"});
+  CHECK(alone > before);  // three quarters of a NIC's rate
 }

@@ -118,6 +118,13 @@ inline bool is_in_switch(const Call& call) {
 /// Bytes that a node sends in a double binary tree over the nodes: down to two children in one tree and up in both; of
 /// two nodes each is root of one tree.
 double tree_bytes(double bytes, std::int64_t nodes);
+/// Which way the messages of a round go: to ranks of higher numbers or of lower ones, in a circle.
+enum class Towards : std::uint8_t { above, below };
+/// The route of a collective in rounds at distances 1, 2, 4, ... below n over its n ranks, node by node: in that of
+/// `distance` each rank sends parts(n, distance) of the n - 1 parts that it sends in all, and the next round waits for
+/// the longest path.
+OwnRoute route_of_rounds(std::span<const std::int64_t> gpus, const topology::Cluster& cluster, Towards towards,
+                         std::size_t (*parts)(std::size_t n, std::size_t distance));
 /// bytes/s of a node's sends above which reducing in its switch holds an all-reduce back that sends `work` bytes.
 double in_switch_cap(const Call& call, double work);
 

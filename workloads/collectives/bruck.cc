@@ -50,21 +50,8 @@ Estimate bruck(const Call& call, const Protocol&) {
 }
 
 OwnRoute bruck_route(std::span<const std::int64_t> gpus, const topology::Cluster& cluster) {
-  std::vector<std::int64_t> ranks;
-  for (const auto& members : members_by_node(gpus, cluster)) ranks.insert(ranks.end(), members.begin(), members.end());
-  const std::size_t n = ranks.size();
-  OwnRoute out;
-  for (std::size_t distance = 1; distance < n; distance *= 2) {
-    const double parts = static_cast<double>(std::min(distance, n - distance)) / static_cast<double>(n - 1);
-    sim::Duration longest{};
-    for (std::size_t i = 0; i < n; ++i) {
-      const topology::Path path = cluster.path(ranks[i], ranks[(i + n - distance) % n], i);
-      append_links(out.links, path.links, parts, cluster);
-      longest = std::max(longest, path.latency);
-    }
-    out.latency += longest;
-  }
-  return out;
+  return route_of_rounds(gpus, cluster, Towards::below,
+                         [](std::size_t n, std::size_t distance) { return std::min(distance, n - distance); });
 }
 
 }  // namespace orrery::workloads

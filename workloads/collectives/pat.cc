@@ -9,9 +9,7 @@
 // here to check them by. A reduce-scatter goes the same ways backwards.
 //
 // Left out: buffers that hold less than half of all parts, of which NCCL makes further rounds near the end.
-#include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "workloads/collectives/catalogue.h"
 
@@ -44,21 +42,8 @@ double believed_pat(const Call& call, const Protocol& protocol) {
 }
 
 OwnRoute pat_route(std::span<const std::int64_t> gpus, const topology::Cluster& cluster) {
-  std::vector<std::int64_t> ranks;  // node by node
-  for (const auto& members : members_by_node(gpus, cluster)) ranks.insert(ranks.end(), members.begin(), members.end());
-  const std::size_t n = ranks.size();
-  OwnRoute out;
-  for (std::size_t distance = 1; distance < n; distance *= 2) {
-    const std::size_t parts = (n - 1 + distance) / (2 * distance);
-    sim::Duration longest{};
-    for (std::size_t i = 0; i < n; ++i) {
-      const topology::Path path = cluster.path(ranks[i], ranks[(i + distance) % n], i);
-      append_links(out.links, path.links, static_cast<double>(parts) / static_cast<double>(n - 1), cluster);
-      longest = std::max(longest, path.latency);
-    }
-    out.latency += longest;
-  }
-  return out;
+  return route_of_rounds(gpus, cluster, Towards::above,
+                         [](std::size_t n, std::size_t distance) { return (n - 1 + distance) / (2 * distance); });
 }
 
 }  // namespace orrery::workloads

@@ -154,4 +154,24 @@ sim::RouteId add_pair_route(sim::Network& network, std::int64_t from, std::int64
   return network.add_route(path.links, path.latency);
 }
 
+OwnRoute route_of_rounds(std::span<const std::int64_t> gpus, const topology::Cluster& cluster, Towards towards,
+                         std::size_t (*parts)(std::size_t n, std::size_t distance)) {
+  std::vector<std::int64_t> ranks;
+  for (const auto& members : members_by_node(gpus, cluster)) ranks.insert(ranks.end(), members.begin(), members.end());
+  const std::size_t n = ranks.size();
+  OwnRoute out;
+  for (std::size_t distance = 1; distance < n; distance *= 2) {
+    const double share = static_cast<double>(parts(n, distance)) / static_cast<double>(n - 1);
+    const std::size_t ahead = towards == Towards::above ? distance : n - distance;
+    sim::Duration longest{};
+    for (std::size_t i = 0; i < n; ++i) {
+      const topology::Path path = cluster.path(ranks[i], ranks[(i + ahead) % n], i);
+      append_links(out.links, path.links, share, cluster);
+      longest = std::max(longest, path.latency);
+    }
+    out.latency += longest;
+  }
+  return out;
+}
+
 }  // namespace orrery::workloads
