@@ -87,21 +87,11 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
   return item;
 }
 
-std::optional<PassItem> step_begin(const PassCosts& costs, const calibration::DeviceProfile& device,
-                                   TemplateLibrary& library) {
-  const sim::Duration host = costs.host.step_begin_host;
-  if (host == sim::Duration{}) return std::nullopt;
-  PassItem item = library.compute({{"step", device.streaming(calibration::Streaming::copy, 0), false, 0, 0, {}}}, -1);
-  item.issue += host;
-  item.issue_bound += host;
-  return item;
-}
-
-std::optional<PassItem> microbatch_fetch(const PassCosts& costs, const calibration::DeviceProfile& device,
-                                         TemplateLibrary& library) {
-  const sim::Duration host = costs.host.microbatch_host;
-  if (host == sim::Duration{} && !costs.waits_for_batch) return std::nullopt;
-  Kernel copy{"micro-batch", device.streaming(calibration::Streaming::copy, 0), false, 0, 0, {}};
+namespace {
+/// Host time that a pass waits for, as a launch that takes so long; where launches block, the device waits it out.
+PassItem host_work(const char* name, sim::Duration host, const PassCosts& costs,
+                   const calibration::DeviceProfile& device, TemplateLibrary& library) {
+  Kernel copy{name, device.streaming(calibration::Streaming::copy, 0), false, 0, 0, {}};
   if (costs.host.blocking_launches) {
     copy.time += host;
     return library.compute({copy}, -1);
@@ -109,7 +99,21 @@ std::optional<PassItem> microbatch_fetch(const PassCosts& costs, const calibrati
   PassItem item = library.compute({copy}, -1);
   item.issue += host;
   item.issue_bound += host;
-  item.host_waits = costs.waits_for_batch;
+  return item;
+}
+}  // namespace
+
+std::optional<PassItem> step_begin(const PassCosts& costs, const calibration::DeviceProfile& device,
+                                   TemplateLibrary& library) {
+  if (costs.host.step_begin_host == sim::Duration{}) return std::nullopt;
+  return host_work("step", costs.host.step_begin_host, costs, device, library);
+}
+
+std::optional<PassItem> microbatch_fetch(const PassCosts& costs, const calibration::DeviceProfile& device,
+                                         TemplateLibrary& library) {
+  if (costs.host.microbatch_host == sim::Duration{} && !costs.waits_for_batch) return std::nullopt;
+  PassItem item = host_work("micro-batch", costs.host.microbatch_host, costs, device, library);
+  item.host_waits = costs.waits_for_batch && !costs.host.blocking_launches;  // else it has waited
   return item;
 }
 

@@ -110,13 +110,13 @@ class TemplateLibrary {
   std::map<std::tuple<std::uint8_t, int, std::string, double>, std::uint32_t> traffic_ids_;
 };
 
-/// What every stage does before a forward pass: it fetches the micro-batch, of which it needs at least the masks. A
-/// host that reads back how much it was sent starts the pass on an idle device (megatron/mpu/data.py, broadcast_data).
-/// Nothing where the software says that it costs nothing.
-/// What the host does ahead of the first pass of a step; nothing where that takes no time.
+/// What the host does ahead of the first pass of a step (HostCosts::step_begin_host); nothing where that takes no time.
 std::optional<PassItem> step_begin(const PassCosts& costs, const calibration::DeviceProfile& device,
                                    TemplateLibrary& library);
 
+/// What every stage does before a forward pass: it fetches the micro-batch, of which it needs at least the masks. A
+/// host that reads back how much it was sent starts the pass on an idle device (megatron/mpu/data.py, broadcast_data).
+/// Nothing where the software says that it costs nothing.
 std::optional<PassItem> microbatch_fetch(const PassCosts& costs, const calibration::DeviceProfile& device,
                                          TemplateLibrary& library);
 
