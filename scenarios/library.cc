@@ -196,7 +196,6 @@ Resolved resolve(const Shelf& shelf, const Settings& reference) {
 
 Settings software_of(const Settings& scenario, const Settings& reference) {
   const Settings* finetune = scenario.find("finetune");
-  if (finetune == nullptr) finetune = scenario.find_path("extra.finetune");
   if (finetune == nullptr || finetune->is_null()) return reference;
   const Settings other = resolve_software(reference).adapters;
   if (other.is_null()) return reference;

@@ -173,7 +173,7 @@ void load_software(const Settings& document, Job& job) {
     reference = &fallback;
   }
   const Settings taken = software_of(document, *reference);
-  if (given(&document, "finetune") != nullptr) reference = &taken;
+  reference = &taken;
   const Shelf& shelf = shelf_of("software");
   Resolved software = resolve(shelf, *reference);
   if (software.document.find("name") == nullptr) {
