@@ -36,11 +36,18 @@ void load_attention_kernels(const sim::Settings& section, DeviceProfile::Model& 
 }
 
 const AttentionModel* DeviceProfile::Model::other(AttentionKernel kernel) const {
-  if (kernel == AttentionKernel::fused) return nullptr;
-  const std::optional<AttentionModel>& own = kernel == AttentionKernel::flash_1   ? flash_1
-                                             : kernel == AttentionKernel::flash_2 ? flash_2
-                                                                                  : fused_fp8;
-  return own ? &*own : nullptr;
+  const auto known = [](const std::optional<AttentionModel>& own) { return own ? &*own : nullptr; };
+  switch (kernel) {
+    case AttentionKernel::flash_1:
+      return known(flash_1);
+    case AttentionKernel::flash_2:
+      return known(flash_2);
+    case AttentionKernel::fused_fp8:
+      return known(fused_fp8);
+    case AttentionKernel::fused:
+      break;
+  }
+  return nullptr;
 }
 
 }  // namespace orrery::calibration

@@ -107,8 +107,8 @@ const std::vector<Row>& rows() {
         "flows",
         "1",
         {},
-        "Flows (queue pairs) that a NIC's traffic is hashed as, in equal shares; with a seed 32 at most are told "
-        "apart.",
+        "Flows (queue pairs) that a NIC's traffic is hashed as, in equal shares; with a seed 32 at most are "
+        "told apart.",
         {"1", "1024"}},
        Where::routed},
       {{"sharp",

@@ -38,9 +38,6 @@ struct State {
   std::size_t phase = 0, level = 0, slow = 0;
 };
 
-/// The least rate that the language gives a slow NIC.
-constexpr double kLeastNicShare = 0.001;
-
 /// The cause of slowness that is the `slow`th of its fleet; nullptr: none.
 const campaign::Cause* slow_cause(const campaign::Fleet& fleet, std::size_t slow) {
   std::size_t row = 0;
@@ -89,10 +86,10 @@ sim::Duration price(const PricedCampaign& campaign, const Settings& document, co
   const campaign::Cause* cause = slow_cause(campaign.spec.fleet, state.slow);
   const sim::Duration up = step_of(campaign, document, state, global, cause == nullptr ? 1 : cause->nic_rate);
   if (cause == nullptr || cause->outage.length_s <= 0 || campaign.machine.nics_per_node == 0) return up;
-  const double left = cause->outage.rate > 0 ? cause->outage.rate : kLeastNicShare;
+  const double left = cause->outage.rate > 0 ? cause->outage.rate : campaign::kLeastNicShare;
   const sim::Duration out = step_of(campaign, document, state, global, left);
   if (cause->outage.rate <= 0) {
-    const bool waits = out > up || cause->nic_rate <= kLeastNicShare;
+    const bool waits = out > up || cause->nic_rate <= campaign::kLeastNicShare;
     return waits ? sim::seconds(sim::to_seconds(up) * cause->outage.stall()) : up;
   }
   const double away = cause->outage.length_s / cause->outage.every_s;

@@ -67,9 +67,6 @@ double hours_between(const Settings& document, const Settings& cause, const Caus
   return observed_hours(document, cause, read) / count->as_number();
 }
 
-/// The least rate that a slow NIC has in the step simulator.
-constexpr double kLeastNicShare = 0.001;
-
 Cause load_cause(const Settings& document, const std::string& name, const Settings& given) {
   if (!given.is_mapping()) given.expected("a mapping, as in {per: device, mtbf: 50000 h}");
   Cause cause;
@@ -198,8 +195,7 @@ std::vector<sim::Key> cause_rows() {
        "0",
        {},
        "Of effect slow: share of its rate that the NIC has left during an outage, as when one of its two ports is "
-       "lost; "
-       "at 0 the job waits.",
+       "lost; at 0 the job waits.",
        {"0", "1"}},
   };
 }

@@ -28,6 +28,9 @@ std::string_view name_of(Effect effect);
 std::string_view name_of(Loses loses);
 std::string_view name_of(Per per);
 
+/// The least share of its rate that the step simulator takes for a slow NIC (perturb.slow_nics[].rate).
+inline constexpr double kLeastNicShare = 0.001;
+
 /// A NIC that flaps, away for `length_s` every `every_s`; 0: none does. All ranks of a step wait for the one whose
 /// messages are sent again until the link is back.
 struct Outage {
