@@ -47,6 +47,21 @@ TEST_CASE("a table is as wide as its widest cells, titles stand at the bottom, n
         "x\n");
 }
 
+TEST_CASE("wrapped text keeps a number and its per cent on one line") {
+  // Words of 9 columns: without care some line would begin with the sign.
+  for (std::size_t shift = 0; shift < 10; ++shift) {
+    std::string words(shift, 'x');
+    for (int i = 0; i < 40; ++i) words += " part 0." + std::to_string(i % 10) + " %,";
+    std::istringstream lines(wrapped(words, "- ", "  "));
+    std::size_t count = 0;
+    for (std::string line; std::getline(lines, line); ++count) {
+      CHECK(line.size() <= kTextWidth);
+      CHECK(line.substr(2, 1) != "%");
+    }
+    CHECK(count > 3);
+  }
+}
+
 TEST_CASE("long text is wrapped at spaces and shortened in the middle") {
   std::string words;
   for (int i = 0; i < 60; ++i) words += "four ";

@@ -136,6 +136,12 @@ std::string wrapped(const std::string& text, const std::string& first, const std
   bool empty = true;
   std::istringstream words(text);
   for (std::string word; words >> word;) {
+    // A number keeps its unit beside it.
+    for (words >> std::ws; words.peek() == '%'; words >> std::ws) {
+      std::string unit;
+      words >> unit;
+      word += ' ' + unit;
+    }
     if (!empty && line.size() + 1 + word.size() > kTextWidth) {
       result += line + '\n';
       line = rest;

@@ -65,8 +65,8 @@ std::string markdown_cell(const std::string& text);
 
 /// Keeps the beginning and the end of a text that is longer than `width`.
 std::string shortened(const std::string& text, std::size_t width);
-/// Breaks `text` at spaces so that no line is longer than kTextWidth; the first line starts with `first`, the others
-/// with `rest`. A word longer than a line stays whole.
+/// Breaks `text` at spaces, but not between a number and its %, so that no line is longer than kTextWidth; the first
+/// line starts with `first`, the others with `rest`. A word longer than a line stays whole.
 std::string wrapped(const std::string& text, const std::string& first, const std::string& rest);
 /// A bar of `width` cells of which `share` (0 to 1) is filled.
 std::string bar(double share, std::size_t width);
