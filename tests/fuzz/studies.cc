@@ -6,6 +6,7 @@
 
 #include "scenarios/campaign.h"
 #include "scenarios/scenario.h"
+#include "scenarios/schema.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/target.h"
 #include "tools/study/queue_trace.h"
@@ -56,6 +57,7 @@ campaign::Prices prices_for(const campaign::Spec& spec, std::int64_t replicas) {
 void read_campaign(const std::string& text) {
   sim::Settings document = sim::Settings::mapping({"input", 1, 1});
   document.set("campaign", scenarios::parse_yaml(text, "input"));
+  scenarios::schema().check(document);  // as a scenario's is, before anything is made of it
   const std::optional<campaign::Spec> spec = scenarios::load_campaign(document);
   if (!spec) throw sim::UserError("got nothing, expected a campaign");
   const campaign::Machine on = machine();

@@ -1,6 +1,7 @@
 // Units, ids, noise and rounding: the small parts.
 #include "sim/units.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -82,6 +83,36 @@ TEST_CASE("noise is a function of seed, key and operation, lognormal with median
   // The mean of n draws has standard deviation n^-1/2, that of the squares (2/n)^1/2: five of them.
   CHECK(std::abs(sum / kDraws) < 5 / std::sqrt(kDraws));
   CHECK(std::abs(squares / kDraws - 1) < 5 * std::sqrt(2.0 / kDraws));
+}
+
+TEST_CASE("noise scales what it falls on: compute by exp(sigma x), latency by the same to the picosecond") {
+  const Noise noise{0.05, 42};
+  for (std::uint64_t n = 0; n < 100; ++n) {
+    const double factor = noise_factor(noise, n, 7);
+    CHECK(std::abs(std::log(factor) - 0.05 * gaussian(42, n, 7)) < 1e-12);
+    CHECK(noisy_latency(noise, n, 7, 1'000'000) == std::llround(1e6 * factor));
+  }
+  CHECK(noisy_latency({0, 42}, 1, 2, 1234) == 1234);
+}
+
+TEST_CASE("places of a group share a row of loads in each operation, and every row is drawn") {
+  Loads loads;
+  CHECK(load_factor(loads, 3, 0, 5) == 1);
+  loads.places = 4;
+  loads.seed = 9;
+  constexpr int kRows = 5;
+  for (int row = 0; row < kRows; ++row) {
+    for (int place = 0; place < 4; ++place) loads.factors.push_back(10 * row + place);
+  }
+  std::array<int, kRows> drawn{};
+  for (std::uint64_t op = 0; op < 1000; ++op) {
+    const int row = static_cast<int>(load_factor(loads, 3, 0, op)) / 10;
+    for (std::uint32_t place = 0; place < 4; ++place)
+      CHECK(load_factor(loads, 3, place, op) == 10 * row + static_cast<int>(place));
+    ++drawn.at(static_cast<std::size_t>(row));
+  }
+  // Of 1000 draws 200 a row, with a standard deviation of 12.6: six of them.
+  for (const int times : drawn) CHECK(std::abs(times - 200) < 76);
 }
 
 TEST_CASE("slowing a compute operation moves its device part only") {

@@ -69,6 +69,10 @@ TEST_CASE("a row that was changed in any byte, or stands there twice, is refused
     std::string shorter = row;
     shorter.erase(at, 1);
     CHECK(complaint(header + first + shorter + "\n").find("t.csv:3:") != std::string::npos);
+    std::string longer = row;
+    longer.insert(at, 1, '\'');
+    INFO(longer);
+    CHECK(complaint(header + first + longer + "\n").find("t.csv:3:") != std::string::npos);
   }
   CHECK(complaint(header + first + row + "\n" + row + "\n").find("t.csv:4:1: got point 1 a second time") !=
         std::string::npos);

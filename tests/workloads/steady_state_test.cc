@@ -55,8 +55,13 @@ TEST_CASE("a step that repeats is cut short without moving by a picosecond") {
       CHECK(cut.iteration == full.iteration);
       for (std::size_t c = 0; c < kCategories; ++c)
         CHECK(cut.breakdown_s[c] == Approx(full.breakdown_s[c]).margin(1e-12));
-      for (std::size_t r = 0; r < cut.traffic.size(); ++r)
+      REQUIRE(cut.traffic.size() == full.traffic.size());
+      for (std::size_t r = 0; r < cut.traffic.size(); ++r) {
+        CHECK(cut.traffic[r].what == full.traffic[r].what);
         CHECK(cut.traffic[r].simulated_bytes == Approx(full.traffic[r].simulated_bytes));
+        CHECK(cut.traffic[r].calls == full.traffic[r].calls);
+        CHECK(cut.traffic[r].bytes_per_call == Approx(full.traffic[r].bytes_per_call));
+      }
     }
   }
 }
@@ -72,6 +77,14 @@ TEST_CASE("what does not repeat is not cut short") {
   CHECK_FALSE(with("perturb.jitter={sigma: 0.05, seed: 7}"));
   CHECK_FALSE(with("parallelism.schedule=gpipe"));
   CHECK_FALSE(jump_of(small_job({"batch={global: 16, micro: 1}"})).has_value());
+}
+
+TEST_CASE("a step of more operations than memory has room for is refused, unless it repeats") {
+  const Sets endless{"batch={global: 480000, micro: 1}", "model.layers=4"};
+  CHECK(simulate_step(small_job(endless)).iteration > sim::Duration(0));
+  Sets noisy = endless;
+  noisy.emplace_back("perturb.jitter={sigma: 0.05, seed: 7}");
+  CHECK_THROWS_WITH(simulate_step(small_job(noisy)), ContainsSubstring("batch.global: got"));
 }
 
 TEST_CASE("a step whose operations do not all move by one shift is not taken to repeat") {

@@ -10,10 +10,24 @@
 #include <deque>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "sim/error.h"
 #include "workloads/compile/pass_compiler.h"
 
 namespace orrery::workloads {
 namespace {
+
+/// What a plan lists takes some 300 bytes an operation until it has run: this is 1 GiB.
+constexpr std::size_t kMostOperations = 3'500'000;
+
+void check_length(std::size_t operations, std::size_t passes) {
+  if (operations <= kMostOperations) return;
+  throw sim::UserError(
+      fmt::format("batch.global: got {} passes a stage, more than {} operations to list, expected fewer "
+                  "micro-batches (a larger micro-batch, more data parallelism)",
+                  passes, kMostOperations));
+}
 
 /// Walks the passes of one stage.
 class StageCompiler {
@@ -36,7 +50,8 @@ class StageCompiler {
       data_.emplace_back(*inputs.expert_data, stage_, prices, library, writer, inputs.workload.new_weights);
   }
 
-  void compile(const std::vector<Pass>& order) {
+  /// `listed`: operations of the stages before.
+  void compile(const std::vector<Pass>& order, std::size_t listed) {
     if (workload_.ending == Workload::Ending::update) {
       if (const auto begin = step_begin(costs_, prices_.device, library_))
         writer.compute_at_once(*begin, Category::other);
@@ -53,6 +68,7 @@ class StageCompiler {
       for (const PassInStep& pass : group) messages_.receive(pass.pass, after_alike);
       run(group);
       for (const PassInStep& pass : group) messages_.send(pass.pass, before_alike);
+      check_length(listed + writer.program.size(), order.size());
       i = behind;
     }
     if (workload_.ending == Workload::Ending::update) end_.write(data_);
@@ -146,12 +162,14 @@ StagePrograms compile_programs(const ProgramInputs& inputs, const LayerSplit& sp
     libraries.emplace_back(split.network, kind, inputs.passes, out);
     parts.push_back(parts_of(inputs, split.network, kind, libraries.back(), undisturbed_rate));
   }
+  std::size_t listed = 0;
   for (std::size_t stage = 0; stage < scheduled.size(); ++stage) {
     std::vector<Pass> order = inputs.workload.passes(std::move(scheduled[stage]));
     const std::size_t kind = prices.kind_of(stage);
     StageCompiler compiler(inputs, {split, inputs.map, static_cast<std::int64_t>(stage)}, prices.kinds[kind],
                            slots[stage], libraries[kind], parts[kind]);
-    compiler.compile(order);
+    compiler.compile(order, listed);
+    listed += compiler.writer.program.size();
     out.programs.push_back(std::move(compiler.writer.program));
     out.notes.push_back(std::move(compiler.writer.notes));
     out.orders.push_back(std::move(order));

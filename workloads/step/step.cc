@@ -403,27 +403,11 @@ class StepSimulation {
     chunks_ = chunk_bytes(split, job_.parallelism.chunk_map(), job_.software.memory, job_.method.precision,
                           job_.method.offloaded_layers);
     const bool drawn = options_.timelines || options_.stage_timelines;
-    bool compact = (!options_.full || options_.whole_passes) && !drawn;
-    StepPlan step = !compact        ? make_plan(job_, cluster_, groups_)
-                    : options_.full ? short_plan(job_.microbatches())
-                                    : folded_plan();
-    if (!compact || options_.full || options_.stage_bars || !account_for_repeated()) {
-      while (true) {
-        const Simulated run = simulate(step, options_.full, true, options_.timeline_ranks);
-        if (options_.full && compact) check_in_step(groups_->folded, run.result);
-        count_effort(run, report_);
-        report_.iteration = iteration_of(apart_, run);
-        if (account_for(apart_, step, run, report_)) {
-          if (options_.count_memory) count_memory(chunks_, step, run, report_);
-          draw(job_.parallelism, job_.software.host, chunks_, cluster_, step, run, options_, report_);
-          break;
-        }
-        compact = false;
-        step = make_plan(job_, cluster_, groups_);
-      }
-    }
+    const bool compact = (!options_.full || options_.whole_passes) && !drawn;
+    const bool repeats = compact && !options_.full && !options_.stage_bars && account_for_repeated();
+    if (!repeats) simulate_whole(compact);
     add_energy(split);
-    report_.traffic = merge_traffic(closed_form_traffic(job_), count_traffic(step));
+    report_.traffic = merge_traffic(closed_form_traffic(job_), report_.traffic);
     count_tiers(RankMap(job_.parallelism.dims(), job_.placement, job_.machine.gpus_per_node), cluster_, *groups_,
                 report_);
     report_.assumptions = job_.assumptions;
@@ -433,6 +417,28 @@ class StepSimulation {
           "all "
           "groups of its kind are under way");
     }
+  }
+
+  /// Every micro-batch. `compact`: undisturbed passes as one operation each, where the breakdown can be told all the
+  /// same.
+  void simulate_whole(bool compact) {
+    StepPlan step = !compact        ? make_plan(job_, cluster_, groups_)
+                    : options_.full ? short_plan(job_.microbatches())
+                                    : folded_plan();
+    while (true) {
+      const Simulated run = simulate(step, options_.full, true, options_.timeline_ranks);
+      if (options_.full && compact) check_in_step(groups_->folded, run.result);
+      count_effort(run, report_);
+      report_.iteration = iteration_of(apart_, run);
+      if (account_for(apart_, step, run, report_)) {
+        if (options_.count_memory) count_memory(chunks_, step, run, report_);
+        draw(job_.parallelism, job_.software.host, chunks_, cluster_, step, run, options_, report_);
+        break;
+      }
+      compact = false;
+      step = make_plan(job_, cluster_, groups_);
+    }
+    report_.traffic = count_traffic(step);
   }
 
   /// Of the step, whose time is known.
@@ -556,6 +562,7 @@ class StepSimulation {
     tell_busiest(*accounts, report_);
     report_.iteration += repeated->left_out;
     report_.effort.events = run.result.events + before.result.events;
+    report_.traffic = count_repeated_traffic(repeated->step, less, repeated->periods);
     // The fullest moment comes as early in the shorter step as in the whole one.
     if (options_.count_memory) count_memory(chunks_, repeated->step, run, report_);
     return true;

@@ -409,13 +409,57 @@ std::vector<TrafficRow> closed_form_traffic(const Job& job) {
   return ClosedForm(job).rows();
 }
 
-std::vector<TrafficRow> count_traffic(const StepPlan& step) {
-  const auto& notes = step.stages.notes;
-  std::vector<double> instances(notes.size(), 0);
+namespace {
+
+/// Calls of a row on one stage, and the bytes of their buffers.
+struct Calls {
+  double number = 0, bytes = 0;
+};
+
+/// What the operations of a plan move: rows with simulated_bytes, and by stage and row the calls.
+struct Counted {
+  std::vector<TrafficRow> rows;
+  std::vector<std::vector<Calls>> calls;
+
+  void count_stage(const StepPlan& step, std::size_t stage, double instances, const std::vector<std::size_t>& row_of) {
+    const auto count = [&](const OpNote& note) {
+      if (note.traffic == kNoTraffic) return;
+      const TrafficKey& key = step.stages.traffic[note.traffic];
+      const std::size_t r = row_of[note.traffic];
+      const bool receiver = key.op == CollectiveOp::send_receive && !note.counts;
+      if (receiver) return;
+      rows[r].simulated_bytes += key.sent_per_call * note.share * instances;
+      if (note.counts) {
+        calls[stage][r].number += 1;
+        calls[stage][r].bytes += key.bytes;
+      }
+    };
+    for (const OpNote& note : step.stages.notes[stage]) {
+      count(note);
+      if (note.whole == kNoWholePass) continue;
+      for (const OpNote& transfer : step.stages.whole_passes[note.whole].transfers) count(transfer);
+    }
+  }
+
+  /// The rows, with the calls of the stage that has most.
+  std::vector<TrafficRow> table() && {
+    for (const std::vector<Calls>& of_stage : calls) {
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        if (of_stage[r].number <= rows[r].calls) continue;
+        rows[r].calls = of_stage[r].number;
+        rows[r].bytes_per_call = of_stage[r].bytes / of_stage[r].number;
+      }
+    }
+    return std::move(rows);
+  }
+};
+
+Counted count(const StepPlan& step) {
+  std::vector<double> instances(step.stages.notes.size(), 0);
   const sim::Folded& folded = step.groups->folded;
   for (std::uint32_t c = 0; c < folded.class_size.size(); ++c)
     instances[sim::index(folded.plan.instances[sim::InstanceId{c}].program)] += folded.class_size[c];
-  std::vector<TrafficRow> rows;
+  Counted out;
   std::vector<std::size_t> row_of(step.stages.traffic.size());
   for (std::size_t k = 0; k < step.stages.traffic.size(); ++k) {
     const TrafficKey& key = step.stages.traffic[k];
@@ -426,38 +470,38 @@ std::vector<TrafficRow> count_traffic(const StepPlan& step) {
     row.what = key.what;
     row.group = key.ranks;
     row.level = topology::name_of(step.groups->shapes[key.group].top);
-    const auto it = std::find_if(rows.begin(), rows.end(), [&](const TrafficRow& r) { return same_row(r, row); });
-    row_of[k] = static_cast<std::size_t>(it - rows.begin());
-    if (it == rows.end()) rows.push_back(row);
+    const auto it =
+        std::find_if(out.rows.begin(), out.rows.end(), [&](const TrafficRow& r) { return same_row(r, row); });
+    row_of[k] = static_cast<std::size_t>(it - out.rows.begin());
+    if (it == out.rows.end()) out.rows.push_back(row);
   }
-  std::vector<double> calls(rows.size()), bytes(rows.size());
-  for (std::size_t stage = 0; stage < notes.size(); ++stage) {
-    std::fill(calls.begin(), calls.end(), 0.0);
-    std::fill(bytes.begin(), bytes.end(), 0.0);
-    const auto count = [&](const OpNote& note) {
-      if (note.traffic == kNoTraffic) return;
-      const TrafficKey& key = step.stages.traffic[note.traffic];
-      const std::size_t r = row_of[note.traffic];
-      const bool receiver = key.op == CollectiveOp::send_receive && !note.counts;
-      if (receiver) return;
-      rows[r].simulated_bytes += key.sent_per_call * note.share * instances[stage];
-      if (note.counts) {
-        calls[r] += 1;
-        bytes[r] += key.bytes;
-      }
-    };
-    for (const OpNote& note : notes[stage]) {
-      count(note);
-      if (note.whole == kNoWholePass) continue;
-      for (const OpNote& transfer : step.stages.whole_passes[note.whole].transfers) count(transfer);
-    }
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      if (calls[r] <= rows[r].calls) continue;
-      rows[r].calls = calls[r];
-      rows[r].bytes_per_call = bytes[r] / calls[r];
+  out.calls.assign(instances.size(), std::vector<Calls>(out.rows.size()));
+  for (std::size_t stage = 0; stage < instances.size(); ++stage) out.count_stage(step, stage, instances[stage], row_of);
+  return out;
+}
+
+}  // namespace
+
+std::vector<TrafficRow> count_traffic(const StepPlan& step) { return count(step).table(); }
+
+std::vector<TrafficRow> count_repeated_traffic(const StepPlan& step, const StepPlan& less, std::int64_t times) {
+  Counted whole = count(step);
+  const Counted part = count(less);
+  const auto n = static_cast<double>(times);
+  for (std::size_t r = 0; r < whole.rows.size(); ++r) {
+    TrafficRow& row = whole.rows[r];
+    const auto it =
+        std::find_if(part.rows.begin(), part.rows.end(), [&](const TrafficRow& p) { return same_row(p, row); });
+    SIM_CHECK(it != part.rows.end(), "a shorter step moves nothing of what a longer one moves");
+    const auto p = static_cast<std::size_t>(it - part.rows.begin());
+    row.simulated_bytes += (row.simulated_bytes - it->simulated_bytes) * n;
+    for (std::size_t stage = 0; stage < whole.calls.size(); ++stage) {
+      Calls& calls = whole.calls[stage][r];
+      calls.number += (calls.number - part.calls[stage][p].number) * n;
+      calls.bytes += (calls.bytes - part.calls[stage][p].bytes) * n;
     }
   }
-  return rows;
+  return std::move(whole).table();
 }
 
 std::vector<TrafficRow> merge_traffic(std::vector<TrafficRow> closed_form, const std::vector<TrafficRow>& counted) {

@@ -15,6 +15,9 @@ std::vector<TrafficRow> closed_form_traffic(const Job& job);
 /// Rows counted over the operations of the plan's programs and the instances that run them; closed_form_bytes is 0.
 std::vector<TrafficRow> count_traffic(const StepPlan& plan);
 
+/// Of a step that does so many times more what `plan` does and `less`, a period shorter, does not (steady_state.h).
+std::vector<TrafficRow> count_repeated_traffic(const StepPlan& plan, const StepPlan& less, std::int64_t times);
+
 /// Both in one table, matched by dimension, operation and what. A row that only one of them knows keeps a zero in the
 /// other.
 std::vector<TrafficRow> merge_traffic(std::vector<TrafficRow> closed_form, const std::vector<TrafficRow>& counted);
