@@ -250,12 +250,31 @@ void load_training(const Settings& document, Job& job) {
   }
 }
 
+namespace {
+void load_temperature(const Settings& section, Job& job) {
+  const calibration::PowerModel& power = job.machine.device.power();
+  job.power.warmer_k = number(&section, "warmer", 0);
+  job.power.temperature_spread_k = number(&section, "temperature_spread", 0);
+  job.power.leakage_per_k = number(&section, "leakage_per_kelvin", job.power.leakage_per_k);
+  for (const char* key : {"warmer", "temperature_spread"}) {
+    const Settings* given_key = given(&section, key);
+    if (given_key == nullptr || given_key->as_number() == 0) continue;
+    if (!power.known() || (!power.governs && given(&section, "cap") == nullptr)) {
+      given_key->fail(
+          fmt::format("{}'s clock does not follow from its power, expected a device whose clock does, or a cap",
+                      job.machine.device.name()));
+    }
+  }
+}
+}  // namespace
+
 void load_power(const Settings& document, Job& job) {
   const Settings* section = given(&document, "power");
   if (section == nullptr) return;
   const calibration::PowerModel& power = job.machine.device.power();
   job.power.pue = number(section, "pue", 1);
   job.power.carbon_g_per_kwh = number(section, "carbon_g_per_kwh", 0);
+  load_temperature(*section, job);
   const Settings* cap = given(section, "cap");
   if (cap == nullptr) return;
   if (!power.known())
