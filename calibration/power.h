@@ -13,8 +13,8 @@
 // Beside the device stand what its bytes take on links and NICs, and the rest of the node: processors, memory, switches
 // inside, fans, idle NICs and drives as a constant, and what power supplies lose.
 //
-// Left out: temperature, differences between boards, the data's own toggling, and what phases of seconds without work
-// (a pipeline's idle time, a checkpoint) would allow afterwards.
+// Left out: boards that differ (temperature: steady_clock.h), the data's own toggling, and what phases of seconds
+// without work (a pipeline's idle time, a checkpoint) would allow afterwards.
 #pragma once
 
 #include <array>

@@ -250,12 +250,39 @@ void load_training(const Settings& document, Job& job) {
   }
 }
 
+namespace {
+void load_temperature(const Settings& section, Job& job) {
+  const calibration::PowerModel& power = job.machine.device.power();
+  job.power.warmer_k = number(&section, "warmer", 0);
+  job.power.temperature_spread_k = number(&section, "temperature_spread", 0);
+  job.power.leakage_per_k = number(&section, "leakage_per_kelvin", job.power.leakage_per_k);
+  const Settings* cap = given(&section, "cap");
+  for (const char* key : {"warmer", "temperature_spread"}) {
+    const Settings* given_key = given(&section, key);
+    if (given_key == nullptr || given_key->as_number() == 0) continue;
+    if (!power.known() || (!power.governs && cap == nullptr)) {
+      given_key->fail(
+          fmt::format("{}'s clock does not follow from its power, expected a device whose clock does, or a cap",
+                      job.machine.device.name()));
+    }
+    const double limit = cap != nullptr ? std::min(cap->as_watts(), power.limit) : power.limit;
+    const double standing = job.power.at_temperature(power, 3 * job.power.temperature_spread_k).standing;
+    if (standing >= limit) {
+      given_key->fail(
+          fmt::format("got {}, at which {} would draw {:.0f} W with nothing to do, expected less than its {:g} W",
+                      given_key->text(), job.machine.device.name(), standing, limit));
+    }
+  }
+}
+}  // namespace
+
 void load_power(const Settings& document, Job& job) {
   const Settings* section = given(&document, "power");
   if (section == nullptr) return;
   const calibration::PowerModel& power = job.machine.device.power();
   job.power.pue = number(section, "pue", 1);
   job.power.carbon_g_per_kwh = number(section, "carbon_g_per_kwh", 0);
+  load_temperature(*section, job);
   const Settings* cap = given(section, "cap");
   if (cap == nullptr) return;
   if (!power.known())

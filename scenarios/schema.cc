@@ -8,6 +8,7 @@
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
 #include "scenarios/schema_mixture.h"
+#include "scenarios/schema_power.h"
 #include "scenarios/schema_recommender.h"
 #include "topology/cluster.h"
 #include "workloads/campaign/spec.h"
@@ -615,28 +616,6 @@ Rows training_keys() {
        {},
        "Tokens to train on: gives the time that the run takes.",
        {"1", "1e18"}},
-      {"power", "mapping", "", "-", {}, "What the site allows and says about power."},
-      {"power.cap",
-       "quantity",
-       "W",
-       "the device's limit",
-       {},
-       "Power limit of every GPU, where it is lower than the device's own: its clock follows.",
-       {"1 W", "100 kW"}},
-      {"power.pue",
-       "number",
-       "",
-       "1",
-       {},
-       "Power usage effectiveness: what the whole site draws over what its nodes draw.",
-       {"1", "10"}},
-      {"power.carbon_g_per_kwh",
-       "number",
-       "g/kWh",
-       "-",
-       {},
-       "Carbon intensity of the grid, in grams of CO2 for each kilowatt hour: gives the carbon of a token.",
-       {"0", "10000"}},
       {"cost", "mapping", "", "-", {}, "What the machine costs."},
       {"cost.price_per_gpu_hour_usd",
        "number",
@@ -760,6 +739,7 @@ std::vector<Key> all_keys() {
   add(model_keys());
   add(model_feature_keys());
   add(mixture_keys());
+  add(power_keys());
   add(recommender_keys());
   add(layout_keys());
   add(sharing_keys());

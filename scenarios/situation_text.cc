@@ -95,6 +95,14 @@ void say_situation(workloads::Job& job) {
         "{:.1f} % longer than one of the mean.",
         100 * spread, 100 * (slowest - 1)));
   }
+  if (job.power.warmer_k != 0 || job.power.temperature_spread_k > 0) {
+    job.assumptions.push_back(
+        fmt::format("power: GPUs are {:g} K warmer than the device's constants hold at, and differ by {:g} K (standard "
+                    "deviation); with "
+                    "{:g} % more of what stands for each kelvin that is {:.2f} % of kernels' times.",
+                    job.power.warmer_k, job.power.temperature_spread_k, 100 * job.power.leakage_per_k,
+                    100 * job.power.pace_spread));
+  }
   if (!perturbed.slow_nics.empty()) {
     say("slow_nics", some_of(perturbed.slow_nics, [](const Perturbation::SlowNic& slow) {
           return fmt::format("NIC {} of node {} at {:g} of its rate", slow.nic, slow.node, slow.rate);

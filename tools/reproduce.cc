@@ -25,6 +25,7 @@
 #include "tools/report/text.h"
 #include "tools/study/campaign_table.h"
 #include "tools/study/curves.h"
+#include "tools/study/figure_table.h"
 #include "tools/study/layer_table.h"
 #include "tools/study/placement_table.h"
 #include "tools/study/record_table.h"
@@ -89,9 +90,14 @@ void report_words(const ReproduceOptions& options, const std::string& title, con
   write_output(options.report, [&](std::ostream& out) { write_page(out, sheet.page()); });
 }
 
-void write_words(const ReproduceOptions& options, const std::string& title, const WriteText& write) {
-  report_words(options, title, write);
-  if (prints(options)) write(std::cout);
+/// A table that reads otherwise in a terminal than as a grid.
+void write_words(const ReproduceOptions& options, const Grid& grid, const WriteText& write) {
+  report_words(options, grid.title, write);
+  if (!prints(options)) return;
+  if (options.format == "text")
+    write(std::cout);
+  else
+    write_grid(std::cout, grid_format(options.format), grid);
 }
 
 /// A grid with its errors as bars.
@@ -356,9 +362,10 @@ int reproduce_platforms(const ReproduceOptions& options, const sim::Settings& do
   };
   report_words(options, title, write_text);
   if (!prints(options)) return kDone;
-  if (options.format == "html")
-    throw sim::UserError(
-        fmt::format("orrery: --format: {} is no HTML table, expected text, markdown, latex or csv", options.table));
+  if (options.format == "html") {
+    write_grid(std::cout, GridFormat::html, comparison_grid(title, rows));
+    return kDone;
+  }
   if (options.format == "text")
     write_text(std::cout);
   else
@@ -375,7 +382,7 @@ int reproduce_curves(const ReproduceOptions& options, const sim::Settings& docum
     write_output(options.json, [&](std::ostream& out) { write_json(out, curves_json(options.table, curves)); });
   }
   const std::string title = fmt::format("{}: {}", options.table, document.at("title").text());
-  write_words(options, title, [&](std::ostream& out) { write_curves(out, title, curves); });
+  write_words(options, grid_of(title, curves), [&](std::ostream& out) { write_curves(out, title, curves); });
   return kDone;
 }
 
@@ -387,7 +394,7 @@ int reproduce_campaigns(const ReproduceOptions& options, const sim::Settings& do
   if (!options.json.empty())
     write_output(options.json, [&](std::ostream& out) { write_json(out, campaign_rows_json(options.table, rows)); });
   const std::string title = fmt::format("{}: {}", options.table, document.at("title").text());
-  write_words(options, title, [&](std::ostream& out) { write_campaign_rows(out, title, rows); });
+  write_words(options, grid_of(title, rows), [&](std::ostream& out) { write_campaign_rows(out, title, rows); });
   return kDone;
 }
 
@@ -399,7 +406,7 @@ int reproduce_placements(const ReproduceOptions& options, const sim::Settings& d
   if (!options.json.empty())
     write_output(options.json, [&](std::ostream& out) { write_json(out, placement_rows_json(options.table, rows)); });
   const std::string title = fmt::format("{}: {}", options.table, document.at("title").text());
-  write_words(options, title, [&](std::ostream& out) { write_placement_rows(out, title, rows); });
+  write_words(options, grid_of(title, rows), [&](std::ostream& out) { write_placement_rows(out, title, rows); });
   return kDone;
 }
 
@@ -411,14 +418,16 @@ int reproduce_trainings(const ReproduceOptions& options, const sim::Settings& do
   if (!options.json.empty())
     write_output(options.json, [&](std::ostream& out) { write_json(out, training_rows_json(options.table, rows)); });
   const std::string title = fmt::format("{}: {}", options.table, document.at("title").text());
-  write_words(options, title, [&](std::ostream& out) { write_training_rows(out, title, rows); });
+  write_words(options, grid_of(title, rows), [&](std::ostream& out) { write_training_rows(out, title, rows); });
   return kDone;
 }
 
-/// Measured records, figure by figure.
+/// Measured records or published figures of scenarios, figure by figure.
 int reproduce_records(const ReproduceOptions& options, const sim::Settings& document) {
   const InterruptGuard guard;
-  const RecordTable table = simulate_records(options.table, document, default_jobs());
+  const RecordTable table = document.find("figures") != nullptr
+                                ? simulate_figures(options.table, document, default_jobs())
+                                : simulate_records(options.table, document, default_jobs());
   if (table.rows.empty()) return kInterrupted;
   if (!options.json.empty())
     write_output(options.json, [&](std::ostream& out) { write_json(out, record_table_json(table)); });
@@ -462,14 +471,10 @@ int reproduce(const ReproduceOptions& options) {
   }
   const sim::Settings document = scenarios::read_yaml(fmt::format("{}/{}.yaml", folder(), options.table));
   if (document.find("baseline") != nullptr) return reproduce_platforms(options, document);
-  if (document.find("list") != nullptr) return reproduce_records(options, document);
+  if (document.find("list") != nullptr || document.find("figures") != nullptr)
+    return reproduce_records(options, document);
   if (document.find("layers") != nullptr) return reproduce_layers(options, document);
   if (document.find("milestones") != nullptr) return reproduce_milestones(options, document);
-  const bool words = document.find("curves") != nullptr || document.find("campaigns") != nullptr ||
-                     document.find("trainings") != nullptr || document.find("placements") != nullptr;
-  if (words && options.format != "text") {
-    throw sim::UserError(fmt::format("orrery: --format: {} is written as text or JSON, expected text", options.table));
-  }
   if (document.find("curves") != nullptr) return reproduce_curves(options, document);
   if (document.find("campaigns") != nullptr) return reproduce_campaigns(options, document);
   if (document.find("trainings") != nullptr) return reproduce_trainings(options, document);

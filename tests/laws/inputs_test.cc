@@ -281,6 +281,13 @@ std::vector<Case> power() {
       // On a device whose clock follows from its limit, products that reach it.
       {"power.cap", slower, "400 W", {"cluster.device=h100-sxm-80gb"}, "600 W"},
       {"power.pue", differs, "1.5", {}, "1.1"},
+      {"power.warmer", slower, "30", {"cluster.device=h100-sxm-80gb", "power.cap=400 W"}, "10"},
+      {"power.temperature_spread", slower, "10", {"cluster.device=h100-sxm-80gb", "power.cap=400 W"}, "2"},
+      {"power.leakage_per_kelvin",
+       slower,
+       "0.03",
+       {"cluster.device=h100-sxm-80gb", "power.cap=400 W", "power.warmer=20"},
+       "0.02"},
       {"power.carbon_g_per_kwh", differs, "400", {}, "100"},
   };
 }

@@ -47,6 +47,16 @@ TEST_CASE("every published table names shipped scenarios and cites its sources")
       CHECK(table.at("source").text().size() > 20);
       continue;
     }
+    if (const sim::Settings* figures = table.find("figures")) {
+      CHECK(table.at("source").text().size() > 20);
+      for (const sim::Settings& row : figures->items()) {
+        const sim::Settings* scenario = row.find("scenario");
+        if (scenario == nullptr || scenario->is_mapping()) continue;
+        const std::string name = "/scenarios/" + scenario->text() + ".yaml";
+        CHECK(laws::fs::is_regular_file(std::string(ORRERY_SOURCE_DIR) + name));
+      }
+      continue;
+    }
     if (const sim::Settings* list = table.find("list")) {
       CHECK(laws::fs::is_regular_file(std::string(ORRERY_SOURCE_DIR) + "/tests/published/" + list->text() + ".yaml"));
       CHECK(table.at("source").text().size() > 20);

@@ -9,6 +9,7 @@
 #include "tests/catch.h"
 #include "tests/tools/program.h"
 #include "tools/report/grid.h"
+#include "tools/study/figure_table.h"
 
 using namespace orrery;
 using nlohmann::json;
@@ -151,4 +152,68 @@ TEST_CASE("SC21's figures have the shapes that the paper states") {
   }
   REQUIRE(gains.size() == 5);
   for (std::size_t i = 1; i < gains.size(); ++i) CHECK(gains[i] < gains[i - 1]);
+}
+
+TEST_CASE("every published table is written in every format") {
+  const Outcome list = tests::orrery({"reproduce", "--list"});
+  REQUIRE(list.status == 0);
+  std::istringstream lines(list.out);
+  std::size_t tables = 0;
+  for (std::string line, name; std::getline(lines, line);) {
+    std::istringstream(line) >> name;
+    if (name.empty() || name == "arnold") continue;  // a sweep over seeds, some 25 s a time
+    ++tables;
+    for (const char* format : {"csv", "html"}) {
+      const Outcome outcome = tests::orrery({"reproduce", name, "--format", format});
+      INFO(name << " as " << format << ": " << outcome.err);
+      CHECK(outcome.status == 0);
+      CHECK(std::count(outcome.out.begin(), outcome.out.end(), '\n') > 2);
+    }
+  }
+  CHECK(tables > 25);
+}
+
+TEST_CASE("a table of scenarios says what each draws, and what one gains over another, as runs of them say") {
+  const auto simulated = [](const std::string& figures) {
+    return tools::simulate_figures("one",
+                                   scenarios::parse_yaml(R"(
+title: one
+source: none
+scenario: gpt3-6.7b-h100
+figures:
+)" + figures,
+                                                         "one.yaml"),
+                                   1);
+  };
+  const tools::RecordTable table = simulated(R"(
+  - {name: plain, published: {iteration_s: 1, node_w: 7000, node_dc_w: 7000}}
+  - {name: capped, set: [power.cap=500 W], over: plain, published: {gain: 0.9, tokens_per_s: 1e6}}
+)");
+  REQUIRE(table.rows.size() == 2);
+  const auto run = [](std::vector<std::string> more) {
+    std::vector<std::string> words{"run", "gpt3-6.7b-h100", "--json", "-"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = tests::orrery(words);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return json::parse(outcome.out);
+  };
+  const json plain = run({}), capped = run({"--set", "power.cap=500 W"});
+  const auto cell = [&](std::size_t row, const std::string& name) {
+    for (const tools::RecordCell& one : table.rows[row].cells)
+      if (one.name == name) return one;
+    FAIL("no cell is called " << name);
+    return tools::RecordCell{};
+  };
+  CHECK(cell(0, "iteration_s").predicted == plain["iteration_time_s"].get<double>());
+  CHECK(cell(0, "node_w").predicted == Approx(plain["power"]["node_w"].get<double>()));
+  CHECK(cell(0, "node_dc_w").predicted < cell(0, "node_w").predicted);
+  const double gain = capped["tokens_per_s"].get<double>() / plain["tokens_per_s"].get<double>();
+  CHECK(cell(1, "gain").predicted == Approx(gain));
+  CHECK(gain < 1);
+  CHECK(cell(1, "gain").error_pct() == Approx(100 * (gain / 0.9 - 1)));
+  CHECK_THROWS_WITH(simulated("  - {name: a, published: {gain: 1}}\n"), ContainsSubstring("expected over: NAME"));
+  CHECK_THROWS_WITH(simulated("  - {name: a, over: b, published: {gain: 1}}\n"),
+                    ContainsSubstring("got b, expected the name of a row before this one"));
+  CHECK_THROWS_WITH(simulated("  - {name: a, published: {watts: 1}}\n"), ContainsSubstring("published"));
 }

@@ -124,6 +124,34 @@ TEST_CASE("a node draws less, the more of its step is waiting") {
   CHECK(watts({"cluster.fabric.nic_rate=10 Gb/s"}) < watts({}));
 }
 
+TEST_CASE("warmer boards leave their clock what leakage does not take, and the warmest holds the others up") {
+  const auto job_with = [](const Sets& more) {
+    Sets sets{"cluster.device=h100-sxm-80gb", "cluster.fabric=ndr-rail", "model.hidden=8192", "model.heads=64",
+              "model.ffn_hidden=32768"};
+    sets.insert(sets.end(), more.begin(), more.end());
+    return small_job(sets);
+  };
+  // Thirty kelvin at a hundredth of what stands each are three tenths of it more: the step of a board that stands so.
+  const Job usual = job_with({}), warm = job_with({"power.warmer=30"});
+  const double standing = usual.machine.device.power().standing;
+  const Job leaky = job_with({fmt::format("cluster.device.power.standing={} W", 1.3 * standing)});
+  REQUIRE(usual.machine.device.clock() < 1);
+  CHECK(warm.machine.device.clock() == leaky.machine.device.clock());
+  CHECK(simulate_step(warm).iteration == simulate_step(leaky).iteration);
+  CHECK(simulate_step(warm).energy.gpu_w() == Approx(simulate_step(leaky).energy.gpu_w()));
+  CHECK(warm.machine.device.clock() < usual.machine.device.clock());
+  // A spread moves no board of the mean, but whoever waits for the warmest; twice the spread costs twice as much
+  // nearly.
+  const Job spread = job_with({"power.temperature_spread=5"}), twice = job_with({"power.temperature_spread=10"});
+  CHECK(spread.machine.device.clock() == usual.machine.device.clock());
+  CHECK(spread.power.pace_spread > 0);
+  CHECK(twice.power.pace_spread == Approx(2 * spread.power.pace_spread).epsilon(0.05));
+  CHECK(simulate_step(spread).iteration > simulate_step(usual).iteration);
+  // With power to spare temperature takes nothing from the clock.
+  CHECK(job_with({"power.temperature_spread=5", "cluster.device.power.limit='5 kW'"}).power.pace_spread == 0);
+  CHECK_THROWS_AS(small_job({"power.warmer=10"}), sim::UserError);  // a device of measured clocks
+}
+
 TEST_CASE("a cap below the limit slows products by the same balance, one above it changes nothing") {
   const auto seconds = [](Sets sets) {
     sets.emplace_back("model.hidden=8192");

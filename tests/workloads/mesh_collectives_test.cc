@@ -41,10 +41,11 @@ TEST_CASE("RCCL on MI300X: 312.9 GB/s over eight, 47.7 over two (stas00/ml-engin
   CHECK(bus_rate(job, CollectiveOp::all_reduce, first(2)) == Approx(47.7).epsilon(0.08));
 }
 
-TEST_CASE("eight dies of MI250X reach the 75 GB/s of their profile, two of a package 150, a pair what joins it") {
+TEST_CASE("dies of MI250X: 135 GB/s over eight, 52 over four, 129 over a package (AxoNN), a pair what joins it") {
   const Job job = job_on("mi250x-gcd", "single-node", 8);
-  CHECK(bus_rate(job, CollectiveOp::all_reduce, first(8)) == Approx(75).epsilon(0.08));
-  CHECK(bus_rate(job, CollectiveOp::all_reduce, {0, 1}) == Approx(4 * kFabric).epsilon(0.02));
+  CHECK(bus_rate(job, CollectiveOp::all_reduce, first(8)) == Approx(135).epsilon(0.02));
+  CHECK(bus_rate(job, CollectiveOp::all_gather, first(4)) == Approx(52).epsilon(0.02));
+  CHECK(bus_rate(job, CollectiveOp::all_reduce, {0, 1}) == Approx(129).epsilon(0.02));
   CHECK(bus_rate(job, CollectiveOp::all_reduce, {0, 6}) == Approx(2 * kFabric).epsilon(0.02));
   CHECK(bus_rate(job, CollectiveOp::all_reduce, {1, 3}) == Approx(kFabric).epsilon(0.02));
 }

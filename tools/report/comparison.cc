@@ -278,4 +278,20 @@ ordered_json comparison_json(const ComparedSystem& target, const ComparedSystem&
   return json;
 }
 
+Grid comparison_grid(const std::string& title, const std::vector<ComparisonRow>& rows) {
+  Grid grid;
+  grid.title = title;
+  grid.columns.push_back({"group", "group", true});
+  for (const Field& field : fields()) grid.columns.push_back({in_one_line(field.title, " "), field.name, field.left});
+  std::string group;
+  for (const ComparisonRow& row : rows) {
+    Grid::Row line{cells_of_row(row, false), cells_of_row(row, true), row.group != group};
+    line.cells.insert(line.cells.begin(), line.begins_group ? row.group : "");
+    line.exact.insert(line.exact.begin(), row.group);
+    group = row.group;
+    grid.rows.push_back(std::move(line));
+  }
+  return grid;
+}
+
 }  // namespace orrery::tools

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "scenarios/scenario.h"
+#include "tools/report/grid.h"
 #include "workloads/step/step.h"
 
 namespace orrery::tools {
@@ -54,5 +55,8 @@ void write_comparison_table(std::ostream& out, TableFormat format, const std::ve
 nlohmann::ordered_json system_json(const ComparedSystem& system);
 /// Target, baseline, whether either is OOM, and the ratios.
 nlohmann::ordered_json comparison_json(const ComparedSystem& target, const ComparedSystem& baseline);
+
+/// All rows, each with its group, for a page.
+Grid comparison_grid(const std::string& title, const std::vector<ComparisonRow>& rows);
 
 }  // namespace orrery::tools

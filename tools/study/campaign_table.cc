@@ -107,4 +107,49 @@ nlohmann::ordered_json campaign_rows_json(const std::string& table, const std::v
   return json;
 }
 
+Grid grid_of(const std::string& title, const std::vector<CampaignRow>& rows) {
+  Grid grid;
+  grid.title = title;
+  grid.columns = {{"campaign", "campaign", true},
+                  {"figure", "figure", true},
+                  {"published", "published"},
+                  {"simulated", "predicted"},
+                  {"p5", "p5"},
+                  {"p95", "p95"},
+                  {"error", "error_pct"}};
+  for (const CampaignRow& row : rows) {
+    bool first = true;
+    // A bound that was published has no error.
+    const auto add = [&](const char* figure, const std::optional<double>& published, const std::string& published_text,
+                         bool bound, double times, const campaign::Distribution& simulated) {
+      const double mean = times * simulated.mean, low = times * simulated.p5, high = times * simulated.p95;
+      Grid::Row line;
+      line.cells = {
+          first ? row.name : "",       figure, published_text, fmt::format("{:.1f}", mean), fmt::format("{:.1f}", low),
+          fmt::format("{:.1f}", high), "-"};
+      line.exact = {row.name,
+                    figure,
+                    published ? fmt::format("{}", *published) : "",
+                    fmt::format("{}", mean),
+                    fmt::format("{}", low),
+                    fmt::format("{}", high),
+                    ""};
+      if (published && !bound) {
+        const double error = 100 * (mean / *published - 1);
+        line.cells.back() = error_text(error);
+        line.exact.back() = fmt::format("{}", error);
+      }
+      line.begins_group = first;
+      first = false;
+      grid.rows.push_back(std::move(line));
+    };
+    add("failures", row.failures, row.failures ? fmt::format("{:.0f}", *row.failures) : "-", false, 1,
+        row.summary.failures);
+    add("ETTR, %", row.ettr_pct, published_ettr(row), row.at_least, 100, row.summary.ettr);
+    grid.notes.push_back(fmt::format("{}: {}. {} ETTR by the first-order formula: {:.1f} %.", row.name, row.source,
+                                     row.notes, row.formula_pct));
+  }
+  return grid;
+}
+
 }  // namespace orrery::tools

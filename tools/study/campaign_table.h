@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/report/grid.h"
 #include "tools/study/campaign_study.h"
 
 namespace orrery::tools {
@@ -26,5 +27,7 @@ struct CampaignRow {
 std::vector<CampaignRow> simulate_campaigns(const sim::Settings& document, unsigned jobs);
 void write_campaign_rows(std::ostream& out, const std::string& title, const std::vector<CampaignRow>& rows);
 nlohmann::ordered_json campaign_rows_json(const std::string& table, const std::vector<CampaignRow>& rows);
+
+Grid grid_of(const std::string& title, const std::vector<CampaignRow>& rows);
 
 }  // namespace orrery::tools

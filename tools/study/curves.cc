@@ -131,4 +131,29 @@ nlohmann::ordered_json curves_json(const std::string& table, const std::vector<C
   return json;
 }
 
+Grid grid_of(const std::string& title, const std::vector<Curve>& curves) {
+  Grid grid;
+  grid.title = title;
+  grid.columns = {{"curve", "curve", true},
+                  {"point", "point", true},
+                  {"TFLOP/s per GPU", "tflops_per_gpu"},
+                  {"fits", "fits", true},
+                  {"as published", "as_stated", true}};
+  for (const Curve& curve : curves) {
+    const std::string stated = curve.as_stated() ? "yes" : "no";
+    bool first = true;
+    for (const Curve::Point& point : curve.points) {
+      const std::string fits = point.fits ? "yes" : "no";
+      grid.rows.push_back(
+          {{first ? curve.name : "", point.name, number_text(point.tflops_per_gpu), fits, first ? stated : ""},
+           {curve.name, point.name, fmt::format("{}", point.tflops_per_gpu), fits, stated},
+           first});
+      first = false;
+    }
+    grid.notes.push_back(fmt::format("{}: published: {}. {}{}", curve.name, curve.statement, curve.source,
+                                     curve.of_model ? "; the model's FLOPs" : ""));
+  }
+  return grid;
+}
+
 }  // namespace orrery::tools

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/settings.h"
+#include "tools/report/grid.h"
 
 namespace orrery::tools {
 
@@ -31,5 +32,7 @@ std::vector<Curve> simulate_curves(const sim::Settings& document, unsigned jobs)
 
 void write_curves(std::ostream& out, const std::string& title, const std::vector<Curve>& curves);
 nlohmann::ordered_json curves_json(const std::string& table, const std::vector<Curve>& curves);
+
+Grid grid_of(const std::string& title, const std::vector<Curve>& curves);
 
 }  // namespace orrery::tools

@@ -236,4 +236,36 @@ nlohmann::ordered_json placement_rows_json(const std::string& table, const std::
   return json;
 }
 
+Grid grid_of(const std::string& title, const std::vector<PlacementRow>& rows) {
+  Grid grid;
+  grid.title = title;
+  grid.columns = {{"job", "job", true},
+                  {"GPUs", "gpus"},
+                  {"together", "together", true},
+                  {"against", "against", true},
+                  {"gain %, published", "published_pct"},
+                  {"mean of seeds", "predicted_pct"},
+                  {"p5", "p5"},
+                  {"p95", "p95"},
+                  {"difference, points", "error_points"}};
+  for (const PlacementRow& row : rows) {
+    const campaign::Distribution& gain = row.gain_pct;
+    const auto cells = [&](const char* form, const char* none) {
+      const auto number = [&](double value) { return fmt::format(fmt::runtime(form), value); };
+      return std::vector<std::string>{row.name,
+                                      fmt::format("{}", row.gpus),
+                                      row.together,
+                                      row.against,
+                                      row.published_pct ? number(*row.published_pct) : none,
+                                      number(gain.mean),
+                                      number(gain.p5),
+                                      number(gain.p95),
+                                      row.published_pct ? number(gain.mean - *row.published_pct) : none};
+    };
+    grid.rows.push_back({cells("{:.1f}", "-"), cells("{}", ""), false});
+    grid.notes.push_back(fmt::format("{}: {}. {}", row.name, row.source, row.notes));
+  }
+  return grid;
+}
+
 }  // namespace orrery::tools

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/settings.h"
+#include "tools/report/grid.h"
 #include "workloads/campaign/distribution.h"
 
 namespace orrery::tools {
@@ -27,5 +28,7 @@ struct PlacementRow {
 std::vector<PlacementRow> simulate_placements(const sim::Settings& document, unsigned jobs);
 void write_placement_rows(std::ostream& out, const std::string& title, const std::vector<PlacementRow>& rows);
 nlohmann::ordered_json placement_rows_json(const std::string& table, const std::vector<PlacementRow>& rows);
+
+Grid grid_of(const std::string& title, const std::vector<PlacementRow>& rows);
 
 }  // namespace orrery::tools

@@ -121,16 +121,6 @@ RecordQuestion question_of(const sim::Settings& document) {
   return question;
 }
 
-std::string layout_text(const Scenario& s) {
-  if (s.job.model.recommender.any()) return s.job.machine.device.name();  // it has one layout
-  const workloads::Parallelism& p = s.job.parallelism;
-  std::string text = fmt::format("TP {} PP {}", p.tensor, p.pipeline);
-  if (p.virtual_pipeline > 1) text += fmt::format("x{}", p.virtual_pipeline);
-  text += fmt::format(" DP {}", p.data);
-  if (p.context > 1) text += fmt::format(" CP {}", p.context);
-  return text;
-}
-
 std::string id_of(const sim::Settings& record) { return record.at("id").text(); }
 
 /// The list's records that are asked for.
@@ -188,6 +178,16 @@ std::size_t common_prefix(const std::vector<RecordRow>& rows) {
 }
 
 }  // namespace
+
+std::string layout_text(const Scenario& s) {
+  if (s.job.model.recommender.any()) return s.job.machine.device.name();  // it has one layout
+  const workloads::Parallelism& p = s.job.parallelism;
+  std::string text = fmt::format("TP {} PP {}", p.tensor, p.pipeline);
+  if (p.virtual_pipeline > 1) text += fmt::format("x{}", p.virtual_pipeline);
+  text += fmt::format(" DP {}", p.data);
+  if (p.context > 1) text += fmt::format(" CP {}", p.context);
+  return text;
+}
 
 double RecordCell::error_pct() const { return 100 * (predicted / published - 1); }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/scenario.h"
 #include "sim/settings.h"
 #include "tools/report/grid.h"
 
@@ -39,6 +40,9 @@ struct RecordTable {
 /// aggregate_pflops, mfu_pct, memory_gb, time_to_train; `training: {tokens, unit}` what the last is of. Throws
 /// sim::UserError; stops early, with no rows, after Ctrl-C.
 RecordTable simulate_records(const std::string& name, const sim::Settings& document, unsigned jobs);
+
+/// TP, PP and so on, or a recommender's device.
+std::string layout_text(const scenarios::Scenario& scenario);
 
 Grid grid_of(const RecordTable& table);
 nlohmann::ordered_json record_table_json(const RecordTable& table);

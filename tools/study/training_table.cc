@@ -142,4 +142,34 @@ nlohmann::ordered_json training_rows_json(const std::string& table, const std::v
   return json;
 }
 
+Grid grid_of(const std::string& title, const std::vector<TrainingRow>& rows) {
+  Grid grid;
+  grid.title = title;
+  grid.columns = {{"training", "training", true}, {"GPUs", "gpus"},           {"steps", "steps"},
+                  {"figure", "figure", true},     {"published", "published"}, {"predicted", "predicted"},
+                  {"error", "error_pct"}};
+  for (const TrainingRow& row : rows) {
+    const std::vector<std::string> place{row.name, fmt::format("{}", row.gpus), fmt::format("{}", row.steps)};
+    bool first = true;
+    const auto add = [&](const char* figure, double published, double predicted) {
+      const double error = 100 * (predicted / published - 1);
+      Grid::Row line;
+      line.cells = first ? place : std::vector<std::string>(place.size());
+      line.exact = place;
+      line.cells.insert(line.cells.end(), {figure, number_text(published), number_text(predicted), error_text(error)});
+      line.exact.insert(line.exact.end(),
+                        {figure, fmt::format("{}", published), fmt::format("{}", predicted), fmt::format("{}", error)});
+      line.begins_group = first;
+      first = false;
+      grid.rows.push_back(std::move(line));
+    };
+    const double start = median_of(row.published_start_s), run = median_of(row.published_run_s);
+    add("start, s", start, row.start_s);
+    add("run, s", run, row.run_s);
+    add("both, s", start + run, row.start_s + row.run_s);
+    grid.notes.push_back(fmt::format("{}: {}. {}", row.name, row.source, row.notes));
+  }
+  return grid;
+}
+
 }  // namespace orrery::tools

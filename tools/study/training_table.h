@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/settings.h"
+#include "tools/report/grid.h"
 
 namespace orrery::tools {
 
@@ -29,5 +30,7 @@ double median_of(std::vector<double> values);
 std::vector<TrainingRow> simulate_trainings(const sim::Settings& document, unsigned jobs);
 void write_training_rows(std::ostream& out, const std::string& title, const std::vector<TrainingRow>& rows);
 nlohmann::ordered_json training_rows_json(const std::string& table, const std::vector<TrainingRow>& rows);
+
+Grid grid_of(const std::string& title, const std::vector<TrainingRow>& rows);
 
 }  // namespace orrery::tools

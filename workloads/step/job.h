@@ -84,6 +84,16 @@ struct PowerTerms {
   double cap_w = 0;             // of a GPU, below its own limit; 0: none
   double pue = 1;               // power usage effectiveness: all that the site draws over what its nodes draw
   double carbon_g_per_kwh = 0;  // of the grid; 0: not given
+  // Leakage grows with temperature, and what a limit leaves the clock shrinks (steady_clock.h). In kelvin, over the
+  // temperature that the device's constants hold at, and its standard deviation over GPUs.
+  double warmer_k = 0, temperature_spread_k = 0;
+  double leakage_per_k = 0.01;  // how much more of what stands a device draws for each kelvin
+  double pace_spread = 0;       // what that makes of kernels' times: standard deviation over GPUs, of the mean
+  /// What a device draws at the job's temperature and so many kelvin more.
+  calibration::PowerModel at_temperature(calibration::PowerModel power, double more_k = 0) const {
+    power.standing *= std::max(0.0, 1 + leakage_per_k * (warmer_k + more_k));
+    return power;
+  }
   /// What a device may draw, in W; 0: unknown.
   double limit_of(const calibration::PowerModel& power) const {
     return cap_w > 0 ? std::min(cap_w, power.limit) : power.limit;

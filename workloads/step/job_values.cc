@@ -2,6 +2,7 @@
 #include "workloads/step/job_values.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "workloads/compile/slowest.h"
 
@@ -109,6 +110,10 @@ MessageStyle message_style_of(const Job& job) {
   return style;
 }
 
+double pace_spread_of(const Machine& machine, const PowerTerms& power) {
+  return std::hypot(machine.fabric.gpus.spread, power.pace_spread);
+}
+
 double slowest_of(double spread, const Parallelism& parallelism, std::int64_t microbatches) {
   const Dims dims = parallelism.dims();
   return expected_slowdown(spread, {dims.size(Dim::tensor) * dims.size(Dim::context), dims.size(Dim::pipeline),
@@ -132,7 +137,7 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
                    !job.parallelism.optimizer_post_validation, job.ties_embeddings()};
   inputs.expert_data =
       expert_parallelism_of(inputs.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks());
-  inputs.slowest = slowest_of(job.machine.fabric.gpus.spread, job.parallelism, job.microbatches());
+  inputs.slowest = slowest_of(pace_spread_of(job.machine, job.power), job.parallelism, job.microbatches());
   inputs.takes_turns = job.overlap.experts && job.model.experts.any() && !inputs.data.by_unit;
   constexpr double kScales = 12;  // of a block: four products, three fp8 tensors each
   const bool in_fp8 = job.method.precision.matmul == DataType::fp8;

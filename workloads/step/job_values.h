@@ -17,6 +17,8 @@ std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const
                                                      std::int64_t replicas, std::int64_t owners);
 MessageStyle message_style_of(const Job& job);
 ProgramInputs program_inputs_of(const Job& job, const Workload& workload);
+/// Standard deviation of GPUs' pace, over the mean: the fleet's own and that of their temperatures, independent.
+double pace_spread_of(const Machine& machine, const PowerTerms& power);
 /// The pace of the ranks that wait for each other in a step of so many micro-batches, over that of a GPU of the mean
 /// (slowest.h).
 double slowest_of(double spread, const Parallelism& parallelism, std::int64_t microbatches);

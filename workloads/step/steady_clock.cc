@@ -1,6 +1,8 @@
 // See steady_clock.h.
 #include "workloads/step/steady_clock.h"
 
+#include <algorithm>
+
 namespace orrery::workloads {
 
 namespace {
@@ -45,16 +47,26 @@ calibration::Duty duty_of(const Network& network, const KernelTimes& times, std:
 
 Job at_steady_clock(Job job) {
   const std::int64_t tensor = job.parallelism.tensor;
+  job.power.pace_spread = 0;
   const auto steady = [&](const calibration::DeviceProfile& any) {
     const calibration::DeviceProfile device = any.at_clock(1);
     const calibration::PowerModel& own = device.power();
-    calibration::PowerModel capped = own;
+    calibration::PowerModel capped = job.power.at_temperature(own);
     capped.limit = job.power.limit_of(own);
     if (!own.known() || (!own.governs && capped.limit == own.limit)) return device;
     const calibration::Duty duty = duty_of(network_of(job), {device, job.software.layers.linear.misaligned_gemm_rate},
                                            tensor <= job.machine.gpus_per_node ? tensor : 1);
     // Factors that were measured under a limit of the device's own hold what that one leaves.
     const double held = own.governs ? 1 : calibration::clock_within_limit(own, duty);
+    if (const double sigma = job.power.temperature_spread_k; sigma > 0) {
+      // Half of what kernels take longer on a board one standard deviation above the mean than on one as far below.
+      const auto seconds = [&](double kelvin) {
+        calibration::PowerModel board = job.power.at_temperature(own, kelvin);
+        board.limit = capped.limit;
+        return calibration::seconds_at(duty, calibration::clock_within_limit(board, duty));
+      };
+      job.power.pace_spread = std::max(job.power.pace_spread, (seconds(sigma) - seconds(-sigma)) / 2 / seconds(0));
+    }
     return device.at_clock(calibration::clock_within_limit(capped, duty) / held);
   };
   job.machine.device = steady(job.machine.device);

@@ -121,8 +121,8 @@ double share_in_nodes(const TrafficRow& row, const GroupShapes& shapes) {
 namespace {
 /// What a GPU of the machine draws in the mean, whatever stage it is on; of several kinds the conversion is that of the
 /// watts that they draw when they stand.
-calibration::PowerModel mean_power(const Machine& machine) {
-  calibration::PowerModel mean = machine.device.power();
+calibration::PowerModel mean_power(const Machine& machine, const PowerTerms& terms) {
+  calibration::PowerModel mean = terms.at_temperature(machine.device.power());
   if (!machine.mixed()) return mean;
   double calibration::PowerModel::*const summed[] = {
       &calibration::PowerModel::standing, &calibration::PowerModel::host, &calibration::PowerModel::per_byte,
@@ -130,7 +130,7 @@ calibration::PowerModel mean_power(const Machine& machine) {
   for (const auto part : summed) mean.*part = 0;
   double plugged = 0;
   for (std::size_t kind = 0; kind < machine.mixture.kinds(); ++kind) {
-    const calibration::PowerModel& power = machine.device_of_kind(kind).power();
+    const calibration::PowerModel power = terms.at_temperature(machine.device_of_kind(kind).power());
     const double share = real(machine.gpus_of_kind(kind)) / real(machine.gpus);
     for (const auto part : summed) mean.*part += share * power.*part;
     plugged += share * (power.standing + power.host) / power.conversion;
@@ -166,7 +166,7 @@ EnergyInputs energy_inputs(const Machine& machine, const PowerTerms& terms, cons
 
 Energy step_energy(const EnergyInputs& inputs, const LayerSplit& split, double seconds,
                    const std::vector<TrafficRow>& traffic, const GroupShapes& shapes) {
-  const calibration::PowerModel power = mean_power(inputs.machine);
+  const calibration::PowerModel power = mean_power(inputs.machine, inputs.terms);
   Energy energy;
   energy.seconds = seconds;
   energy.gpus = real(inputs.machine.gpus);
@@ -185,7 +185,7 @@ Energy step_energy(const EnergyInputs& inputs, const LayerSplit& split, double s
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     const Work& work = stages[stage];
     const calibration::DeviceProfile& device = inputs.machine.device_of(static_cast<std::int64_t>(stage));
-    const calibration::PowerModel& own = device.power();
+    const calibration::PowerModel own = inputs.terms.at_temperature(device.power());
     const double limit = inputs.terms.limit_of(own), clock = device.clock();
     const Activity passes = activity_of(own, work.passes, clock, limit);
     const Activity optimizer = activity_of(own, work.optimizer, clock, limit);

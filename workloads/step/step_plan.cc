@@ -27,7 +27,7 @@ StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared
   out.split = split_layers(job);
   ProgramInputs inputs = program_inputs_of(job, options.workload);
   if (options.step_microbatches > 0)
-    inputs.slowest = slowest_of(job.machine.fabric.gpus.spread, job.parallelism, options.step_microbatches);
+    inputs.slowest = slowest_of(pace_spread_of(job.machine, job.power), job.parallelism, options.step_microbatches);
   out.stages = compile_programs(inputs, out.split, step_passes(job, out.split),
                                 stage_prices(job.machine, job.software, cluster, groups->shapes), groups->slots,
                                 options.compact ? groups->tensor_rate_limit : 0);
