@@ -163,6 +163,10 @@ TEST_CASE("what is no trace is refused in one line that names the file") {
   const std::string scenario = folder.write("small.yaml", tests::small_scenario());
   const std::string of_eight = folder.write("eight.json", whole);
   std::string gz = tests::read_file(gzipped(folder, whole));
+  // A kernel whose time is no time must not drop out of the step in silence. The place is that behind the event.
+  const auto timed = [](const std::string& times) {
+    return R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,)" + times + "}]}";
+  };
   std::string other_rank = whole;
   other_rank.replace(other_rank.find("\"rank\":3,\"world_size\":8"), 23, "\"rank\":99,\"world_size\":16");
   struct Case {
@@ -175,6 +179,10 @@ TEST_CASE("what is no trace is refused in one line that names the file") {
       {"foreign.json", "{\"model\": {\"layers\": 3}}\n", "traceEvents"},
       {"text.txt", "not a trace at all\n", "no JSON"},
       {"host.json", R"({"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","ts":1,"dur":2}]})", "no kernel"},
+      {"ended.json", timed(R"("ts":5,"dur":-2)"), ":1:88: dur: got -2 for gemm"},
+      {"text.json", timed(R"("ts":5,"dur":"long")"), "dur: got no number for gemm"},
+      {"endless.json", timed(R"("ts":5)"), "dur: got no number for gemm"},
+      {"never.json", timed(R"("dur":5)"), "ts: got no number for gemm"},
       {"rank.json", other_rank, "0 to 15"},
       {"broken.sqlite", std::string("SQLite format 3\0", 16) + "garbage", "SQLite"},
       {"world.json", whole, "expected the 16"}};
@@ -270,5 +278,16 @@ TEST_CASE("an export of Nsight Systems is read as the same trace") {
   CHECK(trace.device[2].what == OpClass::all_reduce);
   CHECK(trace.device[2].phase == Phase::optimizer);
   CHECK(traces[1].device.size() == 1);
+  for (const char* times : {"NULL, NULL", "9000, 8000", "'a', 'b'", "-5, 7"}) {
+    INFO(times);
+    REQUIRE(sqlite3_open(file.c_str(), &database) == SQLITE_OK);
+    const std::string row = fmt::format(
+        "DELETE FROM CUPTI_ACTIVITY_KIND_MEMCPY; INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES ({}, 0, 7, 4, 1, 1, 1)",
+        times);
+    CHECK(sqlite3_exec(database, row.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
+    sqlite3_close(database);
+    CHECK_THROWS_WITH(tools::read_trace(file),
+                      Catch::Contains("as start and end of a row of CUPTI_ACTIVITY_KIND_MEMCPY"));
+  }
 }
 #endif

@@ -336,4 +336,11 @@ TEST_CASE("what is no execution trace, or not all of one, is refused in a line")
   CHECK(tests::orrery({"replay", out, "--fabric", "ndr-rail"}).status == 2);
   CHECK(tests::orrery({"export", "chakra", scenario, "--out", out, "--ranks", "16"}).status == 2);
   CHECK(tests::orrery({"replay", out, "--scenario", scenario}).status == 0);  // of two ranks, one of each stage
+  // Without the list of groups, two traces of sixteen would count as two ranks in all.
+  std::filesystem::remove(std::filesystem::path(out) / tools::kChakraGroupsFile);
+  const tests::Outcome alone = tests::orrery({"replay", out, "--scenario", scenario});
+  CHECK(alone.status == 2);
+  CHECK(alone.err.find("step.8.et") != std::string::npos);
+  CHECK(alone.err.find("pg_name") != std::string::npos);
+  CHECK(std::count(alone.err.begin(), alone.err.end(), '\n') == 1);
 }

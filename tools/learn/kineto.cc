@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -100,14 +101,21 @@ class ByteIterator {
   Bytes* bytes_;
 };
 
-/// Microseconds as their digits say, in nanoseconds, cut off behind the third decimal.
+constexpr Nanoseconds kNoNumber = std::numeric_limits<Nanoseconds>::min();
+
+/// Microseconds as their digits say, in nanoseconds, cut off behind the third decimal; kNoNumber for other texts.
 Nanoseconds nanoseconds_of(std::string_view text) {
   std::int64_t whole = 0;
   const char *end = text.data() + text.size(), *at = text.data();
   const auto [behind, error] = std::from_chars(at, end, whole);
   const bool digits = error == std::errc{} && (behind == end || *behind == '.');
-  if (!digits || std::abs(whole) > std::numeric_limits<std::int64_t>::max() / 2000)
-    return static_cast<Nanoseconds>(std::clamp(std::strtod(std::string(text).c_str(), nullptr) * 1000.0, -4e18, 4e18));
+  if (!digits || std::abs(whole) > std::numeric_limits<std::int64_t>::max() / 2000) {
+    const std::string copy(text);
+    char* stop = nullptr;
+    const double number = std::strtod(copy.c_str(), &stop);
+    if (stop == copy.c_str() || std::isnan(number)) return kNoNumber;
+    return static_cast<Nanoseconds>(std::clamp(number * 1000.0, -4e18, 4e18));
+  }
   std::int64_t part = 0, unit = 100;
   for (at = behind == end ? end : behind + 1; at < end && unit > 0 && *at >= '0' && *at <= '9'; ++at, unit /= 10)
     part += (*at - '0') * unit;
@@ -192,7 +200,7 @@ double size_of_type(std::string_view type) {
 struct Event {
   std::string ph, cat, name;
   std::int64_t pid = 0, tid = 0;
-  Nanoseconds ts = 0, dur = 0;
+  Nanoseconds ts = kNoNumber, dur = kNoNumber;
   struct Arguments {
     std::string dtype, collective, pass, kind, text;
     struct Group {
@@ -208,7 +216,7 @@ struct Event {
 /// What the sax parser calls. Events stand in the array `traceEvents` of an object, or the document is that array.
 class Handler {
  public:
-  explicit Handler(const std::string& file) : file_(file) {}
+  Handler(const std::string& file, const Bytes& bytes) : file_(file), bytes_(bytes) {}
 
   bool null() { return true; }
   bool boolean(bool) { return true; }
@@ -351,7 +359,7 @@ class Handler {
         event_.args.group.ranks = value;
         break;
       case Field::arrived:
-        event_.args.arrived = nanoseconds_of(value);
+        event_.args.arrived = nanoseconds_of(value) == kNoNumber ? kNone : nanoseconds_of(value);
         break;
       case Field::pass:
         event_.args.pass = value;
@@ -381,7 +389,10 @@ class Handler {
   void keep_host(Trace& trace, HostKind kind);
   std::int32_t keep_collective(Trace& trace);
 
+  void check_times() const;
+
   const std::string& file_;
+  const Bytes& bytes_;  // says where the event ends
   std::string top_, second_;
   std::size_t depth_ = 0, events_depth_ = 0, kept_ = 0;
   Field field_ = Field::none, argument_ = Field::none;
@@ -437,13 +448,28 @@ std::int32_t Handler::keep_collective(Trace& trace) {
   return static_cast<std::int32_t>(trace.collectives.size()) - 1;
 }
 
+/// Of work of the device, which would be lost from the step in silence.
+void Handler::check_times() const {
+  constexpr std::size_t kMostOfName = 80;
+  for (const auto& [key, value, least] :
+       {std::tuple("ts", event_.ts, kNoNumber + 1), std::tuple("dur", event_.dur, Nanoseconds{0})}) {
+    if (value >= least) continue;
+    throw sim::UserError(
+        bytes_.place(), key,
+        fmt::format("got {} for {}, expected microseconds{}",
+                    value == kNoNumber ? "no number" : fmt::format("{}", static_cast<double>(value) / 1e3),
+                    event_.name.substr(0, kMostOfName), least == 0 ? ", 0 or more" : ""));
+  }
+}
+
 void Handler::keep_device(Trace& trace, DeviceWork work) {
+  check_times();
   DeviceEvent event;
   event.name = trace.names.intern(event_.name);
   event.stream = static_cast<std::int32_t>(event_.args.stream != kNone ? event_.args.stream : event_.tid);
   event.device = static_cast<std::int32_t>(event_.args.device);
   event.start = event_.ts;
-  event.end = event_.ts + std::max<Nanoseconds>(event_.dur, 0);
+  event.end = event_.ts + event_.dur;
   event.correlation = event_.args.correlation;
   event.work = work;
   event.collective = keep_collective(trace);
@@ -463,8 +489,8 @@ void Handler::keep_host(Trace& trace, HostKind kind) {
   event.kind = kind;
   event.thread = static_cast<std::int32_t>(event_.tid);
   event.launches = static_cast<std::int32_t>(std::clamp<std::int64_t>(event_.args.launches, 1, 1'000'000));
-  event.start = event_.ts;
-  event.end = event_.ts + std::max<Nanoseconds>(event_.dur, 0);
+  event.start = event_.ts == kNoNumber ? 0 : event_.ts;
+  event.end = event.start + std::max<Nanoseconds>(event_.dur, 0);
   event.correlation = event_.args.correlation;
   trace.host.push_back(event);
   if (++kept_ > kMostTraceEvents)
@@ -499,7 +525,7 @@ std::vector<Trace> read_kineto(const std::string& file) {
         {file, 1, 1}, "traceEvents",
         bytes.cut() ? "is no whole gzip file, expected a trace" : "got an empty file, expected a trace");
   }
-  Handler handler(file);
+  Handler handler(file, bytes);
   const bool whole = nlohmann::json::sax_parse(ByteIterator(&bytes), ByteIterator(), &handler);
   if (!whole) {
     const bool ended = bytes.done();

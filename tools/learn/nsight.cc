@@ -123,7 +123,13 @@ class NsightReader {
           Trace& trace = processes_[sqlite3_column_int64(row, 5) & ~kThreadBits];
           DeviceEvent event;
           event.start = sqlite3_column_int64(row, 0);
-          event.end = std::max(event.start, static_cast<Nanoseconds>(sqlite3_column_int64(row, 1)));
+          event.end = sqlite3_column_int64(row, 1);
+          const bool timed = sqlite3_column_type(row, 0) == SQLITE_INTEGER &&
+                             sqlite3_column_type(row, 1) == SQLITE_INTEGER && event.start >= 0;
+          if (!timed || event.end < event.start) {
+            database_.refuse(fmt::format("got '{:.40}' to '{:.40}' as start and end of a row of {}",
+                                         Database::text(row, 0), Database::text(row, 1), table));
+          }
           event.device = sqlite3_column_int(row, 2);
           event.stream = sqlite3_column_int(row, 3);
           event.correlation = sqlite3_column_int64(row, 4);

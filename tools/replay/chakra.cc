@@ -252,6 +252,12 @@ class Reader {
     if (named != groups_.end()) {
       group.ranks = named->second;
     } else {
+      if (graph_.rank >= world_) {
+        refuse("pg_name",
+               fmt::format("got {}, whose ranks no {} names, beside traces of {} ranks that are not those below "
+                           "{}, expected the groups or a trace of every rank",
+                           about.group.empty() ? "none" : about.group, kChakraGroupsFile, world_, world_));
+      }
       group.ranks.resize(static_cast<std::size_t>(world_));
       std::iota(group.ranks.begin(), group.ranks.end(), 0);
     }
