@@ -133,6 +133,14 @@ std::string text_of(const std::string& bytes) {
   return text;
 }
 
+/// Why a group that no list names cannot be all ranks: `world` traces that are not those of the ranks below it.
+std::string unknown_ranks(const std::string& group, std::int64_t world) {
+  return fmt::format(
+      "got {}, whose ranks no {} names, beside traces of {} ranks that are not those below {}, expected "
+      "the groups or a trace of every rank",
+      group.empty() ? "none" : group, kChakraGroupsFile, world, world);
+}
+
 class Reader {
  public:
   Reader(const std::string& file, std::int64_t rank, std::int64_t world, const ChakraGroups& groups)
@@ -252,12 +260,7 @@ class Reader {
     if (named != groups_.end()) {
       group.ranks = named->second;
     } else {
-      if (graph_.rank >= world_) {
-        refuse("pg_name",
-               fmt::format("got {}, whose ranks no {} names, beside traces of {} ranks that are not those below "
-                           "{}, expected the groups or a trace of every rank",
-                           about.group.empty() ? "none" : about.group, kChakraGroupsFile, world_, world_));
-      }
+      if (graph_.rank >= world_) refuse("pg_name", unknown_ranks(about.group, world_));
       group.ranks.resize(static_cast<std::size_t>(world_));
       std::iota(group.ranks.begin(), group.ranks.end(), 0);
     }
