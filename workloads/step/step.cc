@@ -368,6 +368,17 @@ void note_layers(const LayerSplit& split, const ChunkMap& map, StepReport& repor
     report.rates.stages.push_back({0, StageLayout{split, map, stage}.blocks()});
 }
 
+/// Adds to every part of `accounts` so many times what it has more than in `fewer`, those of a period less.
+void repeat_last(std::vector<Account>& accounts, const std::vector<Account>& fewer, std::int64_t times) {
+  for (std::size_t i = 0; i < accounts.size(); ++i) {
+    Account& whole = accounts[i];
+    const Account& part = fewer[i];
+    whole.busy += (whole.busy - part.busy) * times;
+    for (std::size_t c = 0; c < kCategories; ++c)
+      whole.parts[c] += (whole.parts[c] - part.parts[c]) * static_cast<double>(times);
+  }
+}
+
 /// One job on its cluster, simulated as the options ask, with what comes of it in a report.
 class StepSimulation {
  public:
@@ -404,8 +415,7 @@ class StepSimulation {
                           job_.method.offloaded_layers);
     const bool drawn = options_.timelines || options_.stage_timelines;
     const bool compact = (!options_.full || options_.whole_passes) && !drawn;
-    const bool repeats = compact && !options_.full && !options_.stage_bars && account_for_repeated();
-    if (!repeats) simulate_whole(compact);
+    if (!compact || options_.full || options_.stage_bars || !account_for_repeated()) simulate_whole(compact);
     add_energy(split);
     report_.traffic = merge_traffic(closed_form_traffic(job_), report_.traffic);
     count_tiers(RankMap(job_.parallelism.dims(), job_.placement, job_.machine.gpus_per_node), cluster_, *groups_,
@@ -552,13 +562,7 @@ class StepSimulation {
     if ((report_.iteration - shorter) * repeated->periods != repeated->left_out) return false;
     const auto fewer = accounts_of(apart_, less, before, shorter);
     if (!fewer) return false;
-    for (std::size_t i = 0; i < accounts->size(); ++i) {
-      Account& whole = (*accounts)[i];
-      const Account& part = (*fewer)[i];
-      whole.busy += (whole.busy - part.busy) * repeated->periods;
-      for (std::size_t c = 0; c < kCategories; ++c)
-        whole.parts[c] += (whole.parts[c] - part.parts[c]) * static_cast<double>(repeated->periods);
-    }
+    repeat_last(*accounts, *fewer, repeated->periods);
     tell_busiest(*accounts, report_);
     report_.iteration += repeated->left_out;
     report_.effort.events = run.result.events + before.result.events;
