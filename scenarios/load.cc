@@ -235,7 +235,9 @@ Scenario load_scenario(const Settings& given_document) {
   load_cluster(document, job);
   if (trains_recommender(document)) {
     if (job.machine.mixed())
-      fail_at(document, "cluster.others", "got nodes of other kinds for a recommender, expected nodes of one kind");
+      fail_at(
+          document, "cluster.others",
+          "got nodes of other kinds for a recommender, expected nodes of one kind: it has no stages to lie on them");
     load_recommender(document, job);
   } else {
     load_model(document, job);

@@ -94,6 +94,13 @@ void write_parameters(std::ostream& out, const StepFit& fit, const FitOutcome& o
       "  ", "  ");
 }
 
+/// Whether rows held out come out better with what the others were fitted to than before; nothing where none were.
+std::optional<bool> carries(const StepFit& fit, const FitOutcome& outcome) {
+  const ErrorSummary held = summarize(percent_held(fit, outcome, ""));
+  if (held.n == 0) return std::nullopt;
+  return held.median_ape_pct < summarize(percent(fit, outcome.before, "")).median_ape_pct;
+}
+
 void write_errors(std::ostream& out, const StepFit& fit, const FitOutcome& outcome) {
   TextTable table({{"errors", Align::left}, {"rows"}, {"mean |error|"}, {"median"}, {"largest"}, {"bias"}});
   const auto add = [&](const std::string& name, const std::vector<double>& errors) {
@@ -112,6 +119,12 @@ void write_errors(std::ostream& out, const StepFit& fit, const FitOutcome& outco
     add(name + ", held out", percent_held(fit, outcome, list));
   }
   table.write(out);
+  if (!carries(fit, outcome).value_or(true)) {
+    out << wrapped(
+        "Rows held out come out no better, in the median, than with the numbers before: this fit says little of other "
+        "rows. More rows may, or the numbers before held more closely (a larger ridge).",
+        "  ", "  ");
+  }
 }
 
 void write_fit(std::ostream& out, const StepFit& fit, const FitOutcome& outcome) {
@@ -166,6 +179,7 @@ ordered_json fit_json(const StepFit& fit, const FitOutcome& outcome) {
   json["summary"] = {{"before", summary_json(percent(fit, outcome.before, ""))},
                      {"fitted", summary_json(percent(fit, outcome.after, ""))},
                      {"held_out", summary_json(percent_held(fit, outcome, ""))}};
+  if (const auto better = carries(fit, outcome)) json["held_out_better"] = *better;
   json["rows"] = ordered_json::array();
   for (std::size_t i = 0; i < fit.rows.size(); ++i) {
     json["rows"].push_back(

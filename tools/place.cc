@@ -58,8 +58,10 @@ void load_jobs(const PlaceFlags& options, Study& study) {
     const bool alike = machine.node == first.node && machine.fabric == first.fabric &&
                        machine.gpus_per_node == first.gpus_per_node && machine.device.name() == first.device.name();
     if (machine.mixed()) {
-      throw sim::UserError(fmt::format("orrery: place: got {} on nodes of {} kinds, expected nodes of one", file,
-                                       machine.mixture.kinds()));
+      throw sim::UserError(
+          fmt::format("orrery: place: got {} on nodes of {} kinds, expected nodes of one: there a stage's "
+                      "kind says which nodes it may have",
+                      file, machine.mixture.kinds()));
     }
     if (!alike) {
       throw sim::UserError(

@@ -186,16 +186,17 @@ TEST_CASE("the shipped residuals are those of these rows") {
 }
 
 TEST_CASE("the intervals of run --explain hold about as many published rows as they say") {
-  // Every row from the others. Rows of one source share causes, so that intervals hold fewer rows of a source that is
-  // left out as a whole; run --explain says how many.
+  // Every row in no fit, from the others; and from other lists alone, widened by what those ask for when each is left
+  // out in turn, so that a row has no part in its own interval. Single lists differ: docs/accuracy.md has them.
   const tools::Coverage coverage = tools::coverage_of(tools::known_rows(rows()));
-  CHECK(coverage.held68 > 60);
-  CHECK(coverage.held68 < 80);
-  CHECK(coverage.held90 > 85);
-  CHECK(coverage.held90 < 97);
-  INFO(coverage.new68 << " " << coverage.new90);
-  CHECK(coverage.new90 > 60);
-  CHECK(coverage.new68 < coverage.new90);
+  CHECK(coverage.all.held68 > 60);
+  CHECK(coverage.all.held68 < 80);
+  CHECK(coverage.all.held90 > 85);
+  CHECK(coverage.all.held90 < 97);
+  CHECK(coverage.all.new68 > 60);
+  CHECK(coverage.all.new68 < 80);
+  CHECK(coverage.all.new90 > 85);
+  CHECK(coverage.all.new90 < 97);
 }
 
 TEST_CASE("where the shared lists lie beside the checkout, the kept records are among theirs") {

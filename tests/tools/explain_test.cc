@@ -113,15 +113,51 @@ TEST_CASE("rows that are nothing like it hardly count, and a long list counts as
 
 TEST_CASE("coverage of two lists that err on opposite sides, worked out by hand") {
   // Ten rows each, all at +10 % in one list and all at -10 % in the other. From all others, a row's own value is that
-  // of half of the weight: always held. From the other list alone, never.
+  // of half of the weight: always held. From the other list alone it is never held, and a third list, which would say
+  // by how much sources differ, is not there: what one list asks for is worked out without it, on the other, whose rows
+  // lie 0.2 off. So 0.2 on either side, which holds it exactly.
   std::vector<tools::KnownRow> rows;
   for (int i = 0; i < 10; ++i) rows.push_back({"up", fmt::format("up-{}", i), some_features(), 0.1});
   for (int i = 0; i < 10; ++i) rows.push_back({"down", fmt::format("down-{}", i), some_features(), -0.1});
   const tools::Coverage coverage = tools::coverage_of(rows);
-  CHECK(coverage.held68 == Approx(100));
-  CHECK(coverage.held90 == Approx(100));
-  CHECK(coverage.new68 == Approx(0).margin(1e-9));
-  CHECK(coverage.new90 == Approx(0).margin(1e-9));
+  CHECK(coverage.all.rows == 20);
+  CHECK(coverage.all.held68 == Approx(100));
+  CHECK(coverage.all.held90 == Approx(100));
+  CHECK(coverage.all.new68 == Approx(100));
+  CHECK(coverage.widening.at68 == Approx(0.2));
+  CHECK(coverage.widening.at90 == Approx(0.2));
+  CHECK(coverage.lists.size() == 2);
+}
+
+TEST_CASE("a new source's interval is widened by what other sources ask for, not by its own rows") {
+  // Three lists at 0, 0.1 and 0.4. Out of the others' reach: the row at 0 by 0, 0.1 by 0 (it lies between 0 and 0.4),
+  // 0.4 by 0.3; the first lies 0.1 below its others. For the last, the others ask for 0.1 at most: not held.
+  std::vector<tools::KnownRow> rows;
+  for (const auto& [list, ratio] : {std::pair{"a", 0.0}, {"b", 0.1}, {"c", 0.4}})
+    rows.push_back({list, list, some_features(), ratio});
+  const tools::Coverage coverage = tools::coverage_of(rows);
+  REQUIRE(coverage.lists.size() == 3);
+  CHECK(coverage.lists[0].new90 == Approx(100));
+  CHECK(coverage.lists[1].new90 == Approx(100));
+  CHECK(coverage.lists[2].new90 == Approx(0).margin(1e-9));
+  CHECK(coverage.widening.at90 == Approx(0.3));  // of three lists the last holds the upper third
+  CHECK(coverage.widening.at68 == Approx(0.3));  // 0.68 of three is more than two
+  const tools::LikeRows wide = tools::widened({.low68 = 1, .high68 = 1, .low90 = 1, .high90 = 1}, {0.1, 0.2});
+  CHECK(std::log(wide.low68) == Approx(-0.1));
+  CHECK(std::log(wide.high90) == Approx(0.2));
+}
+
+TEST_CASE("rows that a number was fitted on are no evidence of how far predictions are off") {
+  std::vector<tools::KnownRow> rows;
+  for (int i = 0; i < 10; ++i)
+    rows.push_back({"list", fmt::format("fitted-{}", i), some_features(), 0.0, "iteration_s", 1.0, true});
+  CHECK_FALSE(tools::like_rows(some_features(), rows).has_value());
+  CHECK(tools::coverage_of(rows).all.rows == 0);
+  rows.push_back({"list", "free", some_features(), 0.3});
+  const auto like = tools::like_rows(some_features(), rows);
+  REQUIRE(like.has_value());
+  CHECK(like->rows == Approx(1));
+  CHECK(std::log(like->low90) == Approx(0.3));
 }
 
 TEST_CASE("the JSON of run --explain holds the inputs and intervals around the step") {

@@ -207,3 +207,31 @@ TEST_CASE("a generation is fitted as a whole: what the rows tell moves, the rest
   CHECK(tests::orrery({"fit", list, "--framework", software, "--write"}).status == 2);
   CHECK(tests::orrery({"fit", list, list}).status == 2);
 }
+
+TEST_CASE("a fit says whether it carries to rows held out") {
+  const Folder folder;
+  const std::string list = rows(folder), software = folder.file("made-up.yaml");
+  const auto fitted = [&](const std::string& file, const std::string& json) {
+    std::vector<std::string> words{"fit", file, "--framework", software, "--ridge", "0.1", "--jobs", "2"};
+    if (!json.empty()) words.insert(words.end(), {"--json", json});
+    const tests::Outcome outcome = tests::orrery(words);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return outcome.out;
+  };
+  // The rows have one cause, launches of 12 us, which three of them tell of the fourth.
+  CHECK(nlohmann::json::parse(fitted(list, "-"))["held_out_better"] == true);
+  CHECK(fitted(list, "").find("come out no better") == std::string::npos);
+  // Three rows as the generation has them and one that took twelve times as long, as a disturbed step does: whoever
+  // leaves one of the three out leans on the disturbed one, and before the fit the median row was right.
+  std::string disturbed;
+  for (const int layers : {2, 4, 8, 16}) {
+    sim::Settings document = scenarios::parse_yaml(record("x", layers, software, 1), "x.yaml").items().front();
+    const auto report = workloads::simulate_step(scenarios::load_scenario(document).job);
+    disturbed += record(fmt::format("made-{}", layers), layers, software,
+                        sim::to_seconds(report.iteration) * (layers == 2 ? 12 : 1));
+  }
+  const std::string file = folder.write("disturbed.yaml", disturbed);
+  CHECK(nlohmann::json::parse(fitted(file, "-"))["held_out_better"] == false);
+  CHECK(fitted(file, "").find("come out no better") != std::string::npos);
+}

@@ -92,8 +92,13 @@ Explanation explain(const sim::Settings& document, const scenarios::Scenario& sc
   const std::vector<KnownRow> known = shipped_known_rows();
   const Features features = features_of(scenario.job, report);
   const Metric measured = scenario.measured ? compare(*scenario.measured, report) : Metric{};
-  out.like = like_rows(features, known, same_measurement(features, measured, known));
+  const KnownRow* itself = same_measurement(features, measured, known);
+  out.like = like_rows(features, known, itself);
   out.coverage = coverage_of(known);
+  if (out.like && itself == nullptr) {
+    out.widening = out.coverage.widening;
+    out.like = widened(*out.like, out.widening);
+  }
   const LikeRows like = out.like.value_or(LikeRows{});
   const double one = std::exp(out.spread()), ninety = std::exp(kNinety * out.spread());
   out.low68_s = out.step_s * std::min(like.low68, 1 / one);
@@ -119,6 +124,13 @@ void write_features(std::ostream& out, const FeatureStudy& study) {
   if (!study.refused.empty())
     out << wrapped(fmt::format("The scenario does not load without {}.", fmt::join(study.refused, ", ")), "  ", "  ");
   if (study.interrupted) out << "  Interrupted: not every feature was taken away.\n";
+}
+
+/// What a source that is new adds to the ends of its intervals.
+std::string widening_text(const Widening& by) {
+  if (by.at68 <= 0 && by.at90 <= 0) return "";
+  return fmt::format(", of which {:.1f} and {:.1f} % on either side are for a source that is new",
+                     100 * std::expm1(by.at68), 100 * std::expm1(by.at90));
 }
 
 }  // namespace
@@ -152,23 +164,35 @@ void write_explanation(std::ostream& out, const Explanation& e) {
   parts.write(out);
   if (e.like) {
     out << wrapped(
-        fmt::format("Published rows like this one ({:.0f} independent ones by weight, nearest {}): 68 % were "
-                    "measured at {:.2f} to {:.2f} of the prediction, 90 % at {:.2f} to {:.2f}.",
+        fmt::format("By published rows like this one, in no fit ({:.0f} independent ones by weight, nearest {}), 68 % "
+                    "of such steps are measured at {:.2f} to {:.2f} of the prediction, 90 % at {:.2f} to {:.2f}{}.",
                     e.like->rows, fmt::join(e.like->nearest, ", "), e.like->low68, e.like->high68, e.like->low90,
-                    e.like->high90),
+                    e.like->high90, widening_text(e.widening)),
         "  ", "  ");
   }
   if (e.like) {
     out << wrapped(
-        fmt::format("Such intervals hold {:.0f} and {:.0f} % of the published rows; of rows of a source that "
+        fmt::format("Such intervals hold {:.0f} and {:.0f} % of the published rows in no fit; of rows of a source that "
                     "is left out as a whole {:.0f} and {:.0f} %.",
-                    e.coverage.held68, e.coverage.held90, e.coverage.new68, e.coverage.new90),
+                    e.coverage.all.held68, e.coverage.all.held90, e.coverage.all.new68, e.coverage.all.new90),
         "  ", "  ");
   }
   out << wrapped(fmt::format("Step: 68 % from {} to {}, 90 % from {} to {}: the wider of the two on either side.",
                              time_text(e.low68_s), time_text(e.high68_s), time_text(e.low90_s), time_text(e.high90_s)),
                  "  ", "  ");
 }
+
+namespace {
+
+ordered_json held_json(const Held& held) {
+  return {{"rows", held.rows},
+          {"held_68", held.held68},
+          {"held_90", held.held90},
+          {"new_source_68", held.new68},
+          {"new_source_90", held.new90}};
+}
+
+}  // namespace
 
 ordered_json explanation_json(const Explanation& e) {
   ordered_json json;
@@ -207,10 +231,9 @@ ordered_json explanation_json(const Explanation& e) {
                          {"nearest", e.like->nearest},
                          {"factor_68", {e.like->low68, e.like->high68}},
                          {"factor_90", {e.like->low90, e.like->high90}}};
-    json["coverage_pct"] = {{"held_68", e.coverage.held68},
-                            {"held_90", e.coverage.held90},
-                            {"new_source_68", e.coverage.new68},
-                            {"new_source_90", e.coverage.new90}};
+    json["widened_pct"] = {{"at_68", 100 * std::expm1(e.widening.at68)}, {"at_90", 100 * std::expm1(e.widening.at90)}};
+    json["coverage_pct"] = held_json(e.coverage.all);
+    for (const Held& held : e.coverage.lists) json["coverage_pct"]["lists"][held.list] = held_json(held);
   }
   json["iteration_time_68_s"] = {e.low68_s, e.high68_s};
   json["iteration_time_90_s"] = {e.low90_s, e.high90_s};

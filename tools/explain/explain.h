@@ -34,6 +34,7 @@ struct Explanation {
   double kernel_spread = 0, input_spread = 0;  // relative standard deviations of the step
   std::optional<LikeRows> like;
   Coverage coverage;  // of such intervals over the known rows
+  Widening widening;  // that `like` holds, where no row of the scenario's source is known
   double low68_s = 0, high68_s = 0, low90_s = 0, high90_s = 0;
   double spread() const;  // of kernels and inputs together
 };

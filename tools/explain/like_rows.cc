@@ -87,7 +87,7 @@ std::vector<KnownRow> known_rows(const std::vector<ValidationRow>& rows) {
   for (const ValidationRow& row : rows) {
     if (!row.measured || !row.predicted || row.features.gpus < 1) continue;
     const auto ratio = log_ratio(row.metric, *row.measured, *row.predicted);
-    if (ratio) known.push_back({row.list, row.id, row.features, *ratio, row.metric, *row.measured});
+    if (ratio) known.push_back({row.list, row.id, row.features, *ratio, row.metric, *row.measured, row.fitted});
   }
   return known;
 }
@@ -148,7 +148,8 @@ std::vector<KnownRow> read_known_rows(const std::string& file) {
     if (!ratio) continue;
     if (f.gpus < 1 || f.sizes.hidden < 1 || f.sizes.micro_batch < 1 || f.sizes.seq < 1 || f.sizes.tensor < 1)
       throw broken("has sizes below 1");
-    known.push_back({text("list"), text("id"), f, *ratio, text("metric"), number_of("measured")});
+    const bool fitted = count_of("fitted") == 1;
+    known.push_back({text("list"), text("id"), f, *ratio, text("metric"), number_of("measured"), fitted});
   }
   return known;
 }
@@ -176,7 +177,7 @@ std::optional<LikeRows> like_rows(const Features& features, const std::vector<Kn
   std::map<std::string, double> by_list;
   std::vector<std::pair<double, const KnownRow*>> near;  // weight before lists are evened out
   for (const KnownRow& row : known) {
-    if (&row == left_out) continue;
+    if (&row == left_out || row.fitted) continue;
     const double weight = likeness(features, row.features);
     by_list[row.list] += weight;
     near.emplace_back(weight, &row);
@@ -204,27 +205,104 @@ std::optional<LikeRows> like_rows(const Features& features, const std::vector<Kn
   return like;
 }
 
-Coverage coverage_of(const std::vector<KnownRow>& known) {
-  Coverage held;
-  if (known.empty()) return held;
-  const double each = 100 / static_cast<double>(known.size());
-  const auto count = [&](const std::optional<LikeRows>& like, double log_ratio, double& in68, double& in90) {
-    const double ratio = std::exp(log_ratio);
-    if (like && like->low68 <= ratio && ratio <= like->high68) in68 += each;
-    if (like && like->low90 <= ratio && ratio <= like->high90) in90 += each;
+LikeRows widened(LikeRows like, const Widening& by) {
+  like.low68 *= std::exp(-by.at68);
+  like.high68 *= std::exp(by.at68);
+  like.low90 *= std::exp(-by.at90);
+  like.high90 *= std::exp(by.at90);
+  return like;
+}
+
+namespace {
+
+/// A row in no fit and the intervals that others give it.
+struct Asked {
+  const KnownRow* row = nullptr;
+  LikeRows own, other;  // from all other rows; from other lists
+};
+
+/// How far outside an interval a ratio lies, as a logarithm; below 0 inside.
+double outside(double log_ratio, double low, double high) {
+  return std::max(std::log(low) - log_ratio, log_ratio - std::log(high));
+}
+
+/// What the rows of all lists but one ask for; the root of a list's rows counts.
+Widening widening_without(const std::string& list, const std::vector<Asked>& asked,
+                          const std::map<std::string, double>& rows_of) {
+  std::vector<Weighed> at68, at90;
+  double total = 0;
+  for (const Asked& one : asked) {
+    if (one.row->list == list) continue;
+    const double weight = 1 / std::sqrt(rows_of.at(one.row->list));
+    at68.push_back({outside(one.row->log_ratio, one.other.low68, one.other.high68), weight});
+    at90.push_back({outside(one.row->log_ratio, one.other.low90, one.other.high90), weight});
+    total += weight;
+  }
+  const auto share = [&](std::vector<Weighed>& rows, double held) {
+    std::sort(rows.begin(), rows.end(), [](const Weighed& a, const Weighed& b) { return a.log_ratio < b.log_ratio; });
+    double sum = 0;
+    for (const Weighed& row : rows) {
+      sum += row.weight;
+      if (sum >= held * total * (1 - 1e-12)) return std::max(0.0, row.log_ratio);
+    }
+    return 0.0;
   };
+  return {share(at68, 0.68), share(at90, 0.90)};
+}
+
+void count(const Asked& one, const Widening& by, Held& held) {
+  constexpr double kRounding = 1e-9;  // of logarithms there and back
+  const LikeRows fresh = widened(one.other, by);
+  const auto holds = [&](double low, double high) {
+    return outside(one.row->log_ratio, low, high) <= kRounding ? 1 : 0;
+  };
+  ++held.rows;
+  held.held68 += holds(one.own.low68, one.own.high68);
+  held.held90 += holds(one.own.low90, one.own.high90);
+  held.new68 += holds(fresh.low68, fresh.high68);
+  held.new90 += holds(fresh.low90, fresh.high90);
+}
+
+void turn_into_shares(Held& held) {
+  for (double* share : {&held.held68, &held.held90, &held.new68, &held.new90})
+    *share *= held.rows > 0 ? 100 / static_cast<double>(held.rows) : 0;
+}
+
+}  // namespace
+
+Coverage coverage_of(const std::vector<KnownRow>& known) {
+  std::map<std::string, double> rows_of;
   std::map<std::string, std::vector<KnownRow>> without;
-  for (const KnownRow& row : known) without[row.list];
-  for (auto& [list, others] : without) {
+  for (const KnownRow& row : known) {
+    if (!row.fitted) ++rows_of[row.list];
+  }
+  for (const auto& [list, rows] : rows_of) {
     for (const KnownRow& row : known) {
-      if (row.list != list) others.push_back(row);
+      if (row.list != list && !row.fitted) without[list].push_back(row);
     }
   }
+  std::vector<Asked> asked;
   for (const KnownRow& row : known) {
-    count(like_rows(row.features, known, &row), row.log_ratio, held.held68, held.held90);
-    count(like_rows(row.features, without.at(row.list)), row.log_ratio, held.new68, held.new90);
+    if (row.fitted) continue;
+    const auto own = like_rows(row.features, known, &row);
+    const auto other = like_rows(row.features, without[row.list]);
+    if (own && other) asked.push_back({&row, *own, *other});
   }
-  return held;
+  Coverage out;
+  for (const auto& [list, rows] : rows_of) {
+    Held held{.list = list};
+    const Widening by = widening_without(list, asked, rows_of);
+    for (const Asked& one : asked) {
+      if (one.row->list != list) continue;
+      count(one, by, held);
+      count(one, by, out.all);
+    }
+    turn_into_shares(held);
+    out.lists.push_back(held);
+  }
+  turn_into_shares(out.all);
+  out.widening = widening_without("", asked, rows_of);
+  return out;
 }
 
 }  // namespace orrery::tools

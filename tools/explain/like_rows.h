@@ -1,7 +1,11 @@
 // How far published rows like a scenario were from their predictions: the empirical side of an answer's uncertainty.
 // Rows are weighed by likeness (device, software, fabric, size, where the time goes), and the root of what a list then
 // weighs counts, since rows of one source share causes. The quantiles of measured / predicted over these weights are
-// the interval, widened by how few rows they amount to. Left out: a trend within the neighbourhood.
+// the interval, widened by how few rows they amount to. Rows that a number was fitted on say nothing about a prediction
+// and are left out. A scenario of which no row is known comes from a source that is new, and sources differ by more
+// than rows of one: its interval is widened until it holds what it promises of rows whose source is left out as a whole
+// (conformal quantiles: Romano, Patterson and Candes, NeurIPS 2019, equations 6 to 8). Left out: a trend within the
+// neighbourhood.
 #pragma once
 
 #include <optional>
@@ -19,6 +23,7 @@ struct KnownRow {
   double log_ratio = 0;  // ln(measured seconds / predicted seconds) of its step
   std::string metric = {};
   double measured = 0;  // in the metric's unit
+  bool fitted = false;  // took part in fitting a number
 };
 /// Rows of a table that `orrery validate --rows` wrote. Throws sim::UserError for a broken one.
 std::vector<KnownRow> read_known_rows(const std::string& file);
@@ -42,14 +47,28 @@ struct LikeRows {
 /// nullptr where there is none.
 const KnownRow* same_measurement(const Features& features, const Metric& metric, const std::vector<KnownRow>& known);
 
-/// `left_out`: of `known`, the row itself when a known row is asked about; nothing where no row is known.
+/// `left_out`: of `known`, the row itself when a known row is asked about; nothing where no row is known that was not
+/// fitted.
 std::optional<LikeRows> like_rows(const Features& features, const std::vector<KnownRow>& known,
                                   const KnownRow* left_out = nullptr);
 
-/// How many of the known rows such intervals hold, in per cent: each row from all others, and from the rows of other
-/// lists alone, as for a scenario whose source is new.
-struct Coverage {
+/// By how much, in ln(measured / predicted), the ends of intervals move out for a source that is new.
+struct Widening {
+  double at68 = 0, at90 = 0;
+};
+LikeRows widened(LikeRows like, const Widening& by);
+
+/// How many of the known rows in no fit such intervals hold, in per cent: each row from all others, and from the rows
+/// of other lists alone, widened by what those ask for, as for a scenario whose source is new.
+struct Held {
+  std::string list;  // empty: of all lists
+  std::int64_t rows = 0;
   double held68 = 0, held90 = 0, new68 = 0, new90 = 0;
+};
+struct Coverage {
+  Held all;
+  std::vector<Held> lists;
+  Widening widening;  // that all lists ask for
 };
 Coverage coverage_of(const std::vector<KnownRow>& known);
 

@@ -100,7 +100,9 @@ std::int64_t missing_replicas(const PricedCampaign& campaign, const Settings& do
   if (!campaign.spec.elastic.on) return 0;
   if (campaign.scenario.job.machine.mixed())
     document.find_path("campaign.elastic")
-        ->fail("got elastic data parallelism on nodes of several kinds, expected one");
+        ->fail(
+            "got elastic data parallelism on nodes of several kinds, expected one: a replica takes nodes of each, and "
+            "what is left of one kind does not stand in for another");
   const std::int64_t data = campaign.scenario.job.parallelism.data, least = campaign.spec.elastic.min_replicas;
   if (least > data) {
     document.find_path("campaign.elastic")

@@ -302,8 +302,9 @@ QueueStudy study_queue(const Settings& document, const std::string& trace_file, 
   study.scenario = scenarios::load_scenario(document);
   const workloads::Machine& machine = study.scenario.job.machine;
   if (machine.mixed()) {
-    throw sim::UserError(
-        fmt::format("cluster.others: got nodes of {} kinds, expected one for a queue", machine.mixture.kinds()));
+    throw sim::UserError(fmt::format(
+        "cluster.others: got nodes of {} kinds, expected one for a queue: its trace asks for nodes, not for kinds",
+        machine.mixture.kinds()));
   }
   workloads::Site site = workloads::site_of(study.scenario.job);
   if (options.gpus > 0) site.gpus = options.gpus;
