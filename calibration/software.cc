@@ -257,6 +257,10 @@ std::vector<Row> kernel_rows() {
       boolean("current_scales", &S::layers, &LayerStyle::current_scales,
               "fp8 with a scale of each tensor: its largest magnitude is looked for in a pass of its own, so that no "
               "kernel that makes a tensor casts it (fused_cast is off)."),
+      number(
+          "column_cast_traffic", &S::layers, &LayerStyle::column_cast_traffic, {"1", "20"},
+          "Bytes that a cast with scales of columns (fp8-rowwise) moves, over those of one with scales of rows: what "
+          "it writes column by column takes whole sectors of memory."),
       boolean("attention_layout_copies", &S::attention_style, &AttentionStyle::attention_layout_copies,
               "Queries, keys, values and attention output are copied into the layout that the attention kernel wants."),
       number("qkv_copies", &S::attention_style, &AttentionStyle::qkv_copies, {"0", "20"},
@@ -272,6 +276,11 @@ std::vector<Row> kernel_rows() {
           "copies_output", &S::attention_style, &AttentionStyle::copies_output,
           "The output of attention is copied into another layout for the projection, and both stay for the backward "
           "pass."),
+      boolean(
+          "gathered_in_blocks", &S::attention_style, &AttentionStyle::gathered_in_blocks,
+          "With context_method: all_gather, attention takes one kernel for each rank's keys and values, whose outputs "
+          "are put together in fp32; backward, gradients of keys and values go round the group in fp32, and nothing "
+          "hides them."),
       number("qkv_gradient_copies", &S::attention_style, &AttentionStyle::qkv_gradient_copies, {"0", "20"},
              "Times that the gradients of queries, keys and values are copied on the way back."),
       boolean("compiled_cross_entropy", kHead, &HeadStyle::compiled_cross_entropy,

@@ -98,6 +98,7 @@ struct LayerStyle {
   bool fused_cast = false;             // fp8 casts inside the preceding norm or activation kernel
   bool current_scales = false;       // fp8 by tensors: the largest magnitude is looked for in a pass ahead of the cast
   bool fused_amax = false;           // with current_scales: that is found by the kernel that makes the tensor
+  double column_cast_traffic = 1;    // bytes of a cast with scales of columns, over those of one with scales of rows
   bool dropout = true;               // of hidden states and attention probabilities
   bool unfused_permutation = false;  // tokens come into the order of experts by index operations, one kernel each
   bool pads_experts = false;  // in types with scales, rows of each expert are copied out to whole blocks of these
@@ -115,6 +116,7 @@ struct AttentionStyle {
   bool rotation_in_steps = false;        // rotary embedding as a cast to fp32, a product there and a cast back
   bool repeats_keys = false;             // keys and values are copied out to as many heads as queries have
   bool copies_output = false;            // the output into the layout of the projection, which keeps the copy
+  bool gathered_in_blocks = false;       // gathered keys are attended to block by block, gradients sent on in fp32
   double fused_softmax_matrices = 1;     // unfused attention: score matrices that the softmax kernel takes at a time
   bool fused_softmax_by_heads = false;   // whether that kernel may run is judged by the heads of a rank, by mistake
   AttentionKernel attention_kernel = AttentionKernel::fused;

@@ -1,5 +1,7 @@
 // Does a framework that computes in steps cost the steps that it takes? Bytes and calls are counted from its code.
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -89,6 +91,45 @@ TEST_CASE("scales of rows cast an operand once more for the gradients of weights
   // columns' largest magnitudes (2) and cast again (3).
   const double inputs = 3 * 2048 + 8192, gradients = 3 * 2048 + 2048 + 8192 + 2048;
   CHECK(rows - none == Approx(1024 * (inputs + gradients) * (3 + 2 + 3)).epsilon(0.01));
+  // Written column by column, that cast alone moves more.
+  const double apart = streamed(small_job(with(fp8, {"precision=fp8-rowwise", "software.column_cast_traffic=4"})));
+  CHECK(apart - rows == Approx(1024 * (inputs + gradients) * 3 * (4 - 1)));
+}
+
+TEST_CASE("gathered keys in blocks: a kernel for each rank, FLOPs as in one, sums and sent gradients in fp32") {
+  const std::vector<std::string> gathered{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.context=4",
+                                          "parallelism.data=4", "parallelism.context_method=all_gather"};
+  const Job whole = small_job(gathered), blocks = small_job(with(gathered, {"software.gathered_in_blocks=true"}));
+  const auto of = [](const Job& job, const auto& value) {
+    double sum = 0;
+    const LayerPasses passes = tests::passes_over(job, {1, false, false});
+    for (const Pieces* pieces : {&passes.forward, &passes.backward})
+      for (const Piece& piece : *pieces) sum += value(piece);
+    return sum;
+  };
+  const auto kernels = [](const Piece& piece) {
+    return std::count_if(piece.kernels.begin(), piece.kernels.end(), [](const Kernel& k) {
+      return k.name == "attention forward" || k.name == "attention backward";
+    });
+  };
+  CHECK(of(whole, kernels) == 2);
+  CHECK(of(blocks, kernels) == 2 * 4);
+  const auto flops = [](const Piece& piece) {
+    return std::accumulate(piece.kernels.begin(), piece.kernels.end(), 0.0,
+                           [](double sum, const Kernel& k) { return sum + k.flops; });
+  };
+  CHECK(of(blocks, flops) == Approx(of(whole, flops)));
+  const auto sent = [](const Piece& piece) {
+    return piece.is_comm() && piece.op == calibration::CollectiveOp::send_receive ? piece.bytes : 0.0;
+  };
+  // A rank's keys and its values, 256 tokens 2048 wide, in fp32, four times.
+  const double width = 256 * 2048.0;
+  CHECK(of(whole, sent) == 0);
+  CHECK(of(blocks, sent) == Approx(4 * 2 * width * 4));
+  // Keys and values side by side in both passes (4 each), three merges (4 + 4 + 2) and the cast of the output (4 + 2);
+  // backward four sums of three gradients, four times two gradients side by side, and casts of three.
+  const double forward = 2 * 4 + 3 * 10 + 6, backward = 2 * 4 + 4 * 3 * 10 + 4 * 2 * 8 + 3 * 6;
+  CHECK(streamed(blocks) - streamed(whole) == Approx(width * (forward + backward)));
 }
 
 TEST_CASE("copies of queries, keys and values move what they are told to") {

@@ -197,6 +197,9 @@ TEST_CASE("messages hold what is on its way: a buffer for each neighbour, the ga
   Sets gathered{"parallelism.context=4", "parallelism.context_method=all_gather", "parallelism.pipeline=1",
                 "parallelism.data=2"};
   CHECK(messages(gathered) == Approx(4 * 2 * keys_and_values / 2));  // those of all four ranks
+  // In blocks, their gradients in fp32: as they come in, with this rank's part, and on their way out.
+  gathered.push_back("software.gathered_in_blocks=true");
+  CHECK(messages(gathered) == Approx((4 * 2 + 3 * 4) * keys_and_values / 2));
 }
 
 TEST_CASE("whole gradients stand beside their shards in buckets, or layer by layer, twice where they overlap") {

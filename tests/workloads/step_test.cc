@@ -96,6 +96,8 @@ std::vector<Sets> mixed_layouts() {
        "parallelism.sharding=parameters"},
       {"parallelism.context=2", "parallelism.data=2", "parallelism.context_method=all_gather", "recompute=full",
        "parallelism.schedule=zb_h1", "parallelism.sequence_parallel=true"},
+      {"parallelism.context=4", "parallelism.data=1", "parallelism.context_method=all_gather", "recompute=full",
+       "software.gathered_in_blocks=true"},
       {"parallelism.context=2", "parallelism.pipeline=4", "parallelism.data=1", "parallelism.schedule=dualpipe",
        "placement={order: [data, pipeline, tensor, context]}"},
   };

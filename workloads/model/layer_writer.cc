@@ -69,13 +69,14 @@ void LayerWriter::cast_apart(double elements, const char* name, Direction direct
 
 /// A scale of each row of both operands: for the gradients of weights, where tokens are summed over, inputs and output
 /// gradients are cast once more, with a scale of each column, which is looked for in a pass of its own (pytorch/ao,
-/// torchao/float8/float8_linear.py, matmul_with_hp_or_float8_args).
+/// torchao/float8/float8_linear.py, matmul_with_hp_or_float8_args), and written column by column, as the product reads
+/// them (float8_ops.py, preprocess_addmm).
 void LayerWriter::cast_by_rows(double elements, const char* name, Direction direction) {
   const auto stream = [&](double bytes, Direction at) {
     add(StreamingOp{name, Streaming::cast_transpose, elements, bytes, at, routed_});
   };
-  stream(element_ + operand_, Direction::backward);  // columns
-  stream(element_, Direction::backward);             // their largest magnitudes
+  stream((element_ + operand_) * style().column_cast_traffic, Direction::backward);  // columns
+  stream(element_, Direction::backward);                                             // their largest magnitudes
   stream(element_ + operand_, direction);
 }
 

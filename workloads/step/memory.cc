@@ -152,7 +152,8 @@ double gathered_bytes(const StateStyle& style, const StageParameters& held) {
 }
 
 /// `element`: bytes of an activation.
-double message_bytes(const Parallelism& p, double element, bool overlaps, const Network& network, std::int64_t stage) {
+double message_bytes(const Parallelism& p, double element, bool overlaps, bool in_blocks, const Network& network,
+                     std::int64_t stage) {
   double bytes = 0;
   if (p.pipeline > 1) {
     const bool wraps = p.virtual_pipeline > 1;
@@ -164,6 +165,8 @@ double message_bytes(const Parallelism& p, double element, bool overlaps, const 
   // Keys and values: of the block at work and of the one on its way round the ring, or of the whole sequence.
   const double blocks = p.context == 1 ? 0 : p.context_method == ContextMethod::ring ? 2 : real(p.context);
   bytes += blocks * element * network.kv_elements;
+  // In blocks: gradients in fp32 as they come in, with this rank's part, and on their way out.
+  if (in_blocks && p.context > 1 && p.context_method == ContextMethod::all_gather) bytes += 3 * 4 * network.kv_elements;
   return bytes;
 }
 
@@ -299,7 +302,8 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
       m.parameters -= spared_weight_bytes(style, held.blocks) + spared_weight_bytes(of_experts, experts.blocks);
     }
     m.parts.gathered = gathered_bytes(style, held) + (experts.all > 0 ? gathered_bytes(of_experts, experts) : 0);
-    m.parts.messages = message_bytes(layout, element, job.overlap.pipeline, split.network, stage);
+    m.parts.messages = message_bytes(layout, element, job.overlap.pipeline,
+                                     job.software.attention_style.gathered_in_blocks, split.network, stage);
     const auto at = static_cast<std::size_t>(stage);
     settle(m, high_water(orders[at], chunks[at]), step_bytes(style, held.all) + step_bytes(of_experts, experts.all));
     m.allocated = m.parameters + m.gradients + m.optimizer + m.activations + m.parts.accumulators +

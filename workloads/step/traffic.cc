@@ -152,11 +152,11 @@ double exchanged_width(const Model& model, bool repeats_keys) {
   return 2 * real((repeats_keys ? model.attention.heads : model.attention.kv_heads) * model.head_dim());
 }
 
-/// `whole`: of exchanged_width; `tokens`: of a micro-batch on one rank; `again`: layers whose attention runs again.
-void add_context_rows(const Model& model, double whole, const Parallelism& layout, const Method& method, double tokens,
-                      double microbatches, double again, TrafficRows& rows) {
+/// `tokens`: of a micro-batch on one rank; `again`: layers whose attention runs again.
+void add_context_rows(const Model& model, const calibration::AttentionStyle& style, const Parallelism& layout,
+                      const Method& method, double tokens, double microbatches, double again, TrafficRows& rows) {
   const double layers = real(model.layers + model.experts.mtp_layers);
-  const double width = whole / real(layout.tensor);
+  const double width = exchanged_width(model, style.repeats_keys) / real(layout.tensor);
   const double own = tokens * width * calibration::bytes_of(method.precision.activations);
   const double runs = microbatches * real(layout.data * layout.tensor);  // of a layer, over groups
   const double c = real(layout.context);
@@ -174,7 +174,10 @@ void add_context_rows(const Model& model, double whole, const Parallelism& layou
   if (method.recompute == Recompute::selective) again = layers;
   if (again > 0) row(gather, "keys and values, forward (recomputed)", gathers, again);
   row(gather, "keys and values, backward", gathers, layers);
-  row(scatter, "key and value gradients, backward", ring ? c : 1, layers);
+  const char* const gradients = "key and value gradients, backward";
+  if (ring || !style.gathered_in_blocks) return row(scatter, gradients, ring ? c : 1, layers);
+  rows.add(CommGroup::context, CollectiveOp::send_receive, gradients, layout.context, tokens * width * 4,  // fp32
+           c * layers * runs * c, c);
 }
 
 /// Layers that are recomputed as a whole, but where some of each stage are.
@@ -198,9 +201,8 @@ class ClosedForm {
   std::vector<TrafficRow> rows() {
     if (p_.tensor > 1) tensor();
     if (p_.context > 1) {
-      add_context_rows(job_.model, exchanged_width(job_.model, job_.software.attention_style.repeats_keys), p_,
-                       job_.method, real(job_.batch.micro * job_.rank_seq()), real(job_.microbatches()), layers_again(),
-                       rows_);
+      add_context_rows(job_.model, job_.software.attention_style, p_, job_.method,
+                       real(job_.batch.micro * job_.rank_seq()), real(job_.microbatches()), layers_again(), rows_);
     }
     if (p_.pipeline > 1) pipeline();
     if (job_.replicas() > 1) data();
