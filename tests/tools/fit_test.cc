@@ -211,9 +211,9 @@ TEST_CASE("a generation is fitted as a whole: what the rows tell moves, the rest
 TEST_CASE("a fit says whether it carries to rows held out") {
   const Folder folder;
   const std::string list = rows(folder), software = folder.file("made-up.yaml");
-  const auto fitted = [&](const std::string& file, const std::string& json) {
+  const auto fitted = [&](const std::string& file, const std::string& out) {
     std::vector<std::string> words{"fit", file, "--framework", software, "--ridge", "0.1", "--jobs", "2"};
-    if (!json.empty()) words.insert(words.end(), {"--json", json});
+    if (!out.empty()) words.insert(words.end(), {"--json", out});
     const tests::Outcome outcome = tests::orrery(words);
     INFO(outcome.err);
     REQUIRE(outcome.status == 0);
