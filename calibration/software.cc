@@ -257,10 +257,6 @@ std::vector<Row> kernel_rows() {
       boolean("current_scales", &S::layers, &LayerStyle::current_scales,
               "fp8 with a scale of each tensor: its largest magnitude is looked for in a pass of its own, so that no "
               "kernel that makes a tensor casts it (fused_cast is off)."),
-      number(
-          "column_cast_traffic", &S::layers, &LayerStyle::column_cast_traffic, {"1", "20"},
-          "Bytes that a cast with scales of columns (fp8-rowwise) moves, over those of one with scales of rows: what "
-          "it writes column by column takes whole sectors of memory."),
       boolean("attention_layout_copies", &S::attention_style, &AttentionStyle::attention_layout_copies,
               "Queries, keys, values and attention output are copied into the layout that the attention kernel wants."),
       number("qkv_copies", &S::attention_style, &AttentionStyle::qkv_copies, {"0", "20"},
@@ -276,11 +272,6 @@ std::vector<Row> kernel_rows() {
           "copies_output", &S::attention_style, &AttentionStyle::copies_output,
           "The output of attention is copied into another layout for the projection, and both stay for the backward "
           "pass."),
-      boolean(
-          "gathered_in_blocks", &S::attention_style, &AttentionStyle::gathered_in_blocks,
-          "With context_method: all_gather, attention takes one kernel for each rank's keys and values, whose outputs "
-          "are put together in fp32; backward, gradients of keys and values go round the group in fp32, and nothing "
-          "hides them."),
       number("qkv_gradient_copies", &S::attention_style, &AttentionStyle::qkv_gradient_copies, {"0", "20"},
              "Times that the gradients of queries, keys and values are copied on the way back."),
       boolean("compiled_cross_entropy", kHead, &HeadStyle::compiled_cross_entropy,
@@ -400,6 +391,11 @@ std::vector<Row> attention_rows() {
       number("host_reads_per_attention", &S::attention_style, &AttentionStyle::host_reads_per_attention, {"0", "100"},
              "Times that the host reads a number from the device in a forward pass of attention, as for sequence "
              "lengths; the device runs dry meanwhile."),
+      boolean(
+          "gathered_in_blocks", &S::attention_style, &AttentionStyle::gathered_in_blocks,
+          "With context_method: all_gather, attention takes one kernel for each rank's keys and values, whose outputs "
+          "are put together in fp32; backward, gradients of keys and values go round the group in fp32, and nothing "
+          "hides them."),
       duration("host_read", &S::attention_style, &AttentionStyle::host_read, kIssue,
                "Time that the device idles for one such read: transfer, wake-up of the host, launch of what follows."),
   };
@@ -423,6 +419,10 @@ std::vector<Row> trainer_rows() {
               "at a time."),
       boolean("pads_vocabulary", kHead, &HeadStyle::pads_vocabulary,
               "The vocabulary is padded to a multiple of 128 per tensor rank; else each rank takes its part as it is."),
+      number(
+          "column_cast_traffic", kLinear, &LinearStyle::column_cast_traffic, {"1", "20"},
+          "Bytes that a cast with scales of columns (fp8-rowwise) moves, over those of one with scales of rows: what "
+          "it writes column by column takes whole sectors of memory."),
       number("misaligned_gemm_rate", kLinear, &LinearStyle::misaligned_gemm_rate, {"0.01", "1"},
              "Rate of a linear layer's 16-bit GEMM whose rows do not begin at multiples of 16 bytes, over that of one "
              "whose rows do (the matrix library falls back to kernels that load fewer bytes at a time)."),

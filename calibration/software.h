@@ -72,6 +72,7 @@ struct LinearStyle {
   bool separate_qkv = false;           // queries, keys and values are three linear layers, each with its own reduction
   bool separate_gate = false;          // a gated MLP's two up projections are two products
   double misaligned_gemm_rate = 1;     // of one whose rows do not begin at 16 bytes, over an aligned one
+  double column_cast_traffic = 1;      // bytes of an operand's cast with scales of columns, over one with those of rows
   bool async_tensor_backward = false;  // input-gradient reductions run beside the weight-gradient GEMMs
   bool operator==(const LinearStyle&) const = default;
 };
@@ -98,7 +99,6 @@ struct LayerStyle {
   bool fused_cast = false;             // fp8 casts inside the preceding norm or activation kernel
   bool current_scales = false;       // fp8 by tensors: the largest magnitude is looked for in a pass ahead of the cast
   bool fused_amax = false;           // with current_scales: that is found by the kernel that makes the tensor
-  double column_cast_traffic = 1;    // bytes of a cast with scales of columns, over those of one with scales of rows
   bool dropout = true;               // of hidden states and attention probabilities
   bool unfused_permutation = false;  // tokens come into the order of experts by index operations, one kernel each
   bool pads_experts = false;  // in types with scales, rows of each expert are copied out to whole blocks of these

@@ -75,6 +75,22 @@ std::vector<Case> sharded_parameters() {
   };
 }
 
+std::vector<Case> casts_and_blocks() {
+  using enum Effect;
+  return {
+      {"software.gathered_in_blocks",
+       slower,
+       "true",
+       {"parallelism.context=2", "parallelism.data=2", "parallelism.context_method=all_gather"},
+       "false"},
+      {"software.column_cast_traffic",
+       slower,
+       "3",
+       {"precision=fp8-rowwise", "cluster.device=h100-sxm-80gb", "software.fused_cast=false"},
+       "1"},
+  };
+}
+
 std::vector<Case> kernels_and_messages() {
   using enum Effect;
   const Sets unpads{"software.attention_unpads=true"};
@@ -98,16 +114,6 @@ std::vector<Case> kernels_and_messages() {
       {"software.rotation_in_steps", slower, "true", {"model.positions=rotary"}, "false"},
       {"software.repeats_keys", slower, "true", {"model.kv_heads=4"}, "false"},
       {"software.copies_output", slower, "true", {}, "false"},
-      {"software.gathered_in_blocks",
-       slower,
-       "true",
-       {"parallelism.context=2", "parallelism.data=2", "parallelism.context_method=all_gather"},
-       "false"},
-      {"software.column_cast_traffic",
-       slower,
-       "3",
-       {"precision=fp8-rowwise", "cluster.device=h100-sxm-80gb", "software.fused_cast=false"},
-       "1"},
       {"software.current_scales", slower, "true", kFp8, "false"},
       {"software.separate_gate", slower, "true", {"model.gated_mlp=true"}, "false"},
       {"software.squared_relu_in_steps", slower, "true", {"model.activation=squared_relu"}, "false"},
@@ -181,7 +187,7 @@ std::vector<Case> kernels_and_messages() {
 
 std::vector<Case> software_cases() {
   std::vector<Case> all = hosts_and_defaults();
-  for (const std::vector<Case>& more : {sharded_parameters(), kernels_and_messages()})
+  for (const std::vector<Case>& more : {sharded_parameters(), kernels_and_messages(), casts_and_blocks()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

@@ -154,36 +154,7 @@ class AttentionWriter {
     if (backward) comm(CollectiveOp::reduce_scatter, whole, "key and value gradients, backward", CommOverlap::none);
   }
 
-  /// Keys and values are put side by side and gathered, a kernel takes those of one rank at a time, and partial outputs
-  /// are put together in fp32: the sum read and written, the block's output read. Backward, gradients of queries are
-  /// added up likewise; those of keys and values come round from rank to rank in fp32, to which each adds its own, and
-  /// every exchange is awaited where it begins (pytorch/pytorch, torch/distributed/tensor/experimental/_attention.py,
-  /// _templated_ring_attention and its backward). Left out: copies of the halves that a block leaves as they were.
-  void blocks(Attention shape, double keys_and_values) {
-    const bool backward = shape.backward;
-    constexpr double kSum = 4;  // bytes of fp32
-    const double queries = real(tokens()) * real(query_width());
-    stream(Streaming::copy, 2 * keys_and_values * element_, "put keys and values side by side");
-    comm(CollectiveOp::all_gather, keys_and_values * real(op_.context),
-         backward ? "keys and values, backward" : "keys and values, forward", CommOverlap::none);
-    for (std::int64_t block = 0; block < op_.context; ++block) {
-      add(shape);
-      if (backward) {
-        stream(Streaming::accumulate, (2 * kSum + element_) * (queries + keys_and_values), "add attention gradients");
-        stream(Streaming::copy, 2 * kSum * keys_and_values, "put key and value gradients side by side");
-        writer_.comm(CommGroup::context, CollectiveOp::send_receive, kSum * keys_and_values,
-                     "key and value gradients, backward", CommOverlap::none);
-      } else if (block > 0) {
-        stream(Streaming::accumulate, (2 * kSum + element_) * queries, "merge attention block");
-      }
-      if (block == 0) {
-        shape.causal = false;
-        shape.keys /= 2;
-      }
-    }
-    const double sums = backward ? queries + keys_and_values : queries;
-    stream(Streaming::copy, (kSum + element_) * sums, backward ? "attention gradients to 16 bit" : "output to 16 bit");
-  }
+  void blocks(Attention shape, double keys_and_values);
 
   /// Blocks of keys and values go round the ring, each sent on beside the attention of the block at hand; backward
   /// their gradients follow one step behind and end where they belong (Liu et al., arXiv 2310.01889).
@@ -280,6 +251,37 @@ class AttentionWriter {
   PieceWriter& writer_;
   double element_;  // bytes of an activation
 };
+
+/// Keys and values are put side by side and gathered, a kernel takes those of one rank at a time, and partial outputs
+/// are put together in fp32: the sum read and written, the block's output read. Backward, gradients of queries are
+/// added up likewise; those of keys and values come round from rank to rank in fp32, to which each adds its own, and
+/// every exchange is awaited where it begins (pytorch/pytorch, torch/distributed/tensor/experimental/_attention.py,
+/// _templated_ring_attention and its backward). Left out: copies of the halves that a block leaves as they were.
+void AttentionWriter::blocks(Attention shape, double keys_and_values) {
+  const bool backward = shape.backward;
+  constexpr double kSum = 4;  // bytes of fp32
+  const double queries = real(tokens()) * real(query_width());
+  stream(Streaming::copy, 2 * keys_and_values * element_, "put keys and values side by side");
+  comm(CollectiveOp::all_gather, keys_and_values * real(op_.context),
+       backward ? "keys and values, backward" : "keys and values, forward", CommOverlap::none);
+  for (std::int64_t block = 0; block < op_.context; ++block) {
+    add(shape);
+    if (backward) {
+      stream(Streaming::accumulate, (2 * kSum + element_) * (queries + keys_and_values), "add attention gradients");
+      stream(Streaming::copy, 2 * kSum * keys_and_values, "put key and value gradients side by side");
+      writer_.comm(CommGroup::context, CollectiveOp::send_receive, kSum * keys_and_values,
+                   "key and value gradients, backward", CommOverlap::none);
+    } else if (block > 0) {
+      stream(Streaming::accumulate, (2 * kSum + element_) * queries, "merge attention block");
+    }
+    if (block == 0) {
+      shape.causal = false;
+      shape.keys /= 2;
+    }
+  }
+  const double sums = backward ? queries + keys_and_values : queries;
+  stream(Streaming::copy, (kSum + element_) * sums, backward ? "attention gradients to 16 bit" : "output to 16 bit");
+}
 
 }  // namespace
 

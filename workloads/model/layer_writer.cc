@@ -75,8 +75,8 @@ void LayerWriter::cast_by_rows(double elements, const char* name, Direction dire
   const auto stream = [&](double bytes, Direction at) {
     add(StreamingOp{name, Streaming::cast_transpose, elements, bytes, at, routed_});
   };
-  stream((element_ + operand_) * style().column_cast_traffic, Direction::backward);  // columns
-  stream(element_, Direction::backward);                                             // their largest magnitudes
+  stream((element_ + operand_) * style().linear.column_cast_traffic, Direction::backward);  // columns
+  stream(element_, Direction::backward);                                                    // their largest magnitudes
   stream(element_ + operand_, direction);
 }
 
