@@ -142,9 +142,9 @@ TEST_CASE("a new source's interval is widened by what other sources ask for, not
   CHECK(coverage.lists[2].new90 == Approx(0).margin(1e-9));
   CHECK(coverage.widening.at90 == Approx(0.3));  // of three lists the last holds the upper third
   CHECK(coverage.widening.at68 == Approx(0.3));  // 0.68 of three is more than two
-  tools::LikeRows rows;
-  rows.low68 = rows.high68 = rows.low90 = rows.high90 = 1;
-  const tools::LikeRows wide = tools::widened(rows, {0.1, 0.2});
+  tools::LikeRows like;
+  like.low68 = like.high68 = like.low90 = like.high90 = 1;
+  const tools::LikeRows wide = tools::widened(like, {0.1, 0.2});
   CHECK(std::log(wide.low68) == Approx(-0.1));
   CHECK(std::log(wide.high90) == Approx(0.2));
 }
