@@ -104,7 +104,7 @@ TEST_CASE("gathered keys in blocks: a kernel for each rank, FLOPs as in one, sum
     double sum = 0;
     const LayerPasses passes = tests::passes_over(job, {1, false, false});
     for (const Pieces* pieces : {&passes.forward, &passes.backward})
-      for (const Piece& piece : *pieces) sum += value(piece);
+      for (const Piece& piece : *pieces) sum += static_cast<double>(value(piece));
     return sum;
   };
   const auto kernels = [](const Piece& piece) {

@@ -6,11 +6,11 @@
 // that overlaps with the next step's forward pass stands at the start of this one.
 #include "workloads/compile/stage_program.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <deque>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "sim/error.h"
 #include "workloads/compile/pass_compiler.h"
