@@ -150,6 +150,47 @@ TEST_CASE("a double binary tree is a pipeline: (stages + chunks - 1) chunk times
   });
 }
 
+namespace {
+/// NCCL's rules, in whole KiB: a chunk is halved while fewer of it than `chunks` make up a channel's part.
+double halved(double part, double chunk, std::initializer_list<std::pair<double, double>> rules) {
+  for (const auto& [chunks, least] : rules) {
+    while (static_cast<std::int64_t>(part / chunk) < static_cast<std::int64_t>(std::ceil(chunks)) &&
+           chunk > least * kKiB)
+      chunk /= 2;
+  }
+  return std::min(chunk, part);
+}
+}  // namespace
+
+TEST_CASE("chunks of a tree are halved until enough of them fill the pipe, down to each rule's least") {
+  everywhere([](const Setting& s) {
+    const double stages = 2 * s.levels(), chain = 2 * (s.g() - 1), channels = 2 * s.rails();
+    const double sent = s.nodes == 2 ? 1 : 2, depth = std::floor(std::log2(s.m()));
+    const double chain_rate = chain > 0 ? s.chain_rate() : 1;
+    const auto& own = s.job.software.library;
+    const double base = sim::to_seconds(own.collective_base), node = sim::to_seconds(own.collective_step_node);
+    const double net = sim::to_seconds(own.collective_step_tree);
+    for (double part = 8 * kKiB; part < 2048 * kMiB; part *= 1.37) {
+      const double bytes = std::floor(part) * channels;
+      const auto expected = [&](double begin, double in_node, double between, double chunk, double share) {
+        const double piece = chunk * channels;
+        return begin + chain * (in_node + (chain > 0 ? piece / (share * chain_rate) : 0)) +
+               stages * (between + s.longest()) + ((stages - 2) * piece + sent * bytes) / (share * s.rate());
+      };
+      const double filled = 1 + depth + 0.1 * s.g();
+      const double ll128 =
+          halved(std::floor(part), 576 * kKiB, {{filled * 64 / s.g(), 128}, {filled * 16 / s.g(), 32}});
+      const double whole = s.g() - 1 + depth;
+      const double simple = halved(std::floor(part), 512 * kKiB, {{whole * 8, 128}, {whole * 4, 64}, {whole, 32}});
+      INFO(bytes << " bytes");
+      CHECK(s.seconds(CollectiveOp::all_reduce, bytes, "tree LL128") ==
+            Approx(expected(14e-6, 1.25e-6, 8.5e-6, ll128, 120.0 / 128)).epsilon(1e-6));
+      CHECK(s.seconds(CollectiveOp::all_reduce, bytes, "tree Simple") ==
+            Approx(expected(base, node, net, simple, 1)).epsilon(1e-6));
+    }
+  });
+}
+
 TEST_CASE("NVLS with a tree: chunks over sixteen channels and eight heads, two stages a level") {
   for (const std::string& fabric : fabrics())
     for (const std::int64_t nodes : {2, 4, 16, 33}) {
@@ -334,6 +375,59 @@ TEST_CASE("what NCCL believes of a ring is its tuning model, with the plateau of
   const double reduce_ll = 6.6e-6 + 28 * 1e-6 + 2 * 3.3e-6 + 30 * part / 22.5e9;
   CHECK(believed(CollectiveOp::all_reduce, 2) == Approx(reduce_simple).epsilon(1e-12));
   CHECK(believed(CollectiveOp::all_reduce, 0) == Approx(reduce_ll).epsilon(1e-12));
+}
+
+TEST_CASE("what NCCL believes of a ring by LL: half of a slow line, 22.5 GB/s between two nodes and 19 between more") {
+  for (const std::int64_t nodes : {2, 3}) {
+    const Setting s("ndr-rail", nodes, 8);
+    const GroupShape shape = shape_of(s.gpus, s.cluster);
+    for (const double line : {10e9, 40e9, 400e9}) {
+      const Call call{CollectiveOp::all_gather, 1e6, shape, s.rate(), line, s.job.machine.device, s.job.software};
+      const double rate = std::min(line / 2, nodes == 2 ? 22.5e9 : 19e9);
+      const double expected = 6.6e-6 + (s.n() - s.m()) * 1e-6 + (s.m() - 1) * 3.3e-6 + (s.n() - 1) / s.n() * 1e6 / rate;
+      CHECK(believed_ring(call, protocols()[0]) == Approx(expected).epsilon(1e-12));
+    }
+  }
+}
+
+TEST_CASE("what NCCL believes of a tree is its tuning model, corrected for each power of two of the size") {
+  // NVIDIA/nccl, src/graph/tuning.cc: treeCorrectionFactor in tenths, from 64 bytes on; below, and from 512 MiB on,
+  // none.
+  constexpr int kTenths[3][23] = {{10, 10, 10, 10, 9, 8, 7, 7, 7, 7, 6, 5, 4, 4, 5, 6, 7, 8, 9, 10, 10, 10, 10},
+                                  {10, 10, 10, 10, 10, 9, 8, 8, 8, 7, 6, 6, 6, 6, 6, 6, 8, 9, 9, 9, 9, 10, 10},
+                                  {9, 9, 9, 9, 9, 9, 9, 8, 7, 6, 6, 5, 5, 5, 5, 6, 7, 8, 7, 7, 8, 9, 9}};
+  struct Costs {
+    double base, node, net;
+  };
+  constexpr Costs kCosts[3] = {
+      {6.8e-6, 0.6e-6, 6.8e-6 + 0.6e-6}, {14e-6, 1.25e-6, 8.5e-6 + 0.6e-6}, {8.4e-6, 4e-6, 14e-6 + 1.2e-6}};
+  for (const char* device : {"h100-sxm-80gb", "a100-sxm-80gb"})
+    for (const std::int64_t nodes : {2, 5})
+      for (const double line : {50e9, 400e9, 3200e9}) {  // of a node: the slow line holds, or channels do
+        const Setting s("ndr-rail", nodes, 8, device);
+        const GroupShape shape = shape_of(s.gpus, s.cluster);
+        const bool hopper = device[0] == 'h', two = nodes == 2;
+        const double channels = 16;
+        const double rate =
+            std::min(0.92 * line, channels * (hopper ? (two ? 41.4e9 : 36e9) : (two ? 23.6e9 : 17.8e9)));
+        const double rates[3] = {std::min(rate / 3.8, two ? 22.5e9 : 19e9),
+                                 std::min(rate * 120 / 128, channels * (hopper ? (two ? 36.7e9 : 29e9) : 20e9)), rate};
+        for (std::size_t protocol = 0; protocol < 3; ++protocol)
+          for (int power = -2; power < 26; ++power)
+            for (const double part : {1.0, 1.9}) {  // the table goes by the power below
+              const double bytes = part * std::ldexp(64, power);
+              const bool corrected = power >= 0 && power < 23;
+              const double tenths = corrected ? kTenths[protocol][power] : 10;
+              const Costs& c = kCosts[protocol];
+              const double latency = c.base + 2 * (7 * c.node + std::floor(std::log2(s.m())) * c.net);
+              const Call call{CollectiveOp::all_reduce, bytes,         shape, s.rate(), line,
+                              s.job.machine.device,     s.job.software};
+              INFO(device << ", " << nodes << " nodes, " << line << " bytes/s, protocol " << protocol << ", 2^"
+                          << power);
+              CHECK(believed_tree(call, protocols()[protocol]) ==
+                    Approx(latency + 20 * bytes / (tenths * rates[protocol])).epsilon(1e-6));
+            }
+      }
 }
 
 TEST_CASE("an estimate's path is travelled once, round the nodes once, or twice, as its pattern says") {
