@@ -90,7 +90,7 @@ struct TimedKernels {
     record.finish.push_back(sim::SimTime{finish});
     OpNote note;
     note.kind = pass.kind;
-    note.chunk = pass.chunk;
+    note.chunk = static_cast<decltype(note.chunk)>(pass.chunk);
     note.microbatch = pass.microbatch;
     note.within_pass = true;
     notes.push_back(note);
