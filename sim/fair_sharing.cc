@@ -332,7 +332,7 @@ void FairSharing::fill() {
   }
   for (const std::uint32_t l : component_links_) {
     load_link(l);
-    if (fillings_[l].moving > 0) solve_.heap.push_back({level_of(l), l});
+    solve_.heap.push_back({level_of(l), l});  // each was reached from a flow that moves
   }
   std::make_heap(solve_.heap.begin(), solve_.heap.end(), later);
 

@@ -110,7 +110,68 @@ TEST_CASE("two streams that wait for each other in turn need few rows") {
     program.add(compute, k > 0 ? std::vector<std::uint32_t>{at - 1} : std::vector<std::uint32_t>{});
     program.add(transfer, std::vector<std::uint32_t>{at});
   }
-  CHECK(sim::compile(program, 2, sim::Rows::shared).signals <= 4);
+  CHECK(sim::compile(program, 2, sim::Rows::shared).signals == 2);
   // Waited for are all but the last transfer.
   CHECK(sim::compile(program, 2, sim::Rows::of_their_own).signals == 1999);
+}
+
+TEST_CASE("a host that waits for one operation after another needs one row") {
+  // The last to read an operation's finish is the next one that the host waits for, which may take its row.
+  sim::Program program;
+  sim::Op op;
+  op.host_waits = true;
+  for (int k = 0; k < 20; ++k) program.add(op);
+  CHECK(sim::compile(program, 1, sim::Rows::shared).signals == 1);
+}
+
+TEST_CASE("a compiled program lists its operations by stream and its transfers by slot") {
+  // Streams 0 and 2 of three; the host waits for the second operation, and issues for 5 ps each.
+  sim::Program program;
+  sim::Op compute, transfer;
+  compute.stream = 2;
+  compute.duration = sim::Duration{70};
+  compute.issue = sim::Duration{5};
+  compute.issue_bound = sim::Duration{9};
+  transfer.kind = sim::OpKind::transfer;
+  transfer.work = 1;
+  transfer.slot = 1;
+  transfer.issue = sim::Duration{5};
+  sim::Op waited = transfer;
+  waited.host_waits = true;
+  program.add(compute);
+  program.add(waited);
+  program.add(transfer, std::vector<std::uint32_t>{0});
+  program.add(compute, std::vector<std::uint32_t>{0});  // of its own stream: no wait is needed
+  const sim::CompiledProgram compiled = sim::compile(program, 3, sim::Rows::of_their_own);
+  CHECK(compiled.stream_begin == std::vector<std::uint32_t>{0, 2, 2, 4});
+  CHECK(compiled.slot_begin == std::vector<std::uint32_t>{0, 0, 2});
+  CHECK(compiled.slot_ops == std::vector<std::uint32_t>{0, 1});
+  CHECK(compiled.signals == 2);
+  REQUIRE(compiled.ops.size() == 4);
+  const std::uint32_t order[] = {1, 2, 0, 3};
+  const std::int64_t host_start[] = {5, 0, 0, 5}, host_bound[] = {5, 5, 9, 9};
+  for (std::size_t row = 0; row < 4; ++row) {
+    INFO("row " << row);
+    const sim::CompiledOp& op = compiled.ops[row];
+    CHECK(op.op == order[row]);
+    CHECK(op.stream == (row < 2 ? 0 : 2));
+    CHECK(op.host_start == host_start[row]);
+    CHECK(op.host_bound == host_bound[row]);
+    CHECK(op.slot == (row < 2 ? 1 : sim::kNoSlot));
+    CHECK(op.occurrence == (row == 1 ? 1 : 0));
+    CHECK(op.waits_end - op.waits_begin == (row == 1 ? 1 : 0));
+    const bool after_wait = op.op > 1;  // issued once the host has seen the second operation end
+    CHECK((op.segment.signal != kNoSignal) == after_wait);
+    if (after_wait) CHECK(op.segment.op == 1);
+    CHECK((op.signal != kNoSignal) == (op.op < 2));
+  }
+}
+
+TEST_CASE("a program without transfers has no slots") {
+  sim::Program program;
+  program.add(sim::Op{});
+  const sim::CompiledProgram compiled = sim::compile(program, 1, sim::Rows::shared);
+  CHECK(compiled.slot_begin == std::vector<std::uint32_t>{0});
+  CHECK(compiled.stream_begin == std::vector<std::uint32_t>{0, 1});
+  CHECK(compiled.signals == 0);
 }

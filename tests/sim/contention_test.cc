@@ -79,6 +79,8 @@ TEST_CASE("caps that leave room for all take a link out of contention") {
   // 6 + 4 GB/s just fill 10 GB/s; 6 + 4.1 do not fit.
   CHECK(Example(1, {{{{LinkId{0}}}, 6e9}, {{{LinkId{0}}}, 4e9}}).contended(0).empty());
   CHECK(Example(1, {{{{LinkId{0}}}, 6e9}, {{{LinkId{0}}}, 4.1e9}}).contended(0).size() == 1);
+  // However low a cap is, it is one: none is written as 0.
+  CHECK(Example(1, {{{{LinkId{0}}}, 0.5}, {{{LinkId{0}}}, 0.5}}).contended(0).empty());
 }
 
 TEST_CASE("a group contends with itself when its transfers run on several streams") {

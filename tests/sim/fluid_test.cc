@@ -94,6 +94,17 @@ TEST_CASE("transfers begin and end in order of time, and one may begin another")
   CHECK(fluid.events() == 6);
 }
 
+TEST_CASE("a transfer takes whole picoseconds, rounded up, and at least one") {
+  // At 1 TB/s a byte takes a picosecond.
+  CHECK(sim::fluid_time(0, 1e12) == 1);
+  CHECK(sim::fluid_time(0.25, 1e12) == 1);
+  CHECK(sim::fluid_time(1, 1e12) == 1);
+  CHECK(sim::fluid_time(1.5, 1e12) == 2);
+  CHECK(sim::fluid_time(7, 1e12) == 7);
+  CHECK(sim::fluid_time(7 + 1e-6, 1e12) == 7);  // what rounding leaves of 7 is no eighth one
+  CHECK(sim::fluid_time(7.1, 1e12) == 8);
+}
+
 TEST_CASE("patterns of traffic agree with the slow engine") {
   for (const std::string_view pattern : reference::kFlowPatterns) {
     for (const std::uint32_t hosts_per_leaf : {2u, 4u, 8u}) {
