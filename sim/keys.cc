@@ -92,24 +92,36 @@ void KeyTable::check(const Settings& document, std::string_view path) const {
 }
 
 void KeyTable::check_member(const Settings& value, const std::string& path) const {
-  if (value.is_null() || (value.is_scalar() && !absent_word_.empty() && value.text() == absent_word_)) return;
+  if (is_absent(value)) return;
   const auto at = row_of_.find(path);
   if (value.is_mapping()) {
     if (at == row_of_.end() || rows_[at->second].type != "name") check(value, path);
     return;
   }
   if (value.is_sequence()) {
+    const bool list = at != row_of_.end() && rows_[at->second].type == "list";
+    const std::string of_item = path + "[]";
     for (const Settings& item : value.items()) {
       if (item.is_mapping())
-        check(item, path + "[]");
-      else if (at != row_of_.end() && rows_[at->second].type == "list")
+        check(item, of_item);
+      else if (list && item.is_scalar())
+        check_scalar(item, at->second);  // not looked up again: tables of times hold thousands
+      else if (list)
         check_member(item, path);
     }
     return;
   }
-  if (at == row_of_.end()) return;
-  const Key& key = rows_[at->second];
-  if (is_number(key) || (key.type == "list" && key.bounds.given())) check_number(value, at->second);
+  if (at != row_of_.end()) check_scalar(value, at->second);
+}
+
+bool KeyTable::is_absent(const Settings& value) const {
+  return value.is_null() || (value.is_scalar() && !absent_word_.empty() && value.text() == absent_word_);
+}
+
+void KeyTable::check_scalar(const Settings& value, std::size_t row) const {
+  const Key& key = rows_[row];
+  const bool numbers = is_number(key) || (key.type == "list" && key.bounds.given());
+  if (numbers && !is_absent(value)) check_number(value, row);
 }
 
 void KeyTable::check_number(const Settings& value, std::size_t row) const {

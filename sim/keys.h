@@ -56,6 +56,8 @@ class KeyTable {
     double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
   };
   void check_member(const Settings& value, const std::string& path) const;
+  void check_scalar(const Settings& value, std::size_t row) const;
+  bool is_absent(const Settings& value) const;
   void check_number(const Settings& value, std::size_t row) const;
 
   std::vector<Key> rows_;
