@@ -69,6 +69,22 @@ TEST_CASE("ranks that nothing tells apart are one") {
   CHECK(f.network.route_latency[0] == Duration(10));
 }
 
+TEST_CASE("as many classes as there are speeds, also where tables must grow for them") {
+  // Two ranks of each of 3000 speeds, in two rounds, so that each speed is met again after all others.
+  constexpr std::uint32_t kSpeeds = 3000;
+  Plan plan;
+  Program p;
+  Op op;
+  op.duration = Duration(1000);
+  p.add(op);
+  const auto program = plan.programs.push_back(p);
+  for (std::uint32_t i = 0; i < 2 * kSpeeds; ++i)
+    plan.add_instance({program, 1 + 1e-4 * (i % kSpeeds), i}, std::vector<CommunicatorId>{});
+  const Folded f = fold(plan, Network{});
+  CHECK(f.plan.instances.size() == kSpeeds);
+  CHECK(f.class_size == std::vector<std::uint32_t>(kSpeeds, 2));
+}
+
 TEST_CASE("a slow rank splits itself, its group and nobody else") {
   Tables t = rings(6, 4);
   t.plan.instances[InstanceId{9}].slowdown = 1.2;  // member 1 of group 2

@@ -232,7 +232,7 @@ TEST_CASE("fp8 weights and their transposes stand beside the 16-bit ones, of blo
   };
   const Job job = small_job(fp8);
   const double blocks = 8 * tests::shard_parameters(job).layer;
-  CHECK(copies({}) == Approx(2 * blocks));
+  CHECK(copies({}) == 2 * blocks);  // to the byte
   CHECK(first_stage({"cluster.device=h100-sxm-80gb"}).parts.weight_copies == 0);
 }
 
@@ -396,4 +396,50 @@ TEST_CASE("a stage's total is the sum of its parts, and the reserve counts commu
     CHECK(m.parts.context == Approx(s == 0 || s == 3 ? 6e9 : 5e9));
   }
   CHECK(peak_memory(job) == Approx(std::max(stages.front().total, std::max(stages[1].total, stages[3].total))));
+}
+
+TEST_CASE("weights and gradients of a stage are two bytes for each of its parameters, to the byte") {
+  for (const Sets& sets : {Sets{"parallelism.data=4", "parallelism.pipeline=2", "parallelism.sharding=none"},
+                           Sets{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16"}}) {
+    const Job job = small_job(sets);
+    const StageMemory first = stages_of(job).front();
+    CHECK(first.parameters == 2 * first_stage_parameters(job));
+    CHECK(first.gradients == 2 * first_stage_parameters(job));
+  }
+}
+
+TEST_CASE("the need of a job is that of its fullest stage, whichever it is, and whether it fits or not") {
+  const Job job = small_job({"parallelism.pipeline=4", "parallelism.data=2"});
+  const auto capacity = static_cast<double>(job.machine.device.memory().value());
+  for (const double more : {-0.5, 0.5}) {
+    for (std::size_t fullest = 0; fullest < 4; ++fullest) {
+      std::vector<StageMemory> stages(4);
+      for (std::size_t s = 0; s < 4; ++s) stages[s].total = (1 + more) * capacity - (s == fullest ? 0 : 1e9);
+      const MemoryNeed need = memory_need(stages, job.machine);
+      CHECK(need.stage == fullest);
+      CHECK(need.peak == stages[fullest].total);
+      CHECK(need.capacity == capacity);
+      CHECK(need.fits() == (more < 0));
+    }
+  }
+}
+
+TEST_CASE("communicators are those of the groups that have more than one rank") {
+  const auto communicators = [](Sets sets) {
+    sets.insert(sets.end(), {"software.context_memory='1 GB'", "software.communicator_memory='1 GB'"});
+    return first_stage(sets).parts.context / 1e9 - 1;
+  };
+  const Sets alone{"cluster.gpus=8", "parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=null"};
+  const auto with = [&](const Sets& more) {
+    Sets sets = alone;
+    sets.insert(sets.end(), more.begin(), more.end());
+    return communicators(sets);
+  };
+  CHECK(with({}) == Approx(1));                                                         // data
+  CHECK(with({"parallelism.tensor=8"}) == Approx(1));                                   // tensor
+  CHECK(with({"parallelism.tensor=2"}) == Approx(2));                                   // tensor, data
+  CHECK(with({"parallelism.tensor=2", "parallelism.context=2"}) == Approx(3));          // and context
+  CHECK(with({"parallelism.pipeline=8", "model.tied_embeddings=false"}) == Approx(1));  // pipeline
+  // Pipeline, and embedding and head.
+  CHECK(with({"parallelism.pipeline=8", "model.tied_embeddings=true"}) == Approx(2));
 }

@@ -97,6 +97,27 @@ TEST_CASE("rotary positions run one kernel a layer and direction, biases their g
   CHECK(kernels_named(tests::passes_over(llama({"model.biases=qkv"}), shape).forward, "add qkv bias") == 3);
 }
 
+TEST_CASE("kernels beside the products move what they read and write, to the byte") {
+  // 1024 tokens in 16 bit; 8 + 2 heads of 128 are turned, 2816 channels pass the gate.
+  const tests::Layers shape{1, false, false};
+  const auto bytes = [&](const std::vector<std::string>& sets, const char* name, bool forward) {
+    const LayerPasses passes = tests::passes_over(llama(sets), shape);
+    double sum = 0;
+    for (const Piece& piece : forward ? passes.forward : passes.backward) {
+      for (const Kernel& kernel : piece.kernels) sum += kernel.name == name ? kernel.bytes : 0;
+    }
+    return sum;
+  };
+  const double turned = 1024.0 * (8 + 2) * 128, gated = 1024.0 * 2816;
+  const std::vector<std::string> in_steps{"software.rotation_in_steps=true"};
+  CHECK(bytes(in_steps, "queries and keys to fp32", true) == turned * (2 + 4));
+  CHECK(bytes(in_steps, "rotate in fp32", true) == turned * (4 + 4));
+  CHECK(bytes(in_steps, "gradients to fp32", false) == turned * (2 + 4));
+  CHECK(bytes(in_steps, "rotate gradients in fp32", false) == turned * (4 + 4));
+  CHECK(bytes(in_steps, "rotated gradients to 16 bit", false) == turned * (4 + 2));
+  CHECK(bytes({"software.copies_output=true"}, "copy attention output", true) == 1024.0 * 1024 * (2 + 2));
+}
+
 TEST_CASE("ALiBi passes over the scores once more where attention is not fused, and has no parameters") {
   const tests::Layers shape{3, false, false};
   const Job unfused = llama({"model.positions=alibi", "attention=unfused", "model.biases=none"});

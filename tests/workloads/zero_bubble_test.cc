@@ -115,6 +115,32 @@ TEST_CASE("ZB-V has no bubble when all passes take as long") {
   }
 }
 
+TEST_CASE("stages whose bubble is counted on their own clocks begin the next step each for itself") {
+  // Qi et al., arXiv 2401.10241, section 4: without it the optimizer step would bring the bubble back.
+  for (const Schedule* schedule : kSchedules) {
+    INFO(schedule->name);
+    CHECK(schedule->runtimes.step_apart == schedule->runtimes.place_by_times);
+  }
+  CHECK(schedules::zb_h2.runtimes.step_apart);
+  CHECK(schedules::zb_v.runtimes.step_apart);
+}
+
+TEST_CASE("DualPipe pairs a forward with a backward pass in all of its middle, but where the two ways first meet") {
+  for (std::int32_t p = 2; p <= 8; p += 2) {
+    for (const std::int32_t m : {2 * p, 2 * p + 2, 4 * p}) {
+      for (std::int32_t stage = 0; stage < p; ++stage) {
+        INFO("stage " << stage << " of " << p << ", " << m << " micro-batches");
+        const std::int32_t depth = std::min(stage, p - 1 - stage), inner = p / 2 - 1 - depth;
+        const auto passes = schedules::dualpipe.passes(stage, shape_for(schedules::dualpipe, p, m));
+        const auto pairs = std::count_if(passes.begin(), passes.end(), [](const Pass& pass) { return pass.with_next; });
+        // 2 a round of m/2 - p + depth + 1 rounds, and one for each stage further in; the two middle stages begin
+        // apart.
+        CHECK(pairs == 2 * (m / 2 - p + depth + 1) + inner - (inner == 0 ? 1 : 0));
+      }
+    }
+  }
+}
+
 TEST_CASE("V-Half and V-Min wait about a half and two thirds of 1F1B's bubble") {
   for (std::int32_t p = 2; p <= 12; ++p) {
     const std::int32_t m = 3 * p;
@@ -196,6 +222,17 @@ TEST_CASE("orders found for given times are complete, hold no more and take no l
         REQUIRE(b.finished);
         CHECK(b.longest <= a.longest);
         CHECK(longest_stage(best, map, times) == static_cast<double>(b.longest));  // the sketch agrees with the engine
+        if (map.chunks() == 1) {  // no worse than what the search for one chunk finds
+          const std::int64_t limit = schedule->held_when_searched ? schedule->held_when_searched(p) : most_held(paper);
+          const auto found = longest_stage(search_zero_bubble(p, m, limit, times), map, times);
+          if (found) CHECK(static_cast<double>(b.longest) <= *found);
+        }
+        // In another unit of time the best order is the same one.
+        PipelineTimes small = times;
+        small.message *= 0x1p-30;
+        for (PipelineTimes::Passes& cell : small.cells)
+          cell = {cell.forward * 0x1p-30, cell.input_gradient * 0x1p-30, cell.weight_gradient * 0x1p-30};
+        CHECK(best_orders(*schedule, shape, small) == best);
       }
     }
   }
