@@ -11,6 +11,9 @@ const std::vector<LearntKey>& learnt_keys() {
       {"kernel_issue", "us", 0, 100, {"host.forward", "host.optimizer"}},
       {"backward_issue_share", "", 0, 4, {"host.backward"}},
       {"microbatch_host", "us", 0, 50'000, {"host.forward_begin"}},
+      {"step_begin_host", "us", 0, 500'000, {"host.step_begin"}},
+      {"expert_layer_host", "us", 0, 50'000, {"host.experts."}},
+      {"expert_dispatch_host", "us", 0, 50'000, {"host.experts."}},
       {"transfer_issue", "us", 0, 500, {"host.call.other"}},
       {"tensor_call", "us", 0, 2'000, {"host.call.tensor"}},
       {"extra_kernels_per_layer", "", 0, 100, {"count.forward", "count.backward"}, 2},
@@ -23,6 +26,7 @@ const std::vector<LearntKey>& learnt_keys() {
       {"collective_step_ring", "us", 0, 100, {"call."}},
       {"collective_step_node", "us", 0, 50, {"call."}},
       {"collective_step_tree", "us", 0, 100, {"call."}},
+      {"exchange_share", "", 0.05, 1, {"call.all-to-all"}},
   };
   return kKeys;
 }

@@ -9,6 +9,7 @@
 #include <cctype>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "tools/learn/decompose.h"
@@ -35,10 +36,55 @@ Observation of_samples(std::vector<double> samples, double q) {
 /// Sizes that differ by less than a thousandth are one size.
 std::string size_text(double bytes) { return fmt::format("{:.3g}", bytes); }
 
+/// Of whose group the event's collective is; nothing for other work.
+std::string role_in(const Trace& trace, const DeviceEvent& event) {
+  if (event.collective == kNone) return {};
+  const CollectiveFacts& facts = trace.collectives[static_cast<std::size_t>(event.collective)];
+  return role_of_group(trace.name(facts.group), facts.group_size);
+}
+
+/// How much longer the mean product is that runs beside a collective of a tensor group, for some of its time, than
+/// the one that runs alone. Products of a name are either always split to overlap or never, so that no name runs both
+/// ways; which products these are is the same in the prediction's trace, and hangs on no time.
+std::optional<Observation> products_beside_tensor_calls(const Trace& trace, const std::vector<DeviceEvent>& events) {
+  std::vector<TimeSpan> calls;
+  for (const DeviceEvent& event : events) {
+    if (event.collective == kNone || role_in(trace, event) != "tensor") continue;
+    if (!calls.empty() && event.start <= calls.back().to)
+      calls.back().to = std::max(calls.back().to, event.end);
+    else
+      calls.push_back({event.start, event.end});
+  }
+  struct Mean {
+    double sum = 0;
+    std::size_t count = 0;
+    void add(double value) {
+      sum += value;
+      ++count;
+    }
+  } beside, alone;
+  std::size_t next = 0;
+  for (const DeviceEvent& event : events) {
+    const auto length = static_cast<double>(event.end - event.start);
+    if (event.what != OpClass::matmul || length <= 0) continue;
+    while (next < calls.size() && calls[next].to <= event.start) ++next;
+    double touched = 0;
+    for (std::size_t i = next; i < calls.size() && calls[i].from < event.end; ++i)
+      touched += static_cast<double>(std::min(calls[i].to, event.end) - std::max(calls[i].from, event.start));
+    (touched > kTouched * length ? beside : alone).add(length);
+  }
+  if (beside.count == 0 || alone.count == 0) return std::nullopt;
+  const double ratio = beside.sum / static_cast<double>(beside.count) * static_cast<double>(alone.count) / alone.sum;
+  return Observation{ratio, 0, beside.count + alone.count};
+}
+
 class Observer {
  public:
   explicit Observer(const Trace& trace) : trace_(trace), events_(within_steps(trace)) {
     steps_ = static_cast<double>(std::max<std::size_t>(1, trace.steps.size()));
+    routes_ = std::any_of(events_.begin(), events_.end(), [](const DeviceEvent& event) {
+      return event.what == OpClass::experts || event.what == OpClass::grouped_matmul;
+    });
   }
 
   Observations run() {
@@ -46,18 +92,15 @@ class Observer {
     kernels();
     calls();
     slow_beside_calls();
-    products_beside_tensor_calls();
+    if (const auto ratio = products_beside_tensor_calls(trace_, events_)) out_["products.beside_tensor"] = *ratio;
     return std::move(out_);
   }
 
  private:
-  std::string role(const DeviceEvent& event) const {
-    if (event.collective == kNone) return {};
-    const CollectiveFacts& facts = trace_.collectives[static_cast<std::size_t>(event.collective)];
-    return role_of_group(trace_.name(facts.group), facts.group_size);
-  }
+  std::string role(const DeviceEvent& event) const { return role_in(trace_, event); }
 
-  /// Intervals between the ends of launches on each thread.
+  /// Intervals between the ends of launches on each thread, and from the mark of a step to the end of the first launch
+  /// of its first forward pass, which so stands apart from those of later micro-batches.
   void hosts() {
     std::map<std::int64_t, const DeviceEvent*> launched;
     for (const DeviceEvent& event : events_) launched.emplace(event.correlation, &event);
@@ -66,18 +109,33 @@ class Observer {
       Nanoseconds end = 0;
     };
     std::map<std::int32_t, Thread> threads;
-    std::map<std::string, std::vector<double>> samples;
+    std::map<std::string, std::vector<double>> samples, of_classes;
+    std::size_t step = 0, begun = trace_.steps.size();
     for (const HostEvent& call : trace_.host) {
       if (call.kind != HostKind::runtime || call.correlation == kNone) continue;
       const auto at = launched.find(call.correlation);
       if (at == launched.end()) continue;
       const DeviceEvent& event = *at->second;
+      while (step < trace_.steps.size() && trace_.steps[step].to <= call.start) ++step;
+      const bool within = step < trace_.steps.size() && trace_.steps[step].from <= call.start;
+      const bool begins = within && step != begun && event.phase == Phase::forward;
+      if (begins) {
+        samples["host.step_begin"].push_back(static_cast<double>(call.end - trace_.steps[step].from) * kNano);
+        begun = step;
+      }
       Thread& thread = threads[call.thread];
-      if (thread.last != nullptr && event.work == DeviceWork::kernel) {
+      if (!begins && thread.last != nullptr && event.work == DeviceWork::kernel) {
         const double interval = static_cast<double>(call.end - thread.end) * kNano / call.launches;
         samples[interval_name(event, *thread.last)].push_back(interval);
+        // Layers of experts have a few long intervals, which medians do not see.
+        if (routes_ && !is_collective(event.what) && event.phase != Phase::other)
+          of_classes[fmt::format("host.experts.{}.{}", name_of(event.phase), name_of(event.what))].push_back(interval);
       }
       thread = {&event, call.end};
+    }
+    for (const auto& [name, values] : of_classes) {
+      const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+      out_[name] = {sum / static_cast<double>(values.size()), of_samples(values, 0.5).spread, values.size()};
     }
     for (const auto& [name, values] : samples) {
       // What begins a micro-batch also waits for its predecessors: the quickest tell what the host itself takes.
@@ -156,16 +214,17 @@ class Observer {
       const auto length = static_cast<double>(event.end - event.start);
       if (length <= 0) continue;
       Times& times = products[fmt::format("{} {}", bare_name(event), name_of(event.phase))];
-      double touched = 0;
-      const DeviceEvent* longest = nullptr;
+      std::map<std::string, double> touched;  // by role, the most that a call of it shares
       for (const DeviceEvent* call : running) {
         const auto shared = static_cast<double>(std::min(call->end, event.end) - std::max(call->start, event.start));
-        if (shared <= touched) continue;
-        touched = shared;
-        longest = call;
+        if (shared < kTouched * length) continue;
+        double& most = touched[role(*call)];
+        most = std::max(most, shared);
       }
-      if (touched < kTouched * length) times.alone.push_back(length);
-      if (touched > 0.9 * length) times.beside[role(*longest)].push_back(length);
+      if (touched.empty()) times.alone.push_back(length);
+      // Beside calls of two roles, what one of them takes is not told.
+      if (touched.size() == 1 && touched.begin()->second > 0.9 * length)
+        times.beside[touched.begin()->first].push_back(length);
     }
     std::map<std::string, std::vector<double>> ratios;
     for (auto& [name, times] : products) {
@@ -178,44 +237,10 @@ class Observer {
     for (const auto& [role, values] : ratios) out_["slow." + role] = of_samples(values, 0.5);
   }
 
-  /// How much longer the mean product is that runs beside a collective of a tensor group, for some of its time, than
-  /// the one that runs alone. Products of a name are either always split to overlap or never, so that no name runs both
-  /// ways; which products these are is the same in the prediction's trace, and hangs on no time.
-  void products_beside_tensor_calls() {
-    std::vector<TimeSpan> calls;
-    for (const DeviceEvent& event : events_) {
-      if (event.collective == kNone || role(event) != "tensor") continue;
-      if (!calls.empty() && event.start <= calls.back().to)
-        calls.back().to = std::max(calls.back().to, event.end);
-      else
-        calls.push_back({event.start, event.end});
-    }
-    struct Mean {
-      double sum = 0;
-      std::size_t count = 0;
-      void add(double value) {
-        sum += value;
-        ++count;
-      }
-    } beside, alone;
-    std::size_t next = 0;
-    for (const DeviceEvent& event : events_) {
-      const auto length = static_cast<double>(event.end - event.start);
-      if (event.what != OpClass::matmul || length <= 0) continue;
-      while (next < calls.size() && calls[next].to <= event.start) ++next;
-      double touched = 0;
-      for (std::size_t i = next; i < calls.size() && calls[i].from < event.end; ++i)
-        touched += static_cast<double>(std::min(calls[i].to, event.end) - std::max(calls[i].from, event.start));
-      (touched > kTouched * length ? beside : alone).add(length);
-    }
-    if (beside.count == 0 || alone.count == 0) return;
-    const double ratio = beside.sum / static_cast<double>(beside.count) * static_cast<double>(alone.count) / alone.sum;
-    out_["products.beside_tensor"] = {ratio, 0, beside.count + alone.count};
-  }
-
   const Trace& trace_;
   std::vector<DeviceEvent> events_;
   double steps_ = 1;
+  bool routes_ = false;  // tokens to experts
   Observations out_;
 };
 

@@ -67,19 +67,22 @@ class TimelineReader {
     trace_.device.push_back(event);
   }
 
-  /// As the writer of traces places them: launches at the end of the host's time for a span, other work before them.
+  /// As the writer of traces places them: launches at the end of the host's time for a span, other work before them or
+  /// before the kernel that it belongs to.
   void add_launches(const Timeline::Span& span) {
     sim::Duration launches{};
-    for (const workloads::KernelSlice& kernel : span.kernels) launches += kernel.issue;
+    for (const workloads::KernelSlice& kernel : span.kernels) launches += kernel.host + kernel.issue;
     const bool transfer = span.kernels.empty();
     sim::SimTime at = transfer ? span.host.from : sim::SimTime(span.host.until.value() - launches.value());
-    if (at > span.host.from) {
-      HostEvent work;
-      work.name = trace_.names.intern("host work");
-      work.start = nanoseconds(span.host.from);
-      work.end = nanoseconds(at);
-      trace_.host.push_back(work);
-    }
+    const auto work = [&](sim::SimTime from, sim::SimTime until) {
+      if (until <= from) return;
+      HostEvent event;
+      event.name = trace_.names.intern("host work");
+      event.start = nanoseconds(from);
+      event.end = nanoseconds(until);
+      trace_.host.push_back(event);
+    };
+    work(span.host.from, at);
     const auto launch = [&](sim::SimTime until, std::int64_t count) {
       if (until > at) {
         HostEvent call;
@@ -94,7 +97,11 @@ class TimelineReader {
       ++next_;
       at = until;
     };
-    for (const workloads::KernelSlice& kernel : span.kernels) launch(at + kernel.issue, kernel.launches);
+    for (const workloads::KernelSlice& kernel : span.kernels) {
+      work(at, at + kernel.host);
+      at = at + kernel.host;
+      launch(at + kernel.issue, kernel.launches);
+    }
     if (transfer) launch(span.host.until, 1);
   }
 

@@ -75,7 +75,7 @@ class StepGraph {
     const Timeline::Span& span = timeline_.spans[op];
     const sim::Duration issue(program_.issue[op]), whole(program_.duration[op]);
     sim::Duration launches{}, kernels{};
-    for (const workloads::KernelSlice& kernel : span.kernels) launches += kernel.issue;
+    for (const workloads::KernelSlice& kernel : span.kernels) launches += kernel.host + kernel.issue;
     const bool one_by_one = launches.value() > 0 && launches <= issue;
     std::int64_t host_at = span.host.from.value(), at = span.start.value();
     const auto host = [&](const std::string& name, sim::Duration time) {
@@ -106,6 +106,7 @@ class StepGraph {
       const bool is_last = k + 1 == span.kernels.size();
       const sim::Duration time = is_last ? whole - kernels : std::min(kernel.duration, whole - kernels);
       kernels += time;
+      if (kernel.host > sim::Duration{}) host("host work", kernel.host);
       const std::uint32_t launch = host("launch", kernel.issue);
       last = device(kernel.name, time, launch);
     }

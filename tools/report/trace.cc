@@ -198,15 +198,18 @@ class TimelineWriter {
     return arguments;
   }
 
-  /// The host's work for a span: launches at its end, one for each kernel or transfer, other work before them.
+  /// The host's work for a span: launches at its end, one for each kernel or transfer, other work before them or before
+  /// the kernel that it belongs to.
   void write_host(const Timeline::Span& span) {
     sim::Duration launches{};
-    for (const workloads::KernelSlice& kernel : span.kernels) launches += kernel.issue;
+    for (const workloads::KernelSlice& kernel : span.kernels) launches += kernel.host + kernel.issue;
     const bool transfer = span.kernels.empty();
     sim::SimTime at = transfer ? span.host.from : sim::SimTime(span.host.until.value() - launches.value());
-    if (at > span.host.from) {
-      sink_.slice(process_, host_thread(), "host work", "cpu_op", nanoseconds(span.host.from), nanoseconds(at), {});
-    }
+    const auto work = [&](sim::SimTime from, sim::SimTime until) {
+      if (until > from)
+        sink_.slice(process_, host_thread(), "host work", "cpu_op", nanoseconds(from), nanoseconds(until), {});
+    };
+    work(span.host.from, at);
     const auto launch = [&](sim::SimTime until, std::int64_t count) {
       if (until > at) {
         sink_.slice(process_, host_thread(), "cudaLaunchKernel", "cuda_runtime", nanoseconds(at), nanoseconds(until),
@@ -215,7 +218,11 @@ class TimelineWriter {
       ++correlation_;
       at = until;
     };
-    for (const workloads::KernelSlice& kernel : span.kernels) launch(at + kernel.issue, kernel.launches);
+    for (const workloads::KernelSlice& kernel : span.kernels) {
+      work(at, at + kernel.host);
+      at = at + kernel.host;
+      launch(at + kernel.issue, kernel.launches);
+    }
     if (transfer) launch(span.host.until, 1);
   }
 

@@ -75,6 +75,7 @@ struct KernelSlice {
   double bytes = 0;  // of memory, each operand and result read or written once
   calibration::DataType type = calibration::DataType::bf16;
   sim::Duration issue{};      // of the host, to launch it
+  sim::Duration host{};       // of the host, ahead of that: what a layer of experts takes beyond its launches
   std::int64_t launches = 1;  // for kernels that stand for several
   KernelShape shape{};        // of the whole product, also where it is cut to overlap
 };

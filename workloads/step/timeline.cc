@@ -40,7 +40,7 @@ Timeline::Span span_of(const StepPlan& step, const sim::Program& program, const 
   if (program.kind[op] == sim::OpKind::compute) {
     for (const Kernel& kernel : step.stages.runs[note.run])
       span.kernels.push_back(
-          {kernel.name, kernel.time, kernel.flops, kernel.bytes, kernel.type, {}, kernel.launches, kernel.shape});
+          {kernel.name, kernel.time, kernel.flops, kernel.bytes, kernel.type, {}, {}, kernel.launches, kernel.shape});
     stretch(span.kernels, sim::Duration(program.duration[op]));
     span.name = pass + span.kernels.front().name;
   } else {
@@ -70,6 +70,7 @@ class HostClock {
       for (std::size_t k = 0; k < kernels.size(); ++k) {
         const double share = kernels[k].backward ? costs_.backward_issue_share : 1.0;
         span.kernels[k].issue = scaled(costs_.kernel_issue, share) * kernels[k].launches;
+        span.kernels[k].host = kernels[k].host;
       }
     }
     if (program_.host_waits[op] != 0) now_ = std::max(now_, rank_.record->finish[op]);
