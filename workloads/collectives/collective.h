@@ -154,9 +154,9 @@ class MembersByNode {
 void append_links(std::vector<sim::WeightedLink>& links, std::span<const sim::WeightedLink> added, double weight,
                   const topology::Cluster& cluster);
 
-/// Adds the route of an exchange, inside one node or between several; returns it. `load`: of which its links carry the
-/// parts, so that a byte is one of load.sum().
+/// Adds the route of an exchange, inside one node or between several; returns it. Every rank sends as one of its node
+/// does, however many members of the group lie there: a byte is one of exchange_load().sum().
 sim::RouteId add_exchange_route(sim::Network& network, std::span<const std::int64_t> gpus,
-                                const topology::Cluster& cluster, const ExchangeLoad& load);
+                                const topology::Cluster& cluster, const ExchangeStyle& style);
 
 }  // namespace orrery::workloads

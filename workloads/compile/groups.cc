@@ -126,7 +126,7 @@ class Communicators {
     const bool scales = participants == members.size();
     const std::vector<std::int64_t> gpus = ranks_.gpus_of(members);
     if (group.exchange) {
-      const RouteId route = add_exchange_route(out_.network, gpus, cluster_, exchange_load(out_.shapes[group.group]));
+      const RouteId route = add_exchange_route(out_.network, gpus, cluster_, out_.shapes[group.group].exchange);
       return add(participants, scales ? of_all_alike(route) : route, 1);
     }
     const GroupShape shape = shape_of(gpus, cluster_);
