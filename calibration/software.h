@@ -64,6 +64,13 @@ struct ScenarioDefaults {
   bool operator==(const ScenarioDefaults&) const = default;
 };
 
+/// Rates of linear layers' 16-bit GEMMs.
+struct GemmRates {
+  double misaligned = 1;  // of one whose rows do not begin at 16 bytes, over an aligned one
+  double of_library = 1;  // of any, over that with the library that the device was measured with
+  bool operator==(const GemmRates&) const = default;
+};
+
 /// Linear layers: what their GEMMs take along.
 struct LinearStyle {
   bool fused_wgrad_accumulation = true;  // weight gradient GEMM adds into the fp32 gradient
@@ -71,9 +78,12 @@ struct LinearStyle {
   bool bias_in_gemm = false;             // the GEMM adds the bias
   bool separate_qkv = false;           // queries, keys and values are three linear layers, each with its own reduction
   bool separate_gate = false;          // a gated MLP's two up projections are two products
-  double misaligned_gemm_rate = 1;     // of one whose rows do not begin at 16 bytes, over an aligned one
+  double misaligned_gemm_rate = 1;     // GemmRates::misaligned
+  double gemm_rate = 1;                // GemmRates::of_library
   double column_cast_traffic = 1;      // bytes of an operand's cast with scales of columns, over one with those of rows
   bool async_tensor_backward = false;  // input-gradient reductions run beside the weight-gradient GEMMs
+  bool keeps_gathered_inputs = false;  // of column-parallel layers, for their weight gradients
+  GemmRates rates() const { return {misaligned_gemm_rate, gemm_rate}; }
   bool operator==(const LinearStyle&) const = default;
 };
 
@@ -141,10 +151,11 @@ struct BucketPolicy {
 struct GradientReduction {
   DataType gradient_dtype = DataType::fp32;  // of the gradient buffers and their reduction, but in fp16 training
   DataType parameter_gather_dtype = DataType::bf16;  // of the parameter all-gather
-  bool reduces_amax = false;        // fp8: every pass of a chunk ends in an all-reduce over tensor and data ranks
-  bool all_reduces_shards = false;  // gradients are all-reduced though each rank updates only its shard
-  bool reduces_every_pass = true;   // sharded gradients are reduced in the backward pass of every micro-batch
-  bool reduces_to_owners = false;   // then weight by weight, each to the rank that owns it
+  bool reduces_amax = false;         // fp8: every pass of a chunk ends in an all-reduce over tensor and data ranks
+  bool all_reduces_shards = false;   // gradients are all-reduced though each rank updates only its shard
+  bool reduces_shards_last = false;  // likewise, in their own type and behind the last backward pass
+  bool reduces_every_pass = true;    // sharded gradients are reduced in the backward pass of every micro-batch
+  bool reduces_to_owners = false;    // then weight by weight, each to the rank that owns it
   DataType fp16_accumulation = DataType::fp32;  // of the gradient buffers, and their reduction, in fp16 training
   bool keeps_training_gradients = false;        // 16-bit gradients stay allocated beside the fp32 accumulators
   bool operator==(const GradientReduction&) const = default;

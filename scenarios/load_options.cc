@@ -96,7 +96,9 @@ void load_overlap(const Settings& document, Job& job) {
   // What runtimes that post messages ahead gain would be lost in waiting else.
   job.overlap.pipeline =
       flag("pipeline", software.defaults.overlap_pipeline || job.parallelism.schedule->runtimes.post_ahead);
-  job.overlap.gradients = flag("gradients", software.defaults.overlap_gradients);
+  const bool last =
+      software.gradients.reduces_shards_last && job.parallelism.sharding == workloads::Sharding::optimizer;
+  job.overlap.gradients = flag("gradients", software.defaults.overlap_gradients && !last);
   job.overlap.parameters = flag("parameters", software.defaults.overlap_parameters);
   job.overlap.experts = boolean(section, "experts", false);
   const bool pairs = workloads::pairs_passes(job.parallelism) || job.parallelism.schedule->copies() > 1;
@@ -117,8 +119,14 @@ void load_recompute(const Settings& document, const std::vector<std::string>& ki
   using Parts = workloads::RecomputedParts;
   const Settings* section = given(&document, "recompute");
   if (section == nullptr || !section->is_mapping()) {
-    job.method.recompute = static_cast<workloads::Recompute>(
-        load_choice(document, job, "recompute", kinds, name_of(job.software.defaults.recompute)));
+    std::vector<std::string> words = kinds;
+    words.emplace_back("partial");
+    const std::size_t word = load_choice(document, job, "recompute", words, name_of(job.software.defaults.recompute));
+    const bool partial = word == kinds.size();
+    job.method.recompute = partial ? workloads::Recompute::selective : static_cast<workloads::Recompute>(word);
+    if (partial)
+      job.assumptions.emplace_back(
+          "recompute: partial does not say what is computed again: core attention, as selective.");
     return;
   }
   job.method.recompute = static_cast<workloads::Recompute>(

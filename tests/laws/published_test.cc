@@ -112,7 +112,7 @@ TEST_CASE("every kept record is simulated, compared and cited") {
                                                     {"mlperf-lora", 46},
                                                     {"mosaic-fsdp", 101},
                                                     {"mtnlg", 1},
-                                                    {"nanotron", 70},
+                                                    {"nanotron", 81},
                                                     {"narayanan", 13},
                                                     {"nemo-docs", 17},
                                                     {"torchtitan", 17},

@@ -82,6 +82,10 @@ TEST_CASE("unknown, null and absent are the same") {
   CHECK(job_with(18, "  micro: null").assumptions == absent);
   CHECK(job_with(18, "  micro:").assumptions == absent);
   const std::vector<std::string> usual = load_text(small_scenario()).job.assumptions;
+  const Scenario partial = load_text(small_scenario() + "recompute: partial\n");
+  CHECK(partial.job.method.recompute == workloads::Recompute::selective);
+  CHECK(std::any_of(partial.job.assumptions.begin(), partial.job.assumptions.end(),
+                    [](const std::string& a) { return a.starts_with("recompute: partial does not say"); }));
   CHECK(load_text(small_scenario() + "recompute: unknown\nattention: unknown\nplacement: unknown\n").job.assumptions ==
         usual);
   CHECK(job_with(11, "  seq: 1024\n  attention_window: unknown").assumptions == usual);

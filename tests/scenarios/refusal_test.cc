@@ -83,7 +83,7 @@ TEST_CASE("numbers out of range, and words that are none") {
              {17, "  global: 1e400", "17:3: batch.global", "integer"},
              {19, "precision: fp7", "19:1: precision",
               "one of fp32, bf16, fp16, fp8, mxfp8, fp8-blockwise, fp8-rowwise, nvfp4"},
-             {19, "recompute: some", "19:1: recompute", "one of none, selective, full"},
+             {19, "recompute: some", "19:1: recompute", "one of none, selective, full, partial"},
              {19, "recompute: {kind: full, layers: 0}", "19:25: recompute.layers", "expected 1 to 10000"},
              {19, "recompute: {kind: selective, layers: 2}", "19:30: recompute.layers", "none but with kind full"},
              {19, "attention: flush", "19:1: attention", "did you mean \"flash\"?"},

@@ -167,6 +167,66 @@ TEST_CASE("inputs that are gathered for what runs again are in both counts of th
   }
 }
 
+TEST_CASE("inputs that stay gathered are not gathered again, and a rank of two keeps the other half of each") {
+  const auto with = [](const char* stays) {
+    return small_job({"parallelism.sequence_parallel=true", std::string("software.keeps_gathered_inputs=") + stays});
+  };
+  const auto gathers = [](const Job& job) {
+    double bytes = 0;
+    for (const TrafficRow& row : simulate_step(job).traffic) {
+      INFO(row.dimension << ' ' << row.what);
+      CHECK(row.closed_form_bytes == Approx(row.simulated_bytes));
+      if (row.what.find("saved input") != std::string::npos) bytes += row.simulated_bytes;
+    }
+    return bytes;
+  };
+  const Job again = with("false"), stays = with("true");
+  CHECK(gathers(again) > 0);
+  CHECK(gathers(stays) == 0);
+  const auto kept = [](const Job& job) { return bytes_of(network_of(job).layer(1)).kept; };
+  const double hidden = network_of(again).hidden_elements;
+  CHECK(kept(stays) - kept(again) == Approx(2 * 2 * hidden / 2));  // two inputs a block, two bytes, the other half
+}
+
+TEST_CASE("the library's rate stretches 16-bit products, and nothing else") {
+  const auto products = [](const char* rate, bool quantised) {
+    const Job job =
+        small_job({std::string("software.gemm_rate=") + rate, quantised ? "precision=fp8" : "precision=bf16"});
+    const LayerPasses passes = tests::passes_over(job, {1, false, false});
+    std::pair<double, double> seconds;
+    for (const Piece& piece : passes.forward)
+      for (const Kernel& kernel : piece.kernels) {
+        const bool linear = kernel.name == "qkv" || kernel.name == "mlp up";
+        (linear ? seconds.first : seconds.second) += sim::to_seconds(kernel.time);
+      }
+    return seconds;
+  };
+  const auto whole = products("1", false), slow = products("0.8", false);
+  CHECK(slow.first == Approx(whole.first / 0.8));
+  CHECK(slow.second >= whole.second);  // other linear layers are in it
+  CHECK(products("0.8", true).first == Approx(products("1", true).first));
+}
+
+TEST_CASE("sharded gradients that are reduced last go whole, in their own type, behind the last pass") {
+  const auto with = [](const char* last, const char* sharding) {
+    return small_job({std::string("software.reduces_shards_last=") + last,
+                      std::string("parallelism.sharding=") + sharding, "software.overlap_gradients=true"});
+  };
+  CHECK_FALSE(with("true", "optimizer").overlap.gradients);
+  CHECK(with("true", "none").overlap.gradients);
+  CHECK(with("false", "optimizer").overlap.gradients);
+  const Job job = with("true", "optimizer");
+  CHECK(data_parallelism_of(job).reduction() == calibration::CollectiveOp::all_reduce);
+  CHECK(data_parallelism_of(job).bytes.reduced == calibration::bytes_of(job.method.precision.gradients));
+  double reduced = 0;
+  for (const TrafficRow& row : simulate_step(job).traffic) {
+    INFO(row.dimension << ' ' << row.what);
+    CHECK(row.closed_form_bytes == Approx(row.simulated_bytes));
+    if (row.operation == "all_reduce" && row.dimension == "data") reduced += row.simulated_bytes;
+  }
+  CHECK(reduced > 0);
+}
+
 TEST_CASE("host time around tensor collectives is paid for each, and for each rank where stages lie on several nodes") {
   // One micro-batch through launches so slow that the device never matters.
   const auto seconds = [](std::vector<std::string> sets) {

@@ -24,7 +24,7 @@ inline workloads::LayerPasses passes_over(const workloads::Job& job, const Layer
     for (const Layer& layer : network.kinds) {
       for (std::int64_t i = 0; layer.kind == kind && i < times; ++i)
         in_order.push_back(
-            passes_of(layer, {job.machine.device, job.software.layers.linear.misaligned_gemm_rate}, true));
+            passes_of(layer, {job.machine.device, job.software.layers.linear.rates()}, true));
     }
   };
   add(LayerKind::embedding, layers.embedding);

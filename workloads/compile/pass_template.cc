@@ -256,12 +256,9 @@ std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces) {
 const TemplateLibrary::LayerItems& TemplateLibrary::of_kind(std::uint8_t kind) {
   const auto [it, fresh] = kinds_.try_emplace(kind);
   if (!fresh) return it->second;
-  const KernelTimes times{prices_.device,
-                          costs_.misaligned_gemm_rate,
-                          costs_.host.expert_layer_host,
-                          costs_.host.expert_dispatch_host,
-                          costs_.host.expert_host,
-                          costs_.cuts_at_weights};
+  const KernelTimes times{
+      prices_.device,          costs_.gemm_rates,     costs_.host.expert_layer_host, costs_.host.expert_dispatch_host,
+      costs_.host.expert_host, costs_.cuts_at_weights};
   const LayerPasses passes = passes_of(network_.kinds[kind], times, costs_.splits_backward);
   it->second[static_cast<std::size_t>(PassKind::forward)] = items(passes.forward);
   it->second[static_cast<std::size_t>(PassKind::backward)] = items(passes.backward);

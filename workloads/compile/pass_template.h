@@ -61,11 +61,11 @@ WholePass whole_pass(std::span<const PassItem> items, double slower);
 struct PassCosts {
   calibration::HostCosts host;
   calibration::OverlapCosts overlap;
-  double misaligned_gemm_rate = 1;  // of a linear layer whose rows do not begin at 16 bytes, over an aligned one
-  bool overlaps_tensor = false;     // collectives are cut up with the GEMMs beside them
-  bool splits_backward = false;     // the schedule cuts backward passes in two
-  bool waits_for_batch = false;     // the host reads back how much of a micro-batch it was sent
-  bool cuts_at_weights = false;     // every linear layer has items of its own: PassItem::weights
+  calibration::GemmRates gemm_rates{};
+  bool overlaps_tensor = false;  // collectives are cut up with the GEMMs beside them
+  bool splits_backward = false;  // the schedule cuts backward passes in two
+  bool waits_for_batch = false;  // the host reads back how much of a micro-batch it was sent
+  bool cuts_at_weights = false;  // every linear layer has items of its own: PassItem::weights
   bool operator==(const PassCosts&) const = default;
 };
 

@@ -123,7 +123,8 @@ Layer head_layer(LayerWriter& writer) {
   layer.kind = LayerKind::head;
   layer.ops = writer.take();
   const double outside = sizes.outside, logits = LossWriter::logits_of(writer);
-  layer.kept = {{"norm and linear input", 2 * outside, e, 0},
+  const double linear_input = writer.style().linear.keeps_gathered_inputs ? sizes.hidden : outside;
+  layer.kept = {{"norm and linear input", outside + linear_input, e, 0},
                 {"logits", logits, writer.style().head.fused_cross_entropy ? e : 4, 0}};
   // One copy: forward the 16-bit logits that are cast, backward their gradient in 16 bit, never both.
   layer.working = {{"logits beside the kept ones", logits, e * writer.style().head.loss_copies, 0},

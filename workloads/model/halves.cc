@@ -39,10 +39,11 @@ double kept_input(const LayerWriter& writer) {
 /// What a half that begins with a norm keeps of its input, and of the dropout behind it.
 void keep_ends(const LayerWriter& writer, Half half, KeptAs input, Layer& layer) {
   const double outside = writer.sizes().outside, e = writer.element();
+  const double linear_input = writer.style().linear.keeps_gathered_inputs ? writer.sizes().hidden : outside;
   const bool norm_again = writer.computation().again(&RecomputedParts::norms);
   layer.kept.push_back({"norm input", outside, e, half, input});
   layer.kept.push_back(
-      {"linear input", outside, kept_input(writer), half, norm_again ? KeptAs::recomputed : KeptAs::tensor, true});
+      {"linear input", linear_input, kept_input(writer), half, norm_again ? KeptAs::recomputed : KeptAs::tensor, true});
   layer.kept.push_back({"dropout mask", outside, writer.style().dropout ? 1.0 : 0.0, half});
 }
 

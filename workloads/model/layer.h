@@ -81,6 +81,7 @@ struct InputExchange {
   const char *what, *saved,
       *what_backward;  // labels: forward, of the input that is gathered once more, of its gradient
   CommGroup group = CommGroup::tensor;
+  bool stays = false;  // what was gathered is kept for the gradients of weights, and not gathered once more
 };
 
 /// Linear layers that share one input. Backward: the gradients of the input, their exchange, beside it the gradients of

@@ -165,7 +165,8 @@ std::optional<InputExchange> LayerWriter::enter(const char* what, const char* sa
                        what,
                        saved,
                        what_backward,
-                       out_group()};
+                       out_group(),
+                       style().linear.keeps_gathered_inputs};
 }
 std::optional<InputExchange> LayerWriter::enter() const {
   return enter("activations, forward", "saved inputs, backward", "activation gradients, backward");

@@ -153,12 +153,12 @@ class LayerCompiler {
   }
 
   /// Gradients of the input, then their reduction beside the weight gradients, unless these have a pass of their own.
-  /// Where the input came as shards only a shard was kept, so it is gathered once more, beside the input gradient, for
+  /// Where the input came as shards and only a shard was kept, it is gathered once more, beside the input gradient, for
   /// the gradients of weights that are trained.
   void backward_products(const LinearOp& op) {
     const std::optional<InputExchange>& input = op.input;
     const bool trains = std::any_of(op.products.begin(), op.products.end(), [](const MatMul& p) { return !p.frozen; });
-    if (input && input->exchange == Exchange::all_gather && trains)
+    if (input && input->exchange == Exchange::all_gather && trains && !input->stays)
       exchange(*input, calibration::CollectiveOp::all_gather, input->saved,
                input->async ? CommOverlap::behind : CommOverlap::none);
     for (auto p = op.products.rbegin(); p != op.products.rend(); ++p)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "calibration/profile.h"
+#include "calibration/software.h"
 #include "workloads/model/layer.h"
 
 namespace orrery::workloads {
@@ -66,7 +67,7 @@ struct LayerPasses {
 /// Device times of kernels.
 struct KernelTimes {
   const calibration::DeviceProfile& device;
-  double misaligned_gemm_rate = 1;  // of a linear layer whose rows do not begin at 16 bytes, over an aligned one
+  calibration::GemmRates gemm_rates{};
   /// Of a HostOp, in each direction: of one without experts, of one with experts, and for each of these.
   sim::Duration expert_layer_host{}, expert_dispatch_host{}, expert_host{};
   bool cuts_at_weights = false;  // every linear layer has pieces of its own: Piece::weights

@@ -77,10 +77,12 @@ void PieceWriter::grouped_gemm(std::string name, const calibration::Gemm& shape,
 /// eight.
 sim::Duration PieceWriter::time_of(const calibration::Gemm& shape) const {
   const sim::Duration time = device().gemm(shape);
+  if (shape.batch > 1 || calibration::bytes_of(shape.dtype) != 2) return time;
   constexpr std::int64_t kAligned = 8;
   const bool aligned = shape.m % kAligned == 0 && shape.n % kAligned == 0 && shape.k % kAligned == 0;
-  if (aligned || shape.batch > 1 || calibration::bytes_of(shape.dtype) != 2) return time;
-  return sim::Duration(std::llround(static_cast<double>(time.value()) / times_.misaligned_gemm_rate));
+  const calibration::GemmRates& rates = times_.gemm_rates;
+  const double rate = rates.of_library * (aligned ? 1 : rates.misaligned);
+  return rate == 1 ? time : sim::Duration(std::llround(static_cast<double>(time.value()) / rate));
 }
 
 void PieceWriter::comm(CommGroup group, calibration::CollectiveOp op, double bytes, const char* what,

@@ -36,7 +36,7 @@ DataParallelism data_parallelism_of(const Job& job) {
   data.by_unit = data.replicas > 1 && (sharding == Sharding::parameters || gradients);
   data.gathers_every_pass = data.by_unit && (sharding == Sharding::parameters || made_for_units);
   data.to_owners = data.by_unit && sharding == Sharding::gradients && style.reduces_to_owners;
-  data.all_reduces_shards = style.all_reduces_shards;
+  data.all_reduces_shards = style.all_reduces_shards || (style.reduces_shards_last && sharding == Sharding::optimizer);
   data.overlaps_gradients = job.overlap.gradients;
   data.overlaps_parameters = job.overlap.parameters;
   data.bytes.gradient = calibration::bytes_of(job.method.precision.gradients);
@@ -134,7 +134,7 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   const Schedule& schedule = *job.parallelism.schedule;
   ProgramInputs inputs{workload, job.parallelism.chunk_map(), {}, data_parallelism_of(job),
                        {},       message_style_of(job),       {}, 0};
-  inputs.passes = {software.host,           software.overlap,           software.layers.linear.misaligned_gemm_rate,
+  inputs.passes = {software.host,           software.overlap,           software.layers.linear.rates(),
                    job.overlap.tensor,      schedule.splits_backward(), false,
                    inputs.data.by_weight.on};
   if (job.overlap.experts) inputs.passes.host.expert_layer_host += software.host.expert_overlap_host;

@@ -152,16 +152,18 @@ double gathered_bytes(const StateStyle& style, const StageParameters& held) {
 }
 
 /// `element`: bytes of an activation.
-double message_bytes(const Parallelism& p, double element, bool overlaps, bool in_blocks, const Network& network,
-                     std::int64_t stage) {
+double message_bytes(const Parallelism& p, double element, bool overlaps, const calibration::LayerStyle& layers,
+                     bool in_blocks, const Network& network, std::int64_t stage) {
   double bytes = 0;
   if (p.pipeline > 1) {
     const bool wraps = p.virtual_pipeline > 1;
     const int neighbours = (wraps || stage > 0) + (wraps || stage + 1 < p.pipeline);
     bytes += neighbours * (overlaps ? 2 : 1) * element * network.residual_elements;
   }
-  // One gathered input shared by all layers (megatron/core/parallel_state.py, global memory buffer), one gradient.
-  if (p.sequence_parallel && p.tensor > 1) bytes += 2 * element * network.hidden_elements;
+  // One gathered input shared by all layers (megatron/core/parallel_state.py, global memory buffer) unless each keeps
+  // its own, one gradient.
+  const double gathered = layers.linear.keeps_gathered_inputs ? 1 : 2;
+  if (p.sequence_parallel && p.tensor > 1) bytes += gathered * element * network.hidden_elements;
   // Keys and values: of the block at work and of the one on its way round the ring, or of the whole sequence.
   const double blocks = p.context == 1 ? 0 : p.context_method == ContextMethod::ring ? 2 : real(p.context);
   bytes += blocks * element * network.kv_elements;
@@ -176,6 +178,9 @@ double step_bytes(const StateStyle& style, double parameters) {
   double bytes = 0;
   if (style.precision.accumulation != DataType::fp32) bytes += 4 * updated;  // gradients in fp32 for the update
   if (style.optimizer == OptimizerKind::lamb) bytes += 4 * updated;          // the update, before its norm is known
+  // A gather of all parameters by lists: this rank's part, a flat copy for each rank, and the library's of them all.
+  if (style.data.fetches.collectives_by_list && style.data.sharding == Sharding::optimizer && style.data.owners > 1)
+    bytes += style.data.bytes.parameter * (2 * parameters + updated);
   return bytes;
 }
 
@@ -302,7 +307,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
       m.parameters -= spared_weight_bytes(style, held.blocks) + spared_weight_bytes(of_experts, experts.blocks);
     }
     m.parts.gathered = gathered_bytes(style, held) + (experts.all > 0 ? gathered_bytes(of_experts, experts) : 0);
-    m.parts.messages = message_bytes(layout, element, job.overlap.pipeline,
+    m.parts.messages = message_bytes(layout, element, job.overlap.pipeline, job.software.layers,
                                      job.software.attention_style.gathered_in_blocks, split.network, stage);
     const auto at = static_cast<std::size_t>(stage);
     settle(m, high_water(orders[at], chunks[at]), step_bytes(style, held.all) + step_bytes(of_experts, experts.all));

@@ -261,7 +261,7 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
   exchange(reduce_scatter, "activations, forward (recomputed)", calls.leaves_again);
   exchange(all_gather, "activation gradients, backward", calls.leaves);
   exchange(reduce_scatter, "activation gradients, backward", calls.enters);
-  exchange(all_gather, "saved inputs, backward", calls.enters);
+  if (!f_.keeps_gathered_inputs) exchange(all_gather, "saved inputs, backward", calls.enters);
   const std::vector<TensorCalls> predictions{{token * real(f_.model.hidden), real(f_.model.experts.mtp_layers)}};
   exchange(reduce_scatter, "prediction, forward", predictions);
   if (f_.method.recompute == Recompute::full) exchange(reduce_scatter, "prediction, forward (recomputed)", predictions);

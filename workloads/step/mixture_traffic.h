@@ -26,6 +26,7 @@ struct MixtureFacts {
   struct Sizes {
     std::int64_t micro_batch, rank_seq, microbatches, gpus_per_node;
   } sizes;
+  bool keeps_gathered_inputs = false;
 };
 
 class MixtureTraffic {

@@ -40,7 +40,7 @@ struct Work {
 /// One micro-batch of every kind of layer.
 std::vector<calibration::Duty> duties_of(const EnergyInputs& given, const Network& network,
                                          const calibration::DeviceProfile& device) {
-  const KernelTimes times{device, given.programs.passes.misaligned_gemm_rate};
+  const KernelTimes times{device, given.programs.passes.gemm_rates};
   std::vector<calibration::Duty> kinds;
   for (const Layer& layer : network.kinds)
     kinds.push_back(duty_of(passes_of(layer, times, false), device, given.tensor_in_node));

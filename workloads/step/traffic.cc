@@ -44,6 +44,7 @@ bool reduces_every_micro_batch(const Parallelism& layout, const calibration::Sof
   return software.gradients.reduces_every_pass || (made_for_units(software) && layout.pipeline == 1);
 }
 bool scatters(const Parallelism& layout, const calibration::Software& software) {
+  if (layout.sharding == Sharding::optimizer && software.gradients.reduces_shards_last) return false;
   return layout.sharding == Sharding::parameters || reduces_every_micro_batch(layout, software) ||
          (layout.sharding != Sharding::none && !software.gradients.all_reduces_shards);
 }
@@ -97,7 +98,8 @@ class StateRows {
   /// Where ranks that share out states add gradients up with an all-reduce all the same, they send them in 16 bit.
   double reduced_gradient_bytes() const {
     const int added_up = calibration::bytes_of(precision_.gradients);
-    if (scatters(layout_, software_) || sharding_ == Sharding::none) return added_up;
+    if (scatters(layout_, software_) || sharding_ == Sharding::none || software_.gradients.reduces_shards_last)
+      return added_up;
     return std::min(added_up, calibration::bytes_of(precision_.activations));
   }
 
@@ -196,7 +198,8 @@ class ClosedForm {
                   job.parallelism,
                   job.method,
                   job.placement,
-                  {job.batch.micro, job.rank_seq(), job.microbatches(), job.machine.gpus_per_node}}) {}
+                  {job.batch.micro, job.rank_seq(), job.microbatches(), job.machine.gpus_per_node},
+                  job.software.layers.linear.keeps_gathered_inputs}) {}
 
   std::vector<TrafficRow> rows() {
     if (p_.tensor > 1) tensor();
@@ -256,7 +259,7 @@ class ClosedForm {
     // Queries, keys and values that are layers of their own reduce the gradient of their input three times.
     const double apart = job_.software.layers.linear.separate_qkv && !job_.model.parallel_block && !sp ? 2 : 0;
     boundary("activation gradients, backward", (per_pass + apart) * layers * runs, per_pass + apart, true);
-    if (sp && !adapters_.any())
+    if (sp && !adapters_.any() && !job_.software.layers.linear.keeps_gathered_inputs)
       add(CommGroup::tensor, CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, activation(),
           per_pass * layers * runs, per_pass);
     if (adapters_.any())
@@ -304,7 +307,8 @@ class ClosedForm {
     if (sp) exchange(CollectiveOp::all_gather, "head input, forward", heads * runs);
     if (sp && !adapters_.any()) {
       exchange(CollectiveOp::all_gather, "embedding gradient, backward", runs);
-      exchange(CollectiveOp::all_gather, "head saved input, backward", heads * runs);
+      if (!job_.software.layers.linear.keeps_gathered_inputs)
+        exchange(CollectiveOp::all_gather, "head saved input, backward", heads * runs);
     }
     exchange(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, "head input gradient, backward",
              heads * runs);
