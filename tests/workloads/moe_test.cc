@@ -350,8 +350,8 @@ TEST_CASE("drawn loads: every rank its own, the same folded or not, and in the m
   CHECK(simulate_step(drawn("1"), full).iteration == one.iteration);
   const StepReport expected = simulate_step(mixture_job(wide));
   CHECK(expected.effort.ranks < 32);
-  // Eight layers' passes over eight micro-batches, forward and backward, are as many draws. Ranks wait for the busiest of
-  // every exchange, where the expectation takes one load for a whole pass: a tenth more.
+  // Eight layers' passes over eight micro-batches, forward and backward, are as many draws. Ranks wait for the busiest
+  // of every exchange, where the expectation takes one load for a whole pass: a tenth more.
   CHECK(sim::to_seconds(one.iteration) == Approx(sim::to_seconds(expected.iteration)).epsilon(0.12));
   CHECK(mixture_seconds(wide) >
         mixture_seconds({"parallelism.pipeline=1", "batch.global=256", "model.expert_ffn_hidden=4096"}));
