@@ -18,6 +18,9 @@ AttentionModel load_kernel(const sim::Settings& rates, const AttentionModel& tab
   const double backward = rates.at("backward").as_number();
   model.backward_ratio = backward / model.rate_128;
   model.backward_ratio_64 = rates.get_number("backward_64", backward) / model.rate_64;
+  model.backward_ratio_wide = rates.get_number("backward_wide", backward) / model.rate_128;
+  model.backward_whole = rates.get_bool("backward_whole", false);
+  if (const sim::Settings* setup = rates.find("setup")) model.setup = sim::to_seconds(setup->as_duration());
   model.surface = {};  // fitted to the other kernels
   model.setup_moves_tiles = true;
   if (const sim::Settings* dropout = rates.find("dropout")) {
@@ -33,6 +36,8 @@ void load_attention_kernels(const sim::Settings& section, DeviceProfile::Model& 
   if (const sim::Settings* rates = section.find("flash_1")) device.flash_1 = load_kernel(*rates, device.attention);
   if (const sim::Settings* rates = section.find("flash_2")) device.flash_2 = load_kernel(*rates, device.attention);
   if (const sim::Settings* rates = section.find("fused_fp8")) device.fused_fp8 = load_kernel(*rates, device.attention);
+  if (const sim::Settings* rates = section.find("fused_2026"))
+    device.fused_2026 = load_kernel(*rates, device.attention);
 }
 
 const AttentionModel* DeviceProfile::Model::other(AttentionKernel kernel) const {
@@ -44,6 +49,8 @@ const AttentionModel* DeviceProfile::Model::other(AttentionKernel kernel) const 
       return known(flash_2);
     case AttentionKernel::fused_fp8:
       return known(fused_fp8);
+    case AttentionKernel::fused_2026:
+      return known(fused_2026);
     case AttentionKernel::fused:
       break;
   }

@@ -40,18 +40,24 @@ double AttentionModel::traffic(const Shape& s) const {
   return s.backward ? 4 * q + 4 * kv : 2 * q + 2 * kv;
 }
 
+double AttentionModel::longest_keys(const Shape& s) {
+  const bool cut = s.causal && s.window > 0 && s.window < s.keys;
+  const double reach = cut ? s.window + kBlock - 1 : s.window > 0 ? std::min(s.window, s.keys) : s.keys;
+  return std::ceil(std::min(reach, s.keys) / kBlock) * kBlock;
+}
+
 double AttentionModel::visited_keys(const Shape& s) {
-  const double reach = s.window > 0 ? std::min(s.window, s.keys) : s.keys;
-  const double longest = std::ceil(reach / kBlock) * kBlock;
-  return s.causal ? std::min(pairs(s) / s.queries + kBlock / 2, longest) : longest;
+  const double longest = longest_keys(s);
+  if (!s.causal) return longest;
+  const bool cut = s.window > 0 && s.window < s.keys;
+  return std::min(pairs(s) / s.queries + (cut ? kBlock : kBlock / 2), longest);
 }
 
 double AttentionModel::forward(const Shape& s, double task_setup) const {
   const double rate = rate_at(rate_64, rate_128, s.head_dim) * peak / processors;
   const double blocks = std::ceil(s.queries / kBlock);
   const double tasks = s.batch * s.heads * blocks;
-  const double reach = s.window > 0 ? std::min(s.window, s.keys) : s.keys;
-  const double longest = std::ceil(reach / kBlock) * kBlock, mean = visited_keys(s);
+  const double longest = longest_keys(s), mean = visited_keys(s);
   const double unit = 4 * kBlock * s.head_dim / rate;
   const double share = tasks / processors;
   const double waves = quantisation * std::ceil(share) + (1 - quantisation) * std::max(share, 1.0);
@@ -64,10 +70,13 @@ double AttentionModel::structure(const Shape& s) const {
   double time;
   if (s.backward) {
     const double at_64 = backward_ratio_64 > 0 ? backward_ratio_64 : backward_ratio;
-    const double slower = 2.5 / rate_at(at_64, backward_ratio, s.head_dim);
+    const bool wide = s.head_dim > 128 && backward_ratio_wide > 0;
+    const double slower = 2.5 / (wide ? backward_ratio_wide : rate_at(at_64, backward_ratio, s.head_dim));
     const double task_setup = setup_moves_tiles ? 2 * own_setup / slower : own_setup;
     const double sums = 2 * 2 * s.batch * s.heads * s.queries * s.head_dim / (memory_efficiency * memory_bandwidth);
-    time = 2 * launch + sums + smooth_max(slower * forward(s, task_setup), memory);
+    Shape visited = s;
+    if (backward_whole) visited.window = 0;
+    time = 2 * launch + sums + smooth_max(slower * forward(visited, task_setup), memory);
   } else {
     time = launch + smooth_max(forward(s, own_setup), memory);
   }

@@ -1,6 +1,6 @@
 // Time of fused (flash) attention: tasks of one block of 128 queries and one head, dealt out to processors.
 //
-//   keys(i)  = keys that query block i visits: all; causal: those up to its last query; window: the last w of these
+//   keys(i)  = keys that query block i visits: all; causal: those up to its last query; window: w ahead of each query
 //   task(i)  = 4 * 128 * keys(i) * d / (rate_d * peak / P) + setup
 //   waves    = q * ceil(tasks / P) + (1 - q) * max(tasks / P, 1)
 //   compute  = max(waves * mean task, longest task),   memory = traffic / (efficiency * memory bandwidth)
@@ -31,6 +31,9 @@ struct AttentionModel {
   double memory_efficiency = 0.8;
   double backward_ratio = 0.85;  // rate of the backward pass over that of the forward pass
   double backward_ratio_64 = 0;  // likewise at head dimension 64; 0: the same
+  /// Likewise past 128, as of latent attention's queries of 192 channels and values of 128; 0: the same.
+  double backward_ratio_wide = 0;
+  bool backward_whole = false;  // its backward pass goes through all keys ahead of a query, window or not
   /// Keys and values are copied into a cache (Attention::cache_write).
   struct Cache {
     double launch = 0;        // seconds
@@ -56,8 +59,11 @@ struct AttentionModel {
   /// Seconds of the tasks of a forward pass whose every task has this setup.
   double forward(const Shape& s, double task_setup) const;
   double traffic(const Shape& s) const;
-  /// Keys that a query's block computes scores for, on average: whole blocks, so half a block past the diagonal.
+  /// Keys that a query's block computes scores for, on average: whole blocks, so half a block past the diagonal, and as
+  /// much ahead of a window's beginning, which is a position further on with every query of the block.
   static double visited_keys(const Shape& s);
+  /// Likewise of the block that has most of them.
+  static double longest_keys(const Shape& s);
 };
 
 }  // namespace orrery::calibration

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -102,6 +103,17 @@ class Dispatcher {
   double processors_ = 0;
   std::vector<ExchangeKernel> kernels_;
   std::vector<std::pair<std::string, std::string>> stands_in_;  // beginning of a profile's name, measured device
+};
+
+/// The library that a job's exchanges go by, and the SMs that it is given. Libraries of one name are one document.
+struct ExchangeLibrary {
+  std::shared_ptr<const Dispatcher> kernels;  // null: the collective library's all-to-all
+  double processors = 0;                      // SMs that a kernel takes
+
+  std::string_view name() const { return kernels == nullptr ? std::string_view{} : std::string_view(kernels->name()); }
+  bool operator==(const ExchangeLibrary& other) const {
+    return name() == other.name() && processors == other.processors;
+  }
 };
 
 /// Every key of calibration/dispatchers/<name>.yaml.

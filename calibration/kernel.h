@@ -87,10 +87,11 @@ std::vector<std::int64_t> even_tokens(std::int64_t assignments, std::int64_t exp
 
 /// Generations of fused attention kernels: what the profile's tables measured (the best that the vendor ships), or
 /// FlashAttention's first version, which keeps its tensor cores a third as busy, or its second, which does as well as
-/// any on the device that it was written for and knows nothing of later ones, or the vendor's on operands in fp8. A
-/// profile without numbers of its own for a generation answers with its tables.
-enum class AttentionKernel : std::uint8_t { fused, flash_1, flash_2, fused_fp8 };
-inline constexpr std::size_t kAttentionKernels = 4;
+/// any on the device that it was written for and knows nothing of later ones, or the vendor's on operands in fp8, or
+/// the vendor's of 2026, which on Blackwell are half as fast again as those of the tables. A profile without numbers of
+/// its own for a generation answers with its tables.
+enum class AttentionKernel : std::uint8_t { fused, flash_1, flash_2, fused_fp8, fused_2026 };
+inline constexpr std::size_t kAttentionKernels = 5;
 std::string_view name_of(AttentionKernel kernel);
 
 /// Fused (flash) attention of `heads` query heads over `kv_heads` key/value heads.

@@ -430,6 +430,26 @@ void attention_kernels(Docs& out) {
                     {},
                     "Likewise of the backward pass with heads of 64 channels.",
                     share},
+                   {at + ".backward_wide",
+                    "number",
+                    "",
+                    at + ".backward",
+                    {},
+                    "Likewise of the backward pass with heads of more than 128 channels.",
+                    share},
+                   {at + ".backward_whole",
+                    "boolean",
+                    "",
+                    "false",
+                    {},
+                    "The backward pass goes through all keys ahead of a query, whether there is a window or not."},
+                   {at + ".setup",
+                    "quantity",
+                    "s",
+                    "attention.setup",
+                    {},
+                    "Time of a task of 128 queries beside its loop, with heads of 128 channels.",
+                    kFixed},
                    {at + ".dropout",
                     "number",
                     "1/ns",
@@ -442,6 +462,7 @@ void attention_kernels(Docs& out) {
   kernel("attention_kernels.flash_1", "FlashAttention 1 (CUDA or Triton).");
   kernel("attention_kernels.flash_2", "FlashAttention 2, where it falls behind the kernels that the profile timed.");
   kernel("attention_kernels.fused_fp8", "The vendor's kernels on operands in fp8.");
+  kernel("attention_kernels.fused_2026", "The vendor's kernels of 2026, where they are faster than the tables'.");
 }
 
 void streaming(Docs& out) {

@@ -231,6 +231,9 @@ std::vector<Row> kernel_rows() {
               "time, as eager PyTorch does."),
       boolean("squared_relu_in_steps", &S::layers, &LayerStyle::squared_relu_in_steps,
               "A squared ReLU and its gradient are computed one operation at a time, other activations in one kernel."),
+      boolean("weighs_activations", &S::layers, &LayerStyle::weighs_activations,
+              "What an expert's activation makes is scaled by each token's routing weight, whose gradient a kernel of "
+              "its own sums over it."),
       boolean("pads_experts", &S::layers, &LayerStyle::pads_experts,
               "In types with scales, rows of every expert are copied to whole blocks of these ahead of its products, "
               "and back behind them, but where the dispatcher puts them down so."),
@@ -388,10 +391,13 @@ std::vector<Row> attention_rows() {
   return {
       choice(
           "attention_kernel", &S::attention_style, &AttentionStyle::attention_kernel,
-          {AttentionKernel::fused, AttentionKernel::flash_1, AttentionKernel::flash_2, AttentionKernel::fused_fp8},
-          "Generation of the fused attention kernels: fused (those of the device profile's tables, the vendor's best), "
-          "flash_1 (FlashAttention 1, CUDA or Triton), flash_2 (FlashAttention 2, the library) or fused_fp8 (the "
-          "vendor's in fp8, where linear layers are in fp8 or nvfp4 and the profile knows its kernels; else fused)."),
+          {AttentionKernel::fused, AttentionKernel::flash_1, AttentionKernel::flash_2, AttentionKernel::fused_fp8,
+           AttentionKernel::fused_2026},
+          "Generation of the fused attention kernels: fused (those of the device profile's tables), flash_1 "
+          "(FlashAttention 1, CUDA or Triton), flash_2 (FlashAttention 2, the library), fused_fp8 (the vendor's in "
+          "fp8, "
+          "where linear layers are in fp8 or nvfp4 and the profile knows its kernels; else fused) or fused_2026 (the "
+          "vendor's of 2026, where the profile knows them; else fused)."),
       boolean("attention_unpads", &S::attention_style, &AttentionStyle::attention_unpads,
               "Queries, keys and values are picked by token index before fused attention, its output is put back after "
               "it (padding removed, whether there is any or not)."),

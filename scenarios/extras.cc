@@ -20,6 +20,7 @@ struct Fact {
   const char *name, *key;
 };
 constexpr std::array kFacts{Fact{"dispatcher", "experts.dispatcher"},
+                            Fact{"dispatcher_sms", "experts.dispatcher_sms"},
                             Fact{"grouped_gemm", "experts.grouped_gemm"},
                             Fact{"capacity_factor", "experts.capacity_factor"},
                             Fact{"pad_to_capacity", "experts.pad_to_capacity"},

@@ -3,8 +3,12 @@
 #include "scenarios/load_experts.h"
 
 #include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
 
 #include "calibration/routing.h"
+#include "scenarios/library.h"
 #include "scenarios/load.h"
 
 namespace orrery::scenarios {
@@ -154,6 +158,22 @@ void load_routing(const Settings* section, Job& job) {
                               experts.count};
 }
 
+/// Whose kernels carry out the exchanges, and the SMs that they take.
+void load_exchange_library(const Settings* section, workloads::ExpertStyle& style) {
+  const Settings* processors = given(section, "dispatcher_sms");
+  if (!workloads::sends_once(style.dispatcher)) {
+    if (processors != nullptr)
+      processors->expected(
+          fmt::format("none with dispatcher {}: deepep and hybridep take SMs", name_of(style.dispatcher)));
+    return;
+  }
+  const Settings name = Settings::scalar(std::string(name_of(style.dispatcher)), {"experts.dispatcher", 0, 0});
+  auto kernels = std::make_shared<const calibration::Dispatcher>(
+      calibration::Dispatcher::load(resolve(shelf_of("dispatchers"), name).document));
+  const double own = kernels->processors();
+  style.library = {std::move(kernels), number(section, "dispatcher_sms", own)};
+}
+
 }  // namespace
 
 void load_expert_style(const Settings& document, Job& job) {
@@ -169,6 +189,7 @@ void load_expert_style(const Settings& document, Job& job) {
   } else {
     assume(job, "experts.dispatcher", name_of(style.dispatcher), fmt::format("the default of {}", job.software.name));
   }
+  load_exchange_library(section, style);
   style.grouped = boolean(section, "grouped_gemm", style.grouped);
   style.fused_mlp = boolean(section, "fused_mlp", style.fused_mlp);
   style.fp8_dispatch = boolean(section, "fp8_dispatch", style.fp8_dispatch);
@@ -179,6 +200,7 @@ void load_expert_style(const Settings& document, Job& job) {
     section->at("pad_to_capacity").fail("got true, expected false, or a capacity_factor beside it");
   style.fused_permutation = boolean(section, "fused_permutation", !job.software.layers.unfused_permutation);
   style.pads_rows = job.software.layers.pads_experts;
+  style.weighs_activations = job.software.layers.weighs_activations;
   style.paged_stash = boolean(section, "paged_stash", false);
   style.fused_router = boolean(section, "fused_router", style.fused_router);
   load_routing(section, job);

@@ -123,7 +123,10 @@ void complete_goal(const SearchFlags& options, double tokens_per_step, const wor
 std::string layout_text(const Layout& layout) {
   std::string text = fmt::format("TP {} PP {}", layout.tensor, layout.pipeline);
   if (layout.chunks > 1) text += fmt::format("x{}", layout.chunks);
-  return text + fmt::format(" DP {} MB {}", layout.data, layout.micro);
+  text += fmt::format(" DP {} MB {}", layout.data, layout.micro);
+  if (layout.expert > 1) text += fmt::format(" EP {}", layout.expert);
+  if (layout.expert_tensor > 1) text += fmt::format(" ETP {}", layout.expert_tensor);
+  return layout.dispatcher.empty() ? text : text + " " + layout.dispatcher;
 }
 
 void write_best(std::ostream& out, const LayoutSpace& space, const SearchResult& result, std::size_t top, bool energy) {

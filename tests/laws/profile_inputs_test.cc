@@ -44,6 +44,8 @@ std::vector<std::int64_t> kernel_times(const calibration::DeviceProfile& device)
           times.push_back(device.attention(first).value());
           first.kernel = AttentionKernel::fused_fp8;
           times.push_back(device.attention(first).value());
+          first.kernel = AttentionKernel::fused_2026;
+          times.push_back(device.attention(first).value());
         }
       }
     }

@@ -265,6 +265,8 @@ batch: {global: 16, micro: 1}
 )");
   const std::vector<std::pair<std::string, std::vector<std::string>>> asked{
       {mixture, {"--vary", "parallelism.sharding=optimizer", "--vary", "recompute=none"}},
+      {mixture,
+       {"--vary", "experts.dispatcher=alltoall,deepep", "--vary", "recompute=none", "--vary", "parallelism.tensor=1"}},
       {write_few(folder),
        {"--vary", "parallelism.sharding=parameters", "--vary", "parallelism.shard_group=2,4", "--vary",
         "parallelism.tensor_in=1", "--vary", "recompute=none"}}};

@@ -156,6 +156,13 @@ void take_sizes(Config& config, Draft& draft, const Names& names) {
     take("model.seq", names.seq);
   else
     draft.set("model.seq", names.default_seq);
+  // Some classes take contexts that no step of one sequence could be trained on (Llama 4 Scout: ten million tokens).
+  constexpr std::int64_t kMost = 1 << 20;
+  if (draft.document().at("model").get_int("seq", 0) > kMost) {
+    draft.set("model.seq", kMost);
+    draft.assumed("model.seq", "1048576: the model takes longer ones; set the length that is trained on");
+    return;
+  }
   draft.assumed("model.seq", "the longest sequence that the model takes; set the length that is trained on");
 }
 

@@ -64,6 +64,7 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Layout& layou
       {"parallelism.schedule", layout.schedule}};
   if (layout.expert > 0) settings.emplace_back("parallelism.expert", text(layout.expert));
   if (layout.expert_tensor > 0) settings.emplace_back("parallelism.expert_tensor", text(layout.expert_tensor));
+  if (!layout.dispatcher.empty()) settings.emplace_back("experts.dispatcher", layout.dispatcher);
   if (layout.tensor_in > 0) settings.emplace_back("parallelism.tensor_in", text(layout.tensor_in));
   if (layout.shard_group > 0) settings.emplace_back("parallelism.shard_group", text(layout.shard_group));
   return settings;
@@ -96,7 +97,10 @@ LayoutSpace::LayoutSpace(sim::Settings document, const std::vector<Variation>& v
   others_ = base.parallelism.context;
   std::vector<std::string> keys;
   Layout any;
-  if (model_.experts.any()) any.expert = any.expert_tensor = 1;
+  if (model_.experts.any()) {
+    any.expert = any.expert_tensor = 1;
+    any.dispatcher = "alltoall";
+  }
   any.tensor_in = any.shard_group = 1;
   for (const auto& [key, value] : settings_of(any)) keys.push_back(key);
   for (const Variation& variation : variations) {
@@ -196,14 +200,21 @@ void LayoutSpace::enumerate_rest(Layout layout) {
 }
 
 void LayoutSpace::enumerate_groups(Layout layout) {
-  // Only where asked for: few programs cut a tensor group in two dimensions, or states over less than all ranks.
+  // Only where asked for: few programs cut a tensor group in two dimensions, or states over less than all ranks, and a
+  // training framework has the dispatchers that it has.
   for (const std::int64_t in : numbers("parallelism.tensor_in", {0})) {
     if (in > 0 && layout.tensor % in != 0) continue;
     layout.tensor_in = in;
     for (const std::int64_t group : numbers("parallelism.shard_group", {0})) {
       if (group > 0 && (layout.data * others_) % group != 0) continue;
       layout.shard_group = group;
-      layouts_.push_back(layout);
+      // Ranks that share no experts out send no tokens, by whatever dispatcher.
+      const std::vector<std::string> dispatchers = words("experts.dispatcher", {""});
+      const std::size_t apart = layout.expert > 1 ? dispatchers.size() : std::min<std::size_t>(1, dispatchers.size());
+      for (std::size_t i = 0; i < apart; ++i) {
+        layout.dispatcher = dispatchers[i];
+        layouts_.push_back(layout);
+      }
     }
   }
 }

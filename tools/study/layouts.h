@@ -22,6 +22,7 @@ struct Layout {
   std::int64_t tensor_in = 0, shard_group = 0;  // 0: as the scenario says
   bool sequence_parallel = false;
   std::string sharding, recompute, schedule;  // as the language spells them
+  std::string dispatcher;                     // likewise; empty: as the scenario says
 };
 
 /// The keys that a layout decides, with their values as text: what --set needs to run it again. All layouts of a space

@@ -62,6 +62,37 @@ sim::Duration chain_fill(double bytes, const GroupShape& shape, const calibratio
   return sim::seconds(static_cast<double>(shape.ranks - 2) * std::min(kChunk * channels, bytes) / timing.rate.value());
 }
 
+/// The kernels of a library that sends tokens once, if it has any for this device and reach, put in the place of the
+/// collective library's all-to-all. A layer dispatches and combines once in either pass, so that each call takes the
+/// mean of the two kernels. In a domain the kernel reaches its share of the links; between nodes its SMs move rows
+/// while links are shared as they are. Imbalance scales a row.
+void take_kernels(CollectiveCost& cost, double bytes, const GroupShape& shape, const calibration::DeviceProfile& device,
+                  const topology::Cluster& cluster) {
+  using calibration::ExchangePass;
+  const ExchangeStyle& style = shape.exchange;
+  if (style.library.kernels == nullptr || style.tokens <= 0 || style.experts < shape.ranks) return;
+  const bool network = shape.nodes > 1;
+  const double row = bytes / (style.tokens * static_cast<double>(style.top_k));
+  calibration::TokenExchange exchange = calibration::even_exchange(
+      style.tokens, row, static_cast<double>(style.top_k), static_cast<double>(style.experts),
+      static_cast<double>(shape.ranks), static_cast<double>(shape.nodes));
+  exchange.processors = style.library.processors;
+  double latency = 0, moving = 0;
+  for (const ExchangePass pass : {ExchangePass::dispatch, ExchangePass::combine}) {
+    const calibration::ExchangeKernel* kernel = style.library.kernels->kernel(device.name(), pass, network);
+    if (kernel == nullptr) return;
+    const double fixed = kernel->latency(exchange);
+    latency += fixed / 2;
+    moving += (network ? kernel->processor_seconds(exchange)
+                       : kernel->alone(exchange, cluster.node_spec().rate.value()) - fixed) /
+              2;
+  }
+  cost.latency = sim::seconds(latency);
+  if (moving <= 0) return;
+  const double cap = cost.work / moving;
+  cost.rate_cap = network && cost.rate_cap > 0 ? std::min(cost.rate_cap, cap) : cap;
+}
+
 }  // namespace
 
 std::vector<std::string_view> algorithms_of(CollectiveOp op, const GroupShape& shape,
@@ -100,6 +131,7 @@ CollectiveCost collective_cost(CollectiveOp op, double bytes, const GroupShape& 
     cost.work = timing.wire_bytes;
     cost.rate_cap = timing.rate.value();
     cost.algorithm = "node";
+    if (op == CollectiveOp::all_to_all && shape.exchange.once) take_kernels(cost, bytes, shape, device, cluster);
     return cost;
   }
   const topology::FabricSpec& fabric = cluster.fabric_spec();
@@ -116,6 +148,7 @@ CollectiveCost collective_cost(CollectiveOp op, double bytes, const GroupShape& 
   cost.work = estimate.work;
   cost.rate_cap = estimate.rate_cap;
   cost.algorithm = chosen.name;
+  if (op == CollectiveOp::all_to_all && shape.exchange.once) take_kernels(cost, bytes, shape, device, cluster);
   return cost;
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "calibration/dispatcher.h"
 #include "calibration/profile.h"
 #include "calibration/software.h"
 #include "sim/network.h"
@@ -32,9 +33,12 @@ enum class Pattern : std::uint32_t {
 /// An all-to-all whose buffers hold `top_k` copies of every token, one for each of the experts that it goes to, of
 /// `experts` that the group shares out. `once`: a token crosses to a node once, and goes on from there to each rank
 /// that has some of its experts (DeepEP); else every copy goes by itself. experts 0: equal parts to all ranks.
+/// `library`: whose kernels carry out what goes once; `tokens`: rows of a rank in one exchange.
 struct ExchangeStyle {
   bool once = false;
   std::int64_t experts = 0, top_k = 1;
+  calibration::ExchangeLibrary library = {};
+  double tokens = 0;
   bool operator==(const ExchangeStyle&) const = default;
 };
 

@@ -205,11 +205,12 @@ void PassCompiler::compile_in_turn(const PassInStep& one, const PassInStep& othe
     const PassInStep* pass;
     Walk walk;
     std::optional<std::uint32_t> awaited;  // an exchange under way
+    double seconds = 0;                    // that it takes alone
   };
   const auto side_of = [&](const PassInStep& pass) {
     writer_.begin(pass.pass, true);
     if (pass.pass.kind == PassKind::forward && parts_.fetch) writer_.compute_at_once(*parts_.fetch, Category::other);
-    return Side{&pass, Walk(*this, pass, buckets_of(pass, template_of(pass.pass.chunk))), {}};
+    return Side{&pass, Walk(*this, pass, buckets_of(pass, template_of(pass.pass.chunk))), {}, 0};
   };
   std::array<Side, 2> sides{side_of(one), side_of(other)};
   const auto exchanges = [](const PassItem& item) { return item.comm && item.group == CommGroup::expert; };
@@ -219,11 +220,15 @@ void PassCompiler::compile_in_turn(const PassInStep& one, const PassInStep& othe
     writer_.begin(side.pass->pass, true);
     if (side.awaited) writer_.next_waits_for(*side.awaited);
     side.awaited.reset();
+    side.seconds = 0;
+    exchange_ = sides[1 - turn].seconds;
     while (!side.walk.done() && !exchanges(side.walk.next())) side.walk.step();
+    exchange_ = 0;
     while (!side.walk.done() && exchanges(side.walk.next())) {
       const PassItem& item = side.walk.next();
       const ProgramWriter::Transfer t{item.group, item.cost, item.traffic, item.share, item.counts};
       side.awaited = writer_.transfer(t, writer_.after_compute());
+      side.seconds += library_.seconds_of(item);
       side.walk.skip();
     }
     if (side.walk.done() && side.awaited) writer_.next_waits_for(*side.awaited);
@@ -234,13 +239,24 @@ void PassCompiler::compile_in_turn(const PassInStep& one, const PassInStep& othe
   }
 }
 
+/// Factor on a run of kernels, of which some are beside another pass's exchange: that holds SMs, and device memory,
+/// that they do without. Left out: that the exchange itself is slower beside them.
+double PassCompiler::beside_exchange(const PassItem& item) {
+  const double alone = sim::to_seconds(item.duration);
+  if (exchange_ <= 0 || alone <= 0) return 1;
+  const double slower = library_.beside_exchange();
+  const double share = std::min(1.0, exchange_ / (alone * slower));
+  exchange_ -= share * alone * slower;
+  return 1 + share * (slower - 1);
+}
+
 void PassCompiler::item(const PassItem& item) {
   if (item.comm) {
     ProgramWriter::Transfer t{item.group, item.cost, item.traffic, item.share, item.counts};
     t.issue = item.issue;
     writer_.later_waits_for(writer_.transfer(t, writer_.ready_to_compute()), item.passes_by);
   } else {
-    writer_.compute(item, Category::compute, pace());
+    writer_.compute(item, Category::compute, pace() * beside_exchange(item));
   }
 }
 

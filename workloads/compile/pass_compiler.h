@@ -59,6 +59,7 @@ class PassCompiler {
   void item(const PassItem& item);
   void cast(std::int64_t layer);
   void pass_by(std::span<const PassItem> items);
+  double beside_exchange(const PassItem& item);
   double pace() const;
 
   Parts parts_;
@@ -66,7 +67,8 @@ class PassCompiler {
   TemplateLibrary& library_;
   ProgramWriter& writer_;
   DataStreams& data_;
-  double beside_ = 0;  // share of the computation at hand that collectives of whole chunks run beside
+  double beside_ = 0;    // share of the computation at hand that collectives of whole chunks run beside
+  double exchange_ = 0;  // seconds left of another pass's exchange of tokens
   std::vector<const PassTemplate*> templates_;         // by chunk
   std::vector<const TemplateLibrary::Whole*> wholes_;  // by chunk and kind of pass, at full speed
 };

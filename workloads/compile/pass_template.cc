@@ -200,6 +200,11 @@ void TemplateLibrary::lend_processors(std::vector<Kernel>& kernels, const Piece&
   }
 }
 
+double TemplateLibrary::beside_exchange() const {
+  const double all = prices_.device.processors();
+  return all / (all - std::min(costs_.exchange_processors, all / 2));
+}
+
 std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces) {
   const double slower = costs_.overlap.tensor_overlap_slowdown;
   const auto shards = [&](const Piece& collective) {

@@ -62,10 +62,11 @@ struct PassCosts {
   calibration::HostCosts host;
   calibration::OverlapCosts overlap;
   calibration::GemmRates gemm_rates{};
-  bool overlaps_tensor = false;  // collectives are cut up with the GEMMs beside them
-  bool splits_backward = false;  // the schedule cuts backward passes in two
-  bool waits_for_batch = false;  // the host reads back how much of a micro-batch it was sent
-  bool cuts_at_weights = false;  // every linear layer has items of its own: PassItem::weights
+  bool overlaps_tensor = false;    // collectives are cut up with the GEMMs beside them
+  bool splits_backward = false;    // the schedule cuts backward passes in two
+  bool waits_for_batch = false;    // the host reads back how much of a micro-batch it was sent
+  bool cuts_at_weights = false;    // every linear layer has items of its own: PassItem::weights
+  double exchange_processors = 0;  // SMs that an exchange of tokens takes from the kernels of another micro-batch
   bool operator==(const PassCosts&) const = default;
 };
 
@@ -90,6 +91,9 @@ class TemplateLibrary {
   const Whole& whole(const PassTemplate& passes, PassKind kind, double slower);
   /// A compute item of these kernels; times scaled by nothing.
   PassItem compute(std::vector<Kernel> kernels, std::int32_t layer);
+  /// Seconds of an exchange with nothing beside it, and how much longer kernels take while it holds its SMs.
+  double seconds_of(const PassItem& exchange) const { return prices_.seconds_alone(exchange.cost, exchange.group); }
+  double beside_exchange() const;
   std::uint32_t traffic(const TrafficKey& key);
 
  private:

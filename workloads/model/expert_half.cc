@@ -247,6 +247,9 @@ void ExpertHalf::activation(double elements, bool fused) {
     w_.backward("clamp backward", Streaming::copy, inputs, 3.5 * e_ + 4);
   }
   w_.backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * cast);
+  // Routed experts alone: a kernel that casts for the product behind it is that of a shared one.
+  if (style_.weighs_activations && !fused)
+    w_.backward("routing weights' gradient", Streaming::accumulate, elements, (1 + gates) * e_);
   if (own_bias) w_.forward("add bias", Streaming::accumulate, inputs, 2 * e_);
   if (clamps) {
     // The offset of the linear half comes from the host by a copy that it waits for (torch.tensor(linear_offset)).

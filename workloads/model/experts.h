@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "calibration/dispatcher.h"
+
 namespace orrery::workloads {
 
 /// Feed-forward halves of which every token sees a few: routed experts, chosen by a router, and shared ones, which
@@ -61,16 +63,18 @@ constexpr bool sends_once(Dispatcher d) { return d == Dispatcher::deepep || d ==
 /// How a mixture's layers are computed, as far as neither model nor split says.
 struct ExpertStyle {
   Dispatcher dispatcher = Dispatcher::alltoall;
-  bool grouped = true;            // the products of a rank's experts are one call, else one after the other
-  bool fused_permutation = true;  // one kernel picks tokens by expert, else PyTorch's index operations
-  bool fused_mlp = false;         // products, activation, its casts and biases of all experts are one module of kernels
-  bool pads_rows = false;         // rows of every expert are copied out to whole blocks of scales, and back
-  bool paged_stash = false;       // buffers have room for more than come, so that the host need not know how many; what
-                                  // is kept goes through pages of another buffer
-  bool fused_router = false;      // scores, top-k and map in one kernel, else operation by operation
-  bool router_fp32 = true;        // scores are kept, and where tokens are gathered outputs added up, in fp32
-  bool overlaps_shared = false;   // shared experts run beside the exchanges
-  bool fp8_dispatch = false;      // tokens are cast before they are sent
+  calibration::ExchangeLibrary library;  // of deepep and hybridep: what its kernels take
+  bool grouped = true;                   // the products of a rank's experts are one call, else one after the other
+  bool fused_permutation = true;         // one kernel picks tokens by expert, else PyTorch's index operations
+  bool fused_mlp = false;  // products, activation, its casts and biases of all experts are one module of kernels
+  bool weighs_activations = false;  // by the token's routing weight
+  bool pads_rows = false;           // rows of every expert are copied out to whole blocks of scales, and back
+  bool paged_stash = false;      // buffers have room for more than come, so that the host need not know how many; what
+                                 // is kept goes through pages of another buffer
+  bool fused_router = false;     // scores, top-k and map in one kernel, else operation by operation
+  bool router_fp32 = true;       // scores are kept, and where tokens are gathered outputs added up, in fp32
+  bool overlaps_shared = false;  // shared experts run beside the exchanges
+  bool fp8_dispatch = false;     // tokens are cast before they are sent
   /// Tokens of an expert's share that it has room for, over the mean; 0: all that come (dropless).
   double capacity_factor = 0;
   bool pads_to_capacity = false;  // an expert computes as many tokens as it has room for

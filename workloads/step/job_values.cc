@@ -79,16 +79,20 @@ std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const
 }
 
 namespace {
-ExpertLayout expert_layout_of(const Experts& experts, const Parallelism& layout, Dispatcher dispatcher,
-                              std::int64_t shard_ranks) {
+ExpertLayout expert_layout_of(const Job& job) {
+  const Experts& experts = job.model.experts;
+  const Parallelism& layout = job.parallelism;
+  const ExpertStyle& style = job.method.experts;
   ExpertLayout out;
   out.any = experts.any();
   if (!out.any) return out;
   out.expert = layout.expert;
   out.tensor = layout.expert_tensor;
-  out.shard_ranks = shard_ranks;
-  out.gathers = dispatcher == Dispatcher::allgather;
-  out.exchange = {sends_once(dispatcher), experts.count, experts.top_k};
+  out.shard_ranks = job.expert_shard_ranks();
+  out.gathers = style.dispatcher == Dispatcher::allgather;
+  const std::int64_t tokens = job.batch.micro * job.rank_seq() / (layout.sequence_parallel ? layout.tensor : 1);
+  out.exchange = {sends_once(style.dispatcher), experts.count, experts.top_k, style.library,
+                  static_cast<double>(tokens)};
   return out;
 }
 }  // namespace
@@ -134,9 +138,14 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   const Schedule& schedule = *job.parallelism.schedule;
   ProgramInputs inputs{workload, job.parallelism.chunk_map(), {}, data_parallelism_of(job),
                        {},       message_style_of(job),       {}, 0};
-  inputs.passes = {software.host,           software.overlap,           software.layers.linear.rates(),
-                   job.overlap.tensor,      schedule.splits_backward(), false,
-                   inputs.data.by_weight.on};
+  inputs.passes = {software.host,
+                   software.overlap,
+                   software.layers.linear.rates(),
+                   job.overlap.tensor,
+                   schedule.splits_backward(),
+                   false,
+                   inputs.data.by_weight.on,
+                   job.method.experts.library.processors};
   if (job.overlap.experts) inputs.passes.host.expert_layer_host += software.host.expert_overlap_host;
   // Not where stages hold several chunks or the schedule posts its messages ahead: with sends that block, such
   // schedules would lock up.
@@ -171,8 +180,7 @@ GroupLayout group_layout_of(const Job& job) {
   layout.weight_ranks = job.weight_ranks();
   layout.gradient_ranks = job.gradient_ranks();
   layout.secondary_ranks = data_parallelism_of(job).among.ranks.secondary;
-  layout.experts =
-      expert_layout_of(job.model.experts, job.parallelism, job.method.experts.dispatcher, job.expert_shard_ranks());
+  layout.experts = expert_layout_of(job);
   if (const TablePlan& plan = job.model.recommender.plan; plan.ranks * plan.node_ranks > 1) {
     layout.experts.tables = true;
     layout.experts.expert = plan.ranks;
