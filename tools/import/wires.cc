@@ -184,13 +184,18 @@ Wires read_ibnetdiscover(const std::string& text, const std::string& file) {
   return wires;
 }
 
-Wires read_slurm_topology(const std::string& text, const std::string& file, const ClusterFacts& facts) {
-  struct Switch {
-    std::vector<std::string> nodes, below;
-    Place place;
-  };
-  std::map<std::string, Switch> switches;
-  std::vector<std::string> blocks;
+namespace {
+
+/// A line of topology.conf: what hangs on a switch, or lies in a block.
+struct SlurmSwitch {
+  std::vector<std::string> nodes, below;
+  Place place;
+};
+
+/// The lines of a topology.conf by the names of their switches; those of blocks are listed in `blocks` too.
+std::map<std::string, SlurmSwitch> slurm_switches(const std::string& text, const std::string& file,
+                                                  std::vector<std::string>& blocks) {
+  std::map<std::string, SlurmSwitch> switches;
   std::istringstream lines(text);
   std::int64_t number = 0;
   std::size_t named = 0;  // hosts and switches, of all lines
@@ -201,7 +206,7 @@ Wires read_slurm_topology(const std::string& text, const std::string& file, cons
       line += more.substr(0, more.find('#'));
     std::istringstream words(line);
     std::string name;
-    Switch one{{}, {}, place};
+    SlurmSwitch one{{}, {}, place};
     for (std::string word; words >> word;) {
       const std::size_t equals = word.find('=');
       std::string key = word.substr(0, equals);
@@ -221,11 +226,19 @@ Wires read_slurm_topology(const std::string& text, const std::string& file, cons
     if (!switches.emplace(name, one).second)
       throw UserError(place, "SwitchName", fmt::format("got {} twice, expected each switch once", name));
   }
+  return switches;
+}
+
+}  // namespace
+
+Wires read_slurm_topology(const std::string& text, const std::string& file, const ClusterFacts& facts) {
+  std::vector<std::string> blocks;
+  std::map<std::string, SlurmSwitch> switches = slurm_switches(text, file, blocks);
   if (switches.empty()) throw UserError({file, 1, 1}, "SwitchName", "is not there, expected a topology.conf of Slurm");
   Wires wires;
   if (blocks.size() > 1) {
     constexpr const char* kAbove = "between blocks";
-    switches.emplace(kAbove, Switch{{}, blocks, {file, 1, 1}});
+    switches.emplace(kAbove, SlurmSwitch{{}, blocks, {file, 1, 1}});
     wires.remarks.emplace_back("blocks of topology/block are taken for switches, all joined by one above them");
   }
   wires.nic_gbps = gigabits(facts.nic_rate, {"--nic-rate", 0, 0});
