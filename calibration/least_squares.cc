@@ -21,22 +21,31 @@ double row_weight(const LeastSquaresOptions& options, std::size_t row) {
   return options.weights.empty() ? 1.0 : options.weights[row];
 }
 
+/// What one residual adds to the cost, and the weight under which its square has the slope of that.
+struct Loss {
+  double cost = 0, weight = 1;
+};
+Loss loss_of(const LeastSquaresOptions& options, std::size_t row, double residual) {
+  const double r = std::abs(residual);
+  if (row < options.exact_from && std::isfinite(options.tail)) {
+    const double scaled = r / options.tail;
+    return {options.tail * options.tail * std::log1p(scaled * scaled), 1 / (1 + scaled * scaled)};
+  }
+  if (row >= options.exact_from || r <= options.knee) return {r * r, 1};
+  return {options.knee * (2 * r - options.knee), options.knee / r};
+}
+
 double cost_of(const LeastSquaresOptions& options, const std::vector<double>& residuals) {
   double sum = 0;
-  for (std::size_t i = 0; i < residuals.size(); ++i) {
-    const double r = std::abs(residuals[i]);
-    sum += row_weight(options, i) * (r <= options.knee ? r * r : options.knee * (2 * r - options.knee));
-  }
+  for (std::size_t i = 0; i < residuals.size(); ++i)
+    sum += row_weight(options, i) * loss_of(options, i, residuals[i]).cost;
   return sum;
 }
 
-/// Weights under which squares have the slope of the loss at these residuals.
 std::vector<double> weights_of(const LeastSquaresOptions& options, const std::vector<double>& residuals) {
   std::vector<double> weights(residuals.size());
-  for (std::size_t i = 0; i < residuals.size(); ++i) {
-    const double r = std::abs(residuals[i]);
-    weights[i] = row_weight(options, i) * (r <= options.knee ? 1.0 : options.knee / r);
-  }
+  for (std::size_t i = 0; i < residuals.size(); ++i)
+    weights[i] = row_weight(options, i) * loss_of(options, i, residuals[i]).weight;
   return weights;
 }
 

@@ -1,7 +1,9 @@
 // Least squares within bounds, for fits whose every residual costs a simulation: Levenberg and Marquardt on the unit
 // box, with numeric derivatives and all residuals of several points asked for at once, so that they can run in
 // parallel. What the residuals say of each parameter comes with it. Marquardt, SIAM J. Appl. Math. 11 (1963); Huber,
-// Ann. Math. Statist. 35 (1964). Left out: second derivatives, and optima other than the one downhill of the start.
+// Ann. Math. Statist. 35 (1964). Cauchy's loss t^2 ln(1 + r^2/t^2) is the likelihood of errors with heavy tails: beyond
+// t a residual pulls the less the larger it is, so that what was disturbed is set aside. Left out: second derivatives,
+// and optima other than the one downhill of the start.
 #pragma once
 
 #include <functional>
@@ -18,7 +20,10 @@ using Residuals = std::function<std::vector<std::vector<double>>(const std::vect
 struct LeastSquaresOptions {
   int iterations = 25;
   double knee = std::numeric_limits<double>::infinity();  // residuals beyond it count linearly (Huber)
-  std::vector<double> weights;                            // of each row; empty: 1
+  double tail =
+      std::numeric_limits<double>::infinity();  // residuals far beyond it hardly count (Cauchy); not with knee
+  std::size_t exact_from = std::numeric_limits<std::size_t>::max();  // residuals from there on are squares: priors
+  std::vector<double> weights;                                       // of each row; empty: 1
 };
 
 struct LeastSquaresFit {
@@ -26,7 +31,7 @@ struct LeastSquaresFit {
   std::vector<double> residuals;              // there
   std::vector<double> weights;                // of each row, the loss's share included
   std::vector<std::vector<double>> jacobian;  // a column per parameter: change of each residual across the whole box
-  double cost = 0;                            // sum of weighted squares, Huber's beyond the knee
+  double cost = 0;                            // sum of weighted squares, or of the loss asked for
   int iterations = 0;
 };
 

@@ -349,6 +349,9 @@ std::vector<Row> bucket_rows() {
       number(
           "pipeline_slowdown", &S::overlap, &OverlapCosts::pipeline_slowdown, {"1", "2"},
           "Factor on the kernels of a pipeline's stages, of which the slowest GPU sets the pace; profiles are of one."),
+      number("kernel_slowdown", &S::overlap, &OverlapCosts::kernel_slowdown, {"1", "10"},
+             "Factor on every kernel of a training step, over those that the device's profile was fitted to: other "
+             "kernels, other clocks, caches that something else has filled. No generation that ships has one."),
   };
 }
 

@@ -212,6 +212,7 @@ struct OverlapCosts {
   double tensor_overlap_slowdown = 1.0;  // a GEMM split to overlap with its collective
   double collective_processors = 0;      // that a collective inside a node takes from the GEMM that it runs beside
   double pipeline_slowdown = 1.0;        // kernels of a pipeline's stages: the slowest GPU sets its pace
+  double kernel_slowdown = 1.0;          // of every kernel, over the kernels that the device's profile was fitted to
   bool operator==(const OverlapCosts&) const = default;
 };
 

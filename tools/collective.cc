@@ -1,6 +1,6 @@
 // `orrery collective`: what nccl-tests would print on a cluster: one collective alone, size by size, over its first N
-// GPUs. Bus bandwidth is what each GPU sends per second (nccl-tests, doc/PERFORMANCE.md). Left out: noise between
-// repetitions, and groups that skip GPUs.
+// GPUs; beside what it did print, where its output is given. Bus bandwidth is what each GPU sends per second
+// (nccl-tests, doc/PERFORMANCE.md). Left out: noise between repetitions, and groups that skip GPUs.
 #include "workloads/collectives/collective.h"
 
 #include <fmt/format.h>
@@ -10,14 +10,18 @@
 #include <charconv>
 #include <cmath>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "sim/error.h"
 #include "tools/cluster.h"
 #include "tools/command_options.h"
 #include "tools/commands.h"
+#include "tools/import/import.h"
+#include "tools/import/nccl_tests.h"
 #include "tools/report/output.h"
 #include "tools/report/page.h"
 #include "tools/report/report.h"
@@ -34,6 +38,7 @@ using sim::UserError;
 using workloads::TimedCollective;
 
 constexpr double kMostBytes = 1e15;
+constexpr int kMostGpus = 1 << 17;
 constexpr std::size_t kMostSizes = 1000;
 constexpr std::array<CollectiveOp, 6> kOps{CollectiveOp::all_reduce,     CollectiveOp::all_gather,
                                            CollectiveOp::reduce_scatter, CollectiveOp::all_to_all,
@@ -41,7 +46,7 @@ constexpr std::array<CollectiveOp, 6> kOps{CollectiveOp::all_reduce,     Collect
 
 struct CollectiveOptions {
   ClusterOptions cluster;
-  std::string op, sizes = "1MB:1GB:2", algorithm{workloads::kAuto}, json, report;
+  std::string op, sizes = "1MB:1GB:2", algorithm{workloads::kAuto}, measured, json, report;
   std::int64_t gpus = 0;
 };
 
@@ -114,24 +119,67 @@ std::string_view algorithm_of(const CollectiveOptions& options, CollectiveOp op,
 struct Row {
   double bytes = 0, time_us = 0, algbw_gbs = 0, busbw_gbs = 0;
   std::string_view algorithm;
+  double measured_us = 0;  // 0: not measured
+  double error_pct() const { return 100 * (time_us / measured_us - 1); }
 };
 
-std::vector<Row> rows_of(const CollectiveOptions& options, const std::vector<TimedCollective>& times) {
+/// What an output of nccl-tests says of the call takes the place of what was not asked for.
+std::vector<NcclTestsRow> read_measured(CollectiveOptions& options) {
+  if (options.measured.empty()) return {};
+  const NcclTests tests = read_nccl_tests(read_text(options.measured), options.measured);
+  if (options.op.empty() &&
+      std::any_of(kOps.begin(), kOps.end(), [&](CollectiveOp op) { return name_of(op) == tests.operation; })) {
+    options.op = tests.operation;
+  }
+  if (options.gpus == 0) options.gpus = tests.gpus;
+  std::map<double, NcclTestsRow> by_size;  // of a size that comes twice the quicker
+  for (const NcclTestsRow& row : tests.rows) {
+    const auto [at, fresh] = by_size.emplace(row.bytes, row);
+    if (!fresh) at->second.seconds = std::min(at->second.seconds, row.seconds);
+  }
+  std::vector<NcclTestsRow> rows;
+  for (const auto& [bytes, row] : by_size) rows.push_back(row);
+  return rows;
+}
+
+/// Median of the errors' sizes, of rows that were measured.
+std::optional<double> median_error(const std::vector<Row>& rows) {
+  std::vector<double> errors;
+  for (const Row& row : rows) {
+    if (row.measured_us > 0) errors.push_back(std::abs(row.error_pct()));
+  }
+  if (errors.empty()) return std::nullopt;
+  std::sort(errors.begin(), errors.end());
+  return (errors[(errors.size() - 1) / 2] + errors[errors.size() / 2]) / 2;
+}
+
+std::vector<Row> rows_of(const CollectiveOptions& options, const std::vector<TimedCollective>& times,
+                         const std::vector<NcclTestsRow>& measured) {
   const double factor = sent_share(options.op, options.gpus);
   std::vector<Row> rows;
   for (const TimedCollective& timed : times) {
     const double seconds = sim::to_seconds(timed.time), algbw = timed.bytes / seconds * 1e-9;
     rows.push_back({timed.bytes, seconds * 1e6, algbw, algbw * factor, timed.algorithm});
+    if (!measured.empty()) rows.back().measured_us = measured[rows.size() - 1].seconds * 1e6;
   }
   return rows;
 }
 
 TextTable table_of(const std::vector<Row>& rows) {
-  TextTable table({{"bytes"}, {"time_us"}, {"algbw_gbs"}, {"busbw_gbs"}, {"algorithm", Align::left}});
+  std::vector<Column> columns{
+      {"bytes"}, {"time_us"}, {"algbw_gbs"}, {"busbw_gbs"}, {"algorithm", Align::left}};
+  const bool measured = rows.front().measured_us > 0;
+  if (measured) columns.insert(columns.end(), {{"measured_us"}, {"error_pct"}});
+  TextTable table(columns);
   for (const Row& row : rows) {
-    table.add_row({fmt::format("{:.0f}", row.bytes), fmt::format("{:.2f}", row.time_us),
-                   fmt::format("{:.2f}", row.algbw_gbs), fmt::format("{:.2f}", row.busbw_gbs),
-                   std::string(row.algorithm)});
+    std::vector<std::string> cells{fmt::format("{:.0f}", row.bytes), fmt::format("{:.2f}", row.time_us),
+                                   fmt::format("{:.2f}", row.algbw_gbs), fmt::format("{:.2f}", row.busbw_gbs),
+                                   std::string(row.algorithm)};
+    if (measured) {
+      cells.push_back(fmt::format("{:.2f}", row.measured_us));
+      cells.push_back(fmt::format("{:+.1f}", row.error_pct()));
+    }
+    table.add_row(cells);
   }
   return table;
 }
@@ -170,15 +218,32 @@ ordered_json rows_json(const CollectiveOptions& options, const std::string& titl
                             {"algbw_gbs", row.algbw_gbs},
                             {"busbw_gbs", row.busbw_gbs},
                             {"algorithm", row.algorithm}});
+    if (row.measured_us == 0) continue;
+    json["rows"].back()["measured_us"] = row.measured_us;
+    json["rows"].back()["error_pct"] = row.error_pct();
   }
+  if (const auto median = median_error(rows)) json["median_ape_pct"] = *median;
   return json;
 }
 
-int collective(const CollectiveOptions& options) {
+/// Refuses a call that neither the options nor the measured output says whole.
+void check_call(const CollectiveOptions& options) {
+  const char* why =
+      options.measured.empty() ? "is not given" : "is not given, nor does the output of nccl-tests say it";
+  if (options.op.empty()) throw UserError(fmt::format("--op: {}, expected a collective, as in --op all_reduce", why));
+  if (options.gpus == 0) throw UserError(fmt::format("--gpus: {}, expected how many GPUs take part", why));
+  if (options.gpus < 2 || options.gpus > kMostGpus)
+    throw UserError(fmt::format("--gpus: got {}, expected 2 to {}", options.gpus, kMostGpus));
+}
+
+int collective(CollectiveOptions options) {
   check_writable(options.json);
   check_report(options.report);
+  const std::vector<NcclTestsRow> measured = read_measured(options);
+  check_call(options);
   const CollectiveOp op = op_of(options.op);
-  const std::vector<double> sizes = sizes_of(options.sizes);
+  std::vector<double> sizes = measured.empty() ? sizes_of(options.sizes) : std::vector<double>{};
+  for (const NcclTestsRow& row : measured) sizes.push_back(row.bytes);
   const NamedCluster named = read_cluster(options.cluster, whole_nodes(options));
   if (options.gpus > named.cluster.gpus()) {
     throw UserError(
@@ -188,7 +253,8 @@ int collective(const CollectiveOptions& options) {
   std::iota(gpus.begin(), gpus.end(), 0);
   const std::string_view algorithm = algorithm_of(options, op, workloads::shape_of(gpus, named.cluster), named);
   const std::vector<Row> rows = rows_of(
-      options, workloads::time_collective(op, sizes, gpus, named.cluster, named.device, named.software, algorithm));
+      options, workloads::time_collective(op, sizes, gpus, named.cluster, named.device, named.software, algorithm),
+      measured);
   if (!options.json.empty()) {
     write_output(options.json, [&](std::ostream& out) { write_json(out, rows_json(options, named.title, rows)); });
   }
@@ -199,6 +265,8 @@ int collective(const CollectiveOptions& options) {
   if (options.json != "-" && options.report != "-") {
     std::cout << wrapped(fmt::format("{}, {} over {} GPUs", named.title, options.op, options.gpus), "", "  ");
     table_of(rows).write(std::cout);
+    if (const auto median = median_error(rows))
+      std::cout << fmt::format("measured: {}, median error {:.1f} %\n", options.measured, *median);
   }
   return kDone;
 }
@@ -210,10 +278,13 @@ Action declare_collective(CommandOptions app) {
   std::vector<std::string> names;
   for (const CollectiveOp op : kOps) names.emplace_back(name_of(op));
   declare_cluster(app, options->cluster);
-  app.add_option("--op", options->op, "the collective").required().check(OneOf(names));
-  app.add_option("--gpus", options->gpus, "GPUs that take part: the first N of the cluster")
-      .required()
-      .check(Range(2, 1 << 17));
+  app.add_option("--op", options->op, "the collective").check(OneOf(names));
+  app.add_option("--gpus", options->gpus, "GPUs that take part: the first N of the cluster").check(Range(2, kMostGpus));
+  app.add_option(
+         "--measured", options->measured,
+         "what nccl-tests or rccl-tests printed: its sizes, its GPUs and, where it says it, its collective, with "
+         "its times beside the predicted ones")
+      .type_name("FILE");
   app.add_option("--sizes", options->sizes, "BEGIN:END:FACTOR of the whole buffer (default 1MB:1GB:2)")
       .type_name("SIZES");
   app.add_option("--algorithm", options->algorithm, "auto (default), or the name of one that fits the group")

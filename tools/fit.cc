@@ -127,6 +127,27 @@ void write_errors(std::ostream& out, const StepFit& fit, const FitOutcome& outco
   }
 }
 
+/// Rows so far off that they pull a fit with heavy tails no more; of other losses none.
+std::vector<std::size_t> set_aside(const StepFit& fit, const FitOutcome& outcome) {
+  std::vector<std::size_t> rows;
+  for (std::size_t i = 0; i < outcome.after.size() && fit.loss == RowLoss::heavy_tailed; ++i) {
+    if (std::abs(outcome.after[i]) > kSetAside * kRowMiss) rows.push_back(i);
+  }
+  return rows;
+}
+
+void write_set_aside(std::ostream& out, const StepFit& fit, const FitOutcome& outcome) {
+  const std::vector<std::size_t> rows = set_aside(fit, outcome);
+  if (rows.empty()) return;
+  std::vector<std::string> named;
+  for (const std::size_t i : rows)
+    named.push_back(fmt::format("{} ({})", fit.rows[i].id, error_text(100 * std::expm1(outcome.after[i]))));
+  out << wrapped(fmt::format("Set aside, being so far off that they hardly pull: {}. These steps were disturbed, or "
+                             "something is not modelled.",
+                             fmt::join(named, ", ")),
+                 "  ", "  ");
+}
+
 void write_fit(std::ostream& out, const StepFit& fit, const FitOutcome& outcome) {
   if (!fit.description.empty()) out << wrapped(fit.description, "", "");
   out << fmt::format("{} parameters on the {} of {} rows of {} lists, {} iterations, {} simulations\n\n",
@@ -142,6 +163,7 @@ void write_fit(std::ostream& out, const StepFit& fit, const FitOutcome& outcome)
   }
   out << '\n';
   write_errors(out, fit, outcome);
+  write_set_aside(out, fit, outcome);
 }
 
 ordered_json summary_json(const std::vector<double>& errors) {
@@ -180,6 +202,8 @@ ordered_json fit_json(const StepFit& fit, const FitOutcome& outcome) {
                      {"fitted", summary_json(percent(fit, outcome.after, ""))},
                      {"held_out", summary_json(percent_held(fit, outcome, ""))}};
   if (const auto better = carries(fit, outcome)) json["held_out_better"] = *better;
+  json["set_aside"] = ordered_json::array();
+  for (const std::size_t i : set_aside(fit, outcome)) json["set_aside"].push_back(fit.rows[i].id);
   json["rows"] = ordered_json::array();
   for (std::size_t i = 0; i < fit.rows.size(); ++i) {
     json["rows"].push_back(

@@ -60,7 +60,7 @@ void load_jobs(const PlaceFlags& options, Study& study) {
     if (machine.mixed()) {
       throw sim::UserError(
           fmt::format("orrery: place: got {} on nodes of {} kinds, expected nodes of one: there a stage's "
-                      "kind says which nodes it may have",
+                      "kind says which nodes it may have (cluster.others, stages)",
                       file, machine.mixture.kinds()));
     }
     if (!alike) {

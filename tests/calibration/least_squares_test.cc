@@ -74,6 +74,18 @@ TEST_CASE("a robust loss lets one row in five be wrong") {
   CHECK(least_squares(linear(slope, target), {0.5}, weighed).at[0] == Approx(3.9 / 7).margin(1e-4));
 }
 
+TEST_CASE("with heavy tails a row far off hardly pulls, unless it is a prior") {
+  const std::vector<std::vector<double>> slope(5, {1.0});
+  const std::vector<double> target{0.3, 0.3, 0.3, 0.3, 0.9};
+  LeastSquaresOptions heavy;
+  heavy.tail = 0.1;
+  // Slopes r / (1 + (r / 0.1)^2) balance where 4 x 0.0041 = 0.596 / (1 + 5.96^2) = 0.0163.
+  CHECK(least_squares(linear(slope, target), {0.5}, heavy).at[0] == Approx(0.3041).margin(3e-4));
+  // As a prior the last counts as a square: no slope of the four, at most 4 x 0.05, holds it from going past 0.8.
+  heavy.exact_from = 4;
+  CHECK(least_squares(linear(slope, target), {0.5}, heavy).at[0] > 0.8);
+}
+
 TEST_CASE("eigenvalues of a matrix worked out by hand") {
   // [[2, 1], [1, 2]]: 3 along (1, 1), 1 along (1, -1).
   const Eigen eigen = symmetric_eigen({2, 1, 1, 2}, 2);

@@ -4,6 +4,7 @@
 #include "tests/fuzz/target.h"
 #include "tools/import/batch_lines.h"
 #include "tools/import/import.h"
+#include "tools/import/nccl_tests.h"
 #include "tools/import/wires.h"
 
 namespace orrery::fuzz {
@@ -44,6 +45,10 @@ void check_wires(const tools::Wires& wires) {
 void read_ibnetdiscover(const std::string& text) { check_wires(tools::read_ibnetdiscover(text, "input")); }
 void read_slurm(const std::string& text) { check_wires(tools::read_slurm_topology(text, "input", {})); }
 void read_edges(const std::string& text) { check_wires(tools::read_edge_table(text, "input")); }
+void read_nccl(const std::string& text) {
+  for (const tools::NcclTestsRow& row : tools::read_nccl_tests(text, "input").rows)
+    expect(row.bytes >= 1 && row.seconds > 0, "a row without bytes or time");
+}
 void read_hosts(const std::string& text) {
   expect(tools::expand_hosts(text, {"input", 1, 1}).size() < 10'000'000, "hosts without end");
 }
@@ -200,6 +205,12 @@ constexpr const char* kEdges =
 std::vector<std::string> ib_seeds() { return {kIb}; }
 std::vector<std::string> slurm_seeds() { return {kSlurm, kBlocks}; }
 std::vector<std::string> edge_seeds() { return {kEdges}; }
+std::vector<std::string> nccl_seeds() {
+  return {
+      "# Collective test starting: all_reduce_perf\n#  Rank  0 Group  0 Pid 20 on n1 device  0 [0009:01:00] H100\n"
+      "  8000000  2000000  float  sum  -1  100.0  80.00  80.00  0  101.0  79.21  79.21  N/A\n",
+      "  8000000  2000000  half  100.0  80.00  80.00  101.0  79.21  79.21\n"};
+}
 std::vector<std::string> host_seeds() { return {"tux[0-3,07-09],login", "a[0-1]b[8-9],c", "n[000-127]"}; }
 std::vector<std::string> topology_seeds() {
   return {kIb,
@@ -227,6 +238,7 @@ std::vector<Target> import_targets() {
           {"ibnetdiscover", "what ibnetdiscover prints", read_ibnetdiscover, ib_seeds},
           {"slurm", "Slurm's topology.conf", read_slurm, slurm_seeds},
           {"edges", "a table of cables", read_edges, edge_seeds},
+          {"nccl-tests", "what nccl-tests prints", read_nccl, nccl_seeds},
           {"hosts", "a list of hosts", read_hosts, host_seeds},
           {"topology", "any of these, or a node's matrix, to the document", read_topology, topology_seeds}};
 }

@@ -160,6 +160,7 @@ std::vector<Case> kernels_and_messages() {
        plus(kOverlapped, {"software.gradient_bucket='40 MB'"}), "1"},
       {"software.tensor_overlap_slowdown", slower, "1.3", kOverlapped, "1"},
       {"software.pipeline_slowdown", slower, "1.1", {}, "1"},
+      {"software.kernel_slowdown", slower, "1.1", {}, "1"},
       {"software.fp16_accumulation", more_memory, "fp32", {"precision=fp16"}, "fp16"},
       {"software.keeps_training_gradients", more_memory, "true", {}, "false"},
       {"software.holds_training_gradients", more_memory, "true", {}, "false"},

@@ -232,6 +232,9 @@ TEST_CASE("a fit says whether it carries to rows held out") {
                         sim::to_seconds(report.iteration) * (layers == 2 ? 12 : 1));
   }
   const std::string file = folder.write("disturbed.yaml", disturbed);
-  CHECK(nlohmann::json::parse(fitted(file, "-"))["held_out_better"] == false);
+  const nlohmann::json aside = nlohmann::json::parse(fitted(file, "-"));
+  CHECK(aside["held_out_better"] == false);
+  CHECK(aside["set_aside"] == nlohmann::json::array({"made-2"}));
+  CHECK(aside["summary"]["fitted"]["median_ape_pct"] < 1.0);  // it did not pull the others away
   CHECK(fitted(file, "").find("come out no better") != std::string::npos);
 }

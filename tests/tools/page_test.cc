@@ -142,6 +142,17 @@ TEST_CASE("a report with --explain says how sure the step is and draws what it h
   CHECK(page.find("\"iteration_time_68_s\":" + explained.at("iteration_time_68_s").dump()) != std::string::npos);
 }
 
+TEST_CASE("a trace beside its prediction is drawn: what differs, and both timelines on one axis") {
+  if (!has_charts()) return;
+  const Folder folder;
+  const std::string scenario = folder.write("small.yaml", tests::small_scenario()), trace = folder.file("own.json"),
+                    file = folder.file("diff.html");
+  REQUIRE(tests::orrery({"run", scenario, "--trace", trace, "--trace-ranks", "0"}).status == 0);
+  REQUIRE(tests::orrery({"diff", trace, scenario, "--set", "software.kernel_issue=50 us", "--report", file}).status ==
+          0);
+  check_page(file, {"Difference by part", "measured and predicted timelines"});
+}
+
 TEST_CASE("timelines of compared systems lie on one axis: each is as long as its own step") {
   if (!has_charts()) return;
   const Folder folder;

@@ -227,6 +227,13 @@ TEST_CASE("diff writes numbers that add up, and a page with both timelines") {
   CHECK(whole > 0);  // launches of 50 us hold the device up
   CHECK(parts["rows"][0]["stream"] == "idle");
   CHECK(parts["explained_by_name_pct"] == 100.0);
+  // One step and no more was traced, so that all that was read lies in it.
+  double pieces = 0;
+  for (const auto& row : parts["rows"]) {
+    if (row["class"] != "idle") pieces += row["measured_count"].get<double>();
+  }
+  CHECK(parts["device_events"]["read"] == pieces);
+  CHECK(parts["device_events"]["in_steps"] == pieces);
   if (tools::page_part("chart.js").empty()) {
     tests::skipped("built without Chart.js; install the package libjs-chart.js");
     return;

@@ -36,6 +36,7 @@ constexpr Row kRows[] = {
     {"compute_slowdown_under_collective", "", 1, 2, 0.1, "kernels beside data-parallel collectives"},
     {"tensor_overlap_slowdown", "", 1, 2, 0.1, "products that are split to overlap"},
     {"pipeline_slowdown", "", 1, 1.5, 0.04, "kernels of a pipeline's stages"},
+    {"kernel_slowdown", "", 1, 2, 0.1, "all kernels over the profile's"},
     {"collective_base", "us", 0, 500, 15, "fixed cost of a collective between nodes"},
     {"collective_step_ring", "us", 0, 100, 8, "of a step of a ring between nodes"},
 };
@@ -99,7 +100,7 @@ StepFit framework_fit(const std::string& generation, const std::vector<std::stri
     rows.append(std::move(one));
   }
   document.set("rows", std::move(rows));
-  set(document, "loss", "robust");
+  set(document, "loss", "heavy_tailed");
   set(document, "ridge", fmt::format("{}", ridge));
   set(document, "starts", "1");
   return step_fit_of(document, "--framework");

@@ -6,7 +6,7 @@
 //   rows:
 //   - {list: measured.yaml, records: [first-*, second-07], except: [first-3]}
 //   target: step        # or memory
-//   loss: squares       # or robust: errors beyond 5 % count linearly
+//   loss: squares       # or robust: errors beyond 5 % count linearly; heavy_tailed: beyond some 10 % hardly at all
 //   weigh: rows         # or lists: every list counts alike
 //   hold_out: {by: rows, folds: 5}  # or by: lists
 //   ridge: 1            # weight of each parameter's prior, which is how far from its start it is expected to lie
@@ -188,7 +188,9 @@ StepFit step_fit_of(const Settings& document, const std::string& file) {
   fit.file = file;
   fit.description = document.get_text("description", "");
   fit.memory = document.get_choice("target", "step", {"step", "memory"}) == "memory";
-  fit.robust = document.get_choice("loss", "squares", {"squares", "robust"}) == "robust";
+  const std::string loss = document.get_choice("loss", "squares", {"squares", "robust", "heavy_tailed"});
+  if (loss == "robust") fit.loss = RowLoss::robust;
+  if (loss == "heavy_tailed") fit.loss = RowLoss::heavy_tailed;
   fit.by_list = document.get_choice("weigh", "rows", {"rows", "lists"}) == "lists";
   fit.ridge = document.get_number("ridge", 0, 0, 1000);
   fit.starts = static_cast<int>(document.get_int("starts", 2, 1, 100));

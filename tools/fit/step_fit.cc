@@ -107,16 +107,14 @@ std::vector<double> weights_of(const StepFit& fit, const std::vector<std::size_t
   return weights;
 }
 
-/// The residual that a parameter has at its prior's distance from the start: as large as rows commonly miss by.
-constexpr double kRidge = 0.1;
-
-/// One residual more for each parameter that has a prior: Tikhonov's ridge.
+/// One residual more for each parameter that has a prior: Tikhonov's ridge. At its prior's distance from the start it
+/// is as large as rows commonly miss by.
 void add_ridge(const StepFit& fit, const Point& at, std::vector<double>& residuals) {
   if (fit.ridge == 0) return;
   for (std::size_t p = 0; p < fit.parameters.size(); ++p) {
     const FitParameter& parameter = fit.parameters[p];
     if (parameter.prior > 0)
-      residuals.push_back(fit.ridge * kRidge * (parameter.from_box(at[p]) - parameter.start) / parameter.prior);
+      residuals.push_back(fit.ridge * kRowMiss * (parameter.from_box(at[p]) - parameter.start) / parameter.prior);
   }
 }
 
@@ -132,7 +130,9 @@ LeastSquaresFit fit_rows(const StepFit& fit, RowSimulator& simulator, const std:
                          const Point& start, int iterations) {
   calibration::LeastSquaresOptions options;
   options.iterations = iterations;
-  if (fit.robust) options.knee = kRobustKnee;
+  if (fit.loss == RowLoss::robust) options.knee = kRobustKnee;
+  if (fit.loss == RowLoss::heavy_tailed) options.tail = kRowMiss;
+  options.exact_from = which.size();  // the ridge
   options.weights = weights_of(fit, which);
   if (fit.ridge > 0 && !options.weights.empty()) options.weights.resize(which.size() + fit.parameters.size(), 1);
   return calibration::least_squares(

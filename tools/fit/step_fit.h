@@ -34,12 +34,16 @@ struct FitRow {
   std::vector<char> affected;  // by each parameter
 };
 
+/// How rows that are far off count: as squares, linearly beyond kRobustKnee (Huber), or hardly at all beyond some
+/// kRowMiss (Cauchy), as where single steps are timed, of which some were disturbed.
+enum class RowLoss : std::uint8_t { squares, robust, heavy_tailed };
+
 struct StepFit {
   std::string file, description;
   std::vector<FitParameter> parameters;
   std::vector<FitRow> rows;
-  bool memory = false;      // residuals of measured.memory_gb instead of the step
-  bool robust = false;      // Huber's loss beyond kRobustKnee instead of squares
+  bool memory = false;  // residuals of measured.memory_gb instead of the step
+  RowLoss loss = RowLoss::squares;
   bool by_list = false;     // every list counts alike, however many rows it has
   bool hold_lists = false;  // held out together: a list; else a fold of rows
   int folds = 5;            // of rows; 0: nothing is held out
@@ -47,6 +51,8 @@ struct StepFit {
   int starts = 2;           // where descents begin: the present values, the middle of the bounds, points spread out
 };
 inline constexpr double kRobustKnee = 0.05;
+inline constexpr double kRowMiss = 0.1;  // residual by which rows of a sound model commonly miss
+inline constexpr double kSetAside = 5;   // times kRowMiss: a row farther off pulls a heavy-tailed fit no more
 
 /// Reads a fit's document. Throws UserError: unknown keys, keys that are no numbers of a document, bounds the wrong way
 /// round or in another unit, rows that no list has, parameters that no row reads.

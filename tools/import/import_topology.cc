@@ -161,8 +161,34 @@ std::int64_t links_of(const std::string& cell) {
   return links;
 }
 
+/// Pairs of which a table of hops says that the way leads over a third GPU have no link, whatever the type of the way.
+void drop_detours(Matrix& matrix, const Matrix& hops) {
+  for (std::size_t a = 0; a < matrix.cells.size() && a < hops.cells.size(); ++a) {
+    for (std::size_t b = 0; b < matrix.cells.size() && b < hops.cells.size(); ++b) {
+      const std::string& count = hops.cells[a][b];
+      if (matrix.cells[a][b] == "XGMI" && count != "0" && count != "1") matrix.cells[a][b] = "-";
+    }
+  }
+}
+
+/// The island of GPUs that links join, of each GPU.
+std::vector<std::size_t> islands_of(const Matrix& matrix) {
+  const std::size_t n = matrix.cells.size();
+  std::vector<std::size_t> island(n);
+  for (std::size_t a = 0; a < n; ++a) island[a] = a;
+  for (std::size_t a = 0; a < n; ++a) {
+    for (std::size_t b = 0; b < n; ++b) {
+      if (links_of(matrix.cells[a][b]) > 0 && island[a] != island[b])
+        std::replace(island.begin(), island.end(), std::max(island[a], island[b]), std::min(island[a], island[b]));
+    }
+  }
+  return island;
+}
+
 /// Through switch chips every pair shares all links of a GPU; direct links would need (n - 1) times as many.
 constexpr std::int64_t kMostDirectLinks = 4;
+
+constexpr const char* kPcieRate = "20 GB/s";  // of one way over PCIe 4; measured ones differ
 
 std::string node_text(const Matrix& matrix, const std::string& file, const ClusterFacts& facts) {
   const auto n = matrix.cells.size();
@@ -180,18 +206,24 @@ std::string node_text(const Matrix& matrix, const std::string& file, const Clust
       "# the key cluster.device.node. A link of {} per direction (--link-rate).\n",
       n, std::filesystem::path(file).filename().string(), facts.link_rate);
   if (matrix.nics > 0) out += fmt::format("# {} NICs: the fabric's nics.\n", matrix.nics);
-  if (most == 0) return out + fmt::format("kind: pcie\ngpus: {}\nrate: 20 GB/s  # PCIe alone; measure yours\n", n);
+  if (most == 0)
+    return out + fmt::format("kind: pcie\ngpus: {}\nrate: {}  # PCIe alone; measure yours\n", n, kPcieRate);
   if (least == most && most > kMostDirectLinks) {
     const std::int64_t chips = most == 18 ? 4 : most == 12 ? 6 : 1;
     return out + fmt::format("kind: nvswitch\ngpus: {}\nswitches: {}\nlinks: {}\nrate: {:.6g} GB/s\n", n, chips, most,
                              link * static_cast<double>(most));
   }
+  const std::vector<std::size_t> island = islands_of(matrix);
+  if (*std::max_element(island.begin(), island.end()) > 0)
+    out += "# Links join islands of GPUs; from one to another PCIe leads, here a way of its own for each pair.\n";
   out += fmt::format("kind: mesh\ngpus: {}\nmesh:\n", n);
   for (std::size_t a = 0; a < n; ++a) {
     for (std::size_t b = a + 1; b < n; ++b) {
       const std::int64_t links = std::max(links_of(matrix.cells[a][b]), links_of(matrix.cells[b][a]));
       if (links > 0)
         out += fmt::format("- {{pair: [{}, {}], rate: {:.6g} GB/s}}\n", a, b, link * static_cast<double>(links));
+      else if (island[a] != island[b])
+        out += fmt::format("- {{pair: [{}, {}], rate: {}}}  # PCIe; measure yours\n", a, b, kPcieRate);
     }
   }
   return out;
@@ -204,7 +236,10 @@ std::string import_topology(const std::string& file, const ClusterFacts& facts) 
   const auto has = [&](const char* words) { return text.find(words) != std::string::npos; };
   std::string out;
   if (has("Link Type between two GPUs")) {
-    out = node_text(read_matrix(text, file, "Link Type between two GPUs"), file, facts);
+    Matrix matrix = read_matrix(text, file, "Link Type between two GPUs");
+    if (constexpr const char* kHops = "Hops between two GPUs"; has(kHops))
+      drop_detours(matrix, read_matrix(text, file, kHops));
+    out = node_text(matrix, file, facts);
   } else if (has("GPU0") && (has("NV") || has("SYS") || has("PIX") || has("PHB"))) {
     out = node_text(read_matrix(text, file, ""), file, facts);
   } else if (has("\"S-") && has("Switch")) {

@@ -1,8 +1,8 @@
 // Three lists of cables. ibnetdiscover(8) of infiniband-diags: a paragraph for each switch with a line for each port,
 // `[1] "H-0002c9..."[1](...) # "node01 mlx5_0" lid 3 4xNDR`. Slurm's topology.conf(5), plugin topology/tree:
 // `SwitchName=s1 Switches=s[2-3]`, `SwitchName=s2 Nodes=tux[0-15]`, without rates: links up take all that comes from
-// below, as in a fabric without oversubscription. A table of links with the columns a, b, rate, lanes, kind; kind nic:
-// a is a host.
+// below, as in a fabric without oversubscription; of topology/block `BlockName=b1 Nodes=tux[0-15]`, a switch each. A
+// table of links with the columns a, b, rate, lanes, kind; kind nic: a is a host.
 #include "tools/import/wires.h"
 
 #include <fmt/format.h>
@@ -28,6 +28,16 @@ constexpr std::size_t kLongestName = 255;          // of a host or a switch
 constexpr std::size_t kMostRanges = 8;             // of one name: "rack[0-9]node[0-7]" has two
 constexpr std::size_t kMostLevels = 64;            // of switches above each other
 constexpr std::int64_t kMostNics = 1'000'000'000;  // below a switch
+
+constexpr std::size_t kLongestLine = std::size_t{1} << 20;
+
+/// Whether a line of Slurm's files goes on in the next; takes the sign away.
+bool continues(std::string& line) {
+  const std::size_t last = line.find_last_not_of(" \t\r");
+  if (last == std::string::npos || line[last] != '\\') return false;
+  line.resize(last);
+  return true;
+}
 
 Place at_line(const std::string& file, std::int64_t line) { return {file, static_cast<int>(line), 1}; }
 
@@ -82,6 +92,30 @@ void expand_one(const std::string& item, const Place& place, std::vector<std::st
 
 }  // namespace
 
+bool ByNumbers::operator()(const std::string& a, const std::string& b) const {
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (!digit(a[i]) || !digit(b[j])) {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i;
+      ++j;
+      continue;
+    }
+    const auto number = [&](const std::string& text, std::size_t& at) {
+      while (at + 1 < text.size() && text[at] == '0' && digit(text[at + 1])) ++at;  // 007 is 7
+      const std::size_t from = at;
+      while (at < text.size() && digit(text[at])) ++at;
+      return std::string_view(text).substr(from, at - from);
+    };
+    const std::string_view x = number(a, i), y = number(b, j);
+    if (x.size() != y.size()) return x.size() < y.size();
+    if (x != y) return x < y;
+  }
+  if (a.size() - i != b.size() - j) return a.size() - i < b.size() - j;
+  return a < b;  // node7 and node07 are two
+}
+
 void Wires::join(const std::string& a, const std::string& b, double gbps, std::int64_t lanes) {
   Cable& cable = links[std::minmax(a, b)];
   cable.lanes += lanes;
@@ -112,7 +146,7 @@ Wires read_ibnetdiscover(const std::string& text, const std::string& file) {
   static const std::regex kPort(R"re(^\[(\d+)\](?:\([0-9a-f]*\))?\s+"([^"]+)"\[\d+\][^#]*#\s*"([^"]*)"(.*)$)re");
   Wires wires;
   std::string current;
-  std::map<std::string, double> seen;  // directed links between switches, so that each cable counts once
+  std::map<std::string, std::multimap<std::string, std::string, ByNumbers>> nics;  // of hosts: by name, the switch
   std::map<std::pair<std::string, std::string>, std::int64_t> cables;
   std::istringstream lines(text);
   std::int64_t number = 0, ports = 0;
@@ -127,7 +161,8 @@ Wires read_ibnetdiscover(const std::string& text, const std::string& file) {
       const std::string peer = match[2], name = match[3];
       const double gbps = port_rate(match[4]);
       if (peer.starts_with("H-")) {
-        wires.hosts[host_of(name)].push_back(current);
+        if (name.find("Aggregation Node") != std::string::npos) continue;  // a switch's own, that reduces
+        nics[host_of(name)].emplace(name, current);
         wires.nic_gbps = std::max(wires.nic_gbps, gbps);
       } else if (peer.starts_with("S-")) {
         ++cables[{current, peer}];
@@ -137,6 +172,10 @@ Wires read_ibnetdiscover(const std::string& text, const std::string& file) {
   }
   if (ports == 0)
     throw UserError({file, 1, 1}, "Switch", "lists no port of a switch, expected the output of ibnetdiscover");
+  // Switches are listed as they are found, which is not the order of rails; NICs are called by theirs.
+  for (const auto& [host, by_name] : nics) {
+    for (const auto& [nic, leaf] : by_name) wires.hosts[host].push_back(leaf);
+  }
   // Both ends list a cable; where one of them could not be read, the other still does.
   for (const auto& [ends, count] : cables) {
     Cable& cable = wires.links.at(std::minmax(ends.first, ends.second));
@@ -145,31 +184,38 @@ Wires read_ibnetdiscover(const std::string& text, const std::string& file) {
   return wires;
 }
 
-Wires read_slurm_topology(const std::string& text, const std::string& file, const ClusterFacts& facts) {
-  struct Switch {
-    std::vector<std::string> nodes, below;
-    Place place;
-  };
-  std::map<std::string, Switch> switches;
+namespace {
+
+/// A line of topology.conf: what hangs on a switch, or lies in a block.
+struct SlurmSwitch {
+  std::vector<std::string> nodes, below;
+  Place place;
+};
+
+/// The lines of a topology.conf by the names of their switches; those of blocks are listed in `blocks` too.
+std::map<std::string, SlurmSwitch> slurm_switches(const std::string& text, const std::string& file,
+                                                  std::vector<std::string>& blocks) {
+  std::map<std::string, SlurmSwitch> switches;
   std::istringstream lines(text);
   std::int64_t number = 0;
   std::size_t named = 0;  // hosts and switches, of all lines
   for (std::string line; std::getline(lines, line);) {
     const Place place = at_line(file, ++number);
     line.resize(std::min(line.find('#'), line.size()));
+    for (std::string more; line.size() < kLongestLine && continues(line) && std::getline(lines, more); ++number)
+      line += more.substr(0, more.find('#'));
     std::istringstream words(line);
     std::string name;
-    Switch one{{}, {}, place};
+    SlurmSwitch one{{}, {}, place};
     for (std::string word; words >> word;) {
       const std::size_t equals = word.find('=');
       std::string key = word.substr(0, equals);
       for (char& c : key) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
       const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
-      if (key == "switchname") name = value;
+      if (key == "switchname" || key == "blockname") name = value;
+      if (key == "blockname") blocks.push_back(value);
       if (key == "nodes") one.nodes = expand_hosts(value, place);
       if (key == "switches") one.below = expand_hosts(value, place);
-      if (key == "blockname")
-        throw UserError(place, "BlockName", "belongs to topology/block, expected the tree of topology/tree");
     }
     if (name.empty()) continue;
     if (name.size() > kLongestName)
@@ -180,8 +226,21 @@ Wires read_slurm_topology(const std::string& text, const std::string& file, cons
     if (!switches.emplace(name, one).second)
       throw UserError(place, "SwitchName", fmt::format("got {} twice, expected each switch once", name));
   }
+  return switches;
+}
+
+}  // namespace
+
+Wires read_slurm_topology(const std::string& text, const std::string& file, const ClusterFacts& facts) {
+  std::vector<std::string> blocks;
+  std::map<std::string, SlurmSwitch> switches = slurm_switches(text, file, blocks);
   if (switches.empty()) throw UserError({file, 1, 1}, "SwitchName", "is not there, expected a topology.conf of Slurm");
   Wires wires;
+  if (blocks.size() > 1) {
+    constexpr const char* kAbove = "between blocks";
+    switches.emplace(kAbove, SlurmSwitch{{}, blocks, {file, 1, 1}});
+    wires.remarks.emplace_back("blocks of topology/block are taken for switches, all joined by one above them");
+  }
   wires.nic_gbps = gigabits(facts.nic_rate, {"--nic-rate", 0, 0});
   std::map<std::string, std::int64_t> up;  // NICs below each switch
   std::set<std::string> open;

@@ -18,6 +18,11 @@ struct ClusterFacts {
   std::string link_rate = "25 GB/s";  // of one NVLink or XGMI link per direction
 };
 
+/// Names in the order in which people count: node2 before node10.
+struct ByNumbers {
+  bool operator()(const std::string& a, const std::string& b) const;
+};
+
 /// Links per pair of switches: how many, and the rate of one.
 struct Cable {
   std::int64_t lanes = 0;
@@ -25,7 +30,7 @@ struct Cable {
 };
 
 struct Wires {
-  std::map<std::string, std::vector<std::string>> hosts;  // to the switch of each NIC, in the NICs' order
+  std::map<std::string, std::vector<std::string>, ByNumbers> hosts;  // to the switch of each NIC, in the NICs' order
   std::map<std::pair<std::string, std::string>, Cable> links;
   double nic_gbps = 0;
   std::vector<std::string> remarks;

@@ -76,6 +76,8 @@ class Sweep {
 
   Decomposition run() {
     out_.steps = trace_.steps.size();
+    out_.read = trace_.device.size();
+    out_.within = events_.size();
     computing();
     exposed(&communicates);
     exposed(&copies);
@@ -197,6 +199,8 @@ Decomposition mean_of(const std::vector<Decomposition>& ranks) {
   for (const Decomposition& rank : ranks) {
     mean.step_s += rank.step_s / n;
     mean.steps = std::max(mean.steps, rank.steps);
+    mean.read += rank.read;
+    mean.within += rank.within;
     mean.device_s += rank.device_s / n;
     mean.unnamed_s += rank.unnamed_s / n;
     mean.unnamed.insert(mean.unnamed.end(), rank.unnamed.begin(), rank.unnamed.end());
@@ -215,6 +219,9 @@ Decomposition mean_of(const std::vector<Decomposition>& ranks) {
 std::string naming_text(const Decomposition& d) {
   const double share = d.device_s > 0 ? 100 * (1 - d.unnamed_s / d.device_s) : 100;
   std::string out = fmt::format("{:.2f} % of the device's time is explained by name.\n", share);
+  out += fmt::format(
+      "{} kernels, copies and fills read, {}.\n", d.read,
+      d.within == d.read ? std::string("all within the steps") : fmt::format("{} of them within the steps", d.within));
   for (const auto& [name, seconds] : d.unnamed)
     out += fmt::format("  not known: {}  {}\n", time_text(seconds), shortened(name, 70));
   return out;

@@ -33,9 +33,10 @@ struct Tally {
 struct Decomposition {
   double step_s = 0;
   std::size_t steps = 0;
-  std::map<Part, Tally> parts;                          // their seconds add up to step_s
-  double device_s = 0;                                  // busy time of all kernels, per step
-  double unnamed_s = 0;                                 // of it, of kernels whose names the table does not have
+  std::size_t read = 0, within = 0;  // pieces of the device's work: in the trace, and within its steps; of all ranks
+  std::map<Part, Tally> parts;       // their seconds add up to step_s
+  double device_s = 0;               // busy time of all kernels, per step
+  double unnamed_s = 0;              // of it, of kernels whose names the table does not have
   std::vector<std::pair<std::string, double>> unnamed;  // the longest of these, seconds per step
 };
 

@@ -105,6 +105,7 @@ ordered_json difference_json(const Difference& d) {
   json["steps"] = d.measured.steps;
   json["explained_by_name_pct"] =
       d.measured.device_s > 0 ? 100 * (1 - d.measured.unnamed_s / d.measured.device_s) : 100.0;
+  json["device_events"] = {{"read", d.measured.read}, {"in_steps", d.measured.within}};
   json["rows"] = ordered_json::array();
   for (const DifferenceRow& row : d.rows) {
     json["rows"].push_back({{"phase", name_of(row.part.phase)},

@@ -71,7 +71,8 @@ ordered_json difference_page(const Difference& d, const Trace& measured, const T
   ordered_json page = difference_json(d);
   page["kind"] = "diff";
   page["title"] = "Trace beside prediction: " + shortened(title, 120);
-  page["subtitle"] = fmt::format("{} ranks, {} steps", d.ranks.size(), d.measured.steps);
+  page["subtitle"] = fmt::format("{}, {}", d.ranks.size() == 1 ? "one rank" : fmt::format("{} ranks", d.ranks.size()),
+                                 d.measured.steps == 1 ? "one step" : fmt::format("{} steps", d.measured.steps));
   page["description"] = "";
   page["facts"] = {{"measured", time_text(d.measured.step_s), "per step"},
                    {"predicted", time_text(d.predicted.step_s), error_text(page["error_pct"])},
@@ -81,10 +82,12 @@ ordered_json difference_page(const Difference& d, const Trace& measured, const T
   page["rank"] = d.ranks.front();
   const double span = std::max(d.measured.step_s, d.predicted.step_s);
   page["span_s"] = span;
-  page["lanes"] = {{"measured", lane(measured, false, span)},
-                   {"", lane(measured, true, span)},
-                   {"predicted", lane(predicted, false, span)},
-                   {"", lane(predicted, true, span)}};
+  // Pairs of texts and lists in braces would become an object.
+  page["lanes"] = ordered_json::array();
+  for (const bool collectives : {false, true})
+    page["lanes"].push_back(ordered_json::array({collectives ? "" : "measured", lane(measured, collectives, span)}));
+  for (const bool collectives : {false, true})
+    page["lanes"].push_back(ordered_json::array({collectives ? "" : "predicted", lane(predicted, collectives, span)}));
   page["assumptions"] = ordered_json::array();
   return page;
 }

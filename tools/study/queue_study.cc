@@ -303,7 +303,8 @@ QueueStudy study_queue(const Settings& document, const std::string& trace_file, 
   const workloads::Machine& machine = study.scenario.job.machine;
   if (machine.mixed()) {
     throw sim::UserError(fmt::format(
-        "cluster.others: got nodes of {} kinds, expected one for a queue: its trace asks for nodes, not for kinds",
+        "cluster.others: got nodes of {} kinds, expected one for a queue: its trace asks for nodes, not for kinds; "
+        "replay each kind as a partition of its own, with cluster.device, --gpus and the jobs that ran there",
         machine.mixture.kinds()));
   }
   workloads::Site site = workloads::site_of(study.scenario.job);

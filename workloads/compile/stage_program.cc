@@ -149,7 +149,7 @@ PassCompiler::Parts parts_of(const ProgramInputs& inputs, const Network& network
       parts.casts.emplace(kind, *std::move(cast));
   }
   if (inputs.workload.gradients) {
-    parts.pace.of_all = inputs.slowest;
+    parts.pace.of_all = inputs.slowest * inputs.passes.overlap.kernel_slowdown;
     if (inputs.map.stages() > 1) parts.pace.of_all *= inputs.passes.overlap.pipeline_slowdown;
     parts.pace.beside_collective = inputs.passes.overlap.compute_slowdown_under_collective;
   }
