@@ -38,9 +38,9 @@ struct Signal {
 
 struct Rank {
   std::uint32_t program = 0;
-  std::uint32_t cursors = 0;   // first row of its streams
   std::uint32_t slots = 0;     // first row of its slots
   std::uint32_t runnable = 0;  // bit per stream
+  std::uint32_t waiting = 0;   // likewise: its head waits for a signal, or did until it was made runnable
   std::uint64_t signals = 0;   // first row of its signals
   std::int64_t last_finish = 0;
   std::uint32_t record = kNone;
@@ -102,6 +102,7 @@ class Engine {
   void prepare_records(const RunOptions& options);
   void expect_meeting(std::span<const std::uint32_t> meetings, std::size_t at) const;
   void expect_rank(std::size_t number) const;
+  Cursor* cursors_of(std::size_t rank) { return cursors_.data() + rank * plan_.streams; }
   void run_ready();
   void run_stream(std::uint32_t rank, std::uint32_t stream);
   void note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int64_t finish);
@@ -148,12 +149,11 @@ Engine::Engine(const Plan& plan, const Network& network, const RunOptions& optio
     const CompiledProgram& program = programs_[index(instance.program)];
     Rank& rank = ranks_[i];
     rank.program = index(instance.program);
-    rank.cursors = i * plan.streams;
     rank.slots = plan.slots_begin[i];
     rank.signals = signals;
     rank.scaled = instance.slowdown != 1.0 || plan.noise.sigma > 0 || plan.loads.any();
     signals += program.signals;
-    for (std::uint32_t s = 0; s < plan.streams; ++s) cursors_[rank.cursors + s].next = program.stream_begin[s];
+    for (std::uint32_t s = 0; s < plan.streams; ++s) cursors_of(i)[s].next = program.stream_begin[s];
   }
   signals_.resize(signals);
   list_groups();
@@ -233,8 +233,10 @@ void Engine::note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int64_t
   if (op.signal == kNoSignal) return;
   signals_[rank.signals + op.signal] = {finish, op.op};
   const auto number = static_cast<std::uint32_t>(&rank - ranks_.data());
-  for (std::uint32_t s = 0; s < plan_.streams; ++s) {
-    if (cursors_[rank.cursors + s].blocked_on == op.signal) wake(number, s);
+  const Cursor* cursors = cursors_of(number);
+  for (std::uint32_t left = rank.waiting; left != 0; left &= left - 1) {
+    const auto s = static_cast<std::uint32_t>(std::countr_zero(left));
+    if (cursors[s].blocked_on == op.signal) wake(number, s);
   }
 }
 
@@ -267,10 +269,11 @@ void Engine::run_ready() {
     const std::uint32_t rank = ready_.back();
     ready_.pop_back();
     if (ready_.size() >= kAhead) {
-      const Rank& later = ranks_[ready_[ready_.size() - kAhead]];
+      const std::uint32_t number = ready_[ready_.size() - kAhead];
+      const Rank& later = ranks_[number];
       const auto stream = static_cast<std::uint32_t>(std::countr_zero(later.runnable));
       const CompiledProgram& program = programs_[later.program];
-      const std::uint32_t next = cursors_[later.cursors + stream].next;
+      const std::uint32_t next = cursors_of(number)[stream].next;
       if (next < program.ops.size() && program.ops[next].waits_begin < program.ops[next].waits_end)
         __builtin_prefetch(&signals_[later.signals + program.waits[program.ops[next].waits_begin].signal]);
     }
@@ -285,8 +288,13 @@ void Engine::run_ready() {
 /// Runs one stream ahead until its head waits for something that is not known yet.
 void Engine::run_stream(std::uint32_t number, std::uint32_t stream) {
   Rank& rank = ranks_[number];
-  Cursor& cursor = cursors_[rank.cursors + stream];
+  Cursor& cursor = cursors_of(number)[stream];
+  rank.waiting &= ~(std::uint32_t{1} << stream);
   if (cursor.blocked_on == kOnTransfer) return;
+  const auto wait_for = [&](std::uint32_t signal) {
+    cursor.blocked_on = signal;
+    rank.waiting |= std::uint32_t{1} << stream;
+  };
   const CompiledProgram& program = programs_[rank.program];
   const std::uint32_t end = program.stream_begin[stream + 1];
   const Signal* signals = signals_.data() + rank.signals;
@@ -295,18 +303,12 @@ void Engine::run_stream(std::uint32_t number, std::uint32_t stream) {
     std::int64_t ready = cursor.free;
     for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) {
       const Wait wait = program.waits[w];
-      if (signals[wait.signal].op != wait.op) {
-        cursor.blocked_on = wait.signal;
-        return;
-      }
+      if (signals[wait.signal].op != wait.op) return wait_for(wait.signal);
       ready = std::max(ready, signals[wait.signal].at);
     }
     std::int64_t host = op.host_start;
     if (op.segment.signal != kNoSignal) {
-      if (signals[op.segment.signal].op != op.segment.op) {
-        cursor.blocked_on = op.segment.signal;
-        return;
-      }
+      if (signals[op.segment.signal].op != op.segment.op) return wait_for(op.segment.signal);
       host += signals[op.segment.signal].at;
     }
     if (op.slot != kNoSlot) {
@@ -422,7 +424,7 @@ void Engine::finish_meeting(std::uint32_t meeting, std::int64_t finish) {
     Rank& rank = ranks_[member.rank];
     const CompiledProgram& program = programs_[rank.program];
     const CompiledOp& op = program.ops[program.slot_ops[program.slot_begin[member.slot] + m.occurrence]];
-    Cursor& cursor = cursors_[rank.cursors + op.stream];
+    Cursor& cursor = cursors_of(member.rank)[op.stream];
     if (rank.record != kNone) {
       record(rank, op.op, result_.records[rank.record].ready[op.op].value(), m.start, finish);
     }
@@ -446,7 +448,7 @@ void Engine::explain_deadlock() {
         const std::uint32_t k = program.slot_begin[slot] + meetings_[m].occurrence;
         if (k >= program.slot_begin[slot + 1]) continue;
         const std::uint32_t row = program.slot_ops[k];
-        const std::uint32_t cursor = rank.cursors + program.ops[row].stream;
+        const std::uint32_t cursor = members_[at].rank * plan_.streams + program.ops[row].stream;
         if (cursors_[cursor].next == row && cursors_[cursor].blocked_on == kOnTransfer) transfers_at[cursor] = m;
       }
     }
@@ -456,8 +458,9 @@ void Engine::explain_deadlock() {
     for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
       const CompiledProgram& program = programs_[ranks_[i].program];
       for (std::uint32_t s = 0; s < plan_.streams; ++s) {
-        const Cursor& cursor = cursors_[ranks_[i].cursors + s];
-        const std::uint32_t m = transfers_at[ranks_[i].cursors + s];
+        const std::uint32_t stream = i * plan_.streams + s;
+        const Cursor& cursor = cursors_[stream];
+        const std::uint32_t m = transfers_at[stream];
         if (cursor.next == program.stream_begin[s + 1] || (m != kNone) != transfers) continue;
         if (result_.stuck.size() == kMostStuck) return;
         Stuck stuck{InstanceId{i}, program.ops[cursor.next].op, CommunicatorId{}, 0, 0};
@@ -493,7 +496,7 @@ Result Engine::run() {
     result_.makespan = std::max(result_.makespan, SimTime(ranks_[i].last_finish));
     const CompiledProgram& program = programs_[ranks_[i].program];
     for (std::uint32_t s = 0; s < plan_.streams; ++s) {
-      finished = finished && cursors_[ranks_[i].cursors + s].next == program.stream_begin[s + 1];
+      finished = finished && cursors_of(i)[s].next == program.stream_begin[s + 1];
     }
   }
   if (!finished) {
