@@ -165,7 +165,9 @@ TEST_CASE("rails are those of the NICs' names, hosts go by their numbers, lines 
       "[65]\t\"H-9\"[1](9) \t\t# \"Mellanox Technologies Aggregation Node\" lid 90 4xHDR\n\n"
       "Switch\t65 \"S-a\"\t\t# \"leaf0\" base port 0 lid 2 lmc 0\n[1]\t\"H-3\"[1](3) \t\t# \"gpu10 mlx5_0\" lid 7 "
       "4xNDR\n"
-      "[2]\t\"H-4\"[1](4) \t\t# \"gpu2 mlx5_0\" lid 8 4xNDR\n[3]\t\"S-c\"[2]\t\t# \"spine\" lid 9 4xNDR\n";
+      "[2]\t\"H-4\"[1](4) \t\t# \"gpu2 mlx5_0\" lid 8 4xNDR\n[3]\t\"S-c\"[2]\t\t# \"spine\" lid 9 4xNDR\n\n"
+      "Switch\t65 \"S-c\"\t\t# \"spine\" base port 0 lid 9 lmc 0\n[1]\t\"S-b\"[3]\t\t# \"leaf1\" lid 1 4xNDR\n"
+      "[2]\t\"S-a\"[3]\t\t# \"leaf0\" lid 2 4xNDR\n";
   const tools::Wires fabric = tools::read_ibnetdiscover(ib, "ib.txt");
   REQUIRE(fabric.hosts.size() == 2);
   CHECK(fabric.hosts.begin()->first == "gpu2");
@@ -186,6 +188,9 @@ TEST_CASE("rails are those of the NICs' names, hosts go by their numbers, lines 
 }
 
 TEST_CASE("what is no wiring is refused in one line") {
+  const std::string whole = ibnetdiscover();
+  CHECK(refusal(whole.substr(0, whole.find("Switch\t40 \"S-spine"))).find("S-spine, which has no paragraph") !=
+        std::string::npos);  // cut off
   CHECK(refusal("").find("no form") != std::string::npos);
   CHECK(refusal("a,b,rate\ns0,s1,fast\n").find("wires.txt:2:1") != std::string::npos);
   CHECK(refusal("a,b,rate,kind\ns0,s1,400 Gb/s,link\n").find("nic") != std::string::npos);

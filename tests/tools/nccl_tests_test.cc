@@ -13,14 +13,14 @@ using tests::Folder;
 
 namespace {
 
-constexpr const char* kHead =
+constexpr const char* kTestsHead =
     "# Collective test starting: ./build/all_reduce_perf\n# nThread 1 nGpus 1 minBytes 8 maxBytes 8388608\n"
     "#  Rank  0 Group  0 Pid 20 on n1 device  0 [0009:01:00] NVIDIA H100\n"
     "#  Rank  1 Group  0 Pid 21 on n1 device  1 [0019:01:00] NVIDIA H100\nNCCL version 2.20.5+cuda12.4\n"
     "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw "
     "#wrong\n";
 
-std::string refusal(const std::string& text) {
+std::string refused_tests(const std::string& text) {
   try {
     tools::read_nccl_tests(text, "perf.txt");
   } catch (const sim::UserError& error) {
@@ -42,7 +42,7 @@ TEST_CASE("a row gives its bytes and its time out of place, whichever columns a 
   for (const char* row : forms) {
     INFO(row);
     const tools::NcclTests read = tools::read_nccl_tests(
-        std::string(kHead) + "   0  0  float  sum  -1  5.0  0.00  0.00  0  5.0  0.00  0.00  0\n" + row +
+        std::string(kTestsHead) + "   0  0  float  sum  -1  5.0  0.00  0.00  0  5.0  0.00  0.00  0\n" + row +
             "# Avg bus bandwidth    : 80\n",
         "perf.txt");
     CHECK(read.operation == "all_reduce");
@@ -56,17 +56,17 @@ TEST_CASE("a row gives its bytes and its time out of place, whichever columns a 
 
 TEST_CASE("what is no such output is refused in one line") {
   const std::string row = "  8000000  2000000  float  sum  -1  100.0  80.00  80.00  0  101.0  79.21  79.21  0\n";
-  CHECK(refusal("").find("holds no row") != std::string::npos);
-  CHECK(refusal(kHead).find("holds no row") != std::string::npos);
-  CHECK(refusal(kHead + row.substr(0, 45)).find("perf.txt:7:1") != std::string::npos);  // cut off
-  CHECK(refusal("8000000 2000000 float sum -1 100.0 90.00 90.00 0 101.0 79.21 79.21 0\n").find("over time") !=
+  CHECK(refused_tests("").find("holds no row") != std::string::npos);
+  CHECK(refused_tests(kTestsHead).find("holds no row") != std::string::npos);
+  CHECK(refused_tests(kTestsHead + row.substr(0, 45)).find("perf.txt:7:1") != std::string::npos);  // cut off
+  CHECK(refused_tests("8000000 2000000 float sum -1 100.0 90.00 90.00 0 101.0 79.21 79.21 0\n").find("over time") !=
         std::string::npos);
-  CHECK(refusal(kHead + row + kHead + row).find("another collective") != std::string::npos);
+  CHECK(refused_tests(kTestsHead + row + kTestsHead + row).find("another collective") != std::string::npos);
 }
 
 TEST_CASE("measured times stand beside predicted ones, with the error of each and the median") {
   const Folder folder;
-  const std::string text = std::string(kHead) +
+  const std::string text = std::string(kTestsHead) +
                            "  1000000  250000  float  sum  -1  40.0  25.00  25.00  0  41.0  24.39  24.39  0\n"
                            "  8000000  2000000  float  sum  -1  100.0  80.00  80.00  0  101.0  79.21  79.21  0\n";
   const std::string file = folder.write("perf.txt", text);

@@ -148,6 +148,8 @@ Wires read_ibnetdiscover(const std::string& text, const std::string& file) {
   std::string current;
   std::map<std::string, std::multimap<std::string, std::string, ByNumbers>> nics;  // of hosts: by name, the switch
   std::map<std::pair<std::string, std::string>, std::int64_t> cables;
+  std::set<std::string> described;
+  std::map<std::string, std::int64_t> named;  // switches at the other end of a cable, and the first line that does so
   std::istringstream lines(text);
   std::int64_t number = 0, ports = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -156,6 +158,7 @@ Wires read_ibnetdiscover(const std::string& text, const std::string& file) {
     std::smatch match;
     if (std::regex_search(line, match, kNode)) {
       current = match[1] == "Switch" ? std::string(match[2]) : "";
+      described.insert(match[2]);
     } else if (!current.empty() && std::regex_search(line, match, kPort)) {
       ++ports;
       const std::string peer = match[2], name = match[3];
@@ -166,12 +169,18 @@ Wires read_ibnetdiscover(const std::string& text, const std::string& file) {
         wires.nic_gbps = std::max(wires.nic_gbps, gbps);
       } else if (peer.starts_with("S-")) {
         ++cables[{current, peer}];
+        named.emplace(peer, number);
         wires.join(current, peer, gbps, 0);
       }
     }
   }
   if (ports == 0)
     throw UserError({file, 1, 1}, "Switch", "lists no port of a switch, expected the output of ibnetdiscover");
+  for (const auto& [name, line] : named) {
+    if (described.contains(name)) continue;
+    throw UserError(at_line(file, line), "Switch",
+                    fmt::format("names {}, which has no paragraph, expected the whole output of ibnetdiscover", name));
+  }
   // Switches are listed as they are found, which is not the order of rails; NICs are called by theirs.
   for (const auto& [host, by_name] : nics) {
     for (const auto& [nic, leaf] : by_name) wires.hosts[host].push_back(leaf);
