@@ -216,6 +216,30 @@ TEST_CASE("a chunk frees what later layers kept before earlier ones work") {
   CHECK(bytes_of(network, {3, 5}).working == std::max(head.working, block.working - head.kept));
 }
 
+TEST_CASE("of an activation in steps the last kernel writes what the next product reads, cast where kernels cast") {
+  const auto bytes = [](bool gated, DataType type, const std::string& name) {
+    Model m = small();
+    m.mlp.gated = gated;
+    m.mlp.activation = gated ? Activation::swiglu : Activation::gelu;
+    Computation c;
+    c.precision.matmul = type;
+    c.style.fused_cast = c.style.activation_in_steps = true;
+    double each = 0;
+    const Network network = gpt(m, {}, c);
+    for (const LayerOp& op : network.layer(1).ops) {
+      const auto* stream = std::get_if<StreamingOp>(&op);
+      if (stream != nullptr && stream->name == name && stream->direction == Direction::forward)
+        each = stream->bytes_each;
+    }
+    return each;
+  };
+  // The gate's product reads two halves of 16 bits and writes one, and the operand beside it: a byte with the 32nd part
+  // of a scale's.
+  const double operand = 1 + 1.0 / 32;
+  CHECK(bytes(true, DataType::bf16, "gate") == 3 * 2);
+  CHECK(bytes(true, DataType::mxfp8, "gate") == 3 * 2 + operand);
+}
+
 TEST_CASE("a norm behind attention and MLP is one kernel, its parameters and its input more for each") {
   Model post = small();
   post.post_norm = true;

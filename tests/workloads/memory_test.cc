@@ -363,8 +363,8 @@ TEST_CASE("FSDP gathers the root unit, a layer, and the next one where it is fet
   };
   const ShardParameters shard = tests::shard_parameters(small_job(base));
   // 16-bit parameters and 16-bit gradients of each.
-  CHECK(gathered("false") == Approx(4 * (shard.embedding + shard.head + shard.layer)));
-  CHECK(gathered("true") == Approx(4 * (shard.embedding + shard.head + 2 * shard.layer)));
+  CHECK(gathered("false") == 4 * (shard.embedding + shard.head + shard.layer));  // to the byte
+  CHECK(gathered("true") == 4 * (shard.embedding + shard.head + 2 * shard.layer));
 }
 
 TEST_CASE("where the optimizer step is fullest, its temporaries count and activations do not") {
@@ -440,6 +440,8 @@ TEST_CASE("communicators are those of the groups that have more than one rank") 
   CHECK(with({"parallelism.tensor=2"}) == Approx(2));                                   // tensor, data
   CHECK(with({"parallelism.tensor=2", "parallelism.context=2"}) == Approx(3));          // and context
   CHECK(with({"parallelism.pipeline=8", "model.tied_embeddings=false"}) == Approx(1));  // pipeline
+  // States shared out over half of the ranks: those, and the ones that hold the same part.
+  CHECK(with({"software=llm-foundry", "parallelism.sharding=parameters", "parallelism.shard_group=4"}) == Approx(2));
   // Pipeline, and embedding and head.
   CHECK(with({"parallelism.pipeline=8", "model.tied_embeddings=true"}) == Approx(2));
 }

@@ -120,6 +120,8 @@ MessageStyle message_style_of(const Job& job) {
     style.posts_ahead = static_cast<std::size_t>(2 * job.parallelism.pipeline * chunks);
   else if (blocks && chunks > 1)
     style.posts_ahead = 2;
+  // Then not where they are posted, but with the counts of the pass that the message is for.
+  if (style.posts_ahead > 0) style.host_waits = false;
   return style;
 }
 
