@@ -17,9 +17,9 @@ AttentionModel load_kernel(const sim::Settings& rates, const AttentionModel& tab
   model.rate_64 = rates.get_number("forward_64", model.rate_128);
   const double backward = rates.at("backward").as_number();
   model.backward_ratio = backward / model.rate_128;
-  model.backward_ratio_64 = rates.get_number("backward_64", backward) / model.rate_64;
-  model.backward_ratio_wide = rates.get_number("backward_wide", backward) / model.rate_128;
-  model.backward_whole = rates.get_bool("backward_whole", false);
+  model.backward.ratio_64 = rates.get_number("backward_64", backward) / model.rate_64;
+  model.backward.ratio_wide = rates.get_number("backward_wide", backward) / model.rate_128;
+  model.backward.whole = rates.get_bool("backward_whole", false);
   if (const sim::Settings* setup = rates.find("setup")) model.setup = sim::to_seconds(setup->as_duration());
   model.surface = {};  // fitted to the other kernels
   model.setup_moves_tiles = true;

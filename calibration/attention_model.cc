@@ -69,13 +69,13 @@ double AttentionModel::structure(const Shape& s) const {
   const double own_setup = setup_moves_tiles ? setup * s.head_dim / 128 : setup;
   double time;
   if (s.backward) {
-    const double at_64 = backward_ratio_64 > 0 ? backward_ratio_64 : backward_ratio;
-    const bool wide = s.head_dim > 128 && backward_ratio_wide > 0;
-    const double slower = 2.5 / (wide ? backward_ratio_wide : rate_at(at_64, backward_ratio, s.head_dim));
+    const double at_64 = backward.ratio_64 > 0 ? backward.ratio_64 : backward_ratio;
+    const bool wide = s.head_dim > 128 && backward.ratio_wide > 0;
+    const double slower = 2.5 / (wide ? backward.ratio_wide : rate_at(at_64, backward_ratio, s.head_dim));
     const double task_setup = setup_moves_tiles ? 2 * own_setup / slower : own_setup;
     const double sums = 2 * 2 * s.batch * s.heads * s.queries * s.head_dim / (memory_efficiency * memory_bandwidth);
     Shape visited = s;
-    if (backward_whole) visited.window = 0;
+    if (backward.whole) visited.window = 0;
     time = 2 * launch + sums + smooth_max(slower * forward(visited, task_setup), memory);
   } else {
     time = launch + smooth_max(forward(s, own_setup), memory);

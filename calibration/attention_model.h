@@ -30,10 +30,12 @@ struct AttentionModel {
   double quantisation = 0.5;
   double memory_efficiency = 0.8;
   double backward_ratio = 0.85;  // rate of the backward pass over that of the forward pass
-  double backward_ratio_64 = 0;  // likewise at head dimension 64; 0: the same
-  /// Likewise past 128, as of latent attention's queries of 192 channels and values of 128; 0: the same.
-  double backward_ratio_wide = 0;
-  bool backward_whole = false;  // its backward pass goes through all keys ahead of a query, window or not
+  struct Backward {
+    double ratio_64 = 0;  // likewise at head dimension 64; 0: the same
+    /// Likewise past 128, as of latent attention's queries of 192 channels and values of 128; 0: the same.
+    double ratio_wide = 0;
+    bool whole = false;  // goes through all keys ahead of a query, window or not
+  } backward;
   /// Keys and values are copied into a cache (Attention::cache_write).
   struct Cache {
     double launch = 0;        // seconds

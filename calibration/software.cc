@@ -24,6 +24,7 @@ constexpr Bounds kMemory{"0 B", "1 TB"};
 
 // Where in a generation the keys of a part of a part are set; those of a part take a pointer to it.
 constexpr auto kLinear = [](auto&& s) -> auto& { return s.layers.linear; };
+constexpr auto kExperts = [](auto&& s) -> auto& { return s.layers.experts; };
 constexpr auto kHead = [](auto&& s) -> auto& { return s.layers.head; };
 
 /// `group` says where of a generation, `field` which member of it.
@@ -217,6 +218,21 @@ std::vector<Row> default_rows() {
   };
 }
 
+std::vector<Row> expert_rows() {
+  using S = Software;
+  return {
+      boolean("weighs_activations", kExperts, &ExpertHabits::weighs_activations,
+              "What an expert's activation makes is scaled by each token's routing weight, whose gradient a kernel of "
+              "its own sums over it."),
+      boolean("pads_experts", kExperts, &ExpertHabits::pads_rows,
+              "In types with scales, rows of every expert are copied to whole blocks of these ahead of its products, "
+              "and back behind them, but where the dispatcher puts them down so."),
+      boolean("unfused_permutation", &S::layers, &LayerStyle::unfused_permutation,
+              "Tokens are picked for experts row by row and their results added up element by element, in kernels of "
+              "PyTorch's; else one kernel does either."),
+  };
+}
+
 std::vector<Row> kernel_rows() {
   using S = Software;
   return {
@@ -231,15 +247,6 @@ std::vector<Row> kernel_rows() {
               "time, as eager PyTorch does."),
       boolean("squared_relu_in_steps", &S::layers, &LayerStyle::squared_relu_in_steps,
               "A squared ReLU and its gradient are computed one operation at a time, other activations in one kernel."),
-      boolean("weighs_activations", &S::layers, &LayerStyle::weighs_activations,
-              "What an expert's activation makes is scaled by each token's routing weight, whose gradient a kernel of "
-              "its own sums over it."),
-      boolean("pads_experts", &S::layers, &LayerStyle::pads_experts,
-              "In types with scales, rows of every expert are copied to whole blocks of these ahead of its products, "
-              "and back behind them, but where the dispatcher puts them down so."),
-      boolean("unfused_permutation", &S::layers, &LayerStyle::unfused_permutation,
-              "Tokens are picked for experts row by row and their results added up element by element, in kernels of "
-              "PyTorch's; else one kernel does either."),
       boolean("fused_bias_dropout_residual", &S::layers, &LayerStyle::fused_bias_dropout_residual,
               "Bias, dropout and residual addition in one kernel."),
       boolean("fused_layer_norm", &S::layers, &LayerStyle::fused_layer_norm,
@@ -521,8 +528,8 @@ std::vector<Row> collective_rows() {
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> out;
-    for (const auto& part : {form_rows(), host_rows(), default_rows(), kernel_rows(), bucket_rows(), fetch_rows(),
-                             attention_rows(), trainer_rows(), memory_rows(), collective_rows()})
+    for (const auto& part : {form_rows(), host_rows(), default_rows(), expert_rows(), kernel_rows(), bucket_rows(),
+                             fetch_rows(), attention_rows(), trainer_rows(), memory_rows(), collective_rows()})
       out.insert(out.end(), part.begin(), part.end());
     return out;
   }();

@@ -98,6 +98,13 @@ struct HeadStyle {
   bool operator==(const HeadStyle&) const = default;
 };
 
+/// What is done around the products of experts.
+struct ExpertHabits {
+  bool weighs_activations = false;  // what an expert's activation makes is scaled by each token's routing weight
+  bool pads_rows = false;           // in types with scales, rows of each expert are copied out to whole blocks of these
+  bool operator==(const ExpertHabits&) const = default;
+};
+
 /// How the kernels of a layer are cut: what is fused with what, and what is computed beside it.
 struct LayerStyle {
   bool fused_bias_gelu = true;         // bias + GeLU in one kernel
@@ -111,11 +118,10 @@ struct LayerStyle {
   bool fused_amax = false;           // with current_scales: that is found by the kernel that makes the tensor
   bool dropout = true;               // of hidden states and attention probabilities
   bool unfused_permutation = false;  // tokens come into the order of experts by index operations, one kernel each
-  bool weighs_activations = false;   // what an expert's activation makes is scaled by each token's routing weight
-  bool pads_experts = false;  // in types with scales, rows of each expert are copied out to whole blocks of these
   double extra_kernels_per_layer = 0;  // small kernels per layer and direction beyond those modelled (views, copies)
   LinearStyle linear;
   HeadStyle head;
+  ExpertHabits experts;
   bool operator==(const LayerStyle&) const = default;
 };
 

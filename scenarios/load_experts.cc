@@ -199,8 +199,7 @@ void load_expert_style(const Settings& document, Job& job) {
   if (style.pads_to_capacity && style.capacity_factor == 0)
     section->at("pad_to_capacity").fail("got true, expected false, or a capacity_factor beside it");
   style.fused_permutation = boolean(section, "fused_permutation", !job.software.layers.unfused_permutation);
-  style.pads_rows = job.software.layers.pads_experts;
-  style.weighs_activations = job.software.layers.weighs_activations;
+  style.around = {job.software.layers.experts.weighs_activations, job.software.layers.experts.pads_rows};
   style.paged_stash = boolean(section, "paged_stash", false);
   style.fused_router = boolean(section, "fused_router", style.fused_router);
   load_routing(section, job);

@@ -447,14 +447,14 @@ TEST_CASE("rows that come to experts are cast by kernels of their own, padded in
   CHECK(cast.second - plain.second == (rows + 2 * inside) * (2 + 2));
   CHECK(both({}, DataType::fp8, false) == cast);  // a norm that casts is not what comes before
   ExpertStyle padded;
-  padded.pads_rows = true;
+  padded.around.pads_rows = true;
   CHECK(both(padded, DataType::bf16) == plain);
   CHECK(both(padded, DataType::fp8).first - cast.first == 2 * rows * (2 + 2));
   CHECK(both(padded, DataType::fp8).second - cast.second == 2 * rows * (2 + 2));
   ExpertStyle whole = padded;
   whole.dispatcher = Dispatcher::hybridep;  // puts rows down in whole blocks
   ExpertStyle unpadded = whole;
-  unpadded.pads_rows = false;
+  unpadded.around.pads_rows = false;
   CHECK(both(whole, DataType::fp8) == both(unpadded, DataType::fp8));
   // Kept: input and activation in 8 bit, both halves of the gate in 16; copied into pages, and out of them.
   ExpertStyle stashed;

@@ -201,7 +201,7 @@ void TemplateLibrary::lend_processors(std::vector<Kernel>& kernels, const Piece&
 }
 
 double TemplateLibrary::beside_exchange() const {
-  const double all = prices_.device.processors();
+  const auto all = static_cast<double>(prices_.device.processors());
   return all / (all - std::min(costs_.exchange_processors, all / 2));
 }
 

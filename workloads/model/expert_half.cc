@@ -248,7 +248,7 @@ void ExpertHalf::activation(double elements, bool fused) {
   }
   w_.backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * cast);
   // Routed experts alone: a kernel that casts for the product behind it is that of a shared one.
-  if (style_.weighs_activations && !fused)
+  if (style_.around.weighs_activations && !fused)
     w_.backward("routing weights' gradient", Streaming::accumulate, elements, (1 + gates) * e_);
   if (own_bias) w_.forward("add bias", Streaming::accumulate, inputs, 2 * e_);
   if (clamps) {
@@ -275,7 +275,8 @@ void ExpertHalf::activation_in_products(double elements) {
 /// the same of gradients (Megatron-LM core_v0.10.0, megatron/core/transformer/moe/experts.py: fp8_padding and
 /// fp8_unpadding). HybridEP puts tokens down so, and experts that are filled to a capacity are taken to be whole.
 void ExpertHalf::pad(const char* name, const char* name_backward) {
-  if (!style_.pads_rows || !w_.quantised() || style_.pads_to_capacity || style_.dispatcher == Dispatcher::hybridep)
+  if (!style_.around.pads_rows || !w_.quantised() || style_.pads_to_capacity ||
+      style_.dispatcher == Dispatcher::hybridep)
     return;
   const double rows = of_hidden(real(x_.routed));
   w_.backward(name_backward, Streaming::copy, rows, 2 * e_);

@@ -79,20 +79,18 @@ std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const
 }
 
 namespace {
-ExpertLayout expert_layout_of(const Job& job) {
-  const Experts& experts = job.model.experts;
-  const Parallelism& layout = job.parallelism;
-  const ExpertStyle& style = job.method.experts;
+/// `tokens`: that a rank of a stage has of a micro-batch.
+ExpertLayout expert_layout_of(const Experts& experts, const Parallelism& layout, const ExpertStyle& style,
+                              std::int64_t shard_ranks, std::int64_t tokens) {
   ExpertLayout out;
   out.any = experts.any();
   if (!out.any) return out;
   out.expert = layout.expert;
   out.tensor = layout.expert_tensor;
-  out.shard_ranks = job.expert_shard_ranks();
+  out.shard_ranks = shard_ranks;
   out.gathers = style.dispatcher == Dispatcher::allgather;
-  const std::int64_t tokens = job.batch.micro * job.rank_seq() / (layout.sequence_parallel ? layout.tensor : 1);
   out.exchange = {sends_once(style.dispatcher), experts.count, experts.top_k, style.library,
-                  static_cast<double>(tokens)};
+                  static_cast<double>(layout.sequence_parallel ? tokens / layout.tensor : tokens)};
   return out;
 }
 }  // namespace
@@ -182,7 +180,8 @@ GroupLayout group_layout_of(const Job& job) {
   layout.weight_ranks = job.weight_ranks();
   layout.gradient_ranks = job.gradient_ranks();
   layout.secondary_ranks = data_parallelism_of(job).among.ranks.secondary;
-  layout.experts = expert_layout_of(job);
+  layout.experts = expert_layout_of(job.model.experts, job.parallelism, job.method.experts, job.expert_shard_ranks(),
+                                    job.batch.micro * job.rank_seq());
   if (const TablePlan& plan = job.model.recommender.plan; plan.ranks * plan.node_ranks > 1) {
     layout.experts.tables = true;
     layout.experts.expert = plan.ranks;
