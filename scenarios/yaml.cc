@@ -39,6 +39,7 @@ constexpr std::size_t kMostPathWork = std::size_t{512} << 20;
 
 /// Refuses what is no text: control characters (a NUL above all), marks of direction, and bytes that are not UTF-8.
 void refuse_binary(const std::string& text, const std::string& file) {
+  if (sim::is_printable(text)) return;
   Place place{file, 1, 1};
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = sim::utf8_length(text, at);
@@ -63,6 +64,7 @@ void refuse_binary(const std::string& text, const std::string& file) {
 /// Refuses text with more structure than any document has, before the parser gathers it: a flow collection is taken
 /// apart as a whole before its first event. Marks in comments and prose count too; they are few.
 void refuse_crowded(const std::string& text, const std::string& file) {
+  if (text.size() <= kMostMarks) return;
   Place place{file, 1, 1};
   std::size_t marks = 0, line_begin = 0;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -138,7 +140,7 @@ class Builder : public YAML::EventHandler {
   void scalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value,
               bool quoted) {
     check(mark, tag, anchor);
-    if (sim::printable(value) != value) {
+    if (!sim::is_printable(value)) {
       fail(mark, "got text with a control character, expected printable text");
     }
     if (!stack_.empty() && stack_.back().node.is_mapping() && !stack_.back().has_key) {

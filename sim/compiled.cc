@@ -128,9 +128,10 @@ void list_transfers_by_slot(CompiledProgram& compiled) {
     if (compiled.ops[row].slot != kNoSlot) rows[compiled.ops[row].slot].push_back(row);
   }
   compiled.slot_begin.assign(1, 0);
+  const auto earlier = [&](std::uint32_t a, std::uint32_t b) { return compiled.ops[a].op < compiled.ops[b].op; };
   for (auto& of_slot : rows) {
-    std::sort(of_slot.begin(), of_slot.end(),
-              [&](std::uint32_t a, std::uint32_t b) { return compiled.ops[a].op < compiled.ops[b].op; });
+    // As a rule those of one stream, and in order.
+    if (!std::is_sorted(of_slot.begin(), of_slot.end(), earlier)) std::sort(of_slot.begin(), of_slot.end(), earlier);
     for (std::uint32_t k = 0; k < of_slot.size(); ++k) compiled.ops[of_slot[k]].occurrence = k;
     compiled.slot_ops.insert(compiled.slot_ops.end(), of_slot.begin(), of_slot.end());
     compiled.slot_begin.push_back(static_cast<std::uint32_t>(compiled.slot_ops.size()));
@@ -159,11 +160,13 @@ CompiledProgram compile(const Program& program, std::uint8_t streams, Rows rows)
     }
   }
 
+  std::vector<std::vector<std::uint32_t>> by_stream(streams);
+  for (std::uint32_t op = 0; op < program.size(); ++op) by_stream[program.stream[op]].push_back(op);
+
   compiled.ops.reserve(program.size());
   for (std::uint8_t s = 0; s < streams; ++s) {
     compiled.stream_begin.push_back(static_cast<std::uint32_t>(compiled.ops.size()));
-    for (std::uint32_t op = 0; op < program.size(); ++op) {
-      if (program.stream[op] != s) continue;
+    for (const std::uint32_t op : by_stream[s]) {
       const bool transfer = program.kind[op] == OpKind::transfer;
       CompiledOp row;
       row.duration = program.duration[op];

@@ -31,30 +31,22 @@ struct Uses {
 
 Uses uses_of(const Program& program) {
   Uses uses;
+  std::size_t last = 0;  // of by_slot: mostly the one again, and there are few
   for (std::uint32_t op = 0; op < program.size(); ++op) {
     if (program.kind[op] != OpKind::transfer || program.work[op] <= 0) continue;
     const std::uint32_t slot = program.slot[op];
     if (slot >= uses.streams.size()) uses.streams.resize(slot + 1, 0);
     uses.streams[slot] |= std::uint32_t{1} << program.stream[op];
     const double cap = program.rate_cap[op] > 0 ? program.rate_cap[op] : kInfinity;
-    const bool again =
-        !uses.by_slot.empty() && uses.by_slot.back().slot == slot && uses.by_slot.back().pattern == program.pattern[op];
-    if (again) {
-      uses.by_slot.back().cap = std::max(uses.by_slot.back().cap, cap);
-    } else {
-      uses.by_slot.push_back({slot, program.pattern[op], cap});
+    const auto same = [&](const Use& use) { return use.slot == slot && use.pattern == program.pattern[op]; };
+    if (last >= uses.by_slot.size() || !same(uses.by_slot[last])) {
+      const auto found = std::find_if(uses.by_slot.begin(), uses.by_slot.end(), same);
+      last = static_cast<std::size_t>(found - uses.by_slot.begin());
+      if (found == uses.by_slot.end()) uses.by_slot.push_back({slot, program.pattern[op], cap});
     }
+    uses.by_slot[last].cap = std::max(uses.by_slot[last].cap, cap);
   }
   std::sort(uses.by_slot.begin(), uses.by_slot.end());
-  std::size_t kept = 0;
-  for (const Use& use : uses.by_slot) {
-    if (kept > 0 && !(uses.by_slot[kept - 1] < use)) {
-      uses.by_slot[kept - 1].cap = std::max(uses.by_slot[kept - 1].cap, use.cap);
-    } else {
-      uses.by_slot[kept++] = use;
-    }
-  }
-  uses.by_slot.resize(kept);
   return uses;
 }
 

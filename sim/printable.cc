@@ -40,6 +40,18 @@ bool is_obeyed(std::string_view text, std::size_t at) {
   }
 }
 
+bool is_printable(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    if (text[at] >= ' ' && text[at] <= '~') {  // most text, by far
+      ++at;
+      continue;
+    }
+    if (is_obeyed(text, at)) return false;
+    at += utf8_length(text, at);
+  }
+  return true;
+}
+
 std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());

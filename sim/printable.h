@@ -17,6 +17,9 @@ std::size_t utf8_length(std::string_view text, std::size_t at);
 /// shown.
 bool is_obeyed(std::string_view text, std::size_t at);
 
+/// Whether `text` holds none of these.
+bool is_printable(std::string_view text);
+
 /// `text` without such characters.
 std::string printable(std::string_view text);
 

@@ -213,11 +213,28 @@ Settings::Children& Settings::own_children() {
   return *children_;
 }
 
+// Written by hand: every value of a document has a path.
 std::string Settings::path_of(std::string_view key) const {
-  return path_.empty() || key.starts_with('[') ? fmt::format("{}{}", path_, key) : fmt::format("{}.{}", path_, key);
+  std::string path;
+  path.reserve(path_.size() + 1 + key.size());
+  path += path_;
+  if (!path_.empty() && !key.starts_with('[')) path += '.';
+  path += key;
+  return path;
 }
 
-std::string Settings::path_of(std::size_t item) const { return fmt::format("{}[{}]", path_, item); }
+std::string Settings::path_of(std::size_t item) const {
+  std::array<char, std::numeric_limits<std::size_t>::digits10 + 1> digits{};
+  const auto written = std::to_chars(digits.data(), digits.data() + digits.size(), item);
+  const std::string_view number(digits.data(), static_cast<std::size_t>(written.ptr - digits.data()));
+  std::string path;
+  path.reserve(path_.size() + number.size() + 2);
+  path += path_;
+  path += '[';
+  path += number;
+  path += ']';
+  return path;
+}
 
 /// Gives this value and all below it their paths. What has its path already has it all the way down.
 void Settings::move_to(std::string path) {

@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "sim/error.h"
 #include "sim/fluid.h"
-#include "sim/hash.h"
 
 namespace orrery::tools {
 
@@ -22,6 +23,14 @@ using sim::UserError;
 constexpr double kMostBytes = 1e18;
 constexpr double kLongest = 9e5;  // seconds; the engine's clock ends after 1e6
 
+constexpr std::size_t kWord = sizeof(std::uint64_t);
+
+std::uint64_t word_at(const char* at) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, at, kWord);
+  return word;
+}
+
 /// Names, numbered from 0 in the order in which they come, in one flat table (open addressing, linear probing): half of
 /// the time that reading a large table takes is looking names up.
 class NumberedNames {
@@ -29,54 +38,94 @@ class NumberedNames {
   /// The number of `name`, and whether it is new.
   std::pair<std::uint32_t, bool> insert(std::string_view name) {
     if (2 * names_.size() >= slots_.size()) grow();
-    const std::uint64_t hash = hash_of(name);
-    const auto tag = static_cast<std::uint32_t>(hash >> kTagShift);
+    const std::uint32_t hash = hash_of(name);
     std::size_t at = hash & (slots_.size() - 1);
     for (; slots_[at].number != kUnused; at = (at + 1) & (slots_.size() - 1)) {
-      if (slots_[at].tag == tag && names_[slots_[at].number] == name) return {slots_[at].number, false};
+      if (slots_[at].hash == hash && names_[slots_[at].number] == name) return {slots_[at].number, false};
     }
     const auto number = static_cast<std::uint32_t>(names_.size());
-    slots_[at] = {tag, number};
+    slots_[at] = {hash, number};
     names_.push_back(name);
     return {number, true};
   }
 
-  std::vector<std::string_view> take() && { return std::move(names_); }
-
  private:
   static constexpr std::uint32_t kUnused = 0xffffffff;
-  static constexpr int kTagShift = 32;
 
   struct Slot {
-    std::uint32_t tag = 0;  // the upper half of the hash
+    std::uint32_t hash = 0;
     std::uint32_t number = kUnused;
   };
 
-  static std::uint64_t hash_of(std::string_view name) {
-    constexpr std::size_t kWord = sizeof(std::uint64_t);
-    std::uint64_t hash = name.size(), word = 0;
-    for (; name.size() >= kWord; name.remove_prefix(kWord)) {
-      std::memcpy(&word, name.data(), kWord);
-      hash = sim::mix64(hash ^ word);
+  /// Both halves of a product, folded (Wang Yi, wyhash, 2019).
+  static std::uint64_t fold(std::uint64_t a, std::uint64_t b) {
+    __extension__ using Wide = unsigned __int128;
+    const Wide product = static_cast<Wide>(a) * b;
+    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+  }
+
+  /// Words of eight bytes, the last of which may overlap the one before.
+  static std::uint32_t hash_of(std::string_view name) {
+    constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15u;
+    std::uint64_t hash = name.size();
+    if (name.size() < kWord) {
+      std::uint64_t word = 0;
+      for (const char c : name) word = word << 8 | static_cast<unsigned char>(c);
+      hash = fold(hash ^ word ^ kOdd, kOdd);
+    } else {
+      const char* at = name.data();
+      const char* const last = at + name.size() - kWord;
+      for (; at < last; at += kWord) hash = fold(hash ^ word_at(at), kOdd);
+      hash = fold(hash ^ word_at(last), kOdd);
     }
-    word = 0;
-    std::memcpy(&word, name.data(), name.size());
-    return sim::mix64(hash ^ word);
+    return static_cast<std::uint32_t>(hash ^ hash >> 32);
   }
 
   void grow() {
-    constexpr std::size_t kLeast = 1024;
-    slots_.assign(std::max(kLeast, 2 * slots_.size()), Slot{});
-    for (std::uint32_t number = 0; number < names_.size(); ++number) {
-      const std::uint64_t hash = hash_of(names_[number]);
-      std::size_t at = hash & (slots_.size() - 1);
+    constexpr std::size_t kLeast = 4096;
+    const std::vector<Slot> before = std::move(slots_);
+    slots_.assign(std::max(kLeast, 4 * before.size()), Slot{});
+    for (const Slot& slot : before) {
+      if (slot.number == kUnused) continue;
+      std::size_t at = slot.hash & (slots_.size() - 1);
       while (slots_[at].number != kUnused) at = (at + 1) & (slots_.size() - 1);
-      slots_[at] = {static_cast<std::uint32_t>(hash >> kTagShift), number};
+      slots_[at] = slot;
     }
   }
 
   std::vector<Slot> slots_;  // a power of two of them
   std::vector<std::string_view> names_;
+};
+
+/// Names that must differ. While each is larger than the one before, as those that are counted are, nothing need be
+/// looked up.
+class DistinctNames {
+ public:
+  /// The number of the one that `name` repeats, if it does.
+  std::optional<std::uint32_t> add(std::string_view name) {
+    if (rising_ && (names_.empty() || before(names_.back(), name))) {
+      names_.push_back(name);
+      return {};
+    }
+    if (rising_) {
+      rising_ = false;
+      for (const std::string_view earlier : names_) known_.insert(earlier);
+    }
+    const auto [number, fresh] = known_.insert(name);
+    if (!fresh) return number;
+    names_.push_back(name);
+    return {};
+  }
+  std::vector<std::string_view> take() && { return std::move(names_); }
+
+ private:
+  static bool before(std::string_view a, std::string_view b) {
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
+  }
+
+  bool rising_ = true;
+  std::vector<std::string_view> names_;
+  NumberedNames known_;  // once they do not rise
 };
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
@@ -97,6 +146,50 @@ bool take(std::string_view& rest, char separator, std::string_view& piece) {
   return true;
 }
 
+/// The first blank from `at` on, or `end`. Eight bytes at a time, as far as the text goes: a byte is looked at where it
+/// is smaller than '!' (Mycroft's test, 1987), as blanks, tabs and ends of lines are.
+const char* end_of_word(const char* at, const char* end, const char* end_of_text) {
+  constexpr std::uint64_t kOnes = 0x0101010101010101u, kTops = 0x8080808080808080u;
+  while (at < end) {
+    if (end_of_text - at >= static_cast<std::ptrdiff_t>(kWord) && std::endian::native == std::endian::little) {
+      const std::uint64_t word = word_at(at);
+      const std::uint64_t small = (word - kOnes * '!') & ~word & kTops;
+      if (small == 0) {
+        at += kWord;
+        continue;
+      }
+      at += std::countr_zero(small) / 8;
+    }
+    if (at >= end) return end;
+    if (is_blank(*at)) return at;
+    ++at;
+  }
+  return end;
+}
+
+/// Digits, perhaps a point between them: exact where number and power of ten both are (Clinger, How to read floating
+/// point numbers accurately, PLDI 1990). Nothing for other numbers.
+std::optional<double> short_number(std::string_view text) {
+  constexpr std::size_t kMostDigits = 15;
+  constexpr std::array<double, kMostDigits + 1> kPowers{1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                        1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+  if (text.empty() || text.size() > kMostDigits || text.front() == '.' || text.back() == '.') return {};
+  std::uint64_t digits = 0;
+  std::size_t point = text.size();  // where it stands
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto digit = static_cast<unsigned>(text[i] - '0');
+    if (digit <= 9) {
+      digits = 10 * digits + digit;
+    } else if (text[i] == '.' && point == text.size()) {
+      point = i;
+    } else {
+      return {};
+    }
+  }
+  const std::size_t decimals = point == text.size() ? 0 : text.size() - point - 1;
+  return static_cast<double>(digits) / kPowers[decimals];
+}
+
 enum PathColumn : std::size_t { kId, kSource, kDestination, kBytes, kStart, kLinks, kPathColumns };
 constexpr std::array<std::string_view, kPathColumns> kNames{"id", "src", "dst", "bytes", "start_s", "links"};
 
@@ -111,6 +204,7 @@ class PathReader {
     if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);
     take(rest, '\n', line);
     read_header(line);
+    reserve(rest);
     while (take(rest, '\n', line)) {
       ++line_;
       if (!trimmed(line).empty()) read_row(line);
@@ -150,6 +244,21 @@ class PathReader {
     }
   }
 
+  /// As many rows as there are when all are as long as the first.
+  void reserve(std::string_view rows) {
+    constexpr std::size_t kShortest = 12;
+    const std::size_t first = std::min(rows.find('\n'), rows.size()) + 1;
+    const std::size_t count = rows.size() / std::max(kShortest, first) + 1;
+    const std::string_view row = rows.substr(0, first);
+    const auto links = static_cast<std::size_t>(std::count(row.begin(), row.end(), ' ')) + 1;
+    lines_.reserve(count);
+    table_.bytes.reserve(count);
+    table_.start_s.reserve(count);
+    table_.network.route_begin.reserve(count + 1);
+    table_.network.route_latency.reserve(count);
+    table_.network.route_links.reserve(count * std::min<std::size_t>(links, 16));
+  }
+
   void read_row(std::string_view line) {
     const std::vector<std::string_view>& fields = split(line);
     if (fields.size() != columns_) {
@@ -165,18 +274,20 @@ class PathReader {
       if (field(c).empty()) fail(field(c), kNames[c], "got nothing, expected a name or number");
     }
     const std::string_view id = field(kId);
-    if (const auto [known, fresh] = ids_.insert(id); !fresh) {
-      fail(id, kNames[kId],
-           fmt::format("got '{}', which line {} has too, expected an id of its own for every flow", id, lines_[known]));
+    if (const auto known = ids_.add(id)) {
+      fail(
+          id, kNames[kId],
+          fmt::format("got '{}', which line {} has too, expected an id of its own for every flow", id, lines_[*known]));
     }
     lines_.push_back(line_);
     table_.bytes.push_back(number(field(kBytes), kBytes, kMostBytes));
     table_.start_s.push_back(number(field(kStart), kStart, kLongest));
     path_.clear();
     const std::string_view names = field(kLinks);
+    const char* const end_of_text = text_.data() + text_.size();
     for (const char *at = names.data(), *end = at + names.size(); at != end;) {
       const char* const begin = at;
-      while (at != end && !is_blank(*at)) ++at;
+      at = end_of_word(at, end, end_of_text);
       if (at != begin) path_.push_back({link_of({begin, static_cast<std::size_t>(at - begin)}), 1.0});
       if (at != end) ++at;
     }
@@ -187,6 +298,7 @@ class PathReader {
   }
 
   double number(std::string_view text, PathColumn column, double most) const {
+    if (const auto read = short_number(text); read && *read <= most) return *read;
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     // The comparison also refuses NaN.
@@ -219,7 +331,8 @@ class PathReader {
   FlowTable table_;
   std::size_t columns_ = 0;
   std::array<std::size_t, kPathColumns> place_{};
-  NumberedNames ids_, links_;
+  DistinctNames ids_;
+  NumberedNames links_;
   std::vector<int> lines_;  // of the flows
   std::vector<std::string_view> fields_;
   std::vector<sim::WeightedLink> path_;

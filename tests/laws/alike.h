@@ -25,8 +25,9 @@ inline std::string contradiction(const workloads::StepReport& report) {
 }
 
 /// All of a report that a folded run and a full one have in common, as text, but for the breakdown, whose parts are
-/// sums in another order. Left out: events and ranks simulated, which are the point of folding, and the moment of the
-/// highest memory, which is counted only where asked for.
+/// sums in another order, and but for the last digits of bytes, which are sums over ranks in another order. Left out:
+/// events and ranks simulated, which are the point of folding, and the moment of the highest memory, which is counted
+/// only where asked for.
 inline std::string comparable(const workloads::StepReport& report) {
   std::string text =
       fmt::format("{} {} {} {} {} {} {} {} {}", report.iteration.value(), report.rates.tokens_per_s,
@@ -37,10 +38,11 @@ inline std::string comparable(const workloads::StepReport& report) {
                         stage.activations, stage.buffers, stage.total, stage.peak.chunk, stage.peak.microbatch);
   }
   for (const workloads::TrafficRow& row : report.traffic) {
-    text += fmt::format("\n{} {} {} {} {} {} {} {}", row.dimension, row.operation, row.what, row.group, row.level,
+    text += fmt::format("\n{} {} {} {} {} {} {} {:.14g}", row.dimension, row.operation, row.what, row.group, row.level,
                         row.calls, row.bytes_per_call, row.simulated_bytes);
   }
-  for (const auto& tier : report.tier_bytes) text += fmt::format("\n{} {}", topology::name_of(tier.tier), tier.bytes);
+  for (const auto& tier : report.tier_bytes)
+    text += fmt::format("\n{} {:.14g}", topology::name_of(tier.tier), tier.bytes);
   return text + fmt::format("\n{}", fmt::join(report.assumptions, "\n"));
 }
 

@@ -29,6 +29,14 @@ TEST_CASE("text, also in other scripts, stays; what a terminal obeys goes") {
   CHECK(printable("cut \xe2\x80") == "cut ");
 }
 
+TEST_CASE("text is printable if nothing of it goes") {
+  for (const char* text :
+       {"", "plain text ~", "tab\tand\nline\r\n", "\xc2\xb5s \xf0\x9f\x98\x80", "a\x1b[31mb", "a\x7f", "\x01",
+        "a\xc2\x85", "cut \xe2\x80", "a\xff", "\xe2\x80\xa8", "\xef\xbb\xbfmarked", "not first \xef\xbb\xbf"})
+    CHECK(is_printable(text) == (printable(text) == text));
+  CHECK_FALSE(is_printable(std::string("a\0b", 3)));
+}
+
 TEST_CASE("messages are one line of such text, cut at a character") {
   CHECK(std::string(UserError("a\nb\x1b\xc2\x9b\xe2\x80\xae"
                               "c")

@@ -1,4 +1,6 @@
 // Does `orrery flows` share links max-min fairly, and is a bad table the user's error, with its place?
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -84,6 +86,41 @@ TEST_CASE("nothing to move ends when it starts; columns may come in another orde
   REQUIRE(ends.size() == 2);
   CHECK(ends[0].second == Approx(0.25));
   CHECK(ends[1].second == Approx(1.0).epsilon(1e-9));
+}
+
+TEST_CASE("numbers, names and blanks may be written in any way") {
+  const Folder folder;
+  // Each flow alone on a link of 25 GB/s from 1 s on: 25 GB end at 2 s. Names of links as long as a word of the
+  // reader's, shorter and longer, and alike up to their end; blanks of each kind between them.
+  std::string rows;
+  int id = 0;
+  for (const char* bytes : {"25000000000", "25000000000.0", "25e9", "2.5e10", "25000000000.", "0025000000000",
+                            "25000000000.000000000001", "2500000000000e-2"}) {
+    for (const char* start : {"1", "1.0", "1.000000", "1e0", "1.", "10e-1", "1.00000000000000000"}) {
+      const std::string name = std::string(static_cast<std::size_t>(id % 20), 'l') + std::to_string(id);
+      rows += fmt::format("{},0,1,{},{},{}\t{}-up \r\n", id++, bytes, start, name, name);
+    }
+  }
+  for (const auto& [flow, end] : share(folder, rows)) {
+    INFO(flow);
+    CHECK(end == Approx(2.0).epsilon(1e-11));
+  }
+  const auto ends = share(folder, "a,0,1,0.1,0.3,x\nb,0,1,.5,.25,y\n", {"--capacity", "1 B/s"});
+  CHECK(ends[0].second == Approx(0.4).epsilon(1e-11));
+  CHECK(ends[1].second == Approx(0.75).epsilon(1e-11));
+}
+
+TEST_CASE("ids may come in any order, each once") {
+  const Folder folder;
+  const auto refused = [&](const std::string& rows, const std::string& place) {
+    check_refused(tests::orrery({"flows", folder.write("case.csv", kHeader + rows)}), "case.csv" + place);
+  };
+  const auto row = [](const std::string& id) { return id + ",0,1,5,0,x\n"; };
+  CHECK(share(folder, row("9") + row("10") + row("a") + row("b") + row("8") + row("c")).size() == 6);
+  refused(row("9") + row("10") + row("9"), ":4:1: id: ");
+  refused(row("9") + row("10") + row("8") + row("10"), ":5:1: id: ");
+  refused(row("2") + row("1") + row("3") + row("1"), ":5:1: id: ");
+  refused(row("b") + row("a") + row("a"), ":4:1: id: ");
 }
 
 TEST_CASE("a bad table of flows is refused with its place") {

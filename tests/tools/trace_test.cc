@@ -291,11 +291,7 @@ TEST_CASE("the FLOPs of all kernels are those of the step") {
     options.stage_timelines = true;
     const workloads::StepReport report = workloads::simulate_step(job, options);
     double flops = 0;
-    for (const Timeline& timeline : report.busiest.timelines) {
-      for (const Timeline::Span& s : timeline.spans) {
-        for (const workloads::KernelSlice& kernel : s.kernels) flops += kernel.flops;
-      }
-    }
+    for (const workloads::KernelUse& use : report.busiest.kernels) flops += use.flops * static_cast<double>(use.count);
     const auto ranks_of_a_stage = static_cast<double>(job.parallelism.tensor * job.parallelism.data);
     CHECK(flops * ranks_of_a_stage == Approx(workloads::model_flops(job.model, job.batch.global)).epsilon(1e-9));
   }

@@ -152,6 +152,37 @@ TEST_CASE("a pairwise exchange leaves every GPU its own NIC, whichever share of 
   }
 }
 
+TEST_CASE("every rank of an exchange sends by what lies in its own node and outside, whatever other nodes hold") {
+  const Job job = tests::small_job();
+  const topology::Cluster cluster(job.machine.node, job.machine.fabric, 16, 8, sim::Settings());
+  // The loads of a NIC's links, and of those between the first two GPUs, of all that a rank sends.
+  const auto loads = [&](const std::vector<std::int64_t>& gpus) {
+    sim::Network network;
+    for (const auto& link : cluster.links()) network.add_link(link.capacity);
+    const sim::RouteId route = add_exchange_route(network, gpus, cluster, {});
+    std::map<sim::LinkId, double> on;
+    for (const sim::WeightedLink& link : network.links_of(route)) on[link.link] += link.weight;
+    return on;
+  };
+  const std::vector<sim::LinkId> first = cluster.nic_links(0, 0), second = cluster.nic_links(1, 0);
+  const auto inside = cluster.path(0, 1).links;
+  REQUIRE(first.size() == 2);
+  // Two in one node: all inside. One in each of two: all outside, both ways.
+  auto pair = loads({0, 1});
+  for (const auto& link : inside) CHECK(pair[link.link] == Approx(1));
+  for (const sim::LinkId link : first) CHECK(pair[link] == 0);
+  pair = loads({0, 8});
+  for (const sim::LinkId link : first) CHECK(pair[link] == Approx(1));
+  for (const sim::LinkId link : second) CHECK(pair[link] == Approx(1));
+  // Two and one: the one alone sends all it has outside and gets a half from each of the two, who send the other half
+  // to each other.
+  auto three = loads({0, 1, 8});
+  for (const auto& link : inside) CHECK(three[link.link] == Approx(0.5));
+  for (const sim::LinkId link : second) CHECK(three[link] == Approx(1));
+  CHECK(std::min(three[first[0]], three[first[1]]) == Approx(0.5));  // out; what comes in is all of the third's
+  CHECK(std::max(three[first[0]], three[first[1]]) == Approx(1));
+}
+
 TEST_CASE("every rank of a ring sends (n-1)/n of the buffer") {
   CHECK(wire_bytes(CollectiveOp::all_gather, 4, 100) == Approx(75));
   CHECK(wire_bytes(CollectiveOp::all_reduce, 4, 100) == Approx(150));

@@ -1,12 +1,15 @@
 // Do mixtures of experts compute, hold and exchange what their papers say? Expectations are derived from sizes.
 #include "workloads/model/moe.h"
 
+#include <fmt/format.h>
+
 #include <sstream>
 
 #include "tests/catch.h"
 #include "tests/laws/alike.h"
 #include "tests/workloads/example.h"
 #include "workloads/model/kept.h"
+#include "workloads/schedules/catalogue.h"
 #include "workloads/step/job_values.h"
 #include "workloads/step/step.h"
 
@@ -222,6 +225,29 @@ TEST_CASE("every layout of experts moves the bytes of its closed form, folded or
     full.full = true;
     CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
   }
+}
+
+TEST_CASE("stages that wait for what they send, and whose hosts wait for the counts of experts, do not lock up") {
+  for (const Schedule* schedule : kSchedules) {
+    for (const std::int64_t stages : {2, 4}) {
+      std::vector<std::string> sets = tests::sets_for(*schedule);
+      sets.insert(sets.end(),
+                  {"model.layers=16", "overlap.pipeline=false", fmt::format("parallelism.pipeline={}", stages)});
+      INFO(schedule->name << ", " << stages << " stages");
+      const Job job = mixture_job(sets);
+      StepOptions full;
+      full.full = true;
+      CHECK(simulate_step(job).iteration == simulate_step(job, full).iteration);
+    }
+  }
+}
+
+TEST_CASE("experts whose groups lie some in a node and some across two are simulated, folded as in full") {
+  // 32 ranks in pairs, placed at random over four nodes.
+  const Job job = mixture_job({"parallelism.expert=2", "placement={random_seed: 1}"});
+  StepOptions full;
+  full.full = true;
+  CHECK(simulate_step(job).iteration == simulate_step(job, full).iteration);
 }
 
 TEST_CASE("latent attention's exchanges move the bytes of their closed form") {

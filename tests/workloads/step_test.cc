@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
@@ -13,6 +14,7 @@
 #include "workloads/step/account.h"
 #include "workloads/step/memory.h"
 #include "workloads/step/step_plan.h"
+#include "workloads/step/traffic.h"
 
 using namespace orrery;
 using namespace orrery::workloads;
@@ -289,6 +291,36 @@ TEST_CASE("an evaluation under any schedule computes the forward passes of the s
     const std::int64_t blocks = job.parallelism.chunk_map().blocks();
     CHECK(forwards == job.microbatches() * blocks);
   }
+}
+
+TEST_CASE("the first rank of each tensor group tells how all groups lie, and where their bytes go") {
+  std::size_t told = 0;
+  for (const Sets& sets : mixed_layouts()) {
+    std::string text;
+    for (const std::string& set : sets) text += set + ' ';
+    INFO(text);
+    const Job job = small_job(sets);
+    const topology::Cluster cluster = cluster_of(site_of(job));
+    const GroupInputs inputs = group_inputs_of(job);
+    const auto all = make_groups(inputs, cluster), first = make_groups(inputs, cluster, true);
+    CHECK(all->alike == 1);
+    if (first->alike == 1) continue;
+    ++told;
+    CHECK(first->alike == job.parallelism.tensor);
+    for (const JobGroup& group : all->list) {
+      INFO(group.group.name);
+      const GroupShape &a = all->shapes[group.group], &b = first->shapes[group.group];
+      CHECK(std::tie(a.ranks, a.nodes, a.per_node, a.rails, a.top, a.hop, a.nic) ==
+            std::tie(b.ranks, b.nodes, b.per_node, b.rails, b.top, b.hop, b.nic));
+    }
+    CHECK(all->shapes.pipeline_same_node == first->shapes.pipeline_same_node);
+    std::vector<TrafficRow> rows = closed_form_traffic(job);
+    for (TrafficRow& row : rows) row.simulated_bytes = row.closed_form_bytes;
+    const RankMap ranks(inputs.layout.dims, inputs.placement, job.machine.gpus_per_node);
+    CHECK(bytes_by_tier(rows, all->list, ranks, cluster) ==
+          bytes_by_tier(rows, first->list, ranks, cluster, first->alike));
+  }
+  CHECK(told > 10);
 }
 
 TEST_CASE("rates follow from the iteration") {

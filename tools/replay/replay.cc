@@ -180,8 +180,7 @@ class Replay {
       placed.id = add(workloads::add_group_routes(network_, gpus, placed.shape, calls, cluster),
                       workloads::patterns_of(placed.shape, calls));
       if (meeting.exchanges)
-        placed.exchange =
-            add(workloads::add_exchange_route(network_, gpus, cluster, workloads::exchange_load(placed.shape)), 1);
+        placed.exchange = add(workloads::add_exchange_route(network_, gpus, cluster, placed.shape.exchange), 1);
     }
   }
 

@@ -6,9 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "scenarios/yaml_text.h"
 #include "tools/report/page.h"
@@ -221,28 +219,14 @@ ordered_json links_json(const workloads::StepReport& report, double step_ps) {
 
 /// Kernels of one name and size, summed over the stages' busiest ranks.
 ordered_json kernels_json(const workloads::StepReport& report) {
-  struct Use {
-    double count = 0, seconds = 0;
-  };
-  std::map<std::tuple<std::string, double, double, int>, Use> uses;
-  for (const Timeline& timeline : report.busiest.timelines) {
-    for (const Timeline::Span& span : timeline.spans) {
-      for (const workloads::KernelSlice& kernel : span.kernels) {
-        Use& use = uses[{kernel.name, kernel.flops, kernel.bytes, static_cast<int>(kernel.type)}];
-        use.count += 1;
-        use.seconds += sim::to_seconds(kernel.duration);
-      }
-    }
-  }
   ordered_json kernels = ordered_json::array();
-  for (const auto& [what, use] : uses) {
-    const auto& [name, flops, bytes, type] = what;
-    kernels.push_back({{"name", name},
-                       {"flops", flops},
-                       {"bytes", bytes},
-                       {"type", calibration::name_of(static_cast<calibration::DataType>(type))},
+  for (const workloads::KernelUse& use : report.busiest.kernels) {
+    kernels.push_back({{"name", use.name},
+                       {"flops", use.flops},
+                       {"bytes", use.bytes},
+                       {"type", calibration::name_of(use.type)},
                        {"count", use.count},
-                       {"seconds", use.seconds}});
+                       {"seconds", sim::to_seconds(use.time)}});
   }
   return kernels;
 }

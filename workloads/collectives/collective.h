@@ -134,17 +134,29 @@ std::vector<TimedCollective> time_collective(CollectiveOp op, std::span<const do
                                              const calibration::DeviceProfile& device,
                                              const calibration::Software& software, std::string_view algorithm = kAuto);
 
-/// The group's GPUs node by node, in ring order.
-std::vector<std::vector<std::int64_t>> members_by_node(std::span<const std::int64_t> gpus,
-                                                       const topology::Cluster& cluster);
+/// A group's GPUs node by node, in ring order.
+class MembersByNode {
+ public:
+  MembersByNode(std::span<const std::int64_t> gpus, const topology::Cluster& cluster);
+  std::size_t size() const { return begin_.size() - 1; }
+  /// Of the i-th node; rising.
+  std::span<const std::int64_t> operator[](std::size_t i) const {
+    return {gpus_.data() + begin_[i], begin_[i + 1] - begin_[i]};
+  }
+  const std::vector<std::int64_t>& all() const { return gpus_; }
+
+ private:
+  std::vector<std::int64_t> gpus_;
+  std::vector<std::size_t> begin_;  // by node, and the end
+};
 /// Adds links with their weights times `weight`, but for those that can never be the bottleneck; links of NICs stay in,
 /// since a perturbation may slow them down.
 void append_links(std::vector<sim::WeightedLink>& links, std::span<const sim::WeightedLink> added, double weight,
                   const topology::Cluster& cluster);
 
-/// Adds the route of an exchange, inside one node or between several; returns it. `load`: of which its links carry the
-/// parts, so that a byte is one of load.sum().
+/// Adds the route of an exchange, inside one node or between several; returns it. Every rank sends as one of its node
+/// does, however many members of the group lie there: a byte is one of exchange_load().sum().
 sim::RouteId add_exchange_route(sim::Network& network, std::span<const std::int64_t> gpus,
-                                const topology::Cluster& cluster, const ExchangeLoad& load);
+                                const topology::Cluster& cluster, const ExchangeStyle& style);
 
 }  // namespace orrery::workloads

@@ -63,15 +63,21 @@ ExchangeLoad exchange_load(const GroupShape& shape) {
 }
 
 sim::RouteId add_exchange_route(sim::Network& network, std::span<const std::int64_t> gpus,
-                                const topology::Cluster& cluster, const ExchangeLoad& load) {
+                                const topology::Cluster& cluster, const ExchangeStyle& style) {
   constexpr std::size_t kMostDistances = 64;
-  const auto nodes = members_by_node(gpus, cluster);
+  const MembersByNode nodes(gpus, cluster);
   const std::size_t distances = nodes.size() - 1, taken = std::min(distances, kMostDistances);
   std::vector<sim::WeightedLink> links;
   sim::Duration latency{};
+  GroupShape shape;
+  shape.ranks = static_cast<std::int64_t>(gpus.size());
+  shape.nodes = static_cast<std::int64_t>(nodes.size());
+  shape.exchange = style;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const std::vector<std::int64_t>& members = nodes[i];
+    const std::span<const std::int64_t> members = nodes[i];
     const std::size_t g = members.size();
+    shape.per_node = static_cast<std::int64_t>(g);
+    const ExchangeLoad load = exchange_load(shape);
     const double inside = load.inside / load.sum() / static_cast<double>(std::max<std::size_t>(1, g - 1));
     const double outside = load.between / load.sum() / static_cast<double>(std::max<std::size_t>(1, taken));
     for (std::size_t m = 0; m < g; ++m) {
@@ -79,7 +85,7 @@ sim::RouteId add_exchange_route(sim::Network& network, std::span<const std::int6
         append_links(links, cluster.path(members[m], members[(m + k) % g]).links, inside, cluster);
       for (std::size_t t = 0; t < taken; ++t) {
         const std::size_t distance = 1 + t * distances / taken;
-        const std::vector<std::int64_t>& peers = nodes[(i + distance) % nodes.size()];
+        const std::span<const std::int64_t> peers = nodes[(i + distance) % nodes.size()];
         const topology::Path path = cluster.path(members[m], peers[m % peers.size()], m);
         append_links(links, path.links, outside, cluster);
         latency = std::max(latency, path.latency);

@@ -13,19 +13,16 @@ namespace orrery::workloads {
 using sim::Duration;
 using sim::WeightedLink;
 
-std::vector<std::vector<std::int64_t>> members_by_node(std::span<const std::int64_t> gpus,
-                                                       const topology::Cluster& cluster) {
-  std::vector<std::int64_t> sorted(gpus.begin(), gpus.end());
-  std::sort(sorted.begin(), sorted.end());
-  std::vector<std::vector<std::int64_t>> nodes;
+MembersByNode::MembersByNode(std::span<const std::int64_t> gpus, const topology::Cluster& cluster)
+    : gpus_(gpus.begin(), gpus.end()) {
+  if (!std::is_sorted(gpus_.begin(), gpus_.end())) std::sort(gpus_.begin(), gpus_.end());
   std::int64_t last = -1;
-  for (const std::int64_t gpu : sorted) {
-    const std::int64_t node = cluster.node_of(gpu);
-    if (node != last) nodes.emplace_back();
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
+    const std::int64_t node = cluster.node_of(gpus_[i]);
+    if (node != last) begin_.push_back(i);
     last = node;
-    nodes.back().push_back(gpu);
   }
-  return nodes;
+  begin_.push_back(gpus_.size());
 }
 
 namespace {
@@ -45,15 +42,15 @@ void append_links(std::vector<WeightedLink>& links, std::span<const WeightedLink
 namespace {
 
 /// One GPU for each NIC that the node's members are nearest to: the ring leaves the node through these.
-std::vector<std::int64_t> exits_of(const std::vector<std::int64_t>& members, const topology::Cluster& cluster) {
-  std::vector<std::int64_t> exits;
+void find_exits(std::span<const std::int64_t> members, const topology::Cluster& cluster,
+                std::vector<std::int64_t>& exits) {
+  exits.clear();
   std::int64_t last_nic = -1;
   for (const std::int64_t gpu : members) {
     const std::int64_t nic = cluster.nic_of(gpu);
     if (nic != last_nic) exits.push_back(gpu);
     last_nic = nic;
   }
-  return exits;
 }
 
 bool in_one_node(std::span<const std::int64_t> gpus, const topology::Cluster& cluster) {
@@ -74,20 +71,21 @@ GroupShape shape_of(std::span<const std::int64_t> gpus, const topology::Cluster&
     shape.per_node = shape.ranks;
     return shape;
   }
-  const auto nodes = members_by_node(gpus, cluster);
+  const MembersByNode nodes(gpus, cluster);
   shape.nodes = static_cast<std::int64_t>(nodes.size());
-  for (const auto& members : nodes) {
-    shape.per_node = std::max(shape.per_node, static_cast<std::int64_t>(members.size()));
-  }
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    shape.per_node = std::max(shape.per_node, static_cast<std::int64_t>(nodes[i].size()));
   if (shape.nodes > 1) {  // one node need not have a fabric
     shape.rails = shape.ranks;
-    for (const auto& members : nodes) {
-      shape.rails = std::min(shape.rails, static_cast<std::int64_t>(exits_of(members, cluster).size()));
+    std::vector<std::int64_t> exits;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      find_exits(nodes[i], cluster, exits);
+      shape.rails = std::min(shape.rails, static_cast<std::int64_t>(exits.size()));
     }
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const topology::Path path = cluster.path(nodes[i].front(), nodes[(i + 1) % nodes.size()].front());
-      shape.hop = std::max(shape.hop, path.latency);
-      shape.top = std::max(shape.top, path.top);
+      const topology::Cluster::Way way = cluster.way(nodes[i].front(), nodes[(i + 1) % nodes.size()].front());
+      shape.hop = std::max(shape.hop, way.latency);
+      shape.top = std::max(shape.top, way.top);
       const topology::Cluster::NicRate nic = cluster.nic_rate(cluster.node_of(nodes[i].front()));
       shape.nic = shape.nic ? slower(*shape.nic, nic) : nic;
     }
@@ -112,22 +110,22 @@ sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_
     append_links(links, cluster.ring_links(members), 1.0, cluster);
     return network.add_route(links, around);
   }
-  const auto nodes = members_by_node(gpus, cluster);
+  const MembersByNode nodes(gpus, cluster);
   // Inside a node every ring passes through all members; a member forwards to another except on the rings that leave by
   // its NIC. On a mesh these are paths whose ends differ, so that a ring less one hop, taken evenly, stands for them
   // (ROCm/rccl, src/graph/rome_models.cc, model 84: 8 paths over 8 MI300X, each from a NIC to another, every link
   // once).
-  for (const auto& members : nodes) {
-    const auto g = static_cast<double>(members.size());
-    append_links(links, cluster.ring_links(members), (g - 1) / g, cluster);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const auto g = static_cast<double>(nodes[i].size());
+    if (g > 1) append_links(links, cluster.ring_links(nodes[i]), (g - 1) / g, cluster);
   }
   Duration hop{};
   const double weight = 1.0 / static_cast<double>(shape.rails);
-  const auto first_exits = exits_of(nodes[0], cluster);
-  auto from = first_exits, to = first_exits;
+  std::vector<std::int64_t> from, to;
+  find_exits(nodes[0], cluster, to);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     from.swap(to);
-    to = i + 1 < nodes.size() ? exits_of(nodes[i + 1], cluster) : first_exits;
+    find_exits(nodes[(i + 1) % nodes.size()], cluster, to);
     for (std::size_t rail = 0; rail < static_cast<std::size_t>(shape.rails); ++rail) {
       const topology::Path path = cluster.path(from[rail], to[rail], rail);
       append_links(links, path.links, weight, cluster);
@@ -156,8 +154,8 @@ sim::RouteId add_pair_route(sim::Network& network, std::int64_t from, std::int64
 
 OwnRoute route_of_rounds(std::span<const std::int64_t> gpus, const topology::Cluster& cluster, Towards towards,
                          std::size_t (*parts)(std::size_t n, std::size_t distance)) {
-  std::vector<std::int64_t> ranks;
-  for (const auto& members : members_by_node(gpus, cluster)) ranks.insert(ranks.end(), members.begin(), members.end());
+  const MembersByNode nodes(gpus, cluster);
+  const std::vector<std::int64_t>& ranks = nodes.all();
   const std::size_t n = ranks.size();
   OwnRoute out;
   for (std::size_t distance = 1; distance < n; distance *= 2) {

@@ -62,7 +62,7 @@ std::vector<TimedCollective> time_collective(CollectiveOp op, std::span<const do
   GroupCalls calls;
   if (!circle && !exchange) calls = {reduces, own_routes(software, algorithm)};
   const sim::RouteId first = circle     ? add_circle_route(network, gpus, cluster)
-                             : exchange ? add_exchange_route(network, gpus, cluster, exchange_load(shape))
+                             : exchange ? add_exchange_route(network, gpus, cluster, shape.exchange)
                                         : add_group_routes(network, gpus, shape, calls, cluster);
   const std::array<sim::CommunicatorId, 1> group{plan.communicators.push_back({1, first, patterns_of(shape, calls)})};
   std::vector<TimedCollective> out;

@@ -20,11 +20,13 @@ GroupShape worse(const GroupShape& a, const GroupShape& b) {
   return w;
 }
 
-GroupShape worst_of(const SubGroup& kind, const RankMap& ranks, const topology::Cluster& cluster) {
+GroupShape worst_of(const SubGroup& kind, const RankMap& ranks, const topology::Cluster& cluster, std::int64_t alike) {
   const Dims& dims = ranks.dims();
   GroupShape worst;
   bool first = true;
-  for (std::int64_t rank = 0; rank < dims.ranks(); ++rank) {
+  // Blocks begin at the tensor dimension's first place where they run along it.
+  const std::int64_t step = kind.over.has(Dim::tensor) ? dims.size(Dim::tensor) : alike;
+  for (std::int64_t rank = 0; rank < dims.ranks(); rank += step) {
     if (dims.first_of_block(rank, kind) != rank) continue;
     for (const std::vector<std::int64_t>& members : dims.groups_of_block(rank, kind)) {
       const GroupShape shape = shape_of(ranks.gpus_of(members), cluster);
@@ -36,10 +38,11 @@ GroupShape worst_of(const SubGroup& kind, const RankMap& ranks, const topology::
 }
 
 /// The first pair that leaves its node speaks for all.
-GroupShape worst_of(const StagePairs& pairs, const RankMap& ranks, const topology::Cluster& cluster) {
+GroupShape worst_of(const StagePairs& pairs, const RankMap& ranks, const topology::Cluster& cluster,
+                    std::int64_t alike) {
   const Dims& dims = ranks.dims();
   GroupShape worst;
-  for (std::int64_t rank = 0; rank < dims.ranks() && worst.nodes == 1; ++rank) {
+  for (std::int64_t rank = 0; rank < dims.ranks() && worst.nodes == 1; rank += alike) {
     const std::int64_t stage = dims.place(rank, Dim::pipeline);
     if (stage >= pairs.pairs) continue;
     const std::int64_t other = dims.moved(rank, Dim::pipeline, second_stage(pairs, stage, dims));
@@ -75,7 +78,7 @@ GroupShape shape_of_signals(std::int64_t members, const topology::Cluster& clust
   return shape;
 }
 
-GroupShape shape_of(const JobGroup& group, const RankMap& ranks, const topology::Cluster& cluster) {
+GroupShape shape_of(const JobGroup& group, const RankMap& ranks, const topology::Cluster& cluster, std::int64_t alike) {
   const auto* members = std::get_if<SubGroup>(&group.members);
   switch (group.carries) {
     case JobGroup::Carries::messages:
@@ -85,19 +88,20 @@ GroupShape shape_of(const JobGroup& group, const RankMap& ranks, const topology:
     case JobGroup::Carries::collectives:
       break;
   }
-  GroupShape shape = members != nullptr ? worst_of(*members, ranks, cluster)
-                                        : worst_of(std::get<StagePairs>(group.members), ranks, cluster);
+  GroupShape shape = members != nullptr ? worst_of(*members, ranks, cluster, alike)
+                                        : worst_of(std::get<StagePairs>(group.members), ranks, cluster, alike);
   if (group.exchange) shape.exchange = *group.exchange;
   return shape;
 }
 
 /// Stage by stage: one pair that crosses nodes makes all ranks of the stage send as if it did, so that both ends agree.
-std::vector<bool> same_node_by_stage(const RankMap& ranks, const topology::Cluster& cluster) {
+std::vector<bool> same_node_by_stage(const RankMap& ranks, const topology::Cluster& cluster, std::int64_t alike) {
   const Dims& dims = ranks.dims();
   const std::int64_t stages = dims.size(Dim::pipeline);
   std::vector<bool> same_node(static_cast<std::size_t>(stages), true);
-  for (std::int64_t rank = 0; rank < dims.ranks(); ++rank) {
+  for (std::int64_t rank = 0; rank < dims.ranks(); rank += alike) {
     const std::int64_t stage = dims.place(rank, Dim::pipeline);
+    if (!same_node[static_cast<std::size_t>(stage)]) continue;
     const std::int64_t next = dims.moved(rank, Dim::pipeline, (stage + 1) % stages);
     if (cluster.node_of(ranks.gpu_of(rank)) != cluster.node_of(ranks.gpu_of(next)))
       same_node[static_cast<std::size_t>(stage)] = false;
@@ -115,9 +119,10 @@ const GroupShape& GroupShapes::operator[](const CommGroup& group) const {
   return alone;
 }
 
-GroupShapes group_shapes(const std::vector<JobGroup>& groups, const RankMap& ranks, const topology::Cluster& cluster) {
+GroupShapes group_shapes(const std::vector<JobGroup>& groups, const RankMap& ranks, const topology::Cluster& cluster,
+                         std::int64_t alike) {
   GroupShapes shapes;
-  for (const JobGroup& group : groups) shapes.set(group.group, shape_of(group, ranks, cluster));
+  for (const JobGroup& group : groups) shapes.set(group.group, shape_of(group, ranks, cluster, alike));
   GroupShape scales = shapes[CommGroup::data];
   for (const CommGroup& group : {CommGroup::replicate, CommGroup::tensor}) {
     const GroupShape& more = shapes[group];
@@ -128,7 +133,7 @@ GroupShapes group_shapes(const std::vector<JobGroup>& groups, const RankMap& ran
   }
   scales.hop = std::max(scales.hop, shapes[CommGroup::replicate].hop);
   shapes.set(CommGroup::scales, scales);
-  shapes.pipeline_same_node = same_node_by_stage(ranks, cluster);
+  shapes.pipeline_same_node = same_node_by_stage(ranks, cluster, alike);
   return shapes;
 }
 

@@ -24,6 +24,8 @@ class GroupShapes {
   std::vector<std::pair<CommGroup, GroupShape>> shapes_;
 };
 
-GroupShapes group_shapes(const std::vector<JobGroup>& groups, const RankMap& ranks, const topology::Cluster& cluster);
+/// `alike`: Groups::alike.
+GroupShapes group_shapes(const std::vector<JobGroup>& groups, const RankMap& ranks, const topology::Cluster& cluster,
+                         std::int64_t alike = 1);
 
 }  // namespace orrery::workloads

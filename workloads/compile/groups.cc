@@ -126,7 +126,7 @@ class Communicators {
     const bool scales = participants == members.size();
     const std::vector<std::int64_t> gpus = ranks_.gpus_of(members);
     if (group.exchange) {
-      const RouteId route = add_exchange_route(out_.network, gpus, cluster_, exchange_load(out_.shapes[group.group]));
+      const RouteId route = add_exchange_route(out_.network, gpus, cluster_, out_.shapes[group.group].exchange);
       return add(participants, scales ? of_all_alike(route) : route, 1);
     }
     const GroupShape shape = shape_of(gpus, cluster_);
@@ -258,6 +258,10 @@ std::vector<std::int32_t> tensor_orbits(const GroupInputs& inputs, const topolog
 
 }  // namespace
 
+std::int64_t tensor_ranks_alike(const GroupInputs& inputs, const topology::Cluster& cluster) {
+  return tensor_orbits(inputs, cluster).empty() ? 1 : inputs.layout.dims.size(Dim::tensor);
+}
+
 std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topology::Cluster& cluster, bool folded_only,
                                           std::size_t most_sharing) {
   const auto made = std::make_shared<Groups>();
@@ -266,7 +270,9 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
   const Perturbation& perturbed = inputs.perturbation;
   const RankMap ranks(dims, inputs.placement, cluster.gpus_per_node());
   out.list = comm_groups(inputs.layout);
-  out.shapes = group_shapes(out.list, ranks, cluster);
+  const auto orbits = folded_only ? tensor_orbits(inputs, cluster) : std::vector<std::int32_t>{};
+  const std::int64_t alike = out.alike = orbits.empty() ? 1 : dims.size(Dim::tensor);
+  out.shapes = group_shapes(out.list, ranks, cluster, alike);
 
   for (const auto& link : cluster.links()) out.network.add_link(link.capacity);
   slow_down_nics(perturbed, cluster, out.network);
@@ -275,8 +281,6 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
     out.slots.push_back(slots_of_stage(out.list, dims, stage));
     out.plan.programs.push_back({});
   }
-  const auto orbits = folded_only ? tensor_orbits(inputs, cluster) : std::vector<std::int32_t>{};
-  const std::int64_t alike = orbits.empty() ? 1 : dims.size(Dim::tensor);
   Communicators communicators(ranks, cluster, orbits, inputs.layout.own_routes, out);
   communicators.make();
 

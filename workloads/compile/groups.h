@@ -28,6 +28,7 @@ struct GroupInputs {
 /// once.
 struct Groups {
   std::vector<JobGroup> list;
+  std::int64_t alike = 1;  // ranks of a tensor group that its first one stands for
   GroupShapes shapes;
   std::vector<std::vector<GroupSlot>> slots;  // by stage: what its ranks have communicators for
   sim::Plan plan;                             // instance i is rank i; one program per stage, empty
@@ -39,6 +40,10 @@ struct Groups {
   /// Every communicator keeps one rate (settled_rates.h): hashed paths or a placement leave too few ranks alike.
   bool settled = false;
 };
+
+/// How many ranks of a tensor group are alike, so that the first one stands for all: the whole group, or 1.
+std::int64_t tensor_ranks_alike(const GroupInputs& inputs, const topology::Cluster& cluster);
+
 /// `folded_only`: without `plan` and `network`, which are large and which only a simulation of every rank needs. With
 /// more classes of ranks than `most_sharing`, rates are settled.
 std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topology::Cluster& cluster,

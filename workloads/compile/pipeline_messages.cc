@@ -30,19 +30,24 @@ const ProgramWriter::Transfer& PipelineMessages::message(const Pass& pass, std::
   return t;
 }
 
-void PipelineMessages::receive(const Pass& pass, bool exposed) {
-  writer_.begin(pass);
-  if (pass.kind == PassKind::weight_gradient) return;
+std::optional<std::uint32_t> PipelineMessages::post(const Pass& pass, bool exposed) {
+  if (pass.kind == PassKind::weight_gradient) return {};
   const Cell cell{stage_.stage, pass.chunk};
   const std::optional<Cell> source = pass.kind == PassKind::forward ? stage_.map.previous(cell) : stage_.map.next(cell);
-  if (!source || source->stage == stage_.stage) return;
+  if (!source || source->stage == stage_.stage) return {};
+  writer_.begin(pass);
   ProgramWriter::Transfer t = message(pass, source->stage, false);
   t.counts = false;  // the sender counts the message
   t.host_waits = style_.host_waits;
-  const std::uint32_t op = writer_.transfer(t, exposed ? writer_.after_compute() : std::span<const std::uint32_t>{});
+  return writer_.transfer(t, exposed ? writer_.after_compute() : std::span<const std::uint32_t>{});
+}
+
+void PipelineMessages::receive(const Pass& pass, std::optional<std::uint32_t> posted) {
+  writer_.begin(pass);
+  if (!posted) return;
   const bool gradient = pass.kind != PassKind::forward;
   if (!style_.gathers(gradient)) {
-    writer_.next_waits_for(op);
+    writer_.next_waits_for(*posted);
     return;
   }
   // Scatter/gather (arXiv 2104.04473, section 4.1): each tensor rank carries a part across, NVLink puts it together.
@@ -51,7 +56,7 @@ void PipelineMessages::receive(const Pass& pass, bool exposed) {
   gather.cost = prices_.of(CollectiveOp::all_gather, bytes, CommGroup::tensor);
   gather.traffic = library_.traffic({CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", style_.tensor,
                                      bytes, wire_bytes(CollectiveOp::all_gather, style_.tensor, bytes)});
-  writer_.next_waits_for(writer_.transfer(gather, {&op, 1}));
+  writer_.next_waits_for(writer_.transfer(gather, {&*posted, 1}));
 }
 
 void PipelineMessages::send(const Pass& pass, bool exposed) {

@@ -18,6 +18,9 @@ struct MessageStyle {
   bool overlaps = false;                                          // the next pass need not wait for its delivery
   bool exposes_alike = false;  // but between two passes of one kind, that is in warm-up and cool-down, it does
   bool host_waits = false;     // for every message that it receives
+  /// How many passes early receives are posted. A stage that waits for the delivery of what it sends, and whose host
+  /// waits inside its passes, would else post what its neighbour waits for too late, and both would wait forever.
+  std::size_t posts_ahead = 0;
 
   /// Whether each tensor rank carries a part, and the bytes that one of them carries.
   bool splits(bool gradient) const;
@@ -39,8 +42,12 @@ class PipelineMessages {
   /// the messages of a forward pass before its next forward pass hides them behind the backward pass between the two,
   /// and where there is none, in warm-up and cool-down, behind nothing.
   bool exposes(const Pass& pass, const Pass& next) const { return style_.exposes_alike && pass.kind == next.kind; }
-  /// What the pass waits for. `exposed`: posted when the pass before is done, not ahead.
-  void receive(const Pass& pass, bool exposed);
+  std::size_t posts_ahead() const { return style_.posts_ahead; }
+  /// Posts the message that the pass waits for: its operation, or nothing where there is none. `exposed`: when the pass
+  /// before is done, not ahead.
+  std::optional<std::uint32_t> post(const Pass& pass, bool exposed);
+  /// The pass waits for what was posted.
+  void receive(const Pass& pass, std::optional<std::uint32_t> posted);
   /// What the pass hands on. `exposed`: the next pass starts when the message is delivered.
   void send(const Pass& pass, bool exposed);
 

@@ -65,7 +65,9 @@ class StageCompiler {
       const std::size_t behind = i + together;
       const bool after_alike = i > 0 && messages_.exposes(passes[i - 1].pass, passes[i].pass);
       const bool before_alike = behind < passes.size() && messages_.exposes(group.back().pass, passes[behind].pass);
-      for (const PassInStep& pass : group) messages_.receive(pass.pass, after_alike);
+      for (std::size_t j = i; j < behind; ++j) messages_.receive(passes[j].pass, posted(passes, j, after_alike));
+      const std::size_t ahead = std::min(passes.size(), behind + messages_.posts_ahead());
+      if (ahead > behind) posted(passes, ahead - 1, false);
       run(group);
       for (const PassInStep& pass : group) messages_.send(pass.pass, before_alike);
       check_length(listed + writer.program.size(), order.size());
@@ -77,6 +79,12 @@ class StageCompiler {
   ProgramWriter writer;
 
  private:
+  /// What pass `last` waits for, all messages up to it being posted in their order.
+  std::optional<std::uint32_t> posted(std::span<const PassInStep> passes, std::size_t last, bool exposed) {
+    while (posted_.size() <= last) posted_.push_back(messages_.post(passes[posted_.size()].pass, exposed));
+    return posted_[last];
+  }
+
   void run(std::span<const PassInStep> group) {
     if (group.size() == 2 && takes_turns_) {
       for (const PassInStep& pass : group) begin(pass.pass);
@@ -126,6 +134,7 @@ class StageCompiler {
   bool takes_turns_;
   DataStreams data_;
   PipelineMessages messages_;
+  std::vector<std::optional<std::uint32_t>> posted_;  // by pass, as far as they are
   PassCompiler passes_;
   StepEnd end_;
 };

@@ -188,9 +188,11 @@ MatMul LayerWriter::product(const char* name, std::int64_t out, std::int64_t in)
   const int gradient = calibration::bytes_of(computation_.precision.gradients);
   const double weights = real(out) * real(in);
   if (computation_.keeps_training_gradients && gradient > element_) {
-    // Autograd adds onto the 16-bit gradient that stays allocated, which is cleared ahead of the next pass.
-    p.after_gradient.push_back({"add training gradient", Streaming::accumulate, weights, 3 * element_});
-    p.after_gradient.push_back({"clear training gradient", Streaming::copy, weights, element_});
+    // Autograd writes a 16-bit gradient anew in every pass; it goes to fp32 as a tensor of its own before it is added
+    // (DeepSpeed's bf16_optimizer.py at 56c522386, clear_lp_grads and update_hp_grads).
+    p.after_gradient.push_back({"cast training gradient", Streaming::copy, weights, element_ + gradient});
+    p.after_gradient.push_back({"add weight gradient", Streaming::accumulate, weights, 3.0 * gradient});
+    return p;
   }
   p.after_gradient.push_back({"add weight gradient", Streaming::accumulate, weights, element_ + 2 * gradient});
   return p;

@@ -107,6 +107,15 @@ MessageStyle message_style_of(const Job& job) {
       job.parallelism.schedule->runtimes.wait_in_warm_up && job.overlap.pipeline && !policy.overlap_pipeline_warmup;
   style.host_waits =
       policy.host_waits_for_pipeline && !job.overlap.pipeline && !job.parallelism.schedule->runtimes.post_ahead;
+  // Hosts wait inside passes for the counts of experts. The interleaved schedule exchanges the messages of a forward
+  // and a backward pass at once, behind the two (Megatron's send_forward_backward_recv_forward_backward); what runtimes
+  // post ahead is sent at most as early as micro-batches are under way, two for each stage.
+  const bool blocks = !job.overlap.pipeline && job.model.experts.any();
+  const std::int64_t chunks = job.parallelism.virtual_pipeline;
+  if (blocks && job.parallelism.schedule->runtimes.post_ahead)
+    style.posts_ahead = static_cast<std::size_t>(2 * job.parallelism.pipeline * chunks);
+  else if (blocks && chunks > 1)
+    style.posts_ahead = 2;
   return style;
 }
 

@@ -257,7 +257,7 @@ void draw(const Parallelism& layout, const calibration::HostCosts& host,
   if (options.stage_bars || options.stage_timelines) draw_bars(step, run, report);
   if (!options.timelines && !options.stage_timelines) return;
   const Dims dims = layout.dims();
-  const auto timeline = [&](const RecordedRank& rank, bool with_spans = true) {
+  const auto timeline = [&](const RecordedRank& rank, bool with_spans) {
     const sim::Program& program = run.program_of(*rank.record);
     Timeline drawn;
     drawn.rank = rank.rank;
@@ -284,15 +284,18 @@ void draw(const Parallelism& layout, const calibration::HostCosts& host,
   if (options.timelines && options.timeline_ranks.empty()) {
     const std::size_t step_over = (run.ranks.size() + room - 1) / room;
     for (std::size_t i = 0; i < run.ranks.size(); i += step_over)
-      report.timelines.push_back(timeline(recorded(i, run.ranks[i], run.class_sizes[i])));
+      report.timelines.push_back(timeline(recorded(i, run.ranks[i], run.class_sizes[i]), true));
   }
   for (std::size_t i = 0; i < run.asked.size(); ++i)
-    report.timelines.push_back(timeline(recorded(run.asked[i], options.timeline_ranks[i], 1)));
+    report.timelines.push_back(timeline(recorded(run.asked[i], options.timeline_ranks[i], 1), true));
   if (options.stage_timelines) {
+    KernelUses kernels;
     for (const auto& [stage, i] : busiest_by_stage(step, run)) {
-      report.busiest.timelines.push_back(
-          timeline(recorded(i, run.ranks[i], run.class_sizes[i]), stage < std::max<std::size_t>(1, room / 4)));
+      const RecordedRank rank = recorded(i, run.ranks[i], run.class_sizes[i]);
+      report.busiest.timelines.push_back(timeline(rank, false));
+      kernels.add(step, run.program_of(*rank.record), rank.stage);
     }
+    report.busiest.kernels = kernels.list();
   }
   // A link's load is that of all ranks: known where every class was recorded.
   const Groups& groups = *step.groups;
@@ -302,7 +305,7 @@ void draw(const Parallelism& layout, const calibration::HostCosts& host,
 }
 
 void count_tiers(const RankMap& ranks, const topology::Cluster& cluster, const Groups& groups, StepReport& report) {
-  const ByTier bytes = bytes_by_tier(report.traffic, groups.list, ranks, cluster);
+  const ByTier bytes = bytes_by_tier(report.traffic, groups.list, ranks, cluster, groups.alike);
   for (std::size_t t = 0; t < bytes.size(); ++t) {
     if (bytes[t] > 0) report.tier_bytes.push_back({static_cast<topology::Tier>(t), bytes[t]});
   }

@@ -145,6 +145,15 @@ struct StageBars {
   std::vector<Bar> bars;  // in issue order
 };
 
+/// Kernels of one name and size over a step.
+struct KernelUse {
+  std::string name;
+  double flops = 0, bytes = 0;  // of one, as in KernelSlice
+  calibration::DataType type = calibration::DataType::bf16;
+  std::int64_t count = 0;
+  sim::Duration time{};  // of all
+};
+
 /// Bytes through one link of the cluster (or a bundle of parallel ones), one direction.
 struct LinkLoad {
   std::string name;
@@ -219,9 +228,10 @@ struct StepReport {
   };
   std::vector<TierBytes> tier_bytes;  // bytes per step whose highest tier is this one
   std::vector<Timeline> timelines;    // StepOptions::timelines
-  /// Of the busiest rank of every stage, by stage; where they would fill the memory, of the first stages alone.
+  /// Of the busiest rank of every stage, by stage; where bars would fill the memory, those of the first stages alone.
   struct Busiest {
-    std::vector<Timeline> timelines;  // StepOptions::stage_timelines
+    std::vector<Timeline> timelines;  // StepOptions::stage_timelines; without spans
+    std::vector<KernelUse> kernels;   // StepOptions::stage_timelines: of them all together
     std::vector<StageBars> bars;      // StepOptions::stage_bars or stage_timelines
   } busiest;
   std::vector<LinkLoad> links;  // with timelines: links of different load, the busiest first; folded only

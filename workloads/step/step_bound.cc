@@ -279,7 +279,8 @@ const StepBound::Places& StepBound::places_of(const PlacesKey& key) {
     Places places;
     places.cluster = cluster_of(key.site);
     const RankMap ranks(key.layout.dims, key.placement, key.site.gpus_per_node);
-    places.shapes = group_shapes(comm_groups(key.layout), ranks, *places.cluster);
+    const std::int64_t alike = tensor_ranks_alike({key.layout, key.placement, {}}, *places.cluster);
+    places.shapes = group_shapes(comm_groups(key.layout), ranks, *places.cluster, alike);
     places.tensor_rate = rate_across_nodes(places.shapes[CommGroup::tensor], *places.cluster);
     places.data_rate = rate_across_nodes(places.shapes[CommGroup::data], *places.cluster);
     return places;

@@ -22,32 +22,37 @@ struct Shares {
   void add(topology::Tier tier, double count) { messages[static_cast<std::size_t>(tier)] += count; }
 };
 
-void add_ring(const std::vector<std::int64_t>& gpus, const topology::Cluster& cluster, Shares& shares) {
-  const auto nodes = members_by_node(gpus, cluster);
+/// `times`: groups that this one stands for.
+void add_ring(const std::vector<std::int64_t>& gpus, double times, const topology::Cluster& cluster, Shares& shares) {
+  const MembersByNode nodes(gpus, cluster);
   if (nodes.size() == 1) {
-    shares.add(topology::Tier::node, static_cast<double>(gpus.size()));
+    shares.add(topology::Tier::node, times * static_cast<double>(gpus.size()));
     return;
   }
-  shares.add(topology::Tier::node, static_cast<double>(gpus.size() - nodes.size()));
+  shares.add(topology::Tier::node, times * static_cast<double>(gpus.size() - nodes.size()));
   for (std::size_t i = 0; i < nodes.size(); ++i)
-    shares.add(cluster.way(nodes[i].front(), nodes[(i + 1) % nodes.size()].front()).top, 1);
+    shares.add(cluster.way(nodes[i].front(), nodes[(i + 1) % nodes.size()].front()).top, times);
 }
 
 /// The messages of all rings and pairs of a group; none of one whose few bytes load no link.
-Shares shares_of(const JobGroup& group, const RankMap& ranks, const topology::Cluster& cluster) {
+Shares shares_of(const JobGroup& group, const RankMap& ranks, const topology::Cluster& cluster, std::int64_t alike) {
   const Dims& dims = ranks.dims();
   Shares shares;
   if (group.carries == JobGroup::Carries::signals) return shares;
-  for (std::int64_t rank = 0; rank < dims.ranks(); ++rank) {
-    if (const auto* kind = std::get_if<SubGroup>(&group.members)) {
+  const auto* kind = std::get_if<SubGroup>(&group.members);
+  if (kind != nullptr && kind->over.has(Dim::tensor)) alike = 1;
+  const auto times = static_cast<double>(alike);
+  for (std::int64_t rank = 0; rank < dims.ranks(); rank += alike) {
+    if (kind != nullptr) {
       if (dims.first_of_block(rank, *kind) != rank) continue;
-      for (const auto& members : dims.groups_of_block(rank, *kind)) add_ring(ranks.gpus_of(members), cluster, shares);
+      for (const auto& members : dims.groups_of_block(rank, *kind))
+        add_ring(ranks.gpus_of(members), times, cluster, shares);
     } else {
       const auto& pairs = std::get<StagePairs>(group.members);
       const std::int64_t stage = dims.place(rank, Dim::pipeline);
       if (stage >= pairs.pairs) continue;
       const std::int64_t other = dims.moved(rank, Dim::pipeline, second_stage(pairs, stage, dims));
-      shares.add(cluster.way(ranks.gpu_of(rank), ranks.gpu_of(other)).top, 1);
+      shares.add(cluster.way(ranks.gpu_of(rank), ranks.gpu_of(other)).top, times);
     }
   }
   return shares;
@@ -56,7 +61,7 @@ Shares shares_of(const JobGroup& group, const RankMap& ranks, const topology::Cl
 }  // namespace
 
 ByTier bytes_by_tier(const std::vector<TrafficRow>& rows, const std::vector<JobGroup>& groups, const RankMap& ranks,
-                     const topology::Cluster& cluster) {
+                     const topology::Cluster& cluster, std::int64_t alike) {
   std::vector<std::pair<const JobGroup*, Shares>> known;  // groups of different members
   ByTier bytes{};
   for (const TrafficRow& row : rows) {
@@ -65,7 +70,7 @@ ByTier bytes_by_tier(const std::vector<TrafficRow>& rows, const std::vector<JobG
       auto it = std::find_if(known.begin(), known.end(), [&](const auto& k) {
         return k.first->members == group->members && k.first->carries == group->carries;
       });
-      if (it == known.end()) it = known.insert(it, {group, shares_of(*group, ranks, cluster)});
+      if (it == known.end()) it = known.insert(it, {group, shares_of(*group, ranks, cluster, alike)});
       shares = it->second;
     }
     double all = 0;

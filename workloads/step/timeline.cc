@@ -23,6 +23,16 @@ void stretch(std::vector<KernelSlice>& kernels, sim::Duration run) {
   for (KernelSlice& kernel : kernels) kernel.duration = scaled(kernel.duration, factor);
 }
 
+/// Those of a run that takes `time`.
+std::vector<KernelSlice> slices_of(const std::vector<Kernel>& run, sim::Duration time) {
+  std::vector<KernelSlice> kernels;
+  for (const Kernel& kernel : run)
+    kernels.push_back(
+        {kernel.name, kernel.time, kernel.flops, kernel.bytes, kernel.type, {}, {}, kernel.launches, kernel.shape});
+  stretch(kernels, time);
+  return kernels;
+}
+
 Timeline::Span span_of(const StepPlan& step, const sim::Program& program, const RecordedRank& rank, std::uint32_t op) {
   const OpNote& note = step.stages.notes[static_cast<std::size_t>(rank.stage)][op];
   Timeline::Span span;
@@ -38,10 +48,7 @@ Timeline::Span span_of(const StepPlan& step, const sim::Program& program, const 
   const std::string pass =
       note.microbatch < 0 ? "" : fmt::format("{}{}.{} ", letter_of(note.kind), note.chunk, note.microbatch);
   if (program.kind[op] == sim::OpKind::compute) {
-    for (const Kernel& kernel : step.stages.runs[note.run])
-      span.kernels.push_back(
-          {kernel.name, kernel.time, kernel.flops, kernel.bytes, kernel.type, {}, {}, kernel.launches, kernel.shape});
-    stretch(span.kernels, sim::Duration(program.duration[op]));
+    span.kernels = slices_of(step.stages.runs[note.run], sim::Duration(program.duration[op]));
     span.name = pass + span.kernels.front().name;
   } else {
     const TrafficKey& key = step.stages.traffic[note.traffic];
@@ -107,6 +114,31 @@ Timeline timeline_of(const Dims& dims, const StepPlan& step, const sim::Program&
     out.spans.back().meeting.turn = turns[slot]++;
   }
   return out;
+}
+
+void KernelUses::add(const StepPlan& step, const sim::Program& program, std::int64_t stage) {
+  // Runs of one length first: there are millions of operations and few of these.
+  std::map<std::pair<std::size_t, std::int64_t>, std::int64_t> runs;
+  const std::vector<OpNote>& notes = step.stages.notes[static_cast<std::size_t>(stage)];
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    if (program.kind[op] == sim::OpKind::compute) ++runs[{notes[op].run, program.duration[op]}];
+  }
+  for (const auto& [run, times] : runs) {
+    for (KernelSlice& kernel : slices_of(step.stages.runs[run.first], sim::Duration(run.second))) {
+      KernelUse& use = uses_[{kernel.name, kernel.flops, kernel.bytes, kernel.type}];
+      use.count += times;
+      use.time += kernel.duration * times;
+    }
+  }
+}
+
+std::vector<KernelUse> KernelUses::list() const {
+  std::vector<KernelUse> uses;
+  for (const auto& [key, use] : uses_) {
+    uses.push_back(use);
+    std::tie(uses.back().name, uses.back().flops, uses.back().bytes, uses.back().type) = key;
+  }
+  return uses;
 }
 
 StageBars bars_of(const StepPlan& step, const sim::Program& program, const RecordedRank& rank) {

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <span>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "sim/engine.h"
@@ -26,6 +29,18 @@ Timeline timeline_of(const Dims& dims, const StepPlan& step, const sim::Program&
 
 /// When they ran, alone.
 StageBars bars_of(const StepPlan& step, const sim::Program& program, const RecordedRank& rank);
+
+/// The kernels of ranks, those of one name and size together, in their order.
+class KernelUses {
+ public:
+  /// `program`: as for timeline_of.
+  void add(const StepPlan& step, const sim::Program& program, std::int64_t stage);
+  std::vector<KernelUse> list() const;
+
+ private:
+  using Key = std::tuple<std::string, double, double, calibration::DataType>;
+  std::map<Key, KernelUse> uses_;
+};
 
 /// Bytes held over the step: `memory` at the fullest moment says what stays, `record` when activations come and go. Its
 /// highest point is memory.total, as far as the fullest moment of simulated time is that of the schedule's order.

@@ -25,8 +25,8 @@ std::vector<TrafficRow> merge_traffic(std::vector<TrafficRow> closed_form, const
 /// By topology::Tier.
 using ByTier = std::array<double, 6>;
 /// The rows' simulated bytes by the highest tier that each message crosses, every group laid out as a ring; adds up to
-/// the sum of the rows.
+/// the sum of the rows. `alike`: Groups::alike.
 ByTier bytes_by_tier(const std::vector<TrafficRow>& rows, const std::vector<JobGroup>& groups, const RankMap& ranks,
-                     const topology::Cluster& cluster);
+                     const topology::Cluster& cluster, std::int64_t alike = 1);
 
 }  // namespace orrery::workloads
