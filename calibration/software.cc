@@ -291,10 +291,6 @@ std::vector<Row> kernel_rows() {
               "at a time."),
       boolean("async_tensor_backward", kLinear, &LinearStyle::async_tensor_backward,
               "Reductions of input gradients run beside the weight gradient GEMMs."),
-      boolean(
-          "keeps_gathered_inputs", kLinear, &LinearStyle::keeps_gathered_inputs,
-          "With sequence parallelism, column-parallel layers keep their input as it was gathered until their backward "
-          "pass; else each rank keeps its part, and the backward pass gathers it once more."),
       boolean("scatter_gather_pipeline", &S::messages, &MessagePolicy::scatter_gather_pipeline,
               "Pipeline messages are split over the tensor group and gathered inside the node."),
       boolean("scatter_gather_gradients", &S::messages, &MessagePolicy::scatter_gather_gradients,
@@ -303,9 +299,6 @@ std::vector<Row> kernel_rows() {
           "all_reduces_shards", &S::gradients, &GradientReduction::all_reduces_shards,
           "Gradients are all-reduced, not reduce-scattered, though sharding leaves a rank only a part to update; they "
           "are cast to the type of the activations for it (DeepSpeed's engine without its own ZeRO stages)."),
-      boolean("reduces_shards_last", &S::gradients, &GradientReduction::reduces_shards_last,
-              "With sharding: optimizer, all gradients are all-reduced as they were added up, at once and, unless the "
-              "scenario says otherwise, behind the last backward pass."),
       boolean("reduces_every_pass", &S::gradients, &GradientReduction::reduces_every_pass,
               "With sharding: gradients, gradients are reduced in the backward pass of every micro-batch, as soon as "
               "their layer is done, so that a rank keeps its share of them alone; else they are added up whole over "
@@ -449,6 +442,13 @@ std::vector<Row> trainer_rows() {
       number("misaligned_gemm_rate", kLinear, &LinearStyle::misaligned_gemm_rate, {"0.01", "1"},
              "Rate of a linear layer's 16-bit GEMM whose rows do not begin at multiples of 16 bytes, over that of one "
              "whose rows do (the matrix library falls back to kernels that load fewer bytes at a time)."),
+      boolean(
+          "keeps_gathered_inputs", kLinear, &LinearStyle::keeps_gathered_inputs,
+          "With sequence parallelism, column-parallel layers keep their input as it was gathered until their backward "
+          "pass; else each rank keeps its part, and the backward pass gathers it once more."),
+      boolean("reduces_shards_last", &S::gradients, &GradientReduction::reduces_shards_last,
+              "With sharding: optimizer, all gradients are all-reduced as they were added up, at once and, unless the "
+              "scenario says otherwise, behind the last backward pass."),
       number("gemm_rate", kLinear, &LinearStyle::gemm_rate, {"0.1", "2"},
              "Rate of a linear layer's 16-bit GEMM, over that with the release of the matrix library that the device's "
              "profile was measured with."),

@@ -433,8 +433,8 @@ Rows option_keys() {
        "",
        kBySoftware,
        {"none", "selective", "full", "partial"},
-       "What the backward pass computes again: nothing, attention, or whole layers; or a part of which a record says no "
-       "more, which is read as attention."},
+       "What the backward pass computes again: nothing, attention, or whole layers; or a part of which a record says "
+       "no more, which is read as attention."},
       {"recompute.kind", "choice", "", "selective", {"none", "selective", "full"}, "As recompute alone."},
       {"recompute.layers", "integer", "", "all", {}, "With kind full: the first N of a stage's chunk.", {"1", "10000"}},
       {"recompute.modules",

@@ -89,6 +89,9 @@ std::vector<Case> casts_and_blocks() {
        "3",
        {"precision=fp8-rowwise", "cluster.device=h100-sxm-80gb", "software.fused_cast=false"},
        "1"},
+      {"software.gemm_rate", slower, "0.8", {}, "1"},
+      {"software.keeps_gathered_inputs", faster, "true", {"parallelism.sequence_parallel=true"}, "false"},
+      {"software.reduces_shards_last", slower, "true", {"parallelism.sharding=optimizer"}, "false"},
   };
 }
 
@@ -136,7 +139,6 @@ std::vector<Case> kernels_and_messages() {
        "false"},
       {"software.pads_vocabulary", faster, "false", {"model.vocab=51208"}, "true"},
       {"software.misaligned_gemm_rate", slower, "0.4", {"model.vocab=50260", "software.pads_vocabulary=false"}, "1"},
-      {"software.gemm_rate", slower, "0.8", {}, "1"},
       {"software.training_metrics", slower, "2", {}, "0"},
       {"software.fused_optimizer", slower, "false", {}, "true"},
       {"software.async_tensor_backward", faster, "true", {"software.tensor_overlap_slowdown=1"}, "false"},
@@ -146,8 +148,6 @@ std::vector<Case> kernels_and_messages() {
       {"software.scatter_gather_pipeline", differs, "true", {}, "false"},
       {"software.scatter_gather_gradients", differs, "false", {"software.scatter_gather_pipeline=true"}, "true"},
       {"software.all_reduces_shards", differs, "true", kSharded, "false"},
-      {"software.keeps_gathered_inputs", faster, "true", {"parallelism.sequence_parallel=true"}, "false"},
-      {"software.reduces_shards_last", slower, "true", {"parallelism.sharding=optimizer"}, "false"},
       {"software.fused_softmax_matrices", slower, "1024", {"attention=unfused"}, "1"},
       {"software.fused_softmax_by_heads", slower, "true", in_blocks, "false"},
       {"software.extra_kernels_per_layer", slower, "40", {}, "0"},
