@@ -370,7 +370,9 @@ std::vector<Row> fetch_rows() {
       boolean(
           "collectives_by_list", &S::fetches, &FetchStyle::collectives_by_list,
           "With fetches_by_weight, a call takes a list of its ranks' parts: a buffer is cleared for them, filled and "
-          "copied once more, part by part."),
+          "copied once more, part by part. Where optimizer states alone are sharded, parameters are gathered behind "
+          "the "
+          "step through such lists, which take memory."),
       number(
           "live_parameters", &S::fetches, &FetchStyle::live_parameters, {"0", "1e15"},
           "With fetches_by_weight, nothing is fetched ahead while at least so many elements are at hand; 0: no limit."),
