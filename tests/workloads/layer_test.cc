@@ -1,5 +1,6 @@
 // Do layers say what their papers say, and do the folds over them derive what was meant? Expectations are written from
 // the papers' figures, on a block whose sizes tell its tensors apart.
+#include <algorithm>
 #include <sstream>
 
 #include "tests/calibration/support.h"
@@ -238,6 +239,32 @@ TEST_CASE("of an activation in steps the last kernel writes what the next produc
   const double operand = 1 + 1.0 / 32;
   CHECK(bytes(true, DataType::bf16, "gate") == 3 * 2);
   CHECK(bytes(true, DataType::mxfp8, "gate") == 3 * 2 + operand);
+}
+
+TEST_CASE(
+    "small kernels of a layer are dealt out over its halves, both ways; biases of gated MLPs are of both halves") {
+  const auto ops = [](bool gated, const std::string& name, Direction direction) {
+    Model m = small();
+    m.mlp.gated = gated;
+    m.mlp.activation = gated ? Activation::swiglu : Activation::gelu;
+    Computation c;
+    c.style.extra_kernels_per_layer = 8;
+    c.style.fused_bias_gelu = c.style.linear.bias_in_gemm = false;
+    std::vector<StreamingOp> found;
+    const Network network = gpt(m, {}, c);
+    for (const LayerOp& op : network.layer(1).ops) {
+      const auto* stream = std::get_if<StreamingOp>(&op);
+      if (stream != nullptr && stream->name == name && stream->direction == direction) found.push_back(*stream);
+    }
+    return found;
+  };
+  CHECK(ops(false, "view", Direction::forward).size() == 8);
+  CHECK(ops(false, "view", Direction::backward).size() == 8);
+  for (const bool gated : {false, true}) {  // 512 tokens, 4096 wide
+    const double elements = (gated ? 2 : 1) * 512.0 * 4096;
+    const std::vector<StreamingOp> biases = ops(gated, "add bias", Direction::forward);
+    CHECK(std::count_if(biases.begin(), biases.end(), [&](const auto& op) { return op.elements == elements; }) == 1);
+  }
 }
 
 TEST_CASE("a norm behind attention and MLP is one kernel, its parameters and its input more for each") {
