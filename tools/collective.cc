@@ -166,8 +166,7 @@ std::vector<Row> rows_of(const CollectiveOptions& options, const std::vector<Tim
 }
 
 TextTable table_of(const std::vector<Row>& rows) {
-  std::vector<Column> columns{
-      {"bytes"}, {"time_us"}, {"algbw_gbs"}, {"busbw_gbs"}, {"algorithm", Align::left}};
+  std::vector<Column> columns{{"bytes"}, {"time_us"}, {"algbw_gbs"}, {"busbw_gbs"}, {"algorithm", Align::left}};
   const bool measured = rows.front().measured_us > 0;
   if (measured) columns.insert(columns.end(), {{"measured_us"}, {"error_pct"}});
   TextTable table(columns);

@@ -42,8 +42,8 @@ void write_tables(std::ostream& out, const scenarios::Scenario& scenario, const 
   const workloads::Recommender& model = job.model.recommender;
   if (!model.any()) return;
   const workloads::Network network = workloads::network_of(job);
-  const workloads::LayerPasses passes = workloads::passes_of(
-      network.layer(0), {job.machine.device, job.software.layers.linear.rates()}, false);
+  const workloads::LayerPasses passes =
+      workloads::passes_of(network.layer(0), {job.machine.device, job.software.layers.linear.rates()}, false);
   TextTable table({{"", Align::left}, {"bytes"}, {"time"}, {"limit"}, {"of limit"}, {"", Align::left}});
   const auto add = [&](const char* name, const Part& part, const char* of, double rate) {
     const double limit = rate > 0 ? part.bytes / rate : 0;
