@@ -187,15 +187,6 @@ double all_or_none_again(const Method& method, const Model& model) {
   return method.recompute == Recompute::full ? real(model.layers + model.experts.mtp_layers) : 0;
 }
 
-MixtureFacts mixture_facts_of(const Job& job) {
-  return {job.model,
-          job.parallelism,
-          job.method,
-          job.placement,
-          {job.batch.micro, job.rank_seq(), job.microbatches(), job.machine.gpus_per_node},
-          job.software.layers.linear.keeps_gathered_inputs};
-}
-
 class ClosedForm {
  public:
   explicit ClosedForm(const Job& job)
@@ -203,7 +194,12 @@ class ClosedForm {
         p_(job.parallelism),
         adapters_(job.method.adapters),
         map_(job.parallelism.chunk_map()),
-        mixture_(mixture_facts_of(job)) {}
+        mixture_(MixtureFacts{job.model,
+                              job.parallelism,
+                              job.method,
+                              job.placement,
+                              {job.batch.micro, job.rank_seq(), job.microbatches(), job.machine.gpus_per_node},
+                              job.software.layers.linear.keeps_gathered_inputs}) {}
 
   std::vector<TrafficRow> rows() {
     if (p_.tensor > 1) tensor();
