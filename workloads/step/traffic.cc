@@ -203,10 +203,9 @@ class ClosedForm {
 
   std::vector<TrafficRow> rows() {
     if (p_.tensor > 1) tensor();
-    if (p_.context > 1) {
+    if (p_.context > 1)
       add_context_rows(job_.model, job_.software.attention_style, p_, job_.method,
                        real(job_.batch.micro * job_.rank_seq()), real(job_.microbatches()), layers_again(), rows_);
-    }
     if (p_.pipeline > 1) pipeline();
     if (job_.replicas() > 1) data();
     if (job_.model.experts.any()) {
