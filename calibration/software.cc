@@ -371,8 +371,7 @@ std::vector<Row> fetch_rows() {
           "collectives_by_list", &S::fetches, &FetchStyle::collectives_by_list,
           "With fetches_by_weight, a call takes a list of its ranks' parts: a buffer is cleared for them, filled and "
           "copied once more, part by part. Where optimizer states alone are sharded, parameters are gathered behind "
-          "the "
-          "step through such lists, which take memory."),
+          "the step through such lists, which take memory."),
       number(
           "live_parameters", &S::fetches, &FetchStyle::live_parameters, {"0", "1e15"},
           "With fetches_by_weight, nothing is fetched ahead while at least so many elements are at hand; 0: no limit."),
@@ -400,9 +399,8 @@ std::vector<Row> attention_rows() {
            AttentionKernel::fused_2026},
           "Generation of the fused attention kernels: fused (those of the device profile's tables), flash_1 "
           "(FlashAttention 1, CUDA or Triton), flash_2 (FlashAttention 2, the library), fused_fp8 (the vendor's in "
-          "fp8, "
-          "where linear layers are in fp8 or nvfp4 and the profile knows its kernels; else fused) or fused_2026 (the "
-          "vendor's of 2026, where the profile knows them; else fused)."),
+          "fp8, where linear layers are in fp8 or nvfp4 and the profile knows its kernels; else fused) or fused_2026 "
+          "(the vendor's of 2026, where the profile knows them; else fused)."),
       boolean("attention_unpads", &S::attention_style, &AttentionStyle::attention_unpads,
               "Queries, keys and values are picked by token index before fused attention, its output is put back after "
               "it (padding removed, whether there is any or not)."),
