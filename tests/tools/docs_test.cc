@@ -125,7 +125,7 @@ void check_csv(const std::string& command, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("every command in the documents runs") {
+TEST_CASE("every command in the documents runs", "[full-size]") {
   int run = 0;
   for (const fs::path& document : documents()) {
     const std::string script = script_of(document);
