@@ -202,6 +202,7 @@ void load_expert_style(const Settings& document, Job& job) {
   style.around = {job.software.layers.experts.weighs_activations, job.software.layers.experts.pads_rows};
   style.paged_stash = boolean(section, "paged_stash", false);
   style.fused_router = boolean(section, "fused_router", style.fused_router);
+  style.router_fp32 = boolean(section, "router_fp32", style.router_fp32);
   load_routing(section, job);
 }
 

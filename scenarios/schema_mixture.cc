@@ -143,6 +143,14 @@ std::vector<Key> expert_keys() {
        "One kernel puts tokens into the order of experts or back; else they are picked row by row and added up again "
        "element by element."},
       {"experts.fused_router", "boolean", "", "false", {}, "Scores, top-k and map are one kernel."},
+      {"experts.router_fp32",
+       "boolean",
+       "",
+       "true",
+       {},
+       "Scores and the weights that follow from them are in fp32 (Megatron-Core, --moe-router-dtype fp32), else in the "
+       "type "
+       "of the hidden state."},
       {"experts.imbalance",
        "number",
        "",

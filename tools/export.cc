@@ -110,6 +110,7 @@ void mixture_arguments(const workloads::Model& model, const workloads::Paralleli
   out.add_if(style.grouped, "moe-grouped-gemm");
   out.add_if(style.fused_permutation, "moe-permute-fusion");
   out.add_if(style.fused_router, "moe-router-fusion");
+  if (style.router_fp32) out.add("moe-router-dtype", "fp32");
   out.add_if(style.overlaps_shared, "moe-shared-expert-overlap");
   if (style.capacity_factor > 0) out.add("moe-expert-capacity-factor", fmt::format("{:g}", style.capacity_factor));
   out.add_if(style.pads_to_capacity, "moe-pad-expert-input-to-capacity");

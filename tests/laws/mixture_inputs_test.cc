@@ -56,6 +56,7 @@ std::vector<Case> orrery::tests::mixture_cases() {
       {"experts.seed", differs, "2", with({"experts.skew=1.2"}), "1"},
       {"experts.fused_permutation", slower, "false", with({}), "true"},
       {"experts.fused_router", faster, "true", with({}), "false"},
+      {"experts.router_fp32", faster, "false", with({}), "true"},
       {"software.unfused_permutation", slower, "true", with({}), "false"},
       {"overlap.experts", faster, "true", with({"parallelism={tensor: 1, data: 16, expert: 16, sharding: none}"}),
        "false"},

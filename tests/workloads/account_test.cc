@@ -60,7 +60,7 @@ TEST_CASE("a gap is communication while a transfer moves, and waiting until its 
     CHECK(ran.booked(category, 35) == Approx(7));
     CHECK(ran.booked(Category::partner_wait, 35) == Approx(message ? 0 : 3).margin(1e-9));
     CHECK(ran.booked(Category::bubble, 35) == Approx(message ? 8 : 5));
-    CHECK(ran.booked(Category::other, 35) == Approx(2));
+    CHECK(ran.booked(Category::host, 35) == Approx(2));
     CHECK(ran.booked(Category::bubble, 35, 1.0, false) == 0);  // one stage: there is no pipeline
     CHECK(ran.booked(Category::partner_wait, 35, 1.0, false) == Approx(8));
   }
@@ -77,11 +77,11 @@ TEST_CASE("what held a transfer up tells what its rank waited for before it was 
   CHECK(ran.booked(Category::compute, 30) == Approx(18));
   CHECK(ran.booked(Category::data_comm, 30) == Approx(5));
   CHECK(ran.booked(Category::tensor_comm, 30) == Approx(4));
-  CHECK(ran.booked(Category::other, 30) == Approx(3));
+  CHECK(ran.booked(Category::host, 30) == Approx(3));
   // Of another stream, it is nobody's business.
   ran.program.stream[1] = 2;
   CHECK(ran.booked(Category::data_comm, 30) == Approx(0).margin(1e-9));
-  CHECK(ran.booked(Category::other, 30) == Approx(8));
+  CHECK(ran.booked(Category::host, 30) == Approx(8));
 }
 
 TEST_CASE("a collective of a message that is late is the bubble that the message leaves") {

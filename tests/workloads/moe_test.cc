@@ -378,9 +378,11 @@ TEST_CASE("drawn loads: every rank its own, the same folded or not, and in the m
   CHECK(simulate_step(drawn("1"), full).iteration == one.iteration);
   const StepReport expected = simulate_step(mixture_job(wide));
   CHECK(expected.effort.ranks < 32);
-  // Eight layers' passes over eight micro-batches, forward and backward, are as many draws. Ranks wait for the busiest
-  // of every exchange, where the expectation takes one load for a whole pass: a tenth more.
-  CHECK(sim::to_seconds(one.iteration) == Approx(sim::to_seconds(expected.iteration)).epsilon(0.12));
+  // Ranks wait for the busiest of every exchange, and what a kernel takes is a line in its load, so the mean over draws
+  // is what the mean of the busiest takes. Four layers over eight micro-batches, forward and backward, are 64 draws:
+  // with the busiest spread by a quarter around its mean, that is known to 3 %.
+  for (const StepReport& drawn_once : {one, other})
+    CHECK(sim::to_seconds(drawn_once.iteration) == Approx(sim::to_seconds(expected.iteration)).epsilon(0.05));
   CHECK(mixture_seconds(wide) >
         mixture_seconds({"parallelism.pipeline=1", "batch.global=256", "model.expert_ffn_hidden=4096"}));
 }

@@ -180,6 +180,7 @@ class Study {
         here_(scenarios::load_scenario(document)),
         around_(arrangement_of(here_)) {
     here_.job.evaluation = {};
+    around_.names_features = document.find_path("software.features") != nullptr;
   }
 
   Advice run() {

@@ -76,8 +76,14 @@ double distance_squared(const Features& a, const Features& b) {
     whole_b += b.exposed_s[c];
   }
   if (whole_a <= 0 || whole_b <= 0) return d;
+  // Tables of earlier versions have the host's time under `other`, so the two are compared as one.
+  const auto of_other = static_cast<std::size_t>(workloads::Category::other);
+  const auto of_host = static_cast<std::size_t>(workloads::Category::host);
+  const auto part = [&](const Features& f, std::size_t c) {
+    return c == of_other ? f.exposed_s[of_other] + f.exposed_s[of_host] : f.exposed_s[c];
+  };
   for (std::size_t c = 0; c < workloads::kCategories; ++c) {
-    elsewhere += std::abs(a.exposed_s[c] / whole_a - b.exposed_s[c] / whole_b);
+    if (c != of_host) elsewhere += std::abs(part(a, c) / whole_a - part(b, c) / whole_b);
   }
   return d + squared(elsewhere / 0.5);
 }
@@ -142,7 +148,8 @@ std::vector<KnownRow> read_known_rows(const std::string& file) {
     f.sizes.seq = count_of("seq");
     f.sizes.tensor = count_of("tensor");
     for (std::size_t c = 0; c < workloads::kCategories; ++c) {
-      f.exposed_s[c] = number_of(std::string(workloads::name_of(static_cast<workloads::Category>(c))) + "_s");
+      const std::string name = std::string(workloads::name_of(static_cast<workloads::Category>(c))) + "_s";
+      if (name != "host_s" || column.contains(name)) f.exposed_s[c] = number_of(name);
     }
     const auto ratio = log_ratio(text("metric"), number_of("measured"), number_of("predicted"));
     if (!ratio) continue;

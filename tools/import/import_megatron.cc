@@ -205,6 +205,10 @@ void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated)
   draft.set("experts.grouped_gemm", launch.flag("moe-grouped-gemm"));
   draft.set("experts.fused_permutation", launch.flag("moe-permute-fusion"));
   draft.set("experts.fused_router", launch.flag("moe-router-fusion"));
+  // Without the option the router works in the type of the hidden state (megatron/core/transformer/moe/router.py).
+  const std::optional<Settings> scores = launch.value("moe-router-dtype");
+  if (scores) scores->as_choice({"fp32", "fp64"});
+  draft.set("experts.router_fp32", scores.has_value());
   draft.set("experts.overlap_shared", launch.flag("moe-shared-expert-overlap"));
   if (const std::optional<Settings> room = launch.value("moe-expert-capacity-factor")) {
     draft.set("experts.capacity_factor", room->text(), room->place());

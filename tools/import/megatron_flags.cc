@@ -16,6 +16,7 @@ const std::set<std::string>& mixture_flags() {
                                             "moe-layer-freq",
                                             "moe-pad-expert-input-to-capacity",
                                             "moe-permute-fusion",
+                                            "moe-router-dtype",
                                             "moe-router-fusion",
                                             "moe-router-topk",
                                             "moe-shared-expert-intermediate-size",

@@ -15,6 +15,7 @@
 
 namespace orrery::tools {
 
+using workloads::ExpertStyle;
 using workloads::Parallelism;
 using workloads::Schedule;
 
@@ -228,6 +229,22 @@ class List {
       add("placement", {{"placement", fmt::format("{{order: [{}]}}", order)}});
   }
 
+  /// Launches replayed as CUDA graphs. Where the host has to know how many tokens come to experts, a step cannot be one
+  /// graph: then what does not hang on these counts is (Megatron-Core, --cuda-graph-scope attn moe_router
+  /// moe_preprocess), or buffers have room for more than come (paged_stash).
+  void add_graphs() {
+    const ExpertStyle& experts = here_.method.experts;
+    const bool counts = here_.model.experts.any() && !experts.pads_to_capacity && !experts.paged_stash;
+    if (counts && here_.host.expert_layer_host > sim::Duration{})
+      add("CUDA graphs", {{"software.expert_layer_host", "0 us"}}, "CUDA graphs of attention and router");
+    constexpr std::int64_t kReplayed = 1'000'000;  // calibration/features/cuda-graphs.yaml: a launch costs 1 us
+    if (here_.names_features || here_.host.kernel_issue.value() <= kReplayed) return;
+    Set set{{"software.features", "[cuda-graphs]"}};
+    if (counts) set["experts.paged_stash"] = "true";
+    add("CUDA graphs", std::move(set),
+        counts ? "CUDA graphs of whole steps, over paged buffers of experts" : "CUDA graphs");
+  }
+
   std::vector<WhatIf> take() { return std::move(all_); }
 
  private:
@@ -279,7 +296,8 @@ Arrangement arrangement_of(const scenarios::Scenario& scenario) {
           job.method,
           job.overlap,
           job.machine.mixture.balances_layers,
-          swapped_kinds(job.machine)};
+          swapped_kinds(job.machine),
+          job.software.host};
 }
 
 std::vector<WhatIf> what_ifs(const Arrangement& here) {
@@ -299,6 +317,7 @@ std::vector<WhatIf> what_ifs(const Arrangement& here) {
   list.add_schedules();
   list.add_overlaps();
   list.add_method();
+  list.add_graphs();
   list.add_kinds();
   return list.take();
 }

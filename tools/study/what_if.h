@@ -22,6 +22,8 @@ struct Arrangement {
   workloads::Overlap overlap;
   bool balances_layers = false;
   std::string swapped_kinds;  // cluster.others with the stages of two kinds of nodes changed about; empty: one kind
+  calibration::HostCosts host;
+  bool names_features = false;  // the scenario lists features of its software, which a list of ours would replace
 };
 Arrangement arrangement_of(const scenarios::Scenario& scenario);
 

@@ -106,7 +106,7 @@ class PassCompiler::Walk {
 
 void PassCompiler::compile(const PassInStep& pass) {
   writer_.begin(pass.pass, true);
-  if (pass.pass.kind == PassKind::forward && parts_.fetch) writer_.compute_at_once(*parts_.fetch, Category::other);
+  if (pass.pass.kind == PassKind::forward && parts_.fetch) writer_.compute_at_once(*parts_.fetch, Category::host);
   const PassTemplate& passes = template_of(pass.pass.chunk);
   const std::vector<Due> buckets = buckets_of(pass, passes);
   const auto walk = [&] {
@@ -209,7 +209,7 @@ void PassCompiler::compile_in_turn(const PassInStep& one, const PassInStep& othe
   };
   const auto side_of = [&](const PassInStep& pass) {
     writer_.begin(pass.pass, true);
-    if (pass.pass.kind == PassKind::forward && parts_.fetch) writer_.compute_at_once(*parts_.fetch, Category::other);
+    if (pass.pass.kind == PassKind::forward && parts_.fetch) writer_.compute_at_once(*parts_.fetch, Category::host);
     return Side{&pass, Walk(*this, pass, buckets_of(pass, template_of(pass.pass.chunk))), {}, 0};
   };
   std::array<Side, 2> sides{side_of(one), side_of(other)};

@@ -25,14 +25,14 @@ Kernel part(const Kernel& kernel, double share, double work, const char* suffix)
 }
 /// What the host does between kernels, as time of the device, which has nothing to do meanwhile.
 Kernel host_gap(sim::Duration time) { return {"host", time, false, 0, 0, {}}; }
-/// Of the kernels' time that of routed tokens.
+/// Of the kernels' time that which grows with the tokens that routing gives a rank.
 float routed_share(const std::vector<Kernel>& kernels) {
-  sim::Duration all{}, routed{};
+  double all = 0, routed = 0;
   for (const Kernel& kernel : kernels) {
-    all += kernel.time;
-    if (kernel.routed) routed += kernel.time;
+    all += sim::to_seconds(kernel.time);
+    routed += kernel.routed * sim::to_seconds(kernel.time);
   }
-  return all > sim::Duration{} ? static_cast<float>(sim::to_seconds(routed) / sim::to_seconds(all)) : 0.0F;
+  return all > 0 ? static_cast<float>(routed / all) : 0.0F;
 }
 }  // namespace
 
@@ -261,9 +261,13 @@ std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces) {
 const TemplateLibrary::LayerItems& TemplateLibrary::of_kind(std::uint8_t kind) {
   const auto [it, fresh] = kinds_.try_emplace(kind);
   if (!fresh) return it->second;
-  const KernelTimes times{
-      prices_.device,          costs_.gemm_rates,     costs_.host.expert_layer_host, costs_.host.expert_dispatch_host,
-      costs_.host.expert_host, costs_.cuts_at_weights};
+  const KernelTimes times{prices_.device,
+                          costs_.gemm_rates,
+                          costs_.host.expert_layer_host,
+                          costs_.host.expert_dispatch_host,
+                          costs_.host.expert_host,
+                          costs_.cuts_at_weights,
+                          costs_.busiest_load};
   const LayerPasses passes = passes_of(network_.kinds[kind], times, costs_.splits_backward);
   it->second[static_cast<std::size_t>(PassKind::forward)] = items(passes.forward);
   it->second[static_cast<std::size_t>(PassKind::backward)] = items(passes.backward);

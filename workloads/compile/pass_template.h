@@ -26,7 +26,7 @@ struct PassItem {
   // compute
   std::uint32_t run = 0;
   sim::Duration duration{}, issue_bound{};
-  float routed = 0;         // share of the duration that is of tokens that routing gave to this rank
+  float routed = 0;         // share of the duration that grows with the tokens that routing gives this rank
   bool host_waits = false;  // the host issues nothing more until it has finished
   // comm
   CommGroup group = CommGroup::tensor;  // whose members take part
@@ -67,6 +67,7 @@ struct PassCosts {
   bool waits_for_batch = false;    // the host reads back how much of a micro-batch it was sent
   bool cuts_at_weights = false;    // every linear layer has items of its own: PassItem::weights
   double exchange_processors = 0;  // SMs that an exchange of tokens takes from the kernels of another micro-batch
+  double busiest_load = 1;         // KernelTimes::busiest_load
   bool operator==(const PassCosts&) const = default;
 };
 

@@ -54,7 +54,7 @@ class StageCompiler {
   void compile(const std::vector<Pass>& order, std::size_t listed) {
     if (workload_.ending == Workload::Ending::update) {
       if (const auto begin = step_begin(costs_, prices_.device, library_))
-        writer.compute_at_once(*begin, Category::other);
+        writer.compute_at_once(*begin, Category::host);
     }
     for (DataStream& data : data_) data.chunks.plan(order);
     for (DataStream& data : data_) data.chunks.gather_ahead();

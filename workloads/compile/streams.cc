@@ -7,8 +7,8 @@ namespace orrery::workloads {
 
 std::string_view name_of(Category category) {
   static constexpr std::array<std::string_view, kCategories> names{
-      "compute",    "tensor_comm", "pipeline_comm", "data_comm", "context_comm", "expert_comm",
-      "table_comm", "bubble",      "partner_wait",  "optimizer", "slow_gpu",     "other"};
+      "compute", "tensor_comm",  "pipeline_comm", "data_comm", "context_comm", "expert_comm", "table_comm",
+      "bubble",  "partner_wait", "optimizer",     "slow_gpu",  "host",         "other"};
   return names[static_cast<std::size_t>(category)];
 }
 

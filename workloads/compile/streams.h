@@ -21,9 +21,10 @@ enum class Category : std::uint8_t {
   partner_wait,  // waiting for ranks of the same stage
   optimizer,
   slow_gpu,  // what a slow GPU's kernels take beyond those of a healthy one
-  other      // the host
+  host,      // waiting for the host: launches, counts of tokens, what it does ahead of a step or a micro-batch
+  other      // what is left: the exchange of the gradients' norm
 };
-inline constexpr std::size_t kCategories = 12;
+inline constexpr std::size_t kCategories = 13;
 std::string_view name_of(Category category);
 
 /// A stream of a GPU. The list is open: a new one is a name here and in all_streams(). Activations travel forward and

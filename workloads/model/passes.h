@@ -30,7 +30,7 @@ struct Kernel {
   bool backward = false;      // issued by autograd, at another cost to the host; recomputed kernels are not
   std::int64_t launches = 1;  // by the host, for kernels that stand for several
   sim::Duration host{};       // what the host does ahead of it beyond launching
-  bool routed = false;        // its work is of tokens that routing gave to this rank
+  double routed = 0;          // of its time, what a rank that is given twice the mean of routed tokens takes more
   KernelShape shape{};
 };
 
@@ -71,6 +71,9 @@ struct KernelTimes {
   /// Of a HostOp, in each direction: of one without experts, of one with experts, and for each of these.
   sim::Duration expert_layer_host{}, expert_dispatch_host{}, expert_host{};
   bool cuts_at_weights = false;  // every linear layer has pieces of its own: Piece::weights
+  /// Where ranks draw what routing gives them: what the busiest one is given in the mean, over the mean of all. Between
+  /// the two a kernel's time is taken to be a line, since weights are read and launches made whatever comes.
+  double busiest_load = 1;
 };
 
 /// `splits_backward`: fill the two halves too.

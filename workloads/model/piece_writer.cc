@@ -26,8 +26,16 @@ void PieceWriter::host_works(double experts) {
 }
 
 void PieceWriter::stream(const StreamingOp& op) {
-  stream(op.kernel, op.elements * op.bytes_each, op.name);
-  out_->back().kernels.back().routed = op.routed;
+  const double bytes = op.elements * op.bytes_each;
+  stream(op.kernel, bytes, op.name);
+  if (!op.routed || times_.busiest_load <= 1) return;
+  grows(out_->back().kernels.back(), device().streaming(op.kernel, bytes * times_.busiest_load));
+}
+
+void PieceWriter::grows(Kernel& kernel, sim::Duration of_busiest) const {
+  if (kernel.time == sim::Duration{}) return;
+  const double mean = sim::to_seconds(kernel.time), more = sim::to_seconds(of_busiest) - mean;
+  kernel.routed = std::clamp(more / (mean * (times_.busiest_load - 1)), 0.0, 1.0);
 }
 
 void PieceWriter::stream(calibration::Streaming kernel, double bytes, const char* name) {
@@ -67,7 +75,10 @@ void PieceWriter::grouped_gemm(std::string name, const calibration::Gemm& shape,
   const double weights = d(copies) * d(group.out) * d(group.in), rows = d(tokens) * (d(group.out) + d(group.in));
   kernel.bytes = weights * (of_weights ? result : operand) + rows * operand;
   kernel.type = shape.dtype;
-  kernel.routed = true;
+  if (times_.busiest_load > 1) {
+    group.tokens = calibration::even_tokens(std::llround(d(tokens) * times_.busiest_load), copies);
+    grows(kernel, device().grouped_gemm(group));
+  }
   kernel.shape = {shape.m, shape.n, shape.k, 1};
   kernel.launches = copies;  // Transformer Engine's grouped GEMM calls cuBLAS for each, on four streams
   add(std::move(kernel));

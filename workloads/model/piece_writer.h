@@ -50,6 +50,8 @@ class PieceWriter {
 
  private:
   sim::Duration time_of(const calibration::Gemm& shape) const;
+  /// `kernel` takes `of_busiest` on the rank that is given most.
+  void grows(Kernel& kernel, sim::Duration of_busiest) const;
 
   const KernelTimes& times_;
   Pieces* out_;

@@ -53,13 +53,13 @@ class Ledger {
       const std::int64_t moved = std::clamp(record_.finish[op].value(), from, to);
       const std::int64_t begun = std::clamp(record_.start[op].value(), from, moved);
       const std::int64_t there = std::clamp(record_.ready[op].value(), from, begun);
-      book_between(Category::other, moved, to);
+      book_between(Category::host, moved, to);
       book_between(static_cast<Category>(program_.category[op]), begun, moved);
       book_between(awaited(op), there, begun);
       to = there;
       op = last_before(op, from);
     }
-    book_between(Category::other, from, to);
+    book_between(Category::host, from, to);
     if (gaps_ != nullptr) std::reverse(gaps_->begin() + static_cast<std::ptrdiff_t>(first), gaps_->end());
   }
 
@@ -125,7 +125,7 @@ void book_kernels(const RankRecord& rank, std::uint32_t op, std::span<const sim:
   ledger.book(static_cast<Category>(program.category[op]), (host_bound ? busy : took - slow) - waits);
   ledger.book(Category::tensor_comm, waits);
   ledger.book(Category::slow_gpu, slow);
-  if (host_bound) ledger.book(Category::other, took - slow - busy);
+  if (host_bound) ledger.book(Category::host, took - slow - busy);
 }
 
 }  // namespace

@@ -145,7 +145,8 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
                    schedule.splits_backward(),
                    false,
                    inputs.data.by_weight.on,
-                   job.method.experts.library.processors};
+                   job.method.experts.library.processors,
+                   job.method.experts.busiest / job.method.experts.imbalance};
   if (job.overlap.experts) inputs.passes.host.expert_layer_host += software.host.expert_overlap_host;
   // Not where stages hold several chunks or the schedule posts its messages ahead: with sends that block, such
   // schedules would lock up.

@@ -138,7 +138,7 @@ Window at_work(const sim::Record& record, const sim::Program& program) {
   Window window{sim::SimTime(std::numeric_limits<std::int64_t>::max()), {}};
   for (std::uint32_t op = 0; op < program.size(); ++op) {
     const auto category = static_cast<Category>(program.category[op]);
-    const bool compute = program.kind[op] == sim::OpKind::compute && category != Category::other;
+    const bool compute = program.kind[op] == sim::OpKind::compute && category != Category::host;
     if (compute || category == Category::data_comm) window.end = std::max(window.end, record.finish[op]);
     if (!compute || record.start[op] >= window.begin) continue;
     window.begin = record.start[op];

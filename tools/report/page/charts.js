@@ -15,6 +15,7 @@ const kPalette = [
   ['#8c6bb1', 'dots'],
   ['#b2182b', 'diagonal'],
   ['#4d9221', 'back'],
+  ['#8a5a2b', 'cross'],
 ];
 
 function pattern_tile(colour, pattern) {

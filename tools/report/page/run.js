@@ -4,7 +4,7 @@
 // In the order of the array that holds them.
 const kCategories = [
   'compute', 'tensor comm', 'pipeline comm', 'data comm', 'context comm', 'expert comm', 'table comm', 'bubble',
-  'waiting for partners', 'optimizer', 'slow GPU', 'other'
+  'waiting for partners', 'optimizer', 'slow GPU', 'host', 'other'
 ];
 const kMemory = [['parameters', 0], ['gradients', 1], ['optimizer', 7], ['activations', 3], ['buffers', 6]];
 

@@ -12,6 +12,7 @@ const kParts = [
   ['table_comm', 'embedding tables'],
   ['bubble', 'bubble'],
   ['optimizer', 'optimizer'],
+  ['host', 'host'],
   ['other', 'other'],
   ['partner_wait', 'waiting for a partner'],
   ['slow_gpu', 'a slow GPU'],
