@@ -477,6 +477,9 @@ std::vector<Row> memory_rows() {
       boolean("holds_training_gradients", &S::memory, &MemoryHabits::holds_training_gradients,
               "16-bit gradients of all weights lie beside the fp32 ones from the end of a backward pass on, where they "
               "are added up, but no longer."),
+      boolean("allocates_gradients_late", &S::memory, &MemoryHabits::allocates_gradients_late,
+              "Where gradients are sharded but added up whole, those of a chunk of layers are allocated by its first "
+              "backward pass and dropped with its last, but for this rank's share."),
       boolean(
           "gathers_into_gradients", &S::memory, &MemoryHabits::gathers_into_gradients,
           "With the distributed optimizer and mxfp8, 16-bit weights are gathered into the gradients' buffer and cast "

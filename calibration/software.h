@@ -207,6 +207,7 @@ struct MemoryHabits {
   sim::Bytes context_memory{};            // CUDA context with the libraries' kernels and workspaces
   sim::Bytes communicator_memory{};       // buffers of one NCCL communicator
   bool holds_training_gradients = false;  // a step's last 16-bit gradients, beside the accumulated ones
+  bool allocates_gradients_late = false;  // a chunk's whole gradients live from its first backward pass to its last
   bool gathers_into_gradients = false;  // mxfp8 weights alone are kept; what is gathered lies in the gradients' buffer
   bool operator==(const MemoryHabits&) const = default;
 };

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/catch.h"
@@ -98,6 +99,48 @@ TEST_CASE("the fullest moment is the first pass that reaches it, with its workin
   CHECK(forward.pass == Pass{PassKind::forward, 0, 1});
 }
 
+TEST_CASE("a chunk's whole gradients live from its first backward pass to the end of its last") {
+  // F F B B of chunk 0, then of chunk 1: 20 kept and 5 of gradients in each, which never meet.
+  const auto of = [](PassKind kind, std::int32_t chunk, std::int32_t microbatch) {
+    return Pass{kind, chunk, microbatch};
+  };
+  std::vector<Pass> passes;
+  for (const std::int32_t chunk : {0, 1}) {
+    for (const PassKind kind : {PassKind::forward, PassKind::backward})
+      for (const std::int32_t m : {0, 1}) passes.push_back(of(kind, chunk, m));
+  }
+  const HighWater apart = high_water(passes, {{10, 1, 0, 5}, {10, 1, 0, 6}});
+  CHECK(apart.held == 20);
+  CHECK(apart.gradients == 6);
+  CHECK(apart.bytes() == 27);
+  CHECK(apart.pass == of(PassKind::backward, 1, 0));
+  // Where chunk 0 has a backward pass left, its gradients stay beside the other's.
+  std::rotate(passes.begin() + 3, passes.begin() + 4, passes.end());
+  const HighWater both = high_water(passes, {{10, 1, 0, 5}, {10, 1, 0, 6}});
+  CHECK(both.gradients == 11);
+  CHECK(both.held == 30);
+}
+
+TEST_CASE("gradients that come and go with their chunk's passes take what the chunks under way have of them") {
+  const std::vector<std::string> job{"parallelism={tensor: 2, pipeline: 4, virtual_pipeline: 2, data: 2}",
+                                     "parallelism.sharding=gradients", "software.reduces_every_pass=false",
+                                     "precision={gradients: fp32}", "batch.global=8"};
+  const auto memory = [&](const char* late) {
+    std::vector<std::string> sets = job;
+    sets.push_back(std::string("software.allocates_gradients_late=") + late);
+    const Job made = small_job(sets);
+    return stage_memory(made, split_layers(made))[1];
+  };
+  // As many micro-batches as stages: all forward passes come first, and the fullest moment is the first backward pass,
+  // of one of two chunks alike. Of the other's fp32 gradients this rank's half stays.
+  const StageMemory early = memory("false"), late = memory("true");
+  const double chunk = early.parameters / 2 / 2;  // parameters of two bytes
+  CHECK(late.peak.microbatch == early.peak.microbatch);
+  CHECK(early.total - late.total == Approx(4 * chunk * 0.5));
+  CHECK(late.passing_gradients == Approx(4 * chunk * 0.5));
+  CHECK(late.activations == early.activations);
+}
+
 TEST_CASE("activations walked in schedule order are those counted in simulated time") {
   std::vector<Sets> layouts{
       {},
@@ -111,6 +154,8 @@ TEST_CASE("activations walked in schedule order are those counted in simulated t
       {"parallelism.schedule=zb_h2", "parallelism.pipeline=4", "parallelism.data=2", "recompute=full"},
       {"parallelism.schedule=zb_v", "parallelism.pipeline=4", "parallelism.data=2", "attention=unfused"},
       {"parallelism.context=2", "parallelism.data=2"},
+      {"parallelism.virtual_pipeline=4", "parallelism.sharding=gradients", "software.reduces_every_pass=false",
+       "software.allocates_gradients_late=true"},
   };
   for (const Schedule* schedule : kSchedules) {
     layouts.push_back(tests::sets_for(*schedule));

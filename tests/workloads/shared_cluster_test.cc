@@ -7,6 +7,7 @@
 #include "tests/catch.h"
 #include "tests/reference/reference.h"
 #include "tests/workloads/example.h"
+#include "workloads/step/step_plan.h"
 
 using namespace orrery;
 using workloads::Job;
@@ -41,6 +42,26 @@ TEST_CASE("a job alone on a larger cluster takes its own step") {
       const std::vector<PlacedJob> alone{{&job, nodes}};
       CHECK(workloads::steps_together(alone, cluster).front() == own);
     }
+  }
+}
+
+TEST_CASE("a tensor group whose ranks' messages take paths of their own runs as it does operation by operation") {
+  // Simulated by itself such a job meets at every collective; here its passes are one operation behind one meeting.
+  const std::string hashed = "cluster.fabric={inherits: ndr-rail, rail: false, unit_nodes: 1, routing: ecmp}";
+  for (const char* layout : {"parallelism={tensor: 8, pipeline: 2, sequence_parallel: true}",
+                             "parallelism={tensor: 8, pipeline: 2, virtual_pipeline: 4, sequence_parallel: true}",
+                             "parallelism={tensor: 8, data: 2, sharding: optimizer}"}) {
+    INFO(layout);
+    const Job job = job_of({layout, hashed, "model.layers=16", "batch.global=32"});
+    const topology::Cluster cluster = cluster_for(job, 16);
+    const std::vector<PlacedJob> alone{{&job, {0, 1}}};
+    const sim::Duration own = workloads::simulate_step(job).iteration;
+    constexpr std::int64_t kClose = 10;
+    CHECK(std::abs(workloads::steps_together(alone, cluster).front().value() - own.value()) <= kClose);
+    // So it runs far fewer of them.
+    const auto groups = workloads::make_groups(workloads::group_inputs_of(job), cluster);
+    const auto apart = workloads::make_plan(job, cluster, groups).stages.programs.front().size();
+    CHECK(2 * workloads::share(alone, cluster).plan.programs[sim::ProgramId{0}].size() < apart);
   }
 }
 

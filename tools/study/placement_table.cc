@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <ostream>
@@ -26,7 +28,28 @@ using workloads::Dim;
 
 namespace {
 
+/// Steps in seconds, of rows that ask for the same one: by job, cluster, seed and order of nodes.
+class KnownSteps {
+ public:
+  template <class Simulate>
+  double step(const std::string& what, const Simulate& simulate) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto known = steps_.find(what); known != steps_.end()) return known->second;
+    }
+    const double seconds = simulate();
+    const std::lock_guard lock(mutex_);
+    steps_[what] = seconds;
+    return seconds;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, double> steps_;
+};
+
 struct Question {
+  std::string text;  // all that a step follows from, but for the seed and the order of nodes
   scenarios::Scenario scenario;
   std::int64_t cluster_gpus = 0, seeds = 0;
   std::int64_t background = 0;        // jobs like this one beside it
@@ -64,6 +87,8 @@ Question question_of(const Settings& given, std::vector<std::string> sets, Place
     question.background = background->as_int(0, 1000);
   for (const Settings& nodes : given.at("in_pods").items()) question.in_pods.push_back(nodes.as_int(0, 1 << 20));
   question.together = row.together == "pipeline" ? Dim::pipeline : Dim::data;
+  question.text = fmt::format("{}|{}|{}|{}|{}", given.at("scenario").text(), fmt::join(sets, "|"),
+                              question.cluster_gpus, question.background, fmt::join(question.in_pods, ","));
   row.gpus = question.scenario.job.machine.gpus;
   row.pods = static_cast<std::int64_t>(question.in_pods.size());
   return question;
@@ -121,7 +146,8 @@ std::vector<workloads::PlacedJob> background_of(const Question& question, const 
 }
 
 /// False after Ctrl-C.
-bool simulate(const Settings& given, const std::vector<std::string>& sets, unsigned jobs, PlacementRow& row) {
+bool simulate(const Settings& given, const std::vector<std::string>& sets, unsigned jobs, KnownSteps& known,
+              PlacementRow& row) {
   const Question question = question_of(given, sets, row);
   const workloads::Job& job = question.scenario.job;
   std::vector<double> gains(static_cast<std::size_t>(question.seeds)), steps(gains.size());
@@ -130,10 +156,12 @@ bool simulate(const Settings& given, const std::vector<std::string>& sets, unsig
     const topology::Cluster cluster = cluster_of(question, seed);
     const std::vector<std::int64_t> places = places_of(question, cluster, given);
     const auto step = [&](const std::string& by) {
-      std::vector<workloads::PlacedJob> placed{{&job, ordered(question, places, by, seed)}};
-      for (workloads::PlacedJob& other : background_of(question, cluster, places, seed))
-        placed.push_back(std::move(other));
-      return sim::to_seconds(workloads::steps_together(placed, cluster).front());
+      return known.step(fmt::format("{}|{}|{}", question.text, seed, by), [&] {
+        std::vector<workloads::PlacedJob> placed{{&job, ordered(question, places, by, seed)}};
+        for (workloads::PlacedJob& other : background_of(question, cluster, places, seed))
+          placed.push_back(std::move(other));
+        return sim::to_seconds(workloads::steps_together(placed, cluster).front());
+      });
     };
     steps[i] = step(row.together);
     gains[i] = 100 * (step(row.against) / steps[i] - 1);
@@ -166,9 +194,10 @@ std::vector<PlacementRow> simulate_placements(const Settings& document, unsigned
   document.refuse_unknown({"title", "set", "placements"});
   const std::vector<std::string> sets = texts_of(document.find("set"));
   std::vector<PlacementRow> rows;
+  KnownSteps known;
   for (const Settings& given : document.at("placements").items()) {
     rows.emplace_back();
-    if (!simulate(given, sets, jobs, rows.back())) return {};
+    if (!simulate(given, sets, jobs, known, rows.back())) return {};
   }
   return rows;
 }

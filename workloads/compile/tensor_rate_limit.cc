@@ -1,11 +1,10 @@
-// What is left of the tensor groups' links when every other communicator takes all it can. See
-// Groups::tensor_rate_limit. In step: every class of ranks meets only itself on its tensor communicator, at its own
-// pace.
+// What is left of the tensor groups' links when every other communicator takes all it can. See tensor_rate_limit.h. In
+// step: every class of ranks meets only itself on its tensor communicator, at its own pace.
+#include "workloads/compile/tensor_rate_limit.h"
+
 #include <algorithm>
 #include <limits>
 #include <vector>
-
-#include "workloads/compile/groups.h"
 
 namespace orrery::workloads {
 
@@ -31,15 +30,18 @@ double highest_rate(const sim::Network& network, const sim::Communicator& commun
 double tensor_rate_limit(const Perturbation& perturbed, const Groups& groups) {
   if (!perturbed.slow_gpus.empty() || perturbed.jitter_sigma > 0 || perturbed.message_sigma > 0) return 0;
   if (perturbed.routing.skew > 0) return 0;
-  const sim::Plan& plan = groups.folded.plan;
-  const sim::Network& network = groups.folded.network;
+  return tensor_rate_limit(groups.folded.plan, groups.folded.network, groups.slots, true);
+}
+
+double tensor_rate_limit(const sim::Plan& plan, const sim::Network& network,
+                         const std::vector<std::vector<GroupSlot>>& slots_of_stage, bool in_step) {
   std::vector<bool> is_tensor(plan.communicators.size(), false);
   for (std::uint32_t i = 0; i < plan.instances.size(); ++i) {
-    const auto& stage = groups.slots[sim::index(plan.instances[sim::InstanceId{i}].program)];
+    const auto& stage = slots_of_stage[sim::index(plan.instances[sim::InstanceId{i}].program)];
     const auto slots = plan.slots_of(sim::InstanceId{i});
     for (std::size_t s = 0; s < slots.size(); ++s) {
       if (!(stage[s].group == CommGroup::tensor)) continue;
-      if (plan.communicators[slots[s]].members != 1) return 0;
+      if (in_step && plan.communicators[slots[s]].members != 1) return 0;
       is_tensor[sim::index(slots[s])] = true;
     }
   }

@@ -10,6 +10,8 @@ namespace orrery::workloads {
 /// backward pass that is cut in two. In bytes.
 struct PassBytes {
   double kept = 0, working = 0, between = 0;
+  /// Of the chunk, whole, beyond this rank's share: from its first pass that makes gradients of weights to its last.
+  double gradients = 0;
 };
 
 PassBytes bytes_of(const Layer& layer);

@@ -36,16 +36,45 @@ const PassBytes& bytes_of(const Pass& pass, const std::vector<PassBytes>& chunks
   return chunks[static_cast<std::size_t>(pass.chunk)];
 }
 
-/// Whether a pass may begin with the transfer: a collective between its kernels, not one of a message.
-bool is_within_pass(const OpNote& note, Category category) {
-  return note.within_pass && (category == Category::tensor_comm || category == Category::context_comm);
-}
-
 /// A pass with the time from its first operation to the end of its last kernel.
 struct TimedPass {
   Pass pass;
   std::int64_t start = 0, finish = 0;
 };
+
+/// Whole gradients of weights, chunk by chunk: from the first pass that makes some to the end of the last.
+class WholeGradients {
+ public:
+  template <class Passes>  // of Pass, or of what holds one as .pass
+  WholeGradients(const Passes& passes, const std::vector<PassBytes>& chunks)
+      : chunks_(chunks), left_(chunks.size(), 0), begun_(chunks.size(), false) {
+    for (const auto& pass : passes) left_[at(pass_of(pass))] += ends_microbatch(pass_of(pass).kind) ? 1 : 0;
+  }
+  void begin(const Pass& pass) {
+    if (!ends_microbatch(pass.kind) || begun_[at(pass)]) return;
+    begun_[at(pass)] = true;
+    held_ += chunks_[at(pass)].gradients;
+  }
+  void end(const Pass& pass) {
+    if (ends_microbatch(pass.kind) && --left_[at(pass)] == 0) held_ -= chunks_[at(pass)].gradients;
+  }
+  double held() const { return held_; }
+
+ private:
+  static const Pass& pass_of(const Pass& pass) { return pass; }
+  static const Pass& pass_of(const TimedPass& timed) { return timed.pass; }
+  static std::size_t at(const Pass& pass) { return static_cast<std::size_t>(pass.chunk); }
+
+  const std::vector<PassBytes>& chunks_;
+  std::vector<std::int32_t> left_;  // passes that make gradients, by chunk
+  std::vector<bool> begun_;
+  double held_ = 0;
+};
+
+/// Whether a pass may begin with the transfer: a collective between its kernels, not one of a message.
+bool is_within_pass(const OpNote& note, Category category) {
+  return note.within_pass && (category == Category::tensor_comm || category == Category::context_comm);
+}
 
 std::vector<TimedPass> timed_passes(const sim::Record& record, const sim::Program& program,
                                     const std::vector<OpNote>& notes) {
@@ -79,10 +108,9 @@ struct Moment {
   Pass pass;
 };
 
-std::vector<Moment> moments_of(const sim::Record& record, const sim::Program& program,
-                               const std::vector<OpNote>& notes) {
+std::vector<Moment> moments_of(const std::vector<TimedPass>& passes) {
   std::vector<Moment> moments;
-  for (const TimedPass& timed : timed_passes(record, program, notes)) {
+  for (const TimedPass& timed : passes) {
     const bool forward = timed.pass.kind == PassKind::forward;
     moments.push_back({timed.start, forward ? What::keep : What::work, timed.pass});
     if (!forward) moments.push_back({timed.finish, What::free, timed.pass});
@@ -98,17 +126,21 @@ std::vector<Moment> moments_of(const sim::Record& record, const sim::Program& pr
 HighWater high_water(const std::vector<Pass>& passes, const std::vector<PassBytes>& chunks) {
   HighWater most;
   double held = 0;
+  WholeGradients gradients(passes, chunks);
   std::size_t at = passes.size();
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const PassBytes& bytes = bytes_of(passes[i], chunks);
     if (passes[i].kind == PassKind::forward) held += bytes.kept;
+    gradients.begin(passes[i]);
     const double working = working_in(passes[i], bytes);
-    if (at == passes.size() || held + working > most.bytes()) {
+    if (at == passes.size() || held + working + gradients.held() > most.bytes()) {
       most.held = held;
       most.working = working;
+      most.gradients = gradients.held();
       at = i;
     }
     held -= freed(passes[i], bytes);
+    gradients.end(passes[i]);
   }
   most.in_flight.assign(chunks.size(), 0);
   if (at == passes.size()) return most;
@@ -126,18 +158,25 @@ HighWater counted_high_water(const sim::Record& record, const sim::Program& prog
   HighWater most;
   std::vector<std::int32_t> live(chunks.size(), 0);
   double held = 0;
-  for (const Moment& moment : moments_of(record, program, notes)) {
+  const std::vector<TimedPass> passes = timed_passes(record, program, notes);
+  WholeGradients gradients(passes, chunks);
+  for (const Moment& moment : moments_of(passes)) {
     const PassBytes& bytes = bytes_of(moment.pass, chunks);
     std::int32_t& count = live[static_cast<std::size_t>(moment.pass.chunk)];
     if (moment.what == What::keep) {
       held += bytes.kept;
       ++count;
     }
-    if (moment.what == What::free) held -= freed(moment.pass, bytes);
+    if (moment.what == What::free) {
+      held -= freed(moment.pass, bytes);
+      gradients.end(moment.pass);
+    }
+    if (moment.what == What::work) gradients.begin(moment.pass);
     if (moment.what == What::free && ends_microbatch(moment.pass.kind)) --count;
     const double working = moment.what == What::work ? working_in(moment.pass, bytes) : 0;
-    if (most.in_flight.empty() || held + working > most.bytes()) {
-      most = {held, working, moment.pass, live, static_cast<double>(moment.at) / sim::kPicosecondsPerSecond};
+    if (most.in_flight.empty() || held + working + gradients.held() > most.bytes()) {
+      const double at_s = static_cast<double>(moment.at) / sim::kPicosecondsPerSecond;
+      most = {held, working, gradients.held(), moment.pass, live, at_s};
     }
   }
   return most;
@@ -147,11 +186,18 @@ std::vector<HeldBytes> held_over_time(const sim::Record& record, const sim::Prog
                                       const std::vector<OpNote>& notes, const std::vector<PassBytes>& chunks) {
   std::vector<HeldBytes> points;
   double held = 0;
-  for (const Moment& moment : moments_of(record, program, notes)) {
+  const std::vector<TimedPass> passes = timed_passes(record, program, notes);
+  WholeGradients gradients(passes, chunks);
+  for (const Moment& moment : moments_of(passes)) {
     const PassBytes& bytes = bytes_of(moment.pass, chunks);
     if (moment.what == What::keep) held += bytes.kept;
-    if (moment.what == What::free) held -= freed(moment.pass, bytes);
-    points.push_back({moment.at, held + (moment.what == What::work ? working_in(moment.pass, bytes) : 0)});
+    if (moment.what == What::free) {
+      held -= freed(moment.pass, bytes);
+      gradients.end(moment.pass);
+    }
+    if (moment.what == What::work) gradients.begin(moment.pass);
+    const double working = moment.what == What::work ? working_in(moment.pass, bytes) : 0;
+    points.push_back({moment.at, held + working + gradients.held()});
   }
   return points;
 }

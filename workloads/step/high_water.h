@@ -16,10 +16,11 @@ namespace orrery::workloads {
 struct HighWater {
   double held = 0;                      // kept by passes whose backward pass is not over
   double working = 0;                   // needed beside it by the pass of that moment
+  double gradients = 0;                 // of weights, held whole between the first and the last pass over a chunk
   Pass pass;                            // the pass of that moment
   std::vector<std::int32_t> in_flight;  // micro-batches held, by chunk
   double at_s = 0;                      // seconds into the step; 0 where only the order of passes is known
-  double bytes() const { return held + working; }
+  double bytes() const { return held + working + gradients; }
 };
 
 /// In the order in which the schedule runs the passes. `chunks`: what a pass over each chunk of the stage takes.
@@ -29,7 +30,8 @@ HighWater high_water(const std::vector<Pass>& passes, const std::vector<PassByte
 HighWater counted_high_water(const sim::Record& record, const sim::Program& program, const std::vector<OpNote>& notes,
                              const std::vector<PassBytes>& chunks);
 
-/// Activations held from a moment on, in bytes, and what the pass that begins then needs beside them.
+/// Activations and whole gradients held from a moment on, in bytes, and what the pass that begins then needs beside
+/// them.
 struct HeldBytes {
   std::int64_t at = 0;  // picoseconds into the step
   double bytes = 0;

@@ -33,19 +33,31 @@ struct StateStyle {
   bool keeps_training_gradients = false;
   bool gathers_into_gradients = false;
   bool casts_every_pass = false;
+  bool allocates_gradients_late = false;
 
   bool reaches(Sharding level) const { return data.sharding >= level; }
   /// Ranks that share what is sharded, once `level` is reached.
   double shared_by(Sharding level) const { return reaches(level) ? real(data.owners) : 1.0; }
   /// Ranks that share a gradient between micro-batches.
-  double gradients_shared_by() const { return data.shares_gradients() ? real(data.among.ranks.gradients) : 1.0; }
+  double gradients_shared_by() const {
+    if (gradients_pass()) return real(data.owners);
+    return data.shares_gradients() ? real(data.among.ranks.gradients) : 1.0;
+  }
+  /// Added up whole, but only while the backward passes over their chunk are under way (FSDP).
+  bool gradients_pass() const {
+    return allocates_gradients_late && data.sharding == Sharding::gradients && !data.shares_gradients();
+  }
+  /// Bytes of a gradient, where it lies in 16 bits and in the type that it is added up in.
+  double gradient_bytes() const {
+    const double accumulator = calibration::bytes_of(precision.accumulation);
+    return 2 + (keeps_training_gradients && accumulator > 2 ? accumulator : accumulator - 2);
+  }
   double weights_shared_by() const { return reaches(Sharding::parameters) ? real(data.among.ranks.weights) : 1.0; }
 };
 
 StageMemory model_states(const StateStyle& style, double parameters) {
   const bool one = style.optimizer == OptimizerKind::sgd || style.optimizer == OptimizerKind::adagrad;
   const double moments = one ? 4 : 8;
-  const double accumulator = calibration::bytes_of(style.precision.accumulation);
   const double element = calibration::bytes_of(style.precision.activations);
   StageMemory m;
   m.parameters = parameters * element / style.weights_shared_by();
@@ -55,9 +67,8 @@ StageMemory model_states(const StateStyle& style, double parameters) {
   // Weights that are trained in fp32 are their own master copy.
   const double master = style.precision.activations == DataType::fp32 ? 0 : 4;
   m.optimizer = parameters * (master + moments) / style.shared_by(Sharding::optimizer);
-  const bool both = style.keeps_training_gradients && accumulator > 2;
   // FSDP's shards are fp32 from the start, gradients and all.
-  const double beyond = style.reaches(Sharding::parameters) ? 0 : both ? accumulator : accumulator - 2;
+  const double beyond = style.reaches(Sharding::parameters) ? 0 : style.gradient_bytes() - 2;
   m.parts.accumulators = parameters * beyond / style.gradients_shared_by();
   return m;
 }
@@ -203,7 +214,9 @@ void settle(StageMemory& m, const HighWater& top, double step) {
     m.parts.gathered = m.parts.messages = 0;
     m.parts.step = step;
   } else {
-    m.activations = top.bytes();
+    m.activations = top.held + top.working;
+    m.passing_gradients = top.gradients;
+    m.parts.gathered += top.gradients;
     const bool forward = top.pass.kind == PassKind::forward;
     m.peak = {forward ? StageMemory::During::forward : StageMemory::During::backward, top.pass.chunk,
               top.pass.microbatch};
@@ -270,27 +283,64 @@ InFlight in_flight(const StageLayout& stage, const std::vector<Pass>& passes, co
   return most;
 }
 
+namespace {
+
+/// Of all weights but experts', and of experts.
+struct StateStyles {
+  StateStyle dense, experts;
+};
+StateStyles state_styles(const Job& job) {
+  const calibration::MemoryHabits& habits = job.software.memory;
+  const StateStyle style{data_parallelism_of(job),
+                         job.method.precision,
+                         job.method.optimizer,
+                         job.software.gradients.keeps_training_gradients || habits.holds_training_gradients,
+                         habits.gathers_into_gradients,
+                         job.software.layers.current_scales && !job.software.layers.fused_amax,
+                         habits.allocates_gradients_late};
+  StateStyle experts = style;
+  experts.data = expert_parallelism_of(style.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks())
+                     .value_or(style.data);
+  return {style, experts};
+}
+
+/// Beyond this rank's share, which stays.
+double passing_gradients(const StateStyle& style, const LayerSplit& split, const LayerRange& range, HeldPart part) {
+  if (!style.gradients_pass()) return 0;
+  double parameters = 0;
+  for (std::int64_t i = range.begin; i < range.end; ++i) parameters += split.parameters_of(i, part);
+  return parameters * style.gradient_bytes() * (1 - 1 / style.gradients_shared_by());
+}
+
+}  // namespace
+
+std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit& split) {
+  const ChunkMap map = job.parallelism.chunk_map();
+  std::vector<std::vector<PassBytes>> stages =
+      chunk_bytes(split, map, job.software.memory, job.method.precision, job.method.offloaded_layers);
+  const StateStyles styles = state_styles(job);
+  const bool experts = styles.dense.data.held != HeldPart::trained && !job.model.recommender.any();
+  for (std::int64_t stage = 0; stage < map.stages(); ++stage) {
+    const StageLayout here{split, map, stage};
+    for (std::int64_t chunk = 0; chunk < here.chunks(); ++chunk) {
+      double& bytes = stages[static_cast<std::size_t>(stage)][static_cast<std::size_t>(chunk)].gradients;
+      bytes = passing_gradients(styles.dense, split, here.range(chunk), styles.dense.data.held);
+      if (experts) bytes += passing_gradients(styles.experts, split, here.range(chunk), HeldPart::experts);
+    }
+  }
+  return stages;
+}
+
 std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const Parallelism& layout = job.parallelism;
-  const StateStyle style{
-      data_parallelism_of(job),
-      job.method.precision,
-      job.method.optimizer,
-      job.software.gradients.keeps_training_gradients || job.software.memory.holds_training_gradients,
-      job.software.memory.gathers_into_gradients,
-      job.software.layers.current_scales && !job.software.layers.fused_amax};
-  StateStyle of_experts = style;
-  of_experts.data =
-      expert_parallelism_of(style.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks())
-          .value_or(style.data);
+  const auto [style, of_experts] = state_styles(job);
   const double element = calibration::bytes_of(job.method.precision.activations);
   const bool ties_ends = job.ties_embeddings();
   // Orders that are searched for the job's own times are walked as they are run, all of them.
   const Schedule& schedule = *layout.schedule;
   const StageOrders orders =
       schedule.splits_backward() ? step_passes(job, split) : first_rounds(schedule, job.pipeline_shape());
-  const std::vector<std::vector<PassBytes>> chunks =
-      chunk_bytes(split, layout.chunk_map(), job.software.memory, job.method.precision, job.method.offloaded_layers);
+  const std::vector<std::vector<PassBytes>> chunks = chunk_bytes(job, split);
   std::vector<StageMemory> stages;
   for (std::int64_t stage = 0; stage < layout.pipeline; ++stage) {
     const StageLayout here{split, layout.chunk_map(), stage};

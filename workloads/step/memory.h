@@ -36,6 +36,9 @@ std::vector<std::vector<PassBytes>> chunk_bytes(const LayerSplit& split, const C
                                                 const calibration::MemoryHabits& habits, const Precision& precision,
                                                 std::int64_t offloaded = 0);
 
+/// The same of a job's layers, with the gradients that chunks hold while their backward passes are under way.
+std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit& split);
+
 /// (chunk, micro-batch) activations that a stage holds when it runs these passes, at its high-water mark, by what the
 /// chunks consist of.
 struct InFlight {

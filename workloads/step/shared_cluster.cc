@@ -1,6 +1,9 @@
 // Each job is compiled on the whole cluster, with its ranks on the GPUs that it is given; then the tables are joined.
-// As every job's network lists the cluster's links first and alike, a link of one is that link of all. Left out: jobs
-// whose steps drift against each other (every step begins when all others begin), rates settled ahead, perturbations.
+// As every job's network lists the cluster's links first and alike, a link of one is that link of all. Where nothing
+// can disturb tensor collectives inside a node, a pass is one operation behind a meeting of its tensor group: ranks
+// whose messages came at different times wait for each other before the pass and not at its first collective, which
+// ends it at the same instant, since all of them compute equally long ahead of that. Left out: jobs whose steps drift
+// against each other (every step begins when all others begin), rates settled ahead, perturbations.
 #include "workloads/step/shared_cluster.h"
 
 #include <algorithm>
@@ -8,6 +11,7 @@
 
 #include "sim/engine.h"
 #include "sim/fold.h"
+#include "workloads/compile/tensor_rate_limit.h"
 #include "workloads/step/step_plan.h"
 
 namespace orrery::workloads {
@@ -33,6 +37,64 @@ GroupInputs inputs_on(const PlacedJob& placed, const topology::Cluster& cluster)
   inputs.placement = std::move(placement);
   inputs.perturbation = {};
   return inputs;
+}
+
+sim::Op op_of(const sim::Program& program, std::uint32_t op) {
+  sim::Op out;
+  out.kind = program.kind[op];
+  out.stream = program.stream[op];
+  out.category = program.category[op];
+  out.host_waits = program.host_waits[op] != 0;
+  out.issue = sim::Duration(program.issue[op]);
+  out.duration = sim::Duration(program.duration[op]);
+  out.issue_bound = sim::Duration(program.issue_bound[op]);
+  out.slot = program.slot[op];
+  out.pattern = program.pattern[op];
+  out.work = program.work[op];
+  out.rate_cap = program.rate_cap[op];
+  out.loaded = program.loaded[op];
+  return out;
+}
+
+/// The program with a meeting of the tensor group, which takes no time, ahead of every whole pass that has collectives.
+sim::Program with_meetings(const sim::Program& program, const std::vector<OpNote>& notes,
+                           const std::vector<WholePassNote>& whole_passes, const std::vector<GroupSlot>& slots) {
+  const auto tensor =
+      std::find_if(slots.begin(), slots.end(), [](const GroupSlot& slot) { return slot.group == CommGroup::tensor; });
+  if (tensor == slots.end()) return program;
+  sim::Op meeting;
+  meeting.kind = sim::OpKind::transfer;
+  meeting.slot = static_cast<std::uint32_t>(tensor - slots.begin());
+  meeting.stream = tensor->stream.order;
+  meeting.category = static_cast<std::uint8_t>(tensor->category);
+  sim::Program out;
+  std::vector<std::uint32_t> now(program.size()), waits;
+  std::uint32_t last_compute = program.size();
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    waits.clear();
+    for (const std::uint32_t before : program.waits_of(op)) waits.push_back(now[before]);
+    const std::uint32_t whole = notes[op].whole;
+    if (whole != kNoWholePass && !whole_passes[whole].transfers.empty()) {
+      if (last_compute < program.size()) waits.push_back(now[last_compute]);
+      waits.push_back(out.add(meeting, waits));
+    }
+    now[op] = out.add(op_of(program, op), waits);
+    if (program.kind[op] == sim::OpKind::compute) last_compute = op;
+  }
+  return out;
+}
+
+/// The job's groups and programs on the cluster, passes as one operation each where nothing can disturb them.
+StepPlan plan_on(const PlacedJob& placed, const topology::Cluster& cluster) {
+  const auto groups = make_groups(inputs_on(placed, cluster), cluster, false, std::numeric_limits<std::size_t>::max());
+  const auto met = std::make_shared<Groups>(*groups);
+  met->tensor_rate_limit = tensor_rate_limit(met->plan, met->network, met->slots, false);
+  StepPlan step = make_plan(*placed.job, cluster, met, {Workload::training_step, true});
+  for (std::size_t stage = 0; stage < step.stages.programs.size(); ++stage) {
+    step.stages.programs[stage] = with_meetings(step.stages.programs[stage], step.stages.notes[stage],
+                                                step.stages.whole_passes, met->slots[stage]);
+  }
+  return step;
 }
 
 /// Adds a job's tables behind those that are there.
@@ -73,11 +135,9 @@ SharedPlan share(std::span<const PlacedJob> jobs, const topology::Cluster& clust
       SIM_CHECK(!taken[static_cast<std::size_t>(node)], "node {} serves two jobs", node);
       taken[static_cast<std::size_t>(node)] = true;
     }
-    const auto groups =
-        make_groups(inputs_on(placed, cluster), cluster, false, std::numeric_limits<std::size_t>::max());
-    StepPlan step = make_plan(*placed.job, cluster, groups);
+    StepPlan step = plan_on(placed, cluster);
     out.first_instance.push_back(static_cast<std::uint32_t>(out.plan.instances.size()));
-    append(groups->plan, groups->network, std::move(step.stages.programs), out);
+    append(step.groups->plan, step.groups->network, std::move(step.stages.programs), out);
   }
   out.first_instance.push_back(static_cast<std::uint32_t>(out.plan.instances.size()));
   return out;

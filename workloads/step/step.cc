@@ -323,7 +323,7 @@ void count_memory(const std::vector<std::vector<PassBytes>>& chunks, const StepP
     const HighWater top =
         counted_high_water(record, run.plan.programs[program], step.stages.notes[stage], chunks[stage]);
     StageMemory& memory = report.memory.stages[stage];
-    memory.counted_activations = top.bytes();
+    memory.counted_activations = top.held + top.working;
     const bool in_step = memory.peak.during == StageMemory::During::optimizer;
     memory.peak.at_s = in_step ? sim::to_seconds(report.iteration) : top.at_s;
   }
@@ -414,8 +414,7 @@ class StepSimulation {
     const LayerSplit split = split_layers(job_);
     add_memory(stage_memory(job_, split), job_.machine, report_);
     note_layers(split, job_.parallelism.chunk_map(), report_);
-    chunks_ = chunk_bytes(split, job_.parallelism.chunk_map(), job_.software.memory, job_.method.precision,
-                          job_.method.offloaded_layers);
+    chunks_ = chunk_bytes(job_, split);
     const bool drawn = options_.timelines || options_.stage_timelines;
     const bool compact = (!options_.full || options_.whole_passes) && !drawn;
     if (!compact || options_.full || options_.stage_bars || !account_for_repeated()) simulate_whole(compact);

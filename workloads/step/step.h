@@ -50,7 +50,8 @@ struct StageMemory {
     double context = 0;        // outside of the allocator: CUDA context and communicators
     double sum() const { return accumulators + weight_copies + gathered + messages + step + fragmentation + context; }
   } parts;
-  double allocated = 0;  // what PyTorch calls the peak allocated memory: total less fragmentation and context
+  double passing_gradients = 0;  // of `gathered`: whole gradients of chunks whose backward passes are under way
+  double allocated = 0;          // what PyTorch calls the peak allocated memory: total less fragmentation and context
   enum class During : std::uint8_t { forward, backward, optimizer };
   struct Moment {
     During during = During::forward;

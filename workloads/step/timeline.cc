@@ -157,7 +157,7 @@ std::vector<Timeline::Memory> memory_over_time(const StepPlan& step, const sim::
                                                const RecordedRank& rank, const StageMemory& memory,
                                                const std::vector<PassBytes>& chunks) {
   const auto stage = static_cast<std::size_t>(rank.stage);
-  const double kept = memory.total - memory.activations - memory.parts.step;
+  const double kept = memory.total - memory.activations - memory.parts.step - memory.passing_gradients;
   std::vector<Timeline::Memory> points{{sim::SimTime{}, kept}};
   for (const HeldBytes& held : held_over_time(*rank.record, program, step.stages.notes[stage], chunks)) {
     const sim::SimTime at(held.at);
