@@ -1,4 +1,4 @@
-// `orrery import hf|megatron|nemo`: writes what was read as a scenario. The loader reads it first, so that what is
+// `orrery import hf|megatron|nemo|...`: writes what was read as a scenario. The loader reads it first, so that what is
 // written runs; then it is written whole or not at all. Remarks go to standard error and into the file.
 #include "tools/import/import.h"
 
@@ -20,9 +20,9 @@ using sim::UserError;
 namespace {
 
 struct ImportOptions {
-  std::string file, out;
+  std::string file, out, recipe;
   std::vector<std::string> sets, arguments;
-  std::int64_t gpus = 8;
+  std::int64_t gpus = 8, recipe_gpus = 0;
   ClusterFacts cluster;
 };
 
@@ -104,8 +104,22 @@ Action declare_import(CommandOptions app) {
   CommandOptions megatron =
       app.add_subcommand("megatron", "a launch script of Megatron-LM, or its arguments: import megatron FILE|ARGS");
   megatron.allow_extras();
-  CommandOptions nemo = app.add_subcommand("nemo", "a configuration of NeMo 1 (megatron_gpt_config.yaml)");
-  nemo.add_option("file", options->file, "the configuration").required().type_name("FILE.yaml");
+  CommandOptions nemo = app.add_subcommand("nemo", "a recipe of NeMo 2 (Python), or a configuration of NeMo 1 (YAML)");
+  nemo.add_option("file", options->file, "the recipe or the configuration").required().type_name("FILE.py|FILE.yaml");
+  CommandOptions bridge = app.add_subcommand(
+      "bridge",
+      "a recipe of Megatron-Bridge (Python, or the YAML of its ConfigContainer): import bridge FILE [OVERRIDE]...");
+  bridge.add_option("file", options->file, "the recipe").required().type_name("FILE.py|FILE.yaml");
+  bridge.allow_extras();
+  for (CommandOptions sub : {nemo, bridge}) {
+    sub.add_option("--recipe", options->recipe, "the function whose recipe is meant, where a file has several")
+        .type_name("FUNCTION");
+    sub.add_option("--gpus", options->recipe_gpus, "GPUs of the job, in place of what the recipe says")
+        .check(Range(1, 1 << 20));
+  }
+  CommandOptions accelerate =
+      app.add_subcommand("accelerate", "a configuration of Hugging Face Accelerate; --set model=NAME says the model");
+  accelerate.add_option("file", options->file, "the configuration").required().type_name("FILE.yaml");
   CommandOptions torchtitan = app.add_subcommand("torchtitan", "a training configuration of TorchTitan (TOML)");
   torchtitan.add_option("file", options->file, "the configuration").required().type_name("FILE.toml");
   CommandOptions deepspeed =
@@ -117,16 +131,28 @@ Action declare_import(CommandOptions app) {
   }
   CommandOptions mllog = app.add_subcommand("mllog", "the result log of an MLPerf run, as a measured record");
   mllog.add_option("file", options->file, "the log").required().type_name("FILE");
-  for (CommandOptions sub : {hf, megatron, nemo, torchtitan, deepspeed, mllog}) declare_common(sub, options);
+  for (CommandOptions sub : {hf, megatron, nemo, bridge, torchtitan, deepspeed, accelerate, mllog})
+    declare_common(sub, options);
   CommandOptions topology = declare_topology_import(app, options);
-  return [options, hf, megatron, nemo, torchtitan, deepspeed, mllog, topology] {
+  return [options, hf, megatron, nemo, bridge, torchtitan, deepspeed, accelerate, mllog, topology] {
     if (!options->out.empty()) check_writable(options->out);
     if (topology.parsed()) {
       write_text(import_topology(options->file, options->cluster), *options);
       return static_cast<int>(kDone);
     }
     if (hf.parsed()) return write_draft(import_hf(options->file), *options);
-    if (nemo.parsed()) return write_draft(import_nemo(options->file), *options);
+    if (nemo.parsed() && options->file.ends_with(".py"))
+      return write_draft(import_nemo_recipe(options->file, options->recipe_gpus, options->recipe), *options);
+    if (nemo.parsed()) {
+      Draft draft = import_nemo(options->file);
+      if (options->recipe_gpus > 0) draft.set("cluster.gpus", options->recipe_gpus);
+      return write_draft(std::move(draft), *options);
+    }
+    if (bridge.parsed()) {
+      return write_draft(import_bridge(options->file, options->recipe_gpus, options->recipe, bridge.remaining()),
+                         *options);
+    }
+    if (accelerate.parsed()) return write_draft(import_accelerate(options->file, options->sets), *options);
     if (torchtitan.parsed()) return write_draft(import_torchtitan(options->file, options->gpus), *options);
     if (deepspeed.parsed()) return write_draft(import_deepspeed(options->file, options->gpus, options->sets), *options);
     if (mllog.parsed()) return write_draft(import_mllog(options->file), *options);

@@ -5,6 +5,7 @@
 #include "tools/import/batch_lines.h"
 #include "tools/import/import.h"
 #include "tools/import/nccl_tests.h"
+#include "tools/import/python_recipe.h"
 #include "tools/import/wires.h"
 
 namespace orrery::fuzz {
@@ -34,6 +35,19 @@ void read_torchtitan(const std::string& text) { check_draft(tools::import_torcht
 void read_toml(const std::string& text) { tools::read_toml(memory_file().with(text)); }
 void read_deepspeed(const std::string& text) {
   tools::Draft draft = tools::import_deepspeed(memory_file().with(text), 16, {"model=llama2-7b"});
+  draft.apply("model=llama2-7b");
+  check_draft(draft);
+}
+void read_nemo_recipe(const std::string& text) {
+  check_draft(tools::import_nemo_recipe(memory_file().with(text), 0, ""));
+}
+void read_bridge_recipe(const std::string& text) {
+  tools::PythonRecipe recipe = tools::read_python_recipe(text, "input");
+  expect(recipe.recipe.is_mapping(), "a recipe that is no object");
+  check_draft(tools::import_bridge(memory_file().with(text), 64, "", {}));
+}
+void read_accelerate(const std::string& text) {
+  tools::Draft draft = tools::import_accelerate(memory_file().with(text), {"model=llama2-7b"});
   draft.apply("model=llama2-7b");
   check_draft(draft);
 }
@@ -163,6 +177,53 @@ std::vector<std::string> deepspeed_seeds() {
           R"({"train_batch_size": 512, "train_micro_batch_size_per_gpu": "auto", "fp16": {"enabled": "auto"},
           "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": "auto", "zero_hpz_partition_size": 8}})"};
 }
+std::vector<std::string> nemo_recipe_seeds() {
+  return {R"(from nemo.collections import llm
+def configure(nodes: int = 2, gpus_per_node=8):
+    recipe = llm.llama3_8b.pretrain_recipe(dir="x", num_nodes=nodes, num_gpus_per_node=gpus_per_node)
+    recipe.trainer.strategy.tensor_model_parallel_size = 2 * 4 // 2
+    recipe.trainer.plugins = bf16_with_fp8_mixed()
+    recipe.trainer.callbacks.append(run.Config(MegatronCommOverlapCallback, tp_comm_overlap=True))
+    recipe.model.config.recompute_modules = ["mlp", 'core_attn']
+    if recipe.trainer.max_steps is None or nodes > 1 and not False:
+        recipe.trainer.max_steps = 50
+    return recipe
+if __name__ == "__main__":
+    run.run(configure(), executor=run.LocalExecutor())
+)",
+          R"(
+def model():
+    return run.Config(GPTModel, config=run.Config(GPTConfig, num_layers=24, hidden_size=2048, num_attention_heads=16))
+def pretrain_recipe(seq=2_048, fn=pretrain):
+    """Text."""
+    return run.Partial(fn, model=model(), data=run.Config(Mock, seq_length=seq, global_batch_size=64),
+                       trainer=run.Config(nl.Trainer, num_nodes=2, devices=8, strategy=run.Config(
+                           nl.MegatronStrategy, tensor_model_parallel_size=2, ddp=run.Config(D, a=[1, (2, 3.5e3)]))))
+)"};
+}
+std::vector<std::string> bridge_recipe_seeds() {
+  return {R"(SEQ = 4096
+def qwen3_8b_pretrain_config() -> ConfigContainer:
+    cfg = _pretrain_common()
+    cfg.model = AutoBridge.from_hf_pretrained("Qwen/Qwen3-8B").to_megatron_provider(load_weights=False)
+    cfg.model.tensor_model_parallel_size = 4 if SEQ >= 4096 else 2
+    cfg.dataset.seq_length = SEQ
+    cfg.mixed_precision = "bf16_with_mxfp8_mixed"
+    cfg.comm_overlap = CommOverlapConfig(tp_comm_overlap=True)
+    return cfg
+)",
+          "cfg = replace(llama3_70b_pretrain_config(), peft=LoRA(dim=8))\ncfg.model.moe_layer_freq = [0, 1]\n"};
+}
+std::vector<std::string> accelerate_seeds() {
+  return {
+      "distributed_type: FSDP\nmixed_precision: bf16\nnum_machines: 2\nnum_processes: 16\n"
+      "fsdp_config: {fsdp_version: 2, fsdp_reshard_after_forward: true, fsdp_activation_checkpointing: 'yes'}\n"
+      "parallelism_config: {parallelism_config_tp_size: 2, parallelism_config_cp_size: 2}\n",
+      "distributed_type: DEEPSPEED\nnum_processes: 8\nmixed_precision: 'no'\n"
+      "deepspeed_config: {zero_stage: 3, gradient_accumulation_steps: 4, offload_param_device: cpu}\n",
+      "distributed_type: MEGATRON_LM\nnum_processes: 8\n"
+      "megatron_lm_config: {megatron_lm_tp_degree: 2, megatron_lm_pp_degree: 2, megatron_lm_num_micro_batches: 8}\n"};
+}
 std::vector<std::string> mllog_seeds() {
   std::string log = "0: some other line\n";
   const auto add = [&](const char* time, const char* key, const char* value, const char* metadata) {
@@ -234,6 +295,9 @@ std::vector<Target> import_targets() {
           {"torchtitan", "a configuration of TorchTitan", read_torchtitan, torchtitan_seeds},
           {"toml", "any TOML", read_toml, toml_seeds},
           {"deepspeed", "a configuration of DeepSpeed", read_deepspeed, deepspeed_seeds},
+          {"nemo-recipe", "a recipe of NeMo 2", read_nemo_recipe, nemo_recipe_seeds},
+          {"bridge", "a recipe of Megatron-Bridge", read_bridge_recipe, bridge_recipe_seeds},
+          {"accelerate", "a configuration of Accelerate", read_accelerate, accelerate_seeds},
           {"mllog", "a result log of MLPerf", read_mllog, mllog_seeds},
           {"ibnetdiscover", "what ibnetdiscover prints", read_ibnetdiscover, ib_seeds},
           {"slurm", "Slurm's topology.conf", read_slurm, slurm_seeds},

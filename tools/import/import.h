@@ -1,7 +1,8 @@
 // What people already have, as scenarios: a model's config.json of Hugging Face, a Megatron-LM launch line, a NeMo
-// configuration, a training configuration of TorchTitan or DeepSpeed, a result log of MLPerf. An importer reads one
-// form into a Draft: values of the scenario language, each placed where it was read, so that a complaint of the loader
-// points into the user's own file, and remarks on what was left out and why.
+// configuration or recipe, a recipe of Megatron-Bridge, a training configuration of TorchTitan, DeepSpeed or
+// Accelerate, a result log of MLPerf. An importer reads one form into a Draft: values of the scenario language, each
+// placed where it was read, so that a complaint of the loader points into the user's own file, and remarks on what was
+// left out and why.
 #pragma once
 
 #include <cstdint>
@@ -72,6 +73,14 @@ Draft import_megatron(const LaunchLine& line);
 /// `gpus`: of the job, which these files do not say. `sets`: what the user lays over it; one has to name the model.
 Draft import_torchtitan(const std::string& file, std::int64_t gpus);
 Draft import_deepspeed(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets);
+/// A recipe of NeMo 2 in Python. `gpus`: of the job; 0: what the recipe says. `function`: whose recipe, where the file
+/// holds several, else empty.
+Draft import_nemo_recipe(const std::string& file, std::int64_t gpus, const std::string& function);
+/// A recipe of Megatron-Bridge, in Python or as the YAML that it writes. `gpus`: of the job; 0: what the recipe's name
+/// says, or a replica. `overrides`: as its scripts take them ("model.tensor_model_parallel_size=2").
+Draft import_bridge(const std::string& file, std::int64_t gpus, const std::string& function,
+                    const std::vector<std::string>& overrides);
+Draft import_accelerate(const std::string& file, const std::vector<std::string>& sets);
 Draft import_mllog(const std::string& file);
 
 struct ClusterFacts;

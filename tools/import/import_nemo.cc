@@ -1,7 +1,8 @@
 // `orrery import nemo`: a configuration of NeMo 1 (examples/nlp/language_modeling/conf/megatron_gpt_config.yaml): the
 // sections trainer, exp_manager and model, with NeMo's defaults and Megatron-Core's rules where a key is left out.
 // Interpolations of OmegaConf are followed where they name another key (${model.hidden_size}, ${.hidden_size}) or
-// multiply (${multiply:4, ${.hidden_size}}). Left out: mixtures of experts, adapters, NeMo 2's recipes (Python).
+// multiply (${multiply:4, ${.hidden_size}}). Left out: mixtures of experts, adapters; NeMo 2's recipes
+// are read by import_recipe.cc.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,0 +1,539 @@
+// `orrery import nemo RECIPE.py` and `orrery import bridge RECIPE`: recipes of NeMo 2 (nemo_run's run.Partial of a
+// trainer, a strategy and data; NVIDIA/NeMo v2.5, nemo/lightning and nemo/collections/llm) and of Megatron-Bridge
+// (ConfigContainer, in Python or as the YAML that it writes; NVIDIA-NeMo/Megatron-Bridge, July 2026). Both speak
+// Megatron-Core's names. A recipe of theirs that is called brings its layout along (known_recipes.h). Left out: what a
+// performance script of theirs sets by device, unless the file says it, and pipelines laid out by hand.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <set>
+
+#include "scenarios/scenario.h"
+#include "tools/import/import.h"
+#include "tools/import/known_recipes.h"
+#include "tools/import/python_recipe.h"
+#include "tools/import/python_values.h"
+#include "tools/import/recipe_model.h"
+#include "tools/import/sections.h"
+#include "workloads/schedules/schedule.h"
+
+namespace orrery::tools {
+
+using sim::Place;
+using sim::Settings;
+
+namespace {
+
+constexpr std::int64_t kMostRecipeRanks = 1 << 20;
+
+/// A recipe on its way into a scenario.
+struct Recipe {
+  bool bridge = false;
+  std::string file, function;
+  Settings whole;                    // as it was read, names of objects and all
+  std::string library;               // the recipe of theirs that it is or changes: llama3_70b; empty: none
+  std::vector<std::string> unknown;  // "path = what only a run can say"
+  std::string sizes() const { return bridge ? "model" : "model.config"; }
+  std::string layout() const { return bridge ? "model" : "trainer.strategy"; }
+};
+
+/// Members without names of objects, and without what only a run can say, whose paths are noted.
+Settings said_members(const Settings& value, const std::string& path, std::vector<std::string>& unknown) {
+  if (!value.is_mapping()) return value;
+  Settings rest = Settings::mapping(value.place());
+  for (const auto& [key, member] : value.members()) {
+    if (key.starts_with("_") && key.ends_with("_")) continue;
+    const std::string here = path.empty() ? key : path + "." + key;
+    const bool opaque = member.is_mapping() && member.find("_target_") != nullptr &&
+                        std::all_of(member.members().begin(), member.members().end(),
+                                    [](const auto& each) { return each.first.starts_with("_"); });
+    if (opaque)
+      unknown.push_back(fmt::format("{} = {}", here, python_target(member)));
+    else if (!member.is_null())
+      rest.set(key, said_members(member, here, unknown));
+  }
+  return rest;
+}
+
+/// The recipe of theirs in a dotted name: llm.llama3_70b.pretrain_recipe, or a function of Megatron-Bridge, whose names
+/// hold GPUs and types as well (llama3_8b_pretrain_16gpu_h100_bf16_16k_config).
+std::string library_recipe(const std::string& target) {
+  const std::size_t dot = target.rfind('.');
+  const std::string name = target.substr(dot == std::string::npos ? 0 : dot + 1);
+  if (name.starts_with("pretrain_recipe") || name.starts_with("finetune_recipe") || name == "pretrain_config") {
+    if (dot == std::string::npos) return "";
+    const std::string module = target.substr(0, dot);
+    return module.substr(module.rfind('.') + 1);
+  }
+  for (const char* task : {"_pretrain", "_finetune", "_sft", "_peft"}) {
+    const std::size_t at = name.find(task);
+    if (at == std::string::npos) continue;
+    std::string stem = name.substr(0, at);
+    for (const char* length : {"_16k", "_64k", "_128k"}) {
+      if (name.find(length, at) != std::string::npos) stem += length;
+    }
+    return stem;
+  }
+  return "";
+}
+
+/// The layout that a recipe of theirs brings along, as the recipe would have written it.
+Settings layout_document(const RecipeLayout& layout, const Recipe& recipe) {
+  Settings document = Settings::mapping({recipe.file, 1, 1});
+  const auto set = [&](const std::string& path, std::int64_t value) {
+    document.set_path(path, Settings::scalar(std::to_string(value), {recipe.file, 1, 1}));
+  };
+  const std::string at = recipe.layout() + ".";
+  set(at + "tensor_model_parallel_size", layout.tensor);
+  set(at + "pipeline_model_parallel_size", layout.pipeline);
+  if (layout.chunks > 1) set(at + "virtual_pipeline_model_parallel_size", layout.chunks);
+  set(at + "context_parallel_size", layout.context);
+  if (layout.expert > 1) set(at + "expert_model_parallel_size", layout.expert);
+  document.set_path(at + "sequence_parallel", Settings::scalar(layout.sequence_parallel ? "true" : "false", {}));
+  // All of these recipes hide what the sharded optimizer sends.
+  const std::string ddp = recipe.bridge ? "ddp." : "trainer.strategy.ddp.";
+  for (const char* key : {"overlap_grad_reduce", "overlap_param_gather"})
+    document.set_path(ddp + key, Settings::scalar("true", {recipe.file, 1, 1}));
+  const std::string batch = recipe.bridge ? "train." : "data.";
+  set(recipe.bridge ? "dataset.seq_length" : "data.seq_length", layout.seq);
+  set(batch + "global_batch_size", layout.global_batch);
+  set(batch + "micro_batch_size", layout.micro_batch);
+  if (!recipe.bridge) {
+    set("trainer.num_nodes", layout.nodes);
+    set("trainer.devices", 8);
+  }
+  return document;
+}
+
+/// Arguments of NeMo 2's recipes, by the attribute that they end in (pretrain_recipe's and trainer's parameters).
+void place_arguments(Settings& recipe) {
+  static constexpr std::pair<const char*, const char*> kArguments[] = {
+      {"num_nodes", "trainer.num_nodes"},
+      {"num_gpus_per_node", "trainer.devices"},
+      {"max_steps", "trainer.max_steps"},
+      {"tensor_parallelism", "trainer.strategy.tensor_model_parallel_size"},
+      {"pipeline_parallelism", "trainer.strategy.pipeline_model_parallel_size"},
+      {"virtual_pipeline_parallelism", "trainer.strategy.virtual_pipeline_model_parallel_size"},
+      {"context_parallelism", "trainer.strategy.context_parallel_size"},
+      {"expert_parallelism", "trainer.strategy.expert_model_parallel_size"},
+      {"sequence_parallelism", "trainer.strategy.sequence_parallel"},
+      {"seq_length", "data.seq_length"},
+      {"global_batch_size", "data.global_batch_size"},
+      {"micro_batch_size", "data.micro_batch_size"}};
+  for (const auto& [argument, path] : kArguments) {
+    for (const std::string& where : {std::string(argument), std::string("trainer.") + argument}) {
+      const Settings* given = recipe.find_path(where);
+      if (given == nullptr || where == path) continue;
+      const Settings value = *given;
+      if (recipe.find_path(path) == nullptr) python_assign(recipe, path, value, 4000);
+      python_assign(recipe, where, Settings::scalar("null", value.place()), 4000);
+    }
+  }
+}
+
+std::string known_model(const Recipe& recipe) {
+  std::vector<std::string> names;
+  const auto add = [&](const char* path) {
+    const Settings* value = recipe.whole.find_path(path);
+    if (value == nullptr) return;
+    names.push_back(python_target(*value));
+    const Settings* arguments = value->is_mapping() ? value->find("_args_") : nullptr;
+    if (arguments != nullptr && arguments->is_sequence() && !arguments->items().empty())
+      names.push_back(python_target(arguments->items().front()));
+  };
+  for (const char* path : {"model.config", "model", "model.version", "model.config.version", "model.hf_model_id"})
+    add(path);
+  for (std::string name : names) {
+    if (const std::string model = model_of_recipe(name); !model.empty()) return model;
+    name = name.substr(name.rfind('.') + 1);
+    if (const std::string model = model_of_recipe(name); !model.empty()) return model;
+  }
+  const std::string model = model_of_recipe(recipe.library);
+  return !model.empty() ? model : model_of_recipe(std::filesystem::path(recipe.file).stem().string());
+}
+
+/// GPUs that a name states: llama3_70b_pretrain_32gpu_h100_bf16_config.
+std::int64_t gpus_in(const std::string& name) {
+  const std::size_t at = name.find("gpu_");
+  if (at == std::string::npos) return 0;
+  const std::size_t digits = name.find_last_not_of("0123456789", at - (at > 0 ? 1 : 0));
+  std::int64_t gpus = 0;
+  const std::size_t begin = digits == std::string::npos ? 0 : digits + 1;
+  std::from_chars(name.data() + begin, name.data() + at, gpus);
+  return gpus;
+}
+
+std::int64_t take_recipe_cluster(Sections& config, Draft& draft, const Recipe& recipe, std::int64_t asked,
+                                 std::int64_t replica) {
+  std::int64_t gpus = asked;
+  if (recipe.bridge) {
+    if (gpus == 0) gpus = gpus_in(recipe.function + " " + python_target(recipe.whole));
+    if (gpus == 0) {
+      gpus = std::max<std::int64_t>(8, replica);
+      draft.assumed("cluster.gpus", fmt::format("{}; the recipe does not say; --gpus N does", gpus));
+    }
+  } else {
+    const std::int64_t devices = config.count({"trainer.devices"}, 8), nodes = config.count({"trainer.num_nodes"}, 1);
+    const bool possible =
+        devices <= kMostRecipeRanks && nodes <= kMostRecipeRanks && devices * nodes <= kMostRecipeRanks;
+    if (!possible)
+      config.find("trainer.num_nodes")
+          ->fail(fmt::format("got {} nodes of {} GPUs, expected at most 1048576 GPUs", nodes, devices));
+    if (gpus == 0) gpus = devices * nodes;
+    draft.set("cluster.gpus_per_node", devices);
+  }
+  draft.set("cluster.device", std::string("h100-sxm-80gb"));
+  draft.set("cluster.gpus", gpus);
+  if (gpus > 8) draft.set("cluster.fabric", std::string("ndr-rail"));
+  draft.assumed("cluster.device", "h100-sxm-80gb; --set cluster.device=NAME, cluster.fabric=NAME for another machine");
+  return gpus;
+}
+
+void take_sharding(Sections& config, Draft& draft, const Recipe& recipe, std::int64_t gpus) {
+  const std::string ddp = recipe.bridge ? "ddp." : "trainer.strategy.ddp.";
+  const bool sharded = config.flag({ddp + "use_distributed_optimizer", "optimizer.use_distributed_optimizer",
+                                    "optim.config.use_distributed_optimizer"},
+                                   true);
+  const bool fsdp =
+      config.flag({ddp + "use_megatron_fsdp", ddp + "use_custom_fsdp", "dist.use_megatron_fsdp"}, false) ||
+      config.word({recipe.layout() + ".fsdp"}, "") == "megatron";
+  const std::string strategy = config.word({ddp + "data_parallel_sharding_strategy"}, "optim_grads_params");
+  std::string kind = sharded ? "optimizer" : "none";
+  if (fsdp) {
+    kind = strategy == "optim_grads_params" ? "parameters"
+           : strategy == "optim_grads"      ? "gradients"
+           : strategy == "optim"            ? "optimizer"
+                                            : "none";
+  }
+  draft.set("parallelism.sharding", kind);
+  const std::int64_t copies = config.count({ddp + "num_distributed_optimizer_instances"}, 1);
+  if (copies > 1) {
+    const std::int64_t replicas =
+        gpus / std::max<std::int64_t>(1, draft.document().at("parallelism").get_int("tensor", 1) *
+                                             draft.document().at("parallelism").get_int("pipeline", 1));
+    if (replicas % copies != 0)
+      config.find(ddp + "num_distributed_optimizer_instances")
+          ->fail(fmt::format("got {}, expected a divisor of the {} replicas", copies, replicas));
+    draft.set("parallelism.shard_group", replicas / copies);
+  }
+  const auto overlaps = [&](const char* key) {
+    return config.flag({std::string("comm_overlap.") + key, ddp + key}, false);
+  };
+  draft.set("overlap.gradients", overlaps("overlap_grad_reduce"));
+  draft.set("overlap.parameters", overlaps("overlap_param_gather"));
+}
+
+/// Tensor-parallel overlap stands in the model, in comm_overlap, or in a callback of the trainer.
+bool overlaps_tensor(Sections& config, const Recipe& recipe) {
+  bool overlap = config.flag({"comm_overlap.tp_comm_overlap", recipe.sizes() + ".tp_comm_overlap"}, false);
+  const Settings* callbacks = recipe.whole.find_path("trainer.callbacks");
+  if (callbacks == nullptr || !callbacks->is_sequence()) return overlap;
+  for (const Settings& callback : callbacks->items()) {
+    const Settings* given = callback.is_mapping() ? callback.find("tp_comm_overlap") : nullptr;
+    if (given != nullptr && given->is_scalar()) overlap = given->as_bool();
+  }
+  return overlap;
+}
+
+void take_layout(Sections& config, Draft& draft, const Recipe& recipe, std::int64_t asked, bool mixture) {
+  const std::string at = recipe.layout() + ".", sizes = recipe.sizes() + ".";
+  const auto degree = [&](const char* key) {
+    const std::int64_t value = config.count({at + key, sizes + key}, 1);
+    if (value > kMostRecipeRanks) config.any({at + key, sizes + key})->fail("expected at most 1048576");
+    return value;
+  };
+  const std::int64_t tensor = degree("tensor_model_parallel_size"), stages = degree("pipeline_model_parallel_size"),
+                     context = degree("context_parallel_size"), expert = degree("expert_model_parallel_size"),
+                     chunks = degree("virtual_pipeline_model_parallel_size");
+  const std::int64_t expert_tensor = config.count({at + "expert_tensor_parallel_size"}, mixture ? 0 : 1, 0);
+  draft.set("parallelism.tensor", tensor);
+  draft.set("parallelism.pipeline", stages);
+  draft.set("parallelism.context", context);
+  draft.set("parallelism.virtual_pipeline", stages > 1 ? chunks : 1);
+  draft.set("parallelism.schedule", std::string(workloads::usual_schedule(stages > 1 ? chunks : 1).name));
+  if (expert > 1) {
+    draft.set("parallelism.expert", expert);
+    if (expert_tensor > 0) draft.set("parallelism.expert_tensor", expert_tensor);
+  }
+  draft.set("parallelism.sequence_parallel", config.flag({at + "sequence_parallel"}, false) && tensor > 1);
+  const bool possible = tensor * stages <= kMostRecipeRanks && tensor * stages * context <= kMostRecipeRanks;
+  if (!possible)
+    throw sim::UserError({recipe.file, 1, 1}, at + "pipeline_model_parallel_size",
+                         "makes more than 1048576 ranks with the others, expected fewer");
+  const std::int64_t replica = tensor * stages * context;
+  const std::int64_t gpus = take_recipe_cluster(config, draft, recipe, asked, replica);
+  if (gpus % replica != 0) {
+    throw sim::UserError({recipe.file, 1, 1}, "parallelism",
+                         fmt::format("got {} GPUs, expected a multiple of tensor {} x pipeline {} x context {}; --gpus "
+                                     "says another number",
+                                     gpus, tensor, stages, context));
+  }
+  take_sharding(config, draft, recipe, gpus);
+  const std::string batch = recipe.bridge ? "train." : "data.";
+  const std::int64_t micro = config.count({batch + "micro_batch_size"}, recipe.bridge ? 2 : 1);
+  draft.set("batch.micro", micro);
+  draft.set("batch.global", config.count({batch + "global_batch_size"}, recipe.bridge ? 32 : 512));
+  draft.set("overlap.tensor", overlaps_tensor(config, recipe));
+  draft.set("overlap.pipeline",
+            config.flag({"comm_overlap.overlap_p2p_comm", sizes + "overlap_p2p_comm"}, chunks > 1) && chunks > 1);
+  if (config.flag({"comm_overlap.overlap_moe_expert_parallel_comm", sizes + "overlap_moe_expert_parallel_comm"}, false))
+    draft.set("overlap.experts", true);
+}
+
+/// A type from the name of a function or of a plugin: bf16_with_fp8_current_scaling_mixed.
+std::string type_of(const std::string& name) {
+  const auto has = [&](const char* word) { return name.find(word) != std::string::npos; };
+  if (has("nvfp4")) return "nvfp4";
+  if (has("mxfp8")) return "mxfp8";
+  if (has("subchannel")) return "fp8-blockwise";
+  if (has("fp8")) return "fp8";
+  return has("fp16") ? "fp16" : "bf16";
+}
+
+void take_precision(Sections& config, Draft& draft, const Recipe& recipe) {
+  const std::string at = recipe.bridge ? "mixed_precision" : "trainer.plugins";
+  const Settings* given = recipe.whole.find_path(at);
+  std::string name = given != nullptr ? python_target(*given) : "bf16_mixed";
+  if (given != nullptr && given->is_sequence() && !given->items().empty()) name = python_target(given->items().front());
+  if (given != nullptr && given->is_scalar()) config.find(at);
+  config.find(at + ".precision");
+  std::string type = type_of(name);
+  if (const Settings* eight = config.find(at + ".fp8"); eight != nullptr) {
+    eight->as_choice({"e4m3", "hybrid"});
+    const std::string way = config.word({at + ".fp8_recipe"}, "delayed");
+    type = way == "mxfp8" ? "mxfp8" : way == "blockwise" ? "fp8-blockwise" : "fp8";
+  }
+  if (config.find(at + ".fp4") != nullptr) type = "nvfp4";
+  const bool half = config.flag({at + ".fp16"}, type == "fp16" || name.find("fp16") != std::string::npos);
+  if (type == "mxfp8" || type == "nvfp4") {  // which Hopper has no arithmetic for
+    draft.set("cluster.device", std::string("b200-sxm-180gb"));
+    draft.assumed("cluster.device", "b200-sxm-180gb, as " + type + " needs Blackwell");
+  }
+  const std::string wide = half ? "fp16" : "bf16", ddp = recipe.bridge ? "ddp." : "trainer.strategy.ddp.";
+  draft.set("precision.matmul", type == "bf16" ? wide : type);
+  draft.set("precision.activations", wide);
+  const bool fp32 = config.flag({at + ".grad_reduce_in_fp32", ddp + "grad_reduce_in_fp32"}, true);
+  draft.set("precision.gradients", fp32 ? std::string("fp32") : wide);
+  if (config.flag({at + ".fp8_param_gather", at + ".fp8_param"}, false))
+    draft.set("precision.parameters", std::string("fp8"));
+}
+
+void take_recomputation(Sections& config, Draft& draft, const Recipe& recipe) {
+  const std::string at = recipe.sizes() + ".";
+  const std::string granularity = config.word({at + "recompute_granularity"}, "none");
+  const std::int64_t layers = config.count({at + "recompute_num_layers"}, 0, 0);
+  if (granularity != "none" && granularity != "full" && granularity != "selective")
+    config.find(at + "recompute_granularity")
+        ->fail(fmt::format("got {}, expected selective, full or null", granularity));
+  const bool block = config.word({at + "recompute_method"}, "uniform") == "block";
+  if (granularity == "full" && block && layers > 0) {
+    draft.set("recompute.kind", granularity);
+    draft.set("recompute.layers", layers);
+  } else if (granularity == "selective" && config.find(at + "recompute_modules") != nullptr) {
+    const Settings& given = *config.find(at + "recompute_modules");
+    Settings taken = Settings::sequence(given.place());
+    static const std::set<std::string> kModules{"core_attn", "layernorm", "mlp", "mla_up_proj", "moe", "moe_act"};
+    if (!given.is_sequence()) given.expected("a list such as [core_attn]");
+    for (const Settings& module : given.items()) {
+      if (kModules.contains(module.text()))
+        taken.append(module);
+      else
+        draft.ignored(fmt::format("recompute_modules: {}", module.text()), "not known to orrery");
+    }
+    std::vector<std::string> names;
+    for (const Settings& module : taken.items()) names.push_back(module.text());
+    if (!names.empty())
+      draft.apply(fmt::format("recompute={{kind: selective, modules: [{}]}}", fmt::join(names, ", ")));
+  } else {
+    draft.set("recompute", granularity);
+  }
+  const bool offloads = config.flag({at + "cpu_offloading"}, config.find(at + "cpu_offloading_num_layers") != nullptr);
+  const std::int64_t offloaded = config.count({at + "cpu_offloading_num_layers"}, 0, 0);
+  if (offloads && offloaded > 0) draft.set("offload.activation_layers", offloaded);
+}
+
+void take_recipe_training(Sections& config, Draft& draft, const Recipe& recipe) {
+  const std::int64_t global = draft.document().at("batch").get_int("global", 1),
+                     seq = draft.document().at("model").get_int("seq", 1);
+  const std::int64_t steps = config.count({recipe.bridge ? "train.train_iters" : "trainer.max_steps"}, 0, -1);
+  if (steps > 0) {
+    draft.set("training.tokens", fmt::format("{:.0f}", static_cast<double>(steps) * static_cast<double>(global) *
+                                                           static_cast<double>(seq)));
+  }
+  const Settings* every = config.any({"validation.eval_interval", "train.eval_interval", "trainer.val_check_interval"});
+  const Settings* passes = config.any({"validation.eval_iters", "train.eval_iters", "trainer.limit_val_batches"});
+  const auto whole = [](const Settings* value) {
+    return value != nullptr && value->text().find('.') == std::string::npos;
+  };
+  if (whole(every) && whole(passes) && every->as_int(0, 1'000'000'000) > 0 && passes->as_int(0, 1'000'000) > 0) {
+    draft.set("evaluation.every_steps", every->as_int(), every->place());
+    draft.set("evaluation.sequences", passes->as_int() * std::min<std::int64_t>(global, 1'000'000'000));
+  }
+  const Settings* adapter = recipe.whole.find("peft");
+  if (adapter != nullptr && adapter->is_mapping()) {
+    const std::string kind = python_target(*adapter);
+    if (kind.substr(kind.rfind('.') + 1) != "LoRA" && kind != "lora")
+      adapter->fail(fmt::format("got {}, expected LoRA, or none", kind));
+    draft.set("finetune.kind", std::string("lora"));
+    draft.set("finetune.rank", config.count({"peft.dim"}, 32));
+    draft.apply("finetune.modules=all");
+  } else if (adapter != nullptr && adapter->is_scalar() && adapter->text() == "lora") {
+    draft.apply("finetune={kind: lora, rank: 32, modules: all}");
+  }
+  const std::string optimizer = config.word({"optimizer.optimizer", "optim.config.optimizer"}, "adam");
+  draft.set("optimizer", std::string(optimizer == "sgd" ? "sgd" : "adam"));
+  if (optimizer != "sgd" && optimizer != "adam") draft.ignored("optimizer " + optimizer, "simulated as adam");
+  if (const std::string graphs = config.word({recipe.sizes() + ".cuda_graph_impl"}, "none"); graphs != "none")
+    draft.ignored("cuda_graph_impl " + graphs, "--set software.features=[cuda-graphs] says as much");
+}
+
+void take_remarks(Sections& config, Draft& draft, const Recipe& recipe, const std::vector<std::string>& not_followed) {
+  for (const std::string& what : not_followed) draft.ignored(recipe.file, what);
+  std::vector<std::string> rest;
+  static const std::set<std::string> kTaken{
+      "model",   "model.config", "mixed_precision",   "trainer.plugins",      "peft", "trainer.strategy",
+      "trainer", "data",         "trainer.callbacks", "model.activation_func"};
+  for (const std::string& each : recipe.unknown) {
+    if (!kTaken.contains(each.substr(0, each.find(" = ")))) rest.push_back(each);
+  }
+  if (!rest.empty())
+    draft.ignored(fmt::format("{}", fmt::join(rest, "; ")), "only a run can say, or not known to orrery");
+  std::set<std::string> known{"checkpoint",     "logger",     "log",
+                              "dist",           "profiling",  "rerun_state_machine",
+                              "scheduler",      "tokenizer",  "rng",
+                              "dataset",        "data",       "ft",
+                              "straggler",      "resume",     "name",
+                              "nvrx_straggler", "dir",        "optim",
+                              "optimizer",      "env",        "tensor_inspect",
+                              "train",          "validation", "ddp",
+                              "comm_overlap",   "peft",       "inprocess_restart",
+                              "mixed_precision"};
+  for (const char* key : {"accelerator", "accumulate_grad_batches", "callbacks", "limit_test_batches",
+                          "log_every_n_steps", "logger", "plugins", "precision", "use_distributed_sampler"})
+    known.insert(std::string("trainer.") + key);
+  for (const char* key : {"ddp.average_in_collective", "ddp.check_for_nan_in_grad", "gradient_as_bucket_view",
+                          "ckpt_async_save", "ckpt_parallel_load", "ckpt_include_optimizer", "pipeline_dtype"})
+    known.insert("trainer.strategy." + std::string(key));
+  for (const char* key : {"transformer_impl",
+                          "cuda_graph_scope",
+                          "cuda_graph_warmup_steps",
+                          "cross_entropy_loss_fusion",
+                          "cross_entropy_fusion_impl",
+                          "fine_grained_activation_offloading",
+                          "version",
+                          "init_method_std",
+                          "layernorm_epsilon",
+                          "rotary_base",
+                          "rotary_percent",
+                          "hidden_dropout",
+                          "attention_dropout",
+                          "apply_rope_fusion",
+                          "bias_activation_fusion",
+                          "bias_dropout_fusion",
+                          "masked_softmax_fusion",
+                          "gradient_accumulation_fusion",
+                          "make_vocab_size_divisible_by",
+                          "moe_aux_loss_coeff",
+                          "moe_router_load_balancing_type",
+                          "moe_router_force_load_balancing",
+                          "persist_layer_norm"})
+    known.insert(recipe.sizes() + "." + key);
+  config.remark_on_the_rest(draft, known,
+                            "changes no work of a step that is modelled, or goes with the generation of software");
+}
+
+Draft import_recipe(Recipe recipe, std::int64_t gpus, const std::vector<std::string>& not_followed) {
+  recipe.library = library_recipe(python_target(recipe.whole));
+  if (recipe.library.empty()) recipe.library = library_recipe(recipe.function);
+  if (!recipe.bridge) place_arguments(recipe.whole);
+  const RecipeLayout* layout = layout_of_recipe(recipe.library);
+  if (layout == nullptr && layout_of_recipe(recipe.library.substr(0, recipe.library.rfind('_'))) != nullptr)
+    layout = layout_of_recipe(recipe.library.substr(0, recipe.library.rfind('_')));
+  const bool called = !library_recipe(python_target(recipe.whole)).empty();
+  Settings document = said_members(recipe.whole, "", recipe.unknown);
+  // A recipe whose trainer another file makes has the layout of that file.
+  const Settings* trainer = recipe.whole.find("trainer");
+  const std::string maker = trainer != nullptr ? python_target(*trainer) : "";
+  const bool elsewhere = maker == "trainer" || maker.ends_with(".trainer") || maker.ends_with("_trainer");
+  if (elsewhere && layout == nullptr) layout = layout_of_recipe(std::filesystem::path(recipe.file).stem().string());
+  if (layout != nullptr && (called || elsewhere)) document = sim::overlay(layout_document(*layout, recipe), document);
+  // None takes the place of what the layout brought along; said_members() left it out.
+  for (const char* key : {"virtual_pipeline_model_parallel_size", "context_parallel_size"}) {
+    const Settings* section = recipe.whole.find_path(recipe.layout());
+    if (section == nullptr || !section->is_mapping()) continue;
+    for (const auto& [name, value] : section->members()) {
+      if (name == key && value.is_null()) document.set_path(recipe.layout() + "." + key, value);
+    }
+  }
+  Sections config(document);
+  Draft draft(fmt::format("{} ({})", std::filesystem::path(recipe.file).filename().string(),
+                          recipe.bridge ? "Megatron-Bridge" : "NeMo 2"));
+  draft.set("name", std::filesystem::path(recipe.file).stem().string());
+  const bool mixture = take_recipe_model(config, draft, recipe.sizes(), known_model(recipe), recipe.file);
+  const Settings* seq =
+      config.any({"data.seq_length", "dataset.seq_length", "dataset.sequence_length", recipe.sizes() + ".seq_length"});
+  draft.set("model.seq", seq != nullptr ? seq->as_int(1, 100'000'000) : 4096, seq != nullptr ? seq->place() : Place{});
+  if (seq == nullptr) draft.assumed("model.seq", "4096; the recipe names no length; --set model.seq=N");
+  take_layout(config, draft, recipe, gpus, mixture);
+  take_recipe_experts(config, draft, recipe.sizes());
+  take_precision(config, draft, recipe);
+  take_recomputation(config, draft, recipe);
+  take_recipe_training(config, draft, recipe);
+  draft.set("software", std::string(recipe.bridge ? "nemo-26.06" : "nemo-25.04"));
+  draft.assumed("software", recipe.bridge ? "nemo-26.06, Megatron-Bridge 0.5; --set software=NAME for another release"
+                                          : "nemo-25.04; --set software=NAME for another release");
+  take_remarks(config, draft, recipe, not_followed);
+  return draft;
+}
+
+Recipe read_recipe(const std::string& file, const std::string& function, bool bridge,
+                   std::vector<std::string>& not_followed) {
+  Recipe recipe;
+  recipe.bridge = bridge;
+  recipe.file = file;
+  if (file.ends_with(".yaml") || file.ends_with(".yml")) {
+    read_text(file);
+    recipe.whole = scenarios::read_yaml(file);
+    if (recipe.whole.is_mapping() && recipe.whole.find("ConfigContainer") != nullptr)
+      recipe.whole = Settings(recipe.whole.at("ConfigContainer"));
+    if (!recipe.whole.is_mapping() || recipe.whole.find("model") == nullptr || !recipe.whole.at("model").is_mapping())
+      throw sim::UserError({file, 1, 1}, "model", "is not there, expected a ConfigContainer of Megatron-Bridge");
+    return recipe;
+  }
+  PythonRecipe read = read_python_recipe(read_text(file), file, function);
+  recipe.whole = std::move(read.recipe);
+  recipe.function = std::move(read.function);
+  not_followed = std::move(read.remarks);
+  return recipe;
+}
+
+}  // namespace
+
+Draft import_nemo_recipe(const std::string& file, std::int64_t gpus, const std::string& function) {
+  std::vector<std::string> not_followed;
+  return import_recipe(read_recipe(file, function, false, not_followed), gpus, not_followed);
+}
+
+Draft import_bridge(const std::string& file, std::int64_t gpus, const std::string& function,
+                    const std::vector<std::string>& overrides) {
+  std::vector<std::string> not_followed;
+  Recipe recipe = read_recipe(file, function, true, not_followed);
+  for (const std::string& override_text : overrides) {
+    const std::size_t equals = override_text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw sim::UserError(
+          fmt::format("orrery: import bridge: got {}, expected an override such as "
+                      "model.tensor_model_parallel_size=2",
+                      override_text));
+    std::string path = override_text.substr(0, equals);
+    path.erase(0, path.find_first_not_of('+'));
+    const Place place{"arguments", 1, 1};
+    const std::string text = override_text.substr(equals + 1);
+    python_assign(recipe.whole, path, Settings::scalar(text == "None" ? "null" : text, place), 4000);
+  }
+  return import_recipe(std::move(recipe), gpus, not_followed);
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,333 @@
+// The values of expressions in a Python file. See python_expressions.h. Left out: dictionaries, sets, subscripts and
+// comprehensions, whose values are unknown.
+#include "tools/import/python_expressions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "tools/import/python_recipe.h"
+#include "tools/import/python_values.h"
+
+namespace orrery::tools {
+
+using sim::Settings;
+
+bool is_python_recipe(const Settings& value) {
+  if (!value.is_mapping()) return false;
+  const std::string target = python_target(value);
+  const std::string name = target.substr(target.rfind('.') + 1);
+  const bool library = name.starts_with("pretrain_recipe") || name.starts_with("finetune_recipe") ||
+                       (name.ends_with("_config") &&
+                        (name.find("pretrain") != std::string::npos || name.find("finetune") != std::string::npos ||
+                         name.find("_sft") != std::string::npos || name.find("_peft") != std::string::npos));
+  const auto has = [&](const char* key) { return value.find(key) != nullptr; };
+  return library || name == "ConfigContainer" || name.ends_with("_common") ||
+         (has("model") && (has("trainer") || has("train")));
+}
+
+Settings PythonExpressions::unknown(std::size_t begin) const {
+  std::string text;
+  for (std::size_t i = begin; i < at_ && text.size() < 60; ++i) text += (text.empty() ? "" : " ") + tokens_[i].text;
+  return python_object(text, tokens_[begin].place);
+}
+
+Settings PythonExpressions::lookup(const std::string& name, const Scope& scope, const sim::Place& place) const {
+  if (const auto found = scope.find(name); found != scope.end()) return found->second;
+  if (const auto found = globals_.find(name); found != globals_.end()) return found->second;
+  return python_object(name, place);
+}
+
+Settings PythonExpressions::expression(Scope& scope) {
+  if (++depth_ > kDeepestExpression) broken("expressions that nest less deep");
+  const std::size_t begin = at_;
+  Settings value = is("lambda") ? (skip_to({","}), unknown(begin)) : logical(scope);
+  if (take("if")) {
+    const std::optional<bool> holds = python_truth(logical(scope));
+    need("else");
+    Settings other = expression(scope);
+    if (holds && !*holds) value = std::move(other);
+    if (!holds) value = unknown(begin);
+  }
+  if (is("for") || is("async") || is(":=")) {
+    skip_to({});
+    value = unknown(begin);
+  }
+  --depth_;
+  return value;
+}
+
+Settings PythonExpressions::logical(Scope& scope) {
+  const std::size_t begin = at_;
+  if (take("not")) {
+    if (++depth_ > kDeepestExpression) broken("expressions that nest less deep");
+    const std::optional<bool> holds = python_truth(logical(scope));
+    --depth_;
+    return holds ? Settings::scalar(*holds ? "false" : "true", tokens_[begin].place) : unknown(begin);
+  }
+  Settings value = comparison(scope);
+  while (is("and") || is("or")) {
+    const bool both = is("and");
+    step();
+    const std::optional<bool> holds = python_truth(value);
+    Settings other = is("not") ? logical(scope) : comparison(scope);
+    if (!holds)
+      value = unknown(begin);
+    else if (*holds == both)
+      value = std::move(other);
+  }
+  return value;
+}
+
+Settings PythonExpressions::comparison(Scope& scope) {
+  const std::size_t begin = at_;
+  Settings value = sum(scope);
+  for (;;) {
+    std::string operation = now().kind == Kind::operation || now().kind == Kind::name ? now().text : "";
+    static const std::set<std::string> kSigns{"==", "!=", "<", "<=", ">", ">=", "is", "in", "not"};
+    if (!kSigns.contains(operation)) return value;
+    step();
+    if (operation == "not") {
+      need("in");
+      operation = "not in";
+    } else if (operation == "is" && take("not")) {
+      operation = "is not";
+    }
+    const Settings other = sum(scope);
+    const std::optional<Settings> result = python_compare(value, operation, other);
+    value = result ? *result : unknown(begin);
+  }
+}
+
+Settings PythonExpressions::sum(Scope& scope) {
+  const std::size_t begin = at_;
+  Settings value = product(scope);
+  while (is("+") || is("-") || is("|") || is("&") || is("^") || is("<<") || is(">>")) {
+    const std::string operation = now().text;
+    step();
+    const std::optional<Settings> result = python_compute(value, operation, product(scope));
+    value = result && (operation == "+" || operation == "-") ? *result : unknown(begin);
+  }
+  return value;
+}
+
+Settings PythonExpressions::product(Scope& scope) {
+  const std::size_t begin = at_;
+  Settings value = signed_value(scope);
+  while (is("*") || is("/") || is("//") || is("%") || is("@")) {
+    const std::string operation = now().text;
+    step();
+    const std::optional<Settings> result =
+        operation == "@" ? std::nullopt : python_compute(value, operation, signed_value(scope));
+    if (operation == "@") signed_value(scope);
+    value = result ? *result : unknown(begin);
+  }
+  return value;
+}
+
+Settings PythonExpressions::signed_value(Scope& scope) {
+  const std::size_t begin = at_;
+  bool minus = false, other = false;
+  while (is("-") || is("+") || is("~") || is("await")) {
+    minus = minus != is("-");
+    other = other || is("~") || is("await");
+    step();
+  }
+  const bool sign = at_ != begin;
+  Settings value = postfix(scope);
+  if (take("**")) {
+    if (++depth_ > kDeepestExpression) broken("expressions that nest less deep");
+    const std::optional<Settings> result = python_compute(value, "**", signed_value(scope));
+    --depth_;
+    value = result ? *result : unknown(begin);
+  }
+  if (!sign) return value;
+  const std::optional<Settings> result =
+      python_compute(Settings::scalar("0", tokens_[begin].place), minus ? "-" : "+", value);
+  return result && !other ? *result : unknown(begin);
+}
+
+Settings PythonExpressions::postfix(Scope& scope) {
+  const std::size_t begin = at_;
+  std::string path = now().kind == Kind::name ? now().text : "";
+  Settings value = atom(scope);
+  for (;;) {
+    if (take(".")) {
+      if (now().kind != Kind::name) broken("a name");
+      const std::string name = now().text;
+      step();
+      if (!path.empty()) path += "." + name;
+      const Settings* member = value.is_mapping() ? value.find(name) : nullptr;
+      value = member != nullptr ? Settings(*member) : attribute(value, name);
+    } else if (is("(")) {
+      value = called(value, path, scope);
+      path.clear();
+    } else if (is("[")) {
+      skip_brackets();
+      value = unknown(begin);
+      path.clear();
+    } else {
+      return value;
+    }
+  }
+}
+
+Settings PythonExpressions::attribute(const Settings& value, const std::string& name) const {
+  Settings result = python_object(python_target(value) + "." + name, now().place);
+  if (const Settings* arguments = value.is_mapping() ? value.find("_args_") : nullptr; arguments != nullptr)
+    result.set("_args_", *arguments);
+  return result;
+}
+
+Settings PythonExpressions::atom(Scope& scope) {
+  const PythonToken token = now();
+  switch (token.kind) {
+    case Kind::number:
+      step();
+      return Settings::scalar(token.text, token.place);
+    case Kind::opaque:
+      step();
+      return python_object("text", token.place);
+    case Kind::string: {
+      std::string text;
+      while (now().kind == Kind::string) {
+        text += now().text;
+        step();
+      }
+      return Settings::scalar(std::move(text), token.place, true);
+    }
+    case Kind::name:
+      step();
+      if (token.text == "True" || token.text == "False")
+        return Settings::scalar(token.text == "True" ? "true" : "false", token.place);
+      if (token.text == "None") return Settings::scalar("null", token.place);
+      return lookup(token.text, scope, token.place);
+    default:
+      break;
+  }
+  if (is("...")) {
+    step();
+    return python_object("...", token.place);
+  }
+  if (is("(") || is("[")) return list(scope);
+  if (is("{")) return braces();
+  if (is("*") || is("**")) broken("a value");
+  broken("a value");
+}
+
+Settings PythonExpressions::list(Scope& scope) {
+  const std::size_t begin = at_;
+  const bool round = is("(");
+  step();
+  Settings items = Settings::sequence(tokens_[begin].place);
+  bool comma = false;
+  while (!is(")") && !is("]")) {
+    take("*");
+    Settings item = expression(scope);
+    items.append(python_trimmed(std::move(item), kMostValues));
+    if (items.items().size() > kMostValues) broken("a shorter list");
+    if (!take(",")) break;
+    comma = true;
+  }
+  if (!is(")") && !is("]")) broken("a comma");
+  step();
+  return round && !comma && items.items().size() == 1 ? Settings(items.items().front()) : items;
+}
+
+Settings PythonExpressions::braces() {
+  const std::size_t begin = at_;
+  skip_brackets();
+  return unknown(begin);
+}
+
+PythonExpressions::Arguments PythonExpressions::arguments(Scope& scope) {
+  Arguments given;
+  need("(");
+  while (!is(")")) {
+    if (now().kind == Kind::end) broken(")");
+    const bool spread = take("**") || take("*");
+    const bool named = now().kind == Kind::name && tokens_[at_ + 1].is("=");
+    const std::string name = now().text;
+    if (named) {
+      step();
+      step();
+    }
+    const bool variable = now().kind == Kind::name && (tokens_[at_ + 1].is(",") || tokens_[at_ + 1].is(")"));
+    const std::string path = variable ? now().text : "";
+    Settings value = python_trimmed(expression(scope), kMostValues);
+    if (named) {
+      given.named[name] = std::move(value);
+    } else if (!spread) {
+      given.in_order.push_back(std::move(value));
+      given.paths.push_back(path);
+    }
+    if (!take(",") && !is(")")) broken("a comma");
+  }
+  step();
+  return given;
+}
+
+Settings PythonExpressions::called(const Settings& callee, const std::string& path, Scope& scope) {
+  const sim::Place place = now().place;
+  Arguments given = arguments(scope);
+  const std::string target = python_target(callee), name = target.substr(target.rfind('.') + 1);
+  if (path.ends_with(".append") && given.in_order.size() == 1) {
+    append(path.substr(0, path.size() - 7), given.in_order[0], scope);
+    return Settings::scalar("null", place);
+  }
+  if (defines(path) && !scope.contains(path)) {
+    Settings result = run(path, given.in_order, given.named, place);
+    for (std::size_t i = 0; i < given.paths.size(); ++i) {
+      const auto variable = scope.find(given.paths[i]);
+      if (variable != scope.end()) variable->second = given.in_order[i];
+    }
+    return result;
+  }
+  const bool wraps =
+      target == "run.Config" || target == "run.Partial" || name == "partial" || name == "Config" || name == "Partial";
+  const bool copies = name == "replace" || name == "deepcopy";
+  // A function of another file that is handed a recipe most often hands it back, changed.
+  const bool keeps =
+      !given.in_order.empty() && is_python_recipe(given.in_order[0]) && path.find('.') == std::string::npos;
+  // What starts the job is handed it as well.
+  const bool starts = name == "pretrain" || name == "finetune" || name == "run";
+  if (keeps && !copies && !starts)
+    remarks_.push_back(fmt::format("line {}: what {}(...) changes is not in this file", place.line, path));
+  Settings object = given.in_order.empty() || !(copies || keeps) ? python_object(target, place) : given.in_order[0];
+  if (!object.is_mapping()) object = python_object(target, place);
+  if (wraps && !given.in_order.empty())
+    object.set("_target_", Settings::scalar(python_target(given.in_order[0]), place, true));
+  if (const Settings* earlier = callee.is_mapping() ? callee.find("_args_") : nullptr; earlier != nullptr)
+    object.set("_args_", *earlier);
+  else if (!given.in_order.empty() && !wraps && !copies && !keeps)
+    object.set("_args_", sequence_of(given.in_order, place));
+  if (!keeps || copies) {
+    for (auto& [key, value] : given.named) object.set(key, std::move(value));
+  }
+  return python_trimmed(std::move(object), kMostValues);
+}
+
+Settings PythonExpressions::sequence_of(const std::vector<Settings>& values, const sim::Place& place) {
+  Settings items = Settings::sequence(place);
+  for (const Settings& value : values) items.append(value);
+  return items;
+}
+
+void PythonExpressions::append(const std::string& path, const Settings& item, Scope& scope) {
+  const std::size_t dot = path.find('.');
+  const auto held = scope.find(path.substr(0, dot));
+  if (held == scope.end()) return;
+  const std::string inner = dot == std::string::npos ? "" : path.substr(dot + 1);
+  const Settings* there = held->second.is_mapping() || inner.empty() ? held->second.find_path(inner) : nullptr;
+  Settings items = there != nullptr && there->is_sequence() ? *there : Settings::sequence(item.place());
+  if (items.items().size() >= 100) return;
+  items.append(item);
+  if (inner.empty())
+    held->second = python_trimmed(std::move(items), kMostValues);
+  else if (held->second.is_mapping())
+    python_assign(held->second, inner, python_trimmed(std::move(items), kMostValues), kMostValues);
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,67 @@
+// The values of expressions in a Python file. See python_recipe.h for what is followed.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/settings.h"
+#include "tools/import/python_words.h"
+
+namespace orrery::tools {
+
+/// Whether a value is what a recipe makes: NeMo 2's run.Partial, Megatron-Bridge's ConfigContainer, or a call of a
+/// library's recipe.
+bool is_python_recipe(const sim::Settings& value);
+
+class PythonExpressions : protected PythonWords {
+ protected:
+  using Settings = sim::Settings;
+  using Scope = std::map<std::string, Settings>;
+  static constexpr std::size_t kMostValues = 4000;  // of one object; a whole ConfigContainer has some 900
+  static constexpr int kDeepestExpression = 60;
+
+  using PythonWords::PythonWords;
+  ~PythonExpressions() = default;
+
+  /// A function of the file itself.
+  virtual bool defines(const std::string& name) const = 0;
+  /// Its value, with the last values of what was handed to it in order.
+  virtual Settings run(const std::string& name, std::vector<Settings>& in_order, const Scope& named,
+                       const sim::Place& place) = 0;
+
+  Settings unknown(std::size_t begin) const;
+  Settings lookup(const std::string& name, const Scope& scope, const sim::Place& place) const;
+  Settings expression(Scope& scope);
+  Settings logical(Scope& scope);
+  Settings comparison(Scope& scope);
+  /// Sums and products alike from the left: products bind closer.
+  Settings sum(Scope& scope);
+  Settings product(Scope& scope);
+  Settings signed_value(Scope& scope);
+  /// A value with the attributes, calls and subscripts behind it. `path`: its dotted name, where that is all it is.
+  Settings postfix(Scope& scope);
+  Settings attribute(const Settings& value, const std::string& name) const;
+  Settings atom(Scope& scope);
+  /// A list or a tuple; a value in parentheses is itself. Comprehensions are unknown.
+  Settings list(Scope& scope);
+  /// Dictionaries and sets are not looked into.
+  Settings braces();
+  struct Arguments {
+    std::vector<Settings> in_order;
+    std::vector<std::string> paths;  // the variable that each of these is, or nothing
+    Scope named;
+  };
+  Arguments arguments(Scope& scope);
+  /// A call: of the file's own function, of what wraps a class (run.Config), of a list's append, or an object.
+  Settings called(const Settings& callee, const std::string& path, Scope& scope);
+  static Settings sequence_of(const std::vector<Settings>& values, const sim::Place& place);
+  void append(const std::string& path, const Settings& item, Scope& scope);
+
+  int depth_ = 0;
+  Scope globals_;
+  std::vector<std::string> remarks_;  // what was not followed
+};
+
+}  // namespace orrery::tools

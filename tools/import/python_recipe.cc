@@ -1,0 +1,348 @@
+// Follows a recipe in Python. See python_recipe.h. Objects are values here: two names of one object are two objects,
+// but for a function's arguments, whose changes are handed back. Left out: classes, comprehensions, exceptions, and
+// what other files define.
+#include "tools/import/python_recipe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "tools/import/python_expressions.h"
+#include "tools/import/python_tokens.h"
+#include "tools/import/python_values.h"
+
+namespace orrery::tools {
+
+using sim::Settings;
+
+namespace {
+
+constexpr int kDeepestCall = 16;
+
+struct Parameter {
+  std::string name;
+  std::size_t fallback = 0;  // word at which its default begins; 0: none
+};
+struct Function {
+  std::vector<Parameter> parameters;
+  std::size_t begin = 0, end = 0;  // words of its body
+};
+
+class Interpreter final : PythonExpressions {
+ public:
+  explicit Interpreter(std::vector<PythonToken> tokens) : PythonExpressions(std::move(tokens)) {}
+
+  PythonRecipe recipe(const std::string& file, const std::string& wanted);
+
+ private:
+  std::string names() const {
+    std::vector<std::string> all;
+    for (const auto& [name, function] : functions_) all.push_back(name);
+    return all.empty() ? "the file's functions, of which it has none" : fmt::format("{}", fmt::join(all, ", "));
+  }
+
+  // --- statements --------------------------------------------------------------------------------------------------
+  /// Follows the statements of a block; what it returns, if it does.
+  std::optional<Settings> block(std::size_t begin, std::size_t end, Scope& scope, const std::string& function);
+
+  std::optional<Settings> statement(Scope& scope, const std::string& function);
+
+  std::optional<Settings> nested(std::pair<std::size_t, std::size_t> words, Scope& scope, const std::string& function) {
+    const std::size_t behind = at_;
+    if (++blocks_ > kDeepestExpression)
+      throw sim::UserError(now().place, "python", "nests too deep, expected a recipe");
+    ++scope_depth_;
+    std::optional<Settings> result = block(words.first, words.second, scope, function);
+    --scope_depth_;
+    --blocks_;
+    at_ = behind;
+    return result;
+  }
+
+  void define();
+
+  std::optional<Settings> condition(Scope& scope, const std::string& function);
+
+  void loop() {
+    remarks_.push_back(fmt::format("line {}: a loop, which is not followed", now().place.line));
+    skip_to({":"});
+    body();
+    if (is("else")) {
+      step();
+      body();
+    }
+  }
+
+  /// `a.b = value`, `a: type = value`, or an expression alone.
+  void assignment_or_call(Scope& scope);
+
+  /// To the dotted name that the words up to `sign` are; to nothing where they are something else.
+  void assign(std::size_t begin, std::size_t sign, Settings value, Scope& scope);
+
+  /// With its defaults.
+  void call(const std::string& name) {
+    std::vector<Settings> none;
+    run(name, none, {}, {});
+  }
+  bool defines(const std::string& name) const override { return functions_.contains(name); }
+
+  Settings run(const std::string& name, std::vector<Settings>& in_order, const Scope& named,
+               const sim::Place& place) override;
+
+  /// Where the file's main part makes no recipe: its functions, each with its defaults.
+  void try_functions();
+
+  int calls_ = 0, blocks_ = 0;
+  int scope_depth_ = 0;  // blocks within the body of a function or file
+  bool ambiguous_ = false;
+  std::map<std::string, Function> functions_;
+  std::set<std::string> called_;
+  std::vector<std::pair<std::string, Settings>> found_;  // by which function
+};
+
+PythonRecipe Interpreter::recipe(const std::string& file, const std::string& wanted) {
+  block(0, tokens_.size() - 1, globals_, "");
+  if (!wanted.empty()) {
+    if (!functions_.contains(wanted)) {
+      throw sim::UserError({file, 1, 1}, "recipe", fmt::format("got {}, expected one of {}", wanted, names()));
+    }
+    found_.clear();
+    call(wanted);
+  }
+  if (found_.empty()) try_functions();
+  if (found_.empty()) {
+    throw sim::UserError({file, 1, 1}, "recipe",
+                         "is not there, expected a recipe of NeMo 2 or Megatron-Bridge: a call of pretrain_recipe, a "
+                         "ConfigContainer, or one with model and trainer");
+  }
+  if (ambiguous_) {
+    std::vector<std::string> made;
+    for (const auto& [function, value] : found_) made.push_back(function);
+    throw sim::UserError(
+        {file, 1, 1}, "recipe",
+        fmt::format("got {} of them, expected --recipe with one of {}", made.size(), fmt::join(made, ", ")));
+  }
+  return {found_.back().second, found_.back().first, remarks_};
+}
+
+std::optional<Settings> Interpreter::block(std::size_t begin, std::size_t end, Scope& scope,
+                                           const std::string& function) {
+  at_ = begin;
+  std::optional<Settings> result;
+  while (at_ < end && !result) {
+    const Kind kind = now().kind;
+    if (kind == Kind::newline || kind == Kind::indent || kind == Kind::dedent)
+      step();
+    else
+      result = statement(scope, function);
+  }
+  for (const auto& [name, value] : scope) {
+    if (!result && scope_depth_ == 0 && is_python_recipe(value)) found_.emplace_back(function, value);
+  }
+  return result;
+}
+
+std::optional<Settings> Interpreter::statement(Scope& scope, const std::string& function) {
+  static const std::set<std::string> kSkipped{"import", "from",     "pass",  "assert",   "del", "raise",
+                                              "global", "nonlocal", "break", "continue", "@"};
+  if (kSkipped.contains(now().text) && now().kind != Kind::string) {
+    skip_line();
+  } else if (is("async")) {
+    step();
+  } else if (is("def")) {
+    define();
+  } else if (is("class")) {
+    skip_to({":"});
+    body();
+  } else if (is("return")) {
+    step();
+    Settings value = now().kind == Kind::newline ? Settings::scalar("null", now().place) : expression(scope);
+    skip_line();
+    return value;
+  } else if (is("if")) {
+    return condition(scope, function);
+  } else if (is("for") || is("while")) {
+    loop();
+  } else if (is("with")) {
+    step();
+    skip_to({":"});
+    return nested(body(), scope, function);
+  } else if (is("try")) {
+    step();
+    const auto tried = body();
+    while (is("except") || is("else") || is("finally")) {
+      skip_to({":"});
+      body();
+    }
+    return nested(tried, scope, function);
+  } else {
+    assignment_or_call(scope);
+  }
+  return std::nullopt;
+}
+
+void Interpreter::define() {
+  step();
+  const std::string name = now().text;
+  step();
+  Function made;
+  if (!is("(")) broken("(");
+  step();
+  while (!is(")") && now().kind != Kind::end) {
+    take("**");
+    take("*");
+    if (take(",") || take("/")) continue;
+    if (is(")")) break;
+    if (now().kind != Kind::name) broken("a parameter");
+    Parameter parameter{now().text};
+    step();
+    if (take(":")) skip_to({",", "="});
+    if (take("=")) {
+      parameter.fallback = at_;
+      skip_to({","});
+    }
+    made.parameters.push_back(std::move(parameter));
+  }
+  need(")");
+  skip_to({":"});
+  std::tie(made.begin, made.end) = body();
+  functions_[name] = std::move(made);
+}
+
+std::optional<Settings> Interpreter::condition(Scope& scope, const std::string& function) {
+  std::optional<std::pair<std::size_t, std::size_t>> taken;
+  bool known = true, done = false;
+  const int line = now().place.line;
+  while (is("if") || is("elif")) {
+    step();
+    const bool main = is("__name__");
+    const std::optional<bool> holds = main ? std::optional<bool>(true) : python_truth(expression(scope));
+    skip_to({":"});
+    const auto words = body();
+    if (done || !known) continue;
+    known = holds.has_value();
+    done = known && *holds;
+    if (done) taken = words;
+  }
+  if (is("else")) {
+    step();
+    const auto words = body();
+    if (known && !done) taken = words;
+  }
+  if (!known)
+    remarks_.push_back(fmt::format("line {}: a condition that only a run can say; its branches are left out", line));
+  return taken ? nested(*taken, scope, function) : std::nullopt;
+}
+
+void Interpreter::assignment_or_call(Scope& scope) {
+  const std::size_t begin = at_;
+  skip_to({"=", ":", "+=", "-=", "*=", "/=", "//="});
+  const bool typed = is(":");
+  if (take(":")) skip_to({"="});
+  const bool changed = now().text.size() >= 2 && now().text.back() == '=' && now().kind == Kind::operation;
+  if (!is("=") && !changed) {
+    if (!typed) {
+      at_ = begin;
+      expression(scope);
+    }
+    skip_line();
+    return;
+  }
+  const std::size_t sign = at_;
+  step();
+  Settings value = expression(scope);
+  std::size_t last = at_;
+  if (changed) value = python_object("a sum", tokens_[begin].place);
+  skip_line();
+  assign(begin, sign, std::move(value), scope);
+  at_ = std::max(at_, last);
+}
+
+void Interpreter::assign(std::size_t begin, std::size_t sign, Settings value, Scope& scope) {
+  const std::string variable = tokens_[begin].text;
+  std::string path;
+  bool dotted = tokens_[begin].kind == Kind::name;
+  std::size_t word = begin + 1;
+  for (; word + 1 < sign && tokens_[word].is(".") && tokens_[word + 1].kind == Kind::name; word += 2)
+    path += (path.empty() ? "" : ".") + tokens_[word + 1].text;
+  dotted = dotted && (word == sign || tokens_[word].is(":"));
+  if (!dotted) {
+    std::string text;
+    for (std::size_t i = begin; i < sign; ++i) text += tokens_[i].text;
+    if (variable == "recipe" || variable == "cfg" || variable == "config")
+      remarks_.push_back(fmt::format("line {}: {} = ..., which is not followed", tokens_[begin].place.line, text));
+    return;
+  }
+  if (path.empty()) {
+    scope[variable] = python_trimmed(std::move(value), kMostValues);
+    return;
+  }
+  auto held = scope.find(variable);
+  if (held == scope.end()) held = scope.emplace(variable, lookup(variable, scope, tokens_[begin].place)).first;
+  if (!held->second.is_mapping()) held->second = python_object(variable, tokens_[begin].place);
+  python_assign(held->second, path, python_trimmed(std::move(value), kMostValues), kMostValues);
+}
+
+Settings Interpreter::run(const std::string& name, std::vector<Settings>& in_order, const Scope& named,
+                          const sim::Place& place) {
+  called_.insert(name);
+  const Function function = functions_.at(name);
+  if (++calls_ > kDeepestCall)
+    throw sim::UserError(place, "python", fmt::format("{} calls itself, or too many others, expected a recipe", name));
+  const std::size_t behind = at_;
+  const int outer = scope_depth_;
+  Scope scope;
+  for (std::size_t i = 0; i < function.parameters.size(); ++i) {
+    const Parameter& parameter = function.parameters[i];
+    if (const auto given = named.find(parameter.name); given != named.end()) {
+      scope[parameter.name] = given->second;
+    } else if (i < in_order.size()) {
+      scope[parameter.name] = in_order[i];
+    } else if (parameter.fallback != 0) {
+      at_ = parameter.fallback;
+      scope[parameter.name] = expression(globals_);
+    } else {
+      scope[parameter.name] = python_object(parameter.name, place);
+    }
+  }
+  scope_depth_ = 0;
+  const std::optional<Settings> result = block(function.begin, function.end, scope, name);
+  scope_depth_ = outer;
+  if (result && is_python_recipe(*result)) found_.emplace_back(name, *result);
+  at_ = behind;
+  --calls_;
+  for (std::size_t i = 0; i < in_order.size() && i < function.parameters.size(); ++i)
+    in_order[i] = scope[function.parameters[i].name];
+  return result ? *result : Settings::scalar("null", place);
+}
+
+void Interpreter::try_functions() {
+  std::vector<std::pair<std::string, Settings>> made;
+  const std::set<std::string> by_main = called_;
+  for (const auto& [name, function] : std::map<std::string, Function>(functions_)) {
+    if (by_main.contains(name) || name.starts_with("_")) continue;
+    found_.clear();
+    const std::vector<std::string> before = remarks_;
+    call(name);
+    if (!found_.empty())
+      made.emplace_back(name, found_.back().second);
+    else
+      remarks_ = before;
+  }
+  const auto usual = std::find_if(made.begin(), made.end(), [](const auto& each) {
+    return each.first == "pretrain_recipe" || each.first == "pretrain_config";
+  });
+  if (usual != made.end()) made = {*usual};
+  ambiguous_ = made.size() > 1;
+  found_ = std::move(made);
+}
+
+}  // namespace
+
+PythonRecipe read_python_recipe(const std::string& text, const std::string& file, const std::string& function) {
+  return Interpreter(python_tokens(text, file)).recipe(file, function);
+}
+
+}  // namespace orrery::tools
