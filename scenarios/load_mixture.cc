@@ -111,7 +111,7 @@ std::vector<std::uint8_t> kinds_of_stages(const Settings& document, const worklo
       fail_at(
           document, "cluster.others",
           fmt::format("got stage {} of {} on nodes of {} and of {}, expected nodes of one kind for each stage of {} "
-                      "GPUs",
+                      "GPUs (or the slower device for all of them: the faster ones wait for it)",
                       stage, pipeline, machine.device_of_kind(static_cast<std::size_t>(of_stage)).name(),
                       machine.device_of_kind(kind).name(), machine.gpus / pipeline));
     }

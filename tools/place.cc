@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "scenarios/scenario.h"
@@ -19,6 +20,7 @@
 #include "tools/report/sheet.h"
 #include "tools/report/text.h"
 #include "tools/study/alignment.h"
+#include "tools/study/node_kinds.h"
 #include "tools/study/placement_search.h"
 #include "tools/study/placements.h"
 #include "topology/fabrics.h"
@@ -43,7 +45,8 @@ struct PlaceFlags {
 
 struct Study {
   std::vector<scenarios::Scenario> jobs;
-  std::int64_t gpus = 0;  // of the cluster
+  std::int64_t gpus = 0;           // of the cluster
+  std::optional<NodeKinds> kinds;  // of its nodes
   std::vector<PlacementCost> placements;
   std::vector<topology::Cluster> clusters;  // one for each seed of paths
   std::vector<double> best_alone_s, bound_s;
@@ -51,19 +54,26 @@ struct Study {
   std::size_t named = 0;             // placements ahead of the shares
 };
 
+/// To the GPUs that were asked for.
+void enlarge(const PlaceFlags& options, Study& study) {
+  const std::int64_t per_node = study.jobs.front().job.machine.gpus_per_node;
+  if (options.gpus < study.gpus || options.gpus % per_node != 0) {
+    throw sim::UserError(fmt::format("--gpus: got {}, expected at least the jobs' {} in whole nodes of {}",
+                                     options.gpus, study.gpus, per_node));
+  }
+  study.gpus = options.gpus;
+}
+
+bool on_one_cluster(const workloads::Machine& machine, const workloads::Machine& first) {
+  return machine.node == first.node && machine.fabric == first.fabric && machine.gpus_per_node == first.gpus_per_node &&
+         machine.device.name() == first.device.name();
+}
+
 void load_jobs(const PlaceFlags& options, Study& study) {
   for (const std::string& file : options.scenarios) {
     study.jobs.push_back(scenarios::load_scenario(scenarios::read_scenario(file, options.sets)));
     const workloads::Machine &machine = study.jobs.back().job.machine, &first = study.jobs.front().job.machine;
-    const bool alike = machine.node == first.node && machine.fabric == first.fabric &&
-                       machine.gpus_per_node == first.gpus_per_node && machine.device.name() == first.device.name();
-    if (machine.mixed()) {
-      throw sim::UserError(
-          fmt::format("orrery: place: got {} on nodes of {} kinds, expected nodes of one: there a stage's "
-                      "kind says which nodes it may have (cluster.others, stages)",
-                      file, machine.mixture.kinds()));
-    }
-    if (!alike) {
+    if (!on_one_cluster(machine, first)) {
       throw sim::UserError(
           fmt::format("orrery: place: got {} on {} with {}, expected the {} on {} of {}, as one cluster", file,
                       machine.device.name(), machine.fabric.name, first.device.name(), first.fabric.name,
@@ -71,13 +81,10 @@ void load_jobs(const PlaceFlags& options, Study& study) {
     }
     study.gpus += machine.gpus;
   }
-  if (options.gpus == 0) return;
-  const std::int64_t per_node = study.jobs.front().job.machine.gpus_per_node;
-  if (options.gpus < study.gpus || options.gpus % per_node != 0) {
-    throw sim::UserError(fmt::format("--gpus: got {}, expected at least the jobs' {} in whole nodes of {}",
-                                     options.gpus, study.gpus, per_node));
-  }
-  study.gpus = options.gpus;
+  if (options.gpus > 0) enlarge(options, study);
+  std::vector<const workloads::Job*> jobs;
+  for (const scenarios::Scenario& scenario : study.jobs) jobs.push_back(&scenario.job);
+  study.kinds.emplace(jobs, study.gpus);
 }
 
 std::vector<workloads::PlacedJob> placed(const Study& study, const NodeLists& nodes) {
@@ -91,6 +98,7 @@ void make_clusters(const PlaceFlags& options, Study& study) {
   workloads::Site site = workloads::site_of(study.jobs.front().job);
   site.gpus = study.gpus;
   site.faults = {};
+  site.others = study.kinds->others();
   using Routing = topology::FabricSpec::Routing;
   if (options.ecmp_seeds > 0 && site.fabric.routes.policy != Routing::ecmp) {
     throw sim::UserError(
@@ -147,16 +155,18 @@ void price(const Study& study, const std::vector<std::vector<std::int64_t>>& uni
 /// The policies' node lists with the pipelines of every job in neighbouring nodes, where one has any.
 void propose_aligned(Study& study) {
   const bool any = std::any_of(study.jobs.begin(), study.jobs.end(), [](const scenarios::Scenario& scenario) {
-    return scenario.job.parallelism.pipeline > 1 && scenario.job.parallelism.data > 1;
+    return scenario.job.parallelism.pipeline > 1 && scenario.job.parallelism.data > 1 && !scenario.job.machine.mixed();
   });
   if (!any) return;
   for (std::size_t p = 0; p < policy_names().size(); ++p) {
     PlacementCost cost = study.placements[p];
     if (cost.name == "random") continue;
     cost.name += ", pipelines";
-    for (std::size_t j = 0; j < study.jobs.size(); ++j)
+    for (std::size_t j = 0; j < study.jobs.size(); ++j) {
+      if (study.jobs[j].job.machine.mixed()) continue;  // its stages want nodes of their kinds
       cost.nodes[j] = aligned(workloads::group_inputs_of(study.jobs[j].job), study.jobs[j].job.machine.gpus_per_node,
                               cost.nodes[j], workloads::Dim::pipeline);
+    }
     study.placements.push_back(std::move(cost));
   }
 }
@@ -182,10 +192,13 @@ void improve(const PlaceFlags& options, const std::vector<std::vector<std::int64
   std::size_t done = 0;
   const auto count = static_cast<std::size_t>(options.improve) + 1;
   PlacementCost better{"swaps", {}, {}, {}, {}, 1, {}};
-  better.nodes = swapped(best.nodes, free, options.improve, 1.0, options.seed, [&](const NodeLists& nodes) {
+  const auto cost = [&](const NodeLists& nodes) {
     progress.show(++done, count);
     return InterruptGuard::interrupted() ? 2.0 * static_cast<double>(count) : slowdown(nodes);
-  });
+  };
+  better.nodes =
+      swapped(best.nodes, free, options.improve, 1.0, options.seed, cost,
+              [&](std::int64_t a, std::int64_t b) { return study.kinds->kind_of(a) == study.kinds->kind_of(b); });
   price(study, units, better);
   study.placements.push_back(std::move(better));
 }
@@ -196,10 +209,11 @@ void propose(const PlaceFlags& options, const std::vector<std::vector<std::int64
   for (const scenarios::Scenario& scenario : study.jobs)
     sizes.push_back(scenario.job.machine.gpus / scenario.job.machine.gpus_per_node);
   for (const std::string& policy : policy_names())
-    study.placements.push_back({policy, place_by(policy, sizes, units, options.seed), {}, {}, {}, 1, {}});
+    study.placements.push_back({policy, study.kinds->place_by(policy, units, options.seed), {}, {}, {}, 1, {}});
   propose_aligned(study);
   const std::size_t named = study.placements.size();
-  const std::vector<NodeLists> shares = all_shares(sizes, units, kMostShares);
+  std::vector<NodeLists> shares;
+  if (!study.kinds->several()) shares = all_shares(sizes, units, kMostShares);
   study.shares = shares.size();
   for (const NodeLists& nodes : shares)
     study.placements.push_back(
@@ -263,8 +277,7 @@ constexpr const char* kCostMeaning = "cost: the step with all jobs begun at once
 
 std::string head_line(const Study& study) {
   const workloads::Machine& machine = study.jobs.front().job.machine;
-  return fmt::format("{} jobs on {} x {}, {}", study.jobs.size(), study.gpus, machine.device.name(),
-                     machine.fabric.name);
+  return fmt::format("{} jobs on {}, {}", study.jobs.size(), study.kinds->text(), machine.fabric.name);
 }
 
 TextTable placements_table(const Study& study) {

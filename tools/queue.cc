@@ -52,6 +52,10 @@ Action declare_queue(CommandOptions app) {
       .type_name("KEY=VALUE");
   app.add_option("--gpus", options->queue.gpus, "GPUs of the cluster (default: those of the scenario)")
       .check(Range(1, 1 << 20));
+  app.add_option(
+      "--device", options->queue.device,
+      "of nodes of several kinds, the device of those whose queue it is, with the jobs whose column device or "
+      "gpu_type says so");
   app.add_option("--order", options->queue.orders, "fifo, shortest or backfill; may be repeated (default: all)")
       .check(OneOf(queue_order_names()));
   app.add_option("--placement", options->queue.placements,

@@ -103,6 +103,44 @@ TEST_CASE("the prices of a campaign are steps of the scenario as it then is") {
   CHECK(priced.machine.state_bytes / 14 == Approx(parameters).epsilon(0.01));  // norms and biases beside them
 }
 
+TEST_CASE("an elastic campaign on nodes of two kinds gives up nodes of each, and shares its spares between them") {
+  const sim::Settings document = scenarios::parse_yaml(small_scenario() + kCampaign, "small.yaml");
+  const auto changed = [&](const std::vector<std::string>& sets) {
+    sim::Settings other = document;
+    for (const std::string& set : {"batch.global=32", "campaign.ramp=[{until_tokens: 1e9, global: 16}]"})
+      scenarios::apply_set(other, set);
+    for (const std::string& set : sets) scenarios::apply_set(other, set);
+    return other;
+  };
+  const std::string large = "cluster.gpus=32", data = "parallelism.data=8";
+  const auto plain = tools::price_campaign(changed({large, data}), 1);
+  const auto twins =
+      tools::price_campaign(changed({large, data, "cluster.others=[{device: h100-sxm-80gb, gpus: 16}]"}), 1);
+  const auto two = tools::price_campaign(
+      changed({large, data, "cluster.others=[{device: a100-sxm-80gb, gpus: 16}]", "campaign.repair.spares=3"}), 1);
+  // A node holds a stage of four replicas of 4 GPUs: they go together, with a node of each kind.
+  CHECK(plain.machine.replica_gpus == 8);
+  CHECK(two.machine.replica_gpus == 16);
+  CHECK(two.machine.replicas == 2);
+  REQUIRE(two.machine.kinds.size() == 2);
+  for (const campaign::NodeKind& kind : two.machine.kinds) {
+    CHECK(kind.nodes == 2);
+    CHECK(kind.replica_gpus == 8);
+  }
+  // Nodes of another kind that are of the same device cost what the device's do: eight replicas, and four.
+  REQUIRE(twins.prices.levels == 2);
+  CHECK(twins.prices.at(1, 0, 0) == plain.prices.at(1, 0, 0));
+  CHECK(twins.prices.at(1, 1, 0) == plain.prices.at(1, 2, 0));
+  // With half of each kind left, the step is that of the scenario written so.
+  const sim::Settings half = changed({"cluster.gpus=16", "cluster.others=[{device: a100-sxm-80gb, gpus: 8}]"});
+  CHECK(two.prices.at(1, 1, 0) == workloads::simulate_step(scenarios::load_scenario(half).job).iteration);
+  CHECK(two.prices.at(1, 1, 0) > two.prices.at(1, 0, 0));
+  const campaign::Plan plan = campaign::compile(two.spec, two.machine, two.prices);
+  REQUIRE(plan.pool.kinds.size() == 2);
+  CHECK(plan.pool.kinds[0].nodes == 4);  // three spares: two and one
+  CHECK(plan.pool.kinds[1].nodes == 3);
+}
+
 TEST_CASE(
     "a NIC that flaps costs the mean pace of steps with and without its outage, and nothing where none needs it") {
   const auto at = [](const std::string& scenario, const std::string& cause, const std::string& rate) {

@@ -125,6 +125,27 @@ void check_csv(const std::string& command, const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("the README shows what advise prints first, and the errors of the published steps") {
+  const std::string readme = tests::read_file(fs::path(ORRERY_SOURCE_DIR) / "README.md");
+  INFO("run tools/readme_figures");
+  const std::string said = tests::orrery({"advise", "gpt3-6.7b-h100", "--top", "1"}).out;
+  const std::string first = said.substr(0, said.find("\n\n", said.find("\n\n") + 2));
+  REQUIRE(first.size() > 100);
+  CHECK(readme.find("```\n" + first + "\n```") != std::string::npos);
+  const json table = json::parse(tests::orrery({"reproduce", "megascale-eos", "--json", "-"}).out);
+  int rows = 0;
+  for (const json& row : table["rows"]) {
+    const std::string name = row["system"];
+    const std::size_t at = readme.find("| " + name + ",");
+    if (at == std::string::npos) continue;  // steps with validation stand in the whole table alone
+    const std::string line = readme.substr(at, readme.find('\n', at) - at);
+    INFO(line);
+    CHECK(line.ends_with(fmt::format("| {:+.1f} % |", row["cells"]["iteration_time_s"]["error_pct"].get<double>())));
+    ++rows;
+  }
+  CHECK(rows == 3);
+}
+
 TEST_CASE("every command in the documents runs", "[full-size]") {
   int run = 0;
   for (const fs::path& document : documents()) {

@@ -136,6 +136,48 @@ TEST_CASE("swaps find what costs least, take free nodes, and end at the bound") 
   CHECK(tools::swapped(start, {}, 0, 0, 1, apart) == start);
 }
 
+TEST_CASE("jobs on nodes of two kinds get nodes of each, and steps as orrery run says") {
+  const Folder folder;
+  std::string text = thin();
+  text.replace(text.find("gpus: 16,"), 9, "gpus: 32, others: [{device: a100-sxm-80gb, gpus: 16}],");
+  text.replace(text.find("data: 4"), 7, "data: 8");
+  const std::string mixed = folder.write("mixed.yaml", text), plain = folder.write("plain.yaml", thin());
+  // Nodes 0 to 3 are H100s, two for each job; 4 and 5 A100s, for the second stages of the mixed one.
+  const tests::Outcome outcome = tests::orrery({"place", mixed, plain, "--improve", "20", "--json", "-"});
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  const json result = json::parse(outcome.out);
+  CHECK(result["gpus"] == 48);
+  CHECK(result["shares_tried"] == 0);
+  REQUIRE(result["placements"].size() >= 4);
+  for (const json& row : result["placements"]) {
+    INFO(row["placement"]);
+    const std::vector<std::int64_t> of_mixed = row["placed"][0]["nodes"], of_plain = row["placed"][1]["nodes"];
+    REQUIRE(of_mixed.size() == 4);
+    REQUIRE(of_plain.size() == 2);
+    for (std::size_t i = 0; i < 4; ++i) CHECK((of_mixed[i] >= 4) == (i >= 2));
+    for (const std::int64_t node : of_plain) CHECK(node < 4);
+    std::set<std::int64_t> all(of_mixed.begin(), of_mixed.end());
+    all.insert(of_plain.begin(), of_plain.end());
+    CHECK(all.size() == 6);
+  }
+  const auto step_of = [](const std::string& file) {
+    return json::parse(tests::orrery({"run", file, "--json", "-"}).out)["iteration_time_s"].get<double>();
+  };
+  const json& packed = result["placements"][0];
+  REQUIRE(packed["placement"] == "pack");
+  CHECK(packed["placed"][0]["alone_s"].get<double>() == Approx(step_of(mixed)).epsilon(1e-9));
+  CHECK(packed["placed"][1]["alone_s"].get<double>() == Approx(step_of(plain)).epsilon(1e-9));
+  // Nodes more than the jobs' are of the device.
+  const tests::Outcome more = tests::orrery({"place", mixed, "--gpus", "64", "--json", "-"});
+  REQUIRE(more.status == 0);
+  const json spread = json::parse(more.out)["placements"];
+  for (const json& row : spread) {
+    const std::vector<std::int64_t> nodes = row["placed"][0]["nodes"];
+    for (std::size_t i = 0; i < 4; ++i) CHECK((nodes[i] >= 6) == (i >= 2));
+  }
+}
+
 TEST_CASE("jobs that do not fit one cluster are refused in one line") {
   const Folder folder;
   const std::string file = folder.write("case.yaml", thin()),

@@ -135,3 +135,39 @@ TEST_CASE("one policy is asked for by name, and the page holds its data") {
   tests::check_refused(tests::orrery({"queue", file, folder.file("none.csv")}), {"none.csv"});
   tests::check_refused(tests::orrery({"queue", file, file}), {"thin.yaml:1"});
 }
+
+TEST_CASE("on nodes of two kinds the queue of one is that of a cluster of its own, with the jobs that ask for it") {
+  const Folder folder;
+  std::string text = thin();
+  text.replace(text.find("gpus: 16,"), 9, "gpus: 32, others: [{device: a100-sxm-80gb, gpus: 16}],");
+  text.replace(text.find("data: 4"), 7, "data: 8");
+  text.replace(text.find("global: 16"), 10, "global: 32");
+  const std::string mixed = folder.write("mixed.yaml", text);
+  std::string plain = thin();
+  plain.replace(plain.find("h100-sxm-80gb"), 13, "a100-sxm-80gb");
+  const std::string alone = folder.write("alone.yaml", plain);
+  std::string all = "submit_s,gpus,duration_s,gpu_type\n", own = "submit_s,gpus,duration_s\n";
+  const char* const kAsked[] = {"A100", "H100", "a100-sxm-80gb", ""};
+  for (int i = 0; i < 40; ++i) {
+    const std::string row = fmt::format("{},{},{}", 10 * i, 1 << (i % 5), 100 + 7 * (i % 11));
+    all += fmt::format("{},{}\n", row, kAsked[i % 4]);
+    if (i % 4 != 1) own += row + "\n";
+  }
+  const std::string jobs = folder.write("all.csv", all), few = folder.write("own.csv", own);
+  const auto replay = [](std::vector<std::string> words) {
+    words.insert(words.end(), {"--order", "fifo", "--json", "-"});
+    const tests::Outcome outcome = tests::orrery(words);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return json::parse(outcome.out);
+  };
+  const json part = replay({"queue", mixed, jobs, "--device", "a100-sxm-80gb"}),
+             own_cluster = replay({"queue", alone, few});
+  REQUIRE_FALSE(part["policies"].empty());
+  CHECK(part["policies"] == own_cluster["policies"]);
+  CHECK(part["prices"] == own_cluster["prices"]);
+  CHECK(part.dump().find("10 jobs that ask for other devices are left out") != std::string::npos);
+  CHECK(replay({"queue", mixed, jobs, "--device", "h100-sxm-80gb"})["policies"] != part["policies"]);
+  tests::check_refused(tests::orrery({"queue", mixed, jobs}), {"--device: got none", "a100-sxm-80gb", "one kind"});
+  tests::check_refused(tests::orrery({"queue", alone, few, "--device", "b200"}), {"--device: got b200"});
+}

@@ -34,6 +34,18 @@ void perturb(Settings& document, const std::string& list, const std::string& ite
   document.set_path(path, items);
 }
 
+/// A replica takes as many nodes of every kind as any other.
+void shrink_others(Settings& document, const workloads::Machine& machine, std::int64_t replicas, std::int64_t missing) {
+  if (!machine.mixed()) return;
+  Settings list = Settings::sequence({"campaign", 0, 0});
+  std::size_t kind = 0;
+  for (Settings other : document.find_path("cluster.others")->items()) {
+    other.set("gpus", number(machine.gpus_of_kind(++kind) / replicas * (replicas - missing)));
+    list.append(other);
+  }
+  document.set_path("cluster.others", list);
+}
+
 struct State {
   std::size_t phase = 0, level = 0, slow = 0;
 };
@@ -60,6 +72,7 @@ sim::Duration step_of(const PricedCampaign& campaign, const Settings& document, 
   if (missing > 0) {
     changed.set_path("cluster.gpus", number(job.machine.gpus - missing * machine.replica_gpus));
     changed.set_path("parallelism.data", number(data));
+    shrink_others(changed, job.machine, machine.replicas, missing);
   }
   const campaign::Cause* cause = slow_cause(campaign.spec.fleet, state.slow);
   if (cause != nullptr && cause->slowdown > 1)
@@ -98,11 +111,6 @@ sim::Duration price(const PricedCampaign& campaign, const Settings& document, co
 
 std::int64_t missing_replicas(const PricedCampaign& campaign, const Settings& document) {
   if (!campaign.spec.elastic.on) return 0;
-  if (campaign.scenario.job.machine.mixed())
-    document.find_path("campaign.elastic")
-        ->fail(
-            "got elastic data parallelism on nodes of several kinds, expected one: a replica takes nodes of each, and "
-            "what is left of one kind does not stand in for another");
   const std::int64_t data = campaign.scenario.job.parallelism.data, least = campaign.spec.elastic.min_replicas;
   if (least > data) {
     document.find_path("campaign.elastic")
@@ -110,6 +118,21 @@ std::int64_t missing_replicas(const PricedCampaign& campaign, const Settings& do
   }
   const std::int64_t each = data / campaign.machine.replicas;
   return std::min(kMostMissing, (data - least) / each);
+}
+
+/// Whole nodes of every kind come and go: where a node holds parts of several replicas these do so together.
+void take_replicas(const Job& job, campaign::Machine& machine) {
+  const std::int64_t data = job.parallelism.data, per_node = job.machine.gpus_per_node;
+  const std::size_t kinds = job.machine.mixture.kinds();
+  std::int64_t together = 1;
+  for (std::size_t kind = 0; kind < kinds; ++kind)
+    together = std::lcm(together, per_node / std::gcd(per_node, job.machine.gpus_of_kind(kind) / data));
+  machine.replicas = data % together == 0 ? data / together : 1;
+  machine.replica_gpus = job.machine.gpus / machine.replicas;
+  for (std::size_t kind = 0; kind < kinds && job.machine.mixed(); ++kind) {
+    const std::int64_t gpus = job.machine.gpus_of_kind(kind);
+    machine.kinds.push_back({gpus / per_node, gpus / machine.replicas});
+  }
 }
 
 }  // namespace
@@ -122,11 +145,7 @@ campaign::Machine machine_of(const scenarios::Scenario& scenario, const std::vec
   machine.nodes = job.machine.gpus / machine.gpus_per_node;
   machine.nics_per_node =
       job.machine.fabric.kind == &topology::fabrics::none ? 0 : job.machine.fabric.nics / job.machine.hosts_per_node;
-  // Whole nodes come and go: where a node holds several replicas they do so together.
-  const std::int64_t replica = job.machine.gpus / job.parallelism.data;
-  machine.replica_gpus = std::lcm(replica, job.machine.gpus_per_node);
-  if (job.machine.gpus % machine.replica_gpus != 0) machine.replica_gpus = job.machine.gpus;
-  machine.replicas = job.machine.gpus / machine.replica_gpus;
+  take_replicas(job, machine);
   machine.global = job.batch.global;
   machine.seq = job.model.seq;
   machine.training_tokens = job.training.tokens;

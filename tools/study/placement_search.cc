@@ -22,7 +22,8 @@ std::int64_t& node_at(NodeLists& lists, std::vector<std::int64_t>& free, std::si
 }  // namespace
 
 NodeLists swapped(NodeLists lists, std::vector<std::int64_t> free, std::int64_t tries, double bound, std::uint64_t seed,
-                  const std::function<double(const NodeLists&)>& cost) {
+                  const std::function<double(const NodeLists&)>& cost,
+                  const std::function<bool(std::int64_t, std::int64_t)>& alike) {
   std::size_t placed = 0;
   for (const std::vector<std::int64_t>& list : lists) placed += list.size();
   const std::size_t all = placed + free.size();
@@ -32,6 +33,7 @@ NodeLists swapped(NodeLists lists, std::vector<std::int64_t> free, std::int64_t 
     const std::size_t a = sim::hash_pair(seed, 2 * draw) % placed;
     std::size_t b = sim::hash_pair(seed, 2 * draw + 1) % (all - 1);
     if (b >= a) ++b;
+    if (alike && !alike(node_at(lists, free, a), node_at(lists, free, b))) continue;
     std::swap(node_at(lists, free, a), node_at(lists, free, b));
     const double now = cost(lists);
     if (now < best)

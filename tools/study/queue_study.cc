@@ -53,6 +53,41 @@ std::optional<scenarios::Scenario> resized(const scenarios::Scenario& scenario, 
   }
 }
 
+/// The nodes of one kind, and the scenario's job on them.
+struct Partition {
+  Settings document;
+  std::int64_t gpus = 0;
+};
+
+/// `device`: of the nodes; empty: all of them, which have to be of one kind.
+Partition partition_of(const Settings& whole, const workloads::Job& job, const std::string& device) {
+  const workloads::Machine& machine = job.machine;
+  std::vector<std::string> names;
+  for (std::size_t kind = 0; kind < machine.mixture.kinds(); ++kind)
+    names.push_back(machine.device_of_kind(kind).name());
+  const auto found = std::find(names.begin(), names.end(), device);
+  if (found == names.end() && (machine.mixed() || !device.empty())) {
+    throw sim::UserError(fmt::format("--device: got {}, expected one of {}: a queue runs on nodes of one kind",
+                                     device.empty() ? "none" : device, fmt::join(names, ", ")));
+  }
+  if (!machine.mixed()) return {whole, machine.gpus};
+  const auto kind = static_cast<std::size_t>(found - names.begin());
+  Partition part{whole, machine.gpus_of_kind(kind)};
+  const std::int64_t replica = machine.gpus / job.parallelism.data, data = part.gpus / replica;
+  if (data == 0) {
+    throw sim::UserError(
+        fmt::format("--device: got {} with {} GPUs, expected at least the {} of a replica of the scenario's job",
+                    device, part.gpus, replica));
+  }
+  if (kind > 0)
+    part.document.set_path("cluster.device", whole.find_path("cluster.others")->items()[kind - 1].at("device"));
+  part.document.set_path("cluster.others", Settings{});
+  part.document.set_path("cluster.gpus", number(data * replica));
+  part.document.set_path("parallelism.data", number(data));
+  part.document.set_path("batch.global", number(job.batch.global / job.parallelism.data * data));
+  return part;
+}
+
 /// Free whole nodes of an empty cluster in the order in which a job of the span would be dealt them.
 std::vector<std::int64_t> dealt(const queue::Layout& layout, Span span, std::int64_t nodes) {
   std::vector<std::vector<std::int64_t>> units(layout.pod_of.size());
@@ -262,6 +297,7 @@ void say_what_was_left_out(QueueStudy& study) {
   };
   left_out(trace.without_gpus, "without GPUs");
   left_out(trace.without_time, "without a time");
+  left_out(trace.elsewhere, "that ask for other devices");
   left_out(trace.too_large, fmt::format("of more than {} GPUs", study.layout.gpus()));
   if (!trace.limits)
     study.notes.emplace_back("The trace has no limits: the scheduler is taken to know how long each job runs.");
@@ -296,25 +332,25 @@ queue::Layout layout_of(const topology::Cluster& cluster) {
   return layout;
 }
 
-QueueStudy study_queue(const Settings& document, const std::string& trace_file, const QueueOptions& options) {
+QueueStudy study_queue(const Settings& whole, const std::string& trace_file, const QueueOptions& options) {
   QueueStudy study;
   study.trace_file = trace_file;
-  study.scenario = scenarios::load_scenario(document);
-  const workloads::Machine& machine = study.scenario.job.machine;
-  if (machine.mixed()) {
-    throw sim::UserError(fmt::format(
-        "cluster.others: got nodes of {} kinds, expected one for a queue: its trace asks for nodes, not for kinds; "
-        "replay each kind as a partition of its own, with cluster.device, --gpus and the jobs that ran there",
-        machine.mixture.kinds()));
+  study.scenario = scenarios::load_scenario(whole);
+  const Partition part = partition_of(whole, study.scenario.job, options.device);
+  const Settings& document = part.document;
+  if (study.scenario.job.machine.mixed()) {
+    study.notes.push_back(fmt::format("The nodes of {} alone, a partition of {} GPUs.", options.device, part.gpus));
+    study.scenario = scenarios::load_scenario(document);
   }
+  const workloads::Machine& machine = study.scenario.job.machine;
   workloads::Site site = workloads::site_of(study.scenario.job);
-  if (options.gpus > 0) site.gpus = options.gpus;
+  site.gpus = options.gpus > 0 ? options.gpus : part.gpus;
   if (site.gpus % machine.gpus_per_node != 0)
     throw sim::UserError(fmt::format("--gpus: got {}, expected whole nodes of {}", site.gpus, machine.gpus_per_node));
   site.faults = {};
   const topology::Cluster cluster = workloads::cluster_of(site);
   study.layout = layout_of(cluster);
-  study.trace = read_queue_trace(trace_file, study.layout.gpus());
+  study.trace = read_queue_trace(trace_file, study.layout.gpus(), options.device);
   say_what_was_left_out(study);
   study.interrupted = !price_all(document, cluster, options.jobs, study);
   if (study.interrupted) return study;

@@ -17,6 +17,7 @@ const std::vector<std::string>& queue_placement_names();  // as queue::Placement
 
 struct QueueOptions {
   std::int64_t gpus = 0;                        // of the cluster; 0: the scenario's
+  std::string device;                           // of the nodes, where the cluster has several kinds
   std::vector<std::string> orders, placements;  // empty: all
   std::int64_t resamples = 0;
   bool failures = false;  // as the scenario's campaign section says
@@ -75,7 +76,8 @@ struct QueueStudy {
 queue::Layout layout_of(const topology::Cluster& cluster);
 
 /// `document`: a scenario whose job stands for the trace's: jobs of another size are that job with fewer or more
-/// data-parallel replicas. The same bytes for any number of jobs at a time. Throws UserError.
+/// data-parallel replicas. A cluster with nodes of several kinds is as many partitions, of which `options` name one: no
+/// job takes nodes of two. The same bytes for any number of jobs at a time. Throws UserError.
 QueueStudy study_queue(const sim::Settings& document, const std::string& trace, const QueueOptions& options);
 
 }  // namespace orrery::tools

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -25,7 +26,7 @@ constexpr double kMostSeconds = 100.0 * 365 * 86'400;  // a century, of a job or
 constexpr double kLastDate = 1e11;                     // seconds since 1970
 constexpr double kMostGpus = 1 << 20;
 
-enum Field : std::size_t { kSubmit, kGpus, kDuration, kLimit, kFields };
+enum Field : std::size_t { kSubmit, kGpus, kDuration, kLimit, kDevice, kFields };
 struct Names {
   const char* what;
   std::vector<std::string> names;
@@ -36,6 +37,7 @@ const std::array<Names, kFields>& columns_of_traces() {
       {"GPUs", {"gpus", "gpu_num", "num_gpus", "plan_gpu"}},
       {"the time that it runs", {"duration_s", "duration", "runtime"}},
       {"its limit", {"limit_s", "time_limit", "walltime"}},
+      {"its device", {"device", "gpu_type"}},
   }};
   return kNames;
 }
@@ -75,7 +77,10 @@ std::int64_t milliseconds(double seconds) { return std::llround(seconds * 1000);
 
 class Reader {
  public:
-  Reader(const std::string& file, std::int64_t most_gpus) : file_(file), most_gpus_(most_gpus) { at_.fill(kNone); }
+  Reader(const std::string& file, std::int64_t most_gpus, const std::string& device)
+      : file_(file), device_(lower(device)), most_gpus_(most_gpus) {
+    at_.fill(kNone);
+  }
 
   QueueTrace read() {
     const std::string text = sim::read_text(file_, "a table of jobs", std::size_t{1} << 30);
@@ -125,7 +130,7 @@ class Reader {
         at_[f] = static_cast<std::size_t>(found - cells.begin());
         break;
       }
-      if (at_[f] == kNone && f != kLimit)
+      if (at_[f] == kNone && f != kLimit && f != kDevice)
         fail(0, "trace",
              fmt::format("has no column for {}, expected one of {}", names.what, fmt::join(names.names, ", ")));
     }
@@ -151,6 +156,19 @@ class Reader {
     return value;
   }
 
+  static std::string lower(std::string_view text) {
+    std::string out(text);
+    std::transform(out.begin(), out.end(), out.begin(),
+                   [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
+    return out;
+  }
+
+  bool runs_here(const std::vector<std::string>& cells) const {
+    if (device_.empty() || at_[kDevice] == kNone) return true;
+    const std::string asked = lower(cell(cells, kDevice));
+    return asked.empty() || asked == device_ || device_.starts_with(asked + "-");
+  }
+
   void read_row(const std::vector<std::string>& cells) {
     if (cells.size() != columns_)
       fail(0, "trace", fmt::format("got {} cells, expected {} as in the header", cells.size(), columns_));
@@ -167,7 +185,9 @@ class Reader {
     if (gpus != std::floor(gpus))
       fail(at_[kGpus], "gpus", fmt::format("got {}, expected a whole number", cell(cells, kGpus)));
     const std::int64_t work = milliseconds(duration);
-    if (gpus == 0)
+    if (!runs_here(cells))
+      ++trace_.elsewhere;
+    else if (gpus == 0)
       ++trace_.without_gpus;
     else if (work == 0)
       ++trace_.without_time;
@@ -183,14 +203,16 @@ class Reader {
                      [](const queue::Request& a, const queue::Request& b) { return a.submit_ms < b.submit_ms; });
     if (trace_.jobs.empty())
       fail(0, "trace",
-           fmt::format("holds no job that can run: {} without GPUs, {} without a time, {} of more than {} GPUs",
-                       trace_.without_gpus, trace_.without_time, trace_.too_large, most_gpus_));
+           fmt::format("holds no job that can run: {} without GPUs, {} without a time, {} of more than {} GPUs{}",
+                       trace_.without_gpus, trace_.without_time, trace_.too_large, most_gpus_,
+                       trace_.elsewhere > 0 ? fmt::format(", {} for other devices", trace_.elsewhere) : ""));
     if (trace_.jobs.back().submit_ms - trace_.jobs.front().submit_ms > milliseconds(kMostSeconds))
       fail(0, "trace", "spans more than 100 years from its first arrival to its last");
     return std::move(trace_);
   }
 
   const std::string& file_;
+  std::string device_;
   std::int64_t most_gpus_;
   std::array<std::size_t, kFields> at_;
   std::size_t columns_ = 0;
@@ -200,6 +222,8 @@ class Reader {
 
 }  // namespace
 
-QueueTrace read_queue_trace(const std::string& file, std::int64_t most_gpus) { return Reader(file, most_gpus).read(); }
+QueueTrace read_queue_trace(const std::string& file, std::int64_t most_gpus, const std::string& device) {
+  return Reader(file, most_gpus, device).read();
+}
 
 }  // namespace orrery::tools

@@ -208,6 +208,20 @@ std::vector<Elapsed> initialisation(const Repair& repair, const Machine& machine
   return times;
 }
 
+/// Spares go to the kinds by their numbers of nodes, each to the kind that so far has the least of its share.
+std::vector<NodeKind> with_spares(const std::vector<NodeKind>& kinds, std::int64_t spares) {
+  std::vector<NodeKind> out = kinds;
+  for (std::int64_t spare = 0; spare < spares && !kinds.empty(); ++spare) {
+    const auto after = [&](std::size_t k) {
+      return static_cast<double>(out[k].nodes - kinds[k].nodes + 1) / static_cast<double>(kinds[k].nodes);
+    };
+    std::size_t least = 0;
+    for (std::size_t k = 1; k < kinds.size(); ++k) least = after(k) < after(least) ? k : least;
+    ++out[least].nodes;
+  }
+  return out;
+}
+
 }  // namespace
 
 double failure_rate(const Plan& plan) {
@@ -238,8 +252,16 @@ Plan compile(const Spec& spec, const Machine& machine, const Prices& prices) {
   plan.restart.initialise = initialisation(repair, machine, prices.levels);
   plan.restart.first = spec.first_start != FirstStart::none;
   if (spec.first_start == FirstStart::load) plan.restart.first_load = plan.saves.back().load;
-  plan.pool = {machine.nodes + repair.spares, machine.gpus_per_node, machine.replica_gpus, machine.replicas,
-               spec.elastic.regrow};
+  plan.pool = {machine.nodes + repair.spares, machine.gpus_per_node,
+               machine.replica_gpus,          machine.replicas,
+               spec.elastic.regrow,           with_spares(machine.kinds, repair.spares)};
+  if (!machine.kinds.empty() && repair.spares > 0) {
+    std::vector<std::int64_t> shares;
+    for (std::size_t k = 0; k < machine.kinds.size(); ++k)
+      shares.push_back(plan.pool.kinds[k].nodes - machine.kinds[k].nodes);
+    plan.notes.push_back(fmt::format("campaign.repair.spares: shared out over the kinds of nodes by their numbers, {}.",
+                                     fmt::join(shares, " and ")));
+  }
   if (spec.maintenance.every_s > 0) {
     plan.maintenance.every = elapsed(spec.maintenance.every_s);
     plan.maintenance.time = elapsed(spec.maintenance.for_s);

@@ -12,11 +12,17 @@
 
 namespace orrery::campaign {
 
+/// Nodes that stand in for each other, and what of them one replica has.
+struct NodeKind {
+  std::int64_t nodes = 1, replica_gpus = 1;
+};
+
 /// What of the job and its cluster a campaign needs.
 struct Machine {
   std::int64_t gpus = 1, nodes = 1, gpus_per_node = 1, nics_per_node = 0;
   std::int64_t replicas = 1;      // data-parallel
   std::int64_t replica_gpus = 1;  // of one of them
+  std::vector<NodeKind> kinds;    // of a cluster of several; empty: nodes of one
   std::int64_t global = 1, seq = 1;
   double training_tokens = 0;  // where the campaign names none
   double pcie = 0;             // bytes/s of one GPU to its host
@@ -87,6 +93,7 @@ struct Plan {
   struct Pool {
     std::int64_t nodes = 1, gpus_per_node = 1, replica_gpus = 1, replicas = 1;
     bool regrow = true;
+    std::vector<NodeKind> kinds = {};  // of several, spares among them; empty: nodes of one
   } pool;
   struct Downtime {
     Elapsed every = kNoTime, time{};

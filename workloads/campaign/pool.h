@@ -10,8 +10,9 @@ namespace orrery::campaign {
 
 class Pool {
  public:
-  explicit Pool(const Plan::Pool& plan) : plan_(plan), healthy_(plan.nodes) {}
-  /// `nodes` leave until `back`; no more than there are.
+  /// `seed`: of which kind's nodes are lost, where there are several.
+  explicit Pool(const Plan::Pool& plan, std::uint64_t seed = 0);
+  /// `nodes` leave until `back`; no more than there are. Any healthy node is as likely as any other.
   void lose(std::int64_t nodes, Elapsed back);
   void take_back(Elapsed now);
   /// Replicas fewer than all that the healthy nodes hold; beyond the plan's levels: too few.
@@ -22,15 +23,19 @@ class Pool {
   Elapsed time_of(std::size_t level) const;
 
  private:
+  using Nodes = std::vector<std::int64_t>;  // by kind
   struct Away {
     Elapsed back;
-    std::int64_t nodes;
+    Nodes nodes;
   };
-  std::size_t level_of(std::int64_t nodes) const;
+  std::size_t level_of(const Nodes& nodes) const;
+  std::size_t draw_kind();
 
   const Plan::Pool& plan_;
-  std::int64_t healthy_;
+  std::vector<NodeKind> kinds_;
+  Nodes healthy_;
   std::vector<Away> away_;  // by the time of return
+  std::uint64_t seed_ = 0, drawn_ = 0;
 };
 
 }  // namespace orrery::campaign

@@ -26,7 +26,7 @@ constexpr std::int64_t kMostStrikes = 1'000'000;
 class Run {
  public:
   Run(const Plan& plan, std::uint64_t seed, bool record)
-      : plan_(plan), record_(record), clock_(plan, seed), pool_(plan.pool), ledger_(plan), saves_(plan) {
+      : plan_(plan), record_(record), clock_(plan, seed), pool_(plan.pool, seed), ledger_(plan), saves_(plan) {
     out_.causes.resize(plan.hazards.size());
     maintenance_at_ = plan.maintenance.every;
   }

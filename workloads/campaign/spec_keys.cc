@@ -152,7 +152,13 @@ Rows repair_rows() {
        {},
        "Steps on made-up data ahead of the first that counts, as NeMo takes them to compile and to allocate.",
        {"0", "1000000"}},
-      {"repair.spares", "integer", "nodes", "0", {}, "Healthy nodes beside the job's.", {"0", "1048576"}},
+      {"repair.spares",
+       "integer",
+       "nodes",
+       "0",
+       {},
+       "Healthy nodes beside the job's; of several kinds, by how many there are of each.",
+       {"0", "1048576"}},
   };
 }
 
