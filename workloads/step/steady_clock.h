@@ -18,8 +18,8 @@ calibration::Duty duty_of(const LayerPasses& passes, const calibration::DevicePr
 
 /// The job with its device at the clock that its power limit, or a lower cap of the job, leaves a micro-batch's passes,
 /// and with the spread of its GPUs' pace that their temperatures make (power.pace_spread): a warmer board leaks more,
-/// so that its limit leaves the clock less. What stands is taken to grow straight with temperature: sub-threshold leakage
-/// grows exponentially, of which this is the first order, over the few kelvin by which boards of a fleet differ.
+/// so that its limit leaves the clock less. What stands is taken to grow straight with temperature: leakage below the
+/// threshold grows exponentially, of which this is the first order, over the few kelvin by which boards differ.
 /// The optimizer's step, the pipeline's idle time and collectives between nodes are left out: they last longer than a
 /// limiter looks back, or overlap.
 Job at_steady_clock(Job job);
