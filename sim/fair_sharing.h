@@ -29,154 +29,119 @@
 // which they would be full; the level of a link only grows while others stop, so stale heap entries are corrected
 // when they surface.
 //
-// Tables are flat: who is on which link lies in one pool of blocks whose sizes are powers of two, what only a solve
-// needs lies apart from what every add() and remove() touches, which is one cache line per link.
+// Parts: a run on several threads gives each a part of the transfers and of the links (sharing_tables.h). Each part
+// adds and removes its own transfers, settle() then tells it what others did to its links, and all solve at a time,
+// each what its own links' changes reach (sharing_solver.h). Rates being a function of who is active alone, they are
+// the same whatever part solves them, and in whatever order.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "sim/large_pages.h"
-#include "sim/network.h"
+#include "sim/sharing_solver.h"
+#include "sim/sharing_tables.h"
 
 namespace orrery::sim {
 
 class FairSharing {
  public:
-  /// `capacity` is copied.
-  explicit FairSharing(const Table<LinkId, double>& capacity);
+  /// `capacity` is copied. `owners`, of every link, where there are several parts.
+  explicit FairSharing(const Table<LinkId, double>& capacity, std::uint32_t parts = 1,
+                       std::span<const LinkOwner> owners = {});
+  FairSharing(const FairSharing&) = delete;
+  FairSharing& operator=(const FairSharing&) = delete;
 
   /// Starts transfer number `flow` (small numbers, used again after remove()). `links` must stay valid until
   /// remove(); not empty. `cap` in bytes/s, 0 = none.
-  void add(std::uint32_t flow, std::span<const WeightedLink> links, double cap);
-  void remove(std::uint32_t flow);
+  void add(std::uint32_t flow, std::span<const WeightedLink> links, double cap) {
+    if (flow >= tables_.flows.size()) make_room(flow + 1);
+    add(0, flow, links, cap);
+  }
+  void remove(std::uint32_t flow) { remove(0, flow); }
   /// One of these comes soon: its rows are fetched meanwhile.
   void expect(std::uint32_t flow, std::span<const WeightedLink> links) const {
-    if (flow < flows_.size()) __builtin_prefetch(&flows_[flow], 1);
-    for (const WeightedLink& l : links) __builtin_prefetch(&links_[index(l.link)], 1);
+    if (flow < tables_.flows.size()) __builtin_prefetch(&tables_.flows[flow], 1);
+    for (const WeightedLink& l : links) __builtin_prefetch(&tables_.links[index(l.link)], 1);
   }
 
   /// Solves again what add() and remove() touched since the last call. Returns the transfers whose rate changed
   /// (every new one is among them), each once, in no particular order; valid until the next call.
   std::span<const std::uint32_t> solve();
   /// Bytes/s, as of the last solve().
-  double rate(std::uint32_t flow) const { return flows_[flow].rate; }
+  double rate(std::uint32_t flow) const { return tables_.flows[flow].rate; }
   /// How many calls of solve() had to share anything; a transfer that finds its links slack costs none.
   std::uint64_t solves() const { return solves_; }
 
-  __extension__ using Load = __int128;  // bytes/s in units of 2^-40, exact under addition and removal
+  // The same by parts. What names a part may be called for all parts at a time; what does not, for none meanwhile.
+
+  /// Transfers have numbers below `flows`.
+  void make_room(std::size_t flows);
+  /// A transfer of this part; below what make_room() was told.
+  void add(std::uint32_t part, std::uint32_t flow, std::span<const WeightedLink> links, double cap);
+  void remove(std::uint32_t part, std::uint32_t flow);
+  /// Whether settle() has anything to do.
+  bool unsettled() const;
+  /// What parts have done to links of this part.
+  void settle(std::uint32_t part);
+  /// Whether links have to be shared anew; after settle(). If so, loosen() of all, then solve() of all, then
+  /// solve_rest() follow.
+  bool begin_solve(bool at_one_time);
+  void loosen(std::uint32_t part) { solvers_[part].loosen(); }
+  void solve(std::uint32_t part);
+  /// Solves what parts met each other at.
+  void solve_rest();
+  bool has_changed() const;
+  /// Calls changed(flow) for each transfer of this part whose rate changed; a transfer's part is its number modulo the
+  /// number of parts, rounded up to a power of two. The lists stay until forget_changed().
+  template <class Changed>
+  void for_changed(std::uint32_t part, Changed changed) {
+    for (const SharingSolver& solver : solvers_) {
+      for (const std::uint32_t flow : solver.changed()) {
+        if ((flow & part_mask_) == part && forget(flow)) changed(flow);
+      }
+    }
+  }
+  void forget_changed();
+
+  using Load = LinkLoad;
 
   /// weight * rate (bytes/s, products below 2^80), rounded down.
-  static Load load(double weight, double rate);
+  static Load load(double weight, double rate) { return link_load(weight, rate); }
   /// The highest load at which a link counts as slack.
   static Load slack_limit(double capacity);
   /// A rate as it is kept here: 40 significant bits.
-  static double round_rate(double rate);
+  static double round_rate(double rate) { return round_to_shared(rate); }
 
  private:
-  static constexpr std::uint8_t kNoBlock = 0xff;
-  static constexpr std::uint32_t kNone = 0xffffffff;
-
-  struct alignas(64) Flow {
-    std::span<const WeightedLink> links;
-    double rate = 0;
-    double alone = 0;  // the rate that it has when nobody else is there
-    double next = 0;   // the rate that this solve finds
-    std::uint32_t generation = 0;
-    bool active = false;
-    bool fresh = false;  // not solved yet
-    bool free = false;   // its rate may change in this solve; else it moves at most as fast as before
-    bool stopped = false;
-    bool reported = false;
-    std::uint64_t stamp = 0;  // of the last solve that set it free
+  /// What a part has done to a link of another.
+  struct Change {
+    std::uint32_t flow = 0, generation = 0;
+    std::uint32_t link = 0;
+    bool added = false;
+    double weight = 0, alone = 0;
   };
-  struct Entry {
-    std::uint32_t flow = 0;  // in an unused block: the next unused block of this size
-    std::uint32_t generation = 0;
-    double weight = 0;
-  };
-  struct Bound {
-    std::uint32_t flow = 0;
-    double weight = 0;
-    double rate = 0;
-  };
-  struct alignas(64) Link {
-    Load demand = 0;
-    Load limit = 0;
-    double capacity = 0;
-    double level = 0;  // the rate at which it is full; infinity while it stops nobody
-    std::uint32_t active = 0;
-    std::uint32_t begin = 0;  // its block of entries_, with entries of removed transfers until the list is read
-    std::uint32_t size = 0;
-    std::uint8_t size_class = kNoBlock;  // the block holds 2 << size_class entries
-    bool dirty = false;
-  };
-  /// A link during one solve.
-  struct alignas(64) Filling {
-    Load used = 0;      // of those that have stopped
-    double weight = 0;  // of transfers that have not stopped
-    double floor = 0;   // the last level at which a free transfer of this link stopped
-    double next_level = 0;
-    std::uint32_t moving = 0;  // free transfers that have not stopped
-    std::uint32_t bound = 0;   // rows of Solve::bounds: transfers that are not free and have not stopped
-    std::uint32_t bound_end = 0;
-    std::uint64_t stamp = 0;
-  };
-  static_assert(sizeof(Link) == 64 && sizeof(Flow) == 64 && sizeof(Filling) == 64);
-  struct HeapItem {
-    double level = 0;
-    std::uint32_t subject = 0;  // link, or flow with kFlowBit
+  /// What one part leaves for the others.
+  struct alignas(64) Left {
+    std::vector<std::vector<Change>> changes;  // by part
+    std::vector<std::uint32_t> crowded;        // links of its own whose lists want reading
   };
 
-  static double from_load(Load load);
-  static bool later(const HeapItem& a, const HeapItem& b);
-  bool tight(const Link& link) const { return link.demand > link.limit; }
-  void mark(std::uint32_t link);
-  void report(std::uint32_t flow);
-  std::span<Entry> entries_of(const Link& link) { return {entries_.data() + link.begin, link.size}; }
-  std::span<const Entry> entries_of(const Link& link) const { return {entries_.data() + link.begin, link.size}; }
-  void append(Link& link, const Entry& entry);
-  std::uint32_t take_block(std::uint8_t size_class);
-  void drop_removed(Link& link);
-  void expect_link(std::uint32_t number) const;
-  void expect_entries(const Link& link) const;
-  void loosen();
-  void solve_from(std::uint32_t flow, std::uint32_t link);
-  void free_held(const Link& link);
-  void set_free(std::uint32_t flow);
-  void include(std::uint32_t link);
-  void reach();
-  bool has_bottleneck(const Flow& flow) const;
-  bool widen(bool all);
-  void commit();
-  void load_link(std::uint32_t link);
-  double level_of(std::uint32_t link);
-  void fill();
-  void push(double level, std::uint32_t subject);
-  void take_bottlenecks(double level);
-  void stop(std::uint32_t flow, double level);
+  void put_on(std::uint32_t part, const Change& change);
+  void take_off(std::uint32_t part, const Change& change);
+  void make_place(std::uint32_t part, std::uint32_t link);
+  /// A transfer that came and went within the instant is nobody's concern any more.
+  bool forget(std::uint32_t flow) {
+    tables_.flows[flow].reported = tables_.flows[flow].fresh = false;
+    return tables_.flows[flow].active;
+  }
 
-  LargeTable<Flow> flows_;
-  LargeTable<Link> links_;
-  LargeTable<Filling> fillings_;              // by link
-  LargeTable<Entry> entries_;                 // who is on the links, in blocks
-  std::vector<std::uint32_t> unused_blocks_;  // by size class, the first of a chain
-  std::vector<std::uint32_t> dirty_;
-  std::vector<std::uint32_t> loosened_;  // transfers on links that have become slack
-  std::vector<std::uint32_t> changed_;
+  SharingTables tables_;
+  std::vector<SharingSolver> solvers_;
+  std::vector<Left> left_;
+  std::vector<char> finished_;  // by part: it met no other
   std::vector<std::uint32_t> reported_;
-  std::vector<std::uint32_t> component_links_;  // links that may be full and carry free transfers, or were touched
-  std::vector<std::uint32_t> free_;             // transfers whose rate may change
-  std::size_t reached_ = 0;                     // how many of free_ have brought in their links
-  /// What one solve works with; kept for its memory.
-  struct Solve {
-    std::vector<HeapItem> heap;              // what stops next on top
-    std::vector<std::uint32_t> bottlenecks;  // what stops at the level reached
-    std::vector<Bound> bounds;
-    std::size_t moving = 0;  // free transfers that have not stopped
-  } solve_;
-  std::uint64_t stamp_ = 0;
+  std::uint32_t part_mask_ = 0;
   std::uint64_t solves_ = 0;
 };
 

@@ -15,8 +15,8 @@ std::int64_t fluid_time(double work, double rate) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(time));
 }
 
-void Fluid::begin(std::uint32_t transfer, std::int64_t at, double work, std::span<const WeightedLink> links,
-                  double cap) {
+void Transfers::begin(std::uint32_t transfer, std::int64_t at, double work, std::span<const WeightedLink> links,
+                      double cap) {
   SIM_CHECK(at >= 0, "a transfer begins at {} ps", at);
   if (at >= kLatest) [[unlikely]]
     refuse_time("a step");
@@ -31,7 +31,7 @@ void Fluid::begin(std::uint32_t transfer, std::int64_t at, double work, std::spa
   schedule(transfer, at);
 }
 
-void Fluid::schedule(std::uint32_t transfer, std::int64_t at) {
+void Transfers::schedule(std::uint32_t transfer, std::int64_t at) {
   Transfer& t = transfers_[transfer];
   t.finish = at;
   if (t.queued <= at) return;  // an earlier event is on its way and will be put off
@@ -39,31 +39,35 @@ void Fluid::schedule(std::uint32_t transfer, std::int64_t at) {
   queue_.push({at, transfer, ++t.version});
 }
 
-/// The rate of `transfer` has changed at `now`: settles what has been moved and predicts the finish.
-void Fluid::predict(std::uint32_t transfer, std::int64_t now) {
+/// A rate that several solves of one instant moved to and fro is what it was: what has been moved is added up where
+/// rates differ from one instant to the next alone, so that it does not tell in which order they were solved.
+void Transfers::predict(std::uint32_t transfer, std::int64_t now) {
   Transfer& t = transfers_[transfer];
+  const double rate = sharing_.rate(flow_of(transfer));
+  if (t.rate == rate) return;
   t.remaining -= t.rate * (static_cast<double>(now - t.updated) / kPicosecondsPerSecond);
   t.updated = now;
-  t.rate = sharing_.rate(transfer);
+  t.rate = rate;
   schedule(transfer, now + fluid_time(std::max(t.remaining, 0.0), t.rate));
 }
 
-/// Lists who has finished. Rows of those to come are fetched ahead: many events of an instant are more than the nearest
-/// caches hold.
-void Fluid::handle_all(std::span<const Event> events) {
+/// Rows of those to come are fetched ahead: many events of an instant are more than the nearest caches hold.
+std::span<const std::uint32_t> Transfers::take() {
   constexpr std::size_t kNear = 4, kFar = 8;
+  const std::span<const Event> events = queue_.take();
   finished_.clear();
   for (std::size_t e = 0; e < events.size(); ++e) {
     if (e + kFar < events.size()) __builtin_prefetch(&transfers_[events[e + kFar].subject]);
     if (e + kNear < events.size()) {
       const std::uint32_t later = events[e + kNear].subject;
-      sharing_.expect(later, transfers_[later].links);
+      sharing_.expect(flow_of(later), transfers_[later].links);
     }
     if (handle(events[e])) finished_.push_back(events[e].subject);
   }
+  return finished_;
 }
 
-bool Fluid::handle(const Event& event) {
+bool Transfers::handle(const Event& event) {
   Transfer& t = transfers_[event.subject];
   if (t.version != event.version) return false;
   t.queued = kUnknown;
@@ -73,13 +77,13 @@ bool Fluid::handle(const Event& event) {
   }
   ++events_;
   if (t.flowing) {
-    sharing_.remove(event.subject);
+    sharing_.remove(part_, flow_of(event.subject));
     ++t.version;
     return true;
   }
   t.flowing = true;
   t.updated = event.at;
-  sharing_.add(event.subject, t.links, t.cap);
+  sharing_.add(part_, flow_of(event.subject), t.links, t.cap);
   return false;
 }
 

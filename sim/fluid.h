@@ -25,42 +25,26 @@ inline constexpr std::int64_t kLatest = 1'000'000'000'000'000'000;
 /// picosecond is taken for the rounding of doubles, so that a whole number of picoseconds stays one.
 std::int64_t fluid_time(double work, double rate);
 
-class Fluid {
+/// The transfers of one part of a run, in order of time; who drives them calls take() until no more happens at an
+/// instant, shares the links anew, and tells predict() whose rate has changed.
+class Transfers {
  public:
-  /// `capacity` is copied.
-  explicit Fluid(const Table<LinkId, double>& capacity) : sharing_(capacity) {}
+  /// Of `part`. Transfer n is flow n * 2^shift + part of `sharing`.
+  explicit Transfers(FairSharing& sharing, std::uint32_t part = 0, std::uint32_t shift = 0)
+      : sharing_(sharing), part_(part), shift_(shift) {}
 
-  /// Transfer number `transfer` (small numbers, used again after it has finished) begins to move `work` > 0 bytes at
-  /// `at` (ps, not before the instant that run() is at). `links` must stay valid until then; not empty. `cap` in
-  /// bytes/s, 0 = none.
+  /// As Fluid::begin().
   void begin(std::uint32_t transfer, std::int64_t at, double work, std::span<const WeightedLink> links, double cap);
-
-  /// Runs until nothing is left to happen. Calls finished(transfer, at) for each transfer when it has finished; it may
-  /// begin others.
-  template <class Finished>
-  void run(Finished finished) {
-    run_together([&](std::span<const std::uint32_t> transfers, std::int64_t at) {
-      for (const std::uint32_t transfer : transfers) finished(transfer, at);
-    });
-  }
-  /// Likewise with all that finish at an instant, in the order of their numbers: finished(transfers, at), which is
-  /// called again where what it begins finishes at once.
-  template <class Finished>
-  void run_together(Finished finished) {
-    while (!queue_.empty()) {
-      const std::int64_t now = queue_.next();
-      while (!queue_.empty() && queue_.next() == now) {
-        handle_all(queue_.take());
-        if (!finished_.empty()) finished(std::span<const std::uint32_t>(finished_), now);
-      }
-      for (const std::uint32_t transfer : sharing_.solve()) predict(transfer, now);
-    }
-  }
-
+  bool empty() const { return queue_.empty(); }
+  /// The earliest instant at which something may happen.
+  std::int64_t next() const { return queue_.next(); }
+  /// All that happens then; those that have finished, in the order of their numbers. `sharing` has room for flows().
+  std::span<const std::uint32_t> take();
+  std::size_t flows() const { return transfers_.size() << shift_; }
+  /// The rate of a transfer may have changed at `now`: settles what has been moved and predicts the finish.
+  void predict(std::uint32_t transfer, std::int64_t now);
   /// Starts and finishes of transfers so far.
   std::uint64_t events() const { return events_; }
-  /// Instants at which links had to be shared anew.
-  std::uint64_t solves() const { return sharing_.solves(); }
 
  private:
   static constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
@@ -77,16 +61,52 @@ class Fluid {
     bool flowing = false;
   };
 
-  void handle_all(std::span<const Event> events);
   bool handle(const Event& event);  // true when the transfer has finished
-  void predict(std::uint32_t transfer, std::int64_t now);
   void schedule(std::uint32_t transfer, std::int64_t at);
+  std::uint32_t flow_of(std::uint32_t transfer) const { return transfer << shift_ | part_; }
 
   LargeTable<Transfer> transfers_;
-  FairSharing sharing_;
+  FairSharing& sharing_;
+  std::uint32_t part_, shift_;
   EventQueue queue_;
   std::vector<std::uint32_t> finished_;  // in the order of their numbers
   std::uint64_t events_ = 0;
+};
+
+class Fluid {
+ public:
+  /// `capacity` is copied.
+  explicit Fluid(const Table<LinkId, double>& capacity) : sharing_(capacity), transfers_(sharing_) {}
+
+  /// Transfer number `transfer` (small numbers, used again after it has finished) begins to move `work` > 0 bytes at
+  /// `at` (ps, not before the instant that run() is at). `links` must stay valid until then; not empty. `cap` in
+  /// bytes/s, 0 = none.
+  void begin(std::uint32_t transfer, std::int64_t at, double work, std::span<const WeightedLink> links, double cap) {
+    transfers_.begin(transfer, at, work, links, cap);
+  }
+
+  /// Runs until nothing is left to happen. Calls finished(transfer, at) for each transfer when it has finished, of
+  /// those that finish at an instant in the order of their numbers; it may begin others.
+  template <class Finished>
+  void run(Finished finished) {
+    while (!transfers_.empty()) {
+      const std::int64_t now = transfers_.next();
+      while (!transfers_.empty() && transfers_.next() == now) {
+        sharing_.make_room(transfers_.flows());
+        for (const std::uint32_t transfer : transfers_.take()) finished(transfer, now);
+      }
+      for (const std::uint32_t transfer : sharing_.solve()) transfers_.predict(transfer, now);
+    }
+  }
+
+  /// Starts and finishes of transfers so far.
+  std::uint64_t events() const { return transfers_.events(); }
+  /// Instants at which links had to be shared anew.
+  std::uint64_t solves() const { return sharing_.solves(); }
+
+ private:
+  FairSharing sharing_;
+  Transfers transfers_;
 };
 
 }  // namespace orrery::sim

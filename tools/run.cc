@@ -35,7 +35,7 @@ struct RunOptions {
   std::vector<std::string> sets;
   bool explain = false, advise = false, require_fit = false, formulas = false;
   double share_pct = 5;
-  unsigned jobs = 0;
+  unsigned jobs = 0, threads = 1;
   std::int64_t ecmp_seeds = 0;
 };
 
@@ -106,6 +106,7 @@ int run(const RunOptions& options) {
   const scenarios::Scenario scenario = scenarios::load_scenario(document);
   workloads::StepOptions step;
   step.full = step.whole_passes = options.ranks == "full";
+  step.threads = options.threads;
   step.timelines = !options.trace.empty();
   step.stage_timelines = !options.report.empty();
   step.count_memory = true;
@@ -189,6 +190,9 @@ Action declare_run(CommandOptions app) {
   app.add_option("--jobs", options->jobs,
                  "simulations at a time of --explain, --advise and --report (default: one per core)")
       .check(Range(1, 1024));
+  app.add_option("--threads", options->threads,
+                 "with --ranks full: threads that simulate the one step together, with the same result (default 1)")
+      .check(Range(1, 64));
   return [options] { return run(*options); };
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <tuple>
 
+#include "sim/engine_threads.h"
 #include "sim/error.h"
 #include "sim/fold.h"
 #include "workloads/step/account.h"
@@ -54,7 +55,8 @@ std::string describe(const sim::Result& result, const sim::Plan& plan) {
 }
 
 /// Runs the step's programs, which move into the result. `asked`: ranks to record beside one of each class.
-Simulated simulate(StepPlan& step, bool full, bool recorded, const std::vector<std::int64_t>& asked = {}) {
+Simulated simulate(StepPlan& step, bool full, bool recorded, const std::vector<std::int64_t>& asked = {},
+                   std::uint32_t threads = 1) {
   Simulated out;
   const sim::Folded& folded = step.groups->folded;
   out.plan = full ? step.groups->plan : folded.plan;
@@ -79,7 +81,7 @@ Simulated simulate(StepPlan& step, bool full, bool recorded, const std::vector<s
     if (added) options.record.push_back(instance);
     out.asked.push_back(place->second);
   }
-  out.result = sim::run(out.plan, full ? step.groups->network : folded.network, options);
+  out.result = sim::run(out.plan, full ? step.groups->network : folded.network, options, sim::Threads{threads});
   SIM_CHECK(out.result.outcome == sim::Outcome::finished, "{}", describe(out.result, out.plan));
   return out;
 }
@@ -438,7 +440,8 @@ class StepSimulation {
                     : options_.full ? short_plan(job_.microbatches())
                                     : folded_plan();
     while (true) {
-      const Simulated run = simulate(step, options_.full, true, options_.timeline_ranks);
+      const Simulated run =
+          simulate(step, options_.full, true, options_.timeline_ranks, options_.full ? options_.threads : 1);
       if (options_.full && compact) check_in_step(groups_->folded, run.result);
       count_effort(run, report_);
       report_.iteration = iteration_of(apart_, run);

@@ -182,6 +182,7 @@ struct StepOptions {
   bool stage_bars = false;                        // keep when its passes ran alone, which takes little
   const PlannedStep* planned = nullptr;           // plan_step() of this very job, which then is not planned again
   bool whole_passes = false;                      // with `full`: passes that nothing outside disturbs are one operation
+  std::uint32_t threads = 1;                      // with `full`: of this one run (sim/engine_threads.h)
 };
 
 struct StepReport {

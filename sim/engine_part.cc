@@ -1,0 +1,471 @@
+// The engine, for one part of a run; see engine_part.h.
+#include "sim/engine_part.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "sim/error.h"
+#include "sim/noise.h"
+
+namespace orrery::sim {
+
+namespace {
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+}  // namespace
+
+EngineTables::EngineTables(const Plan& planned, const Network& network, const RunOptions& options,
+                           std::uint32_t threads)
+    : plan(planned),
+      contention(find_contention(plan, network)),
+      partition(sim::partition(plan, contention, network.capacity.size(), threads)) {
+  programs.reserve(plan.programs.size());
+  const Rows rows = plan.instances.size() < options.rows_shared_from ? Rows::of_their_own : Rows::shared;
+  for (const Program& program : plan.programs) programs.push_back(compile(program, plan.streams, rows));
+  routes.reserve(network.routes());
+  for (std::uint32_t r = 0; r < network.routes(); ++r) {
+    routes.push_back({network.route_latency[r].value(), contention.route_rate[r], contention.route_begin[r],
+                      contention.route_begin[r + 1]});
+  }
+  for (std::size_t p = 0; p < programs.size(); ++p) {
+    const Program& program = plan.programs.rows()[p];
+    std::vector<Moved>& rows_of = moved.emplace_back();
+    rows_of.reserve(program.size());
+    for (const CompiledOp& op : programs[p].ops)
+      rows_of.push_back({program.work[op.op], program.rate_cap[op.op], program.pattern[op.op]});
+  }
+  if (!options.record.empty()) record.assign(plan.instances.size(), kNotRecorded);
+  for (std::uint32_t r = 0; r < options.record.size(); ++r) record[index(options.record[r])] = r;
+}
+
+EnginePart::EnginePart(const EngineTables& tables, std::uint32_t number, FairSharing& sharing,
+                       std::vector<Record>& records)
+    : tables_(tables),
+      plan_(tables.plan),
+      programs_(tables.programs),
+      records_(records),
+      number_(number),
+      transfers_(sharing, number, static_cast<std::uint32_t>(std::bit_width(tables.partition.parts - 1))) {
+  for (Mail& mail : post_.mail) mail.arrivals.resize(tables.partition.parts);
+  meetings_.joint.assign(tables.partition.joints.size(), kNone);
+  list_ranks();
+  list_groups();
+}
+
+void EnginePart::list_ranks() {
+  const std::vector<std::uint8_t>& part_of = tables_.partition.part_of;
+  const auto count = part_of.empty() ? static_cast<std::ptrdiff_t>(plan_.instances.size())
+                                     : std::count(part_of.begin(), part_of.end(), number_);
+  ranks_.reserve(static_cast<std::size_t>(count));
+  std::uint64_t signals = 0;
+  for (std::uint32_t i = 0; i < plan_.instances.size(); ++i) {
+    if (!part_of.empty() && part_of[i] != number_) continue;
+    const Instance& instance = plan_.instances[InstanceId{i}];
+    Rank& rank = ranks_.emplace_back();
+    rank.program = index(instance.program);
+    rank.slots = plan_.slots_begin[i];
+    rank.signals = signals;
+    rank.instance = i & kMostInstances;
+    rank.scaled = instance.slowdown != 1.0 || plan_.noise.sigma > 0 || plan_.loads.any() ? 1 : 0;
+    if (!tables_.record.empty()) rank.record = tables_.record[i];
+    signals += programs_[rank.program].signals;
+  }
+  signals_.resize(signals);
+  cursors_.resize(ranks_.size() * plan_.streams);
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    const CompiledProgram& program = programs_[ranks_[r].program];
+    for (std::uint32_t s = 0; s < plan_.streams; ++s) cursors_of(r)[s].next = program.stream_begin[s];
+  }
+}
+
+void EnginePart::list_groups() {
+  groups_.resize(plan_.communicators.size() + 1);
+  for (const Rank& rank : ranks_) {
+    for (const CommunicatorId c : plan_.slots_of(InstanceId{rank.instance})) ++groups_[index(c)].members;
+  }
+  std::vector<std::uint32_t> next;
+  next.reserve(plan_.communicators.size());
+  for (std::size_t c = 0; c < plan_.communicators.size(); ++c) {
+    groups_[c].first_route = index(plan_.communicators.rows()[c].first_route);
+    groups_[c + 1].members_begin = groups_[c].members_begin + groups_[c].members;
+    next.push_back(groups_[c].members_begin);
+  }
+  members_.resize(groups_.back().members_begin);
+  for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
+    const auto slots = plan_.slots_of(InstanceId{ranks_[r].instance});
+    for (std::uint32_t s = 0; s < slots.size(); ++s) members_[next[index(slots[s])]++] = {r, s};
+  }
+}
+
+void EnginePart::record(const Rank& rank, std::uint32_t op, std::int64_t ready, std::int64_t start,
+                        std::int64_t finish) {
+  Record& row = records_[rank.record];
+  row.ready[op] = SimTime(ready);
+  row.start[op] = SimTime(start);
+  row.finish[op] = SimTime(finish);
+}
+
+void EnginePart::wake(std::uint32_t rank, std::uint32_t stream) {
+  Rank& r = ranks_[rank];
+  if (r.runnable == 0) ready_.push_back(rank);
+  r.runnable |= std::uint32_t{1} << stream;
+}
+
+/// The head of `cursor` has finished.
+void EnginePart::note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int64_t finish) {
+  if (finish >= kLatest) [[unlikely]]
+    refuse_time("a step");
+  cursor.free = finish;
+  cursor.blocked_on = kRunnable;
+  ++cursor.next;
+  ++events_;
+  rank.last_finish = std::max(rank.last_finish, finish);
+  if (op.signal == kNoSignal) return;
+  signals_[rank.signals + op.signal] = {finish, op.op};
+  const auto number = static_cast<std::uint32_t>(&rank - ranks_.data());
+  const Cursor* cursors = cursors_of(number);
+  for (std::uint32_t left = rank.waiting; left != 0; left &= left - 1) {
+    const auto s = static_cast<std::uint32_t>(std::countr_zero(left));
+    if (cursors[s].blocked_on == op.signal) wake(number, s);
+  }
+}
+
+/// Ranks by the thousand do not fit the nearest caches, and most of a run is waiting for their rows. Where many
+/// transfers finish at an instant, which is the rule where replicas do the same, the rows of those to come are fetched
+/// ahead, in two steps: first what says where the rows of their members lie.
+void EnginePart::expect_meeting(std::span<const std::uint32_t> meetings, std::size_t at) const {
+  constexpr std::size_t kNear = 4, kFar = 8;
+  constexpr std::uint32_t kMost = 4;
+  if (at + kFar < meetings.size()) {
+    const std::uint32_t communicator = meetings_.rows[meetings[at + kFar]].communicator;
+    __builtin_prefetch(&groups_[communicator]);
+  }
+  if (at + kNear >= meetings.size()) return;
+  const std::uint32_t communicator = meetings_.rows[meetings[at + kNear]].communicator;
+  const std::uint32_t begin = groups_[communicator].members_begin;
+  const std::uint32_t end = std::min(groups_[communicator + 1].members_begin, begin + kMost);
+  for (std::uint32_t m = begin; m < end; ++m) expect_rank(members_[m].rank);
+}
+
+void EnginePart::expect_rank(std::size_t number) const {
+  __builtin_prefetch(&ranks_[number]);
+  const auto* cursors = reinterpret_cast<const char*>(cursors_.data() + number * plan_.streams);
+  for (std::size_t at = 0; at < sizeof(Cursor) * plan_.streams; at += 64) __builtin_prefetch(cursors + at);
+}
+
+void EnginePart::run_ready() {
+  constexpr std::size_t kAhead = 4;
+  while (!ready_.empty()) {
+    const std::uint32_t rank = ready_.back();
+    ready_.pop_back();
+    if (ready_.size() >= kAhead) {
+      const std::uint32_t number = ready_[ready_.size() - kAhead];
+      const Rank& later = ranks_[number];
+      const auto stream = static_cast<std::uint32_t>(std::countr_zero(later.runnable));
+      const CompiledProgram& program = programs_[later.program];
+      const std::uint32_t next = cursors_of(number)[stream].next;
+      if (next < program.ops.size() && program.ops[next].waits_begin < program.ops[next].waits_end)
+        __builtin_prefetch(&signals_[later.signals + program.waits[program.ops[next].waits_begin].signal]);
+    }
+    while (ranks_[rank].runnable != 0) {
+      const auto stream = static_cast<std::uint32_t>(std::countr_zero(ranks_[rank].runnable));
+      run_stream(rank, stream);
+      ranks_[rank].runnable &= ~(std::uint32_t{1} << stream);
+    }
+  }
+}
+
+/// When a compute operation finishes.
+inline std::int64_t EnginePart::compute(const Rank& rank, const CompiledOp& op, std::int64_t ready,
+                                        std::int64_t host) const {
+  std::int64_t duration = op.duration;
+  std::int64_t bound = op.host_bound;
+  if (rank.scaled) {
+    const Program& whole = plan_.programs.rows()[rank.program];
+    const Instance& instance = plan_.instances[InstanceId{rank.instance}];
+    double factor = instance.slowdown * noise_factor(plan_.noise, instance.noise_key, op.op);
+    if (const double share = whole.loaded[op.op]; share > 0)
+      factor *= 1 + share * (load_factor(plan_.loads, instance.load_group, instance.load_place, op.op) - 1);
+    const std::int64_t issue = whole.issue[op.op];
+    const ScaledCompute scaled = scale_compute(duration, bound, issue, factor);
+    duration = scaled.duration;
+    bound = scaled.issue_bound;
+  }
+  return std::max(ready + duration, host + bound);
+}
+
+/// Runs one stream ahead until its head waits for something that is not known yet.
+void EnginePart::run_stream(std::uint32_t number, std::uint32_t stream) {
+  Rank& rank = ranks_[number];
+  Cursor& cursor = cursors_of(number)[stream];
+  rank.waiting &= ~(std::uint32_t{1} << stream);
+  if (cursor.blocked_on == kOnTransfer) return;
+  const auto wait_for = [&](std::uint32_t signal) {
+    cursor.blocked_on = signal;
+    rank.waiting |= std::uint32_t{1} << stream;
+  };
+  const CompiledProgram& program = programs_[rank.program];
+  const std::uint32_t end = program.stream_begin[stream + 1];
+  const Signal* signals = signals_.data() + rank.signals;
+  while (cursor.next < end) {
+    const CompiledOp& op = program.ops[cursor.next];
+    std::int64_t ready = cursor.free;
+    for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) {
+      const Wait wait = program.waits[w];
+      if (signals[wait.signal].op != wait.op) return wait_for(wait.signal);
+      ready = std::max(ready, signals[wait.signal].at);
+    }
+    std::int64_t host = op.host_start;
+    if (op.segment.signal != kNoSignal) {
+      if (signals[op.segment.signal].op != op.segment.op) return wait_for(op.segment.signal);
+      host += signals[op.segment.signal].at;
+    }
+    if (op.slot != kNoSlot) {
+      cursor.blocked_on = kOnTransfer;
+      arrive(number, op, cursor.next, std::max(ready, host + op.host_bound));
+      if (cursor.blocked_on == kOnTransfer) return;
+      continue;
+    }
+    const std::int64_t finish = compute(rank, op, ready, host);
+    if (rank.record != kNone) record(rank, op.op, std::max(ready, host), std::max(ready, host), finish);
+    note(rank, cursor, op, finish);
+  }
+}
+
+/// The meeting of the k-th transfers on a communicator; made when the first member arrives.
+std::uint32_t EnginePart::meeting_of(std::uint32_t& pending, std::uint32_t communicator, std::uint32_t occurrence,
+                                     std::uint32_t program, std::uint32_t row) {
+  for (std::uint32_t m = pending; m != kNone; m = meetings_.rows[m].next) {
+    if (meetings_.rows[m].occurrence == occurrence) return m;
+  }
+  if (meetings_.unused == kNone) {
+    meetings_.unused = static_cast<std::uint32_t>(meetings_.rows.size());
+    meetings_.rows.emplace_back();
+  }
+  const std::uint32_t number = meetings_.unused;
+  Meeting& m = meetings_.rows[number];
+  meetings_.unused = m.next;
+  m = Meeting{};
+  m.communicator = communicator;
+  m.occurrence = occurrence;
+  m.program = program;
+  m.row = row;
+  m.next = pending;
+  pending = number;
+  return number;
+}
+
+void EnginePart::take_from(std::uint32_t& pending, std::uint32_t meeting) {
+  std::uint32_t* link = &pending;
+  while (*link != meeting) link = &meetings_.rows[*link].next;
+  *link = meetings_.rows[meeting].next;
+  meetings_.rows[meeting].next = kNone;
+}
+
+void EnginePart::free_meeting(std::uint32_t meeting) {
+  meetings_.rows[meeting].next = meetings_.unused;
+  meetings_.unused = meeting;
+}
+
+void EnginePart::check_agreement(const Meeting& meeting, std::uint32_t program, std::uint32_t op) const {
+  const Program& first = plan_.programs.rows()[meeting.program];
+  const std::uint32_t a = programs_[meeting.program].ops[meeting.row].op;
+  const Program& other = plan_.programs.rows()[program];
+  SIM_CHECK(first.work[a] == other.work[op] && first.duration[a] == other.duration[op] &&
+                first.pattern[a] == other.pattern[op] && first.rate_cap[a] == other.rate_cap[op],
+            "transfer {} on communicator {}: operation {} of program {} ({} bytes, {} ps, pattern {}, cap {}) meets "
+            "operation {} of program {} ({} bytes, {} ps, pattern {}, cap {})",
+            meeting.occurrence, meeting.communicator, a, meeting.program, first.work[a], first.duration[a],
+            first.pattern[a], first.rate_cap[a], op, program, other.work[op], other.duration[op], other.pattern[op],
+            other.rate_cap[op]);
+}
+
+void EnginePart::arrive(std::uint32_t number, const CompiledOp& op, std::uint32_t row, std::int64_t arrival) {
+  const Rank& rank = ranks_[number];
+  if (arrival >= kLatest) [[unlikely]]
+    refuse_time("a step");
+  if (rank.record != kNone) record(rank, op.op, arrival, kNothing, kNothing);
+  const std::uint32_t communicator = index(plan_.slots[rank.slots + op.slot]);
+  Group& group = groups_[communicator];
+  const std::uint32_t meeting = meeting_of(group.pending, communicator, op.occurrence, rank.program, row);
+  Meeting& m = meetings_.rows[meeting];
+  if (m.program != rank.program || m.row != row) check_agreement(m, rank.program, op.op);
+  m.start = std::max(m.start, arrival);
+  if (++m.arrived < group.members) return;
+  take_from(group.pending, meeting);
+  complete(meeting);
+}
+
+/// All members of this part have arrived.
+void EnginePart::complete(std::uint32_t meeting) {
+  const Meeting& m = meetings_.rows[meeting];
+  const std::uint32_t joint = joint_of(m.communicator);
+  if (joint == kNotJoint) return begin(meeting);
+  const std::uint32_t owner = tables_.partition.joints[joint].owner;
+  post_.mail[post_.writing].arrivals[owner].push_back({m.communicator, m.occurrence, m.program, m.row, m.start});
+  free_meeting(meeting);
+}
+
+/// All members of a part have arrived, where this part sees to the transfer.
+void EnginePart::arrive_jointly(const Arrival& arrival) {
+  const std::uint32_t joint = joint_of(arrival.communicator);
+  std::uint32_t& pending = meetings_.joint[joint];
+  const std::uint32_t meeting =
+      meeting_of(pending, arrival.communicator, arrival.occurrence, arrival.program, arrival.row);
+  Meeting& m = meetings_.rows[meeting];
+  if (m.program != arrival.program || m.row != arrival.row)
+    check_agreement(m, arrival.program, programs_[arrival.program].ops[arrival.row].op);
+  m.start = std::max(m.start, arrival.start);
+  if (++m.arrived < tables_.partition.joints[joint].parts) return;
+  take_from(pending, meeting);
+  begin(meeting);
+}
+
+/// All members have arrived.
+void EnginePart::begin(std::uint32_t meeting) {
+  const Meeting& m = meetings_.rows[meeting];
+  const CompiledOp& op = programs_[m.program].ops[m.row];
+  const Moved& moved = tables_.moved[m.program][m.row];
+  const EngineRoute& route = tables_.routes[groups_[m.communicator].first_route + moved.pattern];
+  std::int64_t fluid = m.start + op.duration + route.latency;
+  if (plan_.message_noise.sigma > 0) {
+    const std::uint64_t key = plan_.communicators.rows()[m.communicator].noise_key;
+    fluid = m.start + noisy_latency(plan_.message_noise, key, m.occurrence, op.duration + route.latency);
+  }
+  if (fluid >= kLatest) [[unlikely]]
+    refuse_time("a step");
+  const double rate = moved.cap > 0 ? std::min(moved.cap, route.alone) : route.alone;
+  if (moved.work > 0 && route.links_begin < route.links_end) {
+    const std::span<const WeightedLink> links(tables_.contention.route_links.data() + route.links_begin,
+                                              route.links_end - route.links_begin);
+    transfers_.begin(meeting, fluid, moved.work, links, rate);
+  } else if (moved.work > 0 && route.alone < kUnlimited) {
+    finish_meeting(meeting, fluid + fluid_time(moved.work, FairSharing::round_rate(rate)));
+  } else {
+    finish_meeting(meeting, fluid + unlimited_transfer(moved.work, moved.cap).value());
+  }
+}
+
+void EnginePart::finish_meeting(std::uint32_t meeting, std::int64_t finish) {
+  const Meeting m = meetings_.rows[meeting];
+  if (joint_of(m.communicator) == kNotJoint) {
+    finish_members(m.communicator, m.occurrence, m.start, finish);
+  } else {
+    post_.mail[post_.writing].finishes.push_back({m.communicator, m.occurrence, m.start, finish});
+  }
+  free_meeting(meeting);
+}
+
+/// Those of this part.
+void EnginePart::finish_members(std::uint32_t communicator, std::uint32_t occurrence, std::int64_t start,
+                                std::int64_t finish) {
+  const std::uint32_t end = groups_[communicator + 1].members_begin;
+  for (std::uint32_t at = groups_[communicator].members_begin; at < end; ++at) {
+    const Member member = members_[at];
+    Rank& rank = ranks_[member.rank];
+    const CompiledProgram& program = programs_[rank.program];
+    const CompiledOp& op = program.ops[program.slot_ops[program.slot_begin[member.slot] + occurrence]];
+    Cursor& cursor = cursors_of(member.rank)[op.stream];
+    if (rank.record != kNone) record(rank, op.op, records_[rank.record].ready[op.op].value(), start, finish);
+    note(rank, cursor, op, finish);
+    wake(member.rank, op.stream);
+  }
+}
+
+void EnginePart::start() {
+  for (std::size_t rank = ranks_.size(); rank-- > 0;) {
+    for (std::uint32_t s = 0; s < plan_.streams; ++s) wake(static_cast<std::uint32_t>(rank), s);
+  }
+  run_ready();
+}
+
+void EnginePart::take(std::int64_t now) {
+  if (next() != now) return;
+  const std::span<const std::uint32_t> meetings = transfers_.take();
+  for (std::size_t i = 0; i < meetings.size(); ++i) {
+    expect_meeting(meetings, i);
+    finish_meeting(meetings[i], now);
+  }
+  run_ready();
+}
+
+bool EnginePart::has_posted() const {
+  const Mail& mail = post_.mail[post_.writing];
+  return !mail.finishes.empty() || std::any_of(mail.arrivals.begin(), mail.arrivals.end(),
+                                               [](const auto& arrivals) { return !arrivals.empty(); });
+}
+
+void EnginePart::turn_mail() {
+  post_.writing ^= 1;
+  Mail& mail = post_.mail[post_.writing];
+  mail.finishes.clear();
+  for (auto& arrivals : mail.arrivals) arrivals.clear();
+}
+
+void EnginePart::read_mail(std::span<const std::unique_ptr<EnginePart>> parts) {
+  for (const auto& from : parts) {
+    const Mail& mail = from->post_.mail[from->post_.writing ^ 1];
+    for (const Arrival& arrival : mail.arrivals[number_]) arrive_jointly(arrival);
+    for (const Finish& f : mail.finishes) finish_members(f.communicator, f.occurrence, f.start, f.finish);
+  }
+  run_ready();
+}
+
+bool EnginePart::finished() const {
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const CompiledProgram& program = programs_[ranks_[rank].program];
+    for (std::uint32_t s = 0; s < plan_.streams; ++s) {
+      if (cursors_of(rank)[s].next != program.stream_begin[s + 1]) return false;
+    }
+  }
+  return true;
+}
+
+/// By cursor: the meeting at which its head has arrived.
+std::vector<std::uint32_t> EnginePart::meetings_by_stream() const {
+  std::vector<std::uint32_t> meetings(cursors_.size(), kNone);
+  for (std::uint32_t c = 0; c + 1 < groups_.size(); ++c) {
+    for (std::uint32_t m = groups_[c].pending; m != kNone; m = meetings_.rows[m].next) {
+      for (std::uint32_t at = groups_[c].members_begin; at < groups_[c + 1].members_begin; ++at) {
+        const Rank& rank = ranks_[members_[at].rank];
+        const CompiledProgram& program = programs_[rank.program];
+        const std::uint32_t slot = members_[at].slot;
+        if (slot + 1 >= program.slot_begin.size()) continue;
+        const std::uint32_t k = program.slot_begin[slot] + meetings_.rows[m].occurrence;
+        if (k >= program.slot_begin[slot + 1]) continue;
+        const std::uint32_t row = program.slot_ops[k];
+        const std::uint32_t cursor = members_[at].rank * plan_.streams + program.ops[row].stream;
+        if (cursors_[cursor].next == row && cursors_[cursor].blocked_on == kOnTransfer) meetings[cursor] = m;
+      }
+    }
+  }
+  return meetings;
+}
+
+std::vector<Stuck> EnginePart::stuck() const {
+  constexpr std::size_t kMostStuck = 64;
+  std::vector<Stuck> all;
+  const std::vector<std::uint32_t> meetings = meetings_by_stream();
+  // Transfers first: they name the cause, streams that wait for other streams only follow.
+  for (const bool transfers : {true, false}) {
+    for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
+      const CompiledProgram& program = programs_[ranks_[i].program];
+      for (std::uint32_t s = 0; s < plan_.streams; ++s) {
+        const std::uint32_t stream = i * plan_.streams + s;
+        const Cursor& cursor = cursors_[stream];
+        const std::uint32_t m = meetings[stream];
+        if (cursor.next == program.stream_begin[s + 1] || (m != kNone) != transfers) continue;
+        if (all.size() == kMostStuck) return all;
+        Stuck stuck{instance_of(i), program.ops[cursor.next].op, CommunicatorId{}, 0, 0};
+        if (m != kNone) {
+          stuck.communicator = CommunicatorId{meetings_.rows[m].communicator};
+          stuck.arrived = meetings_.rows[m].arrived;
+          stuck.members = plan_.communicators[stuck.communicator].members;
+        }
+        all.push_back(stuck);
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,19 @@
+// One run on several threads.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/engine.h"
+
+namespace orrery::sim {
+
+struct Threads {
+  std::uint32_t count = 1;            // parts of the plan that run at a time, at most 64
+  std::uint64_t together_from = 256;  // events of an instant from which they do; with fewer, one thread goes through it
+};
+
+/// As run(), with the same times, on `threads`. Pays where many instances do the same at an instant, as replicas do.
+/// Result::solves may differ by a few.
+Result run(const Plan& plan, const Network& network, const RunOptions& options, const Threads& threads);
+
+}  // namespace orrery::sim
