@@ -36,7 +36,7 @@ void note_changes(Job& job, const Shelf& shelf, const Settings& reference, const
 void note_source(const Settings& document, Job& job) {
   for (const Beyond& beyond : beyond_record(document)) {
     job.assumptions.push_back(fmt::format("{} stays {} as in the record; orrery validate takes {}, by its source: {}.",
-                                          beyond.path, beyond.was.empty() ? "open" : beyond.was, beyond.value.text(),
+                                          beyond.path, beyond.was.empty() ? "open" : beyond.was, beyond.said(),
                                           beyond.source));
   }
 }

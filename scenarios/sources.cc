@@ -89,7 +89,16 @@ bool quotes(const Settings& record, const Settings& entry) {
   });
 }
 
+std::string text_of(const Settings& value) {
+  if (!value.is_mapping()) return value.text();
+  std::string text;
+  for (const auto& [key, member] : value.members()) text += (text.empty() ? "" : ", ") + key + " " + text_of(member);
+  return text;
+}
+
 }  // namespace
+
+std::string Beyond::said() const { return text_of(value); }
 
 bool matches(std::string_view text, std::string_view pattern) {
   if (!pattern.ends_with('*')) return text == pattern;
@@ -121,9 +130,9 @@ Settings as_published(const Settings& record, std::vector<std::string>& notes) {
   for (const Beyond& beyond : beyond_record(record)) {
     apply(whole, {beyond.path, beyond.value});
     notes.push_back(beyond.contradicts ? fmt::format("{}{} is {} in the record and {} by its source: {}.", kCorrected,
-                                                     beyond.path, beyond.was, beyond.value.text(), beyond.source)
+                                                     beyond.path, beyond.was, beyond.said(), beyond.source)
                                        : fmt::format("{} is not given: {}, by its source: {}.", beyond.path,
-                                                     beyond.value.text(), beyond.source));
+                                                     beyond.said(), beyond.source));
   }
   return whole;
 }

@@ -20,6 +20,7 @@ struct Beyond {
   sim::Settings value;
   std::string source;  // where the table's authors say so
   bool contradicts = false;
+  std::string said() const;  // the value in a sentence: "flat", or "exchange flat, replicate_below 8 MB" of a section
 };
 /// What scenarios/published/sources.yaml knows beyond `record`, by the table that its `source` cites; nothing for a
 /// document that cites none of them. Throws UserError for a broken sources.yaml.
