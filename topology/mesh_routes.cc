@@ -48,18 +48,24 @@ MeshRoutes::MeshRoutes(const FabricWiring& wiring, const std::vector<std::uint32
   }
 }
 
-std::shared_ptr<const MeshRoutes::Column> MeshRoutes::towards(std::uint32_t to) const {
+/// As far as `from`, and all that is no farther: in a machine of ten thousand switches most ways lead to neighbours.
+std::shared_ptr<const MeshRoutes::Column> MeshRoutes::towards(std::uint32_t to, std::uint32_t from) const {
   {
     const std::lock_guard lock(mutex_);
-    if (const auto it = known_.find(to); it != known_.end()) return it->second;
+    const auto it = known_.find(to);
+    if (it != known_.end() && (it->second->hops[from] >= 0 || it->second->whole)) return it->second;
   }
   const std::size_t n = component_.size();
-  auto column = std::make_shared<Column>(Column{std::vector<std::int32_t>(n, -1), std::vector<double>(n, 0.0)});
+  auto column = std::make_shared<Column>(Column{std::vector<std::int32_t>(n, -1), std::vector<double>(n, 0.0), true});
   std::vector<std::uint32_t> order{to};
   column->hops[to] = 0;
   column->paths[to] = 1;
   for (std::size_t next = 0; next < order.size(); ++next) {
     const std::uint32_t u = order[next];  // its count of paths is complete: all nearer switches came before it
+    if (column->hops[from] >= 0 && column->hops[u] >= column->hops[from]) {
+      column->whole = false;
+      break;
+    }
     for (std::uint32_t a = begin_[u]; a < begin_[u + 1]; ++a) {
       const std::uint32_t v = arcs_[a].to;
       if (column->hops[v] < 0) {
@@ -71,14 +77,14 @@ std::shared_ptr<const MeshRoutes::Column> MeshRoutes::towards(std::uint32_t to) 
   }
   const std::lock_guard lock(mutex_);
   if (known_.size() * n > kMostRemembered) known_.clear();
-  return known_.emplace(to, std::move(column)).first->second;
+  return known_[to] = std::move(column);
 }
 
-std::int32_t MeshRoutes::hops(std::uint32_t from, std::uint32_t to) const { return towards(to)->hops[from]; }
+std::int32_t MeshRoutes::hops(std::uint32_t from, std::uint32_t to) const { return towards(to, from)->hops[from]; }
 
 void MeshRoutes::spread(std::uint32_t from, std::uint32_t to, bool by_path,
                         std::vector<sim::WeightedLink>& links) const {
-  const auto column = towards(to);
+  const auto column = towards(to, from);
   SIM_CHECK(column->hops[from] >= 0, "no way from switch {} to switch {}", from, to);
   std::map<std::uint32_t, double> here{{from, 1.0}}, next;  // flow that arrives at each switch of one distance
   for (std::int32_t hops = column->hops[from]; hops > 0; --hops) {
@@ -104,7 +110,7 @@ void MeshRoutes::spread(std::uint32_t from, std::uint32_t to, bool by_path,
 void MeshRoutes::walk(std::uint32_t from, std::uint32_t to,
                       const std::function<std::size_t(std::uint32_t at, std::size_t choices)>& pick,
                       std::vector<sim::WeightedLink>& links) const {
-  const auto column = towards(to);
+  const auto column = towards(to, from);
   SIM_CHECK(column->hops[from] >= 0, "no way from switch {} to switch {}", from, to);
   std::vector<std::uint32_t> choices;
   for (std::uint32_t at = from; at != to;) {

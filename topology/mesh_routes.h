@@ -1,5 +1,6 @@
 // Routes over a network that is no tree: every shortest path between two switches, found by breadth-first search from
-// the destination. The search of a destination is remembered, so that asking for many pairs costs one search each.
+// the destination as far as the source. The search of a destination is remembered, so that asking for many pairs costs
+// one search each, or a few where one is farther than all before.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +42,12 @@ class MeshRoutes {
     std::uint32_t to, link;
     std::int32_t lanes;
   };
-  struct Column {  // towards one destination
-    std::vector<std::int32_t> hops;
+  struct Column {                    // towards one destination
+    std::vector<std::int32_t> hops;  // -1: not reached, or farther than was looked
     std::vector<double> paths;
+    bool whole = false;  // every switch was reached that can be
   };
-  std::shared_ptr<const Column> towards(std::uint32_t to) const;
+  std::shared_ptr<const Column> towards(std::uint32_t to, std::uint32_t from) const;
 
   std::vector<std::uint32_t> begin_;
   std::vector<Arc> arcs_;

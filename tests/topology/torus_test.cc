@@ -1,6 +1,8 @@
 // Does a torus have the cables of its dimensions, the distances of its coordinates, and traffic on all shortest paths?
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "tests/catch.h"
 #include "tests/topology/fixtures.h"
@@ -76,6 +78,33 @@ TEST_CASE("Adaptive routing loads every shortest path of a torus alike") {
     }
   }
   CHECK(seen == Approx(static_cast<double>(a)));  // every byte takes `a` steps along the first dimension
+}
+
+TEST_CASE("Ways to a node are the same whether near or far ones were asked for first") {
+  // The search from a destination ends where it was asked to, and is made again for whoever is farther.
+  const std::int64_t nodes = 5 * 4 * 3;
+  const Cluster near_first = make(a100_node(), torus_spec({5, 4, 3}), nodes);
+  const Cluster far_first = make(a100_node(), torus_spec({5, 4, 3}), nodes);
+  std::vector<std::int64_t> sources(nodes - 1);
+  std::iota(sources.begin(), sources.end(), 1);
+  std::stable_sort(sources.begin(), sources.end(), [&](std::int64_t a, std::int64_t b) {
+    return near_first.way(0, a * 8).hops < near_first.way(0, b * 8).hops;
+  });
+  for (std::size_t n = 0; n < sources.size(); ++n) static_cast<void>(near_first.path(sources[n] * 8, 0));
+  for (std::size_t n = sources.size(); n-- > 0;) {
+    const Path far = far_first.path(sources[n] * 8, 0), near = near_first.path(sources[n] * 8, 0);
+    INFO("from node " << sources[n]);
+    CHECK(far.hops == near.hops);
+    REQUIRE(far.links.size() == near.links.size());
+    double carried = 0;
+    for (std::size_t l = 0; l < far.links.size(); ++l) {
+      CHECK(far.links[l].link == near.links[l].link);
+      CHECK(far.links[l].weight == near.links[l].weight);
+      carried += near_first.links()[far.links[l].link].tier == Tier::spine ? far.links[l].weight : 0;
+    }
+    // Whatever its ways, a byte crosses as many cables between switches as the way has.
+    CHECK(carried == Approx(near.hops - 6));
+  }
 }
 
 TEST_CASE("Spraying deals evenly at every switch, not over paths") {

@@ -9,6 +9,7 @@
 
 #include "calibration/routing.h"
 #include "sim/error.h"
+#include "topology/fabrics.h"
 
 namespace orrery::workloads {
 
@@ -299,8 +300,10 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
     out.plan.add_instance(instance, communicators.of(rank));
   }
   out.folded = sim::fold(out.plan, out.network);
-  const bool mixed =
-      inputs.placement.kind != Placement::Kind::order || cluster.fabric_spec().routes.ecmp_seed.has_value();
+  // A torus' rows of switches end where no stage does, so that the ways from stage to stage all differ.
+  const topology::FabricSpec& fabric = cluster.fabric_spec();
+  const bool mixed = inputs.placement.kind != Placement::Kind::order || fabric.routes.ecmp_seed.has_value() ||
+                     fabric.kind == &topology::fabrics::torus;
   if (mixed && out.folded.representative.size() > most_sharing) {
     communicators.settle();
     out.folded = sim::fold(out.plan, out.network);

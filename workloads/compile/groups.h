@@ -37,7 +37,7 @@ struct Groups {
   /// Bytes/s up to which a tensor collective runs at its own rate whatever else is under way; 0 where the members of a
   /// tensor group may be out of step.
   double tensor_rate_limit = 0;
-  /// Every communicator keeps one rate (settled_rates.h): hashed paths or a placement leave too few ranks alike.
+  /// Every communicator keeps one rate (settled_rates.h): hashed paths, a placement or a torus leave few ranks alike.
   bool settled = false;
 };
 

@@ -427,9 +427,8 @@ class StepSimulation {
     report_.assumptions = job_.assumptions;
     if (groups_->settled) {
       report_.assumptions.emplace_back(
-          "network: placement or hashed paths leave few ranks alike, so each group keeps the rate that it has while "
-          "all "
-          "groups of its kind are under way");
+          "network: placement, hashed paths or a torus leave few ranks alike, so each group keeps the rate that it has "
+          "while all groups of its kind are under way");
     }
   }
 
