@@ -90,6 +90,16 @@ struct Moved {
   std::uint32_t pattern = 0;
 };
 
+/// Whether rows of signals are to be shared: that of every operation by itself, for each instance, would fill more than
+/// caches, or much memory.
+bool many_rows(const Plan& plan, const RunOptions& options) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 22;  // 64 MiB
+  if (plan.instances.size() >= options.rows_shared_from) return true;
+  std::uint64_t rows = 0;
+  for (const Instance& instance : plan.instances) rows += plan.programs[instance.program].size();
+  return rows > kMost;
+}
+
 class Engine {
  public:
   Engine(const Plan& plan, const Network& network, const RunOptions& options);
@@ -135,9 +145,11 @@ class Engine {
 };
 
 Engine::Engine(const Plan& plan, const Network& network, const RunOptions& options)
-    : plan_(plan), contention_(find_contention(plan, network)), fluid_(network.capacity) {
+    : plan_(plan),
+      contention_(options.alone ? without_contention(network) : find_contention(plan, network)),
+      fluid_(network.capacity) {
   programs_.reserve(plan.programs.size());
-  const Rows rows = plan.instances.size() < options.rows_shared_from ? Rows::of_their_own : Rows::shared;
+  const Rows rows = many_rows(plan, options) ? Rows::shared : Rows::of_their_own;
   for (const Program& program : plan.programs) programs_.push_back(compile(program, plan.streams, rows));
 
   const std::size_t ranks = plan.instances.size();

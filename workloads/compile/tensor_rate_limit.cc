@@ -1,5 +1,5 @@
 // What is left of the tensor groups' links when every other communicator takes all it can. See
-// Groups::tensor_rate_limit. In step: every class of ranks meets only itself on its tensor communicator, at its own
+// WholePasses::sure_rate. In step: every class of ranks meets only itself on its tensor communicator, at its own
 // pace.
 #include <algorithm>
 #include <limits>
