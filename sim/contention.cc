@@ -85,6 +85,16 @@ class Demands {
   std::vector<std::uint32_t> touched_;
 };
 
+/// By route: bytes/s of a transfer with no cap and no other beside it.
+std::vector<double> rates_alone(const Network& network) {
+  std::vector<double> rates(network.routes(), kInfinity);
+  for (std::uint32_t r = 0; r < network.routes(); ++r) {
+    for (const WeightedLink& l : network.links_of(RouteId{r}))
+      rates[r] = std::min(rates[r], network.capacity[l.link] / l.weight);
+  }
+  return rates;
+}
+
 }  // namespace
 
 double Contention::rate_alone(RouteId r, double cap) const {
@@ -92,15 +102,16 @@ double Contention::rate_alone(RouteId r, double cap) const {
   return FairSharing::round_rate(cap > 0 ? std::min(cap, rate) : rate);
 }
 
+Contention without_contention(const Network& network) {
+  Contention contention;
+  contention.route_begin.assign(network.routes() + 1, 0);
+  contention.route_rate = rates_alone(network);
+  return contention;
+}
+
 Contention find_contention(const Plan& plan, const Network& network) {
   Contention contention;
-  contention.route_rate.assign(network.routes(), kInfinity);
-  for (std::uint32_t r = 0; r < network.routes(); ++r) {
-    for (const WeightedLink& l : network.links_of(RouteId{r})) {
-      contention.route_rate[r] = std::min(contention.route_rate[r], network.capacity[l.link] / l.weight);
-    }
-  }
-
+  contention.route_rate = rates_alone(network);
   std::vector<Uses> uses;
   uses.reserve(plan.programs.size());
   for (const Program& program : plan.programs) uses.push_back(uses_of(program));

@@ -36,4 +36,7 @@ struct Contention {
 /// slots.
 Contention find_contention(const Plan& plan, const Network& network);
 
+/// As if no link could be full.
+Contention without_contention(const Network& network);
+
 }  // namespace orrery::sim

@@ -48,6 +48,10 @@ struct Result {
 struct RunOptions {
   std::vector<InstanceId> record;      // whose operations are recorded
   std::size_t rows_shared_from = 256;  // instances from which rows of signals are shared (compiled.h); same times
+  /// Every transfer moves as if it were alone on its route. Times are then a longest path, and none is later than where
+  /// links are shared: a rate is never above that of a transfer alone, and whatever ends earlier lets nothing begin
+  /// later.
+  bool alone = false;
 };
 
 /// What the fluid part of a transfer of `work` bytes takes when no link limits it: work / rate_cap, rounded up to

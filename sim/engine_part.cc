@@ -11,15 +11,25 @@ namespace orrery::sim {
 
 namespace {
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+/// Whether rows of signals are to be shared: that of every operation by itself, for each instance, would fill more than
+/// caches, or much memory.
+bool many_rows(const Plan& plan, const RunOptions& options) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 22;  // 64 MiB
+  if (plan.instances.size() >= options.rows_shared_from) return true;
+  std::uint64_t rows = 0;
+  for (const Instance& instance : plan.instances) rows += plan.programs[instance.program].size();
+  return rows > kMost;
+}
 }  // namespace
 
 EngineTables::EngineTables(const Plan& planned, const Network& network, const RunOptions& options,
                            std::uint32_t threads)
     : plan(planned),
-      contention(find_contention(plan, network)),
+      contention(options.alone ? without_contention(network) : find_contention(plan, network)),
       partition(sim::partition(plan, contention, network.capacity.size(), threads)) {
   programs.reserve(plan.programs.size());
-  const Rows rows = plan.instances.size() < options.rows_shared_from ? Rows::of_their_own : Rows::shared;
+  const Rows rows = many_rows(plan, options) ? Rows::shared : Rows::of_their_own;
   for (const Program& program : plan.programs) programs.push_back(compile(program, plan.streams, rows));
   routes.reserve(network.routes());
   for (std::uint32_t r = 0; r < network.routes(); ++r) {

@@ -353,7 +353,7 @@ int search(const SearchFlags& options) {
   LayoutSpace space(question.document, question.variations);
   const std::unique_ptr<Crew> crew = make_crew(options.jobs);
   if (crew->serves()) {
-    crew->serve([&](std::size_t layout) { return work_on_layout(space, layout); });
+    crew->serve([&](std::size_t task) { return work_on_layout(space, task); });
     return kDone;
   }
   const InterruptGuard guard;

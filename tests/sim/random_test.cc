@@ -74,6 +74,34 @@ Tally compare_with_reference(std::uint64_t first_seed, std::uint64_t seeds, bool
 
 }  // namespace
 
+TEST_CASE("nothing ends later where every transfer is alone on its route") {
+  constexpr std::int64_t kRounding = 64;  // ps: a few at each of some thirty transfers
+  int shared = 0;
+  std::int64_t sooner = 0;
+  for (std::uint64_t seed = 1; seed < 2000; ++seed) {
+    INFO("seed " << seed);
+    const test::Case made = test::expand(test::random_base(seed, seed % 8 == 0), 1);
+    sim::RunOptions options = everyone(made.plan);
+    const sim::Result whole = sim::run(made.plan, made.network, options);
+    options.alone = true;
+    const sim::Result alone = sim::run(made.plan, made.network, options);
+    REQUIRE(alone.outcome == whole.outcome);
+    CHECK(alone.solves == 0);
+    shared += whole.solves > 0;
+    for (std::size_t i = 0; i < whole.records.size(); ++i) {
+      for (std::size_t op = 0; op < whole.records[i].finish.size(); ++op) {
+        const std::int64_t later = whole.records[i].finish[op].value(), earlier = alone.records[i].finish[op].value();
+        if (earlier - later > kRounding)
+          FAIL("instance " << i << " operation " << op << ": " << earlier << " ps, " << later
+                           << " ps where links are shared");
+        sooner += later - earlier > kRounding;
+      }
+    }
+  }
+  CHECK(shared > 200);  // links were shared, and to some effect
+  CHECK(sooner > 1000);
+}
+
 TEST_CASE("engine and slow engine agree on ordered plans") {
   const Tally tally = compare_with_reference(1, 8000, false);
   CHECK(tally.finished > 2000);  // the comparison means something only if many plans run to their end

@@ -9,6 +9,7 @@
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "workloads/schedules/catalogue.h"
+#include "workloads/step/step_cache.h"
 
 using namespace orrery;
 using workloads::Job;
@@ -69,10 +70,10 @@ std::vector<std::string> random_sets(std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE("no simulated step undercuts its bound") {
+TEST_CASE("no simulated step undercuts its bounds, of which that of its programs is the closer one") {
   std::mt19937 random(7);
   workloads::StepBound bound;  // remembers one model, device and software: a fresh one for each job
-  int tried = 0, pipelined = 0, sharded = 0, split = 0, both = 0, beyond_half = 0;
+  int tried = 0, pipelined = 0, sharded = 0, split = 0, both = 0, beyond_half = 0, near = 0, known = 0;
   while (tried < 800) {
     const std::vector<std::string> sets = random_sets(random);
     Job job;
@@ -87,7 +88,13 @@ TEST_CASE("no simulated step undercuts its bound") {
     INFO(fmt::format("{}", fmt::join(sets, " ")));
     CHECK(least > 0);
     CHECK(least <= step);
+    workloads::StepCache cache(1);
+    const double close = sim::to_seconds(workloads::least_step(job, cache));
+    CHECK(close <= step);
+    CHECK((close > 0) == !job.parallelism.optimizer_post_validation);
     ++tried;
+    known += close > 0;
+    near += close > 0.9 * step;
     pipelined += job.parallelism.pipeline > 1;
     sharded += job.parallelism.sharding == workloads::Sharding::parameters && job.parallelism.data > 1;
     split += job.parallelism.schedule->splits_backward();
@@ -100,6 +107,8 @@ TEST_CASE("no simulated step undercuts its bound") {
   CHECK(split > 80);
   CHECK(both > 20);
   CHECK(beyond_half > 400);
+  CHECK(known > 600);
+  CHECK(near > known / 2);
 }
 
 TEST_CASE("DualPipe's whole backward passes hide reductions that its cut ones do not") {

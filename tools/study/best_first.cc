@@ -1,6 +1,8 @@
-// Best-first search (branch and bound of depth one; Land and Doig, 1960). Layouts come in rounds: the next ones in the
-// order of their bounds are simulated together, then the threshold is what the best ones so far ask for. Left out:
-// bounds on sets of layouts; one layout's bound costs microseconds.
+// Best-first search (branch and bound of depth one; Land and Doig, 1960). A layout has one of two bounds: from sums
+// over its layers (step_bound.h), which costs microseconds, or from its programs (least_step), which is close to the
+// step. Layouts come in rounds: the next ones in the order of their bounds are given the close one where they have not
+// got it yet, or simulated; then the threshold is what the best ones so far ask for. Left out: bounds on sets of
+// layouts.
 #include "tools/study/best_first.h"
 
 #include <fmt/format.h>
@@ -9,11 +11,13 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <queue>
 
 #include "sim/error.h"
 #include "tools/parallel.h"
 #include "tools/report/csv.h"
 #include "workloads/step/memory.h"
+#include "workloads/step/step.h"
 #include "workloads/step/step_bound.h"
 #include "workloads/step/step_energy.h"
 
@@ -32,7 +36,17 @@ struct Candidate {
   double memory_gb;  // 0: not worked out
   double energy_j;   // at least
   Score bound;
+  bool close = false;  // bound_s is workloads::least_step's
 };
+
+struct Later {
+  bool operator()(const Candidate& a, const Candidate& b) const {
+    return a.bound != b.bound ? a.bound > b.bound : a.layout > b.layout;
+  }
+};
+
+/// What a line begins with that says a bound, in seconds.
+constexpr std::string_view kBound = "bound ";
 
 bool needs_memory(const SearchOptions& options) {
   return options.pareto || options.goal.objective == Objective::memory;
@@ -49,7 +63,7 @@ std::string kind_of(const std::string& refusal) {
   return kind;
 }
 
-/// Feasible layouts with their bounds, best bound first.
+/// Feasible layouts with their bounds.
 std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& options, unsigned jobs,
                                      SearchResult& out) {
   const std::vector<Layout>& layouts = space.layouts();
@@ -104,9 +118,6 @@ std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& op
     }
   }
   out.infeasible = layouts.size() - candidates.size();
-  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return a.bound != b.bound ? a.bound < b.bound : a.layout < b.layout;
-  });
   return candidates;
 }
 
@@ -142,41 +153,18 @@ class Search {
       : space_(space), options_(options), crew_(crew), memory_(memory), out_(out) {}
 
   void run(const std::vector<Candidate>& candidates) {
+    for (const Candidate& candidate : candidates) waiting_.push(candidate);
     Progress progress("layouts");
-    std::size_t next = 0;
-    for (std::size_t rounds = 0; next < candidates.size(); ++rounds) {
-      const std::size_t most = rounds < kFirstRounds ? kShortRound : kLongRound;
-      std::vector<std::size_t> tasks;
-      std::vector<std::pair<std::size_t, std::string>> noted;  // layouts that an earlier search has simulated
-      std::size_t chosen = 0;
-      for (; next < candidates.size() && chosen < most; ++next) {
-        const Candidate& candidate = candidates[next];
-        if (cannot_win(candidate)) {
-          ++out_.pruned;
-          continue;
-        }
-        ++chosen;
-        bound_s_[candidate.layout] = candidate.bound_s;
-        energy_j_[candidate.layout] = candidate.energy_j;
-        const auto known = memory_.known ? memory_.known(candidate.layout) : std::nullopt;
-        if (known)
-          noted.emplace_back(candidate.layout, *known);
-        else
-          tasks.push_back(candidate.layout);
-      }
-      spread_out(tasks);
+    while (!waiting_.empty() && out_.complete) {
+      const Round round = next_round();
       // Like those that are simulated, what is noted moves the threshold of the next round, not of this one.
-      for (const auto& [layout, line] : noted) keep(layout, point_of(csv_cells(line), 0));
+      for (const auto& [layout, line] : round.noted) keep(layout, point_of(csv_cells(line), 0));
       out_.complete = crew_.run(
-          tasks, [&](std::size_t layout) { return work_on_layout(space_, layout); },
-          [&](std::size_t layout, const std::string& line) {
-            if (memory_.keep) memory_.keep(layout, line);
-            keep(layout, point_of(csv_cells(line), 0));
-          },
+          round.tasks, [&](std::size_t task) { return work_on_layout(space_, task); },
+          [&](std::size_t task, const std::string& line) { take(task / 2, line); },
           [] { return InterruptGuard::interrupted(); });
-      progress.show(next, candidates.size());
-      if (!out_.complete) break;
-      std::sort(out_.best.begin(), out_.best.end(), better);
+      progress.show(candidates.size() - waiting_.size(), candidates.size());
+      if (out_.complete) std::sort(out_.best.begin(), out_.best.end(), better);
     }
     std::sort(out_.best.begin(), out_.best.end(), better);
     for (std::vector<Visit>* visits : {&out_.too_large, &out_.failures}) {
@@ -185,6 +173,60 @@ class Search {
   }
 
  private:
+  /// What is worked on together: tasks of the crew, and layouts that an earlier search has simulated.
+  struct Round {
+    std::vector<std::size_t> tasks;
+    std::vector<std::pair<std::size_t, std::string>> noted;
+  };
+
+  /// The next ones in the order of their bounds: those with a close bound are simulated, the others get one. A round
+  /// is as long as it may be while nothing in it is to be simulated.
+  Round next_round() {
+    Round round;
+    bool simulates = false;
+    for (std::size_t chosen = 0; !waiting_.empty(); waiting_.pop()) {
+      const Candidate& candidate = waiting_.top();
+      if (cannot_win(candidate)) {
+        ++out_.pruned;
+        continue;
+      }
+      const bool close = candidate.close || options_.exhaustive;
+      const std::size_t most = (simulates || close) && rounds_ < kFirstRounds ? kShortRound : kLongRound;
+      if (chosen >= most) break;
+      ++chosen;
+      simulates = simulates || close;
+      add(candidate, close, round);
+    }
+    rounds_ += simulates;
+    spread_out(round.tasks);
+    return round;
+  }
+
+  void add(const Candidate& candidate, bool close, Round& round) {
+    chosen_.insert_or_assign(candidate.layout, candidate);
+    auto known = memory_.known ? memory_.known(candidate.layout) : std::nullopt;
+    // What ran out of memory did so when its close bound was asked for.
+    if (known && (close || point_of(csv_cells(*known), 0).status != PointStatus::ok))
+      round.noted.emplace_back(candidate.layout, *std::move(known));
+    else
+      round.tasks.push_back(2 * candidate.layout + (close ? 0 : 1));
+  }
+
+  /// A close bound, or what came of the layout.
+  void take(std::size_t layout, const std::string& line) {
+    if (!line.starts_with(kBound)) {
+      if (memory_.keep) memory_.keep(layout, line);
+      return keep(layout, point_of(csv_cells(line), 0));
+    }
+    Candidate candidate = chosen_.at(layout);
+    candidate.bound_s = std::max(candidate.bound_s, std::stod(line.substr(kBound.size())));
+    candidate.bound =
+        options_.goal.score(space_.layouts()[layout].gpus, candidate.bound_s, candidate.memory_gb, candidate.energy_j);
+    candidate.close = true;
+    waiting_.push(candidate);
+    ++out_.bounded;
+  }
+
   bool cannot_win(const Candidate& candidate) const {
     if (options_.exhaustive) return false;
     if (candidate.bound[0] == kNever) return true;
@@ -197,7 +239,7 @@ class Search {
   }
 
   void keep(std::size_t layout, PointResult result) {
-    const double bound_s = bound_s_.at(layout);
+    const double bound_s = chosen_.at(layout).bound_s, energy_j = chosen_.at(layout).energy_j;
     const Layout& where = space_.layouts()[layout];
     Visit visit{layout, bound_s, std::move(result), {}};
     switch (visit.result.status) {
@@ -205,7 +247,7 @@ class Search {
         ++out_.simulated;
         SIM_CHECK(bound_s <= visit.result.iteration_s, "layout {} takes {} s, less than its bound of {} s", layout,
                   visit.result.iteration_s, bound_s);
-        SIM_CHECK(energy_j_.at(layout) <= options_.goal.energy_j(visit.result) * (1 + 1e-9),
+        SIM_CHECK(energy_j <= options_.goal.energy_j(visit.result) * (1 + 1e-9),
                   "layout {} takes {} J, less than its bound", layout, options_.goal.energy_j(visit.result));
         visit.score = options_.goal.score(where.gpus, visit.result.iteration_s, visit.result.peak_memory_gb,
                                           options_.goal.energy_j(visit.result));
@@ -226,7 +268,9 @@ class Search {
   Crew& crew_;
   const Memory& memory_;
   SearchResult& out_;
-  std::map<std::size_t, double> bound_s_, energy_j_;
+  std::priority_queue<Candidate, std::vector<Candidate>, Later> waiting_;
+  std::map<std::size_t, Candidate> chosen_;  // by layout
+  std::size_t rounds_ = 0;                   // in which something was simulated
 };
 
 void mark_front(const Goal& goal, SearchResult& out) {
@@ -279,8 +323,16 @@ Score Goal::score(std::int64_t gpus, double step_s, double memory_gb, double ene
   return {};
 }
 
-std::string work_on_layout(LayoutSpace& space, std::size_t layout) {
-  return csv_line(cells_of(evaluate_made([&] { return space.load(space.layouts()[layout]); }, space.cache())));
+std::string work_on_layout(LayoutSpace& space, std::size_t task) {
+  const Layout& layout = space.layouts()[task / 2];
+  if (task % 2 == 0) return csv_line(cells_of(evaluate_made([&] { return space.load(layout); }, space.cache())));
+  try {
+    const scenarios::Scenario scenario = space.load(layout);
+    if (const auto oom = out_of_memory(scenario)) return csv_line(cells_of(*oom));
+    return fmt::format("{}{}", kBound, sim::to_seconds(workloads::least_step(scenario.job, space.cache())));
+  } catch (...) {
+    return csv_line(cells_of(failed_point()));
+  }
 }
 
 SearchResult search_layouts(LayoutSpace& space, const SearchOptions& options, Crew& crew, unsigned jobs,

@@ -54,6 +54,7 @@ struct SearchOptions {
 
 struct SearchResult {
   std::size_t layouts = 0, infeasible = 0, out_of_memory = 0, pruned = 0, simulated = 0;
+  std::size_t bounded = 0;       // by their programs, whether they were simulated then or pruned
   std::vector<Visit> best;       // simulated and in time for the deadline, best first; at least `top` when there are
   std::vector<char> pareto;      // of `best`: nothing simulated is as fast at a lower Goal::price, or faster at it
   std::vector<Visit> failures;   // our own errors
@@ -76,7 +77,8 @@ struct Memory {
 SearchResult search_layouts(LayoutSpace& space, const SearchOptions& options, Crew& crew, unsigned jobs,
                             const Memory& memory = {});
 
-/// What the crew does with a layout: simulates it and says the result as a line.
-std::string work_on_layout(LayoutSpace& space, std::size_t layout);
+/// What the crew does, as a line: with task 2 n it simulates layout n, with task 2 n + 1 it finds a close bound of it,
+/// or that it does not fit.
+std::string work_on_layout(LayoutSpace& space, std::size_t task);
 
 }  // namespace orrery::tools

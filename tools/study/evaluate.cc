@@ -24,18 +24,30 @@ std::string in_one_line(std::string text) {
 
 }  // namespace
 
-PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& cache) {
-  const workloads::Job& job = scenario.job;
+namespace {
+/// The result with its memory, and whether that is there.
+PointResult memory_of(const workloads::Job& job) {
   PointResult result;
   const workloads::MemoryNeed need =
       workloads::memory_need(workloads::stage_memory(job, workloads::split_layers(job)), job.machine);
   result.peak_memory_gb = need.peak / 1e9;
-  if (!need.fits()) {
-    result.status = PointStatus::oom;
-    result.reason = fmt::format("out of memory: needs {} of {} per GPU", bytes_text(result.peak_memory_gb * 1e9),
-                                bytes_text(need.capacity));
-    return result;
-  }
+  result.status = need.fits() ? PointStatus::ok : PointStatus::oom;
+  if (need.fits()) return result;
+  result.reason = fmt::format("out of memory: needs {} of {} per GPU", bytes_text(result.peak_memory_gb * 1e9),
+                              bytes_text(need.capacity));
+  return result;
+}
+}  // namespace
+
+std::optional<PointResult> out_of_memory(const scenarios::Scenario& scenario) {
+  PointResult result = memory_of(scenario.job);
+  return result.status == PointStatus::oom ? std::optional(std::move(result)) : std::nullopt;
+}
+
+PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& cache) {
+  const workloads::Job& job = scenario.job;
+  PointResult result = memory_of(job);
+  if (result.status == PointStatus::oom) return result;
   workloads::StepOptions options;
   options.brief = true;
   options.energy = true;
@@ -43,7 +55,6 @@ PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& 
   const workloads::StepReport report = workloads::simulate_step(job, options);
   const workloads::TrainingCost cost =
       workloads::training_cost(job.training, job.machine.gpus, report.evaluation.tokens_per_s);
-  result.status = PointStatus::ok;
   result.iteration_s = sim::to_seconds(report.iteration);
   result.tokens_per_s = report.rates.tokens_per_s;
   result.mfu_pct = report.rates.mfu_pct;

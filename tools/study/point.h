@@ -26,6 +26,8 @@ struct PointResult {
   std::string reason;             // of what is not ok, one line
 };
 
+/// What is said of a scenario that does not fit its GPUs; nothing of one that does.
+std::optional<PointResult> out_of_memory(const scenarios::Scenario& scenario);
 /// Simulates a scenario, or says that it runs out of memory. `cache`: of the study. Throws what simulate_step throws.
 PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& cache);
 

@@ -10,6 +10,7 @@
 #include "sim/plan.h"
 #include "topology/cluster.h"
 #include "workloads/compile/group_shapes.h"
+#include "workloads/compile/pass_template.h"
 #include "workloads/compile/perturbation.h"
 #include "workloads/compile/placement.h"
 #include "workloads/compile/settled_rates.h"
@@ -34,11 +35,13 @@ struct Groups {
   sim::Plan plan;                             // instance i is rank i; one program per stage, empty
   sim::Network network;
   sim::Folded folded;
-  /// Bytes/s up to which a tensor collective runs at its own rate whatever else is under way; 0 where the members of a
-  /// tensor group may be out of step.
-  double tensor_rate_limit = 0;
+  /// Tensor collectives are sure of their own rate up to what is left of their links whatever else is under way; of
+  /// none where the members of a tensor group may be out of step.
+  WholePasses whole_passes;
   /// Every communicator keeps one rate (settled_rates.h): hashed paths, a placement or a torus leave few ranks alike.
   bool settled = false;
+  /// Every transfer moves as if it were alone (sim::RunOptions::alone).
+  bool alone = false;
 };
 
 /// How many ranks of a tensor group are alike, so that the first one stands for all: the whole group, or 1.
@@ -49,7 +52,7 @@ std::int64_t tensor_ranks_alike(const GroupInputs& inputs, const topology::Clust
 std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topology::Cluster& cluster,
                                           bool folded_only = false, std::size_t most_sharing = kMostSharing);
 
-/// What Groups::tensor_rate_limit is to be, from the rest of the groups.
+/// Bytes/s up to which a tensor collective runs at its own rate, from the rest of the groups.
 double tensor_rate_limit(const Perturbation& perturbed, const Groups& groups);
 
 }  // namespace orrery::workloads

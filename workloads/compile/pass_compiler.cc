@@ -158,15 +158,17 @@ bool PassCompiler::gathered_ahead(std::int32_t chunk) const {
 bool PassCompiler::runs_whole(const PassInStep& in_step, const PassTemplate& passes) {
   const Pass& pass = in_step.pass;
   const bool awaits = in_step.first_use && (!parts_.casts.empty() || gathered_ahead(pass.chunk));
-  if (awaits || parts_.undisturbed_rate <= 0 || writer_.is_pending()) return false;
+  if (awaits || (parts_.whole.sure_rate <= 0 && !parts_.whole.alone) || writer_.is_pending()) return false;
   const std::size_t row = kPassKinds * index(pass.chunk) + static_cast<std::size_t>(pass.kind);
   const TemplateLibrary::Whole*& undisturbed = wholes_[row];
   const double alone = parts_.pace.at(0);
-  if (undisturbed == nullptr) undisturbed = &library_.whole(passes, pass.kind, alone);
-  if (!undisturbed->pass.closed || undisturbed->pass.highest_rate > parts_.undisturbed_rate) return false;
+  if (undisturbed == nullptr) undisturbed = &library_.whole(passes, pass.kind, alone, parts_.whole);
+  if (!undisturbed->pass.closed) return false;
+  if (undisturbed->pass.highest_rate > parts_.whole.sure_rate && !parts_.whole.alone) return false;
   pass_by(passes.of(pass.kind));
   const double slower = pace();
-  const TemplateLibrary::Whole* known = slower == alone ? undisturbed : &library_.whole(passes, pass.kind, slower);
+  const TemplateLibrary::Whole* known =
+      slower == alone ? undisturbed : &library_.whole(passes, pass.kind, slower, parts_.whole);
   writer_.whole_pass(known->pass, known->note);
   return true;
 }

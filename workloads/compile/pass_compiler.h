@@ -34,7 +34,7 @@ class PassCompiler {
     std::optional<PassItem> fetch;  // of a micro-batch
     std::map<std::uint8_t, PassItem> casts;
     Pace pace;
-    double undisturbed_rate = 0;  // see compile_programs
+    WholePasses whole;
   };
   /// Writes to `writer`; all arguments must stay valid.
   PassCompiler(Parts parts, const StageLayout& stage, TemplateLibrary& library, ProgramWriter& writer,

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -53,9 +54,22 @@ struct WholePass {
   double highest_rate = 0;      // bytes/s of its fastest collective; infinite if one has no cap of its own
 };
 
+/// Which passes become one operation each.
+struct WholePasses {
+  /// Bytes/s up to which tensor collectives are sure of their own rate; a pass whose collectives all stay below becomes
+  /// one operation (0: none does).
+  double sure_rate = 0;
+  /// All do that hold nothing but kernels and tensor collectives, which take what they take alone: no less than the
+  /// latency of their route, no faster than its links. The step is then never longer than it is.
+  bool alone = false;
+  double most_rate = std::numeric_limits<double>::infinity();  // bytes/s
+  sim::Duration least_latency{};
+};
+
 /// `slower`: factor on device time of kernels (beside a data-parallel collective). Exact, to the picosecond, where the
-/// tensor group's members run in step and no link limits its collectives.
-WholePass whole_pass(std::span<const PassItem> items, double slower);
+/// tensor group's members run in step and no link limits its collectives, or where nobody else is on the links that
+/// `passes` tells of.
+WholePass whole_pass(std::span<const PassItem> items, double slower, const WholePasses& passes = {});
 
 /// What passes cost beside their kernels and collectives, and how the two lie beside each other.
 struct PassCosts {
@@ -89,7 +103,7 @@ class TemplateLibrary {
     std::uint32_t note = kNoWholePass;
   };
   /// A pass of one of these templates as one operation.
-  const Whole& whole(const PassTemplate& passes, PassKind kind, double slower);
+  const Whole& whole(const PassTemplate& passes, PassKind kind, double slower, const WholePasses& how);
   /// A compute item of these kernels; times scaled by nothing.
   PassItem compute(std::vector<Kernel> kernels, std::int32_t layer);
   /// Seconds of an exchange with nothing beside it, and how much longer kernels take while it holds its SMs.

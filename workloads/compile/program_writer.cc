@@ -34,18 +34,18 @@ std::uint32_t ProgramWriter::compute(const PassItem& item, Category category, do
   op.issue_bound = item.issue_bound + (op.duration - item.duration);
   op.host_waits = item.host_waits;
   op.loaded = item.routed;
-  std::vector<std::uint32_t> waits = std::move(next_waits_);
+  waits_.swap(next_waits_);
   next_waits_.clear();
   std::erase_if(pending_, [&](Pending& p) {
     if (p.passes_by-- > 0) return false;
-    waits.push_back(p.op);
+    waits_.push_back(p.op);
     return true;
   });
   OpNote n = note();
   n.run = item.run;
   notes.push_back(n);
   any_compute_ = true;
-  return last_compute_ = program.add(op, waits);
+  return last_compute_ = program.add(op, waits_);
 }
 
 std::uint32_t ProgramWriter::compute_at_once(const PassItem& item, Category category) {

@@ -57,10 +57,11 @@ class ProgramWriter {
     return {&last_compute_, any_compute_ ? std::size_t{1} : std::size_t{0}};
   }
   /// The last compute operation and all that the next one waits for: what a collective waits for that is issued there.
-  std::vector<std::uint32_t> ready_to_compute() const {
-    std::vector<std::uint32_t> waits = next_waits_;
-    if (any_compute_) waits.push_back(last_compute_);
-    return waits;
+  /// Valid until the next call.
+  std::span<const std::uint32_t> ready_to_compute() {
+    ready_ = next_waits_;
+    if (any_compute_) ready_.push_back(last_compute_);
+    return ready_;
   }
   /// Whether a later compute operation still has to wait for a collective begun before.
   bool is_pending() const { return !pending_.empty(); }
@@ -86,7 +87,7 @@ class ProgramWriter {
   Pass pass_{PassKind::forward, -1, -1};
   bool within_pass_ = false, any_compute_ = false;
   std::uint32_t last_compute_ = 0;
-  std::vector<std::uint32_t> next_waits_;
+  std::vector<std::uint32_t> next_waits_, waits_, ready_;  // the latter two: kept for their memory
   std::vector<Pending> pending_;
 };
 

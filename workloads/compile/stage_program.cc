@@ -141,7 +141,7 @@ class StageCompiler {
 
 /// What the passes of all stages have in common.
 PassCompiler::Parts parts_of(const ProgramInputs& inputs, const Network& network, const CollectivePrices& prices,
-                             TemplateLibrary& library, double undisturbed_rate) {
+                             TemplateLibrary& library, const WholePasses& whole) {
   PassCompiler::Parts parts;
   parts.fetch = microbatch_fetch(inputs.passes, prices.device, library);
   for (std::uint8_t kind = 0; inputs.workload.new_weights && kind < network.kinds.size(); ++kind) {
@@ -155,21 +155,32 @@ PassCompiler::Parts parts_of(const ProgramInputs& inputs, const Network& network
   }
   // Where parts of messages come together on the tensor group's links, its collectives are not alone there.
   const bool gathers = inputs.map.stages() > 1 && inputs.messages.gathers(false);
-  parts.undisturbed_rate = gathers ? 0 : undisturbed_rate;
+  parts.whole = whole;
+  if (gathers) parts.whole.sure_rate = 0;
   return parts;
+}
+
+/// Room for so many operations and an eighth more.
+void reserve(ProgramWriter& writer, std::size_t operations) {
+  const std::size_t room = operations + operations / 8;
+  auto& [kind, stream, category, host_waits, issue, duration, issue_bound, slot, pattern, work, rate_cap, loaded,
+         waits_begin, waits] = writer.program;
+  const auto columns = [&](auto&... column) { (column.reserve(room), ...); };
+  columns(kind, stream, category, host_waits, issue, duration, issue_bound, slot, pattern, work, rate_cap, loaded,
+          waits_begin, waits, writer.notes);
 }
 
 }  // namespace
 
 StagePrograms compile_programs(const ProgramInputs& inputs, const LayerSplit& split, StageOrders scheduled,
                                const StagePrices& prices, const std::vector<std::vector<GroupSlot>>& slots,
-                               double undisturbed_rate) {
+                               const WholePasses& whole) {
   StagePrograms out;
   std::deque<TemplateLibrary> libraries;  // by kind of nodes; parts refer to them
   std::vector<PassCompiler::Parts> parts;
   for (const CollectivePrices& kind : prices.kinds) {
     libraries.emplace_back(split.network, kind, inputs.passes, out);
-    parts.push_back(parts_of(inputs, split.network, kind, libraries.back(), undisturbed_rate));
+    parts.push_back(parts_of(inputs, split.network, kind, libraries.back(), whole));
   }
   std::size_t listed = 0;
   for (std::size_t stage = 0; stage < scheduled.size(); ++stage) {
@@ -177,6 +188,7 @@ StagePrograms compile_programs(const ProgramInputs& inputs, const LayerSplit& sp
     const std::size_t kind = prices.kind_of(stage);
     StageCompiler compiler(inputs, {split, inputs.map, static_cast<std::int64_t>(stage)}, prices.kinds[kind],
                            slots[stage], libraries[kind], parts[kind]);
+    if (stage > 0) reserve(compiler.writer, listed / stage);  // stages are about as long as each other
     compiler.compile(order, listed);
     listed += compiler.writer.program.size();
     out.programs.push_back(std::move(compiler.writer.program));

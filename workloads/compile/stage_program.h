@@ -31,10 +31,9 @@ struct ProgramInputs {
 };
 
 /// Compiles the programs. `scheduled`: the passes of every stage as the job's schedule orders them. `slots`: by stage,
-/// what its ranks have communicators for. `undisturbed_rate`: bytes/s up to which tensor collectives are sure of their
-/// own rate; a pass whose collectives all stay below becomes one operation (0: none does).
+/// what its ranks have communicators for.
 StagePrograms compile_programs(const ProgramInputs& inputs, const LayerSplit& split, StageOrders scheduled,
                                const StagePrices& prices, const std::vector<std::vector<GroupSlot>>& slots,
-                               double undisturbed_rate);
+                               const WholePasses& whole);
 
 }  // namespace orrery::workloads

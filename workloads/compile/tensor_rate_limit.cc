@@ -1,5 +1,5 @@
-// What is left of the tensor groups' links when every other communicator takes all it can. See tensor_rate_limit.h. In
-// step: every class of ranks meets only itself on its tensor communicator, at its own pace.
+// What is left of the tensor groups' links when every other communicator takes all it can. See tensor_rate_limit.h and
+// WholePasses::sure_rate. In step: every class of ranks meets only itself on its tensor communicator, at its own pace.
 #include "workloads/compile/tensor_rate_limit.h"
 
 #include <algorithm>

@@ -28,7 +28,7 @@ struct Pending {
 
 }  // namespace
 
-WholePass whole_pass(std::span<const PassItem> items, double slower) {
+WholePass whole_pass(std::span<const PassItem> items, double slower, const WholePasses& passes) {
   Pair compute{0, kNever}, tensor{0, kNever};
   std::vector<Pending> pending;
   std::int64_t host = 0, busy = 0;
@@ -37,8 +37,9 @@ WholePass whole_pass(std::span<const PassItem> items, double slower) {
     if (item.comm) {
       Pair at = later(compute, tensor);
       at.host = std::max(at.host, host + item.issue.value());
-      const std::int64_t moves =
-          item.cost.latency.value() + sim::unlimited_transfer(item.cost.work, item.cost.rate_cap).value();
+      const double cap = item.cost.rate_cap > 0 ? std::min(item.cost.rate_cap, passes.most_rate) : passes.most_rate;
+      const std::int64_t moves = item.cost.latency.value() + passes.least_latency.value() +
+                                 sim::unlimited_transfer(item.cost.work, std::isfinite(cap) ? cap : 0).value();
       tensor = {at.device + moves, at.host + moves};
       pending.push_back({tensor, item.passes_by});
       if (item.cost.work > 0) highest = std::max(highest, item.cost.rate_cap > 0 ? item.cost.rate_cap : HUGE_VAL);
@@ -70,12 +71,13 @@ WholePass whole_pass(std::span<const PassItem> items, double slower) {
   return pass;
 }
 
-const TemplateLibrary::Whole& TemplateLibrary::whole(const PassTemplate& passes, PassKind kind, double slower) {
+const TemplateLibrary::Whole& TemplateLibrary::whole(const PassTemplate& passes, PassKind kind, double slower,
+                                                     const WholePasses& how) {
   const auto [it, fresh] = wholes_.try_emplace({&passes, kind, slower});
   if (!fresh) return it->second;
   const std::vector<PassItem>& items = passes.of(kind);
   Whole& whole = it->second;
-  whole.pass = whole_pass(items, slower);
+  whole.pass = whole_pass(items, slower, how);
   whole.note = static_cast<std::uint32_t>(out_.whole_passes.size());
   WholePassNote note;
   note.tensor_wait = whole.pass.tensor_wait;

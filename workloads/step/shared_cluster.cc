@@ -88,7 +88,7 @@ sim::Program with_meetings(const sim::Program& program, const std::vector<OpNote
 StepPlan plan_on(const PlacedJob& placed, const topology::Cluster& cluster) {
   const auto groups = make_groups(inputs_on(placed, cluster), cluster, false, std::numeric_limits<std::size_t>::max());
   const auto met = std::make_shared<Groups>(*groups);
-  met->tensor_rate_limit = tensor_rate_limit(met->plan, met->network, met->slots, false);
+  met->whole_passes.sure_rate = tensor_rate_limit(met->plan, met->network, met->slots, false);
   StepPlan step = make_plan(*placed.job, cluster, met, {Workload::training_step, true});
   for (std::size_t stage = 0; stage < step.stages.programs.size(); ++stage) {
     step.stages.programs[stage] = with_meetings(step.stages.programs[stage], step.stages.notes[stage],

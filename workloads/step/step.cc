@@ -81,6 +81,7 @@ Simulated simulate(StepPlan& step, bool full, bool recorded, const std::vector<s
     if (added) options.record.push_back(instance);
     out.asked.push_back(place->second);
   }
+  options.alone = step.groups->alone;
   out.result = sim::run(out.plan, full ? step.groups->network : folded.network, options, sim::Threads{threads});
   SIM_CHECK(out.result.outcome == sim::Outcome::finished, "{}", describe(out.result, out.plan));
   return out;
@@ -615,6 +616,21 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
   simulation.evaluate();
   report.effort.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
+}
+
+sim::Duration least_step(const Job& job, StepCache& cache) {
+  // Whole picoseconds, rounded at each of a step's transfers, which take microseconds at least.
+  constexpr double kSafety = 1 - 1e-7;
+  const Perturbation& perturbed = job.perturbation;
+  const bool drawn = perturbed.jitter_sigma > 0 || perturbed.message_sigma > 0 || perturbed.routing.skew > 0;
+  if (drawn || job.parallelism.optimizer_post_validation) return {};
+  const auto cluster = cache.cluster_of(site_of(job));
+  const auto lone = cache.lone_of(cache.groups_of(cluster, group_inputs_of(job)));
+  StepOptions options;
+  options.cache = &cache;
+  StepReport report;
+  StepSimulation(job, *cluster, lone, options, report).time_step();
+  return sim::Duration(static_cast<std::int64_t>(static_cast<double>(report.iteration.value()) * kSafety));
 }
 
 std::vector<TrafficRow> traffic_table(const Job& job) {

@@ -244,6 +244,11 @@ struct StepReport {
 /// planning can find out, InternalError for a deadlock (a schedule that locks up is our bug; it names the operations).
 StepReport simulate_step(const Job& job, const StepOptions& options = {});
 
+/// A time that the step does not undercut: its programs run by one replica that finds every link free
+/// (workloads/compile/lone_replica.h). Closer than StepBound, for a part of what simulating the step takes. Zero where
+/// the argument does not hold: noise, drawn loads, stages that step their optimizers apart.
+sim::Duration least_step(const Job& job, StepCache& cache);
+
 /// Traffic rows alone, without running the engine.
 std::vector<TrafficRow> traffic_table(const Job& job);
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "workloads/compile/lone_replica.h"
+
 namespace orrery::workloads {
 
 template <class Key, class Value, class Make>
@@ -33,6 +35,11 @@ std::shared_ptr<const Groups> StepCache::groups_of(std::shared_ptr<const topolog
                                                    const GroupInputs& inputs) {
   const Place place{std::move(cluster), inputs};
   return remember(groups_, place, [&] { return make_groups(place.inputs, *place.cluster, true); });
+}
+
+std::shared_ptr<const Groups> StepCache::lone_of(std::shared_ptr<const Groups> groups) {
+  const Groups& whole = *groups;
+  return remember(lone_, std::move(groups), [&] { return lone_replica(whole); });
 }
 
 std::optional<StepTiming> StepCache::timing_of(const StepDigest& step) {

@@ -34,6 +34,8 @@ class StepCache {
   std::shared_ptr<const topology::Cluster> cluster_of(const Site& site);
   /// Groups without the tables of every rank, on a cluster of cluster_of().
   std::shared_ptr<const Groups> groups_of(std::shared_ptr<const topology::Cluster> cluster, const GroupInputs& inputs);
+  /// One replica of these groups by itself (lone_replica.h).
+  std::shared_ptr<const Groups> lone_of(std::shared_ptr<const Groups> groups);
   /// Of the step with this digest, where it is known.
   std::optional<StepTiming> timing_of(const StepDigest& step);
   void keep(const StepDigest& step, const StepTiming& timing);
@@ -60,6 +62,7 @@ class StepCache {
   std::mutex mutex_;
   std::list<Known<Site, topology::Cluster>> clusters_;  // asked for last first
   std::list<Known<Place, Groups>> groups_;
+  std::list<Known<std::shared_ptr<const Groups>, Groups>> lone_;
   std::unordered_map<StepDigest, StepTiming, Hash> timings_;
 };
 

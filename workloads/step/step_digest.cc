@@ -110,6 +110,7 @@ void add(const sim::Network& network, Chains& chains) {
 StepDigest digest_of(const StepPlan& step, const Jump* jump, bool longest_at_work) {
   Chains chains;
   chains.add(std::uint64_t{longest_at_work});
+  chains.add(std::uint64_t{step.groups->alone});
   const Jump none;
   const Jump& j = jump != nullptr ? *jump : none;
   for (const std::int64_t number : {j.microbatches, j.period, j.periods, j.first, j.window}) chains.add(number);

@@ -30,7 +30,7 @@ StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared
     inputs.slowest = slowest_of(pace_spread_of(job.machine, job.power), job.parallelism, options.step_microbatches);
   out.stages = compile_programs(inputs, out.split, step_passes(job, out.split),
                                 stage_prices(job.machine, job.software, cluster, groups->shapes), groups->slots,
-                                options.compact ? groups->tensor_rate_limit : 0);
+                                options.compact ? groups->whole_passes : WholePasses{});
   out.groups = std::move(groups);
   return out;
 }
