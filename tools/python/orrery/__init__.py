@@ -51,7 +51,7 @@ def run(scenario, set=None, ranks="folded"):
     class of equals, or full, every rank; both give the same times."""
     if ranks not in ("folded", "full"):
         raise InputError(f"ranks: got {ranks}, expected folded or full")
-    return Result(_json.loads(_orrery.run(_source(scenario, set), ranks == "full")))
+    return Result(_orrery.run(_source(scenario, set), ranks == "full"))
 
 
 def sweep(scenario, vary, set=None, jobs=0, progress=None, limit=100_000):

@@ -1,6 +1,7 @@
 """What runs and studies return: the simulator's JSON with attributes, tables and a view for notebooks."""
 
 import html
+import json as _json
 
 
 def table(rows):
@@ -28,10 +29,17 @@ class Result:
     them. Seconds, bytes, tokens per second; rates of FLOPs in TFLOP/s."""
 
     def __init__(self, json):
-        self.json = json
+        """`json`: the document, or its text, which is read when something of it is asked for."""
+        if isinstance(json, str):
+            self._text = json
+        else:
+            self.json = json
 
     def __getattr__(self, name):
-        if name == "json" or name.startswith("__"):
+        if name == "json" and "_text" in self.__dict__:
+            self.json = _json.loads(self._text)
+            return self.json
+        if name in ("json", "_text") or name.startswith("__"):
             raise AttributeError(name)
         try:
             return self.json[name]
