@@ -114,7 +114,7 @@ void EnginePart::record(const Rank& rank, std::uint32_t op, std::int64_t ready, 
   row.finish[op] = SimTime(finish);
 }
 
-void EnginePart::wake(std::uint32_t rank, std::uint32_t stream) {
+[[gnu::always_inline]] inline void EnginePart::wake(std::uint32_t rank, std::uint32_t stream) {
   Rank& r = ranks_[rank];
   if (r.runnable == 0) ready_.push_back(rank);
   r.runnable |= std::uint32_t{1} << stream;
@@ -184,6 +184,59 @@ void EnginePart::run_ready() {
   }
 }
 
+/// The meeting of the k-th transfers on a communicator; made when the first member arrives.
+[[gnu::always_inline]] inline std::uint32_t EnginePart::meeting_of(std::uint32_t& pending, std::uint32_t communicator,
+                                                                   std::uint32_t occurrence, std::uint32_t program,
+                                                                   std::uint32_t row) {
+  for (std::uint32_t m = pending; m != kNone; m = meetings_.rows[m].next) {
+    if (meetings_.rows[m].occurrence == occurrence) return m;
+  }
+  if (meetings_.unused == kNone) {
+    meetings_.unused = static_cast<std::uint32_t>(meetings_.rows.size());
+    meetings_.rows.emplace_back();
+  }
+  const std::uint32_t number = meetings_.unused;
+  Meeting& m = meetings_.rows[number];
+  meetings_.unused = m.next;
+  m = Meeting{};
+  m.communicator = communicator;
+  m.occurrence = occurrence;
+  m.program = program;
+  m.row = row;
+  m.next = pending;
+  pending = number;
+  return number;
+}
+
+[[gnu::always_inline]] inline void EnginePart::take_from(std::uint32_t& pending, std::uint32_t meeting) {
+  std::uint32_t* link = &pending;
+  while (*link != meeting) link = &meetings_.rows[*link].next;
+  *link = meetings_.rows[meeting].next;
+  meetings_.rows[meeting].next = kNone;
+}
+
+[[gnu::always_inline]] inline void EnginePart::free_meeting(std::uint32_t meeting) {
+  meetings_.rows[meeting].next = meetings_.unused;
+  meetings_.unused = meeting;
+}
+
+[[gnu::always_inline]] inline void EnginePart::arrive(std::uint32_t number, const CompiledOp& op, std::uint32_t row,
+                                                      std::int64_t arrival) {
+  const Rank& rank = ranks_[number];
+  if (arrival >= kLatest) [[unlikely]]
+    refuse_time("a step");
+  if (rank.record != kNone) record(rank, op.op, arrival, kNothing, kNothing);
+  const std::uint32_t communicator = index(plan_.slots[rank.slots + op.slot]);
+  Group& group = groups_[communicator];
+  const std::uint32_t meeting = meeting_of(group.pending, communicator, op.occurrence, rank.program, row);
+  Meeting& m = meetings_.rows[meeting];
+  if (m.program != rank.program || m.row != row) check_agreement(m, rank.program, op.op);
+  m.start = std::max(m.start, arrival);
+  if (++m.arrived < group.members) return;
+  take_from(group.pending, meeting);
+  complete(meeting);
+}
+
 /// When a compute operation finishes.
 inline std::int64_t EnginePart::compute(const Rank& rank, const CompiledOp& op, std::int64_t ready,
                                         std::int64_t host) const {
@@ -241,41 +294,6 @@ void EnginePart::run_stream(std::uint32_t number, std::uint32_t stream) {
   }
 }
 
-/// The meeting of the k-th transfers on a communicator; made when the first member arrives.
-std::uint32_t EnginePart::meeting_of(std::uint32_t& pending, std::uint32_t communicator, std::uint32_t occurrence,
-                                     std::uint32_t program, std::uint32_t row) {
-  for (std::uint32_t m = pending; m != kNone; m = meetings_.rows[m].next) {
-    if (meetings_.rows[m].occurrence == occurrence) return m;
-  }
-  if (meetings_.unused == kNone) {
-    meetings_.unused = static_cast<std::uint32_t>(meetings_.rows.size());
-    meetings_.rows.emplace_back();
-  }
-  const std::uint32_t number = meetings_.unused;
-  Meeting& m = meetings_.rows[number];
-  meetings_.unused = m.next;
-  m = Meeting{};
-  m.communicator = communicator;
-  m.occurrence = occurrence;
-  m.program = program;
-  m.row = row;
-  m.next = pending;
-  pending = number;
-  return number;
-}
-
-void EnginePart::take_from(std::uint32_t& pending, std::uint32_t meeting) {
-  std::uint32_t* link = &pending;
-  while (*link != meeting) link = &meetings_.rows[*link].next;
-  *link = meetings_.rows[meeting].next;
-  meetings_.rows[meeting].next = kNone;
-}
-
-void EnginePart::free_meeting(std::uint32_t meeting) {
-  meetings_.rows[meeting].next = meetings_.unused;
-  meetings_.unused = meeting;
-}
-
 void EnginePart::check_agreement(const Meeting& meeting, std::uint32_t program, std::uint32_t op) const {
   const Program& first = plan_.programs.rows()[meeting.program];
   const std::uint32_t a = programs_[meeting.program].ops[meeting.row].op;
@@ -287,22 +305,6 @@ void EnginePart::check_agreement(const Meeting& meeting, std::uint32_t program, 
             meeting.occurrence, meeting.communicator, a, meeting.program, first.work[a], first.duration[a],
             first.pattern[a], first.rate_cap[a], op, program, other.work[op], other.duration[op], other.pattern[op],
             other.rate_cap[op]);
-}
-
-void EnginePart::arrive(std::uint32_t number, const CompiledOp& op, std::uint32_t row, std::int64_t arrival) {
-  const Rank& rank = ranks_[number];
-  if (arrival >= kLatest) [[unlikely]]
-    refuse_time("a step");
-  if (rank.record != kNone) record(rank, op.op, arrival, kNothing, kNothing);
-  const std::uint32_t communicator = index(plan_.slots[rank.slots + op.slot]);
-  Group& group = groups_[communicator];
-  const std::uint32_t meeting = meeting_of(group.pending, communicator, op.occurrence, rank.program, row);
-  Meeting& m = meetings_.rows[meeting];
-  if (m.program != rank.program || m.row != row) check_agreement(m, rank.program, op.op);
-  m.start = std::max(m.start, arrival);
-  if (++m.arrived < group.members) return;
-  take_from(group.pending, meeting);
-  complete(meeting);
 }
 
 /// All members of this part have arrived.

@@ -77,7 +77,7 @@ class EventQueue {
     const auto level = static_cast<std::size_t>(std::countr_zero(levels_));
     return level * kDigits + static_cast<std::size_t>(std::countr_zero(filled_[level]));
   }
-  void put(const Event& event) {
+  [[gnu::always_inline]] void put(const Event& event) {
     const std::size_t number = place(event.at), level = number / kDigits;
     const std::uint32_t bit = std::uint32_t{1} << number % kDigits;
     List& list = lists_[number];

@@ -46,6 +46,40 @@ void FairSharing::make_room(std::size_t flows) {
   if (flows > tables_.flows.size()) tables_.flows.resize(flows);
 }
 
+/// Before a list moves to a larger block, entries of removed transfers go: it grows with those that are there at one
+/// time, not with those that ever were. Which are removed is not to be asked of other parts' transfers before all have
+/// settled; until then such a list grows.
+void FairSharing::make_place(std::uint32_t part, std::uint32_t number) {
+  SharedLink& link = tables_.links[number];
+  if (!link.shared) {
+    if (link.active <= link.size / 2) {
+      tables_.drop_removed(link);
+    } else {
+      tables_.pools[part].enlarge(link);
+    }
+    return;
+  }
+  tables_.pools[part].enlarge(link);
+  left_[part].crowded.push_back(number);
+}
+
+[[gnu::always_inline]] inline void FairSharing::put_on(std::uint32_t part, const Change& change) {
+  SharedLink& link = tables_.links[change.link];
+  if (link.active++ == 0) link.size = 0;
+  if (tables_.pools[part].full(link)) make_place(part, change.link);
+  tables_.pools[part].append(link, {change.flow, change.generation, change.weight});
+  link.demand += load(change.weight, change.alone);
+  if (link.tight()) solvers_[part].mark(change.link);
+}
+
+[[gnu::always_inline]] inline void FairSharing::take_off(std::uint32_t part, const Change& change) {
+  SharedLink& link = tables_.links[change.link];
+  --link.active;
+  if (link.active == 0) link.level = kInfinity;
+  if (link.active > 0 && link.tight()) solvers_[part].mark(change.link);
+  link.demand -= load(change.weight, change.alone);
+}
+
 void FairSharing::add(std::uint32_t part, std::uint32_t flow, std::span<const WeightedLink> links, double cap) {
   SIM_CHECK(flow < tables_.flows.size() && !links.empty(), "transfer {} with {} links", flow, links.size());
   SharingFlow& f = tables_.flows[flow];
@@ -82,40 +116,6 @@ void FairSharing::remove(std::uint32_t part, std::uint32_t flow) {
     }
   }
   ++f.generation;
-}
-
-void FairSharing::put_on(std::uint32_t part, const Change& change) {
-  SharedLink& link = tables_.links[change.link];
-  if (link.active++ == 0) link.size = 0;
-  if (tables_.pools[part].full(link)) make_place(part, change.link);
-  tables_.pools[part].append(link, {change.flow, change.generation, change.weight});
-  link.demand += load(change.weight, change.alone);
-  if (link.tight()) solvers_[part].mark(change.link);
-}
-
-void FairSharing::take_off(std::uint32_t part, const Change& change) {
-  SharedLink& link = tables_.links[change.link];
-  --link.active;
-  if (link.active == 0) link.level = kInfinity;
-  if (link.active > 0 && link.tight()) solvers_[part].mark(change.link);
-  link.demand -= load(change.weight, change.alone);
-}
-
-/// Before a list moves to a larger block, entries of removed transfers go: it grows with those that are there at one
-/// time, not with those that ever were. Which are removed is not to be asked of other parts' transfers before all have
-/// settled; until then such a list grows.
-void FairSharing::make_place(std::uint32_t part, std::uint32_t number) {
-  SharedLink& link = tables_.links[number];
-  if (!link.shared) {
-    if (link.active <= link.size / 2) {
-      tables_.drop_removed(link);
-    } else {
-      tables_.pools[part].enlarge(link);
-    }
-    return;
-  }
-  tables_.pools[part].enlarge(link);
-  left_[part].crowded.push_back(number);
 }
 
 bool FairSharing::unsettled() const {

@@ -51,23 +51,7 @@ void Transfers::predict(std::uint32_t transfer, std::int64_t now) {
   schedule(transfer, now + fluid_time(std::max(t.remaining, 0.0), t.rate));
 }
 
-/// Rows of those to come are fetched ahead: many events of an instant are more than the nearest caches hold.
-std::span<const std::uint32_t> Transfers::take() {
-  constexpr std::size_t kNear = 4, kFar = 8;
-  const std::span<const Event> events = queue_.take();
-  finished_.clear();
-  for (std::size_t e = 0; e < events.size(); ++e) {
-    if (e + kFar < events.size()) __builtin_prefetch(&transfers_[events[e + kFar].subject]);
-    if (e + kNear < events.size()) {
-      const std::uint32_t later = events[e + kNear].subject;
-      sharing_.expect(flow_of(later), transfers_[later].links);
-    }
-    if (handle(events[e])) finished_.push_back(events[e].subject);
-  }
-  return finished_;
-}
-
-bool Transfers::handle(const Event& event) {
+[[gnu::always_inline]] inline bool Transfers::handle(const Event& event) {
   Transfer& t = transfers_[event.subject];
   if (t.version != event.version) return false;
   t.queued = kUnknown;
@@ -85,6 +69,22 @@ bool Transfers::handle(const Event& event) {
   t.updated = event.at;
   sharing_.add(part_, flow_of(event.subject), t.links, t.cap);
   return false;
+}
+
+/// Rows of those to come are fetched ahead: many events of an instant are more than the nearest caches hold.
+std::span<const std::uint32_t> Transfers::take() {
+  constexpr std::size_t kNear = 4, kFar = 8;
+  const std::span<const Event> events = queue_.take();
+  finished_.clear();
+  for (std::size_t e = 0; e < events.size(); ++e) {
+    if (e + kFar < events.size()) __builtin_prefetch(&transfers_[events[e + kFar].subject]);
+    if (e + kNear < events.size()) {
+      const std::uint32_t later = events[e + kNear].subject;
+      sharing_.expect(flow_of(later), transfers_[later].links);
+    }
+    if (handle(events[e])) finished_.push_back(events[e].subject);
+  }
+  return finished_;
 }
 
 }  // namespace orrery::sim

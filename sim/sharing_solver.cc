@@ -31,18 +31,6 @@ bool SharingSolver::later(const HeapItem& a, const HeapItem& b) {
   return a.level != b.level ? a.level > b.level : a.subject > b.subject;
 }
 
-void SharingSolver::mark(std::uint32_t link) {
-  if (links_[link].dirty) return;
-  links_[link].dirty = true;
-  dirty_.push_back(link);
-}
-
-void SharingSolver::report(std::uint32_t flow) {
-  if (flows_[flow].reported) return;
-  flows_[flow].reported = true;
-  changed_.push_back(flow);
-}
-
 void SharingSolver::begin(std::uint64_t stamps, bool claiming) {
   before_ = stamps;
   stamp_ = stamps + part_;
@@ -323,7 +311,7 @@ bool SharingSolver::give_up() {
 }
 
 /// Solves from one change, unless another has been solved that reached it.
-bool SharingSolver::solve_change(std::uint32_t flow, std::uint32_t link) {
+[[gnu::always_inline]] inline bool SharingSolver::solve_change(std::uint32_t flow, std::uint32_t link) {
   if (claiming_ && !claim(flow != kNone ? flows_[flow].claim : fillings_[link].claim)) return false;
   const bool open = flow != kNone ? flows_[flow].stamp < before_ + tables_.pools.size() : links_[link].dirty;
   const bool done = !open || solve_from(flow, link);
@@ -339,16 +327,15 @@ bool SharingSolver::solve_for(const SharingSolver& part) {
     if (!solve_change(flow, kNone) && ++met == kMeetings) return false;
   }
   // Each begins at another place, so that parts whose links lie in the same components take these in turn.
-  const std::vector<std::uint32_t>& dirty = part.dirty_;
+  const std::span<const std::uint32_t> dirty = part.dirty_;
   const std::size_t begin = claiming_ ? part_ * dirty.size() / tables_.pools.size() : 0;
-  for (std::size_t n = 0; n < dirty.size(); ++n) {
-    const auto at = [&](std::size_t ahead) {
-      const std::size_t place = begin + n + ahead;
-      return dirty[place < dirty.size() ? place : place - dirty.size()];
-    };
-    if (n + 2 * kAhead < dirty.size()) expect_link(at(2 * kAhead));
-    if (n + kAhead < dirty.size()) expect_entries(links_[at(kAhead)]);
-    if (!solve_change(kNone, at(0)) && ++met == kMeetings) return false;
+  for (const auto links : {dirty.subspan(begin), dirty.first(begin)}) {
+    for (std::size_t at = 0; at < links.size(); ++at) {
+      if (at + 2 * kAhead < links.size()) expect_link(links[at + 2 * kAhead]);
+      if (at + kAhead < links.size()) expect_entries(links_[links[at + kAhead]]);
+      if (!claiming_ && !links_[links[at]].dirty) continue;
+      if (!solve_change(kNone, links[at]) && ++met == kMeetings) return false;
+    }
   }
   return met == 0;
 }

@@ -19,9 +19,17 @@ class SharingSolver {
       : tables_(tables), flows_(tables.flows), links_(tables.links), fillings_(tables.fillings), part_(part) {}
 
   /// The load of a link of this part has changed.
-  void mark(std::uint32_t link);
+  void mark(std::uint32_t link) {
+    if (links_[link].dirty) return;
+    links_[link].dirty = true;
+    dirty_.push_back(link);
+  }
   /// The rate of a transfer has changed.
-  void report(std::uint32_t flow);
+  void report(std::uint32_t flow) {
+    if (flows_[flow].reported) return;
+    flows_[flow].reported = true;
+    changed_.push_back(flow);
+  }
   bool touched() const { return !dirty_.empty(); }
 
   /// Sharing begins: solves are numbered from `stamps` on, a multiple of the number of parts. `claiming`: others solve
