@@ -245,6 +245,20 @@ recipe["data"].micro_batch_size = 5
     CHECK(remarks_on(draft.ignored(), what));
 }
 
+TEST_CASE("a recipe that is imported by name brings the layout of its module along") {
+  const Folder folder;
+  const std::string script = R"(from nemo.collections.llm.recipes.llama31_405b import (
+    model,
+    pretrain_recipe as base,
+)
+recipe = base(num_nodes=128)
+)";
+  const workloads::Job job = recipe_job(tools::import_nemo_recipe(folder.write("run.py", script), 0, ""));
+  CHECK(job.model.layers == 126);
+  CHECK(job.parallelism.context == 4);
+  CHECK(job.machine.gpus == 1024);
+}
+
 TEST_CASE("a recipe of Megatron-Bridge in Python: models by name, GPUs by the function's, overrides") {
   const Folder folder;
   const std::string file = folder.write("qwen.py", kBridge);
