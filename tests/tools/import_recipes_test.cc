@@ -245,6 +245,20 @@ recipe["data"].micro_batch_size = 5
     CHECK(remarks_on(draft.ignored(), what));
 }
 
+TEST_CASE("a recipe that is imported by name brings the layout of its module along") {
+  const Folder folder;
+  const std::string script = R"(from nemo.collections.llm.recipes.llama31_405b import (
+    model,
+    pretrain_recipe as base,
+)
+recipe = base(num_nodes=128)
+)";
+  const workloads::Job job = recipe_job(tools::import_nemo_recipe(folder.write("run.py", script), 0, ""));
+  CHECK(job.model.layers == 126);
+  CHECK(job.parallelism.context == 4);
+  CHECK(job.machine.gpus == 1024);
+}
+
 TEST_CASE("a recipe of Megatron-Bridge in Python: models by name, GPUs by the function's, overrides") {
   const Folder folder;
   const std::string file = folder.write("qwen.py", kBridge);
@@ -331,13 +345,13 @@ num_processes: 8
       "distributed_type: DEEPSPEED\nnum_processes: 8\n"
       "deepspeed_config: {deepspeed_config_file: zero3.json}\n";
   CHECK(recipe_job(read(beside)).parallelism.sharding == workloads::Sharding::parameters);
-  for (const auto& [wrong, word] : std::vector<std::pair<std::string, std::string>>{
+  for (const auto& wrong : std::vector<std::pair<std::string, std::string>>{
            {"a: 1\n", "distributed_type"},
            {with_changed(kAccelerate, "FSDP", "FSDDP"), "FSDP"},
            {with_changed(kAccelerate, "bf16\nnum", "int8\nnum"), "mixed_precision"},
            {with_changed(megatron, "num_processes: 8", "num_processes: 6"), "multiple of the 4 ranks"},
            {with_changed(kAccelerate, "version: 2", "version: two"), "fsdp_version"}})
-    CHECK(refusal_of([&] { read(wrong); }).find(word) != std::string::npos);
+    CHECK(refusal_of([&] { read(wrong.first); }).find(wrong.second) != std::string::npos);
   CHECK(tests::orrery({"import", "accelerate", folder.write("x.yaml", kAccelerate)}).err.find("--set model=NAME") !=
         std::string::npos);
 }

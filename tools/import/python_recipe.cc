@@ -61,6 +61,8 @@ class Interpreter final : PythonExpressions {
     return result;
   }
 
+  /// `from a.b import c as d` names a.b.c.
+  void imported(Scope& scope);
   void define();
 
   std::optional<Settings> condition(Scope& scope, const std::string& function);
@@ -145,10 +147,12 @@ std::optional<Settings> Interpreter::block(std::size_t begin, std::size_t end, S
 }
 
 std::optional<Settings> Interpreter::statement(Scope& scope, const std::string& function) {
-  static const std::set<std::string> kSkipped{"import", "from",     "pass",  "assert",   "del", "raise",
-                                              "global", "nonlocal", "break", "continue", "@"};
+  static const std::set<std::string> kSkipped{"import", "pass",     "assert", "del",      "raise",
+                                              "global", "nonlocal", "break",  "continue", "@"};
   if (kSkipped.contains(now().text) && now().kind != Kind::string) {
     skip_line();
+  } else if (is("from")) {
+    imported(scope);
   } else if (is("async")) {
     step();
   } else if (is("def")) {
@@ -181,6 +185,23 @@ std::optional<Settings> Interpreter::statement(Scope& scope, const std::string& 
     assignment_or_call(scope);
   }
   return std::nullopt;
+}
+
+void Interpreter::imported(Scope& scope) {
+  step();
+  std::string module;
+  for (; !is("import") && now().kind != Kind::newline && now().kind != Kind::end; step()) module += now().text;
+  while (now().kind != Kind::newline && now().kind != Kind::end) {
+    step();
+    if (now().kind != Kind::name) continue;
+    const PythonToken name = now();
+    const bool renamed = tokens_[at_ + 1].is("as") && tokens_[at_ + 2].kind == Kind::name;
+    if (renamed) {
+      step();
+      step();
+    }
+    scope[now().text] = python_object(module + "." + name.text, name.place);
+  }
 }
 
 void Interpreter::define() {
