@@ -121,16 +121,16 @@ std::int64_t missing_replicas(const PricedCampaign& campaign, const Settings& do
 }
 
 /// Whole nodes of every kind come and go: where a node holds parts of several replicas these do so together.
-void take_replicas(const Job& job, campaign::Machine& machine) {
-  const std::int64_t data = job.parallelism.data, per_node = job.machine.gpus_per_node;
-  const std::size_t kinds = job.machine.mixture.kinds();
+void take_replicas(const workloads::Machine& nodes, std::int64_t data, campaign::Machine& machine) {
+  const std::int64_t per_node = nodes.gpus_per_node;
+  const std::size_t kinds = nodes.mixture.kinds();
   std::int64_t together = 1;
   for (std::size_t kind = 0; kind < kinds; ++kind)
-    together = std::lcm(together, per_node / std::gcd(per_node, job.machine.gpus_of_kind(kind) / data));
+    together = std::lcm(together, per_node / std::gcd(per_node, nodes.gpus_of_kind(kind) / data));
   machine.replicas = data % together == 0 ? data / together : 1;
-  machine.replica_gpus = job.machine.gpus / machine.replicas;
-  for (std::size_t kind = 0; kind < kinds && job.machine.mixed(); ++kind) {
-    const std::int64_t gpus = job.machine.gpus_of_kind(kind);
+  machine.replica_gpus = nodes.gpus / machine.replicas;
+  for (std::size_t kind = 0; kind < kinds && nodes.mixed(); ++kind) {
+    const std::int64_t gpus = nodes.gpus_of_kind(kind);
     machine.kinds.push_back({gpus / per_node, gpus / machine.replicas});
   }
 }
@@ -145,7 +145,7 @@ campaign::Machine machine_of(const scenarios::Scenario& scenario, const std::vec
   machine.nodes = job.machine.gpus / machine.gpus_per_node;
   machine.nics_per_node =
       job.machine.fabric.kind == &topology::fabrics::none ? 0 : job.machine.fabric.nics / job.machine.hosts_per_node;
-  take_replicas(job, machine);
+  take_replicas(job.machine, job.parallelism.data, machine);
   machine.global = job.batch.global;
   machine.seq = job.model.seq;
   machine.training_tokens = job.training.tokens;

@@ -59,9 +59,10 @@ struct Partition {
   std::int64_t gpus = 0;
 };
 
-/// `device`: of the nodes; empty: all of them, which have to be of one kind.
-Partition partition_of(const Settings& whole, const workloads::Job& job, const std::string& device) {
-  const workloads::Machine& machine = job.machine;
+/// `data`, `global`: the job's replicas and sequences. `device`: of the nodes; empty: all of them, which have to be of
+/// one kind.
+Partition partition_of(const Settings& whole, const workloads::Machine& machine, std::int64_t data, std::int64_t global,
+                       const std::string& device) {
   std::vector<std::string> names;
   for (std::size_t kind = 0; kind < machine.mixture.kinds(); ++kind)
     names.push_back(machine.device_of_kind(kind).name());
@@ -73,8 +74,8 @@ Partition partition_of(const Settings& whole, const workloads::Job& job, const s
   if (!machine.mixed()) return {whole, machine.gpus};
   const auto kind = static_cast<std::size_t>(found - names.begin());
   Partition part{whole, machine.gpus_of_kind(kind)};
-  const std::int64_t replica = machine.gpus / job.parallelism.data, data = part.gpus / replica;
-  if (data == 0) {
+  const std::int64_t replica = machine.gpus / data, replicas = part.gpus / replica;
+  if (replicas == 0) {
     throw sim::UserError(
         fmt::format("--device: got {} with {} GPUs, expected at least the {} of a replica of the scenario's job",
                     device, part.gpus, replica));
@@ -82,9 +83,9 @@ Partition partition_of(const Settings& whole, const workloads::Job& job, const s
   if (kind > 0)
     part.document.set_path("cluster.device", whole.find_path("cluster.others")->items()[kind - 1].at("device"));
   part.document.set_path("cluster.others", Settings{});
-  part.document.set_path("cluster.gpus", number(data * replica));
-  part.document.set_path("parallelism.data", number(data));
-  part.document.set_path("batch.global", number(job.batch.global / job.parallelism.data * data));
+  part.document.set_path("cluster.gpus", number(replicas * replica));
+  part.document.set_path("parallelism.data", number(replicas));
+  part.document.set_path("batch.global", number(global / data * replicas));
   return part;
 }
 
@@ -336,7 +337,8 @@ QueueStudy study_queue(const Settings& whole, const std::string& trace_file, con
   QueueStudy study;
   study.trace_file = trace_file;
   study.scenario = scenarios::load_scenario(whole);
-  const Partition part = partition_of(whole, study.scenario.job, options.device);
+  const Partition part = partition_of(whole, study.scenario.job.machine, study.scenario.job.parallelism.data,
+                                      study.scenario.job.batch.global, options.device);
   const Settings& document = part.document;
   if (study.scenario.job.machine.mixed()) {
     study.notes.push_back(fmt::format("The nodes of {} alone, a partition of {} GPUs.", options.device, part.gpus));
