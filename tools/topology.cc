@@ -25,6 +25,7 @@
 #include "tools/report/text.h"
 #include "topology/cluster.h"
 #include "workloads/step/hashed_paths.h"
+#include "workloads/step/job_values.h"
 
 extern char** environ;
 
@@ -73,10 +74,12 @@ std::vector<PlacedPaths> hashed_paths(const NamedCluster& named) {
   workloads::Job job = *named.job;
   using Kind = workloads::Placement::Kind;
   const bool ordered = job.placement.kind == Kind::order;
-  placed.push_back({ordered ? "in order" : "as placed", workloads::hashed_paths(job, kSeeds)});
+  placed.push_back({ordered ? "in order" : "as placed",
+                    workloads::hashed_paths(workloads::site_of(job), workloads::group_inputs_of(job), kSeeds)});
   if (ordered && named.cluster.nodes() > 1) {
     job.placement.kind = Kind::random;
-    placed.push_back({"at random", workloads::hashed_paths(job, kSeeds)});
+    placed.push_back(
+        {"at random", workloads::hashed_paths(workloads::site_of(job), workloads::group_inputs_of(job), kSeeds)});
   }
   return placed;
 }

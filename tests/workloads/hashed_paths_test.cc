@@ -5,6 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
+#include "workloads/step/job_values.h"
 
 using namespace orrery;
 using namespace orrery::workloads;
@@ -22,7 +23,7 @@ Job job_with(const std::string& placement) {
 
 std::map<std::string, HashedPaths> by_name(const Job& job) {
   std::map<std::string, HashedPaths> rows;
-  for (const HashedPaths& row : hashed_paths(job, 8)) rows.emplace(row.group, row);
+  for (const HashedPaths& row : hashed_paths(site_of(job), group_inputs_of(job), 8)) rows.emplace(row.group, row);
   return rows;
 }
 

@@ -26,10 +26,10 @@ std::string in_one_line(std::string text) {
 
 namespace {
 /// The result with its memory, and whether that is there.
-PointResult memory_of(const workloads::Job& job) {
+PointResult memory_of(const scenarios::Scenario& scenario) {
   PointResult result;
-  const workloads::MemoryNeed need =
-      workloads::memory_need(workloads::stage_memory(job, workloads::split_layers(job)), job.machine);
+  const workloads::MemoryNeed need = workloads::memory_need(
+      workloads::stage_memory(scenario.job, workloads::split_layers(scenario.job)), scenario.job.machine);
   result.peak_memory_gb = need.peak / 1e9;
   result.status = need.fits() ? PointStatus::ok : PointStatus::oom;
   if (need.fits()) return result;
@@ -40,13 +40,13 @@ PointResult memory_of(const workloads::Job& job) {
 }  // namespace
 
 std::optional<PointResult> out_of_memory(const scenarios::Scenario& scenario) {
-  PointResult result = memory_of(scenario.job);
+  PointResult result = memory_of(scenario);
   return result.status == PointStatus::oom ? std::optional(std::move(result)) : std::nullopt;
 }
 
 PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& cache) {
   const workloads::Job& job = scenario.job;
-  PointResult result = memory_of(job);
+  PointResult result = memory_of(scenario);
   if (result.status == PointStatus::oom) return result;
   workloads::StepOptions options;
   options.brief = true;

@@ -63,19 +63,18 @@ double mean_of(const std::vector<double>& rates) {
 
 }  // namespace
 
-std::vector<HashedPaths> hashed_paths(const Job& job, std::int64_t seeds) {
-  Job asked = job;
+std::vector<HashedPaths> hashed_paths(const Site& site, const GroupInputs& inputs, std::int64_t seeds) {
+  Site asked = site;
   const auto cluster_with = [&](topology::FabricSpec::Routing routing, std::optional<std::uint64_t> seed) {
-    asked.machine.fabric.routes.policy = routing;
-    asked.machine.fabric.routes.ecmp_seed = seed;
-    return cluster_of(site_of(asked));
+    asked.fabric.routes.policy = routing;
+    asked.fabric.routes.ecmp_seed = seed;
+    return cluster_of(asked);
   };
   const topology::Cluster even = cluster_with(topology::FabricSpec::Routing::adaptive, std::nullopt);
   std::vector<topology::Cluster> hashed;
   for (std::int64_t seed = 1; seed <= seeds; ++seed)
     hashed.push_back(cluster_with(topology::FabricSpec::Routing::ecmp, static_cast<std::uint64_t>(seed)));
-  const GroupInputs inputs = group_inputs_of(job);
-  const RankMap ranks(inputs.layout.dims, inputs.placement, job.machine.gpus_per_node);
+  const RankMap ranks(inputs.layout.dims, inputs.placement, site.gpus_per_node);
   std::vector<HashedPaths> out;
   for (const JobGroup& group : comm_groups(inputs.layout)) {
     if (group.carries == JobGroup::Carries::signals) continue;

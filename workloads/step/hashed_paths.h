@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "workloads/compile/groups.h"
 #include "workloads/step/job.h"
 
 namespace orrery::workloads {
@@ -23,7 +24,7 @@ struct HashedPaths {
 };
 
 /// The kinds of group of a job whose fabric routes by ecmp, with seeds 1 to `seeds`; kinds that stay inside nodes are
-/// left out. Takes the job's placement; its fabric's own seed does not matter.
-std::vector<HashedPaths> hashed_paths(const Job& job, std::int64_t seeds);
+/// left out. The seed of the site's own fabric does not matter.
+std::vector<HashedPaths> hashed_paths(const Site& site, const GroupInputs& inputs, std::int64_t seeds);
 
 }  // namespace orrery::workloads
