@@ -38,6 +38,8 @@ constexpr std::size_t kOfTwoKinds = 4;       // pairs of the same two kinds that
 constexpr std::size_t kExaminedRound = 128;  // pairs at a time
 // Simulations at a time, the same whatever the threads; few at first, while nothing is known of what fits.
 constexpr std::size_t kFirstRound = 4, kRound = 16;
+// A step of more events than this takes hundreds of megabytes to simulate, and so do those around it: one at a time.
+constexpr std::uint64_t kLong = 2'000'000;
 
 enum class State : std::uint8_t { untried, infeasible, too_large, slower, simulated, error };
 
@@ -177,6 +179,7 @@ class Study {
   Study(const sim::Settings& document, const AdviceOptions& options)
       : document_(document),
         options_(options),
+        jobs_(options.jobs),
         here_(scenarios::load_scenario(document)),
         around_(arrangement_of(here_)) {
     here_.job.evaluation = {};
@@ -207,6 +210,7 @@ class Study {
     advice_.now.fits = report.memory.fits;
     advice_.now.exposed_s = report.breakdown_s;
     if (report.memory.fits) best_s_ = advice_.now.step_s;
+    if (report.effort.events > kLong) jobs_ = 1;
     const std::vector<KnownRow> known = shipped_known_rows();
     const Features features = features_of(here_.job, report);
     const Metric measured = here_.measured ? compare(*here_.measured, report) : Metric{};
@@ -264,7 +268,7 @@ class Study {
   }
 
   void simulate_all(std::vector<Trial*> trials, const char* what) {
-    note(for_each_parallel(trials.size(), options_.jobs, what, [&](std::size_t i) { simulate(*trials[i]); }));
+    note(for_each_parallel(trials.size(), jobs_, what, [&](std::size_t i) { simulate(*trials[i]); }));
     for (const Trial* trial : trials) {
       if (trial->state == State::simulated && !trial->what_if.numerics) best_s_ = std::min(best_s_, trial->step_s);
     }
@@ -273,7 +277,7 @@ class Study {
   /// The lowest bounds first, so that what is far slower than the best is known before it is simulated: layouts that
   /// take long to simulate are as a rule those that take long.
   void evaluate(std::vector<Trial>& trials) {
-    note(for_each_parallel(trials.size(), options_.jobs, "bounds", [&](std::size_t i) { weigh(trials[i]); }));
+    note(for_each_parallel(trials.size(), jobs_, "bounds", [&](std::size_t i) { weigh(trials[i]); }));
     std::vector<Trial*> order;
     for (Trial& trial : trials) {
       if (trial.state == State::slower) order.push_back(&trial);
@@ -300,7 +304,7 @@ class Study {
     std::size_t simulated = 0;
     for (std::size_t begin = 0; begin < pairs.size() && simulated < options_.pairs; begin += kExaminedRound) {
       const std::size_t count = std::min(kExaminedRound, pairs.size() - begin);
-      note(for_each_parallel(count, options_.jobs, "pairs", [&](std::size_t i) { weigh(pairs[begin + i]); }));
+      note(for_each_parallel(count, jobs_, "pairs", [&](std::size_t i) { weigh(pairs[begin + i]); }));
       std::vector<Trial*> chosen;
       for (std::size_t i = begin; i < begin + count && simulated < options_.pairs; ++i) {
         if (pairs[i].state != State::slower || far_slower(pairs[i])) continue;
@@ -322,7 +326,7 @@ class Study {
     for (std::vector<Suggestion>* list : {&advice_.suggestions, &advice_.numerics}) {
       for (Suggestion& suggestion : *list) all.push_back(&suggestion);
     }
-    note(for_each_parallel(all.size(), options_.jobs, "", [&](std::size_t i) {
+    note(for_each_parallel(all.size(), jobs_, "", [&](std::size_t i) {
       Suggestion& suggestion = *all[i];
       const workloads::StepReport report = workloads::simulate_step(load(suggestion.set).job, {});
       suggestion.exposed_s = report.breakdown_s;
@@ -334,6 +338,7 @@ class Study {
 
   const sim::Settings& document_;
   const AdviceOptions& options_;
+  unsigned jobs_;  // threads
   Scenario here_;
   Arrangement around_;
   Bounds bounds_;
