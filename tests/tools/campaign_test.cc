@@ -107,7 +107,7 @@ TEST_CASE("an elastic campaign on nodes of two kinds gives up nodes of each, and
   const sim::Settings document = scenarios::parse_yaml(small_scenario() + kCampaign, "small.yaml");
   const auto changed = [&](const std::vector<std::string>& sets) {
     sim::Settings other = document;
-    for (const std::string& set : {"batch.global=32", "campaign.ramp=[{until_tokens: 1e9, global: 16}]"})
+    for (const char* set : {"batch.global=32", "campaign.ramp=[{until_tokens: 1e9, global: 16}]"})
       scenarios::apply_set(other, set);
     for (const std::string& set : sets) scenarios::apply_set(other, set);
     return other;

@@ -73,18 +73,18 @@ TEST_CASE("measured times stand beside predicted ones, with the error of each an
   const tests::Outcome outcome = tests::orrery({"collective", "ndr-rail", "--measured", file, "--json", "-"});
   INFO(outcome.err);
   REQUIRE(outcome.status == 0);
-  const nlohmann::json json = nlohmann::json::parse(outcome.out);
-  CHECK(json["op"] == "all_reduce");
-  CHECK(json["gpus"] == 2);
-  REQUIRE(json["rows"].size() == 2);
+  const nlohmann::json made = nlohmann::json::parse(outcome.out);
+  CHECK(made["op"] == "all_reduce");
+  CHECK(made["gpus"] == 2);
+  REQUIRE(made["rows"].size() == 2);
   double sum = 0;
-  for (const auto& row : json["rows"]) {
+  for (const auto& row : made["rows"]) {
     const double error = row["error_pct"], time = row["time_us"], measured = row["measured_us"];
     CHECK(error == Approx(100 * (time / measured - 1)));
     sum += std::abs(error);
   }
-  CHECK(json["median_ape_pct"] == Approx(sum / 2));
-  CHECK(json["rows"][1]["measured_us"] == Approx(100));
+  CHECK(made["median_ape_pct"] == Approx(sum / 2));
+  CHECK(made["rows"][1]["measured_us"] == Approx(100));
   // Asked for, the number of GPUs is that of the option; an output without a name wants --op.
   CHECK(nlohmann::json::parse(
             tests::orrery({"collective", "ndr-rail", "--measured", file, "--gpus", "4", "--json", "-"}).out)["gpus"] ==
