@@ -60,7 +60,7 @@ void load_arrangement(const Settings& document, const Settings& by, Job& job) {
   if (word == "rail") job.placement.by = workloads::Placement::By::rail;
   if (word != "pod") return;
   job.placement.by = workloads::Placement::By::pod;
-  const topology::Cluster cluster = workloads::cluster_of(job, document.at("cluster"));
+  const topology::Cluster cluster = workloads::cluster_of(workloads::site_of(job), document.at("cluster"));
   const auto pods = cluster.pods();
   for (std::size_t turn = 0; static_cast<std::int64_t>(job.placement.node_order.size()) < cluster.nodes(); ++turn) {
     for (const std::vector<std::int64_t>& pod : pods) {

@@ -43,7 +43,8 @@ NamedCluster read_cluster(const ClusterOptions& options, std::int64_t gpus) {
     const workloads::Job& job = scenario.job;
     return {fmt::format("{}: {} x {} on {}", scenario.id, job.machine.gpus, job.machine.device.name(),
                         job.machine.fabric.name),
-            job.machine.device, job.software, workloads::cluster_of(job, document.at("cluster")), job};
+            job.machine.device, job.software, workloads::cluster_of(workloads::site_of(job), document.at("cluster")),
+            job};
   }
   sim::Settings fabric_document = document_of("fabrics", options.what);
   for (const std::string& set : options.sets) scenarios::apply_set(fabric_document, set);

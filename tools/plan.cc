@@ -32,7 +32,7 @@ int plan(const PlanOptions& options) {
     throw sim::UserError(fmt::format("--stage: got {}, expected 0 to {}, the stages of the scenario", options.stage,
                                      job.parallelism.pipeline - 1));
   }
-  const topology::Cluster cluster = workloads::cluster_of(job);
+  const topology::Cluster cluster = workloads::cluster_of(workloads::site_of(job));
   const auto groups = workloads::make_groups(workloads::group_inputs_of(job), cluster, true);
   const workloads::StepPlan compiled =
       workloads::make_plan(job, cluster, groups, {workloads::Workload::training_step, options.folded});

@@ -30,8 +30,13 @@ namespace orrery::tools {
 
 namespace {
 
+struct TraceWords {
+  std::string file, ranks, window;
+};
+
 struct RunOptions {
-  std::string scenario, ranks = "folded", json, trace, trace_ranks, trace_window, report;
+  std::string scenario, ranks = "folded", json, report;
+  TraceWords trace;
   std::vector<std::string> sets;
   bool explain = false, advise = false, require_fit = false, formulas = false;
   double share_pct = 5;
@@ -66,14 +71,14 @@ HashedSteps hash_steps(workloads::Job hashed, std::int64_t seeds) {
 /// Refuses before the simulation what could not be written after it.
 TraceWindow check_outputs(const RunOptions& options) {
   check_writable(options.json);
-  check_writable(options.trace);
+  check_writable(options.trace.file);
   check_report(options.report);
   for (const auto& [flag, value] :
-       {std::pair("--trace-ranks", &options.trace_ranks), std::pair("--trace-window", &options.trace_window)}) {
-    if (!value->empty() && options.trace.empty())
+       {std::pair("--trace-ranks", &options.trace.ranks), std::pair("--trace-window", &options.trace.window)}) {
+    if (!value->empty() && options.trace.file.empty())
       throw sim::UserError(std::string(flag) + ": there is no trace to cut, expected --trace FILE beside it");
   }
-  return options.trace_window.empty() ? TraceWindow{} : parse_trace_window(options.trace_window);
+  return options.trace.window.empty() ? TraceWindow{} : parse_trace_window(options.trace.window);
 }
 
 /// What is simulated around the step.
@@ -107,22 +112,22 @@ int run(const RunOptions& options) {
   workloads::StepOptions step;
   step.full = step.whole_passes = options.ranks == "full";
   step.threads = options.threads;
-  step.timelines = !options.trace.empty();
+  step.timelines = !options.trace.file.empty();
   step.stage_timelines = !options.report.empty();
   step.count_memory = true;
-  if (!options.trace_ranks.empty())
-    step.timeline_ranks = parse_trace_ranks(options.trace_ranks, scenario.job.machine.gpus);
+  if (!options.trace.ranks.empty())
+    step.timeline_ranks = parse_trace_ranks(options.trace.ranks, scenario.job.machine.gpus);
   workloads::StepReport report = workloads::simulate_step(scenario.job, step);
   if (!report.memory.fits) report.memory.would_fit = scenarios::would_fit(document);
   const Studies studies = study(options, document, scenario, report);
   std::optional<HashedSteps> hashed;
   if (options.ecmp_seeds > 0) hashed = hash_steps(scenario.job, options.ecmp_seeds);
-  if (!options.trace.empty()) {
+  if (!options.trace.file.empty()) {
     const TraceView view{
         scenario.id,  report.timelines, process_names(scenario.job.parallelism.dims(), report.timelines),
         report.links, window,           critical_path(report.timelines)};
-    write_output(options.trace, compressed_by_name(options.trace, [&](std::ostream& out) {
-                   write_trace(out, view, trace_form(options.trace));
+    write_output(options.trace.file, compressed_by_name(options.trace.file, [&](std::ostream& out) {
+                   write_trace(out, view, trace_form(options.trace.file));
                  }));
   }
   if (!options.report.empty()) {
@@ -140,7 +145,7 @@ int run(const RunOptions& options) {
     write_output(options.json, [&](std::ostream& out) { write_json(out, json); });
   }
   // What goes to standard output stays one document.
-  if (options.json != "-" && options.trace != "-" && options.report != "-") {
+  if (options.json != "-" && options.trace.file != "-" && options.report != "-") {
     write_report(std::cout, scenario, report);
     if (hashed) {
       std::cout << fmt::format("\nPaths hashed with seeds 1 to {}: step {} in the mean, {} at the 95th percentile\n",
@@ -166,14 +171,14 @@ Action declare_run(CommandOptions app) {
       .check(OneOf({"folded", "full"}));
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
       .type_name("FILE");
-  app.add_option("--trace", options->trace,
+  app.add_option("--trace", options->trace.file,
                  "write a timeline that ui.perfetto.dev opens: Perfetto's own form where FILE ends in .pftrace, else "
                  "JSON; compressed behind .gz")
       .type_name("FILE");
-  app.add_option("--trace-ranks", options->trace_ranks,
+  app.add_option("--trace-ranks", options->trace.ranks,
                  "ranks to trace, as in 0,5,8:15, at most 1024 (default: one per class of equals)")
       .type_name("RANKS");
-  app.add_option("--trace-window", options->trace_window, "trace only what overlaps FROM:TO, as in 0.1s:0.3s")
+  app.add_option("--trace-window", options->trace.window, "trace only what overlaps FROM:TO, as in 0.1s:0.3s")
       .type_name("FROM:TO");
   app.add_option("--report", options->report, "write charts of the step as one HTML file that needs no network")
       .type_name("FILE");

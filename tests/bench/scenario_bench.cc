@@ -63,7 +63,7 @@ void time_layout(benchmark::State& state, const char* name) {
 void groups(benchmark::State& state, const char* name) {
   const scenarios::Scenario scenario = scenarios::load_scenario(scenarios::read_scenario(shipped(name)));
   const workloads::Job& job = scenario.job;
-  const topology::Cluster cluster = workloads::cluster_of(job);
+  const topology::Cluster cluster = workloads::cluster_of(workloads::site_of(job));
   const workloads::GroupInputs inputs = workloads::group_inputs_of(job);
   for (auto _ : state) benchmark::DoNotOptimize(workloads::make_groups(inputs, cluster, true));
 }

@@ -42,7 +42,8 @@ scenarios::Scenario small(const std::vector<std::string>& sets = {}) {
 /// A cluster whose references stay valid.
 struct Network {
   explicit Network(const scenarios::Scenario& scenario)
-      : job(scenario.job), cluster(workloads::cluster_of(job, sim::Settings::scalar("cluster", {"test", 0, 0}))) {}
+      : job(scenario.job),
+        cluster(workloads::cluster_of(workloads::site_of(job), sim::Settings::scalar("cluster", {"test", 0, 0}))) {}
   tools::ReplayNetwork on() const { return {cluster, job.machine.device, job.software, {}}; }
   workloads::Job job;
   topology::Cluster cluster;

@@ -136,7 +136,7 @@ TEST_CASE("reproduce --list names every table") {
 
 TEST_CASE("SC21's figures have the shapes that the paper states") {
   const json figures = table("sc21-figures");
-  CHECK(figures["curves"].size() == 9);
+  CHECK(figures["curves"].size() == 11);
   std::vector<double> gains;  // of interleaving, by batch
   for (const json& curve : figures["curves"]) {
     INFO(curve.dump());

@@ -206,7 +206,7 @@ TEST_CASE("communicators are numbered group after group, and block by block wher
   const Job job =
       tests::small_job({"parallelism={tensor: 2, pipeline: 2, data: 4, sharding: optimizer, "
                         "shard_group: 2}"});
-  const auto groups = make_groups(group_inputs_of(job), cluster_of(job));
+  const auto groups = make_groups(group_inputs_of(job), cluster_of(site_of(job)));
   const std::size_t ranks = groups->plan.instances.size();
   REQUIRE(ranks == 16);
   std::map<std::string, std::set<std::uint32_t>> ids;

@@ -24,7 +24,7 @@ struct GroupOnNodes {
       : job(small_job({"cluster.fabric=" + fabric, "cluster.device=h100-sxm-80gb",
                        fmt::format("cluster.gpus={}", 8 * nodes), fmt::format("parallelism.data={}", 2 * nodes),
                        fmt::format("batch.global={}", 16 * nodes)})),
-        cluster(workloads::cluster_of(job)) {
+        cluster(workloads::cluster_of(workloads::site_of(job))) {
     for (std::int64_t node = 0; node < nodes; ++node)
       for (std::int64_t g = 0; g < members; ++g) gpus.push_back(8 * node + g);
   }

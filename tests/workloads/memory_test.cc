@@ -440,7 +440,7 @@ TEST_CASE("a stage's total is the sum of its parts, and the reserve counts commu
     // Tensor, data, pipeline and model groups; first and last stage share the embedding.
     CHECK(m.parts.context == Approx(s == 0 || s == 3 ? 6e9 : 5e9));
   }
-  CHECK(peak_memory(job) == Approx(std::max(stages.front().total, std::max(stages[1].total, stages[3].total))));
+  CHECK(peak_memory(stages) == Approx(std::max(stages.front().total, std::max(stages[1].total, stages[3].total))));
 }
 
 TEST_CASE("weights and gradients of a stage are two bytes for each of its parameters, to the byte") {

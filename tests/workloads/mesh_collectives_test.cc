@@ -23,7 +23,7 @@ std::vector<std::int64_t> first(std::int64_t n) {
 
 /// GB/s that each GPU sends in a call of 4 GiB.
 double bus_rate(const Job& job, CollectiveOp op, const std::vector<std::int64_t>& gpus) {
-  const topology::Cluster cluster = cluster_of(job);
+  const topology::Cluster cluster = cluster_of(site_of(job));
   const std::vector<double> sizes{4.0 * (std::int64_t{1} << 30)};
   const auto timed = time_collective(op, sizes, gpus, cluster, job.machine.device, job.software);
   const auto ranks = static_cast<std::int64_t>(gpus.size());
@@ -76,7 +76,7 @@ TEST_CASE("more GPUs of a mesh are never slower to all-reduce with: their links 
 
 TEST_CASE("an all-to-all over dies is held back by the pairs that share a link") {
   const Job job = job_on("mi250x-gcd", "single-node", 8);
-  const topology::Cluster cluster = cluster_of(job);
+  const topology::Cluster cluster = cluster_of(site_of(job));
   // Every die sends 1/7 of what it sends to each other by the node's routes; the fullest link gives the rate.
   std::vector<double> load(cluster.links().size(), 0.0);
   for (std::int64_t a = 0; a < 8; ++a) {

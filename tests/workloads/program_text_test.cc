@@ -38,7 +38,7 @@ struct Compiled {
 Compiled compiled(const fs::path& scenario, const std::vector<std::string>& sets = {}, bool folded = false) {
   Compiled out;
   out.job = scenarios::load_scenario(scenarios::read_scenario(scenario.string(), sets)).job;
-  const topology::Cluster cluster = cluster_of(out.job);
+  const topology::Cluster cluster = cluster_of(site_of(out.job));
   out.plan = make_plan(out.job, cluster, make_groups(group_inputs_of(out.job), cluster, true),
                        {Workload::training_step, folded});
   return out;

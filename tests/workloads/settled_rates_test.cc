@@ -26,7 +26,7 @@ struct RanWith {
 };
 
 RanWith run(const Job& job, std::size_t most_sharing, bool full) {
-  const topology::Cluster cluster = cluster_of(job);
+  const topology::Cluster cluster = cluster_of(site_of(job));
   const auto groups = make_groups(group_inputs_of(job), cluster, false, most_sharing);
   StepPlan step = make_plan(job, cluster, groups, {});
   sim::Plan plan = full ? groups->plan : groups->folded.plan;

@@ -90,7 +90,8 @@ std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& op
                                        workloads::program_inputs_of(job, workloads::Workload::training_step));
           energy[i] = workloads::step_energy(inputs, workloads::split_layers(job), bounds[i], {}, {}).site_j();
         }
-        if (needs_memory(options)) memory[i] = workloads::peak_memory(job) / 1e9;
+        if (needs_memory(options))
+          memory[i] = workloads::peak_memory(workloads::stage_memory(job, workloads::split_layers(job))) / 1e9;
       } catch (const sim::UserError& error) {
         const std::lock_guard lock(mutex);
         ++out.refusals[kind_of(error.what())];

@@ -37,8 +37,6 @@ topology::Cluster cluster_of(const Site& site, const sim::Settings& where) {
   return topology::Cluster(site.node, site.fabric, site.gpus, site.gpus_per_node, where, site.faults, site.others);
 }
 
-topology::Cluster cluster_of(const Job& job, const sim::Settings& where) { return cluster_of(site_of(job), where); }
-
 Split split_of(const Job& job) {
   const Parallelism& p = job.parallelism;
   if (const Recommender& tables = job.model.recommender; tables.any()) {

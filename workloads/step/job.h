@@ -223,6 +223,5 @@ Site site_of(const Job& job);
 /// The cluster of a job as it is, faults included: every part of the program takes it from here. Throws UserError
 /// through `where`, as topology::Cluster does.
 topology::Cluster cluster_of(const Site& site, const sim::Settings& where = {});
-topology::Cluster cluster_of(const Job& job, const sim::Settings& where = {});
 
 }  // namespace orrery::workloads

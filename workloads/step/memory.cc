@@ -382,9 +382,9 @@ MemoryNeed memory_need(const std::vector<StageMemory>& stages, const Machine& ma
   return need;
 }
 
-double peak_memory(const Job& job) {
+double peak_memory(std::span<const StageMemory> stages) {
   double peak = 0;
-  for (const StageMemory& stage : stage_memory(job, split_layers(job))) peak = std::max(peak, stage.total);
+  for (const StageMemory& stage : stages) peak = std::max(peak, stage.total);
   return peak;
 }
 

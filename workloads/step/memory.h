@@ -2,6 +2,7 @@
 // beside what is allocated.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "workloads/compile/data_parallelism.h"
@@ -16,8 +17,8 @@ namespace orrery::workloads {
 /// microseconds: the walk over the schedule stops where it repeats itself.
 std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split);
 
-/// What the fullest rank of a job takes, in bytes: the largest total of stage_memory.
-double peak_memory(const Job& job);
+/// What the fullest rank takes, in bytes: the largest total of stage_memory.
+double peak_memory(std::span<const StageMemory> stages);
 
 /// Bytes that a GPU of the stage that has least left needs, and that it has. Where all GPUs are alike, that is the
 /// fullest stage.

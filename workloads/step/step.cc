@@ -634,7 +634,7 @@ sim::Duration least_step(const Job& job, StepCache& cache) {
 }
 
 std::vector<TrafficRow> traffic_table(const Job& job) {
-  const topology::Cluster cluster = cluster_of(job);
+  const topology::Cluster cluster = cluster_of(site_of(job));
   const auto groups = make_groups(group_inputs_of(job), cluster);
   return merge_traffic(closed_form_traffic(job), count_traffic(make_plan(job, cluster, groups)));
 }
