@@ -13,7 +13,8 @@ using namespace orrery;
 void memory(benchmark::State& state, const char* name) {
   const std::string file = std::string(ORRERY_SOURCE_DIR) + "/scenarios/" + name + ".yaml";
   const workloads::Job job = scenarios::load_scenario(scenarios::read_scenario(file)).job;
-  for (auto _ : state) benchmark::DoNotOptimize(workloads::peak_memory(job));
+  for (auto _ : state)
+    benchmark::DoNotOptimize(workloads::peak_memory(workloads::stage_memory(job, workloads::split_layers(job))));
 }
 
 BENCHMARK_CAPTURE(memory, eos, "eos-gpt3-175b")->Unit(benchmark::kMicrosecond);
