@@ -140,7 +140,7 @@ TEST_CASE("other numerics stand apart, and what a framework must have is named")
   CHECK(named);
 }
 
-TEST_CASE("the first suggestion, taken again and again, ends where the search does") {
+TEST_CASE("the first suggestion, taken again and again, ends where the search does", "[full-size]") {
   // From layouts drawn at random: six suggestions in turn must end within 3 % of the best that the search simulates, in
   // the median. Advice tries more keys than the search and may end below it.
   std::mt19937_64 random(7);

@@ -159,7 +159,8 @@ std::pair<double, double> round_trip(const Job& job, unsigned seed) {
 
 }  // namespace
 
-TEST_CASE("a generation moved at random is learnt from the trace of one layout and predicts eight others") {
+TEST_CASE("a generation moved at random is learnt from the trace of one layout and predicts eight others",
+          "[full-size]") {
   const Job job{kTraced,
                 "nanotron-2025",
                 {0, 31},
