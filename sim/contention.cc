@@ -85,13 +85,10 @@ class Demands {
   std::vector<std::uint32_t> touched_;
 };
 
-/// By route: bytes/s of a transfer with no cap and no other beside it.
+/// By route.
 std::vector<double> rates_alone(const Network& network) {
-  std::vector<double> rates(network.routes(), kInfinity);
-  for (std::uint32_t r = 0; r < network.routes(); ++r) {
-    for (const WeightedLink& l : network.links_of(RouteId{r}))
-      rates[r] = std::min(rates[r], network.capacity[l.link] / l.weight);
-  }
+  std::vector<double> rates(network.routes());
+  for (std::uint32_t r = 0; r < network.routes(); ++r) rates[r] = network.rate_alone(RouteId{r});
   return rates;
 }
 

@@ -4,11 +4,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "sim/error.h"
 #include "sim/hash.h"
 
 namespace orrery::sim {
+
+double Network::rate_alone(RouteId r) const {
+  double rate = std::numeric_limits<double>::infinity();
+  for (const WeightedLink& link : links_of(r)) rate = std::min(rate, capacity[link.link] / link.weight);
+  return rate;
+}
 
 LinkId Network::add_link(Bandwidth rate) {
   SIM_CHECK(std::isfinite(rate.value()) && rate.value() > 0, "link capacity {}", rate.value());

@@ -31,6 +31,8 @@ struct Network {
   std::span<const WeightedLink> links_of(RouteId r) const {
     return {route_links.data() + route_begin[index(r)], route_begin[index(r) + 1] - route_begin[index(r)]};
   }
+  /// Bytes/s of a transfer over this route with no cap of its own and no other beside it; infinity without links.
+  double rate_alone(RouteId r) const;
   LinkId add_link(Bandwidth rate);  // checks that the rate is positive and finite
   /// Appends a route; links named twice are merged by adding their weights. Weights are positive and finite.
   RouteId add_route(std::span<const WeightedLink> links, Duration latency);

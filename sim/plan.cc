@@ -90,6 +90,23 @@ void check_loads(const Plan& plan) {
 
 }  // namespace
 
+Op Program::op_at(std::uint32_t op) const {
+  Op out;
+  out.kind = kind[op];
+  out.stream = stream[op];
+  out.category = category[op];
+  out.host_waits = host_waits[op] != 0;
+  out.issue = Duration(issue[op]);
+  out.duration = Duration(duration[op]);
+  out.issue_bound = Duration(issue_bound[op]);
+  out.slot = slot[op];
+  out.pattern = pattern[op];
+  out.work = work[op];
+  out.rate_cap = rate_cap[op];
+  out.loaded = loaded[op];
+  return out;
+}
+
 std::uint32_t Program::add(const Op& op, std::span<const std::uint32_t> after) {
   const std::uint32_t at = size();
   kind.push_back(op.kind);

@@ -44,6 +44,7 @@ struct Op {
   double work = 0;               // transfer: bytes to move along the route
   double rate_cap = 0;           // transfer: bytes/s that it can use at most; 0 = no cap of its own
   float loaded = 0;              // compute: share of `duration` that grows with the instance's load (Plan::loads)
+  friend bool operator==(const Op&, const Op&) = default;
 };
 
 struct Program {
@@ -67,6 +68,8 @@ struct Program {
   std::span<const std::uint32_t> waits_of(std::uint32_t op) const {
     return {waits.data() + waits_begin[op], waits_begin[op + 1] - waits_begin[op]};
   }
+  /// The operation as it was handed to add(), without what it waits for.
+  Op op_at(std::uint32_t op) const;
   /// Appends an operation that waits for `after` (each an index below size()); returns its index.
   std::uint32_t add(const Op& op, std::span<const std::uint32_t> after = {});
 };

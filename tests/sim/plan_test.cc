@@ -35,6 +35,27 @@ Tables sound() {
 
 }  // namespace
 
+TEST_CASE("an operation comes back from a program as it was handed over") {
+  Op op;
+  op.kind = OpKind::transfer;
+  op.stream = 2;
+  op.category = 3;
+  op.host_waits = true;
+  op.issue = Duration(4);
+  op.duration = Duration(5);
+  op.issue_bound = Duration(6);
+  op.slot = 7;
+  op.pattern = 8;
+  op.work = 9;
+  op.rate_cap = 10;
+  op.loaded = 0.5;
+  Program program;
+  program.add({});
+  program.add(op, std::vector<std::uint32_t>{0});
+  CHECK(program.op_at(1) == op);
+  CHECK(program.op_at(0) == Op{});
+}
+
 TEST_CASE("check accepts sound tables and names what is wrong with others") {
   const Tables good = sound();
   CHECK_NOTHROW(check(good.plan, good.network));

@@ -54,10 +54,7 @@ void look_at_tensor_routes(const Groups& groups, const std::vector<InstanceId>& 
       const sim::Communicator& communicator = plan.communicators[communicators[s]];
       for (std::uint32_t p = 0; p < communicator.patterns; ++p) {
         const RouteId route{sim::index(communicator.first_route) + p};
-        double rate = std::numeric_limits<double>::infinity();
-        for (const sim::WeightedLink& l : network.links_of(route))
-          rate = std::min(rate, network.capacity[l.link] / l.weight);
-        most = std::max(most, rate);
+        most = std::max(most, network.rate_alone(route));
         latency = std::min(latency, network.route_latency[sim::index(route)]);
       }
     }

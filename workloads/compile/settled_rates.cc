@@ -74,13 +74,8 @@ std::vector<double> rates_by_kind(const sim::Plan& plan, std::span<const std::in
 
 /// What a byte of this pattern weighs over one of the first: 1 where both load the same links.
 double weight_of(const Communicator& communicator, std::uint32_t pattern, const sim::Network& network) {
-  const auto alone = [&](std::uint32_t p) {
-    double rate = std::numeric_limits<double>::infinity();
-    for (const sim::WeightedLink& link : network.links_of(route_of(communicator, p)))
-      rate = std::min(rate, network.capacity[link.link] / link.weight);
-    return rate;
-  };
-  const double first = alone(0), own = alone(pattern);
+  const double first = network.rate_alone(route_of(communicator, 0));
+  const double own = network.rate_alone(route_of(communicator, pattern));
   return first == own ? 1.0 : first / own;
 }
 

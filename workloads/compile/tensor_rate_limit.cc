@@ -17,10 +17,8 @@ using sim::RouteId;
 double highest_rate(const sim::Network& network, const sim::Communicator& communicator) {
   double highest = 0;
   for (std::uint32_t p = 0; p < communicator.patterns; ++p) {
-    const auto links = network.links_of(RouteId{sim::index(communicator.first_route) + p});
-    double rate = links.empty() ? 0 : std::numeric_limits<double>::infinity();
-    for (const sim::WeightedLink& link : links) rate = std::min(rate, network.capacity[link.link] / link.weight);
-    highest = std::max(highest, rate);
+    const RouteId route{sim::index(communicator.first_route) + p};
+    if (!network.links_of(route).empty()) highest = std::max(highest, network.rate_alone(route));
   }
   return highest;
 }

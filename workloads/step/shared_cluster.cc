@@ -39,23 +39,6 @@ GroupInputs inputs_on(const PlacedJob& placed, const topology::Cluster& cluster)
   return inputs;
 }
 
-sim::Op op_of(const sim::Program& program, std::uint32_t op) {
-  sim::Op out;
-  out.kind = program.kind[op];
-  out.stream = program.stream[op];
-  out.category = program.category[op];
-  out.host_waits = program.host_waits[op] != 0;
-  out.issue = sim::Duration(program.issue[op]);
-  out.duration = sim::Duration(program.duration[op]);
-  out.issue_bound = sim::Duration(program.issue_bound[op]);
-  out.slot = program.slot[op];
-  out.pattern = program.pattern[op];
-  out.work = program.work[op];
-  out.rate_cap = program.rate_cap[op];
-  out.loaded = program.loaded[op];
-  return out;
-}
-
 /// The program with a meeting of the tensor group, which takes no time, ahead of every whole pass that has collectives.
 sim::Program with_meetings(const sim::Program& program, const std::vector<OpNote>& notes,
                            const std::vector<WholePassNote>& whole_passes, const std::vector<GroupSlot>& slots) {
@@ -78,7 +61,7 @@ sim::Program with_meetings(const sim::Program& program, const std::vector<OpNote
       if (last_compute < program.size()) waits.push_back(now[last_compute]);
       waits.push_back(out.add(meeting, waits));
     }
-    now[op] = out.add(op_of(program, op), waits);
+    now[op] = out.add(program.op_at(op), waits);
     if (program.kind[op] == sim::OpKind::compute) last_compute = op;
   }
   return out;
