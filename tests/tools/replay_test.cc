@@ -305,6 +305,11 @@ TEST_CASE("execution traces of Chakra are written and read back, and replay as t
   const tests::Outcome run = tests::orrery({"replay", out, "--scenario", scenario, "--fabric", "gt-roce-400"});
   CHECK(run.status == 0);
   CHECK(run.out.find("replayed 16 ranks") != std::string::npos);
+  for (const char* lost : {"step.3.et", "step.5.et"}) std::filesystem::remove(std::filesystem::path(out) / lost);
+  const tests::Outcome torn = tests::orrery({"replay", out, "--scenario", scenario});
+  CHECK(torn.status == 2);
+  CHECK(std::count(torn.err.begin(), torn.err.end(), '\n') == 1);
+  CHECK(torn.err.find("which has no trace, expected traces of both ends of a message") != std::string::npos);
 }
 
 TEST_CASE("what is no execution trace, or not all of one, is refused in a line") {

@@ -67,6 +67,23 @@ void check_ranks(const std::vector<RankGraph>& graphs, const ReplayNetwork* on) 
   }
 }
 
+/// A message has two ends. Where several ranks were traced, one that names a rank without a trace has lost it; members
+/// of a collective do alike, so that some may stand for all, and one rank alone is replayed with what it waited.
+void check_ends(const std::vector<RankGraph>& graphs) {
+  if (graphs.size() < 2) return;
+  std::set<std::int64_t> traced;
+  for (const RankGraph& graph : graphs) traced.insert(graph.rank);
+  for (const RankGraph& graph : graphs) {
+    for (const GraphNode& node : graph.nodes) {
+      if (node.peer == kNoPeer || traced.contains(node.peer)) continue;
+      throw sim::UserError({graph.file, 1, 1}, "peer of " + graph.names[node.name],
+                           fmt::format("got rank {}, which has no trace, expected traces of both ends of a message, or "
+                                       "of one rank alone",
+                                       node.peer));
+    }
+  }
+}
+
 /// What was taken for granted.
 std::vector<std::string> assumptions_of(const std::vector<RankGraph>& graphs,
                                         const std::map<MeetingKey, Meeting>& meetings, bool network,
@@ -134,6 +151,7 @@ class Replay {
 
   Replayed run() {
     check_ranks(graphs_, on_);
+    check_ends(graphs_);
     meetings_ = meetings_of(graphs_);
     lay_network();
     std::vector<sim::InstanceId> instances;
