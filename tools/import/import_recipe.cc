@@ -127,8 +127,8 @@ void place_arguments(Settings& recipe) {
       const Settings* given = recipe.find_path(where);
       if (given == nullptr || where == path) continue;
       const Settings value = *given;
-      if (recipe.find_path(path) == nullptr) python_assign(recipe, path, value, 4000);
-      python_assign(recipe, where, Settings::scalar("null", value.place()), 4000);
+      if (recipe.find_path(path) == nullptr) python_assign(recipe, path, value);
+      python_assign(recipe, where, Settings::scalar("null", value.place()));
     }
   }
 }
@@ -531,7 +531,7 @@ Draft import_bridge(const std::string& file, std::int64_t gpus, const std::strin
     path.erase(0, path.find_first_not_of('+'));
     const Place place{"arguments", 1, 1};
     const std::string text = override_text.substr(equals + 1);
-    python_assign(recipe.whole, path, Settings::scalar(text == "None" ? "null" : text, place), 4000);
+    python_assign(recipe.whole, path, Settings::scalar(text == "None" ? "null" : text, place));
   }
   return import_recipe(std::move(recipe), gpus, not_followed);
 }

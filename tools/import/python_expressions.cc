@@ -226,8 +226,8 @@ Settings PythonExpressions::list(Scope& scope) {
   while (!is(")") && !is("]")) {
     take("*");
     Settings item = expression(scope);
-    items.append(python_trimmed(std::move(item), kMostValues));
-    if (items.items().size() > kMostValues) broken("a shorter list");
+    items.append(python_trimmed(std::move(item)));
+    if (items.items().size() > kMostPythonValues) broken("a shorter list");
     if (!take(",")) break;
     comma = true;
   }
@@ -256,7 +256,7 @@ PythonExpressions::Arguments PythonExpressions::arguments(Scope& scope) {
     }
     const bool variable = now().kind == Kind::name && (tokens_[at_ + 1].is(",") || tokens_[at_ + 1].is(")"));
     const std::string path = variable ? now().text : "";
-    Settings value = python_trimmed(expression(scope), kMostValues);
+    Settings value = python_trimmed(expression(scope));
     if (named) {
       given.named[name] = std::move(value);
     } else if (!spread) {
@@ -306,7 +306,7 @@ Settings PythonExpressions::called(const Settings& callee, const std::string& pa
   if (!keeps || copies) {
     for (auto& [key, value] : given.named) object.set(key, std::move(value));
   }
-  return python_trimmed(std::move(object), kMostValues);
+  return python_trimmed(std::move(object));
 }
 
 Settings PythonExpressions::sequence_of(const std::vector<Settings>& values, const sim::Place& place) {
@@ -325,9 +325,9 @@ void PythonExpressions::append(const std::string& path, const Settings& item, Sc
   if (items.items().size() >= 100) return;
   items.append(item);
   if (inner.empty())
-    held->second = python_trimmed(std::move(items), kMostValues);
+    held->second = python_trimmed(std::move(items));
   else if (held->second.is_mapping())
-    python_assign(held->second, inner, python_trimmed(std::move(items), kMostValues), kMostValues);
+    python_assign(held->second, inner, python_trimmed(std::move(items)));
 }
 
 }  // namespace orrery::tools

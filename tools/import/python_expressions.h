@@ -19,7 +19,6 @@ class PythonExpressions : protected PythonWords {
  protected:
   using Settings = sim::Settings;
   using Scope = std::map<std::string, Settings>;
-  static constexpr std::size_t kMostValues = 4000;  // of one object; a whole ConfigContainer has some 900
   static constexpr int kDeepestExpression = 60;
 
   using PythonWords::PythonWords;

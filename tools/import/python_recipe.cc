@@ -297,13 +297,13 @@ void Interpreter::assign(std::size_t begin, std::size_t sign, Settings value, Sc
     return;
   }
   if (path.empty()) {
-    scope[variable] = python_trimmed(std::move(value), kMostValues);
+    scope[variable] = python_trimmed(std::move(value));
     return;
   }
   auto held = scope.find(variable);
   if (held == scope.end()) held = scope.emplace(variable, lookup(variable, scope, tokens_[begin].place)).first;
   if (!held->second.is_mapping()) held->second = python_object(variable, tokens_[begin].place);
-  python_assign(held->second, path, python_trimmed(std::move(value), kMostValues), kMostValues);
+  python_assign(held->second, path, python_trimmed(std::move(value)));
 }
 
 Settings Interpreter::run(const std::string& name, std::vector<Settings>& in_order, const Scope& named,

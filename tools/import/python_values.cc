@@ -122,6 +122,9 @@ std::optional<Settings> python_compute(const Settings& a, const std::string& ope
   return std::nullopt;
 }
 
+namespace {
+
+/// How many values a value holds; counting ends at `most`.
 std::size_t python_size(const Settings& value, std::size_t most) {
   std::size_t size = 1;
   if (value.is_mapping()) {
@@ -138,8 +141,6 @@ std::size_t python_size(const Settings& value, std::size_t most) {
   }
   return size;
 }
-
-namespace {
 
 bool deeper_than(const Settings& value, int depth) {
   if (depth == 0) return true;
@@ -158,13 +159,13 @@ bool deeper_than(const Settings& value, int depth) {
 
 }  // namespace
 
-Settings python_trimmed(Settings value, std::size_t most) {
+Settings python_trimmed(Settings value) {
   constexpr int kDeepest = 20;
-  if (!deeper_than(value, kDeepest) && python_size(value, most) < most) return value;
+  if (!deeper_than(value, kDeepest) && python_size(value, kMostPythonValues) < kMostPythonValues) return value;
   return python_object(python_target(value), value.place());
 }
 
-void python_assign(Settings& object, const std::string& path, Settings value, std::size_t most) {
+void python_assign(Settings& object, const std::string& path, Settings value) {
   constexpr int kDeepest = 16;
   const sim::Place place = value.place();
   int depth = 1;
@@ -177,8 +178,9 @@ void python_assign(Settings& object, const std::string& path, Settings value, st
       object.set_path(ahead, python_object(there != nullptr ? python_target(*there) : ahead, place));
   }
   object.set_path(path, std::move(value));
-  if (python_size(object, most) >= most)
-    throw sim::UserError(place, "python", fmt::format("makes an object of {} values and more, expected fewer", most));
+  if (python_size(object, kMostPythonValues) >= kMostPythonValues)
+    throw sim::UserError(place, "python",
+                         fmt::format("makes an object of {} values and more, expected fewer", kMostPythonValues));
 }
 
 }  // namespace orrery::tools

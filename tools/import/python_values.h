@@ -8,6 +8,8 @@
 
 namespace orrery::tools {
 
+inline constexpr std::size_t kMostPythonValues = 4000;  // of one object; a whole ConfigContainer has some 900
+
 /// An object that `target` names, or a value that only a run can say.
 sim::Settings python_object(const std::string& target, const sim::Place& place);
 
@@ -21,13 +23,10 @@ std::optional<sim::Settings> python_compute(const sim::Settings& a, const std::s
                                             const sim::Settings& b);
 
 /// Sets the value at a dotted path; what stands in its way (a scalar, None) becomes an object. Throws sim::UserError
-/// for paths of more than 16 parts, and where the whole would grow past `most` values.
-void python_assign(sim::Settings& object, const std::string& path, sim::Settings value, std::size_t most);
+/// for paths of more than 16 parts, and where the whole would grow past kMostPythonValues.
+void python_assign(sim::Settings& object, const std::string& path, sim::Settings value);
 
-/// The value, or only its name where it is nested deeper than 20 or holds `most` values: no recipe's object does.
-sim::Settings python_trimmed(sim::Settings value, std::size_t most);
-
-/// How many values a value holds; counting ends at `most`.
-std::size_t python_size(const sim::Settings& value, std::size_t most);
+/// The value, or only its name where it is nested deeper than 20 or holds kMostPythonValues: no recipe's object does.
+sim::Settings python_trimmed(sim::Settings value);
 
 }  // namespace orrery::tools
