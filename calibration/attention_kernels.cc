@@ -11,7 +11,7 @@ namespace orrery::calibration {
 
 namespace {
 
-AttentionModel load_kernel(const sim::Settings& rates, const AttentionModel& tables) {
+AttentionModel load_other_kernel(const sim::Settings& rates, const AttentionModel& tables) {
   AttentionModel model = tables;
   model.rate_128 = rates.at("forward").as_number();
   model.rate_64 = rates.get_number("forward_64", model.rate_128);
@@ -33,11 +33,14 @@ AttentionModel load_kernel(const sim::Settings& rates, const AttentionModel& tab
 }  // namespace
 
 void load_attention_kernels(const sim::Settings& section, DeviceProfile::Model& device) {
-  if (const sim::Settings* rates = section.find("flash_1")) device.flash_1 = load_kernel(*rates, device.attention);
-  if (const sim::Settings* rates = section.find("flash_2")) device.flash_2 = load_kernel(*rates, device.attention);
-  if (const sim::Settings* rates = section.find("fused_fp8")) device.fused_fp8 = load_kernel(*rates, device.attention);
+  if (const sim::Settings* rates = section.find("flash_1"))
+    device.flash_1 = load_other_kernel(*rates, device.attention);
+  if (const sim::Settings* rates = section.find("flash_2"))
+    device.flash_2 = load_other_kernel(*rates, device.attention);
+  if (const sim::Settings* rates = section.find("fused_fp8"))
+    device.fused_fp8 = load_other_kernel(*rates, device.attention);
   if (const sim::Settings* rates = section.find("fused_2026"))
-    device.fused_2026 = load_kernel(*rates, device.attention);
+    device.fused_2026 = load_other_kernel(*rates, device.attention);
 }
 
 const AttentionModel* DeviceProfile::Model::other(AttentionKernel kernel) const {

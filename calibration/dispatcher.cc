@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "calibration/profile_model.h"
 #include "sim/error.h"
 
 namespace orrery::calibration {
@@ -11,39 +12,31 @@ namespace {
 
 using sim::Settings;
 
-double seconds_at(const Settings& s, std::string_view key, double missing) {
+double seconds_or(const Settings& s, std::string_view key, double missing) {
   return s.find(key) == nullptr ? missing : sim::to_seconds(s.at(key).as_duration());
 }
 
-double rate_at(const Settings& s, std::string_view key, double missing) {
+double rate_or(const Settings& s, std::string_view key, double missing) {
   return s.find(key) == nullptr ? missing : s.at(key).as_bandwidth().value();
 }
 
-std::vector<double> numbers_at(const Settings& s, std::string_view key) {
-  const Settings& list = s.at(key);
-  if (!list.is_sequence() || list.items().empty()) list.expected("a list of numbers");
-  std::vector<double> out;
-  for (const Settings& item : list.items()) out.push_back(item.as_number());
-  return out;
-}
-
-ExchangeKernel load_kernel(const Settings& s) {
+ExchangeKernel load_exchange(const Settings& s) {
   constexpr double kFree = 1e18;  // bytes/s
   ExchangeKernel k;
   k.device = s.at("device").text();
   k.pass =
       s.at("pass").as_choice({"dispatch", "combine"}) == "dispatch" ? ExchangePass::dispatch : ExchangePass::combine;
   k.network = s.at("reach").as_choice({"domain", "network"}) == "network";
-  k.fixed = seconds_at(s, "fixed", 0);
-  k.rank = seconds_at(s, "rank", 0);
-  k.node = seconds_at(s, "node", 0);
+  k.fixed = seconds_or(s, "fixed", 0);
+  k.rank = seconds_or(s, "rank", 0);
+  k.node = seconds_or(s, "node", 0);
   k.fill_rows = s.get_number("fill_rows", 1);
-  k.fill_rate = rate_at(s, "fill_rate", kFree);
-  k.processor.token = seconds_at(s, "token", 0);
-  k.processor.copy = seconds_at(s, "copy", 0);
-  k.processor.source_rate = rate_at(s, "source_rate", kFree);
-  k.processor.network_rate = rate_at(s, "network_rate", kFree);
-  k.processor.copy_rate = rate_at(s, "copy_rate", kFree);
+  k.fill_rate = rate_or(s, "fill_rate", kFree);
+  k.processor.token = seconds_or(s, "token", 0);
+  k.processor.copy = seconds_or(s, "copy", 0);
+  k.processor.source_rate = rate_or(s, "source_rate", kFree);
+  k.processor.network_rate = rate_or(s, "network_rate", kFree);
+  k.processor.copy_rate = rate_or(s, "copy_rate", kFree);
   k.exponent = s.get_number("exponent", 4);
   k.share = numbers_at(s, "share");
   k.sizes = numbers_at(s, "sizes");
@@ -129,7 +122,7 @@ Dispatcher Dispatcher::load(const Settings& document) {
       out.stands_in_.emplace_back(beginning, measured.text());
   const Settings& kernels = document.at("kernels");
   if (!kernels.is_sequence() || kernels.items().empty()) kernels.expected("a list of kernels");
-  for (const Settings& item : kernels.items()) out.kernels_.push_back(load_kernel(item));
+  for (const Settings& item : kernels.items()) out.kernels_.push_back(load_exchange(item));
   return out;
 }
 

@@ -33,8 +33,7 @@ std::vector<double> logs(const std::vector<double>& sizes) {
 }
 
 constexpr std::array<double, 4> kSplits{1, 2, 4, 8};
-constexpr double kInnerStep = 32;  // the inner loop advances in steps of this many elements
-constexpr double kWritten = 2;     // bytes of an element of C that is not added to
+constexpr double kWritten = 2;  // bytes of an element of C that is not added to
 
 }  // namespace
 

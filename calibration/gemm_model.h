@@ -53,6 +53,9 @@ struct Surface {
   std::vector<double> log_m_, log_n_, log_k_;
 };
 
+/// The inner loop of a product advances in steps of this many elements.
+inline constexpr double kInnerStep = 32;
+
 struct Tile {
   double m = 128, n = 128;
   double rate = 0.9;    // share of peak while the inner loop runs

@@ -9,8 +9,6 @@
 namespace orrery::calibration {
 namespace {
 
-constexpr double kInnerStep = 32;  // the inner loop advances in steps of this many elements
-
 bool idle(const GroupMember& e) { return !(e.m > 0 && e.n > 0 && e.k > 0 && e.count > 0); }
 
 }  // namespace

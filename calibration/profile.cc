@@ -16,11 +16,9 @@ namespace {
 
 using sim::Settings;
 
-constexpr double kLongestKernel = 8e6;  // seconds; what a Duration holds
-
 std::size_t index(DataType t) { return static_cast<std::size_t>(t); }
 
-sim::Duration duration(double seconds) {
+sim::Duration within_longest(double seconds) {
   SIM_CHECK(std::isfinite(seconds) && seconds >= 0, "a kernel of {} s", seconds);
   return sim::seconds(std::min(seconds, kLongestKernel));
 }
@@ -158,8 +156,9 @@ Duration DeviceProfile::gemm(const Gemm& g) const {
                                          g.form, static_cast<double>(bytes_of(g.sum))});
   const double factor = clock_ * (is_quantised(g.dtype) ? model_->sustained.fp8 : model_->sustained.matmul);
   const double time = model.launch + std::max(0.0, isolated - model.launch) / factor;
-  if (g.aligned || !(model_->sheet.unaligned > 0) || bytes_of(g.dtype) != 2) return duration(time);
-  return duration(std::max(time, 2 * real(g.m) * real(g.n) * real(g.k) * real(g.batch) / model_->sheet.unaligned));
+  if (g.aligned || !(model_->sheet.unaligned > 0) || bytes_of(g.dtype) != 2) return within_longest(time);
+  return within_longest(
+      std::max(time, 2 * real(g.m) * real(g.n) * real(g.k) * real(g.batch) / model_->sheet.unaligned));
 }
 
 Duration DeviceProfile::attention(const Attention& a) const {
@@ -172,11 +171,11 @@ Duration DeviceProfile::attention(const Attention& a) const {
                                     a.backward,       a.cache_write,    a.dropout};
   if (const AttentionModel* other = model_->other(a.kernel)) {
     const double full = other->seconds(shape);
-    return duration(other->launch + std::max(0.0, full - other->launch) / clock_);
+    return within_longest(other->launch + std::max(0.0, full - other->launch) / clock_);
   }
   const AttentionModel& model = model_->attention;
   const double isolated = model.seconds(shape);
-  return duration(model.launch + std::max(0.0, isolated - model.launch) / (clock_ * model_->sustained.attention));
+  return within_longest(model.launch + std::max(0.0, isolated - model.launch) / (clock_ * model_->sustained.attention));
 }
 
 bool DeviceProfile::has(AttentionKernel kernel) const {
@@ -186,7 +185,8 @@ bool DeviceProfile::has(AttentionKernel kernel) const {
 Duration DeviceProfile::streaming(Streaming kernel, double bytes) const {
   SIM_CHECK(std::isfinite(bytes) && bytes >= 0, "a streaming kernel of {} bytes", bytes);
   const StreamingModel& s = model_->streaming;
-  return duration(s.floor + bytes / (s.efficiency[static_cast<std::size_t>(kernel)] * model_->sheet.memory_bandwidth));
+  return within_longest(s.floor +
+                        bytes / (s.efficiency[static_cast<std::size_t>(kernel)] * model_->sheet.memory_bandwidth));
 }
 
 double DeviceProfile::uncertainty(const Gemm& g) const {

@@ -18,8 +18,6 @@ namespace {
 
 using sim::real;
 
-constexpr double kLongestKernel = 8e6;  // seconds; what a Duration holds
-
 /// Seconds at the clocks of a long step, which the launch does not depend on.
 Duration sustained(double launch, double isolated, double factor) {
   return sim::seconds(std::min(kLongestKernel, launch + std::max(0.0, isolated - launch) / factor));

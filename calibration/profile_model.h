@@ -4,6 +4,8 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "calibration/attention_model.h"
 #include "calibration/collective_model.h"
@@ -15,6 +17,8 @@
 #include "calibration/uncertainty.h"
 
 namespace orrery::calibration {
+
+inline constexpr double kLongestKernel = 8e6;  // seconds; what a Duration holds
 
 /// Streaming kernels: time = floor + bytes / (efficiency * memory bandwidth).
 struct StreamingModel {
@@ -56,6 +60,8 @@ struct DeviceProfile::Model {
   } error;
 };
 
+/// The numbers of a list that has at least one.
+std::vector<double> numbers_at(const sim::Settings& section, std::string_view key);
 // Readers of the model sections. `device` carries the data sheet; the models copy what they need of it.
 GemmModel load_gemm(const sim::Settings& section, const DeviceProfile::Model& device, DataType type);
 /// Fills in `experts` and its error; `device` has its dense products by then, which stand in where

@@ -6,20 +6,21 @@
 #include "sim/error.h"
 
 namespace orrery::calibration {
+
+std::vector<double> numbers_at(const sim::Settings& section, std::string_view key) {
+  const sim::Settings& list = section.at(key);
+  if (!list.is_sequence() || list.items().empty()) list.expected("a list of numbers");
+  std::vector<double> out;
+  for (const sim::Settings& item : list.items()) out.push_back(item.as_number());
+  return out;
+}
+
 namespace {
 
 using sim::Settings;
 
-double seconds_at(const Settings& section, std::string_view key) {
+double duration_at(const Settings& section, std::string_view key) {
   return sim::to_seconds(section.at(key).as_duration());
-}
-
-std::vector<double> numbers_at(const Settings& section, std::string_view key) {
-  const Settings& list = section.at(key);
-  if (!list.is_sequence() || list.items().empty()) list.expected("a list of numbers");
-  std::vector<double> out;
-  for (const Settings& item : list.items()) out.push_back(item.as_number());
-  return out;
 }
 
 std::vector<double> rising_at(const Settings& section, std::string_view key) {
@@ -134,8 +135,8 @@ constexpr double kCastBytes = 3;  // 16 bit in, 8 bit out
 
 Protocol load_protocol(const Settings& s, std::size_t groups) {
   Protocol p;
-  p.base = seconds_at(s, "base");
-  p.hop = seconds_at(s, "hop");
+  p.base = duration_at(s, "base");
+  p.hop = duration_at(s, "hop");
   p.overlap = s.get_number("overlap", 0.0);
   const Settings& rates = s.at("rate");
   if (!rates.is_sequence() || rates.items().size() != groups)
@@ -163,7 +164,7 @@ std::vector<Tile> load_tiles(const Settings& tiles) {
   std::vector<Tile> out;
   for (const Settings& t : tiles.items())
     out.push_back({static_cast<double>(t.at("m").as_int()), static_cast<double>(t.at("n").as_int()),
-                   t.at("rate").as_number(), seconds_at(t, "setup")});
+                   t.at("rate").as_number(), duration_at(t, "setup")});
   return out;
 }
 
@@ -177,7 +178,7 @@ std::string tiles_yaml(const std::vector<Tile>& tiles, const std::string& pad) {
 
 ServedExperts load_served(const Settings& s) {
   ServedExperts out;
-  out.fixed = seconds_at(s, "fixed");
+  out.fixed = duration_at(s, "fixed");
   out.choice = s.at("choice").as_number() * 1e-9;
   out.score = s.at("score").as_number() * 1e-9;
   out.expert = s.at("expert").as_number() * 1e-9;
@@ -195,10 +196,10 @@ GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataT
   g.processors = static_cast<double>(device.sheet.processors);
   g.memory_bandwidth = device.sheet.memory_bandwidth;
   g.element_bytes = operand_bytes(type);
-  g.launch = seconds_at(s, "launch");
+  g.launch = duration_at(s, "launch");
   g.quantisation = s.at("quantisation").as_number();
   g.memory_efficiency = s.at("memory_efficiency").as_number();
-  g.join_time = seconds_at(s, "join_time");
+  g.join_time = duration_at(s, "join_time");
   g.join_efficiency = s.at("join_efficiency").as_number();
   g.accumulate_exposed = s.get_number("accumulate_exposed", 0.0);
   g.tiles = load_tiles(s.at("tiles"));
@@ -206,7 +207,7 @@ GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataT
   g.detail = load_detail(s.find("detail"));
   load_forms(s.find("forms"), g);
   if (s.find("cast_rate") != nullptr) {
-    g.cast.launch = seconds_at(s, "cast_launch");
+    g.cast.launch = duration_at(s, "cast_launch");
     g.cast.per_element = kCastBytes / s.at("cast_rate").as_bandwidth().value();
   }
   return g;
@@ -222,7 +223,7 @@ void load_experts(const Settings* section, DeviceProfile::Model& device) {
     const Settings* like = is_quantised(type) ? section->find("fp8") : nullptr;
     const Settings* from = own != nullptr ? own : like != nullptr ? like : section->find("bf16");
     if (from == nullptr) continue;
-    g.launch = seconds_at(*from, "launch");
+    g.launch = duration_at(*from, "launch");
     g.quantisation = from->at("quantisation").as_number();
     g.memory_efficiency = from->at("memory_efficiency").as_number();
     g.best_rate = from->get_number("best_rate", 1.0);
@@ -238,15 +239,15 @@ AttentionModel load_attention(const Settings& s, const DeviceProfile::Model& dev
   a.peak = device.sheet.peak[static_cast<std::size_t>(DataType::bf16)];
   a.processors = static_cast<double>(device.sheet.processors);
   a.memory_bandwidth = device.sheet.memory_bandwidth;
-  a.launch = seconds_at(s, "launch");
+  a.launch = duration_at(s, "launch");
   const Settings& rate = s.at("rate");
   a.rate_64 = rate.at("head_dim_64").as_number();
   a.rate_128 = rate.at("head_dim_128").as_number();
-  a.setup = seconds_at(s, "setup");
+  a.setup = duration_at(s, "setup");
   a.quantisation = s.at("quantisation").as_number();
   a.memory_efficiency = s.at("memory_efficiency").as_number();
   a.backward_ratio = s.at("backward_ratio").as_number();
-  a.cache.launch = s.find("cache_launch") != nullptr ? seconds_at(s, "cache_launch") : 0;
+  a.cache.launch = s.find("cache_launch") != nullptr ? duration_at(s, "cache_launch") : 0;
   a.cache.efficiency = s.find("cache_efficiency") != nullptr ? s.at("cache_efficiency").as_number() : 0.5;
   a.surface = load_surface(s.find("surface"), "queries", "sequences_heads", "head_dim");
   return a;
@@ -254,7 +255,7 @@ AttentionModel load_attention(const Settings& s, const DeviceProfile::Model& dev
 
 StreamingModel load_streaming(const Settings& s) {
   StreamingModel out;
-  out.floor = seconds_at(s, "floor");
+  out.floor = duration_at(s, "floor");
   const Settings& efficiency = s.at("efficiency");
   // 16.8 million bf16 elements added to rows of 4096 take PyTorch 0.20 ms on an H200, by 6 bytes each 0.5 TB/s of 4.8
   // (tile-ai/TileOPs, pull request 608, its comparison with PyTorch); other devices: the same share, not measured.

@@ -65,13 +65,13 @@ Row data_type(std::string key, Of group, DataType Group::*field, std::string mea
                 std::move(meaning));
 }
 
-Row text(std::string key, std::string Software::*field, std::string meaning) {
+Row text_row(std::string key, std::string Software::*field, std::string meaning) {
   return {{std::move(key), "text", "", "-", {}, std::move(meaning)},
           [field](Software& out, const Settings& s) { out.*field = s.text(); }};
 }
 
 template <class Of, class Group>
-Row text(std::string key, Of group, std::string Group::*field, std::string meaning) {
+Row text_row(std::string key, Of group, std::string Group::*field, std::string meaning) {
   return {{std::move(key), "text", "", std::invoke(group, Software{}).*field, {}, std::move(meaning)},
           [group, field](Software& out, const Settings& s) { std::invoke(group, out).*field = s.text(); }};
 }
@@ -103,8 +103,8 @@ Row form(std::string key, std::string type, std::string meaning) {
 std::vector<Row> form_rows() {
   using S = Software;
   return {
-      text("name", &S::name, "Name of the generation."),
-      text("provenance", &S::provenance, "Where its facts and numbers come from."),
+      text_row("name", &S::name, "Name of the generation."),
+      text_row("provenance", &S::provenance, "Where its facts and numbers come from."),
       {{"facts", "list", "", "-", {}, "What is known of the generation, in words, with sources; for the reader only."},
        [](S&, const Settings&) {}},
       form("inherits", "name", "An older generation; every key that is left out is taken from it."),
@@ -193,7 +193,8 @@ std::vector<Row> default_rows() {
       choice("sharding", &S::defaults, &ScenarioDefaults::sharding,
              {Sharding::none, Sharding::optimizer, Sharding::gradients, Sharding::parameters},
              "Default of the scenario's `parallelism.sharding`."),
-      text("schedule", &S::defaults, &ScenarioDefaults::schedule, "Default of the scenario's `parallelism.schedule`."),
+      text_row("schedule", &S::defaults, &ScenarioDefaults::schedule,
+               "Default of the scenario's `parallelism.schedule`."),
       boolean("experts_follow_tensor", &S::defaults, &ScenarioDefaults::experts_follow_tensor,
               "Experts are cut over the tensor group as other layers are: expert_tensor is tensor."),
       choice(

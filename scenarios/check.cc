@@ -22,8 +22,6 @@ namespace {
 // A plan lists every layer of every micro-batch once per direction: beyond these it would not fit into memory.
 constexpr std::int64_t kMostLayerPasses = 500'000;
 constexpr std::int64_t kMostChunkPasses = 4'000'000;
-// Times are integer picoseconds up to about 9e6 s; a step whose ideal takes this long leaves room for a bad efficiency.
-constexpr double kLongestIdealStep = 1e5;
 constexpr double kMostParameters = 1e15;
 // Of a step: a bucket of this software's gathers is a collective; real ones hold megabytes.
 constexpr double kMostBuckets = 200'000;
@@ -165,7 +163,7 @@ struct ModelSize {
 };
 
 /// Of the model asked for last it is known: whoever tries layouts asks for one model thousands of times.
-ModelSize size_of(const workloads::Model& model) {
+ModelSize size_of_model(const workloads::Model& model) {
   thread_local std::optional<std::pair<workloads::Model, ModelSize>> last;
   if (!last || last->first != model)
     last.emplace(model, ModelSize{workloads::parameter_count(model), workloads::model_flops(model, 1)});
@@ -262,7 +260,7 @@ void check_job(const Settings& document, Job& job) {
   check_tensor_grid(document, job.model, layout, !job.method.adapters.any() && !job.software.layers.linear.separate_qkv,
                     job.method.recompute == workloads::Recompute::selective || job.method.recomputed_layers > 0,
                     job.overlap.tensor);
-  const auto [parameters, flops] = size_of(job.model);
+  const auto [parameters, flops] = size_of_model(job.model);
   check_sizes(document, job.model, layout, job.pipeline_shape(), parameters,
               ideal_seconds(job.model, flops, job.batch.global, job.machine.device, job.machine.gpus));
   const double element = calibration::bytes_of(job.method.precision.parameters);

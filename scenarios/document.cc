@@ -27,7 +27,7 @@ Settings as_document(const Settings& item) {
   return document;
 }
 
-std::string text_of(const Settings& document, std::string_view key) {
+std::string member_text(const Settings& document, std::string_view key) {
   const Settings* member = document.find(key);
   return member != nullptr && member->is_scalar() ? member->text() : "";
 }
@@ -52,7 +52,7 @@ Settings record_of(const std::string& file, const std::string& id) {
   const std::vector<Settings> records = read_records(file);
   std::vector<std::string> ids;
   for (const Settings& record : records) {
-    ids.push_back(text_of(record, "id"));
+    ids.push_back(member_text(record, "id"));
     if (ids.back() == id) return record;
   }
   const std::string nearest = sim::nearest_word(id, ids);

@@ -59,13 +59,13 @@ std::string inflated(std::span<const char> archive) {
 }
 
 /// A field that ends at its first zero.
-std::string_view text_of(std::string_view header, std::size_t at, std::size_t size) {
+std::string_view header_text(std::string_view header, std::size_t at, std::size_t size) {
   const std::string_view field = header.substr(at, size);
   return field.substr(0, field.find('\0'));
 }
 
-std::size_t size_of(std::string_view header) {
-  const std::string_view digits = text_of(header, 124, 12);
+std::size_t header_size(std::string_view header) {
+  const std::string_view digits = header_text(header, 124, 12);
   std::size_t size = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), size, 8);
   SIM_CHECK(error == std::errc{} && end != digits.data(), "the data inside the program have a file without a size");
@@ -78,8 +78,8 @@ void for_each_file(std::span<const char> archive, const Each& each) {
   const std::string tar = inflated(archive);
   for (std::size_t at = 0; at + kBlock <= tar.size() && tar[at] != '\0';) {
     const std::string_view header = std::string_view(tar).substr(at, kBlock);
-    const std::string_view prefix = text_of(header, 345, 155), name = text_of(header, 0, 100);
-    const std::size_t size = size_of(header), contents = at + kBlock;
+    const std::string_view prefix = header_text(header, 345, 155), name = header_text(header, 0, 100);
+    const std::size_t size = header_size(header), contents = at + kBlock;
     SIM_CHECK(size <= tar.size() - contents, "the data inside the program end within {}", name);
     const fs::path path = prefix.empty() ? fs::path(name) : fs::path(prefix) / name;
     const char kind = header[156];

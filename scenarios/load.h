@@ -16,6 +16,10 @@
 
 namespace orrery::scenarios {
 
+/// Seconds. Times are integer picoseconds up to about 9e6 s; a step whose ideal takes this long leaves room for a bad
+/// efficiency.
+inline constexpr double kLongestIdealStep = 1e5;
+
 /// The member of a section, or nullptr when the section or the member is absent, null or `unknown`: all three mean the
 /// documented default. Throws UserError when the section is no mapping.
 const sim::Settings* given(const sim::Settings* section, std::string_view key);

@@ -28,7 +28,6 @@ constexpr std::array kOtherKeys{"kind", "name", "label", "inherits", "parameters
 /// Tables and layers of a model, and ranks that tables are balanced over: more would take minutes to place.
 constexpr std::size_t kMostTables = 4096, kMostLayers = 64;
 constexpr std::int64_t kMostPlaces = 4096, kMostParts = 4'000'000;
-constexpr double kLongestIdealStep = 1e5;  // seconds: what integer picoseconds hold, with room for a bad efficiency
 constexpr double kMostTableWeights = 1e15;
 
 bool is_recommender(const Settings& model) {

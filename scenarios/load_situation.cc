@@ -148,7 +148,7 @@ Fault fault_at(Fault::Kind kind, const Settings& place) {
   return fault;
 }
 
-std::string name_in(const Settings& name) {
+std::string component_name(const Settings& name) {
   if (!name.is_scalar() || name.text().empty()) name.fail("expected a name, as in leaf u0 r3 or n12 nic3");
   return name.text();
 }
@@ -162,8 +162,8 @@ void load_links(const Settings* section, const char* key, Fault::Kind kind, Job&
     if (!between.is_sequence() || between.items().size() != 2)
       between.fail("expected two ends, as in [leaf u0 r0, spine.3]");
     Fault fault = fault_at(kind, between);
-    fault.a = name_in(between.items()[0]);
-    fault.b = name_in(between.items()[1]);
+    fault.a = component_name(between.items()[0]);
+    fault.b = component_name(between.items()[1]);
     if (slow) fault.rate = required(item, "rate").as_number();
     if (!slow) fault.lanes = static_cast<std::int32_t>(integer(&item, "lanes", 0));
     job.perturbation.faults.list.push_back(std::move(fault));
@@ -176,7 +176,7 @@ void load_faults(const Settings* section, Job& job) {
   if (const Settings* list = given(section, "lost_switches"); list != nullptr) {
     for (const Settings& item : list_of(*list, "names of switches")) {
       Fault fault = fault_at(Fault::Kind::lost_switch, item);
-      fault.a = name_in(item);
+      fault.a = component_name(item);
       job.perturbation.faults.list.push_back(std::move(fault));
     }
   }

@@ -17,7 +17,7 @@ namespace orrery::scenarios {
 
 namespace {
 
-constexpr std::size_t kLongestKey = 128;  // YAML's own limit lies at 1024
+constexpr std::size_t kLongestPlainKey = 128;  // YAML's own limit lies at 1024
 
 // Every function that reads something returns whether that was plain, and stands behind it.
 
@@ -260,7 +260,7 @@ class PlainReader : public Words {
 
   /// A word and the colon behind it.
   bool block_key(Scalar& key) {
-    if (!scalar(key, false) || peek() != ':' || !ends_word(1) || key.text.size() > kLongestKey) return false;
+    if (!scalar(key, false) || peek() != ':' || !ends_word(1) || key.text.size() > kLongestPlainKey) return false;
     ++at_;
     return true;
   }
@@ -309,7 +309,7 @@ class PlainReader : public Words {
   bool flow_mapping() {
     const auto entry = [this] {
       Scalar key;
-      if (!scalar(key, true) || peek() != ':' || !ends_word(1) || key.text.size() > kLongestKey) return false;
+      if (!scalar(key, true) || peek() != ':' || !ends_word(1) || key.text.size() > kLongestPlainKey) return false;
       ++at_;
       send(key);
       skip_in_flow();

@@ -4,7 +4,7 @@
 namespace orrery::scenarios {
 
 namespace {
-const std::string kBySoftware = "that of the software";
+const std::string kOfSoftware = "that of the software";
 }  // namespace
 
 /// What a mixture of experts has beyond these.
@@ -97,11 +97,11 @@ std::vector<Key> mixture_keys() {
 /// How tokens come to experts.
 std::vector<Key> expert_keys() {
   return {
-      {"experts", "mapping", "", kBySoftware, {}, "How a mixture's tokens come to their experts; for kind moe."},
+      {"experts", "mapping", "", kOfSoftware, {}, "How a mixture's tokens come to their experts; for kind moe."},
       {"experts.dispatcher",
        "choice",
        "",
-       kBySoftware,
+       kOfSoftware,
        {"alltoall", "allgather", "deepep", "hybridep"},
        "Copies of tokens sent to each expert's rank, all tokens gathered, or tokens sent once a node and rank."},
       {"experts.dispatcher_sms",
@@ -111,7 +111,7 @@ std::vector<Key> expert_keys() {
        {},
        "SMs that a kernel of deepep or hybridep takes, also from what another micro-batch computes beside it.",
        {"1", "1024"}},
-      {"experts.grouped_gemm", "boolean", "", kBySoftware, {}, "The products of a rank's experts are one call."},
+      {"experts.grouped_gemm", "boolean", "", kOfSoftware, {}, "The products of a rank's experts are one call."},
       {"experts.fused_mlp",
        "boolean",
        "",
@@ -125,8 +125,8 @@ std::vector<Key> expert_keys() {
        {},
        "Buffers of experts have room for more tokens than come, so that the host need not know how many; what is kept "
        "for the backward pass goes through the pages of a buffer for all layers (Megatron-Core)."},
-      {"experts.fp8_dispatch", "boolean", "", kBySoftware, {}, "Tokens are cast to fp8 before they are sent."},
-      {"experts.overlap_shared", "boolean", "", kBySoftware, {}, "Shared experts run beside the exchanges."},
+      {"experts.fp8_dispatch", "boolean", "", kOfSoftware, {}, "Tokens are cast to fp8 before they are sent."},
+      {"experts.overlap_shared", "boolean", "", kOfSoftware, {}, "Shared experts run beside the exchanges."},
       {"experts.capacity_factor",
        "number",
        "",
@@ -138,7 +138,7 @@ std::vector<Key> expert_keys() {
       {"experts.fused_permutation",
        "boolean",
        "",
-       kBySoftware,
+       kOfSoftware,
        {},
        "One kernel puts tokens into the order of experts or back; else they are picked row by row and added up again "
        "element by element."},

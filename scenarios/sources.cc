@@ -89,16 +89,16 @@ bool quotes(const Settings& record, const Settings& entry) {
   });
 }
 
-std::string text_of(const Settings& value) {
+std::string said_by(const Settings& value) {
   if (!value.is_mapping()) return value.text();
   std::string text;
-  for (const auto& [key, member] : value.members()) text += (text.empty() ? "" : ", ") + key + " " + text_of(member);
+  for (const auto& [key, member] : value.members()) text += (text.empty() ? "" : ", ") + key + " " + said_by(member);
   return text;
 }
 
 }  // namespace
 
-std::string Beyond::said() const { return text_of(value); }
+std::string Beyond::said() const { return said_by(value); }
 
 bool matches(std::string_view text, std::string_view pattern) {
   if (!pattern.ends_with('*')) return text == pattern;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 
 #include "sim/fair_sharing.h"
 
@@ -12,7 +11,6 @@ namespace orrery::sim {
 namespace {
 
 constexpr std::uint32_t kNobody = 0xffffffff;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The transfers that a program issues on one slot along one of its routes.
 struct Use {

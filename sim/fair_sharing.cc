@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 
 #include "sim/error.h"
 
@@ -11,7 +10,6 @@ namespace orrery::sim {
 
 namespace {
 constexpr std::uint32_t kMostFlows = 0x80000000u;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // What the slackness test forgives: more than the rounding of rates, less than anyone can measure. It makes "exactly
 // full" count as slack in the full network and in its quotient alike.
 constexpr double kSlackTolerance = 0x1p-38;

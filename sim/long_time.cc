@@ -20,7 +20,7 @@ constexpr Unit kUnits[] = {
     {"hour", 3600},    {"hours", 3600},    {"d", 86'400},     {"day", 86'400},  {"days", 86'400},   {"week", 604'800},
     {"weeks", 604'800}, {"year", 31'536'000}, {"years", 31'536'000}};
 // clang-format on
-constexpr double kLongest = 1e14;
+constexpr double kLongestTime = 1e14;
 
 }  // namespace
 
@@ -37,7 +37,7 @@ double as_long_time(const Settings& value) {
   for (const Unit& unit : kUnits) {
     if (!plain || unit.name != rest) continue;
     const double seconds = number * unit.seconds;
-    if (!(seconds >= 0 && seconds <= kLongest)) break;
+    if (!(seconds >= 0 && seconds <= kLongestTime)) break;
     return seconds;
   }
   value.expected(kExpected);

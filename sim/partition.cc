@@ -72,12 +72,12 @@ std::vector<std::uint32_t> by_size(const Members& members) {
 std::vector<std::uint8_t> deal_out(Clusters& clusters, std::uint32_t instances, std::uint32_t parts) {
   std::vector<std::uint32_t> size(instances, 0);
   for (std::uint32_t i = 0; i < instances; ++i) ++size[clusters.root(i)];
-  constexpr std::uint8_t kNobody = 0xff;
-  std::vector<std::uint8_t> of_root(instances, kNobody), part_of(instances);
+  constexpr std::uint8_t kUnassigned = 0xff;
+  std::vector<std::uint8_t> of_root(instances, kUnassigned), part_of(instances);
   std::vector<std::uint64_t> dealt(parts, 0);
   for (std::uint32_t i = 0; i < instances; ++i) {
     const std::uint32_t r = clusters.root(i);
-    if (of_root[r] == kNobody) {
+    if (of_root[r] == kUnassigned) {
       const auto fewest = std::min_element(dealt.begin(), dealt.end());
       of_root[r] = static_cast<std::uint8_t>(fewest - dealt.begin());
       *fewest += size[r];

@@ -5,13 +5,12 @@
 #include <cmath>
 
 #include "sim/error.h"
+#include "sim/fluid.h"
 #include "sim/network.h"
 
 namespace orrery::sim {
 
 namespace {
-
-constexpr std::int64_t kLongest = 1'000'000'000'000'000'000;  // ps, as the engine's latest time
 
 void check_program(const Program& program, std::uint32_t number, std::uint8_t streams) {
   const std::size_t n = program.kind.size();
@@ -27,8 +26,8 @@ void check_program(const Program& program, std::uint32_t number, std::uint8_t st
     SIM_CHECK(program.issue[op] >= 0 && program.duration[op] >= 0, "program {} operation {}: issue {}, duration {}",
               number, op, program.issue[op], program.duration[op]);
     issue = saturating_add(issue, program.issue[op]);
-    if (issue >= kLongest) refuse_time("a host's work");
-    if (program.duration[op] >= kLongest) refuse_time("a kernel");
+    if (issue >= kLatest) refuse_time("a host's work");
+    if (program.duration[op] >= kLatest) refuse_time("a kernel");
     SIM_CHECK(program.waits_begin[op] <= program.waits_begin[op + 1], "program {} operation {}: waits", number, op);
     for (const std::uint32_t wait : program.waits_of(op)) {
       SIM_CHECK(wait < op, "program {} operation {} waits for the later operation {}", number, op, wait);
@@ -36,7 +35,7 @@ void check_program(const Program& program, std::uint32_t number, std::uint8_t st
     if (program.kind[op] == OpKind::compute) {
       SIM_CHECK(program.issue_bound[op] >= program.issue[op], "program {} operation {}: issue bound {} below issue {}",
                 number, op, program.issue_bound[op], program.issue[op]);
-      if (program.issue_bound[op] >= kLongest) refuse_time("a run of kernels");
+      if (program.issue_bound[op] >= kLatest) refuse_time("a run of kernels");
     } else {
       SIM_CHECK(program.slot[op] != kNoSlot, "program {} operation {}: a transfer without a communicator", number, op);
       SIM_CHECK(std::isfinite(program.work[op]) && program.work[op] >= 0, "program {} operation {}: work", number, op);
@@ -53,7 +52,7 @@ void check_network(const Network& network) {
     SIM_CHECK(std::isfinite(capacity) && capacity > 0, "capacity {}", capacity);
   for (const Duration latency : network.route_latency) {
     SIM_CHECK(latency.value() >= 0, "route latency {}", latency.value());
-    if (latency.value() >= kLongest) refuse_time("a message");
+    if (latency.value() >= kLatest) refuse_time("a message");
   }
   for (const WeightedLink& link : network.route_links) {
     SIM_CHECK(index(link.link) < network.capacity.size(), "route over unknown link {}", index(link.link));

@@ -2,14 +2,12 @@
 #include "sim/sharing_solver.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace orrery::sim {
 
 namespace {
 
 constexpr std::uint32_t kFlowBit = 0x80000000u;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// load * 2^-40 for loads that are not negative, rounded to nearest: static_cast<double>(LinkLoad) is a library call.
 double from_load(LinkLoad load) {

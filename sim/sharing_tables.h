@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -21,6 +22,9 @@
 #include "sim/network.h"
 
 namespace orrery::sim {
+
+/// The level of a link that nobody uses, the rate of a transfer that nothing stops.
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Bytes/s in units of 2^-40, exact under addition and removal.
 __extension__ using LinkLoad = __int128;

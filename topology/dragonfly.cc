@@ -20,7 +20,7 @@ namespace orrery::topology {
 
 namespace {
 
-constexpr std::array<std::string_view, 2> kShares{"nodes_per_switch", "local_links"};
+constexpr std::array<std::string_view, 2> kDragonflyShares{"nodes_per_switch", "local_links"};
 
 std::vector<sim::Key> dragonfly_keys() {
   return {
@@ -130,7 +130,7 @@ FabricWiring make_dragonfly(const FabricSpec& spec, std::int64_t nodes, const Se
 constinit const FabricKind fabrics::dragonfly{
     .name = "dragonfly",
     .make = make_dragonfly,
-    .shares = kShares,
+    .shares = kDragonflyShares,
     .keys = dragonfly_keys,
     .read = read_dragonfly,
     .routed = false,

@@ -147,8 +147,8 @@ FabricWiring make_fat_tree(const FabricSpec& spec, std::int64_t nodes, const Set
 
 namespace {
 
-constexpr std::array<std::string_view, 6> kShares{"unit_nodes",  "uplink_rate",           "oversubscription",
-                                                  "spine_radix", "core_oversubscription", "pod_leaves"};
+constexpr std::array<std::string_view, 6> kFatTreeShares{"unit_nodes",  "uplink_rate",           "oversubscription",
+                                                         "spine_radix", "core_oversubscription", "pod_leaves"};
 
 std::vector<sim::Key> fat_tree_keys() {
   return {
@@ -186,7 +186,7 @@ void read_tree(const Settings& fabric, std::string_view device, FabricSpec& spec
 constinit const FabricKind fabrics::fat_tree{
     .name = "fat_tree",
     .make = make_fat_tree,
-    .shares = kShares,
+    .shares = kFatTreeShares,
     .keys = fat_tree_keys,
     .read = read_tree,
 };
@@ -195,7 +195,7 @@ constinit const FabricKind fabrics::fat_tree{
 constinit const FabricKind fabrics::rail_only{
     .name = "rail_only",
     .make = make_rail_only,
-    .shares = kShares,
+    .shares = kFatTreeShares,
     .read = read_tree,
 };
 

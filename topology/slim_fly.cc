@@ -27,7 +27,7 @@ struct SlimFly {
   bool operator==(const SlimFly&) const = default;
 };
 
-constexpr std::array<std::string_view, 3> kShares{"uplink_rate", "nodes_per_switch", "local_links"};
+constexpr std::array<std::string_view, 3> kSlimFlyShares{"uplink_rate", "nodes_per_switch", "local_links"};
 
 std::vector<sim::Key> keys() {
   return {{"q", "integer", "", "", {}, "A prime: a Slim Fly has 2 q^2 switches.", {"3", "101"}}};
@@ -133,7 +133,7 @@ FabricWiring make(const FabricSpec& spec, std::int64_t nodes, const Settings& wh
 constinit const FabricKind fabrics::slim_fly{
     .name = "slim_fly",
     .make = make,
-    .shares = kShares,
+    .shares = kSlimFlyShares,
     .keys = keys,
     .read = read,
     .shortest_paths = true,

@@ -13,7 +13,7 @@ namespace orrery::topology {
 
 namespace {
 
-constexpr std::array<std::string_view, 3> kShares{"uplink_rate", "nodes_per_switch", "local_links"};
+constexpr std::array<std::string_view, 3> kTorusShares{"uplink_rate", "nodes_per_switch", "local_links"};
 
 std::vector<sim::Key> torus_keys() {
   return {
@@ -88,7 +88,7 @@ FabricWiring make_torus(const FabricSpec& spec, std::int64_t nodes, const Settin
 constinit const FabricKind fabrics::torus{
     .name = "torus",
     .make = make_torus,
-    .shares = kShares,
+    .shares = kTorusShares,
     .keys = torus_keys,
     .read = read_torus,
     .shortest_paths = true,

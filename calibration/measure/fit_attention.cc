@@ -9,7 +9,7 @@
 namespace orrery::calibration {
 namespace {
 
-std::vector<double> pack(const AttentionModel& a) {
+std::vector<double> pack_attention(const AttentionModel& a) {
   std::vector<double> p;
   for (double x : {a.rate_64, a.rate_128, a.setup, a.quantisation, a.memory_efficiency, a.cache.launch,
                    a.cache.launch > 0 ? a.cache.efficiency : 0.0})
@@ -17,7 +17,7 @@ std::vector<double> pack(const AttentionModel& a) {
   return p;
 }
 
-AttentionModel unpack(AttentionModel a, const std::vector<double>& p) {
+AttentionModel unpack_attention(AttentionModel a, const std::vector<double>& p) {
   std::size_t i = 0;
   const auto take = [&](double low, double high) { return std::clamp(std::exp(p[i++]), low, high); };
   a.rate_64 = take(0.05, 1);
@@ -32,7 +32,7 @@ AttentionModel unpack(AttentionModel a, const std::vector<double>& p) {
   return a;
 }
 
-Judged judged(const AttentionModel& model, const AttentionSample& s) {
+Judged judged_attention(const AttentionModel& model, const AttentionSample& s) {
   return {model.seconds(model_shape(s.shape)) / s.seconds - 1, kByFlops.of(flops_of(s.shape))};
 }
 
@@ -99,14 +99,15 @@ AttentionModel fit_attention(const AttentionModel& begin, std::span<const Attent
   const bool caches = std::any_of(samples.begin(), samples.end(), [](const auto& s) { return s.shape.cache_write; });
   start.cache.launch = caches ? 1e-5 : 0;
   const auto cost = [&](const std::vector<double>& p) {
-    const AttentionModel m = unpack(start, p);
+    const AttentionModel m = unpack_attention(start, p);
     double sum = 0;
     for (const AttentionSample& s : samples)
       sum += robust_error(std::log(m.structure(model_shape(s.shape)) / s.seconds));
     return sum / static_cast<double>(samples.size());
   };
-  const std::vector<double> first = pack(start);
-  AttentionModel model = unpack(start, nelder_mead(cost, first, std::vector<double>(first.size(), 0.3), 2500));
+  const std::vector<double> first = pack_attention(start);
+  AttentionModel model =
+      unpack_attention(start, nelder_mead(cost, first, std::vector<double>(first.size(), 0.3), 2500));
   std::vector<SurfacePoint> points;
   for (const AttentionSample& s : samples) {
     const auto shape = model_shape(s.shape);
@@ -120,7 +121,7 @@ AttentionModel fit_attention(const AttentionModel& begin, std::span<const Attent
 
 FitError attention_error(const AttentionModel& model, std::span<const AttentionSample> samples) {
   std::vector<double> relative;
-  for (const AttentionSample& s : samples) relative.push_back(judged(model, s).relative);
+  for (const AttentionSample& s : samples) relative.push_back(judged_attention(model, s).relative);
   return summarise(std::move(relative));
 }
 
@@ -130,7 +131,7 @@ FitQuality judge_attention(const AttentionModel& start, std::span<const Attentio
   return cross_validate(
       std::span<const AttentionSample>(samples), folds,
       [&](const auto& train) { return fit_attention(start, train, surface); },
-      [](const AttentionModel& model, const AttentionSample& s) { return judged(model, s); },
+      [](const AttentionModel& model, const AttentionSample& s) { return judged_attention(model, s); },
       [](const AttentionSample& s) { return sizes_of(s.shape); });
 }
 

@@ -20,7 +20,7 @@ struct Law {
 
 bool reduces(const CollectiveModel& m, std::size_t g) { return m.in_switch_from > 0 && m.gpus[g] >= m.in_switch_from; }
 
-std::vector<double> pack(const CollectiveModel& m, const Law& low, const Law& bulk) {
+std::vector<double> pack_collective(const CollectiveModel& m, const Law& low, const Law& bulk) {
   std::vector<double> p;
   for (const auto& [q, law] : {std::pair{&m.low_latency, &low}, {&m.bulk, &bulk}})
     p.insert(p.end(), {std::log(q->base), std::log(q->hop), q->overlap, std::log(law->most), std::log(law->lost)});
@@ -28,7 +28,7 @@ std::vector<double> pack(const CollectiveModel& m, const Law& low, const Law& bu
   return p;
 }
 
-CollectiveModel unpack(CollectiveModel m, const std::vector<double>& p, double line_rate) {
+CollectiveModel unpack_collective(CollectiveModel m, const std::vector<double>& p, double line_rate) {
   std::size_t i = 0;
   const auto take = [&](double low, double high) { return std::clamp(std::exp(p[i++]), low, high); };
   for (Protocol* q : {&m.low_latency, &m.bulk}) {
@@ -112,13 +112,13 @@ CollectiveModel fit_collective(std::span<const CollectiveSample> samples, double
     start.low_latency = {5e-6, 1e-6, 0.1, std::vector<double>(start.gpus.size(), slow * line_rate)};
     start.bulk = {12e-6, 2e-6, 0.2, std::vector<double>(start.gpus.size(), 0.85 * line_rate)};
     const auto cost = [&](const std::vector<double>& p) {
-      CollectiveModel m = unpack(start, p, line_rate);
+      CollectiveModel m = unpack_collective(start, p, line_rate);
       return best_switches(m, samples);
     };
     const Law low{1.2 * slow * line_rate, 1, 0}, bulk{line_rate, 1, 0.85 * line_rate};
-    const auto first = pack(start, low, bulk);
+    const auto first = pack_collective(start, low, bulk);
     const auto found = nelder_mead(cost, first, std::vector<double>(first.size(), 0.4), 12000);
-    CollectiveModel m = unpack(start, found, line_rate);
+    CollectiveModel m = unpack_collective(start, found, line_rate);
     const double c = best_switches(m, samples);
     if (c < least) {
       least = c;

@@ -60,7 +60,7 @@ std::vector<Searched> searched(const ExchangeKind& kind, std::size_t shares) {
 }
 
 /// Sizes that shares are fitted at: all node counts; one for the groups of a node; a few of many.
-std::vector<double> sizes_of(const ExchangeKind& kind, std::span<const ExchangeSample> samples) {
+std::vector<double> knots_of(const ExchangeKind& kind, std::span<const ExchangeSample> samples) {
   std::set<double> seen;
   for (const ExchangeSample& s : samples) seen.insert(kind.network ? s.shape.nodes : s.shape.ranks);
   if (kind.network || kind.chosen_processors) return {seen.begin(), seen.end()};
@@ -70,14 +70,14 @@ std::vector<double> sizes_of(const ExchangeKind& kind, std::span<const ExchangeS
   return out;
 }
 
-ExchangeKernel fitted(const ExchangeKind& kind, std::span<const ExchangeSample> samples) {
+ExchangeKernel fitted_kernel(const ExchangeKind& kind, std::span<const ExchangeSample> samples) {
   SIM_CHECK(!samples.empty(), "no samples");
   ExchangeKernel start;
   start.device = kind.device;
   start.pass = kind.pass;
   start.network = kind.network;
   start.fill_rows = kind.network ? kNetworkFill : 1;
-  start.sizes = sizes_of(kind, samples);
+  start.sizes = knots_of(kind, samples);
   start.share.assign(start.sizes.size(), 0.7);
   const std::vector<Searched> fields = searched(kind, start.share.size());
   const auto unpack = [&](const std::vector<double>& p) {
@@ -99,7 +99,7 @@ ExchangeKernel fitted(const ExchangeKind& kind, std::span<const ExchangeSample> 
 }  // namespace
 
 ExchangeKernel fit_exchange(const ExchangeKind& kind, std::span<const ExchangeSample> samples) {
-  return fitted(kind, samples);
+  return fitted_kernel(kind, samples);
 }
 
 FitError judge_exchange(const ExchangeKind& kind, std::span<const ExchangeSample> samples) {
@@ -108,7 +108,7 @@ FitError judge_exchange(const ExchangeKind& kind, std::span<const ExchangeSample
   std::vector<double> relative;
   for (std::size_t test : {0u, 1u}) {
     if (halves[1 - test].empty()) continue;
-    const ExchangeKernel k = fitted(kind, halves[1 - test]);
+    const ExchangeKernel k = fitted_kernel(kind, halves[1 - test]);
     for (const ExchangeSample& s : halves[test]) relative.push_back(k.alone(s.shape, kind.line_rate) / s.seconds - 1);
   }
   return summarise(std::move(relative));

@@ -15,7 +15,7 @@ constexpr std::size_t kSearchSamples = 600;
 constexpr int kHalves = 2;
 
 /// Tiles of grouped kernels: token sides down to 16, as experts have few tokens.
-std::vector<Tile> tile_shapes() {
+std::vector<Tile> grouped_tiles() {
   std::vector<Tile> out;
   for (double m : {16., 32., 64., 128., 256.})
     for (double n : {64., 128., 256.})
@@ -23,7 +23,7 @@ std::vector<Tile> tile_shapes() {
   return out;
 }
 
-std::vector<double> first_guess() {
+std::vector<double> first_grouped() {
   std::vector<double> p;
   for (double x : {0.9, 0.7, 0.8, 10., 10., 5e-7, 3e-11, 2e-5, 1e-11, 1e-12, 1e-8, 0.7, 0.7, 0.7})
     p.push_back(std::log(x));
@@ -36,7 +36,7 @@ std::vector<double> first_guess() {
 constexpr double kSlowestRows = 0.35, kFastestRows = 1.5, kFused = 3;
 
 /// Parameters are searched as logarithms and clamped to what is physical; tiles by the law of fit_gemm.cc.
-ExpertModel unpack(ExpertModel m, const std::vector<double>& p) {
+ExpertModel unpack_experts(ExpertModel m, const std::vector<double>& p) {
   std::size_t i = 0;
   const auto take = [&](double low, double high) { return std::clamp(std::exp(p[i++]), low, high); };
   m.products.quantisation = take(1e-3, 1);
@@ -63,18 +63,18 @@ struct Measured {
   bool untuned = false;
 };
 
-ExpertModel fit_structure(const ExpertModel& start, const std::vector<Measured>& all) {
+ExpertModel fit_grouped(const ExpertModel& start, const std::vector<Measured>& all) {
   std::vector<const Measured*> tuned, some;
   for (const Measured& m : all)
     if (!m.untuned) tuned.push_back(&m);
   const std::size_t stride = std::max<std::size_t>(1, tuned.size() / kSearchSamples);
   for (std::size_t i = 0; i < tuned.size(); i += stride) some.push_back(tuned[i]);
   const LogErrors errors = [&](const std::vector<double>& p, std::vector<double>& out) {
-    const ExpertModel m = unpack(start, p);
+    const ExpertModel m = unpack_experts(start, p);
     out.clear();
     for (const Measured* s : some) out.push_back(std::log(s->work.parts(m.products, m.around).total / s->seconds));
   };
-  return unpack(start, levenberg_marquardt(errors, first_guess(), 15).parameters);
+  return unpack_experts(start, levenberg_marquardt(errors, first_grouped(), 15).parameters);
 }
 
 void mark_untuned(const ExpertModel& model, std::vector<Measured>& all) {
@@ -117,16 +117,16 @@ std::vector<Measured> prepared(std::span<const ExpertSample> samples) {
   return out;
 }
 
-ExpertModel fitted(const GroupedModel& device, std::vector<Measured>& all) {
+ExpertModel fitted_experts(const GroupedModel& device, std::vector<Measured>& all) {
   ExpertModel start;
   start.products = device;
   start.products.best_rate = 0;
   for (const Tile& t : device.tiles) start.products.best_rate = std::max(start.products.best_rate, t.rate);
   start.products.surface = {};
-  start.products.tiles = tile_shapes();
-  ExpertModel model = fit_structure(start, all);
+  start.products.tiles = grouped_tiles();
+  ExpertModel model = fit_grouped(start, all);
   mark_untuned(model, all);
-  model = fit_structure(start, all);
+  model = fit_grouped(start, all);
   mark_untuned(model, all);
   std::vector<SurfacePoint> points;
   for (const Measured& m : all) {
@@ -146,7 +146,7 @@ ExpertModel fitted(const GroupedModel& device, std::vector<Measured>& all) {
 ExpertModel fit_experts(const GroupedModel& device, std::span<const ExpertSample> samples) {
   SIM_CHECK(!samples.empty(), "no samples");
   std::vector<Measured> all = prepared(samples);
-  return fitted(device, all);
+  return fitted_experts(device, all);
 }
 
 FitQuality judge_experts(const GroupedModel& device, std::span<const ExpertSample> samples, std::size_t* untuned) {
@@ -159,7 +159,7 @@ FitQuality judge_experts(const GroupedModel& device, std::span<const ExpertSampl
   Sizes from{1e18, 1e18, 1e18}, to{1, 1, 1};
   for (int test = 0; test < kHalves; ++test) {
     if (halves[1 - test].empty()) continue;
-    const ExpertModel model = fitted(device, halves[1 - test]);
+    const ExpertModel model = fitted_experts(device, halves[1 - test]);
     for (const Measured& m : halves[test]) {
       const double predicted = m.work.seconds(model.products, model.around);
       for (const auto& at : {m.work.first_sizes(), m.work.second_sizes()})

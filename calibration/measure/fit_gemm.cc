@@ -36,7 +36,7 @@ std::vector<double> first_guess(const GemmModel& m, double quantisation) {
   return p;
 }
 
-GemmModel unpack(GemmModel m, const std::vector<double>& p) {
+GemmModel unpack_gemm(GemmModel m, const std::vector<double>& p) {
   std::size_t i = 0;
   const auto take = [&](double low, double high) { return std::clamp(std::exp(p[i++]), low, high); };
   m.launch = take(3e-7, 2e-5);
@@ -119,12 +119,12 @@ GemmModel fit_structure(const GemmModel& start, std::span<const GemmSample> all,
       GemmModel from = start;
       from.tiles = tile_shapes(all_multiples);
       const LogErrors errors = [&](const std::vector<double>& p, std::vector<double>& out) {
-        samples.errors(unpack(from, p), out);
+        samples.errors(unpack_gemm(from, p), out);
       };
       const LogFit fit = levenberg_marquardt(errors, first_guess(from, quantisation), options.iterations);
       if (fit.cost < least) {
         least = fit.cost;
-        best = unpack(from, fit.parameters);
+        best = unpack_gemm(from, fit.parameters);
       }
     }
   return loosen(best, samples, options.iterations);
@@ -144,7 +144,7 @@ void fit_forms(GemmModel& model, std::span<const GemmSample> samples) {
     }
 }
 
-Judged judged(const GemmModel& model, const GemmSample& s) {
+Judged judged_gemm(const GemmModel& model, const GemmSample& s) {
   return {model.seconds(model_shape(s.shape)) / s.seconds - 1, kByFlops.of(flops_of(s.shape))};
 }
 
@@ -265,7 +265,7 @@ GemmModel fit_gemm(const GemmModel& begin, std::span<const GemmSample> samples, 
 
 FitError gemm_error(const GemmModel& model, std::span<const GemmSample> samples) {
   std::vector<double> relative;
-  for (const GemmSample& s : samples) relative.push_back(judged(model, s).relative);
+  for (const GemmSample& s : samples) relative.push_back(judged_gemm(model, s).relative);
   return summarise(std::move(relative));
 }
 
@@ -273,7 +273,7 @@ FitQuality judge_gemm(const GemmModel& start, std::span<const GemmSample> sample
                       int folds) {
   FitQuality out = cross_validate(
       samples, folds, [&](const auto& train) { return fit_gemm(start, train, options); },
-      [](const GemmModel& model, const GemmSample& s) { return judged(model, s); },
+      [](const GemmModel& model, const GemmSample& s) { return judged_gemm(model, s); },
       [](const GemmSample& s) { return sizes_of(s.shape); });
   std::vector<double> flops;
   for (const auto& s : samples) flops.push_back(flops_of(s.shape));

@@ -15,9 +15,9 @@
 namespace orrery::calibration {
 namespace {
 
-using Sizes = std::vector<std::int64_t>;
+using SizeList = std::vector<std::int64_t>;
 
-constexpr double kLongestKernel = 0.05;  // seconds; longer shapes say nothing new
+constexpr double kLongestMeasured = 0.05;  // seconds; longer shapes say nothing new
 constexpr double kMemoryShare = 0.6;
 
 using sim::real;
@@ -39,7 +39,7 @@ class Plan {
     // Before Blackwell, fp8 products want both operands contiguous in k.
     if (is_fp8(what.dtype) && what.form != CaseForm::none && what.form != CaseForm::tn) return;
     if (memory_bytes(what) > kMemoryShare * device_.memory.bytes) return;
-    if (kernel_seconds(what, device_) > kLongestKernel) return;
+    if (kernel_seconds(what, device_) > kLongestMeasured) return;
     if (!seen_.insert(key_of(what)).second) return;
     PlannedCase planned{what, budget > 0 ? budget : budget_, 0};
     planned.estimate = estimate(planned);
@@ -60,7 +60,8 @@ class Plan {
     if (accumulate) set_name(c, "accumulate");
     add(c);
   }
-  void grid(CaseType type, CaseForm form, const Sizes& ms, const Sizes& ns, const Sizes& ks, bool accumulate = false) {
+  void grid(CaseType type, CaseForm form, const SizeList& ms, const SizeList& ns, const SizeList& ks,
+            bool accumulate = false) {
     for (const std::int64_t m : ms)
       for (const std::int64_t n : ns)
         for (const std::int64_t k : ks) gemm(type, form, m, n, k, accumulate);
@@ -211,7 +212,7 @@ void streaming_of(Plan& plan, std::string_view name, std::int64_t elements, std:
 
 void coarse(Plan& plan, const GpuFacts& device, bool quick) {
   const CaseType main = device.peak[static_cast<int>(CaseType::bfloat16)] > 0 ? CaseType::bfloat16 : CaseType::float16;
-  const Sizes wide{512, 2048, 8192}, few{1024, 4096, 16384};
+  const SizeList wide{512, 2048, 8192}, few{1024, 4096, 16384};
   plan.grid(main, CaseForm::tn, {512, 2048, 8192}, wide, wide);
   for (const std::int64_t seq : {2048, 8192})
     for (const std::int64_t head_dim : {64, 128}) plan.attention(main, 32768 / seq / 2, seq, 16, 16, head_dim);
@@ -253,7 +254,7 @@ void of_models(Plan& plan, const std::vector<ModelKernels>& models, CaseType mai
 
 void fine(Plan& plan, const GpuFacts& device) {
   const CaseType main = device.peak[static_cast<int>(CaseType::bfloat16)] > 0 ? CaseType::bfloat16 : CaseType::float16;
-  const Sizes all{256, 512, 1024, 2048, 4096, 8192, 16384}, odd{384, 768, 1536, 3072, 6144, 12288};
+  const SizeList all{256, 512, 1024, 2048, 4096, 8192, 16384}, odd{384, 768, 1536, 3072, 6144, 12288};
   plan.grid(CaseType::fp8_e4m3, CaseForm::tn, {1024, 2048, 4096, 8192}, {1024, 2048, 4096, 8192},
             {1024, 2048, 4096, 8192});
   for (const std::int64_t seq : {512, 1024, 2048, 4096, 16384, 32768})

@@ -143,6 +143,41 @@ inline std::string without_arguments(std::string text) {
   return text;
 }
 
+/// The name of a function that a line of the first column declares or defines, as clang-format lays it out; empty for
+/// everything else, members defined apart among it.
+inline std::string function_begun(const std::string& line) {
+  static const std::regex kFunction(
+      R"(^(?:template <[^>]*> )?(?!return |using |static_assert|namespace )[A-Za-z_][\w:<>,&* ()\[\]]*?[ &*](\w+)\()");
+  std::smatch match;
+  if (!std::regex_search(line, match, kFunction)) return "";
+  return line.substr(0, static_cast<std::size_t>(match.position(1))).find('=') == std::string::npos ? match.str(1) : "";
+}
+
+/// Functions that a file declares at the level of a namespace.
+struct Functions {
+  std::vector<Statement> unnamed;  // in an anonymous namespace: the name, and the line from 0
+  std::vector<Statement> named;    // the name with its namespace, as "orrery::sim sum"
+  std::string space;               // the last namespace that has a name
+};
+
+inline Functions functions_of(const std::vector<std::string>& lines) {
+  Functions out;
+  std::vector<std::string> spaces;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string& line = lines[i];
+    if (line.starts_with("namespace ") && line.ends_with(" {")) {
+      spaces.push_back(line == "namespace {" ? "" : line.substr(10, line.size() - 12));
+      if (!spaces.back().empty()) out.space = spaces.back();
+    } else if (!spaces.empty() && (line.starts_with("}  // namespace") ||
+                                   (line == "}" && i >= 2 && lines[i - 2] == "namespace {"))) {  // no comment then
+      spaces.pop_back();
+    } else if (const std::string name = function_begun(line); !name.empty() && !spaces.empty()) {
+      (spaces.back().empty() ? out.unnamed : out.named).push_back({out.space + " " + name, i});
+    }
+  }
+  return out;
+}
+
 /// Whether a comma joins expressions to one statement: "a = 1, b = 2".
 inline bool joins_by_comma(const Statement& statement) {
   static const std::regex kBefore(

@@ -276,6 +276,70 @@ TEST_CASE("sub-rooms include only what is below them") {
   CHECK(problems == Problems{});
 }
 
+TEST_CASE("files of a room that are compiled together share no name of a function that is a file's own") {
+  // orrery_folder_batches of CMakeLists.txt compiles files of a folder together: a call means what it does in a file of
+  // its own only if no other file, and no header, declares another function of its name.
+  std::map<std::string, std::vector<std::string>> declared, own;  // headers of the rooms; files of a folder
+  const std::set<std::string> rooms{"sim", "topology", "calibration", "workloads", "scenarios"};
+  const auto together = [&](const SourceFile& file) {
+    return rooms.count(file.room()) != 0 && file.path.find("/kernels/") == std::string::npos;
+  };
+  const std::vector<SourceFile> files = source_files();
+  std::size_t seen = 0;
+  for (const SourceFile& file : files) {
+    if (!together(file)) continue;
+    if (file.suffix == ".h") {
+      for (const Statement& f : functions_of(file.lines).named) declared[f.text].push_back(at(file, f.line));
+    } else if (file.suffix == ".cc") {
+      const std::string folder = file.path.substr(0, file.path.rfind('/') + 1);
+      std::set<std::string> names;
+      for (const Statement& f : functions_of(file.lines).unnamed) {
+        if (names.insert(f.text).second) own[folder + " " + f.text].push_back(at(file, f.line));
+        ++seen;
+      }
+    }
+  }
+  Problems problems;
+  for (const auto& [key, places] : own) {
+    const auto other = declared.find(key.substr(key.find(' ') + 1));
+    if (places.size() == 1 && other == declared.end()) continue;
+    std::string line = key + ":";
+    for (const std::string& place : places) line += " " + place;
+    if (other != declared.end()) line += ", declared at " + other->second.front();
+    problems.push_back(line);
+  }
+  CHECK(seen > 500);
+  CHECK(problems == Problems{});
+}
+
+TEST_CASE("what the laws read as a function") {
+  const std::vector<std::string> lines{"namespace orrery::sim {",
+                                       "namespace {",
+                                       "constexpr double kHalf = 0.5;",
+                                       "}",
+                                       "double sum(const Shares& shares);",
+                                       "namespace {",
+                                       "constexpr std::size_t at(Category c) { return 0; }",
+                                       "const std::array<Row, 2> kRows{row(1), row(2)};",
+                                       "std::function<double(int)> kHalf = half(2);",
+                                       "template <typename Of>",
+                                       "Row number(std::string key, Of group,",
+                                       "           double bound) {",
+                                       "  return sum(key);",
+                                       "}",
+                                       "}  // namespace",
+                                       "Duration Profile::attention(const Attention& a) const {",
+                                       "}",
+                                       "}  // namespace orrery::sim"};
+  const Functions functions = functions_of(lines);
+  REQUIRE(functions.unnamed.size() == 2);
+  CHECK(functions.unnamed[0].text == "orrery::sim at");
+  CHECK(functions.unnamed[0].line == 6);
+  CHECK(functions.unnamed[1].text == "orrery::sim number");
+  REQUIRE(functions.named.size() == 1);
+  CHECK(functions.named[0].text == "orrery::sim sum");
+}
+
 TEST_CASE("the what-if page's engine is made of all that its sources include") {
   // Its own build, by another compiler, is not the gate's.
   const std::vector<SourceFile> files = source_files();

@@ -27,7 +27,7 @@ Enum choice(const Settings& cause, std::string_view key, const std::array<std::s
   return static_cast<Enum>(std::find(names.begin(), names.end(), word) - names.begin());
 }
 
-double seconds(const Settings& section, std::string_view key, double fallback) {
+double seconds_in(const Settings& section, std::string_view key, double fallback) {
   const Settings* value = section.find(key);
   return value != nullptr ? sim::as_long_time(*value) : fallback;
 }
@@ -76,15 +76,15 @@ Cause load_cause(const Settings& document, const std::string& name, const Settin
   cause.loses = choice<Loses>(given, "loses", kLosses);
   cause.group = given.get_int("group", 1);
   cause.shape = given.get_number("shape", 1);
-  cause.age_h = seconds(given, "age", 0) / kHour;
+  cause.age_h = seconds_in(given, "age", 0) / kHour;
   cause.mtbf_h = hours_between(document, given, cause);
-  cause.detection_s = seconds(given, "detection", -1);
-  cause.diagnosis_s = seconds(given, "diagnosis", -1);
-  cause.repair_s = seconds(given, "repair", 0);
+  cause.detection_s = seconds_in(given, "detection", -1);
+  cause.diagnosis_s = seconds_in(given, "diagnosis", -1);
+  cause.repair_s = seconds_in(given, "repair", 0);
   cause.slowdown = given.get_number("slowdown", 1);
   cause.nic_rate = given.get_number("nic_rate", 1);
-  cause.outage.length_s = seconds(given, "outage", 0);
-  cause.outage.every_s = seconds(given, "outage_every", 0);
+  cause.outage.length_s = seconds_in(given, "outage", 0);
+  cause.outage.every_s = seconds_in(given, "outage_every", 0);
   cause.outage.rate = given.get_number("outage_rate", 0);
   if ((cause.outage.length_s > 0) != (cause.outage.every_s > 0))
     given.fail("got one of outage and outage_every, expected both or none");

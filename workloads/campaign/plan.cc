@@ -87,7 +87,7 @@ double components_of(const Cause& cause, const Machine& machine) {
 }
 
 void add_hazards(const Spec& spec, const Machine& machine, Plan& plan) {
-  constexpr double kHour = 3600;
+  constexpr double kSecondsPerHour = 3600;
   std::size_t slow = 0;
   for (const Cause& cause : spec.fleet.causes) {
     Hazard hazard;
@@ -97,12 +97,12 @@ void add_hazards(const Spec& spec, const Machine& machine, Plan& plan) {
     if (cause.effect == Effect::slow) hazard.slow = ++slow;
     const double components = components_of(cause, machine);
     if (cause.shape == 1) {
-      hazard.rate = components / (cause.mtbf_h * kHour);
+      hazard.rate = components / (cause.mtbf_h * kSecondsPerHour);
     } else {
       hazard.components = components;
-      hazard.theta_s = cause.mtbf_h * kHour;
+      hazard.theta_s = cause.mtbf_h * kSecondsPerHour;
       hazard.shape = cause.shape;
-      hazard.age_s = cause.age_h * kHour;
+      hazard.age_s = cause.age_h * kSecondsPerHour;
     }
     if (cause.loses == Loses::node) hazard.nodes = 1;
     if (cause.loses == Loses::group) hazard.nodes = std::min(cause.group, machine.nodes);

@@ -12,7 +12,7 @@ namespace orrery::campaign {
 
 namespace {
 
-std::int64_t sum(const std::vector<std::int64_t>& nodes) {
+std::int64_t total(const std::vector<std::int64_t>& nodes) {
   return std::accumulate(nodes.begin(), nodes.end(), std::int64_t{0});
 }
 
@@ -30,14 +30,14 @@ Pool::Pool(const Plan::Pool& plan, std::uint64_t seed) : plan_(plan), kinds_(pla
 /// The kind of one of the healthy nodes.
 std::size_t Pool::draw_kind() {
   if (healthy_.size() == 1) return 0;
-  auto at = static_cast<std::int64_t>(sim::hash_pair(seed_, drawn_++) % static_cast<std::uint64_t>(sum(healthy_)));
+  auto at = static_cast<std::int64_t>(sim::hash_pair(seed_, drawn_++) % static_cast<std::uint64_t>(total(healthy_)));
   std::size_t kind = 0;
   while (at >= healthy_[kind]) at -= healthy_[kind++];
   return kind;
 }
 
 void Pool::lose(std::int64_t nodes, Elapsed back) {
-  const std::int64_t gone = std::min(nodes, sum(healthy_));
+  const std::int64_t gone = std::min(nodes, total(healthy_));
   if (gone == 0) return;
   Away lost{back, Nodes(healthy_.size(), 0)};
   // One by one, but where all are of a kind.

@@ -34,11 +34,11 @@ const Settings* given(const Settings* section, std::string_view key) {
   const Settings* member = section != nullptr ? section->find(key) : nullptr;
   return member != nullptr && member->is_scalar() && member->text() == "unknown" ? nullptr : member;
 }
-double seconds(const Settings* section, std::string_view key, double fallback) {
+double seconds_or(const Settings* section, std::string_view key, double fallback) {
   const Settings* value = given(section, key);
   return value != nullptr ? sim::as_long_time(*value) : fallback;
 }
-double rate(const Settings* section, std::string_view key, double fallback) {
+double rate_or(const Settings* section, std::string_view key, double fallback) {
   const Settings* value = given(section, key);
   return value != nullptr ? value->as_bandwidth().value() : fallback;
 }
@@ -58,9 +58,9 @@ Tier load_tier(const Settings& item) {
   tier.to = static_cast<Store>(std::find(kStores.begin(), kStores.end(), word) - kStores.begin());
   tier.one_in = integer(&item, "one_in", 1);
   tier.in_background = item.get_choice("mode", "background", {"background", "blocking"}) == "background";
-  tier.write = rate(&item, "write", default_write(tier.to));
-  tier.read = rate(&item, "read", tier.write);
-  tier.total = rate(&item, "total", 0);
+  tier.write = rate_or(&item, "write", default_write(tier.to));
+  tier.read = rate_or(&item, "read", tier.write);
+  tier.total = rate_or(&item, "total", 0);
   return tier;
 }
 
@@ -72,7 +72,7 @@ Checkpoint load_checkpoint(const Settings* section) {
   checkpoint.every_s = every != nullptr ? sim::as_long_time(*every) : 0;
   if (const Settings* bytes = given(section, "bytes"); bytes != nullptr)
     checkpoint.bytes = static_cast<double>(bytes->as_bytes().value());
-  checkpoint.snapshot = rate(section, "snapshot", 0);
+  checkpoint.snapshot = rate_or(section, "snapshot", 0);
   const Settings* tiers = given(section, "tiers");
   if (tiers == nullptr) {
     checkpoint.tiers.push_back(
@@ -95,16 +95,16 @@ Checkpoint load_checkpoint(const Settings* section) {
 
 Repair load_repair(const Settings* section) {
   Repair repair;
-  repair.detection_s = seconds(section, "detection", 30);
-  repair.hang_detection_s = seconds(section, "hang_detection", 600);
-  repair.slow_detection_s = seconds(section, "slow_detection", 3600);
-  repair.diagnosis_s = seconds(section, "diagnosis", 300);
-  repair.swap_s = seconds(section, "swap", 0);
-  repair.scheduler_s = seconds(section, "scheduler", 60);
-  repair.container_s = seconds(section, "container", 90);
-  repair.initialisation_s = seconds(section, "initialisation", 0);
-  repair.initialisation_per_rank_s = seconds(section, "initialisation_per_rank", 3e-3);
-  repair.warm_up_s = seconds(section, "warm_up", 0);
+  repair.detection_s = seconds_or(section, "detection", 30);
+  repair.hang_detection_s = seconds_or(section, "hang_detection", 600);
+  repair.slow_detection_s = seconds_or(section, "slow_detection", 3600);
+  repair.diagnosis_s = seconds_or(section, "diagnosis", 300);
+  repair.swap_s = seconds_or(section, "swap", 0);
+  repair.scheduler_s = seconds_or(section, "scheduler", 60);
+  repair.container_s = seconds_or(section, "container", 90);
+  repair.initialisation_s = seconds_or(section, "initialisation", 0);
+  repair.initialisation_per_rank_s = seconds_or(section, "initialisation_per_rank", 3e-3);
+  repair.warm_up_s = seconds_or(section, "warm_up", 0);
   repair.warm_up_steps = integer(section, "warm_up_steps", 0);
   repair.spares = integer(section, "spares", 0);
   return repair;
@@ -137,14 +137,14 @@ Spec load_spec(const Settings& section, Fleet fleet) {
     section.fail("has more than one of tokens, steps and window, expected one of them");
   if (tokens != nullptr) spec.tokens = tokens->as_number();
   if (steps != nullptr) spec.steps = steps->as_int();
-  spec.window_s = seconds(&section, "window", 0);
-  spec.limit_s = seconds(&section, "limit", 0);
+  spec.window_s = seconds_or(&section, "window", 0);
+  spec.limit_s = seconds_or(&section, "limit", 0);
   load_ramp(given(&section, "ramp"), spec);
   if (const Settings* excess = given(&section, "step_excess"); excess != nullptr)
     spec.step_excess = excess->as_number();
   const Settings* data = given(&section, "data_loading");
-  spec.data_per_step_s = seconds(data, "per_step", 0);
-  spec.data_at_restart_s = seconds(data, "at_restart", 0);
+  spec.data_per_step_s = seconds_or(data, "per_step", 0);
+  spec.data_at_restart_s = seconds_or(data, "at_restart", 0);
   const std::string start = section.get_choice("first_start", "none", {kFirstStarts.begin(), kFirstStarts.end()});
   spec.first_start =
       static_cast<FirstStart>(std::find(kFirstStarts.begin(), kFirstStarts.end(), start) - kFirstStarts.begin());

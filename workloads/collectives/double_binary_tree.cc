@@ -19,7 +19,7 @@ namespace {
 constexpr double kKiB = 1024;
 
 /// Bytes of a chunk in one channel. Deep pipelines get smaller chunks.
-double chunk_of(const Call& call, Protocol::Kind kind, double channels) {
+double tree_chunk(const Call& call, Protocol::Kind kind, double channels) {
   const double part = call.bytes / channels;
   const auto halve = [&](double& chunk, double chunks, double least) {
     while (std::floor(part / chunk) < chunks && chunk > least) chunk /= 2;
@@ -60,7 +60,7 @@ Estimate double_binary_tree(const Call& call, const Protocol& protocol) {
   const double node = simple ? sim::to_seconds(call.software.library.collective_step_node) : protocol.tree_node;
   const double channels = kChannelsPerRail * call.rails(), stages = 2 * call.levels();
   const double chain = 2 * (call.per_node() - 1);
-  const double in_flight = chunk_of(call, protocol.kind, channels) * channels;
+  const double in_flight = tree_chunk(call, protocol.kind, channels) * channels;
   Estimate out;
   out.latency = base + chain * node + stages * net + (stages - 1) * call.hop() +
                 (stages - 2) * in_flight / (call.rate * protocol.share);

@@ -14,12 +14,13 @@ namespace orrery::workloads {
 
 namespace {
 
-constexpr double kBase = 25e-6, kNet = 20.9e-6, kChannels = 16, kKiB = 1024;
+constexpr double kBase = 25e-6, kNet = 20.9e-6, kChannels = 16;
+constexpr double kKilobyte = 1024;
 
-double chunk_of(const Call& call, double pipes) {
-  double chunk = call.shape.nodes >= 4 ? 64 * kKiB : 128 * kKiB;
-  if (call.bytes < 4 * pipes * chunk) chunk = std::min(chunk, 64 * kKiB);
-  if (call.bytes < pipes * chunk) chunk = std::min(chunk, 32 * kKiB);
+double nvls_chunk(const Call& call, double pipes) {
+  double chunk = call.shape.nodes >= 4 ? 64 * kKilobyte : 128 * kKilobyte;
+  if (call.bytes < 4 * pipes * chunk) chunk = std::min(chunk, 64 * kKilobyte);
+  if (call.bytes < pipes * chunk) chunk = std::min(chunk, 32 * kKilobyte);
   return std::min(chunk, call.bytes / pipes);
 }
 
@@ -27,7 +28,7 @@ double chunk_of(const Call& call, double pipes) {
 
 Estimate nvls_tree(const Call& call, const Protocol&) {
   const double pipes = kChannels * call.per_node(), stages = 2 * call.levels();
-  const double in_flight = chunk_of(call, pipes) * pipes;
+  const double in_flight = nvls_chunk(call, pipes) * pipes;
   Estimate out;
   out.latency = kBase + stages * kNet + (stages - 1) * call.hop() + (stages - 2) * in_flight / call.rate;
   out.work = tree_bytes(call.bytes, call.shape.nodes);

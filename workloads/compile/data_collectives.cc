@@ -7,7 +7,7 @@
 namespace orrery::workloads {
 
 namespace {
-std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
+std::size_t chunk_index(std::int32_t i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
 DataCollectives::DataCollectives(const DataParallelism& data, const StageLayout& stage, DataTransfers& transfers,
@@ -100,7 +100,7 @@ void DataCollectives::gather_ahead() {
   if (!gathers_overlap_) return;
   std::vector<std::int32_t> chunks = stage_.chunks_by_block();
   if (in_step()) chunks.resize(2);  // megatron/core/pipeline_parallel/schedules.py: the first two at once
-  for (const std::int32_t chunk : chunks) gathers_[index(chunk)] = gather_chunk(chunk, {});
+  for (const std::int32_t chunk : chunks) gathers_[chunk_index(chunk)] = gather_chunk(chunk, {});
 }
 
 /// When stage 0 enters a chunk, which is s forward passes before stage s does, the next chunk's parameters are
@@ -114,7 +114,7 @@ void DataCollectives::before_forward() {
   const auto entered = std::find(chunks.begin(), chunks.end(), *now);
   if (entered + 1 == chunks.end() || gathered_ahead(entered[1])) return;
   const Pass at = writer_.pass();
-  gathers_[index(entered[1])] = gather_chunk(entered[1], writer_.after_compute());
+  gathers_[chunk_index(entered[1])] = gather_chunk(entered[1], writer_.after_compute());
   writer_.begin(at);
 }
 
@@ -133,7 +133,7 @@ std::vector<std::uint32_t> DataCollectives::gather_chunk(std::int32_t chunk, std
 }
 
 void DataCollectives::await_parameters(const LayerRange& range, std::int32_t layer, std::size_t& awaited) {
-  const std::vector<std::uint32_t>& gathers = gathers_[index(writer_.pass().chunk)];
+  const std::vector<std::uint32_t>& gathers = gathers_[chunk_index(writer_.pass().chunk)];
   if (awaited >= gathers.size()) return;
   const double all = stage_.split.parameters(range, data_.held);
   const double needed = stage_.split.parameters({range.begin, range.begin + layer + 1}, data_.held);

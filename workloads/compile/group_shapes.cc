@@ -78,7 +78,8 @@ GroupShape shape_of_signals(std::int64_t members, const topology::Cluster& clust
   return shape;
 }
 
-GroupShape shape_of(const JobGroup& group, const RankMap& ranks, const topology::Cluster& cluster, std::int64_t alike) {
+GroupShape shape_of_group(const JobGroup& group, const RankMap& ranks, const topology::Cluster& cluster,
+                          std::int64_t alike) {
   const auto* members = std::get_if<SubGroup>(&group.members);
   switch (group.carries) {
     case JobGroup::Carries::messages:
@@ -122,7 +123,7 @@ const GroupShape& GroupShapes::operator[](const CommGroup& group) const {
 GroupShapes group_shapes(const std::vector<JobGroup>& groups, const RankMap& ranks, const topology::Cluster& cluster,
                          std::int64_t alike) {
   GroupShapes shapes;
-  for (const JobGroup& group : groups) shapes.set(group.group, shape_of(group, ranks, cluster, alike));
+  for (const JobGroup& group : groups) shapes.set(group.group, shape_of_group(group, ranks, cluster, alike));
   GroupShape scales = shapes[CommGroup::data];
   for (const CommGroup& group : {CommGroup::replicate, CommGroup::tensor}) {
     const GroupShape& more = shapes[group];

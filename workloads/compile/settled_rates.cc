@@ -80,7 +80,7 @@ double weight_of(const Communicator& communicator, std::uint32_t pattern, const 
 }
 
 /// What communicators in step have in common.
-struct Pace {
+struct GroupPace {
   double rate = std::numeric_limits<double>::infinity();
   std::vector<sim::Duration> latency;  // by pattern
 };
@@ -90,10 +90,10 @@ struct Pace {
 void settle_rates(const sim::Plan& plan, std::span<const std::int64_t> kind_of, std::span<const std::int64_t> alike,
                   sim::Network& network) {
   const std::vector<double> rates = rates_by_kind(plan, kind_of, network);
-  std::map<std::pair<std::int64_t, std::int64_t>, Pace> paces;
+  std::map<std::pair<std::int64_t, std::int64_t>, GroupPace> paces;
   for (std::uint32_t c = 0; c < plan.communicators.size(); ++c) {
     const Communicator& communicator = plan.communicators[CommunicatorId{c}];
-    Pace& pace = paces[{kind_of[c], alike[c]}];
+    GroupPace& pace = paces[{kind_of[c], alike[c]}];
     pace.rate = std::min(pace.rate, rates[c]);
     pace.latency.resize(std::max<std::size_t>(pace.latency.size(), communicator.patterns));
     for (std::uint32_t p = 0; p < communicator.patterns; ++p) {
@@ -104,7 +104,7 @@ void settle_rates(const sim::Plan& plan, std::span<const std::int64_t> kind_of, 
   sim::Network settled;
   for (std::uint32_t c = 0; c < plan.communicators.size(); ++c) {
     const Communicator& communicator = plan.communicators[CommunicatorId{c}];
-    const Pace& pace = paces.at({kind_of[c], alike[c]});
+    const GroupPace& pace = paces.at({kind_of[c], alike[c]});
     SIM_CHECK(sim::index(communicator.first_route) == settled.routes(), "communicator {} begins at route {} of {}", c,
               sim::index(communicator.first_route), settled.routes());
     std::vector<sim::WeightedLink> links;

@@ -39,7 +39,7 @@ void write_side_by_side(LayerWriter& writer, AttentionHalf& attention, FeedForwa
 }
 
 /// `window`: keys that a query sees; 0: all.
-Layer block(LayerWriter& writer, std::int64_t window) {
+Layer dense_block(LayerWriter& writer, std::int64_t window) {
   const bool side_by_side = writer.model().parallel_block;
   AttentionHalf attention(writer);
   FeedForwardHalf mlp(writer);
@@ -68,12 +68,12 @@ Network gpt(const Model& model, const Split& split, const Computation& computati
   const Sizes& sizes = writer.sizes();
   Network out;
   const std::int64_t window = model.attention.window < model.seq ? model.attention.window : 0;
-  out.kinds = {embedding_layer(writer), block(writer, window), head_layer(writer)};
+  out.kinds = {embedding_layer(writer), dense_block(writer, window), head_layer(writer)};
   out.layers.assign(static_cast<std::size_t>(model.layers) + 2, 1);
   out.layers.front() = 0;
   out.layers.back() = 2;
   if (const auto every = static_cast<std::size_t>(model.attention.window_every); every > 0 && window > 0) {
-    out.kinds.push_back(block(writer, 0));
+    out.kinds.push_back(dense_block(writer, 0));
     for (std::size_t i = every; i + 1 < out.layers.size(); i += every) out.layers[i] = 3;
   }
   out.hidden_elements = sizes.hidden;

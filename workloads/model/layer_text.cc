@@ -9,7 +9,7 @@ namespace {
 
 const char* letter(Direction direction) { return direction == Direction::forward ? "F" : "B"; }
 
-std::string_view name_of(Exchange exchange) {
+std::string_view exchange_name(Exchange exchange) {
   const auto op = collective_of(exchange);
   return op ? calibration::name_of(*op) : "copy";
 }
@@ -21,7 +21,7 @@ std::string line(const StreamingOp& op) {
 std::string line(const LinearOp& op) {
   std::string out;
   if (op.input)
-    out += fmt::format("* {} of the input, tensor: {:.0f}\n", name_of(op.input->exchange), op.input->elements);
+    out += fmt::format("* {} of the input, tensor: {:.0f}\n", exchange_name(op.input->exchange), op.input->elements);
   for (const MatMul& p : op.products) {
     out += fmt::format("* {}: {}[{}, {}] on [{}, {}], {}\n", p.name, p.copies > 1 ? fmt::format("{} x ", p.copies) : "",
                        p.out, p.in, p.tokens, p.in, calibration::name_of(p.type));
@@ -39,7 +39,7 @@ std::string line(const AttentionOp& op) {
 }
 
 std::string line(const CommOp& op) {
-  return fmt::format("* {}, {}: {:.0f}\n", name_of(op.exchange), op.group.name, op.elements);
+  return fmt::format("* {}, {}: {:.0f}\n", exchange_name(op.exchange), op.group.name, op.elements);
 }
 
 std::string line(const HostOp& op) {

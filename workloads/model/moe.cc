@@ -40,7 +40,7 @@ void write_attention(Half half, std::int64_t window, Layer& layer) {
   half.weigh(layer);
 }
 
-Layer block(LayerWriter& writer, const BlockKind& kind) {
+Layer mixture_block(LayerWriter& writer, const BlockKind& kind) {
   Layer layer;
   layer.kind = LayerKind::block;
   layer.recomputed = writer.computation().recompute == Recompute::full;
@@ -86,7 +86,7 @@ Layer prediction(LayerWriter& writer, const BlockKind& kind) {
                       CommOverlap::none, CommOverlap::none});
   }
   const std::vector<LayerOp> ahead = writer.take();
-  Layer layer = block(writer, kind);
+  Layer layer = mixture_block(writer, kind);
   layer.ops.insert(layer.ops.begin(), ahead.begin(), ahead.end());
   writer.norm("final layer norm", "final layer norm backward", false);
   const std::vector<LayerOp> behind = writer.take();
@@ -122,7 +122,7 @@ Network moe(const Model& model, const Split& split, const Computation& computati
     auto found = std::find(known.begin(), known.end(), kind);
     if (found == known.end()) {
       found = known.insert(known.end(), kind);
-      out.kinds.push_back(block(writer, kind));
+      out.kinds.push_back(mixture_block(writer, kind));
     }
     out.layers.push_back(static_cast<std::uint8_t>(1 + (found - known.begin())));
   }

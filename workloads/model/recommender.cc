@@ -14,8 +14,8 @@ using sim::real;
 /// Share of a whole row that a look-up of a part of it moves: at least a sector of 32 bytes of the memory (CUDA C++
 /// Best Practices Guide, section "Coalesced Access to Global Memory").
 double moved_columns(const Recommender& model, const TableShard& shard) {
-  constexpr double kSector = 32, kWeight = 4;
-  return std::fmax(shard.columns, std::fmin(1, kSector / kWeight / real(model.width)));
+  constexpr double kSector = 32, kWeightBytes = 4;
+  return std::fmax(shard.columns, std::fmin(1, kSector / kWeightBytes / real(model.width)));
 }
 const EmbeddingTable& table_of(const Recommender& model, const TableShard& shard) {
   return model.tables[static_cast<std::size_t>(shard.table)];
@@ -28,16 +28,16 @@ std::string_view name_of(TableOptimizer optimizer) {
 }
 
 double bytes_of_table_weight(const Recommender& model) {
-  constexpr double kWeight = 4;
+  constexpr double kWeightBytes = 4;
   switch (model.table_optimizer) {
     case TableOptimizer::sgd:
-      return kWeight;
+      return kWeightBytes;
     case TableOptimizer::rowwise_adagrad:
-      return kWeight + 4 / real(model.width);
+      return kWeightBytes + 4 / real(model.width);
     case TableOptimizer::adagrad:
-      return kWeight + 4;
+      return kWeightBytes + 4;
   }
-  return kWeight;
+  return kWeightBytes;
 }
 
 TableLoad load_of(const Recommender& model, const TableShards& shards) {

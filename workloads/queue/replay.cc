@@ -16,7 +16,7 @@ namespace orrery::queue {
 
 namespace {
 
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kNoStart = std::numeric_limits<std::int64_t>::max();
 /// How many waiting jobs are looked at behind the first one, as schedulers bound it too (Slurm's bf_max_job_test).
 constexpr int kDepth = 1000;
 
@@ -73,10 +73,10 @@ class Replay {
     now_ = out_.begin_ms = trace_.jobs.front().submit_ms;
     held_ = {{now_, 0}};
     while (next_ < trace_.jobs.size() || !running_.empty() || !waiting_.empty()) {
-      const std::int64_t arrival = next_ < trace_.jobs.size() ? trace_.jobs[next_].submit_ms : kNever;
-      const std::int64_t end = running_.empty() ? kNever : running_.begin()->first;
-      const std::int64_t mended = in_repair_.empty() ? kNever : in_repair_.begin()->first;
-      SIM_CHECK(std::min({arrival, end, mended}) != kNever, "{} jobs wait on an empty cluster", waiting_.size());
+      const std::int64_t arrival = next_ < trace_.jobs.size() ? trace_.jobs[next_].submit_ms : kNoStart;
+      const std::int64_t end = running_.empty() ? kNoStart : running_.begin()->first;
+      const std::int64_t mended = in_repair_.empty() ? kNoStart : in_repair_.begin()->first;
+      SIM_CHECK(std::min({arrival, end, mended}) != kNoStart, "{} jobs wait on an empty cluster", waiting_.size());
       pass_until(std::min({arrival, end, mended}));
       while (!running_.empty() && running_.begin()->first == now_) end_first();
       while (!in_repair_.empty() && in_repair_.begin()->first == now_) mend_first();

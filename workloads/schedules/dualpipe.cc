@@ -51,7 +51,7 @@ class TwoWays {
   std::size_t next_weight_ = 0;
 };
 
-std::optional<Misfit> constraints(const PipelineShape& shape) {
+std::optional<Misfit> dualpipe_misfit(const PipelineShape& shape) {
   if (shape.stages % 2 != 0)
     return Misfit{Misfit::Of::stages, "with dualpipe, which pairs stages from both ends, expected an even number"};
   if (shape.microbatches % 2 != 0 || shape.microbatches < 2 * shape.stages) {
@@ -61,9 +61,9 @@ std::optional<Misfit> constraints(const PipelineShape& shape) {
   return std::nullopt;
 }
 
-std::vector<Pass> passes(std::int32_t stage, const PipelineShape& shape) {
+std::vector<Pass> dualpipe_passes(std::int32_t stage, const PipelineShape& shape) {
   const std::int32_t stages = shape.stages, microbatches = shape.microbatches;
-  SIM_CHECK(!constraints(shape), "DualPipe of {} stages, {} micro-batches", stages, microbatches);
+  SIM_CHECK(!dualpipe_misfit(shape), "DualPipe of {} stages, {} micro-batches", stages, microbatches);
   const std::int32_t depth = std::min(stage, stages - 1 - stage);  // distance from the nearer end
   const std::int32_t inner = stages / 2 - 1 - depth;               // stages of this half further in
   TwoWays ways(stage >= stages / 2, microbatches / 2);
@@ -112,12 +112,12 @@ constinit const Schedule schedules::dualpipe{
     .name = "dualpipe",
     .meaning = "two copies of the model, micro-batches from both ends; holds p + 1 micro-batches",
     .paper = "DeepSeek-V3, arXiv 2412.19437, section 3.2.1",
-    .passes = passes,
+    .passes = dualpipe_passes,
     .order = ChunkOrder::both_ways,
     .chunks = 2,
     .backward = BackwardPasses::mixed,
     .runtimes = {.post_ahead = true},
-    .constraints = constraints,
+    .constraints = dualpipe_misfit,
 };
 
 }  // namespace orrery::workloads

@@ -12,22 +12,22 @@
 namespace orrery::workloads {
 
 namespace {
-std::vector<Pass> passes(std::int32_t stage, const PipelineShape& shape) {
+std::vector<Pass> eager_1f1b_passes(std::int32_t stage, const PipelineShape& shape) {
   return in_turn(std::min(shape.microbatches, 2 * (shape.stages - 1 - stage)), shape.microbatches);
 }
 
 /// The first stage runs 2(p - 1) micro-batches ahead, and one more under way.
-Repetition repeats(std::int64_t stages) { return {.period = 1, .lead = 2 * stages - 1}; }
+Repetition eager_1f1b_repeats(std::int64_t stages) { return {.period = 1, .lead = 2 * stages - 1}; }
 }  // namespace
 
 constinit const Schedule schedules::eager_1f1b{
     .name = "eager_1f1b",
     .meaning = "1F1B whose forward passes run ahead of their messages; holds 2(p - s) - 1 micro-batches",
     .paper = "Zhuang et al., arXiv 2211.05322",
-    .passes = passes,
+    .passes = eager_1f1b_passes,
     .nested = true,
     .runtimes = {.post_ahead = true},
-    .repeats = repeats,
+    .repeats = eager_1f1b_repeats,
 };
 
 }  // namespace orrery::workloads

@@ -5,7 +5,7 @@
 namespace orrery::workloads {
 
 namespace {
-std::vector<Pass> passes(std::int32_t, const PipelineShape& shape) {
+std::vector<Pass> gpipe_passes(std::int32_t, const PipelineShape& shape) {
   std::vector<Pass> passes;
   passes.reserve(2 * static_cast<std::size_t>(shape.microbatches));
   for (std::int32_t m = 0; m < shape.microbatches; ++m) passes.push_back({PassKind::forward, 0, m});
@@ -18,7 +18,7 @@ constinit const Schedule schedules::gpipe{
     .name = "gpipe",
     .meaning = "all forward passes, then all backward passes; holds every micro-batch",
     .paper = "Huang et al., arXiv 1811.06965",
-    .passes = passes,
+    .passes = gpipe_passes,
     .holds_all = true,
     .nested = true,
 };

@@ -20,7 +20,7 @@ Pass nth_pass(PassKind kind, std::int64_t k, const PipelineShape& shape) {
   return {kind, kind == PassKind::backward ? shape.chunks - 1 - chunk : chunk, microbatch};
 }
 
-std::vector<Pass> passes(std::int32_t stage, const PipelineShape& shape) {
+std::vector<Pass> interleaved_1f1b_passes(std::int32_t stage, const PipelineShape& shape) {
   SIM_CHECK(shape.microbatches % shape.stages == 0, "{} micro-batches do not come in groups of {} stages",
             shape.microbatches, shape.stages);
   const std::int64_t total = static_cast<std::int64_t>(shape.microbatches) * shape.chunks;
@@ -34,9 +34,9 @@ std::vector<Pass> passes(std::int32_t stage, const PipelineShape& shape) {
 }
 
 /// (v - 1) p + 2 (p - 1) passes ahead, of which v p make p micro-batches: less than two such groups, which touch three.
-Repetition repeats(std::int64_t stages) { return {.period = stages, .lead = 3 * stages}; }
+Repetition interleaved_1f1b_repeats(std::int64_t stages) { return {.period = stages, .lead = 3 * stages}; }
 
-std::optional<Misfit> constraints(const PipelineShape& shape) {
+std::optional<Misfit> interleaved_1f1b_misfit(const PipelineShape& shape) {
   if (shape.stages == 1)
     return Misfit{Misfit::Of::chunks, "with one pipeline stage, expected 1, or a pipeline of at least 2"};
   if (shape.microbatches % shape.stages != 0)
@@ -49,13 +49,13 @@ constinit const Schedule schedules::interleaved_1f1b{
     .name = "interleaved_1f1b",
     .meaning = "1F1B with several chunks of layers per stage, micro-batches in groups of p",
     .paper = "Narayanan et al., arXiv 2104.04473, section 2.2",
-    .passes = passes,
+    .passes = interleaved_1f1b_passes,
     .chunks = kAnyChunks,
     .with_one_chunk = &schedules::one_f_one_b,
     .nested = true,
     .runtimes = {.wait_in_warm_up = true, .with_megatron = true},
-    .repeats = repeats,
-    .constraints = constraints,
+    .repeats = interleaved_1f1b_repeats,
+    .constraints = interleaved_1f1b_misfit,
 };
 
 }  // namespace orrery::workloads

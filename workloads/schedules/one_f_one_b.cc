@@ -9,22 +9,22 @@
 namespace orrery::workloads {
 
 namespace {
-std::vector<Pass> passes(std::int32_t stage, const PipelineShape& shape) {
+std::vector<Pass> one_f_one_b_passes(std::int32_t stage, const PipelineShape& shape) {
   return in_turn(std::min(shape.microbatches, shape.stages - 1 - stage), shape.microbatches);
 }
 
 /// The first stage runs p - 1 micro-batches ahead, and one more under way.
-Repetition repeats(std::int64_t stages) { return {.period = 1, .lead = stages}; }
+Repetition one_f_one_b_repeats(std::int64_t stages) { return {.period = 1, .lead = stages}; }
 }  // namespace
 
 constinit const Schedule schedules::one_f_one_b{
     .name = "1f1b",
     .meaning = "one forward and one backward pass in turn; holds p - s micro-batches",
     .paper = "Narayanan et al., arXiv 2104.04473, figure 4 top",
-    .passes = passes,
+    .passes = one_f_one_b_passes,
     .nested = true,
     .runtimes = {.with_megatron = true},
-    .repeats = repeats,
+    .repeats = one_f_one_b_repeats,
 };
 
 }  // namespace orrery::workloads

@@ -8,7 +8,7 @@
 namespace orrery::workloads {
 
 namespace {
-std::vector<Pass> passes(std::int32_t stage, const PipelineShape& shape) {
+std::vector<Pass> v_half_passes(std::int32_t stage, const PipelineShape& shape) {
   const std::int32_t stages = shape.stages;
   const std::int32_t apart = stages % 2 == 0 ? 3 : 0;
   BuildingBlock block;
@@ -24,7 +24,7 @@ constinit const Schedule schedules::v_half{
     .name = "v_half",
     .meaning = "the V of zb_v with about half of the activations and half of the bubble of 1F1B",
     .paper = "Qi et al., arXiv 2405.15362, section 4",
-    .passes = passes,
+    .passes = v_half_passes,
     .order = ChunkOrder::vee,
     .chunks = 2,
     .backward = BackwardPasses::cut,

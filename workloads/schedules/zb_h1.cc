@@ -25,7 +25,7 @@ std::vector<Pass> delayed_weight_gradients(std::int32_t warm_up, std::int32_t la
 }
 
 namespace {
-std::vector<Pass> passes(std::int32_t stage, const PipelineShape& shape) {
+std::vector<Pass> zb_h1_passes(std::int32_t stage, const PipelineShape& shape) {
   return delayed_weight_gradients(shape.stages - stage, stage, shape.microbatches);
 }
 }  // namespace
@@ -34,7 +34,7 @@ constinit const Schedule schedules::zb_h1{
     .name = "zb_h1",
     .meaning = "1F1B with split backward passes, weight gradients in its waits; holds p micro-batches",
     .paper = "Qi et al., arXiv 2401.10241, figure 3 top",
-    .passes = passes,
+    .passes = zb_h1_passes,
     .backward = BackwardPasses::cut,
     .runtimes = {.post_ahead = true, .place_by_times = true, .step_apart = true},
 };

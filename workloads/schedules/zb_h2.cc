@@ -8,7 +8,7 @@
 namespace orrery::workloads {
 
 namespace {
-std::vector<Pass> passes(std::int32_t stage, const PipelineShape& shape) {
+std::vector<Pass> zb_h2_passes(std::int32_t stage, const PipelineShape& shape) {
   return delayed_weight_gradients(2 * (shape.stages - stage) - 1, 2 * stage, shape.microbatches);
 }
 
@@ -20,7 +20,7 @@ constinit const Schedule schedules::zb_h2{
     .name = "zb_h2",
     .meaning = "as zb_h1 without a bubble where all passes take as long; holds 2p - 1 micro-batches",
     .paper = "Qi et al., arXiv 2401.10241, figure 3 bottom",
-    .passes = passes,
+    .passes = zb_h2_passes,
     .backward = BackwardPasses::cut,
     .runtimes = {.post_ahead = true, .place_by_times = true, .step_apart = true},
     .held_when_searched = held_when_searched,

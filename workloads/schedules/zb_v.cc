@@ -36,7 +36,7 @@ class Vee {
   std::array<std::int32_t, 2> forwards_{}, inputs_{}, weights_{};
 };
 
-std::vector<Pass> passes(std::int32_t stage, const PipelineShape& shape) {
+std::vector<Pass> zb_v_passes(std::int32_t stage, const PipelineShape& shape) {
   const std::int32_t stages = shape.stages, microbatches = shape.microbatches;
   const std::int32_t all = std::max(2 * stages - 1, microbatches);
   Vee vee(microbatches);
@@ -70,7 +70,7 @@ constinit const Schedule schedules::zb_v{
     .name = "zb_v",
     .meaning = "split backward passes over two chunks laid as a V; holds p micro-batches, no bubble at best",
     .paper = "Qi et al., arXiv 2405.15362, figure 4",
-    .passes = passes,
+    .passes = zb_v_passes,
     .order = ChunkOrder::vee,
     .chunks = 2,
     .backward = BackwardPasses::cut,

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint32_t kNone = 0xffffffff;
 
-constexpr std::size_t at(Category c) { return static_cast<std::size_t>(c); }
+constexpr std::size_t place_of(Category c) { return static_cast<std::size_t>(c); }
 
 /// By transfer, the one before it on its stream.
 std::vector<std::uint32_t> queue_of(const sim::Program& program) {
@@ -43,7 +43,7 @@ class Ledger {
         gaps_(gaps) {}
 
   void book(Category category, std::int64_t duration) {
-    if (duration > 0) ps_[at(category)] += duration;
+    if (duration > 0) ps_[place_of(category)] += duration;
   }
 
   /// The gap [from, to] before something that waited for transfer `op`, which ended in it.

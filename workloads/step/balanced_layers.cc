@@ -13,7 +13,7 @@ namespace orrery::workloads {
 
 namespace {
 
-double seconds_of(const PipelineTimes::Passes& passes) {
+double forward_and_backward(const PipelineTimes::Passes& passes) {
   return passes.forward + passes.input_gradient + passes.weight_gradient;
 }
 
@@ -61,9 +61,10 @@ std::vector<std::int64_t> balanced_layers(const Job& job) {
     for (std::int64_t chunk = 0; chunk < map.chunks(); ++chunk) {
       const auto block = static_cast<std::size_t>(map.block_of({stage, chunk}));
       // Two copies of the model hold a block on two stages, which both have to be quick.
-      seconds[block] = std::max(seconds[block], seconds_of(times.cells[1]) / static_cast<double>(job.model.layers));
-      if (block == 0) first = seconds_of(times.cells.front());
-      if (block + 1 == blocks) last = seconds_of(times.cells.back());
+      seconds[block] =
+          std::max(seconds[block], forward_and_backward(times.cells[1]) / static_cast<double>(job.model.layers));
+      if (block == 0) first = forward_and_backward(times.cells.front());
+      if (block + 1 == blocks) last = forward_and_backward(times.cells.back());
     }
   }
   return deal_layers(job.model.layers, seconds, first, last);

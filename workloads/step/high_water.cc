@@ -32,7 +32,7 @@ double freed(const Pass& pass, const PassBytes& bytes) {
 /// What the pass needs while it works. Weight gradients find all they need.
 double working_in(const Pass& pass, const PassBytes& bytes) { return sends_gradient(pass.kind) ? bytes.working : 0; }
 
-const PassBytes& bytes_of(const Pass& pass, const std::vector<PassBytes>& chunks) {
+const PassBytes& kept_by(const Pass& pass, const std::vector<PassBytes>& chunks) {
   return chunks[static_cast<std::size_t>(pass.chunk)];
 }
 
@@ -129,7 +129,7 @@ HighWater high_water(const std::vector<Pass>& passes, const std::vector<PassByte
   WholeGradients gradients(passes, chunks);
   std::size_t at = passes.size();
   for (std::size_t i = 0; i < passes.size(); ++i) {
-    const PassBytes& bytes = bytes_of(passes[i], chunks);
+    const PassBytes& bytes = kept_by(passes[i], chunks);
     if (passes[i].kind == PassKind::forward) held += bytes.kept;
     gradients.begin(passes[i]);
     const double working = working_in(passes[i], bytes);
@@ -161,7 +161,7 @@ HighWater counted_high_water(const sim::Record& record, const sim::Program& prog
   const std::vector<TimedPass> passes = timed_passes(record, program, notes);
   WholeGradients gradients(passes, chunks);
   for (const Moment& moment : moments_of(passes)) {
-    const PassBytes& bytes = bytes_of(moment.pass, chunks);
+    const PassBytes& bytes = kept_by(moment.pass, chunks);
     std::int32_t& count = live[static_cast<std::size_t>(moment.pass.chunk)];
     if (moment.what == What::keep) {
       held += bytes.kept;
@@ -189,7 +189,7 @@ std::vector<HeldBytes> held_over_time(const sim::Record& record, const sim::Prog
   const std::vector<TimedPass> passes = timed_passes(record, program, notes);
   WholeGradients gradients(passes, chunks);
   for (const Moment& moment : moments_of(passes)) {
-    const PassBytes& bytes = bytes_of(moment.pass, chunks);
+    const PassBytes& bytes = kept_by(moment.pass, chunks);
     if (moment.what == What::keep) held += bytes.kept;
     if (moment.what == What::free) {
       held -= freed(moment.pass, bytes);

@@ -7,10 +7,10 @@ namespace orrery::workloads {
 
 namespace {
 
-void add(calibration::Duty& duty, const Pieces& pieces, const calibration::DeviceProfile& device,
-         std::int64_t tensor_in_node) {
+void add_pieces(calibration::Duty& duty, const Pieces& pieces, const calibration::DeviceProfile& device,
+                std::int64_t tensor_in_node) {
   for (const Piece& piece : pieces) {
-    for (const Kernel& kernel : piece.kernels) workloads::add(duty, kernel);
+    for (const Kernel& kernel : piece.kernels) add(duty, kernel);
     const bool waits = piece.is_comm() && piece.overlap == CommOverlap::none;
     if (waits && piece.group == CommGroup::tensor && tensor_in_node > 1) {
       const sim::Bytes bytes(static_cast<std::int64_t>(piece.bytes));
@@ -30,8 +30,8 @@ void add(calibration::Duty& duty, const Kernel& kernel) {
 calibration::Duty duty_of(const LayerPasses& passes, const calibration::DeviceProfile& device,
                           std::int64_t tensor_in_node) {
   calibration::Duty duty;
-  add(duty, passes.forward, device, tensor_in_node);
-  add(duty, passes.backward, device, tensor_in_node);
+  add_pieces(duty, passes.forward, device, tensor_in_node);
+  add_pieces(duty, passes.backward, device, tensor_in_node);
   return duty;
 }
 

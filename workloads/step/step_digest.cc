@@ -50,7 +50,7 @@ class Chains {
 
 // Every member is bound by name: one that a structure gains later does not compile until it stands here too.
 
-void add(const sim::Program& program, Chains& chains) {
+void digest(const sim::Program& program, Chains& chains) {
   const auto& [kind, stream, category, host_waits, issue, duration, issue_bound, slot, pattern, work, rate_cap, loaded,
                waits_begin, waits] = program;
   const auto columns = [&](const auto&... column) { (chains.add_column(column), ...); };
@@ -58,43 +58,43 @@ void add(const sim::Program& program, Chains& chains) {
           waits_begin, waits);
 }
 
-void add(const sim::Instance& instance, Chains& chains) {
+void digest(const sim::Instance& instance, Chains& chains) {
   const auto& [program, slowdown, noise_key, load_group, load_place] = instance;
   chains.add(std::uint64_t{sim::index(program)});
   chains.add(slowdown);
   for (const std::uint64_t number : {noise_key, load_group, std::uint64_t{load_place}}) chains.add(number);
 }
 
-void add(const sim::Communicator& communicator, Chains& chains) {
+void digest(const sim::Communicator& communicator, Chains& chains) {
   const auto& [members, first_route, patterns, noise_key] = communicator;
   for (const std::uint64_t number :
        {std::uint64_t{members}, std::uint64_t{sim::index(first_route)}, std::uint64_t{patterns}, noise_key})
     chains.add(number);
 }
 
-void add(const sim::Noise& noise, Chains& chains) {
+void digest(const sim::Noise& noise, Chains& chains) {
   const auto& [sigma, seed] = noise;
   chains.add(sigma);
   chains.add(seed);
 }
 
 /// `programs` apart: those of a step that is cut short are not the plan's.
-void add(const sim::Plan& plan, Chains& chains) {
+void digest(const sim::Plan& plan, Chains& chains) {
   const auto& [streams, programs, instances, slots_begin, slots, communicators, noise, message_noise, loads] = plan;
   chains.add(std::uint64_t{streams});
-  for (const sim::Instance& instance : instances) add(instance, chains);
+  for (const sim::Instance& instance : instances) digest(instance, chains);
   chains.add_column(slots_begin);
   chains.add_column(slots);
-  for (const sim::Communicator& communicator : communicators) add(communicator, chains);
-  add(noise, chains);
-  add(message_noise, chains);
+  for (const sim::Communicator& communicator : communicators) digest(communicator, chains);
+  digest(noise, chains);
+  digest(message_noise, chains);
   const auto& [places, factors, seed] = loads;
   chains.add(std::uint64_t{places});
   chains.add_column(factors);
   chains.add(seed);
 }
 
-void add(const sim::Network& network, Chains& chains) {
+void digest(const sim::Network& network, Chains& chains) {
   const auto& [capacity, route_begin, route_links, route_latency] = network;
   chains.add_column(capacity.rows());
   chains.add_column(route_begin);
@@ -114,9 +114,9 @@ StepDigest digest_of(const StepPlan& step, const Jump* jump, bool longest_at_wor
   const Jump none;
   const Jump& j = jump != nullptr ? *jump : none;
   for (const std::int64_t number : {j.microbatches, j.period, j.periods, j.first, j.window}) chains.add(number);
-  add(step.groups->folded.plan, chains);
-  add(step.groups->folded.network, chains);
-  for (const sim::Program& program : step.stages.programs) add(program, chains);
+  digest(step.groups->folded.plan, chains);
+  digest(step.groups->folded.network, chains);
+  for (const sim::Program& program : step.stages.programs) digest(program, chains);
   if (jump == nullptr) return chains.digest();
   for (const std::vector<OpNote>& notes : step.stages.notes) {
     chains.add(std::uint64_t{notes.size()});

@@ -459,7 +459,7 @@ struct Counted {
   }
 };
 
-Counted count(const StepPlan& step) {
+Counted counted(const StepPlan& step) {
   std::vector<double> instances(step.stages.notes.size(), 0);
   const sim::Folded& folded = step.groups->folded;
   for (std::uint32_t c = 0; c < folded.class_size.size(); ++c)
@@ -487,11 +487,11 @@ Counted count(const StepPlan& step) {
 
 }  // namespace
 
-std::vector<TrafficRow> count_traffic(const StepPlan& step) { return count(step).table(); }
+std::vector<TrafficRow> count_traffic(const StepPlan& step) { return counted(step).table(); }
 
 std::vector<TrafficRow> count_repeated_traffic(const StepPlan& step, const StepPlan& less, std::int64_t times) {
-  Counted whole = count(step);
-  const Counted part = count(less);
+  Counted whole = counted(step);
+  const Counted part = counted(less);
   const auto n = static_cast<double>(times);
   for (std::size_t r = 0; r < whole.rows.size(); ++r) {
     TrafficRow& row = whole.rows[r];
