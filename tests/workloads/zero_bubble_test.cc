@@ -61,6 +61,18 @@ TEST_CASE("ZB-V goes down the stages and back") {
   CHECK(order(schedules::zb_v, 1, 2, 3).starts_with("F0.0 F1.0 F0.1 F1.1 b1.0 W1.0 "));
 }
 
+TEST_CASE("ZB-V with fewer than 2p - 1 micro-batches is the order of so many, the missing ones left out") {
+  for (std::int32_t p = 2; p <= 5; ++p) {
+    for (std::int32_t m = 1; m < 2 * p - 1; ++m) {
+      for (std::int32_t stage = 0; stage < p; ++stage) {
+        std::vector<Pass> left = schedules::zb_v.passes(stage, shape_for(schedules::zb_v, p, 2 * p - 1));
+        std::erase_if(left, [&](const Pass& pass) { return pass.microbatch >= m; });
+        CHECK(order(schedules::zb_v, stage, p, m) == text(left, true));
+      }
+    }
+  }
+}
+
 TEST_CASE("DualPipe feeds two stages from both ends") {
   // Micro-batches 0 and 1 enter at stage 0 (chunk 0), 2 and 3 at stage 1 (chunk 1); the pair runs as one.
   CHECK(order(schedules::dualpipe, 0, 2, 4) == "F0.0 F1.2 F0.1 B1.2 F1.3B0.0 B1.3 b0.1 W0.1 ");
