@@ -185,6 +185,7 @@ std::span<const std::uint32_t> FairSharing::solve() {
     solve_rest();
   }
   reported_.clear();
+  if (!has_changed()) return reported_;
   for_changed(0, [this](std::uint32_t flow) { reported_.push_back(flow); });
   forget_changed();
   return reported_;

@@ -294,6 +294,10 @@ bool SharingSolver::solve_from(std::uint32_t flow, std::uint32_t link) {
   constexpr int kPatience = 64;
   for (int round = 0;; ++round) {
     if (!reach()) return give_up();
+    if (solve_.component_links.empty()) {  // no link can stop them
+      for (const std::uint32_t alone : solve_.free) flows_[alone].next = flows_[alone].alone;
+      break;
+    }
     fill();
     if (!widen(round >= kPatience)) break;
   }
