@@ -191,10 +191,10 @@ std::vector<std::string> expand_hosts(const std::string& list, const Place& plac
     if (i < list.size() && (list[i] != ',' || open > 0)) continue;
     if (i > begin) {
       const HostPattern pattern = host_pattern(std::string_view(list).substr(begin, i - begin), place);
-      if (out.size() + count_hosts(pattern) > kMostHosts)  // before any is made
-        throw UserError(place, "Nodes", "lists more than a million hosts");
+      const std::size_t hosts = count_hosts(pattern);  // before any is made
+      if (out.size() + hosts > kMostHosts) throw UserError(place, "Nodes", "lists more than a million hosts");
       std::string name;
-      add_hosts(pattern, 0, name, out);
+      if (hosts > 0) add_hosts(pattern, 0, name, out);  // "[]" names none, whatever stands before it
     }
     begin = i + 1;
   }
