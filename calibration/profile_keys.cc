@@ -534,7 +534,8 @@ void collectives(Docs& out) {
 }  // namespace
 
 const sim::KeyTable& profile_keys() {
-  static const sim::KeyTable docs = [] {
+  // Not taken apart at the program's end, which frees it at once.
+  static const sim::KeyTable& docs = *[] {
     Docs out;
     data_sheet(out);
     power(out);
@@ -558,7 +559,7 @@ const sim::KeyTable& profile_keys() {
     attention_kernels(out);
     streaming(out);
     collectives(out);
-    return sim::KeyTable(std::move(out));
+    return new sim::KeyTable(std::move(out));
   }();
   return docs;
 }

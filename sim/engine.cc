@@ -41,6 +41,7 @@ class Engine {
   void exchange();
   void share(std::int64_t now);
   void run_instants();
+  void run_instants_alone();
   std::uint64_t events() const;
 
   EngineTables tables_;
@@ -117,7 +118,21 @@ std::uint64_t Engine::events() const {
   return events;
 }
 
+/// Of one part, which has nobody to tell or to ask.
+void Engine::run_instants_alone() {
+  EnginePart& part = *parts_.front();
+  part.start();
+  for (std::int64_t now = part.next(); now != EnginePart::kNothing; now = part.next()) {
+    do {
+      sharing_.make_room(part.flows());
+      part.take(now);
+    } while (part.next() == now);
+    for (const std::uint32_t flow : sharing_.solve()) part.predict(flow, now);
+  }
+}
+
 void Engine::run_instants() {
+  if (parts_.size() == 1) return run_instants_alone();
   each([&](std::uint32_t part) { parts_[part]->start(); });
   exchange();
   std::uint64_t before = events();
@@ -128,7 +143,6 @@ void Engine::run_instants() {
       exchange();
     } while (earliest() == now);
     share(now);
-    if (!team_) continue;
     // What one instant was like, the next will be.
     const std::uint64_t after = events();
     together_ = after - before >= together_from_;

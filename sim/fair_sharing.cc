@@ -177,14 +177,19 @@ void FairSharing::forget_changed() {
 }
 
 std::span<const std::uint32_t> FairSharing::solve() {
-  if (begin_solve(false)) {
-    loosen(0);
-    solve(0);
-    solve_rest();
+  SharingSolver& only = solvers_.front();
+  if (only.touched()) {
+    begin_solve(false);
+    only.loosen();
+    only.solve_for(only);
+    only.forget_changes();
   }
   reported_.clear();
-  for_changed(0, [this](std::uint32_t flow) { reported_.push_back(flow); });
-  forget_changed();
+  if (only.changed().empty()) return reported_;
+  for (const std::uint32_t flow : only.changed()) {
+    if (forget(flow)) reported_.push_back(flow);
+  }
+  only.changed().clear();
   return reported_;
 }
 

@@ -66,7 +66,7 @@ class FairSharing {
   }
 
   /// Solves again what add() and remove() touched since the last call. Returns the transfers whose rate changed
-  /// (every new one is among them), each once, in no particular order; valid until the next call.
+  /// (every new one is among them), each once, in no particular order; valid until the next call. Of one part.
   std::span<const std::uint32_t> solve();
   /// Bytes/s, as of the last solve().
   double rate(std::uint32_t flow) const { return tables_.flows[flow].rate; }

@@ -2,6 +2,8 @@
 #include "sim/keys.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "sim/long_time.h"
@@ -15,9 +17,6 @@ bool is_quantity(std::string_view unit) {
          unit == "time";
 }
 
-/// Whether a row speaks of numbers: those of a list may be plain or quantities.
-bool is_number(const Key& key) { return key.type == "integer" || key.type == "number" || key.type == "quantity"; }
-
 double quantity_of(const Settings& value, std::string_view unit) {
   if (unit == "bytes") return static_cast<double>(value.as_bytes().value());
   if (unit == "bytes/s") return value.as_bandwidth().value();
@@ -27,12 +26,6 @@ double quantity_of(const Settings& value, std::string_view unit) {
   if (unit == "J") return value.as_joules();
   SIM_CHECK(unit == "s", "a quantity in {}", unit);
   return static_cast<double>(value.as_duration().value());
-}
-
-double number_of(const Settings& value, const Key& key) {
-  if (key.type == "quantity" || (key.type == "list" && is_quantity(key.unit))) return quantity_of(value, key.unit);
-  if (key.type == "integer") return static_cast<double>(value.as_int());
-  return value.as_number();
 }
 
 }  // namespace
@@ -45,26 +38,65 @@ std::string text(const Bounds& bounds) {
 
 KeyTable::KeyTable(std::vector<Key> rows, std::string absent_word)
     : rows_(std::move(rows)), absent_word_(std::move(absent_word)) {
+  row_of_.reserve(rows_.size());
+  rules_.reserve(rows_.size());
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    SIM_CHECK(row_of_.emplace(rows_[i].path, i).second, "two rows for the key {}", rows_[i].path);
+    rules_.push_back(rule_of(rows_[i]));
+    list_names(rows_[i].path);
+  }
+  read_bounds();
+}
+
+KeyTable::Rule KeyTable::rule_of(const Key& key) {
+  Rule rule;
+  rule.list = key.type == "list";
+  rule.name = key.type == "name";
+  if (key.type == "integer") rule.form = Form::integer;
+  if (key.type == "number") rule.form = Form::number;
+  // Items of a list may be plain or quantities.
+  if (key.type == "quantity") rule.form = Form::quantity;
+  if (rule.list && key.bounds.given()) rule.form = is_quantity(key.unit) ? Form::quantity : Form::number;
+  return rule;
+}
+
+/// Hundreds of rows have the same few bounds, each of which is read once.
+void KeyTable::read_bounds() {
+  std::map<std::tuple<Form, std::string_view, std::string_view>, double> known;  // by form, unit and text
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const Key& key = rows_[i];
-    SIM_CHECK(row_of_.emplace(key.path, i).second, "two rows for the key {}", key.path);
-    Range range;
+    Rule& rule = rules_[i];
+    const Form form = rule.form == Form::other ? Form::number : rule.form;
     const auto bound = [&](std::string_view text, double& into) {
-      if (!text.empty()) into = number_of(Settings::scalar(std::string(text), Place{key.path, 0, 0}), key);
+      if (text.empty()) return;
+      const auto [at, added] = known.try_emplace({form, key.unit, text}, 0);
+      if (added) at->second = number_of(Settings::scalar(std::string(text), Place{key.path, 0, 0}), form, key.unit);
+      into = at->second;
     };
-    bound(key.bounds.low, range.low);
-    bound(key.bounds.high, range.high);
-    ranges_.push_back(range);
-    // Every part of the path is a name below the parts ahead of it.
-    for (std::size_t from = 0; from <= key.path.size();) {
-      const std::size_t dot = std::min(key.path.find('.', from), key.path.size());
-      std::string name = key.path.substr(from, dot - from);
-      if (name.ends_with("[]")) name.resize(name.size() - 2);
-      std::vector<std::string>& known = names_[key.path.substr(0, from == 0 ? 0 : from - 1)];
-      if (std::find(known.begin(), known.end(), name) == known.end()) known.push_back(std::move(name));
-      from = dot + 1;
-    }
+    bound(key.bounds.low, rule.low);
+    bound(key.bounds.high, rule.high);
   }
+}
+
+/// Every part of a path is a name below the parts ahead of it.
+void KeyTable::list_names(std::string_view path) {
+  // Where anything lies below its last but one part already, the parts ahead have been listed.
+  const std::size_t last = path.rfind('.');
+  const bool listed = last != std::string_view::npos && names_.contains(path.substr(0, last));
+  for (std::size_t from = listed ? last + 1 : 0; from <= path.size();) {
+    const std::size_t dot = std::min(path.find('.', from), path.size());
+    std::string_view name = path.substr(from, dot - from);
+    if (name.ends_with("[]")) name.remove_suffix(2);
+    std::vector<std::string>& known = names_[path.substr(0, from == 0 ? 0 : from - 1)];
+    if (std::find(known.begin(), known.end(), name) == known.end()) known.emplace_back(name);
+    from = dot + 1;
+  }
+}
+
+double KeyTable::number_of(const Settings& value, Form form, std::string_view unit) {
+  if (form == Form::quantity) return quantity_of(value, unit);
+  if (form == Form::integer) return static_cast<double>(value.as_int());
+  return value.as_number();
 }
 
 const Key* KeyTable::find(std::string_view path) const {
@@ -95,11 +127,11 @@ void KeyTable::check_member(const Settings& value, const std::string& path) cons
   if (is_absent(value)) return;
   const auto at = row_of_.find(path);
   if (value.is_mapping()) {
-    if (at == row_of_.end() || rows_[at->second].type != "name") check(value, path);
+    if (at == row_of_.end() || !rules_[at->second].name) check(value, path);
     return;
   }
   if (value.is_sequence()) {
-    const bool list = at != row_of_.end() && rows_[at->second].type == "list";
+    const bool list = at != row_of_.end() && rules_[at->second].list;
     const std::string of_item = path + "[]";
     for (const Settings& item : value.items()) {
       if (item.is_mapping())
@@ -119,14 +151,10 @@ bool KeyTable::is_absent(const Settings& value) const {
 }
 
 void KeyTable::check_scalar(const Settings& value, std::size_t row) const {
-  const Key& key = rows_[row];
-  const bool numbers = is_number(key) || (key.type == "list" && key.bounds.given());
-  if (numbers && !is_absent(value)) check_number(value, row);
-}
-
-void KeyTable::check_number(const Settings& value, std::size_t row) const {
-  const double number = number_of(value, rows_[row]);
-  if (number >= ranges_[row].low && number <= ranges_[row].high) return;
+  const Rule& rule = rules_[row];
+  if (rule.form == Form::other || is_absent(value)) return;
+  const double number = number_of(value, rule.form, rows_[row].unit);
+  if (number >= rule.low && number <= rule.high) return;
   value.fail(fmt::format("got {}, expected {}", value.text(), text(rows_[row].bounds)));
 }
 

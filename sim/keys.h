@@ -3,10 +3,11 @@
 // no number can be read that is not documented, and none that a simulation could not hold.
 #pragma once
 
+#include <cstdint>
 #include <limits>
-#include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/settings.h"
@@ -38,6 +39,8 @@ class KeyTable {
   /// Bounds are read as a document's values are; a row whose bounds cannot be read is our own mistake. A value that is
   /// `absent_word` counts as left out.
   explicit KeyTable(std::vector<Key> rows, std::string absent_word = {});
+  KeyTable(KeyTable&&) = default;  // rows stay where they are; a copy's would not be those that are looked up
+  KeyTable(const KeyTable&) = delete;
 
   auto begin() const { return rows_.begin(); }
   auto end() const { return rows_.end(); }
@@ -52,18 +55,28 @@ class KeyTable {
   void check(const Settings& document, std::string_view path = {}) const;
 
  private:
-  struct Range {
-    double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+  /// How the value of a row is read.
+  enum class Form : std::uint8_t { other, integer, number, quantity };
+  /// What a row asks of a value.
+  struct Rule {
+    Form form = Form::other;  // of a list with bounds, that of its items
+    bool list = false, name = false;
+    double low = -std::numeric_limits<double>::infinity(),
+           high = std::numeric_limits<double>::infinity();  // base units
   };
+  using RowOf = std::unordered_map<std::string_view, std::size_t>;
+  static Rule rule_of(const Key& key);
+  static double number_of(const Settings& value, Form form, std::string_view unit);
+  void read_bounds();
+  void list_names(std::string_view path);
   void check_member(const Settings& value, const std::string& path) const;
   void check_scalar(const Settings& value, std::size_t row) const;
   bool is_absent(const Settings& value) const;
-  void check_number(const Settings& value, std::size_t row) const;
 
   std::vector<Key> rows_;
-  std::vector<Range> ranges_;  // of rows_, in base units: bytes, bytes/s, FLOP/s, picoseconds
-  std::map<std::string, std::size_t, std::less<>> row_of_;
-  std::map<std::string, std::vector<std::string>, std::less<>> names_;
+  std::vector<Rule> rules_;                                               // of rows_
+  RowOf row_of_;                                                          // by path, which lies in rows_
+  std::unordered_map<std::string_view, std::vector<std::string>> names_;  // below a path that is the beginning of one
   std::string absent_word_;
 };
 

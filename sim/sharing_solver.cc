@@ -279,6 +279,31 @@ void SharingSolver::fill() {
   }
 }
 
+/// As fill() with one link that could be full: all free transfers cross it, so that it or a transfer's own limit is
+/// what stops next.
+void SharingSolver::fill_one(std::uint32_t number) {
+  solve_.bounds.clear();
+  load_link(number);
+  LinkFilling& filling = fillings_[number];
+  solve_.moving = solve_.free.size();
+  for (const std::uint32_t flow : solve_.free) flows_[flow].stopped = false;
+  while (solve_.moving > 0) {
+    double lowest = kInfinity;
+    for (const std::uint32_t flow : solve_.free) {
+      if (!flows_[flow].stopped) lowest = std::min(lowest, flows_[flow].alone);
+    }
+    const double full = level_of(number);
+    if (full <= lowest) filling.next_level = full;
+    for (const std::uint32_t flow : solve_.free) {
+      if (full <= lowest)
+        stop(flow, full);
+      else if (flows_[flow].alone <= lowest)
+        stop(flow, lowest);
+    }
+  }
+  if (filling.next_level == kInfinity && filling.bound < filling.bound_end) filling.next_level = level_of(number);
+}
+
 /// Solves what can be reached from a transfer that may rise, or from a link whose load has changed. False where another
 /// part is at work there: then all is as before.
 bool SharingSolver::solve_from(std::uint32_t flow, std::uint32_t link) {
@@ -292,7 +317,14 @@ bool SharingSolver::solve_from(std::uint32_t flow, std::uint32_t link) {
   constexpr int kPatience = 64;
   for (int round = 0;; ++round) {
     if (!reach()) return give_up();
-    fill();
+    if (solve_.component_links.empty()) {  // no link can stop them
+      for (const std::uint32_t alone : solve_.free) flows_[alone].next = flows_[alone].alone;
+      break;
+    }
+    if (solve_.component_links.size() == 1)
+      fill_one(solve_.component_links.front());
+    else
+      fill();
     if (!widen(round >= kPatience)) break;
   }
   commit();

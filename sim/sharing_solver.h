@@ -80,6 +80,7 @@ class SharingSolver {
   void load_link(std::uint32_t link);
   double level_of(std::uint32_t link);
   void fill();
+  void fill_one(std::uint32_t link);
   void push(double level, std::uint32_t subject);
   void take_bottlenecks(double level);
   void stop(std::uint32_t flow, double level);

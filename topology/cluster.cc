@@ -66,6 +66,7 @@ std::int64_t Cluster::nic_of(std::int64_t gpu) const {
 Path Cluster::path(std::int64_t from, std::int64_t to, std::uint64_t flow) const {
   const State& s = *state_;
   Path path;
+  path.links.reserve(16);  // as many as most have
   if (node_of(from) == node_of(to)) {
     s.inside_node(from, to, path);
     return path;
@@ -80,6 +81,7 @@ Path Cluster::path(std::int64_t from, std::int64_t to, std::uint64_t flow) const
 Cluster::Way Cluster::way(std::int64_t from, std::int64_t to) const {
   const State& s = *state_;
   Path inside;
+  inside.links.reserve(8);  // two nodes' ways between a GPU and another
   if (node_of(from) == node_of(to)) {
     s.inside_node(from, to, inside);
     return {Tier::node, inside.hops, inside.latency};

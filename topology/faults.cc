@@ -293,15 +293,18 @@ void Cluster::State::check_connected(const Settings& where) {
   }
   std::map<std::vector<std::uint32_t>, std::int64_t> kinds;  // roots of a node's NICs -> the first such node
   std::set<std::uint32_t> roots;
+  std::vector<std::uint32_t> own, before;
   for (std::int64_t n = 0; n < nodes && inside.nics > 0; ++n) {
-    std::vector<std::uint32_t> own;
+    own.clear();
     for (std::int64_t i = 0; i < inside.nics; ++i) {
       if (!lost(n, i)) own.push_back(root[leaf_of(n, i)]);
     }
     std::sort(own.begin(), own.end());
     own.erase(std::unique(own.begin(), own.end()), own.end());
+    if (n > 0 && own == before) continue;  // as a rule the nodes of a cluster are alike
     roots.insert(own.begin(), own.end());
-    kinds.emplace(std::move(own), n);
+    kinds.emplace(own, n);
+    before = own;
   }
   connected.one_piece = roots.size() <= 1;
   const auto refuse_pair = [&](std::int64_t a, std::int64_t b, const char* why) {
@@ -311,11 +314,11 @@ void Cluster::State::check_connected(const Settings& where) {
     }
     where.fail("is in pieces: " + message);
   };
-  for (const auto& [own, a] : kinds) {
-    if (own.empty() && nodes > 1) refuse_pair(a, a == 0 ? 1 : 0, "; each node needs one NIC");
+  for (const auto& [some, a] : kinds) {
+    if (some.empty() && nodes > 1) refuse_pair(a, a == 0 ? 1 : 0, "; each node needs one NIC");
     for (const auto& [other, b] : kinds) {
       std::vector<std::uint32_t> common;
-      std::set_intersection(own.begin(), own.end(), other.begin(), other.end(), std::back_inserter(common));
+      std::set_intersection(some.begin(), some.end(), other.begin(), other.end(), std::back_inserter(common));
       if (common.empty() && a != b) refuse_pair(a, b, "; use links that join their switches");
     }
   }

@@ -15,7 +15,8 @@ namespace {
 
 using namespace orrery::sim;
 
-/// Takes the earliest of n pending events and pushes later ones.
+/// The hold model: takes the earliest of n pending events and pushes a later one, which is one item. Drawing by how
+/// much later is part of it.
 void event_queue(benchmark::State& state) {
   EventQueue queue;
   std::uint64_t random = 1;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "sim/error.h"
 #include "sim/large_pages.h"
@@ -14,14 +15,15 @@ namespace orrery::sim {
 
 TEST_CASE("events come out by instant, ties by content, whatever the order they went in") {
   // Instants close together, far apart, and so far that they differ in every digit.
+  // Few events pending, and thousands.
   for (const std::int64_t apart : {1LL, 7LL, 5'000LL, 1'000'000'000'000LL}) {
-    for (const std::uint32_t instants : {3U, 60U, 800U}) {
+    for (const auto& [instants, pushes] : {std::pair(3U, 60U), {60U, 60U}, {800U, 60U}, {800U, 52U}, {20'000U, 51U}}) {
       orrery::test::Random random(static_cast<std::uint64_t>(instants));
       EventQueue queue;
       std::set<std::tuple<std::int64_t, std::uint32_t, std::uint32_t>> model;
       std::int64_t now = 0;
       for (std::uint32_t n = 0; n < 10'000; ++n) {
-        if (model.empty() || random.chance(60)) {
+        if (model.empty() || random.chance(pushes)) {
           const Event event{now + apart * random.below(instants), static_cast<std::uint32_t>(random.below(50)), n};
           queue.push(event);
           model.insert({event.at, event.subject, event.version});
@@ -38,6 +40,30 @@ TEST_CASE("events come out by instant, ties by content, whatever the order they 
       }
     }
   }
+}
+
+TEST_CASE("events that come due ahead of others are handed out ahead of them, however many they are") {
+  // The one at 2^40 is alone and so what is handed out next; a thousand events come due before one that is as far
+  // again.
+  constexpr std::int64_t kFirst = std::int64_t{1} << 40, kThousand = 1000;
+  EventQueue queue;
+  queue.push({kFirst, 0, 0});
+  queue.push({kFirst + kThousand, 1, 0});
+  REQUIRE(queue.take().size() == 1);
+  std::int64_t number = 0;
+  for (std::int64_t n = 0; n < kThousand; ++n) {  // 7 has no factor in common with 1000: each instant once, in no order
+    queue.push({kFirst + 7 * n % kThousand, 2, static_cast<std::uint32_t>(n)});
+  }
+  for (; !queue.empty(); ++number) {
+    const std::int64_t due = queue.next();
+    const auto events = queue.take();
+    REQUIRE(events.size() == 1);
+    REQUIRE(events.front().at == due);
+    REQUIRE(due == kFirst + number);
+    if (number == kThousand / 2) queue.push({due, 3, 0});
+    if (number == kThousand / 2) REQUIRE(queue.take().front().subject == 3);
+  }
+  CHECK(number == kThousand + 1);
 }
 
 TEST_CASE("an event before the instant taken last is a bug") {

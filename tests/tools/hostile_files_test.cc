@@ -49,7 +49,9 @@ TEST_CASE("hosts: products of ranges, numbers at the end of their type and long 
   CHECK(says(slurm("SwitchName=s1 Nodes=n[9223372036854775806-9223372036854775807]"), "expected a range"));
   CHECK(says(slurm("SwitchName=s1 Nodes=n[" + std::string(400, '0') + "1]"), "characters"));
   CHECK(says(slurm("SwitchName=" + std::string(300, 's') + " Nodes=n1"), "SwitchName: got 300 characters"));
-  CHECK(tools::expand_hosts("r[0-1]c[0-1]n[0-3]", {}).size() == 16);  // what is meant still goes
+  CHECK(says(slurm("SwitchName=s1 Nodes=n[0-999999],m"), "more than a million hosts"));
+  CHECK(tools::expand_hosts("r[0-1]c[0-1]n[0-3]", {}).size() == 16);        // what is meant still goes
+  CHECK(tools::expand_hosts("r[0-9999]c[0-9999]n[0-9999][]", {}).empty());  // 10^12 beginnings of no name
 }
 
 TEST_CASE("switches: a tree that is none, in depth or in width, is refused") {

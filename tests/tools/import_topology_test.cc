@@ -84,6 +84,7 @@ TEST_CASE("Slurm's topology.conf: a tree whose links up take all from below") {
   for (const auto& edge : spec.graph.edges) lanes += edge.lanes;
   CHECK(lanes == 7 * 4);
   CHECK(tools::expand_hosts("a[0-1]b[8-9],c", {}) == std::vector<std::string>{"a0b8", "a0b9", "a1b8", "a1b9", "c"});
+  CHECK(tools::expand_hosts("a[1,08-10]b", {}) == std::vector<std::string>{"a1b", "a08b", "a09b", "a10b"});
 }
 
 TEST_CASE("a table of links") {

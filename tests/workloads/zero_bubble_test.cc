@@ -58,7 +58,22 @@ TEST_CASE("ZB-H1 and ZB-H2 read as in figure 3 of the zero-bubble paper") {
 TEST_CASE("ZB-V goes down the stages and back") {
   // One stage holds both chunks: F of chunk 0, then chunk 1 there and back.
   CHECK(order(schedules::zb_v, 0, 1, 2) == "F0.0 F1.0 b1.0 W1.0 F0.1 b0.0 W0.0 F1.1 b1.1 W1.1 b0.1 W0.1 ");
-  CHECK(order(schedules::zb_v, 1, 2, 3).starts_with("F0.0 F1.0 F0.1 F1.1 b1.0 W1.0 "));
+  // The last of two stages: one F, one round of the way down and back, one b and W there; the pattern until F end; then
+  // b by turns with their W put off, b and W of chunk 0, and the W that are left, chunk 1's first.
+  CHECK(order(schedules::zb_v, 1, 2, 3) ==
+        "F0.0 F1.0 F0.1 F1.1 b1.0 W1.0 F0.2 b0.0 W0.0 F1.2 b1.1 W1.1 b0.1 b1.2 b0.2 W0.1 W1.2 W0.2 ");
+}
+
+TEST_CASE("ZB-V with fewer than 2p - 1 micro-batches is the order of so many, the missing ones left out") {
+  for (std::int32_t p = 2; p <= 5; ++p) {
+    for (std::int32_t m = 1; m < 2 * p - 1; ++m) {
+      for (std::int32_t stage = 0; stage < p; ++stage) {
+        std::vector<Pass> left = schedules::zb_v.passes(stage, shape_for(schedules::zb_v, p, 2 * p - 1));
+        std::erase_if(left, [&](const Pass& pass) { return pass.microbatch >= m; });
+        CHECK(order(schedules::zb_v, stage, p, m) == text(left, true));
+      }
+    }
+  }
 }
 
 TEST_CASE("DualPipe feeds two stages from both ends") {

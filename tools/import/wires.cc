@@ -62,20 +62,22 @@ std::int64_t number_in(std::string_view text) {
 /// The first word of a name like "node01 mlx5_0".
 std::string host_of(const std::string& name) { return name.substr(0, name.find_first_of(" \t:")); }
 
-/// Adds to `out` all that "[0-3,07]" between `before` and `behind` stands for.
-void expand_one(const std::string& item, const Place& place, std::vector<std::string>& out) {
-  if (item.size() > kLongestName || std::count(item.begin(), item.end(), '[') > static_cast<int>(kMostRanges)) {
-    throw UserError(place, "Nodes",
-                    fmt::format("got a name of {} characters, expected at most {} with {} ranges in brackets",
-                                item.size(), kLongestName, kMostRanges));
-  }
-  const std::size_t open = item.find('['), close = item.find(']', open);
-  if (open == std::string::npos) {
-    out.push_back(item);
-    return;
-  }
-  if (close == std::string::npos) throw UserError(place, "Nodes", fmt::format("got {}, expected ] behind [", item));
-  std::istringstream ranges(item.substr(open + 1, close - open - 1));
+/// "[0-3,07]" in a name: numbers, written at least so wide.
+struct HostRange {
+  std::int64_t from = 0, to = 0;
+  std::size_t width = 0;
+};
+
+/// What stands before each pair of brackets, the ranges in it, and what stands behind the last.
+struct HostPattern {
+  std::vector<std::string_view> before;
+  std::vector<std::vector<HostRange>> ranges;
+  std::string_view behind;
+};
+
+std::vector<HostRange> host_ranges(std::string_view text, const Place& place) {
+  std::vector<HostRange> out;
+  std::istringstream ranges{std::string(text)};
   for (std::string range; std::getline(ranges, range, ',');) {
     const std::size_t dash = range.find('-');
     const std::string low = range.substr(0, dash), high = dash == std::string::npos ? low : range.substr(dash + 1);
@@ -83,11 +85,64 @@ void expand_one(const std::string& item, const Place& place, std::vector<std::st
     constexpr std::int64_t kLastHost = 1'000'000'000'000;
     if (from < 0 || to < from || to > kLastHost || to - from > static_cast<std::int64_t>(kMostHosts))
       throw UserError(place, "Nodes", fmt::format("got [{}], expected a range as in [0-15]", range));
-    for (std::int64_t n = from; n <= to; ++n) {
-      expand_one(fmt::format("{}{:0{}}{}", item.substr(0, open), n, low.size(), item.substr(close + 1)), place, out);
-      if (out.size() > kMostHosts) throw UserError(place, "Nodes", "lists more than a million hosts");
+    out.push_back({from, to, low.size()});
+  }
+  return out;
+}
+
+HostPattern host_pattern(std::string_view item, const Place& place) {
+  if (item.size() > kLongestName || std::count(item.begin(), item.end(), '[') > static_cast<int>(kMostRanges)) {
+    throw UserError(place, "Nodes",
+                    fmt::format("got a name of {} characters, expected at most {} with {} ranges in brackets",
+                                item.size(), kLongestName, kMostRanges));
+  }
+  HostPattern out;
+  std::size_t at = 0;
+  for (std::size_t open = item.find('['); open != std::string_view::npos; open = item.find('[', at)) {
+    const std::size_t close = item.find(']', open);
+    if (close == std::string_view::npos)
+      throw UserError(place, "Nodes", fmt::format("got {}, expected ] behind [", item));
+    out.before.push_back(item.substr(at, open - at));
+    out.ranges.push_back(host_ranges(item.substr(open + 1, close - open - 1), place));
+    at = close + 1;
+  }
+  out.behind = item.substr(at);
+  return out;
+}
+
+/// How many names; not told apart beyond the most.
+std::size_t count_hosts(const HostPattern& pattern) {
+  std::size_t all = 1;
+  for (const std::vector<HostRange>& ranges : pattern.ranges) {
+    std::size_t some = 0;
+    for (const HostRange& range : ranges)
+      some = std::min(kMostHosts + 1, some + static_cast<std::size_t>(range.to - range.from + 1));
+    all = std::min(kMostHosts + 1, all * some);
+  }
+  return all;
+}
+
+/// Adds to `out` all names that begin with `name`, which ends before the brackets `at`; the last brackets go round
+/// first.
+void add_hosts(const HostPattern& pattern, std::size_t at, std::string& name, std::vector<std::string>& out) {
+  if (at == pattern.ranges.size()) {
+    out.push_back(name);
+    out.back() += pattern.behind;
+    return;
+  }
+  const std::size_t length = name.size();
+  name += pattern.before[at];
+  const std::size_t stem = name.size();
+  for (const HostRange& range : pattern.ranges[at]) {
+    for (std::int64_t n = range.from; n <= range.to; ++n) {
+      const fmt::format_int digits(n);
+      if (digits.size() < range.width) name.append(range.width - digits.size(), '0');
+      name.append(digits.data(), digits.size());
+      add_hosts(pattern, at + 1, name, out);
+      name.resize(stem);
     }
   }
+  name.resize(length);
 }
 
 }  // namespace
@@ -134,8 +189,13 @@ std::vector<std::string> expand_hosts(const std::string& list, const Place& plac
     if (i < list.size() && list[i] == '[') ++open;
     if (i < list.size() && list[i] == ']') --open;
     if (i < list.size() && (list[i] != ',' || open > 0)) continue;
-    if (i > begin) expand_one(list.substr(begin, i - begin), place, out);
-    if (out.size() > kMostHosts) throw UserError(place, "Nodes", "lists more than a million hosts");
+    if (i > begin) {
+      const HostPattern pattern = host_pattern(std::string_view(list).substr(begin, i - begin), place);
+      const std::size_t hosts = count_hosts(pattern);  // before any is made
+      if (out.size() + hosts > kMostHosts) throw UserError(place, "Nodes", "lists more than a million hosts");
+      std::string name;
+      if (hosts > 0) add_hosts(pattern, 0, name, out);  // "[]" names none, whatever stands before it
+    }
     begin = i + 1;
   }
   return out;

@@ -6,11 +6,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cctype>
 #include <cmath>
 #include <numeric>
 #include <optional>
-#include <set>
+#include <tuple>
+#include <utility>
 
 #include "tools/learn/decompose.h"
 #include "tools/learn/kernel_names.h"
@@ -36,20 +39,33 @@ Observation of_samples(std::vector<double> samples, double q) {
 /// Sizes that differ by less than a thousandth are one size.
 std::string size_text(double bytes) { return fmt::format("{:.3g}", bytes); }
 
-/// Of whose group the event's collective is; nothing for other work.
-std::string role_in(const Trace& trace, const DeviceEvent& event) {
-  if (event.collective == kNone) return {};
-  const CollectiveFacts& facts = trace.collectives[static_cast<std::size_t>(event.collective)];
-  return role_of_group(trace.name(facts.group), facts.group_size);
-}
+/// Of whose groups collectives are: groups are few, events many, so each group's name is read once.
+class Roles {
+ public:
+  explicit Roles(const Trace& trace) : trace_(trace) {}
+
+  /// Empty for work that is no collective. Stays valid.
+  const std::string& of(const DeviceEvent& event) {
+    static const std::string kNobody;
+    if (event.collective == kNone) return kNobody;
+    const CollectiveFacts& facts = trace_.collectives[static_cast<std::size_t>(event.collective)];
+    const auto [at, added] = known_.try_emplace({facts.group, facts.group_size});
+    if (added) at->second = role_of_group(trace_.name(facts.group), facts.group_size);
+    return at->second;
+  }
+
+ private:
+  const Trace& trace_;
+  std::map<std::pair<NameId, std::int64_t>, std::string> known_;  // by name and ranks
+};
 
 /// How much longer the mean product is that runs beside a collective of a tensor group, for some of its time, than
 /// the one that runs alone. Products of a name are either always split to overlap or never, so that no name runs both
 /// ways; which products these are is the same in the prediction's trace, and hangs on no time.
-std::optional<Observation> products_beside_tensor_calls(const Trace& trace, const std::vector<DeviceEvent>& events) {
+std::optional<Observation> products_beside_tensor_calls(Roles& roles, const std::vector<DeviceEvent>& events) {
   std::vector<TimeSpan> calls;
   for (const DeviceEvent& event : events) {
-    if (event.collective == kNone || role_in(trace, event) != "tensor") continue;
+    if (event.collective == kNone || roles.of(event) != "tensor") continue;
     if (!calls.empty() && event.start <= calls.back().to)
       calls.back().to = std::max(calls.back().to, event.end);
     else
@@ -80,7 +96,7 @@ std::optional<Observation> products_beside_tensor_calls(const Trace& trace, cons
 
 class Observer {
  public:
-  explicit Observer(const Trace& trace) : trace_(trace), events_(within_steps(trace)) {
+  explicit Observer(const Trace& trace) : trace_(trace), roles_(trace), events_(within_steps(trace)) {
     steps_ = static_cast<double>(std::max<std::size_t>(1, trace.steps.size()));
     routes_ = std::any_of(events_.begin(), events_.end(), [](const DeviceEvent& event) {
       return event.what == OpClass::experts || event.what == OpClass::grouped_matmul;
@@ -92,77 +108,107 @@ class Observer {
     kernels();
     calls();
     slow_beside_calls();
-    if (const auto ratio = products_beside_tensor_calls(trace_, events_)) out_["products.beside_tensor"] = *ratio;
+    if (const auto ratio = products_beside_tensor_calls(roles_, events_)) out_["products.beside_tensor"] = *ratio;
     return std::move(out_);
   }
 
  private:
-  std::string role(const DeviceEvent& event) const { return role_in(trace_, event); }
+  /// What a launch's interval is counted as: one of a phase, or one of these.
+  enum Interval : std::size_t { step_begin = kPhases, forward_begin, tensor_call, other_call, kIntervals };
+  static std::string name_of_interval(std::size_t interval) {
+    static constexpr std::string_view kOthers[] = {"step_begin", "forward_begin", "call.tensor", "call.other"};
+    return fmt::format("host.{}",
+                       interval < kPhases ? name_of(static_cast<Phase>(interval)) : kOthers[interval - kPhases]);
+  }
+  /// By phase and class of operation.
+  static std::size_t row_of(const DeviceEvent& event) {
+    return static_cast<std::size_t>(event.phase) * kOpClasses + static_cast<std::size_t>(event.what);
+  }
+  static std::string name_of_row(std::size_t row) {
+    return fmt::format("{}.{}", name_of(static_cast<Phase>(row / kOpClasses)),
+                       name_of(static_cast<OpClass>(row % kOpClasses)));
+  }
 
   /// Intervals between the ends of launches on each thread, and from the mark of a step to the end of the first launch
   /// of its first forward pass, which so stands apart from those of later micro-batches.
   void hosts() {
-    std::map<std::int64_t, const DeviceEvent*> launched;
-    for (const DeviceEvent& event : events_) launched.emplace(event.correlation, &event);
+    // By correlation, what started first of those that have the same.
+    std::vector<std::pair<std::int64_t, const DeviceEvent*>> launched;
+    launched.reserve(events_.size());
+    for (const DeviceEvent& event : events_) launched.emplace_back(event.correlation, &event);
+    const auto before = [](const auto& a, const auto& b) { return a.first < b.first; };
+    if (!std::is_sorted(launched.begin(), launched.end(), before))
+      std::stable_sort(launched.begin(), launched.end(), before);
     struct Thread {
       const DeviceEvent* last = nullptr;
       Nanoseconds end = 0;
     };
     std::map<std::int32_t, Thread> threads;
-    std::map<std::string, std::vector<double>> samples, of_classes;
+    std::array<std::vector<double>, kIntervals> samples;
+    std::array<std::vector<double>, kPhases * kOpClasses> of_classes;
     std::size_t step = 0, begun = trace_.steps.size();
     for (const HostEvent& call : trace_.host) {
       if (call.kind != HostKind::runtime || call.correlation == kNone) continue;
-      const auto at = launched.find(call.correlation);
-      if (at == launched.end()) continue;
+      const auto at = std::lower_bound(launched.begin(), launched.end(), std::pair(call.correlation, nullptr), before);
+      if (at == launched.end() || at->first != call.correlation) continue;
       const DeviceEvent& event = *at->second;
       while (step < trace_.steps.size() && trace_.steps[step].to <= call.start) ++step;
       const bool within = step < trace_.steps.size() && trace_.steps[step].from <= call.start;
       const bool begins = within && step != begun && event.phase == Phase::forward;
       if (begins) {
-        samples["host.step_begin"].push_back(static_cast<double>(call.end - trace_.steps[step].from) * kNano);
+        samples[step_begin].push_back(static_cast<double>(call.end - trace_.steps[step].from) * kNano);
         begun = step;
       }
       Thread& thread = threads[call.thread];
       if (!begins && thread.last != nullptr && event.work == DeviceWork::kernel) {
         const double interval = static_cast<double>(call.end - thread.end) * kNano / call.launches;
-        samples[interval_name(event, *thread.last)].push_back(interval);
+        samples[interval_of(event, *thread.last)].push_back(interval);
         // Layers of experts have a few long intervals, which medians do not see.
         if (routes_ && !is_collective(event.what) && event.phase != Phase::other)
-          of_classes[fmt::format("host.experts.{}.{}", name_of(event.phase), name_of(event.what))].push_back(interval);
+          of_classes[row_of(event)].push_back(interval);
       }
       thread = {&event, call.end};
     }
-    for (const auto& [name, values] : of_classes) {
+    for (std::size_t row = 0; row < of_classes.size(); ++row) {
+      const std::vector<double>& values = of_classes[row];
+      if (values.empty()) continue;
       const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-      out_[name] = {sum / static_cast<double>(values.size()), of_samples(values, 0.5).spread, values.size()};
+      out_["host.experts." + name_of_row(row)] = {sum / static_cast<double>(values.size()),
+                                                  of_samples(values, 0.5).spread, values.size()};
     }
-    for (const auto& [name, values] : samples) {
+    for (std::size_t interval = 0; interval < kIntervals; ++interval) {
       // What begins a micro-batch also waits for its predecessors: the quickest tell what the host itself takes.
-      const double q = name == "host.forward_begin" ? 0.25 : 0.5;
-      out_[name] = of_samples(values, q);
+      const double q = interval == forward_begin ? 0.25 : 0.5;
+      if (!samples[interval].empty()) out_[name_of_interval(interval)] = of_samples(std::move(samples[interval]), q);
     }
   }
 
-  std::string interval_name(const DeviceEvent& event, const DeviceEvent& before) const {
-    if (is_collective(event.what)) return role(event) == "tensor" ? "host.call.tensor" : "host.call.other";
-    if (event.phase == Phase::forward && before.phase != Phase::forward) return "host.forward_begin";
-    return fmt::format("host.{}", name_of(event.phase));
+  std::size_t interval_of(const DeviceEvent& event, const DeviceEvent& before) {
+    if (is_collective(event.what)) return roles_.of(event) == "tensor" ? tensor_call : other_call;
+    if (event.phase == Phase::forward && before.phase != Phase::forward) return forward_begin;
+    return static_cast<std::size_t>(event.phase);
   }
 
   void kernels() {
-    std::map<std::string, std::pair<double, std::size_t>> sums;
+    std::array<std::size_t, kPhases> counts{};
+    std::array<std::pair<double, std::size_t>, kPhases * kOpClasses> times{};
     for (const DeviceEvent& event : events_) {
       if (event.work != DeviceWork::kernel || is_collective(event.what)) continue;
-      auto& count = sums[fmt::format("count.{}", name_of(event.phase))];
-      count.first += 1;
-      ++count.second;
+      ++counts[static_cast<std::size_t>(event.phase)];
       if (!is_streaming(event.what)) continue;
-      auto& time = sums[fmt::format("time.{}.{}", name_of(event.phase), name_of(event.what))];
+      auto& time = times[row_of(event)];
       time.first += static_cast<double>(event.end - event.start) * kNano;
       ++time.second;
     }
-    for (const auto& [name, sum] : sums) out_[name] = {sum.first / steps_, 0, sum.second};
+    for (std::size_t phase = 0; phase < kPhases; ++phase) {
+      if (counts[phase] > 0)
+        out_[fmt::format("count.{}", name_of(static_cast<Phase>(phase)))] = {
+            static_cast<double>(counts[phase]) / steps_, 0, counts[phase]};
+    }
+    for (std::size_t row = 0; row < times.size(); ++row) {
+      const auto& [sum, count] = times[row];
+      if (count > 0) out_["time." + name_of_row(row)] = {sum / steps_, 0, count};
+    }
     // A device that is slower than its profile is so in both directions; what is split to overlap, in one more.
     double forward = 0;
     double all = 0;
@@ -179,14 +225,21 @@ class Observer {
 
   void calls() {
     std::map<std::string, std::vector<double>> times;
+    std::map<std::tuple<OpClass, NameId, std::int64_t, std::uint64_t>, std::vector<double>*>
+        known;  // by what names say
     for (const DeviceEvent& event : events_) {
       if (event.collective == kNone) continue;
       const CollectiveFacts& facts = trace_.collectives[static_cast<std::size_t>(event.collective)];
       if (facts.group_size < 2) continue;
-      times[fmt::format("call.{}.{}.{}", name_of(event.what), role(event), size_text(facts.bytes))].push_back(
-          static_cast<double>(event.end - event.start) * kNano);
+      const auto [at, added] =
+          known.try_emplace({event.what, facts.group, facts.group_size, std::bit_cast<std::uint64_t>(facts.bytes)});
+      if (added) {
+        at->second =
+            &times[fmt::format("call.{}.{}.{}", name_of(event.what), roles_.of(event), size_text(facts.bytes))];
+      }
+      at->second->push_back(static_cast<double>(event.end - event.start) * kNano);
     }
-    for (const auto& [name, values] : times) out_[name] = of_samples(values, 0.25);
+    for (auto& [name, values] : times) out_[name] = of_samples(std::move(values), 0.25);
   }
 
   /// The name of a kernel without what this program puts behind it: "(overlapped)".
@@ -202,6 +255,7 @@ class Observer {
       std::map<std::string, std::vector<double>> beside;
     };
     std::map<std::string, Times> products;
+    std::map<std::pair<NameId, Phase>, Times*> known;
     std::vector<const DeviceEvent*> running;
     std::size_t next = 0;
     for (const DeviceEvent& event : events_) {
@@ -213,18 +267,20 @@ class Observer {
       std::erase_if(running, [&](const DeviceEvent* call) { return call->end <= event.start; });
       const auto length = static_cast<double>(event.end - event.start);
       if (length <= 0) continue;
-      Times& times = products[fmt::format("{} {}", bare_name(event), name_of(event.phase))];
-      std::map<std::string, double> touched;  // by role, the most that a call of it shares
+      const auto [at, added] = known.try_emplace({event.name, event.phase});
+      if (added) at->second = &products[fmt::format("{} {}", bare_name(event), name_of(event.phase))];
+      Times& times = *at->second;
+      std::map<std::string_view, double> touched;  // by role, the most that a call of it shares
       for (const DeviceEvent* call : running) {
         const auto shared = static_cast<double>(std::min(call->end, event.end) - std::max(call->start, event.start));
         if (shared < kTouched * length) continue;
-        double& most = touched[role(*call)];
+        double& most = touched[roles_.of(*call)];
         most = std::max(most, shared);
       }
       if (touched.empty()) times.alone.push_back(length);
       // Beside calls of two roles, what one of them takes is not told.
       if (touched.size() == 1 && touched.begin()->second > 0.9 * length)
-        times.beside[touched.begin()->first].push_back(length);
+        times.beside[std::string(touched.begin()->first)].push_back(length);
     }
     std::map<std::string, std::vector<double>> ratios;
     for (auto& [name, times] : products) {
@@ -238,6 +294,7 @@ class Observer {
   }
 
   const Trace& trace_;
+  Roles roles_;
   std::vector<DeviceEvent> events_;
   double steps_ = 1;
   bool routes_ = false;  // tokens to experts

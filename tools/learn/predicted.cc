@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "sim/error.h"
@@ -26,7 +27,8 @@ Phase phase_of(const Timeline::Span& span) {
 
 class TimelineReader {
  public:
-  explicit TimelineReader(Trace& trace) : trace_(trace), launch_(trace.names.intern("cudaLaunchKernel")) {}
+  explicit TimelineReader(Trace& trace)
+      : trace_(trace), launch_(trace.names.intern("cudaLaunchKernel")), work_(trace.names.intern("host work")) {}
 
   void read(const Timeline::Span& span) {
     DeviceEvent event;
@@ -38,7 +40,7 @@ class TimelineReader {
       const std::vector<SliceTimes> times = kernel_times(span);
       for (std::size_t k = 0; k < times.size(); ++k) {
         event.name = trace_.names.intern(span.kernels[k].name);
-        event.what = class_of_own_kernel(span.kernels[k].name, kind_of(span.kernels[k]));
+        event.what = class_of(span.kernels[k], event.name);
         event.start = times[k].from;
         event.end = times[k].to;
         event.correlation = next_ + static_cast<std::int64_t>(k);
@@ -49,6 +51,15 @@ class TimelineReader {
   }
 
  private:
+  /// Kernels are many and their names few: each is looked up once, by its name and whether it is one of memory.
+  OpClass class_of(const workloads::KernelSlice& kernel, NameId name) {
+    const std::size_t row = 2 * std::size_t{name} + (kernel.flops <= 0 ? 1 : 0);
+    if (row >= classes_.size()) classes_.resize(row + 1);
+    std::optional<OpClass>& known = classes_[row];
+    if (!known) known = class_of_own_kernel(kernel.name, kind_of(kernel));
+    return *known;
+  }
+
   void add_transfer(const Timeline::Span& span, DeviceEvent event) {
     if (span.call.ranks == 0) return;
     CollectiveFacts facts;
@@ -77,7 +88,7 @@ class TimelineReader {
     const auto work = [&](sim::SimTime from, sim::SimTime until) {
       if (until <= from) return;
       HostEvent event;
-      event.name = trace_.names.intern("host work");
+      event.name = work_;
       event.start = nanoseconds(from);
       event.end = nanoseconds(until);
       trace_.host.push_back(event);
@@ -106,8 +117,9 @@ class TimelineReader {
   }
 
   Trace& trace_;
-  NameId launch_;
-  std::int64_t next_ = 1;  // correlation
+  NameId launch_, work_;
+  std::int64_t next_ = 1;                        // correlation
+  std::vector<std::optional<OpClass>> classes_;  // by name, of kernels with products and of others
 };
 
 }  // namespace
@@ -116,6 +128,10 @@ Trace trace_of(const Timeline& timeline) {
   Trace trace;
   trace.own = true;
   trace.rank = timeline.rank;
+  std::size_t events = 0;
+  for (const Timeline::Span& span : timeline.spans) events += std::max<std::size_t>(1, span.kernels.size());
+  trace.device.reserve(events);
+  trace.host.reserve(events + timeline.spans.size());
   TimelineReader reader(trace);
   for (const Timeline::Span& span : timeline.spans) reader.read(span);
   complete(trace);

@@ -82,13 +82,13 @@ class CallStacks {
         launches_.push_back({call.correlation, call.end, caller(stack), phase(stack, call.thread)});
       stack.push_back(i);
     }
-    std::sort(launches_.begin(), launches_.end(),
-              [](const Launch& a, const Launch& b) { return a.correlation < b.correlation; });
+    const auto before = [](const Launch& a, const Launch& b) { return a.correlation < b.correlation; };
+    if (!std::is_sorted(launches_.begin(), launches_.end(), before))
+      std::sort(launches_.begin(), launches_.end(), before);
   }
 
   void label(DeviceEvent& event) const {
-    const auto at = std::lower_bound(launches_.begin(), launches_.end(), event.correlation,
-                                     [](const Launch& l, std::int64_t c) { return l.correlation < c; });
+    const auto at = launch_of(event.correlation);
     if (event.correlation == kNone || at == launches_.end() || at->correlation != event.correlation) return;
     event.launched = at->returned;
     event.caller = at->caller;
@@ -109,6 +109,21 @@ class CallStacks {
     NameId caller = 0;
     Phase phase = Phase::other;
   };
+
+  /// The first with at least this correlation. Where numbers follow each other, as in this program's own traces, it
+  /// stands where its number says.
+  std::vector<Launch>::const_iterator launch_of(std::int64_t correlation) const {
+    if (!launches_.empty() && correlation > launches_.front().correlation &&
+        correlation <= launches_.back().correlation) {
+      const auto place =
+          static_cast<std::uint64_t>(correlation) - static_cast<std::uint64_t>(launches_.front().correlation);
+      if (place < launches_.size() && launches_[place].correlation == correlation &&
+          launches_[place - 1].correlation < correlation)
+        return launches_.begin() + static_cast<std::ptrdiff_t>(place);
+    }
+    return std::lower_bound(launches_.begin(), launches_.end(), correlation,
+                            [](const Launch& l, std::int64_t c) { return l.correlation < c; });
+  }
 
   Mark mark(const HostEvent& call) const {
     return call.kind == HostKind::annotation ? annotation_marks_[call.name] : marks_[call.name];

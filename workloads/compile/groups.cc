@@ -59,6 +59,7 @@ class Communicators {
   /// Of a rank, by slot.
   std::vector<CommunicatorId> of(std::int64_t rank) const {
     std::vector<CommunicatorId> ids;
+    ids.reserve(slots_of(rank).size());
     for (std::size_t s = 0; s < slots_of(rank).size(); ++s) {
       const std::uint32_t id = of_[row(rank) + s];
       SIM_CHECK(id != kNobody, "rank {} has no communicator for {}", rank, slots_of(rank)[s].group.name);
@@ -275,6 +276,7 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
   const std::int64_t alike = out.alike = orbits.empty() ? 1 : dims.size(Dim::tensor);
   out.shapes = group_shapes(out.list, ranks, cluster, alike);
 
+  out.network.capacity.reserve(cluster.links().size());
   for (const auto& link : cluster.links()) out.network.add_link(link.capacity);
   slow_down_nics(perturbed, cluster, out.network);
 
