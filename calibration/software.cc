@@ -446,6 +446,15 @@ std::vector<Row> trainer_rows() {
           "keeps_gathered_inputs", kLinear, &LinearStyle::keeps_gathered_inputs,
           "With sequence parallelism, column-parallel layers keep their input as it was gathered until their backward "
           "pass; else each rank keeps its part, and the backward pass gathers it once more."),
+      boolean("gathers_quantised", kLinear, &LinearStyle::gathers_quantised,
+              "With sequence parallelism, operands of a type with scales travel cast where the tensor group gathers "
+              "them, but for those with scales of rows (fp8-rowwise); else in 16 bit."),
+      boolean("sequence_behind_batch", kLinear, &LinearStyle::sequence_behind_batch,
+              "With sequence parallelism, sequences lie behind one another: what the tensor group gathers is copied "
+              "into order, and what it scatters is copied out of it, where no kernel beside does so."),
+      boolean("exchanges_fused", kLinear, &LinearStyle::exchanges_fused,
+              "overlap.tensor fuses an exchange with the product that reads or makes the tensor: not with a cast, nor "
+              "with a sum of gradients; parts of a sum are added up in a pass of their own."),
       boolean("reduces_shards_last", &S::gradients, &GradientReduction::reduces_shards_last,
               "With sharding: optimizer, all gradients are all-reduced as they were added up, at once and, unless the "
               "scenario says otherwise, behind the last backward pass."),

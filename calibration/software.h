@@ -83,6 +83,9 @@ struct LinearStyle {
   double column_cast_traffic = 1;      // bytes of an operand's cast with scales of columns, over one with those of rows
   bool async_tensor_backward = false;  // input-gradient reductions run beside the weight-gradient GEMMs
   bool keeps_gathered_inputs = false;  // of column-parallel layers, for their weight gradients
+  bool gathers_quantised = false;      // the tensor group gathers what is cast, where all of it shares a scale
+  bool sequence_behind_batch = false;  // what a tensor group exchanges is copied into, or out of, the order of ranks
+  bool exchanges_fused = false;        // one that overlaps does so with a product of its own, and nothing else
   GemmRates rates() const { return {misaligned_gemm_rate, gemm_rate}; }
   bool operator==(const LinearStyle&) const = default;
 };

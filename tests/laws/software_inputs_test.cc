@@ -97,6 +97,13 @@ std::vector<Case> casts_and_blocks() {
        "1"},
       {"software.gemm_rate", slower, "0.8", {}, "1"},
       {"software.keeps_gathered_inputs", faster, "true", {"parallelism.sequence_parallel=true"}, "false"},
+      {"software.gathers_quantised", faster, "true", plus(kFp8, {"parallelism.sequence_parallel=true"}), "false"},
+      {"software.sequence_behind_batch", slower, "true", {"parallelism.sequence_parallel=true"}, "false"},
+      {"software.exchanges_fused",
+       slower,
+       "true",
+       {"parallelism.sequence_parallel=true", "overlap.tensor=true", "software.tensor_overlap_slowdown=1"},
+       "false"},
       {"software.reduces_shards_last", slower, "true", {"parallelism.sharding=optimizer"}, "false"},
   };
 }

@@ -93,7 +93,8 @@ Layer embedding_layer(LayerWriter& writer) {
   writer.forward("embedding", Streaming::embedding, sizes.hidden, 2 * e);
   if (sizes.tensor > 1)
     writer.add(CommOp{writer.out_group(), writer.reduces(), sizes.hidden, e, "embedding, forward",
-                      "embedding gradient, backward", CommOverlap::none, CommOverlap::none});
+                      "embedding gradient, backward", CommOverlap::none, CommOverlap::none, 0, CommOp::In::both,
+                      writer.ordering(e), writer.ordering(e)});
   writer.dropout(sizes.outside, "embedding dropout backward", Direction::backward);
   writer.dropout(sizes.outside, "embedding dropout", Direction::forward);
   Layer layer;
@@ -114,8 +115,7 @@ Layer head_layer(LayerWriter& writer) {
   writer.norm("final layer norm", "final layer norm backward");
   MatMul p{"lm head", sizes.vocab, sizes.width, sizes.tokens, computation.precision.activations};
   p.sum = computation.fuses_wgrad_accumulation() ? computation.precision.gradients : DataType::fp32;
-  writer.column({p},
-                writer.enter("head input, forward", "head saved input, backward", "head input gradient, backward"));
+  writer.column({p}, writer.enter_head());
   LossWriter loss(writer);
   loss.loss();
   loss.metrics();

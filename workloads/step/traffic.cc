@@ -187,6 +187,16 @@ double all_or_none_again(const Method& method, const Model& model) {
   return method.recompute == Recompute::full ? real(model.layers + model.experts.mtp_layers) : 0;
 }
 
+/// What a block's products read is gathered in the type that they read it in, where software casts it ahead: its bytes
+/// over those of activations.
+double gathered_share(const Job& job) {
+  using calibration::DataType;
+  const DataType type = job.method.precision.matmul;
+  const bool cast = job.parallelism.sequence_parallel && job.software.layers.linear.gathers_quantised &&
+                    calibration::is_quantised(type) && type != DataType::fp8_rowwise;
+  return cast ? calibration::operand_bytes(type) / calibration::bytes_of(job.method.precision.activations) : 1;
+}
+
 class ClosedForm {
  public:
   explicit ClosedForm(const Job& job)
@@ -199,7 +209,8 @@ class ClosedForm {
                               job.method,
                               job.placement,
                               {job.batch.micro, job.rank_seq(), job.microbatches(), job.machine.gpus_per_node},
-                              job.software.layers.linear.keeps_gathered_inputs}) {}
+                              job.software.layers.linear.keeps_gathered_inputs,
+                              gathered_share(job)}) {}
 
   std::vector<TrafficRow> rows() {
     if (p_.tensor > 1) tensor();
@@ -231,6 +242,8 @@ class ClosedForm {
            calibration::bytes_of(job_.method.precision.activations);
   }
 
+  double gathered() const { return activation() * gathered_share(job_); }
+
   void tensor() {
     const double layers = real(job_.model.layers), runs = real(job_.microbatches()) * columns();
     const double heads = 1 + real(job_.model.experts.mtp_layers);
@@ -238,8 +251,7 @@ class ClosedForm {
     const bool sp = p_.sequence_parallel;
     if (p_.inside.tensor_in > 1) return grid(runs);
     const auto boundary = [&](const char* what, double calls, double per_layer, bool gather) {
-      if (sp && gather)
-        add(CommGroup::tensor, CollectiveOp::all_gather, what, p_.tensor, activation(), calls, per_layer);
+      if (sp && gather) add(CommGroup::tensor, CollectiveOp::all_gather, what, p_.tensor, gathered(), calls, per_layer);
       if (sp)
         add(CommGroup::tensor, CollectiveOp::reduce_scatter, what, p_.tensor, activation(), calls, per_layer);
       else
@@ -253,13 +265,13 @@ class ClosedForm {
     if (const double again = layers_again(); again > 0)
       boundary("activations, forward (recomputed)", per_pass * again * runs, per_pass, true);
     if (const double again = sp ? inputs_again() : 0; again > 0)
-      add(CommGroup::tensor, CollectiveOp::all_gather, "activations, forward (recomputed)", p_.tensor, activation(),
+      add(CommGroup::tensor, CollectiveOp::all_gather, "activations, forward (recomputed)", p_.tensor, gathered(),
           again * layers * runs, again);
     // Queries, keys and values that are layers of their own reduce the gradient of their input three times.
     const double apart = job_.software.layers.linear.separate_qkv && !job_.model.parallel_block && !sp ? 2 : 0;
     boundary("activation gradients, backward", (per_pass + apart) * layers * runs, per_pass + apart, true);
     if (sp && !adapters_.any() && !job_.software.layers.linear.keeps_gathered_inputs)
-      add(CommGroup::tensor, CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, activation(),
+      add(CommGroup::tensor, CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, gathered(),
           per_pass * layers * runs, per_pass);
     if (adapters_.any())
       add_adapter_rows(adapters_, p_, activation() / real(job_.model.hidden) * real(adapters_.rank), layers, runs,
