@@ -203,6 +203,8 @@ std::vector<Row> default_rows() {
               "Default of the scenario's `overlap.tensor`."),
       boolean("overlap_pipeline", &S::defaults, &ScenarioDefaults::overlap_pipeline,
               "Default of the scenario's `overlap.pipeline`."),
+      boolean("overlap_needs_chunks", &S::defaults, &ScenarioDefaults::overlap_needs_chunks,
+              "overlap_pipeline is the default of interleaved schedules alone; elsewhere messages are waited for."),
       boolean(
           "overlap_pipeline_warmup", &S::messages, &MessagePolicy::overlap_pipeline_warmup,
           "Where pipeline messages overlap, those between two passes of a kind do too, as in warm-up and cool-down. "
@@ -433,6 +435,10 @@ std::vector<Row> trainer_rows() {
       boolean("cross_entropy_kernel", kHead, &HeadStyle::cross_entropy_kernel,
               "Without tensor parallelism the loss is one kernel over an fp32 copy of the logits, else one operation "
               "at a time."),
+      boolean(
+          "z_loss", kHead, &HeadStyle::z_loss,
+          "The loss has a term in the logits' log-sum-exp, which is computed on an fp32 copy one operation at a time "
+          "beside the cross-entropy; its softmax is kept."),
       boolean("pads_vocabulary", kHead, &HeadStyle::pads_vocabulary,
               "The vocabulary is padded to a multiple of 128 per tensor rank; else each rank takes its part as it is."),
       number(

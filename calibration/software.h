@@ -61,6 +61,7 @@ struct ScenarioDefaults {
   bool experts_follow_tensor = false;  // experts are cut over the tensor group, whatever a scenario says
   bool sequence_parallel = false;
   bool overlap_tensor = false, overlap_pipeline = false, overlap_gradients = false, overlap_parameters = false;
+  bool overlap_needs_chunks = false;  // overlap_pipeline is of stages of several chunks
   bool operator==(const ScenarioDefaults&) const = default;
 };
 
@@ -97,6 +98,7 @@ struct HeadStyle {
   bool cross_entropy_kernel = false;    // on one rank: one kernel over fp32 logits, else one operation at a time
   bool pads_vocabulary = true;          // up to a multiple of 128 per tensor rank, so that the head's GEMMs are aligned
   double training_metrics = 0;          // losses computed once more per micro-batch, for the log
+  bool z_loss = false;                  // the logits' log-sum-exp, squared, is part of the loss
   double loss_copies = 1;  // 16-bit logits' worth that is alive at the loss's fullest beside what is kept for it
   bool operator==(const HeadStyle&) const = default;
 };

@@ -58,6 +58,24 @@ class LossWriter {
     kernel("softmax and loss", Streaming::cross_entropy, 8);
   }
 
+  /// The logits' log-sum-exp by itself: fp32 copy, maximum, difference, exponentials, their sum, quotient; backward the
+  /// softmax times the gradient, cast, added to the other gradient of the logits (OpenEuroLLM/NVIDIA-Megatron-LM,
+  /// megatron/core/tensor_parallel/cross_entropy.py, vocab_parallel_logsumexp).
+  void z_loss() {
+    if (!style_.head.z_loss) return;
+    w_.backward("add z-loss gradient", Streaming::accumulate, logits_, 3 * e_);
+    w_.backward("z-loss gradient to 16 bit", Streaming::cross_entropy, logits_, 4 + e_);
+    w_.backward("scale z-loss softmax", Streaming::cross_entropy, logits_, 8);
+    kernel("z-loss: logits to fp32", Streaming::cross_entropy, e_ + 4);
+    kernel("z-loss: maximum", Streaming::cross_entropy, 4);
+    reduce();
+    for (const char* name : {"z-loss: subtract maximum", "z-loss: exponentials"})
+      kernel(name, Streaming::cross_entropy, 8);
+    kernel("z-loss: sum", Streaming::cross_entropy, 4);
+    reduce();
+    kernel("z-loss: divide by sum", Streaming::cross_entropy, 8);
+  }
+
   /// Losses for the log, from the same logits: torch.nn.CrossEntropyLoss under autocast makes a fp32 copy and a
   /// log-softmax of it (Composer, composer/metrics/nlp.py; llmfoundry's models log two unless told otherwise).
   void metrics() {
@@ -117,6 +135,7 @@ Layer head_layer(LayerWriter& writer) {
   p.sum = computation.fuses_wgrad_accumulation() ? computation.precision.gradients : DataType::fp32;
   writer.column({p}, writer.enter_head());
   LossWriter loss(writer);
+  loss.z_loss();
   loss.loss();
   loss.metrics();
   Layer layer;
@@ -126,6 +145,7 @@ Layer head_layer(LayerWriter& writer) {
   const double linear_input = writer.style().linear.keeps_gathered_inputs ? sizes.hidden : outside;
   layer.kept = {{"norm and linear input", outside + linear_input, e, 0},
                 {"logits", logits, writer.style().head.fused_cross_entropy ? e : 4, 0}};
+  if (writer.style().head.z_loss) layer.kept.push_back({"softmax of the z-loss", logits, 4, 0});
   // One copy: forward the 16-bit logits that are cast, backward their gradient in 16 bit, never both.
   layer.working = {{"logits beside the kept ones", logits, e * writer.style().head.loss_copies, 0},
                    {"weight gradient", real(sizes.vocab) * real(sizes.width), writer.own_gradient(), 0, true}};

@@ -291,7 +291,8 @@ class ClosedForm {
                 real(calibration::bytes_of(job_.method.precision.activations)),
                 vocab,
                 runs,
-                job_.method.recompute == Recompute::full}
+                job_.method.recompute == Recompute::full,
+                losses()}
         .add_rows(rows_);
   }
 
@@ -323,10 +324,12 @@ class ClosedForm {
     }
     exchange(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, "head input gradient, backward",
              heads * runs);
-    // Maximum, target logit and sum of exponentials of every token, in fp32.
     add(CommGroup::tensor, CollectiveOp::all_reduce, "loss", p_.tensor,
-        4 * real(job_.batch.micro) * real(job_.rank_seq()), 3 * heads * runs, 0);
+        4 * real(job_.batch.micro) * real(job_.rank_seq()), losses() * heads * runs, 0);
   }
+
+  /// Of every token, in fp32: maximum, target logit and sum of exponentials, for a z-loss maximum and sum once more.
+  double losses() const { return job_.software.layers.head.z_loss ? 5 : 3; }
 
   double boundaries() const { return real(map_.crossings()); }
 
