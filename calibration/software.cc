@@ -501,6 +501,8 @@ std::vector<Row> memory_rows() {
           "from there, so that quantised ones alone stay."),
       boolean("keeps_pipeline_outputs", &S::memory, &MemoryHabits::keeps_pipeline_outputs,
               "A stage's output stays allocated until its backward pass, though only the message needs it."),
+      boolean("receives_apart", &S::memory, &MemoryHabits::receives_apart,
+              "A stage has a buffer for each micro-batch's activation and gradient that it receives, all step long."),
       number("allocator_overhead", &S::memory, &MemoryHabits::allocator_overhead, {"0", "1"},
              "What the caching allocator holds beyond what is allocated (fragmentation), over what is allocated."),
       bytes("context_memory", &S::memory, &MemoryHabits::context_memory,

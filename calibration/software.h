@@ -208,6 +208,7 @@ struct OptimizerStyle {
 /// What stays allocated that the computation does not need.
 struct MemoryHabits {
   bool keeps_pipeline_outputs = false;    // a stage's output stays allocated until its backward pass
+  bool receives_apart = false;            // every micro-batch of a step has buffers of its own for what is received
   double allocator_overhead = 0;          // held by the caching allocator beyond what is allocated, over the latter
   sim::Bytes context_memory{};            // CUDA context with the libraries' kernels and workspaces
   sim::Bytes communicator_memory{};       // buffers of one NCCL communicator

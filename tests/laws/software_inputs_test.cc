@@ -186,6 +186,7 @@ std::vector<Case> kernels_and_messages() {
        "true"},
       {"software.loss_copies", more_memory, "4", one_stage, "1"},
       {"software.keeps_pipeline_outputs", more_memory, "true", {}, "false"},
+      {"software.receives_apart", more_memory, "true", {}, "false"},
       {"software.allocator_overhead", more_memory, "0.2", {}, "0.1"},
       {"software.context_memory", more_memory, "2 GB", {}, "1 GB"},
       {"software.communicator_memory", more_memory, "2 GB", {}, "1 GB"},
