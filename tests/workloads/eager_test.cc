@@ -246,6 +246,18 @@ TEST_CASE("operands that are gathered cast travel in half the bytes, but for tho
   CHECK(gathered("true", "bf16") == Approx(gathered("false", "bf16")));
 }
 
+TEST_CASE("a loss in steps over shards of the vocabulary holds one more tensor of them in fp32") {
+  const auto beside = [](const char* copies, const char* tensor, const char* data) {
+    const Job job = small_job({std::string("software.loss_copies=") + copies,
+                               std::string("parallelism.tensor=") + tensor, std::string("parallelism.data=") + data});
+    return network_of(job).kinds.back().working.front().bytes();
+  };
+  const double logits = 1024.0 * 51200;
+  CHECK(beside("4", "1", "8") == Approx(8 * logits));
+  CHECK(beside("4", "2", "4") == Approx((8 + 4) * logits / 2));
+  CHECK(beside("1", "2", "4") == Approx(2 * logits / 2));
+}
+
 TEST_CASE("the library's rate stretches 16-bit products, and nothing else") {
   const auto seconds_of = [](const char* rate, const char* precision) {
     const Job job = small_job({std::string("software.gemm_rate=") + rate, std::string("precision=") + precision,

@@ -146,8 +146,11 @@ Layer head_layer(LayerWriter& writer) {
   layer.kept = {{"norm and linear input", outside + linear_input, e, 0},
                 {"logits", logits, writer.style().head.fused_cross_entropy ? e : 4, 0}};
   if (writer.style().head.z_loss) layer.kept.push_back({"softmax of the z-loss", logits, 4, 0});
-  // One copy: forward the 16-bit logits that are cast, backward their gradient in 16 bit, never both.
-  layer.working = {{"logits beside the kept ones", logits, e * writer.style().head.loss_copies, 0},
+  // One copy: forward the 16-bit logits that are cast, backward their gradient in 16 bit, never both. In steps over
+  // shards of a vocabulary one more in fp32 (pytorch/pytorch, torch/distributed/tensor/parallel/loss.py,
+  // _nll_loss_and_log_softmax_backward: gradient, exponentials and their sum).
+  const double steps = writer.style().head.loss_copies, copies = steps > 1 && sizes.tensor > 1 ? steps + 4 / e : steps;
+  layer.working = {{"logits beside the kept ones", logits, e * copies, 0},
                    {"weight gradient", real(sizes.vocab) * real(sizes.width), writer.own_gradient(), 0, true}};
   layer.between = {{"linear input and logit gradient", outside + logits, e}};
   layer.weights = {{"final norm", real(model.norm_parameters()) / real(sizes.tensor_in), false, true}};
