@@ -44,7 +44,8 @@ std::vector<Case> hosts_and_defaults() {
       {"software.sequence_parallel", differs, "true", nothing_given, "false"},
       {"software.overlap_tensor", faster, "true", plus(nothing_given, {"software.tensor_overlap_slowdown=1"}), "false"},
       {"software.overlap_pipeline", faster, "true", nothing_given, "false"},
-      {"software.overlap_needs_chunks", slower, "true", nothing_given, "false"},
+      {"software.overlap_needs_chunks", slower, "true", plus(nothing_given, {"software.overlap_pipeline=true"}),
+       "false"},
       {"software.overlap_pipeline_warmup", slower, "false", interleaved, "true"},
       {"software.runs_one_group_forward", more_memory, "true", one_group, "false"},
       {"software.overlap_gradients", faster, "true", plus(nothing_given, {"software.gradient_bucket='40 MB'"}),
@@ -106,6 +107,8 @@ std::vector<Case> casts_and_blocks() {
        {"parallelism.sequence_parallel=true", "overlap.tensor=true", "software.tensor_overlap_slowdown=1"},
        "false"},
       {"software.reduces_shards_last", slower, "true", {"parallelism.sharding=optimizer"}, "false"},
+      {"software.z_loss", slower, "true", {}, "false"},
+      {"software.receives_apart", more_memory, "true", {}, "false"},
   };
 }
 
@@ -128,7 +131,6 @@ std::vector<Case> kernels_and_messages() {
       {"software.attention_layout_copies", slower, "true", {}, "false"},
       {"software.fused_cross_entropy", slower, "false", {}, "true"},
       {"software.compiled_cross_entropy", faster, "true", {}, "false"},
-      {"software.z_loss", slower, "true", {}, "false"},
       {"software.activation_in_steps", slower, "true", {"model.gated_mlp=true"}, "false"},
       {"software.rotation_in_steps", slower, "true", {"model.positions=rotary"}, "false"},
       {"software.repeats_keys", slower, "true", {"model.kv_heads=4"}, "false"},
@@ -186,7 +188,6 @@ std::vector<Case> kernels_and_messages() {
        "true"},
       {"software.loss_copies", more_memory, "4", one_stage, "1"},
       {"software.keeps_pipeline_outputs", more_memory, "true", {}, "false"},
-      {"software.receives_apart", more_memory, "true", {}, "false"},
       {"software.allocator_overhead", more_memory, "0.2", {}, "0.1"},
       {"software.context_memory", more_memory, "2 GB", {}, "1 GB"},
       {"software.communicator_memory", more_memory, "2 GB", {}, "1 GB"},
