@@ -123,6 +123,8 @@ Dispatcher Dispatcher::load(const Settings& document) {
   const Settings& kernels = document.at("kernels");
   if (!kernels.is_sequence() || kernels.items().empty()) kernels.expected("a list of kernels");
   for (const Settings& item : kernels.items()) out.kernels_.push_back(load_exchange(item));
+  if (const Settings* more = document.find("more_kernels"))
+    for (const Settings& item : more->items()) out.kernels_.push_back(load_exchange(item));
   return out;
 }
 

@@ -70,6 +70,13 @@ const sim::KeyTable& dispatcher_keys() {
     row("error.folds", "number", "", "Parts that they were cut into, each left out once.", kCount);
     row("error.median_pct", "number", "", "Median of the error, in percent.", kPercent);
     row("error.p90_pct", "number", "", "Its 90th percentile.", kPercent);
+    rows.push_back({"more_kernels", "list", "", "-", {}, "As kernels, of devices that no measurements here are of."});
+    for (std::size_t i = 0, own = rows.size(); i < own; ++i) {
+      if (!rows[i].path.starts_with("kernels[].")) continue;
+      sim::Key more = rows[i];
+      more.path = "more_" + more.path;
+      rows.push_back(std::move(more));
+    }
     return sim::KeyTable(std::move(rows));
   }();
   return table;

@@ -209,6 +209,8 @@ std::vector<Row> default_rows() {
               "Default of the scenario's `overlap.tensor`."),
       boolean("overlap_pipeline", &S::defaults, &ScenarioDefaults::overlap_pipeline,
               "Default of the scenario's `overlap.pipeline`."),
+      boolean("overlap_needs_chunks", &S::defaults, &ScenarioDefaults::overlap_needs_chunks,
+              "overlap_pipeline is the default of interleaved schedules alone; elsewhere messages are waited for."),
       boolean(
           "overlap_pipeline_warmup", &S::messages, &MessagePolicy::overlap_pipeline_warmup,
           "Where pipeline messages overlap, those between two passes of a kind do too, as in warm-up and cool-down. "
@@ -439,6 +441,10 @@ std::vector<Row> trainer_rows() {
       boolean("cross_entropy_kernel", kHead, &HeadStyle::cross_entropy_kernel,
               "Without tensor parallelism the loss is one kernel over an fp32 copy of the logits, else one operation "
               "at a time."),
+      boolean(
+          "z_loss", kHead, &HeadStyle::z_loss,
+          "The loss has a term in the logits' log-sum-exp, which is computed on an fp32 copy one operation at a time "
+          "beside the cross-entropy; its softmax is kept."),
       boolean("pads_vocabulary", kHead, &HeadStyle::pads_vocabulary,
               "The vocabulary is padded to a multiple of 128 per tensor rank; else each rank takes its part as it is."),
       number(
@@ -452,6 +458,15 @@ std::vector<Row> trainer_rows() {
           "keeps_gathered_inputs", kLinear, &LinearStyle::keeps_gathered_inputs,
           "With sequence parallelism, column-parallel layers keep their input as it was gathered until their backward "
           "pass; else each rank keeps its part, and the backward pass gathers it once more."),
+      boolean("gathers_quantised", kLinear, &LinearStyle::gathers_quantised,
+              "With sequence parallelism, operands of a type with scales travel cast where the tensor group gathers "
+              "them, but for those with scales of rows (fp8-rowwise); else in 16 bit."),
+      boolean("sequence_behind_batch", kLinear, &LinearStyle::sequence_behind_batch,
+              "With sequence parallelism, sequences lie behind one another: what the tensor group gathers is copied "
+              "into order, and what it scatters is copied out of it, where no kernel beside does so."),
+      boolean("exchanges_fused", kLinear, &LinearStyle::exchanges_fused,
+              "overlap.tensor fuses an exchange with the product that reads or makes the tensor: not with a cast, nor "
+              "with a sum of gradients; parts of a sum are added up in a pass of their own."),
       boolean("reduces_shards_last", &S::gradients, &GradientReduction::reduces_shards_last,
               "With sharding: optimizer, all gradients are all-reduced as they were added up, at once and, unless the "
               "scenario says otherwise, behind the last backward pass."),
@@ -492,6 +507,8 @@ std::vector<Row> memory_rows() {
           "from there, so that quantised ones alone stay."),
       boolean("keeps_pipeline_outputs", &S::memory, &MemoryHabits::keeps_pipeline_outputs,
               "A stage's output stays allocated until its backward pass, though only the message needs it."),
+      boolean("receives_apart", &S::memory, &MemoryHabits::receives_apart,
+              "A stage has a buffer for each micro-batch's activation and gradient that it receives, all step long."),
       number("allocator_overhead", &S::memory, &MemoryHabits::allocator_overhead, {"0", "1"},
              "What the caching allocator holds beyond what is allocated (fragmentation), over what is allocated."),
       bytes("context_memory", &S::memory, &MemoryHabits::context_memory,

@@ -61,6 +61,7 @@ struct ScenarioDefaults {
   bool experts_follow_tensor = false;  // experts are cut over the tensor group, whatever a scenario says
   bool sequence_parallel = false;
   bool overlap_tensor = false, overlap_pipeline = false, overlap_gradients = false, overlap_parameters = false;
+  bool overlap_needs_chunks = false;  // overlap_pipeline is of stages of several chunks
   bool operator==(const ScenarioDefaults&) const = default;
 };
 
@@ -83,6 +84,9 @@ struct LinearStyle {
   double column_cast_traffic = 1;      // bytes of an operand's cast with scales of columns, over one with those of rows
   bool async_tensor_backward = false;  // input-gradient reductions run beside the weight-gradient GEMMs
   bool keeps_gathered_inputs = false;  // of column-parallel layers, for their weight gradients
+  bool gathers_quantised = false;      // the tensor group gathers what is cast, where all of it shares a scale
+  bool sequence_behind_batch = false;  // what a tensor group exchanges is copied into, or out of, the order of ranks
+  bool exchanges_fused = false;        // one that overlaps does so with a product of its own, and nothing else
   GemmRates rates() const { return {misaligned_gemm_rate, gemm_rate}; }
   bool operator==(const LinearStyle&) const = default;
 };
@@ -94,6 +98,7 @@ struct HeadStyle {
   bool cross_entropy_kernel = false;    // on one rank: one kernel over fp32 logits, else one operation at a time
   bool pads_vocabulary = true;          // up to a multiple of 128 per tensor rank, so that the head's GEMMs are aligned
   double training_metrics = 0;          // losses computed once more per micro-batch, for the log
+  bool z_loss = false;                  // the logits' log-sum-exp, squared, is part of the loss
   double loss_copies = 1;  // 16-bit logits' worth that is alive at the loss's fullest beside what is kept for it
   bool operator==(const HeadStyle&) const = default;
 };
@@ -205,6 +210,7 @@ struct OptimizerStyle {
 /// What stays allocated that the computation does not need.
 struct MemoryHabits {
   bool keeps_pipeline_outputs = false;    // a stage's output stays allocated until its backward pass
+  bool receives_apart = false;            // every micro-batch of a step has buffers of its own for what is received
   double allocator_overhead = 0;          // held by the caching allocator beyond what is allocated, over the latter
   sim::Bytes context_memory{};            // CUDA context with the libraries' kernels and workspaces
   sim::Bytes communicator_memory{};       // buffers of one NCCL communicator

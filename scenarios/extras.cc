@@ -187,8 +187,16 @@ bool moved(const std::string& name, const Settings& fact, Settings& document) {
     drop_elements(fact, document);
     return true;
   }
-  if (name == "attention_kernel") {
+  if (name == "attention_kernel" || name == "gradient_dtype" || name == "z_loss") {
     set_software(document, name, fact);
+    return true;
+  }
+  if (name == "fused_cross_entropy") {  // Megatron-Core's own, unless the software says otherwise
+    set_software(document, "compiled_cross_entropy", fact);
+    return true;
+  }
+  if (name == "fp8_param_gather") {
+    if (fact.as_bool()) set_software(document, "parameter_gather_dtype", Settings::scalar("fp8", fact.place()));
     return true;
   }
   if (name == "recompute_modules" && fact.is_sequence()) {

@@ -94,8 +94,9 @@ void load_overlap(const Settings& document, Job& job) {
   };
   job.overlap.tensor = flag("tensor", software.defaults.overlap_tensor);
   // What runtimes that post messages ahead gain would be lost in waiting else.
+  const bool can = job.parallelism.virtual_pipeline > 1 || !software.defaults.overlap_needs_chunks;
   job.overlap.pipeline =
-      flag("pipeline", software.defaults.overlap_pipeline || job.parallelism.schedule->runtimes.post_ahead);
+      flag("pipeline", (software.defaults.overlap_pipeline && can) || job.parallelism.schedule->runtimes.post_ahead);
   const bool last =
       software.gradients.reduces_shards_last && job.parallelism.sharding == workloads::Sharding::optimizer;
   job.overlap.gradients = flag("gradients", software.defaults.overlap_gradients && !last);

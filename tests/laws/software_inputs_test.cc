@@ -46,6 +46,8 @@ std::vector<Case> hosts_and_defaults() {
       {"software.sequence_parallel", differs, "true", nothing_given, "false"},
       {"software.overlap_tensor", faster, "true", plus(nothing_given, {"software.tensor_overlap_slowdown=1"}), "false"},
       {"software.overlap_pipeline", faster, "true", nothing_given, "false"},
+      {"software.overlap_needs_chunks", slower, "true", plus(nothing_given, {"software.overlap_pipeline=true"}),
+       "false"},
       {"software.overlap_pipeline_warmup", slower, "false", interleaved, "true"},
       {"software.runs_one_group_forward", more_memory, "true", one_group, "false"},
       {"software.overlap_gradients", faster, "true", plus(nothing_given, {"software.gradient_bucket='40 MB'"}),
@@ -99,7 +101,16 @@ std::vector<Case> casts_and_blocks() {
        "1"},
       {"software.gemm_rate", slower, "0.8", {}, "1"},
       {"software.keeps_gathered_inputs", faster, "true", {"parallelism.sequence_parallel=true"}, "false"},
+      {"software.gathers_quantised", faster, "true", plus(kFp8, {"parallelism.sequence_parallel=true"}), "false"},
+      {"software.sequence_behind_batch", slower, "true", {"parallelism.sequence_parallel=true"}, "false"},
+      {"software.exchanges_fused",
+       slower,
+       "true",
+       {"parallelism.sequence_parallel=true", "overlap.tensor=true", "software.tensor_overlap_slowdown=1"},
+       "false"},
       {"software.reduces_shards_last", slower, "true", {"parallelism.sharding=optimizer"}, "false"},
+      {"software.z_loss", slower, "true", {}, "false"},
+      {"software.receives_apart", more_memory, "true", {}, "false"},
   };
 }
 

@@ -188,6 +188,76 @@ TEST_CASE("inputs that stay gathered are not gathered again, and a rank of two k
   CHECK(kept(stays) - kept(again) == Approx(2 * 2 * hidden / 2));  // two inputs a block, two bytes, the other half
 }
 
+TEST_CASE("what a tensor group exchanges along sequences that lie behind one another is copied into order") {
+  const auto job = [](const char* behind, const char* overlap) {
+    return small_job({"parallelism.sequence_parallel=true", "model.gated_mlp=true", "software.separate_gate=true",
+                      "software.separate_qkv=true", std::string("software.sequence_behind_batch=") + behind,
+                      std::string("overlap.tensor=") + overlap});
+  };
+  // Of 1024 tokens of 2048 elements, each read and written: two gathers and two scatters forward, two gathers backward;
+  // the scatters backward are of sums, which are written in order.
+  const double once = 2.0 * 1024 * 2048 * 2;
+  CHECK(streamed(job("true", "false")) - streamed(job("false", "false")) == Approx(6 * once));
+  CHECK(streamed(job("true", "true")) == streamed(job("false", "true")));
+}
+
+TEST_CASE("exchanges that are fused with products leave sums of gradients and casts of rows to wait for theirs") {
+  const auto job = [](const char* fused, const char* precision) {
+    return small_job({"parallelism.sequence_parallel=true", "overlap.tensor=true", "model.gated_mlp=true",
+                      "software.separate_gate=true", "software.separate_qkv=true", "software.fused_cast=false",
+                      "software.keeps_gathered_inputs=true", "cluster.device=h100-sxm-80gb",
+                      std::string("software.exchanges_fused=") + fused, std::string("precision=") + precision});
+  };
+  // How many exchanges of a block a rank waits for.
+  const auto waits = [](const Job& of, Pieces LayerPasses::*direction) {
+    const LayerPasses passes = tests::passes_over(of, {1, false, false});
+    int count = 0;
+    for (const Piece& piece : passes.*direction) count += piece.is_comm() && piece.overlap == CommOverlap::none;
+    return count;
+  };
+  CHECK(waits(job("false", "fp8"), &LayerPasses::forward) == 0);
+  CHECK(waits(job("false", "fp8"), &LayerPasses::backward) == 0);
+  CHECK(waits(job("true", "fp8"), &LayerPasses::forward) == 0);
+  CHECK(waits(job("true", "fp8"), &LayerPasses::backward) == 2);          // both scatters of sums
+  CHECK(waits(job("true", "fp8-rowwise"), &LayerPasses::forward) == 2);   // both gathers
+  CHECK(waits(job("true", "fp8-rowwise"), &LayerPasses::backward) == 4);  // and those of output gradients
+  // Parts that two ranks scatter are read whole and written halved, twice a block.
+  const double whole = 1024.0 * 2048 * 2;
+  CHECK(streamed(job("true", "fp8")) - streamed(job("false", "fp8")) == Approx(2 * whole * 1.5));
+}
+
+TEST_CASE("operands that are gathered cast travel in half the bytes, but for those with scales of rows") {
+  const auto gathered = [](const char* cast, const char* precision) {
+    double bytes = 0;
+    const Job job = small_job({"parallelism.sequence_parallel=true", "cluster.device=h100-sxm-80gb",
+                               std::string("software.gathers_quantised=") + cast, "software.fused_cast=false",
+                               std::string("precision=") + precision});
+    for (const TrafficRow& row : simulate_step(job).traffic) {
+      INFO(row.dimension << ' ' << row.what);
+      CHECK(row.closed_form_bytes == Approx(row.simulated_bytes));
+      if (row.operation == "all_gather" && row.dimension == "tensor" && row.what.find("activation") == 0)
+        bytes += row.simulated_bytes;
+    }
+    return bytes;
+  };
+  CHECK(gathered("false", "fp8") > 0);
+  CHECK(gathered("true", "fp8") == Approx(gathered("false", "fp8") / 2));
+  CHECK(gathered("true", "fp8-rowwise") == Approx(gathered("false", "fp8-rowwise")));
+  CHECK(gathered("true", "bf16") == Approx(gathered("false", "bf16")));
+}
+
+TEST_CASE("a loss in steps over shards of the vocabulary holds one more tensor of them in fp32") {
+  const auto beside = [](const char* copies, const char* tensor, const char* data) {
+    const Job job = small_job({std::string("software.loss_copies=") + copies,
+                               std::string("parallelism.tensor=") + tensor, std::string("parallelism.data=") + data});
+    return network_of(job).kinds.back().working.front().bytes();
+  };
+  const double logits = 1024.0 * 51200;
+  CHECK(beside("4", "1", "8") == Approx(8 * logits));
+  CHECK(beside("4", "2", "4") == Approx((8 + 4) * logits / 2));
+  CHECK(beside("1", "2", "4") == Approx(2 * logits / 2));
+}
+
 TEST_CASE("the library's rate stretches 16-bit products, and nothing else") {
   const auto seconds_of = [](const char* rate, const char* precision) {
     const Job job = small_job({std::string("software.gemm_rate=") + rate, std::string("precision=") + precision,

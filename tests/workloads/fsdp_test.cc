@@ -103,6 +103,22 @@ TEST_CASE("losses for the log pass over the logits again: to fp32, then a log-so
   CHECK(kernels.seconds.at("metric: logits to fp32") + kernels.seconds.at("metric: log-softmax") == Approx(2 * each));
 }
 
+TEST_CASE("a z-loss takes the logits' log-sum-exp one operation at a time, and its numbers are in both counts") {
+  const Job job = tests::small_job({"software.z_loss=true"});
+  // Forward 2 + 4, 4, 8, 8, 4 and 8 bytes of each logit of a rank, which has half of 51200; backward 8, 4 + 2 and 6.
+  const LayerPasses passes = tests::passes_over(job, {0, false, true});
+  double bytes = 0;
+  for (const Pieces* pieces : {&passes.forward, &passes.backward})
+    for (const Piece& piece : *pieces)
+      for (const Kernel& kernel : piece.kernels)
+        bytes += kernel.name.find("z-loss") != std::string::npos ? kernel.bytes : 0;
+  CHECK(bytes == Approx((38 + 20) * 1024.0 * 51200 / 2));
+  for (const TrafficRow& row : simulate_step(job).traffic) {
+    INFO(row.dimension << ' ' << row.what);
+    CHECK(row.closed_form_bytes == Approx(row.simulated_bytes));
+  }
+}
+
 TEST_CASE("an optimizer that is not fused passes over its states once per operation") {
   // In bytes per parameter: two decays and a square root, a division and an addition in place (8 each), two sums with
   // the gradient (12), the update from three tensors (16), scaling of the gradient (8), the 16-bit copy (6).

@@ -247,6 +247,17 @@ TEST_CASE("messages hold what is on its way: a buffer for each neighbour, the ga
   CHECK(messages(gathered) == Approx((4 * 2 + 3 * 4) * keys_and_values / 2));
 }
 
+TEST_CASE("a buffer for every micro-batch's message holds what is kept of an input that came in it") {
+  const auto allocated = [](const char* apart, std::size_t stage) {
+    return stages_of(small_job({std::string("software.receives_apart=") + apart}))[stage].allocated;
+  };
+  // Eight micro-batches of 1024 tokens, 2048 wide in 16 bit; the last stage, which keeps one of them, receives no
+  // gradients.
+  constexpr double kMessage = 1024.0 * 2048 * 2;
+  CHECK(allocated("true", 0) - allocated("false", 0) == Approx(8 * kMessage));
+  CHECK(allocated("true", 1) - allocated("false", 1) == Approx(7 * kMessage));
+}
+
 TEST_CASE("whole gradients stand beside their shards in buckets, or layer by layer, twice where they overlap") {
   const Sets base{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16",
                   "software.reduces_every_pass=true", "parallelism.sharding=gradients"};

@@ -212,6 +212,28 @@ TEST_CASE("an exchange of a library takes its kernels' time, the mean of dispatc
   CHECK_THROWS_AS(mixture_job({"experts.dispatcher_sms=24"}), sim::UserError);
 }
 
+TEST_CASE("in a mesh an exchange's kernels reach a share of all links of a GPU") {
+  const Job job = mixture_job({"experts.dispatcher=deepep", "cluster.device=mi355x", "cluster.fabric=amd-400g-rail"});
+  const topology::Cluster cluster(job.machine.node, job.machine.fabric, 16, 8, sim::Settings());
+  GroupShape shape;
+  shape.ranks = shape.per_node = 8;
+  shape.exchange = group_layout_of(job).experts.exchange;
+  const double tokens = static_cast<double>(job.batch.micro * job.rank_seq()), row = 2048;
+  const auto k = static_cast<double>(job.model.experts.top_k);
+  const CollectiveCost cost =
+      collective_cost(CollectiveOp::all_to_all, tokens * k * row, shape, job.machine.device, job.software, cluster);
+  auto exchange = calibration::even_exchange(tokens, row, k, static_cast<double>(job.model.experts.count), 8, 1);
+  exchange.processors = shape.exchange.library.processors;
+  double moving = 0;
+  for (const auto pass : {calibration::ExchangePass::dispatch, calibration::ExchangePass::combine}) {
+    const auto* kernel = shape.exchange.library.kernels->kernel("mi355x", pass, false);
+    REQUIRE(kernel != nullptr);
+    CHECK(kernel->device == "mi355x");
+    moving += (kernel->alone(exchange, 7 * 76.8e9) - kernel->latency(exchange)) / 2;
+  }
+  CHECK(cost.work / cost.rate_cap == Approx(moving).epsilon(1e-6));
+}
+
 TEST_CASE("while passes take turns, an exchange's SMs are lost to the kernels beside it") {
   const std::vector<std::string> sets{"parallelism.virtual_pipeline=2", "overlap.experts=true", "overlap.pipeline=true",
                                       "experts.dispatcher=deepep"};

@@ -62,6 +62,14 @@ sim::Duration chain_fill(double bytes, const GroupShape& shape, const calibratio
   return sim::seconds(static_cast<double>(shape.ranks - 2) * std::min(kChunk * channels, bytes) / timing.rate.value());
 }
 
+/// Of one GPU to the others of its node, all links; of a mesh those of its first GPU.
+double line_rate(const topology::NodeSpec& node) {
+  if (node.kind != topology::NodeSpec::Kind::mesh) return node.rate.value();
+  double rate = 0;
+  for (const topology::NodeSpec::MeshLink& link : node.mesh) rate += link.a == 0 ? link.rate.value() : 0;
+  return rate;
+}
+
 /// The kernels of a library that sends tokens once, if it has any for this device and reach, put in the place of the
 /// collective library's all-to-all. A layer dispatches and combines once in either pass, so that each call takes the
 /// mean of the two kernels. In a domain the kernel reaches its share of the links; between nodes its SMs move rows
@@ -84,7 +92,7 @@ void take_kernels(CollectiveCost& cost, double bytes, const GroupShape& shape, c
     const double fixed = kernel->latency(exchange);
     latency += fixed / 2;
     moving += (network ? kernel->processor_seconds(exchange)
-                       : kernel->alone(exchange, cluster.node_spec().rate.value()) - fixed) /
+                       : kernel->alone(exchange, line_rate(cluster.node_spec())) - fixed) /
               2;
   }
   cost.latency = sim::seconds(latency);

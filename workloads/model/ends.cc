@@ -58,6 +58,24 @@ class LossWriter {
     kernel("softmax and loss", Streaming::cross_entropy, 8);
   }
 
+  /// The logits' log-sum-exp by itself: fp32 copy, maximum, difference, exponentials, their sum, quotient; backward the
+  /// softmax times the gradient, cast, added to the other gradient of the logits (OpenEuroLLM/NVIDIA-Megatron-LM,
+  /// megatron/core/tensor_parallel/cross_entropy.py, vocab_parallel_logsumexp).
+  void z_loss() {
+    if (!style_.head.z_loss) return;
+    w_.backward("add z-loss gradient", Streaming::accumulate, logits_, 3 * e_);
+    w_.backward("z-loss gradient to 16 bit", Streaming::cross_entropy, logits_, 4 + e_);
+    w_.backward("scale z-loss softmax", Streaming::cross_entropy, logits_, 8);
+    kernel("z-loss: logits to fp32", Streaming::cross_entropy, e_ + 4);
+    kernel("z-loss: maximum", Streaming::cross_entropy, 4);
+    reduce();
+    for (const char* name : {"z-loss: subtract maximum", "z-loss: exponentials"})
+      kernel(name, Streaming::cross_entropy, 8);
+    kernel("z-loss: sum", Streaming::cross_entropy, 4);
+    reduce();
+    kernel("z-loss: divide by sum", Streaming::cross_entropy, 8);
+  }
+
   /// Losses for the log, from the same logits: torch.nn.CrossEntropyLoss under autocast makes a fp32 copy and a
   /// log-softmax of it (Composer, composer/metrics/nlp.py; llmfoundry's models log two unless told otherwise).
   void metrics() {
@@ -93,7 +111,8 @@ Layer embedding_layer(LayerWriter& writer) {
   writer.forward("embedding", Streaming::embedding, sizes.hidden, 2 * e);
   if (sizes.tensor > 1)
     writer.add(CommOp{writer.out_group(), writer.reduces(), sizes.hidden, e, "embedding, forward",
-                      "embedding gradient, backward", CommOverlap::none, CommOverlap::none});
+                      "embedding gradient, backward", CommOverlap::none, CommOverlap::none, 0, CommOp::In::both,
+                      writer.ordering(e), writer.ordering(e)});
   writer.dropout(sizes.outside, "embedding dropout backward", Direction::backward);
   writer.dropout(sizes.outside, "embedding dropout", Direction::forward);
   Layer layer;
@@ -114,9 +133,9 @@ Layer head_layer(LayerWriter& writer) {
   writer.norm("final layer norm", "final layer norm backward");
   MatMul p{"lm head", sizes.vocab, sizes.width, sizes.tokens, computation.precision.activations};
   p.sum = computation.fuses_wgrad_accumulation() ? computation.precision.gradients : DataType::fp32;
-  writer.column({p},
-                writer.enter("head input, forward", "head saved input, backward", "head input gradient, backward"));
+  writer.column({p}, writer.enter_head());
   LossWriter loss(writer);
+  loss.z_loss();
   loss.loss();
   loss.metrics();
   Layer layer;
@@ -126,8 +145,12 @@ Layer head_layer(LayerWriter& writer) {
   const double linear_input = writer.style().linear.keeps_gathered_inputs ? sizes.hidden : outside;
   layer.kept = {{"norm and linear input", outside + linear_input, e, 0},
                 {"logits", logits, writer.style().head.fused_cross_entropy ? e : 4, 0}};
-  // One copy: forward the 16-bit logits that are cast, backward their gradient in 16 bit, never both.
-  layer.working = {{"logits beside the kept ones", logits, e * writer.style().head.loss_copies, 0},
+  if (writer.style().head.z_loss) layer.kept.push_back({"softmax of the z-loss", logits, 4, 0});
+  // One copy: forward the 16-bit logits that are cast, backward their gradient in 16 bit, never both. In steps over
+  // shards of a vocabulary one more in fp32 (pytorch/pytorch, torch/distributed/tensor/parallel/loss.py,
+  // _nll_loss_and_log_softmax_backward: gradient, exponentials and their sum).
+  const double steps = writer.style().head.loss_copies, copies = steps > 1 && sizes.tensor > 1 ? steps + 4 / e : steps;
+  layer.working = {{"logits beside the kept ones", logits, e * copies, 0},
                    {"weight gradient", real(sizes.vocab) * real(sizes.width), writer.own_gradient(), 0, true}};
   layer.between = {{"linear input and logit gradient", outside + logits, e}};
   layer.weights = {{"final norm", real(model.norm_parameters()) / real(sizes.tensor_in), false, true}};

@@ -81,7 +81,10 @@ struct InputExchange {
   const char *what, *saved,
       *what_backward;  // labels: forward, of the input that is gathered once more, of its gradient
   CommGroup group = CommGroup::tensor;
-  bool stays = false;  // what was gathered is kept for the gradients of weights, and not gathered once more
+  bool stays = false;        // what was gathered is kept for the gradients of weights, and not gathered once more
+  double gathered_each = 0;  // bytes of an element of what is gathered, where it is cast ahead; 0: bytes_each
+  /// Bytes that a kernel moves for each element, to put what was gathered in order; backward, what is to be scattered.
+  double ordering = 0, ordering_backward = 0;
 };
 
 /// Linear layers that share one input. Backward: the gradients of the input, their exchange, beside it the gradients of
@@ -117,6 +120,8 @@ struct CommOp {
   /// beside something else may stand at another place of the backward pass.
   enum class In : std::uint8_t { both, forward, backward };
   In in = In::both;
+  /// As in InputExchange; beside a product, what came from each rank is added up.
+  double ordering = 0, ordering_backward = 0;
 };
 
 /// Ends a run of kernels, in both directions, where no exchange does: what follows may have to wait for one that runs

@@ -169,12 +169,61 @@ std::optional<InputExchange> LayerWriter::enter(const char* what, const char* sa
                        style().linear.keeps_gathered_inputs};
 }
 std::optional<InputExchange> LayerWriter::enter() const {
-  return enter("activations, forward", "saved inputs, backward", "activation gradients, backward");
+  auto input = enter("activations, forward", "saved inputs, backward", "activation gradients, backward");
+  if (!input || !sizes_.sequence_parallel) return input;
+  input->gathered_each = gathered();
+  if (!gathers_beside_products()) {
+    input->overlap = CommOverlap::none;
+    input->ordering = ordering(gathered());
+  }
+  return input;
 }
+/// Its products are not those of a block, which alone are compiled and cast.
+std::optional<InputExchange> LayerWriter::enter_head() const {
+  auto input = enter("head input, forward", "head saved input, backward", "head input gradient, backward");
+  if (!input) return input;
+  if (fuses_exchanges()) {
+    input->overlap = CommOverlap::none;
+    input->async = style().linear.async_tensor_backward;
+  }
+  input->ordering = input->ordering_backward = ordering(element_);
+  return input;
+}
+/// Forward, parts of a sum come from all ranks beside the product that makes them and are added up behind it
+/// (pytorch/pytorch, torch/distributed/_symmetric_memory/__init__.py, stacked_partials): read from each, written once.
 void LayerWriter::leave() {
-  if (sizes_.tensor > 1)
-    add(CommOp{out_group(), reduces(), sizes_.hidden, element_, "activations, forward",
-               "activation gradients, backward", with(CommOverlap::with_previous), with(CommOverlap::with_next)});
+  if (sizes_.tensor == 1) return;
+  CommOp sum{out_group(),
+             reduces(),
+             sizes_.hidden,
+             element_,
+             "activations, forward",
+             "activation gradients, backward",
+             with(CommOverlap::with_previous),
+             with(CommOverlap::with_next)};
+  if (sizes_.sequence_parallel) {
+    sum.bytes_each_backward = gathered();
+    if (fuses_exchanges())
+      sum.ordering = element_ * (1 + 1 / sizes_.parts());
+    else if (!computation_.overlaps_tensor)
+      sum.ordering = ordering(element_);
+    if (!gathers_beside_products()) {
+      sum.overlap_backward = CommOverlap::none;
+      sum.ordering_backward = ordering(gathered());
+    }
+  }
+  add(sum);
+}
+
+double LayerWriter::ordering(double bytes) const {
+  return style().linear.sequence_behind_batch && sizes_.sequence_parallel ? 2 * bytes : 0;
+}
+double LayerWriter::gathered() const {
+  const bool cast = quantised() && style().linear.gathers_quantised && !scales_rows();
+  return cast ? operand_ : element_;
+}
+bool LayerWriter::gathers_beside_products() const {
+  return computation_.overlaps_tensor && !(fuses_exchanges() && scales_rows());
 }
 
 // ---- linear layers ----
@@ -203,6 +252,10 @@ void LayerWriter::column(std::vector<MatMul> products, std::optional<InputExchan
   LinearOp op;
   op.sums.assign(products.size() - 1, {"add input gradients", Streaming::accumulate, sizes_.hidden, 3 * element_});
   op.products = std::move(products);
+  // A sum of gradients is no product that an exchange could be fused with; its last addition puts it in order.
+  const bool sums = op.products.size() > 1;
+  if (input && sums && fuses_exchanges()) input->async = style().linear.async_tensor_backward;
+  if (input && !sums && !computation_.overlaps_tensor) input->ordering_backward = ordering(element_);
   op.input = input;
   op.reduces_apart = apart && !sizes_.sequence_parallel;
   op.part = part;

@@ -84,10 +84,13 @@ class LayerWriter {
   // sequence parallelism the first is nothing and the second an all-reduce (arXiv 2205.05198, figure 5).
   Exchange gathers() const { return sizes_.sequence_parallel ? Exchange::all_gather : Exchange::copy; }
   Exchange reduces() const { return sizes_.sequence_parallel ? Exchange::reduce_scatter : Exchange::all_reduce; }
-  /// Labels as in InputExchange.
-  std::optional<InputExchange> enter(const char* what, const char* saved, const char* what_backward) const;
+  /// Of a block's column-parallel layers.
   std::optional<InputExchange> enter() const;
   void leave();
+  std::optional<InputExchange> enter_head() const;
+  /// Bytes that a kernel of its own moves for each element of a hidden state of `bytes`, ahead of a scatter along the
+  /// sequence or behind a gather.
+  double ordering(double bytes) const;
 
   // ---- linear layers ----
   /// What `write` adds runs again ahead of its backward pass, if this part is recomputed.
@@ -121,6 +124,14 @@ class LayerWriter {
   bool scales_rows() const { return computation_.precision.matmul == DataType::fp8_rowwise; }
   bool fuses_cast() const { return quantised() && style().fused_cast && !scales_twice(); }
   CommOverlap with(CommOverlap overlap) const { return computation_.overlaps_tensor ? overlap : CommOverlap::none; }
+  /// Labels as in InputExchange.
+  std::optional<InputExchange> enter(const char* what, const char* saved, const char* what_backward) const;
+  /// Bytes of an element of an operand that the tensor group gathers.
+  double gathered() const;
+  /// Whether a product runs beside the gather of its operand: not where that is cast behind it.
+  bool gathers_beside_products() const;
+  /// Whether an exchange runs beside a product of which it is the only one, and beside no other kernel.
+  bool fuses_exchanges() const { return computation_.overlaps_tensor && style().linear.exchanges_fused; }
 
   const Model& model_;
   const Split& split_;

@@ -71,13 +71,24 @@ class LayerCompiler {
     const auto collective = collective_of(op.exchange);
     const bool spared = spares_ && op.exchange != Exchange::all_gather;
     if (collective && op.in != CommOp::In::backward && !spared)
-      writer_.comm(op.group, *collective, op.elements * op.bytes_each, op.what, op.overlap);
+      in_order(*collective, op.overlap, op.elements * op.ordering,
+               [&] { writer_.comm(op.group, *collective, op.elements * op.bytes_each, op.what, op.overlap); });
   }
   void backward(const CommOp& op) {
     const double each = op.bytes_each_backward > 0 ? op.bytes_each_backward : op.bytes_each;
     const auto collective = collective_of(adjoint(op.exchange));
     if (collective && op.in != CommOp::In::forward)
-      writer_.comm(op.group, *collective, op.elements * each, op.what_backward, op.overlap_backward);
+      in_order(*collective, op.overlap_backward, op.elements * op.ordering_backward,
+               [&] { writer_.comm(op.group, *collective, op.elements * each, op.what_backward, op.overlap_backward); });
+  }
+  /// What is scattered is put in order ahead of its exchange; what is gathered, and parts of a sum that come while a
+  /// product is still at work, behind it.
+  template <class Exchange>
+  void in_order(calibration::CollectiveOp op, CommOverlap overlap, double bytes, const Exchange& exchange) {
+    const bool ahead = op == calibration::CollectiveOp::reduce_scatter && overlap != CommOverlap::with_previous;
+    if (bytes > 0 && ahead) writer_.stream(calibration::Streaming::copy, bytes, "put in order to scatter");
+    exchange();
+    if (bytes > 0 && !ahead) writer_.stream(calibration::Streaming::copy, bytes, "put in order along the sequence");
   }
 
   void forward(const RunEnd& op) { writer_.end_run(op.host_waits); }
@@ -137,8 +148,7 @@ class LayerCompiler {
     const bool idle =
         spares_ && std::all_of(op.products.begin(), op.products.end(), [](const MatMul& p) { return p.again == 0; });
     if (op.input && !idle) {
-      if (const auto collective = collective_of(op.input->exchange))
-        exchange(*op.input, *collective, op.input->what, op.input->overlap);
+      if (const auto collective = collective_of(op.input->exchange)) gather(*op.input, *collective);
     }
     for (const MatMul& p : op.products) {
       const std::int64_t out = spares_ ? p.again : p.out;
@@ -148,8 +158,13 @@ class LayerCompiler {
     }
   }
 
+  void gather(const InputExchange& input, calibration::CollectiveOp op) {
+    in_order(op, input.overlap, input.elements * input.ordering,
+             [&] { exchange(input, op, input.what, input.overlap); });
+  }
   void exchange(const InputExchange& input, calibration::CollectiveOp op, const char* what, CommOverlap overlap) {
-    writer_.comm(input.group, op, input.elements * input.bytes_each, what, overlap);
+    const bool cast = op == calibration::CollectiveOp::all_gather && input.gathered_each > 0;
+    writer_.comm(input.group, op, input.elements * (cast ? input.gathered_each : input.bytes_each), what, overlap);
   }
 
   /// Gradients of the input, then their reduction beside the weight gradients, unless these have a pass of their own.
@@ -169,9 +184,11 @@ class LayerCompiler {
       for (std::size_t i = 1; i < op.products.size(); ++i)
         exchange(*input, *reduction, input->what_backward, CommOverlap::none);
     for (const StreamingOp& sum : op.sums) writer_.stream(sum);
-    if (reduction)
-      exchange(*input, *reduction, input->what_backward,
-               input->async && weights_ == nullptr ? CommOverlap::behind : CommOverlap::none);
+    if (reduction) {
+      const CommOverlap overlap = input->async && weights_ == nullptr ? CommOverlap::behind : CommOverlap::none;
+      in_order(*reduction, overlap, input->elements * input->ordering_backward,
+               [&] { exchange(*input, *reduction, input->what_backward, overlap); });
+    }
     writer_.into(weights_, [&] {
       for (auto p = op.products.rbegin(); p != op.products.rend(); ++p) weight_gradient(*p);
     });

@@ -35,7 +35,7 @@ void GridTraffic::add_rows(TrafficRows& rows) const {
   over_out("embedding, forward", hidden, 1, 0);
   over_in("logits, forward", share(real(vocab)), 1, 0);
   over_out("head input gradient, backward", hidden, 1, 0);
-  over_out("loss", 4 * tokens, 3, 0);
+  over_out("loss", 4 * tokens, losses, 0);
 }
 
 }  // namespace orrery::workloads

@@ -314,6 +314,23 @@ double passing_gradients(const StateStyle& style, const LayerSplit& split, const
 
 }  // namespace
 
+namespace {
+/// Bytes of what a chunk receives of one micro-batch, where it has buffers for all of them.
+double received(const calibration::MemoryHabits& habits, const Precision& precision, const Network& network) {
+  return habits.receives_apart ? network.residual_elements * calibration::bytes_of(precision.activations) : 0;
+}
+
+/// Activations and gradients that a stage receives of one micro-batch.
+double messages_received(const StageLayout& stage) {
+  double count = 0;
+  for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
+    const LayerRange& range = stage.range(chunk);
+    count += (range.begin > 0) + (range.end < stage.split.network.size());
+  }
+  return count;
+}
+}  // namespace
+
 std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit& split) {
   const ChunkMap map = job.parallelism.chunk_map();
   std::vector<std::vector<PassBytes>> stages =
@@ -323,7 +340,11 @@ std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit
   for (std::int64_t stage = 0; stage < map.stages(); ++stage) {
     const StageLayout here{split, map, stage};
     for (std::int64_t chunk = 0; chunk < here.chunks(); ++chunk) {
-      double& bytes = stages[static_cast<std::size_t>(stage)][static_cast<std::size_t>(chunk)].gradients;
+      PassBytes& of_chunk = stages[static_cast<std::size_t>(stage)][static_cast<std::size_t>(chunk)];
+      // What the first layer keeps of its input lies in the buffer that it came in.
+      if (here.range(chunk).begin > 0)
+        of_chunk.kept -= received(job.software.memory, job.method.precision, split.network);
+      double& bytes = of_chunk.gradients;
       bytes = passing_gradients(styles.dense, split, here.range(chunk), styles.dense.data.held);
       if (experts) bytes += passing_gradients(styles.experts, split, here.range(chunk), HeldPart::experts);
     }
@@ -358,7 +379,9 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     }
     m.parts.gathered = gathered_bytes(style, held) + (experts.all > 0 ? gathered_bytes(of_experts, experts) : 0);
     m.parts.messages = message_bytes(layout, element, job.overlap.pipeline, job.software.layers,
-                                     job.software.attention_style.gathered_in_blocks, split.network, stage);
+                                     job.software.attention_style.gathered_in_blocks, split.network, stage) +
+                       messages_received(here) * real(job.microbatches()) *
+                           received(job.software.memory, job.method.precision, split.network);
     const auto at = static_cast<std::size_t>(stage);
     settle(m, high_water(orders[at], chunks[at]), step_bytes(style, held.all) + step_bytes(of_experts, experts.all));
     m.allocated = m.parameters + m.gradients + m.optimizer + m.activations + m.parts.accumulators +

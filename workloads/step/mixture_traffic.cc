@@ -246,22 +246,22 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
       real(f_.sizes.micro_batch * f_.sizes.rank_seq) * calibration::bytes_of(f_.method.precision.activations);
   const MixtureTensor calls = tensor_calls(f_.model, f_.method, token);
   const std::int64_t ranks = f_.layout.tensor;
-  const auto exchange = [&](CollectiveOp op, const char* what, const std::vector<TensorCalls>& all) {
+  const auto exchange = [&](CollectiveOp op, const char* what, const std::vector<TensorCalls>& all, double share = 1) {
     double bytes = 0, count = 0;
     for (const TensorCalls& one : all) {
       bytes += one.bytes * one.calls;
       count += one.calls;
     }
-    if (count > 0) rows.add(CommGroup::tensor, op, what, ranks, bytes / count, count * runs, 0);
+    if (count > 0) rows.add(CommGroup::tensor, op, what, ranks, bytes / count * share, count * runs, 0);
   };
   using enum CollectiveOp;
-  exchange(all_gather, "activations, forward", calls.enters);
+  exchange(all_gather, "activations, forward", calls.enters, f_.gathered_share);
   exchange(reduce_scatter, "activations, forward", calls.leaves);
-  exchange(all_gather, "activations, forward (recomputed)", calls.enters_again);
+  exchange(all_gather, "activations, forward (recomputed)", calls.enters_again, f_.gathered_share);
   exchange(reduce_scatter, "activations, forward (recomputed)", calls.leaves_again);
-  exchange(all_gather, "activation gradients, backward", calls.leaves);
+  exchange(all_gather, "activation gradients, backward", calls.leaves, f_.gathered_share);
   exchange(reduce_scatter, "activation gradients, backward", calls.enters);
-  if (!f_.keeps_gathered_inputs) exchange(all_gather, "saved inputs, backward", calls.enters);
+  if (!f_.keeps_gathered_inputs) exchange(all_gather, "saved inputs, backward", calls.enters, f_.gathered_share);
   const std::vector<TensorCalls> predictions{{token * real(f_.model.hidden), real(f_.model.experts.mtp_layers)}};
   exchange(reduce_scatter, "prediction, forward", predictions);
   if (f_.method.recompute == Recompute::full) exchange(reduce_scatter, "prediction, forward (recomputed)", predictions);

@@ -27,6 +27,7 @@ struct MixtureFacts {
     std::int64_t micro_batch, rank_seq, microbatches, gpus_per_node;
   } sizes;
   bool keeps_gathered_inputs = false;
+  double gathered_share = 1;  // bytes that a tensor group gathers of what products read, over those of activations
 };
 
 class MixtureTraffic {

@@ -187,6 +187,19 @@ double all_or_none_again(const Method& method, const Model& model) {
   return method.recompute == Recompute::full ? real(model.layers + model.experts.mtp_layers) : 0;
 }
 
+/// What a block's products read is gathered in the type that they read it in, where software casts it ahead: its bytes
+/// over those of activations.
+double gathered_share(const Precision& precision, const calibration::LinearStyle& style, bool sequence_parallel) {
+  using calibration::DataType;
+  const DataType type = precision.matmul;
+  const bool cast =
+      sequence_parallel && style.gathers_quantised && calibration::is_quantised(type) && type != DataType::fp8_rowwise;
+  return cast ? calibration::operand_bytes(type) / calibration::bytes_of(precision.activations) : 1;
+}
+
+/// Of every token, in fp32: maximum, target logit and sum of exponentials, for a z-loss maximum and sum once more.
+double losses(const calibration::HeadStyle& head) { return head.z_loss ? 5 : 3; }
+
 class ClosedForm {
  public:
   explicit ClosedForm(const Job& job)
@@ -194,12 +207,14 @@ class ClosedForm {
         p_(job.parallelism),
         adapters_(job.method.adapters),
         map_(job.parallelism.chunk_map()),
+        gathered_(gathered_share(job.method.precision, job.software.layers.linear, job.parallelism.sequence_parallel)),
         mixture_(MixtureFacts{job.model,
                               job.parallelism,
                               job.method,
                               job.placement,
                               {job.batch.micro, job.rank_seq(), job.microbatches(), job.machine.gpus_per_node},
-                              job.software.layers.linear.keeps_gathered_inputs}) {}
+                              job.software.layers.linear.keeps_gathered_inputs,
+                              gathered_}) {}
 
   std::vector<TrafficRow> rows() {
     if (p_.tensor > 1) tensor();
@@ -233,17 +248,14 @@ class ClosedForm {
 
   void tensor() {
     const double layers = real(job_.model.layers), runs = real(job_.microbatches()) * columns();
-    const double heads = 1 + real(job_.model.experts.mtp_layers);
-    const double per_pass = job_.model.parallel_block ? 1 : 2;
+    const double heads = 1 + real(job_.model.experts.mtp_layers), per_pass = job_.model.parallel_block ? 1 : 2;
     const bool sp = p_.sequence_parallel;
+    const double gathered = activation() * gathered_;
     if (p_.inside.tensor_in > 1) return grid(runs);
     const auto boundary = [&](const char* what, double calls, double per_layer, bool gather) {
-      if (sp && gather)
-        add(CommGroup::tensor, CollectiveOp::all_gather, what, p_.tensor, activation(), calls, per_layer);
-      if (sp)
-        add(CommGroup::tensor, CollectiveOp::reduce_scatter, what, p_.tensor, activation(), calls, per_layer);
-      else
-        add(CommGroup::tensor, CollectiveOp::all_reduce, what, p_.tensor, activation(), calls, per_layer);
+      if (sp && gather) add(CommGroup::tensor, CollectiveOp::all_gather, what, p_.tensor, gathered, calls, per_layer);
+      const auto sum = sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
+      add(CommGroup::tensor, sum, what, p_.tensor, activation(), calls, per_layer);
     };
     if (job_.model.experts.any()) {
       mixture_.tensor_rows(runs, rows_);
@@ -253,13 +265,13 @@ class ClosedForm {
     if (const double again = layers_again(); again > 0)
       boundary("activations, forward (recomputed)", per_pass * again * runs, per_pass, true);
     if (const double again = sp ? inputs_again() : 0; again > 0)
-      add(CommGroup::tensor, CollectiveOp::all_gather, "activations, forward (recomputed)", p_.tensor, activation(),
+      add(CommGroup::tensor, CollectiveOp::all_gather, "activations, forward (recomputed)", p_.tensor, gathered,
           again * layers * runs, again);
     // Queries, keys and values that are layers of their own reduce the gradient of their input three times.
     const double apart = job_.software.layers.linear.separate_qkv && !job_.model.parallel_block && !sp ? 2 : 0;
     boundary("activation gradients, backward", (per_pass + apart) * layers * runs, per_pass + apart, true);
     if (sp && !adapters_.any() && !job_.software.layers.linear.keeps_gathered_inputs)
-      add(CommGroup::tensor, CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, activation(),
+      add(CommGroup::tensor, CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, gathered,
           per_pass * layers * runs, per_pass);
     if (adapters_.any())
       add_adapter_rows(adapters_, p_, activation() / real(job_.model.hidden) * real(adapters_.rank), layers, runs,
@@ -279,7 +291,8 @@ class ClosedForm {
                 real(calibration::bytes_of(job_.method.precision.activations)),
                 vocab,
                 runs,
-                job_.method.recompute == Recompute::full}
+                job_.method.recompute == Recompute::full,
+                losses(job_.software.layers.head)}
         .add_rows(rows_);
   }
 
@@ -311,9 +324,8 @@ class ClosedForm {
     }
     exchange(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, "head input gradient, backward",
              heads * runs);
-    // Maximum, target logit and sum of exponentials of every token, in fp32.
     add(CommGroup::tensor, CollectiveOp::all_reduce, "loss", p_.tensor,
-        4 * real(job_.batch.micro) * real(job_.rank_seq()), 3 * heads * runs, 0);
+        4 * real(job_.batch.micro) * real(job_.rank_seq()), losses(job_.software.layers.head) * heads * runs, 0);
   }
 
   double boundaries() const { return real(map_.crossings()); }
@@ -384,6 +396,7 @@ class ClosedForm {
   const Parallelism& p_;
   const Adapters& adapters_;
   ChunkMap map_;
+  double gathered_;  // share
   MixtureTraffic mixture_;
   TrafficRows rows_;
 };
