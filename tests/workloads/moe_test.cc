@@ -247,6 +247,8 @@ TEST_CASE("every layout of experts moves the bytes of its closed form, folded or
       {},
       {"experts.dispatcher=allgather"},
       {"experts.dispatcher=deepep", "parallelism.expert=16"},
+      {"experts.dispatcher=deepep", "parallelism.expert=16", "model.expert_groups=4", "model.top_groups=2"},
+      {"experts.dispatcher=hybridep", "parallelism.expert=4", "model.expert_groups=8", "model.top_groups=3"},
       {"experts.dispatcher=hybridep", "recompute=full"},
       {"parallelism.expert=1"},
       {"parallelism.expert=16", "model.top_k=1"},

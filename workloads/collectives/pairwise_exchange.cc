@@ -39,27 +39,15 @@ Estimate hierarchical_exchange(const Call& call, const Protocol& protocol) {
   return out;
 }
 
-namespace {
-/// Probability that one of `parts` equal sets of experts has one of the `top_k` different ones that a token goes to.
-double meets(const ExchangeStyle& style, double parts) {
-  const double all = static_cast<double>(style.experts), others = all - all / parts;
-  double none = 1;
-  for (std::int64_t i = 0; i < style.top_k; ++i) {
-    const auto taken = static_cast<double>(i);
-    none *= std::max(0.0, others - taken) / (all - taken);
-  }
-  return 1 - none;
-}
-}  // namespace
-
 /// By itself, a copy goes to each rank alike. Once a node: of the ranks that a token meets, all but those at the
 /// sender's place in their node get it from there by NVLink.
 ExchangeLoad exchange_load(const GroupShape& shape) {
   const auto n = static_cast<double>(shape.ranks), g = static_cast<double>(shape.per_node);
   const ExchangeStyle& style = shape.exchange;
-  if (!style.once || style.experts == 0) return {(g - 1) / n, (n - g) / n};
-  const auto k = static_cast<double>(style.top_k), nodes = static_cast<double>(shape.nodes);
-  return {n * meets(style, n) * (g - 1) / g / k, (nodes - 1) * meets(style, nodes) / k};
+  if (!style.once || style.choice.experts == 0) return {(g - 1) / n, (n - g) / n};
+  const auto k = static_cast<double>(style.choice.top_k), nodes = static_cast<double>(shape.nodes);
+  return {n * calibration::reaches(style.choice, n) * (g - 1) / g / k,
+          (nodes - 1) * calibration::reaches(style.choice, nodes) / k};
 }
 
 sim::RouteId add_exchange_route(sim::Network& network, std::span<const std::int64_t> gpus,
