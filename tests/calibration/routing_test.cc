@@ -6,7 +6,6 @@
 #include "tests/catch.h"
 
 using namespace orrery::calibration;
-using Catch::Approx;
 
 namespace {
 
