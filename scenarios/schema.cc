@@ -79,7 +79,8 @@ Rows cluster_keys() {
        "GPUs",
        "the most that all domains fill alike",
        {},
-       "GPUs of each NVLink domain that the job uses, where the fabric joins nodes by NVLink.",
+       "GPUs of each NVLink domain that the job uses, where the fabric joins nodes by NVLink; the last one may have "
+       "fewer.",
        {"1", "1048576"}},
       {"cluster.others",
        "list",
