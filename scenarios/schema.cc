@@ -741,6 +741,7 @@ std::vector<Key> all_keys() {
   add(model_keys());
   add(model_feature_keys());
   add(mixture_keys());
+  add(latent_keys());
   add(power_keys());
   add(recommender_keys());
   add(layout_keys());

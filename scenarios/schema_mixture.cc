@@ -76,6 +76,12 @@ std::vector<Key> mixture_keys() {
        {},
        "What enters the experts' gated activation is cut to so much on both sides, by kernels of its own (gpt-oss: 7).",
        {"0", "1000000"}},
+  };
+}
+
+/// Of attention through compressed vectors, which came with them.
+std::vector<Key> latent_keys() {
+  return {
       {"model.attention_kind",
        "choice",
        "",
