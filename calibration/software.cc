@@ -172,6 +172,11 @@ std::vector<Row> host_rows() {
           "is slower."),
       boolean("host_waits_for_pipeline", &S::messages, &MessagePolicy::host_waits_for_pipeline,
               "The host synchronises with the device after every pipeline send or receive."),
+      duration("activation_shapes_host", &S::messages, &MessagePolicy::activation_shapes_host, kHost,
+               "Host time of either stage ahead of a message of activations, in which it is told the shapes of its "
+               "tensors or tells them."),
+      duration("gradient_shapes_host", &S::messages, &MessagePolicy::gradient_shapes_host, kHost,
+               "The same ahead of a message of gradients."),
       boolean("blocking_launches", &S::host, &HostCosts::blocking_launches,
               "The host waits for every kernel before it issues the next (CUDA_LAUNCH_BLOCKING), so that the device "
               "idles while it does."),

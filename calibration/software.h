@@ -190,6 +190,8 @@ struct MessagePolicy {
   bool runs_one_group_forward = true;
   bool scatter_gather_pipeline = false;  // pipeline messages split over the tensor group, gathered by NVLink
   bool scatter_gather_gradients = true;  // those of the backward pass too
+  /// Host time on either side ahead of a message, in which its stages agree on the shapes of its tensors.
+  sim::Duration activation_shapes_host{}, gradient_shapes_host{};
   bool operator==(const MessagePolicy&) const = default;
 };
 

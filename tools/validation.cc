@@ -40,6 +40,9 @@ Metric compare(const scenarios::Measured& measured, const workloads::StepReport&
 
 Features features_of(const workloads::Job& job, const workloads::StepReport& report) {
   Features f;
+  if (job.method.adapters.any()) f.work = "adapters";
+  if (job.model.experts.any()) f.work = "mixture";
+  if (job.model.recommender.any()) f.work = "recommender";
   f.device = job.machine.device.name();
   f.fabric = job.machine.fabric.name;
   f.software = job.software.name;

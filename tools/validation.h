@@ -41,6 +41,8 @@ std::string record_id(const sim::Settings& record);
 
 /// What tells rows apart: for tables by cause, and for finding rows like another.
 struct Features {
+  /// The kind of work: dense, mixture, recommender, or adapters, which alone are trained.
+  std::string work = "dense";
   std::string device, fabric, software, schedule, recompute, sharding, attention, precision;
   std::int64_t gpus = 0;
   struct Sizes {

@@ -80,6 +80,15 @@ const std::vector<Row>& rows() {
         "Send and receive side of one message together, without switches.",
         {"0 s", "100 ms"}},
        Where::networked},
+      {{"message_gap",
+        "quantity",
+        "s",
+        "0 s",
+        {},
+        "Time beyond that of its bytes from one message of a ring between nodes to the next (the gap of LogP): what the "
+        "transport spends on each.",
+        {"0 s", "100 ms"}},
+       Where::networked},
       {{"switch_latency", "quantity", "s", "0.45 us", {}, "Each switch on the way, with its cable.", {"0 s", "100 ms"}},
        Where::networked},
       {{"radix",
@@ -289,6 +298,7 @@ FabricSpec load_fabric_spec(const Settings& fabric, std::string_view device) {
   spec.switches.uplink_rate = spec.nic_rate;
   spec.efficiency = fabric.get_number("efficiency", 1.0);
   spec.nic_latency = fabric.get_duration("nic_latency", sim::microseconds(2.4));
+  spec.message_gap = fabric.get_duration("message_gap", sim::Duration{});
   spec.switches.latency = fabric.get_duration("switch_latency", sim::microseconds(0.45));
   spec.switches.radix = fabric.get_int("radix", spec.kind == &fabrics::single_switch ? kMost : 64);
   const std::string routing = fabric.get_choice("routing", "adaptive", routing_names());

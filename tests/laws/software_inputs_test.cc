@@ -35,6 +35,8 @@ std::vector<Case> hosts_and_defaults() {
       {"software.step_host", longer_evaluation, "1 s", {"evaluation={every_steps: 10, sequences: 100}"}, ""},
       {"software.evaluation_host", longer_evaluation, "1 s", {"evaluation={every_steps: 10, sequences: 100}"}, "0 s"},
       {"software.host_waits_for_pipeline", slower, "true", small, "false"},
+      {"software.activation_shapes_host", slower, "50 ms", small, "0 us"},
+      {"software.gradient_shapes_host", slower, "50 ms", small, "0 us"},
       {"software.blocking_launches", slower, "true", {}, "false"},
       {"software.attention", slower, "unfused", nothing_given, "flash"},
       {"software.recompute", slower, "full", nothing_given, "none"},

@@ -111,6 +111,28 @@ TEST_CASE("rows that are nothing like it hardly count, and a long list counts as
   CHECK(std::log(tools::like_rows(some_features(), two)->low68) == Approx(0.0));
 }
 
+TEST_CASE("a mixture's interval comes from mixtures, however many dense rows of its software there are") {
+  tools::Features mixture = some_features();
+  mixture.work = "mixture";
+  mixture.device = "h200-sxm-141gb";
+  std::vector<tools::KnownRow> rows;
+  for (int i = 0; i < 100; ++i) rows.push_back({"dense", fmt::format("dense-{}", i), some_features(), 0.01});
+  for (int i = 0; i < 9; ++i) rows.push_back({"mixtures", fmt::format("mixture-{}", i), mixture, 0.3});
+  tools::Features asked = mixture;
+  asked.device = "h100-sxm-80gb";
+  // Weights: exp(-1 / 2) + 0.002 = 0.609 for a mixture on another device, exp(-9 / 2) + 0.002 = 0.0131 for a dense row; a
+  // list weighs the root of its sum, 2.340 against 1.145, so that dense rows, the lower ones, hold 33 %. Kish's count is
+  // 3.485^2 / (2.340^2 / 9 + 1.145^2 / 100) = 19.5.
+  const auto like = tools::like_rows(asked, rows);
+  REQUIRE(like.has_value());
+  CHECK(like->rows == Approx(19.5).epsilon(0.005));
+  CHECK(like->nearest.front().starts_with("mixture"));
+  CHECK(std::log(like->high68) == Approx(0.3));
+  CHECK(std::log(like->low68) == Approx(0.01));  // 16 % less the correction lie below
+  asked.work = "dense";
+  CHECK(std::log(tools::like_rows(asked, rows)->high68) == Approx(0.01));
+}
+
 TEST_CASE("coverage of two lists that err on opposite sides, worked out by hand") {
   // Ten rows each, all at +10 % in one list and all at -10 % in the other. From all others, a row's own value is that
   // of half of the weight: always held. From the other list alone it is never held, and a third list, which would say

@@ -84,6 +84,7 @@ TEST_CASE("A fabric is read in full") {
                                                     {"nic_rate", "200 Gb/s"},
                                                     {"efficiency", "0.9"},
                                                     {"nic_latency", "3 us"},
+                                                    {"message_gap", "7 us"},
                                                     {"switch_latency", "1 us"},
                                                     {"rail", "true"},
                                                     {"radix", "40"},
@@ -103,6 +104,7 @@ TEST_CASE("A fabric is read in full") {
   CHECK(spec.nic_rate.value() == Approx(25e9));
   CHECK(spec.efficiency == 0.9);
   CHECK(spec.nic_latency == sim::microseconds(3));
+  CHECK(spec.message_gap == sim::microseconds(7));
   CHECK(spec.switches.latency == sim::microseconds(1));
   CHECK(spec.tree.rail);
   CHECK(spec.switches.radix == 40);

@@ -204,6 +204,7 @@ void write_rows_csv(std::ostream& out, const std::vector<ValidationRow>& rows) {
                                 "recompute",
                                 "attention",
                                 "precision",
+                                "work",
                                 "layers",
                                 "hidden",
                                 "seq",
@@ -231,7 +232,7 @@ void write_rows_csv(std::ostream& out, const std::vector<ValidationRow>& rows) {
     for (const auto& text :
          {std::to_string(f.gpus), f.fabric, f.software, std::to_string(f.sizes.tensor),
           std::to_string(f.sizes.pipeline), std::to_string(f.sizes.virtual_pipeline), std::to_string(f.sizes.data),
-          std::to_string(f.sizes.context), f.schedule, f.sharding, f.recompute, f.attention, f.precision,
+          std::to_string(f.sizes.context), f.schedule, f.sharding, f.recompute, f.attention, f.precision, f.work,
           std::to_string(f.sizes.layers), std::to_string(f.sizes.hidden), std::to_string(f.sizes.seq),
           std::to_string(f.sizes.global_batch), std::to_string(f.sizes.micro_batch)}) {
       cells.push_back(text);

@@ -65,6 +65,7 @@ struct GroupShape {
   std::int64_t rails = 1;     // NICs of a node that the group's rings leave through
   topology::Tier top = topology::Tier::node;
   sim::Duration hop{};  // longest path latency between ring neighbours in different nodes
+  sim::Duration gap{};  // between one message of a ring and its next, beyond its bytes
   /// Of the group's nodes the slowest; nothing in one node: those of the cluster's first kind.
   std::optional<topology::Cluster::NicRate> nic;
   ExchangeStyle exchange;  // of its all-to-alls

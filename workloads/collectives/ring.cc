@@ -1,7 +1,8 @@
 // Ring collectives (Patarasuk & Yuan, JPDC 2009; as NCCL runs them): all-gather and reduce-scatter send (n-1)/n of the
 // buffer in n - 1 steps, all-reduce twice that. A part of the buffer passes `nodes` network stages and n - nodes stages
 // inside nodes on its way round:
-//   time = base + p nodes (net + path) + p (n - nodes) node + p (n-1)/n bytes / rate,   p = 2 for all-reduce, else 1
+//   time = base + p nodes (net + path) + p (n - nodes) node + p (n - 1) gap + p (n-1)/n bytes / rate,
+// p = 2 for all-reduce, else 1: latencies add up along a part's way, the gap over the parts that one link carries.
 // Not modelled: the reduction's arithmetic.
 #include <algorithm>
 
@@ -24,7 +25,8 @@ Estimate ring(const Call& call, const Protocol& protocol) {
   const double node = simple ? sim::to_seconds(call.software.library.collective_step_node) : protocol.ring_node;
   const double passes = call.all_reduces() ? 2 : 1;
   Estimate out;
-  out.latency = base + passes * (call.nodes() * net + (call.ranks() - call.nodes()) * node);
+  out.latency = base + passes * (call.nodes() * net + (call.ranks() - call.nodes()) * node) +
+                passes * (call.ranks() - 1) * sim::to_seconds(call.shape.gap);
   out.work = passes * call.bytes * (call.ranks() - 1) / call.ranks();
   out.rate_cap = share_capped(call, protocol);
   out.pattern = call.all_reduces() ? Pattern::twice : Pattern::around;

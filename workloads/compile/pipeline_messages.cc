@@ -24,6 +24,7 @@ const ProgramWriter::Transfer& PipelineMessages::message(const Pass& pass, std::
   t.group = groups[returns][gradient];
   t.end = sends ? End::sends : End::receives;
   const double bytes = style_.bytes(gradient);
+  t.issue = gradient ? style_.gradient_issue : style_.activation_issue;
   t.cost = prices_.message(bytes, prices_.shapes.pipeline_same_node[static_cast<std::size_t>(link)]);
   t.traffic = library_.traffic({t.group, CollectiveOp::send_receive,
                                 gradient ? "activation gradients, backward" : "activations, forward", 2, bytes, bytes});

@@ -18,6 +18,7 @@ struct MessageStyle {
   bool overlaps = false;                                          // the next pass need not wait for its delivery
   bool exposes_alike = false;  // but between two passes of one kind, that is in warm-up and cool-down, it does
   bool host_waits = false;     // for every message that it receives
+  sim::Duration activation_issue{}, gradient_issue{};  // host time of either end of a message
   /// How many passes early receives are posted. A stage that waits for the delivery of what it sends, and whose host
   /// waits inside its passes, would else post what its neighbour waits for too late, and both would wait forever.
   std::size_t posts_ahead = 0;

@@ -107,6 +107,8 @@ MessageStyle message_style_of(const Job& job) {
   style.overlaps = job.overlap.pipeline;
   style.exposes_alike =
       job.parallelism.schedule->runtimes.wait_in_warm_up && job.overlap.pipeline && !policy.overlap_pipeline_warmup;
+  style.activation_issue = job.software.host.transfer_issue + policy.activation_shapes_host;
+  style.gradient_issue = job.software.host.transfer_issue + policy.gradient_shapes_host;
   style.host_waits =
       policy.host_waits_for_pipeline && !job.overlap.pipeline && !job.parallelism.schedule->runtimes.post_ahead;
   // Hosts wait inside passes for the counts of experts. The interleaved schedule exchanges the messages of a forward
