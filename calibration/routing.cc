@@ -6,9 +6,12 @@
 #include <numeric>
 
 #include "sim/error.h"
+#include "sim/real.h"
 
 namespace orrery::calibration {
 namespace {
+
+using sim::real;
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -93,6 +96,37 @@ std::vector<double> loads_of_ranks(const Routing& r, std::uint64_t draw) {
   for (auto rank = loads.begin(); rank != loads.end(); rank += each)
     out.push_back(static_cast<double>(std::accumulate(rank, rank + each, std::int64_t{0})) / mean);
   return out;
+}
+
+namespace {
+/// Probability that all of `chosen` different ones of `all` fall outside of `inside` of them.
+double outside(double all, double inside, std::int64_t chosen) {
+  const double others = all - inside;
+  double none = 1;
+  for (std::int64_t i = 0; i < chosen; ++i) none *= std::max(0.0, others - real(i)) / (all - real(i));
+  return none;
+}
+}  // namespace
+
+/// A set inside a group is open to a token with its group; one of several groups has so many of them open, with the
+/// probabilities of drawing without putting back.
+double reaches(const TokenChoice& c, double parts) {
+  const double groups = real(c.groups), inside = real(c.experts) / parts;
+  if (c.groups <= 1 || c.top_groups >= c.groups) return 1 - outside(real(c.experts), inside, c.top_k);
+  const double each = real(c.experts) / groups, open = real(c.top_groups) * each;
+  if (std::fmod(parts, groups) == 0) return real(c.top_groups) / groups * (1 - outside(open, inside, c.top_k));
+  if (std::fmod(groups, parts) != 0) return 1 - outside(real(c.experts), inside, c.top_k);
+  const std::int64_t of_set = std::llround(groups / parts),
+                     least = std::max<std::int64_t>(0, of_set + c.top_groups - c.groups);
+  double share = 0;
+  double ways = 1;  // of opening `n` groups of the set, over those of opening `least`
+  double all_ways = 0;
+  for (std::int64_t n = least; n <= std::min(of_set, c.top_groups); ++n) {
+    all_ways += ways;
+    share += ways * (1 - outside(open, real(n) * each, c.top_k));
+    ways *= real(of_set - n) * real(c.top_groups - n) / (real(n + 1) * real(c.groups - of_set - c.top_groups + n + 1));
+  }
+  return share / all_ways;
 }
 
 double busiest_rank(const Routing& r) {

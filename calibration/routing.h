@@ -14,6 +14,19 @@
 
 namespace orrery::calibration {
 
+/// Which of its experts a token may go to. With groups it may go only to experts of `top_groups` of the `groups` that
+/// they are dealt into in order (DeepSeek-V2, arXiv 2405.04434, section 2.1.3, "device-limited routing"; DeepSeek-V3,
+/// arXiv 2412.19437, section 2.1.2).
+struct TokenChoice {
+  std::int64_t top_k = 1, experts = 1;
+  std::int64_t groups = 1, top_groups = 1;
+  bool operator==(const TokenChoice&) const = default;
+};
+
+/// Probability that one of `parts` equal sets of experts, dealt out in order, has one of those that a token goes to,
+/// every expert and every set of groups being as likely. Sets that cut across groups are taken as if there were none.
+double reaches(const TokenChoice& choice, double parts);
+
 struct Routing {
   std::int64_t tokens = 1;  // of all ranks that share the experts
   std::int64_t top_k = 1, experts = 1;

@@ -105,9 +105,9 @@ void join_domain(const Settings& cluster, Job& job) {
   if (wanted != nullptr) {
     const std::int64_t gpus = wanted->as_int(1, domain);
     fill = gpus / per_host;
-    if (gpus % per_host != 0 || fill > most || hosts % fill != 0)
-      wanted->fail(fmt::format("got {}, expected a divisor of cluster.gpus {} that is a multiple of {} GPUs of a node",
-                               gpus, job.machine.gpus, per_host));
+    if (gpus % per_host != 0 || fill > std::min(hosts, most))
+      wanted->fail(fmt::format("got {}, expected a multiple of the {} GPUs of a node, at most {}", gpus, per_host,
+                               std::min(hosts, most) * per_host));
   } else if (hosts > 1) {
     assume(job, "cluster.gpus_per_domain", std::to_string(fill * per_host),
            fmt::format("the most of an NVLink domain of {} that all domains fill alike", domain));

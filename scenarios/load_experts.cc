@@ -35,6 +35,17 @@ void check_counts(const Settings& section, const workloads::Model& model) {
   if (experts.top_k > experts.count)
     section.at("top_k").fail(
         fmt::format("got {}, expected at most model.experts, which is {}", experts.top_k, experts.count));
+  if (experts.count % experts.groups != 0)
+    section.at("expert_groups")
+        .fail(fmt::format("got {}, expected a divisor of model.experts, which is {}", experts.groups, experts.count));
+  if (experts.top_groups > experts.groups)
+    section.at("top_groups")
+        .fail(fmt::format("got {}, expected at most model.expert_groups, which is {}", experts.top_groups,
+                          experts.groups));
+  if (experts.top_k > experts.count / experts.groups * experts.top_groups)
+    section.at("top_groups")
+        .fail(fmt::format("got {} of {} groups, expected enough for {} experts of {}", experts.top_groups,
+                          experts.groups, experts.top_k, experts.count));
   if (experts.dense_layers >= model.layers)
     section.at("dense_layers")
         .fail(fmt::format("got {}, expected less than model.layers, which is {}", experts.dense_layers, model.layers));
@@ -50,9 +61,10 @@ void load_mixture(const Settings& section, Job& job) {
   const bool mixture = kind != nullptr && kind->as_choice({"gpt", "moe", "dlrm"}) == "moe";
   const std::string attention = text(&section, "attention_kind", "usual");
   if (!mixture) {
-    for (const char* key : {"experts", "top_k", "expert_ffn_hidden", "shared_experts", "shared_expert_ffn_hidden",
-                            "shared_gate", "dense_layers", "moe_every", "attention_kind", "q_lora", "kv_lora",
-                            "qk_nope_dim", "qk_rope_dim", "v_dim", "mtp_layers", "activation_clamp"}) {
+    for (const char* key :
+         {"experts", "top_k", "expert_groups", "top_groups", "expert_ffn_hidden", "shared_experts",
+          "shared_expert_ffn_hidden", "shared_gate", "dense_layers", "moe_every", "attention_kind", "q_lora", "kv_lora",
+          "qk_nope_dim", "qk_rope_dim", "v_dim", "mtp_layers", "activation_clamp"}) {
       if (const Settings* member = given(&section, key); member != nullptr)
         member->fail("got a key of mixtures of experts, expected model.kind: moe beside it");
     }
@@ -61,6 +73,8 @@ void load_mixture(const Settings& section, Job& job) {
   workloads::Experts& experts = model.experts;
   experts.count = required(section, "experts").as_int();
   experts.top_k = required(section, "top_k").as_int();
+  experts.groups = integer(&section, "expert_groups", 1);
+  experts.top_groups = integer(&section, "top_groups", experts.groups);
   experts.ffn_hidden = required(section, "expert_ffn_hidden").as_int();
   experts.shared = integer(&section, "shared_experts", 0);
   experts.shared_ffn_hidden = integer(&section, "shared_expert_ffn_hidden", experts.ffn_hidden);

@@ -179,13 +179,17 @@ workloads::PlacementPolicy load_policy(const Settings* section, Job& job, bool a
 }
 
 bool exchanges_among_nodes(const Settings* section, Job& job) {
-  const bool several = job.machine.gpus > job.machine.gpus_per_node && job.machine.gpus_per_node > 1;
+  const bool alike = job.machine.gpus % job.machine.gpus_per_node == 0;
+  const bool several = job.machine.gpus > job.machine.gpus_per_node && job.machine.gpus_per_node > 1 && alike;
   const Settings* exchange = given(section, "exchange");
   if (exchange == nullptr) {
     if (several) assume(job, "tables.exchange", "hierarchical", "as there are several nodes");
     return several;
   }
-  return exchange->as_choice({"flat", "hierarchical"}) == "hierarchical" && several;
+  const bool hierarchical = exchange->as_choice({"flat", "hierarchical"}) == "hierarchical";
+  if (hierarchical && !alike)
+    exchange->fail("got hierarchical, but the last NVLink domain is filled in part, expected flat");
+  return hierarchical && several;
 }
 
 void place(const Settings* section, Job& job) {

@@ -57,6 +57,8 @@ void load_gpu_list(const Settings& list, Job& job) {
 
 void load_arrangement(const Settings& document, const Settings& by, Job& job) {
   const std::string word = by.as_choice({"node", "rail", "pod"});
+  if (word != "node" && job.machine.gpus % job.machine.gpus_per_node != 0)
+    by.fail(fmt::format("got {}, but the last NVLink domain is filled in part, expected node", word));
   if (word == "rail") job.placement.by = workloads::Placement::By::rail;
   if (word != "pod") return;
   job.placement.by = workloads::Placement::By::pod;
@@ -128,7 +130,7 @@ void load_slow_gpus_and_nics(const Settings* section, Job& job) {
     for (const Settings& item : list_of(*list, "mappings {node, nic, rate}")) {
       const std::int64_t hosts = job.machine.hosts_per_node, nics = job.machine.fabric.nics / hosts;
       const std::int64_t host =
-          required(item, "node").as_int(0, job.machine.gpus / job.machine.gpus_per_node * hosts - 1);
+          required(item, "node").as_int(0, job.machine.gpus * hosts / job.machine.gpus_per_node - 1);
       const std::int64_t node = host / hosts;
       const std::int64_t nic = host % hosts * nics + required(item, "nic").as_int(0, nics - 1);
       if (!seen.insert({node, nic}).second) {

@@ -79,7 +79,8 @@ Rows cluster_keys() {
        "GPUs",
        "the most that all domains fill alike",
        {},
-       "GPUs of each NVLink domain that the job uses, where the fabric joins nodes by NVLink.",
+       "GPUs of each NVLink domain that the job uses, where the fabric joins nodes by NVLink; the last one may have "
+       "fewer.",
        {"1", "1048576"}},
       {"cluster.others",
        "list",
@@ -740,6 +741,7 @@ std::vector<Key> all_keys() {
   add(model_keys());
   add(model_feature_keys());
   add(mixture_keys());
+  add(latent_keys());
   add(power_keys());
   add(recommender_keys());
   add(layout_keys());

@@ -18,6 +18,20 @@ std::vector<Key> mixture_keys() {
        {},
        "Routed experts that a token goes to; for kind moe.",
        {"1", "65536"}},
+      {"model.expert_groups",
+       "integer",
+       "groups",
+       "1",
+       {},
+       "Groups that the routed experts are dealt into, in order (DeepSeek-V3: n_group).",
+       {"1", "65536"}},
+      {"model.top_groups",
+       "integer",
+       "groups",
+       "all",
+       {},
+       "Of these groups, those whose experts a token may go to, so that it reaches fewer ranks and nodes (topk_group).",
+       {"1", "65536"}},
       {"model.expert_ffn_hidden",
        "integer",
        "elements",
@@ -62,6 +76,12 @@ std::vector<Key> mixture_keys() {
        {},
        "What enters the experts' gated activation is cut to so much on both sides, by kernels of its own (gpt-oss: 7).",
        {"0", "1000000"}},
+  };
+}
+
+/// Of attention through compressed vectors, which came with them.
+std::vector<Key> latent_keys() {
+  return {
       {"model.attention_kind",
        "choice",
        "",

@@ -9,6 +9,7 @@ namespace orrery::scenarios {
 
 /// Of the model, and of the section `experts`.
 std::vector<Key> mixture_keys();
+std::vector<Key> latent_keys();
 std::vector<Key> expert_keys();
 
 }  // namespace orrery::scenarios

@@ -86,6 +86,10 @@ void mixture_arguments(const workloads::Model& model, const workloads::Paralleli
   if (!experts.any()) return;
   out.add("num-experts", experts.count);
   out.add("moe-router-topk", experts.top_k);
+  if (experts.groups > 1) {
+    out.add("moe-router-num-groups", experts.groups);
+    out.add("moe-router-group-topk", experts.top_groups);
+  }
   out.add("moe-ffn-hidden-size", experts.ffn_hidden);
   if (experts.shared > 0) out.add("moe-shared-expert-intermediate-size", experts.shared_width());
   if (experts.mtp_layers > 0) out.add("mtp-num-layers", experts.mtp_layers);

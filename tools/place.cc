@@ -79,6 +79,10 @@ void load_jobs(const PlaceFlags& options, Study& study) {
                       machine.device.name(), machine.fabric.name, first.device.name(), first.fabric.name,
                       options.scenarios.front()));
     }
+    if (machine.gpus % machine.gpus_per_node != 0) {
+      throw sim::UserError(fmt::format("orrery: place: got {} with {} GPUs in NVLink domains of {}, expected full ones",
+                                       file, machine.gpus, machine.gpus_per_node));
+    }
     study.gpus += machine.gpus;
   }
   if (options.gpus > 0) enlarge(options, study);

@@ -144,3 +144,18 @@ TEST_CASE("a folded run reports what a run of every rank reports") {
                            static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
   CHECK(run == jobs);
 }
+
+TEST_CASE("domains of NVLink that are filled one after the other fold, and are told of as they are") {
+  for (const char* domain : {"24", "40", "72"}) {
+    const std::string text = fmt::format(
+        "name: filled\ncluster: {{device: gb200, gpus: 128, gpus_per_domain: {}, fabric: nvl72-ndr}}\n"
+        "model: {{kind: moe, layers: 4, hidden: 1024, heads: 8, vocab: 32000, seq: 512, experts: 64, top_k: 4, "
+        "expert_ffn_hidden: 512}}\n"
+        "parallelism: {{tensor: 2, pipeline: 2, data: 32, expert: 32, sequence_parallel: true, sharding: optimizer}}\n"
+        "batch: {{global: 128, micro: 1}}\nsoftware: nemo-25.04\n",
+        domain);
+    const workloads::Job filled = scenarios::load_scenario(scenarios::parse_yaml(text, "filled.yaml")).job;
+    check_alike(text, filled);
+    CHECK(tests::contradiction(workloads::simulate_step(filled)).empty());
+  }
+}

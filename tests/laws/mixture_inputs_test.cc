@@ -26,6 +26,8 @@ std::vector<Case> orrery::tests::mixture_cases() {
       {"parallelism.expert_tensor", slower, "2", with({"parallelism.expert=4"}), "1"},
       {"model.experts", more_memory, "32", with({}), "16"},
       {"model.top_k", slower, "4", with({}), "2"},
+      {"model.expert_groups", faster, "8", with({"experts.dispatcher=deepep", "model.top_groups=1"}), "1"},
+      {"model.top_groups", slower, "4", with({"experts.dispatcher=deepep", "model.expert_groups=8"}), "1"},
       {"model.expert_ffn_hidden", slower, "4096", with({}), "2048"},
       {"model.shared_experts", slower, "2", with({}), "0"},
       {"model.shared_expert_ffn_hidden", slower, "4096", with({"model.shared_experts=1"}), "2048"},

@@ -166,6 +166,11 @@ TEST_CASE("NVLink domains fill alike: the most trays that divide the job") {
   CHECK(small.machine.hosts_per_node == 2);
   CHECK(small.machine.fabric.nics == 2 * 4);
   CHECK(domain("{device: gb200, gpus: 64, gpus_per_domain: 32, fabric: nvl72-ndr}").machine.gpus_per_node == 32);
+  // One rack after the other: 72, 72, 72 and 40.
+  const Job filled = domain("{device: gb200, gpus: 256, gpus_per_domain: 72, fabric: nvl72-ndr}");
+  CHECK(filled.machine.gpus_per_node == 72);
+  CHECK(workloads::site_of(filled).gpus == 4 * 72);
+  CHECK(filled.replicas() == 64);
   // Two GPUs of every tray.
   CHECK(domain("{device: gb200, gpus: 32, gpus_per_node: 2, fabric: nvl72-ndr}").machine.hosts_per_node == 16);
 }

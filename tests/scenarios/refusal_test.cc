@@ -124,9 +124,10 @@ TEST_CASE("NVLink that joins nodes: what a domain holds, and where there is none
     return user_error([&] { load_scenario(document); });
   };
   CHECK(error_of("{device: gb200, gpus: 64, fabric: nvl72-ndr}") == "(no error)");
-  CHECK(
-      error_of("{device: gb200, gpus: 64, gpus_per_domain: 24, fabric: nvl72-ndr}").find("a divisor of cluster.gpus") !=
-      std::string::npos);
+  CHECK(error_of("{device: gb200, gpus: 64, gpus_per_domain: 26, fabric: nvl72-ndr}")
+            .find("a multiple of the 4 GPUs of a node, at most 64") != std::string::npos);
+  CHECK(error_of("{device: gb200, gpus: 64, gpus_per_domain: 72, fabric: nvl72-ndr}").find("at most 64") !=
+        std::string::npos);
   CHECK(error_of("{device: gb200, gpus: 64, gpus_per_domain: 80, fabric: nvl72-ndr}").find("from 1 to 72") !=
         std::string::npos);
   CHECK(error_of("{device: gb200, gpus: 64, gpus_per_domain: 8, fabric: ndr-rail}").find("NVLink of ndr-rail ends") !=

@@ -150,6 +150,30 @@ TEST_CASE("a clamp ahead of the activation and YaRN's factor come from a model's
   FAIL("no gpt-oss among the models");
 }
 
+TEST_CASE("groups of experts come from a model's configuration and from flags, where the choice heeds them") {
+  const Folder folder;
+  const auto choice = [&](const char* more) {
+    const std::string config =
+        llama_json("deepseek_v3", 61, 7168, 128, 128, 18432, 129280, 163840,
+                   R"(, "n_routed_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 2048,
+                      "n_shared_experts": 1, "first_k_dense_replace": 3, "moe_layer_freq": 1, "q_lora_rank": 1536,
+                      "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128)");
+    const tools::Draft draft =
+        tools::import_hf(folder.write("config.json", config.substr(0, config.size() - 1) + more + "}"));
+    return scenarios::load_scenario(draft.document()).job.model.experts.choice();
+  };
+  const calibration::TokenChoice limited = {8, 256, 8, 4}, free = {8, 256, 1, 1};
+  CHECK(choice(R"(, "n_group": 8, "topk_group": 4, "topk_method": "noaux_tc")") == limited);
+  CHECK(choice(R"(, "n_group": 8, "topk_group": 4)") == limited);
+  CHECK(choice(R"(, "n_group": 8, "topk_group": 4, "topk_method": "greedy")") == free);
+  CHECK(choice(R"(, "n_group": 1, "topk_group": 1)") == free);
+  CHECK(choice("") == free);
+
+  const std::string flags =
+      kGpt3 + "--sequence-parallel --num-experts 16 --moe-router-topk 4 --moe-router-num-groups 4 ";
+  CHECK(megatron(flags + "--moe-router-group-topk 2").model.experts.choice() == calibration::TokenChoice{4, 16, 4, 2});
+}
+
 TEST_CASE("launch lines have the parameters that their authors state") {
   // GPT-3 175B: arXiv 2005.14165, table 2.1. The others: Narayanan et al. (arXiv 2104.04473), table 1, V = 51200.
   CHECK(std::abs(workloads::parameter_count(megatron(kGpt3).model) / 175.0e9 - 1) < 0.005);
@@ -323,6 +347,9 @@ TEST_CASE("broken, unknown and contradictory input is refused in one line, and n
   check_refused(launch("--recompute-granularity selective --recompute-method uniform"), {"--recompute-method"});
   check_refused(launch("--swiglu true"), {"--swiglu", "true"});
   check_refused(launch("--num-experts 8 --moe-router-topk 9"), {"top_k", "at most model.experts"});
+  check_refused(launch("--num-experts 8 --moe-router-num-groups 3"), {"expert_groups", "3"});
+  check_refused(launch("--num-experts 8 --moe-router-topk 4 --moe-router-num-groups 4 --moe-router-group-topk 1"),
+                {"top_groups", "got 1 of 4"});
   check_refused(launch("--num-experts 8 --moe-layer-freq [1]*2+[0]*2"), {"--moe-layer-freq", "expected a number"});
   check_refused(launch("--cp-comm-type p2p --context-parallel-size $CP"), {"--context-parallel-size", "$CP"});
   check_refused(launch("--name 'open"), {"does not close"});

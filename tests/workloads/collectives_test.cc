@@ -174,13 +174,30 @@ TEST_CASE("every rank of an exchange sends by what lies in its own node and outs
   pair = loads({0, 8});
   for (const sim::LinkId link : first) CHECK(pair[link] == Approx(1));
   for (const sim::LinkId link : second) CHECK(pair[link] == Approx(1));
-  // Two and one: the one alone sends all it has outside and gets a half from each of the two, who send the other half
-  // to each other.
+  // Two and one: the one alone sends all it has outside, a half to each of the two, who send it a half and each other
+  // the other half.
   auto three = loads({0, 1, 8});
   for (const auto& link : inside) CHECK(three[link.link] == Approx(0.5));
   for (const sim::LinkId link : second) CHECK(three[link] == Approx(1));
-  CHECK(std::min(three[first[0]], three[first[1]]) == Approx(0.5));  // out; what comes in is all of the third's
-  CHECK(std::max(three[first[0]], three[first[1]]) == Approx(1));
+  for (const sim::LinkId link : first) CHECK(three[link] == Approx(0.5));
+}
+
+TEST_CASE("unequal parts of a group in two nodes: each rank's NIC carries what crosses of it, both ways") {
+  const Job job = tests::small_job({"cluster.fabric=ndr-rail"});
+  REQUIRE(job.machine.fabric.nics == 8);
+  const topology::Cluster cluster(job.machine.node, job.machine.fabric, 16, 8, sim::Settings());
+  sim::Network network;
+  for (const auto& link : cluster.links()) network.add_link(link.capacity);
+  std::map<sim::LinkId, double> on;
+  const std::vector<std::int64_t> gpus{0, 1, 2, 8, 9, 10, 11, 12};
+  for (const sim::WeightedLink& link : network.links_of(add_exchange_route(network, gpus, cluster, {})))
+    on[link.link] += link.weight;
+  for (std::int64_t i = 0; i < 3; ++i) {
+    for (const sim::LinkId link : cluster.nic_links(0, i)) CHECK(on[link] == Approx(5.0 / 7));
+  }
+  for (std::int64_t i = 0; i < 5; ++i) {
+    for (const sim::LinkId link : cluster.nic_links(1, i)) CHECK(on[link] == Approx(3.0 / 7));
+  }
 }
 
 TEST_CASE("every rank of a ring sends (n-1)/n of the buffer") {

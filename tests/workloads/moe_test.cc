@@ -169,11 +169,11 @@ TEST_CASE("an all-to-all sends all but a rank's own part; once a node, less the 
   CHECK(exchange_load(shape).inside == Approx(7.0 / 16));
   CHECK(exchange_load(shape).between == Approx(8.0 / 16));
   // One expert a token: nothing to save, but that what crosses arrives at the sender's place and goes on from there.
-  shape.exchange = {true, 16, 1};
+  shape.exchange = {true, {1, 16}};
   CHECK(exchange_load(shape).between == Approx(0.5));
   CHECK(exchange_load(shape).inside == Approx(7.0 / 8));
   // All 16 experts: to the other node once, and from both nodes' ranks at its place to the seven beside them.
-  shape.exchange = {true, 16, 16};
+  shape.exchange = {true, {16, 16}};
   CHECK(exchange_load(shape).between == Approx(1.0 / 16));
   CHECK(exchange_load(shape).inside == Approx(14.0 / 16));
 }
@@ -269,6 +269,8 @@ TEST_CASE("every layout of experts moves the bytes of its closed form, folded or
       {},
       {"experts.dispatcher=allgather"},
       {"experts.dispatcher=deepep", "parallelism.expert=16"},
+      {"experts.dispatcher=deepep", "parallelism.expert=16", "model.expert_groups=4", "model.top_groups=2"},
+      {"experts.dispatcher=hybridep", "parallelism.expert=4", "model.expert_groups=8", "model.top_groups=3"},
       {"experts.dispatcher=hybridep", "recompute=full"},
       {"parallelism.expert=1"},
       {"parallelism.expert=16", "model.top_k=1"},

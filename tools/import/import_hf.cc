@@ -399,6 +399,12 @@ void deepseek(Config& config, Draft& draft) {
     const Settings* member = config.find(name);
     if (member != nullptr) draft.set(key, member->as_int(0, 1'000'000), member->place());
   };
+  const Settings *groups = config.find("n_group"), *method = config.find("topk_method");
+  const bool limited = method == nullptr || method->text() != "greedy";
+  if (groups != nullptr && config.count(*groups) > 1 && limited) {
+    take("model.expert_groups", "n_group");
+    take("model.top_groups", "topk_group");
+  }
   take("model.shared_experts", "n_shared_experts");
   take("model.dense_layers", "first_k_dense_replace");
   take("model.moe_every", "moe_layer_freq");

@@ -186,6 +186,11 @@ void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated)
   if (!experts) return;
   draft.set("model.experts", *experts, launch.place("num-experts"));
   draft.set("model.top_k", launch.count("moe-router-topk").value_or(2), launch.place("moe-router-topk"));
+  if (const auto groups = launch.count("moe-router-num-groups")) {
+    draft.set("model.expert_groups", *groups, launch.place("moe-router-num-groups"));
+    if (const auto open = launch.count("moe-router-group-topk"))
+      draft.set("model.top_groups", *open, launch.place("moe-router-group-topk"));
+  }
   const std::int64_t wide = launch.count("ffn-hidden-size").value_or(gated ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden);
   draft.set("model.expert_ffn_hidden", launch.count("moe-ffn-hidden-size").value_or(wide),
             launch.place("moe-ffn-hidden-size"));

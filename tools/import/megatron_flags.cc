@@ -18,6 +18,8 @@ const std::set<std::string>& mixture_flags() {
                                             "moe-permute-fusion",
                                             "moe-router-dtype",
                                             "moe-router-fusion",
+                                            "moe-router-group-topk",
+                                            "moe-router-num-groups",
                                             "moe-router-topk",
                                             "moe-shared-expert-intermediate-size",
                                             "moe-shared-expert-overlap",

@@ -21,6 +21,8 @@ constexpr Size kSizes[] = {{"num_layers", "model.layers"},          {"hidden_siz
                            {"ffn_hidden_size", "model.ffn_hidden"}, {"kv_channels", "model.head_dim"}};
 constexpr Size kMixtureSizes[] = {{"num_moe_experts", "model.experts"},
                                   {"moe_router_topk", "model.top_k"},
+                                  {"moe_router_num_groups", "model.expert_groups"},
+                                  {"moe_router_group_topk", "model.top_groups"},
                                   {"moe_ffn_hidden_size", "model.expert_ffn_hidden"},
                                   {"mtp_num_layers", "model.mtp_layers"}};
 constexpr Size kLatentSizes[] = {{"q_lora_rank", "model.q_lora"},

@@ -22,16 +22,18 @@ struct Passes {
   double forward = 0, both = 0;
 };
 
-Passes simulate(sim::Settings scenario, std::int64_t layers) {
+Passes simulate(sim::Settings scenario, std::int64_t layers, std::int64_t dense) {
   scenarios::apply_set(scenario, fmt::format("model.layers={}", layers));
+  if (dense > 0) scenarios::apply_set(scenario, fmt::format("model.dense_layers={}", dense));
   const workloads::Job job = scenarios::load_scenario(scenario).job;
   const workloads::StepReport report = workloads::simulate_step(job);
   const double optimizer = report.breakdown_s[static_cast<std::size_t>(workloads::Category::optimizer)];
   return {report.evaluation.seconds, sim::to_seconds(report.iteration) - optimizer};
 }
 
-LayerRow::Times layer_of(const sim::Settings& scenario) {
-  const Passes few = simulate(scenario, kLayers), more = simulate(scenario, kLayers + kMore);
+LayerRow::Times layer_of(const sim::Settings& scenario, bool in_place_of_dense) {
+  const Passes few = in_place_of_dense ? simulate(scenario, kLayers + kMore, kMore) : simulate(scenario, kLayers, 0);
+  const Passes more = simulate(scenario, kLayers + kMore, 0);
   const double forward = (more.forward - few.forward) / static_cast<double>(kMore);
   return {forward, (more.both - few.both) / static_cast<double>(kMore) - forward};
 }
@@ -61,7 +63,9 @@ std::vector<Part> parts_of(const LayerRow& row) {
 }  // namespace
 
 LayerTable simulate_layers(const std::string& name, const sim::Settings& document, unsigned jobs) {
-  document.refuse_unknown({"title", "source", "scenario", "layers", "notes"});
+  document.refuse_unknown({"title", "source", "scenario", "in_place_of_dense", "layers", "notes"});
+  const sim::Settings* replaces = document.find("in_place_of_dense");
+  const bool in_place_of_dense = replaces != nullptr && replaces->as_bool();
   LayerTable table;
   table.name = name;
   table.title = document.at("title").text();
@@ -75,7 +79,7 @@ LayerTable simulate_layers(const std::string& name, const sim::Settings& documen
     const sim::Settings& published = layers[i].at("published");
     rows[i].name = layers[i].at("name").text();
     rows[i].published = {published.at("forward_s").as_number(0), published.at("backward_s").as_number(0)};
-    rows[i].predicted = layer_of(scenario_of(document, layers[i]));
+    rows[i].predicted = layer_of(scenario_of(document, layers[i]), in_place_of_dense);
   });
   if (std::find(finished.begin(), finished.end(), 0) == finished.end()) table.rows = std::move(rows);
   return table;

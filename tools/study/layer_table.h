@@ -25,9 +25,11 @@ struct LayerTable {
   std::vector<LayerRow> rows;
 };
 
-/// Reads and simulates a table: {title, source, scenario, layers, notes}, each of `layers` {name, set, published:
-/// {forward_s, backward_s}}. What a layer takes is what two more layers add to a step and to an evaluation, halved; the
-/// optimizer's kernels are left out. Throws sim::UserError; stops early, with no rows, after Ctrl-C.
+/// Reads and simulates a table: {title, source, scenario, in_place_of_dense, layers, notes}, each of `layers`
+/// {name, set, published: {forward_s, backward_s}}. What a layer takes is what two more layers add to a step and to an
+/// evaluation, halved; in place of dense ones, what two of four layers add that have experts where they had the
+/// scenario's dense MLP before, so that norms, attention and residual cancel. The optimizer's kernels are left out.
+/// Throws sim::UserError; stops early, with no rows, after Ctrl-C.
 LayerTable simulate_layers(const std::string& name, const sim::Settings& document, unsigned jobs);
 
 Grid grid_of(const LayerTable& table);

@@ -78,12 +78,17 @@ void take_kernels(CollectiveCost& cost, double bytes, const GroupShape& shape, c
                   const topology::Cluster& cluster) {
   using calibration::ExchangePass;
   const ExchangeStyle& style = shape.exchange;
-  if (style.library.kernels == nullptr || style.tokens <= 0 || style.experts < shape.ranks) return;
+  const calibration::TokenChoice& choice = style.choice;
+  if (style.library.kernels == nullptr || style.tokens <= 0 || choice.experts < shape.ranks) return;
   const bool network = shape.nodes > 1;
-  const double row = bytes / (style.tokens * static_cast<double>(style.top_k));
-  calibration::TokenExchange exchange = calibration::even_exchange(
-      style.tokens, row, static_cast<double>(style.top_k), static_cast<double>(style.experts),
-      static_cast<double>(shape.ranks), static_cast<double>(shape.nodes));
+  const double row = bytes / (style.tokens * static_cast<double>(choice.top_k));
+  const auto ranks = static_cast<double>(shape.ranks), nodes = static_cast<double>(shape.nodes);
+  calibration::TokenExchange exchange = calibration::even_exchange(style.tokens, row, static_cast<double>(choice.top_k),
+                                                                   static_cast<double>(choice.experts), ranks, nodes);
+  if (choice.groups > 1) {
+    exchange.copies = ranks * calibration::reaches(choice, ranks);
+    exchange.reached = nodes * calibration::reaches(choice, nodes);
+  }
   exchange.processors = style.library.processors;
   double latency = 0, moving = 0;
   for (const ExchangePass pass : {ExchangePass::dispatch, ExchangePass::combine}) {

@@ -13,6 +13,7 @@
 
 #include "calibration/dispatcher.h"
 #include "calibration/profile.h"
+#include "calibration/routing.h"
 #include "calibration/software.h"
 #include "sim/network.h"
 #include "topology/cluster.h"
@@ -30,13 +31,13 @@ enum class Pattern : std::uint32_t {
   own,     // and on: the algorithm's own links, in the order of the list of algorithms
 };
 
-/// An all-to-all whose buffers hold `top_k` copies of every token, one for each of the experts that it goes to, of
-/// `experts` that the group shares out. `once`: a token crosses to a node once, and goes on from there to each rank
-/// that has some of its experts (DeepEP); else every copy goes by itself. experts 0: equal parts to all ranks.
-/// `library`: whose kernels carry out what goes once; `tokens`: rows of a rank in one exchange.
+/// An all-to-all whose buffers hold a copy of every token for each of the experts that it chooses, of those that the
+/// group shares out. `once`: a token crosses to a node once, and goes on from there to each rank that has some of its
+/// experts (DeepEP); else every copy goes by itself. choice.experts 0: equal parts to all ranks. `library`: whose
+/// kernels carry out what goes once; `tokens`: rows of a rank in one exchange.
 struct ExchangeStyle {
   bool once = false;
-  std::int64_t experts = 0, top_k = 1;
+  calibration::TokenChoice choice = {1, 0, 1, 1};
   calibration::ExchangeLibrary library = {};
   double tokens = 0;
   bool operator==(const ExchangeStyle&) const = default;

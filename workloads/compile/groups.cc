@@ -305,7 +305,7 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
   // A torus' rows of switches end where no stage does, so that the ways from stage to stage all differ.
   const topology::FabricSpec& fabric = cluster.fabric_spec();
   const bool mixed = inputs.placement.kind != Placement::Kind::order || fabric.routes.ecmp_seed.has_value() ||
-                     fabric.kind == &topology::fabrics::torus;
+                     fabric.kind == &topology::fabrics::torus || cluster.gpus() != ranks.ranks();
   if (mixed && out.folded.representative.size() > most_sharing) {
     communicators.settle();
     out.folded = sim::fold(out.plan, out.network);

@@ -16,14 +16,6 @@ using calibration::Streaming;
 
 using sim::real;
 
-/// Probability that one of `parts` equal sets of experts has one of the `top_k` different ones that a token goes to.
-double meets(const Experts& experts, std::int64_t parts) {
-  const std::int64_t others = experts.count - experts.count / parts;
-  double none = 1;
-  for (std::int64_t i = 0; i < experts.top_k; ++i) none *= std::max(0.0, real(others - i)) / real(experts.count - i);
-  return 1 - none;
-}
-
 std::string_view name_at(std::size_t i) {
   static constexpr std::array<std::string_view, kDispatchers> kNames{"alltoall", "allgather", "deepep", "hybridep"};
   return kNames[i];
@@ -52,7 +44,9 @@ ExpertSizes::ExpertSizes(const LayerWriter& writer) {
   routed = std::llround(real(sent * split.expert_tensor) * style.imbalance);
   const std::int64_t sources = split.expert * split.expert_tensor;
   const bool once = style.dispatcher == Dispatcher::allgather || sends_once(style.dispatcher);
-  arriving = once ? real(tokens * sources) * meets(experts, split.expert) * style.imbalance : real(routed);
+  arriving = once
+                 ? real(tokens * sources) * calibration::reaches(experts.choice(), real(split.expert)) * style.imbalance
+                 : real(routed);
 }
 
 ExpertHalf::ExpertHalf(LayerWriter& writer)

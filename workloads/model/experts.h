@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "calibration/dispatcher.h"
+#include "calibration/routing.h"
 
 namespace orrery::workloads {
 
@@ -14,6 +15,8 @@ namespace orrery::workloads {
 struct Experts {
   std::int64_t count = 0;              // routed experts of a layer; 0: the model has none
   std::int64_t top_k = 1;              // of them, those that a token goes to
+  std::int64_t groups = 1;             // that they are dealt into, in order
+  std::int64_t top_groups = 1;         // of these, those whose experts a token may go to
   std::int64_t ffn_hidden = 0;         // elements inside one
   std::int64_t shared = 0;             // experts that every token goes through
   std::int64_t shared_ffn_hidden = 0;  // elements inside one of these
@@ -26,6 +29,7 @@ struct Experts {
   std::int64_t mtp_layers = 0;  // blocks behind the last that predict further tokens (arXiv 2412.19437, section 2.2)
 
   bool any() const { return count > 0; }
+  calibration::TokenChoice choice() const { return {top_k, count, groups, top_groups}; }
   /// Whether layer `i` of the model, from 0, has experts.
   bool in_layer(std::int64_t i) const { return any() && i >= dense_layers && (i - dense_layers) % every == every - 1; }
   /// Elements inside all shared experts, which run as one MLP.

@@ -27,8 +27,10 @@ double Machine::mean_peak(calibration::DataType type) const {
   return sum / static_cast<double>(gpus);
 }
 
+/// A domain of NVLink that the job fills in part is there as a whole.
 Site site_of(const Job& job) {
-  Site site{job.machine.node, job.machine.fabric, job.machine.gpus, job.machine.gpus_per_node, job.perturbation.faults};
+  const std::int64_t per_node = job.machine.gpus_per_node, nodes = (job.machine.gpus + per_node - 1) / per_node;
+  Site site{job.machine.node, job.machine.fabric, nodes * per_node, per_node, job.perturbation.faults};
   for (const OtherKind& other : job.machine.mixture.others) site.others.push_back(other.nodes);
   return site;
 }

@@ -89,7 +89,7 @@ ExpertLayout expert_layout_of(const Experts& experts, const Parallelism& layout,
   out.tensor = layout.expert_tensor;
   out.shard_ranks = shard_ranks;
   out.gathers = style.dispatcher == Dispatcher::allgather;
-  out.exchange = {sends_once(style.dispatcher), experts.count, experts.top_k, style.library,
+  out.exchange = {sends_once(style.dispatcher), experts.choice(), style.library,
                   static_cast<double>(layout.sequence_parallel ? tokens / layout.tensor : tokens)};
   return out;
 }

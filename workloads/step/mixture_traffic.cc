@@ -52,10 +52,25 @@ double attention_parameters(const Model& model, double t) {
 
 double log_choose(double n, double k) { return std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1); }
 
-/// Probability that a token meets one of `parts` equal sets of the experts.
+/// Probability that `k` of `all` experts are all outside of a set of `inside`.
+double misses(double all, double inside, double k) {
+  return all - inside < k ? 0 : std::exp(log_choose(all - inside, k) - log_choose(all, k));
+}
+
+/// Probability that a token meets one of `parts` equal sets of the experts, those of whole groups or inside one; over
+/// every number of the set's groups that may be among those open to the token.
 double meets(const Experts& experts, double parts) {
-  const double all = real(experts.count), k = real(experts.top_k), others = all - all / parts;
-  return others < k ? 1 : 1 - std::exp(log_choose(others, k) - log_choose(all, k));
+  const double all = real(experts.count), k = real(experts.top_k), groups = real(experts.groups);
+  const bool nested = std::fmod(parts, groups) == 0 || std::fmod(groups, parts) == 0;
+  if (experts.top_groups >= experts.groups || !nested) return 1 - misses(all, all / parts, k);
+  const double of_set = std::max(1.0, groups / parts), open = real(experts.top_groups);
+  const double inside = std::min(all / parts, all / groups);  // of the set, in one group
+  double none = 0;
+  for (double n = std::max(0.0, of_set + open - groups); n <= std::min(of_set, open); ++n) {
+    const double chance = log_choose(of_set, n) + log_choose(groups - of_set, open - n) - log_choose(groups, open);
+    none += std::exp(chance) * misses(all * open / groups, n * inside, k);
+  }
+  return 1 - none;
 }
 
 /// How the fullest expert group lies on nodes.
