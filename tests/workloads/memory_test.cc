@@ -213,11 +213,14 @@ TEST_CASE("activations walked in schedule order are those counted in simulated t
 
 TEST_CASE("between the halves of a split backward pass stays what weight gradients need") {
   // Table 1 of arXiv 2401.10241: 34 s b h + 5 a b s^2 are kept, 32 s b h are left for the weight gradients.
-  const Job job = small_job({"parallelism.tensor=1", "parallelism.pipeline=8", "parallelism.data=2",
-                             "attention=unfused", "parallelism.schedule=zb_h1"});
+  Sets sets{"parallelism.tensor=1", "parallelism.pipeline=8", "parallelism.data=2", "attention=unfused",
+            "parallelism.schedule=zb_h1"};
+  const Job job = small_job(sets);
   const double sbh = 1024.0 * 2048;
   CHECK(tests::block_bytes(job).kept == Approx(34 * sbh + 5 * 16 * 1024.0 * 1024));
   CHECK(tests::block_bytes(job).between == Approx(32 * sbh));
+  sets.emplace_back("model.gated_mlp=true");  // one gradient of 4h more, of the gate's product
+  CHECK(tests::block_bytes(small_job(sets)).between == Approx(40 * sbh));
   // F0 b0 F1 b1 W0 W1, keeping 10 and leaving 4: before b1 works, 4 + 10 are held.
   const std::vector<Pass> passes{{PassKind::forward, 0, 0},         {PassKind::input_gradient, 0, 0},
                                  {PassKind::forward, 0, 1},         {PassKind::input_gradient, 0, 1},
