@@ -107,7 +107,7 @@ class EventQueue {
   }
   std::span<Event> take_front() {
     if (next_ > kFront) {
-      std::copy(&front_[next_], &front_[end_], &front_[0]);
+      std::copy(front_.data() + next_, front_.data() + end_, front_.data());
       end_ -= next_;
       next_ = 0;
     }

@@ -141,6 +141,42 @@ TEST_CASE("gradients that come and go with their chunk's passes take what the ch
   CHECK(late.activations == early.activations);
 }
 
+TEST_CASE("the fullest moment of a simulated step begins with the collective that its pass begins with") {
+  sim::Program program;
+  std::vector<OpNote> notes;
+  sim::Record record;
+  const auto run = [&](const Pass& pass, Category category, std::int64_t start, std::int64_t finish) {
+    sim::Op op;
+    op.kind = category == Category::compute ? sim::OpKind::compute : sim::OpKind::transfer;
+    op.category = static_cast<std::uint8_t>(category);
+    program.add(op);
+    OpNote& note = notes.emplace_back();
+    note.kind = pass.kind;
+    note.microbatch = pass.microbatch;
+    note.chunk = 0;
+    note.within_pass = true;
+    record.start.push_back(sim::SimTime(start));
+    record.finish.push_back(sim::SimTime(finish));
+  };
+  const Pass f0{PassKind::forward, 0, 0}, f1{PassKind::forward, 0, 1};
+  const Pass b0{PassKind::backward, 0, 0}, b1{PassKind::backward, 0, 1};
+  run(f0, Category::tensor_comm, 100, 150);
+  run(f0, Category::compute, 150, 200);
+  run(f1, Category::compute, 200, 300);
+  run(b0, Category::context_comm, 300, 320);
+  run(b0, Category::compute, 320, 400);
+  run(b0, Category::compute, 400, 450);
+  run(b1, Category::compute, 450, 500);
+  // Two micro-batches keep 10 each; with the first backward pass come 3 to work with and the chunk's gradients, 5.
+  const HighWater top = counted_high_water(record, program, notes, {{10, 3, 0, 5}});
+  CHECK(top.held == 20);
+  CHECK(top.working == 3);
+  CHECK(top.gradients == 5);
+  CHECK(top.pass == b0);
+  CHECK(top.in_flight == std::vector<std::int32_t>{2});
+  CHECK(top.at_s == Approx(300e-12));
+}
+
 TEST_CASE("activations walked in schedule order are those counted in simulated time") {
   std::vector<Sets> layouts{
       {},
@@ -177,11 +213,14 @@ TEST_CASE("activations walked in schedule order are those counted in simulated t
 
 TEST_CASE("between the halves of a split backward pass stays what weight gradients need") {
   // Table 1 of arXiv 2401.10241: 34 s b h + 5 a b s^2 are kept, 32 s b h are left for the weight gradients.
-  const Job job = small_job({"parallelism.tensor=1", "parallelism.pipeline=8", "parallelism.data=2",
-                             "attention=unfused", "parallelism.schedule=zb_h1"});
+  Sets sets{"parallelism.tensor=1", "parallelism.pipeline=8", "parallelism.data=2", "attention=unfused",
+            "parallelism.schedule=zb_h1"};
+  const Job job = small_job(sets);
   const double sbh = 1024.0 * 2048;
   CHECK(tests::block_bytes(job).kept == Approx(34 * sbh + 5 * 16 * 1024.0 * 1024));
   CHECK(tests::block_bytes(job).between == Approx(32 * sbh));
+  sets.emplace_back("model.gated_mlp=true");  // one gradient of 4h more, of the gate's product
+  CHECK(tests::block_bytes(small_job(sets)).between == Approx(40 * sbh));
   // F0 b0 F1 b1 W0 W1, keeping 10 and leaving 4: before b1 works, 4 + 10 are held.
   const std::vector<Pass> passes{{PassKind::forward, 0, 0},         {PassKind::input_gradient, 0, 0},
                                  {PassKind::forward, 0, 1},         {PassKind::input_gradient, 0, 1},
@@ -288,8 +327,13 @@ TEST_CASE("fp8 weights and their transposes stand beside the 16-bit ones, of blo
   };
   const Job job = small_job(fp8);
   const double blocks = 8 * tests::shard_parameters(job).layer;
-  CHECK(copies({}) == 2 * blocks);  // to the byte
+  CHECK(copies({}) == 2 * blocks);                          // to the byte
+  CHECK(copies({"parallelism.sharding=parameters"}) == 0);  // gathered, cast and given back
   CHECK(first_stage({"cluster.device=h100-sxm-80gb"}).parts.weight_copies == 0);
+  // Of four bits each, with a scale in eight for 16 of them.
+  const Sets nvfp4{"cluster.device=b200-sxm-180gb", "precision=nvfp4", "parallelism.tensor=1", "parallelism.pipeline=1",
+                   "parallelism.data=16"};
+  CHECK(first_stage(nvfp4).parts.weight_copies == Approx(2 * (0.5 + 1.0 / 16) * blocks));
 }
 
 TEST_CASE("more micro-batches than are walked change nothing, except for GPipe") {

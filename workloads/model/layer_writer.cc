@@ -186,7 +186,8 @@ std::optional<InputExchange> LayerWriter::enter_head() const {
     input->overlap = CommOverlap::none;
     input->async = style().linear.async_tensor_backward;
   }
-  input->ordering = input->ordering_backward = ordering(element_);
+  if (!computation_.overlaps_tensor || fuses_exchanges())
+    input->ordering = input->ordering_backward = ordering(element_);
   return input;
 }
 /// Forward, parts of a sum come from all ranks beside the product that makes them and are added up behind it

@@ -238,8 +238,8 @@ function build_sweep() {
     return el('label', {className: 'stack'}, name, field);
   });
   const axes =
-      el('select', {id: 'sweep-axis'}, el('option', {value: 'memory'}, 'time against memory'),
-         el('option', {value: 'cost'}, 'time against cost'));
+      el('select', {id: 'sweep-axis'}, el('option', {value: 'memory'}, 'memory'),
+         el('option', {value: 'cost'}, 'cost'));
   axes.addEventListener('change', () => sweep.total > 0 && show_sweep(true));
   const go = el('button', {type: 'button', id: 'sweep-go', className: 'primary'}, 'Start');
   go.addEventListener('click', () => {
@@ -250,7 +250,7 @@ function build_sweep() {
   const csv = el('button', {type: 'button', id: 'sweep-csv', disabled: true}, 'CSV');
   csv.addEventListener('click', () => save('sweep.csv', 'text/csv', sweep_csv()));
   place('sweep').replaceChildren(
-      el('div', {className: 'lists'}, fields, el('label', {className: 'stack'}, 'Picture', axes)),
+      el('div', {className: 'lists'}, fields, el('label', {className: 'stack'}, 'Time against', axes)),
       el('div', {className: 'controls'}, go, csv,
          el('progress', {id: 'sweep-progress', value: 0, 'aria-label': 'progress of the sweep'}),
          el('span', {id: 'sweep-state', role: 'status'})),
