@@ -109,9 +109,12 @@ struct FabricSpec {
   const FabricKind* kind = &fabrics::none;  // a row of the catalogue, never null
   std::int64_t nics = 8;                    // per node
   Bandwidth nic_rate{25e9};                 // per NIC and direction
-  Duration nic_latency{};                   // send + receive side of one message, without switches
-  Duration message_gap{};                   // beyond its bytes, between one message of a ring and its next
-  double efficiency = 1.0;                  // payload share of the line rate that a saturating transfer reaches
+  struct Message {
+    Duration latency{};  // send + receive side, without switches
+    Duration gap{};      // beyond its bytes, from one message of a ring to its next
+    bool operator==(const Message&) const = default;
+  } message;
+  double efficiency = 1.0;  // payload share of the line rate that a saturating transfer reaches
   struct Gpus {
     std::int64_t nvlink_domain = 0;  // that NVLink joins across nodes (multi-node NVLink); 0: those of a node
     double spread = 0;               // of the fleet: relative standard deviation of what a kernel takes on each

@@ -85,8 +85,8 @@ const std::vector<Row>& rows() {
         "s",
         "0 s",
         {},
-        "Time beyond that of its bytes from one message of a ring between nodes to the next (the gap of LogP): what the "
-        "transport spends on each.",
+        "Time beyond that of its bytes from one message of a ring between nodes to the next (the gap of LogP): what "
+        "the transport spends on each.",
         {"0 s", "100 ms"}},
        Where::networked},
       {{"switch_latency", "quantity", "s", "0.45 us", {}, "Each switch on the way, with its cable.", {"0 s", "100 ms"}},
@@ -297,8 +297,8 @@ FabricSpec load_fabric_spec(const Settings& fabric, std::string_view device) {
   spec.nic_rate = read_rate(fabric.at("nic_rate"), device);
   spec.switches.uplink_rate = spec.nic_rate;
   spec.efficiency = fabric.get_number("efficiency", 1.0);
-  spec.nic_latency = fabric.get_duration("nic_latency", sim::microseconds(2.4));
-  spec.message_gap = fabric.get_duration("message_gap", sim::Duration{});
+  spec.message.latency = fabric.get_duration("nic_latency", sim::microseconds(2.4));
+  spec.message.gap = fabric.get_duration("message_gap", sim::Duration{});
   spec.switches.latency = fabric.get_duration("switch_latency", sim::microseconds(0.45));
   spec.switches.radix = fabric.get_int("radix", spec.kind == &fabrics::single_switch ? kMost : 64);
   const std::string routing = fabric.get_choice("routing", "adaptive", routing_names());

@@ -127,7 +127,7 @@ Cluster::Way Cluster::State::way_of_switches(std::uint32_t leaf_a, std::uint32_t
     way.top = c.from_size == 0 ? Tier::leaf : outside.bundles[outside.groups[c.from[c.from_size - 1]].up].tier;
   }
   way.hops = switches + 1;
-  way.latency = fabric.nic_latency + fabric.switches.latency * static_cast<std::int64_t>(switches);
+  way.latency = fabric.message.latency + fabric.switches.latency * static_cast<std::int64_t>(switches);
   return way;
 }
 

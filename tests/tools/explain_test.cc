@@ -120,9 +120,9 @@ TEST_CASE("a mixture's interval comes from mixtures, however many dense rows of 
   for (int i = 0; i < 9; ++i) rows.push_back({"mixtures", fmt::format("mixture-{}", i), mixture, 0.3});
   tools::Features asked = mixture;
   asked.device = "h100-sxm-80gb";
-  // Weights: exp(-1 / 2) + 0.002 = 0.609 for a mixture on another device, exp(-9 / 2) + 0.002 = 0.0131 for a dense row; a
-  // list weighs the root of its sum, 2.340 against 1.145, so that dense rows, the lower ones, hold 33 %. Kish's count is
-  // 3.485^2 / (2.340^2 / 9 + 1.145^2 / 100) = 19.5.
+  // Weights: exp(-1 / 2) + 0.002 = 0.609 for a mixture on another device, exp(-9 / 2) + 0.002 = 0.0131 for a dense
+  // row; a list weighs the root of its sum, 2.340 against 1.145, so that dense rows, the lower ones, hold 33 %. Kish's
+  // count is 3.485^2 / (2.340^2 / 9 + 1.145^2 / 100) = 19.5.
   const auto like = tools::like_rows(asked, rows);
   REQUIRE(like.has_value());
   CHECK(like->rows == Approx(19.5).epsilon(0.005));

@@ -31,7 +31,7 @@ inline FabricSpec fat_tree_spec() {
   fabric.name = "test";
   fabric.kind = &fabrics::fat_tree;
   fabric.efficiency = 0.95;
-  fabric.nic_latency = sim::microseconds(2);
+  fabric.message.latency = sim::microseconds(2);
   fabric.switches.latency = sim::microseconds(0.5);
   return fabric;
 }

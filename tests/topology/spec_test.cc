@@ -103,8 +103,8 @@ TEST_CASE("A fabric is read in full") {
   CHECK(spec.nics == 4);
   CHECK(spec.nic_rate.value() == Approx(25e9));
   CHECK(spec.efficiency == 0.9);
-  CHECK(spec.nic_latency == sim::microseconds(3));
-  CHECK(spec.message_gap == sim::microseconds(7));
+  CHECK(spec.message.latency == sim::microseconds(3));
+  CHECK(spec.message.gap == sim::microseconds(7));
   CHECK(spec.switches.latency == sim::microseconds(1));
   CHECK(spec.tree.rail);
   CHECK(spec.switches.radix == 40);
@@ -200,7 +200,7 @@ TEST_CASE("Every documented key can be read by some kind, and its default is the
       {"radix", std::to_string(spec.switches.radix)},
       {"unit_nodes", std::to_string(spec.tree.unit_nodes)},
       {"flows_per_nic", std::to_string(spec.routes.flows_per_nic)},
-      {"nic_latency", fmt::format("{:.2g} us", sim::to_seconds(spec.nic_latency) * 1e6)},
+      {"nic_latency", fmt::format("{:.2g} us", sim::to_seconds(spec.message.latency) * 1e6)},
       {"switch_latency", fmt::format("{:.2g} us", sim::to_seconds(spec.switches.latency) * 1e6)},
       {"efficiency", fmt::format("{}", spec.efficiency)},
       {"gpu_spread", fmt::format("{}", spec.gpus.spread)},

@@ -51,7 +51,7 @@ TEST_CASE("Distances of a torus are those of its coordinates") {
     const std::int64_t steps = around(0, node % x, x) + around(0, node / x % y, y) + around(0, node / (x * y), z);
     const Cluster::Way way = cluster.way(0, node * 8);
     CHECK(way.hops == 2 + 1 + steps + 1 + 2);  // GPU - PCIe - NIC - switches - NIC - PCIe - GPU
-    CHECK(way.latency == fabric.nic_latency + fabric.switches.latency * (steps + 1));
+    CHECK(way.latency == fabric.message.latency + fabric.switches.latency * (steps + 1));
     const Path path = cluster.path(0, node * 8);
     CHECK(path.hops == way.hops);
     CHECK(path.latency == way.latency);

@@ -76,7 +76,7 @@ GroupShape shape_of(std::span<const std::int64_t> gpus, const topology::Cluster&
   for (std::size_t i = 0; i < nodes.size(); ++i)
     shape.per_node = std::max(shape.per_node, static_cast<std::int64_t>(nodes[i].size()));
   if (shape.nodes > 1) {  // one node need not have a fabric
-    shape.gap = cluster.fabric_spec().message_gap;
+    shape.gap = cluster.fabric_spec().message.gap;
     shape.rails = shape.ranks;
     std::vector<std::int64_t> exits;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
