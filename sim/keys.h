@@ -55,6 +55,8 @@ class KeyTable {
   struct Range {
     double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
   };
+  /// Refuses a member that is none of `known` but a key elsewhere: the last part of a path is what people remember.
+  void refuse_misplaced(const Settings& document, const std::vector<std::string>& known) const;
   void check_member(const Settings& value, const std::string& path) const;
   void check_scalar(const Settings& value, std::size_t row) const;
   bool is_absent(const Settings& value) const;
