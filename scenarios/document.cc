@@ -40,10 +40,17 @@ std::string scenario_file(const std::string& name) {
   if (std::find(names.begin(), names.end(), name) != names.end()) {
     return (fs::path(data_directory()) / "scenarios" / (name + ".yaml")).string();
   }
+  const std::vector<std::string> models = shipped("models");
+  if (std::find(models.begin(), models.end(), name) != models.end()) {
+    throw UserError(Place{name, 0, 0}, "",
+                    fmt::format("got a model, expected a scenario: run one that ships with --set model={}, as "
+                                "gpt3-6.7b-h100, or write one that names it (orrery list scenarios)",
+                                name));
+  }
   const std::string nearest = sim::nearest_word(name, names);
   throw UserError(Place{name, 0, 0}, "",
                   nearest.empty()
-                      ? "there is no such file, and no shipped scenario of that name"
+                      ? "there is no such file, and no shipped scenario of that name; orrery list scenarios names them"
                       : fmt::format("there is no such file; did you mean the shipped scenario \"{}\"?", nearest));
 }
 

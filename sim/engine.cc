@@ -185,7 +185,9 @@ Result run(const Plan& plan, const Network& network, const RunOptions& options, 
   Result result = Engine(plan, network, options, threads).run();
   if (result.outcome == Outcome::finished || threads.count <= 1) return result;
   // Who waits for whom is told from one part that knows all.
-  return Engine(plan, network, options, Threads{}).run();
+  result = Engine(plan, network, options, Threads{}).run();
+  SIM_CHECK(result.outcome != Outcome::finished, "what several parts lock up at, one part finishes");
+  return result;
 }
 
 Result run(const Plan& plan, const Network& network, const RunOptions& options) {

@@ -110,12 +110,28 @@ const std::vector<std::string>& KeyTable::names_below(std::string_view path) con
   return at != names_.end() ? at->second : kNone;
 }
 
+void KeyTable::refuse_misplaced(const Settings& document, const std::vector<std::string>& known) const {
+  for (const auto& [name, member] : document.members()) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string ending = "." + name;
+    const std::string* meant = nullptr;
+    for (const Key& key : rows_) {
+      const bool fits = key.path.ends_with(ending) && key.path.find_first_of("[*") == std::string::npos;
+      if (fits && (meant == nullptr || key.path.size() < meant->size())) meant = &key.path;
+    }
+    if (meant != nullptr) member.fail(fmt::format("unknown key; did you mean \"{}\"?", *meant));
+  }
+}
+
 void KeyTable::check(const Settings& document, std::string_view path) const {
   if (!document.is_mapping()) return;
   const std::vector<std::string>& known = names_below(path);
   if (known.empty()) return;
   const bool free = std::find(known.begin(), known.end(), "*") != known.end();
-  if (!free) document.refuse_unknown(known);
+  if (!free) {
+    refuse_misplaced(document, known);
+    document.refuse_unknown(known);
+  }
   const std::string prefix = path.empty() ? "" : std::string(path) + ".";
   for (const auto& [name, member] : document.members()) {
     const bool named = !free || std::find(known.begin(), known.end(), name) != known.end();

@@ -69,6 +69,8 @@ class KeyTable {
   static double number_of(const Settings& value, Form form, std::string_view unit);
   void read_bounds();
   void list_names(std::string_view path);
+  /// Refuses a member that is none of `known` but a key elsewhere: the last part of a path is what people remember.
+  void refuse_misplaced(const Settings& document, const std::vector<std::string>& known) const;
   void check_member(const Settings& value, const std::string& path) const;
   void check_scalar(const Settings& value, std::size_t row) const;
   bool is_absent(const Settings& value) const;

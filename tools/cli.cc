@@ -94,6 +94,9 @@ int parse_and_run(int argc, const char* const* argv) {
   Action chosen;
   declare_program(app, chosen);
   refuse_unknown_command(argc, argv);
+  if (argc < 2)
+    throw sim::UserError(
+        "orrery: got no command, expected one, as in orrery run eos-gpt3-175b; orrery --help lists them");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -102,5 +102,7 @@ TEST_CASE("a shipped scenario is found by its name") {
   CHECK(read_scenario("eos-gpt3-175b").at("cluster").at("gpus").as_int() == 10752);
   CHECK(user_error([] { read_scenario("eos-gpt3-175"); }) ==
         "eos-gpt3-175: there is no such file; did you mean the shipped scenario \"eos-gpt3-175b\"?");
+  CHECK(user_error([] { read_scenario("llama2-70b"); }).starts_with("llama2-70b: got a model, expected a scenario: "));
+  CHECK(user_error([] { read_scenario("nothing-like-it"); }).ends_with("; orrery list scenarios names them"));
   CHECK(user_error([] { read_scenario("folder/none.yaml"); }).starts_with("folder/none.yaml: cannot be read"));
 }

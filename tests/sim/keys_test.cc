@@ -84,6 +84,25 @@ TEST_CASE("unknown members are refused where the table knows all of them; other 
   CHECK(complaint("gpus", scalar("")).empty());
 }
 
+TEST_CASE("a key that stands elsewhere is refused with the path where it belongs, the shortest of several") {
+  const KeyTable keys({{"far.away.gpus", "integer", "", "", {}, "How many."},
+                       {"near.gpus", "integer", "", "", {}, "How many."},
+                       {"list[].rate", "number", "", "-", {}, "How fast."}});
+  const auto refusal = [&](const std::string& path) {
+    Settings document = Settings::mapping(kPlace);
+    document.set_path(path, scalar("1"));
+    try {
+      keys.check(document);
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(refusal("gpus") == "k.yaml:2:5: gpus: unknown key; did you mean \"near.gpus\"?");
+  CHECK(refusal("near.gpus").empty());
+  CHECK(refusal("rate").find("did you mean") == std::string::npos);  // of an item, which a path alone does not name
+}
+
 TEST_CASE("names below a path are the members one level down, in the order of the rows") {
   CHECK(table().names_below("tiles[]") == std::vector<std::string>{"m"});
   CHECK(table().names_below("rate") == std::vector<std::string>{"*"});
