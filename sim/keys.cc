@@ -114,12 +114,12 @@ void KeyTable::refuse_misplaced(const Settings& document, const std::vector<std:
   for (const auto& [name, member] : document.members()) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::string ending = "." + name;
-    const std::string* meant = nullptr;
+    std::vector<std::string> meant;
     for (const Key& key : rows_) {
       const bool fits = key.path.ends_with(ending) && key.path.find_first_of("[*") == std::string::npos;
-      if (fits && (meant == nullptr || key.path.size() < meant->size())) meant = &key.path;
+      if (fits && meant.size() < 3) meant.push_back("\"" + key.path + "\"");
     }
-    if (meant != nullptr) member.fail(fmt::format("unknown key; did you mean \"{}\"?", *meant));
+    if (!meant.empty()) member.fail(fmt::format("unknown key; did you mean {}?", fmt::join(meant, " or ")));
   }
 }
 
