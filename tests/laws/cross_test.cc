@@ -26,9 +26,9 @@ namespace {
 // Under sanitizers, which take ten times as long, one cell of so many is tried: a number that has no divisor in common
 // with a generation's cells, so that seven generations in a row try all of them.
 #ifdef __SANITIZE_ADDRESS__
-constexpr std::size_t kOneOf = 7;
+constexpr std::size_t kOneCellOf = 7;
 #else
-constexpr std::size_t kOneOf = 1;
+constexpr std::size_t kOneCellOf = 1;
 #endif
 
 /// One cell of the cross.
@@ -132,10 +132,10 @@ TEST_CASE("every generation with every schedule, sharding and overlap runs, or i
   std::size_t seen = 0;
   for (const std::string& software : scenarios::shipped("software")) {
     const std::vector<Cell> cells = cells_of(software);
-    CHECK(std::gcd(cells.size(), kOneOf) == 1);
+    CHECK(std::gcd(cells.size(), kOneCellOf) == 1);
     const scenarios::Scenario base = scenarios::load_scenario(toy({software, "1f1b", "none", false, 1}));
     for (const Cell& cell : cells) {
-      if (seen++ % kOneOf == 0) check_cell(cell, base, cache, tally);
+      if (seen++ % kOneCellOf == 0) check_cell(cell, base, cache, tally);
     }
   }
   std::cout << fmt::format("cross: {} run, {} of them in fewer events a rank when folded, {} refused, {:.1f} s\n",
@@ -144,9 +144,9 @@ TEST_CASE("every generation with every schedule, sharding and overlap runs, or i
   CHECK(tally.in_few > tally.run / 10);  // passes as one operation, and steady states, are among them
   // Of one or two chunks one suits every schedule: with each generation, each sharding, overlap or not.
   const auto cells =
-      static_cast<int>(scenarios::shipped("software").size() * choices("parallelism.sharding").size() * 2 / kOneOf);
+      static_cast<int>(scenarios::shipped("software").size() * choices("parallelism.sharding").size() * 2 / kOneCellOf);
   for (const std::string& schedule : choices("parallelism.schedule")) {
     INFO(schedule);
-    CHECK(tally.by_schedule[schedule] >= (kOneOf == 1 ? cells : cells * 3 / 4));  // the few need not be a fair draw
+    CHECK(tally.by_schedule[schedule] >= (kOneCellOf == 1 ? cells : cells * 3 / 4));  // the few need not be a fair draw
   }
 }

@@ -37,9 +37,9 @@ Settings toy() {
 
 // Under sanitizers, which take ten times as long, one extreme of so many is tried.
 #ifdef __SANITIZE_ADDRESS__
-constexpr int kOneOf = 8;
+constexpr int kOneExtremeOf = 8;
 #else
-constexpr int kOneOf = 1;
+constexpr int kOneExtremeOf = 1;
 #endif
 
 struct Extremes {
@@ -49,7 +49,7 @@ struct Extremes {
 
 /// Runs the scenario; notes what is neither a step of some time nor a refusal.
 void run(const Settings& scenario, const std::string& what, Extremes& tally) {
-  if (tally.seen++ % kOneOf != 0) return;
+  if (tally.seen++ % kOneExtremeOf != 0) return;
   const std::clock_t begin = std::clock();
   try {
     const workloads::Job job = scenarios::load_scenario(scenario).job;
@@ -153,7 +153,7 @@ Extremes try_documents(const std::string& kind, const std::string& key, const st
 
 void check_tally(const Extremes& tally, int least_simulated, int least_refused) {
   for (const std::string& wrong : tally.wrong) FAIL_CHECK(wrong);
-  const int part = kOneOf == 1 ? 1 : 2 * kOneOf;  // the few that are tried need not be a fair draw
+  const int part = kOneExtremeOf == 1 ? 1 : 2 * kOneExtremeOf;  // the few that are tried need not be a fair draw
   CHECK(tally.simulated > least_simulated / part);
   CHECK(tally.refused > least_refused / part);
 }

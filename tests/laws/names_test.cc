@@ -20,9 +20,9 @@ namespace {
 
 // Under sanitizers, which take ten times as long, one id of so many is tried.
 #ifdef __SANITIZE_ADDRESS__
-constexpr std::size_t kOneOf = 8;
+constexpr std::size_t kOneIdOf = 8;
 #else
-constexpr std::size_t kOneOf = 1;
+constexpr std::size_t kOneIdOf = 1;
 #endif
 
 const std::vector<tools::ListedRecord>& published() {
@@ -66,7 +66,7 @@ TEST_CASE("a scenario gives the same answer under the ids and names of all publi
   const std::string unnamed = answer(scenarios::load_scenario(document), cache);
   std::size_t seen = 0, tried = 0;
   for (const std::string& id : ids()) {
-    if (seen++ % kOneOf != 0) continue;
+    if (seen++ % kOneIdOf != 0) continue;
     for (const char* key : {"id", "name"}) {
       INFO(key << ": " << id);
       const scenarios::Scenario scenario = scenarios::load_scenario(called(document, key, id));
@@ -75,7 +75,7 @@ TEST_CASE("a scenario gives the same answer under the ids and names of all publi
       ++tried;
     }
   }
-  CHECK(tried > 800 / kOneOf);
+  CHECK(tried > 800 / kOneIdOf);
 }
 
 TEST_CASE("a row of a published table is read alike under any id, in validate as in a run") {

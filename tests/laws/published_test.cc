@@ -26,9 +26,9 @@ namespace {
 // Under sanitizers, which take ten times as long, one record of so many is simulated, and the first of each list; what
 // needs them all is tagged full-size.
 #ifdef __SANITIZE_ADDRESS__
-constexpr std::size_t kOneOf = 8;
+constexpr std::size_t kOneRecordOf = 8;
 #else
-constexpr std::size_t kOneOf = 1;
+constexpr std::size_t kOneRecordOf = 1;
 #endif
 
 std::vector<tools::ListedRecord> kept_records() {
@@ -36,7 +36,7 @@ std::vector<tools::ListedRecord> kept_records() {
   std::set<std::string> lists;
   std::size_t seen = 0;
   for (tools::ListedRecord& record : tools::read_lists({std::string(ORRERY_SOURCE_DIR) + "/tests/published"})) {
-    if (lists.insert(record.list).second || seen % kOneOf == 0) out.push_back(std::move(record));
+    if (lists.insert(record.list).second || seen % kOneRecordOf == 0) out.push_back(std::move(record));
     ++seen;
   }
   return out;
@@ -110,7 +110,7 @@ TEST_CASE("every kept record is simulated, compared and cited") {
     CHECK(r.source.citation.size() >= 20);
   }
   CHECK(ids.size() == rows().size());
-  CHECK(ids.size() > 900 / kOneOf);
+  CHECK(ids.size() > 900 / kOneRecordOf);
 }
 
 TEST_CASE("every row of the sources' tables is kept", "[full-size]") {
