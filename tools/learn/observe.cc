@@ -94,6 +94,22 @@ std::optional<Observation> products_beside_tensor_calls(Roles& roles, const std:
   return Observation{ratio, 0, beside.count + alone.count};
 }
 
+/// A device that is slower than its profile is so in both directions; what is split to overlap, in one more.
+std::optional<Observation> forward_share_of_products(const std::vector<DeviceEvent>& events) {
+  double forward = 0;
+  double all = 0;
+  std::size_t products = 0;
+  for (const DeviceEvent& event : events) {
+    if (event.what != OpClass::matmul || event.phase == Phase::other) continue;
+    const double seconds = static_cast<double>(event.end - event.start) * kNano;
+    all += seconds;
+    forward += event.phase == Phase::forward ? seconds : 0;
+    ++products;
+  }
+  if (all <= 0) return std::nullopt;
+  return Observation{forward / all, 0, products};
+}
+
 class Observer {
  public:
   explicit Observer(const Trace& trace) : trace_(trace), roles_(trace), events_(within_steps(trace)) {
@@ -209,18 +225,7 @@ class Observer {
       const auto& [sum, count] = times[row];
       if (count > 0) out_["time." + name_of_row(row)] = {sum / steps_, 0, count};
     }
-    // A device that is slower than its profile is so in both directions; what is split to overlap, in one more.
-    double forward = 0;
-    double all = 0;
-    std::size_t products = 0;
-    for (const DeviceEvent& event : events_) {
-      if (event.what != OpClass::matmul || event.phase == Phase::other) continue;
-      const double seconds = static_cast<double>(event.end - event.start) * kNano;
-      all += seconds;
-      forward += event.phase == Phase::forward ? seconds : 0;
-      ++products;
-    }
-    if (all > 0) out_["products.forward_share"] = {forward / all, 0, products};
+    if (const auto share = forward_share_of_products(events_)) out_["products.forward_share"] = *share;
   }
 
   void calls() {
