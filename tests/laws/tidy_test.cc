@@ -81,6 +81,16 @@ TEST_CASE("files have at most 800 lines, lines at most 120 columns, no tabs, no 
   CHECK(problems == Problems{});
 }
 
+TEST_CASE("a script can be run as the documents say") {
+  Problems problems;
+  for (const SourceFile& file : source_files()) {
+    if (!file.suffix.empty() || !file.text.starts_with("#!")) continue;
+    const fs::perms perms = fs::status(fs::path(ORRERY_SOURCE_DIR) / file.path).permissions();
+    if ((perms & fs::perms::owner_exec) == fs::perms::none) problems.push_back(file.path + " is not executable");
+  }
+  CHECK(problems == Problems{});
+}
+
 TEST_CASE("a function has at most 90 lines") {
   // Approximation: from the last line that has text in the first column to the brace that closes a block there (a
   // signature may take several lines). Namespaces close with a comment, types with a semicolon. A catalogue is a table,

@@ -126,6 +126,25 @@ TEST_CASE("rings take base + stages + share of the buffer over the rate, under e
   });
 }
 
+TEST_CASE("the gap between messages holds a ring back once a part, and only where a network is in it") {
+  const auto gapped = [](const char* gap, std::int64_t nodes, std::int64_t members) {
+    return Setting(std::string("{inherits: ndr-rail, message_gap: ") + gap + "}", nodes, members);
+  };
+  for (const char* protocol : {"ring LL", "ring LL128", "ring Simple"})
+    for (const std::int64_t nodes : {2, 3, 8})
+      for (const std::int64_t members : {1, 8})
+        for (const CollectiveOp op : {CollectiveOp::all_reduce, CollectiveOp::all_gather}) {
+          INFO(protocol << ", " << members << " GPUs of each of " << nodes << " nodes");
+          const double passes = op == CollectiveOp::all_reduce ? 2 : 1;
+          const double parts = static_cast<double>(nodes * members - 1);
+          const double without = gapped("0 s", nodes, members).seconds(op, 1e8, protocol);
+          const double with = gapped("40 us", nodes, members).seconds(op, 1e8, protocol);
+          CHECK(with - without == Approx(passes * parts * 40e-6).epsilon(1e-6));
+        }
+  for (const CollectiveOp op : {CollectiveOp::all_reduce, CollectiveOp::all_gather})
+    CHECK(gapped("40 us", 1, 8).seconds(op, 1e8, "auto") == gapped("0 s", 1, 8).seconds(op, 1e8, "auto"));
+}
+
 TEST_CASE("a double binary tree is a pipeline: (stages + chunks - 1) chunk times and the latency of each stage once") {
   everywhere([](const Setting& s) {
     const double stages = 2 * s.levels(), chain = 2 * (s.g() - 1), channels = 2 * s.rails();

@@ -41,6 +41,21 @@ TEST_CASE("every micro-batch is fetched once by a stage of one chunk") {
   CHECK(with - without == Approx(4 * (1 + 0.1)).epsilon(1e-3));
 }
 
+TEST_CASE("stages that sleep while they exchange shapes take 0.6 s a micro-batch, with two neighbours 1.2 s") {
+  // Of one neighbour a stage sends or receives activations (0.4 s) and gradients (0.2 s), beside which a small model's
+  // kernels are nothing.
+  const auto seconds_of = [](int stages, int microbatches) {
+    return sim::to_seconds(
+        workloads::simulate_step(small_job({"cluster.gpus=" + std::to_string(stages), "parallelism.tensor=1",
+                                            "parallelism.pipeline=" + std::to_string(stages), "parallelism.data=1",
+                                            "batch.global=" + std::to_string(microbatches), "batch.micro=1",
+                                            "parallelism.sequence_parallel=false", "software=nanotron-2024-12"}))
+            .iteration);
+  };
+  CHECK(seconds_of(2, 24) - seconds_of(2, 8) == Approx(16 * 0.6).epsilon(0.03));
+  CHECK(seconds_of(4, 24) - seconds_of(4, 8) == Approx(16 * 1.2).epsilon(0.03));
+}
+
 TEST_CASE("the fused softmax takes whole blocks of score matrices, or none") {
   const auto unfused = [](const char* matrices) {
     return seconds({"attention=unfused", std::string("software.fused_softmax_matrices=") + matrices});
