@@ -1,7 +1,9 @@
 """Does the Python package say what the program says, refuse as it does, and let Python run beside it?"""
 
+import copy
 import json
 import os
+import pickle
 import subprocess
 import tempfile
 import threading
@@ -52,6 +54,14 @@ class Runs(unittest.TestCase):
             self.assertEqual(answer["breakdown_s"], said["breakdown_s"])
             self.assertEqual(answer["traffic"], said["traffic"])
             self.assertEqual(answer["memory"]["peak_bytes"], said["memory"]["peak_bytes"])
+
+    def test_a_step_can_be_copied_and_pickled_before_and_after_it_was_looked_at(self):
+        fresh, seen = orrery.run(SMALL), orrery.run(SMALL)
+        self.assertGreater(seen.iteration_time_s, 0)
+        for result in (fresh, seen):
+            for other in (pickle.loads(pickle.dumps(result)), copy.copy(result), copy.deepcopy(result)):
+                self.assertEqual(other.json, result.json)
+                self.assertEqual(other.mfu_pct, result.mfu_pct)
 
     def test_shipped_names_sets_and_ranks(self):
         said = program("run", "gpt3-6.7b-h100", "--set", "batch.micro=4", "--set", "recompute=full")

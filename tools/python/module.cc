@@ -56,8 +56,13 @@ class Watch {
   /// Without the interpreter's lock held; for any thread.
   void tell(std::size_t done, std::size_t count) const {
     const py::gil_scoped_acquire lock;
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    look();
     if (!callback_.is_none()) callback_(done, count);
+  }
+  /// For Ctrl-C alone.
+  void look() const {
+    const py::gil_scoped_acquire lock;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
 
  private:
@@ -66,15 +71,25 @@ class Watch {
 
 unsigned jobs_of(unsigned jobs) { return jobs > 0 ? jobs : default_jobs(); }
 
-std::string run(const Source& source, bool full) {
+/// A simulated step. Writing its document takes longer than all else that a call adds, so it waits to be asked for.
+struct Step {
+  scenarios::Scenario scenario;
+  workloads::StepReport report;
+  std::string text() const {
+    const py::gil_scoped_release unlocked;
+    return dumped(report_json(scenario, report));
+  }
+};
+
+Step run(const Source& source, bool full) {
   const py::gil_scoped_release unlocked;
   const sim::Settings document = source.read();
-  const scenarios::Scenario scenario = scenarios::load_scenario(document);
+  Step step{scenarios::load_scenario(document), {}};
   workloads::StepOptions options;
   options.full = options.whole_passes = full;
-  workloads::StepReport report = workloads::simulate_step(scenario.job, options);
-  if (!report.memory.fits) report.memory.would_fit = scenarios::would_fit(document);
-  return dumped(report_json(scenario, report));
+  step.report = workloads::simulate_step(step.scenario.job, options);
+  if (!step.report.memory.fits) step.report.memory.would_fit = scenarios::would_fit(document);
+  return step;
 }
 
 std::string sweep(const Source& source, const std::vector<std::string>& vary, std::size_t limit, unsigned jobs,
@@ -114,7 +129,7 @@ std::string sweep(const Source& source, const std::vector<std::string>& vary, st
   return dumped(rows);
 }
 
-/// Threads of this process that tell of every layout.
+/// Threads of this process that tell of every layout that is counted as done: most tasks of a search only bound one.
 class WatchedCrew : public Crew {
  public:
   WatchedCrew(unsigned jobs, const Watch& watch) : jobs_(jobs), watch_(watch) {}
@@ -123,16 +138,22 @@ class WatchedCrew : public Crew {
            const std::function<bool()>& /*stopped*/) override {
     for_each_parallel(tasks.size(), jobs_, "", [&](std::size_t i) {
       const std::string line = work(tasks[i]);
-      std::size_t now = 0;
+      std::size_t before = 0, now = 0;
       {
         const std::lock_guard lock(mutex_);
+        before = done_;
         keep(tasks[i], line);
-        now = ++done_;
+        now = done_;
       }
-      watch_.tell(now, 0);
+      if (now > before)
+        watch_.tell(now, 0);
+      else
+        watch_.look();
     });
     return true;
   }
+  /// Of what is kept.
+  void count() { ++done_; }
 
  private:
   unsigned jobs_;
@@ -171,7 +192,9 @@ std::string search(const Source& source, const std::string& objective, std::size
   options.goal =
       goal_of(objective, static_cast<double>(job.batch.global) * static_cast<double>(job.model.seq), job.training);
   WatchedCrew crew(jobs_of(jobs), watch);
-  const SearchResult result = search_layouts(space, options, crew, jobs_of(jobs));
+  Memory memory;
+  memory.keep = [&](std::size_t, const std::string&) { crew.count(); };
+  const SearchResult result = search_layouts(space, options, crew, jobs_of(jobs), memory);
   if (result.complete && result.layouts == result.infeasible)
     throw sim::UserError(result.refusal.empty() ? "search: there is no layout to try" : result.refusal);
   ordered_json json;
@@ -215,6 +238,7 @@ PYBIND11_MODULE(_orrery, module) {
   py::class_<Source>(module, "Source").def(py::init([](std::string what, bool is_text, tools::Sets sets) {
     return Source{std::move(what), is_text, std::move(sets)};
   }));
+  py::class_<tools::Step>(module, "Step").def("text", &tools::Step::text);
   module.def("run", &tools::run);
   module.def("sweep", &tools::sweep);
   module.def("search", &tools::search);

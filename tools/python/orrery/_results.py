@@ -29,22 +29,26 @@ class Result:
     them. Seconds, bytes, tokens per second; rates of FLOPs in TFLOP/s."""
 
     def __init__(self, json):
-        """`json`: the document, or its text, which is read when something of it is asked for."""
-        if isinstance(json, str):
-            self._text = json
-        else:
+        """`json`: the document, or a step of the simulator's, whose document is written when something is asked of it."""
+        if isinstance(json, dict):
             self.json = json
+        else:
+            self._step = json
 
     def __getattr__(self, name):
-        if name == "json" and "_text" in self.__dict__:
-            self.json = _json.loads(self._text)
+        if name == "json" and "_step" in self.__dict__:
+            self.json = _json.loads(self.__dict__.pop("_step").text())
             return self.json
-        if name in ("json", "_text") or name.startswith("__"):
+        if name in ("json", "_step") or name.startswith("__"):
             raise AttributeError(name)
         try:
             return self.json[name]
         except KeyError:
             raise AttributeError(f"a step has no {name}; it has {', '.join(self.json)}") from None
+
+    def __getstate__(self):
+        """Copies and pickles have the document: the simulator's step stays where it was made."""
+        return {"json": self.json}
 
     def __dir__(self):
         return [*super().__dir__(), *self.json]
