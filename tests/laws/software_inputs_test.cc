@@ -120,6 +120,8 @@ std::vector<Case> kernels_and_messages() {
   const Sets interleaved = plus(kOverlapped, {"parallelism.virtual_pipeline=4", "software.parameter_bucket='10 MB'"});
   const Sets one_stage{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16"};
   const Sets in_blocks{"attention=unfused", "software.fused_softmax_matrices=4"};
+  const Sets ahead{"parallelism.pipeline=1", "parallelism.data=8", "parallelism.sequence_parallel=true",
+                   "software.launches_ahead=300"};
   return {
       {"software.gradient_dtype", slower, "fp32", {}, "bf16"},
       {"software.parameter_gather_dtype", slower, "fp32", kSharded, "bf16"},
@@ -190,6 +192,9 @@ std::vector<Case> kernels_and_messages() {
        "true"},
       {"software.loss_copies", more_memory, "4", one_stage, "1"},
       {"software.keeps_pipeline_outputs", more_memory, "true", {}, "false"},
+      {"software.launches_ahead", differs, "1024", ahead, "0"},
+      {"software.forward_block_launches", differs, "200", ahead, "0"},
+      {"software.backward_block_launches", differs, "400", ahead, "0"},
       {"software.allocator_overhead", more_memory, "0.2", {}, "0.1"},
       {"software.context_memory", more_memory, "2 GB", {}, "1 GB"},
       {"software.communicator_memory", more_memory, "2 GB", {}, "1 GB"},
