@@ -114,14 +114,23 @@ std::vector<Case> casts_and_blocks() {
   };
 }
 
+std::vector<Case> launches_ahead() {
+  using enum Effect;
+  const Sets ahead{"parallelism.pipeline=1", "parallelism.data=8", "parallelism.sequence_parallel=true",
+                   "software.launches_ahead=300"};
+  return {
+      {"software.launches_ahead", differs, "1024", ahead, "0"},
+      {"software.forward_block_launches", differs, "200", ahead, "0"},
+      {"software.backward_block_launches", differs, "400", ahead, "0"},
+  };
+}
+
 std::vector<Case> kernels_and_messages() {
   using enum Effect;
   const Sets unpads{"software.attention_unpads=true"};
   const Sets interleaved = plus(kOverlapped, {"parallelism.virtual_pipeline=4", "software.parameter_bucket='10 MB'"});
   const Sets one_stage{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16"};
   const Sets in_blocks{"attention=unfused", "software.fused_softmax_matrices=4"};
-  const Sets ahead{"parallelism.pipeline=1", "parallelism.data=8", "parallelism.sequence_parallel=true",
-                   "software.launches_ahead=300"};
   return {
       {"software.gradient_dtype", slower, "fp32", {}, "bf16"},
       {"software.parameter_gather_dtype", slower, "fp32", kSharded, "bf16"},
@@ -192,9 +201,6 @@ std::vector<Case> kernels_and_messages() {
        "true"},
       {"software.loss_copies", more_memory, "4", one_stage, "1"},
       {"software.keeps_pipeline_outputs", more_memory, "true", {}, "false"},
-      {"software.launches_ahead", differs, "1024", ahead, "0"},
-      {"software.forward_block_launches", differs, "200", ahead, "0"},
-      {"software.backward_block_launches", differs, "400", ahead, "0"},
       {"software.allocator_overhead", more_memory, "0.2", {}, "0.1"},
       {"software.context_memory", more_memory, "2 GB", {}, "1 GB"},
       {"software.communicator_memory", more_memory, "2 GB", {}, "1 GB"},
@@ -215,7 +221,8 @@ std::vector<Case> kernels_and_messages() {
 
 std::vector<Case> software_cases() {
   std::vector<Case> all = hosts_and_defaults();
-  for (const std::vector<Case>& more : {sharded_parameters(), kernels_and_messages(), casts_and_blocks()})
+  for (const std::vector<Case>& more :
+       {sharded_parameters(), launches_ahead(), kernels_and_messages(), casts_and_blocks()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }
