@@ -67,7 +67,6 @@ struct GemmModel {
   double processors = 1;
   double memory_bandwidth = 0;  // bytes/s, data sheet
   double element_bytes = 2;     // of A and B
-  double written_bytes = 2;     // of an element of C that is not added to
   double launch = 2e-6;         // seconds
   double quantisation = 0.9;    // q
   double memory_efficiency = 0.85;
@@ -105,6 +104,8 @@ struct GemmModel {
   double seconds(const Shape& s) const;
 
  private:
+  /// Of an element of C that is not added to: fp32 of fp32 operands, else 16 bit.
+  double written_bytes() const { return element_bytes > 2 ? element_bytes : 2; }
   double compute(const Shape& s) const;
   double traffic(const Shape& s) const;
 };

@@ -25,6 +25,7 @@ constexpr Bounds kMemory{"0 B", "1 TB"};
 // Where in a generation the keys of a part of a part are set; those of a part take a pointer to it.
 constexpr auto kLinear = [](auto&& s) -> auto& { return s.layers.linear; };
 constexpr auto kExperts = [](auto&& s) -> auto& { return s.layers.experts; };
+constexpr auto kLaunches = [](auto&& s) -> auto& { return s.memory.launches; };
 constexpr auto kHead = [](auto&& s) -> auto& { return s.layers.head; };
 
 /// `group` says where of a generation, `field` which member of it.
@@ -511,6 +512,15 @@ std::vector<Row> memory_rows() {
               "A stage has a buffer for each micro-batch's activation and gradient that it receives, all step long."),
       number("allocator_overhead", &S::memory, &MemoryHabits::allocator_overhead, {"0", "1"},
              "What the caching allocator holds beyond what is allocated (fragmentation), over what is allocated."),
+      number("launches_ahead", kLaunches, &HostLaunches::ahead, {"0", "1e6"},
+             "Launches that the host may be ahead of its device. Blocks that it frees meanwhile, and that a "
+             "reduce-scatter on another stream was given, stay reserved until the device is there; 0: none do."),
+      number(
+          "forward_block_launches", kLaunches, &HostLaunches::forward_block, {"0", "1e4"},
+          "Launches of a block's forward pass, for launches_ahead; 0: those that are priced, some of which stand for "
+          "several."),
+      number("backward_block_launches", kLaunches, &HostLaunches::backward_block, {"0", "1e4"},
+             "Likewise of its backward pass."),
       bytes("context_memory", &S::memory, &MemoryHabits::context_memory,
             "Device memory of a process outside of its allocator: CUDA context, kernels and library workspaces."),
   };

@@ -207,6 +207,15 @@ struct OptimizerStyle {
   bool operator==(const OptimizerStyle&) const = default;
 };
 
+/// How far a host is ahead of its device, for what is reserved meanwhile.
+struct HostLaunches {
+  double ahead = 0;  // at most; 0: what waits for other streams is not counted
+  // Of a block's pass as the framework launches them, where one kernel stands for several in what is priced; 0: as
+  // there.
+  double forward_block = 0, backward_block = 0;
+  bool operator==(const HostLaunches&) const = default;
+};
+
 /// What stays allocated that the computation does not need.
 struct MemoryHabits {
   bool keeps_pipeline_outputs = false;    // a stage's output stays allocated until its backward pass
@@ -216,6 +225,7 @@ struct MemoryHabits {
   sim::Bytes communicator_memory{};       // buffers of one NCCL communicator
   bool holds_training_gradients = false;  // a step's last 16-bit gradients, beside the accumulated ones
   bool allocates_gradients_late = false;  // a chunk's whole gradients live from its first backward pass to its last
+  HostLaunches launches;
   bool gathers_into_gradients = false;  // mxfp8 weights alone are kept; what is gathered lies in the gradients' buffer
   bool operator==(const MemoryHabits&) const = default;
 };

@@ -74,7 +74,7 @@ double memory_gb(const scenarios::Measured& measured, const workloads::StepRepor
     const bool first = measured.memory.rank == "first";
     const workloads::StageMemory& stage = first ? report.memory.stages.front() : report.memory.stages.back();
     if (measured.memory.kind == "allocated") return stage.allocated / 1e9;
-    if (measured.memory.kind == "reserved") return (stage.allocated + stage.parts.fragmentation) / 1e9;
+    if (measured.memory.kind == "reserved") return stage.reserved() / 1e9;
     return stage.total / 1e9;
   }
   if (measured.memory.kind == "allocated") return report.memory.allocated_bytes / 1e9;

@@ -44,7 +44,7 @@ software: megatron-2023
 /// What a user reads off a run.
 struct Answer {
   double step_s = 0, with_evaluation_s = 0, memory = 0, mfu = 0, capacity = 0;
-  double training_s = 0, cost_usd = 0, site_j = 0, carbon_g = 0;
+  double training_s = 0, cost_usd = 0, site_j = 0, carbon_g = 0, reserved = 0;
   bool operator==(const Answer&) const = default;
 };
 
@@ -62,7 +62,8 @@ Answer answer(const Sets& sets) {
           run.time_s,
           run.usd,
           report.energy.site_j(),
-          report.energy.grams_of(report.energy.site_j())};
+          report.energy.grams_of(report.energy.site_j()),
+          report.memory.reserved_bytes};
 }
 
 const Sets kUnfused{"attention=unfused"};

@@ -114,6 +114,17 @@ std::vector<Case> casts_and_blocks() {
   };
 }
 
+std::vector<Case> launches_ahead() {
+  using enum Effect;
+  const Sets ahead{"parallelism.pipeline=1", "parallelism.data=8", "parallelism.sequence_parallel=true",
+                   "software.launches_ahead=300"};
+  return {
+      {"software.launches_ahead", differs, "1024", ahead, "0"},
+      {"software.forward_block_launches", differs, "200", ahead, "0"},
+      {"software.backward_block_launches", differs, "400", ahead, "0"},
+  };
+}
+
 std::vector<Case> kernels_and_messages() {
   using enum Effect;
   const Sets unpads{"software.attention_unpads=true"};
@@ -210,7 +221,8 @@ std::vector<Case> kernels_and_messages() {
 
 std::vector<Case> software_cases() {
   std::vector<Case> all = hosts_and_defaults();
-  for (const std::vector<Case>& more : {sharded_parameters(), kernels_and_messages(), casts_and_blocks()})
+  for (const std::vector<Case>& more :
+       {sharded_parameters(), launches_ahead(), kernels_and_messages(), casts_and_blocks()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

@@ -16,8 +16,10 @@
 #include <algorithm>
 
 #include "sim/real.h"
+#include "workloads/compile/pipeline_messages.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step/step_passes.h"
+#include "workloads/step/waiting_blocks.h"
 
 namespace orrery::workloads {
 
@@ -206,12 +208,14 @@ double context_bytes(const Parallelism& p, const DataParallelism& data, bool tie
          communicators * static_cast<double>(habits.communicator_memory.value());
 }
 
-/// Adds up a stage at its fullest moment: a pass, or the step.
-void settle(StageMemory& m, const HighWater& top, double step) {
+/// Adds up a stage at its fullest moment: a pass, or the step. `dropped`: gradients that a pass leaves behind and that
+/// are gone by the step.
+void settle(StageMemory& m, const HighWater& top, double step, double dropped) {
   const double in_pass = top.bytes() + m.parts.gathered + m.parts.messages;
-  if (step > in_pass) {
+  if (step > in_pass + dropped) {
     m.peak.during = StageMemory::During::optimizer;
     m.parts.gathered = m.parts.messages = 0;
+    m.parts.accumulators -= dropped;
     m.parts.step = step;
   } else {
     m.activations = top.held + top.working;
@@ -362,6 +366,11 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const StageOrders orders =
       schedule.splits_backward() ? step_passes(job, split) : first_rounds(schedule, job.pipeline_shape());
   const std::vector<std::vector<PassBytes>> chunks = chunk_bytes(job, split);
+  // 16-bit gradients that are added to the accumulated ones and dropped behind every backward pass.
+  const bool adds_up = calibration::bytes_of(style.precision.accumulation) > 2 && !style.reaches(Sharding::parameters);
+  const bool drops =
+      adds_up && job.software.memory.holds_training_gradients && !job.software.gradients.keeps_training_gradients;
+  const HostLead lead{job.software.memory.launches, layout.pipeline > 1 && message_style_of(job).host_waits};
   std::vector<StageMemory> stages;
   for (std::int64_t stage = 0; stage < layout.pipeline; ++stage) {
     const StageLayout here{split, layout.chunk_map(), stage};
@@ -383,13 +392,18 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
                        messages_received(here) * real(job.microbatches()) *
                            received(job.software.memory, job.method.precision, split.network);
     const auto at = static_cast<std::size_t>(stage);
-    settle(m, high_water(orders[at], chunks[at]), step_bytes(style, held.all) + step_bytes(of_experts, experts.all));
+    const HighWater top = high_water(orders[at], chunks[at]);
+    settle(m, top, step_bytes(style, held.all) + step_bytes(of_experts, experts.all), drops ? m.gradients : 0);
     m.allocated = m.parameters + m.gradients + m.optimizer + m.activations + m.parts.accumulators +
                   m.parts.weight_copies + m.parts.gathered + m.parts.messages + m.parts.step;
     m.parts.fragmentation = job.software.memory.allocator_overhead * m.allocated;
     m.parts.context = context_bytes(layout, style.data, ties_ends, job.software.memory, stage);
     m.buffers = m.parts.sum();
     m.total = m.allocated + m.parts.fragmentation + m.parts.context;
+    const calibration::DeviceProfile& device = job.machine.device_of(stage);
+    const double room = static_cast<double>(device.memory().value()) - m.total;
+    const double waiting = waiting_bytes(here, orders[at], top.pass, {device}, lead);
+    m.waiting = std::clamp(waiting, 0.0, std::max(room, 0.0));
     stages.push_back(m);
   }
   return stages;

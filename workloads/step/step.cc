@@ -336,7 +336,7 @@ void add_memory(std::vector<StageMemory> stages, const Machine& machine, StepRep
   report.memory.stages = std::move(stages);
   for (const StageMemory& stage : report.memory.stages) {
     report.memory.allocated_bytes = std::max(report.memory.allocated_bytes, stage.allocated);
-    report.memory.reserved_bytes = std::max(report.memory.reserved_bytes, stage.total - stage.parts.context);
+    report.memory.reserved_bytes = std::max(report.memory.reserved_bytes, stage.reserved());
   }
   const MemoryNeed need = memory_need(report.memory.stages, machine);
   report.memory.peak_bytes = need.peak;

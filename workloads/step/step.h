@@ -51,13 +51,15 @@ struct StageMemory {
     double sum() const { return accumulators + weight_copies + gathered + messages + step + fragmentation + context; }
   } parts;
   double passing_gradients = 0;  // of `gathered`: whole gradients of chunks whose backward passes are under way
-  double allocated = 0;          // what PyTorch calls the peak allocated memory: total less fragmentation and context
+  double waiting = 0;    // freed, but another stream may read it yet: reserved where there is room, no part of total
+  double allocated = 0;  // what PyTorch calls the peak allocated memory: total less fragmentation and context
   enum class During : std::uint8_t { forward, backward, optimizer };
   struct Moment {
     During during = During::forward;
     std::int32_t chunk = 0, microbatch = 0;  // of the pass
     double at_s = 0;                         // seconds into the step, where it was counted
   } peak;
+  double reserved() const { return total - parts.context + waiting; }  // as PyTorch counts reserved memory
   double counted_activations = 0;  // activations counted from simulated lifetimes (StepOptions::count_memory)
 };
 std::string_view name_of(StageMemory::During during);
@@ -216,7 +218,7 @@ struct StepReport {
     bool fits = true;
     double peak_bytes = 0, capacity_bytes = 0;  // of the fullest rank for its GPU
     double allocated_bytes = 0;                 // of the fullest rank
-    double reserved_bytes = 0;                  // likewise, what the allocator holds
+    double reserved_bytes = 0;                  // likewise, what the allocator holds, with what waits
     std::vector<StageMemory> stages;
     std::size_t tightest = 0;       // stage that has least left or lacks most, whose numbers the first two are
     std::vector<Remedy> would_fit;  // where it does not fit: filled by who knows the scenario (scenarios::would_fit)
