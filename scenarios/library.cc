@@ -98,19 +98,44 @@ std::string file_of(const Shelf& shelf, const Settings& reference) {
                      : fmt::format("there is no {} \"{}\"; did you mean \"{}\"?", shelf.noun, name, nearest));
 }
 
+namespace {
+
 /// A memo, not state: what a path's text was at its time of change is the same for everybody who asks.
-Settings read_once(const std::string& file) {
-  static std::mutex mutex;
-  static std::map<std::string, std::pair<fs::file_time_type, Settings>> documents;
-  std::error_code error;
-  const fs::file_time_type changed = fs::last_write_time(file, error);
-  const std::lock_guard lock(mutex);
-  const auto known = documents.find(file);
-  if (known != documents.end() && !error && known->second.first == changed) return known->second.second;
-  Settings document = read_yaml(file);
-  if (!error) documents.insert_or_assign(file, std::pair{changed, document});
-  return document;
+class Documents {
+ public:
+  Settings read(const std::string& file) {
+    std::error_code error;
+    const fs::file_time_type changed = fs::last_write_time(file, error);
+    const std::lock_guard lock(mutex_);
+    const auto known = known_.find(file);
+    if (known != known_.end() && !error && known->second.first == changed) return known->second.second;
+    Settings document = read_yaml(file);
+    if (!error) known_.insert_or_assign(file, std::pair{changed, document});
+    return document;
+  }
+
+  /// Whether the file is still as it was when `document` was read.
+  bool holds(const std::string& file, const Settings& document) {
+    std::error_code error;
+    const fs::file_time_type changed = fs::last_write_time(file, error);
+    const std::lock_guard lock(mutex_);
+    const auto known = known_.find(file);
+    return !error && known != known_.end() && known->second.first == changed && known->second.second.same_as(document);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::pair<fs::file_time_type, Settings>> known_;
+};
+
+Documents& documents() {
+  static Documents all;
+  return all;
 }
+
+}  // namespace
+
+Settings read_once(const std::string& file) { return documents().read(file); }
 
 const std::vector<Shelf>& shelves() {
   static const std::vector<Shelf> all{
@@ -148,7 +173,7 @@ std::vector<Inherited> chain_of(const Shelf& shelf, const Settings& reference) {
                               shelf.noun));
       }
       if (files++ >= kLongestChain) next.fail(fmt::format("inherits through more than {} files", kLongestChain));
-      here.document = read_once(here.file);
+      here.read = here.document = read_once(here.file);
       if (!here.document.is_mapping()) here.document.fail(fmt::format("expected a {}: a mapping of keys", shelf.noun));
     }
     const Settings* parent = here.document.find("inherits");
@@ -169,29 +194,88 @@ Settings overlaid(const std::vector<Inherited>& chain) {
   return whole;
 }
 
-calibration::Generation generation_of(const std::vector<Inherited>& chain) {
+using Files = std::vector<std::pair<std::string, Settings>>;  // with what they held
+
+Resolved resolve(const Shelf& shelf, const Settings& reference, Files& files);
+
+/// `files`: those that have a part in it are added.
+calibration::Generation generation_of(const std::vector<Inherited>& chain, Files& files) {
   std::vector<calibration::WrittenGeneration> written;
   for (const Inherited& one : chain) written.push_back({one.document, fs::path(one.file).stem().string()});
   return calibration::resolve_generation(
-      written, [](const Settings& feature) { return resolve(shelf_of("features"), feature).document; },
-      [](const Settings& library) { return resolve(shelf_of("collectives"), library).document; });
+      written, [&files](const Settings& feature) { return resolve(shelf_of("features"), feature, files).document; },
+      [&files](const Settings& library) { return resolve(shelf_of("collectives"), library, files).document; });
 }
 
-}  // namespace
-
-Resolved resolve(const Shelf& shelf, const Settings& reference) {
-  Resolved resolved;
+/// What a reference stands for, its own name and path aside.
+Settings document_of(const Shelf& shelf, const Settings& reference, Files& files) {
   const std::vector<Inherited> chain = chain_of(shelf, reference);
-  resolved.document = shelf.kind == "software" ? generation_of(chain).document : overlaid(chain);
+  for (const Inherited& one : chain) {
+    if (!one.file.empty()) files.emplace_back(one.file, one.read);
+  }
+  return shelf.kind == "software" ? generation_of(chain, files).document : overlaid(chain);
+}
+
+/// Documents that files say, as long as these stay as they are. A memo, as that of the files themselves.
+class PutTogether {
+ public:
+  Settings of(const Shelf& shelf, const Settings& reference, Files& files) {
+    const std::pair key{shelf.kind, file_of(shelf, reference)};
+    if (const auto known = find(key)) {
+      files.insert(files.end(), known->files.begin(), known->files.end());
+      return known->document;
+    }
+    Made made;
+    made.document = document_of(shelf, reference, made.files);
+    files.insert(files.end(), made.files.begin(), made.files.end());
+    Settings document = made.document;
+    const std::lock_guard lock(mutex_);
+    known_.insert_or_assign(key, std::make_shared<const Made>(std::move(made)));
+    return document;
+  }
+
+ private:
+  using Key = std::pair<std::string, std::string>;  // kind of shelf, file
+  struct Made {
+    Settings document;
+    Files files;
+  };
+
+  std::shared_ptr<const Made> find(const Key& key) {
+    std::shared_ptr<const Made> made;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto known = known_.find(key);
+      if (known != known_.end()) made = known->second;
+    }
+    const auto holds = [](const auto& file) { return documents().holds(file.first, file.second); };
+    return made && std::all_of(made->files.begin(), made->files.end(), holds) ? made : nullptr;
+  }
+
+  std::mutex mutex_;
+  std::map<Key, std::shared_ptr<const Made>> known_;
+};
+
+Resolved resolve(const Shelf& shelf, const Settings& reference, Files& files) {
+  static PutTogether put_together;
+  Resolved resolved;
   if (!reference.is_mapping()) {
+    resolved.document = put_together.of(shelf, reference, files);
     resolved.name = name_in(reference);
     return resolved;
   }
   const Settings* parent = reference.find("inherits");
   if (parent != nullptr) resolved.name = name_in(*parent);
   resolved.changed = parent != nullptr && reference.members().size() > 1;
-  resolved.document = placed_at(reference.path(), resolved.document);
+  resolved.document = placed_at(reference.path(), document_of(shelf, reference, files));
   return resolved;
+}
+
+}  // namespace
+
+Resolved resolve(const Shelf& shelf, const Settings& reference) {
+  Files files;
+  return resolve(shelf, reference, files);
 }
 
 Settings software_of(const Settings& scenario, const Settings& reference) {
@@ -209,7 +293,8 @@ Settings software_of(const Settings& scenario, const Settings& reference) {
 }
 
 calibration::Generation resolve_software(const Settings& reference) {
-  return generation_of(chain_of(shelf_of("software"), reference));
+  Files files;
+  return generation_of(chain_of(shelf_of("software"), reference), files);
 }
 
 std::string data_directory() {

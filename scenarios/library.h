@@ -35,6 +35,7 @@ std::string file_of(const Shelf& shelf, const sim::Settings& reference);
 struct Inherited {
   sim::Settings document;  // without `inherits`
   std::string file;        // empty: an inline mapping
+  sim::Settings read;      // the file, with it
 };
 /// What `reference` stands for, then what that inherits (a mapping may be inherited as a file is), the nearest first.
 /// Throws as resolve.
@@ -47,6 +48,8 @@ struct Resolved {
   bool changed = false;  // an inline mapping changed what it inherits
 };
 
+/// What files say is put together once for as long as none of them changes: the documents of two calls with one name
+/// are then copies of each other (sim::Settings::same_as).
 /// Resolves `reference`: a name (a file of the shelf), a path (it holds a '/' or ends in .yaml; relative to the file
 /// that names it), or an inline mapping, with or without `inherits: NAME`. Inheritance may be 16 files deep. Throws
 /// UserError for unknown names (with the nearest), unsafe names, circles, and files that hold no mapping.

@@ -8,6 +8,7 @@
 #include "scenarios/extras.h"
 #include "scenarios/library.h"
 #include "scenarios/load_recommender.h"
+#include "scenarios/made_once.h"
 #include "scenarios/schema.h"
 #include "scenarios/sources.h"
 #include "workloads/schedules/catalogue.h"
@@ -164,6 +165,12 @@ void assume(Job& job, std::string_view key, std::string_view value, std::string_
   job.assumptions.push_back(fmt::format("{} is not given: {}, {}.", key, value, why));
 }
 
+calibration::DeviceProfile device_of(const Settings& reference, const Settings& document) {
+  static MadeOnce<calibration::DeviceProfile> known;
+  if (reference.is_mapping()) return calibration::DeviceProfile::load(document);
+  return known.of(document, calibration::DeviceProfile::load);
+}
+
 void load_software(const Settings& document, Job& job) {
   const Settings* reference = given(&document, "software");
   Settings fallback;
@@ -179,7 +186,9 @@ void load_software(const Settings& document, Job& job) {
   if (software.document.find("name") == nullptr) {
     software.document.set("name", Settings::scalar("inline", reference->place(), true));
   }
-  job.software = calibration::Software::load(software.document);
+  static MadeOnce<calibration::Software> known;
+  job.software = reference->is_mapping() ? calibration::Software::load(software.document)
+                                         : known.of(software.document, calibration::Software::load);
   if (const Settings* schedule = software.document.find("schedule"); schedule != nullptr)
     schedule->as_choice(workloads::schedule_names());
   note_changes(job, shelf, *reference, software);
@@ -190,7 +199,7 @@ void load_cluster(const Settings& document, Job& job) {
   const Shelf& shelf = shelf_of("devices");
   const Settings& reference = required(cluster, "device");
   const Resolved device = resolve(shelf, reference);
-  job.machine.device = calibration::DeviceProfile::load(device.document);
+  job.machine.device = device_of(reference, device.document);
   job.machine.node = topology::load_node_spec(device.document.at("node"));
   note_changes(job, shelf, reference, device);
 

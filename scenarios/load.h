@@ -37,6 +37,9 @@ std::string text(const sim::Settings* section, std::string_view key, std::string
 /// Notes which default was taken: "KEY is not given: VALUE, WHY."
 void assume(workloads::Job& job, std::string_view key, std::string_view value, std::string_view why);
 
+/// The profile that `document` says, which is what `reference` stands for: read once where files alone say it.
+calibration::DeviceProfile device_of(const sim::Settings& reference, const sim::Settings& document);
+
 // Sections, in the order in which they depend on each other. Each throws UserError.
 void load_software(const sim::Settings& document, workloads::Job& job);
 void load_cluster(const sim::Settings& document, workloads::Job& job);

@@ -24,7 +24,7 @@ OtherKind load_other(const Settings& item, const Settings& fabric, const Machine
   const Settings& reference = required(item, "device");
   const Resolved document = resolve(shelf_of("devices"), reference);
   OtherKind other;
-  other.device = calibration::DeviceProfile::load(document.document);
+  other.device = device_of(reference, document.document);
   other.nodes.node = topology::load_node_spec(document.document.at("node"));
   other.nodes.nic_rate = topology::load_fabric_spec(fabric, other.device.name()).nic_rate;
   const std::int64_t per_node = machine.gpus_per_node, nics = machine.fabric.nics;

@@ -137,21 +137,29 @@ double read_quantity(const Settings& value, const char* expected, FactorOf facto
   return product;
 }
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  // Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours, case ignored.
+/// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours, case ignored. `most`, or
+/// more, where it is no less than that.
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t most) {
+  if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) >= most) return most;  // so many come or go
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
   const std::size_t width = b.size() + 1;
   std::vector<std::size_t> before(width), above(width), row(width);
   for (std::size_t j = 0; j < width; ++j) above[j] = j;
+  std::size_t least_above = 0;
   for (std::size_t i = 1; i <= a.size(); ++i) {
     row[0] = i;
+    std::size_t least = i;
     for (std::size_t j = 1; j < width; ++j) {
       const bool same = lower(a[i - 1]) == lower(b[j - 1]);
       row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (same ? 0 : 1)});
       if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1])) {
         row[j] = std::min(row[j], before[j - 2] + 1);
       }
+      least = std::min(least, row[j]);
     }
+    // Whatever follows comes from this row, or by a swap from the one above.
+    if (least >= most && least_above + 1 >= most) return most;
+    least_above = least;
     std::swap(before, above);
     std::swap(above, row);
   }
@@ -173,6 +181,12 @@ struct Settings::Children {
   std::vector<Settings> items;
   std::vector<std::pair<std::string, Settings>> members;
 };
+
+bool Settings::same_as(const Settings& other) const {
+  return children_ == other.children_ && kind_ == other.kind_ && quoted_ == other.quoted_ &&
+         place_.line == other.place_.line && place_.column == other.place_.column && place_.file == other.place_.file &&
+         path_ == other.path_ && text_ == other.text_;
+}
 
 Settings Settings::sequence(Place place, std::string path) {
   Settings value;
@@ -493,7 +507,7 @@ std::string nearest_word(std::string_view word, const std::vector<std::string>& 
   std::size_t best_distance = word.size() / 2 + 1;
   for (const std::string& candidate : candidates) {
     if (candidate.size() > 2 * kLongestWord) continue;
-    const std::size_t distance = edit_distance(word, candidate);
+    const std::size_t distance = edit_distance(word, candidate, best_distance);
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;

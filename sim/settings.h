@@ -44,6 +44,10 @@ class Settings {
   std::string path_of(std::string_view key) const;
   std::string path_of(std::size_t item) const;
 
+  /// Whether both are copies of one value, read at one place, that nobody has changed since. Takes no look at what they
+  /// hold: two readings of one file are not the same.
+  bool same_as(const Settings& other) const;
+
   /// The member of that name, or nullptr when it is absent or null (the language treats both alike).
   const Settings* find(std::string_view key) const;
   /// The value at a dotted path ("cluster.gpus"), or nullptr where it, or a mapping on the way, is absent; this node

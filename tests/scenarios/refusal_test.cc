@@ -88,7 +88,7 @@ TEST_CASE("numbers out of range, and words that are none") {
              {19, "recompute: {kind: selective, layers: 2}", "19:30: recompute.layers", "none but with kind full"},
              {19, "attention: flush", "19:1: attention", "did you mean \"flash\"?"},
              {11, "  seq: 1024\n  gated_mlp: false\n  activation: swiglu", "13:3: model.activation",
-              "expected gelu or squared_relu"},
+              "expected gelu, squared_relu or relu"},
              {19, "extra: {cuda_graph: true}", "19:1: extra", "without 'measured'"},
              {19, "measured: {failed: slow}", "19:12: measured.failed", "crashed_or_oom"},
              {19, "optimizer: adan", "19:1: optimizer", "did you mean \"adam\"?"},

@@ -1,5 +1,6 @@
 // A software generation as a scenario may write it: by name, by path, in place, with features and blocks; and who asks
 // which document decides a key.
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -126,6 +127,42 @@ TEST_CASE("a user's own generation, feature and library stand beside each other"
   const Generation whole = referred_software(scenario(mine));
   CHECK(whole.features.back().name == "quiet");
   CHECK(whole.features.back().generation == "mine");
+}
+
+TEST_CASE("a document that a scenario names is that of its files as they are now") {
+  const Folder folder;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    const std::string file = folder.write(name, text);
+    // Another time, however coarse the clock of the file system is.
+    static auto later = fs::last_write_time(file);
+    fs::last_write_time(file, later += std::chrono::seconds(2));
+    return file;
+  };
+  const auto step_host = [](const std::string& file) { return software(file).host.step_host; };
+  write("quiet.yaml", "name: quiet\nmeaning: Launches cost little.\nsets: {kernel_issue: 2 us}\n");
+  write("lib.yaml", "name: lib\ncollective_base: 3 us\n");
+  write("older.yaml", "name: older\ninherits: megatron-2023\nhost: {step_host: 3 ms}\n");
+  const std::string mine =
+      write("mine.yaml", "name: mine\ninherits: ./older.yaml\nfeatures: [./quiet.yaml]\ncollectives: ./lib.yaml\n");
+  CHECK(step_host(mine) == microseconds(3000));
+  CHECK(step_host(mine) == microseconds(3000));
+  write("older.yaml", "name: older\ninherits: megatron-2023\nhost: {step_host: 4 ms}\n");
+  CHECK(step_host(mine) == microseconds(4000));
+  write("quiet.yaml", "name: quiet\nmeaning: Launches cost less.\nsets: {kernel_issue: 1 us}\n");
+  CHECK(software(mine).host.kernel_issue == microseconds(1));
+  write("lib.yaml", "name: lib\ncollective_base: 2 us\n");
+  CHECK(software(mine).library.collective_base == microseconds(2));
+  fs::remove(fs::path(mine).parent_path() / "older.yaml");
+  CHECK(error_at_software(mine).find("older.yaml") != std::string::npos);
+
+  const auto device = [&](const std::string& name) {
+    return load_text(with_line(3, "  device: " + name)).job.machine.device;
+  };
+  const std::string card = write("card.yaml", "name: card\ninherits: a100-sxm-80gb\nmemory: 70 GB\n");
+  CHECK(device(card).memory().value() == 70'000'000'000);
+  CHECK(&device(card).model() == &device(card).model());  // read once, for as long as
+  write("card.yaml", "name: card\ninherits: a100-sxm-80gb\nmemory: 60 GB\n");
+  CHECK(device(card).memory().value() == 60'000'000'000);
 }
 
 TEST_CASE("a feature is taken away wherever it comes from") {

@@ -1,7 +1,9 @@
 // Settings: what a scalar may say, how complaints read, and how trees merge.
 #include "sim/settings.h"
 
+#include <algorithm>
 #include <functional>
+#include <random>
 
 #include "tests/catch.h"
 
@@ -143,6 +145,57 @@ TEST_CASE("unknown keys are answered with the nearest known one") {
   CHECK(nearest_word("tesnor", {"tensor", "data"}) == "tensor");
   CHECK(nearest_word("xyz", {"tensor", "data"}).empty());
   CHECK(nearest_word(std::string(1000, 'a'), {"tensor"}).empty());
+}
+
+TEST_CASE("the nearest word is at the least distance, the first of equal ones, and at most half its length off") {
+  // By the definition, over every way to end: a letter comes, goes, or becomes another, or two change places.
+  const std::function<std::size_t(std::string_view, std::string_view)> distance = [&](std::string_view a,
+                                                                                      std::string_view b) {
+    if (a.empty() || b.empty()) return a.size() + b.size();
+    const auto less = [](std::string_view text, std::size_t n) { return text.substr(0, text.size() - n); };
+    std::size_t least = std::min({distance(less(a, 1), b) + 1, distance(a, less(b, 1)) + 1,
+                                  distance(less(a, 1), less(b, 1)) + (a.back() == b.back() ? 0 : 1)});
+    if (a.size() > 1 && b.size() > 1 && a.back() == b[b.size() - 2] && a[a.size() - 2] == b.back())
+      least = std::min(least, distance(less(a, 2), less(b, 2)) + 1);
+    return least;
+  };
+  std::mt19937 random(7);
+  const auto word = [&] {
+    std::string text;
+    for (std::size_t left = 1 + random() % 6; left > 0; --left) text += static_cast<char>('a' + random() % 3);
+    return text;
+  };
+  int found = 0;
+  for (int n = 0; n < 300; ++n) {
+    const std::string asked = word();
+    std::vector<std::string> candidates(4);
+    for (std::string& candidate : candidates) candidate = word();
+    std::string nearest;
+    std::size_t least = asked.size() / 2 + 1;
+    for (const std::string& candidate : candidates) {
+      if (distance(asked, candidate) >= least) continue;
+      least = distance(asked, candidate);
+      nearest = candidate;
+    }
+    CHECK(nearest_word(asked, candidates) == nearest);
+    found += nearest.empty() ? 0 : 1;
+  }
+  CHECK(found > 100);
+}
+
+TEST_CASE("copies of a value are the same until one is changed") {
+  Settings root = Settings::mapping({"t.yaml", 1, 1});
+  root.set_path("a.b", scalar("1"));
+  Settings copy = root;
+  CHECK(copy.same_as(root));
+  CHECK(copy.find_path("a")->same_as(*root.find_path("a")));
+  CHECK_FALSE(copy.same_as(*root.find_path("a")));
+  copy.set_path("a.b", scalar("1"));  // as it was, but nobody looks
+  CHECK_FALSE(copy.same_as(root));
+  CHECK(root.find_path("a.b")->text() == "1");
+  CHECK(scalar("x").same_as(scalar("x")));
+  CHECK_FALSE(scalar("x").same_as(scalar("y")));
+  CHECK_FALSE(Settings::scalar("x", {"t.yaml", 1, 1}).same_as(Settings::scalar("x", {"t.yaml", 2, 1})));
 }
 
 TEST_CASE("find_path follows mappings and stops where there is none") {

@@ -1,9 +1,12 @@
 // One run on several threads: the same times as on one, to the last bit; the parts that a plan falls into; the threads.
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <random>
 #include <stdexcept>
 
 #include "sim/engine_threads.h"
+#include "sim/fair_sharing.h"
 #include "sim/partition.h"
 #include "sim/team.h"
 #include "tests/catch.h"
@@ -122,6 +125,60 @@ TEST_CASE("small communicators stay within a part, large ones join parts") {
   CHECK(parts.joint_of[index(ring)] == 0);
   CHECK(parts.joint_of[0] == sim::kNotJoint);
   CHECK(sim::partition(plan, sim::find_contention(plan, network), 1, 1).parts == 1);
+}
+
+TEST_CASE("parts that meet at each other's links come to the rates that one comes to alone") {
+  // Links in a circle with a few transfers from each to the next, every other one of another part: what one part solves
+  // reaches links at which the other is at work, so that both leave changes to the other, and some to nobody but
+  // solve_rest(). How often hangs on how the threads fall together; the rates must not.
+  constexpr std::uint32_t kLinks = 2000, kFlows = 8000, kPart = 2;
+  sim::Team team(kPart);
+  std::size_t compared = 0;
+  for (std::uint32_t seed = 0; seed < 12; ++seed) {
+    std::mt19937 random(seed);
+    sim::Table<LinkId, double> capacity;
+    std::vector<sim::LinkOwner> owners;
+    for (std::uint32_t l = 0; l < kLinks; ++l) {
+      capacity.push_back(1e9 * (1 + random() % 16));
+      owners.push_back({static_cast<std::uint8_t>(l % kPart), true});
+    }
+    std::vector<std::array<sim::WeightedLink, 2>> routes(kFlows);
+    for (std::uint32_t f = 0; f < kFlows; ++f) {
+      const std::uint32_t first = f * 7919 % kLinks;
+      routes[f] = {{{LinkId{first}, 1.0}, {LinkId{(first + 1) % kLinks}, 1.0}}};
+    }
+    sim::FairSharing one(capacity), two(capacity, kPart, owners);
+    two.make_room(kFlows);
+    std::vector<char> under_way(kFlows, 0);
+    for (int instant = 0; instant < 60; ++instant) {
+      for (std::uint32_t f = 0; f < kFlows; ++f) {
+        if (random() % 20 != 0) continue;
+        if (under_way[f] != 0) {
+          one.remove(f);
+          two.remove(f % kPart, f);
+        } else {
+          one.add(f, routes[f], 0);
+          two.add(f % kPart, f, routes[f], 0);
+        }
+        under_way[f] ^= 1;
+      }
+      one.solve();
+      while (two.unsettled()) team.run([&](std::uint32_t part) { two.settle(part); });
+      REQUIRE(two.begin_solve(true));
+      team.run([&](std::uint32_t part) { two.loosen(part); });
+      team.run([&](std::uint32_t part) { two.solve(part); });
+      two.solve_rest();
+      for (std::uint32_t part = 0; part < kPart; ++part) two.for_changed(part, [](std::uint32_t) {});
+      two.forget_changed();
+      std::size_t other = 0;
+      for (std::uint32_t f = 0; f < kFlows; ++f) {
+        other += under_way[f] != 0 && one.rate(f) != two.rate(f) ? 1 : 0;
+        compared += under_way[f] != 0 ? 1 : 0;
+      }
+      REQUIRE(other == 0);
+    }
+  }
+  CHECK(compared > 1'000'000);
 }
 
 TEST_CASE("a team does its work together, again and again, and throws what the first of it threw") {

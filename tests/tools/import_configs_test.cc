@@ -130,6 +130,12 @@ TEST_CASE("a configuration of DeepSpeed: stages of ZeRO, buckets, the batch from
   CHECK(tests::orrery({"import", "deepspeed", folder.file("ds.json")}).err.find("--set model=NAME") !=
         std::string::npos);
   CHECK(tests::orrery({"import", "deepspeed", folder.write("x.json", "{\"a\": 1}")}).status == 2);
+  // More than the language has: the product of all three would not fit 64 bits.
+  const std::string large = R"({"train_micro_batch_size_per_gpu": 1e9, "gradient_accumulation_steps": 2147483648})";
+  const tests::Outcome refused = tests::orrery(
+      {"import", "deepspeed", folder.write("large.json", large), "--gpus", "16", "--set", "model=llama2-7b"});
+  CHECK(refused.status == 2);
+  CHECK(refused.err.find("train_micro_batch_size_per_gpu: expected an integer from 1 to 1000000") != std::string::npos);
 }
 
 TEST_CASE("a log of MLPerf: the step from its blocks, or as it was logged") {

@@ -22,17 +22,20 @@ const Settings* said(const Settings* value) {
   return value != nullptr && value->is_scalar() && value->text() == "auto" ? nullptr : value;
 }
 
-std::int64_t count_or(const Settings* value, std::int64_t fallback) {
+constexpr std::int64_t kMostSequences = 1'000'000'000,
+                       kMostOfAGpu = 1'000'000;  // those of batch.global and batch.micro
+
+std::int64_t count_or(const Settings* value, std::int64_t fallback, std::int64_t most) {
   value = said(value);
-  return value == nullptr ? fallback : value->as_int(1, 1'000'000'000'000);
+  return value == nullptr ? fallback : value->as_int(1, most);
 }
 
 void take_batch(Sections& config, Draft& draft, std::int64_t replicas) {
   const Settings *total = said(config.find("train_batch_size")),
                  *each = said(config.find("train_micro_batch_size_per_gpu")),
                  *steps = said(config.find("gradient_accumulation_steps"));
-  std::int64_t micro = count_or(each, 0), global = count_or(total, 0);
-  const std::int64_t accumulated = count_or(steps, 0);
+  std::int64_t micro = count_or(each, 0, kMostOfAGpu), global = count_or(total, 0, kMostSequences);
+  const std::int64_t accumulated = count_or(steps, 0, kMostOfAGpu);  // so that their product fits with a million ranks
   // Of the three any two give the third (deepspeed/runtime/config.py, _set_batch_related_parameters).
   if (micro == 0 && global > 0)
     micro = std::max<std::int64_t>(1, global / replicas / std::max<std::int64_t>(1, accumulated));
