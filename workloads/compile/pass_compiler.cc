@@ -157,19 +157,24 @@ bool PassCompiler::gathered_ahead(std::int32_t chunk) const {
 /// The pass as one operation; false, and nothing done, where something else could disturb what goes on inside.
 bool PassCompiler::runs_whole(const PassInStep& in_step, const PassTemplate& passes) {
   const Pass& pass = in_step.pass;
+  const WholePasses& how = parts_.whole;
   const bool awaits = in_step.first_use && (!parts_.casts.empty() || gathered_ahead(pass.chunk));
-  if (awaits || (parts_.whole.sure_rate <= 0 && !parts_.whole.alone) || writer_.is_pending()) return false;
+  if (awaits || (how.sure_rate <= 0 && !how.alone && !how.stretches) || writer_.is_pending()) return false;
   const std::size_t row = kPassKinds * index(pass.chunk) + static_cast<std::size_t>(pass.kind);
   const TemplateLibrary::Whole*& undisturbed = wholes_[row];
   const double alone = parts_.pace.at(0);
-  if (undisturbed == nullptr) undisturbed = &library_.whole(passes, pass.kind, alone, parts_.whole);
+  if (undisturbed == nullptr) undisturbed = &library_.whole(passes, pass.kind, alone, how);
   if (!undisturbed->pass.closed) return false;
-  if (undisturbed->pass.highest_rate > parts_.whole.sure_rate && !parts_.whole.alone) return false;
+  const bool sure = how.alone || (how.sure_rate > 0 && undisturbed->pass.highest_rate <= how.sure_rate);
+  if (!sure && undisturbed->pass.stretch.items.empty()) return false;
   pass_by(passes.of(pass.kind));
   const double slower = pace();
   const TemplateLibrary::Whole* known =
-      slower == alone ? undisturbed : &library_.whole(passes, pass.kind, slower, parts_.whole);
-  writer_.whole_pass(known->pass, known->note);
+      slower == alone ? undisturbed : &library_.whole(passes, pass.kind, slower, how);
+  if (sure)
+    writer_.whole_pass(known->pass, known->note);
+  else
+    writer_.stretch(known->pass, known->note);
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "sim/plan.h"
 #include "workloads/compile/collective_prices.h"
 #include "workloads/compile/program_notes.h"
 #include "workloads/model/gpt.h"
@@ -52,6 +53,7 @@ struct WholePass {
   sim::Duration duration{}, issue{}, issue_bound{};
   sim::Duration tensor_wait{};  // part of duration in which the compute stream waits for tensor collectives
   double highest_rate = 0;      // bytes/s of its fastest collective; infinite if one has no cap of its own
+  sim::Stretch stretch;         // the same operations, for an engine that sees who disturbs them
 };
 
 /// Which passes become one operation each.
@@ -62,6 +64,9 @@ struct WholePasses {
   /// All do that hold nothing but kernels and tensor collectives, which take what they take alone: no less than the
   /// latency of their route, no faster than its links. The step is then never longer than it is.
   bool alone = false;
+  /// Those that hold nothing but kernels and tensor collectives, and are not one operation, become a stretch
+  /// (sim/plan.h): the same times, but none of what goes on inside.
+  bool stretches = false;
   double most_rate = std::numeric_limits<double>::infinity();  // bytes/s
   sim::Duration least_latency{};
 };
