@@ -313,8 +313,7 @@ void EnginePart::run_stream(std::uint32_t number, std::uint32_t stream) {
   }
 }
 
-void EnginePart::arrive_at_stretch(std::uint32_t number, const CompiledOp& op, std::int64_t ready,
-                                   std::int64_t host) {
+void EnginePart::arrive_at_stretch(std::uint32_t number, const CompiledOp& op, std::int64_t ready, std::int64_t host) {
   const Program& program = plan_.programs.rows()[ranks_[number].program];
   const auto end =
       stretches_->arrive(number, {op.kind, op.stream, program.slot[op.op], program.pattern[op.op], ready, host});

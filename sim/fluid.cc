@@ -77,9 +77,8 @@ void Transfers::predict(std::uint32_t transfer, std::int64_t now) {
 }
 
 bool Transfers::idle(std::span<const WeightedLink> links) const {
-  return std::all_of(links.begin(), links.end(), [&](const WeightedLink& l) {
-    return holder_[index(l.link)] == kNobody && sharing_.idle(l.link);
-  });
+  return std::all_of(links.begin(), links.end(),
+                     [&](const WeightedLink& l) { return holder_[index(l.link)] == kNobody && sharing_.idle(l.link); });
 }
 
 void Transfers::hold(std::uint32_t stretch, std::int64_t at, std::span<const WeightedLink> links) {

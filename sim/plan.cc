@@ -15,7 +15,7 @@ namespace {
 /// Items wait for transfers before them, and add up to a time.
 void check_stretch(const Stretch& stretch, std::uint32_t number) {
   std::int64_t issue = 0, total = 0;
-  std::uint32_t transfers = 0;
+  std::uint32_t transfers = 0, awaited = 0;
   for (const Stretch::Item& item : stretch.items) {
     SIM_CHECK(item.issue >= 0 && item.duration >= 0 && item.transfers <= transfers, "program {}: a stretch", number);
     SIM_CHECK(item.transfer || item.issue_bound >= item.issue, "program {}: issue bound of a stretch", number);
@@ -24,7 +24,10 @@ void check_stretch(const Stretch& stretch, std::uint32_t number) {
     issue = saturating_add(issue, item.issue);
     total = saturating_add(saturating_add(total, item.duration), item.issue_bound);
     transfers += item.transfer ? 1 : 0;
+    awaited = std::max(awaited, item.transfer ? 0 : item.transfers);
   }
+  SIM_CHECK(transfers > 0 && awaited == transfers, "program {}: a stretch waits for {} of its {} transfers", number,
+            awaited, transfers);
   if (issue >= kLatest) refuse_time("a host's work");
   if (total >= kLatest) refuse_time("a run of kernels");
 }

@@ -57,7 +57,8 @@ struct Op {
   friend bool operator==(const Op&, const Op&) = default;
 };
 
-/// Operations in issue order. A transfer waits for the compute operations before it.
+/// Operations in issue order, a transfer at least. A transfer waits for the compute operations before it, and some
+/// compute operation for it: so the stretch ends when both streams are done, and nothing of it is known too late.
 struct Stretch {
   struct Item {
     bool transfer = false;

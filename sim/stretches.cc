@@ -104,8 +104,7 @@ bool Stretches::to_next_transfer(Run& run) {
       run.begins = std::max({run.compute, run.transfers, run.begin.host + row.host}) + row.duration;
       return true;
     }
-    const std::int64_t ready =
-        row.transfers > 0 ? std::max(run.compute, run.finishes[row.transfers - 1]) : run.compute;
+    const std::int64_t ready = row.transfers > 0 ? std::max(run.compute, run.finishes[row.transfers - 1]) : run.compute;
     run.compute = std::max(ready + row.duration, run.begin.host + row.host);
   }
   return false;

@@ -69,7 +69,7 @@ class Stretches {
     std::uint32_t transfers = 0;             // as Stretch::Item
     std::int64_t duration = 0;               // compute: on the device; transfer: latency
     std::int64_t alone = 0;                  // transfer: what follows takes, alone
-    std::int64_t host = 0;                   // host's begin of the stretch to the earliest end, or arrival of a transfer
+    std::int64_t host = 0;  // host's begin of the stretch to the earliest end, or arrival of a transfer
     double work = 0, rate = 0;
     std::span<const WeightedLink> links;
   };
@@ -91,12 +91,12 @@ class Stretches {
     Begin begin;
     const Course* course = nullptr;
     State state = State::holds;
-    bool arrived = false;                     // one of its two operations has
-    std::uint32_t at = 0;                     // items before are done
-    std::int64_t compute = 0, transfers = 0;  // streams are free
-    std::int64_t begins = 0;                  // the transfer that is next
-    std::vector<std::int64_t> finishes;       // of transfers
-    StretchEnd end;                           // while it holds its links
+    bool arrived = false;                                                    // one of its two operations has
+    std::uint32_t at = 0;                                                    // items before are done
+    std::int64_t compute = 0, transfers = 0;                                 // streams are free
+    std::int64_t begins = 0;                                                 // the transfer that is next
+    std::vector<std::int64_t> finishes;                                      // of transfers
+    StretchEnd end;                                                          // while it holds its links
     std::vector<std::pair<std::uint64_t, std::unique_ptr<Course>>> courses;  // by slot and stretch
   };
 

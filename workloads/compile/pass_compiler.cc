@@ -169,8 +169,7 @@ bool PassCompiler::runs_whole(const PassInStep& in_step, const PassTemplate& pas
   if (!sure && undisturbed->pass.stretch.items.empty()) return false;
   pass_by(passes.of(pass.kind));
   const double slower = pace();
-  const TemplateLibrary::Whole* known =
-      slower == alone ? undisturbed : &library_.whole(passes, pass.kind, slower, how);
+  const TemplateLibrary::Whole* known = slower == alone ? undisturbed : &library_.whole(passes, pass.kind, slower, how);
   if (sure)
     writer_.whole_pass(known->pass, known->note);
   else

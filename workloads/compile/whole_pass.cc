@@ -112,7 +112,8 @@ WholePass whole_pass(std::span<const PassItem> items, double slower, const Whole
   pass.issue_bound = sim::Duration(std::max(compute.host, host));
   pass.highest_rate = highest;
   pass.tensor_wait = sim::Duration(compute.device - busy);
-  if (passes.stretches && pass.closed && !drawn) pass.stretch = stretch_of(items, slower);
+  const bool any = std::any_of(items.begin(), items.end(), [](const PassItem& item) { return item.comm; });
+  if (passes.stretches && pass.closed && any && !drawn) pass.stretch = stretch_of(items, slower);
   return pass;
 }
 

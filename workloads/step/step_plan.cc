@@ -31,8 +31,7 @@ StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared
   WholePasses whole = options.compact ? groups->whole_passes : WholePasses{};
   whole.stretches = options.compact && options.timed && groups->in_step;
   out.stages = compile_programs(inputs, out.split, step_passes(job, out.split),
-                                stage_prices(job.machine, job.software, cluster, groups->shapes), groups->slots,
-                                whole);
+                                stage_prices(job.machine, job.software, cluster, groups->shapes), groups->slots, whole);
   out.groups = std::move(groups);
   return out;
 }
