@@ -16,6 +16,8 @@ Stretches::Stretches(const Plan& plan, const Network& network, const Contention&
     return;
   instances_.assign(instances.begin(), instances.end());
   runs_.resize(instances.size());
+  for (std::size_t number = 0; number < runs_.size(); ++number)
+    runs_[number].courses.resize(plan.programs[plan.instances[instances_[number]].program].stretches.size());
   transfers_.expect_stretches(static_cast<std::uint32_t>(runs_.size()), network.capacity.size());
 }
 
@@ -24,18 +26,18 @@ std::int64_t Stretches::Times::at(const Begin& begin) const {
 }
 
 const Stretches::Course& Stretches::course_of(std::uint32_t number, std::uint32_t slot, std::uint32_t stretch) {
-  Run& run = runs_[number];
-  const std::uint64_t key = std::uint64_t{slot} << 32 | stretch;
-  for (const auto& [known, course] : run.courses) {
-    if (known == key) return *course;
+  std::unique_ptr<Course>& course = runs_[number].courses[stretch];
+  if (course == nullptr) {
+    const Program& program = plan_.programs[plan_.instances[instances_[number]].program];
+    course = std::make_unique<Course>(make_course(instances_[number], slot, program.stretches[stretch]));
   }
-  const Program& program = plan_.programs[plan_.instances[instances_[number]].program];
-  auto made = std::make_unique<Course>(make_course(instances_[number], slot, program.stretches[stretch]));
-  return *run.courses.emplace_back(key, std::move(made)).second;
+  SIM_CHECK(course->slot == slot, "stretch {} on the communicators of slots {} and {}", stretch, course->slot, slot);
+  return *course;
 }
 
 Stretches::Course Stretches::make_course(InstanceId instance, std::uint32_t slot, const Stretch& stretch) const {
   Course course;
+  course.slot = slot;
   course.rows.reserve(stretch.items.size());
   const std::uint32_t first_route = index(plan_.communicators[plan_.slots_of(instance)[slot]].first_route);
   std::int64_t host = 0;

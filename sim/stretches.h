@@ -82,6 +82,7 @@ class Stretches {
 
   /// A stretch of an instance.
   struct Course {
+    std::uint32_t slot = 0;
     std::vector<Row> rows;
     std::vector<WeightedLink> links;  // on which others can be, each once
     Times compute, transfers;         // its ends, alone
@@ -91,13 +92,13 @@ class Stretches {
     Begin begin;
     const Course* course = nullptr;
     State state = State::holds;
-    bool arrived = false;                                                    // one of its two operations has
-    std::uint32_t at = 0;                                                    // items before are done
-    std::int64_t compute = 0, transfers = 0;                                 // streams are free
-    std::int64_t begins = 0;                                                 // the transfer that is next
-    std::vector<std::int64_t> finishes;                                      // of transfers
-    StretchEnd end;                                                          // while it holds its links
-    std::vector<std::pair<std::uint64_t, std::unique_ptr<Course>>> courses;  // by slot and stretch
+    bool arrived = false;                          // one of its two operations has
+    std::uint32_t at = 0;                          // items before are done
+    std::int64_t compute = 0, transfers = 0;       // streams are free
+    std::int64_t begins = 0;                       // the transfer that is next
+    std::vector<std::int64_t> finishes;            // of transfers
+    StretchEnd end;                                // while it holds its links
+    std::vector<std::unique_ptr<Course>> courses;  // by stretch
   };
 
   const Course& course_of(std::uint32_t number, std::uint32_t slot, std::uint32_t stretch);

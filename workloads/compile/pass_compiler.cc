@@ -77,6 +77,16 @@ class PassCompiler::Walk {
   bool done() const { return at_ == all_.size(); }
   const PassItem& next() const { return all_[at_]; }
   void step();
+  /// Items from the next one up to the end of its layer, if that is where they begin and nothing belongs between them;
+  /// else none.
+  std::size_t layer_ahead() const {
+    const std::int32_t layer = all_[at_].layer;
+    if (layer < 0 || (at_ > 0 && all_[at_ - 1].layer == layer)) return 0;
+    std::size_t end = at_ + 1;
+    while (end < all_.size() && all_[end].layer == layer) ++end;
+    const bool cut = next_bucket_ < buckets_.size() && buckets_[next_bucket_].bucket.after_items < end;
+    return cut || end > through_ ? 0 : end - at_;
+  }
   /// Goes on without the next item, which somebody else has written.
   void skip() {
     if (at_ == through_) through_ = at_ + 1;
@@ -200,9 +210,14 @@ void PassCompiler::Walk::step() {
     cast_through_ = layer;
     c_.cast(range_.begin + layer);
   }
-  c_.item(item);
-  if (layer >= 0) c_.writer_.notes.back().layer = static_cast<std::int32_t>(range_.begin + layer);
-  ++at_;
+  const std::size_t ahead = layer_ahead();
+  if (ahead > 0 && c_.runs_as_stretch(range_.begin + layer, pass_.pass.kind)) {
+    at_ += ahead;
+  } else {
+    c_.item(item);
+    if (layer >= 0) c_.writer_.notes.back().layer = static_cast<std::int32_t>(range_.begin + layer);
+    ++at_;
+  }
   while (next_bucket_ < buckets_.size() && buckets_[next_bucket_].bucket.after_items == at_) reduce();
 }
 
@@ -254,6 +269,19 @@ double PassCompiler::beside_exchange(const PassItem& item) {
   const double share = std::min(1.0, exchange_ / (alone * slower));
   exchange_ -= share * alone * slower;
   return 1 + share * (slower - 1);
+}
+
+/// One layer of a pass as a stretch; false, and nothing done, where it is none.
+bool PassCompiler::runs_as_stretch(std::int64_t layer, PassKind kind) {
+  if (!parts_.whole.stretches || writer_.is_pending() || exchange_ > 0) return false;
+  for (const DataStream& data : data_) {
+    if (data.data.by_weight.on) return false;  // its collectives lie between items
+  }
+  const std::uint8_t row = stage_.split.network.layers[static_cast<std::size_t>(layer)];
+  const WholePass& whole = library_.whole_layer(row, kind, pace(), parts_.whole);
+  if (whole.stretch.items.empty()) return false;
+  writer_.stretch(whole, kNoWholePass);
+  return true;
 }
 
 void PassCompiler::item(const PassItem& item) {

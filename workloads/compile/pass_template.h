@@ -109,6 +109,8 @@ class TemplateLibrary {
   };
   /// A pass of one of these templates as one operation.
   const Whole& whole(const PassTemplate& passes, PassKind kind, double slower, const WholePasses& how);
+  /// The same of one layer, `kind` as in of_kind().
+  const WholePass& whole_layer(std::uint8_t kind, PassKind pass, double slower, const WholePasses& how);
   /// A compute item of these kernels; times scaled by nothing.
   PassItem compute(std::vector<Kernel> kernels, std::int32_t layer);
   /// Seconds of an exchange with nothing beside it, and how much longer kernels take while it holds its SMs.
@@ -130,6 +132,7 @@ class TemplateLibrary {
   std::map<std::uint8_t, LayerItems> kinds_;
   std::map<std::vector<std::uint8_t>, PassTemplate> templates_;  // by the kinds of the layers
   std::map<std::tuple<const PassTemplate*, PassKind, double>, Whole> wholes_;
+  std::map<std::tuple<std::uint8_t, PassKind, double>, WholePass> whole_layers_;
   std::map<std::vector<std::pair<std::string, std::int64_t>>, std::uint32_t> run_ids_;
   std::map<std::tuple<std::uint8_t, int, std::string, double>, std::uint32_t> traffic_ids_;
 };

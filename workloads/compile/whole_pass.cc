@@ -139,4 +139,10 @@ const TemplateLibrary::Whole& TemplateLibrary::whole(const PassTemplate& passes,
   return whole;
 }
 
+const WholePass& TemplateLibrary::whole_layer(std::uint8_t kind, PassKind pass, double slower, const WholePasses& how) {
+  const auto [it, fresh] = whole_layers_.try_emplace({kind, pass, slower});
+  if (fresh) it->second = whole_pass(of_kind(kind)[static_cast<std::size_t>(pass)], slower, how);
+  return it->second;
+}
+
 }  // namespace orrery::workloads
