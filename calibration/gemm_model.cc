@@ -33,7 +33,6 @@ std::vector<double> logs(const std::vector<double>& sizes) {
 }
 
 constexpr std::array<double, 4> kSplits{1, 2, 4, 8};
-constexpr double kWritten = 2;  // bytes of an element of C that is not added to
 
 }  // namespace
 
@@ -70,7 +69,7 @@ double Surface::at_log(const std::array<double, 3>& log_sizes) const {
 }
 
 double GemmModel::traffic(const Shape& s) const {
-  const double output = s.accumulate ? 2 * s.sum_bytes : kWritten;
+  const double output = s.accumulate ? 2 * s.sum_bytes : written_bytes;
   return s.batch * (element_bytes * (s.m * s.k + s.k * s.n) + output * s.m * s.n);
 }
 
@@ -78,7 +77,7 @@ double GemmModel::compute(const Shape& s) const {
   const double k = std::ceil(s.k / kInnerStep) * kInnerStep;
   const double rate = peak / processors;
   const double exposed =  // seconds per element of a processor's tile
-      s.accumulate ? accumulate_exposed * (2 * s.sum_bytes - kWritten) * processors / memory_bandwidth : 0.0;
+      s.accumulate ? accumulate_exposed * (2 * s.sum_bytes - written_bytes) * processors / memory_bandwidth : 0.0;
   double best = std::numeric_limits<double>::infinity();
   for (const Tile& t : tiles) {
     const double outputs = s.batch * std::ceil(s.m / t.m) * std::ceil(s.n / t.n);

@@ -67,6 +67,7 @@ struct GemmModel {
   double processors = 1;
   double memory_bandwidth = 0;  // bytes/s, data sheet
   double element_bytes = 2;     // of A and B
+  double written_bytes = 2;     // of an element of C that is not added to
   double launch = 2e-6;         // seconds
   double quantisation = 0.9;    // q
   double memory_efficiency = 0.85;

@@ -196,6 +196,7 @@ GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataT
   g.processors = static_cast<double>(device.sheet.processors);
   g.memory_bandwidth = device.sheet.memory_bandwidth;
   g.element_bytes = operand_bytes(type);
+  g.written_bytes = type == DataType::fp32 ? 4 : 2;
   g.launch = duration_at(s, "launch");
   g.quantisation = s.at("quantisation").as_number();
   g.memory_efficiency = s.at("memory_efficiency").as_number();

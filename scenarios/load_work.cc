@@ -49,12 +49,13 @@ void load_features(const Settings& section, Job& job) {
   };
   const Settings* activation = given(&section, "activation");
   if (activation != nullptr)
-    model.mlp.activation =
-        enum_named<workloads::Activation>(activation->as_choice({"gelu", "swiglu", "squared_relu"}), 3);
+    model.mlp.activation = enum_named<workloads::Activation>(
+        activation->as_choice({"gelu", "swiglu", "squared_relu", "relu"}), workloads::kActivations);
   const bool gates = model.mlp.activation == workloads::Activation::swiglu;
   model.mlp.gated =
       activation != nullptr ? boolean(&section, "gated_mlp", gates) : flag("gated_mlp", false, "no gated MLP");
-  if (gates && !model.mlp.gated) activation->fail("got swiglu with gated_mlp false, expected gelu or squared_relu");
+  if (gates && !model.mlp.gated)
+    activation->fail("got swiglu with gated_mlp false, expected gelu, squared_relu or relu");
   if (activation == nullptr && model.mlp.gated) model.mlp.activation = workloads::Activation::swiglu;
   model.parallel_block = flag("parallel_block", false, "no parallel block");
   model.tied_embeddings = flag("tied_embeddings", true, "tied embeddings");

@@ -187,7 +187,7 @@ Rows model_feature_keys() {
        "choice",
        "",
        "swiglu with gated_mlp, else gelu",
-       {"gelu", "swiglu", "squared_relu"},
+       {"gelu", "swiglu", "squared_relu", "relu"},
        "What the MLP applies inside, to one of its up projections; gelu with gated_mlp is GeGLU."},
       {"model.parallel_block",
        "boolean",

@@ -52,6 +52,8 @@ struct LaunchArguments {
 void model_arguments(const workloads::Model& model, const std::string& id, LaunchArguments& out) {
   if (model.parallel_block) no_flag(id, "model.parallel_block", "true", "false");
   if (model.post_norm) no_flag(id, "model.post_norm", "true", "false");
+  if (model.mlp.activation == workloads::Activation::relu)
+    no_flag(id, "model.activation", "relu", "gelu, swiglu or squared_relu");
   out.add("num-layers", model.layers);
   out.add("hidden-size", model.hidden);
   out.add("ffn-hidden-size", model.mlp.hidden);

@@ -164,6 +164,17 @@ TEST_CASE("types without a section of their own run like bf16 at their peak") {
   CHECK(p.gemm(g) > bf16 * std::int64_t{18} / std::int64_t{10});  // half the peak
 }
 
+TEST_CASE("a product of fp32 reads and writes four bytes an element") {
+  const DeviceProfile p = profile("gh200-96gb-tf32");
+  Gemm scores;  // 32 matrices of 2048 x 2048 from heads of 64: what is written is 16 times what is read
+  scores.dtype = DataType::fp32;
+  scores.m = scores.n = 2048;
+  scores.k = 64;
+  scores.batch = 32;
+  const double bytes = 4.0 * 32 * (2048 * 2048 + 2 * 2048 * 64);
+  CHECK(seconds(p, scores) >= bytes / 4.0e12);  // the data sheet's 4 TB/s of HBM3
+}
+
 TEST_CASE("accumulating into fp32 and casting an operand cost time") {
   const DeviceProfile p = profile("h100-sxm-80gb");
   Gemm g;

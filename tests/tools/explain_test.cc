@@ -184,6 +184,14 @@ TEST_CASE("rows that a number was fitted on are no evidence of how far predictio
   CHECK(std::log(like->low90) == Approx(0.3));
 }
 
+TEST_CASE("a spread may be of one document's number alone") {
+  const double measured = tools::input_spread("cluster.fabric.efficiency", "ndr-rail");
+  CHECK(measured > 0);
+  CHECK(tools::input_spread("cluster.fabric.efficiency", "") == measured);
+  CHECK(tools::input_spread("cluster.fabric.efficiency", "tomahawk4-200g") > measured);  // fitted to eleven steps
+  CHECK(tools::input_spread("cluster.fabric.nics", "tomahawk4-200g") == 0);
+}
+
 TEST_CASE("the JSON of run --explain holds the inputs and intervals around the step") {
   const tests::Folder folder;
   const std::string file = folder.write("small.yaml", tests::small_scenario());

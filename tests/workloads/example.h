@@ -9,11 +9,11 @@
 
 namespace orrery::tests {
 
-/// 16 A100s, 8 layers, TP2 PP2 DP4, eight micro-batches a replica; `sets` as on the command line.
+/// 16 A100s of one speed, 8 layers, TP2 PP2 DP4, eight micro-batches a replica; `sets` as on the command line.
 inline workloads::Job small_job(const std::vector<std::string>& sets = {}) {
   static const char* const text = R"(
 name: small
-cluster: {device: a100-sxm-80gb, gpus: 16, fabric: tomahawk4-200g}
+cluster: {device: a100-sxm-80gb, gpus: 16, fabric: {inherits: tomahawk4-200g, gpu_spread: 0}}
 model: {kind: gpt, layers: 8, hidden: 2048, heads: 16, ffn_hidden: 8192, vocab: 51200, seq: 1024}
 parallelism: {tensor: 2, pipeline: 2, data: 4, sequence_parallel: false, sharding: none}
 batch: {global: 32, micro: 1}

@@ -241,6 +241,43 @@ TEST_CASE("of an activation in steps the last kernel writes what the next produc
   CHECK(bytes(true, DataType::mxfp8, "gate") == 3 * 2 + operand);
 }
 
+TEST_CASE("of a ReLU the output alone is kept, unless the next product keeps it cast or it is made again") {
+  const auto kept = [](Activation activation, const Computation& c) {
+    Model m = small();
+    m.mlp.activation = activation;
+    return bytes_of(gpt(m, {}, c).layer(1)).kept;
+  };
+  Computation plain, cast, again;
+  cast.precision.matmul = DataType::fp8;
+  again.recompute = Recompute::selective;
+  again.recomputed.core_attention = false;
+  again.recomputed.activation = true;
+  const double inside = 512.0 * 4096;  // elements between the MLP's products
+  CHECK(kept(Activation::gelu, plain) - kept(Activation::relu, plain) == 2 * inside);
+  CHECK(kept(Activation::gelu, cast) == kept(Activation::relu, cast));
+  CHECK(kept(Activation::gelu, again) == kept(Activation::relu, again));
+}
+
+TEST_CASE("Megatron's softmax kernel takes 16-bit scores alone; fp32 ones are masked and normalised, and not cast") {
+  const auto bytes = [](DataType type, const std::string& name) {
+    Computation c;
+    c.attention = AttentionKind::unfused;
+    c.attention_style.fused_softmax_matrices = 4;
+    c.precision.activations = c.precision.matmul = type;
+    const calibration::DeviceProfile device = calibration_test::profile("a100-sxm-80gb");
+    double sum = 0;
+    for (const Piece& piece : passes_of(gpt(small(), {}, c).layer(1), {device}, false).forward)
+      for (const Kernel& kernel : piece.kernels) sum += kernel.name == name ? kernel.bytes : 0;
+    return sum;
+  };
+  const double scores = 8.0 * 512 * 512;  // heads and a square of positions
+  CHECK(bytes(DataType::bf16, "softmax") == 2 * 2 * scores);
+  CHECK(bytes(DataType::bf16, "mask scores") == 0);
+  CHECK(bytes(DataType::fp32, "softmax") == 8 * scores);
+  CHECK(bytes(DataType::fp32, "mask scores") == 8 * scores);
+  CHECK(bytes(DataType::fp32, "scores to fp32") == 0);
+}
+
 TEST_CASE(
     "small kernels of a layer are dealt out over its halves, both ways; biases of gated MLPs are of both halves") {
   const auto ops = [](bool gated, const std::string& name, Direction direction) {

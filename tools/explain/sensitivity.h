@@ -30,8 +30,9 @@ struct SensitivityStudy {
 };
 SensitivityStudy sensitivities(const sim::Settings& document, double share, unsigned jobs);
 
-/// How far a number of such a key may be off, as a relative standard deviation, from calibration/spreads.yaml: the
-/// first entry whose pattern (a key, or a beginning and *) fits; 0 where none does.
-double input_spread(const std::string& key);
+/// How far a number of such a key may be off in the document `named`, as a relative standard deviation, from
+/// calibration/spreads.yaml: the first entry whose pattern (a key, or a beginning and *) fits and that is of all
+/// documents or of this one; 0 where none does.
+double input_spread(const std::string& key, const std::string& named);
 
 }  // namespace orrery::tools

@@ -281,6 +281,8 @@ void opt(Config& config, Draft& draft) {
   take_sizes(config, draft, {});
   take_count(config, draft, "model.ffn_hidden", {"ffn_dim"});
   set_shape(draft, false, false, "learned", "layer_norm");
+  const Settings* activation = config.find("activation_function");
+  if (activation == nullptr || activation->text() == "relu") draft.set("model.activation", std::string("relu"));
   draft.set("model.biases", std::string(config.flag("enable_bias", true) ? "all" : "none"));
   draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", true));
   if (!config.flag("do_layer_norm_before", true))

@@ -135,6 +135,7 @@ void take_model(Section& model, Draft& draft) {
   const bool gated =
       activation == "swiglu" || activation == "geglu" || activation == "reglu" || activation.starts_with("fast-");
   draft.set("model.gated_mlp", gated);
+  if (activation == "relu") draft.set("model.activation", activation);
   draft.set("model.ffn_hidden", model.count("ffn_hidden_size").value_or(4 * hidden), model.place("ffn_hidden_size"));
   draft.set("model.seq", model.count("encoder_seq_length").value_or(512), model.place("encoder_seq_length"));
   if (const auto vocab = model.count("override_vocab_size")) {

@@ -179,7 +179,7 @@ std::int64_t take_recipe_cluster(Sections& config, Draft& draft, const Recipe& r
     const bool possible =
         devices <= kMostRecipeRanks && nodes <= kMostRecipeRanks && devices * nodes <= kMostRecipeRanks;
     if (!possible)
-      config.find("trainer.num_nodes")
+      config.any({"trainer.num_nodes", "trainer.devices"})
           ->fail(fmt::format("got {} nodes of {} GPUs, expected at most 1048576 GPUs", nodes, devices));
     if (gpus == 0) gpus = devices * nodes;
     draft.set("cluster.gpus_per_node", devices);

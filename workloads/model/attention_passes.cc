@@ -25,14 +25,14 @@ using sim::real;
 constexpr double kScatter = 1.5;
 
 /// Megatron's kernel takes up to 2048 keys, and whole blocks of score matrices (megatron/model/fused_softmax.py,
-/// is_kernel_available). A block is as many rows as 128 threads take: a warp has no more lanes than a row has elements,
-/// and takes two rows of up to 128. One release hands heads over for the length of a row.
+/// is_kernel_available), of 16 bit. A block is as many rows as 128 threads take: a warp has no more lanes than a row
+/// has elements, and takes two rows of up to 128. One release hands heads over for the length of a row.
 bool fuses_softmax(const AttentionOp& op) {
   constexpr std::int64_t kLongest = 2048, kThreads = 128, kLanes = 32, kShortRow = 128;
   const auto multiple = static_cast<std::int64_t>(op.style.fused_softmax_matrices);
   if (multiple == 1) return true;
   const std::int64_t matrices = op.batch * op.heads;
-  if (op.seq > kLongest || matrices % multiple != 0) return false;
+  if (op.type == calibration::DataType::fp32 || op.seq > kLongest || matrices % multiple != 0) return false;
   if (!op.style.fused_softmax_by_heads) return true;
   const auto row = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(op.heads)));
   return matrices % (kThreads / std::min(row, kLanes) * (row <= kShortRow ? 2 : 1)) == 0;
@@ -197,20 +197,26 @@ class AttentionWriter {
     if (op_.dropout) stream(Streaming::dropout, scores() * (2 * element_ + 1), name);
   }
 
+  /// Nothing to cast, and no scale, which goes with casts (--apply-query-key-layer-scaling).
+  bool in_fp32() const { return op_.type == calibration::DataType::fp32; }
+
   void softmax_forward() {
     if (fuses_softmax(op_)) return stream(Streaming::softmax, 2 * scores() * element_, "softmax");
-    stream(Streaming::copy, scores() * (element_ + 4), "scores to fp32");
-    stream(Streaming::accumulate, scores() * 8, "scale scores");
+    if (!in_fp32()) {
+      stream(Streaming::copy, scores() * (element_ + 4), "scores to fp32");
+      stream(Streaming::accumulate, scores() * 8, "scale scores");
+    }
     stream(Streaming::accumulate, scores() * 8, "mask scores");
     stream(Streaming::softmax, scores() * 8, "softmax");
-    stream(Streaming::copy, scores() * (4 + element_), "probabilities to 16 bit");
+    if (!in_fp32()) stream(Streaming::copy, scores() * (4 + element_), "probabilities to 16 bit");
   }
 
   void softmax_backward() {
     if (fuses_softmax(op_)) return stream(Streaming::softmax_backward, 3 * scores() * element_, "softmax backward");
-    stream(Streaming::copy, scores() * (element_ + 4), "probability gradient to fp32");
+    if (!in_fp32()) stream(Streaming::copy, scores() * (element_ + 4), "probability gradient to fp32");
     stream(Streaming::softmax_backward, scores() * 12, "softmax backward");
     stream(Streaming::accumulate, scores() * 8, "mask score gradient");
+    if (in_fp32()) return;
     stream(Streaming::accumulate, scores() * 8, "scale score gradient");
     stream(Streaming::copy, scores() * (4 + element_), "score gradient to 16 bit");
   }

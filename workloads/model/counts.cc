@@ -41,7 +41,7 @@ SequenceFlops sequence_flops(const Model& model) {
 constexpr std::array<std::string_view, 4> kPositions{"learned", "rotary", "none", "alibi"};
 constexpr std::array<std::string_view, 2> kNorms{"layer_norm", "rms_norm"};
 constexpr std::array<std::string_view, 3> kBiases{"all", "qkv", "none"};
-constexpr std::array<std::string_view, 3> kActivations{"gelu", "swiglu", "squared_relu"};
+constexpr std::array<std::string_view, kActivations> kActivationNames{"gelu", "swiglu", "squared_relu", "relu"};
 
 }  // namespace
 
@@ -90,6 +90,6 @@ double hardware_flops(const Model& model, std::int64_t global_batch, Recompute r
 std::string_view name_of(Positions positions) { return kPositions[static_cast<std::size_t>(positions)]; }
 std::string_view name_of(Norm norm) { return kNorms[static_cast<std::size_t>(norm)]; }
 std::string_view name_of(Biases biases) { return kBiases[static_cast<std::size_t>(biases)]; }
-std::string_view name_of(Activation activation) { return kActivations[static_cast<std::size_t>(activation)]; }
+std::string_view name_of(Activation activation) { return kActivationNames[static_cast<std::size_t>(activation)]; }
 
 }  // namespace orrery::workloads

@@ -243,6 +243,8 @@ std::pair<const char*, const char*> activation_names(const Model& model) {
       return {"squared relu", "squared relu backward"};
     case Activation::swiglu:
       return {"swiglu", "swiglu backward"};
+    case Activation::relu:
+      return model.mlp.gated ? std::pair{"reglu", "reglu backward"} : std::pair{"relu", "relu backward"};
     case Activation::gelu:
       break;
   }
@@ -318,8 +320,11 @@ void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
   const bool again = w_.computation().again(&RecomputedParts::mlp);
   const KeptAs as = again ? KeptAs::recomputed : KeptAs::tensor;
   const double up_bytes = w_.computation().adapters.fp8_activation_input ? 1 : e_;
-  layer.kept.push_back({"up projection", (branches - 1) * ffn, up_bytes, kFeedForward, as});
   const bool activated = again || w_.computation().again(&RecomputedParts::activation);
+  // The gradient of a ReLU follows from its output, which the down projection keeps unless it casts it.
+  const bool from_output = m_.mlp.activation == Activation::relu && !m_.mlp.gated && !activated &&
+                           !calibration::is_quantised(w_.computation().precision.matmul);
+  if (!from_output) layer.kept.push_back({"up projection", (branches - 1) * ffn, up_bytes, kFeedForward, as});
   layer.kept.push_back(
       {"activation", ffn, kept_input(w_), kFeedForward, activated ? KeptAs::recomputed : KeptAs::tensor, true});
   // The activation of a gate before its product, or the clamped input of the square.

@@ -22,7 +22,8 @@ enum class Norm : std::uint8_t { layer_norm, rms_norm };  // scale and shift, or
 enum class Biases : std::uint8_t { all, qkv, none };      // which linear layers have one
 /// What the MLP applies inside. With mlp.gated it is applied to one of two up projections, which multiplies the other:
 /// swiglu is always so (arXiv 2002.05202), gelu may be (GeGLU, there). squared_relu: arXiv 2109.08668.
-enum class Activation : std::uint8_t { gelu, swiglu, squared_relu };
+enum class Activation : std::uint8_t { gelu, swiglu, squared_relu, relu };
+inline constexpr int kActivations = 4;
 
 /// A decoder-only transformer, or a recommender. Sizes are counts of elements.
 struct Model {
