@@ -33,8 +33,14 @@ struct Twice {
   void both(const Op& op, bool after_compute) {
     const bool computes = op.kind == OpKind::compute;
     std::vector<std::uint32_t> a, b;
-    if (computes) a.swap(whole_waits), b.swap(listed_waits);
-    if (after_compute && any_compute) a.push_back(last_compute[0]), b.push_back(last_compute[1]);
+    if (computes) {
+      a.swap(whole_waits);
+      b.swap(listed_waits);
+    }
+    if (after_compute && any_compute) {
+      a.push_back(last_compute[0]);
+      b.push_back(last_compute[1]);
+    }
     alike.emplace_back(whole.add(op, a), listed.add(op, b));
     if (!computes) return;
     any_compute = true;

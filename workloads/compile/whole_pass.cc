@@ -37,7 +37,7 @@ sim::Stretch::Item kernels_of(const PassItem& item, double slower) {
   return out;
 }
 
-sim::Stretch::Item collective_of(const PassItem& item) {
+sim::Stretch::Item transfer_of(const PassItem& item) {
   sim::Stretch::Item out;
   out.transfer = true;
   out.issue = item.issue.value();
@@ -51,12 +51,12 @@ sim::Stretch::Item collective_of(const PassItem& item) {
 /// As ProgramWriter lists them. A collective that is waited for has those before it behind it.
 sim::Stretch stretch_of(std::span<const PassItem> items, double slower) {
   sim::Stretch stretch;
-  std::vector<std::pair<std::uint32_t, std::int32_t>> pending;  // the how manieth, and what may pass it by
+  std::vector<std::pair<std::uint32_t, std::int32_t>> pending;  // their number, and how many kernels may pass by
   std::uint32_t transfers = 0;
   stretch.items.reserve(items.size());
   for (const PassItem& item : items) {
     if (item.comm) {
-      stretch.items.push_back(collective_of(item));
+      stretch.items.push_back(transfer_of(item));
       pending.emplace_back(++transfers, item.passes_by);
       continue;
     }
