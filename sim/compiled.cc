@@ -177,6 +177,7 @@ CompiledProgram compile(const Program& program, std::uint8_t streams, Rows rows)
       row.signal = signals.row_of(op);
       row.slot = transfer ? program.slot[op] : kNoSlot;
       row.stream = s;
+      row.kind = program.kind[op];
       row.waits_begin = static_cast<std::uint32_t>(compiled.waits.size());
       for (const std::uint32_t wait : program.waits_of(op)) {
         if (program.stream[wait] != s) compiled.waits.push_back(wait_for(wait));  // its own stream is in order anyway

@@ -36,6 +36,7 @@ struct CompiledOp {
   std::uint32_t slot = kNoSlot;  // transfers only
   std::uint32_t occurrence = 0;  // this is the k-th transfer on its slot
   std::uint8_t stream = 0;
+  OpKind kind = OpKind::compute;
 };
 
 struct CompiledProgram {

@@ -30,19 +30,33 @@ struct Uses {
 Uses uses_of(const Program& program) {
   Uses uses;
   std::size_t last = 0;  // of by_slot: mostly the one again, and there are few
-  for (std::uint32_t op = 0; op < program.size(); ++op) {
-    if (program.kind[op] != OpKind::transfer || program.work[op] <= 0) continue;
+  const auto note = [&](std::uint32_t op, std::uint32_t pattern, double rate_cap) {
     const std::uint32_t slot = program.slot[op];
     if (slot >= uses.streams.size()) uses.streams.resize(slot + 1, 0);
     uses.streams[slot] |= std::uint32_t{1} << program.stream[op];
-    const double cap = program.rate_cap[op] > 0 ? program.rate_cap[op] : kInfinity;
-    const auto same = [&](const Use& use) { return use.slot == slot && use.pattern == program.pattern[op]; };
+    const double cap = rate_cap > 0 ? rate_cap : kInfinity;
+    const auto same = [&](const Use& use) { return use.slot == slot && use.pattern == pattern; };
     if (last >= uses.by_slot.size() || !same(uses.by_slot[last])) {
       const auto found = std::find_if(uses.by_slot.begin(), uses.by_slot.end(), same);
       last = static_cast<std::size_t>(found - uses.by_slot.begin());
-      if (found == uses.by_slot.end()) uses.by_slot.push_back({slot, program.pattern[op], cap});
+      if (found == uses.by_slot.end()) uses.by_slot.push_back({slot, pattern, cap});
     }
     uses.by_slot[last].cap = std::max(uses.by_slot[last].cap, cap);
+  };
+  // By slot and stream, the stretches that have been looked at.
+  std::vector<std::vector<bool>> seen(program.stretches.size());
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    if (program.kind[op] == OpKind::transfer && program.work[op] > 0)
+      note(op, program.pattern[op], program.rate_cap[op]);
+    if (program.kind[op] != OpKind::stretch_transfers) continue;
+    std::vector<bool>& known = seen[program.pattern[op]];
+    const std::size_t place = std::size_t{program.slot[op]} << 5 | program.stream[op];
+    if (known.size() <= place) known.resize(place + 1, false);
+    if (known[place]) continue;
+    known[place] = true;
+    for (const Stretch::Item& item : program.stretches[program.pattern[op]].items) {
+      if (item.transfer && item.work > 0) note(op, item.pattern, item.rate_cap);
+    }
   }
   std::sort(uses.by_slot.begin(), uses.by_slot.end());
   return uses;

@@ -121,6 +121,7 @@ std::uint64_t Engine::events() const {
 /// Of one part, which has nobody to tell or to ask.
 void Engine::run_instants_alone() {
   EnginePart& part = *parts_.front();
+  sharing_.make_room(part.flows());
   part.start();
   for (std::int64_t now = part.next(); now != EnginePart::kNothing; now = part.next()) {
     do {

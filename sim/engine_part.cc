@@ -23,9 +23,10 @@ bool many_rows(const Plan& plan, const RunOptions& options) {
 }
 }  // namespace
 
-EngineTables::EngineTables(const Plan& planned, const Network& network, const RunOptions& options,
+EngineTables::EngineTables(const Plan& planned, const Network& planned_network, const RunOptions& options,
                            std::uint32_t threads)
     : plan(planned),
+      network(planned_network),
       contention(options.alone ? without_contention(network) : find_contention(plan, network)),
       partition(sim::partition(plan, contention, network.capacity.size(), threads)) {
   programs.reserve(plan.programs.size());
@@ -53,22 +54,23 @@ EnginePart::EnginePart(const EngineTables& tables, std::uint32_t number, FairSha
       plan_(tables.plan),
       programs_(tables.programs),
       records_(records),
-      number_(number),
       transfers_(sharing, number, static_cast<std::uint32_t>(std::bit_width(tables.partition.parts - 1))) {
+  post_.number = number;
   for (Mail& mail : post_.mail) mail.arrivals.resize(tables.partition.parts);
   meetings_.joint.assign(tables.partition.joints.size(), kNone);
   list_ranks();
   list_groups();
+  list_stretches();
 }
 
 void EnginePart::list_ranks() {
   const std::vector<std::uint8_t>& part_of = tables_.partition.part_of;
   const auto count = part_of.empty() ? static_cast<std::ptrdiff_t>(plan_.instances.size())
-                                     : std::count(part_of.begin(), part_of.end(), number_);
+                                     : std::count(part_of.begin(), part_of.end(), post_.number);
   ranks_.reserve(static_cast<std::size_t>(count));
   std::uint64_t signals = 0;
   for (std::uint32_t i = 0; i < plan_.instances.size(); ++i) {
-    if (!part_of.empty() && part_of[i] != number_) continue;
+    if (!part_of.empty() && part_of[i] != post_.number) continue;
     const Instance& instance = plan_.instances[InstanceId{i}];
     Rank& rank = ranks_.emplace_back();
     rank.program = index(instance.program);
@@ -104,6 +106,17 @@ void EnginePart::list_groups() {
     const auto slots = plan_.slots_of(InstanceId{ranks_[r].instance});
     for (std::uint32_t s = 0; s < slots.size(); ++s) members_[next[index(slots[s])]++] = {r, s};
   }
+}
+
+/// The rows of meetings that have a rank's number are its stretches'.
+void EnginePart::list_stretches() {
+  std::vector<InstanceId> instances;
+  instances.reserve(ranks_.size());
+  for (const Rank& rank : ranks_) instances.push_back(InstanceId{rank.instance});
+  stretches_.emplace(plan_, tables_.network, tables_.contention, instances, transfers_);
+  if (!stretches_->any()) return;
+  SIM_CHECK(tables_.partition.parts == 1, "stretches in {} parts", tables_.partition.parts);
+  meetings_.rows.resize(ranks_.size());
 }
 
 void EnginePart::record(const Rank& rank, std::uint32_t op, std::int64_t ready, std::int64_t start,
@@ -282,6 +295,12 @@ void EnginePart::run_stream(std::uint32_t number, std::uint32_t stream) {
       if (signals[op.segment.signal].op != op.segment.op) return wait_for(op.segment.signal);
       host += signals[op.segment.signal].at;
     }
+    if (op.kind >= OpKind::stretch) [[unlikely]] {
+      cursor.blocked_on = kOnTransfer;
+      arrive_at_stretch(number, op, ready, host);
+      if (cursor.blocked_on == kOnTransfer) return;
+      continue;
+    }
     if (op.slot != kNoSlot) {
       cursor.blocked_on = kOnTransfer;
       arrive(number, op, cursor.next, std::max(ready, host + op.host_bound));
@@ -292,6 +311,27 @@ void EnginePart::run_stream(std::uint32_t number, std::uint32_t stream) {
     if (rank.record != kNone) record(rank, op.op, std::max(ready, host), std::max(ready, host), finish);
     note(rank, cursor, op, finish);
   }
+}
+
+void EnginePart::arrive_at_stretch(std::uint32_t number, const CompiledOp& op, std::int64_t ready, std::int64_t host) {
+  const Program& program = plan_.programs.rows()[ranks_[number].program];
+  const auto end =
+      stretches_->arrive(number, {op.kind, op.stream, program.slot[op.op], program.pattern[op.op], ready, host});
+  if (end) finish_stretch(number, *end);
+}
+
+void EnginePart::finish_stretch(std::uint32_t number, const StretchEnd& end) {
+  Rank& rank = ranks_[number];
+  const Stretches::Begin& begin = stretches_->begin_of(number);
+  const auto finish = [&](std::uint8_t stream, std::int64_t from, std::int64_t to) {
+    Cursor& cursor = cursors_of(number)[stream];
+    const CompiledOp& op = programs_[rank.program].ops[cursor.next];
+    if (rank.record != kNone) record(rank, op.op, from, from, to);
+    note(rank, cursor, op, to);
+    wake(number, stream);
+  };
+  finish(begin.transfer_stream, begin.transfers, end.transfers);
+  finish(begin.compute_stream, begin.compute, end.compute);
 }
 
 void EnginePart::check_agreement(const Meeting& meeting, std::uint32_t program, std::uint32_t op) const {
@@ -387,7 +427,7 @@ void EnginePart::start() {
   for (std::size_t rank = ranks_.size(); rank-- > 0;) {
     for (std::uint32_t s = 0; s < plan_.streams; ++s) wake(static_cast<std::uint32_t>(rank), s);
   }
-  run_ready();
+  run_all();
 }
 
 void EnginePart::take(std::int64_t now) {
@@ -395,9 +435,23 @@ void EnginePart::take(std::int64_t now) {
   const std::span<const std::uint32_t> meetings = transfers_.take();
   for (std::size_t i = 0; i < meetings.size(); ++i) {
     expect_meeting(meetings, i);
-    finish_meeting(meetings[i], now);
+    if (!stretches_->is_stretch(meetings[i])) {
+      finish_meeting(meetings[i], now);
+    } else if (const auto end = stretches_->go_on(meetings[i])) {
+      finish_stretch(meetings[i], *end);
+    }
   }
+  run_all();
+}
+
+void EnginePart::run_all() {
   run_ready();
+  while (!transfers_.disturbed().empty()) {
+    const std::uint32_t number = transfers_.disturbed().back();
+    transfers_.disturbed().pop_back();
+    if (const auto end = stretches_->disturb(number)) finish_stretch(number, *end);
+    run_ready();
+  }
 }
 
 bool EnginePart::has_posted() const {
@@ -416,7 +470,7 @@ void EnginePart::turn_mail() {
 void EnginePart::read_mail(std::span<const std::unique_ptr<EnginePart>> parts) {
   for (const auto& from : parts) {
     const Mail& mail = from->post_.mail[from->post_.writing ^ 1];
-    for (const Arrival& arrival : mail.arrivals[number_]) arrive_jointly(arrival);
+    for (const Arrival& arrival : mail.arrivals[post_.number]) arrive_jointly(arrival);
     for (const Finish& f : mail.finishes) finish_members(f.communicator, f.occurrence, f.start, f.finish);
   }
   run_ready();

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,6 +26,7 @@
 #include "sim/fluid.h"
 #include "sim/large_pages.h"
 #include "sim/partition.h"
+#include "sim/stretches.h"
 
 namespace orrery::sim {
 
@@ -49,6 +51,7 @@ struct EngineTables {
   EngineTables(const Plan& plan, const Network& network, const RunOptions& options, std::uint32_t threads);
 
   const Plan& plan;
+  const Network& network;
   Contention contention;
   Partition partition;
   std::vector<CompiledProgram> programs;
@@ -160,6 +163,7 @@ class EnginePart {
 
   void list_ranks();
   void list_groups();
+  void list_stretches();
   std::uint32_t joint_of(std::uint32_t communicator) const {
     return tables_.partition.joint_of.empty() ? kNotJoint : tables_.partition.joint_of[communicator];
   }
@@ -168,6 +172,7 @@ class EnginePart {
   Cursor* cursors_of(std::size_t rank) { return cursors_.data() + rank * plan_.streams; }
   const Cursor* cursors_of(std::size_t rank) const { return cursors_.data() + rank * plan_.streams; }
   void run_ready();
+  void run_all();
   void run_stream(std::uint32_t rank, std::uint32_t stream);
   std::int64_t compute(const Rank& rank, const CompiledOp& op, std::int64_t ready, std::int64_t host) const;
   void note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int64_t finish);
@@ -177,6 +182,8 @@ class EnginePart {
                            std::uint32_t program, std::uint32_t row);
   void take_from(std::uint32_t& pending, std::uint32_t meeting);
   void check_agreement(const Meeting& meeting, std::uint32_t program, std::uint32_t op) const;
+  void arrive_at_stretch(std::uint32_t rank, const CompiledOp& op, std::int64_t ready, std::int64_t host);
+  void finish_stretch(std::uint32_t rank, const StretchEnd& end);
   void complete(std::uint32_t meeting);
   void begin(std::uint32_t meeting);
   void finish_meeting(std::uint32_t meeting, std::int64_t finish);
@@ -190,8 +197,8 @@ class EnginePart {
   const Plan& plan_;
   const std::vector<CompiledProgram>& programs_;
   std::vector<Record>& records_;
-  std::uint32_t number_;
   Transfers transfers_;
+  std::optional<Stretches> stretches_;
   LargeTable<Rank> ranks_;
   LargeTable<Cursor> cursors_;
   LargeTable<Signal> signals_;
@@ -205,6 +212,7 @@ class EnginePart {
   } meetings_;
   std::vector<std::uint32_t> ready_;  // ranks with a runnable stream
   struct Post {
+    std::uint32_t number = 0;  // of this part
     std::array<Mail, 2> mail;
     std::uint32_t writing = 0;  // which of these; the other is read
   } post_;

@@ -39,6 +39,9 @@ class EventQueue {
     return soonest_;
   }
 
+  /// The instant taken last; 0 before.
+  std::int64_t now() const { return now_; }
+
   /// Not before the instant taken last.
   void push(const Event& event) {
     SIM_CHECK(event.at >= now_, "an event at {} ps, after {} ps", event.at, now_);

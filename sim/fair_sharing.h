@@ -70,6 +70,8 @@ class FairSharing {
   std::span<const std::uint32_t> solve();
   /// Bytes/s, as of the last solve().
   double rate(std::uint32_t flow) const { return tables_.flows[flow].rate; }
+  /// Whether no transfer is on the link, those of a stretch that holds it left aside.
+  bool idle(LinkId link) const { return tables_.links[index(link)].active == 0; }
   /// How many calls of solve() had to share anything; a transfer that finds its links slack costs none.
   std::uint64_t solves() const { return solves_; }
 

@@ -60,15 +60,57 @@ void Transfers::predict(std::uint32_t transfer, std::int64_t now) {
     return false;
   }
   ++events_;
+  if (t.held) [[unlikely]] {
+    release(t);
+    return true;
+  }
   if (t.flowing) {
     sharing_.remove(part_, flow_of(event.subject));
     ++t.version;
     return true;
   }
+  if (!holder_.empty()) disturb(t.links);
   t.flowing = true;
   t.updated = event.at;
   sharing_.add(part_, flow_of(event.subject), t.links, t.cap);
   return false;
+}
+
+bool Transfers::idle(std::span<const WeightedLink> links) const {
+  return std::all_of(links.begin(), links.end(),
+                     [&](const WeightedLink& l) { return holder_[index(l.link)] == kNobody && sharing_.idle(l.link); });
+}
+
+void Transfers::hold(std::uint32_t stretch, std::int64_t at, std::span<const WeightedLink> links) {
+  begin(stretch, at, 0, links, 0);
+  transfers_[stretch].held = true;
+  for (const WeightedLink& l : links) holder_[index(l.link)] = stretch;
+}
+
+void Transfers::release(Transfer& stretch) {
+  for (const WeightedLink& l : stretch.links) holder_[index(l.link)] = kNobody;
+  stretch.held = false;
+  stretch.queued = kUnknown;
+  ++stretch.version;
+}
+
+void Transfers::disturb(std::span<const WeightedLink> links) {
+  for (const WeightedLink& l : links) {
+    const std::uint32_t stretch = holder_[index(l.link)];
+    if (stretch == kNobody) continue;
+    release(transfers_[stretch]);
+    disturbed_.push_back(stretch);
+  }
+}
+
+void Transfers::flow(std::uint32_t stretch, const UnderWay& transfer) {
+  disturb(transfer.links);
+  begin(stretch, transfer.finish, transfer.work, transfer.links, transfer.rate);
+  Transfer& t = transfers_[stretch];
+  t.flowing = true;
+  t.updated = transfer.begun;
+  t.rate = FairSharing::round_rate(transfer.rate);
+  sharing_.add(part_, flow_of(stretch), t.links, t.cap);
 }
 
 /// Rows of those to come are fetched ahead: many events of an instant are more than the nearest caches hold.

@@ -4,6 +4,9 @@
 //
 // A row of `transfers_` is the truth and an event a hint: an event whose version is not the row's is skipped, and one
 // that fires before the row's finish is put off to it. Left out: links that change their capacity.
+//
+// A stretch (sim/stretches.h) holds its links while nobody else is on them: then its transfers move as they do alone,
+// and one event marks the end of the last. Whoever comes onto such a link ends that first.
 #pragma once
 
 #include <cstdint>
@@ -38,9 +41,34 @@ class Transfers {
   bool empty() const { return queue_.empty(); }
   /// The earliest instant at which something may happen.
   std::int64_t next() const { return queue_.next(); }
+  /// The instant that take() took last.
+  std::int64_t now() const { return queue_.now(); }
   /// All that happens then; those that have finished, in the order of their numbers. `sharing` has room for flows().
   std::span<const std::uint32_t> take();
   std::size_t flows() const { return transfers_.size() << shift_; }
+
+  /// For stretches, which have the numbers below `count`: all may hold links of `links`.
+  void expect_stretches(std::uint32_t count, std::size_t links) {
+    transfers_.resize(count);
+    holder_.assign(links, kNobody);
+  }
+  /// Whether no transfer and no stretch is on any of these.
+  bool idle(std::span<const WeightedLink> links) const;
+  /// The stretch holds these links, which are idle, until `at`, when take() names it, or until disturbed() does.
+  void hold(std::uint32_t stretch, std::int64_t at, std::span<const WeightedLink> links);
+  /// take() names the stretch at `at`.
+  void wait(std::uint32_t stretch, std::int64_t at) { hold(stretch, at, {}); }
+  /// A transfer of a stretch that is under way at this instant, as begin() would have left it, had it begun at `begun`
+  /// and met nobody so far: at its own `rate` it finishes at `finish`.
+  struct UnderWay {
+    std::int64_t begun = 0, finish = 0;
+    double work = 0, rate = 0;
+    std::span<const WeightedLink> links;
+  };
+  void flow(std::uint32_t stretch, const UnderWay& transfer);
+  /// Stretches onto whose links somebody came at this instant: they hold them no more. The caller empties the list.
+  std::vector<std::uint32_t>& disturbed() { return disturbed_; }
+
   /// The rate of a transfer may have changed at `now`: settles what has been moved and predicts the finish.
   void predict(std::uint32_t transfer, std::int64_t now);
   /// Starts and finishes of transfers so far.
@@ -59,17 +87,23 @@ class Transfers {
     std::int64_t queued = kUnknown;  // its valid event
     std::uint32_t version = 0;
     bool flowing = false;
+    bool held = false;  // a stretch that waits, or holds its links
   };
 
   bool handle(const Event& event);  // true when the transfer has finished
   void schedule(std::uint32_t transfer, std::int64_t at);
   std::uint32_t flow_of(std::uint32_t transfer) const { return transfer << shift_ | part_; }
+  static constexpr std::uint32_t kNobody = 0xffffffff;
+  void release(Transfer& stretch);
+  void disturb(std::span<const WeightedLink> links);
 
   LargeTable<Transfer> transfers_;
   FairSharing& sharing_;
   std::uint32_t part_, shift_;
   EventQueue queue_;
   std::vector<std::uint32_t> finished_;  // in the order of their numbers
+  std::vector<std::uint32_t> holder_;    // by link; empty where there are no stretches
+  std::vector<std::uint32_t> disturbed_;
   std::uint64_t events_ = 0;
 };
 

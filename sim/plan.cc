@@ -12,7 +12,44 @@ namespace orrery::sim {
 
 namespace {
 
+/// Items wait for transfers before them, and add up to a time.
+void check_stretch(const Stretch& stretch, std::uint32_t number) {
+  std::int64_t issue = 0, total = 0;
+  std::uint32_t transfers = 0, awaited = 0;
+  for (const Stretch::Item& item : stretch.items) {
+    SIM_CHECK(item.issue >= 0 && item.duration >= 0 && item.transfers <= transfers, "program {}: a stretch", number);
+    SIM_CHECK(item.transfer || item.issue_bound >= item.issue, "program {}: issue bound of a stretch", number);
+    SIM_CHECK(std::isfinite(item.work) && item.work >= 0 && std::isfinite(item.rate_cap) && item.rate_cap >= 0,
+              "program {}: a transfer of a stretch", number);
+    issue = saturating_add(issue, item.issue);
+    total = saturating_add(saturating_add(total, item.duration), item.issue_bound);
+    transfers += item.transfer ? 1 : 0;
+    awaited = std::max(awaited, item.transfer ? 0 : item.transfers);
+  }
+  SIM_CHECK(transfers > 0 && awaited == transfers, "program {}: a stretch waits for {} of its {} transfers", number,
+            awaited, transfers);
+  if (issue >= kLatest) refuse_time("a host's work");
+  if (total >= kLatest) refuse_time("a run of kernels");
+}
+
+/// The two operations of a stretch stand together.
+void check_stretch_ends(const Program& program, std::uint32_t op) {
+  const auto is = [&](std::size_t other, OpKind kind) {
+    return other < program.kind.size() && program.kind[other] == kind && program.slot[other] == program.slot[op] &&
+           program.pattern[other] == program.pattern[op] && program.stream[other] != program.stream[op];
+  };
+  SIM_CHECK(program.slot[op] != kNoSlot && program.pattern[op] < program.stretches.size(),
+            "operation {}: an unknown stretch", op);
+  if (program.kind[op] == OpKind::stretch)
+    SIM_CHECK(is(op + std::size_t{1}, OpKind::stretch_transfers), "operation {}: a stretch's compute alone", op);
+  else
+    SIM_CHECK(op > 0 && is(op - std::size_t{1}, OpKind::stretch) && program.waits_of(op).empty() &&
+                  program.issue[op] == 0 && program.duration[op] == 0,
+              "operation {}: a stretch's transfers alone", op);
+}
+
 void check_program(const Program& program, std::uint32_t number, std::uint8_t streams) {
+  for (const Stretch& stretch : program.stretches) check_stretch(stretch, number);
   const std::size_t n = program.kind.size();
   const bool columns = program.stream.size() == n && program.category.size() == n && program.host_waits.size() == n &&
                        program.issue.size() == n && program.duration.size() == n && program.issue_bound.size() == n &&
@@ -36,6 +73,8 @@ void check_program(const Program& program, std::uint32_t number, std::uint8_t st
       SIM_CHECK(program.issue_bound[op] >= program.issue[op], "program {} operation {}: issue bound {} below issue {}",
                 number, op, program.issue_bound[op], program.issue[op]);
       if (program.issue_bound[op] >= kLatest) refuse_time("a run of kernels");
+    } else if (program.kind[op] != OpKind::transfer) {
+      check_stretch_ends(program, op);
     } else {
       SIM_CHECK(program.slot[op] != kNoSlot, "program {} operation {}: a transfer without a communicator", number, op);
       SIM_CHECK(std::isfinite(program.work[op]) && program.work[op] >= 0, "program {} operation {}: work", number, op);
@@ -66,11 +105,18 @@ std::vector<std::vector<std::uint64_t>> patterns_by_slot(const Plan& plan) {
   for (std::uint32_t p = 0; p < plan.programs.size(); ++p) {
     const Program& program = plan.programs[ProgramId{p}];
     for (std::uint32_t op = 0; op < program.size(); ++op) {
-      if (program.kind[op] != OpKind::transfer) continue;
+      if (program.kind[op] == OpKind::compute || program.kind[op] == OpKind::stretch_transfers) continue;
       SIM_CHECK(program.slot[op] < plan.slots.size(), "program {} operation {}: slot {}", p, op, program.slot[op]);
       auto& needed = result[p];
       if (needed.size() <= program.slot[op]) needed.resize(program.slot[op] + 1, 0);
-      needed[program.slot[op]] = std::max(needed[program.slot[op]], program.pattern[op] + std::uint64_t{1});
+      const auto need = [&](std::uint32_t pattern) {
+        needed[program.slot[op]] = std::max(needed[program.slot[op]], pattern + std::uint64_t{1});
+      };
+      if (program.kind[op] == OpKind::transfer) need(program.pattern[op]);
+      if (program.kind[op] != OpKind::stretch) continue;
+      for (const Stretch::Item& item : program.stretches[program.pattern[op]].items) {
+        if (item.transfer) need(item.pattern);
+      }
     }
   }
   return result;
@@ -85,6 +131,21 @@ void check_loads(const Plan& plan) {
   for (const double factor : loads.factors) SIM_CHECK(std::isfinite(factor) && factor >= 0, "a load of {}", factor);
   for (const Instance& instance : plan.instances)
     SIM_CHECK(instance.load_place < loads.places, "place {} of {}", instance.load_place, loads.places);
+}
+
+/// A stretch's communicator is its instance's own, and times are not drawn.
+void check_alone(const Plan& plan, InstanceId i) {
+  const Instance& instance = plan.instances[i];
+  const Program& program = plan.programs[instance.program];
+  if (program.stretches.empty()) return;
+  SIM_CHECK(instance.slowdown == 1.0 && plan.noise.sigma == 0 && plan.message_noise.sigma == 0 && !plan.loads.any(),
+            "instance {}: a stretch of drawn times", index(i));
+  const auto slots = plan.slots_of(i);
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    if (program.kind[op] != OpKind::stretch) continue;
+    SIM_CHECK(plan.communicators[slots[program.slot[op]]].members == 1, "instance {}: a stretch among several",
+              index(i));
+  }
 }
 
 }  // namespace
@@ -173,6 +234,7 @@ void check(const Plan& plan, const Network& network) {
       SIM_CHECK(needed[s] <= plan.communicators[have[s]].patterns, "instance {} slot {}: pattern {} of {}", i, s,
                 needed[s], plan.communicators[have[s]].patterns);
     }
+    check_alone(plan, InstanceId{i});
   }
 }
 

@@ -12,6 +12,11 @@
 //    All members finish together. The k-th transfer that a member issues on a communicator meets the k-th of the
 //    others. Collectives and send/receive pairs are the same thing here.
 //
+// A stretch stands for a run of these that repeats: compute operations on one stream and transfers on another, of a
+// communicator that the instance has for itself. It is written down once and named by two operations for each time that
+// it runs, one on either stream. Its times are those of its operations listed one by one, to the picosecond; the engine
+// goes through them where somebody else comes onto their links, and nowhere else (sim/stretches.h).
+//
 // Host: issuing operation i takes `issue` of host time; the host runs ahead of the device except where `host_waits`
 // says that it blocks until an operation has finished.
 #pragma once
@@ -26,7 +31,12 @@
 
 namespace orrery::sim {
 
-enum class OpKind : std::uint8_t { compute, transfer };
+enum class OpKind : std::uint8_t {
+  compute,
+  transfer,
+  stretch,           // the compute operations of a stretch, with all that it waits for
+  stretch_transfers  // its transfers; follows the former at once, waits for nothing, costs the host nothing
+};
 
 inline constexpr std::uint32_t kNoSlot = 0xffffffff;
 
@@ -39,12 +49,25 @@ struct Op {
   Duration issue{};              // host time to issue it
   Duration duration{};           // compute: device time; transfer: latency before the fluid part
   Duration issue_bound{};        // compute only; at least `issue`
-  std::uint32_t slot = kNoSlot;  // transfer: which of the instance's communicators
-  std::uint32_t pattern = 0;     // transfer: which of the communicator's routes
+  std::uint32_t slot = kNoSlot;  // transfer, stretch: which of the instance's communicators
+  std::uint32_t pattern = 0;     // transfer: which of the communicator's routes; stretch: row of Program::stretches
   double work = 0;               // transfer: bytes to move along the route
   double rate_cap = 0;           // transfer: bytes/s that it can use at most; 0 = no cap of its own
   float loaded = 0;              // compute: share of `duration` that grows with the instance's load (Plan::loads)
   friend bool operator==(const Op&, const Op&) = default;
+};
+
+/// Operations in issue order, a transfer at least. A transfer waits for the compute operations before it, and some
+/// compute operation for it: so the stretch ends when both streams are done, and nothing of it is known too late.
+struct Stretch {
+  struct Item {
+    bool transfer = false;
+    std::uint32_t transfers = 0;  // compute: so many of the stretch's transfers must have finished, the first ones
+    std::uint32_t pattern = 0;    // these as in Op
+    std::int64_t issue = 0, duration = 0, issue_bound = 0;  // ps
+    double work = 0, rate_cap = 0;
+  };
+  std::vector<Item> items;
 };
 
 struct Program {
@@ -63,6 +86,7 @@ struct Program {
   std::vector<float> loaded;
   std::vector<std::uint32_t> waits_begin{0};  // compressed rows of `waits`
   std::vector<std::uint32_t> waits;           // indices of earlier operations of this program
+  std::vector<Stretch> stretches;
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(kind.size()); }
   std::span<const std::uint32_t> waits_of(std::uint32_t op) const {

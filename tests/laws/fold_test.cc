@@ -59,7 +59,8 @@ std::string placement(Draw& draw) {
 
 /// A job of at most 256 GPUs and a few layers.
 std::string job(Draw& draw) {
-  const std::int64_t tensor = draw.of<std::int64_t>({1, 1, 2, 2, 4, 8}), pipeline = draw.of<std::int64_t>({1, 2, 3, 4});
+  const std::int64_t tensor = draw.of<std::int64_t>({1, 1, 2, 2, 4, 8, 16}),
+                     pipeline = draw.of<std::int64_t>({1, 2, 3, 4});
   const std::int64_t data = draw.of<std::int64_t>({1, 2, 3, 4, 8}), context = draw.of<std::int64_t>({1, 1, 1, 1, 2});
   const std::int64_t gpus = tensor * pipeline * data * context, micro = draw.of<std::int64_t>({1, 1, 2, 4});
   const std::int64_t rounds = draw.of<std::int64_t>({1, 2, 4, 8, 16, 2 * pipeline, 3 * pipeline, 48});
@@ -107,6 +108,9 @@ void check_alike(const std::string& text, const workloads::Job& job) {
     CHECK(whole.effort.ranks == full.effort.ranks);
     CHECK(whole.effort.events <= full.effort.events);
     CHECK(tests::furthest_part(whole, full) < 1e-9);
+    workloads::StepOptions brief;  // with stretches for passes that others can disturb, and jumps
+    brief.brief = true;
+    CHECK(workloads::simulate_step(job, brief).iteration == folded.iteration);
     double parts = 0;
     for (const double part : folded.breakdown_s) {
       CHECK(part > -1e-9 * sim::to_seconds(folded.iteration));

@@ -314,6 +314,7 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
   for (sim::InstanceId& rank : out.folded.representative)
     rank = sim::InstanceId{sim::index(rank) * static_cast<std::uint32_t>(alike)};
   for (std::uint32_t& size : out.folded.class_size) size *= static_cast<std::uint32_t>(alike);
+  out.in_step = runs_in_step(perturbed, out);
   out.whole_passes.sure_rate = tensor_rate_limit(perturbed, out);
   if (folded_only) {
     out.plan = {};

@@ -38,6 +38,8 @@ struct Groups {
   /// Tensor collectives are sure of their own rate up to what is left of their links whatever else is under way; of
   /// none where the members of a tensor group may be out of step.
   WholePasses whole_passes;
+  /// Every class of ranks is by itself on its tensor communicator, and nothing is drawn: passes may be stretches.
+  bool in_step = false;
   /// Every communicator keeps one rate (settled_rates.h): hashed paths, a placement or a torus leave few ranks alike.
   bool settled = false;
   /// Every transfer moves as if it were alone (sim::RunOptions::alone).
@@ -51,6 +53,9 @@ std::int64_t tensor_ranks_alike(const GroupInputs& inputs, const topology::Clust
 /// more classes of ranks than `most_sharing`, rates are settled.
 std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topology::Cluster& cluster,
                                           bool folded_only = false, std::size_t most_sharing = kMostSharing);
+
+/// Groups::in_step of the rest of the groups.
+bool runs_in_step(const Perturbation& perturbed, const Groups& groups);
 
 /// Bytes/s up to which a tensor collective runs at its own rate, from the rest of the groups.
 double tensor_rate_limit(const Perturbation& perturbed, const Groups& groups);

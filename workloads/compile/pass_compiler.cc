@@ -77,6 +77,16 @@ class PassCompiler::Walk {
   bool done() const { return at_ == all_.size(); }
   const PassItem& next() const { return all_[at_]; }
   void step();
+  /// Items from the next one up to the end of its layer, if that is where they begin and nothing belongs between them;
+  /// else none.
+  std::size_t layer_ahead() const {
+    const std::int32_t layer = all_[at_].layer;
+    if (layer < 0 || (at_ > 0 && all_[at_ - 1].layer == layer)) return 0;
+    std::size_t end = at_ + 1;
+    while (end < all_.size() && all_[end].layer == layer) ++end;
+    const bool cut = next_bucket_ < buckets_.size() && buckets_[next_bucket_].bucket.after_items < end;
+    return cut || end > through_ ? 0 : end - at_;
+  }
   /// Goes on without the next item, which somebody else has written.
   void skip() {
     if (at_ == through_) through_ = at_ + 1;
@@ -157,19 +167,23 @@ bool PassCompiler::gathered_ahead(std::int32_t chunk) const {
 /// The pass as one operation; false, and nothing done, where something else could disturb what goes on inside.
 bool PassCompiler::runs_whole(const PassInStep& in_step, const PassTemplate& passes) {
   const Pass& pass = in_step.pass;
+  const WholePasses& how = parts_.whole;
   const bool awaits = in_step.first_use && (!parts_.casts.empty() || gathered_ahead(pass.chunk));
-  if (awaits || (parts_.whole.sure_rate <= 0 && !parts_.whole.alone) || writer_.is_pending()) return false;
+  if (awaits || (how.sure_rate <= 0 && !how.alone && !how.stretches) || writer_.is_pending()) return false;
   const std::size_t row = kPassKinds * index(pass.chunk) + static_cast<std::size_t>(pass.kind);
   const TemplateLibrary::Whole*& undisturbed = wholes_[row];
   const double alone = parts_.pace.at(0);
-  if (undisturbed == nullptr) undisturbed = &library_.whole(passes, pass.kind, alone, parts_.whole);
+  if (undisturbed == nullptr) undisturbed = &library_.whole(passes, pass.kind, alone, how);
   if (!undisturbed->pass.closed) return false;
-  if (undisturbed->pass.highest_rate > parts_.whole.sure_rate && !parts_.whole.alone) return false;
+  const bool sure = how.alone || (how.sure_rate > 0 && undisturbed->pass.highest_rate <= how.sure_rate);
+  if (!sure && undisturbed->pass.stretch.items.empty()) return false;
   pass_by(passes.of(pass.kind));
   const double slower = pace();
-  const TemplateLibrary::Whole* known =
-      slower == alone ? undisturbed : &library_.whole(passes, pass.kind, slower, parts_.whole);
-  writer_.whole_pass(known->pass, known->note);
+  const TemplateLibrary::Whole* known = slower == alone ? undisturbed : &library_.whole(passes, pass.kind, slower, how);
+  if (sure)
+    writer_.whole_pass(known->pass, known->note);
+  else
+    writer_.stretch(known->pass, known->note);
   return true;
 }
 
@@ -196,9 +210,14 @@ void PassCompiler::Walk::step() {
     cast_through_ = layer;
     c_.cast(range_.begin + layer);
   }
-  c_.item(item);
-  if (layer >= 0) c_.writer_.notes.back().layer = static_cast<std::int32_t>(range_.begin + layer);
-  ++at_;
+  const std::size_t ahead = layer_ahead();
+  if (ahead > 0 && c_.runs_as_stretch(range_.begin + layer, pass_.pass.kind)) {
+    at_ += ahead;
+  } else {
+    c_.item(item);
+    if (layer >= 0) c_.writer_.notes.back().layer = static_cast<std::int32_t>(range_.begin + layer);
+    ++at_;
+  }
   while (next_bucket_ < buckets_.size() && buckets_[next_bucket_].bucket.after_items == at_) reduce();
 }
 
@@ -250,6 +269,19 @@ double PassCompiler::beside_exchange(const PassItem& item) {
   const double share = std::min(1.0, exchange_ / (alone * slower));
   exchange_ -= share * alone * slower;
   return 1 + share * (slower - 1);
+}
+
+/// One layer of a pass as a stretch; false, and nothing done, where it is none.
+bool PassCompiler::runs_as_stretch(std::int64_t layer, PassKind kind) {
+  if (!parts_.whole.stretches || writer_.is_pending() || exchange_ > 0) return false;
+  for (const DataStream& data : data_) {
+    if (data.data.by_weight.on) return false;  // its collectives lie between items
+  }
+  const std::uint8_t row = stage_.split.network.layers[static_cast<std::size_t>(layer)];
+  const WholePass& whole = library_.whole_layer(row, kind, pace(), parts_.whole);
+  if (whole.stretch.items.empty()) return false;
+  writer_.stretch(whole, kNoWholePass);
+  return true;
 }
 
 void PassCompiler::item(const PassItem& item) {

@@ -56,6 +56,7 @@ class PassCompiler {
     DataCollectives* of;
   };
   std::vector<Due> buckets_of(const PassInStep& pass, const PassTemplate& passes);
+  bool runs_as_stretch(std::int64_t layer, PassKind kind);
   void item(const PassItem& item);
   void cast(std::int64_t layer);
   void pass_by(std::span<const PassItem> items);

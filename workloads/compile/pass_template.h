@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "sim/plan.h"
 #include "workloads/compile/collective_prices.h"
 #include "workloads/compile/program_notes.h"
 #include "workloads/model/gpt.h"
@@ -52,6 +53,7 @@ struct WholePass {
   sim::Duration duration{}, issue{}, issue_bound{};
   sim::Duration tensor_wait{};  // part of duration in which the compute stream waits for tensor collectives
   double highest_rate = 0;      // bytes/s of its fastest collective; infinite if one has no cap of its own
+  sim::Stretch stretch;         // the same operations, for an engine that sees who disturbs them
 };
 
 /// Which passes become one operation each.
@@ -62,6 +64,9 @@ struct WholePasses {
   /// All do that hold nothing but kernels and tensor collectives, which take what they take alone: no less than the
   /// latency of their route, no faster than its links. The step is then never longer than it is.
   bool alone = false;
+  /// Those that hold nothing but kernels and tensor collectives, and are not one operation, become a stretch
+  /// (sim/plan.h): the same times, but none of what goes on inside.
+  bool stretches = false;
   double most_rate = std::numeric_limits<double>::infinity();  // bytes/s
   sim::Duration least_latency{};
 };
@@ -104,6 +109,8 @@ class TemplateLibrary {
   };
   /// A pass of one of these templates as one operation.
   const Whole& whole(const PassTemplate& passes, PassKind kind, double slower, const WholePasses& how);
+  /// The same of one layer, `kind` as in of_kind().
+  const WholePass& whole_layer(std::uint8_t kind, PassKind pass, double slower, const WholePasses& how);
   /// A compute item of these kernels; times scaled by nothing.
   PassItem compute(std::vector<Kernel> kernels, std::int32_t layer);
   /// Seconds of an exchange with nothing beside it, and how much longer kernels take while it holds its SMs.
@@ -125,6 +132,7 @@ class TemplateLibrary {
   std::map<std::uint8_t, LayerItems> kinds_;
   std::map<std::vector<std::uint8_t>, PassTemplate> templates_;  // by the kinds of the layers
   std::map<std::tuple<const PassTemplate*, PassKind, double>, Whole> wholes_;
+  std::map<std::tuple<std::uint8_t, PassKind, double>, WholePass> whole_layers_;
   std::map<std::vector<std::pair<std::string, std::int64_t>>, std::uint32_t> run_ids_;
   std::map<std::tuple<std::uint8_t, int, std::string, double>, std::uint32_t> traffic_ids_;
 };

@@ -104,6 +104,33 @@ void ProgramWriter::whole_pass(const WholePass& pass, std::uint32_t note_of_pass
   next_waits_.clear();
 }
 
+void ProgramWriter::stretch(const WholePass& pass, std::uint32_t note_of_pass) {
+  const auto known = std::find(stretches_.begin(), stretches_.end(), &pass);
+  sim::Op op;
+  op.pattern = static_cast<std::uint32_t>(known - stretches_.begin());
+  if (known == stretches_.end()) {
+    stretches_.push_back(&pass);
+    program.stretches.push_back(pass.stretch);
+  }
+  op.slot = slot_of(CommGroup::tensor, End::member);
+  op.kind = sim::OpKind::stretch;
+  op.stream = Stream::compute.order;
+  op.category = static_cast<std::uint8_t>(Category::compute);
+  op.issue = pass.issue;
+  OpNote n = note();
+  n.whole = note_of_pass;
+  notes.push_back(n);
+  any_compute_ = true;
+  last_compute_ = program.add(op, next_waits_);
+  next_waits_.clear();
+  op.kind = sim::OpKind::stretch_transfers;
+  op.stream = slots_[op.slot].stream.order;
+  op.category = static_cast<std::uint8_t>(slots_[op.slot].category);
+  op.issue = {};
+  notes.push_back(note());
+  program.add(op);
+}
+
 void ProgramWriter::settle() {
   for (const Pending& p : pending_) next_waits_.push_back(p.op);
   pending_.clear();

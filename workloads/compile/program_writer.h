@@ -52,6 +52,9 @@ class ProgramWriter {
   /// Adds a pass as one operation, `note` its row of StagePrograms::whole_passes; nothing may be pending.
   void whole_pass(const WholePass& pass, std::uint32_t note);
 
+  /// Adds a pass as a stretch, likewise. `pass` must stay valid.
+  void stretch(const WholePass& pass, std::uint32_t note);
+
   /// The last compute operation, as a list of waits; empty before the first.
   std::span<const std::uint32_t> after_compute() const {
     return {&last_compute_, any_compute_ ? std::size_t{1} : std::size_t{0}};
@@ -89,6 +92,7 @@ class ProgramWriter {
   std::uint32_t last_compute_ = 0;
   std::vector<std::uint32_t> next_waits_, waits_, ready_;  // the latter two: kept for their memory
   std::vector<Pending> pending_;
+  std::vector<const WholePass*> stretches_;  // by row of Program::stretches
 };
 
 }  // namespace orrery::workloads

@@ -164,7 +164,7 @@ PassCompiler::Parts parts_of(const ProgramInputs& inputs, const Network& network
 void reserve(ProgramWriter& writer, std::size_t operations) {
   const std::size_t room = operations + operations / 8;
   auto& [kind, stream, category, host_waits, issue, duration, issue_bound, slot, pattern, work, rate_cap, loaded,
-         waits_begin, waits] = writer.program;
+         waits_begin, waits, stretches] = writer.program;
   const auto columns = [&](auto&... column) { (column.reserve(room), ...); };
   columns(kind, stream, category, host_waits, issue, duration, issue_bound, slot, pattern, work, rate_cap, loaded,
           waits_begin, waits, writer.notes);

@@ -25,9 +25,22 @@ double highest_rate(const sim::Network& network, const sim::Communicator& commun
 
 }  // namespace
 
+bool runs_in_step(const Perturbation& perturbed, const Groups& groups) {
+  if (!perturbed.slow_gpus.empty() || perturbed.jitter_sigma > 0 || perturbed.message_sigma > 0) return false;
+  if (perturbed.routing.skew > 0) return false;
+  const sim::Plan& plan = groups.folded.plan;
+  for (std::uint32_t i = 0; i < plan.instances.size(); ++i) {
+    const auto& stage = groups.slots[sim::index(plan.instances[sim::InstanceId{i}].program)];
+    const auto slots = plan.slots_of(sim::InstanceId{i});
+    for (std::size_t s = 0; s < slots.size(); ++s) {
+      if (stage[s].group == CommGroup::tensor && plan.communicators[slots[s]].members != 1) return false;
+    }
+  }
+  return true;
+}
+
 double tensor_rate_limit(const Perturbation& perturbed, const Groups& groups) {
-  if (!perturbed.slow_gpus.empty() || perturbed.jitter_sigma > 0 || perturbed.message_sigma > 0) return 0;
-  if (perturbed.routing.skew > 0) return 0;
+  if (!runs_in_step(perturbed, groups)) return 0;
   return tensor_rate_limit(groups.folded.plan, groups.folded.network, groups.slots, true);
 }
 

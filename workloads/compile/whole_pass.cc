@@ -5,6 +5,8 @@
 // tensor's, and hosts that wait for kernels.
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "sim/engine.h"
 #include "workloads/compile/pass_template.h"
@@ -25,6 +27,48 @@ struct Pending {
   Pair finish;
   std::int32_t passes_by;
 };
+
+/// The kernels of an item, all of which take `slower` times as long as it says.
+sim::Stretch::Item kernels_of(const PassItem& item, double slower) {
+  sim::Stretch::Item out;
+  out.issue = item.issue.value();
+  out.duration = slower == 1.0 ? item.duration.value() : scaled(item.duration, slower).value();
+  out.issue_bound = item.issue_bound.value() + out.duration - item.duration.value();
+  return out;
+}
+
+sim::Stretch::Item transfer_of(const PassItem& item) {
+  sim::Stretch::Item out;
+  out.transfer = true;
+  out.issue = item.issue.value();
+  out.duration = item.cost.latency.value();
+  out.pattern = static_cast<std::uint32_t>(item.cost.pattern);
+  out.work = item.cost.work;
+  out.rate_cap = item.cost.rate_cap;
+  return out;
+}
+
+/// As ProgramWriter lists them. A collective that is waited for has those before it behind it.
+sim::Stretch stretch_of(std::span<const PassItem> items, double slower) {
+  sim::Stretch stretch;
+  std::vector<std::pair<std::uint32_t, std::int32_t>> pending;  // their number, and how many kernels may pass by
+  std::uint32_t transfers = 0;
+  stretch.items.reserve(items.size());
+  for (const PassItem& item : items) {
+    if (item.comm) {
+      stretch.items.push_back(transfer_of(item));
+      pending.emplace_back(++transfers, item.passes_by);
+      continue;
+    }
+    sim::Stretch::Item& kernels = stretch.items.emplace_back(kernels_of(item, slower));
+    std::erase_if(pending, [&](auto& p) {
+      if (p.second-- > 0) return false;
+      kernels.transfers = std::max(kernels.transfers, p.first);
+      return true;
+    });
+  }
+  return stretch;
+}
 
 }  // namespace
 
@@ -52,22 +96,24 @@ WholePass whole_pass(std::span<const PassItem> items, double slower, const Whole
       ready = later(ready, p.finish);
       return true;
     });
-    const std::int64_t duration = slower == 1.0 ? item.duration.value() : scaled(item.duration, slower).value();
-    const std::int64_t bound = item.issue_bound.value() + duration - item.duration.value();
-    compute = {ready.device + duration, std::max(ready.host + duration, host + bound)};
-    host += item.issue.value();
-    busy += duration;
+    const sim::Stretch::Item kernels = kernels_of(item, slower);
+    compute = {ready.device + kernels.duration, std::max(ready.host + kernels.duration, host + kernels.issue_bound)};
+    host += kernels.issue;
+    busy += kernels.duration;
   }
   WholePass pass;
   const bool meets_others = std::any_of(items.begin(), items.end(), [](const PassItem& item) {
     return item.comm ? !(item.group == CommGroup::tensor) : item.host_waits;
   });
+  const bool drawn = std::any_of(items.begin(), items.end(), [](const PassItem& item) { return item.routed > 0; });
   pass.closed = pending.empty() && !items.empty() && !meets_others;
   pass.duration = sim::Duration(compute.device);
   pass.issue = sim::Duration(host);
   pass.issue_bound = sim::Duration(std::max(compute.host, host));
   pass.highest_rate = highest;
   pass.tensor_wait = sim::Duration(compute.device - busy);
+  const bool any = std::any_of(items.begin(), items.end(), [](const PassItem& item) { return item.comm; });
+  if (passes.stretches && pass.closed && any && !drawn) pass.stretch = stretch_of(items, slower);
   return pass;
 }
 
@@ -91,6 +137,12 @@ const TemplateLibrary::Whole& TemplateLibrary::whole(const PassTemplate& passes,
   }
   out_.whole_passes.push_back(std::move(note));
   return whole;
+}
+
+const WholePass& TemplateLibrary::whole_layer(std::uint8_t kind, PassKind pass, double slower, const WholePasses& how) {
+  const auto [it, fresh] = whole_layers_.try_emplace({kind, pass, slower});
+  if (fresh) it->second = whole_pass(of_kind(kind)[static_cast<std::size_t>(pass)], slower, how);
+  return it->second;
 }
 
 }  // namespace orrery::workloads

@@ -406,10 +406,11 @@ class StepSimulation {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       const std::optional<Jump> jump = jump_of(attempt);
       if (!jump) break;
-      const StepTiming timing = timing_of(short_plan(jump->microbatches), &*jump);
+      const StepTiming timing = timing_of(short_plan(jump->microbatches, !apart_), &*jump);
       if (timing.holds) return take(timing);
     }
-    take(timing_of(folded_plan(), nullptr));
+    take(timing_of(options_.planned != nullptr ? options_.planned->plan : short_plan(job_.microbatches(), !apart_),
+                   nullptr));
   }
 
   /// Time, breakdown, timelines, memory and traffic.
@@ -487,11 +488,11 @@ class StepSimulation {
   StepPlan folded_plan() const {
     return options_.planned != nullptr ? options_.planned->plan : short_plan(job_.microbatches());
   }
-  /// Of a step of so many micro-batches.
-  StepPlan short_plan(std::int64_t microbatches) const {
+  /// Of a step of so many micro-batches. `timed`: its parts are not asked for.
+  StepPlan short_plan(std::int64_t microbatches, bool timed = false) const {
     Job shorter = job_;
     shorter.batch.global = microbatches * job_.parallelism.data * job_.batch.micro;
-    return make_plan(shorter, cluster_, groups_, {Workload::training_step, true, job_.microbatches()});
+    return make_plan(shorter, cluster_, groups_, {Workload::training_step, true, timed, job_.microbatches()});
   }
 
   static constexpr int kAttempts = 2;

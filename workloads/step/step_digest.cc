@@ -50,12 +50,24 @@ class Chains {
 
 // Every member is bound by name: one that a structure gains later does not compile until it stands here too.
 
+void digest(const sim::Stretch& stretch, Chains& chains) {
+  chains.add(std::uint64_t{stretch.items.size()});
+  for (const auto& [transfer, transfers, pattern, issue, duration, issue_bound, work, rate_cap] : stretch.items) {
+    for (const std::uint64_t number : {std::uint64_t{transfer}, std::uint64_t{transfers}, std::uint64_t{pattern}})
+      chains.add(number);
+    for (const std::int64_t time : {issue, duration, issue_bound}) chains.add(time);
+    chains.add(work);
+    chains.add(rate_cap);
+  }
+}
+
 void digest(const sim::Program& program, Chains& chains) {
   const auto& [kind, stream, category, host_waits, issue, duration, issue_bound, slot, pattern, work, rate_cap, loaded,
-               waits_begin, waits] = program;
+               waits_begin, waits, stretches] = program;
   const auto columns = [&](const auto&... column) { (chains.add_column(column), ...); };
   columns(kind, stream, category, host_waits, issue, duration, issue_bound, slot, pattern, work, rate_cap, loaded,
           waits_begin, waits);
+  for (const sim::Stretch& stretch : stretches) digest(stretch, chains);
 }
 
 void digest(const sim::Instance& instance, Chains& chains) {

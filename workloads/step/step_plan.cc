@@ -28,9 +28,10 @@ StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared
   ProgramInputs inputs = program_inputs_of(job, options.workload);
   if (options.step_microbatches > 0)
     inputs.slowest = slowest_of(pace_spread_of(job.machine, job.power), job.parallelism, options.step_microbatches);
+  WholePasses whole = options.compact ? groups->whole_passes : WholePasses{};
+  whole.stretches = options.compact && options.timed && groups->in_step;
   out.stages = compile_programs(inputs, out.split, step_passes(job, out.split),
-                                stage_prices(job.machine, job.software, cluster, groups->shapes), groups->slots,
-                                options.compact ? groups->whole_passes : WholePasses{});
+                                stage_prices(job.machine, job.software, cluster, groups->shapes), groups->slots, whole);
   out.groups = std::move(groups);
   return out;
 }

@@ -20,6 +20,8 @@ struct PlanOptions {
   Workload workload = Workload::training_step;
   /// Passes that nothing outside them can disturb become one operation each: the same times, fewer operations.
   bool compact = false;
+  /// With `compact`: nothing but times is asked for, so that passes that others can disturb may be stretches.
+  bool timed = false;
   /// Of the whole step, where the job to compile is a shorter one that stands for it: its ranks keep the pace of the
   /// whole. 0: the job's own.
   std::int64_t step_microbatches = 0;
