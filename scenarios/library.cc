@@ -164,7 +164,7 @@ std::vector<Inherited> chain_of(const Shelf& shelf, const Settings& reference) {
   std::size_t files = 0;
   Settings next = reference;
   for (bool more = true; more;) {
-    Inherited here{next, ""};
+    Inherited here{next, "", {}};
     if (!next.is_mapping()) {
       here.file = file_of(shelf, next);
       const auto same = [&](const Inherited& nearer) { return nearer.file == here.file; };
