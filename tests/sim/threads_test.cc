@@ -139,7 +139,7 @@ TEST_CASE("parts that meet at each other's links come to the rates that one come
     sim::Table<LinkId, double> capacity;
     std::vector<sim::LinkOwner> owners;
     for (std::uint32_t l = 0; l < kLinks; ++l) {
-      capacity.push_back(1e9 * (1 + random() % 16));
+      capacity.push_back(1e9 * static_cast<double>(1 + random() % 16));
       owners.push_back({static_cast<std::uint8_t>(l % kPart), true});
     }
     std::vector<std::array<sim::WeightedLink, 2>> routes(kFlows);
