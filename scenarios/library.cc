@@ -196,15 +196,18 @@ Settings overlaid(const std::vector<Inherited>& chain) {
 
 using Files = std::vector<std::pair<std::string, Settings>>;  // with what they held
 
-Resolved resolve(const Shelf& shelf, const Settings& reference, Files& files);
+Resolved resolve_from_files(const Shelf& shelf, const Settings& reference, Files& files);
 
 /// `files`: those that have a part in it are added.
 calibration::Generation generation_of(const std::vector<Inherited>& chain, Files& files) {
   std::vector<calibration::WrittenGeneration> written;
   for (const Inherited& one : chain) written.push_back({one.document, fs::path(one.file).stem().string()});
   return calibration::resolve_generation(
-      written, [&files](const Settings& feature) { return resolve(shelf_of("features"), feature, files).document; },
-      [&files](const Settings& library) { return resolve(shelf_of("collectives"), library, files).document; });
+      written,
+      [&files](const Settings& feature) { return resolve_from_files(shelf_of("features"), feature, files).document; },
+      [&files](const Settings& library) {
+        return resolve_from_files(shelf_of("collectives"), library, files).document;
+      });
 }
 
 /// What a reference stands for, its own name and path aside.
@@ -256,7 +259,7 @@ class PutTogether {
   std::map<Key, std::shared_ptr<const Made>> known_;
 };
 
-Resolved resolve(const Shelf& shelf, const Settings& reference, Files& files) {
+Resolved resolve_from_files(const Shelf& shelf, const Settings& reference, Files& files) {
   static PutTogether put_together;
   Resolved resolved;
   if (!reference.is_mapping()) {
@@ -275,7 +278,7 @@ Resolved resolve(const Shelf& shelf, const Settings& reference, Files& files) {
 
 Resolved resolve(const Shelf& shelf, const Settings& reference) {
   Files files;
-  return resolve(shelf, reference, files);
+  return resolve_from_files(shelf, reference, files);
 }
 
 Settings software_of(const Settings& scenario, const Settings& reference) {

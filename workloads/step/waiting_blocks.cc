@@ -14,7 +14,7 @@ struct Freed {
   double launches = 0, bytes = 0;  // bytes: of blocks that a collective of another stream was given
 };
 
-void add(Freed& freed, const Pieces& pieces) {
+void add_freed(Freed& freed, const Pieces& pieces) {
   for (const Piece& piece : pieces) {
     for (const Kernel& kernel : piece.kernels) freed.launches += sim::real(kernel.launches);
     if (!piece.is_comm()) continue;
@@ -39,8 +39,8 @@ std::vector<ChunkFreed> freed_by_chunk(const StageLayout& stage, const KernelTim
   std::vector<ChunkFreed> kinds;
   for (const Layer& layer : network.kinds) {
     const LayerPasses passes = passes_of(layer, kernels, false);
-    add(kinds.emplace_back().forward, passes.forward);
-    add(kinds.back().backward, passes.backward);
+    add_freed(kinds.emplace_back().forward, passes.forward);
+    add_freed(kinds.back().backward, passes.backward);
     if (layer.kind != LayerKind::block) continue;
     if (counted.forward_block > 0) kinds.back().forward.launches = counted.forward_block;
     if (counted.backward_block > 0) kinds.back().backward.launches = counted.backward_block;
