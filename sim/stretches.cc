@@ -176,20 +176,21 @@ std::optional<StretchEnd> Stretches::advance(std::uint32_t number) {
       run.end = end_alone(run);
       transfers_.hold(number, run.end.transfers, run.course->links);
       return {};
-    } else if (run.begins > transfers_.now()) {
-      run.state = State::waits;
-      transfers_.wait(number, run.begins);
-      return {};
     } else {
-      put_on_links(number);
+      share_links(number);
       return {};
     }
   }
   return StretchEnd{run.compute, run.transfers};
 }
 
-void Stretches::put_on_links(std::uint32_t number) {
+void Stretches::share_links(std::uint32_t number) {
   Run& run = runs_[number];
+  if (run.begins > transfers_.now()) {
+    run.state = State::waits;
+    transfers_.wait(number, run.begins);
+    return;
+  }
   const Row& row = run.course->rows[run.at];
   run.state = State::flows;
   transfers_.flow(number, {run.begins, run.begins + row.alone, row.work, row.rate, row.links});
@@ -210,12 +211,8 @@ std::optional<StretchEnd> Stretches::disturb(std::uint32_t number) {
     const std::int64_t finish = run.begins + row.alone;
     if (finish <= transfers_.now() || !row.limited) {
       finish_transfer(run, finish);
-    } else if (run.begins > transfers_.now()) {
-      run.state = State::waits;
-      transfers_.wait(number, run.begins);
-      return {};
     } else {
-      put_on_links(number);
+      share_links(number);
       return {};
     }
   }

@@ -109,7 +109,8 @@ class Stretches {
   static StretchEnd end_alone(Run& run);
   std::optional<StretchEnd> begin(std::uint32_t number);
   std::optional<StretchEnd> advance(std::uint32_t number);
-  void put_on_links(std::uint32_t number);
+  /// Puts the transfer that is next on its links, where others are, or waits until it begins.
+  void share_links(std::uint32_t number);
 
   const Plan& plan_;
   const Network& network_;

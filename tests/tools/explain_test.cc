@@ -184,12 +184,17 @@ TEST_CASE("rows that a number was fitted on are no evidence of how far predictio
   CHECK(std::log(like->low90) == Approx(0.3));
 }
 
-TEST_CASE("a spread may be of one document's number alone") {
-  const double measured = tools::input_spread("cluster.fabric.efficiency", "ndr-rail");
+TEST_CASE("a spread may be of the number of one document alone, wherever it is inherited and not set anew") {
+  const auto spread = [](const std::string& fabric, const std::string& key) {
+    return tools::input_spread(scenarios::parse_yaml("cluster: {fabric: " + fabric + "}", "x.yaml"), key);
+  };
+  const double measured = spread("ndr-rail", "cluster.fabric.efficiency");
   CHECK(measured > 0);
-  CHECK(tools::input_spread("cluster.fabric.efficiency", "") == measured);
-  CHECK(tools::input_spread("cluster.fabric.efficiency", "tomahawk4-200g") > measured);  // fitted to eleven steps
-  CHECK(tools::input_spread("cluster.fabric.nics", "tomahawk4-200g") == 0);
+  const double fitted = spread("tomahawk4-200g", "cluster.fabric.efficiency");  // to eleven steps
+  CHECK(fitted > measured);
+  CHECK(spread("tomahawk4-unsplit", "cluster.fabric.efficiency") == fitted);
+  CHECK(spread("{inherits: tomahawk4-200g, efficiency: 0.9}", "cluster.fabric.efficiency") == measured);
+  CHECK(spread("tomahawk4-200g", "cluster.fabric.nics") == 0);
 }
 
 TEST_CASE("the JSON of run --explain holds the inputs and intervals around the step") {

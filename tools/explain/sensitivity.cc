@@ -37,17 +37,6 @@ const scenarios::Key* described(const std::string& key) {
   return nullptr;
 }
 
-/// The document of `key` that the scenario names, itself or to inherit from; empty where it writes its own.
-std::string named_document(const Settings& scenario, std::string_view key) {
-  for (const std::string_view place : {"cluster.device", "cluster.fabric", "software"}) {
-    if (!key.starts_with(place)) continue;
-    const Settings* node = scenario.find_path(place);
-    if (node != nullptr && node->is_mapping()) node = node->find("inherits");
-    return node != nullptr && node->is_scalar() ? node->text() : std::string();
-  }
-  return {};
-}
-
 /// What gives a key of the software its value; empty for the keys of other documents.
 std::string set_by(const calibration::Generation& software, const std::string& key) {
   const std::string prefix = "software.";
@@ -100,10 +89,10 @@ std::optional<double> step_with(const Settings& document, const Input& input, do
 
 }  // namespace
 
-double input_spread(const std::string& key, const std::string& named) {
+double input_spread(const Settings& scenario, const std::string& key) {
   struct Entry {
     std::string pattern;
-    std::vector<std::string> documents;  // none: all
+    std::vector<Settings> documents;  // none: all
     double spread;
   };
   static const std::vector<Entry> entries = [] {
@@ -113,20 +102,22 @@ double input_spread(const std::string& key, const std::string& named) {
     const Settings document = scenarios::read_yaml(file);
     for (const Settings& item : document.items()) {
       item.refuse_unknown({"keys", "documents", "spread", "why"});
-      std::vector<std::string> documents;
-      if (const Settings* names = item.find("documents")) {
-        for (const Settings& name : names->items()) documents.push_back(name.text());
-      }
+      std::vector<Settings> documents;
+      if (const Settings* names = item.find("documents")) documents = names->items();
       for (const Settings& pattern : item.at("keys").items()) {
         read.push_back({pattern.text(), documents, item.at("spread").as_number(0, 2)});
       }
     }
     return read;
   }();
+  const auto stands_in = [&](const Settings& name) {
+    const scenarios::DocumentKey row = scenarios::document_key(Settings::scalar(key, name.place()));
+    return scenarios::reads_from(scenario, row, scenarios::document_file(row.kind, name));
+  };
   for (const Entry& entry : entries) {
-    const bool of_all = entry.documents.empty();
-    if (!of_all && std::find(entry.documents.begin(), entry.documents.end(), named) == entry.documents.end()) continue;
-    if (scenarios::matches(key, entry.pattern)) return entry.spread;
+    if (!scenarios::matches(key, entry.pattern)) continue;
+    if (entry.documents.empty() || std::any_of(entry.documents.begin(), entry.documents.end(), stands_in))
+      return entry.spread;
   }
   return 0;
 }
@@ -164,8 +155,8 @@ SensitivityStudy sensitivities(const Settings& document, double share, unsigned 
     if (std::abs(elasticity) < 1e-6) continue;
     const scenarios::Key* row = described(inputs[i].key);
     study.inputs.push_back({inputs[i].key, inputs[i].text, row != nullptr ? row->meaning : "",
-                            set_by(software, inputs[i].key), elasticity,
-                            input_spread(inputs[i].key, named_document(document, inputs[i].key)), !(up && down)});
+                            set_by(software, inputs[i].key), elasticity, input_spread(document, inputs[i].key),
+                            !(up && down)});
   }
   std::stable_sort(study.inputs.begin(), study.inputs.end(), [](const Sensitivity& a, const Sensitivity& b) {
     return std::abs(a.elasticity) > std::abs(b.elasticity);

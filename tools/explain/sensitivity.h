@@ -30,9 +30,10 @@ struct SensitivityStudy {
 };
 SensitivityStudy sensitivities(const sim::Settings& document, double share, unsigned jobs);
 
-/// How far a number of such a key may be off in the document `named`, as a relative standard deviation, from
-/// calibration/spreads.yaml: the first entry whose pattern (a key, or a beginning and *) fits and that is of all
-/// documents or of this one; 0 where none does.
-double input_spread(const std::string& key, const std::string& named);
+/// How far the number of a key may be off in what `scenario` refers to, as a relative standard deviation, from
+/// calibration/spreads.yaml: the first entry whose pattern (a key, or a beginning and *) fits, and that is of all
+/// documents or of the one that gives the scenario this number; 0 where none does. Throws sim::UserError for documents
+/// that are not there.
+double input_spread(const sim::Settings& scenario, const std::string& key);
 
 }  // namespace orrery::tools

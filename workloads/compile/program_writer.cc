@@ -88,20 +88,24 @@ std::uint32_t ProgramWriter::transfer(const Transfer& t, std::span<const std::ui
   return program.add(op, waits);
 }
 
-void ProgramWriter::whole_pass(const WholePass& pass, std::uint32_t note_of_pass) {
-  sim::Op op;
-  op.kind = sim::OpKind::compute;
+void ProgramWriter::pass_operation(sim::Op op, std::uint32_t note_of_pass) {
   op.stream = Stream::compute.order;
   op.category = static_cast<std::uint8_t>(Category::compute);
-  op.duration = pass.duration;
-  op.issue = pass.issue;
-  op.issue_bound = pass.issue_bound;
   OpNote n = note();
   n.whole = note_of_pass;
   notes.push_back(n);
   any_compute_ = true;
   last_compute_ = program.add(op, next_waits_);
   next_waits_.clear();
+}
+
+void ProgramWriter::whole_pass(const WholePass& pass, std::uint32_t note_of_pass) {
+  sim::Op op;
+  op.kind = sim::OpKind::compute;
+  op.duration = pass.duration;
+  op.issue = pass.issue;
+  op.issue_bound = pass.issue_bound;
+  pass_operation(op, note_of_pass);
 }
 
 void ProgramWriter::stretch(const WholePass& pass, std::uint32_t note_of_pass) {
@@ -114,15 +118,8 @@ void ProgramWriter::stretch(const WholePass& pass, std::uint32_t note_of_pass) {
   }
   op.slot = slot_of(CommGroup::tensor, End::member);
   op.kind = sim::OpKind::stretch;
-  op.stream = Stream::compute.order;
-  op.category = static_cast<std::uint8_t>(Category::compute);
   op.issue = pass.issue;
-  OpNote n = note();
-  n.whole = note_of_pass;
-  notes.push_back(n);
-  any_compute_ = true;
-  last_compute_ = program.add(op, next_waits_);
-  next_waits_.clear();
+  pass_operation(op, note_of_pass);
   op.kind = sim::OpKind::stretch_transfers;
   op.stream = slots_[op.slot].stream.order;
   op.category = static_cast<std::uint8_t>(slots_[op.slot].category);

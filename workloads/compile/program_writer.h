@@ -78,6 +78,8 @@ class ProgramWriter {
   std::vector<OpNote> notes;
 
  private:
+  /// Adds the compute operation that stands for a pass.
+  void pass_operation(sim::Op op, std::uint32_t note);
   struct Pending {
     std::uint32_t op;
     std::int32_t passes_by;
