@@ -137,11 +137,23 @@ double read_quantity(const Settings& value, const char* expected, FactorOf facto
   return product;
 }
 
+char lower_case(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+/// Letters that both words have, as often as both have them, case ignored. An edit adds one to what they share at most.
+std::size_t shared_letters(std::string_view a, std::string_view b) {
+  std::array<int, 256> left{};
+  for (const char c : a) ++left[static_cast<unsigned char>(lower_case(c))];
+  std::size_t shared = 0;
+  for (const char c : b) shared += left[static_cast<unsigned char>(lower_case(c))]-- > 0 ? 1 : 0;
+  return shared;
+}
+
 /// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours, case ignored. `most`, or
 /// more, where it is no less than that.
 std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t most) {
-  if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) >= most) return most;  // so many come or go
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  const std::size_t longer = std::max(a.size(), b.size());
+  if (longer - std::min(a.size(), b.size()) >= most) return most;  // so many come or go
+  if (longer - shared_letters(a, b) >= most) return most;
   const std::size_t width = b.size() + 1;
   std::vector<std::size_t> before(width), above(width), row(width);
   for (std::size_t j = 0; j < width; ++j) above[j] = j;
@@ -150,9 +162,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t mo
     row[0] = i;
     std::size_t least = i;
     for (std::size_t j = 1; j < width; ++j) {
-      const bool same = lower(a[i - 1]) == lower(b[j - 1]);
+      const bool same = lower_case(a[i - 1]) == lower_case(b[j - 1]);
       row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (same ? 0 : 1)});
-      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1])) {
+      if (i > 1 && j > 1 && lower_case(a[i - 1]) == lower_case(b[j - 2]) &&
+          lower_case(a[i - 2]) == lower_case(b[j - 1])) {
         row[j] = std::min(row[j], before[j - 2] + 1);
       }
       least = std::min(least, row[j]);
