@@ -109,12 +109,16 @@ class TraceReader {
     }
   }
 
-  /// The transfer in which an arrow's point stands.
+  /// The transfer in which an arrow's point stands: of those that begin no later, the last that has not ended. Slices
+  /// are in the order in which check_nesting left them.
   const Slice* holder(const Point& point) const {
     const auto slices = slices_.find(point.track);
     if (slices == slices_.end()) return nullptr;
-    for (const Slice& slice : slices->second) {
-      if (slice.bytes >= 0 && slice.from <= point.at && point.at < slice.to) return &slice;
+    auto slice = std::upper_bound(slices->second.begin(), slices->second.end(), point.at,
+                                  [](std::int64_t at, const Slice& one) { return at < one.from; });
+    while (slice != slices->second.begin()) {
+      --slice;
+      if (slice->bytes >= 0 && point.at < slice->to) return &*slice;
     }
     return nullptr;
   }

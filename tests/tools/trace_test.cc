@@ -114,11 +114,14 @@ TEST_CASE("every rank's transfers join those of its peers, in every kind of para
       {{"parallelism.sharding=parameters", "parallelism.pipeline=1", "parallelism.data=8", "parallelism.shard_group=4"},
        16}};
   for (const workloads::Schedule* schedule : workloads::kSchedules) {
-    cases.push_back({tests::sets_for(*schedule), 16});
-    cases.back().sets.insert(cases.back().sets.end(), {"parallelism.tensor=1", "parallelism.pipeline=4"});
+    cases.push_back({tests::sets_for(*schedule), 4});
+    cases.back().sets.insert(cases.back().sets.end(), {"cluster.gpus=4", "parallelism.tensor=1",
+                                                       "parallelism.pipeline=4", "parallelism.data=1"});
   }
   for (const Case& c : cases) {
-    const workloads::Job job = tests::small_job(c.sets);
+    std::vector<std::string> sets{"batch.global=8"};
+    sets.insert(sets.end(), c.sets.begin(), c.sets.end());
+    const workloads::Job job = tests::small_job(sets);
     workloads::StepOptions options;
     options.timelines = true;
     for (std::int64_t rank = 0; rank < c.ranks; ++rank) options.timeline_ranks.push_back(rank);
