@@ -332,6 +332,8 @@ std::vector<Row> bucket_rows() {
   return {
       bytes("gradient_bucket", &S::buckets, &BucketPolicy::gradient_bucket,
             "Size of a gradient bucket; 0: one bucket per chunk."),
+      bytes("first_gradient_bucket", &S::buckets, &BucketPolicy::first_gradient_bucket,
+            "Size of a chunk's first gradient bucket, so that reductions begin early; 0: as the others."),
       bytes("parameter_bucket", &S::buckets, &BucketPolicy::parameter_bucket,
             "Size of a parameter bucket; 0: one bucket per chunk."),
       boolean(
@@ -347,6 +349,12 @@ std::vector<Row> bucket_rows() {
       boolean("buckets_follow_model", &S::buckets, &BucketPolicy::buckets_follow_model,
               "Gradients and parameters of each chunk of an interleaved pipeline are one bucket, those of each layer "
               "where there is one chunk; sizes of buckets mean nothing then."),
+      boolean("gradient_buckets_by_weight", &S::buckets, &BucketPolicy::gradient_buckets_by_weight,
+              "A gradient bucket is closed by the weight that fills it, and not by the layer that does."),
+      boolean(
+          "one_launch_queue", &S::buckets, &BucketPolicy::one_launch_queue,
+          "All streams of a GPU are fed by one queue (CUDA_DEVICE_MAX_CONNECTIONS=1), so that what the host launches "
+          "behind a reduction of gradients begins no earlier than that does, which waits for the one before."),
       number("compute_slowdown_under_collective", &S::overlap, &OverlapCosts::compute_slowdown_under_collective,
              {"1", "10"},
              "Factor on kernels that run beside a data-parallel collective: SMs and memory bandwidth are shared."),

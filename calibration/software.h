@@ -150,12 +150,15 @@ struct AttentionStyle {
 
 /// How gradients and parameters are cut into the buckets of data-parallel collectives, and when these begin.
 struct BucketPolicy {
-  sim::Bytes gradient_bucket{};  // 0: one bucket per chunk
+  sim::Bytes gradient_bucket{};        // 0: one bucket per chunk
+  sim::Bytes first_gradient_bucket{};  // of a chunk, in the order in which gradients are ready; 0: as the others
   sim::Bytes parameter_bucket{};
-  bool data_collectives_in_step = false;  // a chunk's collectives begin on all pipeline stages at a time
-  double bucket_elements_per_rank = 0;    // a bucket of given size holds at least this for each data-parallel rank
-  bool buckets_first_chunk_only = false;  // elsewhere in a pipeline a chunk is one bucket
-  bool buckets_follow_model = false;      // a bucket per chunk, or without interleaving per layer, of whatever size
+  bool data_collectives_in_step = false;    // a chunk's collectives begin on all pipeline stages at a time
+  double bucket_elements_per_rank = 0;      // a bucket of given size holds at least this for each data-parallel rank
+  bool buckets_first_chunk_only = false;    // elsewhere in a pipeline a chunk is one bucket
+  bool buckets_follow_model = false;        // a bucket per chunk, or without interleaving per layer, of whatever size
+  bool gradient_buckets_by_weight = false;  // one is closed by the weight that fills it, else by the layer
+  bool one_launch_queue = false;  // what is launched behind a reduction of gradients begins no earlier than it does
   bool operator==(const BucketPolicy&) const = default;
 };
 

@@ -6,6 +6,8 @@ namespace orrery::tests {
 
 namespace {
 
+const Sets kBuckets{"overlap.gradients=true", "software.gradient_bucket='40 MB'"};
+
 std::vector<Case> hosts_and_defaults() {
   using enum Effect;
   const Sets nothing_given{"attention=null", "recompute=null", "overlap=null", "parallelism.sharding=null",
@@ -182,6 +184,10 @@ std::vector<Case> kernels_and_messages() {
       {"software.fused_softmax_by_heads", slower, "true", in_blocks, "false"},
       {"software.extra_kernels_per_layer", slower, "40", {}, "0"},
       {"software.gradient_bucket", differs, "40 MB", {"overlap.gradients=true"}, "0 B"},
+      {"software.first_gradient_bucket", differs, "4 MB", plus(kBuckets, {"software.gradient_buckets_by_weight=true"}),
+       "0 B"},
+      {"software.gradient_buckets_by_weight", differs, "true", kBuckets, "false"},
+      {"software.one_launch_queue", slower, "true", kBuckets, "false"},
       {"software.parameter_bucket", differs, "40 MB", plus(kSharded, {"overlap.parameters=true"}), "0 B"},
       {"software.bucket_elements_per_rank", differs, "5e6", interleaved, "0"},
       {"software.buckets_first_chunk_only", differs, "true", interleaved, "false"},

@@ -53,6 +53,7 @@ struct DataParallelism {
     double exchanged = 4;  // of a gradient on its way from a pass: as added up, or half a byte likewise
   } bytes;
   calibration::BucketPolicy buckets;
+  bool cuts_buckets_at_weights = false;  // whose items of a pass tell them apart
   calibration::FetchStyle fetches;
 
   bool shards() const { return sharding != calibration::Sharding::none; }
