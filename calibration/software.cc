@@ -145,6 +145,8 @@ std::vector<Row> host_rows() {
           "Host time around a collective of a tensor group beyond its launch: products cut for it, views, events."),
       duration("tensor_call_per_rank", &S::host, &HostCosts::tensor_call_per_rank, kIssue,
                "Host time on top for each rank of the group, where messages of the pipeline pass between nodes."),
+      duration("tensor_call_per_far_rank", &S::host, &HostCosts::tensor_call_per_far_rank, kIssue,
+               "Beyond that, for each rank of a group that lies over nodes itself."),
       duration("expert_layer_host", &S::host, &HostCosts::expert_layer_host, kHost,
                "Host time around a layer of experts in each direction, beyond its launches: routing, permutation and "
                "dispatch in Python."),
