@@ -25,6 +25,7 @@ constexpr Bounds kMemory{"0 B", "1 TB"};
 // Where in a generation the keys of a part of a part are set; those of a part take a pointer to it.
 constexpr auto kLinear = [](auto&& s) -> auto& { return s.layers.linear; };
 constexpr auto kExperts = [](auto&& s) -> auto& { return s.layers.experts; };
+constexpr auto kTensorCall = [](auto&& s) -> auto& { return s.host.tensor_call; };
 constexpr auto kLaunches = [](auto&& s) -> auto& { return s.memory.launches; };
 constexpr auto kHead = [](auto&& s) -> auto& { return s.layers.head; };
 
@@ -141,11 +142,11 @@ std::vector<Row> host_rows() {
       duration("transfer_issue", &S::host, &HostCosts::transfer_issue, kIssue,
                "Host time to launch one collective or send/receive."),
       duration(
-          "tensor_call", &S::host, &HostCosts::tensor_call, kIssue,
+          "tensor_call", kTensorCall, &HostCosts::TensorCall::each, kIssue,
           "Host time around a collective of a tensor group beyond its launch: products cut for it, views, events."),
-      duration("tensor_call_per_rank", &S::host, &HostCosts::tensor_call_per_rank, kIssue,
+      duration("tensor_call_per_rank", kTensorCall, &HostCosts::TensorCall::per_rank, kIssue,
                "Host time on top for each rank of the group, where messages of the pipeline pass between nodes."),
-      duration("tensor_call_per_far_rank", &S::host, &HostCosts::tensor_call_per_far_rank, kIssue,
+      duration("tensor_call_per_far_rank", kTensorCall, &HostCosts::TensorCall::per_far_rank, kIssue,
                "Beyond that, for each rank of a group that lies over nodes itself."),
       duration("expert_layer_host", &S::host, &HostCosts::expert_layer_host, kHost,
                "Host time around a layer of experts in each direction, beyond its launches: routing, permutation and "

@@ -40,7 +40,10 @@ struct HostCosts {
   sim::Duration transfer_issue{};     // host time to launch one collective or send/receive
   /// Beyond that, around a collective of a tensor group; again for each of its ranks where stages lie on several nodes;
   /// and once more for each where the group does too.
-  sim::Duration tensor_call{}, tensor_call_per_rank{}, tensor_call_per_far_rank{};
+  struct TensorCall {
+    sim::Duration each{}, per_rank{}, per_far_rank{};
+    bool operator==(const TensorCall&) const = default;
+  } tensor_call;
   /// Around a layer of experts, beyond its launches, in each direction: ahead of the counts of tokens, and between
   /// these and the experts; again for each expert of the rank; and where its exchanges hide behind another micro-batch.
   sim::Duration expert_layer_host{}, expert_dispatch_host{}, expert_host{}, expert_overlap_host{};

@@ -45,7 +45,7 @@ double DataCollectives::bucket_parameters(sim::Bytes bucket, double bytes_each, 
 std::vector<DataCollectives::Bucket> DataCollectives::buckets(const LayerRange& range, const PassTemplate& passes,
                                                               PassKind kind) const {
   if (data_.replicas == 1 || !data_.overlaps_gradients || data_.by_unit) return {};
-  if (data_.cuts_buckets_at_weights) return buckets_by_weight(range, passes, kind);
+  if (data_.buckets.gradient_buckets_by_weight) return buckets_by_weight(range, passes, kind);
   const LayerSplit& split = stage_.split;
   const double target = bucket_parameters(data_.buckets.gradient_bucket, data_.bytes.gradient, writer_.pass().chunk);
   std::vector<Bucket> buckets;

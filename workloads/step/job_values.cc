@@ -60,8 +60,9 @@ DataParallelism data_parallelism_of(const Job& job) {
   data.buckets = job.software.buckets;
   const bool apart = tells_weights_apart(job.model, job.method);
   data.by_weight.on = data.shards_parameters() && !data.goes_apart() && data.fetches.fetches_by_weight && apart;
-  data.cuts_buckets_at_weights = data.buckets.gradient_buckets_by_weight && data.replicas > 1 &&
-                                 data.overlaps_gradients && !data.by_unit && !job.method.adapters.any() && apart;
+  data.buckets.gradient_buckets_by_weight = data.buckets.gradient_buckets_by_weight && data.replicas > 1 &&
+                                            data.overlaps_gradients && !data.by_unit && !job.method.adapters.any() &&
+                                            apart;
   data.by_weight.call = job.software.host.transfer_issue + data.fetches.fetch_call_per_rank * data.owners;
   return data;
 }
@@ -149,7 +150,7 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
                    job.overlap.tensor,
                    schedule.splits_backward(),
                    false,
-                   inputs.data.by_weight.on || inputs.data.cuts_buckets_at_weights,
+                   inputs.data.by_weight.on || inputs.data.buckets.gradient_buckets_by_weight,
                    job.method.experts.library.processors,
                    job.method.experts.busiest / job.method.experts.imbalance};
   if (job.overlap.experts) inputs.passes.host.expert_layer_host += software.host.expert_overlap_host;
