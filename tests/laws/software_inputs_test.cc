@@ -152,7 +152,6 @@ std::vector<Case> buckets() {
 std::vector<Case> kernels_and_messages() {
   using enum Effect;
   const Sets unpads{"software.attention_unpads=true"};
-  const Sets interleaved = plus(kOverlapped, {"parallelism.virtual_pipeline=4", "software.parameter_bucket='10 MB'"});
   const Sets one_stage{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16"};
   const Sets in_blocks{"attention=unfused", "software.fused_softmax_matrices=4"};
   return {
