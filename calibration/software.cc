@@ -25,6 +25,7 @@ constexpr Bounds kMemory{"0 B", "1 TB"};
 // Where in a generation the keys of a part of a part are set; those of a part take a pointer to it.
 constexpr auto kLinear = [](auto&& s) -> auto& { return s.layers.linear; };
 constexpr auto kExperts = [](auto&& s) -> auto& { return s.layers.experts; };
+constexpr auto kTensorCall = [](auto&& s) -> auto& { return s.host.tensor_call; };
 constexpr auto kLaunches = [](auto&& s) -> auto& { return s.memory.launches; };
 constexpr auto kHead = [](auto&& s) -> auto& { return s.layers.head; };
 
@@ -141,10 +142,12 @@ std::vector<Row> host_rows() {
       duration("transfer_issue", &S::host, &HostCosts::transfer_issue, kIssue,
                "Host time to launch one collective or send/receive."),
       duration(
-          "tensor_call", &S::host, &HostCosts::tensor_call, kIssue,
+          "tensor_call", kTensorCall, &HostCosts::TensorCall::each, kIssue,
           "Host time around a collective of a tensor group beyond its launch: products cut for it, views, events."),
-      duration("tensor_call_per_rank", &S::host, &HostCosts::tensor_call_per_rank, kIssue,
+      duration("tensor_call_per_rank", kTensorCall, &HostCosts::TensorCall::per_rank, kIssue,
                "Host time on top for each rank of the group, where messages of the pipeline pass between nodes."),
+      duration("tensor_call_per_far_rank", kTensorCall, &HostCosts::TensorCall::per_far_rank, kIssue,
+               "Beyond that, for each rank of a group that lies over nodes itself."),
       duration("expert_layer_host", &S::host, &HostCosts::expert_layer_host, kHost,
                "Host time around a layer of experts in each direction, beyond its launches: routing, permutation and "
                "dispatch in Python."),
@@ -332,6 +335,8 @@ std::vector<Row> bucket_rows() {
   return {
       bytes("gradient_bucket", &S::buckets, &BucketPolicy::gradient_bucket,
             "Size of a gradient bucket; 0: one bucket per chunk."),
+      bytes("first_gradient_bucket", &S::buckets, &BucketPolicy::first_gradient_bucket,
+            "Size of a chunk's first gradient bucket, so that reductions begin early; 0: as the others."),
       bytes("parameter_bucket", &S::buckets, &BucketPolicy::parameter_bucket,
             "Size of a parameter bucket; 0: one bucket per chunk."),
       boolean(
@@ -347,6 +352,12 @@ std::vector<Row> bucket_rows() {
       boolean("buckets_follow_model", &S::buckets, &BucketPolicy::buckets_follow_model,
               "Gradients and parameters of each chunk of an interleaved pipeline are one bucket, those of each layer "
               "where there is one chunk; sizes of buckets mean nothing then."),
+      boolean("gradient_buckets_by_weight", &S::buckets, &BucketPolicy::gradient_buckets_by_weight,
+              "A gradient bucket is closed by the weight that fills it, and not by the layer that does."),
+      boolean(
+          "one_launch_queue", &S::buckets, &BucketPolicy::one_launch_queue,
+          "All streams of a GPU are fed by one queue (CUDA_DEVICE_MAX_CONNECTIONS=1), so that what the host launches "
+          "behind a reduction of gradients begins no earlier than that does, which waits for the one before."),
       number("compute_slowdown_under_collective", &S::overlap, &OverlapCosts::compute_slowdown_under_collective,
              {"1", "10"},
              "Factor on kernels that run beside a data-parallel collective: SMs and memory bandwidth are shared."),

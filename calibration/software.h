@@ -38,9 +38,12 @@ struct HostCosts {
   sim::Duration microbatch_host{};    // per forward pass: a batch fetched and sent, masks and positions made
   bool host_waits_for_batch = false;  // the host synchronises with the device when it has fetched a micro-batch
   sim::Duration transfer_issue{};     // host time to launch one collective or send/receive
-  /// Beyond that, around a collective of a tensor group, and again for each of its ranks where stages lie on several
-  /// nodes.
-  sim::Duration tensor_call{}, tensor_call_per_rank{};
+  /// Beyond that, around a collective of a tensor group; again for each of its ranks where stages lie on several nodes;
+  /// and once more for each where the group does too.
+  struct TensorCall {
+    sim::Duration each{}, per_rank{}, per_far_rank{};
+    bool operator==(const TensorCall&) const = default;
+  } tensor_call;
   /// Around a layer of experts, beyond its launches, in each direction: ahead of the counts of tokens, and between
   /// these and the experts; again for each expert of the rank; and where its exchanges hide behind another micro-batch.
   sim::Duration expert_layer_host{}, expert_dispatch_host{}, expert_host{}, expert_overlap_host{};
@@ -150,12 +153,15 @@ struct AttentionStyle {
 
 /// How gradients and parameters are cut into the buckets of data-parallel collectives, and when these begin.
 struct BucketPolicy {
-  sim::Bytes gradient_bucket{};  // 0: one bucket per chunk
+  sim::Bytes gradient_bucket{};        // 0: one bucket per chunk
+  sim::Bytes first_gradient_bucket{};  // of a chunk, in the order in which gradients are ready; 0: as the others
   sim::Bytes parameter_bucket{};
-  bool data_collectives_in_step = false;  // a chunk's collectives begin on all pipeline stages at a time
-  double bucket_elements_per_rank = 0;    // a bucket of given size holds at least this for each data-parallel rank
-  bool buckets_first_chunk_only = false;  // elsewhere in a pipeline a chunk is one bucket
-  bool buckets_follow_model = false;      // a bucket per chunk, or without interleaving per layer, of whatever size
+  bool data_collectives_in_step = false;    // a chunk's collectives begin on all pipeline stages at a time
+  double bucket_elements_per_rank = 0;      // a bucket of given size holds at least this for each data-parallel rank
+  bool buckets_first_chunk_only = false;    // elsewhere in a pipeline a chunk is one bucket
+  bool buckets_follow_model = false;        // a bucket per chunk, or without interleaving per layer, of whatever size
+  bool gradient_buckets_by_weight = false;  // one is closed by the weight that fills it, else by the layer
+  bool one_launch_queue = false;  // what is launched behind a reduction of gradients begins no earlier than it does
   bool operator==(const BucketPolicy&) const = default;
 };
 

@@ -135,7 +135,7 @@ TEST_CASE("every row of the sources' tables is kept", "[full-size]") {
                                                     {"mlperf-lora", 46},
                                                     {"mosaic-fsdp", 101},
                                                     {"mtnlg", 1},
-                                                    {"nanotron", 81},
+                                                    {"nanotron", 87},
                                                     {"narayanan", 13},
                                                     {"nemo-docs", 17},
                                                     {"torchtitan", 17},

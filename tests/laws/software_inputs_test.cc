@@ -6,6 +6,8 @@ namespace orrery::tests {
 
 namespace {
 
+const Sets kBuckets{"overlap.gradients=true", "software.gradient_bucket='40 MB'"};
+
 std::vector<Case> hosts_and_defaults() {
   using enum Effect;
   const Sets nothing_given{"attention=null", "recompute=null", "overlap=null", "parallelism.sharding=null",
@@ -31,6 +33,11 @@ std::vector<Case> hosts_and_defaults() {
       {"software.transfer_issue", slower, "90 us", small, ""},
       {"software.tensor_call", slower, "10 ms", small, "0 us"},
       {"software.tensor_call_per_rank", slower, "10 ms", {"cluster.gpus_per_node=2"}, "0 us"},
+      {"software.tensor_call_per_far_rank",
+       slower,
+       "10 ms",
+       {"cluster.gpus_per_node=2", "parallelism.tensor=4", "parallelism.data=2"},
+       "0 us"},
       {"software.step_begin_host", slower, "50 ms", {}, "0 us"},
       {"software.step_host", longer_evaluation, "1 s", {"evaluation={every_steps: 10, sequences: 100}"}, ""},
       {"software.evaluation_host", longer_evaluation, "1 s", {"evaluation={every_steps: 10, sequences: 100}"}, "0 s"},
@@ -125,10 +132,26 @@ std::vector<Case> launches_ahead() {
   };
 }
 
+std::vector<Case> buckets() {
+  using enum Effect;
+  const Sets interleaved = plus(kOverlapped, {"parallelism.virtual_pipeline=4", "software.parameter_bucket='10 MB'"});
+  return {
+      {"software.gradient_bucket", differs, "40 MB", {"overlap.gradients=true"}, "0 B"},
+      {"software.first_gradient_bucket", differs, "4 MB", plus(kBuckets, {"software.gradient_buckets_by_weight=true"}),
+       "0 B"},
+      {"software.gradient_buckets_by_weight", differs, "true", kBuckets, "false"},
+      {"software.one_launch_queue", slower, "true", kBuckets, "false"},
+      {"software.parameter_bucket", differs, "40 MB", plus(kSharded, {"overlap.parameters=true"}), "0 B"},
+      {"software.bucket_elements_per_rank", differs, "5e6", interleaved, "0"},
+      {"software.buckets_first_chunk_only", differs, "true", interleaved, "false"},
+      {"software.buckets_follow_model", differs, "true", interleaved, "false"},
+      {"software.data_collectives_in_step", differs, "true", interleaved, "false"},
+  };
+}
+
 std::vector<Case> kernels_and_messages() {
   using enum Effect;
   const Sets unpads{"software.attention_unpads=true"};
-  const Sets interleaved = plus(kOverlapped, {"parallelism.virtual_pipeline=4", "software.parameter_bucket='10 MB'"});
   const Sets one_stage{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16"};
   const Sets in_blocks{"attention=unfused", "software.fused_softmax_matrices=4"};
   return {
@@ -181,12 +204,6 @@ std::vector<Case> kernels_and_messages() {
       {"software.fused_softmax_matrices", slower, "1024", {"attention=unfused"}, "1"},
       {"software.fused_softmax_by_heads", slower, "true", in_blocks, "false"},
       {"software.extra_kernels_per_layer", slower, "40", {}, "0"},
-      {"software.gradient_bucket", differs, "40 MB", {"overlap.gradients=true"}, "0 B"},
-      {"software.parameter_bucket", differs, "40 MB", plus(kSharded, {"overlap.parameters=true"}), "0 B"},
-      {"software.bucket_elements_per_rank", differs, "5e6", interleaved, "0"},
-      {"software.buckets_first_chunk_only", differs, "true", interleaved, "false"},
-      {"software.buckets_follow_model", differs, "true", interleaved, "false"},
-      {"software.data_collectives_in_step", differs, "true", interleaved, "false"},
       {"software.compute_slowdown_under_collective", slower, "1.5",
        plus(kOverlapped, {"software.gradient_bucket='40 MB'"}), "1"},
       {"software.tensor_overlap_slowdown", slower, "1.3", kOverlapped, "1"},
@@ -222,7 +239,7 @@ std::vector<Case> kernels_and_messages() {
 std::vector<Case> software_cases() {
   std::vector<Case> all = hosts_and_defaults();
   for (const std::vector<Case>& more :
-       {sharded_parameters(), launches_ahead(), kernels_and_messages(), casts_and_blocks()})
+       {sharded_parameters(), launches_ahead(), buckets(), kernels_and_messages(), casts_and_blocks()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

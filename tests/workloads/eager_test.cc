@@ -320,6 +320,12 @@ TEST_CASE("host time around tensor collectives is paid for each, and for each ra
   const double by_call = seconds(with(far, {"software.tensor_call='200 ms'"}));
   const double by_rank = seconds(with(far, {"software.tensor_call_per_rank='100 ms'"}));
   CHECK(by_call == Approx(by_rank));
+  // And as much again for each rank of a group that lies over nodes itself.
+  const std::vector<std::string> over{"cluster.gpus=4", "cluster.gpus_per_node=1", "parallelism.pipeline=2",
+                                      "parallelism.data=1", "batch.global=1"};
+  CHECK(seconds(with(over, {"software.tensor_call_per_far_rank='100 ms'"})) ==
+        seconds(with(over, {"software.tensor_call_per_rank='100 ms'"})));
+  CHECK(seconds(with(far, {"software.tensor_call_per_far_rank='100 ms'"})) == seconds(far));
 }
 
 TEST_CASE("stages that weigh blocks take them until they have passed their share, as nanotron does") {

@@ -45,6 +45,7 @@ double DataCollectives::bucket_parameters(sim::Bytes bucket, double bytes_each, 
 std::vector<DataCollectives::Bucket> DataCollectives::buckets(const LayerRange& range, const PassTemplate& passes,
                                                               PassKind kind) const {
   if (data_.replicas == 1 || !data_.overlaps_gradients || data_.by_unit) return {};
+  if (data_.buckets.gradient_buckets_by_weight) return buckets_by_weight(range, passes, kind);
   const LayerSplit& split = stage_.split;
   const double target = bucket_parameters(data_.buckets.gradient_bucket, data_.bytes.gradient, writer_.pass().chunk);
   std::vector<Bucket> buckets;
@@ -63,12 +64,59 @@ std::vector<DataCollectives::Bucket> DataCollectives::buckets(const LayerRange& 
   return buckets;
 }
 
+/// A bucket is closed behind the weight that fills it (pytorch/pytorch, torch/csrc/distributed/c10d/reducer.cpp,
+/// compute_bucket_assignment_by_size, in the order in which gradients were ready in the first step); what of a layer no
+/// linear layer has is ready with the layer. Left out: that products of one input are weights each by itself.
+std::vector<DataCollectives::Bucket> DataCollectives::buckets_by_weight(const LayerRange& range,
+                                                                        const PassTemplate& passes,
+                                                                        PassKind kind) const {
+  const std::vector<PassItem>& items = passes.of(kind);
+  const std::int32_t chunk = writer_.pass().chunk;
+  const double target = bucket_parameters(data_.buckets.gradient_bucket, data_.bytes.gradient, chunk);
+  double full = target;
+  if (target > 0 && data_.buckets.first_gradient_bucket.value() > 0)
+    full = static_cast<double>(data_.buckets.first_gradient_bucket.value()) / data_.bytes.gradient;
+  std::vector<Bucket> buckets;
+  double filled = 0;
+  const auto ready = [&](double parameters, std::size_t after_items) {
+    filled += parameters;
+    if (target <= 0 || filled < full) return;
+    buckets.push_back({after_items, filled});
+    filled = 0;
+    full = target;
+  };
+  std::size_t begin = 0;
+  for (std::int64_t place = range.size(); place-- > 0;) {
+    const std::size_t end = passes.layer_done(kind)[static_cast<std::size_t>(place)];
+    double left = stage_.split.parameters_of(range.begin + place, data_.held);
+    for (std::size_t i = begin; i < end; ++i) {
+      const WeightsUsed& weights = items[i].weights;
+      const bool again = std::any_of(items.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                                     items.begin() + static_cast<std::ptrdiff_t>(end),
+                                     [&](const PassItem& item) { return item.weights.linear == weights.linear; });
+      if (weights.linear < 0 || again || weights.elements > left) continue;
+      left -= weights.elements;
+      ready(weights.elements, i + 1);
+    }
+    ready(left, end);
+    begin = end;
+  }
+  if (filled > 0) buckets.push_back({items.size(), filled});
+  return buckets;
+}
+
+/// With one queue for all streams, what follows waits until this reduction begins, which the one before it keeps back.
+void DataCollectives::write_reduction(double parameters) {
+  if (data_.buckets.one_launch_queue) transfers_.await_reductions();
+  transfers_.reduce(parameters * data_.bytes.reduced);
+}
+
 /// In step, a reduction on stage s is put off by the s backward passes that stage 0 lags behind.
 void DataCollectives::reduce(double parameters) {
   if (in_step())
     put_off_.push_back({writer_.pass(), backward_passes_ + stage_.stage, parameters});
   else
-    transfers_.reduce(parameters * data_.bytes.reduced);
+    write_reduction(parameters);
 }
 
 void DataCollectives::after_backward() {
@@ -79,7 +127,7 @@ void DataCollectives::after_backward() {
 void DataCollectives::reduce_put_off() {
   const Pass at = writer_.pass();
   writer_.begin(put_off_.front().pass);
-  transfers_.reduce(put_off_.front().parameters * data_.bytes.reduced);
+  write_reduction(put_off_.front().parameters);
   put_off_.erase(put_off_.begin());
   writer_.begin(at);
 }

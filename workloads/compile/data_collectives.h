@@ -53,6 +53,8 @@ class DataCollectives {
   };
   bool in_step() const { return data_.buckets.data_collectives_in_step && stage_.chunks() > 1; }
   double bucket_parameters(sim::Bytes bucket, double bytes_each, std::int32_t chunk) const;
+  std::vector<Bucket> buckets_by_weight(const LayerRange& range, const PassTemplate& passes, PassKind kind) const;
+  void write_reduction(double parameters);
   void reduce_put_off();
   std::vector<std::uint32_t> gather_chunk(std::int32_t chunk, std::span<const std::uint32_t> waits);
 

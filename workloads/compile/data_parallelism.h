@@ -52,7 +52,7 @@ struct DataParallelism {
     double fetched = 2;    // of a parameter on its way to a pass: as held, or a byte with its share of a scale
     double exchanged = 4;  // of a gradient on its way from a pass: as added up, or half a byte likewise
   } bytes;
-  calibration::BucketPolicy buckets;
+  calibration::BucketPolicy buckets;  // by weight only where a pass tells weights apart
   calibration::FetchStyle fetches;
 
   bool shards() const { return sharding != calibration::Sharding::none; }

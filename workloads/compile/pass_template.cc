@@ -158,8 +158,11 @@ sim::Duration TemplateLibrary::call_of(const CommGroup& group) const {
   if (!(group == CommGroup::tensor)) return host.transfer_issue;
   const std::vector<bool>& near = prices_.shapes.pipeline_same_node;
   const bool far = std::find(near.begin(), near.end(), false) != near.end();
-  return host.transfer_issue + host.tensor_call +
-         (far ? host.tensor_call_per_rank * prices_.shapes[group].ranks : sim::Duration{});
+  const GroupShape& shape = prices_.shapes[group];
+  sim::Duration each{};
+  if (far) each += host.tensor_call.per_rank;
+  if (far && shape.nodes > 1) each += host.tensor_call.per_far_rank;
+  return host.transfer_issue + host.tensor_call.each + each * shape.ranks;
 }
 
 PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts, std::int32_t passes_by) {

@@ -66,7 +66,9 @@ void PipelineMessages::send(const Pass& pass, bool exposed) {
   const Cell cell{stage_.stage, pass.chunk};
   const std::optional<Cell> target = pass.kind == PassKind::forward ? stage_.map.next(cell) : stage_.map.previous(cell);
   if (!target || target->stage == stage_.stage) return;
-  const std::uint32_t op = writer_.transfer(message(pass, target->stage, true), writer_.after_compute());
+  const std::span<const std::uint32_t> waits =
+      style_.one_launch_queue ? writer_.ready_to_compute() : writer_.after_compute();
+  const std::uint32_t op = writer_.transfer(message(pass, target->stage, true), waits);
   if (!style_.overlaps || exposed) writer_.next_waits_for(op);
 }
 

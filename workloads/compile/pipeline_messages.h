@@ -16,8 +16,9 @@ struct MessageStyle {
   bool sequence_parallel = false;
   bool scatters_activations = false, scatters_gradients = false;  // each tensor rank carries a part
   bool overlaps = false;                                          // the next pass need not wait for its delivery
-  bool exposes_alike = false;  // but between two passes of one kind, that is in warm-up and cool-down, it does
-  bool host_waits = false;     // for every message that it receives
+  bool exposes_alike = false;     // but between two passes of one kind, that is in warm-up and cool-down, it does
+  bool host_waits = false;        // for every message that it receives
+  bool one_launch_queue = false;  // what is sent begins no earlier than a computation launched there would
   sim::Duration activation_issue{}, gradient_issue{};  // host time of either end of a message
   /// How many passes early receives are posted. A stage that waits for the delivery of what it sends, and whose host
   /// waits inside its passes, would else post what its neighbour waits for too late, and both would wait forever.

@@ -14,11 +14,11 @@ LayerSplit split_layers(const Job& job) {
 }
 
 namespace {
-/// Weight by weight: where each linear layer is one product, or several of one input, that all ranks hold alike.
-bool goes_by_weight(const Model& model, const Method& method, const calibration::FetchStyle& style) {
+/// Where each linear layer is one product, or several of one input, that all ranks hold alike.
+bool tells_weights_apart(const Model& model, const Method& method) {
   const bool in_part = method.recomputed_layers > 0 ||
                        (method.recompute == Recompute::selective && method.recomputed.every_second_product);
-  return style.fetches_by_weight && !model.experts.any() && !model.parallel_block && !in_part;
+  return !model.experts.any() && !model.parallel_block && !in_part;
 }
 }  // namespace
 
@@ -58,8 +58,11 @@ DataParallelism data_parallelism_of(const Job& job) {
   data.bytes.fetched = data.fetches.quantised_fetches ? 1 + kScale : data.bytes.parameter;
   data.bytes.exchanged = data.fetches.quantised_reductions ? 0.5 + kScale : data.bytes.gradient;
   data.buckets = job.software.buckets;
-  data.by_weight.on =
-      data.shards_parameters() && !data.goes_apart() && goes_by_weight(job.model, job.method, data.fetches);
+  const bool apart = tells_weights_apart(job.model, job.method);
+  data.by_weight.on = data.shards_parameters() && !data.goes_apart() && data.fetches.fetches_by_weight && apart;
+  data.buckets.gradient_buckets_by_weight = data.buckets.gradient_buckets_by_weight && data.replicas > 1 &&
+                                            data.overlaps_gradients && !data.by_unit && !job.method.adapters.any() &&
+                                            apart;
   data.by_weight.call = job.software.host.transfer_issue + data.fetches.fetch_call_per_rank * data.owners;
   return data;
 }
@@ -111,6 +114,7 @@ MessageStyle message_style_of(const Job& job) {
   style.gradient_issue = job.software.host.transfer_issue + policy.gradient_shapes_host;
   style.host_waits =
       policy.host_waits_for_pipeline && !job.overlap.pipeline && !job.parallelism.schedule->runtimes.post_ahead;
+  style.one_launch_queue = job.software.buckets.one_launch_queue;
   // Hosts wait inside passes for the counts of experts. The interleaved schedule exchanges the messages of a forward
   // and a backward pass at once, behind the two (Megatron's send_forward_backward_recv_forward_backward); what runtimes
   // post ahead is sent at most as early as micro-batches are under way, two for each stage.
@@ -146,7 +150,7 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
                    job.overlap.tensor,
                    schedule.splits_backward(),
                    false,
-                   inputs.data.by_weight.on,
+                   inputs.data.by_weight.on || inputs.data.buckets.gradient_buckets_by_weight,
                    job.method.experts.library.processors,
                    job.method.experts.busiest / job.method.experts.imbalance};
   if (job.overlap.experts) inputs.passes.host.expert_layer_host += software.host.expert_overlap_host;
