@@ -315,6 +315,10 @@ std::vector<Row> kernel_rows() {
               "With sharding: gradients, gradients are reduced in the backward pass of every micro-batch, as soon as "
               "their layer is done, so that a rank keeps its share of them alone; else they are added up whole over "
               "the micro-batches and reduced once a step."),
+      boolean(
+          "reduces_last_pass", &S::fetches, &FetchStyle::reduces_last_pass,
+          "With sharding: parameters, gradients are added up whole over the micro-batches of a step, and reduced in "
+          "the last backward pass alone."),
       boolean("reduces_to_owners", &S::gradients, &GradientReduction::reduces_to_owners,
               "With reduces_every_pass, each weight's gradient goes to the one rank that owns it."),
       number("fused_softmax_matrices", &S::attention_style, &AttentionStyle::fused_softmax_matrices, {"1", "1024"},
@@ -325,6 +329,9 @@ std::vector<Row> kernel_rows() {
           "Unfused attention: whether the fused softmax may run is judged as if a rank's heads were the length of a "
           "row, so that it takes score matrices in blocks of 256 over the heads of a rank (rounded up to a power of "
           "two, 32 at most)."),
+      boolean("recomputes_needed_only", kLinear, &LinearStyle::recomputes_needed_only,
+              "Of recomputed parts nothing runs again whose result no gradient needs: not the product at the end of a "
+              "block. Blocks that are recomputed as a whole run to their end all the same."),
       number("extra_kernels_per_layer", &S::layers, &LayerStyle::extra_kernels_per_layer, {"0", "1000"},
              "Small kernels per layer and direction beyond those modelled (views, copies)."),
   };
@@ -487,6 +494,14 @@ std::vector<Row> trainer_rows() {
              "profile was measured with."),
       number("training_metrics", kHead, &HeadStyle::training_metrics, {"0", "100"},
              "Cross entropies computed once more per micro-batch for the log: logits to fp32, then log-softmax."),
+      boolean("gathers_logits", kHead, &HeadStyle::gathers_logits,
+              "The tensor group gathers the logits of the whole vocabulary, and every rank computes the loss."),
+      boolean("whole_embedding", kHead, &HeadStyle::whole_embedding,
+              "Every tensor rank holds all of the embedding and looks up all tokens."),
+      boolean(
+          "states_follow_weights", &S::optimizer, &OptimizerStyle::states_follow_weights,
+          "The optimizer's moments have the type of the weights, and these are updated as they are: there is no copy "
+          "in fp32."),
       boolean("fused_optimizer", &S::optimizer, &OptimizerStyle::fused_optimizer,
               "The optimizer updates its states in one pass; else one operation of the update at a time, after another "
               "that scales the gradients."),
@@ -507,6 +522,17 @@ std::vector<Row> memory_rows() {
       number("loss_copies", kHead, &HeadStyle::loss_copies, {"0", "16"},
              "What is alive at the fullest moment of the loss beside what it keeps for its backward pass, in 16-bit "
              "copies of the logits (an fp32 one counts two)."),
+      boolean("frees_end_unit", &S::memory, &MemoryHabits::frees_end_unit,
+              "With sharding: parameters, embedding and head are let go behind the forward pass and gathered again "
+              "behind the loss."),
+      boolean("gathers_in_own_pool", &S::memory, &MemoryHabits::gathers_in_own_pool,
+              "Units of sharded parameters are gathered in buffers of another stream, whose pool stays reserved, and "
+              "copied "
+              "into their weights from there."),
+      boolean(
+          "holds_last_inputs", &S::memory, &MemoryHabits::holds_last_inputs,
+          "A chunk of a pipeline's stage holds the activation that it received last, and the gradient of that, until "
+          "it receives another: through the optimizer step."),
       boolean("holds_training_gradients", &S::memory, &MemoryHabits::holds_training_gradients,
               "16-bit gradients of all weights lie beside the fp32 ones from the end of a backward pass on, where they "
               "are added up, but no longer."),

@@ -89,7 +89,8 @@ struct LinearStyle {
   bool keeps_gathered_inputs = false;  // of column-parallel layers, for their weight gradients
   bool gathers_quantised = false;      // the tensor group gathers what is cast, where all of it shares a scale
   bool sequence_behind_batch = false;  // what a tensor group exchanges is copied into, or out of, the order of ranks
-  bool exchanges_fused = false;        // one that overlaps does so with a product of its own, and nothing else
+  bool recomputes_needed_only = false;  // of recomputed parts, no product whose result no gradient needs
+  bool exchanges_fused = false;         // one that overlaps does so with a product of its own, and nothing else
   GemmRates rates() const { return {misaligned_gemm_rate, gemm_rate}; }
   bool operator==(const LinearStyle&) const = default;
 };
@@ -102,6 +103,8 @@ struct HeadStyle {
   bool pads_vocabulary = true;          // up to a multiple of 128 per tensor rank, so that the head's GEMMs are aligned
   double training_metrics = 0;          // losses computed once more per micro-batch, for the log
   bool z_loss = false;                  // the logits' log-sum-exp, squared, is part of the loss
+  bool gathers_logits = false;          // of all shards of the vocabulary, ahead of a loss that every rank computes
+  bool whole_embedding = false;         // every tensor rank holds all of the embedding
   double loss_copies = 1;  // 16-bit logits' worth that is alive at the loss's fullest beside what is kept for it
   bool operator==(const HeadStyle&) const = default;
 };
@@ -189,6 +192,7 @@ struct FetchStyle {
   double reuse_distance = 0;            // elements of other weights until its next use up to which a weight stays
   bool quantised_fetches = false;       // parameters travel in blocks of int8
   bool quantised_reductions = false;    // gradients travel in blocks of int4
+  bool reduces_last_pass = false;       // gradients are added up whole until a step's last backward pass
   bool reduces_groups_once = false;     // gradients are added up between shard groups once a step
   bool operator==(const FetchStyle&) const = default;
 };
@@ -209,6 +213,7 @@ struct MessagePolicy {
 /// How the optimizer step is cut into kernels.
 struct OptimizerStyle {
   bool fused_optimizer = true;            // one pass over all states; else one operation of the update at a time
+  bool states_follow_weights = false;     // moments have the type of the weights, which are updated as they are
   bool separate_gradient_passes = false;  // gradients to fp32, unscaled, weights to 16 bit, each by itself
   bool operator==(const OptimizerStyle&) const = default;
 };
@@ -231,6 +236,9 @@ struct MemoryHabits {
   sim::Bytes communicator_memory{};       // buffers of one NCCL communicator
   bool holds_training_gradients = false;  // a step's last 16-bit gradients, beside the accumulated ones
   bool allocates_gradients_late = false;  // a chunk's whole gradients live from its first backward pass to its last
+  bool frees_end_unit = false;            // FSDP's root unit, embedding and head, is gathered again behind the loss
+  bool gathers_in_own_pool = false;       // units of sharded parameters are gathered in memory of another stream's pool
+  bool holds_last_inputs = false;  // a chunk holds what it received last, and its gradient, until it receives again
   HostLaunches launches;
   bool gathers_into_gradients = false;  // mxfp8 weights alone are kept; what is gathered lies in the gradients' buffer
   bool operator==(const MemoryHabits&) const = default;

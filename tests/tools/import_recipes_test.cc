@@ -319,7 +319,7 @@ TEST_CASE("a configuration of Accelerate: FSDP, DeepSpeed, Megatron-LM") {
   CHECK(job.parallelism.data == 16);
   CHECK(job.parallelism.sharding == workloads::Sharding::parameters);
   CHECK(job.method.recompute == workloads::Recompute::full);
-  CHECK(job.software.name == "pytorch-fsdp2-2026");
+  CHECK(job.software.name == "accelerate-2026");
   CHECK(job.batch.global == 16);
   CHECK(remarks_on(draft.ignored(), "some_future_key: not known"));
   CHECK(recipe_job(read(with_changed(kAccelerate, "reshard_after_forward: true", "reshard_after_forward: false")))

@@ -51,7 +51,7 @@ model:
 parallelism: {data: 16, sharding: parameters}
 batch: {global: 32, micro: 2}
 precision: bf16
-software: pytorch-fsdp2-2026
+software: accelerate-2026
 )";
 
 /// Experts over two nodes, whose exchanges cross the network; stages of tensor groups, and buckets of both kinds.
@@ -190,7 +190,7 @@ TEST_CASE("generations of other frameworks, on other devices and layouts, are le
                          {"cluster.gpus=256", "parallelism.data=16", "batch.global=256"},
                          {"model.seq=4096"}}};
   const Job sharded{kSharded,
-                    "pytorch-fsdp2-2026",
+                    "accelerate-2026",
                     {0},
                     {{"cluster.gpus=64", "parallelism.data=64", "batch.global=128"},
                      {"batch.micro=1"},

@@ -61,8 +61,8 @@ void take_fsdp_strategy(Sections& config, Draft& draft, std::int64_t gpus) {
   if (said_yes(config.find(key("activation_checkpointing")), false)) draft.set("recompute", std::string("full"));
   if (said_yes(config.find(key("offload_params")), false))
     draft.ignored("fsdp_offload_params", "offloading of parameters is not modelled");
-  draft.set("software", std::string(version >= 2 ? "pytorch-fsdp2-2026" : "llm-foundry"));
-  draft.assumed("software", version >= 2 ? "pytorch-fsdp2-2026; --set software=NAME for another"
+  draft.set("software", std::string(version >= 2 ? "accelerate-2026" : "llm-foundry"));
+  draft.assumed("software", version >= 2 ? "accelerate-2026; --set software=NAME for another"
                                          : "llm-foundry, which runs FSDP1 too; --set software=NAME for another");
 }
 
@@ -177,8 +177,8 @@ Draft import_accelerate(const std::string& file, const std::vector<std::string>&
   if (type == "MULTI_GPU" || type == "NO") {
     draft.set("parallelism.sharding", std::string("none"));
     draft.set("overlap.gradients", true);
-    draft.set("software", std::string("pytorch-fsdp2-2026"));
-    draft.assumed("software", "pytorch-fsdp2-2026; --set software=NAME for another");
+    draft.set("software", std::string("accelerate-2026"));
+    draft.assumed("software", "accelerate-2026; --set software=NAME for another");
   }
   if (replica < 1 || gpus % replica != 0)
     throw sim::UserError({file, 1, 1}, "num_processes",

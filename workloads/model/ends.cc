@@ -1,6 +1,7 @@
 // Embedding and LM head with its loss. See halves.h. The embedding keeps its dropout mask, the head its two inputs and
 // the logits: in fp32 where the loss is computed operation by operation on a copy, else in 16 bit (arXiv 2205.05198,
-// section 4.3).
+// section 4.3). Its backward pass has two halves: that of the loss frees what was kept of the logits before the head's
+// products begin.
 #include <cmath>
 
 #include "sim/real.h"
@@ -20,7 +21,19 @@ class LossWriter {
   explicit LossWriter(LayerWriter& writer)
       : w_(writer), style_(writer.style()), e_(writer.element()), logits_(logits_of(writer)) {}
 
-  static double logits_of(const LayerWriter& writer) { return writer.sizes().of_token(writer.sizes().vocab); }
+  /// On this rank: its share of the vocabulary, or all of it where that is gathered ahead of the loss.
+  static double logits_of(const LayerWriter& writer) {
+    const double shards = writer.style().head.gathers_logits ? writer.sizes().parts() : 1;
+    return shards * writer.sizes().of_token(writer.sizes().vocab);
+  }
+
+  /// Shards lie one behind the other until they are copied into the order of the vocabulary; every rank takes its own
+  /// part of the gradient.
+  void gather() {
+    if (gathers())
+      w_.add(CommOp{w_.out_group(), Exchange::all_gather, logits_, e_, "logits, forward", "", CommOverlap::none,
+                    CommOverlap::none, 0, CommOp::In::forward, 2 * e_});
+  }
 
   void loss() {
     if (style_.head.fused_cross_entropy) {
@@ -87,10 +100,11 @@ class LossWriter {
   }
 
  private:
+  bool gathers() const { return style_.head.gathers_logits && w_.sizes().tensor > 1; }
   void kernel(const char* name, Streaming kind, double bytes_each) { w_.forward(name, kind, logits_, bytes_each); }
   /// An fp32 number of every token, reduced over the shards of the vocabulary.
   void reduce(double each = 1) {
-    if (w_.sizes().tensor > 1)
+    if (w_.sizes().tensor > 1 && !gathers())
       w_.add(CommOp{w_.out_group(), Exchange::all_reduce, each * real(w_.sizes().tokens), 4, "loss", "",
                     CommOverlap::none, CommOverlap::none});
   }
@@ -109,23 +123,28 @@ Layer embedding_layer(LayerWriter& writer) {
   const double gradient = calibration::bytes_of(writer.computation().precision.gradients);
   writer.backward("embedding backward", Streaming::embedding_backward, sizes.hidden, e + 2 * gradient);
   writer.forward("embedding", Streaming::embedding, sizes.hidden, 2 * e);
-  if (sizes.tensor > 1)
+  // Held whole, it leaves each rank's tokens where they are; gradients of all tokens come together for its own.
+  const bool whole = writer.style().head.whole_embedding, gathers = whole && sizes.sequence_parallel;
+  if (sizes.tensor > 1 && (!whole || gathers))
     writer.add(CommOp{writer.out_group(), writer.reduces(), sizes.hidden, e, "embedding, forward",
-                      "embedding gradient, backward", CommOverlap::none, CommOverlap::none, 0, CommOp::In::both,
-                      writer.ordering(e), writer.ordering(e)});
+                      "embedding gradient, backward", CommOverlap::none, CommOverlap::none, 0,
+                      gathers ? CommOp::In::backward : CommOp::In::both, writer.ordering(e), writer.ordering(e)});
   writer.dropout(sizes.outside, "embedding dropout backward", Direction::backward);
   writer.dropout(sizes.outside, "embedding dropout", Direction::forward);
   Layer layer;
   layer.kind = LayerKind::embedding;
   layer.ops = writer.take();
   layer.kept = {{"dropout mask", sizes.outside, writer.style().dropout ? 1.0 : 0.0, 0}};
-  layer.weights = {{"word embedding", real(sizes.vocab) * real(sizes.width)}};
+  const double words = real(sizes.vocab) * (whole ? sizes.parts() : 1) * real(sizes.width);
+  layer.working = {{"weight gradient", words, writer.own_gradient(), 0, true}};
+  layer.weights = {{"word embedding", words}};
   if (model.positions == Positions::learned)
     layer.weights.push_back({"positions", real(model.seq) * real(sizes.width)});
   return layer;
 }
 
 Layer head_layer(LayerWriter& writer) {
+  constexpr std::int32_t kProducts = 0, kLoss = 1;  // halves of its backward pass, from the last
   const Model& model = writer.model();
   const Sizes& sizes = writer.sizes();
   const Computation& computation = writer.computation();
@@ -135,6 +154,7 @@ Layer head_layer(LayerWriter& writer) {
   p.sum = computation.fuses_wgrad_accumulation() ? computation.precision.gradients : DataType::fp32;
   writer.column({p}, writer.enter_head());
   LossWriter loss(writer);
+  loss.gather();
   loss.z_loss();
   loss.loss();
   loss.metrics();
@@ -143,15 +163,18 @@ Layer head_layer(LayerWriter& writer) {
   layer.ops = writer.take();
   const double outside = sizes.outside, logits = LossWriter::logits_of(writer);
   const double linear_input = writer.style().linear.keeps_gathered_inputs ? sizes.hidden : outside;
-  layer.kept = {{"norm and linear input", outside + linear_input, e, 0},
-                {"logits", logits, writer.style().head.fused_cross_entropy ? e : 4, 0}};
-  if (writer.style().head.z_loss) layer.kept.push_back({"softmax of the z-loss", logits, 4, 0});
+  layer.kept = {{"norm and linear input", outside + linear_input, e, kProducts},
+                {"logits", logits, writer.style().head.fused_cross_entropy ? e : 4, kLoss}};
+  if (writer.style().head.z_loss) layer.kept.push_back({"softmax of the z-loss", logits, 4, kLoss});
   // One copy: forward the 16-bit logits that are cast, backward their gradient in 16 bit, never both. In steps over
   // shards of a vocabulary one more in fp32 (pytorch/pytorch, torch/distributed/tensor/parallel/loss.py,
   // _nll_loss_and_log_softmax_backward: gradient, exponentials and their sum).
-  const double steps = writer.style().head.loss_copies, copies = steps > 1 && sizes.tensor > 1 ? steps + 4 / e : steps;
-  layer.working = {{"logits beside the kept ones", logits, e * copies, 0},
-                   {"weight gradient", real(sizes.vocab) * real(sizes.width), writer.own_gradient(), 0, true}};
+  const bool shards = sizes.tensor > 1 && !writer.style().head.gathers_logits;
+  const double steps = writer.style().head.loss_copies, copies = steps > 1 && shards ? steps + 4 / e : steps;
+  layer.working = {{"logits beside the kept ones", logits, e * copies, kLoss},
+                   {"logit gradient", logits, e, kProducts},
+                   {"input gradient", sizes.hidden, e, kProducts},
+                   {"weight gradient", real(sizes.vocab) * real(sizes.width), writer.own_gradient(), kProducts, true}};
   layer.between = {{"linear input and logit gradient", outside + logits, e}};
   layer.weights = {{"final norm", real(model.norm_parameters()) / real(sizes.tensor_in), false, true}};
   layer.weights.front().tensors = static_cast<std::int32_t>(model.norm_parameters() / model.hidden);

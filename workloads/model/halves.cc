@@ -305,7 +305,11 @@ void FeedForwardHalf::write() {
       w_.again(&RecomputedParts::activation, activate);
   });
   w_.views(0.5, Direction::forward);
-  w_.again(&RecomputedParts::mlp_down, [&] { down(); });
+  // What it makes is added to the residual stream, and no gradient inside the block needs it.
+  if (style_.linear.recomputes_needed_only && !m_.post_norm)
+    down();
+  else
+    w_.again(&RecomputedParts::mlp_down, [&] { down(); });
   w_.leave();
   w_.bias_dropout_residual();
 }

@@ -6,7 +6,7 @@
 
 namespace orrery::workloads {
 
-PassBytes bytes_of(const Layer& layer) {
+PassBytes bytes_of(const Layer& layer, double units) {
   PassBytes bytes;
   double all = 0, input = 0;
   std::int32_t halves = 0;
@@ -21,6 +21,8 @@ PassBytes bytes_of(const Layer& layer) {
   double freed = 0;
   for (std::int32_t half = halves; half-- > 0;) {
     double working = layer.recomputed ? all - input : 0, kept_here = 0;
+    const double beside = half == 0 || layer.kind != LayerKind::head ? units : 0;
+    working += beside;
     for (const Working& needed : layer.working) working += needed.half == half ? needed.bytes() : 0;
     for (const Kept& kept : layer.kept) {
       if (kept.half != half) continue;
@@ -28,22 +30,42 @@ PassBytes bytes_of(const Layer& layer) {
       if (again && !layer.recomputed) working += kept.bytes();
       if (!again || layer.recomputed) kept_here += kept.bytes();
     }
-    bytes.working = std::max(bytes.working, working - freed);
+    if (working - freed > bytes.working) {
+      bytes.working = working - freed;
+      bytes.units = beside;
+    }
     freed += kept_here;
   }
   for (const Between& between : layer.between) bytes.between += between.bytes();
   return bytes;
 }
 
-PassBytes bytes_of(const Network& network, const LayerRange& range) {
+namespace {
+double weight_gradients(const Layer& layer) {
+  double bytes = 0;
+  for (const Working& needed : layer.working) bytes += needed.for_weights ? needed.bytes() : 0;
+  return bytes;
+}
+}  // namespace
+
+PassBytes bytes_of(const Network& network, const LayerRange& range, const UnitBytes& units) {
   std::vector<PassBytes> kinds;
-  for (const Layer& layer : network.kinds) kinds.push_back(bytes_of(layer));
+  for (const Layer& layer : network.kinds)
+    kinds.push_back(bytes_of(layer, units.blocks + (layer.kind == LayerKind::head ? units.ends : 0)));
   PassBytes pass;
+  double ends = 0;  // of the unit of embedding and head, behind the head
   for (std::int64_t i = range.end; i-- > range.begin;) {
-    const PassBytes& layer = kinds[network.layers[static_cast<std::size_t>(i)]];
-    pass.working = std::max(pass.working, layer.working - pass.kept);
-    pass.kept += layer.kept;
-    pass.between += layer.between;
+    const Layer& layer = network.layer(i);
+    const bool head = layer.kind == LayerKind::head;
+    const PassBytes& bytes = kinds[network.layers[static_cast<std::size_t>(i)]];
+    if (bytes.working + ends - pass.kept > pass.working) {
+      pass.working = bytes.working + ends - pass.kept;
+      pass.units = bytes.units + ends;
+    }
+    pass.kept += bytes.kept;
+    pass.between += bytes.between;
+    if (head && ends == 0) ends += units.ends;
+    if (layer.kind != LayerKind::block && units.ends_whole) ends += weight_gradients(layer);
   }
   return pass;
 }

@@ -12,10 +12,20 @@ struct PassBytes {
   double kept = 0, working = 0, between = 0;
   /// Of the chunk, whole, beyond this rank's share: from its first pass that makes gradients of weights to its last.
   double gradients = 0;
+  double units = 0;  // of `working`: weights gathered, and gradients whole, of units of sharded parameters
 };
 
-PassBytes bytes_of(const Layer& layer);
+/// What units of sharded parameters take beside a backward pass (ZeRO-3, FSDP), as far as it is not held all the time.
+/// The loss is behind the forward pass and ahead of every unit's backward one. In bytes.
+struct UnitBytes {
+  double blocks = 0;        // the blocks at work: weights, and gradients on their way
+  double ends = 0;          // weights of embedding and head, one unit that is gathered again behind the loss
+  bool ends_whole = false;  // whose gradients stay whole to the end of the pass that made them
+};
+
+/// `units`: what the layer, but for a loss, needs beside it.
+PassBytes bytes_of(const Layer& layer, double units = 0);
 /// Of a chunk of layers: its backward pass frees what a layer kept before it goes on to the layer in front of it.
-PassBytes bytes_of(const Network& network, const LayerRange& range);
+PassBytes bytes_of(const Network& network, const LayerRange& range, const UnitBytes& units = {});
 
 }  // namespace orrery::workloads

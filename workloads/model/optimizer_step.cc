@@ -55,8 +55,11 @@ std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& 
                                       const calibration::DeviceProfile& device, double parameters, double updated) {
   const double gradient = calibration::bytes_of(precision.gradients);
   // Weights that are trained in fp32 are updated where they lie: there is no copy to write.
-  const bool copies = precision.activations != calibration::DataType::fp32;
+  const bool follow = style.states_follow_weights;
+  const bool copies = precision.activations != calibration::DataType::fp32 && !follow;
   const double weight = copies ? calibration::bytes_of(precision.activations) : 0;
+  // Of a weight and each moment, read and written.
+  const double state = 2 * (follow ? calibration::bytes_of(precision.activations) : 4);
   std::vector<Kernel> kernels;
   const auto add = [&](const char* name, Streaming kernel, double bytes) {
     kernels.push_back({name, device.streaming(kernel, bytes), false, 0, bytes, {}});
@@ -75,22 +78,23 @@ std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& 
     if (precision.activations == calibration::DataType::fp16)
       add("unscale gradients", Streaming::accumulate, updated * 8);
   }
-  const double read = passes ? 4 : gradient, written = passes ? 0 : weight;
+  const double own = follow ? state / 2 : gradient;
+  const double read = passes ? 4 : own, written = passes ? 0 : weight;
   // Read and write the fp32 master weight and each moment, read the gradient, write the 16-bit weight.
   switch (optimizer) {
     case OptimizerKind::adam:
-      add("adam", Streaming::optimizer, updated * (3 * 8 + read + written));
+      add("adam", Streaming::optimizer, updated * (3 * state + read + written));
       break;
     case OptimizerKind::lamb:  // stage 1 forms the update and both norms, stage 2 applies it (arXiv 1904.00962,
                                // algorithm 2)
-      add("lamb stage 1", Streaming::optimizer, updated * (2 * 8 + 4 + read + 4));
-      add("lamb stage 2", Streaming::optimizer, updated * (4 + 8 + written));
+      add("lamb stage 1", Streaming::optimizer, updated * (2 * state + state / 2 + read + 4));
+      add("lamb stage 2", Streaming::optimizer, updated * (4 + state + written));
       break;
     case OptimizerKind::sgd:
-      add("sgd with momentum", Streaming::optimizer, updated * (2 * 8 + read + written));
+      add("sgd with momentum", Streaming::optimizer, updated * (2 * state + read + written));
       break;
     case OptimizerKind::adagrad:  // a sum of squares where the other has momentum (Duchi et al., JMLR 12, 2011)
-      add("adagrad", Streaming::optimizer, updated * (2 * 8 + read + written));
+      add("adagrad", Streaming::optimizer, updated * (2 * state + read + written));
       break;
   }
   if (passes && copies) add("weights to 16 bit", Streaming::copy, updated * (4 + weight));

@@ -4,7 +4,7 @@
 namespace orrery::workloads {
 
 ShardParameters shard_parameters(const Model& model, std::int64_t tensor, bool pads_vocabulary, bool ends_meet,
-                                 std::int64_t inputs) {
+                                 std::int64_t inputs, bool whole_embedding) {
   const auto t = static_cast<double>(tensor), in = static_cast<double>(inputs), out = t / in;
   const auto h = static_cast<double>(model.hidden);
   const auto f = static_cast<double>(model.mlp.hidden);
@@ -19,7 +19,8 @@ ShardParameters shard_parameters(const Model& model, std::int64_t tensor, bool p
   shard.layer =
       (qkv * h + a * h + up * f * h + f * h) / t + (qkv * qkv_bias + up * f * bias) / out + (bias * 2 * h + norms) / in;
   const double vocabulary = static_cast<double>(padded_vocab(model.vocab, tensor, pads_vocabulary)) / t * h;
-  shard.embedding = vocabulary + (model.positions == Positions::learned ? static_cast<double>(model.seq) * h / in : 0);
+  shard.embedding = (whole_embedding ? t : 1) * vocabulary +
+                    (model.positions == Positions::learned ? static_cast<double>(model.seq) * h / in : 0);
   // Tied weights: where one stage has both ends the head is the embedding; else the last stage holds a copy.
   shard.head = norm / in + (model.tied_embeddings && ends_meet ? 0 : vocabulary);
   return shard;

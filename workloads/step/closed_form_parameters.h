@@ -11,8 +11,8 @@ struct ShardParameters {
   double layer = 0, embedding = 0, head = 0;
 };
 /// `pads_vocabulary`: as the software does. `ends_meet`: embedding and head lie on one stage. `inputs`:
-/// Split::tensor_in.
+/// Split::tensor_in. `whole_embedding`: no rank of the tensor group holds less.
 ShardParameters shard_parameters(const Model& model, std::int64_t tensor, bool pads_vocabulary, bool ends_meet,
-                                 std::int64_t inputs = 1);
+                                 std::int64_t inputs = 1, bool whole_embedding = false);
 
 }  // namespace orrery::workloads

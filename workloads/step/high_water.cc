@@ -136,6 +136,7 @@ HighWater high_water(const std::vector<Pass>& passes, const std::vector<PassByte
     if (at == passes.size() || held + working + gradients.held() > most.bytes()) {
       most.held = held;
       most.working = working;
+      most.units = working > 0 ? bytes.units : 0;
       most.gradients = gradients.held();
       at = i;
     }
@@ -176,7 +177,7 @@ HighWater counted_high_water(const sim::Record& record, const sim::Program& prog
     const double working = moment.what == What::work ? working_in(moment.pass, bytes) : 0;
     if (most.in_flight.empty() || held + working + gradients.held() > most.bytes()) {
       const double at_s = static_cast<double>(moment.at) / sim::kPicosecondsPerSecond;
-      most = {held, working, gradients.held(), moment.pass, live, at_s};
+      most = {held, working, gradients.held(), moment.pass, live, working > 0 ? bytes.units : 0, at_s};
     }
   }
   return most;

@@ -19,6 +19,7 @@ struct HighWater {
   double gradients = 0;                 // of weights, held whole between the first and the last pass over a chunk
   Pass pass;                            // the pass of that moment
   std::vector<std::int32_t> in_flight;  // micro-batches held, by chunk
+  double units = 0;                     // of `working`, what units of sharded parameters take
   double at_s = 0;                      // seconds into the step; 0 where only the order of passes is known
   double bytes() const { return held + working + gradients; }
 };

@@ -54,6 +54,7 @@ DataParallelism data_parallelism_of(const Job& job) {
   data.fetches = job.software.fetches;
   if (sharding != Sharding::parameters)  // ZeRO++ is of stage 3 (arXiv 2306.10209, section 3)
     data.fetches.quantised_fetches = data.fetches.quantised_reductions = false;
+  if (!data.shards_parameters() || job.microbatches() == 1) data.fetches.reduces_last_pass = false;
   constexpr double kScale = 4.0 / 2048;  // of a block of so many elements (DeepSpeed, csrc/quantization)
   data.bytes.fetched = data.fetches.quantised_fetches ? 1 + kScale : data.bytes.parameter;
   data.bytes.exchanged = data.fetches.quantised_reductions ? 0.5 + kScale : data.bytes.gradient;

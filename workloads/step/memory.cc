@@ -36,6 +36,8 @@ struct StateStyle {
   bool gathers_into_gradients = false;
   bool casts_every_pass = false;
   bool allocates_gradients_late = false;
+  bool frees_end_unit = false;
+  bool states_follow_weights = false;
 
   bool reaches(Sharding level) const { return data.sharding >= level; }
   /// Ranks that share what is sharded, once `level` is reached.
@@ -43,6 +45,7 @@ struct StateStyle {
   /// Ranks that share a gradient between micro-batches.
   double gradients_shared_by() const {
     if (gradients_pass()) return real(data.owners);
+    if (data.fetches.reduces_last_pass) return 1;
     return data.shares_gradients() ? real(data.among.ranks.gradients) : 1.0;
   }
   /// Added up whole, but only while the backward passes over their chunk are under way (FSDP).
@@ -55,22 +58,28 @@ struct StateStyle {
     return 2 + (keeps_training_gradients && accumulator > 2 ? accumulator : accumulator - 2);
   }
   double weights_shared_by() const { return reaches(Sharding::parameters) ? real(data.among.ranks.weights) : 1.0; }
+  /// Parameters come and gradients go unit by unit, a block each and embedding and head together.
+  bool has_units() const { return reaches(Sharding::parameters) && !data.by_weight.on; }
 };
 
 StageMemory model_states(const StateStyle& style, double parameters) {
   const bool one = style.optimizer == OptimizerKind::sgd || style.optimizer == OptimizerKind::adagrad;
-  const double moments = one ? 4 : 8;
   const double element = calibration::bytes_of(style.precision.activations);
+  const double state = style.states_follow_weights ? element : 4;
+  const double moments = one ? state : 2 * state;
   StageMemory m;
   m.parameters = parameters * element / style.weights_shared_by();
   if (style.data.among.ranks.secondary > 0)
     m.parameters += parameters * element / real(style.data.among.ranks.secondary);
   m.gradients = parameters * 2 / style.gradients_shared_by();
-  // Weights that are trained in fp32 are their own master copy.
-  const double master = style.precision.activations == DataType::fp32 ? 0 : 4;
+  // Weights that are trained in fp32, or updated as they are, are their own master copy.
+  const bool own = style.precision.activations == DataType::fp32 || style.states_follow_weights;
+  const double master = own ? 0 : 4;
   m.optimizer = parameters * (master + moments) / style.shared_by(Sharding::optimizer);
-  // FSDP's shards are fp32 from the start, gradients and all.
-  const double beyond = style.reaches(Sharding::parameters) ? 0 : style.gradient_bytes() - 2;
+  // FSDP's shards are fp32 from the start, gradients and all; where these are added up whole, they are in the type of
+  // the reduction.
+  const bool shards = style.reaches(Sharding::parameters) && !style.data.fetches.reduces_last_pass;
+  const double beyond = shards ? 0 : style.gradient_bytes() - 2;
   m.parts.accumulators = parameters * beyond / style.gradients_shared_by();
   return m;
 }
@@ -140,17 +149,27 @@ StageParameters parameters_of_stage(const StageLayout& stage, HeldPart which) {
   return sum;
 }
 
-/// Whole parameters and gradients that stand beside the shards.
-double gathered_bytes(const StateStyle& style, const StageParameters& held) {
+bool has_head(const StageLayout& stage) {
+  for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
+    if (count(stage.split.network, stage.range(chunk), LayerKind::head) > 0) return true;
+  }
+  return false;
+}
+
+/// Whole gradients of a unit on their way: as they are made, and cast where they are reduced in another type.
+double reducing_bytes(const StateStyle& style, double parameters) {
+  const double element = calibration::bytes_of(style.precision.activations), reduced = style.data.bytes.gradient;
+  const double gradient = reduced > element ? element + reduced : element;
+  return (style.data.overlaps_gradients ? 2 : 1) * gradient * parameters;
+}
+
+/// Whole parameters and gradients that stand beside the shards all step long.
+double gathered_bytes(const StateStyle& style, const StageParameters& held, bool has_head) {
   if (!style.data.shares_gradients()) return 0;
   const DataParallelism& data = style.data;
-  const double element = calibration::bytes_of(style.precision.activations);
-  const double reduced = data.bytes.gradient;
-  const double gradient = reduced > element ? element + reduced : element;  // cast before it is reduced
-  const double reducing = (data.overlaps_gradients ? 2 : 1) * gradient * held.largest_block;
   if (!style.reaches(Sharding::parameters)) {
     const double bucket = static_cast<double>(data.buckets.gradient_bucket.value());
-    return bucket > 0 ? (data.overlaps_gradients ? 2 : 1) * bucket : reducing;
+    return bucket > 0 ? (data.overlaps_gradients ? 2 : 1) * bucket : reducing_bytes(style, held.largest_block);
   }
   const double parameter = data.bytes.parameter;
   if (data.by_weight.on) {
@@ -158,10 +177,31 @@ double gathered_bytes(const StateStyle& style, const StageParameters& held) {
     const double lists = data.fetches.collectives_by_list ? 2 : 1;
     const double ahead = data.overlaps_parameters ? 1 : 0;
     const double weights = std::max((1 + ahead) * held.largest_weight, held.ends) + (lists - 1) * held.largest_weight;
+    const double element = calibration::bytes_of(style.precision.activations);
+    const double gradient = data.bytes.gradient > element ? element + data.bytes.gradient : element;
     return parameter * weights + lists * gradient * std::max(held.largest_weight, held.ends);
   }
-  return (data.overlaps_parameters ? 2 : 1) * parameter * held.largest_block + reducing +
-         held.ends * (parameter + element);
+  return style.frees_end_unit && has_head ? 0 : parameter * held.ends;
+}
+
+/// What units are gathered in before they are copied into their weights, where that is another stream's pool: reserved
+/// from one gather to the next. The root's is in it while the first block's is on its way.
+double gather_pool_bytes(const StateStyle& style, const StageParameters& held) {
+  if (style.data.sharding < Sharding::gradients || style.data.replicas == 1) return 0;
+  return style.data.bytes.parameter * (held.ends + held.largest_block);
+}
+
+/// And beside its passes.
+UnitBytes unit_bytes(const StateStyle& style, const StageLayout& stage) {
+  UnitBytes units;
+  if (!style.has_units()) return units;
+  const StageParameters held = parameters_of_stage(stage, style.data.held);
+  const double parameter = style.data.bytes.parameter;
+  units.blocks = (style.data.overlaps_parameters ? 2 : 1) * parameter * held.largest_block +
+                 reducing_bytes(style, held.largest_block);
+  if (style.frees_end_unit && has_head(stage)) units.ends = parameter * held.ends;
+  units.ends_whole = true;
+  return units;
 }
 
 /// `element`: bytes of an activation.
@@ -189,8 +229,9 @@ double message_bytes(const Parallelism& p, double element, bool overlaps, const 
 double step_bytes(const StateStyle& style, double parameters) {
   const double updated = parameters / style.shared_by(Sharding::optimizer);
   double bytes = 0;
-  if (style.precision.accumulation != DataType::fp32) bytes += 4 * updated;  // gradients in fp32 for the update
-  if (style.optimizer == OptimizerKind::lamb) bytes += 4 * updated;          // the update, before its norm is known
+  if (!style.states_follow_weights && style.precision.accumulation != DataType::fp32)
+    bytes += 4 * updated;                                            // gradients in fp32 for the update
+  if (style.optimizer == OptimizerKind::lamb) bytes += 4 * updated;  // the update, before its norm is known
   // A gather of all parameters by lists: this rank's part, a flat copy for each rank, and the library's of them all.
   if (style.data.fetches.collectives_by_list && style.data.sharding == Sharding::optimizer && style.data.owners > 1)
     bytes += style.data.bytes.parameter * (2 * parameters + updated);
@@ -218,9 +259,9 @@ void settle(StageMemory& m, const HighWater& top, double step, double dropped) {
     m.parts.accumulators -= dropped;
     m.parts.step = step;
   } else {
-    m.activations = top.held + top.working;
+    m.activations = top.held + top.working - top.units;
     m.passing_gradients = top.gradients;
-    m.parts.gathered += top.gradients;
+    m.parts.gathered += top.gradients + top.units;
     const bool forward = top.pass.kind == PassKind::forward;
     m.peak = {forward ? StageMemory::During::forward : StageMemory::During::backward, top.pass.chunk,
               top.pass.microbatch};
@@ -250,12 +291,12 @@ double offloaded_bytes(const Network& network, std::int64_t layers) {
 }
 }  // namespace
 
-std::vector<PassBytes> chunk_bytes(const StageLayout& stage, double output_bytes) {
+std::vector<PassBytes> chunk_bytes(const StageLayout& stage, double output_bytes, const UnitBytes& units) {
   std::vector<PassBytes> bytes;
   const Network& network = stage.split.network;
   for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
     const LayerRange& range = stage.range(chunk);
-    bytes.push_back(bytes_of(network, range));
+    bytes.push_back(bytes_of(network, range, units));
     const bool last = range.end == network.size();
     if (!last) bytes.back().kept += output_bytes * network.residual_elements;
   }
@@ -263,13 +304,11 @@ std::vector<PassBytes> chunk_bytes(const StageLayout& stage, double output_bytes
 }
 
 std::vector<std::vector<PassBytes>> chunk_bytes(const LayerSplit& split, const ChunkMap& map,
-                                                const calibration::MemoryHabits& habits, const Precision& precision,
-                                                std::int64_t offloaded) {
+                                                const calibration::MemoryHabits& habits, const Precision& precision) {
   const double output_bytes = habits.keeps_pipeline_outputs ? calibration::bytes_of(precision.activations) : 0;
   std::vector<std::vector<PassBytes>> stages;
   for (std::int64_t stage = 0; stage < map.stages(); ++stage)
-    stages.push_back(chunk_bytes({split, map, stage}, output_bytes));
-  if (offloaded > 0) stages.front().front().kept -= offloaded_bytes(split.network, offloaded);
+    stages.push_back(chunk_bytes({split, map, stage}, output_bytes, {}));
   return stages;
 }
 
@@ -301,7 +340,9 @@ StateStyles state_styles(const Job& job) {
                          job.software.gradients.keeps_training_gradients || habits.holds_training_gradients,
                          habits.gathers_into_gradients,
                          job.software.layers.current_scales && !job.software.layers.fused_amax,
-                         habits.allocates_gradients_late};
+                         habits.allocates_gradients_late,
+                         habits.frees_end_unit,
+                         job.software.optimizer.states_follow_weights};
   StateStyle experts = style;
   experts.data = expert_parallelism_of(style.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks())
                      .value_or(style.data);
@@ -324,6 +365,18 @@ double received(const calibration::MemoryHabits& habits, const Precision& precis
   return habits.receives_apart ? network.residual_elements * calibration::bytes_of(precision.activations) : 0;
 }
 
+/// What chunks received last, with its gradient, where nothing lets go of it until they receive again. While passes are
+/// under way that is part of what these keep.
+double inputs_left(const StageLayout& stage, const calibration::MemoryHabits& habits, const Precision& precision) {
+  if (!habits.holds_last_inputs) return 0;
+  double bytes = 0;
+  for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
+    if (stage.range(chunk).begin > 0)
+      bytes += 2 * stage.split.network.residual_elements * calibration::bytes_of(precision.activations);
+  }
+  return bytes;
+}
+
 /// Activations and gradients that a stage receives of one micro-batch.
 double messages_received(const StageLayout& stage) {
   double count = 0;
@@ -337,20 +390,29 @@ double messages_received(const StageLayout& stage) {
 
 std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit& split) {
   const ChunkMap map = job.parallelism.chunk_map();
-  std::vector<std::vector<PassBytes>> stages =
-      chunk_bytes(split, map, job.software.memory, job.method.precision, job.method.offloaded_layers);
   const StateStyles styles = state_styles(job);
-  const bool experts = styles.dense.data.held != HeldPart::trained && !job.model.recommender.any();
+  const calibration::MemoryHabits& habits = job.software.memory;
+  const bool apart = styles.dense.data.held != HeldPart::trained && !job.model.recommender.any();
+  const double output = habits.keeps_pipeline_outputs ? calibration::bytes_of(job.method.precision.activations) : 0;
+  std::vector<std::vector<PassBytes>> stages;
+  for (std::int64_t stage = 0; stage < map.stages(); ++stage) {
+    const StageLayout here{split, map, stage};
+    UnitBytes units = unit_bytes(styles.dense, here);
+    if (apart && styles.experts.data.held == HeldPart::experts) units.blocks += unit_bytes(styles.experts, here).blocks;
+    stages.push_back(chunk_bytes(here, output, units));
+  }
+  // Blocks of a model on one stage that lie with the host.
+  if (job.method.offloaded_layers > 0)
+    stages.front().front().kept -= offloaded_bytes(split.network, job.method.offloaded_layers);
   for (std::int64_t stage = 0; stage < map.stages(); ++stage) {
     const StageLayout here{split, map, stage};
     for (std::int64_t chunk = 0; chunk < here.chunks(); ++chunk) {
       PassBytes& of_chunk = stages[static_cast<std::size_t>(stage)][static_cast<std::size_t>(chunk)];
       // What the first layer keeps of its input lies in the buffer that it came in.
-      if (here.range(chunk).begin > 0)
-        of_chunk.kept -= received(job.software.memory, job.method.precision, split.network);
+      if (here.range(chunk).begin > 0) of_chunk.kept -= received(habits, job.method.precision, split.network);
       double& bytes = of_chunk.gradients;
       bytes = passing_gradients(styles.dense, split, here.range(chunk), styles.dense.data.held);
-      if (experts) bytes += passing_gradients(styles.experts, split, here.range(chunk), HeldPart::experts);
+      if (apart) bytes += passing_gradients(styles.experts, split, here.range(chunk), HeldPart::experts);
     }
   }
   return stages;
@@ -386,14 +448,18 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
       m.parts.weight_copies = weight_copy_bytes(style, held.blocks) + weight_copy_bytes(of_experts, experts.blocks);
       m.parameters -= spared_weight_bytes(style, held.blocks) + spared_weight_bytes(of_experts, experts.blocks);
     }
-    m.parts.gathered = gathered_bytes(style, held) + (experts.all > 0 ? gathered_bytes(of_experts, experts) : 0);
+    const bool head = has_head(here);
+    m.parts.gathered =
+        gathered_bytes(style, held, head) + (experts.all > 0 ? gathered_bytes(of_experts, experts, head) : 0);
     m.parts.messages = message_bytes(layout, element, job.overlap.pipeline, job.software.layers,
                                      job.software.attention_style.gathered_in_blocks, split.network, stage) +
                        messages_received(here) * real(job.microbatches()) *
                            received(job.software.memory, job.method.precision, split.network);
     const auto at = static_cast<std::size_t>(stage);
     const HighWater top = high_water(orders[at], chunks[at]);
-    settle(m, top, step_bytes(style, held.all) + step_bytes(of_experts, experts.all), drops ? m.gradients : 0);
+    const double step = step_bytes(style, held.all) + step_bytes(of_experts, experts.all) +
+                        inputs_left(here, job.software.memory, job.method.precision);
+    settle(m, top, step, drops ? m.gradients : 0);
     m.allocated = m.parameters + m.gradients + m.optimizer + m.activations + m.parts.accumulators +
                   m.parts.weight_copies + m.parts.gathered + m.parts.messages + m.parts.step;
     m.parts.fragmentation = job.software.memory.allocator_overhead * m.allocated;
@@ -403,7 +469,8 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     const calibration::DeviceProfile& device = job.machine.device_of(stage);
     const double room = static_cast<double>(device.memory().value()) - m.total;
     const double waiting = waiting_bytes(here, orders[at], top.pass, {device}, lead);
-    m.waiting = std::clamp(waiting, 0.0, std::max(room, 0.0));
+    const double pool = job.software.memory.gathers_in_own_pool ? gather_pool_bytes(style, held) : 0;
+    m.waiting = std::clamp(waiting + pool, 0.0, std::max(room, 0.0));
     stages.push_back(m);
   }
   return stages;

@@ -30,14 +30,14 @@ struct MemoryNeed {
 MemoryNeed memory_need(const std::vector<StageMemory>& stages, const Machine& machine);
 
 /// What passes over the chunks of a stage keep and need. `output_bytes`: of each element of a stage's output that the
-/// software keeps, or 0.
-std::vector<PassBytes> chunk_bytes(const StageLayout& stage, double output_bytes);
-/// The same of every stage, by stage and chunk. `offloaded`: blocks of a model on one stage that lie with the host.
+/// software keeps, or 0. `units`: what units of sharded parameters take beside them.
+std::vector<PassBytes> chunk_bytes(const StageLayout& stage, double output_bytes, const UnitBytes& units);
+/// The same of every stage, by stage and chunk, where parameters are not sharded and nothing is offloaded.
 std::vector<std::vector<PassBytes>> chunk_bytes(const LayerSplit& split, const ChunkMap& map,
-                                                const calibration::MemoryHabits& habits, const Precision& precision,
-                                                std::int64_t offloaded = 0);
+                                                const calibration::MemoryHabits& habits, const Precision& precision);
 
-/// The same of a job's layers, with the gradients that chunks hold while their backward passes are under way.
+/// The same of a job's layers, with what is offloaded left out, and with the gradients that chunks hold while their
+/// backward passes are under way.
 std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit& split);
 
 /// (chunk, micro-batch) activations that a stage holds when it runs these passes, at its high-water mark, by what the

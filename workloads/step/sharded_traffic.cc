@@ -14,21 +14,21 @@ constexpr double kScale = 4.0 / 2048;  // bytes of a scale over the elements of 
 }  // namespace
 
 void add_sharded_rows(const CommGroup& among, const CommGroup& across, const ShardedRanks& ranks,
-                      const ShardedElements& elements, const calibration::FetchStyle& style, double microbatches,
-                      TrafficRows& rows) {
-  const double m = microbatches, all = real(ranks.replicas), n = real(ranks.owners);
+                      const ShardedElements& elements, const calibration::FetchStyle& style,
+                      const ShardedPasses& passes, TrafficRows& rows) {
+  const double m = passes.gather, all = real(ranks.replicas), n = real(ranks.owners);
   const double fetched = style.quantised_fetches ? 1 + kScale : elements.parameter;
   const double exchanged = style.quantised_reductions ? 0.5 + kScale : elements.gradient;
   const bool apart = ranks.weights < ranks.owners, in_parts = ranks.gradients < ranks.owners;
   rows.add(in_parts ? CommGroup::partial_gradients : among, CollectiveOp::reduce_scatter, "gradients, backward",
-           ranks.gradients, elements.whole * exchanged, m * all / real(ranks.gradients), 1);
+           ranks.gradients, elements.whole * exchanged, passes.reduce * all / real(ranks.gradients), 1);
   if (in_parts)
     rows.add(CommGroup::gradient_parts, CollectiveOp::reduce_scatter, "gradients, between their groups",
              ranks.owners / ranks.gradients, elements.whole * elements.gradient / real(ranks.gradients),
              all / (n / real(ranks.gradients)), 0);
   if (ranks.replicas > ranks.owners)
     rows.add(across, CollectiveOp::all_reduce, "gradients, between shard groups", ranks.replicas / ranks.owners,
-             elements.whole * elements.gradient, style.reduces_groups_once ? 1 : m, 0);
+             elements.whole * elements.gradient, style.reduces_groups_once ? 1 : passes.reduce, 0);
   const CommGroup first = apart ? CommGroup::weights : among;
   rows.add(first, CollectiveOp::all_gather, "parameters, forward", ranks.weights, elements.gathered.forward * fetched,
            m * all / real(ranks.weights), 1);

@@ -21,10 +21,15 @@ struct ShardedElements {
   double parameter = 2, gradient = 4;  // bytes of an element as held and added up
 };
 
-/// `microbatches`: that each holder of a block sees in a step. Groups: `among` all owners, `across` those of the same
-/// part.
+/// Micro-batches, that each holder of a block sees in a step, for which parameters are gathered and whose passes reduce
+/// gradients.
+struct ShardedPasses {
+  double gather = 1, reduce = 1;
+};
+
+/// Groups: `among` all owners, `across` those of the same part.
 void add_sharded_rows(const CommGroup& among, const CommGroup& across, const ShardedRanks& ranks,
-                      const ShardedElements& elements, const calibration::FetchStyle& style, double microbatches,
-                      TrafficRows& rows);
+                      const ShardedElements& elements, const calibration::FetchStyle& style,
+                      const ShardedPasses& passes, TrafficRows& rows);
 
 }  // namespace orrery::workloads

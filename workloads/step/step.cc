@@ -326,7 +326,7 @@ void count_memory(const std::vector<std::vector<PassBytes>>& chunks, const StepP
     const HighWater top =
         counted_high_water(record, run.plan.programs[program], step.stages.notes[stage], chunks[stage]);
     StageMemory& memory = report.memory.stages[stage];
-    memory.counted_activations = top.held + top.working;
+    memory.counted_activations = top.held + top.working - top.units;
     const bool in_step = memory.peak.during == StageMemory::During::optimizer;
     memory.peak.at_s = in_step ? sim::to_seconds(report.iteration) : top.at_s;
   }

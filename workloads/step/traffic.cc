@@ -89,7 +89,7 @@ class StateRows {
       case Sharding::parameters:
         add_sharded_rows(among, across, ranks_of(replicas, group),
                          {whole, gathered, each, real(calibration::bytes_of(precision_.gradients))}, software_.fetches,
-                         m, rows_);
+                         {m, software_.fetches.reduces_last_pass ? 1 : m}, rows_);
         break;
     }
   }
@@ -187,6 +187,14 @@ double all_or_none_again(const Method& method, const Model& model) {
   return method.recompute == Recompute::full ? real(model.layers + model.experts.mtp_layers) : 0;
 }
 
+/// Inputs of a layer's products that are gathered once more for the part of it that is computed again.
+double inputs_again(const Method& method, bool gated) {
+  if (method.recompute != Recompute::selective) return 0;
+  const RecomputedParts& parts = method.recomputed;
+  if (parts.every_second_product) return gated ? 2 : 1;
+  return (parts.qkv ? 1 : 0) + (parts.mlp ? 1 : 0);
+}
+
 /// What a block's products read is gathered in the type that they read it in, where software casts it ahead: its bytes
 /// over those of activations.
 double gathered_share(const Precision& precision, const calibration::LinearStyle& style, bool sequence_parallel) {
@@ -264,7 +272,7 @@ class ClosedForm {
     boundary("activations, forward", per_pass * layers * runs, per_pass, true);
     if (const double again = layers_again(); again > 0)
       boundary("activations, forward (recomputed)", per_pass * again * runs, per_pass, true);
-    if (const double again = sp ? inputs_again() : 0; again > 0)
+    if (const double again = sp ? inputs_again(job_.method, job_.model.mlp.gated) : 0; again > 0)
       add(CommGroup::tensor, CollectiveOp::all_gather, "activations, forward (recomputed)", p_.tensor, gathered,
           again * layers * runs, again);
     // Queries, keys and values that are layers of their own reduce the gradient of their input three times.
@@ -301,21 +309,15 @@ class ClosedForm {
                                              : all_or_none_again(job_.method, job_.model);
   }
 
-  /// Inputs of a layer's products that are gathered once more for the part of it that is computed again.
-  double inputs_again() const {
-    if (job_.method.recompute != Recompute::selective) return 0;
-    const RecomputedParts& parts = job_.method.recomputed;
-    if (parts.every_second_product) return job_.model.mlp.gated ? 2 : 1;
-    return (parts.qkv ? 1 : 0) + (parts.mlp ? 1 : 0);
-  }
-
   /// Embedding, `heads` heads and their losses.
   void ends(double runs, double heads) {
     const bool sp = p_.sequence_parallel;
     const auto exchange = [&](CollectiveOp op, const char* what, double calls) {
       add(CommGroup::tensor, op, what, p_.tensor, activation(), calls, 0);
     };
-    exchange(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, "embedding, forward", runs);
+    const calibration::HeadStyle& head = job_.software.layers.head;
+    if (!head.whole_embedding)
+      exchange(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, "embedding, forward", runs);
     if (sp) exchange(CollectiveOp::all_gather, "head input, forward", heads * runs);
     if (sp && !adapters_.any()) {
       exchange(CollectiveOp::all_gather, "embedding gradient, backward", runs);
@@ -324,8 +326,13 @@ class ClosedForm {
     }
     exchange(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, "head input gradient, backward",
              heads * runs);
-    add(CommGroup::tensor, CollectiveOp::all_reduce, "loss", p_.tensor,
-        4 * real(job_.batch.micro) * real(job_.rank_seq()), losses(job_.software.layers.head) * heads * runs, 0);
+    const double tokens = real(job_.batch.micro) * real(job_.rank_seq());
+    if (!head.gathers_logits)
+      return add(CommGroup::tensor, CollectiveOp::all_reduce, "loss", p_.tensor, 4 * tokens,
+                 losses(head) * heads * runs, 0);
+    const double vocab = real(padded_vocab(job_.model.vocab, p_.tensor, head.pads_vocabulary));
+    add(CommGroup::tensor, CollectiveOp::all_gather, "logits, forward", p_.tensor,
+        tokens * vocab * calibration::bytes_of(job_.method.precision.activations), heads * runs, 0);
   }
 
   double boundaries() const { return real(map_.crossings()); }
@@ -343,8 +350,9 @@ class ClosedForm {
   }
 
   void data() {
-    const ShardParameters shard = shard_parameters(job_.model, p_.tensor, job_.software.layers.head.pads_vocabulary,
-                                                   map_.ends_meet(), p_.inside.tensor_in);
+    const ShardParameters shard =
+        shard_parameters(job_.model, p_.tensor, job_.software.layers.head.pads_vocabulary, map_.ends_meet(),
+                         p_.inside.tensor_in, job_.software.layers.head.whole_embedding);
     const double layers = job_.model.experts.any() ? mixture_parameters(job_.model, split_of(job_)).shared
                                                    : real(job_.model.layers) * shard.layer;
     const double trained = adapters_.any()

@@ -36,12 +36,12 @@ double gathered_in_turn(const std::vector<std::size_t>& turns, const Matrices& m
 }
 
 /// What a layer's backward pass uses, in order.
-std::vector<std::size_t> backward_turns(const Method& method) {
+std::vector<std::size_t> backward_turns(const Method& method, bool down_again) {
   if (method.recompute == Recompute::full) return {0, 1, 2, 3, 3, 2, 1, 0};
   if (method.recompute == Recompute::none) return {3, 2, 1, 0};
   // A part that runs again does so right ahead of its own backward pass.
   const RecomputedParts& parts = method.recomputed;
-  const std::array<bool, 4> again{parts.qkv, parts.attention_out, parts.mlp, parts.mlp_down};
+  const std::array<bool, 4> again{parts.qkv, parts.attention_out, parts.mlp, parts.mlp_down && down_again};
   std::vector<std::size_t> turns;
   for (std::size_t matrix = 4; matrix-- > 0;) turns.insert(turns.end(), again[matrix] ? 2 : 1, matrix);
   return turns;
@@ -61,14 +61,17 @@ bool WeightTraffic::goes_by_weight() const {
 GatheredElements WeightTraffic::of(double whole) const {
   if (!goes_by_weight()) return {whole, whole, 0};
   const bool pads = software.layers.head.pads_vocabulary;
-  const ShardParameters shard = shard_parameters(model, layout.tensor, pads, true, layout.inside.tensor_in);
+  const ShardParameters shard =
+      shard_parameters(model, layout.tensor, pads, true, layout.inside.tensor_in, software.layers.head.whole_embedding);
   const Matrices matrices = matrices_of(model, layout.tensor);
   const double layers = real(model.layers), layer = std::accumulate(matrices.begin(), matrices.end(), 0.0);
   const double head = real(padded_vocab(model.vocab, layout.tensor, pads)) / real(layout.tensor) * real(model.hidden);
+  const bool down_again = model.post_norm || !software.layers.linear.recomputes_needed_only;
   GatheredElements out;
   out.forward = layers * layer + shard.embedding + head;
-  out.backward = layers * gathered_in_turn(backward_turns(method), matrices, software.fetches.reuse_distance) +
-                 shard.embedding + head;
+  out.backward =
+      layers * gathered_in_turn(backward_turns(method, down_again), matrices, software.fetches.reuse_distance) +
+      shard.embedding + head;
   out.after_step = layers * (shard.layer - layer) + real(model.norm_parameters()) / real(layout.inside.tensor_in);
   return out;
 }
