@@ -320,7 +320,7 @@ void experts(Docs& out, const std::string& at) {
                  "",
                  "1",
                  {},
-                 "Share of peak that dense products reach at their best, which no correction exceeds.",
+                 "Share of peak that no correction exceeds.",
                  kShare});
   out.push_back({at + ".served", "mapping", "", "", {}, "What serving libraries' tables time around the products."});
   constexpr Bounds kEach{"0", "1e6"}, kMoved{"0.001", "100"};
@@ -331,6 +331,9 @@ void experts(Docs& out, const std::string& at) {
   row("served.gather", "number", "", "Rate of gathering rows, over memory bandwidth.", kMoved);
   row("served.activate", "number", "", "Rate of the activation, over memory bandwidth.", kMoved);
   row("served.scatter", "number", "", "Rate of summing rows into tokens, over memory bandwidth.", kMoved);
+  row("served.sort", "quantity", "s", "Added for choices of more tokens than one block sorts.", kFixed);
+  row("served.unfused", "quantity", "s", "Added where a token takes more than 16 experts or of more than 512.", kFixed);
+  row("served.unfused_token", "number", "ns", "Added there per token.", kEach);
   tiles(out, at);
   out.push_back({at + ".surface",
                  "mapping",
