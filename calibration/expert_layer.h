@@ -66,6 +66,7 @@ class ExpertWork {
   };
   Parts parts(const GroupedModel& products, const ServedExperts& around) const;
   double flops() const;
+  bool chooses_fused() const { return calibration::chooses_fused(top_k_, experts_); }
   /// Mean tokens of the experts that have any.
   double rows() const { return rows_; }
   /// Where a product's correction is asked: rows, columns, depth.

@@ -315,13 +315,7 @@ void experts(Docs& out, const std::string& at) {
   row("launch", "quantity", "s", "Device time of an empty kernel.", kFixed);
   row("quantisation", "number", "", "How strictly waves are whole: 1 whole, 0 fractional.", {"0", "1"});
   row("memory_efficiency", "number", "", "Share of memory bandwidth that weights, rows and results move at.", kShare);
-  out.push_back({at + ".best_rate",
-                 "number",
-                 "",
-                 "1",
-                 {},
-                 "Share of peak that no correction exceeds.",
-                 kShare});
+  out.push_back({at + ".best_rate", "number", "", "1", {}, "Share of peak that no correction exceeds.", kShare});
   out.push_back({at + ".served", "mapping", "", "", {}, "What serving libraries' tables time around the products."});
   constexpr Bounds kEach{"0", "1e6"}, kMoved{"0.001", "100"};
   row("served.fixed", "quantity", "s", "Fixed time of choosing, sorting and gathering.", kFixed);

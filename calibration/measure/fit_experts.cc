@@ -117,6 +117,9 @@ ExpertModel fitted_experts(const GroupedModel& device, const std::vector<Measure
   start.products.surface = {};
   start.products.tiles = grouped_tiles();
   ExpertModel model = fit_grouped(start, all);
+  // What no row met was not fitted.
+  if (std::all_of(all.begin(), all.end(), [](const Measured& m) { return m.work.chooses_fused(); }))
+    model.around.unfused = model.around.unfused_token = 0;
   std::vector<SurfacePoint> points;
   for (const Measured& m : all) {
     const ExpertWork::Parts p = m.work.parts(model.products, model.around);

@@ -50,8 +50,8 @@ FittedSection fit_experts_section(const std::vector<ExpertSample>& all, const De
     const GroupedModel start = grouped_from(device.gemm[t]);
     const ExpertModel model = fit_experts(start, samples);
     const FitQuality quality = judge_experts(start, samples);
-    out.yaml += fmt::format("  {}:  # but for {} rows of {}, whose kernels may not have been tuned\n    {}\n", name_of(type),
-                            untuned, samples.size(), to_yaml(quality));
+    out.yaml += fmt::format("  {}:  # but for {} rows of {}, whose kernels may not have been tuned\n    {}\n",
+                            name_of(type), untuned, samples.size(), to_yaml(quality));
     out.yaml += to_yaml(model.products, model.around, 4);
     out.summary += summary_of(fmt::format("experts {}", name_of(type)), quality);
     out.summary += fmt::format("  {} of {} may be untuned\n", untuned, samples.size());

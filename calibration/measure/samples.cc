@@ -216,7 +216,8 @@ void drop_faster_twins(Samples& out) {
     double& seconds = slowest[row_of(s)];
     seconds = std::max(seconds, s.seconds);
   }
-  out.faster_twins = std::erase_if(out.experts, [&](const ExpertSample& s) { return s.seconds < slowest.at(row_of(s)); });
+  out.faster_twins =
+      std::erase_if(out.experts, [&](const ExpertSample& s) { return s.seconds < slowest.at(row_of(s)); });
 }
 
 constexpr double kScaledFp8 = 1 + 4.0 / 128;  // bytes of an element with its share of a scale for each 128
