@@ -48,7 +48,9 @@ double ExpertWork::around(const GroupedModel& products, const ServedExperts& s) 
   const double gathered = assigned_ * hidden_ * (kSixteenBits + products.element_bytes);
   const double activated = assigned_ * (first_out_ * kSixteenBits + ffn_ * products.element_bytes);
   const double returned = (assigned_ + tokens_) * hidden_ * kSixteenBits;
-  return s.fixed + s.choice * tokens_ * top_k_ + s.score * tokens_ * experts_ + s.expert * local_ +
+  const double sort = sorts_at_once(tokens_, top_k_) ? 0 : s.sort;
+  const double choose = chooses_fused() ? 0 : s.unfused + s.unfused_token * tokens_;
+  return s.fixed + sort + choose + s.choice * tokens_ * top_k_ + s.score * tokens_ * experts_ + s.expert * local_ +
          (gathered / s.gather + activated / s.activate + returned / s.scatter) / products.memory_bandwidth;
 }
 

@@ -4,13 +4,15 @@
 //   time = products (grouped_model.h) + fixed + choice * tokens * top_k + score * tokens * experts + expert * experts
 //          of the rank + gathered bytes / (gather * bandwidth) + activated bytes / (activate * bandwidth)
 //          + returned bytes / (scatter * bandwidth)
+//          + sort, unless one block of threads sorts the choices (sorts_at_once)
+//          + unfused + unfused_token * tokens, where the library has no kernel that chooses (chooses_fused)
 // gathered: rows read in 16 bits and written in the products' type; activated: the first product's result read in 16
 // bits, the second's operand written; returned: rows read, tokens written, in 16 bits. Kernels that a library fuses
 // into a product move less, so that a share of bandwidth may exceed 1.
-// Source of the sequence: NVIDIA TensorRT-LLM, cpp/tensorrt_llm/kernels/cutlass_kernels/moe_gemm/moe_kernels.cu. A
-// training step's routing and permutation are kernels of their own and are not timed by this.
-// Left out: libraries tune the products of a shape once and keep the choice, or lose it; whole configurations of the
-// tables then take 1.5 to 5 times what others of their size take (kUntuned).
+// Source of the sequence: NVIDIA TensorRT-LLM, cpp/tensorrt_llm/kernels/cutlass_kernels/moe_gemm/moe_kernels.cu and
+// tensorrt_llm/_torch/modules/fused_moe/routing.py. A training step's routing and permutation are kernels of their own
+// and are not timed by this.
+// Left out: what products take whose tuning a table lost (measure/samples.h), up to five times as long.
 #pragma once
 
 #include <array>
@@ -33,14 +35,21 @@ struct ExpertLayer {
   bool gated = true;  // whether the first product is of twice the width
 };
 
-/// A measured time of more than this many predictions is that of a product whose tuning was lost.
-inline constexpr double kUntuned = 1.5;
+/// Whether the library's own kernel chooses experts, of up to 512 and up to 16 a token; else PyTorch's do, one after
+/// another.
+inline bool chooses_fused(double top_k, double experts) { return top_k <= 16 && experts <= 512; }
+/// Whether one kernel sorts the choices, a thread for each token of up to 256; else three do.
+inline bool sorts_at_once(double tokens, double top_k) {
+  return tokens <= 256 && (top_k == 1 || top_k == 2 || top_k == 4 || top_k == 6 || top_k == 8);
+}
 
 struct ServedExperts {
   double fixed = 25e-6;                              // seconds
   double choice = 1e-10, score = 2e-12;              // seconds per token and choice, per token and expert
   double expert = 1e-9;                              // seconds per expert of the rank
   double gather = 0.7, activate = 1, scatter = 0.7;  // of memory bandwidth
+  double sort = 0;                                   // seconds
+  double unfused = 0, unfused_token = 0;             // seconds, seconds per token
 };
 
 /// The two products of a layer's experts and what surrounds them, averaged over draws of the routing.
@@ -57,6 +66,7 @@ class ExpertWork {
   };
   Parts parts(const GroupedModel& products, const ServedExperts& around) const;
   double flops() const;
+  bool chooses_fused() const { return calibration::chooses_fused(top_k_, experts_); }
   /// Mean tokens of the experts that have any.
   double rows() const { return rows_; }
   /// Where a product's correction is asked: rows, columns, depth.

@@ -315,13 +315,7 @@ void experts(Docs& out, const std::string& at) {
   row("launch", "quantity", "s", "Device time of an empty kernel.", kFixed);
   row("quantisation", "number", "", "How strictly waves are whole: 1 whole, 0 fractional.", {"0", "1"});
   row("memory_efficiency", "number", "", "Share of memory bandwidth that weights, rows and results move at.", kShare);
-  out.push_back({at + ".best_rate",
-                 "number",
-                 "",
-                 "1",
-                 {},
-                 "Share of peak that dense products reach at their best, which no correction exceeds.",
-                 kShare});
+  out.push_back({at + ".best_rate", "number", "", "1", {}, "Share of peak that no correction exceeds.", kShare});
   out.push_back({at + ".served", "mapping", "", "", {}, "What serving libraries' tables time around the products."});
   constexpr Bounds kEach{"0", "1e6"}, kMoved{"0.001", "100"};
   row("served.fixed", "quantity", "s", "Fixed time of choosing, sorting and gathering.", kFixed);
@@ -331,6 +325,9 @@ void experts(Docs& out, const std::string& at) {
   row("served.gather", "number", "", "Rate of gathering rows, over memory bandwidth.", kMoved);
   row("served.activate", "number", "", "Rate of the activation, over memory bandwidth.", kMoved);
   row("served.scatter", "number", "", "Rate of summing rows into tokens, over memory bandwidth.", kMoved);
+  row("served.sort", "quantity", "s", "Added for choices of more tokens than one block sorts.", kFixed);
+  row("served.unfused", "quantity", "s", "Added where a token takes more than 16 experts or of more than 512.", kFixed);
+  row("served.unfused_token", "number", "ns", "Added there per token.", kEach);
   tiles(out, at);
   out.push_back({at + ".surface",
                  "mapping",

@@ -58,7 +58,8 @@ struct Errors {
   }
 };
 
-/// Layers that a library ran with products whose tuning was lost stand apart: their time says nothing of the device.
+/// Layers whose products a library may have run without their tuning stand apart: their time says nothing of the
+/// device.
 void add_experts(const calibration::Samples& samples, const calibration::DeviceProfile& device, Errors& errors) {
   for (const calibration::ExpertSample& sample : samples.experts) {
     const std::string name = fmt::format("experts {}", name_of(sample.shape.dtype));
@@ -67,9 +68,8 @@ void add_experts(const calibration::Samples& samples, const calibration::DeviceP
       continue;
     }
     const sim::Duration predicted = device.served_experts(sample.shape);
-    const bool untuned = sample.seconds > calibration::kUntuned * sim::to_seconds(predicted);
-    errors.add(untuned ? name + ", untuned" : name, kByFlops, calibration::ExpertWork(sample.shape).flops(), predicted,
-               sample.seconds);
+    errors.add(sample.tuned ? name : name + ", perhaps untuned", kByFlops,
+               calibration::ExpertWork(sample.shape).flops(), predicted, sample.seconds);
   }
   if (samples.faster_twins > 0) errors.left_out["experts, the faster of two kernels"] = samples.faster_twins;
 }

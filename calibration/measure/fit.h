@@ -70,12 +70,11 @@ struct ExpertModel {
   GroupedModel products;
   ServedExperts around;
 };
-/// Fits both, and a correction, to the rows that were tuned: a row of kUntuned times what the fit says is left out of
-/// the next. `device` gives the device's facts and the launch.
+/// Fits both, and a correction, to the rows that were tuned (samples.h). `device` gives the device's facts and the
+/// launch. Errors: SIM_CHECK that there are such rows.
 ExpertModel fit_experts(const GroupedModel& device, std::span<const ExpertSample> samples);
-/// Fits on one half and predicts the other, and the other way round; errors are of rows that were tuned, and
-/// `untuned` (if given) counts the others.
-FitQuality judge_experts(const GroupedModel& device, std::span<const ExpertSample> samples, std::size_t* untuned);
+/// Fits on one half of the rows that were tuned and predicts the other, and the other way round.
+FitQuality judge_experts(const GroupedModel& device, std::span<const ExpertSample> samples);
 
 /// Knots for `samples`.
 SurfaceOptions attention_options(std::span<const AttentionSample> samples);

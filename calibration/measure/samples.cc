@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <tuple>
@@ -176,19 +177,47 @@ void read_experts(const Line& line, Samples& out) {
   out.experts.push_back({l, line.number("ms") * 1e-3});
 }
 
+auto row_of(const ExpertSample& s) {
+  const ExpertLayer& l = s.shape;
+  return std::tuple(l.dtype, l.tokens, l.hidden, l.ffn, l.top_k, l.experts, l.tensor, l.expert_ranks, l.alpha);
+}
+
+/// Marks what may have run without its tuning (samples.h).
+void mark_tuned(Samples& out) {
+  // By type, hidden size and width of a part; by experts of a rank: the layers that ask for that file.
+  using Layer = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+  using Files = std::map<std::string, std::set<Layer>>;
+  std::map<std::tuple<DataType, std::int64_t, std::int64_t>, Files> all;
+  std::map<decltype(row_of(ExpertSample{})), int> kernels;
+  const auto folder = [&](const ExpertLayer& l) -> Files& { return all[{l.dtype, l.hidden, l.ffn / l.tensor}]; };
+  const auto file = [](const ExpertLayer& l) { return std::to_string(l.experts / l.expert_ranks); };
+  std::set<std::tuple<DataType, std::int64_t, std::int64_t, std::int64_t, std::int64_t>> twice;
+  const auto layer = [](const ExpertLayer& l) { return std::tuple(l.dtype, l.hidden, l.ffn, l.top_k, l.experts); };
+  for (const ExpertSample& s : out.experts) {
+    folder(s.shape)[file(s.shape)].insert({s.shape.ffn, s.shape.top_k, s.shape.experts});
+    if (++kernels[row_of(s)] > 1) twice.insert(layer(s.shape));
+  }
+  for (ExpertSample& s : out.experts) {
+    if (s.shape.dtype == DataType::fp8_blockwise) continue;
+    const Files& files = folder(s.shape);
+    const std::string name = file(s.shape);
+    // In order, what begins with a name follows it.
+    const auto own = files.find(name), next = std::next(own);
+    s.tuned = own->second.size() == 1 && (next == files.end() || !next->first.starts_with(name)) &&
+              !twice.contains(layer(s.shape));
+  }
+}
+
 /// Where a table holds a layer twice, the slower stays: in NVFP4 and up to 256 experts the collector times two kernels,
 /// and throughput's (CUTLASS) takes longer than the one for few tokens, whose row sums no tokens up.
 void drop_faster_twins(Samples& out) {
-  const auto key = [](const ExpertSample& s) {
-    const ExpertLayer& l = s.shape;
-    return std::tuple(l.dtype, l.tokens, l.hidden, l.ffn, l.top_k, l.experts, l.tensor, l.expert_ranks, l.alpha);
-  };
-  std::map<decltype(key(ExpertSample{})), double> slowest;
+  std::map<decltype(row_of(ExpertSample{})), double> slowest;
   for (const ExpertSample& s : out.experts) {
-    double& seconds = slowest[key(s)];
+    double& seconds = slowest[row_of(s)];
     seconds = std::max(seconds, s.seconds);
   }
-  out.faster_twins = std::erase_if(out.experts, [&](const ExpertSample& s) { return s.seconds < slowest.at(key(s)); });
+  out.faster_twins =
+      std::erase_if(out.experts, [&](const ExpertSample& s) { return s.seconds < slowest.at(row_of(s)); });
 }
 
 constexpr double kScaledFp8 = 1 + 4.0 / 128;  // bytes of an element with its share of a scale for each 128
@@ -468,6 +497,7 @@ Samples read_samples(const std::string& file) {
                       "the last line is cut off, expected a line break at its end; delete the line");
     table.read(Line(file, number, columns, text), out);
   }
+  mark_tuned(out);
   drop_faster_twins(out);
   return out;
 }

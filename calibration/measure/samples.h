@@ -28,6 +28,13 @@ struct AttentionSample {
 struct ExpertSample {
   ExpertLayer shape;
   double seconds = 0;
+  /// Whether the library's products ran as its tuner had chosen them. The collector keeps what the tuner found in a
+  /// file named by type, hidden size, width of a part and experts of a rank, and reads the first file whose name begins
+  /// so. A configuration that reads what another one wrote (of other top_k, experts in all or width; in a name with
+  /// further digits; for another kernel) finds none of its shapes there and runs what the library falls back on. Which
+  /// of those that share a name wrote it the table does not say, so that none of them counts as tuned. Kernels for fp8
+  /// by blocks have no tuner. Source: ai-dynamo/aiconfigurator, collector/trtllm/collect_moe.py.
+  bool tuned = true;
 };
 /// Tokens on their way to experts or back, until the last rank is done: what a kernel takes, its wait included.
 struct ExchangeSample {

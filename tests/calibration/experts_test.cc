@@ -130,6 +130,26 @@ TEST_CASE("the time of a layer of experts is that of its two products and of wha
   const double moved = 512.0 * 1024 * 4 + 512.0 * (1024 * 2 + 512 * 2) + (512.0 + 1024) * 1024 * 2;
   CHECK(parts.around == Approx(20e-6 + 2048e-9 + 1024 * 16 * 1e-11 + 4 * 2e-9 + moved / 0.5e12));
   CHECK(work.seconds(products, around) == Approx(parts.total));
+  // 1024 tokens are more than one block sorts, in whatever number they choose; three choices it never sorts.
+  ServedExperts more = around;
+  more.sort = 3e-6;
+  more.unfused = 30e-6;
+  more.unfused_token = 10e-9;
+  const auto added = [&](std::int64_t tokens, std::int64_t top_k, std::int64_t experts) {
+    ExpertLayer other = l;
+    other.tokens = tokens;
+    other.top_k = top_k;
+    other.experts = experts;
+    const ExpertWork its(other);
+    return its.parts(products, more).around - its.parts(products, around).around;
+  };
+  CHECK(added(1024, 2, 16) == Approx(3e-6));
+  CHECK(added(256, 2, 16) == Approx(0).margin(1e-12));
+  CHECK(added(256, 3, 16) == Approx(3e-6));
+  // 22 choices, or experts beyond 512, are chosen by kernels one after another.
+  CHECK(added(256, 22, 512) == Approx(3e-6 + 30e-6 + 256 * 10e-9));
+  CHECK(added(256, 16, 512) == Approx(3e-6));
+  CHECK(added(256, 8, 1024) == Approx(30e-6 + 256 * 10e-9));
   // Without a gate the first product and what the activation reads are half as wide.
   l.gated = false;
   CHECK(ExpertWork(l).flops() == Approx(2.0 * 512 * 1024 * (512 + 512)));
@@ -155,7 +175,32 @@ TEST_CASE("tables of experts are read") {
   CHECK(refusal("bf16,256,4096,16,8,128,32,1,balanced,0.5\n").find("moe_tp") != std::string::npos);
 }
 
-TEST_CASE("published layers of experts are predicted within bounds, but for those that were not tuned") {
+TEST_CASE("a layer whose tuner's file another one may have written does not count as tuned") {
+  const auto tuned = [](const std::string& rows) {
+    std::vector<bool> out;
+    for (const ExpertSample& s : read(rows).experts) out.push_back(s.tuned);
+    return out;
+  };
+  // Two models of 512 wide parts and 16 experts a rank; a third has 32 experts a rank, and a file of its own.
+  CHECK(tuned("bfloat16,256,4096,1024,10,512,2,32,balanced,0.5\n"
+              "bfloat16,256,4096,2048,8,256,4,16,balanced,0.5\n"
+              "bfloat16,256,4096,2048,8,256,4,8,balanced,0.5\n"
+              "fp8,256,4096,2048,8,256,4,16,balanced,0.5\n") == std::vector<bool>{false, false, true, true});
+  // Other tokens and other routing of one model share a file rightly.
+  CHECK(tuned("bfloat16,256,4096,2048,8,256,4,16,balanced,0.5\n"
+              "bfloat16,512,4096,2048,8,256,4,16,power_law_1.2,0.5\n") == std::vector<bool>{true, true});
+  // The name for one expert a rank is the beginning of that for sixteen, not the other way round.
+  CHECK(tuned("bfloat16,256,4096,2048,8,256,4,16,balanced,0.5\n"
+              "bfloat16,256,4096,2048,8,256,4,256,balanced,0.5\n") == std::vector<bool>{true, false});
+  // Two kernels of one layer share a name; products in fp8 by blocks have no tuner.
+  CHECK(tuned("nvfp4,256,4096,2048,8,256,1,1,balanced,0.25\n"
+              "nvfp4,256,4096,2048,8,256,1,1,balanced,0.5\n"
+              "nvfp4,512,4096,2048,8,256,1,4,balanced,0.5\n") == std::vector<bool>{false, false});
+  CHECK(tuned("fp8_block,256,4096,2048,8,256,4,16,balanced,0.5\n"
+              "fp8_block,256,4096,2048,8,256,4,256,balanced,0.5\n") == std::vector<bool>{true, true});
+}
+
+TEST_CASE("published layers of experts are predicted within bounds, but for those that may not have been tuned") {
   struct Device {
     const char *table, *profile;
   };
@@ -170,15 +215,19 @@ TEST_CASE("published layers of experts are predicted within bounds, but for thos
     const DeviceProfile p = profile(device.profile).isolated();
     const std::vector<ExpertSample> samples = read_samples(file).experts;
     std::map<DataType, std::vector<double>> relative;
-    std::size_t untuned = 0;
+    constexpr double kLong = 1.5;  // times the prediction, which no tuned product takes
+    std::map<bool, std::size_t> rows, long_rows;
     for (std::size_t i = 0; i < samples.size(); i += 7) {
       const double time = orrery::sim::to_seconds(p.served_experts(samples[i].shape));
-      if (samples[i].seconds > kUntuned * time)
-        ++untuned;
-      else
-        relative[samples[i].shape.dtype].push_back(time / samples[i].seconds - 1);
+      ++rows[samples[i].tuned];
+      if (samples[i].seconds > kLong * time) ++long_rows[samples[i].tuned];
+      if (samples[i].tuned) relative[samples[i].shape.dtype].push_back(time / samples[i].seconds - 1);
     }
-    CHECK(untuned < samples.size() / 7 / 6);
+    CAPTURE(device.table, rows, long_rows);
+    CHECK(long_rows[true] <= rows[true] / 50);
+    // Had the collector's names nothing to do with it, both would have as many (A100's have none).
+    if (rows[false] > 100 && device.table != std::string("moe-a100-sxm"))
+      CHECK(long_rows[false] * rows[true] > 5 * long_rows[true] * rows[false]);
     for (const auto& [type, errors] : relative) {
       CAPTURE(device.profile, name_of(type));
       CHECK(summarise(errors).median_ape < (type == DataType::nvfp4 ? 11 : 7));
