@@ -17,7 +17,7 @@ class Orrery(CMakePackage):
     depends_on("fmt@9:")
     depends_on("cli11@2:")
     depends_on("nlohmann-json@3.11:")
-    depends_on("toml11")
+    depends_on("tomlplusplus")
     depends_on("zlib-api")
     depends_on("sqlite")
     depends_on("protobuf")
