@@ -177,7 +177,7 @@ void read_experts(const Line& line, Samples& out) {
   out.experts.push_back({l, line.number("ms") * 1e-3});
 }
 
-auto row_of(const ExpertSample& s) {
+auto expert_row(const ExpertSample& s) {
   const ExpertLayer& l = s.shape;
   return std::tuple(l.dtype, l.tokens, l.hidden, l.ffn, l.top_k, l.experts, l.tensor, l.expert_ranks, l.alpha);
 }
@@ -188,14 +188,14 @@ void mark_tuned(Samples& out) {
   using Layer = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
   using Files = std::map<std::string, std::set<Layer>>;
   std::map<std::tuple<DataType, std::int64_t, std::int64_t>, Files> all;
-  std::map<decltype(row_of(ExpertSample{})), int> kernels;
+  std::map<decltype(expert_row(ExpertSample{})), int> kernels;
   const auto folder = [&](const ExpertLayer& l) -> Files& { return all[{l.dtype, l.hidden, l.ffn / l.tensor}]; };
   const auto file = [](const ExpertLayer& l) { return std::to_string(l.experts / l.expert_ranks); };
   std::set<std::tuple<DataType, std::int64_t, std::int64_t, std::int64_t, std::int64_t>> twice;
   const auto layer = [](const ExpertLayer& l) { return std::tuple(l.dtype, l.hidden, l.ffn, l.top_k, l.experts); };
   for (const ExpertSample& s : out.experts) {
     folder(s.shape)[file(s.shape)].insert({s.shape.ffn, s.shape.top_k, s.shape.experts});
-    if (++kernels[row_of(s)] > 1) twice.insert(layer(s.shape));
+    if (++kernels[expert_row(s)] > 1) twice.insert(layer(s.shape));
   }
   for (ExpertSample& s : out.experts) {
     if (s.shape.dtype == DataType::fp8_blockwise) continue;
@@ -211,13 +211,13 @@ void mark_tuned(Samples& out) {
 /// Where a table holds a layer twice, the slower stays: in NVFP4 and up to 256 experts the collector times two kernels,
 /// and throughput's (CUTLASS) takes longer than the one for few tokens, whose row sums no tokens up.
 void drop_faster_twins(Samples& out) {
-  std::map<decltype(row_of(ExpertSample{})), double> slowest;
+  std::map<decltype(expert_row(ExpertSample{})), double> slowest;
   for (const ExpertSample& s : out.experts) {
-    double& seconds = slowest[row_of(s)];
+    double& seconds = slowest[expert_row(s)];
     seconds = std::max(seconds, s.seconds);
   }
   out.faster_twins =
-      std::erase_if(out.experts, [&](const ExpertSample& s) { return s.seconds < slowest.at(row_of(s)); });
+      std::erase_if(out.experts, [&](const ExpertSample& s) { return s.seconds < slowest.at(expert_row(s)); });
 }
 
 constexpr double kScaledFp8 = 1 + 4.0 / 128;  // bytes of an element with its share of a scale for each 128

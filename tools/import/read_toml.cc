@@ -58,6 +58,13 @@ Settings read_toml(const std::string& file) {
     if (length == 0) throw sim::UserError({file, line, 1}, "", "got bytes that are no UTF-8, expected text");
     line += text[at] == '\n' ? 1 : 0;
   }
+  // The parser has a limit of its own, but would call them no TOML.
+  int open = 0;
+  for (const char c : text) {
+    open += c == '[' || c == '{' ? 1 : 0;
+    open -= (c == ']' || c == '}') && open > 0 ? 1 : 0;
+    if (open > kDeepest) throw sim::UserError({file, 1, 1}, "", "is nested too deep, expected a configuration");
+  }
   try {
     return settings_of(toml::parse(text, file), file, 0);
   } catch (const toml::parse_error& error) {
