@@ -105,6 +105,8 @@ TEST_CASE("TOML that its parser gives up on is refused as the rest") {
     return refusal([&] { tools::read_toml(folder.write("c.toml", text)); });
   };
   CHECK(says(toml("k = \"\\u0.5e9\\t\"\n"), "got what is no TOML"));
+  CHECK(says(toml("[\n"), "got what is no TOML"));
+  CHECK(says(toml("["), "got what is no TOML"));
   // An empty list is no table, wherever a key goes on behind it; a number a line, a list of numbers, not in their
   // square.
   CHECK(says(toml("a = []\na.b = 1\n"), "c.toml:2:"));
