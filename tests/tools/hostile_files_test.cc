@@ -107,6 +107,11 @@ TEST_CASE("TOML that its parser gives up on is refused as the rest") {
   CHECK(says(toml("k = \"\\u0.5e9\\t\"\n"), "got what is no TOML"));
   CHECK(says(toml("[\n"), "got what is no TOML"));
   CHECK(says(toml("["), "got what is no TOML"));
+  // Letters outside of ASCII: in every kind of string and in comments, and between them.
+  CHECK(toml("k = \"\xc3\xa7 \\\" \xc3\xa7\"  # \xc3\xa7 \"\nl = '\xc3\xa7\\'  # '\n") == "(read)");
+  CHECK(toml("k = \"\"\"\n\xc3\xa7 \" \\\" \"\"\"\"\"\nl = '''\n\xc3\xa7 ' '''\n\"\xc3\xa7\" = 1\n") == "(read)");
+  for (const char* text : {"\nk = \xc3\xa7\n", "\n\xc3\xa7 = 1\n", "#\nk = \"\" \xc3\xa7\n", "\nk = '' \xc3\xa7\n"})
+    CHECK(says(toml(text), "c.toml:2:1: got a character outside of ASCII"));
   // An empty list is no table, wherever a key goes on behind it; a number a line, a list of numbers, not in their
   // square.
   CHECK(says(toml("a = []\na.b = 1\n"), "c.toml:2:"));

@@ -2,6 +2,9 @@
 // toml++. Left out: dates and times, which no configuration of a training framework needs.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+
 #include "sim/error.h"
 #include "sim/printable.h"
 #include "tools/import/import.h"
@@ -38,6 +41,36 @@ using sim::Settings;
 namespace {
 
 constexpr int kDeepest = 32;
+
+/// Where a string or comment that begins at `at` ends: behind its last character. `at` itself where neither begins.
+std::size_t end_of_quoted(const std::string& text, std::size_t at) {
+  const char quote = text[at];
+  if (quote == '#') return std::min(text.find('\n', at), text.size());
+  if (quote != '"' && quote != '\'') return at;
+  const bool lines = text.compare(at, 3, std::string(3, quote)) == 0;
+  for (std::size_t i = at + (lines ? 3 : 1); i < text.size(); ++i) {
+    if (text[i] == '\\' && quote == '"') {
+      ++i;
+    } else if (!lines && (text[i] == quote || text[i] == '\n')) {
+      return i + 1;
+    } else if (lines && text.compare(i, 3, std::string(3, quote)) == 0) {
+      // Two more may stand ahead of the three that end it.
+      return std::min(text.find_first_not_of(quote, i + 3), std::min(i + 5, text.size()));
+    }
+  }
+  return text.size();
+}
+
+/// The parser's version 3.3 does not come back from asking whether a letter outside of ASCII is white space.
+void refuse_letters_between(const std::string& text, const std::string& file) {
+  int line = 1;
+  for (std::size_t at = 0, next = 0; at < text.size(); at = next) {
+    if (static_cast<unsigned char>(text[at]) >= 0x80)
+      throw sim::UserError({file, line, 1}, "", "got a character outside of ASCII, expected it in a string or comment");
+    next = std::max(end_of_quoted(text, at), at + 1);
+    for (std::size_t i = at; i < next; ++i) line += text[i] == '\n' ? 1 : 0;
+  }
+}
 
 Place place_at(const toml::source_region& at, const std::string& file) {
   return {file, static_cast<int>(at.begin.line), static_cast<int>(at.begin.column)};
@@ -81,6 +114,7 @@ Settings read_toml(const std::string& file) {
     open -= (c == ']' || c == '}') && open > 0 ? 1 : 0;
     if (open > kDeepest) throw sim::UserError({file, 1, 1}, "", "is nested too deep, expected a configuration");
   }
+  refuse_letters_between(text, file);
   constexpr const char* kProblem = "got what is no TOML, expected a configuration as toml.io describes it";
   toml::table document;
   try {
