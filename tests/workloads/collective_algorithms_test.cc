@@ -370,6 +370,18 @@ TEST_CASE("NCCL's choice: latency first, bandwidth later, and only what the soft
   CHECK(s.chosen(CollectiveOp::all_reduce, 1e9).substr(0, 4) == "ring");
 }
 
+TEST_CASE("of algorithms that take as long the first of the catalogue is chosen") {
+  // With one GPU in a node the way by the node's rails is the direct one: as many messages, nothing inside a node.
+  Setting s("ndr-rail", 4, 1);
+  using enum calibration::CollectiveAlgorithm;
+  s.job.software.library.collective_algorithms = {};
+  s.job.software.library.collective_algorithms.add(pairwise);
+  s.job.software.library.collective_algorithms.add(hierarchical_exchange);
+  REQUIRE(s.seconds(CollectiveOp::all_to_all, 1e6, "pairwise") ==
+          s.seconds(CollectiveOp::all_to_all, 1e6, "hierarchical_exchange"));
+  CHECK(s.chosen(CollectiveOp::all_to_all, 1e6) == "pairwise");
+}
+
 TEST_CASE("what NCCL believes of a ring is its tuning model, with the plateau of Simple all-reduces") {
   // NVIDIA/nccl, src/graph/tuning.cc: base + steps inside nodes + steps between them, 1.4 times that for all-reduces by
   // Simple; then the ranks' parts at the line rate, of which LL has half and at most 22.5 GB/s between two nodes.

@@ -174,6 +174,9 @@ TEST_CASE("every rank of an exchange sends by what lies in its own node and outs
   pair = loads({0, 8});
   for (const sim::LinkId link : first) CHECK(pair[link] == Approx(1));
   for (const sim::LinkId link : second) CHECK(pair[link] == Approx(1));
+  // Four in one node: a third to each of the others, so that what leaves a GPU and what reaches one is the whole.
+  auto four = loads({0, 1, 2, 3});
+  for (const auto& link : inside) CHECK(four[link.link] == Approx(1));
   // Two and one: the one alone sends all it has outside, a half to each of the two, who send it a half and each other
   // the other half.
   auto three = loads({0, 1, 8});
