@@ -2,8 +2,9 @@
 // toml++. Left out: dates and times, which no configuration of a training framework needs.
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <charconv>
 #include <string>
+#include <string_view>
 
 #include "sim/error.h"
 #include "sim/printable.h"
@@ -42,34 +43,37 @@ namespace {
 
 constexpr int kDeepest = 32;
 
-/// Where a string or comment that begins at `at` ends: behind its last character. `at` itself where neither begins.
-std::size_t end_of_quoted(const std::string& text, std::size_t at) {
-  const char quote = text[at];
-  if (quote == '#') return std::min(text.find('\n', at), text.size());
-  if (quote != '"' && quote != '\'') return at;
-  const bool lines = text.compare(at, 3, std::string(3, quote)) == 0;
-  for (std::size_t i = at + (lines ? 3 : 1); i < text.size(); ++i) {
-    if (text[i] == '\\' && quote == '"') {
-      ++i;
-    } else if (!lines && (text[i] == quote || text[i] == '\n')) {
-      return i + 1;
-    } else if (lines && text.compare(i, 3, std::string(3, quote)) == 0) {
-      // Two more may stand ahead of the three that end it.
-      return std::min(text.find_first_not_of(quote, i + 3), std::min(i + 5, text.size()));
-    }
+/// The text in ASCII. What the parser's version 3.3 asks of other letters where a text is broken, it does not come back
+/// from; so none reaches it. Outside of strings and comments TOML has neither these nor the sign that stands for them.
+std::string in_ascii(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) >= 0x80 || c == '~')
+      out += fmt::format("~{:02x}", static_cast<unsigned char>(c));
+    else
+      out += c;
   }
-  return text.size();
+  return out;
 }
 
-/// The parser's version 3.3 does not come back from asking whether a letter outside of ASCII is white space.
-void refuse_letters_between(const std::string& text, const std::string& file) {
-  int line = 1;
-  for (std::size_t at = 0, next = 0; at < text.size(); at = next) {
-    if (static_cast<unsigned char>(text[at]) >= 0x80)
-      throw sim::UserError({file, line, 1}, "", "got a character outside of ASCII, expected it in a string or comment");
-    next = std::max(end_of_quoted(text, at), at + 1);
-    for (std::size_t i = at; i < next; ++i) line += text[i] == '\n' ? 1 : 0;
+/// What in_ascii() was given. An escape may have made a sign of its own: what follows is then no number, or no UTF-8.
+std::string from_ascii(std::string_view text, const Place& place) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    unsigned value = 0;
+    if (text[at] == '~' && at + 2 < text.size() &&
+        std::from_chars(text.data() + at + 1, text.data() + at + 3, value, 16).ptr == text.data() + at + 3) {
+      out += static_cast<char>(value);
+      at += 2;
+    } else {
+      out += text[at];
+    }
   }
+  for (std::size_t at = 0, length = 0; at < out.size(); at += length) {
+    length = sim::utf8_length(out, at);
+    if (length == 0) throw sim::UserError(place, "", "got bytes that are no UTF-8, expected text");
+  }
+  return out;
 }
 
 Place place_at(const toml::source_region& at, const std::string& file) {
@@ -81,7 +85,8 @@ Settings settings_of(const toml::node& value, const std::string& file, int depth
   if (depth > kDeepest) throw sim::UserError(place, "", "is nested too deep, expected a configuration");
   if (const toml::table* table = value.as_table()) {
     Settings out = Settings::mapping(place);
-    for (const auto& [key, member] : *table) out.set(std::string(key.str()), settings_of(member, file, depth + 1));
+    for (const auto& [key, member] : *table)
+      out.set(from_ascii(key.str(), place), settings_of(member, file, depth + 1));
     return out;
   }
   if (const toml::array* array = value.as_array()) {
@@ -89,7 +94,7 @@ Settings settings_of(const toml::node& value, const std::string& file, int depth
     for (const toml::node& item : *array) out.append(settings_of(item, file, depth + 1));
     return out;
   }
-  if (const auto* text = value.as_string()) return Settings::scalar(text->get(), place, true);
+  if (const auto* text = value.as_string()) return Settings::scalar(from_ascii(text->get(), place), place, true);
   if (const auto* truth = value.as_boolean()) return Settings::scalar(truth->get() ? "true" : "false", place);
   if (const auto* whole = value.as_integer()) return Settings::scalar(std::to_string(whole->get()), place);
   if (const auto* number = value.as_floating_point()) return Settings::scalar(fmt::format("{}", number->get()), place);
@@ -114,11 +119,10 @@ Settings read_toml(const std::string& file) {
     open -= (c == ']' || c == '}') && open > 0 ? 1 : 0;
     if (open > kDeepest) throw sim::UserError({file, 1, 1}, "", "is nested too deep, expected a configuration");
   }
-  refuse_letters_between(text, file);
   constexpr const char* kProblem = "got what is no TOML, expected a configuration as toml.io describes it";
   toml::table document;
   try {
-    document = toml::parse(text, file);
+    document = toml::parse(in_ascii(text), file);
   } catch (const toml::parse_error& error) {
     throw sim::UserError(place_at(error.source(), file), "", kProblem);
   } catch (const UnexpectedToml&) {
