@@ -313,9 +313,8 @@ std::string to_yaml(const GroupedModel& g, const ServedExperts& s, int indent) {
   return fmt::format(
              "{0}launch: {1:.3f} us\n{0}quantisation: {2:.3f}\n{0}memory_efficiency: {3:.3f}\n{0}best_rate: {11:.3f}\n"
              "{0}served: {{fixed: {4:.3f} us, choice: {5:.6f}, score: {6:.6f}, expert: {7:.4f}, gather: {8:.3f}, "
-             "activate: {9:.3f}, scatter: {10:.3f}, sort: {12:.3f} us, unfused: {13:.3f} us, unfused_token: {14:.3f}}} "
-             " # ns, "
-             "and shares of memory bandwidth\n",
+             "activate: {9:.3f}, scatter: {10:.3f}, sort: {12:.3f} us, unfused: {13:.3f} us, unfused_token: {14:.3f}}}"
+             "  # ns, and shares of memory bandwidth\n",
              pad, g.launch * 1e6, g.quantisation, g.memory_efficiency, s.fixed * 1e6, s.choice * 1e9, s.score * 1e9,
              s.expert * 1e9, s.gather, s.activate, s.scatter, g.best_rate, s.sort * 1e6, s.unfused * 1e6,
              s.unfused_token * 1e9) +

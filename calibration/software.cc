@@ -527,8 +527,7 @@ std::vector<Row> memory_rows() {
               "behind the loss."),
       boolean("gathers_in_own_pool", &S::memory, &MemoryHabits::gathers_in_own_pool,
               "Units of sharded parameters are gathered in buffers of another stream, whose pool stays reserved, and "
-              "copied "
-              "into their weights from there."),
+              "copied into their weights from there."),
       boolean(
           "holds_last_inputs", &S::memory, &MemoryHabits::holds_last_inputs,
           "A chunk of a pipeline's stage holds the activation that it received last, and the gradient of that, until "

@@ -2,6 +2,7 @@
 // toml++. Left out: dates and times, which no configuration of a training framework needs.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 #include <string_view>
@@ -43,6 +44,15 @@ namespace {
 
 constexpr int kDeepest = 32;
 
+/// Where the first byte lies that is no UTF-8; npos where all is.
+std::size_t first_broken(std::string_view text) {
+  for (std::size_t at = 0, length = 0; at < text.size(); at += length) {
+    length = sim::utf8_length(text, at);
+    if (length == 0) return at;
+  }
+  return std::string_view::npos;
+}
+
 /// The text in ASCII. What the parser's version 3.3 asks of other letters where a text is broken, it does not come back
 /// from; so none reaches it. Outside of strings and comments TOML has neither these nor the sign that stands for them.
 std::string in_ascii(const std::string& text) {
@@ -56,7 +66,8 @@ std::string in_ascii(const std::string& text) {
   return out;
 }
 
-/// What in_ascii() was given. An escape may have made a sign of its own: what follows is then no number, or no UTF-8.
+/// What in_ascii() was given. Left out: text that writes the sign as an escape with two hexadecimal digits behind it,
+/// which comes out as the byte that they name.
 std::string from_ascii(std::string_view text, const Place& place) {
   std::string out;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -69,10 +80,8 @@ std::string from_ascii(std::string_view text, const Place& place) {
       out += text[at];
     }
   }
-  for (std::size_t at = 0, length = 0; at < out.size(); at += length) {
-    length = sim::utf8_length(out, at);
-    if (length == 0) throw sim::UserError(place, "", "got bytes that are no UTF-8, expected text");
-  }
+  if (first_broken(out) != std::string_view::npos)
+    throw sim::UserError(place, "", "got bytes that are no UTF-8, expected text");
   return out;
 }
 
@@ -105,12 +114,9 @@ Settings settings_of(const toml::node& value, const std::string& file, int depth
 
 Settings read_toml(const std::string& file) {
   const std::string text = read_text(file);
-  // TOML is UTF-8.
-  int line = 1;
-  for (std::size_t at = 0, length = 0; at < text.size(); at += length) {
-    length = sim::utf8_length(text, at);
-    if (length == 0) throw sim::UserError({file, line, 1}, "", "got bytes that are no UTF-8, expected text");
-    line += text[at] == '\n' ? 1 : 0;
+  if (const std::size_t at = first_broken(text); at != std::string::npos) {
+    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+    throw sim::UserError({file, static_cast<int>(line), 1}, "", "got bytes that are no UTF-8, expected text");
   }
   // The parser has a limit of its own, but would call them no TOML.
   int open = 0;
