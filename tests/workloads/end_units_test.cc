@@ -81,6 +81,14 @@ TEST_CASE("blocks of sharded parameters are gathered beside the passes over them
   const PassBytes most = bytes_of(network, {0, 2}, large);
   CHECK(most.working == std::max(50 + 8 + 400 + 20 - 100, 30 + 400 + 20 + 8 - 105));
   CHECK(most.units == 420);
+  // A block that needs more is the fullest: beside it weights and gradients of the ends, these where they stay whole.
+  network.kinds[0].working = {{"gradients", 80, 1, 0}, {"weight gradient", 9, 1, 0, true}};
+  const PassBytes whole = bytes_of(network, {0, 2}, large), gone = bytes_of(network, {0, 2}, {400, 20, false});
+  CHECK(whole.working == 80 + 9 + 400 + 20 + 8 - 105);
+  CHECK(whole.units == 400 + 20 + 8);
+  CHECK(gone.working == 80 + 9 + 400 + 20 - 105);
+  network.layers = {0, 0, 1};  // one block more, which keeps 10: the one behind it needs as much
+  CHECK(bytes_of(network, {0, 3}, large).working == whole.working);
 }
 
 TEST_CASE("embedding and head that are let go behind the forward pass are not there when the loss is at its fullest") {

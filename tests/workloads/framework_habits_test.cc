@@ -37,6 +37,25 @@ double forward_bytes(const Layer& layer, std::string_view name) {
   return bytes;
 }
 
+/// Of all kernels of a direction that are no products.
+double streamed(const Layer& layer, Direction direction) {
+  double bytes = 0;
+  for (const LayerOp& op : layer.ops) {
+    const auto* stream = std::get_if<StreamingOp>(&op);
+    if (stream != nullptr && stream->direction == direction) bytes += stream->elements * stream->bytes_each;
+  }
+  return bytes;
+}
+
+/// Whole weights of a block, in the order in which they lie.
+std::vector<double> matrices(const Job& job) {
+  std::vector<double> elements;
+  const Network network = network_of(job);
+  for (const Weights& weights : network.layer(1).weights)
+    if (weights.matrix) elements.push_back(weights.elements);
+  return elements;
+}
+
 StageMemory memory_of(const Sets& sets) {
   const Job job = small_job(sets);
   return stage_memory(job, split_layers(job)).front();
@@ -86,6 +105,49 @@ TEST_CASE("a rotation in steps moves 20 bytes for each query and key, one kernel
   const double moved = forward_bytes(steps, "queries and keys to fp32") + forward_bytes(steps, "rotate in fp32") +
                        forward_bytes(steps, "rotated to 16 bit");
   CHECK(moved == Approx(5 * forward_bytes(fused, "rotate queries and keys")));  // 6 + 8 + 6 of 4
+}
+
+TEST_CASE("with a factor beside the rotation five kernels move 24 bytes for each query and key, in both directions") {
+  // The product with cosines and that with sines read and write one, the swap and the sum make three passes, the copy
+  // two: twelve of two bytes, where one kernel reads and writes.
+  const Sets rotary = plus(kOneStage, {"model.positions=rotary"});
+  const Layer fused = network_of(small_job(rotary)).layer(1);
+  const Layer scaled = network_of(small_job(plus(rotary, {"model.rotary_factor=1.25"}))).layer(1);
+  const double elements = 1024.0 * 2 * 2048;
+  CHECK(forward_bytes(fused, "rotate queries and keys") == 4 * elements);
+  for (const Direction direction : {Direction::forward, Direction::backward})
+    CHECK(streamed(scaled, direction) - streamed(fused, direction) == Approx((24 - 4) * elements));
+}
+
+TEST_CASE("queries, keys and values apart are the parts of one matrix, each cut over the tensor group") {
+  const Sets grouped{"model.kv_heads=4"};
+  const std::vector<double> one = matrices(small_job(grouped)),
+                            three = matrices(small_job(plus(grouped, {"software.separate_qkv=true"})));
+  REQUIRE(three.size() == one.size() + 2);
+  const double query = 2048.0 * 2048 / 2;  // two ranks; 4 of 16 heads have keys
+  CHECK(three[0] == query);
+  CHECK(three[1] == query / 4);
+  CHECK(three[2] == query / 4);
+  CHECK(one[0] == three[0] + three[1] + three[2]);
+}
+
+TEST_CASE("each half needs gradients of what it reads and makes while it works backwards, and one of a weight") {
+  // In 16 bit: of the residual stream's two ends, of queries and output, of keys and values, which a quarter of the heads
+  // have, and in fp32 of queries once more; of an MLP's two sides, or three with a gate.
+  const auto needed = [](const Sets& sets, std::int32_t half, bool for_weights) {
+    double bytes = 0;
+    const Network network = network_of(small_job(plus({"model.kv_heads=4"}, sets)));
+    for (const Working& working : network.layer(1).working)
+      if (working.half == half && working.for_weights == for_weights) bytes += working.bytes();
+    return bytes;
+  };
+  const Sets unfused{"software.fused_wgrad_accumulation=false"}, gated{"model.gated_mlp=true"};
+  const double outside = 1024.0 * 2048, inside = outside / 2, ffn = 1024.0 * 8192 / 2;  // two tensor ranks
+  CHECK(needed({}, 0, false) == Approx(2 * (2 * outside + 2 * inside + 2 * inside / 4) + 4 * inside));
+  CHECK(needed({}, 1, false) == Approx(2 * (2 * outside + 2 * ffn)));
+  CHECK(needed(gated, 1, false) == Approx(2 * (2 * outside + 3 * ffn)));
+  CHECK(needed(unfused, 1, true) == Approx(2 * 2048.0 * 8192 / 2));
+  CHECK(needed({}, 1, true) == 0);
 }
 
 TEST_CASE("a gate apart is a product of its own over the same weights and FLOPs") {

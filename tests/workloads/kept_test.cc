@@ -40,7 +40,7 @@ Layer random_layer(test::Random& random) {
   Layer layer{};
   layer.recomputed = random.chance(40);
   const auto halves = static_cast<std::int32_t>(1 + random.below(3));
-  for (std::uint32_t n = 1 + random.below(8); n > 0; --n) {
+  for (std::uint32_t n = random.below(9); n > 0; --n) {
     const auto half = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(halves)));
     const KeptAs as = half == 0 && random.chance(30)           ? KeptAs::input
                       : !layer.recomputed && random.chance(30) ? KeptAs::recomputed
@@ -63,6 +63,7 @@ TEST_CASE("a layer's bytes are what is held when each of its halves works backwa
     const PassBytes bytes = bytes_of(layer);
     std::int32_t last = 0;
     for (const Kept& kept : layer.kept) last = std::max(last, kept.half);
+    for (const Working& needed : layer.working) last = std::max(last, needed.half);
     double most = 0, between = 0;
     for (std::int32_t half = 0; half <= last; ++half) most = std::max(most, held_at(layer, half));
     for (const Between& left : layer.between) between += left.bytes();

@@ -97,6 +97,13 @@ TEST_CASE("the fullest moment is the first pass that reaches it, with its workin
   const HighWater forward = high_water(passes, {{10, 0, 0}});
   CHECK(forward.bytes() == 20);
   CHECK(forward.pass == Pass{PassKind::forward, 0, 1});
+  CHECK(forward.in_flight == std::vector<std::int32_t>{2});
+}
+
+TEST_CASE("units of sharded parameters are part of the fullest moment where its pass works backwards") {
+  const std::vector<Pass> passes = schedules::one_f_one_b.passes(0, {.stages = 2, .microbatches = 4});
+  CHECK(high_water(passes, {{10, 1, 0, 0, 1}}).units == 1);  // of one byte that the pass needs
+  CHECK(high_water({passes.front()}, {{10, 1, 0, 0, 1}}).units == 0);
 }
 
 TEST_CASE("a chunk's whole gradients live from its first backward pass to the end of its last") {
@@ -284,6 +291,46 @@ TEST_CASE("messages hold what is on its way: a buffer for each neighbour, the ga
   // In blocks, their gradients in fp32: as they come in, with this rank's part, and on their way out.
   gathered.push_back("software.gathered_in_blocks=true");
   CHECK(messages(gathered) == Approx((4 * 2 + 3 * 4) * keys_and_values / 2));
+  Sets two = context;  // of two ranks likewise
+  two.insert(two.end(), {"parallelism.context_method=all_gather", "software.gathered_in_blocks=true"});
+  CHECK(messages(two) == Approx((2 * 2 + 3 * 4) * keys_and_values));
+}
+
+TEST_CASE("what a stage has sent stays with what its pass keeps, where it is kept at all; the last one sends nothing") {
+  const auto kept = [](const char* keeps, std::size_t stage) {
+    const Job job = small_job({std::string("software.keeps_pipeline_outputs=") + keeps});
+    const LayerSplit split = split_layers(job);
+    return chunk_bytes(split, job.parallelism.chunk_map(), job.software.memory, job.method.precision)[stage][0].kept;
+  };
+  CHECK(kept("true", 0) - kept("false", 0) == 2 * 1024.0 * 2048);  // in 16 bit
+  CHECK(kept("true", 1) == kept("false", 1));
+}
+
+TEST_CASE("parts that are gathered and reduced as lists lie there once more") {
+  const Sets base{"parallelism={tensor: 1, pipeline: 1, data: 16}", "precision=fp16", "batch.global=16",
+                  "software.fp16_accumulation=fp16", "overlap={gradients: false, parameters: false}"};
+  const auto with = [&](const Sets& sets, const char* lists) {
+    Sets all = base;
+    all.insert(all.end(), sets.begin(), sets.end());
+    all.push_back(std::string("software.collectives_by_list=") + lists);
+    return first_stage(all);
+  };
+  // Weight by weight: the largest of a block, 2048 x 8192, and the gradient of the ends.
+  const Sets by_weight{"parallelism.sharding=parameters", "software.fetches_by_weight=true"};
+  const ShardParameters shard = tests::shard_parameters(small_job(base));
+  const double ends = shard.embedding + shard.head;
+  CHECK(with(by_weight, "true").parts.gathered - with(by_weight, "false").parts.gathered ==
+        Approx(2 * (2048.0 * 8192 + ends)));
+  // All at once behind the optimizer step: a flat copy for each rank, the library's of them all, and this rank's part.
+  const Sets after{"parallelism.sharding=optimizer", "optimizer=lamb", "model.seq=64", "model.vocab=1024",
+                   "recompute=full"};
+  const StageMemory whole = with(after, "false"), listed = with(after, "true");
+  REQUIRE(whole.peak.during == StageMemory::During::optimizer);
+  REQUIRE(listed.peak.during == StageMemory::During::optimizer);
+  Sets small = base;
+  small.insert(small.end(), after.begin(), after.end());
+  const double all = first_stage_parameters(small_job(small));
+  CHECK(listed.parts.step - whole.parts.step == Approx(2 * (2 * all + all / 16)));
 }
 
 TEST_CASE("a buffer for every micro-batch's message holds what is kept of an input that came in it") {

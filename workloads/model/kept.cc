@@ -9,7 +9,8 @@ namespace orrery::workloads {
 PassBytes bytes_of(const Layer& layer, double units) {
   PassBytes bytes;
   double all = 0, input = 0;
-  std::int32_t halves = 0;
+  std::int32_t halves = 1;
+  for (const Working& needed : layer.working) halves = std::max(halves, needed.half + 1);
   for (const Kept& kept : layer.kept) {
     all += kept.bytes();
     if (kept.as == KeptAs::input) input += kept.bytes();
