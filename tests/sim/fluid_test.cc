@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/engine.h"
+#include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/reference/flow_patterns.h"
 #include "tests/reference/reference.h"
@@ -102,7 +104,19 @@ TEST_CASE("a transfer takes whole picoseconds, rounded up, and at least one") {
   CHECK(sim::fluid_time(1.5, 1e12) == 2);
   CHECK(sim::fluid_time(7, 1e12) == 7);
   CHECK(sim::fluid_time(7 + 1e-6, 1e12) == 7);  // what rounding leaves of 7 is no eighth one
+  CHECK(sim::fluid_time(7 + 0.9e-3, 1e12) == 7);  // a thousandth is forgiven
+  CHECK(sim::fluid_time(7 + 1.1e-3, 1e12) == 8);
   CHECK(sim::fluid_time(7.1, 1e12) == 8);
+  CHECK(sim::unlimited_transfer(0.5, 1e12).value() == 1);
+  CHECK(sim::unlimited_transfer(0, 1e12).value() == 0);
+}
+
+TEST_CASE("a transfer begins before the latest instant that is reckoned with") {
+  const sim::Table<LinkId, double> capacity(1, 25e9);
+  const std::vector<WeightedLink> link{{LinkId{0}}};
+  sim::Fluid fluid(capacity);
+  CHECK_NOTHROW(fluid.begin(0, sim::kLatest - 1, 1, link, 0));
+  CHECK_THROWS_AS(fluid.begin(1, sim::kLatest, 1, link, 0), sim::UserError);
 }
 
 TEST_CASE("patterns of traffic agree with the slow engine") {

@@ -105,6 +105,7 @@ TEST_CASE("caps and weights") {
   CHECK(free[0] == 5);
   CHECK(std::isinf(free[1]));
   CHECK(free[2] == 0.5);  // caps are bytes per second, however few
+  CHECK(sim::max_min_rates(std::vector<Demand>{{once, 0.5}, {once, 0}}, capacity) == std::vector<double>{0.5, 11.5});
 }
 
 TEST_CASE("max-min rates keep the laws and agree with the naive solver") {
