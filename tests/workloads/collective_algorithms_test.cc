@@ -206,6 +206,8 @@ TEST_CASE("chunks of a tree are halved until enough of them fill the pipe, down 
             Approx(expected(14e-6, 1.25e-6, 8.5e-6, ll128, 120.0 / 128)).epsilon(1e-6));
       CHECK(s.seconds(CollectiveOp::all_reduce, bytes, "tree Simple") ==
             Approx(expected(base, node, net, simple, 1)).epsilon(1e-6));
+      CHECK(s.seconds(CollectiveOp::all_reduce, bytes, "tree LL") ==
+            Approx(expected(6.8e-6, 0.6e-6, 6.8e-6, std::min(std::floor(part), 32 * kKiB), 0.5)).epsilon(1e-6));
     }
   });
 }
@@ -264,7 +266,7 @@ TEST_CASE("exchanges send each part once; by way of the node's rails each GPU po
   for (const std::string& fabric : {fabrics()[0], fabrics()[2]})
     for (const std::int64_t nodes : {2, 4, 16}) {
       INFO(fabric << ", " << nodes << " nodes");
-      const Setting s(fabric, nodes, 8);
+      Setting s(fabric, nodes, 8);
       const double base = sim::to_seconds(s.job.software.library.collective_base);
       double farthest = 0;
       for (std::int64_t i = 1; i < nodes; ++i) farthest = std::max(farthest, s.path(0, i));
@@ -277,7 +279,22 @@ TEST_CASE("exchanges send each part once; by way of the node's rails each GPU po
               Approx(base + (s.m() - 1) * 1e-6 + s.inside(CollectiveOp::all_to_all, bytes) + farthest + wire)
                   .epsilon(1e-6));
       }
+      // A library that reaches half of a NIC's rate takes twice as long between nodes.
+      s.job.software.library.exchange_share = 0.5;
+      CHECK(s.seconds(CollectiveOp::all_to_all, 1e9, "pairwise") ==
+            Approx(base + (s.n() - 8) * 1e-6 + farthest + (s.n() - 8) / s.n() * 1e9 / (0.5 * s.rate() / 8))
+                .epsilon(1e-6));
     }
+}
+
+TEST_CASE("a copy goes to each rank alike where nobody chooses experts") {
+  GroupShape shape;
+  shape.ranks = 16;
+  shape.nodes = 2;
+  shape.per_node = 8;
+  shape.exchange.once = true;
+  CHECK(exchange_load(shape).inside == 7.0 / 16);
+  CHECK(exchange_load(shape).between == 8.0 / 16);
 }
 
 TEST_CASE("a broadcast is a chain of all ranks, along which chunks follow each other") {

@@ -203,6 +203,30 @@ TEST_CASE("unequal parts of a group in two nodes: each rank's NIC carries what c
   }
 }
 
+TEST_CASE("of many nodes with unequal parts of a group each sends all that it has for others, if not to all of them") {
+  const std::int64_t nodes = 80;
+  const Job job = tests::small_job({"cluster.fabric=ndr-rail"});
+  const topology::Cluster cluster(job.machine.node, job.machine.fabric, 8 * nodes, 8, sim::Settings());
+  sim::Network network;
+  for (const auto& link : cluster.links()) network.add_link(link.capacity);
+  // Members of a node, by its number.
+  const auto members = [](std::int64_t node) { return node % 7 == 0 ? 8 : node % 7 < 4 ? 4 : 1; };
+  std::vector<std::int64_t> gpus;
+  for (std::int64_t node = 0; node < nodes; ++node)
+    for (std::int64_t i = 0; i < members(node); ++i) gpus.push_back(8 * node + i);
+  std::map<sim::LinkId, double> on;
+  for (const sim::WeightedLink& link : network.links_of(add_exchange_route(network, gpus, cluster, {})))
+    on[link.link] += link.weight;
+  const auto n = static_cast<double>(gpus.size());
+  for (std::int64_t node = 0; node < nodes; ++node) {
+    for (std::int64_t i = 0; i < members(node); ++i) {
+      INFO("GPU " << i << " of node " << node);
+      const sim::LinkId up = cluster.path(8 * node + i, (8 * node + 8 + i) % (8 * nodes), i).links.front().link;
+      CHECK(on[up] == Approx((n - static_cast<double>(members(node))) / (n - 1)));
+    }
+  }
+}
+
 TEST_CASE("every rank of a ring sends (n-1)/n of the buffer") {
   CHECK(wire_bytes(CollectiveOp::all_gather, 4, 100) == Approx(75));
   CHECK(wire_bytes(CollectiveOp::all_reduce, 4, 100) == Approx(150));

@@ -85,7 +85,7 @@ TEST_CASE("DualPipe feeds two stages from both ends") {
 TEST_CASE("every schedule runs every pass once, in order, and never locks up") {
   for (const Schedule* schedule : kSchedules) {
     int ran = 0;
-    for (std::int32_t p = 1; p <= 8; ++p) {
+    for (const std::int32_t p : {1, 2, 3, 4, 5, 6, 7, 8, 16}) {
       for (std::int32_t m = 1; m <= 40; m += m < 2 * p + 2 ? 1 : 7) {
         const PipelineShape shape = shape_for(*schedule, p, m);
         if (schedule->misfit(shape)) continue;
@@ -220,6 +220,15 @@ TEST_CASE("activations held: p, 2p-1, 2p halves, p+1 chunks, and what the V sche
     CHECK(3 * held(schedules::v_min) <= 2 * p + 3 * 3);  // halves: p/3 and at most one and a half
     if (p % 2 == 0) CHECK(held(schedules::dualpipe) == p + 1);
   }
+}
+
+TEST_CASE("W of a micro-batch fills a gap that is as long as it is") {
+  // Two stages whose passes take 1 each: b0 comes back at 3 and b1 at 5, so that the first has 4 to 5 for W0.
+  const PipelineShape shape = shape_for(schedules::zb_h1, 2, 2);
+  const PipelineTimes times{std::vector<PipelineTimes::Passes>(2, {1, 1, 1}), 0, 1};
+  const StageOrders placed = place_weight_gradients(paper_orders(schedules::zb_h1, shape), map_of(schedules::zb_h1, 2),
+                                                    times, 2, false);
+  CHECK(text(placed[0], false) == "F0 F1 b0 W0 b1 W1 ");
 }
 
 TEST_CASE("orders found for given times are complete, hold no more and take no longer than the paper's") {
