@@ -108,6 +108,7 @@ TEST_CASE("a transfer takes whole picoseconds, rounded up, and at least one") {
   CHECK(sim::fluid_time(7 + 1.1e-3, 1e12) == 8);
   CHECK(sim::fluid_time(7.1, 1e12) == 8);
   CHECK(sim::unlimited_transfer(0.5, 1e12).value() == 1);
+  CHECK(sim::unlimited_transfer(1, 0.5).value() == 2 * kSecond);
   CHECK(sim::unlimited_transfer(0, 1e12).value() == 0);
 }
 

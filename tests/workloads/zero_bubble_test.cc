@@ -192,7 +192,7 @@ TEST_CASE("no order that is searched for takes less than the one that runs") {
 }
 
 TEST_CASE("the bubble of DualPipe is (p/2-1)(F&B + B - 3W)") {
-  for (std::int32_t p = 2; p <= 8; p += 2) {
+  for (const std::int32_t p : {2, 4, 6, 8, 16}) {
     for (std::int32_t m = 2 * p; m <= 40; m += 6) {
       for (const PassPs& t : kTimes) {
         const std::int64_t backward = t.input_gradient + t.weight_gradient, pair = t.forward + backward;
@@ -267,6 +267,10 @@ TEST_CASE("orders found for given times are complete, hold no more and take no l
         REQUIRE(b.finished);
         CHECK(b.longest <= a.longest);
         CHECK(longest_stage(best, map, times) == static_cast<double>(b.longest));  // the sketch agrees with the engine
+        for (const bool eager : {false, true}) {  // no worse than W placed as late as the paper's memory lets it wait
+          const StageOrders placed = place_weight_gradients(paper, map, times, most_held(paper), eager);
+          CHECK(static_cast<double>(b.longest) <= *longest_stage(placed, map, times));
+        }
         if (map.chunks() == 1) {  // no worse than what the search for one chunk finds
           const std::int64_t limit = schedule->held_when_searched ? schedule->held_when_searched(p) : most_held(paper);
           const auto found = longest_stage(search_zero_bubble(p, m, limit, times), map, times);
