@@ -144,6 +144,9 @@ TEST_CASE("each half needs gradients of what it reads and makes while it works b
   const Sets unfused{"software.fused_wgrad_accumulation=false"}, gated{"model.gated_mlp=true"};
   const double outside = 1024.0 * 2048, inside = outside / 2, ffn = 1024.0 * 8192 / 2;  // two tensor ranks
   CHECK(needed({}, 0, false) == Approx(2 * (2 * outside + 2 * inside + 2 * inside / 4) + 4 * inside));
+  const double scores = 16.0 / 2 * 1024 * 1024;  // two of them in 16 bit where attention is not fused
+  CHECK(needed({"attention=unfused"}, 0, false) ==
+        Approx(2 * (2 * outside + 2 * inside + 2 * inside / 4) + 2 * 2 * scores));
   CHECK(needed({}, 1, false) == Approx(2 * (2 * outside + 2 * ffn)));
   CHECK(needed(gated, 1, false) == Approx(2 * (2 * outside + 3 * ffn)));
   CHECK(needed(unfused, 1, true) == Approx(2 * 2048.0 * 8192 / 2));

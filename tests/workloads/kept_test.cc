@@ -74,6 +74,24 @@ TEST_CASE("a layer's bytes are what is held when each of its halves works backwa
   }
 }
 
+TEST_CASE("units that find room where a later half has been are no part of what is needed") {
+  // The loss frees 7; the products ahead of it need units of 7, and no more.
+  Layer head{};
+  head.kind = LayerKind::head;
+  head.kept = {{"input", 10, 1, 0, KeptAs::input}, {"logits", 7, 1, 1}};
+  CHECK(bytes_of(head, 7).working == 0);
+  CHECK(bytes_of(head, 7).units == 0);
+  CHECK(bytes_of(head, 8).working == 1);
+  CHECK(bytes_of(head, 8).units == 8);
+  Layer block{};
+  block.kept = {{"input", 10, 1, 0, KeptAs::input}};
+  Network network;
+  network.kinds = {block, head};
+  network.layers = {0, 1};
+  CHECK(bytes_of(network, {0, 2}, {17, 0, false}).units == 17);  // beside the head, 10 more than the loss frees
+  CHECK(bytes_of(network, {0, 2}, {7, 0, false}).units == 0);
+}
+
 namespace {
 
 /// One pass of each kind on a device of one compute stream and another, its kernels given by their times.
@@ -113,18 +131,19 @@ TEST_CASE("bytes over time: kept from a pass's first kernel, freed when its last
   line.add(backward, 8 * kMicrosecond, 9 * kMicrosecond);
   line.add(backward, 6 * kMicrosecond, 7 * kMicrosecond, Category::context_comm);
   line.add(backward, 9 * kMicrosecond, 20 * kMicrosecond, Category::tensor_comm);
-  const std::vector<PassBytes> chunks{{100, 30, 0}};
+  const std::vector<PassBytes> chunks{{100, 30, 0, 7}};  // and 7 of gradients while the backward pass is under way
   const std::vector<HeldBytes> points = held_over_time(line.record, line.program, line.notes, chunks);
   REQUIRE(points.size() == 3);
   CHECK(points[0].at == 1 * kMicrosecond);
   CHECK(points[0].bytes == 100);
   CHECK(points[1].at == 6 * kMicrosecond);
-  CHECK(points[1].bytes == 130);
+  CHECK(points[1].bytes == 137);
   CHECK(points[2].at == 9 * kMicrosecond);
   CHECK(points[2].bytes == 0);
   const HighWater most = counted_high_water(line.record, line.program, line.notes, chunks);
   CHECK(most.held == 100);
   CHECK(most.working == 30);
+  CHECK(most.gradients == 7);
   CHECK(most.pass == backward);
 }
 
