@@ -90,6 +90,11 @@ TEST_CASE("units that find room where a later half has been are no part of what 
   network.layers = {0, 1};
   CHECK(bytes_of(network, {0, 2}, {17, 0, false}).units == 17);  // beside the head, 10 more than the loss frees
   CHECK(bytes_of(network, {0, 2}, {7, 0, false}).units == 0);
+  // A block that needs just what the head behind it freed.
+  network.kinds[0].working = {{"gradients", 10, 1, 0}};
+  network.kinds[1].kept[1] = {"logits", 20, 1, 1};
+  CHECK(bytes_of(network, {0, 2}, {20, 0, false}).working == 0);
+  CHECK(bytes_of(network, {0, 2}, {20, 0, false}).units == 0);
 }
 
 namespace {
