@@ -40,6 +40,20 @@ inline LinkLoad link_load(double weight, double rate) {
   return shift > -kMantissa - 1 ? static_cast<LinkLoad>(mantissa >> -shift) : 0;
 }
 
+/// load * 2^-40 for loads that are not negative, rounded to nearest.
+inline double from_load(LinkLoad load) {
+  constexpr int kBias = 1023, kMantissa = 52, kWord = 64;
+  const auto high = static_cast<std::uint64_t>(load >> kWord);
+  const auto low = static_cast<std::uint64_t>(load);
+  if (high == 0) return static_cast<double>(low) * 0x1p-40;
+  // The upper 63 bits, the last of which says whether anything below is set: enough to round like the whole.
+  const int shift = kWord + 1 - std::countl_zero(high);
+  auto top = static_cast<std::int64_t>(load >> shift);
+  if ((low & ((std::uint64_t{1} << (shift - 1) << 1) - 1)) != 0) top |= 1;
+  const auto scale = std::bit_cast<double>(static_cast<std::uint64_t>(shift - 40 + kBias) << kMantissa);
+  return static_cast<double>(top) * scale;
+}
+
 /// A rate as it is kept in sharing: 40 significant bits.
 inline double round_to_shared(double rate) { return round_significant<40>(rate); }
 

@@ -103,7 +103,7 @@ TEST_CASE("a transfer takes whole picoseconds, rounded up, and at least one") {
   CHECK(sim::fluid_time(1, 1e12) == 1);
   CHECK(sim::fluid_time(1.5, 1e12) == 2);
   CHECK(sim::fluid_time(7, 1e12) == 7);
-  CHECK(sim::fluid_time(7 + 1e-6, 1e12) == 7);  // what rounding leaves of 7 is no eighth one
+  CHECK(sim::fluid_time(7 + 1e-6, 1e12) == 7);    // what rounding leaves of 7 is no eighth one
   CHECK(sim::fluid_time(7 + 0.9e-3, 1e12) == 7);  // a thousandth is forgiven
   CHECK(sim::fluid_time(7 + 1.1e-3, 1e12) == 8);
   CHECK(sim::fluid_time(7.1, 1e12) == 8);

@@ -108,6 +108,29 @@ TEST_CASE("caps and weights") {
   CHECK(sim::max_min_rates(std::vector<Demand>{{once, 0.5}, {once, 0}}, capacity) == std::vector<double>{0.5, 11.5});
 }
 
+TEST_CASE("loads become numbers as the compiler's own cast makes them, halves to the even one") {
+  Random random(17);
+  const auto check = [](sim::LinkLoad load) {
+    REQUIRE(sim::from_load(load) == static_cast<double>(load) * 0x1p-40);
+    const double number = static_cast<double>(load) * 0x1p-40;
+    REQUIRE(sim::link_load(1, number) == static_cast<sim::LinkLoad>(static_cast<double>(load)));
+  };
+  check(0);
+  for (int bits = 1; bits < 118; ++bits) {
+    const sim::LinkLoad top = sim::LinkLoad{1} << bits;
+    for (int n = 0; n < 50; ++n) {
+      // Random digits, of which the last ones may be as near a half as can be.
+      sim::LinkLoad load = top;
+      for (int word = 0; word < 4; ++word) load |= (sim::LinkLoad{random.below(0xffffffff)} << (32 * word)) & (top - 1);
+      check(load);
+      if (bits < 54) continue;
+      const sim::LinkLoad last = sim::LinkLoad{1} << (bits - 52), even = load & ~(last - 1);
+      for (const sim::LinkLoad near : {last / 2 - 1, last / 2, last / 2 + 1})
+        if (near >= 0) check(even | near);
+    }
+  }
+}
+
 TEST_CASE("max-min rates keep the laws and agree with the naive solver") {
   Random random(11);
   for (int n = 0; n < 1500; ++n) {

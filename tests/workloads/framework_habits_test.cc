@@ -132,8 +132,8 @@ TEST_CASE("queries, keys and values apart are the parts of one matrix, each cut 
 }
 
 TEST_CASE("each half needs gradients of what it reads and makes while it works backwards, and one of a weight") {
-  // In 16 bit: of the residual stream's two ends, of queries and output, of keys and values, which a quarter of the heads
-  // have, and in fp32 of queries once more; of an MLP's two sides, or three with a gate.
+  // In 16 bit: of the residual stream's two ends, of queries and output, of keys and values, which a quarter of the
+  // heads have, and in fp32 of queries once more; of an MLP's two sides, or three with a gate.
   const auto needed = [](const Sets& sets, std::int32_t half, bool for_weights) {
     double bytes = 0;
     const Network network = network_of(small_job(plus({"model.kv_heads=4"}, sets)));

@@ -226,8 +226,8 @@ TEST_CASE("W of a micro-batch fills a gap that is as long as it is") {
   // Two stages whose passes take 1 each: b0 comes back at 3 and b1 at 5, so that the first has 4 to 5 for W0.
   const PipelineShape shape = shape_for(schedules::zb_h1, 2, 2);
   const PipelineTimes times{std::vector<PipelineTimes::Passes>(2, {1, 1, 1}), 0, 1};
-  const StageOrders placed = place_weight_gradients(paper_orders(schedules::zb_h1, shape), map_of(schedules::zb_h1, 2),
-                                                    times, 2, false);
+  const StageOrders placed =
+      place_weight_gradients(paper_orders(schedules::zb_h1, shape), map_of(schedules::zb_h1, 2), times, 2, false);
   CHECK(text(placed[0], false) == "F0 F1 b0 W0 b1 W1 ");
 }
 
