@@ -331,7 +331,7 @@ std::vector<Row> kernel_rows() {
           "two, 32 at most)."),
       boolean("recomputes_needed_only", kLinear, &LinearStyle::recomputes_needed_only,
               "Of recomputed parts nothing runs again whose result no gradient needs: not the product at the end of a "
-              "block. Blocks that are recomputed as a whole run to their end all the same."),
+              "block, whether that is recomputed in part or as a whole."),
       number("extra_kernels_per_layer", &S::layers, &LayerStyle::extra_kernels_per_layer, {"0", "1000"},
              "Small kernels per layer and direction beyond those modelled (views, copies)."),
   };

@@ -38,13 +38,14 @@ double matrix_flops(const Job& job) {
   return flops;
 }
 
-std::vector<std::string> with(std::vector<std::string> sets, std::vector<std::string> more) {
+using Sets = std::vector<std::string>;
+
+Sets with(Sets sets, const Sets& more) {
   sets.insert(sets.end(), more.begin(), more.end());
   return sets;
 }
 
-const std::vector<std::string> kGated{"model.gated_mlp=true", "parallelism.tensor=1", "parallelism.data=8",
-                                      "model.biases=none"};
+const Sets kGated{"model.gated_mlp=true", "parallelism.tensor=1", "parallelism.data=8", "model.biases=none"};
 
 }  // namespace
 
@@ -148,6 +149,50 @@ TEST_CASE("every second product runs again: key, projection and one branch, with
   const Job whole = small_job(with(kGated, {"recompute=full"}));
   CHECK(tests::block_bytes(some).kept > tests::block_bytes(whole).kept);
   CHECK(matrix_flops(whole) > matrix_flops(some));
+}
+
+TEST_CASE("what no gradient needs is not computed again: neither a block's last product nor its sum") {
+  const auto recomputed = [](const Sets& sets, const char* needed) {
+    return small_job(
+        with(with(kGated, {"recompute=full", std::string("software.recomputes_needed_only=") + needed}), sets));
+  };
+  // 1024 tokens from 8192 to 2048.
+  const double last = 2.0 * 1024 * 2048 * 8192;
+  CHECK(matrix_flops(recomputed({}, "false")) - matrix_flops(recomputed({}, "true")) == Approx(last));
+  // A norm that reads it does need it, and both halves of a parallel block end together.
+  for (const char* other : {"model.post_norm=true", "model.parallel_block=true"})
+    CHECK(matrix_flops(recomputed({other}, "false")) == matrix_flops(recomputed({other}, "true")));
+  // Over the step's 32 sequences and 8 layers.
+  const auto hardware = [&](const char* needed) {
+    const StepReport report = simulate_step(recomputed({}, needed));
+    return report.rates.hardware_tflops_per_gpu / report.rates.model_tflops_per_gpu;
+  };
+  const Model model = recomputed({}, "false").model;
+  CHECK(hardware("false") - hardware("true") == Approx(8 * 32 * last / model_flops(model, 32)));
+}
+
+TEST_CASE("traffic of blocks that stop ahead of their last product is the same by both counts") {
+  const auto bytes_again = [](const Sets& sets, const char* needed) {
+    const Job job = small_job(with(sets, {"recompute=full", std::string("software.recomputes_needed_only=") + needed}));
+    double gathered = 0, summed = 0;
+    for (const TrafficRow& row : simulate_step(job).traffic) {
+      INFO(row.dimension << ' ' << row.what);
+      CHECK(row.closed_form_bytes == Approx(row.simulated_bytes));
+      if (row.what != "activations, forward (recomputed)") continue;
+      (row.operation == "all_gather" ? gathered : summed) += row.simulated_bytes;
+    }
+    return std::pair(gathered, summed);
+  };
+  const Sets by_weight{"parallelism={tensor: 1, pipeline: 1, data: 16, sharding: parameters}", "precision=fp16",
+                       "batch.global=16", "software.fp16_accumulation=fp16", "software.fetches_by_weight=true"};
+  for (const Sets& sets : {Sets{}, Sets{"parallelism.sequence_parallel=true"}, Sets{"model.parallel_block=true"},
+                           Sets{"parallelism={tensor: 4, tensor_in: 2, pipeline: 1, data: 4}"}, by_weight,
+                           with(by_weight, {"software.live_parameters=1e9"})}) {
+    const auto all = bytes_again(sets, "false"), needed = bytes_again(sets, "true");
+    CHECK(all.first == needed.first);
+    const bool halves = !sets.empty() && sets[0] == "model.parallel_block=true";
+    CHECK(needed.second == Approx(halves ? all.second : all.second / 2));
+  }
 }
 
 TEST_CASE("inputs that are gathered for what runs again are in both counts of the traffic") {

@@ -79,10 +79,14 @@ double model_flops(const Model& model, std::int64_t global_batch, Trained traine
 }
 
 double hardware_flops(const Model& model, std::int64_t global_batch, Recompute recompute, Trained trained,
-                      double share) {
+                      const BlocksAgain& again) {
   const SequenceFlops f = sequence_flops(model);
   double flops = model_flops(model, global_batch, trained);
-  if (recompute == Recompute::full) flops += share * static_cast<double>(global_batch) * (f.linear + f.attention);
+  const double last = again.stops_early ? 2.0 * static_cast<double>(model.layers * model.seq) *
+                                              static_cast<double>(model.mlp.hidden * model.hidden)
+                                        : 0;
+  if (recompute == Recompute::full)
+    flops += again.share * static_cast<double>(global_batch) * (f.linear + f.attention - last);
   if (recompute == Recompute::selective) flops += static_cast<double>(global_batch) * f.attention;
   return flops;
 }

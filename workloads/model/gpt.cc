@@ -52,6 +52,9 @@ Layer dense_block(LayerWriter& writer, std::int64_t window) {
   Layer layer;
   layer.kind = LayerKind::block;
   layer.recomputed = writer.computation().recompute == Recompute::full;
+  const Computation& computation = writer.computation();
+  if (stops_ahead_of_last_product(writer.model(), computation.style.linear, computation.adapters))
+    layer.needed_again = mlp.ahead_of_down();
   layer.ops = writer.take();
   attention.keep(layer);
   mlp.keep(layer, side_by_side ? Reads::norm_of_other_half : Reads::own_norm);
@@ -89,6 +92,11 @@ std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tensor, bool pads) {
   if (!pads) return vocab / tensor * tensor;
   const std::int64_t multiple = 128 * tensor;
   return (vocab + multiple - 1) / multiple * multiple;
+}
+
+bool stops_ahead_of_last_product(const Model& model, const calibration::LinearStyle& style, const Adapters& adapters) {
+  return style.recomputes_needed_only && !model.post_norm && !model.parallel_block && !model.experts.any() &&
+         !adapters.any();
 }
 
 namespace {

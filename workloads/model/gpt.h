@@ -97,6 +97,10 @@ Network gpt(const Model& model, const Split& split, const Computation& computati
 /// tensor rank an equal part and drops the rest.
 std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tensor, bool pads);
 
+/// Whether a dense block that is recomputed as a whole stops ahead of its last product, which adds to the residual
+/// stream alone: no gradient inside the block needs what it makes, unless a norm reads it.
+bool stops_ahead_of_last_product(const Model& model, const calibration::LinearStyle& style, const Adapters& adapters);
+
 std::string_view name_of(ContextMethod method);
 
 }  // namespace orrery::workloads

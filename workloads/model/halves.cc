@@ -305,6 +305,7 @@ void FeedForwardHalf::write() {
       w_.again(&RecomputedParts::activation, activate);
   });
   w_.views(0.5, Direction::forward);
+  ahead_of_down_ = w_.size();
   // What it makes is added to the residual stream, and no gradient inside the block needs it.
   if (style_.linear.recomputes_needed_only && !m_.post_norm)
     down();

@@ -79,6 +79,8 @@ class FeedForwardHalf {
   void activation_in_steps(const char* name, const char* name_backward);
   void cast_activation();
   void down() { w_.row("mlp down", z_.ffn, LinearOp::Part::mlp_out); }
+  /// How many of the layer's operations write() has put ahead of it.
+  std::size_t ahead_of_down() const { return ahead_of_down_; }
 
   /// `reads`: whose norm, and with it whose input and dropout, it has.
   void keep(Layer& layer, Reads reads) const;
@@ -90,6 +92,7 @@ class FeedForwardHalf {
   const Sizes& z_;
   const calibration::LayerStyle& style_;
   double e_;
+  std::size_t ahead_of_down_ = 0;
 };
 
 /// The layer in front of the blocks and the one behind them: norm, LM head and loss.

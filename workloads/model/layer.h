@@ -199,6 +199,7 @@ struct Layer {
   /// Ahead of the backward pass run again: kernels bound by memory, what products have `again`, and the exchanges that
   /// bring them their inputs; attention and reductions do not.
   bool recomputed_by_operation = false;
+  std::optional<std::size_t> needed_again;  // of `ops`, the first so many that a backward pass needs again; none: all
   std::vector<LayerOp> ops;
   std::vector<Kept> kept;
   std::vector<Working> working;

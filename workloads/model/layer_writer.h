@@ -43,8 +43,9 @@ class LayerWriter {
   /// Kernels bound by memory that are written from here on are of tokens that routing gave to this rank, or are not.
   void routed(bool are) { routed_ = are; }
   void add(LayerOp op) { ops_.push_back(std::move(op)); }
-  /// The operations since the last call.
+  /// The operations since the last call of take(), and how many they are.
   std::vector<LayerOp> take();
+  std::size_t size() const { return ops_.size(); }
 
   // ---- kernels bound by memory ----
   void forward(const char* name, calibration::Streaming kernel, double elements, double bytes_each);

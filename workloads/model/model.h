@@ -85,9 +85,14 @@ double active_parameter_count(const Model& model);
 enum class Trained : std::uint8_t { all, adapters };
 /// Model FLOPs of one step (contract, Metrics), window and gated MLP taken into account.
 double model_flops(const Model& model, std::int64_t global_batch, Trained trained = Trained::all);
+/// Full recomputation: of which share of the blocks, and whether it stops ahead of the last product of each.
+struct BlocksAgain {
+  double share = 1;
+  bool stops_early = false;
+};
 /// What the device computes, recomputed forward passes included (the scores that fused attention rebuilds are not
-/// counted). `share`: of the layers that full recomputation is of.
+/// counted).
 double hardware_flops(const Model& model, std::int64_t global_batch, Recompute recompute,
-                      Trained trained = Trained::all, double share = 1);
+                      Trained trained = Trained::all, const BlocksAgain& again = {});
 
 }  // namespace orrery::workloads

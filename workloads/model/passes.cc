@@ -15,10 +15,7 @@ class LayerCompiler {
   LayerCompiler(const KernelTimes& times, Pieces& out, Pieces* weights)
       : weights_(weights), cuts_at_weights_(times.cuts_at_weights), writer_(times, out) {}
 
-  void forward(const Layer& layer) {
-    layer_ = &layer;
-    for (const LayerOp& op : layer.ops) std::visit([&](const auto& o) { forward(o); }, op);
-  }
+  void forward(const Layer& layer) { forward(layer, layer.ops.size()); }
 
   void backward(const Layer& layer) {
     layer_ = &layer;
@@ -26,7 +23,7 @@ class LayerCompiler {
     if (layer.recomputed || layer.recomputed_by_operation) {
       writer_.recomputing = true;
       spares_ = !layer.recomputed;
-      forward(layer);
+      forward(layer, layer.recomputed ? layer.needed_again.value_or(layer.ops.size()) : layer.ops.size());
       spares_ = false;
       writer_.recomputing = false;
     }
@@ -38,6 +35,12 @@ class LayerCompiler {
   }
 
  private:
+  /// The first `ops` operations.
+  void forward(const Layer& layer, std::size_t ops) {
+    layer_ = &layer;
+    for (std::size_t i = 0; i < ops; ++i) std::visit([&](const auto& o) { forward(o); }, layer.ops[i]);
+  }
+
   /// Operations ahead of `end`, from the last that begins what is recomputed.
   void run_again(std::vector<LayerOp>::const_iterator end) {
     const auto begins = [](const LayerOp& op) {

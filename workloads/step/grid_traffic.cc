@@ -27,7 +27,8 @@ void GridTraffic::add_rows(TrafficRows& rows) const {
     const std::string suffix = again ? " (recomputed)" : "";
     over_in(("queries, keys and values, forward" + suffix).c_str(), share(qkv), layers, 1);
     over_in(("up projection, forward" + suffix).c_str(), share(gates * real(model.mlp.hidden)), layers, 1);
-    over_out(("activations, forward" + suffix).c_str(), hidden, 2 * layers, 2);
+    const double sums = again && stops_early ? 1 : 2;
+    over_out(("activations, forward" + suffix).c_str(), hidden, sums * layers, sums);
   }
   over_out("activation gradients, backward", hidden, 2 * layers, 2);
   over_in("attention output gradients, backward", share(attention), layers, 1);

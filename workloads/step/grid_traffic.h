@@ -18,6 +18,7 @@ struct GridTraffic {
   std::int64_t vocab = 0;          // rows, padded
   double runs = 0;                 // micro-batches, over all columns of ranks
   bool recomputes = false;         // whole layers
+  bool stops_early = false;        // of these all but the last product
   double losses = 3;               // numbers of every token that its loss reduces
 
   void add_rows(TrafficRows& rows) const;

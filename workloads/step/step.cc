@@ -112,9 +112,9 @@ std::vector<std::vector<sim::Duration>> tensor_waits(const StagePrograms& stages
   return waits;
 }
 
-/// `global`: sequences of a step; `again`: share of the blocks that full recomputation is of.
-void rate(const Model& work, std::int64_t global, const Method& method, double again, const Machine& machine,
-          StepReport& report) {
+/// `global`: sequences of a step.
+void rate(const Model& work, std::int64_t global, const Method& method, const BlocksAgain& again,
+          const Machine& machine, StepReport& report) {
   const double tokens = static_cast<double>(global) * static_cast<double>(work.seq);
   const double seconds = sim::to_seconds(report.iteration), gpus = static_cast<double>(report.gpus);
   report.rates.tokens_per_s = tokens / seconds;
@@ -610,9 +610,9 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
   } else {
     simulation.simulate_in_detail();
   }
-  const bool in_part = job.method.recomputed_layers > 0;
-  const double again =
-      in_part ? static_cast<double>(recomputed_layers(split_layers(job))) / static_cast<double>(job.model.layers) : 1;
+  BlocksAgain again{1, stops_ahead_of_last_product(job.model, job.software.layers.linear, job.method.adapters)};
+  if (job.method.recomputed_layers > 0)
+    again.share = static_cast<double>(recomputed_layers(split_layers(job))) / static_cast<double>(job.model.layers);
   rate(job.model, job.batch.global, job.method, again, job.machine, report);
   simulation.evaluate();
   report.effort.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

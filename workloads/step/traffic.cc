@@ -260,24 +260,25 @@ class ClosedForm {
     const bool sp = p_.sequence_parallel;
     const double gathered = activation() * gathered_;
     if (p_.inside.tensor_in > 1) return grid(runs);
-    const auto boundary = [&](const char* what, double calls, double per_layer, bool gather) {
-      if (sp && gather) add(CommGroup::tensor, CollectiveOp::all_gather, what, p_.tensor, gathered, calls, per_layer);
+    // `entered`, `left`: times that a layer gathers inputs, and sums outputs up.
+    const auto boundary = [&](const char* what, double times, double entered, double left) {
+      if (sp) add(CommGroup::tensor, CollectiveOp::all_gather, what, p_.tensor, gathered, entered * times, entered);
       const auto sum = sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
-      add(CommGroup::tensor, sum, what, p_.tensor, activation(), calls, per_layer);
+      if (left > 0) add(CommGroup::tensor, sum, what, p_.tensor, activation(), left * times, left);
     };
     if (job_.model.experts.any()) {
       mixture_.tensor_rows(runs, rows_);
       return ends(runs, heads);
     }
-    boundary("activations, forward", per_pass * layers * runs, per_pass, true);
+    boundary("activations, forward", layers * runs, per_pass, per_pass);
     if (const double again = layers_again(); again > 0)
-      boundary("activations, forward (recomputed)", per_pass * again * runs, per_pass, true);
+      boundary("activations, forward (recomputed)", again * runs, per_pass, stops_early() ? per_pass - 1 : per_pass);
     if (const double again = sp ? inputs_again(job_.method, job_.model.mlp.gated) : 0; again > 0)
       add(CommGroup::tensor, CollectiveOp::all_gather, "activations, forward (recomputed)", p_.tensor, gathered,
           again * layers * runs, again);
     // Queries, keys and values that are layers of their own reduce the gradient of their input three times.
     const double apart = job_.software.layers.linear.separate_qkv && !job_.model.parallel_block && !sp ? 2 : 0;
-    boundary("activation gradients, backward", (per_pass + apart) * layers * runs, per_pass + apart, true);
+    boundary("activation gradients, backward", layers * runs, per_pass + apart, per_pass + apart);
     if (sp && !adapters_.any() && !job_.software.layers.linear.keeps_gathered_inputs)
       add(CommGroup::tensor, CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, gathered,
           per_pass * layers * runs, per_pass);
@@ -300,10 +301,14 @@ class ClosedForm {
                 vocab,
                 runs,
                 job_.method.recompute == Recompute::full,
+                stops_early(),
                 losses(job_.software.layers.head)}
         .add_rows(rows_);
   }
 
+  bool stops_early() const {
+    return stops_ahead_of_last_product(job_.model, job_.software.layers.linear, job_.method.adapters);
+  }
   double layers_again() const {
     return job_.method.recomputed_layers > 0 ? real(recomputed_layers(split_layers(job_)))
                                              : all_or_none_again(job_.method, job_.model);

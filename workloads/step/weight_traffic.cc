@@ -37,6 +37,7 @@ double gathered_in_turn(const std::vector<std::size_t>& turns, const Matrices& m
 
 /// What a layer's backward pass uses, in order.
 std::vector<std::size_t> backward_turns(const Method& method, bool down_again) {
+  if (method.recompute == Recompute::full && !down_again) return {0, 1, 2, 3, 2, 1, 0};
   if (method.recompute == Recompute::full) return {0, 1, 2, 3, 3, 2, 1, 0};
   if (method.recompute == Recompute::none) return {3, 2, 1, 0};
   // A part that runs again does so right ahead of its own backward pass.
@@ -66,7 +67,10 @@ GatheredElements WeightTraffic::of(double whole) const {
   const Matrices matrices = matrices_of(model, layout.tensor);
   const double layers = real(model.layers), layer = std::accumulate(matrices.begin(), matrices.end(), 0.0);
   const double head = real(padded_vocab(model.vocab, layout.tensor, pads)) / real(layout.tensor) * real(model.hidden);
-  const bool down_again = model.post_norm || !software.layers.linear.recomputes_needed_only;
+  const calibration::LinearStyle& linear = software.layers.linear;
+  const bool down_again = method.recompute == Recompute::full
+                              ? !stops_ahead_of_last_product(model, linear, method.adapters)
+                              : model.post_norm || !linear.recomputes_needed_only;
   GatheredElements out;
   out.forward = layers * layer + shard.embedding + head;
   out.backward =
