@@ -85,6 +85,15 @@ TEST_CASE("noise is a function of seed, key and operation, lognormal with median
   CHECK(std::abs(squares / kDraws - 1) < 5 * std::sqrt(2.0 / kDraws));
 }
 
+TEST_CASE("a normal deviate is made of two uniform ones as Box and Muller do") {
+  for (std::uint64_t n = 0; n < 1000; ++n) {
+    const std::uint64_t first = hash_pair(hash_pair(7, n), 3), second = mix64(first);
+    const long double radius = std::sqrt(-2 * std::log((static_cast<long double>(first >> 11) + 0.5L) / 0x1p53L));
+    const long double turn = static_cast<long double>(second >> 11) / 0x1p53L;
+    CHECK(std::abs(gaussian(7, n, 3) - static_cast<double>(radius * std::cos(2 * std::acos(-1.0L) * turn))) < 1e-12);
+  }
+}
+
 TEST_CASE("noise scales what it falls on: compute by exp(sigma x), latency by the same to the picosecond") {
   const Noise noise{0.05, 42};
   for (std::uint64_t n = 0; n < 100; ++n) {

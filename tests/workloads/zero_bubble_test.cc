@@ -229,6 +229,10 @@ TEST_CASE("W of a micro-batch fills a gap that is as long as it is") {
   const StageOrders placed =
       place_weight_gradients(paper_orders(schedules::zb_h1, shape), map_of(schedules::zb_h1, 2), times, 2, false);
   CHECK(text(placed[0], false) == "F0 F1 b0 W0 b1 W1 ");
+  // A stage by itself never waits, so that nothing is to be gained by W ahead of the end.
+  const StageOrders alone = place_weight_gradients(paper_orders(schedules::zb_h1, shape_for(schedules::zb_h1, 1, 2)),
+                                                   map_of(schedules::zb_h1, 1), {{{1, 1, 1}}, 0, 1}, 2, true);
+  CHECK(text(alone[0], false) == "F0 b0 F1 b1 W0 W1 ");
 }
 
 TEST_CASE("orders found for given times are complete, hold no more and take no longer than the paper's") {
