@@ -229,4 +229,7 @@ TEST_CASE("held training gradients take two bytes a parameter beside fp32 ones")
   const StageMemory held = memory_of(plus(plus(kOneStage, fp32), {"software.holds_training_gradients=true"}));
   const Network network = network_of(small_job(kOneStage));
   CHECK(held.total - dropped.total == Approx(2 * parameters(network, {0, network.size()})));
+  // Gradients that are added up in 16 bit are those of training.
+  const Sets half = plus(kOneStage, {"precision=fp16", "software.fp16_accumulation=fp16"});
+  CHECK(memory_of(plus(half, {"software.holds_training_gradients=true"})).total == memory_of(half).total);
 }

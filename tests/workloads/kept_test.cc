@@ -166,5 +166,7 @@ TEST_CASE("passes that begin at one instant are held both, the later by chunk an
   const HighWater later =
       counted_high_water(line.record, line.program, line.notes, {{10, 1, 0}, {10, 11, 0}, {10, 0, 0}});
   CHECK(later.pass == Pass{PassKind::backward, 0, 0});
+  CHECK(counted_high_water(line.record, line.program, line.notes, {{10, 0, 0, 0, 5}, {10, 0, 0}, {10, 0, 0, 0, 5}})
+            .units == 0);  // of a forward pass
   CHECK(later.bytes() == 31);
 }

@@ -15,7 +15,12 @@ class LayerCompiler {
   LayerCompiler(const KernelTimes& times, Pieces& out, Pieces* weights)
       : weights_(weights), cuts_at_weights_(times.cuts_at_weights), writer_(times, out) {}
 
-  void forward(const Layer& layer) { forward(layer, layer.ops.size()); }
+  /// `ops`: only the first so many.
+  void forward(const Layer& layer, std::optional<std::size_t> ops = {}) {
+    layer_ = &layer;
+    for (std::size_t i = 0; i < ops.value_or(layer.ops.size()); ++i)
+      std::visit([&](const auto& o) { forward(o); }, layer.ops[i]);
+  }
 
   void backward(const Layer& layer) {
     layer_ = &layer;
@@ -23,7 +28,7 @@ class LayerCompiler {
     if (layer.recomputed || layer.recomputed_by_operation) {
       writer_.recomputing = true;
       spares_ = !layer.recomputed;
-      forward(layer, layer.recomputed ? layer.needed_again.value_or(layer.ops.size()) : layer.ops.size());
+      forward(layer, layer.recomputed ? layer.needed_again : std::nullopt);
       spares_ = false;
       writer_.recomputing = false;
     }
@@ -35,12 +40,6 @@ class LayerCompiler {
   }
 
  private:
-  /// The first `ops` operations.
-  void forward(const Layer& layer, std::size_t ops) {
-    layer_ = &layer;
-    for (std::size_t i = 0; i < ops; ++i) std::visit([&](const auto& o) { forward(o); }, layer.ops[i]);
-  }
-
   /// Operations ahead of `end`, from the last that begins what is recomputed.
   void run_again(std::vector<LayerOp>::const_iterator end) {
     const auto begins = [](const LayerOp& op) {

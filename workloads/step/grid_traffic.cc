@@ -23,11 +23,11 @@ void GridTraffic::add_rows(TrafficRows& rows) const {
   const double qkv = attention + 2 * real(model.attention.kv_heads * model.head_dim());
   const auto share = [&](double width) { return tokens * width / real(out) * element; };
   for (const bool again : {false, true}) {
-    if (again && !recomputes) continue;
+    const double sums = again ? sums_again : 2;
+    if (sums == 0) continue;
     const std::string suffix = again ? " (recomputed)" : "";
     over_in(("queries, keys and values, forward" + suffix).c_str(), share(qkv), layers, 1);
     over_in(("up projection, forward" + suffix).c_str(), share(gates * real(model.mlp.hidden)), layers, 1);
-    const double sums = again && stops_early ? 1 : 2;
     over_out(("activations, forward" + suffix).c_str(), hidden, sums * layers, sums);
   }
   over_out("activation gradients, backward", hidden, 2 * layers, 2);

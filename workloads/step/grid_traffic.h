@@ -17,8 +17,7 @@ struct GridTraffic {
   double tokens = 0, element = 2;  // of a micro-batch; bytes
   std::int64_t vocab = 0;          // rows, padded
   double runs = 0;                 // micro-batches, over all columns of ranks
-  bool recomputes = false;         // whole layers
-  bool stops_early = false;        // of these all but the last product
+  double sums_again = 0;           // of hidden states in a layer that is recomputed as a whole, at most 2; 0: it is not
   double losses = 3;               // numbers of every token that its loss reduces
 
   void add_rows(TrafficRows& rows) const;

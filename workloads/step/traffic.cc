@@ -187,6 +187,12 @@ double all_or_none_again(const Method& method, const Model& model) {
   return method.recompute == Recompute::full ? real(model.layers + model.experts.mtp_layers) : 0;
 }
 
+/// Of `sums` of a block's outputs over the tensor group those that are made again with it.
+double sums_again(const Method& method, const Model& model, const calibration::LinearStyle& style, double sums) {
+  if (method.recompute != Recompute::full) return 0;
+  return stops_ahead_of_last_product(model, style, method.adapters) ? sums - 1 : sums;
+}
+
 /// Inputs of a layer's products that are gathered once more for the part of it that is computed again.
 double inputs_again(const Method& method, bool gated) {
   if (method.recompute != Recompute::selective) return 0;
@@ -260,7 +266,6 @@ class ClosedForm {
     const bool sp = p_.sequence_parallel;
     const double gathered = activation() * gathered_;
     if (p_.inside.tensor_in > 1) return grid(runs);
-    // `entered`, `left`: times that a layer gathers inputs, and sums outputs up.
     const auto boundary = [&](const char* what, double times, double entered, double left) {
       if (sp) add(CommGroup::tensor, CollectiveOp::all_gather, what, p_.tensor, gathered, entered * times, entered);
       const auto sum = sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
@@ -272,7 +277,8 @@ class ClosedForm {
     }
     boundary("activations, forward", layers * runs, per_pass, per_pass);
     if (const double again = layers_again(); again > 0)
-      boundary("activations, forward (recomputed)", again * runs, per_pass, stops_early() ? per_pass - 1 : per_pass);
+      boundary("activations, forward (recomputed)", again * runs, per_pass,
+               sums_again(job_.method, job_.model, job_.software.layers.linear, per_pass));
     if (const double again = sp ? inputs_again(job_.method, job_.model.mlp.gated) : 0; again > 0)
       add(CommGroup::tensor, CollectiveOp::all_gather, "activations, forward (recomputed)", p_.tensor, gathered,
           again * layers * runs, again);
@@ -293,22 +299,17 @@ class ClosedForm {
   }
 
   void grid(double runs) {
-    const std::int64_t vocab = padded_vocab(job_.model.vocab, p_.tensor, job_.software.layers.head.pads_vocabulary);
     GridTraffic{job_.model,
                 p_,
                 real(job_.batch.micro) * real(job_.rank_seq()),
                 real(calibration::bytes_of(job_.method.precision.activations)),
-                vocab,
+                padded_vocab(job_.model.vocab, p_.tensor, job_.software.layers.head.pads_vocabulary),
                 runs,
-                job_.method.recompute == Recompute::full,
-                stops_early(),
+                sums_again(job_.method, job_.model, job_.software.layers.linear, 2),
                 losses(job_.software.layers.head)}
         .add_rows(rows_);
   }
 
-  bool stops_early() const {
-    return stops_ahead_of_last_product(job_.model, job_.software.layers.linear, job_.method.adapters);
-  }
   double layers_again() const {
     return job_.method.recomputed_layers > 0 ? real(recomputed_layers(split_layers(job_)))
                                              : all_or_none_again(job_.method, job_.model);
