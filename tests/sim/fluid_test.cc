@@ -107,6 +107,8 @@ TEST_CASE("a transfer takes whole picoseconds, rounded up, and at least one") {
   CHECK(sim::fluid_time(7 + 0.9e-3, 1e12) == 7);  // a thousandth is forgiven
   CHECK(sim::fluid_time(7 + 1.1e-3, 1e12) == 8);
   CHECK(sim::fluid_time(7.1, 1e12) == 8);
+  CHECK(sim::fluid_time(1e18 - 1024, 1e12) == 1'000'000'000'000'000'000 - 1024);
+  CHECK_THROWS_AS(sim::fluid_time(1e18, 1e12), sim::UserError);  // the latest instant that is reckoned with
   CHECK(sim::unlimited_transfer(0.5, 1e12).value() == 1);
   CHECK(sim::unlimited_transfer(1, 0.5).value() == 2 * kSecond);
   CHECK(sim::unlimited_transfer(0, 1e12).value() == 0);
