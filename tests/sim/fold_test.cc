@@ -135,9 +135,10 @@ TEST_CASE("loads tell ranks apart by their group and their place in it") {
 
 TEST_CASE("noise on messages tells communicators apart by their key, and ranks by their communicators") {
   Tables t = rings(2, 2);
-  t.plan.message_noise.sigma = 0.1;
   const std::uint32_t groups = 2;  // two rings; the communicator of all comes after them
   for (std::uint32_t c = 0; c < t.plan.communicators.size(); ++c) t.plan.communicators[CommunicatorId{c}].noise_key = c;
+  CHECK(fold(t.plan, t.network).plan.instances.size() == 1);  // without noise keys tell nobody apart
+  t.plan.message_noise.sigma = 0.1;
   CHECK(fold(t.plan, t.network).plan.instances.size() == groups);
   for (std::uint32_t c = 0; c < groups; ++c) t.plan.communicators[CommunicatorId{c}].noise_key = 5;
   CHECK(fold(t.plan, t.network).plan.instances.size() == 1);
