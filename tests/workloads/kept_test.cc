@@ -169,4 +169,7 @@ TEST_CASE("passes that begin at one instant are held both, the later by chunk an
   CHECK(counted_high_water(line.record, line.program, line.notes, {{10, 0, 0, 0, 5}, {10, 0, 0}, {10, 0, 0, 0, 5}})
             .units == 0);  // of a forward pass
   CHECK(later.bytes() == 31);
+  const HighWater units =
+      counted_high_water(line.record, line.program, line.notes, {{10, 1, 0, 0, 1}, {10, 0, 0}, {10, 0, 0}});
+  CHECK(units.units == 1);  // of the one byte that the backward pass needs
 }
