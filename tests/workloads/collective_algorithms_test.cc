@@ -506,3 +506,14 @@ TEST_CASE("whatever is chosen sends no less than the bound says") {
     }
   }
 }
+
+TEST_CASE("a cap of any rate but nothing holds a call back, even one below a byte a second") {
+  const Setting s("ndr-rail", 2, 8);
+  GroupShape shape;
+  const Call call{CollectiveOp::all_reduce, 1e6, shape, 100, 400e9, s.job.machine.device, s.job.software};
+  Estimate estimate{.latency = 3, .work = 50, .rate_cap = 0, .pattern = Pattern::own};
+  for (const auto& [cap, rate] : {std::pair(0.0, 100.0), {0.5, 0.5}, {1.0, 1.0}, {99.0, 99.0}, {101.0, 100.0}}) {
+    estimate.rate_cap = cap;
+    CHECK(seconds_of(estimate, call) == Approx(3 + 50 / rate));
+  }
+}

@@ -11,6 +11,7 @@
 #include "workloads/model/kept.h"
 #include "workloads/schedules/catalogue.h"
 #include "workloads/step/job_values.h"
+#include "workloads/step/memory.h"
 #include "workloads/step/step.h"
 
 using namespace orrery;
@@ -342,6 +343,20 @@ TEST_CASE("experts are shared out: a rank holds its part of their states") {
   // 16 experts of 3 x 1024 x 512 in two layers, 2 bytes each.
   const double experts = 2.0 * 16 * 3 * 1024 * 512 * 2;
   CHECK(states({"parallelism.expert=1"}) - states({"parallelism.expert=8"}) == Approx(experts * 7 / 8));
+}
+
+TEST_CASE("experts' whole gradients stand beside their shards as well, in buckets of their own or layer by layer") {
+  const auto gathered = [](const char* bucket) {
+    const Job job = mixture_job({"parallelism.pipeline=1", "parallelism.sharding=gradients", "overlap.gradients=false",
+                                 "software.reduces_every_pass=true", "precision={matmul: bf16, gradients: fp32}",
+                                 fmt::format("software.gradient_bucket='{}'", bucket)});
+    return stage_memory(job, split_layers(job)).front().parts.gathered;
+  };
+  CHECK(gathered("40 MB") == Approx(2 * 40e6));
+  // Two experts of three matrices; queries, keys and values, the projection, the router and two norms. Each gradient in
+  // 16 bits and, cast, in 32.
+  const double experts = 2 * 3 * 1024.0 * 512, others = 1024.0 * (1024 + 2 * 512) + 1024 * 1024 + 16 * 1024 + 2 * 1024;
+  CHECK(gathered("0 B") == Approx((2 + 4) * (experts + others)));
 }
 
 TEST_CASE("what costs more takes longer") {
