@@ -312,6 +312,22 @@ TEST_CASE("a broadcast is a chain of all ranks, along which chunks follow each o
   });
 }
 
+TEST_CASE("of a broadcast's three ranks on two nodes one hands its chunks on inside its node") {
+  const Setting s("ndr-rail", 2, 2);
+  GroupShape shape;
+  shape.ranks = 3;
+  shape.nodes = shape.per_node = 2;
+  const Call call{CollectiveOp::broadcast, 1e9, shape, 100e9, 400e9, s.job.machine.device, s.job.software};
+  const auto& own = s.job.software.library;
+  const double base = sim::to_seconds(own.collective_base), net = sim::to_seconds(own.collective_step_ring),
+               node = sim::to_seconds(own.collective_step_node), chunk = 2 * 512 * kKiB / s.chain_rate();
+  const Algorithm& chain = choose(call, "chain");
+  CHECK(chain.estimate(call, protocols()[2]).latency == Approx(base + net + node + chunk));
+  // Half of what LL sends is data, of LL128 120 of 128 bytes.
+  CHECK(chain.estimate(call, protocols()[0]).latency == Approx(6.6e-6 + 2.7e-6 + 0.6e-6 + 2 * chunk));
+  CHECK(chain.estimate(call, protocols()[1]).latency == Approx(14e-6 + 4e-6 + 1.9e-6 + chunk * 128 / 120));
+}
+
 TEST_CASE("no collective gets slower with a faster network, whatever runs it") {
   for (const std::string_view name : {"ring LL", "ring LL128", "ring Simple", "tree LL", "tree LL128", "tree Simple",
                                       "nvls_tree", "sharp", "hierarchical_ring", "hierarchical_tree"})
