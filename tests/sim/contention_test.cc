@@ -83,6 +83,31 @@ TEST_CASE("caps that leave room for all take a link out of contention") {
   CHECK(Example(1, {{{{LinkId{0}}}, 0.5}, {{{LinkId{0}}}, 0.5}}).contended(0).empty());
 }
 
+TEST_CASE("whoever moves as little as half a byte contends, alone or in a stretch, and who moves nothing does not") {
+  for (const bool stretched : {false, true}) {
+    for (const double work : {0.0, 0.5, 2.0}) {
+      Example example(1, {{{{LinkId{0}}}}});
+      sim::Op op;
+      op.kind = stretched ? sim::OpKind::stretch_transfers : sim::OpKind::transfer;
+      op.slot = 0;
+      op.work = stretched ? 0 : work;
+      sim::Program program;
+      if (stretched) {
+        sim::Stretch::Item kernel, transfer;
+        kernel.duration = 1000;
+        transfer.transfer = true;
+        transfer.work = work;
+        program.stretches.push_back({{kernel, transfer}});
+      }
+      program.add(op);
+      const std::vector<WeightedLink> links{{LinkId{0}}};
+      const auto c = example.plan.communicators.push_back({1, example.network.add_route(links, sim::Duration{}), 1});
+      example.plan.add_instance({example.plan.programs.push_back(program)}, std::vector{c});
+      CHECK(example.contended(0).size() == (work > 0 ? 1 : 0));
+    }
+  }
+}
+
 TEST_CASE("a group contends with itself when its transfers run on several streams") {
   CHECK(Example(1, {{{{LinkId{0}}}, 0, {2, 2}}}).contended(0).empty());
   CHECK(Example(1, {{{{LinkId{0}}}, 0, {1, 2}}}).contended(0).size() == 1);

@@ -8,6 +8,7 @@
 #include <numbers>
 #include <type_traits>
 
+#include "sim/fluid.h"
 #include "sim/hash.h"
 #include "sim/id.h"
 #include "sim/noise.h"
@@ -126,6 +127,15 @@ TEST_CASE("noise scales what it falls on: compute by exp(sigma x), latency by th
     CHECK(noisy_latency(noise, n, 7, 1'000'000) == std::llround(1e6 * factor));
   }
   CHECK(noisy_latency({0, 42}, 1, 2, 1234) == 1234);
+}
+
+TEST_CASE("times that noise makes too long can still be added up, and lie behind the latest instant") {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t bounded :
+       {scale_compute(1'000'000, 0, 0, 1e30).duration, noisy_latency({1e-9, 42}, 1, 2, kMost)}) {
+    CHECK(bounded > kLatest);
+    CHECK(bounded <= kMost / 3);
+  }
 }
 
 TEST_CASE("places of a group share a row of loads in each operation, and every row is drawn") {
