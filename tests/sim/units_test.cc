@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <numbers>
 #include <type_traits>
 
 #include "sim/hash.h"
@@ -91,6 +93,28 @@ TEST_CASE("a normal deviate is made of two uniform ones as Box and Muller do") {
     const long double radius = std::sqrt(-2 * std::log((static_cast<long double>(first >> 11) + 0.5L) / 0x1p53L));
     const long double turn = static_cast<long double>(second >> 11) / 0x1p53L;
     CHECK(std::abs(gaussian(7, n, 3) - static_cast<double>(radius * std::cos(2 * std::acos(-1.0L) * turn))) < 1e-12);
+  }
+}
+
+TEST_CASE("a normal deviate of the least uniform one is finite, and what half of 2^-53 gives") {
+  // The operation whose hash is a given word: each step of mix64 undone, and the odd factors by their inverses.
+  const auto inverse = [](std::uint64_t odd) {
+    std::uint64_t x = odd;  // right in three bits, and in twice as many after each step
+    for (int step = 0; step < 5; ++step) x *= 2 - odd * x;
+    return x;
+  };
+  const auto unmix = [&](std::uint64_t x) {
+    x = (x ^ (x >> 31) ^ (x >> 62)) * inverse(0x94d049bb133111ebu);
+    x = (x ^ (x >> 27) ^ (x >> 54)) * inverse(0xbf58476d1ce4e5b9u);
+    x = x ^ (x >> 30) ^ (x >> 60);
+    return x - 0x9e3779b97f4a7c15u;
+  };
+  for (const std::uint64_t first : {0u, 1u, 2u, 3u, 2047u}) {  // of each, the 53 highest bits are 0
+    const std::uint64_t op = (unmix(first) ^ mix64(hash_pair(42, 9))) * inverse(0xd6e8feb86659fd93u);
+    REQUIRE(hash_pair(hash_pair(42, 9), op) == first);
+    const double radius = std::sqrt(2 * 54 * std::numbers::ln2);  // of the deviate 2^-54
+    const double turn = static_cast<double>(mix64(first) >> 11) / 0x1p53;
+    CHECK(std::abs(gaussian(42, 9, op) - radius * std::cos(2 * std::numbers::pi * turn)) < 1e-9);
   }
 }
 
