@@ -26,9 +26,10 @@ FairSharing::FairSharing(const Table<LinkId, double>& capacity, std::uint32_t pa
     link.capacity = capacity.rows()[l];
     link.level = kInfinity;
     link.limit = slack_limit(link.capacity);
-    if (owners.empty()) continue;
+    if (parts == 1 || owners.empty()) continue;
     link.owner = owners[l].part;
     link.shared = owners[l].shared;
+    tables_.fixed.push_back({link.capacity, link.owner});
   }
   solvers_.reserve(parts);
   for (std::uint32_t part = 0; part < parts; ++part) {
@@ -83,14 +84,14 @@ void FairSharing::add(std::uint32_t part, std::uint32_t flow, std::span<const We
   SharingFlow& f = tables_.flows[flow];
   SIM_CHECK(!f.active, "transfer {} is already active", flow);
   double alone = cap > 0 ? cap : kInfinity;
-  for (const WeightedLink& l : links) alone = std::min(alone, tables_.links[index(l.link)].capacity / l.weight);
+  for (const WeightedLink& l : links) alone = std::min(alone, capacity_of(l.link) / l.weight);
   f.links = links;
   f.active = true;
   f.fresh = true;
   f.rate = f.alone = round_rate(alone);
   for (const WeightedLink& l : links) {
     const Change change{flow, f.generation, index(l.link), true, l.weight, f.alone};
-    const std::uint32_t owner = tables_.links[change.link].owner;
+    const std::uint32_t owner = owner_of(l.link);
     if (owner == part) {
       put_on(part, change);
     } else {
@@ -106,7 +107,7 @@ void FairSharing::remove(std::uint32_t part, std::uint32_t flow) {
   f.active = false;
   for (const WeightedLink& l : f.links) {
     const Change change{flow, f.generation, index(l.link), false, l.weight, f.alone};
-    const std::uint32_t owner = tables_.links[change.link].owner;
+    const std::uint32_t owner = owner_of(l.link);
     if (owner == part) {
       take_off(part, change);
     } else {

@@ -116,6 +116,11 @@ class FairSharing {
   static double round_rate(double rate) { return round_to_shared(rate); }
 
  private:
+  double capacity_of(LinkId l) const {
+    return tables_.fixed.empty() ? tables_.links[index(l)].capacity : tables_.fixed[index(l)].capacity;
+  }
+  std::uint32_t owner_of(LinkId l) const { return tables_.fixed.empty() ? 0 : tables_.fixed[index(l)].owner; }
+
   /// What a part has done to a link of another.
   struct Change {
     std::uint32_t flow = 0, generation = 0;

@@ -102,6 +102,13 @@ struct alignas(64) SharedLink {
   bool tight() const { return demand > limit; }
 };
 
+/// What of a link never changes, apart from what does: parts that put transfers on each other's links would wait for
+/// the lines that the other writes.
+struct FixedLink {
+  double capacity = 0;
+  std::uint8_t owner = 0;
+};
+
 /// A link during one solve.
 struct alignas(64) LinkFilling {
   LinkLoad used = 0;  // of those that have stopped
@@ -143,6 +150,7 @@ struct SharingTables {
   LargeTable<SharingFlow> flows;
   LargeTable<SharedLink> links;
   LargeTable<LinkFilling> fillings;  // by link
+  LargeTable<FixedLink> fixed;       // by link; of one part none
   std::vector<EntryPool> pools;      // by part
 
   bool holds(const LinkEntry& entry) const {

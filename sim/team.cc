@@ -7,7 +7,9 @@ namespace orrery::sim {
 
 namespace {
 
-constexpr int kPatience = 400;  // looks at a number before sleep: some ten microseconds
+/// Looks at a number, some 50 ns each, before sleep: what an instant is shared out in takes up to a millisecond, and to
+/// be woken may take a tenth of that. Where threads outnumber processors, who waits has the processor of one who works.
+int patience_of(std::uint32_t members) { return members <= std::thread::hardware_concurrency() ? 20000 : 400; }
 
 void pause() {
 #if defined(__x86_64__)
@@ -28,7 +30,7 @@ void Team::Bell::ring() {
 
 template <class Done>
 void Team::Bell::wait(Done done) {
-  for (int look = 0; look < kPatience; ++look) {
+  for (int look = 0; look < patience; ++look) {
     if (done(count.load())) return;
     pause();
   }
@@ -38,7 +40,7 @@ void Team::Bell::wait(Done done) {
   asleep.fetch_sub(1);
 }
 
-Team::Team(std::uint32_t members) : thrown_(members) {
+Team::Team(std::uint32_t members) : begun_(patience_of(members)), done_(patience_of(members)), thrown_(members) {
   for (std::uint32_t member = 1; member < members; ++member) threads_.emplace_back([this, member] { serve(member); });
 }
 

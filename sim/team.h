@@ -1,5 +1,6 @@
 // A few threads that do one thing after another together: what one run shares out among its parts, thousands of times.
-// Who waits does so on its processor for some microseconds, then asleep.
+// Who waits does so on its processor for up to a millisecond, then asleep; at once where processors are fewer than
+// threads.
 #pragma once
 
 #include <atomic>
@@ -32,6 +33,8 @@ class Team {
 
   /// Somebody sleeps until a number changes, unless this is soon.
   struct Bell {
+    explicit Bell(int looks) : patience(looks) {}
+    const int patience;  // looks at the number before sleep
     std::atomic<std::uint32_t> count{0};
     std::atomic<std::uint32_t> asleep{0};
     std::mutex mutex;
