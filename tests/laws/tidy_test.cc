@@ -446,7 +446,7 @@ TEST_CASE("the version is said by the build; what repeats it agrees") {
   std::smatch match;
   REQUIRE(std::regex_search(texts.at("CMakeLists.txt"), match, kProject));
   version = match[1];
-  CHECK(texts.at("CITATION.cff").find("\nversion: " + version + "\n") != std::string::npos);
+  CHECK(texts.at("docs/CITATION.cff").find("\nversion: " + version + "\n") != std::string::npos);
   CHECK(texts.at("docs/CHANGELOG.md").find("\n## " + version + "\n") != std::string::npos);
   for (const auto& [path, text] : texts) {  // not in the program's own texts
     if (!path.ends_with(".cc") || path.starts_with("tests/")) continue;
