@@ -40,7 +40,7 @@ inline LinkLoad link_load(double weight, double rate) {
   return shift > -kMantissa - 1 ? static_cast<LinkLoad>(mantissa >> -shift) : 0;
 }
 
-/// load * 2^-40 for loads that are not negative, rounded to nearest.
+/// load * 2^-40 for loads that are not negative, rounded to nearest; likewise without a library call.
 inline double from_load(LinkLoad load) {
   constexpr int kBias = 1023, kMantissa = 52, kWord = 64;
   const auto high = static_cast<std::uint64_t>(load >> kWord);

@@ -1,6 +1,6 @@
 // A few threads that do one thing after another together: what one run shares out among its parts, thousands of times.
-// Who waits does so on its processor for up to a millisecond, then asleep; at once where processors are fewer than
-// threads.
+// Who waits does so on its processor for up to a millisecond, then asleep; after some microseconds where threads
+// outnumber processors.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,5 @@
 // FLOPs of a model by hand, and of milestone systems beside what was published.
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -103,6 +104,22 @@ TEST_CASE("formulas stand beside what is counted") {
   }
   CHECK(exact >= 2);
   CHECK(run["formulas"].back()["quantity"] == "time to train");
+}
+
+TEST_CASE("recomputed blocks that stop ahead of their last product have a formula that says so") {
+  for (const char* software : {"megatron-2023", "torchtitan-2024.12"}) {
+    const Outcome outcome = tests::orrery({"run", "megatron-gpt3-175b-12288", "--formulas", "--set", "recompute=full",
+                                           "--set", std::string("software=") + software, "--json", "-"});
+    INFO(software << ": " << outcome.err);
+    REQUIRE(outcome.status == 0);
+    const json run = json::parse(outcome.out);
+    const auto hardware = std::find_if(run["formulas"].begin(), run["formulas"].end(),
+                                       [](const json& f) { return f["quantity"] == "hardware FLOPs of a step"; });
+    REQUIRE(hardware != run["formulas"].end());
+    CHECK((*hardware)["by_formula"].get<double>() == Approx((*hardware)["counted"].get<double>()).epsilon(1e-6));
+    const bool early = (*hardware)["formula"].get<std::string>().ends_with(" - 8 B s l h^2");
+    CHECK(early == (std::string(software) != "megatron-2023"));
+  }
 }
 
 TEST_CASE("what flops cannot read is refused in one line") {

@@ -32,12 +32,17 @@ void add_plain_gpt(const scenarios::Scenario& scenario, std::vector<Formula>& ou
   out.push_back({"model FLOPs of a step", "72 B s l h^2 (1 + s/6h + V/12lh)",
                  plain_flops(job.model, job.batch.global, false), workloads::model_flops(job.model, job.batch.global),
                  "FLOP"});
-  const bool to_the_end =
-      !workloads::stops_ahead_of_last_product(job.model, job.software.layers.linear, job.method.adapters);
-  if (job.method.recompute == workloads::Recompute::full && job.method.recomputed_layers == 0 && to_the_end) {
-    out.push_back({"hardware FLOPs of a step", "96 B s l h^2 (1 + s/6h + V/16lh)",
-                   plain_flops(job.model, job.batch.global, true),
-                   workloads::hardware_flops(job.model, job.batch.global, job.method.recompute), "FLOP"});
+  if (job.method.recompute == workloads::Recompute::full && job.method.recomputed_layers == 0) {
+    const bool early =
+        workloads::stops_ahead_of_last_product(job.model, job.software.layers.linear, job.method.adapters);
+    const auto h = static_cast<double>(job.model.hidden);
+    const double last = 8 * static_cast<double>(job.batch.global * job.model.seq * job.model.layers) * h * h;
+    out.push_back({"hardware FLOPs of a step",
+                   early ? "96 B s l h^2 (1 + s/6h + V/16lh) - 8 B s l h^2" : "96 B s l h^2 (1 + s/6h + V/16lh)",
+                   plain_flops(job.model, job.batch.global, true) - (early ? last : 0),
+                   workloads::hardware_flops(job.model, job.batch.global, job.method.recompute, workloads::Trained::all,
+                                             {1, early}),
+                   "FLOP"});
   }
 }
 

@@ -94,9 +94,12 @@ std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tensor, bool pads) {
   return (vocab + multiple - 1) / multiple * multiple;
 }
 
+bool makes_last_product_again(const Model& model, const calibration::LinearStyle& style) {
+  return !style.recomputes_needed_only || model.post_norm;
+}
+
 bool stops_ahead_of_last_product(const Model& model, const calibration::LinearStyle& style, const Adapters& adapters) {
-  return style.recomputes_needed_only && !model.post_norm && !model.parallel_block && !model.experts.any() &&
-         !adapters.any();
+  return !makes_last_product_again(model, style) && !model.parallel_block && !model.experts.any() && !adapters.any();
 }
 
 namespace {

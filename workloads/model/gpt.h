@@ -97,8 +97,11 @@ Network gpt(const Model& model, const Split& split, const Computation& computati
 /// tensor rank an equal part and drops the rest.
 std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tensor, bool pads);
 
-/// Whether a dense block that is recomputed as a whole stops ahead of its last product, which adds to the residual
-/// stream alone: no gradient inside the block needs what it makes, unless a norm reads it.
+/// Whether what a block's last product makes is made again with what is recomputed: it adds to the residual stream, so
+/// that no gradient inside the block needs it unless a norm reads it.
+bool makes_last_product_again(const Model& model, const calibration::LinearStyle& style);
+/// Whether a dense block that is recomputed as a whole stops ahead of its last product. Both halves of a parallel
+/// block end together, and adapters beside that product need their part of it.
 bool stops_ahead_of_last_product(const Model& model, const calibration::LinearStyle& style, const Adapters& adapters);
 
 std::string_view name_of(ContextMethod method);

@@ -306,11 +306,10 @@ void FeedForwardHalf::write() {
   });
   w_.views(0.5, Direction::forward);
   ahead_of_down_ = w_.size();
-  // What it makes is added to the residual stream, and no gradient inside the block needs it.
-  if (style_.linear.recomputes_needed_only && !m_.post_norm)
-    down();
-  else
+  if (makes_last_product_again(m_, style_.linear))
     w_.again(&RecomputedParts::mlp_down, [&] { down(); });
+  else
+    down();
   w_.leave();
   w_.bias_dropout_residual();
 }

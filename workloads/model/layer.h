@@ -218,7 +218,7 @@ struct ForwardFlops {
   double linear = 0, attention = 0;
 };
 ForwardFlops forward_flops(const Layer& layer);
-/// One operation a line, as golden tests and `orrery run --explain-layers` print it.
+/// One operation a line, as golden tests keep it.
 std::string text(const Layer& layer);
 
 /// The layers of a model, in order. Layers that are alike share a row of `kinds`.

@@ -64,7 +64,10 @@ std::string indented(const std::string& lines) {
 
 std::string text(const Layer& layer) {
   std::string out = fmt::format("{}{}\n", name_of(layer.kind), layer.recomputed ? ", recomputed" : "");
-  for (const LayerOp& op : layer.ops) out += indented(std::visit([](const auto& o) { return line(o); }, op));
+  for (std::size_t i = 0; i < layer.ops.size(); ++i) {
+    if (layer.recomputed && layer.needed_again == i) out += "  not run again from here on\n";
+    out += indented(std::visit([](const auto& o) { return line(o); }, layer.ops[i]));
+  }
   for (const Kept& kept : layer.kept) {
     out += fmt::format("  {} {}: {:.0f} x {:g} B\n", kept.as == KeptAs::recomputed ? "makes again" : "keeps", kept.name,
                        kept.elements, kept.bytes_each);

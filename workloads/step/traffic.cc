@@ -266,10 +266,10 @@ class ClosedForm {
     const bool sp = p_.sequence_parallel;
     const double gathered = activation() * gathered_;
     if (p_.inside.tensor_in > 1) return grid(runs);
-    const auto boundary = [&](const char* what, double times, double entered, double left) {
-      if (sp) add(CommGroup::tensor, CollectiveOp::all_gather, what, p_.tensor, gathered, entered * times, entered);
+    const auto boundary = [&](const char* what, double times, double gathers, double sums) {
+      if (sp) add(CommGroup::tensor, CollectiveOp::all_gather, what, p_.tensor, gathered, gathers * times, gathers);
       const auto sum = sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
-      if (left > 0) add(CommGroup::tensor, sum, what, p_.tensor, activation(), left * times, left);
+      if (sums > 0) add(CommGroup::tensor, sum, what, p_.tensor, activation(), sums * times, sums);
     };
     if (job_.model.experts.any()) {
       mixture_.tensor_rows(runs, rows_);

@@ -70,7 +70,7 @@ GatheredElements WeightTraffic::of(double whole) const {
   const calibration::LinearStyle& linear = software.layers.linear;
   const bool down_again = method.recompute == Recompute::full
                               ? !stops_ahead_of_last_product(model, linear, method.adapters)
-                              : model.post_norm || !linear.recomputes_needed_only;
+                              : makes_last_product_again(model, linear);
   GatheredElements out;
   out.forward = layers * layer + shard.embedding + head;
   out.backward =
