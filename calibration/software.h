@@ -144,6 +144,8 @@ struct AttentionStyle {
   bool rotation_in_steps = false;        // rotary embedding as a cast to fp32, a product there and a cast back
   bool repeats_keys = false;             // keys and values are copied out to as many heads as queries have
   bool copies_output = false;            // the output into the layout of the projection, which keeps the copy
+  bool copies_output_again = false;      // it does not, and the backward pass makes another
+  bool keeps_first_keys = false;         // keys and values are copied, and stay where queries lie beside them too
   bool gathered_in_blocks = false;       // gathered keys are attended to block by block, gradients sent on in fp32
   double fused_softmax_matrices = 1;     // unfused attention: score matrices that the softmax kernel takes at a time
   bool fused_softmax_by_heads = false;   // whether that kernel may run is judged by the heads of a rank, by mistake

@@ -579,6 +579,32 @@ TEST_CASE("a stage's total is the sum of its parts, and the reserve counts commu
   CHECK(peak_memory(stages) == Approx(std::max(stages.front().total, std::max(stages[1].total, stages[3].total))));
 }
 
+TEST_CASE("a lone stage leaves its allocator no gaps, as it frees in reverse") {
+  for (const char* pipeline : {"1", "2"}) {
+    const Job job = small_job({"software.allocator_overhead=0.25", std::string("parallelism.pipeline=") + pipeline,
+                               "parallelism.data=null"});
+    const StageMemory m = stages_of(job).front();
+    CHECK(m.parts.fragmentation == Approx(*pipeline == '1' ? 0 : m.allocated / 4));
+  }
+}
+
+TEST_CASE("what attention keeps beside its operands, to the byte: first copies of keys, and of the output") {
+  // Two sequences of 1024, 2048 wide, over two tensor ranks, in 16 bit.
+  const double tensor = 2 * 1024.0 * 2048 / 2 * 2;
+  const auto kept = [](Sets sets) {
+    sets.emplace_back("batch.micro=2");
+    const LayerSplit split = split_layers(small_job(sets));
+    return bytes_of(split.block()).kept;
+  };
+  const double before = kept({});
+  CHECK(kept({"software.keeps_first_keys=true"}) - before == 2 * tensor);
+  // Of fewer keys than queries each has a tensor of its own.
+  const double grouped = kept({"model.kv_heads=4"});
+  CHECK(kept({"model.kv_heads=4", "software.keeps_first_keys=true"}) == grouped);
+  CHECK(kept({"software.copies_output=true"}) - before == tensor);
+  CHECK(kept({"software.copies_output=true", "software.copies_output_again=true"}) == before);
+}
+
 TEST_CASE("weights and gradients of a stage are two bytes for each of its parameters, to the byte") {
   for (const Sets& sets : {Sets{"parallelism.data=4", "parallelism.pipeline=2", "parallelism.sharding=none"},
                            Sets{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16"}}) {

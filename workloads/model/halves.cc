@@ -152,8 +152,15 @@ void AttentionHalf::repeat_keys() {
 void AttentionHalf::attention(std::int64_t window) {
   repeat_keys();
   w_.add(attention_op(w_, z_.heads, repeats_keys() ? z_.heads : z_.kv_heads, m_.head_dim(), window));
-  if (w_.computation().attention_style.copies_output)
-    w_.forward("copy attention output", Streaming::copy, z_.of_token(z_.q), 2 * e_);
+  if (!copies_output()) return;
+  if (w_.computation().attention_style.copies_output_again)
+    w_.backward("copy attention output again", Streaming::copy, z_.of_token(z_.q), 2 * e_);
+  w_.forward("copy attention output", Streaming::copy, z_.of_token(z_.q), 2 * e_);
+}
+
+/// Sequences and tokens change places; of one sequence nothing moves.
+bool AttentionHalf::copies_output() const {
+  return w_.computation().attention_style.copies_output && w_.split().micro_batch > 1;
 }
 
 void AttentionHalf::cast_output() {
@@ -189,7 +196,10 @@ void AttentionHalf::keep(Layer& layer) const {
   layer.kept.push_back({"queries", q, e_, kAttention, made});
   layer.kept.push_back({"attention output", q, e_, kAttention});
   layer.kept.push_back({"keys and values", 2 * (repeats_keys() ? q : kv), e_, kAttention, made});
-  if (w_.computation().attention_style.copies_output)
+  const calibration::AttentionStyle& style = w_.computation().attention_style;
+  if (style.keeps_first_keys && z_.kv_heads == z_.heads)
+    layer.kept.push_back({"first copy of keys and values", 2 * kv, e_, kAttention, made});
+  if (copies_output() && !style.copies_output_again)
     layer.kept.push_back({"copy of attention output", q, e_, kAttention});
   if (calibration::is_quantised(w_.computation().precision.matmul))
     layer.kept.push_back({"cast attention output", q, kept_input(w_), kAttention, KeptAs::tensor, true});

@@ -42,6 +42,7 @@ class AttentionHalf {
   void rotate();
   /// Whether keys and values are copied out to the heads of queries ahead of attention.
   bool repeats_keys() const;
+  bool copies_output() const;
   void repeat_keys();
   void attention(std::int64_t window);
   void cast_output();

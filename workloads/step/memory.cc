@@ -462,7 +462,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     settle(m, top, step, drops ? m.gradients : 0);
     m.allocated = m.parameters + m.gradients + m.optimizer + m.activations + m.parts.accumulators +
                   m.parts.weight_copies + m.parts.gathered + m.parts.messages + m.parts.step;
-    m.parts.fragmentation = job.software.memory.allocator_overhead * m.allocated;
+    m.parts.fragmentation = layout.pipeline > 1 ? job.software.memory.allocator_overhead * m.allocated : 0;
     m.parts.context = context_bytes(layout, style.data, ties_ends, job.software.memory, stage);
     m.buffers = m.parts.sum();
     m.total = m.allocated + m.parts.fragmentation + m.parts.context;
