@@ -416,6 +416,8 @@ std::vector<Row> fetch_rows() {
 std::vector<Row> attention_rows() {
   using S = Software;
   return {
+      boolean("fp8_activation_input", &S::layers, &LayerStyle::fp8_activation_input,
+              "What the activation of an MLP or an expert reads is kept in fp8 for the backward pass."),
       boolean(
           "copies_output", &S::attention_style, &AttentionStyle::copies_output,
           "The output of attention is copied into another layout for the projection, where a micro-batch has more than "
@@ -507,6 +509,8 @@ std::vector<Row> trainer_rows() {
           "states_follow_weights", &S::optimizer, &OptimizerStyle::states_follow_weights,
           "The optimizer's moments have the type of the weights, and these are updated as they are: there is no copy "
           "in fp32."),
+      boolean("moments_16bit", &S::optimizer, &OptimizerStyle::moments_16bit,
+              "The optimizer's moments lie in 16 bits; weights that it updates and their gradients do not."),
       boolean("fused_optimizer", &S::optimizer, &OptimizerStyle::fused_optimizer,
               "The optimizer updates its states in one pass; else one operation of the update at a time, after another "
               "that scales the gradients."),

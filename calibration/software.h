@@ -125,10 +125,11 @@ struct LayerStyle {
   bool fused_layer_norm = true;        // one kernel, else about three passes over the data
   bool persistent_layer_norm = false;  // backward, gradients of inputs and of weights from one reading
   bool fused_cast = false;             // fp8 casts inside the preceding norm or activation kernel
-  bool current_scales = false;       // fp8 by tensors: the largest magnitude is looked for in a pass ahead of the cast
-  bool fused_amax = false;           // with current_scales: that is found by the kernel that makes the tensor
-  bool dropout = true;               // of hidden states and attention probabilities
-  bool unfused_permutation = false;  // tokens come into the order of experts by index operations, one kernel each
+  bool current_scales = false;        // fp8 by tensors: the largest magnitude is looked for in a pass ahead of the cast
+  bool fused_amax = false;            // with current_scales: that is found by the kernel that makes the tensor
+  bool dropout = true;                // of hidden states and attention probabilities
+  bool fp8_activation_input = false;  // what an MLP's activation reads is kept in fp8
+  bool unfused_permutation = false;   // tokens come into the order of experts by index operations, one kernel each
   double extra_kernels_per_layer = 0;  // small kernels per layer and direction beyond those modelled (views, copies)
   LinearStyle linear;
   HeadStyle head;
@@ -216,6 +217,7 @@ struct MessagePolicy {
 struct OptimizerStyle {
   bool fused_optimizer = true;            // one pass over all states; else one operation of the update at a time
   bool states_follow_weights = false;     // moments have the type of the weights, which are updated as they are
+  bool moments_16bit = false;             // moments alone lie in 16 bits
   bool separate_gradient_passes = false;  // gradients to fp32, unscaled, weights to 16 bit, each by itself
   bool operator==(const OptimizerStyle&) const = default;
 };

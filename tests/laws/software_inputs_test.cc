@@ -193,6 +193,8 @@ std::vector<Case> kernels_and_messages() {
       {"software.copies_output", slower, "true", {"batch.micro=2"}, "false"},
       {"software.copies_output_again", slower, "true", {"batch.micro=2", "software.copies_output=true"}, "false"},
       {"software.keeps_first_keys", more_memory, "true", {}, "false"},
+      {"software.fp8_activation_input", more_memory, "false", {}, "true"},
+      {"software.moments_16bit", more_memory, "false", {}, "true"},
       {"software.current_scales", slower, "true", kFp8, "false"},
       {"software.separate_gate", slower, "true", {"model.gated_mlp=true"}, "false"},
       {"software.squared_relu_in_steps", slower, "true", {"model.activation=squared_relu"}, "false"},

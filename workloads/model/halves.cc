@@ -29,13 +29,6 @@ Weights norm_weights(const char* name, const Model& model, const Sizes& sizes) {
   return weights;
 }
 
-/// Bytes of one element of what a linear layer keeps of its input: of its operand's type where that is cast
-/// (Transformer Engine saves the cast input, transformer_engine/pytorch/module/linear.py).
-double kept_input(const LayerWriter& writer) {
-  const DataType type = writer.computation().precision.matmul;
-  return calibration::is_quantised(type) ? calibration::operand_bytes(type) : writer.element();
-}
-
 /// What a half that begins with a norm keeps of its input, and of the dropout behind it.
 void keep_ends(const LayerWriter& writer, Half half, KeptAs input, Layer& layer) {
   const double outside = writer.sizes().outside, e = writer.element();
@@ -53,6 +46,16 @@ void keep_post_norm(const LayerWriter& writer, Half half, Layer& layer) {
 }
 
 }  // namespace
+
+double kept_input(const LayerWriter& writer) {
+  const DataType type = writer.computation().precision.matmul;
+  return calibration::is_quantised(type) ? calibration::operand_bytes(type) : writer.element();
+}
+
+double kept_activation_input(const LayerWriter& writer) {
+  const Computation& computation = writer.computation();
+  return computation.adapters.fp8_activation_input || computation.style.fp8_activation_input ? 1 : writer.element();
+}
 
 // ---- attention ----
 
@@ -219,8 +222,8 @@ void AttentionHalf::keep(Layer& layer) const {
   layer.working.push_back(fused ? Working{"query gradient in fp32", q, 4, kAttention}
                                 : Working{"gradients of scores", 2 * rows * real(m_.seq), e_, kAttention});
   // Of qkv and projection: inputs, then gradients of the outputs.
-  layer.between.push_back({"attention's linear inputs", outside + q, e_});
-  layer.between.push_back({"attention's linear output gradients", outside + q + 2 * kv, e_});
+  layer.between.push_back({"attention's linear inputs", outside + q, kept_input(w_)});
+  layer.between.push_back({"attention's linear output gradients", outside + q + 2 * kv, kept_input(w_)});
 }
 
 void AttentionHalf::weigh(Layer& layer) const {
@@ -333,7 +336,7 @@ void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
   }
   const bool again = w_.computation().again(&RecomputedParts::mlp);
   const KeptAs as = again ? KeptAs::recomputed : KeptAs::tensor;
-  const double up_bytes = w_.computation().adapters.fp8_activation_input ? 1 : e_;
+  const double up_bytes = kept_activation_input(w_);
   const bool activated = again || w_.computation().again(&RecomputedParts::activation);
   // The gradient of a ReLU follows from its output, which the down projection keeps unless it casts it.
   const bool from_output = m_.mlp.activation == Activation::relu && !m_.mlp.gated && !activated &&
@@ -349,8 +352,8 @@ void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
   layer.working.push_back(
       {"weight gradient", real(z_.width) * real(m_.mlp.hidden) / t, w_.own_gradient(), kFeedForward, true});
   // Of up and down: inputs, then gradients of the outputs.
-  layer.between.push_back({"MLP's linear inputs", outside + ffn, e_});
-  layer.between.push_back({"MLP's linear output gradients", outside + ffn * (branches - 1), e_});
+  layer.between.push_back({"MLP's linear inputs", outside + ffn, kept_input(w_)});
+  layer.between.push_back({"MLP's linear output gradients", outside + ffn * (branches - 1), kept_input(w_)});
 }
 
 void FeedForwardHalf::weigh(Layer& layer) const {

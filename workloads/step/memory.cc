@@ -38,6 +38,7 @@ struct StateStyle {
   bool allocates_gradients_late = false;
   bool frees_end_unit = false;
   bool states_follow_weights = false;
+  bool moments_16bit = false;
 
   bool reaches(Sharding level) const { return data.sharding >= level; }
   /// Ranks that share what is sharded, once `level` is reached.
@@ -65,7 +66,7 @@ struct StateStyle {
 StageMemory model_states(const StateStyle& style, double parameters) {
   const bool one = style.optimizer == OptimizerKind::sgd || style.optimizer == OptimizerKind::adagrad;
   const double element = calibration::bytes_of(style.precision.activations);
-  const double state = style.states_follow_weights ? element : 4;
+  const double state = style.states_follow_weights ? element : style.moments_16bit ? 2 : 4;
   const double moments = one ? state : 2 * state;
   StageMemory m;
   m.parameters = parameters * element / style.weights_shared_by();
@@ -342,7 +343,8 @@ StateStyles state_styles(const Job& job) {
                          job.software.layers.current_scales && !job.software.layers.fused_amax,
                          habits.allocates_gradients_late,
                          habits.frees_end_unit,
-                         job.software.optimizer.states_follow_weights};
+                         job.software.optimizer.states_follow_weights,
+                         job.software.optimizer.moments_16bit};
   StateStyle experts = style;
   experts.data = expert_parallelism_of(style.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks())
                      .value_or(style.data);
