@@ -416,7 +416,7 @@ std::vector<Row> fetch_rows() {
 std::vector<Row> attention_rows() {
   using S = Software;
   return {
-      boolean("fp8_activation_input", &S::layers, &LayerStyle::fp8_activation_input,
+      boolean("fp8_activation_input", kLinear, &LinearStyle::fp8_activation_input,
               "What the activation of an MLP or an expert reads is kept in fp8 for the backward pass."),
       boolean(
           "copies_output", &S::attention_style, &AttentionStyle::copies_output,

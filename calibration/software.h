@@ -87,6 +87,7 @@ struct LinearStyle {
   double column_cast_traffic = 1;      // bytes of an operand's cast with scales of columns, over one with those of rows
   bool async_tensor_backward = false;  // input-gradient reductions run beside the weight-gradient GEMMs
   bool keeps_gathered_inputs = false;  // of column-parallel layers, for their weight gradients
+  bool fp8_activation_input = false;   // what the activation between two reads is kept in fp8
   bool gathers_quantised = false;      // the tensor group gathers what is cast, where all of it shares a scale
   bool sequence_behind_batch = false;  // what a tensor group exchanges is copied into, or out of, the order of ranks
   bool recomputes_needed_only = false;  // of recomputed parts, no product whose result no gradient needs
@@ -125,11 +126,10 @@ struct LayerStyle {
   bool fused_layer_norm = true;        // one kernel, else about three passes over the data
   bool persistent_layer_norm = false;  // backward, gradients of inputs and of weights from one reading
   bool fused_cast = false;             // fp8 casts inside the preceding norm or activation kernel
-  bool current_scales = false;        // fp8 by tensors: the largest magnitude is looked for in a pass ahead of the cast
-  bool fused_amax = false;            // with current_scales: that is found by the kernel that makes the tensor
-  bool dropout = true;                // of hidden states and attention probabilities
-  bool fp8_activation_input = false;  // what an MLP's activation reads is kept in fp8
-  bool unfused_permutation = false;   // tokens come into the order of experts by index operations, one kernel each
+  bool current_scales = false;       // fp8 by tensors: the largest magnitude is looked for in a pass ahead of the cast
+  bool fused_amax = false;           // with current_scales: that is found by the kernel that makes the tensor
+  bool dropout = true;               // of hidden states and attention probabilities
+  bool unfused_permutation = false;  // tokens come into the order of experts by index operations, one kernel each
   double extra_kernels_per_layer = 0;  // small kernels per layer and direction beyond those modelled (views, copies)
   LinearStyle linear;
   HeadStyle head;

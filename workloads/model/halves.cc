@@ -54,7 +54,8 @@ double kept_input(const LayerWriter& writer) {
 
 double kept_activation_input(const LayerWriter& writer) {
   const Computation& computation = writer.computation();
-  return computation.adapters.fp8_activation_input || computation.style.fp8_activation_input ? 1 : writer.element();
+  return computation.adapters.fp8_activation_input || computation.style.linear.fp8_activation_input ? 1
+                                                                                                    : writer.element();
 }
 
 // ---- attention ----
