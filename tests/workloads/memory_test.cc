@@ -605,6 +605,21 @@ TEST_CASE("what attention keeps beside its operands, to the byte: first copies o
   CHECK(kept({"software.copies_output=true", "software.copies_output_again=true"}) == before);
 }
 
+TEST_CASE("what attention and its projection make is gone where both run again") {
+  const double tensor = 1024.0 * 2048 / 2 * 2, outside = 1024.0 * 2048 * 2, rows = 1024.0 * 16 / 2 * 4;
+  const auto kept = [](const char* modules, Sets sets = {}) {
+    sets.push_back(std::string("recompute={kind: selective, modules: ") + modules + "}");
+    const LayerSplit split = split_layers(small_job(sets));
+    return bytes_of(split.block()).kept;
+  };
+  const double norms = kept("[norms]");
+  // A checkpointed region of attention keeps its output, which the projection reads, and not the sums of its rows.
+  CHECK(norms - kept("[norms, core_attention]") == rows);
+  CHECK(norms - kept("[norms, attention_out]") == outside);
+  CHECK(norms - kept("[norms, core_attention, attention_out]") == rows + outside + tensor);
+  CHECK(norms - kept("[norms, core_attention]", {"software.recomputes_needed_only=true"}) == rows + tensor);
+}
+
 TEST_CASE("weights and gradients of a stage are two bytes for each of its parameters, to the byte") {
   for (const Sets& sets : {Sets{"parallelism.data=4", "parallelism.pipeline=2", "parallelism.sharding=none"},
                            Sets{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16"}}) {

@@ -198,22 +198,28 @@ void AttentionHalf::keep(Layer& layer) const {
   keep_ends(w_, kAttention, KeptAs::input, layer);
   const KeptAs made = w_.computation().again(&RecomputedParts::qkv) ? KeptAs::recomputed : KeptAs::tensor;
   layer.kept.push_back({"queries", q, e_, kAttention, made});
-  layer.kept.push_back({"attention output", q, e_, kAttention});
+  // A region that is run again keeps what it made for what reads it, but where that runs again too, or where nothing is
+  // kept that can be made.
+  const bool core_again = w_.computation().again(&RecomputedParts::core_attention);
+  const bool out_again = w_.computation().again(&RecomputedParts::attention_out);
+  const bool output_again = core_again && (out_again || style_.linear.recomputes_needed_only);
+  const KeptAs output = output_again ? KeptAs::recomputed : KeptAs::tensor;
+  layer.kept.push_back({"attention output", q, e_, kAttention, output});
   layer.kept.push_back({"keys and values", 2 * (repeats_keys() ? q : kv), e_, kAttention, made});
   const calibration::AttentionStyle& style = w_.computation().attention_style;
   if (style.keeps_first_keys && z_.kv_heads == z_.heads)
     layer.kept.push_back({"first copy of keys and values", 2 * kv, e_, kAttention, made});
   if (copies_output() && !style.copies_output_again)
-    layer.kept.push_back({"copy of attention output", q, e_, kAttention});
+    layer.kept.push_back({"copy of attention output", q, e_, kAttention, output});
   if (calibration::is_quantised(w_.computation().precision.matmul))
-    layer.kept.push_back({"cast attention output", q, kept_input(w_), kAttention, KeptAs::tensor, true});
+    layer.kept.push_back({"cast attention output", q, kept_input(w_), kAttention, output, true});
   if (m_.attention.qk_norm) layer.kept.push_back({"query and key norm inputs", q + kv, e_, kAttention});
   if (fused) {
-    layer.kept.push_back({"log-sum-exp of scores", rows, 4, kAttention});
+    layer.kept.push_back(
+        {"log-sum-exp of scores", rows, 4, kAttention, core_again ? KeptAs::recomputed : KeptAs::tensor});
   } else {  // softmax, its dropout mask and output
-    const bool again = w_.computation().again(&RecomputedParts::core_attention);
     layer.kept.push_back({"scores", rows * real(m_.seq), style_.dropout ? 2 * e_ + 1 : e_, kAttention,
-                          again ? KeptAs::recomputed : KeptAs::tensor});
+                          core_again ? KeptAs::recomputed : KeptAs::tensor});
   }
   keep_post_norm(w_, kAttention, layer);
   // Gradients of q, k, v and the output; fused kernels add up q's in fp32, others hold two of the scores.
@@ -332,7 +338,9 @@ void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
   const double t = z_.parts(), ffn = z_.of_token(m_.mlp.hidden) / t, branches = m_.mlp.gated ? 3 : 2;
   const double outside = z_.outside;
   if (reads == Reads::own_norm) {
-    keep_ends(w_, kFeedForward, KeptAs::tensor, layer);
+    // The sum behind attention, which its projection and the block's input make.
+    const bool made_again = w_.computation().again(&RecomputedParts::attention_out);
+    keep_ends(w_, kFeedForward, made_again ? KeptAs::recomputed : KeptAs::tensor, layer);
     keep_post_norm(w_, kFeedForward, layer);
   }
   const bool again = w_.computation().again(&RecomputedParts::mlp);
