@@ -228,7 +228,8 @@ class ClosedForm {
                               job.placement,
                               {job.batch.micro, job.rank_seq(), job.microbatches(), job.machine.gpus_per_node},
                               job.software.layers.linear.keeps_gathered_inputs,
-                              gathered_}) {}
+                              gathered_,
+                              workloads::layers_again(job)}) {}
 
   std::vector<TrafficRow> rows() {
     if (p_.tensor > 1) tensor();
