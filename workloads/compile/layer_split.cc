@@ -101,12 +101,6 @@ void recompute_first_blocks(const std::vector<LayerRange>& ranges, Network& netw
 
 }  // namespace
 
-std::int64_t recomputed_layers(const LayerSplit& split) {
-  std::int64_t count = 0;
-  for (std::int64_t i = 0; i < split.network.size(); ++i) count += split.network.layer(i).recomputed;
-  return count;
-}
-
 double share_recomputed(const LayerSplit& split) {
   std::vector<double> flops;
   for (const Layer& layer : split.network.kinds) {

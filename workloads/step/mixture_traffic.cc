@@ -13,9 +13,7 @@
 #include <set>
 
 #include "sim/real.h"
-#include "workloads/compile/layer_split.h"
 #include "workloads/compile/placement.h"
-#include "workloads/step/job_values.h"
 
 namespace orrery::workloads {
 
@@ -24,14 +22,14 @@ namespace {
 using sim::real;
 
 /// Layers of a model with experts, and with a dense MLP; the ones that predict further tokens are as the last.
-void count(const Model& model, std::int64_t layer, MixtureLayers& sum) {
+void add_layer(const Model& model, std::int64_t layer, MixtureLayers& sum) {
   (model.experts.in_layer(std::min(layer, model.layers - 1)) ? sum.experts : sum.dense) += 1;
   if (layer >= model.layers) sum.predictions += 1;
 }
 
 MixtureLayers layers_of(const Model& model) {
   MixtureLayers layers;
-  for (std::int64_t i = 0; i < model.layers + model.experts.mtp_layers; ++i) count(model, i, layers);
+  for (std::int64_t i = 0; i < model.layers + model.experts.mtp_layers; ++i) add_layer(model, i, layers);
   return layers;
 }
 
@@ -194,13 +192,12 @@ class ExchangeRows {
 
 }  // namespace
 
-MixtureLayers layers_again(const Job& job) {
-  if (job.method.recompute != Recompute::full) return {};
-  if (job.method.recomputed_layers == 0) return layers_of(job.model);
-  const LayerSplit split = split_layers(job);
+MixtureLayers layers_again(const Model& model, const Method& method, const Network& network) {
+  if (method.recompute != Recompute::full) return {};
+  if (method.recomputed_layers == 0) return layers_of(model);
   MixtureLayers again;
-  for (std::int64_t i = 0; i < job.model.layers + job.model.experts.mtp_layers; ++i) {
-    if (split.network.layer(i + 1).recomputed) count(job.model, i, again);
+  for (std::int64_t i = 0; i < model.layers + model.experts.mtp_layers; ++i) {
+    if (network.layer(i + 1).recomputed) add_layer(model, i, again);
   }
   return again;
 }

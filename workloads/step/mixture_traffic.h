@@ -23,8 +23,8 @@ struct MixtureLayers {
   double predictions = 0;  // of these, those that predict a token further on
   double all() const { return experts + dense; }
 };
-/// Those that are recomputed as a whole.
-MixtureLayers layers_again(const Job& job);
+/// Those that are recomputed as a whole. `network`: the job's layers, looked at where some of each part are.
+MixtureLayers layers_again(const Model& model, const Method& method, const Network& network);
 
 /// What the formulas ask of a job. Refers to it.
 struct MixtureFacts {
