@@ -290,10 +290,6 @@ std::vector<Row> kernel_rows() {
       boolean("repeats_keys", &S::attention_style, &AttentionStyle::repeats_keys,
               "Where several queries share a key, keys and values are copied out to as many heads as there are queries "
               "ahead of attention, and so exchanged over a context group; backward, their gradients are summed."),
-      boolean(
-          "copies_output", &S::attention_style, &AttentionStyle::copies_output,
-          "The output of attention is copied into another layout for the projection, and both stay for the backward "
-          "pass."),
       number("qkv_gradient_copies", &S::attention_style, &AttentionStyle::qkv_gradient_copies, {"0", "20"},
              "Times that the gradients of queries, keys and values are copied on the way back."),
       boolean("compiled_cross_entropy", kHead, &HeadStyle::compiled_cross_entropy,
@@ -420,6 +416,17 @@ std::vector<Row> fetch_rows() {
 std::vector<Row> attention_rows() {
   using S = Software;
   return {
+      boolean("fp8_activation_input", kLinear, &LinearStyle::fp8_activation_input,
+              "What the activation of an MLP or an expert reads is kept in fp8 for the backward pass."),
+      boolean(
+          "copies_output", &S::attention_style, &AttentionStyle::copies_output,
+          "The output of attention is copied into another layout for the projection, where a micro-batch has more than "
+          "one sequence, and both stay for the backward pass."),
+      boolean("copies_output_again", &S::attention_style, &AttentionStyle::copies_output_again,
+              "With copies_output, the copy goes with the projection's product, and the backward pass makes another."),
+      boolean("keeps_first_keys", &S::attention_style, &AttentionStyle::keeps_first_keys,
+              "Keys and values are copied out of a tensor that queries share with them, which queries keep whole for "
+              "the backward pass; where several queries share a key, they have tensors of their own."),
       choice(
           "attention_kernel", &S::attention_style, &AttentionStyle::attention_kernel,
           {AttentionKernel::fused, AttentionKernel::flash_1, AttentionKernel::flash_2, AttentionKernel::fused_fp8,
@@ -502,6 +509,8 @@ std::vector<Row> trainer_rows() {
           "states_follow_weights", &S::optimizer, &OptimizerStyle::states_follow_weights,
           "The optimizer's moments have the type of the weights, and these are updated as they are: there is no copy "
           "in fp32."),
+      boolean("moments_16bit", &S::optimizer, &OptimizerStyle::moments_16bit,
+              "The optimizer's moments lie in 16 bits; weights that it updates and their gradients do not."),
       boolean("fused_optimizer", &S::optimizer, &OptimizerStyle::fused_optimizer,
               "The optimizer updates its states in one pass; else one operation of the update at a time, after another "
               "that scales the gradients."),
@@ -547,7 +556,9 @@ std::vector<Row> memory_rows() {
       boolean("receives_apart", &S::memory, &MemoryHabits::receives_apart,
               "A stage has a buffer for each micro-batch's activation and gradient that it receives, all step long."),
       number("allocator_overhead", &S::memory, &MemoryHabits::allocator_overhead, {"0", "1"},
-             "What the caching allocator holds beyond what is allocated (fragmentation), over what is allocated."),
+             "What the caching allocator holds beyond what is allocated (fragmentation), over what is allocated, on a "
+             "stage of several: blocks of one micro-batch come and go among those of others, where a lone stage frees "
+             "them in reverse."),
       number("launches_ahead", kLaunches, &HostLaunches::ahead, {"0", "1e6"},
              "Launches that the host may be ahead of its device. Blocks that it frees meanwhile, and that a "
              "reduce-scatter on another stream was given, stay reserved until the device is there; 0: none do."),

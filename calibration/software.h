@@ -87,6 +87,7 @@ struct LinearStyle {
   double column_cast_traffic = 1;      // bytes of an operand's cast with scales of columns, over one with those of rows
   bool async_tensor_backward = false;  // input-gradient reductions run beside the weight-gradient GEMMs
   bool keeps_gathered_inputs = false;  // of column-parallel layers, for their weight gradients
+  bool fp8_activation_input = false;   // what the activation between two reads is kept in fp8
   bool gathers_quantised = false;      // the tensor group gathers what is cast, where all of it shares a scale
   bool sequence_behind_batch = false;  // what a tensor group exchanges is copied into, or out of, the order of ranks
   bool recomputes_needed_only = false;  // of recomputed parts, no product whose result no gradient needs
@@ -144,6 +145,8 @@ struct AttentionStyle {
   bool rotation_in_steps = false;        // rotary embedding as a cast to fp32, a product there and a cast back
   bool repeats_keys = false;             // keys and values are copied out to as many heads as queries have
   bool copies_output = false;            // the output into the layout of the projection, which keeps the copy
+  bool copies_output_again = false;      // it does not, and the backward pass makes another
+  bool keeps_first_keys = false;         // keys and values are copied, and stay where queries lie beside them too
   bool gathered_in_blocks = false;       // gathered keys are attended to block by block, gradients sent on in fp32
   double fused_softmax_matrices = 1;     // unfused attention: score matrices that the softmax kernel takes at a time
   bool fused_softmax_by_heads = false;   // whether that kernel may run is judged by the heads of a rank, by mistake
@@ -214,6 +217,7 @@ struct MessagePolicy {
 struct OptimizerStyle {
   bool fused_optimizer = true;            // one pass over all states; else one operation of the update at a time
   bool states_follow_weights = false;     // moments have the type of the weights, which are updated as they are
+  bool moments_16bit = false;             // moments alone lie in 16 bits
   bool separate_gradient_passes = false;  // gradients to fp32, unscaled, weights to 16 bit, each by itself
   bool operator==(const OptimizerStyle&) const = default;
 };

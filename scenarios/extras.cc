@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <string>
@@ -89,16 +90,20 @@ Settings selective(const Settings& modules) {
   return recompute;
 }
 
-/// Layers of each stage that a record of full recomputation counts (--recompute-method block); in words they stay a
-/// note.
+/// Layers of each part of a pipeline that a record of full or partial recomputation counts (--recompute-method block),
+/// as "2" or "1 layer of each virtual stage"; in other words they stay a note.
 bool recompute_some(const Settings& fact, Settings& document) {
   const Settings* kind = document.find("recompute");
-  const std::string& count = fact.text();
-  const bool counted = !count.empty() && count.find_first_not_of("0123456789") == std::string::npos;
-  if (!counted || kind == nullptr || !kind->is_scalar() || kind->text() != "full") return false;
+  const std::string& text = fact.text();
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::string unit = text.substr(digits);
+  const bool counted =
+      digits > 0 && (unit.empty() || unit == " layer of each virtual stage" || unit == " layers of each virtual stage");
+  if (!counted || kind == nullptr || !kind->is_scalar()) return false;
+  if (kind->text() != "full" && kind->text() != "partial") return false;
   Settings recompute = Settings::mapping(fact.place());
   recompute.set("kind", Settings::scalar("full", fact.place()));
-  recompute.set("layers", fact);
+  recompute.set("layers", Settings::scalar(text.substr(0, digits), fact.place()));
   document.set("recompute", recompute);
   return true;
 }

@@ -135,8 +135,6 @@ void load_recompute(const Settings& document, const std::vector<std::string>& ki
   if (const Settings* layers = given(section, "layers"); layers != nullptr) {
     const std::string got = fmt::format("got {}, expected ", layers->as_int());
     if (job.method.recompute != workloads::Recompute::full) layers->fail(got + "none but with kind full");
-    if (job.model.experts.any())
-      layers->fail(got + "none for a model with experts, of which all are recomputed or none");
     job.method.recomputed_layers = layers->as_int();
   }
   const Settings* modules = given(section, "modules");

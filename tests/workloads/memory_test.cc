@@ -456,6 +456,11 @@ TEST_CASE("the first layers of every part of a pipeline are recomputed, where a 
     sets.insert(sets.end(), more.begin(), more.end());
     return small_job(sets);
   };
+  const auto layers_again = [](const LayerSplit& split) {
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < split.network.size(); ++i) count += split.network.layer(i).recomputed ? 1 : 0;
+    return count;
+  };
   const auto kept = [&](const char* recompute) {
     const Job job = in_part(recompute);
     const LayerSplit split = split_layers(job);
@@ -463,10 +468,10 @@ TEST_CASE("the first layers of every part of a pipeline are recomputed, where a 
     return bytes_of(split.network, second.range(0)).kept;
   };
   CHECK(kept("{kind: full, layers: 1}") == Approx((kept("none") + kept("full")) / 2));
-  CHECK(recomputed_layers(split_layers(in_part("{kind: full, layers: 1}"))) == 4);
-  CHECK(recomputed_layers(split_layers(in_part("none"))) == 0);
+  CHECK(layers_again(split_layers(in_part("{kind: full, layers: 1}"))) == 4);
+  CHECK(layers_again(split_layers(in_part("none"))) == 0);
   // Five layers, embedding and head are seven units over four parts, 1 2 2 2: blocks 0 2 2 1. Three parts have a first.
-  CHECK(recomputed_layers(split_layers(in_part("{kind: full, layers: 1}", {"model.layers=5"}))) == 3);
+  CHECK(layers_again(split_layers(in_part("{kind: full, layers: 1}", {"model.layers=5"}))) == 3);
   // As many as there are is all of them, to the picosecond and the byte.
   const StepReport all = simulate_step(in_part("full")), many = simulate_step(in_part("{kind: full, layers: 2}"));
   CHECK(tests::comparable(all) == tests::comparable(many));
@@ -577,6 +582,47 @@ TEST_CASE("a stage's total is the sum of its parts, and the reserve counts commu
     CHECK(m.parts.context == Approx(s == 0 || s == 3 ? 6e9 : 5e9));
   }
   CHECK(peak_memory(stages) == Approx(std::max(stages.front().total, std::max(stages[1].total, stages[3].total))));
+}
+
+TEST_CASE("a lone stage leaves its allocator no gaps, as it frees in reverse") {
+  for (const char* pipeline : {"1", "2"}) {
+    const Job job = small_job({"software.allocator_overhead=0.25", std::string("parallelism.pipeline=") + pipeline,
+                               "parallelism.data=null"});
+    const StageMemory m = stages_of(job).front();
+    CHECK(m.parts.fragmentation == Approx(*pipeline == '1' ? 0 : m.allocated / 4));
+  }
+}
+
+TEST_CASE("what attention keeps beside its operands, to the byte: first copies of keys, and of the output") {
+  // Two sequences of 1024, 2048 wide, over two tensor ranks, in 16 bit.
+  const double tensor = 2 * 1024.0 * 2048 / 2 * 2;
+  const auto kept = [](Sets sets) {
+    sets.emplace_back("batch.micro=2");
+    const LayerSplit split = split_layers(small_job(sets));
+    return bytes_of(split.block()).kept;
+  };
+  const double before = kept({});
+  CHECK(kept({"software.keeps_first_keys=true"}) - before == 2 * tensor);
+  // Of fewer keys than queries each has a tensor of its own.
+  const double grouped = kept({"model.kv_heads=4"});
+  CHECK(kept({"model.kv_heads=4", "software.keeps_first_keys=true"}) == grouped);
+  CHECK(kept({"software.copies_output=true"}) - before == tensor);
+  CHECK(kept({"software.copies_output=true", "software.copies_output_again=true"}) == before);
+}
+
+TEST_CASE("what attention and its projection make is gone where both run again") {
+  const double tensor = 1024.0 * 2048 / 2 * 2, outside = 1024.0 * 2048 * 2, rows = 1024.0 * 16 / 2 * 4;
+  const auto kept = [](const char* modules, Sets sets = {}) {
+    sets.push_back(std::string("recompute={kind: selective, modules: ") + modules + "}");
+    const LayerSplit split = split_layers(small_job(sets));
+    return bytes_of(split.block()).kept;
+  };
+  const double norms = kept("[norms]");
+  // A checkpointed region of attention keeps its output, which the projection reads, and not the sums of its rows.
+  CHECK(norms - kept("[norms, core_attention]") == rows);
+  CHECK(norms - kept("[norms, attention_out]") == outside);
+  CHECK(norms - kept("[norms, core_attention, attention_out]") == rows + outside + tensor);
+  CHECK(norms - kept("[norms, core_attention]", {"software.recomputes_needed_only=true"}) == rows + tensor);
 }
 
 TEST_CASE("weights and gradients of a stage are two bytes for each of its parameters, to the byte") {

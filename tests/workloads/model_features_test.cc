@@ -115,7 +115,16 @@ TEST_CASE("kernels beside the products move what they read and write, to the byt
   CHECK(bytes(in_steps, "gradients to fp32", false) == turned * (2 + 4));
   CHECK(bytes(in_steps, "rotate gradients in fp32", false) == turned * (4 + 4));
   CHECK(bytes(in_steps, "rotated gradients to 16 bit", false) == turned * (4 + 2));
-  CHECK(bytes({"software.copies_output=true"}, "copy attention output", true) == 1024.0 * 1024 * (2 + 2));
+  // Attention's output is transposed where there is more than one sequence, and once more for the gradient of the
+  // projection's weights where the first copy is not kept.
+  std::vector<std::string> copied{"software.copies_output=true", "batch.micro=2"};
+  CHECK(bytes(copied, "copy attention output", true) == 2 * 1024.0 * 1024 * (2 + 2));
+  CHECK(bytes(copied, "copy attention output again", false) == 0);
+  copied.emplace_back("software.copies_output_again=true");
+  CHECK(bytes(copied, "copy attention output again", false) == 2 * 1024.0 * 1024 * (2 + 2));
+  copied[1] = "batch.micro=1";
+  CHECK(bytes(copied, "copy attention output", true) == 0);
+  CHECK(bytes(copied, "copy attention output again", false) == 0);
 }
 
 TEST_CASE("ALiBi passes over the scores once more where attention is not fused, and has no parameters") {

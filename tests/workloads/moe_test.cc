@@ -335,6 +335,87 @@ TEST_CASE("latent attention's exchanges move the bytes of their closed form") {
   CHECK(tests::contradiction(simulate_step(mixture_job(sets))) == "");
 }
 
+TEST_CASE("of every part of a pipeline the first layers run again, dense ones and those with experts") {
+  // One dense layer, then five with experts and one that predicts: 0 to 2 and 3 to 5 with the prediction on two stages.
+  std::vector<std::string> sets{"model.layers=6",
+                                "model.dense_layers=1",
+                                "model.ffn_hidden=2048",
+                                "model.mtp_layers=1",
+                                "model.shared_experts=1",
+                                "parallelism.tensor=2",
+                                "parallelism.sequence_parallel=true"};
+  const auto with = [&](const char* recompute, std::vector<std::string> more = {}) {
+    std::vector<std::string> all = sets;
+    all.emplace_back(recompute);
+    all.insert(all.end(), more.begin(), more.end());
+    return mixture_job(all);
+  };
+  for (const char* recompute : {"recompute={kind: full, layers: 1}", "recompute={kind: full, layers: 2}"}) {
+    for (const char* dispatcher : {"experts.dispatcher=alltoall", "experts.dispatcher=allgather"}) {
+      INFO(recompute << ", " << dispatcher);
+      const Job job = with(recompute, {dispatcher});
+      const StepReport folded = simulate_step(job);
+      CHECK(tests::contradiction(folded) == "");
+      StepOptions full;
+      full.full = true;
+      CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
+    }
+  }
+  // As many as a part has is all of them.
+  const StepReport all = simulate_step(with("recompute=full"));
+  CHECK(tests::comparable(simulate_step(with("recompute={kind: full, layers: 7}"))) == tests::comparable(all));
+  // FLOPs beyond the model's own are those of the layers that run again: of the first stage a dense one, then one with
+  // experts too.
+  const StepReport none = simulate_step(with("recompute=none"));
+  const StepReport first = simulate_step(with("recompute={kind: full, layers: 1}"));
+  const StepReport second = simulate_step(with("recompute={kind: full, layers: 2}"));
+  const LayerSplit split = split_layers(with("recompute={kind: full, layers: 1}"));
+  double dense = 0, experts = 0;
+  for (std::int64_t i = 1; i < split.network.size(); ++i) {
+    if (!split.network.layer(i).recomputed) continue;
+    const ForwardFlops f = forward_flops(split.network.layer(i));
+    (i == 1 ? dense : experts) += f.linear + f.attention;
+  }
+  const auto done = [](const StepReport& report) {
+    return report.rates.hardware_tflops_per_gpu * sim::to_seconds(report.iteration);
+  };
+  const auto again = [&](const StepReport& report) { return done(report) - done(none); };
+  CHECK(dense > 0);
+  CHECK(experts > 0);
+  CHECK(again(second) / again(first) == Approx((dense + 3 * experts) / (dense + experts)));
+}
+
+TEST_CASE("what products read is kept in their type, of experts too, to the byte") {
+  // 512 tokens of 1024, 2048 rows for experts of 512; in fp8 with a scale each a byte an element.
+  const double tokens = 512.0 * 1024, rows = 2048.0 * 1024, inside = 2048.0 * 512, shared = 512.0 * 512;
+  const auto kept = [](std::vector<std::string> sets) {
+    const LayerSplit split = split_layers(mixture_job(sets));
+    return bytes_of(split.block()).kept;
+  };
+  const std::string fp8 = "precision=fp8", beside = "model.shared_experts=1";
+  const double bf16 = kept({});
+  // Attention keeps its input in one byte, and one more of its output beside the 16-bit one.
+  CHECK(bf16 - kept({fp8}) == rows + inside + tokens - tokens);
+  CHECK(kept({fp8}) - kept({fp8, "software.fp8_activation_input=true"}) == 2 * inside);
+  // The router's product keeps 16 bits of what the shared expert keeps a byte of.
+  CHECK(kept({beside}) - bf16 == 2.0 * 3 * shared);
+  CHECK(kept({fp8, beside}) - kept({fp8}) == (2 * 2 + 1) * shared + tokens);
+}
+
+TEST_CASE("norms that run again leave nothing of what they make, ahead of latent attention as well") {
+  const auto kept = [](const std::string& precision, const std::string& recompute) {
+    const LayerSplit split = split_layers(
+        mixture_job({"model.attention_kind=mla", "model.q_lora=256", "model.kv_lora=128", "model.qk_nope_dim=64",
+                     "model.qk_rope_dim=32", "model.v_dim=64", precision, recompute}));
+    return bytes_of(split.block()).kept;
+  };
+  const double tokens = 512.0 * 1024, output = 512.0 * 8 * 64;
+  const std::string none = "recompute=none", norms = "recompute={kind: selective, modules: [norms]}";
+  CHECK(kept("precision=bf16", none) - kept("precision=bf16", norms) == 2 * 2 * tokens);
+  // Beside what experts keep less of, the projection keeps its input in a byte.
+  CHECK(kept("precision=bf16", norms) - kept("precision=fp8", norms) == 2048.0 * (1024 + 512) - output);
+}
+
 TEST_CASE("experts are shared out: a rank holds its part of their states") {
   const auto states = [](const std::vector<std::string>& sets) {
     const StepReport report = simulate_step(mixture_job(sets));

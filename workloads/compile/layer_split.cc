@@ -101,10 +101,19 @@ void recompute_first_blocks(const std::vector<LayerRange>& ranges, Network& netw
 
 }  // namespace
 
-std::int64_t recomputed_layers(const LayerSplit& split) {
-  std::int64_t count = 0;
-  for (std::int64_t i = 0; i < split.network.size(); ++i) count += split.network.layer(i).recomputed;
-  return count;
+double share_recomputed(const LayerSplit& split) {
+  std::vector<double> flops;
+  for (const Layer& layer : split.network.kinds) {
+    const ForwardFlops forward = forward_flops(layer);
+    flops.push_back(layer.kind == LayerKind::block ? forward.linear + forward.attention : 0);
+  }
+  double all = 0, again = 0;
+  for (std::int64_t i = 0; i < split.network.size(); ++i) {
+    const double of_layer = flops[split.network.layers[static_cast<std::size_t>(i)]];
+    all += of_layer;
+    if (split.network.layer(i).recomputed) again += of_layer;
+  }
+  return again / all;
 }
 
 double LayerSplit::parameters_of(std::int64_t layer, HeldPart which) const {

@@ -33,8 +33,8 @@ struct LayerSplit {
   const Layer& block() const { return network.layer(1); }
 };
 
-/// Layers that are recomputed as a whole.
-std::int64_t recomputed_layers(const LayerSplit& split);
+/// Of the FLOPs of all blocks' forward passes, the share of those that are recomputed as a whole.
+double share_recomputed(const LayerSplit& split);
 
 /// Cuts `blocks` layers, an embedding in front of and a head behind them into `parts` ranges: equal shares of the
 /// layers where they divide; else as even as can be with embedding and head a layer each.

@@ -392,28 +392,36 @@ void ExpertHalf::keep(Layer& layer) const {
   const KeptAs inner = all_again ? KeptAs::recomputed : KeptAs::tensor;
   const bool activation_again = all_again || computation.again(&RecomputedParts::expert_activation);
   const KeptAs norm = computation.again(&RecomputedParts::norms) ? KeptAs::recomputed : KeptAs::tensor;
+  const double activation_input = kept_activation_input(w_);
   layer.kept.push_back({"norm input", outside, e_, kFeedForward});
   layer.kept.push_back({"linear input", outside, e_, kFeedForward, norm});
   layer.kept.push_back({"dropout mask", outside, w_.style().dropout ? 1.0 : 0.0, kFeedForward});
   // Scores, weights by expert and the map of them.
   layer.kept.push_back({"routing", scores, (style_.router_fp32 ? 8 : 2 * e_) + 1, kFeedForward, inner});
-  layer.kept.push_back({"expert inputs", input, e_, kFeedForward, inner});
-  layer.kept.push_back({"expert up projection", real(gates()) * inside, e_, kFeedForward, inner});
-  layer.kept.push_back(
-      {"expert activation", inside, e_, kFeedForward, activation_again ? KeptAs::recomputed : KeptAs::tensor});
+  layer.kept.push_back({"expert inputs", input, kept_input(w_), kFeedForward, inner, true});
+  layer.kept.push_back({"expert up projection", real(gates()) * inside, activation_input, kFeedForward, inner});
+  layer.kept.push_back({"expert activation", inside, kept_input(w_), kFeedForward,
+                        activation_again ? KeptAs::recomputed : KeptAs::tensor, true});
   if (m_.experts.activation_clamp > 0 && !style_.fused_mlp) {
     layer.kept.push_back({"clamped projection", real(gates()) * inside, e_, kFeedForward,
                           activation_again ? KeptAs::recomputed : KeptAs::tensor});
   }
-  if (shares())
-    layer.kept.push_back({"shared up projection and activation", branches * shared, e_, kFeedForward, inner});
+  if (shares()) {
+    // The router's product, in 16 bits, keeps what norms make as it is.
+    if (calibration::is_quantised(computation.precision.matmul))
+      layer.kept.push_back(
+          {"cast input of shared experts", outside, kept_input(w_), kFeedForward, all_again ? inner : norm, true});
+    layer.kept.push_back({"shared up projection", real(gates()) * shared, activation_input, kFeedForward, inner});
+    layer.kept.push_back({"shared activation", shared, kept_input(w_), kFeedForward, inner, true});
+  }
   layer.working.push_back({"residual gradients", 2 * outside, e_, kFeedForward});
   layer.working.push_back({"gradients of expert inputs and outputs", 2 * input, e_, kFeedForward});
   layer.working.push_back({"gradients of up projection and activation", branches * inside, e_, kFeedForward});
   const double weights = real(x_.copies) * real(m_.hidden) * real(x_.ffn);
   layer.working.push_back({"weight gradient", weights, w_.own_gradient(), kFeedForward});
-  layer.between.push_back({"MLP's linear inputs", input + inside + outside + shared, e_});
-  layer.between.push_back({"MLP's linear output gradients", input + (inside + shared) * real(gates()) + outside, e_});
+  layer.between.push_back({"MLP's linear inputs", input + inside + outside + shared, kept_input(w_)});
+  const double gradients = input + (inside + shared) * real(gates()) + outside;
+  layer.between.push_back({"MLP's linear output gradients", gradients, kept_input(w_)});
 }
 
 void ExpertHalf::weigh(Layer& layer) const {

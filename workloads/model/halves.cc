@@ -29,13 +29,6 @@ Weights norm_weights(const char* name, const Model& model, const Sizes& sizes) {
   return weights;
 }
 
-/// Bytes of one element of what a linear layer keeps of its input: of its operand's type where that is cast
-/// (Transformer Engine saves the cast input, transformer_engine/pytorch/module/linear.py).
-double kept_input(const LayerWriter& writer) {
-  const DataType type = writer.computation().precision.matmul;
-  return calibration::is_quantised(type) ? calibration::operand_bytes(type) : writer.element();
-}
-
 /// What a half that begins with a norm keeps of its input, and of the dropout behind it.
 void keep_ends(const LayerWriter& writer, Half half, KeptAs input, Layer& layer) {
   const double outside = writer.sizes().outside, e = writer.element();
@@ -53,6 +46,17 @@ void keep_post_norm(const LayerWriter& writer, Half half, Layer& layer) {
 }
 
 }  // namespace
+
+double kept_input(const LayerWriter& writer) {
+  const DataType type = writer.computation().precision.matmul;
+  return calibration::is_quantised(type) ? calibration::operand_bytes(type) : writer.element();
+}
+
+double kept_activation_input(const LayerWriter& writer) {
+  const Computation& computation = writer.computation();
+  return computation.adapters.fp8_activation_input || computation.style.linear.fp8_activation_input ? 1
+                                                                                                    : writer.element();
+}
 
 // ---- attention ----
 
@@ -152,8 +156,15 @@ void AttentionHalf::repeat_keys() {
 void AttentionHalf::attention(std::int64_t window) {
   repeat_keys();
   w_.add(attention_op(w_, z_.heads, repeats_keys() ? z_.heads : z_.kv_heads, m_.head_dim(), window));
-  if (w_.computation().attention_style.copies_output)
-    w_.forward("copy attention output", Streaming::copy, z_.of_token(z_.q), 2 * e_);
+  if (!copies_output()) return;
+  if (w_.computation().attention_style.copies_output_again)
+    w_.backward("copy attention output again", Streaming::copy, z_.of_token(z_.q), 2 * e_);
+  w_.forward("copy attention output", Streaming::copy, z_.of_token(z_.q), 2 * e_);
+}
+
+/// Sequences and tokens change places; of one sequence nothing moves.
+bool AttentionHalf::copies_output() const {
+  return w_.computation().attention_style.copies_output && w_.split().micro_batch > 1;
 }
 
 void AttentionHalf::cast_output() {
@@ -187,19 +198,28 @@ void AttentionHalf::keep(Layer& layer) const {
   keep_ends(w_, kAttention, KeptAs::input, layer);
   const KeptAs made = w_.computation().again(&RecomputedParts::qkv) ? KeptAs::recomputed : KeptAs::tensor;
   layer.kept.push_back({"queries", q, e_, kAttention, made});
-  layer.kept.push_back({"attention output", q, e_, kAttention});
+  // A region that is run again keeps what it made for what reads it, but where that runs again too, or where nothing is
+  // kept that can be made.
+  const bool core_again = w_.computation().again(&RecomputedParts::core_attention);
+  const bool out_again = w_.computation().again(&RecomputedParts::attention_out);
+  const bool output_again = core_again && (out_again || style_.linear.recomputes_needed_only);
+  const KeptAs output = output_again ? KeptAs::recomputed : KeptAs::tensor;
+  layer.kept.push_back({"attention output", q, e_, kAttention, output});
   layer.kept.push_back({"keys and values", 2 * (repeats_keys() ? q : kv), e_, kAttention, made});
-  if (w_.computation().attention_style.copies_output)
-    layer.kept.push_back({"copy of attention output", q, e_, kAttention});
+  const calibration::AttentionStyle& style = w_.computation().attention_style;
+  if (style.keeps_first_keys && z_.kv_heads == z_.heads)
+    layer.kept.push_back({"first copy of keys and values", 2 * kv, e_, kAttention, made});
+  if (copies_output() && !style.copies_output_again)
+    layer.kept.push_back({"copy of attention output", q, e_, kAttention, output});
   if (calibration::is_quantised(w_.computation().precision.matmul))
-    layer.kept.push_back({"cast attention output", q, kept_input(w_), kAttention, KeptAs::tensor, true});
+    layer.kept.push_back({"cast attention output", q, kept_input(w_), kAttention, output, true});
   if (m_.attention.qk_norm) layer.kept.push_back({"query and key norm inputs", q + kv, e_, kAttention});
   if (fused) {
-    layer.kept.push_back({"log-sum-exp of scores", rows, 4, kAttention});
+    layer.kept.push_back(
+        {"log-sum-exp of scores", rows, 4, kAttention, core_again ? KeptAs::recomputed : KeptAs::tensor});
   } else {  // softmax, its dropout mask and output
-    const bool again = w_.computation().again(&RecomputedParts::core_attention);
     layer.kept.push_back({"scores", rows * real(m_.seq), style_.dropout ? 2 * e_ + 1 : e_, kAttention,
-                          again ? KeptAs::recomputed : KeptAs::tensor});
+                          core_again ? KeptAs::recomputed : KeptAs::tensor});
   }
   keep_post_norm(w_, kAttention, layer);
   // Gradients of q, k, v and the output; fused kernels add up q's in fp32, others hold two of the scores.
@@ -209,8 +229,8 @@ void AttentionHalf::keep(Layer& layer) const {
   layer.working.push_back(fused ? Working{"query gradient in fp32", q, 4, kAttention}
                                 : Working{"gradients of scores", 2 * rows * real(m_.seq), e_, kAttention});
   // Of qkv and projection: inputs, then gradients of the outputs.
-  layer.between.push_back({"attention's linear inputs", outside + q, e_});
-  layer.between.push_back({"attention's linear output gradients", outside + q + 2 * kv, e_});
+  layer.between.push_back({"attention's linear inputs", outside + q, kept_input(w_)});
+  layer.between.push_back({"attention's linear output gradients", outside + q + 2 * kv, kept_input(w_)});
 }
 
 void AttentionHalf::weigh(Layer& layer) const {
@@ -318,12 +338,14 @@ void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
   const double t = z_.parts(), ffn = z_.of_token(m_.mlp.hidden) / t, branches = m_.mlp.gated ? 3 : 2;
   const double outside = z_.outside;
   if (reads == Reads::own_norm) {
-    keep_ends(w_, kFeedForward, KeptAs::tensor, layer);
+    // The sum behind attention, which its projection and the block's input make.
+    const bool made_again = w_.computation().again(&RecomputedParts::attention_out);
+    keep_ends(w_, kFeedForward, made_again ? KeptAs::recomputed : KeptAs::tensor, layer);
     keep_post_norm(w_, kFeedForward, layer);
   }
   const bool again = w_.computation().again(&RecomputedParts::mlp);
   const KeptAs as = again ? KeptAs::recomputed : KeptAs::tensor;
-  const double up_bytes = w_.computation().adapters.fp8_activation_input ? 1 : e_;
+  const double up_bytes = kept_activation_input(w_);
   const bool activated = again || w_.computation().again(&RecomputedParts::activation);
   // The gradient of a ReLU follows from its output, which the down projection keeps unless it casts it.
   const bool from_output = m_.mlp.activation == Activation::relu && !m_.mlp.gated && !activated &&
@@ -339,8 +361,8 @@ void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
   layer.working.push_back(
       {"weight gradient", real(z_.width) * real(m_.mlp.hidden) / t, w_.own_gradient(), kFeedForward, true});
   // Of up and down: inputs, then gradients of the outputs.
-  layer.between.push_back({"MLP's linear inputs", outside + ffn, e_});
-  layer.between.push_back({"MLP's linear output gradients", outside + ffn * (branches - 1), e_});
+  layer.between.push_back({"MLP's linear inputs", outside + ffn, kept_input(w_)});
+  layer.between.push_back({"MLP's linear output gradients", outside + ffn * (branches - 1), kept_input(w_)});
 }
 
 void FeedForwardHalf::weigh(Layer& layer) const {

@@ -17,6 +17,11 @@ enum class Reads : std::uint8_t { own_norm, norm_of_other_half };
 /// Attention of `heads` heads over `kv_heads`, of `head_dim` elements each, over the writer's micro-batch.
 AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim,
                          std::int64_t window);
+/// Bytes of one element of what a linear layer keeps of its input: of its operand's type where that is cast
+/// (Transformer Engine saves the cast input, transformer_engine/pytorch/module/linear.py, grouped_linear.py).
+double kept_input(const LayerWriter& writer);
+/// Of what the activation of an MLP keeps of its input.
+double kept_activation_input(const LayerWriter& writer);
 /// Kernels of what an MLP applies inside: forward, backward.
 std::pair<const char*, const char*> activation_names(const Model& model);
 
@@ -42,6 +47,7 @@ class AttentionHalf {
   void rotate();
   /// Whether keys and values are copied out to the heads of queries ahead of attention.
   bool repeats_keys() const;
+  bool copies_output() const;
   void repeat_keys();
   void attention(std::int64_t window);
   void cast_output();

@@ -92,13 +92,16 @@ void LatentAttentionHalf::keep(Layer& layer) const {
   const double compressed = real(own_) * real(latent_.q_rank + latent_.kv_rank);
   const bool fused = w_.computation().attention == AttentionKind::flash;
   layer.kept.push_back({"norm input", outside, e_, kAttention, KeptAs::input});
-  layer.kept.push_back({"linear input", outside, e_, kAttention});
+  const bool norm_again = w_.computation().again(&RecomputedParts::norms);
+  layer.kept.push_back({"linear input", outside, e_, kAttention, norm_again ? KeptAs::recomputed : KeptAs::tensor});
   layer.kept.push_back({"dropout mask", outside, w_.style().dropout ? 1.0 : 0.0, kAttention});
   layer.kept.push_back({"compressed queries, keys and values", 2 * compressed, e_, kAttention});  // and their norms'
   const bool up_again = w_.computation().again(&RecomputedParts::latent_up);
   layer.kept.push_back(
       {"queries, keys and values", 2 * q + v, e_, kAttention, up_again ? KeptAs::recomputed : KeptAs::tensor});
   layer.kept.push_back({"attention output", v, e_, kAttention});
+  if (calibration::is_quantised(w_.computation().precision.matmul))
+    layer.kept.push_back({"cast attention output", v, kept_input(w_), kAttention, KeptAs::tensor, true});
   if (fused) {
     layer.kept.push_back({"log-sum-exp of scores", rows, 4, kAttention});
   } else {
@@ -111,8 +114,8 @@ void LatentAttentionHalf::keep(Layer& layer) const {
   layer.working.push_back({"gradients of the output", v, e_, kAttention});
   layer.working.push_back(fused ? Working{"query gradient in fp32", q, 4, kAttention}
                                 : Working{"gradients of scores", 2 * rows * real(m_.seq), e_, kAttention});
-  layer.between.push_back({"attention's linear inputs", outside + compressed + v, e_});
-  layer.between.push_back({"attention's linear output gradients", outside + 2 * q + v, e_});
+  layer.between.push_back({"attention's linear inputs", outside + compressed + v, kept_input(w_)});
+  layer.between.push_back({"attention's linear output gradients", outside + 2 * q + v, kept_input(w_)});
 }
 
 void LatentAttentionHalf::weigh(Layer& layer) const {

@@ -58,8 +58,9 @@ std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& 
   const bool follow = style.states_follow_weights;
   const bool copies = precision.activations != calibration::DataType::fp32 && !follow;
   const double weight = copies ? calibration::bytes_of(precision.activations) : 0;
-  // Of a weight and each moment, read and written.
+  // Of a weight and of a moment, read and written.
   const double state = 2 * (follow ? calibration::bytes_of(precision.activations) : 4);
+  const double moment = style.moments_16bit && !follow ? 4 : state;
   std::vector<Kernel> kernels;
   const auto add = [&](const char* name, Streaming kernel, double bytes) {
     kernels.push_back({name, device.streaming(kernel, bytes), false, 0, bytes, {}});
@@ -83,18 +84,18 @@ std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& 
   // Read and write the fp32 master weight and each moment, read the gradient, write the 16-bit weight.
   switch (optimizer) {
     case OptimizerKind::adam:
-      add("adam", Streaming::optimizer, updated * (3 * state + read + written));
+      add("adam", Streaming::optimizer, updated * (state + 2 * moment + read + written));
       break;
     case OptimizerKind::lamb:  // stage 1 forms the update and both norms, stage 2 applies it (arXiv 1904.00962,
                                // algorithm 2)
-      add("lamb stage 1", Streaming::optimizer, updated * (2 * state + state / 2 + read + 4));
+      add("lamb stage 1", Streaming::optimizer, updated * (2 * moment + state / 2 + read + 4));
       add("lamb stage 2", Streaming::optimizer, updated * (4 + state + written));
       break;
     case OptimizerKind::sgd:
-      add("sgd with momentum", Streaming::optimizer, updated * (2 * state + read + written));
+      add("sgd with momentum", Streaming::optimizer, updated * (state + moment + read + written));
       break;
     case OptimizerKind::adagrad:  // a sum of squares where the other has momentum (Duchi et al., JMLR 12, 2011)
-      add("adagrad", Streaming::optimizer, updated * (2 * state + read + written));
+      add("adagrad", Streaming::optimizer, updated * (state + moment + read + written));
       break;
   }
   if (passes && copies) add("weights to 16 bit", Streaming::copy, updated * (4 + weight));

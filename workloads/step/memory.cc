@@ -38,6 +38,7 @@ struct StateStyle {
   bool allocates_gradients_late = false;
   bool frees_end_unit = false;
   bool states_follow_weights = false;
+  bool moments_16bit = false;
 
   bool reaches(Sharding level) const { return data.sharding >= level; }
   /// Ranks that share what is sharded, once `level` is reached.
@@ -65,7 +66,7 @@ struct StateStyle {
 StageMemory model_states(const StateStyle& style, double parameters) {
   const bool one = style.optimizer == OptimizerKind::sgd || style.optimizer == OptimizerKind::adagrad;
   const double element = calibration::bytes_of(style.precision.activations);
-  const double state = style.states_follow_weights ? element : 4;
+  const double state = style.states_follow_weights ? element : style.moments_16bit ? 2 : 4;
   const double moments = one ? state : 2 * state;
   StageMemory m;
   m.parameters = parameters * element / style.weights_shared_by();
@@ -342,7 +343,8 @@ StateStyles state_styles(const Job& job) {
                          job.software.layers.current_scales && !job.software.layers.fused_amax,
                          habits.allocates_gradients_late,
                          habits.frees_end_unit,
-                         job.software.optimizer.states_follow_weights};
+                         job.software.optimizer.states_follow_weights,
+                         job.software.optimizer.moments_16bit};
   StateStyle experts = style;
   experts.data = expert_parallelism_of(style.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks())
                      .value_or(style.data);
@@ -462,7 +464,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     settle(m, top, step, drops ? m.gradients : 0);
     m.allocated = m.parameters + m.gradients + m.optimizer + m.activations + m.parts.accumulators +
                   m.parts.weight_copies + m.parts.gathered + m.parts.messages + m.parts.step;
-    m.parts.fragmentation = job.software.memory.allocator_overhead * m.allocated;
+    m.parts.fragmentation = layout.pipeline > 1 ? job.software.memory.allocator_overhead * m.allocated : 0;
     m.parts.context = context_bytes(layout, style.data, ties_ends, job.software.memory, stage);
     m.buffers = m.parts.sum();
     m.total = m.allocated + m.parts.fragmentation + m.parts.context;

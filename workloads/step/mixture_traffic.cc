@@ -22,14 +22,14 @@ namespace {
 using sim::real;
 
 /// Layers of a model with experts, and with a dense MLP; the ones that predict further tokens are as the last.
-struct Layers {
-  double experts = 0, dense = 0;
-  double all() const { return experts + dense; }
-};
-Layers layers_of(const Model& model) {
-  Layers layers;
-  for (std::int64_t i = 0; i < model.layers + model.experts.mtp_layers; ++i)
-    (model.experts.in_layer(std::min(i, model.layers - 1)) ? layers.experts : layers.dense) += 1;
+void add_layer(const Model& model, std::int64_t layer, MixtureLayers& sum) {
+  (model.experts.in_layer(std::min(layer, model.layers - 1)) ? sum.experts : sum.dense) += 1;
+  if (layer >= model.layers) sum.predictions += 1;
+}
+
+MixtureLayers layers_of(const Model& model) {
+  MixtureLayers layers;
+  for (std::int64_t i = 0; i < model.layers + model.experts.mtp_layers; ++i) add_layer(model, i, layers);
   return layers;
 }
 
@@ -99,8 +99,8 @@ class ExchangeRows {
   ExchangeRows(const MixtureFacts& facts, TrafficRows& rows)
       : f_(facts), p_(facts.layout), style_(facts.method.experts), rows_(rows) {
     const Method& method = facts.method;
-    again_ =
-        method.recompute == Recompute::full || (method.recompute == Recompute::selective && method.recomputed.experts);
+    const bool halves = method.recompute == Recompute::selective && method.recomputed.experts;
+    again_ = halves ? layers_of(facts.model).experts : facts.again.experts;
     tokens_ = real(facts.sizes.micro_batch * facts.sizes.rank_seq) / (p_.sequence_parallel ? real(p_.tensor) : 1);
     element_ = calibration::bytes_of(method.precision.activations);
   }
@@ -116,10 +116,10 @@ class ExchangeRows {
   /// One call a layer and micro-batch of every group of `among`, of which each rank sends `share` of the buffer.
   void add(const CommGroup& among, CollectiveOp op, const std::string& what, std::int64_t group, double bytes,
            double share, bool forward) {
-    const double calls = layers_of(f_.model).experts * real(f_.sizes.microbatches);
-    const double sent = calls * real(p_.tensor * p_.context * p_.data) * bytes * share;
-    rows_.add_sent(among, op, what, group, bytes, sent, 1);
-    if (forward && again_) rows_.add_sent(among, op, what + " (recomputed)", group, bytes, sent, 1);
+    const double ranks = real(p_.tensor * p_.context * p_.data);
+    const auto sent = [&](double layers) { return layers * real(f_.sizes.microbatches) * ranks * bytes * share; };
+    rows_.add_sent(among, op, what, group, bytes, sent(layers_of(f_.model).experts), 1);
+    if (forward && again_ > 0) rows_.add_sent(among, op, what + " (recomputed)", group, bytes, sent(again_), 1);
   }
 
   void gathered() {
@@ -186,16 +186,26 @@ class ExchangeRows {
   const Parallelism& p_;
   const ExpertStyle& style_;
   TrafficRows& rows_;
-  bool again_ = false;  // forward exchanges run once more
+  double again_ = 0;  // layers whose forward exchanges run once more
   double tokens_ = 0, element_ = 2;
 };
 
 }  // namespace
 
+MixtureLayers layers_again(const Model& model, const Method& method, const Network& network) {
+  if (method.recompute != Recompute::full) return {};
+  if (method.recomputed_layers == 0) return layers_of(model);
+  MixtureLayers again;
+  for (std::int64_t i = 0; i < model.layers + model.experts.mtp_layers; ++i) {
+    if (network.layer(i + 1).recomputed) add_layer(model, i, again);
+  }
+  return again;
+}
+
 MixtureParameters mixture_parameters(const Model& model, const Split& split) {
   const double t = real(split.tensor), h = real(model.hidden), up = model.mlp.gated ? 2 : 1;
   const Experts& experts = model.experts;
-  const Layers layers = layers_of(model);
+  const MixtureLayers layers = layers_of(model);
   const double bias = model.biases == Biases::all ? 1 : 0;
   const double norm = real(model.norm_parameters()) * (model.post_norm ? 2 : 1);
   const double dense = ((up + 1) * h + bias * up) * real(model.mlp.hidden) / t + bias * h + norm;
@@ -221,29 +231,44 @@ struct MixtureTensor {
   std::vector<TensorCalls> enters, leaves, enters_again, leaves_again;
 };
 
-/// `token`: bytes of an element of all tokens.
-MixtureTensor tensor_calls(const Model& model, const Method& method, double token) {
-  const Layers layers = layers_of(model);
-  const double hidden = token * real(model.hidden), predicted = real(model.experts.mtp_layers);
+/// What enters latent attention compressed; `token`: bytes of an element of all tokens.
+std::vector<TensorCalls> compressed(const LatentAttention& latent, double token, const MixtureLayers& layers) {
+  std::vector<TensorCalls> calls;
+  if (!latent.any()) return calls;
+  if (latent.q_rank > 0) calls.push_back({token * real(latent.q_rank), layers.all()});
+  calls.push_back({token * real(latent.kv_rank + latent.rope_dim), layers.all()});
+  return calls;
+}
+
+/// What products gather, and what they leave to be summed, of these layers.
+std::vector<TensorCalls> enters(const Model& model, double token, const MixtureLayers& layers) {
+  const double hidden = token * real(model.hidden);
   const double mlps = layers.dense + (model.experts.shared > 0 ? layers.experts : 0);
   const LatentAttention& latent = model.attention.latent;
+  std::vector<TensorCalls> calls{{hidden, mlps + (latent.any() && latent.q_rank > 0 ? 0 : layers.all())}};
+  for (const TensorCalls& call : compressed(latent, token, layers)) calls.push_back(call);
+  if (layers.predictions > 0) calls.push_back({2 * hidden, layers.predictions});
+  return calls;
+}
+std::vector<TensorCalls> leaves(const Model& model, double token, const MixtureLayers& layers) {
+  const double mlps = layers.dense + (model.experts.shared > 0 ? layers.experts : 0);
+  return {{token * real(model.hidden), layers.all() + mlps}};
+}
+
+MixtureTensor tensor_calls(const Model& model, const Method& method, double token, const MixtureLayers& again) {
+  const MixtureLayers layers = layers_of(model);
   MixtureTensor calls;
-  calls.leaves = {{hidden, layers.all() + mlps}};
-  calls.enters = {{hidden, mlps + (latent.any() && latent.q_rank > 0 ? 0 : layers.all())}};
-  std::vector<TensorCalls> compressed;
-  if (latent.any()) {
-    if (latent.q_rank > 0) compressed.push_back({token * real(latent.q_rank), layers.all()});
-    compressed.push_back({token * real(latent.kv_rank + latent.rope_dim), layers.all()});
-  }
-  calls.enters.insert(calls.enters.end(), compressed.begin(), compressed.end());
-  if (predicted > 0) calls.enters.push_back({2 * hidden, predicted});
-  if (method.recompute == Recompute::full) {
-    calls.enters_again = calls.enters;
-    calls.leaves_again = calls.leaves;
+  calls.leaves = leaves(model, token, layers);
+  calls.enters = enters(model, token, layers);
+  if (again.all() > 0) {
+    calls.enters_again = enters(model, token, again);
+    calls.leaves_again = leaves(model, token, again);
   }
   if (method.recompute != Recompute::selective) return calls;
+  const double hidden = token * real(model.hidden);
+  const LatentAttention& latent = model.attention.latent;
   const RecomputedParts& parts = method.recomputed;
-  if (parts.latent_up) calls.enters_again = compressed;
+  if (parts.latent_up) calls.enters_again = compressed(latent, token, layers);
   if (parts.qkv && !latent.any()) calls.enters_again.push_back({hidden, layers.all()});
   if (parts.mlp) calls.enters_again.push_back({hidden, layers.dense});
   if (parts.experts && model.experts.shared > 0) {
@@ -259,7 +284,7 @@ MixtureTensor tensor_calls(const Model& model, const Method& method, double toke
 void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
   const double token =
       real(f_.sizes.micro_batch * f_.sizes.rank_seq) * calibration::bytes_of(f_.method.precision.activations);
-  const MixtureTensor calls = tensor_calls(f_.model, f_.method, token);
+  const MixtureTensor calls = tensor_calls(f_.model, f_.method, token, f_.again);
   const std::int64_t ranks = f_.layout.tensor;
   const auto exchange = [&](CollectiveOp op, const char* what, const std::vector<TensorCalls>& all, double share = 1) {
     double bytes = 0, count = 0;
@@ -277,9 +302,12 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
   exchange(all_gather, "activation gradients, backward", calls.leaves, f_.gathered_share);
   exchange(reduce_scatter, "activation gradients, backward", calls.enters);
   if (!f_.keeps_gathered_inputs) exchange(all_gather, "saved inputs, backward", calls.enters, f_.gathered_share);
-  const std::vector<TensorCalls> predictions{{token * real(f_.model.hidden), real(f_.model.experts.mtp_layers)}};
+  const auto of_predictions = [&](double layers) {
+    return std::vector<TensorCalls>{{token * real(f_.model.hidden), layers}};
+  };
+  const std::vector<TensorCalls> predictions = of_predictions(real(f_.model.experts.mtp_layers));
   exchange(reduce_scatter, "prediction, forward", predictions);
-  if (f_.method.recompute == Recompute::full) exchange(reduce_scatter, "prediction, forward (recomputed)", predictions);
+  exchange(reduce_scatter, "prediction, forward (recomputed)", of_predictions(f_.again.predictions));
   exchange(all_gather, "prediction gradients, backward", predictions);
 }
 

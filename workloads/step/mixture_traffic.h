@@ -17,6 +17,15 @@ struct MixtureParameters {
 };
 MixtureParameters mixture_parameters(const Model& model, const Split& split);
 
+/// Layers, the further predictions' own among them.
+struct MixtureLayers {
+  double experts = 0, dense = 0;
+  double predictions = 0;  // of these, those that predict a token further on
+  double all() const { return experts + dense; }
+};
+/// Those that are recomputed as a whole. `network`: the job's layers, looked at where some of each part are.
+MixtureLayers layers_again(const Model& model, const Method& method, const Network& network);
+
 /// What the formulas ask of a job. Refers to it.
 struct MixtureFacts {
   const Model& model;
@@ -28,6 +37,7 @@ struct MixtureFacts {
   } sizes;
   bool keeps_gathered_inputs = false;
   double gathered_share = 1;  // bytes that a tensor group gathers of what products read, over those of activations
+  MixtureLayers again;        // recomputed as a whole
 };
 
 class MixtureTraffic {

@@ -611,8 +611,7 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
     simulation.simulate_in_detail();
   }
   BlocksAgain again{1, stops_ahead_of_last_product(job.model, job.software.layers.linear, job.method.adapters)};
-  if (job.method.recomputed_layers > 0)
-    again.share = static_cast<double>(recomputed_layers(split_layers(job))) / static_cast<double>(job.model.layers);
+  if (job.method.recomputed_layers > 0) again.share = share_recomputed(split_layers(job));
   rate(job.model, job.batch.global, job.method, again, job.machine, report);
   simulation.evaluate();
   report.effort.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

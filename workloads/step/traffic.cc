@@ -182,11 +182,6 @@ void add_context_rows(const Model& model, const calibration::AttentionStyle& sty
            c * layers * runs * c, c);
 }
 
-/// Layers that are recomputed as a whole, but where some of each stage are.
-double all_or_none_again(const Method& method, const Model& model) {
-  return method.recompute == Recompute::full ? real(model.layers + model.experts.mtp_layers) : 0;
-}
-
 /// Of `sums` of a block's outputs over the tensor group those that are made again with it.
 double sums_again(const Method& method, const Model& model, const calibration::LinearStyle& style, double sums) {
   if (method.recompute != Recompute::full) return 0;
@@ -222,19 +217,21 @@ class ClosedForm {
         adapters_(job.method.adapters),
         map_(job.parallelism.chunk_map()),
         gathered_(gathered_share(job.method.precision, job.software.layers.linear, job.parallelism.sequence_parallel)),
+        again_(layers_again(job.model, job.method, split_layers(job).network)),
         mixture_(MixtureFacts{job.model,
                               job.parallelism,
                               job.method,
                               job.placement,
                               {job.batch.micro, job.rank_seq(), job.microbatches(), job.machine.gpus_per_node},
                               job.software.layers.linear.keeps_gathered_inputs,
-                              gathered_}) {}
+                              gathered_,
+                              again_}) {}
 
   std::vector<TrafficRow> rows() {
     if (p_.tensor > 1) tensor();
     if (p_.context > 1)
       add_context_rows(job_.model, job_.software.attention_style, p_, job_.method,
-                       real(job_.batch.micro * job_.rank_seq()), real(job_.microbatches()), layers_again(), rows_);
+                       real(job_.batch.micro * job_.rank_seq()), real(job_.microbatches()), again_.all(), rows_);
     if (p_.pipeline > 1) pipeline();
     if (job_.replicas() > 1) data();
     if (job_.model.experts.any()) {
@@ -276,7 +273,7 @@ class ClosedForm {
       return ends(runs, heads);
     }
     boundary("activations, forward", layers * runs, per_pass, per_pass);
-    if (const double again = layers_again(); again > 0)
+    if (const double again = again_.all(); again > 0)
       boundary("activations, forward (recomputed)", again * runs, per_pass,
                sums_again(job_.method, job_.model, job_.software.layers.linear, per_pass));
     if (const double again = sp ? inputs_again(job_.method, job_.model.mlp.gated) : 0; again > 0)
@@ -290,7 +287,7 @@ class ClosedForm {
           per_pass * layers * runs, per_pass);
     if (adapters_.any())
       add_adapter_rows(adapters_, p_, activation() / real(job_.model.hidden) * real(adapters_.rank), layers, runs,
-                       layers_again(), rows_);
+                       again_.all(), rows_);
     ends(runs, heads);
     if (!sp && job_.software.messages.scatter_gather_pipeline && p_.pipeline > 1) {
       add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
@@ -308,11 +305,6 @@ class ClosedForm {
                 sums_again(job_.method, job_.model, job_.software.layers.linear, 2),
                 losses(job_.software.layers.head)}
         .add_rows(rows_);
-  }
-
-  double layers_again() const {
-    return job_.method.recomputed_layers > 0 ? real(recomputed_layers(split_layers(job_)))
-                                             : all_or_none_again(job_.method, job_.model);
   }
 
   /// Embedding, `heads` heads and their losses.
@@ -411,6 +403,7 @@ class ClosedForm {
   const Adapters& adapters_;
   ChunkMap map_;
   double gathered_;  // share
+  MixtureLayers again_;
   MixtureTraffic mixture_;
   TrafficRows rows_;
 };
