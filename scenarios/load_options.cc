@@ -171,6 +171,17 @@ void load_recompute(const Settings& document, const std::vector<std::string>& ki
   }
 }
 
+/// Says where blocks that are recomputed as a whole end early, without which HFU looks too low beside MFU.
+void say_early_stop(Job& job) {
+  const workloads::Method& method = job.method;
+  if (method.recompute != workloads::Recompute::full) return;
+  if (!workloads::stops_ahead_of_last_product(job.model, job.software.layers.linear, method.adapters)) return;
+  job.assumptions.push_back(
+      fmt::format("recompute: full stops ahead of each block's last product, which no gradient needs, as {} does: "
+                  "hardware FLOPs of blocks, and HFU, are less than 4/3 of the model's.",
+                  job.software.name));
+}
+
 /// Activations that wait with the host.
 void load_offload(const Settings& document, Job& job) {
   job.method.offloaded_layers = 0;
@@ -232,6 +243,7 @@ void load_options(const Settings& document, Job& job) {
   load_overlap(document, job);
   load_expert_style(document, job);
   load_finetune(document, job);
+  say_early_stop(job);  // adapters run to the end
   load_offload(document, job);
   job.method.optimizer = workloads::OptimizerKind::adam;
   if (const Settings* optimizer = given(&document, "optimizer"); optimizer != nullptr) {

@@ -125,6 +125,23 @@ TEST_CASE("precision: one word, or a mapping per class of tensors") {
   CHECK(mixed.method.precision.parameters == DataType::fp32);
 }
 
+TEST_CASE("blocks that are recomputed up to their last product alone are said to be") {
+  const auto says = [](const std::string& recompute, const std::string& software, const std::string& more = "") {
+    const std::string text = with_line(20, "software: " + software) + "recompute: " + recompute + "\n" + more;
+    return assumes(load_text(text).job, "last product");
+  };
+  const std::string early = "{inherits: megatron-2023, recomputes_needed_only: true}";
+  for (const char* kind : {"full", "{kind: full, layers: 2}"}) {
+    CHECK(says(kind, early));
+    CHECK(says(kind, "torchtitan-2024.12"));
+  }
+  // Without full recomputation, or in software whose blocks run to their end, there is nothing to say.
+  for (const char* kind : {"none", "selective"}) CHECK_FALSE(says(kind, early));
+  CHECK_FALSE(says("full", "megatron-2023"));
+  // Nor with adapters: what the last product makes, they add to.
+  CHECK_FALSE(says("full", early, "finetune: {kind: lora, rank: 8}\n"));
+}
+
 TEST_CASE("facts that the language has no key for are listed, and change nothing") {
   const std::string measured = "measured: {iteration_s: 1, model_state_gb: 2, power_w: 500, energy_j: 3e6}\n";
   const Scenario plain = load_text(small_scenario() + measured);
