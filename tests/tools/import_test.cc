@@ -174,6 +174,36 @@ TEST_CASE("groups of experts come from a model's configuration and from flags, w
   CHECK(megatron(flags + "--moe-router-group-topk 2").model.experts.choice() == calibration::TokenChoice{4, 16, 4, 2});
 }
 
+TEST_CASE("modules that Megatron-Core recomputes are those of the scenario") {
+  const std::string selective = kGpt3 + "--recompute-granularity selective ";
+  const auto parts = [&](const std::string& more) {
+    const workloads::Job job = megatron(selective + more);
+    REQUIRE(job.method.recompute == workloads::Recompute::selective);
+    return job.method.recomputed;
+  };
+  CHECK(parts("") == workloads::RecomputedParts{});  // the core of attention
+  workloads::RecomputedParts wanted;
+  wanted.core_attention = false;
+  wanted.norms = wanted.mlp = wanted.latent_up = true;
+  CHECK(parts("--recompute-modules mlp layernorm mla_up_proj") == wanted);
+  // One variable may hold several.
+  CHECK(megatron("MODULES=\"mlp layernorm mla_up_proj\"\npython pretrain_gpt.py " + selective +
+                 "--recompute-modules $MODULES")
+            .method.recomputed == wanted);
+  // What is not known takes none of the known ones along, and is named.
+  const tools::Draft draft = tools::import_megatron(
+      tools::read_launch_line(selective + "--recompute-modules mlp shared_experts --moe-enable-deepep " +
+                                  "--num-experts 8 --moe-token-dispatcher-type flex",
+                              "launch.sh"));
+  CHECK(draft.document().find_path("recompute.modules")->items().size() == 1);
+  const auto named = [&](const std::string& what) {
+    return std::count_if(draft.ignored().begin(), draft.ignored().end(),
+                         [&](const std::string& line) { return line.find(what) != std::string::npos; });
+  };
+  CHECK(named("--recompute-modules: shared_experts") == 1);
+  CHECK(named("deepep") == 0);
+}
+
 TEST_CASE("launch lines have the parameters that their authors state") {
   // GPT-3 175B: arXiv 2005.14165, table 2.1. The others: Narayanan et al. (arXiv 2104.04473), table 1, V = 51200.
   CHECK(std::abs(workloads::parameter_count(megatron(kGpt3).model) / 175.0e9 - 1) < 0.005);
@@ -345,6 +375,7 @@ TEST_CASE("broken, unknown and contradictory input is refused in one line, and n
                 {"--num-layers-per-virtual-pipeline-stage", "5", "6"});
   check_refused(launch("--num-query-groups 8"), {"--num-query-groups", "--group-query-attention"});
   check_refused(launch("--recompute-granularity selective --recompute-method uniform"), {"--recompute-method"});
+  check_refused(launch("--num-experts 8 --moe-enable-deepep"), {"--moe-enable-deepep", "got allgather", "flex"});
   check_refused(launch("--swiglu true"), {"--swiglu", "true"});
   check_refused(launch("--num-experts 8 --moe-router-topk 9"), {"top_k", "at most model.experts"});
   check_refused(launch("--num-experts 8 --moe-router-num-groups 3"), {"expert_groups", "3"});

@@ -1,6 +1,6 @@
 // `orrery import megatron`: the arguments of Megatron-LM's pretrain_gpt.py, with its defaults and its rules where an
-// argument is left out (megatron/training/arguments.py). Left out: mixtures of experts, encoders, vision, and what
-// changes values but not the work of a step. What nobody knows here is named and skipped.
+// argument is left out (megatron/training/arguments.py). Left out: encoders, vision, and what changes values but not the
+// work of a step. What nobody knows here is named and skipped.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <sstream>
 
 #include "tools/import/import.h"
 #include "tools/import/megatron_flags.h"
@@ -56,6 +57,17 @@ class Launch {
     Settings holder = Settings::mapping(option->place);
     holder.set("--" + option->name, Settings::scalar(option->values[0], option->place, true));
     return holder.members().front().second;
+  }
+  /// All of an option's values; words that one variable held are several, as the shell makes of them.
+  std::vector<std::string> words(const std::string& name) {
+    std::vector<std::string> all;
+    const LaunchOption* option = find(name);
+    if (option == nullptr) return all;
+    for (const std::string& value : option->values) {
+      std::istringstream text(value);
+      for (std::string word; text >> word;) all.push_back(word);
+    }
+    return all;
   }
   std::optional<std::int64_t> count(const std::string& name, std::int64_t low = 1) {
     const std::optional<Settings> given = value(name);
@@ -197,6 +209,7 @@ void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated)
   if (const auto shared = launch.count("moe-shared-expert-intermediate-size")) {
     draft.set("model.shared_experts", std::int64_t{1});
     draft.set("model.shared_expert_ffn_hidden", *shared, launch.place("moe-shared-expert-intermediate-size"));
+    if (launch.flag("moe-shared-expert-gate")) draft.set("model.shared_gate", true);
   }
   if (const auto predicted = launch.count("mtp-num-layers")) draft.set("model.mtp_layers", *predicted);
   take_pattern(launch, draft);
@@ -204,6 +217,10 @@ void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated)
   std::string dispatcher = "allgather";
   if (const std::optional<Settings> type = launch.value("moe-token-dispatcher-type"))
     dispatcher = type->as_choice({"allgather", "alltoall", "flex"});
+  // Before flex had several backends a flag of its own chose the only one.
+  const bool deepep = launch.flag("moe-enable-deepep");
+  if (deepep && dispatcher != "flex")
+    launch.refuse("moe-enable-deepep", fmt::format("got {}, expected --moe-token-dispatcher-type flex", dispatcher));
   const std::optional<Settings> backend = launch.value("moe-flex-dispatcher-backend");
   if (dispatcher == "flex") dispatcher = backend ? backend->as_choice({"deepep", "hybridep"}) : "deepep";
   draft.set("experts.dispatcher", dispatcher);
@@ -411,10 +428,13 @@ void take_work(Launch& launch, Draft& draft) {
   if (method && recompute == "selective")
     launch.refuse("recompute-method", "belongs to --recompute-granularity full, got selective, expected full");
   const std::optional<std::int64_t> some = launch.count("recompute-num-layers");
+  const std::vector<std::string> modules = launch.words("recompute-modules");
   const bool in_part = method && method->as_choice({"uniform", "block"}) == "block" && some && recompute == "full";
   if (in_part) {
     draft.set("recompute.kind", recompute);
     draft.set("recompute.layers", *some);
+  } else if (recompute == "selective" && !modules.empty()) {
+    take_recomputed_modules(modules, "--recompute-modules", draft);
   } else {
     draft.set("recompute", recompute);
   }
