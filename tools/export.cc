@@ -271,7 +271,8 @@ void kernel_arguments(const workloads::Method& method, const std::string& id, La
   if (method.optimizer == workloads::OptimizerKind::lamb) no_flag(id, "optimizer", "lamb", "adam or sgd");
   out.add("optimizer", workloads::name_of(method.optimizer));
   if (method.adapters.any()) no_flag(id, "finetune.kind", "lora", "none: pretrain_gpt.py trains all weights");
-  if (method.offloaded_layers > 0) no_flag(id, "offload.activation_layers", fmt::to_string(method.offloaded_layers), "0");
+  if (method.offloaded_layers > 0)
+    no_flag(id, "offload.activation_layers", fmt::to_string(method.offloaded_layers), "0");
 }
 
 /// `global`: sequences of a step, of `seq` tokens.

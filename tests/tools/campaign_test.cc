@@ -63,8 +63,8 @@ TEST_CASE("the best interval is found wherever the one in use lies") {
 )";
   const std::string file = folder.write("small.yaml", small_scenario() + campaign);
   for (const char* used : {"1 min", "20 min", "6 h", "4 days"}) {
-    const json found = run_campaign(file, {"--seeds", "100", "--set", std::string("campaign.checkpoint.every=") + used})
-        ["checkpoint_interval"];
+    const json found = run_campaign(
+        file, {"--seeds", "100", "--set", std::string("campaign.checkpoint.every=") + used})["checkpoint_interval"];
     INFO(used << ": " << found.dump());
     CHECK(found["best_steps"].get<double>() == Approx(found["daly_steps"].get<double>()).epsilon(0.1));
     double last = 0;

@@ -97,7 +97,8 @@ parallelism: {{tensor: {}, pipeline: {}, virtual_pipeline: {}, context: {}, sequ
   text += fmt::format("batch: {{global: {}, micro: {}}}\n", global, micro);
   text += fmt::format("precision: {{matmul: {}, activations: {}, gradients: {}, parameters: {}}}\n",
                       dice.word({"fp8", "fp8-blockwise", type.c_str()}), type, dice.word({"fp32", type.c_str()}), type);
-  text += fmt::format("recompute: {}\n", dice.word({"none", "selective", "full", "{kind: full, layers: 2}", "{modules: [norms, mlp]}"}));
+  text += fmt::format("recompute: {}\n",
+                      dice.word({"none", "selective", "full", "{kind: full, layers: 2}", "{modules: [norms, mlp]}"}));
   text += fmt::format("attention: {}\n", context > 1 ? "flash" : dice.word({"flash", "unfused"}));
   text += fmt::format("optimizer: {}\n", dice.word({"adam", "sgd"}));
   text += fmt::format("overlap: {{tensor: {}, pipeline: {}, gradients: {}, parameters: {}}}\n", dice.truth(),

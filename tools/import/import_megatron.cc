@@ -1,6 +1,6 @@
 // `orrery import megatron`: the arguments of Megatron-LM's pretrain_gpt.py, with its defaults and its rules where an
-// argument is left out (megatron/training/arguments.py). Left out: encoders, vision, and what changes values but not the
-// work of a step. What nobody knows here is named and skipped.
+// argument is left out (megatron/training/arguments.py). Left out: encoders, vision, and what changes values but not
+// the work of a step. What nobody knows here is named and skipped.
 #include <fmt/format.h>
 
 #include <algorithm>
