@@ -188,7 +188,12 @@ void load_offload(const Settings& document, Job& job) {
   const Settings* section = given(&document, "offload");
   if (section == nullptr) return;
   if (!section->is_mapping()) section->expected("a mapping, as in {activation_layers: 20}");
+  if (const Settings* states = given(section, "optimizer"); states != nullptr && states->as_bool())
+    states->fail("got true, expected false: an optimizer in the host's memory is not modelled");
   const Settings* layers = given(section, "activation_layers");
+  const Settings* also = given(section, "activations_layers");
+  if (layers != nullptr && also != nullptr) also->fail("stands beside activation_layers, expected one of them");
+  if (layers == nullptr) layers = also;
   if (layers == nullptr) return;
   const std::int64_t count = layers->as_int();
   if (count > job.model.layers)

@@ -239,6 +239,19 @@ TEST_CASE("a batch that a derived data-parallel degree does not divide is rounde
         }).starts_with("--set: batch.global: expected a multiple of data 8 x micro 2"));
 }
 
+TEST_CASE("what waits with the host: activations by either spelling, no optimizer") {
+  const auto offloaded = [](const std::string& offload) {
+    Settings document = parse_yaml(small_scenario() + "offload: " + offload + "\n", "t.yaml");
+    for (const char* set : {"parallelism.pipeline=1", "parallelism.data=16"}) apply_set(document, set);
+    return load_scenario(document).job.method.offloaded_layers;
+  };
+  CHECK(offloaded("{activation_layers: 2}") == 2);
+  CHECK(offloaded("{activations_layers: 2, optimizer: false}") == 2);
+  CHECK(user_error([&] { offloaded("{optimizer: true}"); }).starts_with("t.yaml:21:11: offload.optimizer: got true"));
+  CHECK(user_error([&] { offloaded("{activations_layers: 2, activation_layers: 2}"); }).find("expected one of them") !=
+        std::string::npos);
+}
+
 TEST_CASE("placement, perturbation and evaluation") {
   const auto with = [](const std::string& lines) { return load_text(small_scenario() + lines).job; };
   CHECK(with("placement: {order: [data, tensor, pipeline, context]}\n").placement.order.front() ==
