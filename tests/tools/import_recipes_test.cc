@@ -332,6 +332,11 @@ num_processes: 8
   CHECK(recipe_job(read(zero)).parallelism.sharding == workloads::Sharding::gradients);
   CHECK(recipe_job(read(zero)).batch.global == 4 * 8);
   CHECK(remarks_on(read(zero).ignored(), "offload_optimizer_device"));
+  // Accelerate recomputes nothing of FSDP's units unasked; of DeepSpeed's the training script decides.
+  const tools::Draft unasked = read(with_changed(kAccelerate, "  fsdp_activation_checkpointing: true\n", ""));
+  CHECK(recipe_job(unasked).method.recompute == workloads::Recompute::none);
+  CHECK(remarks_on(unasked.assumed(), "recompute: none"));
+  CHECK(remarks_on(read(zero).assumed(), "recompute: the default of the software"));
   const std::string megatron = R"(distributed_type: MEGATRON_LM
 megatron_lm_config: {megatron_lm_tp_degree: 2, megatron_lm_pp_degree: 2, megatron_lm_num_micro_batches: 8}
 mixed_precision: bf16

@@ -573,7 +573,8 @@ Draft import_hf(const std::string& file) {
       inner != document.end() && inner->is_object() && config.members().find("num_hidden_layers") == nullptr) {
     config = Config(members_of(*inner, file, text, text.find("\"text_config\"")));
   }
-  Draft draft(fmt::format("{} (Hugging Face transformers)", std::filesystem::path(file).filename().string()));
+  Draft draft(fmt::format("{} (Hugging Face transformers)", std::filesystem::path(file).filename().string()),
+              {file, 1, 1});
   const Family& family = family_of(config);
   const Settings* name = config.members().find("_name_or_path");
   std::string label =

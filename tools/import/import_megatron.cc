@@ -493,7 +493,7 @@ void remark_on_the_rest(const Launch& launch, Draft& draft) {
 Draft import_megatron(const LaunchLine& line) {
   Launch launch(line);
   const std::filesystem::path file = line.place.file.text();
-  Draft draft(fmt::format("{} (Megatron-LM)", file.filename().string()));
+  Draft draft(fmt::format("{} (Megatron-LM)", file.filename().string()), line.place);
   draft.set("name", file.has_extension() ? file.stem().string() : std::string("megatron"));
   take_model(launch, draft);
   take_layout(launch, draft);

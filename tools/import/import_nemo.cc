@@ -342,7 +342,7 @@ Draft import_nemo(const std::string& file) {
     throw sim::UserError(Place{file, 1, 1}, "model",
                          "is not there; a configuration of NeMo's megatron_gpt_pretraining has it");
   Section model(document, document.at("model")), trainer(document, section_of(document, "trainer"));
-  Draft draft(fmt::format("{} (NeMo)", std::filesystem::path(file).filename().string()));
+  Draft draft(fmt::format("{} (NeMo)", std::filesystem::path(file).filename().string()), {file, 1, 1});
   const Settings* name = document.find("name");
   draft.set("name", name != nullptr && name->is_scalar() ? name->text() : std::filesystem::path(file).stem().string());
   take_model(model, draft);

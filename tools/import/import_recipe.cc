@@ -461,7 +461,8 @@ Draft import_recipe(Recipe recipe, std::int64_t gpus, const std::vector<std::str
   }
   Sections config(document);
   Draft draft(fmt::format("{} ({})", std::filesystem::path(recipe.file).filename().string(),
-                          recipe.bridge ? "Megatron-Bridge" : "NeMo 2"));
+                          recipe.bridge ? "Megatron-Bridge" : "NeMo 2"),
+              {recipe.file, 1, 1});
   draft.set("name", std::filesystem::path(recipe.file).stem().string());
   const bool mixture = take_recipe_model(config, draft, recipe.sizes(), known_model(recipe), recipe.file);
   const Settings* seq =
