@@ -174,6 +174,17 @@ TEST_CASE("groups of experts come from a model's configuration and from flags, w
   CHECK(megatron(flags + "--moe-router-group-topk 2").model.experts.choice() == calibration::TokenChoice{4, 16, 4, 2});
 }
 
+TEST_CASE("chunks of attention that a sequence outgrows are remarked on, with the length that they hold for") {
+  const Folder folder;
+  const std::string config =
+      llama_json("llama4_text", 48, 5120, 40, 8, 8192, 202048, 1048576,
+                 R"(, "num_local_experts": 16, "num_experts_per_tok": 1, "attention_chunk_size": 8192)");
+  const tools::Draft draft = tools::import_hf(folder.write("config.json", config));
+  CHECK(std::any_of(draft.ignored().begin(), draft.ignored().end(), [](const std::string& line) {
+    return line.starts_with("attention_chunk_size: ") && line.find("--set model.seq=8192") != std::string::npos;
+  }));
+}
+
 TEST_CASE("modules that Megatron-Core recomputes are those of the scenario") {
   const std::string selective = kGpt3 + "--recompute-granularity selective ";
   const auto parts = [&](const std::string& more) {
