@@ -306,6 +306,29 @@ TEST_CASE("a ConfigContainer of Megatron-Bridge as it writes it") {
   CHECK(tests::orrery({"run", out}).status == 0);
 }
 
+TEST_CASE("a recipe in the main part of a file is changed by what follows, whatever its variable is called") {
+  const Folder folder;
+  const auto read = [&](const std::string& text) {
+    return recipe_job(tools::import_bridge(folder.write("main.py", text), 64, "", {}));
+  };
+  const std::string imported = "from megatron.bridge.recipes.llama import llama3_70b_pretrain_config\n";
+  // Ahead of the imported function's name in the alphabet, and behind it.
+  for (const std::string name : {"cfg", "recipe"}) {
+    INFO(name);
+    const workloads::Job job =
+        read(imported + name + " = llama3_70b_pretrain_config()\n" + name + ".model.tensor_model_parallel_size = 8\n" +
+             name + ".train.global_batch_size = 768\n");
+    CHECK(job.parallelism.tensor == 8);
+    CHECK(job.batch.global == 768);
+  }
+  // Of two the one that was written last.
+  const std::string two =
+      "z = llama3_70b_pretrain_config()\nz.train.global_batch_size = 256\n"
+      "a = llama3_70b_pretrain_config()\na.train.global_batch_size = 768\n";
+  CHECK(read(imported + two).batch.global == 768);
+  CHECK(read(imported + two + "z.model.tensor_model_parallel_size = 8\n").batch.global == 256);
+}
+
 TEST_CASE("a configuration of Accelerate: FSDP, DeepSpeed, Megatron-LM") {
   const Folder folder;
   const auto read = [&](const std::string& text) {
