@@ -103,7 +103,7 @@ void mixture_arguments(const workloads::Model& model, const workloads::Paralleli
     out.add("moe-layer-freq", experts.every);
   if (const workloads::LatentAttention& latent = model.attention.latent; latent.any()) {
     out.add("multi-latent-attention");
-    out.add("q-lora-rank", latent.q_rank);
+    if (latent.q_rank > 0) out.add("q-lora-rank", latent.q_rank);
     out.add("kv-lora-rank", latent.kv_rank);
     out.add("qk-head-dim", latent.nope_dim);
     out.add("qk-pos-emb-head-dim", latent.rope_dim);

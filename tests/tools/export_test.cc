@@ -177,6 +177,14 @@ TEST_CASE("what Megatron-LM has no flag for is refused, with what was expected")
   CHECK(schedule.err.find("zb_h1") != std::string::npos);
 }
 
+TEST_CASE("latent attention whose queries are not compressed comes back as it was") {
+  const scenarios::Scenario scenario = scenarios::load_scenario(scenarios::read_scenario(
+      "qwen3-30b-a3b-h100", {"model=deepseek-v2-lite", "parallelism.virtual_pipeline=1", "parallelism.schedule=1f1b"}));
+  const workloads::Job back = read_back(tools::megatron_arguments(scenario));
+  CHECK(back.model.attention.latent == scenario.job.model.attention.latent);
+  CHECK(back.model.experts.dense_layers == scenario.job.model.experts.dense_layers);
+}
+
 TEST_CASE("a mixture of experts comes back from Megatron-LM's flags as it was") {
   const Folder folder;
   const char* const text = R"(name: mixture

@@ -185,6 +185,27 @@ TEST_CASE("chunks of attention that a sequence outgrows are remarked on, with th
   }));
 }
 
+TEST_CASE("layers with experts, by the lists that Megatron-LM takes") {
+  const std::string flags =
+      "--num-layers 6 --hidden-size 2048 --num-attention-heads 16 --seq-length 2048 --bf16 --micro-batch-size 1 "
+      "--global-batch-size 8 --vocab-size 50257 --num-experts 8 --moe-layer-freq ";
+  const auto dense = [&](const std::string& pattern) {
+    return megatron(flags + "'" + pattern + "'").model.experts.dense_layers;
+  };
+  for (const char* two : {"([0]*2+[1]*4)", "[0]*2+[1]*4", "[0, 0, 1, 1, 1, 1]", "[0]+[0]+[1]*4", "[0]*2 + [1,1]*2"}) {
+    INFO(two);
+    CHECK(dense(two) == 2);
+  }
+  CHECK(dense("[1]*6") == 0);
+  const auto refused = [&](const std::string& pattern, const std::string& part) {
+    check_refused(tests::orrery({"import", "megatron", flags + "'" + pattern + "'"}), {"--moe-layer-freq", part});
+  };
+  for (const char* not_modelled : {"[0,1]*3", "[1]*2+[0]*4", "[0]*6", "[2]*6", "[0]*2-[1]*4", "[0]*2+", "[]", "["})
+    refused(not_modelled, "expected a number, or dense layers ahead");
+  refused("[0]*99999999999999999999+[1]*5", "expected a number");
+  refused("[0]*2+[1]*5", "of 7 layers, expected the 6");
+}
+
 TEST_CASE("modules that Megatron-Core recomputes are those of the scenario") {
   const std::string selective = kGpt3 + "--recompute-granularity selective ";
   const auto parts = [&](const std::string& more) {
