@@ -174,6 +174,22 @@ TEST_CASE("groups of experts come from a model's configuration and from flags, w
   CHECK(megatron(flags + "--moe-router-group-topk 2").model.experts.choice() == calibration::TokenChoice{4, 16, 4, 2});
 }
 
+TEST_CASE("NeMo's block method recomputes some layers of each stage, uniform all") {
+  const Folder folder;
+  const auto layers = [&](const std::string& method) {
+    const std::string file = folder.write("part.yaml", R"(trainer: {devices: 8, num_nodes: 1, precision: bf16}
+model: {micro_batch_size: 1, global_batch_size: 8, encoder_seq_length: 2048, num_layers: 24, hidden_size: 2048,
+        num_attention_heads: 16, activations_checkpoint_granularity: full, )" +
+                                                           method + "}\n");
+    const workloads::Job job = scenarios::load_scenario(tools::import_nemo(file).document()).job;
+    REQUIRE(job.method.recompute == workloads::Recompute::full);
+    return job.method.recomputed_layers;
+  };
+  CHECK(layers("activations_checkpoint_method: block, activations_checkpoint_num_layers: 2") == 2);
+  CHECK(layers("activations_checkpoint_method: uniform, activations_checkpoint_num_layers: 2") == 0);
+  CHECK(layers("activations_checkpoint_method: block") == 0);
+}
+
 TEST_CASE("chunks of attention that a sequence outgrows are remarked on, with the length that they hold for") {
   const Folder folder;
   const std::string config =
