@@ -474,7 +474,7 @@ void take_work(Launch& launch, Draft& draft) {
   const bool in_part = method && method->as_choice({"uniform", "block"}) == "block" && some && recompute == "full";
   if (in_part) {
     draft.set("recompute.kind", recompute);
-    draft.set("recompute.layers", *some);
+    draft.set("recompute.layers", *some, launch.place("recompute-num-layers"));
   } else if (recompute == "selective" && !modules.empty()) {
     take_recomputed_modules(modules, "--recompute-modules", draft);
   } else {
