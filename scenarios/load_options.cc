@@ -169,13 +169,29 @@ void load_recompute(const Settings& document, const std::vector<std::string>& ki
   }
 }
 
+/// Says where blocks that are recomputed as a whole end early, without which HFU looks too low beside MFU.
+void say_early_stop(Job& job) {
+  const workloads::Method& method = job.method;
+  if (method.recompute != workloads::Recompute::full) return;
+  if (!workloads::stops_ahead_of_last_product(job.model, job.software.layers.linear, method.adapters)) return;
+  job.assumptions.push_back(
+      fmt::format("recompute: full stops ahead of each block's last product, which no gradient needs, as {} does: "
+                  "hardware FLOPs of blocks, and HFU, are less than 4/3 of the model's.",
+                  job.software.name));
+}
+
 /// Activations that wait with the host.
 void load_offload(const Settings& document, Job& job) {
   job.method.offloaded_layers = 0;
   const Settings* section = given(&document, "offload");
   if (section == nullptr) return;
   if (!section->is_mapping()) section->expected("a mapping, as in {activation_layers: 20}");
+  if (const Settings* states = given(section, "optimizer"); states != nullptr && states->as_bool())
+    states->fail("got true, expected false: an optimizer in the host's memory is not modelled");
   const Settings* layers = given(section, "activation_layers");
+  const Settings* also = given(section, "activations_layers");
+  if (layers != nullptr && also != nullptr) also->fail("stands beside activation_layers, expected one of them");
+  if (layers == nullptr) layers = also;
   if (layers == nullptr) return;
   const std::int64_t count = layers->as_int();
   if (count > job.model.layers)
@@ -230,6 +246,7 @@ void load_options(const Settings& document, Job& job) {
   load_overlap(document, job);
   load_expert_style(document, job);
   load_finetune(document, job);
+  say_early_stop(job);  // adapters run to the end
   load_offload(document, job);
   job.method.optimizer = workloads::OptimizerKind::adam;
   if (const Settings* optimizer = given(&document, "optimizer"); optimizer != nullptr) {

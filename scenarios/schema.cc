@@ -412,6 +412,19 @@ Rows batch_keys() {
        "Layers whose activations are sent to the host behind their forward pass and fetched ahead of their backward "
        "pass.",
        {"0", "1e6"}},
+      {"offload.activations_layers",
+       "integer",
+       "",
+       "activation_layers",
+       {},
+       "Another spelling of activation_layers.",
+       {"0", "1e6"}},
+      {"offload.optimizer",
+       "boolean",
+       "",
+       "false",
+       {},
+       "Whether optimizer states wait with the host; not modelled, so that true is refused."},
   };
 }
 

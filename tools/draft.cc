@@ -21,7 +21,7 @@ void Draft::set(std::string_view key, std::string value, const Place& place) {
                                      "expected a line of text",
                                      sim::printable(value)));
   }
-  document_.set_path(key, Settings::scalar(std::move(value), place));
+  document_.set_path(key, Settings::scalar(std::move(value), place.file.empty() ? whole_ : place));
 }
 void Draft::set(std::string_view key, std::int64_t value, const Place& place) {
   set(key, std::to_string(value), place);

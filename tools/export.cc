@@ -94,6 +94,7 @@ void mixture_arguments(const workloads::Model& model, const workloads::Paralleli
   }
   out.add("moe-ffn-hidden-size", experts.ffn_hidden);
   if (experts.shared > 0) out.add("moe-shared-expert-intermediate-size", experts.shared_width());
+  out.add_if(experts.shared > 0 && experts.shared_gate, "moe-shared-expert-gate");
   if (experts.mtp_layers > 0) out.add("mtp-num-layers", experts.mtp_layers);
   if (experts.dense_layers > 0)
     out.add("moe-layer-freq",
@@ -102,7 +103,7 @@ void mixture_arguments(const workloads::Model& model, const workloads::Paralleli
     out.add("moe-layer-freq", experts.every);
   if (const workloads::LatentAttention& latent = model.attention.latent; latent.any()) {
     out.add("multi-latent-attention");
-    out.add("q-lora-rank", latent.q_rank);
+    if (latent.q_rank > 0) out.add("q-lora-rank", latent.q_rank);
     out.add("kv-lora-rank", latent.kv_rank);
     out.add("qk-head-dim", latent.nope_dim);
     out.add("qk-pos-emb-head-dim", latent.rope_dim);
@@ -142,6 +143,7 @@ void pipeline_arguments(const workloads::Parallelism& p, std::int64_t layers, bo
     const auto known = workloads::schedule_names([](const workloads::Schedule& s) { return s.runtimes.with_megatron; });
     no_flag(id, "parallelism.schedule", p.schedule->name, fmt::format("{}", fmt::join(known, " or ")));
   }
+  if (p.inside.tensor_in > 1) no_flag(id, "parallelism.tensor_in", fmt::to_string(p.inside.tensor_in), "1");
   out.add("tensor-model-parallel-size", p.tensor);
   out.add("pipeline-model-parallel-size", p.pipeline);
   if (p.virtual_pipeline > 1) {
@@ -229,9 +231,37 @@ void precision_arguments(const workloads::Precision& types, const std::string& i
     no_flag(id, "precision.parameters", calibration::name_of(types.parameters), "the training type");
 }
 
+/// Of selective recomputation; Megatron-LM's own choice is the core of attention.
+void module_arguments(const workloads::RecomputedParts& parts, const std::string& id, LaunchArguments& out) {
+  using Parts = workloads::RecomputedParts;
+  static constexpr std::pair<bool Parts::*, const char*> kWithFlag[] = {
+      {&Parts::core_attention, "core_attn"}, {&Parts::norms, "layernorm"}, {&Parts::mlp, "mlp"},
+      {&Parts::latent_up, "mla_up_proj"},    {&Parts::experts, "moe"},     {&Parts::expert_activation, "moe_act"}};
+  static constexpr std::pair<bool Parts::*, const char*> kWithout[] = {
+      {&Parts::qkv, "qkv"},
+      {&Parts::attention_out, "attention_out"},
+      {&Parts::mlp_down, "mlp_down"},
+      {&Parts::activation, "activation"},
+      {&Parts::every_second_product, "every_second_product"}};
+  for (const auto& [part, name] : kWithout) {
+    if (parts.*part)
+      no_flag(id, "recompute.modules", name, "some of core_attention, norms, mlp, mla_up_proj, moe and moe_act");
+  }
+  if (parts == Parts{}) return;
+  std::vector<std::string> modules;
+  for (const auto& [part, name] : kWithFlag) {
+    if (parts.*part) modules.emplace_back(name);
+  }
+  out.add("recompute-modules", fmt::format("{}", fmt::join(modules, " ")));
+}
+
 void kernel_arguments(const workloads::Method& method, const std::string& id, LaunchArguments& out) {
-  const workloads::Recompute recompute = method.recompute;
+  workloads::RecomputedParts nothing;
+  nothing.core_attention = false;
+  const bool empty = method.recompute == workloads::Recompute::selective && method.recomputed == nothing;
+  const workloads::Recompute recompute = empty ? workloads::Recompute::none : method.recompute;
   if (recompute != workloads::Recompute::none) out.add("recompute-granularity", workloads::name_of(recompute));
+  if (recompute == workloads::Recompute::selective) module_arguments(method.recomputed, id, out);
   if (recompute == workloads::Recompute::full) {
     const bool in_part = method.recomputed_layers > 0;
     out.add("recompute-method", in_part ? "block" : "uniform");
@@ -240,6 +270,9 @@ void kernel_arguments(const workloads::Method& method, const std::string& id, La
   out.add("attention-backend", workloads::name_of(method.attention));
   if (method.optimizer == workloads::OptimizerKind::lamb) no_flag(id, "optimizer", "lamb", "adam or sgd");
   out.add("optimizer", workloads::name_of(method.optimizer));
+  if (method.adapters.any()) no_flag(id, "finetune.kind", "lora", "none: pretrain_gpt.py trains all weights");
+  if (method.offloaded_layers > 0)
+    no_flag(id, "offload.activation_layers", fmt::to_string(method.offloaded_layers), "0");
 }
 
 /// `global`: sequences of a step, of `seq` tokens.

@@ -93,6 +93,12 @@ TEST_CASE("the interval that is found is Daly's within 5 % where his assumptions
   }
 }
 
+TEST_CASE("values that are alike but for the rounding of doubles do not vary") {
+  CHECK(distribution({490.92, 490.92 * (1 + 2e-16), 490.92 * (1 - 2e-16)}).error == 0);
+  CHECK(distribution(std::vector<double>(10, 0.1)).error == 0);
+  CHECK(distribution({1, 1 + 1e-9}).error > 0);
+}
+
 TEST_CASE("the fit of the interval finds the minimum of what it assumes, and the cheapest point otherwise") {
   std::vector<IntervalCost> curve, falling;
   for (const std::int64_t x : interval_candidates(100)) {

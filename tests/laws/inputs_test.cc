@@ -158,6 +158,12 @@ std::vector<Case> language() {
        "offload={activation_layers: 0}",
        {"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16"},
        "offload={activation_layers: 4}"},
+      {"offload.activations_layers",
+       more_memory,
+       "offload={activations_layers: 0}",
+       {"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16"},
+       "offload={activations_layers: 4}"},
+      {"offload.optimizer", refused, "offload={optimizer: true}", {}, "offload={optimizer: false}"},
   };
 }
 

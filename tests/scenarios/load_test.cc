@@ -125,6 +125,23 @@ TEST_CASE("precision: one word, or a mapping per class of tensors") {
   CHECK(mixed.method.precision.parameters == DataType::fp32);
 }
 
+TEST_CASE("blocks that are recomputed up to their last product alone are said to be") {
+  const auto says = [](const std::string& recompute, const std::string& software, const std::string& more = "") {
+    const std::string text = with_line(20, "software: " + software) + "recompute: " + recompute + "\n" + more;
+    return assumes(load_text(text).job, "last product");
+  };
+  const std::string early = "{inherits: megatron-2023, recomputes_needed_only: true}";
+  for (const char* kind : {"full", "{kind: full, layers: 2}"}) {
+    CHECK(says(kind, early));
+    CHECK(says(kind, "torchtitan-2024.12"));
+  }
+  // Without full recomputation, or in software whose blocks run to their end, there is nothing to say.
+  for (const char* kind : {"none", "selective"}) CHECK_FALSE(says(kind, early));
+  CHECK_FALSE(says("full", "megatron-2023"));
+  // Nor with adapters: what the last product makes, they add to.
+  CHECK_FALSE(says("full", early, "finetune: {kind: lora, rank: 8}\n"));
+}
+
 TEST_CASE("facts that the language has no key for are listed, and change nothing") {
   const std::string measured = "measured: {iteration_s: 1, model_state_gb: 2, power_w: 500, energy_j: 3e6}\n";
   const Scenario plain = load_text(small_scenario() + measured);
@@ -233,6 +250,19 @@ TEST_CASE("a batch that a derived data-parallel degree does not divide is rounde
   CHECK(user_error([&] {
           load_scenario(document);
         }).starts_with("--set: batch.global: expected a multiple of data 8 x micro 2"));
+}
+
+TEST_CASE("what waits with the host: activations by either spelling, no optimizer") {
+  const auto offloaded = [](const std::string& offload) {
+    Settings document = parse_yaml(small_scenario() + "offload: " + offload + "\n", "t.yaml");
+    for (const char* set : {"parallelism.pipeline=1", "parallelism.data=16"}) apply_set(document, set);
+    return load_scenario(document).job.method.offloaded_layers;
+  };
+  CHECK(offloaded("{activation_layers: 2}") == 2);
+  CHECK(offloaded("{activations_layers: 2, optimizer: false}") == 2);
+  CHECK(user_error([&] { offloaded("{optimizer: true}"); }).starts_with("t.yaml:21:11: offload.optimizer: got true"));
+  CHECK(user_error([&] { offloaded("{activations_layers: 2, activation_layers: 2}"); }).find("expected one of them") !=
+        std::string::npos);
 }
 
 TEST_CASE("placement, perturbation and evaluation") {

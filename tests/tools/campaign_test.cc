@@ -53,6 +53,28 @@ TEST_CASE("a campaign without failures takes its steps, at the step that orrery 
   CHECK(result["failures"]["mean"] == 0);
 }
 
+TEST_CASE("the best interval is found wherever the one in use lies") {
+  // Failures of the job alone and a checkpoint that stops it: what Daly's formula assumes.
+  const Folder folder;
+  const std::string campaign = R"(campaign:
+  steps: 200000000
+  failures: {causes: {crash: {per: job, mtbf: 12 h}}}
+  checkpoint: {bytes: 640 GB, tiers: [{to: storage, mode: blocking, write: 4 GB/s}]}
+)";
+  const std::string file = folder.write("small.yaml", small_scenario() + campaign);
+  for (const char* used : {"1 min", "20 min", "6 h", "4 days"}) {
+    const json found = run_campaign(
+        file, {"--seeds", "100", "--set", std::string("campaign.checkpoint.every=") + used})["checkpoint_interval"];
+    INFO(used << ": " << found.dump());
+    CHECK(found["best_steps"].get<double>() == Approx(found["daly_steps"].get<double>()).epsilon(0.1));
+    double last = 0;
+    for (const json& point : found["tried"]) {
+      CHECK(point["interval_steps"].get<double>() > last);  // each once, rising
+      last = point["interval_steps"];
+    }
+  }
+}
+
 TEST_CASE("campaigns are the same bytes for any number of jobs, and their shares add up") {
   const Folder folder;
   const std::string file = folder.write("small.yaml", small_scenario() + kCampaign);

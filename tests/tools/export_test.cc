@@ -41,6 +41,10 @@ std::string carried(const workloads::Job& job) {
   text += fmt::format("work {} {} {} {} overlap {} {} {} {}\n", number(job.method.recompute),
                       job.method.recomputed_layers, number(job.method.attention), number(job.method.optimizer),
                       job.overlap.tensor, job.overlap.pipeline, job.overlap.gradients, job.overlap.parameters);
+  const workloads::RecomputedParts& again = job.method.recomputed;
+  if (job.method.recompute == workloads::Recompute::selective)
+    text += fmt::format("again {} {} {} {} {} {}\n", again.core_attention, again.norms, again.mlp, again.latent_up,
+                        again.experts, again.expert_activation);
   text += fmt::format("placement {}", number(job.placement.kind));
   for (const workloads::Dim dim : job.placement.order) text += fmt::format(" {}", name_of(dim));
   text += "\n";
@@ -93,7 +97,8 @@ parallelism: {{tensor: {}, pipeline: {}, virtual_pipeline: {}, context: {}, sequ
   text += fmt::format("batch: {{global: {}, micro: {}}}\n", global, micro);
   text += fmt::format("precision: {{matmul: {}, activations: {}, gradients: {}, parameters: {}}}\n",
                       dice.word({"fp8", "fp8-blockwise", type.c_str()}), type, dice.word({"fp32", type.c_str()}), type);
-  text += fmt::format("recompute: {}\n", dice.word({"none", "selective", "full", "{kind: full, layers: 2}"}));
+  text += fmt::format("recompute: {}\n",
+                      dice.word({"none", "selective", "full", "{kind: full, layers: 2}", "{modules: [norms, mlp]}"}));
   text += fmt::format("attention: {}\n", context > 1 ? "flash" : dice.word({"flash", "unfused"}));
   text += fmt::format("optimizer: {}\n", dice.word({"adam", "sgd"}));
   text += fmt::format("overlap: {{tensor: {}, pipeline: {}, gradients: {}, parameters: {}}}\n", dice.truth(),
@@ -162,10 +167,22 @@ TEST_CASE("what Megatron-LM has no flag for is refused, with what was expected")
   refused("model.post_norm=true", "model.post_norm");
   refused("optimizer=lamb", "adam or sgd");
   refused("placement.random_seed=3", "placement");
+  refused("recompute={kind: selective, modules: [norms, qkv]}", "recompute.modules: got qkv");
+  refused("finetune={kind: lora, rank: 8}", "finetune.kind");
+  refused("offload={activation_layers: 2}", "offload.activation_layers");
+  refused("parallelism={tensor: 4, tensor_in: 2, data: null, sequence_parallel: false}", "parallelism.tensor_in");
   const tests::Outcome schedule = tests::orrery(
       {"export", "megatron", file, "--set", "parallelism.schedule=zb_h1", "--set", "parallelism.virtual_pipeline=1"});
   CHECK(schedule.status == 2);
   CHECK(schedule.err.find("zb_h1") != std::string::npos);
+}
+
+TEST_CASE("latent attention whose queries are not compressed comes back as it was") {
+  const scenarios::Scenario scenario = scenarios::load_scenario(scenarios::read_scenario(
+      "qwen3-30b-a3b-h100", {"model=deepseek-v2-lite", "parallelism.virtual_pipeline=1", "parallelism.schedule=1f1b"}));
+  const workloads::Job back = read_back(tools::megatron_arguments(scenario));
+  CHECK(back.model.attention.latent == scenario.job.model.attention.latent);
+  CHECK(back.model.experts.dense_layers == scenario.job.model.experts.dense_layers);
 }
 
 TEST_CASE("a mixture of experts comes back from Megatron-LM's flags as it was") {
@@ -174,13 +191,14 @@ TEST_CASE("a mixture of experts comes back from Megatron-LM's flags as it was") 
 cluster: {device: h100-sxm-80gb, gpus: 64, gpus_per_node: 8, fabric: ndr-rail}
 model: {kind: moe, layers: 8, hidden: 2048, heads: 16, ffn_hidden: 8192, vocab: 51200, seq: 4096, gated_mlp: true,
         tied_embeddings: false, positions: rotary, norm: rms_norm, biases: none, experts: 64, top_k: 6,
-        expert_ffn_hidden: 1024, shared_experts: 2, dense_layers: 2, mtp_layers: 1, attention_kind: mla, q_lora: 768,
-        kv_lora: 256, qk_nope_dim: 64, qk_rope_dim: 32, v_dim: 64}
+        expert_ffn_hidden: 1024, shared_experts: 2, shared_gate: true, dense_layers: 2, mtp_layers: 1,
+        attention_kind: mla, q_lora: 768, kv_lora: 256, qk_nope_dim: 64, qk_rope_dim: 32, v_dim: 64}
 parallelism: {tensor: 2, pipeline: 2, virtual_pipeline: 2, expert: 8, expert_tensor: 1, sequence_parallel: true,
               sharding: optimizer}
 batch: {global: 64, micro: 1}
 experts: {dispatcher: deepep, grouped_gemm: true, capacity_factor: 1.5, fused_permutation: false, fused_router: true}
 overlap: {tensor: false, pipeline: true, gradients: true, parameters: true, experts: true}
+recompute: {kind: selective, modules: [moe_act, mla_up_proj, norms]}
 )";
   const scenarios::Scenario scenario = scenario_of(text);
   const std::string script = folder.write("run.sh", tools::megatron_arguments(scenario));
@@ -197,4 +215,6 @@ overlap: {tensor: false, pipeline: true, gradients: true, parameters: true, expe
   CHECK(back.parallelism.expert == 8);
   CHECK(back.parallelism.expert_tensor == 1);
   CHECK(back.overlap.experts);
+  CHECK(back.method.recompute == workloads::Recompute::selective);
+  CHECK(back.method.recomputed == job.method.recomputed);
 }

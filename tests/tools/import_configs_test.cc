@@ -86,6 +86,16 @@ TEST_CASE("a configuration of TorchTitan: degrees, FSDP, batches, precision") {
   CHECK(staged.parallelism.sharding == workloads::Sharding::gradients);
   CHECK(staged.batch.micro == 1);
   CHECK(staged.batch.global == 8 * 4);
+  // What the loader refuses of a value that follows from several keys names the file, not "scenario".
+  try {
+    job_of(tools::import_torchtitan(folder.write("few.toml", pipelined), 64));
+    FAIL("2 micro-batches over 4 stages are too few to interleave");
+  } catch (const sim::UserError& error) {
+    const std::string line = error.what();
+    INFO(line);
+    CHECK(line.find("few.toml:") != std::string::npos);
+    CHECK(line.find("batch.global: gives 2 micro-batches") != std::string::npos);
+  }
 }
 
 TEST_CASE("what is no configuration of TorchTitan is refused where it stands") {

@@ -306,6 +306,29 @@ TEST_CASE("a ConfigContainer of Megatron-Bridge as it writes it") {
   CHECK(tests::orrery({"run", out}).status == 0);
 }
 
+TEST_CASE("a recipe in the main part of a file is changed by what follows, whatever its variable is called") {
+  const Folder folder;
+  const auto read = [&](const std::string& text) {
+    return recipe_job(tools::import_bridge(folder.write("main.py", text), 64, "", {}));
+  };
+  const std::string imported = "from megatron.bridge.recipes.llama import llama3_70b_pretrain_config\n";
+  // Ahead of the imported function's name in the alphabet, and behind it.
+  for (const std::string name : {"cfg", "recipe"}) {
+    INFO(name);
+    const workloads::Job job =
+        read(imported + name + " = llama3_70b_pretrain_config()\n" + name + ".model.tensor_model_parallel_size = 8\n" +
+             name + ".train.global_batch_size = 768\n");
+    CHECK(job.parallelism.tensor == 8);
+    CHECK(job.batch.global == 768);
+  }
+  // Of two the one that was written last.
+  const std::string two =
+      "z = llama3_70b_pretrain_config()\nz.train.global_batch_size = 256\n"
+      "a = llama3_70b_pretrain_config()\na.train.global_batch_size = 768\n";
+  CHECK(read(imported + two).batch.global == 768);
+  CHECK(read(imported + two + "z.model.tensor_model_parallel_size = 8\n").batch.global == 256);
+}
+
 TEST_CASE("a configuration of Accelerate: FSDP, DeepSpeed, Megatron-LM") {
   const Folder folder;
   const auto read = [&](const std::string& text) {
@@ -332,6 +355,11 @@ num_processes: 8
   CHECK(recipe_job(read(zero)).parallelism.sharding == workloads::Sharding::gradients);
   CHECK(recipe_job(read(zero)).batch.global == 4 * 8);
   CHECK(remarks_on(read(zero).ignored(), "offload_optimizer_device"));
+  // Accelerate recomputes nothing of FSDP's units unasked; of DeepSpeed's the training script decides.
+  const tools::Draft unasked = read(with_changed(kAccelerate, "  fsdp_activation_checkpointing: true\n", ""));
+  CHECK(recipe_job(unasked).method.recompute == workloads::Recompute::none);
+  CHECK(remarks_on(unasked.assumed(), "recompute: none"));
+  CHECK(remarks_on(read(zero).assumed(), "recompute: the default of the software"));
   const std::string megatron = R"(distributed_type: MEGATRON_LM
 megatron_lm_config: {megatron_lm_tp_degree: 2, megatron_lm_pp_degree: 2, megatron_lm_num_micro_batches: 8}
 mixed_precision: bf16

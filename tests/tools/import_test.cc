@@ -174,6 +174,84 @@ TEST_CASE("groups of experts come from a model's configuration and from flags, w
   CHECK(megatron(flags + "--moe-router-group-topk 2").model.experts.choice() == calibration::TokenChoice{4, 16, 4, 2});
 }
 
+TEST_CASE("NeMo's block method recomputes some layers of each stage, uniform all") {
+  const Folder folder;
+  const auto layers = [&](const std::string& method) {
+    const std::string file = folder.write("part.yaml", R"(trainer: {devices: 8, num_nodes: 1, precision: bf16}
+model: {micro_batch_size: 1, global_batch_size: 8, encoder_seq_length: 2048, num_layers: 24, hidden_size: 2048,
+        num_attention_heads: 16, activations_checkpoint_granularity: full, )" +
+                                                           method + "}\n");
+    const workloads::Job job = scenarios::load_scenario(tools::import_nemo(file).document()).job;
+    REQUIRE(job.method.recompute == workloads::Recompute::full);
+    return job.method.recomputed_layers;
+  };
+  CHECK(layers("activations_checkpoint_method: block, activations_checkpoint_num_layers: 2") == 2);
+  CHECK(layers("activations_checkpoint_method: uniform, activations_checkpoint_num_layers: 2") == 0);
+  CHECK(layers("activations_checkpoint_method: block") == 0);
+}
+
+TEST_CASE("chunks of attention that a sequence outgrows are remarked on, with the length that they hold for") {
+  const Folder folder;
+  const std::string config =
+      llama_json("llama4_text", 48, 5120, 40, 8, 8192, 202048, 1048576,
+                 R"(, "num_local_experts": 16, "num_experts_per_tok": 1, "attention_chunk_size": 8192)");
+  const tools::Draft draft = tools::import_hf(folder.write("config.json", config));
+  CHECK(std::any_of(draft.ignored().begin(), draft.ignored().end(), [](const std::string& line) {
+    return line.starts_with("attention_chunk_size: ") && line.find("--set model.seq=8192") != std::string::npos;
+  }));
+}
+
+TEST_CASE("layers with experts, by the lists that Megatron-LM takes") {
+  const std::string flags =
+      "--num-layers 6 --hidden-size 2048 --num-attention-heads 16 --seq-length 2048 --bf16 --micro-batch-size 1 "
+      "--global-batch-size 8 --vocab-size 50257 --num-experts 8 --moe-layer-freq ";
+  const auto dense = [&](const std::string& pattern) {
+    return megatron(flags + "'" + pattern + "'").model.experts.dense_layers;
+  };
+  for (const char* two : {"([0]*2+[1]*4)", "[0]*2+[1]*4", "[0, 0, 1, 1, 1, 1]", "[0]+[0]+[1]*4", "[0]*2 + [1,1]*2"}) {
+    INFO(two);
+    CHECK(dense(two) == 2);
+  }
+  CHECK(dense("[1]*6") == 0);
+  const auto refused = [&](const std::string& pattern, const std::string& part) {
+    check_refused(tests::orrery({"import", "megatron", flags + "'" + pattern + "'"}), {"--moe-layer-freq", part});
+  };
+  for (const char* not_modelled : {"[0,1]*3", "[1]*2+[0]*4", "[0]*6", "[2]*6", "[0]*2-[1]*4", "[0]*2+", "[]", "["})
+    refused(not_modelled, "expected a number, or dense layers ahead");
+  refused("[0]*99999999999999999999+[1]*5", "expected a number");
+  refused("[0]*2+[1]*5", "of 7 layers, expected the 6");
+}
+
+TEST_CASE("modules that Megatron-Core recomputes are those of the scenario") {
+  const std::string selective = kGpt3 + "--recompute-granularity selective ";
+  const auto parts = [&](const std::string& more) {
+    const workloads::Job job = megatron(selective + more);
+    REQUIRE(job.method.recompute == workloads::Recompute::selective);
+    return job.method.recomputed;
+  };
+  CHECK(parts("") == workloads::RecomputedParts{});  // the core of attention
+  workloads::RecomputedParts wanted;
+  wanted.core_attention = false;
+  wanted.norms = wanted.mlp = wanted.latent_up = true;
+  CHECK(parts("--recompute-modules mlp layernorm mla_up_proj") == wanted);
+  // One variable may hold several.
+  CHECK(megatron("MODULES=\"mlp layernorm mla_up_proj\"\npython pretrain_gpt.py " + selective +
+                 "--recompute-modules $MODULES")
+            .method.recomputed == wanted);
+  // What is not known takes none of the known ones along, and is named.
+  const tools::Draft draft = tools::import_megatron(
+      tools::read_launch_line(selective + "--recompute-modules mlp shared_experts --moe-enable-deepep " +
+                                  "--num-experts 8 --moe-token-dispatcher-type flex",
+                              "launch.sh"));
+  CHECK(draft.document().find_path("recompute.modules")->items().size() == 1);
+  const auto named = [&](const std::string& what) {
+    return std::count_if(draft.ignored().begin(), draft.ignored().end(),
+                         [&](const std::string& line) { return line.find(what) != std::string::npos; });
+  };
+  CHECK(named("--recompute-modules: shared_experts") == 1);
+  CHECK(named("deepep") == 0);
+}
+
 TEST_CASE("launch lines have the parameters that their authors state") {
   // GPT-3 175B: arXiv 2005.14165, table 2.1. The others: Narayanan et al. (arXiv 2104.04473), table 1, V = 51200.
   CHECK(std::abs(workloads::parameter_count(megatron(kGpt3).model) / 175.0e9 - 1) < 0.005);
@@ -345,6 +423,7 @@ TEST_CASE("broken, unknown and contradictory input is refused in one line, and n
                 {"--num-layers-per-virtual-pipeline-stage", "5", "6"});
   check_refused(launch("--num-query-groups 8"), {"--num-query-groups", "--group-query-attention"});
   check_refused(launch("--recompute-granularity selective --recompute-method uniform"), {"--recompute-method"});
+  check_refused(launch("--num-experts 8 --moe-enable-deepep"), {"--moe-enable-deepep", "got allgather", "flex"});
   check_refused(launch("--swiglu true"), {"--swiglu", "true"});
   check_refused(launch("--num-experts 8 --moe-router-topk 9"), {"top_k", "at most model.experts"});
   check_refused(launch("--num-experts 8 --moe-router-num-groups 3"), {"expert_groups", "3"});

@@ -19,7 +19,9 @@ namespace orrery::tools {
 /// A scenario in the making.
 class Draft {
  public:
-  explicit Draft(std::string origin) : origin_(std::move(origin)) {}
+  /// `origin`: the source in words; `whole`: where what follows from several of its keys is said to stand.
+  explicit Draft(std::string origin, const sim::Place& whole = {})
+      : origin_(std::move(origin)), whole_(whole), document_(sim::Settings::mapping(whole)) {}
 
   /// Sets a key of the scenario language; a later value replaces an earlier one.
   void set(std::string_view key, std::string value, const sim::Place& place = {});
@@ -43,7 +45,8 @@ class Draft {
 
  private:
   std::string origin_;
-  sim::Settings document_ = sim::Settings::mapping({});
+  sim::Place whole_;
+  sim::Settings document_;
   std::vector<std::string> ignored_, assumed_;
 };
 
@@ -82,6 +85,10 @@ Draft import_bridge(const std::string& file, std::int64_t gpus, const std::strin
                     const std::vector<std::string>& overrides);
 Draft import_accelerate(const std::string& file, const std::vector<std::string>& sets);
 Draft import_mllog(const std::string& file);
+
+/// Of recomputation, where a configuration leaves it to the training script.
+inline constexpr const char* kScriptSays =
+    "the default of the software; the training script says whether: --set recompute=full or none";
 
 struct ClusterFacts;
 /// The wiring of a cluster or of a node as a document: a fabric, or what the key cluster.device.node holds. Throws

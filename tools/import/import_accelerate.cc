@@ -58,7 +58,12 @@ void take_fsdp_strategy(Sections& config, Draft& draft, std::int64_t gpus) {
   const std::string prefetch = lower_case(config.word({key("backward_prefetch")}, "backward_pre"));
   draft.set("overlap.gradients", true);
   draft.set("overlap.parameters", prefetch != "no_prefetch");
-  if (said_yes(config.find(key("activation_checkpointing")), false)) draft.set("recompute", std::string("full"));
+  const Settings* again = config.find(key("activation_checkpointing"));
+  draft.set("recompute", std::string(said_yes(again, false) ? "full" : "none"));
+  if (again == nullptr)
+    draft.assumed("recompute",
+                  "none, as without fsdp_activation_checkpointing; where the training script says otherwise: "
+                  "--set recompute=full");
   if (said_yes(config.find(key("offload_params")), false))
     draft.ignored("fsdp_offload_params", "offloading of parameters is not modelled");
   draft.set("software", std::string(version >= 2 ? "accelerate-2026" : "llm-foundry"));
@@ -76,6 +81,7 @@ void take_zero_stage(Sections& config, Draft& draft) {
   draft.set("overlap.parameters", stage == 3);
   draft.set("software", std::string(stage == 3 ? "deepspeed-zero3-2024" : "megatron-deepspeed-2023"));
   draft.assumed("software", "the nearest that ships; --set software=NAME for another");
+  draft.assumed("recompute", kScriptSays);
   for (const char* part : {"offload_optimizer_device", "offload_param_device"}) {
     const std::string device = lower_case(config.word({key(part)}, "none"));
     if (device != "none") draft.ignored(key(part), fmt::format("{}: offloading is not modelled", device));
@@ -163,7 +169,7 @@ Draft import_accelerate(const std::string& file, const std::vector<std::string>&
     draft.set("name", std::filesystem::path(file).stem().string());
     return draft;
   }
-  Draft draft(fmt::format("{} (Accelerate)", std::filesystem::path(file).filename().string()));
+  Draft draft(fmt::format("{} (Accelerate)", std::filesystem::path(file).filename().string()), {file, 1, 1});
   draft.set("name", std::filesystem::path(file).stem().string());
   draft.set("cluster.device", std::string("h100-sxm-80gb"));
   draft.set("cluster.gpus", gpus);

@@ -102,7 +102,7 @@ Draft import_deepspeed(const std::string& file, std::int64_t gpus, const std::ve
                          "is not in a configuration of DeepSpeed, expected --set model=NAME (orrery list models)");
   }
   Sections config(document);
-  Draft draft(fmt::format("{} (DeepSpeed)", std::filesystem::path(file).filename().string()));
+  Draft draft(fmt::format("{} (DeepSpeed)", std::filesystem::path(file).filename().string()), {file, 1, 1});
   draft.set("name", std::filesystem::path(file).stem().string());
   draft.set("cluster.device", std::string("h100-sxm-80gb"));
   draft.set("cluster.gpus", gpus);
@@ -124,6 +124,8 @@ Draft import_deepspeed(const std::string& file, std::int64_t gpus, const std::ve
   if (config.find("activation_checkpointing") != nullptr) {
     draft.set("recompute", std::string("full"));
     draft.assumed("recompute", "full: activation_checkpointing says how, the training script whether");
+  } else {
+    draft.assumed("recompute", kScriptSays);
   }
   config.remark_on_the_rest(draft,
                             {"optimizer",

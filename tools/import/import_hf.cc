@@ -445,6 +445,11 @@ void llama4(Config& config, Draft& draft) {
     draft.set("model.moe_every", config.count(*step), step->place());
   if (const Settings* dense = config.find("intermediate_size_mlp"); dense != nullptr)
     draft.set("model.ffn_hidden", config.count(*dense), dense->place());
+  if (const Settings* chunk = config.find("attention_chunk_size"); chunk != nullptr)
+    draft.ignored("attention_chunk_size",
+                  fmt::format("chunks are whole up to {0} tokens; of longer sequences all layers attend over all here, "
+                              "which is too much: --set model.seq={0}",
+                              config.count(*chunk)));
 }
 
 struct Family {
@@ -573,7 +578,8 @@ Draft import_hf(const std::string& file) {
       inner != document.end() && inner->is_object() && config.members().find("num_hidden_layers") == nullptr) {
     config = Config(members_of(*inner, file, text, text.find("\"text_config\"")));
   }
-  Draft draft(fmt::format("{} (Hugging Face transformers)", std::filesystem::path(file).filename().string()));
+  Draft draft(fmt::format("{} (Hugging Face transformers)", std::filesystem::path(file).filename().string()),
+              {file, 1, 1});
   const Family& family = family_of(config);
   const Settings* name = config.members().find("_name_or_path");
   std::string label =

@@ -1,13 +1,16 @@
 // `orrery import megatron`: the arguments of Megatron-LM's pretrain_gpt.py, with its defaults and its rules where an
-// argument is left out (megatron/training/arguments.py). Left out: mixtures of experts, encoders, vision, and what
-// changes values but not the work of a step. What nobody knows here is named and skipped.
+// argument is left out (megatron/training/arguments.py). Left out: encoders, vision, and what changes values but not
+// the work of a step. What nobody knows here is named and skipped.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
+#include <sstream>
 
 #include "tools/import/import.h"
 #include "tools/import/megatron_flags.h"
@@ -56,6 +59,17 @@ class Launch {
     Settings holder = Settings::mapping(option->place);
     holder.set("--" + option->name, Settings::scalar(option->values[0], option->place, true));
     return holder.members().front().second;
+  }
+  /// All of an option's values; words that one variable held are several, as the shell makes of them.
+  std::vector<std::string> words(const std::string& name) {
+    std::vector<std::string> all;
+    const LaunchOption* option = find(name);
+    if (option == nullptr) return all;
+    for (const std::string& value : option->values) {
+      std::istringstream text(value);
+      for (std::string word; text >> word;) all.push_back(word);
+    }
+    return all;
   }
   std::optional<std::int64_t> count(const std::string& name, std::int64_t low = 1) {
     const std::optional<Settings> given = value(name);
@@ -155,15 +169,51 @@ void take_latent(Launch& launch, Draft& draft) {
   const auto size = [&](const char* flag, const char* key, std::int64_t fallback) {
     draft.set(key, launch.count(flag).value_or(fallback), launch.place(flag));
   };
-  size("q-lora-rank", "model.q_lora", 512);
+  // arguments.py has no default for this one: queries are not compressed unless asked.
+  if (const std::optional<std::int64_t> queries = launch.count("q-lora-rank", 0); queries.value_or(0) > 0)
+    draft.set("model.q_lora", *queries, launch.place("q-lora-rank"));
+  else
+    draft.assumed("model.q_lora", "none, as --q-lora-rank is not given");
   size("kv-lora-rank", "model.kv_lora", 512);
   size("qk-head-dim", "model.qk_nope_dim", 128);
   size("qk-pos-emb-head-dim", "model.qk_rope_dim", 64);
   size("v-head-dim", "model.v_dim", 128);
 }
 
-/// Which layers have experts: one in so many, or a list as in ([0]*3+[1]*58), of which dense first layers are modelled.
-void take_pattern(Launch& launch, Draft& draft) {
+/// The layers of a pattern as Python reads it, ([0]*3+[1]*58) or [0, 1, 1]: lists of 0 and 1, repeated and joined.
+/// Nothing where it is anything else, or has more than `most` layers.
+std::optional<std::vector<bool>> layers_of(const std::string& pattern, std::size_t most) {
+  std::string text;
+  for (const char c : pattern) {
+    if (std::isspace(static_cast<unsigned char>(c)) == 0) text += c;
+  }
+  if (text.starts_with("(") && text.ends_with(")")) text = text.substr(1, text.size() - 2);
+  std::vector<bool> layers;
+  for (std::size_t at = 0;; ++at) {  // a list, how often, and a plus sign unless it is the last
+    if (at >= text.size() || text[at] != '[') return std::nullopt;
+    std::vector<bool> list;
+    do {
+      if (at + 2 >= text.size() || (text[at + 1] != '0' && text[at + 1] != '1')) return std::nullopt;
+      list.push_back(text[at + 1] == '1');
+      at += 2;
+    } while (text[at] == ',');
+    if (text[at++] != ']') return std::nullopt;
+    std::size_t times = 1;
+    if (at < text.size() && text[at] == '*') {
+      const char *begin = text.data() + at + 1, *end = text.data() + text.size();
+      const auto [behind, error] = std::from_chars(begin, end, times);
+      if (error != std::errc{} || times > most) return std::nullopt;
+      at = static_cast<std::size_t>(behind - text.data());
+    }
+    if (layers.size() + times * list.size() > most) return std::nullopt;
+    for (std::size_t i = 0; i < times; ++i) layers.insert(layers.end(), list.begin(), list.end());
+    if (at == text.size()) return layers;
+    if (text[at] != '+') return std::nullopt;
+  }
+}
+
+/// Which layers have experts: one in so many, or a list, of which dense first layers are modelled.
+void take_pattern(Launch& launch, Draft& draft, std::int64_t count) {
   const std::optional<Settings> pattern = launch.value("moe-layer-freq");
   if (!pattern) return;
   const std::string& text = pattern->text();
@@ -171,13 +221,17 @@ void take_pattern(Launch& launch, Draft& draft) {
     draft.set("model.moe_every", pattern->as_int(1, 10'000), pattern->place());
     return;
   }
-  const std::size_t zeros = text.find("[0]*"), ones = text.find("[1]*");
-  if (ones == std::string::npos || (zeros != std::string::npos && zeros > ones))
+  constexpr std::size_t kMostLayers = 100'000;
+  const std::optional<std::vector<bool>> layers = layers_of(text, kMostLayers);
+  if (!layers || !std::is_sorted(layers->begin(), layers->end()) || !layers->back())
     launch.refuse("moe-layer-freq", fmt::format("got {}, expected a number, or dense layers ahead of the others as in "
                                                 "([0]*3+[1]*58)",
                                                 text));
-  if (zeros != std::string::npos)
-    draft.set("model.dense_layers", static_cast<std::int64_t>(std::stol(text.substr(zeros + 4))), pattern->place());
+  if (static_cast<std::int64_t>(layers->size()) != count)
+    launch.refuse("moe-layer-freq",
+                  fmt::format("got {}, of {} layers, expected the {} of --num-layers", text, layers->size(), count));
+  const auto dense = std::count(layers->begin(), layers->end(), false);
+  if (dense > 0) draft.set("model.dense_layers", static_cast<std::int64_t>(dense), pattern->place());
 }
 
 /// `hidden`, `gated`: of the model.
@@ -197,13 +251,18 @@ void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated)
   if (const auto shared = launch.count("moe-shared-expert-intermediate-size")) {
     draft.set("model.shared_experts", std::int64_t{1});
     draft.set("model.shared_expert_ffn_hidden", *shared, launch.place("moe-shared-expert-intermediate-size"));
+    if (launch.flag("moe-shared-expert-gate")) draft.set("model.shared_gate", true);
   }
   if (const auto predicted = launch.count("mtp-num-layers")) draft.set("model.mtp_layers", *predicted);
-  take_pattern(launch, draft);
+  take_pattern(launch, draft, launch.need("num-layers"));
   take_latent(launch, draft);
   std::string dispatcher = "allgather";
   if (const std::optional<Settings> type = launch.value("moe-token-dispatcher-type"))
     dispatcher = type->as_choice({"allgather", "alltoall", "flex"});
+  // Before flex had several backends a flag of its own chose the only one.
+  const bool deepep = launch.flag("moe-enable-deepep");
+  if (deepep && dispatcher != "flex")
+    launch.refuse("moe-enable-deepep", fmt::format("got {}, expected --moe-token-dispatcher-type flex", dispatcher));
   const std::optional<Settings> backend = launch.value("moe-flex-dispatcher-backend");
   if (dispatcher == "flex") dispatcher = backend ? backend->as_choice({"deepep", "hybridep"}) : "deepep";
   draft.set("experts.dispatcher", dispatcher);
@@ -411,10 +470,13 @@ void take_work(Launch& launch, Draft& draft) {
   if (method && recompute == "selective")
     launch.refuse("recompute-method", "belongs to --recompute-granularity full, got selective, expected full");
   const std::optional<std::int64_t> some = launch.count("recompute-num-layers");
+  const std::vector<std::string> modules = launch.words("recompute-modules");
   const bool in_part = method && method->as_choice({"uniform", "block"}) == "block" && some && recompute == "full";
   if (in_part) {
     draft.set("recompute.kind", recompute);
-    draft.set("recompute.layers", *some);
+    draft.set("recompute.layers", *some, launch.place("recompute-num-layers"));
+  } else if (recompute == "selective" && !modules.empty()) {
+    take_recomputed_modules(modules, "--recompute-modules", draft);
   } else {
     draft.set("recompute", recompute);
   }
@@ -473,7 +535,7 @@ void remark_on_the_rest(const Launch& launch, Draft& draft) {
 Draft import_megatron(const LaunchLine& line) {
   Launch launch(line);
   const std::filesystem::path file = line.place.file.text();
-  Draft draft(fmt::format("{} (Megatron-LM)", file.filename().string()));
+  Draft draft(fmt::format("{} (Megatron-LM)", file.filename().string()), line.place);
   draft.set("name", file.has_extension() ? file.stem().string() : std::string("megatron"));
   take_model(launch, draft);
   take_layout(launch, draft);

@@ -147,7 +147,7 @@ Draft import_mllog(const std::string& file) {
   }
   if (log.step_times.empty() && log.block_steps.empty())
     throw UserError({file, 1, 1}, "block_stop", "says nowhere how many samples a block took, nor tracked_stats a step");
-  Draft draft(fmt::format("{} (MLPerf)", std::filesystem::path(file).filename().string()));
+  Draft draft(fmt::format("{} (MLPerf)", std::filesystem::path(file).filename().string()), {file, 1, 1});
   draft.set("id", fmt::format("mlperf-{}-{}", benchmark, std::filesystem::path(file).stem().string()));
   draft.set("source",
             fmt::format("MLPerf Training, {} on {}", text_of("submission_org"), text_of("submission_platform")));

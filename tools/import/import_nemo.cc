@@ -223,9 +223,13 @@ void take_work(Section& model, Section& trainer, Draft& draft) {
   if (granularity == "selective" && model.word("activations_checkpoint_method", "uniform") == "block")
     model.refuse("activations_checkpoint_method", "belongs to full, got selective, expected null");
   const bool block = granularity == "full" && model.word("activations_checkpoint_method", "uniform") == "block";
-  if (block)
-    draft.ignored("activations_checkpoint_method: block", "every layer is computed again here, not some of each stage");
-  draft.set("recompute", granularity);
+  const std::optional<std::int64_t> some = block ? model.count("activations_checkpoint_num_layers") : std::nullopt;
+  if (some) {
+    draft.set("recompute.kind", granularity);
+    draft.set("recompute.layers", *some, model.place("activations_checkpoint_num_layers"));
+  } else {
+    draft.set("recompute", granularity);
+  }
   const std::optional<Settings> flash = model.find("use_flash_attention");
   if (flash) draft.set("attention", std::string(flash->as_bool() ? "flash" : "unfused"));
   if (!flash) draft.assumed("attention", "the default of the software; the file does not say");
@@ -342,7 +346,7 @@ Draft import_nemo(const std::string& file) {
     throw sim::UserError(Place{file, 1, 1}, "model",
                          "is not there; a configuration of NeMo's megatron_gpt_pretraining has it");
   Section model(document, document.at("model")), trainer(document, section_of(document, "trainer"));
-  Draft draft(fmt::format("{} (NeMo)", std::filesystem::path(file).filename().string()));
+  Draft draft(fmt::format("{} (NeMo)", std::filesystem::path(file).filename().string()), {file, 1, 1});
   const Settings* name = document.find("name");
   draft.set("name", name != nullptr && name->is_scalar() ? name->text() : std::filesystem::path(file).stem().string());
   take_model(model, draft);

@@ -13,6 +13,7 @@
 #include "scenarios/scenario.h"
 #include "tools/import/import.h"
 #include "tools/import/known_recipes.h"
+#include "tools/import/megatron_flags.h"
 #include "tools/import/python_recipe.h"
 #include "tools/import/python_values.h"
 #include "tools/import/recipe_model.h"
@@ -333,19 +334,10 @@ void take_recomputation(Sections& config, Draft& draft, const Recipe& recipe) {
     draft.set("recompute.layers", layers);
   } else if (granularity == "selective" && config.find(at + "recompute_modules") != nullptr) {
     const Settings& given = *config.find(at + "recompute_modules");
-    Settings taken = Settings::sequence(given.place());
-    static const std::set<std::string> kModules{"core_attn", "layernorm", "mlp", "mla_up_proj", "moe", "moe_act"};
     if (!given.is_sequence()) given.expected("a list such as [core_attn]");
-    for (const Settings& module : given.items()) {
-      if (kModules.contains(module.text()))
-        taken.append(module);
-      else
-        draft.ignored(fmt::format("recompute_modules: {}", module.text()), "not known to orrery");
-    }
-    std::vector<std::string> names;
-    for (const Settings& module : taken.items()) names.push_back(module.text());
-    if (!names.empty())
-      draft.apply(fmt::format("recompute={{kind: selective, modules: [{}]}}", fmt::join(names, ", ")));
+    std::vector<std::string> modules;
+    for (const Settings& module : given.items()) modules.push_back(module.text());
+    take_recomputed_modules(modules, "recompute_modules", draft);
   } else {
     draft.set("recompute", granularity);
   }
@@ -469,7 +461,8 @@ Draft import_recipe(Recipe recipe, std::int64_t gpus, const std::vector<std::str
   }
   Sections config(document);
   Draft draft(fmt::format("{} ({})", std::filesystem::path(recipe.file).filename().string(),
-                          recipe.bridge ? "Megatron-Bridge" : "NeMo 2"));
+                          recipe.bridge ? "Megatron-Bridge" : "NeMo 2"),
+              {recipe.file, 1, 1});
   draft.set("name", std::filesystem::path(recipe.file).stem().string());
   const bool mixture = take_recipe_model(config, draft, recipe.sizes(), known_model(recipe), recipe.file);
   const Settings* seq =

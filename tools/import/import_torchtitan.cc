@@ -120,7 +120,10 @@ void take_layout(Sections& config, Draft& draft, std::int64_t gpus) {
 
   const std::int64_t local = config.count({"training.local_batch_size", "training.batch_size"}, 8);
   const std::int64_t global = config.count({"training.global_batch_size"}, -1, -1);
-  draft.set("batch.global", global > 0 ? global : local * copies * shards);
+  const sim::Settings* said =
+      config.any({"training.global_batch_size", "training.local_batch_size", "training.batch_size"});
+  draft.set("batch.global", global > 0 ? global : local * copies * shards,
+            said != nullptr ? said->place() : sim::Place{});
   draft.set("batch.micro", stages > 1 ? config.count({"parallelism.pipeline_parallel_microbatch_size"}, 1) : local);
 }
 
@@ -160,7 +163,7 @@ Draft import_torchtitan(const std::string& file, std::int64_t gpus) {
   if (document.find("training") == nullptr && document.find("model") == nullptr)
     throw sim::UserError({file, 1, 1}, "training", "is not there, expected a training configuration of TorchTitan");
   Sections config(document);
-  Draft draft(fmt::format("{} (TorchTitan)", std::filesystem::path(file).filename().string()));
+  Draft draft(fmt::format("{} (TorchTitan)", std::filesystem::path(file).filename().string()), {file, 1, 1});
   draft.set("name", std::filesystem::path(file).stem().string());
   draft.set("cluster.device", std::string("h100-sxm-80gb"));
   if (gpus > 8) draft.set("cluster.fabric", std::string("ndr-rail"));

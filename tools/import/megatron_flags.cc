@@ -1,6 +1,10 @@
 // The catalogue of Megatron-LM's flags (megatron/training/arguments.py); see megatron_flags.h.
 #include "tools/import/megatron_flags.h"
 
+#include <fmt/format.h>
+
+#include "tools/import/import.h"
+
 namespace orrery::tools {
 
 namespace {
@@ -9,6 +13,7 @@ const std::set<std::string>& mixture_flags() {
   static const std::set<std::string> kTaken{"expert-model-parallel-size",
                                             "expert-tensor-parallel-size",
                                             "kv-lora-rank",
+                                            "moe-enable-deepep",
                                             "moe-expert-capacity-factor",
                                             "moe-ffn-hidden-size",
                                             "moe-flex-dispatcher-backend",
@@ -21,6 +26,7 @@ const std::set<std::string>& mixture_flags() {
                                             "moe-router-group-topk",
                                             "moe-router-num-groups",
                                             "moe-router-topk",
+                                            "moe-shared-expert-gate",
                                             "moe-shared-expert-intermediate-size",
                                             "moe-shared-expert-overlap",
                                             "moe-token-dispatcher-type",
@@ -85,6 +91,7 @@ const std::set<std::string>& taken_flags() {
                               "recompute-activations",
                               "recompute-granularity",
                               "recompute-method",
+                              "recompute-modules",
                               "recompute-num-layers",
                               "seq-length",
                               "sequence-parallel",
@@ -271,6 +278,18 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& skipped_fla
       {"the step of the whole batch is simulated", {"rampup-batch-size"}},
   };
   return kSkipped;
+}
+
+void take_recomputed_modules(const std::vector<std::string>& modules, const std::string& option, Draft& draft) {
+  static const std::set<std::string> kKnown{"core_attn", "layernorm", "mlp", "mla_up_proj", "moe", "moe_act"};
+  std::vector<std::string> taken;
+  for (const std::string& module : modules) {
+    if (kKnown.contains(module))
+      taken.push_back(module);
+    else
+      draft.ignored(fmt::format("{}: {}", option, module), "not known to orrery");
+  }
+  draft.apply(fmt::format("recompute={{kind: selective, modules: [{}]}}", fmt::join(taken, ", ")));
 }
 
 }  // namespace orrery::tools

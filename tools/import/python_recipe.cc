@@ -96,8 +96,9 @@ class Interpreter final : PythonExpressions {
   /// Where the file's main part makes no recipe: its functions, each with its defaults.
   void try_functions();
 
-  int calls_ = 0, blocks_ = 0;
-  int scope_depth_ = 0;  // blocks within the body of a function or file
+  int calls_ = 0, blocks_ = 0, writes_ = 0;
+  std::map<std::string, int> written_;  // variables: which write was their last; 0: imported alone
+  int scope_depth_ = 0;                 // blocks within the body of a function or file
   bool ambiguous_ = false;
   std::map<std::string, Function> functions_;
   std::set<std::string> called_;
@@ -140,9 +141,16 @@ std::optional<Settings> Interpreter::block(std::size_t begin, std::size_t end, S
     else
       result = statement(scope, function);
   }
+  if (result || scope_depth_ != 0) return result;
+  // Of several variables the one that was written last counts. What is imported and not yet called is none.
+  std::vector<std::pair<int, const Settings*>> made;
   for (const auto& [name, value] : scope) {
-    if (!result && scope_depth_ == 0 && is_python_recipe(value)) found_.emplace_back(function, value);
+    const auto written = written_.find(name);
+    if (is_python_recipe(value) && (written == written_.end() || written->second > 0))
+      made.emplace_back(written == written_.end() ? 0 : written->second, &value);
   }
+  std::stable_sort(made.begin(), made.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [when, value] : made) found_.emplace_back(function, *value);
   return result;
 }
 
@@ -201,6 +209,7 @@ void Interpreter::imported(Scope& scope) {
       step();
     }
     scope[now().text] = python_object(module + "." + name.text, name.place);
+    written_[now().text] = 0;
   }
 }
 
@@ -296,6 +305,7 @@ void Interpreter::assign(std::size_t begin, std::size_t sign, Settings value, Sc
       remarks_.push_back(fmt::format("line {}: {} = ..., which is not followed", tokens_[begin].place.line, text));
     return;
   }
+  written_[variable] = ++writes_;
   if (path.empty()) {
     scope[variable] = python_trimmed(std::move(value));
     return;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "tools/parallel.h"
 #include "workloads/campaign/closed_form.h"
@@ -66,18 +67,31 @@ IntervalStudy study_interval(const CampaignStudy& study, std::int64_t seeds, uns
   const double step_s = static_cast<double>(plan.phases.back().step[0]) / sim::kPicosecondsPerSecond;
   interval.young = campaign::young_interval(interval.stall_s, 1 / rate) / step_s;
   interval.daly = campaign::daly_interval(interval.stall_s, 1 / rate) / step_s;
-  const auto centre = std::clamp<std::int64_t>(std::llround(interval.used), 1, plan.steps);
-  std::vector<Plan> plans;
-  const std::vector<std::int64_t> candidates = campaign::interval_candidates(centre);
-  for (const std::int64_t every : candidates)
-    plans.push_back(campaign::with_interval(plan, study.priced.spec, study.priced.machine, every));
-  const std::vector<Mean> means = means_of(plans, seeds, jobs, "intervals");
-  std::vector<campaign::IntervalCost> costs;
-  for (std::size_t i = 0; i < means.size(); ++i) {
-    interval.points.push_back({static_cast<double>(candidates[i]), means[i].goodput, means[i].error});
-    costs.push_back({static_cast<double>(candidates[i]), means[i].step_s});
+  // A window of intervals, at first about the one in use, moves to the cheapest that was tried until that lies inside.
+  std::map<std::int64_t, Mean> tried;
+  const auto cheaper = [](const auto& a, const auto& b) { return a.second.step_s < b.second.step_s; };
+  auto centre = std::clamp<std::int64_t>(std::llround(interval.used), 1, plan.steps);
+  for (bool inside = false; !inside && !InterruptGuard::interrupted();) {
+    std::vector<std::int64_t> window = campaign::interval_candidates(centre);
+    std::erase_if(window, [&](std::int64_t every) { return every > plan.steps; });
+    std::vector<std::int64_t> fresh;
+    std::vector<Plan> plans;
+    for (const std::int64_t every : window) {
+      if (tried.contains(every)) continue;
+      fresh.push_back(every);
+      plans.push_back(campaign::with_interval(plan, study.priced.spec, study.priced.machine, every));
+    }
+    const std::vector<Mean> means = means_of(plans, seeds, jobs, "intervals");
+    for (std::size_t i = 0; i < fresh.size(); ++i) tried[fresh[i]] = means[i];
+    std::vector<campaign::IntervalCost> costs;
+    for (const std::int64_t every : window) costs.push_back({static_cast<double>(every), tried[every].step_s});
+    interval.best = campaign::best_interval(costs);
+    const std::int64_t cheapest = std::min_element(tried.begin(), tried.end(), cheaper)->first;
+    inside = cheapest == centre || (cheapest > window.front() && cheapest < window.back());
+    centre = cheapest;  // whose cost falls from window to window, so that this ends
   }
-  interval.best = campaign::best_interval(costs);
+  for (const auto& [every, mean] : tried)
+    interval.points.push_back({static_cast<double>(every), mean.goodput, mean.error});
   return interval;
 }
 

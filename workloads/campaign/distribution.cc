@@ -41,6 +41,8 @@ Distribution distribution(std::vector<double> values) {
   for (const double value : values) squares += (value - result.mean) * (value - result.mean);
   constexpr double k95 = 1.959964;
   if (values.size() > 1) result.error = k95 * std::sqrt(squares / (count - 1) / count);
+  constexpr double kRounding = 1e-12;  // of sums and quotients of doubles: values that are alike but for it do not vary
+  if (result.error < kRounding * std::abs(result.mean)) result.error = 0;
   result.p5 = values[rank_of(0.05, values.size())];
   result.p50 = values[rank_of(0.5, values.size())];
   result.p95 = values[rank_of(0.95, values.size())];
