@@ -586,8 +586,8 @@ TEST_CASE("a stage's total is the sum of its parts, and the reserve counts commu
 
 TEST_CASE("a lone stage leaves its allocator no gaps, as it frees in reverse") {
   for (const char* pipeline : {"1", "2"}) {
-    const Job job = small_job({"software.allocator_overhead=0.25", std::string("parallelism.pipeline=") + pipeline,
-                               "parallelism.data=null"});
+    const Job job = small_job(
+        {"software.allocator_overhead=0.25", std::string("parallelism.pipeline=") + pipeline, "parallelism.data=null"});
     const StageMemory m = stages_of(job).front();
     CHECK(m.parts.fragmentation == Approx(*pipeline == '1' ? 0 : m.allocated / 4));
   }
