@@ -4,6 +4,7 @@
 // LM head each counting as one layer. Memory is not checked here: running out of it is an answer, not a mistake.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -73,6 +74,17 @@ void check_context(const Settings& document, const workloads::Model& model, cons
   }
   if (attention != workloads::AttentionKind::flash)
     fail_at(document, "parallelism.context", "got a split with unfused attention, expected 1, or attention: flash");
+  if (layout.context_method == workloads::ContextMethod::all_to_all) {
+    const std::int64_t keys = model.attention.latent.any() ? model.attention.heads : model.attention.kv_heads;
+    const std::int64_t heads =
+        std::gcd(model.attention.heads / layout.tensor, std::max<std::int64_t>(keys / layout.tensor, 1));
+    if (heads % layout.context != 0)
+      fail_at(document, "parallelism.context",
+              fmt::format("got {} with {} heads and {} of keys and values over tensor {}, expected one that divides a "
+                          "tensor rank's of both, for context_method: all_to_all",
+                          layout.context, model.attention.heads, keys, layout.tensor));
+    return;
+  }
   if (model.attention.window > 0 && model.attention.window < model.seq) {
     fail_at(document, "parallelism.context",
             fmt::format("got {} with model.attention_window {}, expected 1: it is modelled for full causal attention",

@@ -32,6 +32,7 @@ constexpr std::array kFacts{Fact{"dispatcher", "experts.dispatcher"},
                             Fact{"routing_skew", "experts.skew"},
                             Fact{"a2a_overlap", "overlap.experts"},
                             Fact{"cpu_offload_layers", "offload.activation_layers"},
+                            Fact{"context_exchange", "parallelism.context_method"},
                             Fact{"async_tp", "overlap.tensor"}};
 
 /// How many times what stands at `at` is repeated: "t*4", "(t|)*29".

@@ -176,7 +176,8 @@ void load_context(const Settings* section, Job& job) {
   layout.context = integer(section, "context", 1);
   const Settings* method = given(section, "context_method");
   if (method != nullptr)
-    layout.context_method = enum_named<workloads::ContextMethod>(method->as_choice({"ring", "all_gather"}), 2);
+    layout.context_method =
+        enum_named<workloads::ContextMethod>(method->as_choice({"ring", "all_gather", "all_to_all"}), 3);
   else if (layout.context > 1)
     assume(job, "parallelism.context_method", "ring", "as Megatron-LM sends keys and values");
 }

@@ -297,8 +297,9 @@ Rows layout_keys() {
        "choice",
        "",
        "ring",
-       {"ring", "all_gather"},
-       "Keys and values sent round the context ranks beside attention, or gathered before it."},
+       {"ring", "all_gather", "all_to_all"},
+       "Keys and values sent round the context ranks beside attention, or gathered before it; or queries, keys and "
+       "values exchanged, so that every rank attends for a part of the heads over all positions, and the output back."},
       {"parallelism.stage_layers",
        "list",
        "layers",

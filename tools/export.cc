@@ -164,7 +164,8 @@ void pipeline_arguments(const workloads::Parallelism& p, std::int64_t layers, bo
 void sharing_arguments(const workloads::Parallelism& p, std::int64_t replicas, LaunchArguments& out) {
   if (p.context > 1) {
     out.add("context-parallel-size", p.context);
-    out.add("cp-comm-type", p.context_method == workloads::ContextMethod::ring ? "p2p" : "all_gather");
+    using enum workloads::ContextMethod;
+    out.add("cp-comm-type", p.context_method == ring ? "p2p" : p.context_method == all_to_all ? "a2a" : "all_gather");
   }
   out.add_if(p.sequence_parallel && p.tensor > 1, "sequence-parallel");
   using workloads::Sharding;

@@ -144,6 +144,8 @@ TEST_CASE("degrees that do not fit the GPUs") {
              {15, "  data: 8\n  context: 2", "15:3: parallelism.data", "x context 2 x data 8, which needs 128 GPUs"},
              {15, "  data: 4\n  context: 2\n  context_method: rings", "17:3: parallelism.context_method",
               "did you mean \"ring\"?"},
+             {15, "  data: 1\n  context: 8\n  context_method: all_to_all", "16:3: parallelism.context",
+              "divides a tensor rank's of both"},
              {15, "  data: 8\n  sharding: none\n  shard_group: 4", "17:3: parallelism.shard_group", "sharding: none"},
              {15, "  data: 8\n  sharding: optimizer\n  shard_group: 3", "17:3: parallelism.shard_group",
               "a divisor of the 8 ranks"},

@@ -152,6 +152,18 @@ TEST_CASE("shipped scenarios export to launch lines that mean the same") {
   }
 }
 
+TEST_CASE("every way that context ranks exchange has its word on the launch line") {
+  for (const char* method : {"ring", "all_gather", "all_to_all"}) {
+    INFO(method);
+    const scenarios::Scenario scenario = scenarios::load_scenario(scenarios::read_scenario(
+        "gpt3-6.7b-h100", {"overlap.pipeline=null", "parallelism.context=2", "parallelism.data=null",
+                           std::string("parallelism.context_method=") + method}));
+    const workloads::Job back = read_back(tools::megatron_arguments(scenario));
+    CHECK(back.parallelism.context == 2);
+    CHECK(workloads::name_of(back.parallelism.context_method) == method);
+  }
+}
+
 TEST_CASE("what Megatron-LM has no flag for is refused, with what was expected") {
   const Folder folder;
   const std::string file = folder.write("small.yaml", tests::small_scenario());

@@ -285,6 +285,9 @@ TEST_CASE("messages hold what is on its way: a buffer for each neighbour, the ga
   const double keys_and_values = 2 * hidden / 2 / 2;
   const Sets context{"parallelism.context=2", "parallelism.pipeline=1", "parallelism.data=4"};
   CHECK(messages(context) == Approx(2 * 2 * keys_and_values));  // the block at work and the one that is sent
+  Sets by_heads = context;                                      // queries, keys and values in the order of ranks
+  by_heads.emplace_back("parallelism.context_method=all_to_all");
+  CHECK(messages(by_heads) == Approx(2 * 1.5 * keys_and_values));
   Sets gathered{"parallelism.context=4", "parallelism.context_method=all_gather", "parallelism.pipeline=1",
                 "parallelism.data=2"};
   CHECK(messages(gathered) == Approx(4 * 2 * keys_and_values / 2));  // those of all four ranks

@@ -48,7 +48,8 @@ std::vector<std::string> random_sets(std::mt19937& random) {
   if (random() % 3 == 0) sets.push_back("placement={order: [data, pipeline, context, tensor]}");
   if (random() % 2 == 0) sets.push_back("model.hidden=512");
   if (random() % 4 == 0) sets.push_back("precision=fp16");
-  if (random() % 2 == 0) sets.push_back(set("parallelism.context_method", one_of(random, {"ring", "all_gather"})));
+  if (random() % 2 == 0)
+    sets.push_back(set("parallelism.context_method", one_of(random, {"ring", "all_gather", "all_to_all"})));
   // Nothing but a collective at the start of a layer's backward pass, and no kernel beside that of attention.
   if (random() % 2 == 0) sets.push_back("model.biases=none");
   if (random() % 2 == 0) sets.push_back("software.dropout=false");

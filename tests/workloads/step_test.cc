@@ -100,6 +100,10 @@ std::vector<Sets> mixed_layouts() {
        "parallelism.schedule=zb_h1", "parallelism.sequence_parallel=true"},
       {"parallelism.context=4", "parallelism.data=1", "parallelism.context_method=all_gather", "recompute=full",
        "software.gathered_in_blocks=true"},
+      {"parallelism.context=4", "parallelism.data=1", "parallelism.context_method=all_to_all", "model.kv_heads=8",
+       "recompute={kind: full, layers: 1}"},
+      {"parallelism.context=2", "parallelism.data=2", "parallelism.context_method=all_to_all", "recompute=selective",
+       "parallelism.sequence_parallel=true", "model.attention_window=256"},
       {"parallelism.context=2", "parallelism.pipeline=4", "parallelism.data=1", "parallelism.schedule=dualpipe",
        "placement={order: [data, pipeline, tensor, context]}"},
   };

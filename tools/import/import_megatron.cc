@@ -419,8 +419,9 @@ void take_layout(Launch& launch, Draft& draft) {
     draft.ignored("--sequence-parallel", "Megatron-LM turns it off without tensor parallelism");
   if (const std::optional<Settings> ring = launch.value("cp-comm-type"); ring && context > 1) {
     const std::string kind = ring->as_choice({"p2p", "all_gather", "a2a", "a2a+p2p"});
-    draft.set("parallelism.context_method", std::string(kind == "all_gather" ? "all_gather" : "ring"));
-    if (kind.starts_with("a2a")) draft.ignored("--cp-comm-type " + kind, "simulated as the ring of p2p");
+    const std::string by = kind == "a2a" ? "all_to_all" : kind == "all_gather" ? kind : "ring";
+    draft.set("parallelism.context_method", by);
+    if (kind == "a2a+p2p") draft.ignored("--cp-comm-type " + kind, "simulated as the ring of p2p");
   }
   take_sharding(launch, draft, std::max<std::int64_t>(1, *gpus / (tensor * stages)));
   if (launch.flag("use-tp-pp-dp-mapping")) draft.apply("placement.order=[tensor, context, pipeline, data]");

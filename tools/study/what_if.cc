@@ -136,9 +136,13 @@ class List {
       if (context != p_.context && here_.model.seq % (2 * context) == 0) add("context", {{kContext, text(context)}});
     }
     if (p_.context == 1) return;
-    const bool ring = p_.context_method == workloads::ContextMethod::ring;
-    add("context method", {{"parallelism.context_method", ring ? "all_gather" : "ring"}},
-        fmt::format("context parallelism by {}", ring ? "all-gathers" : "a ring"));
+    using enum workloads::ContextMethod;
+    for (const auto& [method, means] :
+         {std::pair{ring, "a ring"}, {all_gather, "all-gathers"}, {all_to_all, "heads"}}) {
+      if (method == p_.context_method) continue;
+      add("context method", {{"parallelism.context_method", std::string(workloads::name_of(method))}},
+          fmt::format("context parallelism by {}", means));
+    }
   }
 
   void add_experts() {

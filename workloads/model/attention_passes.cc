@@ -108,9 +108,10 @@ class AttentionWriter {
     Attention shape;
     shape.dtype = op_.type;
     shape.batch = op_.batch;
-    shape.queries = shape.keys = op_.seq / op_.context;
-    shape.heads = op_.heads;
-    shape.kv_heads = op_.kv_heads;
+    const std::int64_t cut = op_.by_heads ? 1 : op_.context, heads = op_.by_heads ? op_.context : 1;
+    shape.queries = shape.keys = op_.seq / cut;
+    shape.heads = op_.heads / heads;
+    shape.kv_heads = op_.kv_heads / heads;
     shape.head_dim = op_.head_dim;
     shape.window = op_.window;
     shape.backward = backward;
@@ -145,6 +146,7 @@ class AttentionWriter {
     if (op_.context == 1) return add(shape);
     const double keys_and_values = real(tokens()) * real(2 * op_.kv_heads * op_.head_dim);
     if (op_.ring) return ring(shape, keys_and_values);
+    if (op_.by_heads) return heads(shape);
     // Gathered in full (arXiv 2407.21783, section 3.3.2), before the kernel that needs them; queries see half of all
     // keys on average.
     const double whole = keys_and_values * real(op_.context);
@@ -158,6 +160,8 @@ class AttentionWriter {
   }
 
   void blocks(Attention shape, double keys_and_values);
+  void heads(const Attention& shape);
+  void exchange_heads(std::int64_t width, const char* what, int tensors = 1);
 
   /// Blocks of keys and values go round the ring, each sent on beside the attention of the block at hand; backward
   /// their gradients follow one step behind and end where they belong (Liu et al., arXiv 2310.01889).
@@ -209,15 +213,7 @@ class AttentionWriter {
     if (!in_fp32(op_)) stream(Streaming::copy, scores() * (4 + element_), "probabilities to 16 bit");
   }
 
-  void softmax_backward() {
-    if (fuses_softmax(op_)) return stream(Streaming::softmax_backward, 3 * scores() * element_, "softmax backward");
-    if (!in_fp32(op_)) stream(Streaming::copy, scores() * (element_ + 4), "probability gradient to fp32");
-    stream(Streaming::softmax_backward, scores() * 12, "softmax backward");
-    stream(Streaming::accumulate, scores() * 8, "mask score gradient");
-    if (in_fp32(op_)) return;
-    stream(Streaming::accumulate, scores() * 8, "scale score gradient");
-    stream(Streaming::copy, scores() * (4 + element_), "score gradient to 16 bit");
-  }
+  void softmax_backward();
 
   // ---- layouts ----
   // Removing the padding, whether there is any or not, as flash_attn/bert_padding.py does: queries, keys and values are
@@ -256,6 +252,16 @@ class AttentionWriter {
   double element_;  // bytes of an activation
 };
 
+void AttentionWriter::softmax_backward() {
+  if (fuses_softmax(op_)) return stream(Streaming::softmax_backward, 3 * scores() * element_, "softmax backward");
+  if (!in_fp32(op_)) stream(Streaming::copy, scores() * (element_ + 4), "probability gradient to fp32");
+  stream(Streaming::softmax_backward, scores() * 12, "softmax backward");
+  stream(Streaming::accumulate, scores() * 8, "mask score gradient");
+  if (in_fp32(op_)) return;
+  stream(Streaming::accumulate, scores() * 8, "scale score gradient");
+  stream(Streaming::copy, scores() * (4 + element_), "score gradient to 16 bit");
+}
+
 /// Keys and values are put side by side and gathered, a kernel takes those of one rank at a time, and partial outputs
 /// are put together in fp32: the sum read and written, the block's output read. Backward, gradients of queries are
 /// added up likewise; those of keys and values come round from rank to rank in fp32, to which each adds its own, and
@@ -285,6 +291,34 @@ void AttentionWriter::blocks(Attention shape, double keys_and_values) {
   }
   const double sums = backward ? queries + keys_and_values : queries;
   stream(Streaming::copy, (kSum + element_) * sums, backward ? "attention gradients to 16 bit" : "output to 16 bit");
+}
+
+/// A tensor of `width` an element of each token is put in the order of ranks, exchanged and put in that of positions,
+/// or of heads on the way back (NVIDIA/TransformerEngine, context_parallel.py, flash_attn_a2a_communicate).
+void AttentionWriter::exchange_heads(std::int64_t width, const char* what, int tensors) {
+  for (int i = 0; i < tensors; ++i) {
+    stream(Streaming::copy, layout_copy(width), "put in order of ranks");
+    comm(CollectiveOp::all_to_all, real(tokens()) * real(width), what, CommOverlap::none);
+    stream(Streaming::copy, layout_copy(width), "put in order of positions");
+  }
+}
+
+/// Every rank gives all positions of its queries, keys and values for a part of the heads, and attends to them all;
+/// the output goes back, and so do gradients the other way (Jacobs et al., arXiv 2309.14509). What is kept for the
+/// backward pass is kept by heads. Left out: a tensor's copies beside the exchange of the one before it.
+void AttentionWriter::heads(const Attention& shape) {
+  const bool backward = shape.backward;
+  const std::int64_t keys = op_.kv_heads * op_.head_dim;
+  if (backward) {
+    exchange_heads(query_width(), "attention output gradients, backward");
+  } else {
+    exchange_heads(query_width(), "queries, forward");
+    exchange_heads(keys, "keys and values, forward", 2);
+  }
+  add(shape);
+  if (!backward) return exchange_heads(query_width(), "attention output, forward");
+  exchange_heads(query_width(), "query gradients, backward");
+  exchange_heads(keys, "key and value gradients, backward", 2);
 }
 
 }  // namespace

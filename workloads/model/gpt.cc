@@ -84,6 +84,7 @@ Network gpt(const Model& model, const Split& split, const Computation& computati
   const bool repeats = computation.attention_style.repeats_keys;
   const double kv_width = real(repeats ? model.attention_width() : model.kv_width());
   out.kv_elements = 2 * sizes.hidden * (kv_width / real(model.hidden)) / real(split.tensor);
+  out.query_elements = sizes.hidden * (real(model.attention_width()) / real(model.hidden)) / real(split.tensor);
   out.tied_elements = model.tied_embeddings ? real(sizes.vocab) * real(model.hidden) : 0;
   return out;
 }
@@ -103,7 +104,7 @@ bool stops_ahead_of_last_product(const Model& model, const calibration::LinearSt
 }
 
 namespace {
-constexpr std::array<std::string_view, 2> kContextMethods{"ring", "all_gather"};
+constexpr std::array<std::string_view, 3> kContextMethods{"ring", "all_gather", "all_to_all"};
 }  // namespace
 
 std::string_view name_of(ContextMethod method) { return kContextMethods[static_cast<std::size_t>(method)]; }

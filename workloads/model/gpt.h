@@ -11,7 +11,7 @@ namespace orrery::workloads {
 
 /// How the ranks of a context group see each other's keys and values: blocks sent round a ring beside the attention of
 /// the block at hand (Liu et al., arXiv 2310.01889), or gathered before it (Llama 3, arXiv 2407.21783, section 3.3.2).
-enum class ContextMethod : std::uint8_t { ring, all_gather };
+enum class ContextMethod : std::uint8_t { ring, all_gather, all_to_all };
 using calibration::AttentionKind;
 
 /// What of a model one rank computes at a time.

@@ -131,6 +131,7 @@ AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int
   a.window = window;
   a.fused = computation.attention == AttentionKind::flash;
   a.ring = split.context_method == ContextMethod::ring;
+  a.by_heads = split.context > 1 && split.context_method == ContextMethod::all_to_all;
   a.position_bias = writer.model().positions == Positions::alibi;
   a.dropout = writer.style().dropout;
   a.recomputed = computation.again(&RecomputedParts::core_attention);

@@ -101,7 +101,8 @@ struct LinearOp {
 struct AttentionOp {
   std::int64_t batch, seq, context;  // sequences of a micro-batch, positions of one, ranks that it is cut over
   std::int64_t heads, kv_heads, head_dim, window;  // of this rank; window 0: none
-  bool fused, ring;                                // ring: blocks of keys and values go round the context group
+  /// ring: blocks of keys and values go round the context group; by_heads: it exchanges positions for heads.
+  bool fused, ring, by_heads;
   bool position_bias, dropout;
   bool recomputed;  // runs again ahead of its backward pass
   DataType type;
@@ -228,6 +229,7 @@ struct Network {
   double hidden_elements = 0;        // of what layers hand on, one micro-batch on one rank, before any tensor split
   double residual_elements = 0;      // the same as it lies outside of tensor-parallel regions
   double kv_elements = 0;            // of keys and values of one layer, one micro-batch on one rank
+  double query_elements = 0;         // of queries, likewise
   double tied_elements = 0;          // of the word embedding that the head shares on this rank; 0: not tied
   /// Where only the first blocks of each part of a pipeline are recomputed: how many, and the row of `kinds` from which
   /// all kinds stand once more, recomputed. 0: none.

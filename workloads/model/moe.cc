@@ -141,6 +141,8 @@ Network moe(const Model& model, const Split& split, const Computation& computati
   const bool repeats = computation.attention_style.repeats_keys;
   const double kv = real(latent.any() ? whole : 2 * (repeats ? model.attention_width() : model.kv_width()));
   out.kv_elements = real(sizes.tokens) * kv / sizes.parts();
+  const std::int64_t queries = latent.any() ? model.attention.heads * latent.qk_dim() : model.attention_width();
+  out.query_elements = real(sizes.tokens) * real(queries) / sizes.parts();
   out.tied_elements = model.tied_embeddings ? real(sizes.vocab) * real(model.hidden) : 0;
   return out;
 }

@@ -218,7 +218,10 @@ double message_bytes(const Parallelism& p, double element, bool overlaps, const 
   // its own, one gradient.
   const double gathered = layers.linear.keeps_gathered_inputs ? 1 : 2;
   if (p.sequence_parallel && p.tensor > 1) bytes += gathered * element * network.hidden_elements;
-  // Keys and values: of the block at work and of the one on its way round the ring, or of the whole sequence.
+  // Keys and values: of the block at work and of the one on its way round the ring, or of the whole sequence; or what
+  // is exchanged for heads, put in the order of ranks.
+  if (p.context > 1 && p.context_method == ContextMethod::all_to_all)
+    return bytes + element * (network.query_elements + network.kv_elements);
   const double blocks = p.context == 1 ? 0 : p.context_method == ContextMethod::ring ? 2 : real(p.context);
   bytes += blocks * element * network.kv_elements;
   // In blocks: gradients in fp32 as they come in, with this rank's part, and on their way out.

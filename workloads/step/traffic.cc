@@ -154,12 +154,18 @@ double exchanged_width(const Model& model, bool repeats_keys) {
   return 2 * real((repeats_keys ? model.attention.heads : model.attention.kv_heads) * model.head_dim());
 }
 
+/// Of queries, or of attention's output.
+double query_width(const Model& model) {
+  const LatentAttention& latent = model.attention.latent;
+  return real(model.attention.heads * (latent.any() ? (latent.qk_dim() + latent.v_dim) / 2 : model.head_dim()));
+}
+
 /// `tokens`: of a micro-batch on one rank; `again`: layers whose attention runs again.
 void add_context_rows(const Model& model, const calibration::AttentionStyle& style, const Parallelism& layout,
                       const Method& method, double tokens, double microbatches, double again, TrafficRows& rows) {
   const double layers = real(model.layers + model.experts.mtp_layers);
   const double width = exchanged_width(model, style.repeats_keys) / real(layout.tensor);
-  const double own = tokens * width * calibration::bytes_of(method.precision.activations);
+  const double element = calibration::bytes_of(method.precision.activations), own = tokens * width * element;
   const double runs = microbatches * real(layout.data * layout.tensor);  // of a layer, over groups
   const double c = real(layout.context);
   const auto row = [&](CollectiveOp op, const char* what, double calls, double times) {
@@ -168,12 +174,27 @@ void add_context_rows(const Model& model, const calibration::AttentionStyle& sty
     else
       rows.add(CommGroup::context, op, what, layout.context, own * c, calls * times * runs, calls);
   };
+  if (method.recompute == Recompute::selective) again = layers;
+  if (layout.context_method == ContextMethod::all_to_all) {
+    const double queries = tokens * query_width(model) / real(layout.tensor) * element;
+    const auto heads = [&](const char* what, double bytes, double calls, double times) {
+      rows.add(CommGroup::context, CollectiveOp::all_to_all, what, layout.context, bytes, calls * times * runs, calls);
+    };
+    heads("queries, forward", queries, 1, layers);
+    heads("keys and values, forward", own / 2, 2, layers);
+    heads("attention output, forward", queries, 1, layers);
+    heads("queries, forward (recomputed)", queries, 1, again);
+    heads("keys and values, forward (recomputed)", own / 2, 2, again);
+    heads("attention output, forward (recomputed)", queries, 1, again);
+    heads("attention output gradients, backward", queries, 1, layers);
+    heads("query gradients, backward", queries, 1, layers);
+    return heads("key and value gradients, backward", own / 2, 2, layers);
+  }
   const bool ring = layout.context_method == ContextMethod::ring;
   const auto gather = ring ? CollectiveOp::send_receive : CollectiveOp::all_gather;
   const auto scatter = ring ? CollectiveOp::send_receive : CollectiveOp::reduce_scatter;
   const double gathers = ring ? c - 1 : 1;
   row(gather, "keys and values, forward", gathers, layers);
-  if (method.recompute == Recompute::selective) again = layers;
   if (again > 0) row(gather, "keys and values, forward (recomputed)", gathers, again);
   row(gather, "keys and values, backward", gathers, layers);
   const char* const gradients = "key and value gradients, backward";
