@@ -477,6 +477,9 @@ std::vector<Row> trainer_rows() {
           "column_cast_traffic", kLinear, &LinearStyle::column_cast_traffic, {"1", "20"},
           "Bytes that a cast with scales of columns (fp8-rowwise) moves, over those of one with scales of rows: what "
           "it writes column by column takes whole sectors of memory."),
+      number("rows_scaled_rate", kLinear, &LinearStyle::rows_scaled_rate, {"0.1", "2"},
+             "Rate of a linear layer's forward GEMM with scales of rows (fp8-rowwise) that sums over 8192 elements or "
+             "more, over that of one with one scale for each operand; up to 4096 both are taken to be as fast."),
       number("misaligned_gemm_rate", kLinear, &LinearStyle::misaligned_gemm_rate, {"0.01", "1"},
              "Rate of a linear layer's 16-bit GEMM whose rows do not begin at multiples of 16 bytes, over that of one "
              "whose rows do (the matrix library falls back to kernels that load fewer bytes at a time)."),

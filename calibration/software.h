@@ -68,10 +68,11 @@ struct ScenarioDefaults {
   bool operator==(const ScenarioDefaults&) const = default;
 };
 
-/// Rates of linear layers' 16-bit GEMMs.
+/// Rates of linear layers' GEMMs.
 struct GemmRates {
-  double misaligned = 1;  // of one whose rows do not begin at 16 bytes, over an aligned one
-  double of_library = 1;  // of any, over that with the library that the device was measured with
+  double misaligned = 1;   // of a 16-bit one whose rows do not begin at 16 bytes, over an aligned one
+  double of_library = 1;   // of any 16-bit one, over that with the library that the device was measured with
+  double rows_scaled = 1;  // of a forward one with scales of rows and long sums, over one with one scale
   bool operator==(const GemmRates&) const = default;
 };
 
@@ -84,6 +85,7 @@ struct LinearStyle {
   bool separate_gate = false;          // a gated MLP's two up projections are two products
   double misaligned_gemm_rate = 1;     // GemmRates::misaligned
   double gemm_rate = 1;                // GemmRates::of_library
+  double rows_scaled_rate = 1;         // GemmRates::rows_scaled
   double column_cast_traffic = 1;      // bytes of an operand's cast with scales of columns, over one with those of rows
   bool async_tensor_backward = false;  // input-gradient reductions run beside the weight-gradient GEMMs
   bool keeps_gathered_inputs = false;  // of column-parallel layers, for their weight gradients
@@ -92,7 +94,7 @@ struct LinearStyle {
   bool sequence_behind_batch = false;  // what a tensor group exchanges is copied into, or out of, the order of ranks
   bool recomputes_needed_only = false;  // of recomputed parts, no product whose result no gradient needs
   bool exchanges_fused = false;         // one that overlaps does so with a product of its own, and nothing else
-  GemmRates rates() const { return {misaligned_gemm_rate, gemm_rate}; }
+  GemmRates rates() const { return {misaligned_gemm_rate, gemm_rate, rows_scaled_rate}; }
   bool operator==(const LinearStyle&) const = default;
 };
 

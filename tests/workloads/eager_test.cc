@@ -1,6 +1,7 @@
 // Does a framework that computes in steps cost the steps that it takes? Bytes and calls are counted from its code.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -97,6 +98,28 @@ TEST_CASE("scales of rows cast an operand once more for the gradients of weights
   CHECK(apart - rows == Approx(1024 * (inputs + gradients) * 3 * (4 - 1)));
 }
 
+TEST_CASE("forward products with scales of rows and long sums take longer, no others do") {
+  const auto times = [](const char* type, const char* rate) {
+    const Job job = small_job(with(kGated, {"cluster.device=h100-sxm-80gb", std::string("precision=") + type,
+                                            std::string("software.rows_scaled_rate=") + rate}));
+    std::map<std::string, double> of;
+    const LayerPasses passes = tests::passes_over(job, {1, false, false});
+    for (const Pieces* pieces : {&passes.forward, &passes.backward})
+      for (const Piece& piece : *pieces)
+        for (const Kernel& kernel : piece.kernels)
+          if (kernel.matmul) of[kernel.name] = sim::to_seconds(kernel.time);
+    return of;
+  };
+  // Sums over 2048, and over 8192 on the way down alone.
+  const auto one = times("fp8-rowwise", "1"), half = times("fp8-rowwise", "0.5");
+  REQUIRE(one.contains("mlp down"));
+  for (const auto& [name, time] : one) {
+    INFO(name);
+    CHECK(half.at(name) == Approx(name == "mlp down" ? 2 * time : time));
+  }
+  CHECK(times("fp8", "0.5") == times("fp8", "1"));
+}
+
 TEST_CASE("gathered keys in blocks: a kernel for each rank, FLOPs as in one, sums and sent gradients in fp32") {
   const std::vector<std::string> gathered{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.context=4",
                                           "parallelism.data=4", "parallelism.context_method=all_gather"};
@@ -149,6 +172,24 @@ TEST_CASE("every second product runs again: key, projection and one branch, with
   const Job whole = small_job(with(kGated, {"recompute=full"}));
   CHECK(tests::block_bytes(some).kept > tests::block_bytes(whole).kept);
   CHECK(matrix_flops(whole) > matrix_flops(some));
+}
+
+TEST_CASE("by operation a projection whose sum over the tensor group stays is not made again where nobody reads it") {
+  const auto of = [](const Sets& sets) {
+    return small_job(with(with(kGated, {"recompute={kind: selective, modules: [every_second_product]}"}), sets));
+  };
+  const Sets alone{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16"};
+  const Sets shared{"parallelism.tensor=4", "parallelism.pipeline=1", "parallelism.data=4",
+                    "parallelism.sequence_parallel=true"};
+  const auto spared = [&](const Sets& sets) {
+    return matrix_flops(of(sets)) - matrix_flops(of(with(sets, {"software.recomputes_needed_only=true"})));
+  };
+  CHECK(spared(alone) == 0);
+  CHECK(spared(shared) == Approx(2.0 * 1024 * 2048 * 2048 / 4));
+  // The sum is kept in its place: a quarter of the tokens, 2048 wide, in 16 bit.
+  CHECK(tests::block_bytes(of(with(shared, {"software.recomputes_needed_only=true"}))).kept -
+            tests::block_bytes(of(shared)).kept ==
+        Approx(1024 / 4.0 * 2048 * 2));
 }
 
 TEST_CASE("what no gradient needs is not computed again: neither a block's last product nor its sum") {

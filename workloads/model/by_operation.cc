@@ -8,13 +8,14 @@ namespace orrery::workloads {
 namespace {
 
 /// Rows of a product's output that are of every second one: of the key, of the projection, and of one of two branches
-/// or else of the way down.
-std::int64_t again(const MatMul& product, const Sizes& sizes, bool gated) {
+/// or else of the way down. `sums_stay`: what row-parallel products are summed up to is kept, and nothing else reads
+/// their output, so that they are not made again.
+std::int64_t again(const MatMul& product, const Sizes& sizes, bool gated, bool sums_stay) {
   const std::string_view name = product.name;
   if (name == "qkv") return sizes.kv;
   if (name == "mlp up") return gated ? (product.out > sizes.ffn ? product.out / 2 : product.out) : 0;
-  const bool whole = name == "key" || name == "attention projection" || (name == "mlp down" && !gated);
-  return whole ? product.out : 0;
+  const bool summed = name == "attention projection" || (name == "mlp down" && !gated);
+  return name == "key" || (summed && !sums_stay) ? product.out : 0;
 }
 
 }  // namespace
@@ -22,10 +23,12 @@ std::int64_t again(const MatMul& product, const Sizes& sizes, bool gated) {
 void recompute_by_operation(const LayerWriter& writer, Layer& layer) {
   const Sizes& sizes = writer.sizes();
   const bool gated = writer.model().mlp.gated;
+  // A compiler leaves out a product that nobody reads; all-reduces are not of what the policy keeps.
+  const bool sums_stay = writer.style().linear.recomputes_needed_only && sizes.sequence_parallel;
   layer.recomputed_by_operation = true;
   for (LayerOp& op : layer.ops) {
     if (auto* linear = std::get_if<LinearOp>(&op))
-      for (MatMul& product : linear->products) product.again = again(product, sizes, gated);
+      for (MatMul& product : linear->products) product.again = again(product, sizes, gated, sums_stay);
   }
   const double e = writer.element();
   std::vector<Kept> kept;
@@ -48,6 +51,7 @@ void recompute_by_operation(const LayerWriter& writer, Layer& layer) {
     if (!stays) k.as = KeptAs::recomputed;
     kept.push_back(k);
   }
+  if (sums_stay) kept.push_back({"output of the projection", sizes.outside, e, 0});
   if (gated) kept.push_back({"output of the way down", sizes.outside, e, 1});
   layer.kept = std::move(kept);
 }

@@ -6,6 +6,26 @@
 
 namespace orrery::workloads {
 
+namespace {
+
+/// Rows of a linear layer's matrices are its widths long; 16-bit ones begin at 16 bytes if these are multiples of
+/// eight.
+double rate_of_16_bit(const calibration::Gemm& shape, const calibration::GemmRates& rates) {
+  constexpr std::int64_t kAligned = 8;
+  const bool aligned = shape.m % kAligned == 0 && shape.n % kAligned == 0 && shape.k % kAligned == 0;
+  return rates.of_library * (aligned ? 1 : rates.misaligned);
+}
+
+/// Over that with one scale: the same while sums are short, and along the logarithm of their length down to its own.
+double rate_with_scales_of_rows(const calibration::Gemm& shape, const calibration::GemmRates& rates) {
+  if (shape.form != calibration::Gemm::Form::forward) return 1;
+  constexpr double kShort = 4096;  // and twice as many are long
+  const double length = std::clamp(std::log2(static_cast<double>(shape.k) / kShort), 0.0, 1.0);
+  return 1 + (rates.rows_scaled - 1) * length;
+}
+
+}  // namespace
+
 void PieceWriter::add(Kernel kernel) {
   if (out_->empty() || out_->back().is_comm() || cut_) {
     out_->push_back({});
@@ -84,15 +104,11 @@ void PieceWriter::grouped_gemm(std::string name, const calibration::Gemm& shape,
   add(std::move(kernel));
 }
 
-/// Rows of a linear layer's matrices are its widths long; 16-bit ones begin at 16 bytes if these are multiples of
-/// eight.
 sim::Duration PieceWriter::time_of(const calibration::Gemm& shape) const {
   const sim::Duration time = device().gemm(shape);
-  if (shape.batch > 1 || calibration::bytes_of(shape.dtype) != 2) return time;
-  constexpr std::int64_t kAligned = 8;
-  const bool aligned = shape.m % kAligned == 0 && shape.n % kAligned == 0 && shape.k % kAligned == 0;
-  const calibration::GemmRates& rates = times_.gemm_rates;
-  const double rate = rates.of_library * (aligned ? 1 : rates.misaligned);
+  double rate = 1;
+  if (shape.batch == 1 && calibration::bytes_of(shape.dtype) == 2) rate = rate_of_16_bit(shape, times_.gemm_rates);
+  if (shape.dtype == DataType::fp8_rowwise) rate = rate_with_scales_of_rows(shape, times_.gemm_rates);
   return rate == 1 ? time : sim::Duration(std::llround(static_cast<double>(time.value()) / rate));
 }
 
