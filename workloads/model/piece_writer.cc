@@ -84,6 +84,18 @@ void PieceWriter::grouped_gemm(std::string name, const calibration::Gemm& shape,
   add(std::move(kernel));
 }
 
+void PieceWriter::product(std::string name, const calibration::Gemm& shape, const MatMul& of) {
+  if (of.copies == 1)
+    gemm(std::move(name), shape);
+  else
+    grouped_gemm(std::move(name), shape, of.copies, of.grouped);
+  if (of.spares <= 0 || shape.form == calibration::Gemm::Form::weight_gradient) return;
+  Kernel& kernel = out_->back().kernels.back();
+  const auto all = static_cast<double>(device().processors());
+  kernel.spared = std::min(of.spares, all / 2) / all;
+  kernel.time = sim::seconds(sim::to_seconds(kernel.time) / (1 - kernel.spared));
+}
+
 /// Rows of a linear layer's matrices are its widths long; 16-bit ones begin at 16 bytes if these are multiples of
 /// eight.
 sim::Duration PieceWriter::time_of(const calibration::Gemm& shape) const {
