@@ -48,23 +48,10 @@ std::string_view name_of(AttentionKernel kernel) {
 }
 
 std::string_view name_of(Streaming kernel) {
-  static constexpr std::array<std::string_view, kStreamingKernels> kNames{"layer_norm",
-                                                                          "layer_norm_backward",
-                                                                          "gelu",
-                                                                          "gelu_backward",
-                                                                          "bias_dropout_residual",
-                                                                          "dropout",
-                                                                          "softmax",
-                                                                          "softmax_backward",
-                                                                          "cross_entropy",
-                                                                          "embedding",
-                                                                          "embedding_backward",
-                                                                          "cast_transpose",
-                                                                          "copy",
-                                                                          "accumulate",
-                                                                          "optimizer",
-                                                                          "gradient_norm",
-                                                                          "scatter_add"};
+  static constexpr std::array<std::string_view, kStreamingKernels> kNames{
+      "layer_norm", "layer_norm_backward", "gelu",          "gelu_backward", "bias_dropout_residual", "dropout",
+      "softmax",    "softmax_backward",    "cross_entropy", "embedding",     "embedding_backward",    "cast_transpose",
+      "copy",       "accumulate",          "optimizer",     "gradient_norm", "scatter_add",           "page_copy"};
   const auto i = static_cast<std::size_t>(kernel);
   SIM_CHECK(i < kNames.size(), "streaming kernel {}", i);
   return kNames[i];

@@ -127,9 +127,10 @@ enum class Streaming : std::uint8_t {
   accumulate,
   optimizer,
   gradient_norm,
-  scatter_add  // 16-bit rows added into others, element by element (atomics)
+  scatter_add,  // 16-bit rows added into others, element by element (atomics)
+  page_copy     // 8-bit rows into pages of a buffer or out of them, block of 1024 after block
 };
-inline constexpr std::size_t kStreamingKernels = 17;
+inline constexpr std::size_t kStreamingKernels = 18;
 std::string_view name_of(Streaming kernel);
 
 }  // namespace orrery::calibration

@@ -471,7 +471,9 @@ void streaming(Docs& out) {
     out.push_back({"streaming.efficiency." + std::string(name_of(static_cast<Streaming>(i))),
                    "number",
                    "",
-                   static_cast<Streaming>(i) == Streaming::scatter_add ? "0.105" : "",
+                   static_cast<Streaming>(i) == Streaming::scatter_add ? "0.105"
+                   : static_cast<Streaming>(i) == Streaming::page_copy ? "0.465"
+                                                                       : "",
                    {},
                    "Share of memory bandwidth that this kernel reaches.",
                    kShare});

@@ -239,6 +239,9 @@ std::vector<Row> expert_rows() {
       boolean("pads_experts", kExperts, &ExpertHabits::pads_rows,
               "In types with scales, rows of every expert are copied to whole blocks of these ahead of its products, "
               "and back behind them, but where the dispatcher puts them down so."),
+      number("expert_spare_processors", kExperts, &ExpertHabits::spare_processors, {"0", "64"},
+             "SMs that products of `experts.fused_mlp` leave free all along, weight gradients excepted, where "
+             "`overlap.experts` has exchanges run beside them."),
       boolean("unfused_permutation", &S::layers, &LayerStyle::unfused_permutation,
               "Tokens are picked for experts row by row and their results added up element by element, in kernels of "
               "PyTorch's; else one kernel does either."),

@@ -116,6 +116,7 @@ struct HeadStyle {
 struct ExpertHabits {
   bool weighs_activations = false;  // what an expert's activation makes is scaled by each token's routing weight
   bool pads_rows = false;           // in types with scales, rows of each expert are copied out to whole blocks of these
+  double spare_processors = 0;      // SMs that fused products leave free where exchanges run beside another micro-batch
   bool operator==(const ExpertHabits&) const = default;
 };
 

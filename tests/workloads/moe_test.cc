@@ -3,12 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <sstream>
 
 #include "tests/catch.h"
 #include "tests/laws/alike.h"
 #include "tests/workloads/example.h"
 #include "workloads/model/kept.h"
+#include "workloads/model/passes.h"
 #include "workloads/schedules/catalogue.h"
 #include "workloads/step/job_values.h"
 #include "workloads/step/memory.h"
@@ -580,11 +582,13 @@ TEST_CASE("rows that come to experts are cast by kernels of their own, padded in
   ExpertStyle unpadded = whole;
   unpadded.around.pads_rows = false;
   CHECK(both(whole, DataType::fp8) == both(unpadded, DataType::fp8));
-  // Kept: input and activation in 8 bit, both halves of the gate in 16; copied into pages, and out of them.
+  // Kept: input and activation in 8 bit, both halves of the gate in 16; copied into pages, and out of them. In 8 bit
+  // rows go by blocks of 1024 elements, of which the activation's 512 fill a half.
   ExpertStyle stashed;
   stashed.paged_stash = true;
-  CHECK(both(stashed, DataType::fp8).first - cast.first == 2 * (rows + inside + 2 * inside * 2));
-  CHECK(both(stashed, DataType::fp8).second - cast.second == 2 * (rows + inside + 2 * inside * 2));
+  CHECK(both(stashed, DataType::fp8).first - cast.first == 2 * (rows + 2 * inside + 2 * inside * 2));
+  CHECK(both(stashed, DataType::fp8).second - cast.second == 2 * (rows + 2 * inside + 2 * inside * 2));
+  CHECK(both(stashed, DataType::bf16).first - plain.first == 2 * (rows + inside + 2 * inside) * 2);
   // One module: the product writes its activation twice in 8 bit; backward it reads both halves and writes their
   // gradients twice, and not the activation's. Without it 6 bytes of the activation and 4 of its cast, backward 10
   // and twice 4.
@@ -592,6 +596,35 @@ TEST_CASE("rows that come to experts are cast by kernels of their own, padded in
   module.fused_mlp = true;
   CHECK(cast.first - both(module, DataType::fp8).first == inside * (6 + 4 - 2));
   CHECK(cast.second - both(module, DataType::fp8).second == inside * (10 + 8 - (2 * (2 + 2) - 2)));
+}
+
+TEST_CASE("products of fused experts take longer by the SMs that they leave free, gradients of weights do not") {
+  const calibration::DeviceProfile device = mixture_job({"cluster.device=gb200"}).machine.device;
+  const auto times = [&](double spares, bool fused, DataType type) {
+    Computation computation;
+    computation.experts.fused_mlp = fused;
+    computation.experts.around.spare_processors = spares;
+    computation.precision.matmul = type;
+    const LayerPasses passes = passes_of(moe(mixture(), Split{}, computation).layer(1), {device}, false);
+    std::map<std::string, std::pair<double, double>> found;  // time, and the share of it that makes up for SMs
+    for (const Pieces* pass : {&passes.forward, &passes.backward})
+      for (const Piece& piece : *pass)
+        for (const Kernel& kernel : piece.kernels)
+          if (kernel.flops > 0) found[kernel.name] = {sim::to_seconds(kernel.time), kernel.spared};
+    return found;
+  };
+  const double all = static_cast<double>(device.processors());
+  const auto none = times(0, true, DataType::mxfp8), some = times(16, true, DataType::mxfp8);
+  REQUIRE(none.size() == some.size());
+  for (const auto& [name, kernel] : some) {
+    CAPTURE(name);
+    const bool spares = name.starts_with("expert") && !name.ends_with("weight gradient");
+    CHECK(kernel.first == Approx(none.at(name).first * (spares ? all / (all - 16) : 1)).epsilon(1e-6));
+    CHECK(kernel.second == (spares ? 16 / all : 0));
+  }
+  // Nobody else's kernels know of it.
+  CHECK(times(16, false, DataType::mxfp8) == times(0, false, DataType::mxfp8));
+  CHECK(times(16, true, DataType::bf16) == times(0, true, DataType::bf16));
 }
 
 TEST_CASE("with a clamp the host waits once more in every layer of experts") {

@@ -262,11 +262,12 @@ void PassCompiler::compile_in_turn(const PassInStep& one, const PassInStep& othe
 }
 
 /// Factor on a run of kernels, of which some are beside another pass's exchange: that holds SMs, and device memory,
-/// that they do without. Left out: that the exchange itself is slower beside them.
+/// that they do without, but for those that they leave free anyway. Left out: that the exchange itself is slower beside
+/// them.
 double PassCompiler::beside_exchange(const PassItem& item) {
   const double alone = sim::to_seconds(item.duration);
   if (exchange_ <= 0 || alone <= 0) return 1;
-  const double slower = library_.beside_exchange();
+  const double slower = std::max(1.0, library_.beside_exchange() * (1 - static_cast<double>(item.shares.spared)));
   const double share = std::min(1.0, exchange_ / (alone * slower));
   exchange_ -= share * alone * slower;
   return 1 + share * (slower - 1);

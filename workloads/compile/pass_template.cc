@@ -25,14 +25,14 @@ Kernel part(const Kernel& kernel, double share, double work, const char* suffix)
 }
 /// What the host does between kernels, as time of the device, which has nothing to do meanwhile.
 Kernel host_gap(sim::Duration time) { return {"host", time, false, 0, 0, {}}; }
-/// Of the kernels' time that which grows with the tokens that routing gives a rank.
-float routed_share(const std::vector<Kernel>& kernels) {
-  double all = 0, routed = 0;
+/// Of the kernels' time that which is this share of each one's.
+float share_of(const std::vector<Kernel>& kernels, double Kernel::*share) {
+  double all = 0, part = 0;
   for (const Kernel& kernel : kernels) {
     all += sim::to_seconds(kernel.time);
-    routed += kernel.routed * sim::to_seconds(kernel.time);
+    part += kernel.*share * sim::to_seconds(kernel.time);
   }
-  return all > 0 ? static_cast<float>(routed / all) : 0.0F;
+  return all > 0 ? static_cast<float>(part / all) : 0.0F;
 }
 }  // namespace
 
@@ -66,7 +66,7 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
       one_by_one.push_back(std::move(kernel));
     }
     for (const Kernel& kernel : one_by_one) item.duration += kernel.time;
-    item.routed = routed_share(one_by_one);
+    item.shares = {share_of(one_by_one, &Kernel::routed), share_of(one_by_one, &Kernel::spared)};
     item.issue_bound = item.duration;
     item.run = run_of(std::move(one_by_one));
     return item;
@@ -82,7 +82,7 @@ PassItem TemplateLibrary::compute(std::vector<Kernel> kernels, std::int32_t laye
     issued -= issue_of(kernels[k]);
   }
   item.duration = tail;
-  item.routed = routed_share(kernels);
+  item.shares = {share_of(kernels, &Kernel::routed), share_of(kernels, &Kernel::spared)};
   item.run = run_of(std::move(kernels));
   return item;
 }

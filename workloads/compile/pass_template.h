@@ -19,6 +19,12 @@
 
 namespace orrery::workloads {
 
+/// Of a run's duration: what grows with the tokens that routing gives this rank, and what makes up for SMs that kernels
+/// leave free.
+struct ComputeShares {
+  float routed = 0, spared = 0;
+};
+
 /// A compute operation or a collective of a pass.
 struct PassItem {
   bool comm = false;
@@ -28,7 +34,7 @@ struct PassItem {
   // compute
   std::uint32_t run = 0;
   sim::Duration duration{}, issue_bound{};
-  float routed = 0;         // share of the duration that grows with the tokens that routing gives this rank
+  ComputeShares shares;
   bool host_waits = false;  // the host issues nothing more until it has finished
   // comm
   CommGroup group = CommGroup::tensor;  // whose members take part

@@ -33,7 +33,7 @@ std::uint32_t ProgramWriter::compute(const PassItem& item, Category category, do
   op.issue = item.issue;
   op.issue_bound = item.issue_bound + (op.duration - item.duration);
   op.host_waits = item.host_waits;
-  op.loaded = item.routed;
+  op.loaded = item.shares.routed;
   waits_.swap(next_waits_);
   next_waits_.clear();
   std::erase_if(pending_, [&](Pending& p) {

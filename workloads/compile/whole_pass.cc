@@ -105,7 +105,8 @@ WholePass whole_pass(std::span<const PassItem> items, double slower, const Whole
   const bool meets_others = std::any_of(items.begin(), items.end(), [](const PassItem& item) {
     return item.comm ? !(item.group == CommGroup::tensor) : item.host_waits;
   });
-  const bool drawn = std::any_of(items.begin(), items.end(), [](const PassItem& item) { return item.routed > 0; });
+  const bool drawn =
+      std::any_of(items.begin(), items.end(), [](const PassItem& item) { return item.shares.routed > 0; });
   pass.closed = pending.empty() && !items.empty() && !meets_others;
   pass.duration = sim::Duration(compute.device);
   pass.issue = sim::Duration(host);

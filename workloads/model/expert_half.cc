@@ -222,6 +222,7 @@ MatMul ExpertHalf::of_experts(const char* name, std::int64_t out, std::int64_t i
   p.tokens = x_.routed;
   p.copies = x_.copies;
   p.grouped = style_.grouped;
+  if (style_.fused_mlp && w_.quantised()) p.spares = style_.around.spare_processors;
   for (StreamingOp& after : p.after_gradient) after.elements *= real(x_.copies);
   return p;
 }
@@ -280,11 +281,22 @@ void ExpertHalf::pad(const char* name, const char* name_backward) {
 /// What experts keep is copied into pages of a buffer for all layers and micro-batches, and back ahead of its use:
 /// their own buffers have room for more tokens than come (Megatron-LM of June 2026,
 /// megatron/core/transformer/moe/paged_stash.py). That runs on a stream of its own, and is taken as if what runs beside
-/// it left it no device memory.
+/// it left it no device memory. A program of its kernel moves row after row in blocks of 1024 elements, each of which
+/// it waits for; a block of 8-bit elements takes as long as one of 16-bit ones, and so does one that a row only fills
+/// in part. Where elements are of 16 bit, memory is taken to be the limit.
 void ExpertHalf::stash() {
   if (!style_.paged_stash) return;
-  const double inside = real(x_.routed) * real(x_.ffn), kept = w_.quantised() ? w_.operand() : e_;
-  const double bytes = (of_hidden(real(x_.routed)) + inside) * kept + inside * real(gates()) * e_;
+  constexpr double kBlock = 1024;
+  const double rows = real(x_.routed), inside = rows * real(x_.ffn);
+  double bytes = inside * real(gates()) * e_;
+  if (w_.quantised()) {
+    const auto in_blocks = [](std::int64_t width) { return kBlock * std::ceil(real(width) / kBlock); };
+    const double elements = rows * (in_blocks(m_.hidden) + in_blocks(x_.ffn));
+    w_.backward("take operands from stash", Streaming::page_copy, elements, 2 * w_.operand());
+    w_.forward("put operands into stash", Streaming::page_copy, elements, 2 * w_.operand());
+  } else {
+    bytes += (of_hidden(rows) + inside) * e_;
+  }
   w_.backward("take from stash", Streaming::copy, bytes, 2);
   w_.forward("put into stash", Streaming::copy, bytes, 2);
 }

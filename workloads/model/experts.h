@@ -68,6 +68,7 @@ constexpr bool sends_once(Dispatcher d) { return d == Dispatcher::deepep || d ==
 struct AroundProducts {
   bool weighs_activations = false;  // what the activation makes is scaled by the token's routing weight
   bool pads_rows = false;           // rows of every expert are copied out to whole blocks of scales, and back
+  double spare_processors = 0;      // SMs that products with an activation in them, and their kin, leave to exchanges
   bool operator==(const AroundProducts&) const = default;
 };
 

@@ -70,6 +70,7 @@ struct MatMul {
   std::vector<StreamingOp> after_gradient = {};  // behind the weight gradient
   std::int64_t again = 0;                        // rows of `out` that Layer::recomputed_by_operation makes again
   bool frozen = false;                           // its weight is not trained: no gradient of it
+  double spares = 0;                             // SMs that it and its data gradient leave free
 };
 
 /// The exchange that brings linear layers their input.

@@ -112,8 +112,7 @@ class LayerCompiler {
     shape.form = form;
     shape.accumulate = sum.has_value();
     shape.sum = sum.value_or(DataType::fp32);
-    if (p.copies == 1) return writer_.gemm(std::move(name), shape);
-    writer_.grouped_gemm(std::move(name), shape, p.copies, p.grouped);
+    writer_.product(std::move(name), shape, p);
   }
 
   /// The weights of one of the layer's linear layers.

@@ -31,6 +31,7 @@ struct Kernel {
   std::int64_t launches = 1;  // by the host, for kernels that stand for several
   sim::Duration host{};       // what the host does ahead of it beyond launching
   double routed = 0;          // of its time, what a rank that is given twice the mean of routed tokens takes more
+  double spared = 0;          // share of its time that makes up for SMs that it leaves free
   KernelShape shape{};
 };
 

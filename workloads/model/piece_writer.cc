@@ -104,6 +104,18 @@ void PieceWriter::grouped_gemm(std::string name, const calibration::Gemm& shape,
   add(std::move(kernel));
 }
 
+void PieceWriter::product(std::string name, const calibration::Gemm& shape, const MatMul& of) {
+  if (of.copies == 1)
+    gemm(std::move(name), shape);
+  else
+    grouped_gemm(std::move(name), shape, of.copies, of.grouped);
+  if (of.spares <= 0 || shape.form == calibration::Gemm::Form::weight_gradient) return;
+  Kernel& kernel = out_->back().kernels.back();
+  const auto all = static_cast<double>(device().processors());
+  kernel.spared = std::min(of.spares, all / 2) / all;
+  kernel.time = sim::seconds(sim::to_seconds(kernel.time) / (1 - kernel.spared));
+}
+
 sim::Duration PieceWriter::time_of(const calibration::Gemm& shape) const {
   const sim::Duration time = device().gemm(shape);
   double rate = 1;

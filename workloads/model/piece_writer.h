@@ -23,6 +23,8 @@ class PieceWriter {
   /// A product. FLOPs and bytes follow from its shape; batched ones belong to attention.
   void gemm(std::string name, const calibration::Gemm& shape);
   /// The products of `copies` weights, which share out the tokens of `shape` (its n, or of a weight's gradient its k).
+  /// One of a linear layer's products with the copies, and the SMs that it leaves free, of `of`.
+  void product(std::string name, const calibration::Gemm& shape, const MatMul& of);
   void grouped_gemm(std::string name, const calibration::Gemm& shape, std::int64_t copies, bool grouped);
   void comm(CommGroup group, calibration::CollectiveOp op, double bytes, const char* what, CommOverlap overlap);
   /// The next kernel starts a new piece although no exchange lies between: one must be awaited there.
