@@ -24,6 +24,7 @@ constexpr Bounds kMemory{"0 B", "1 TB"};
 
 // Where in a generation the keys of a part of a part are set; those of a part take a pointer to it.
 constexpr auto kLinear = [](auto&& s) -> auto& { return s.layers.linear; };
+constexpr auto kRates = [](auto&& s) -> auto& { return s.layers.linear.rates; };
 constexpr auto kExperts = [](auto&& s) -> auto& { return s.layers.experts; };
 constexpr auto kTensorCall = [](auto&& s) -> auto& { return s.host.tensor_call; };
 constexpr auto kLaunches = [](auto&& s) -> auto& { return s.memory.launches; };
@@ -480,10 +481,10 @@ std::vector<Row> trainer_rows() {
           "column_cast_traffic", kLinear, &LinearStyle::column_cast_traffic, {"1", "20"},
           "Bytes that a cast with scales of columns (fp8-rowwise) moves, over those of one with scales of rows: what "
           "it writes column by column takes whole sectors of memory."),
-      number("rows_scaled_rate", kLinear, &LinearStyle::rows_scaled_rate, {"0.1", "2"},
+      number("rows_scaled_rate", kRates, &GemmRates::rows_scaled, {"0.1", "2"},
              "Rate of a linear layer's forward GEMM with scales of rows (fp8-rowwise) that sums over 8192 elements or "
              "more, over that of one with one scale for each operand; up to 4096 both are taken to be as fast."),
-      number("misaligned_gemm_rate", kLinear, &LinearStyle::misaligned_gemm_rate, {"0.01", "1"},
+      number("misaligned_gemm_rate", kRates, &GemmRates::misaligned, {"0.01", "1"},
              "Rate of a linear layer's 16-bit GEMM whose rows do not begin at multiples of 16 bytes, over that of one "
              "whose rows do (the matrix library falls back to kernels that load fewer bytes at a time)."),
       boolean(
@@ -502,7 +503,7 @@ std::vector<Row> trainer_rows() {
       boolean("reduces_shards_last", &S::gradients, &GradientReduction::reduces_shards_last,
               "With sharding: optimizer, all gradients are all-reduced as they were added up, at once and, unless the "
               "scenario says otherwise, behind the last backward pass."),
-      number("gemm_rate", kLinear, &LinearStyle::gemm_rate, {"0.1", "2"},
+      number("gemm_rate", kRates, &GemmRates::of_library, {"0.1", "2"},
              "Rate of a linear layer's 16-bit GEMM, over that with the release of the matrix library that the device's "
              "profile was measured with."),
       number("training_metrics", kHead, &HeadStyle::training_metrics, {"0", "100"},

@@ -81,11 +81,9 @@ struct LinearStyle {
   bool fused_wgrad_accumulation = true;  // weight gradient GEMM adds into the fp32 gradient
   bool fused_wgrad_16bit = false;        // and into a 16-bit one, where gradients are kept so
   bool bias_in_gemm = false;             // the GEMM adds the bias
-  bool separate_qkv = false;           // queries, keys and values are three linear layers, each with its own reduction
-  bool separate_gate = false;          // a gated MLP's two up projections are two products
-  double misaligned_gemm_rate = 1;     // GemmRates::misaligned
-  double gemm_rate = 1;                // GemmRates::of_library
-  double rows_scaled_rate = 1;         // GemmRates::rows_scaled
+  bool separate_qkv = false;   // queries, keys and values are three linear layers, each with its own reduction
+  bool separate_gate = false;  // a gated MLP's two up projections are two products
+  GemmRates rates;
   double column_cast_traffic = 1;      // bytes of an operand's cast with scales of columns, over one with those of rows
   bool async_tensor_backward = false;  // input-gradient reductions run beside the weight-gradient GEMMs
   bool keeps_gathered_inputs = false;  // of column-parallel layers, for their weight gradients
@@ -94,7 +92,6 @@ struct LinearStyle {
   bool sequence_behind_batch = false;  // what a tensor group exchanges is copied into, or out of, the order of ranks
   bool recomputes_needed_only = false;  // of recomputed parts, no product whose result no gradient needs
   bool exchanges_fused = false;         // one that overlaps does so with a product of its own, and nothing else
-  GemmRates rates() const { return {misaligned_gemm_rate, gemm_rate, rows_scaled_rate}; }
   bool operator==(const LinearStyle&) const = default;
 };
 

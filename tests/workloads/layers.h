@@ -23,7 +23,7 @@ inline workloads::LayerPasses passes_over(const workloads::Job& job, const Layer
   const auto add = [&](LayerKind kind, std::int64_t times) {
     for (const Layer& layer : network.kinds) {
       for (std::int64_t i = 0; layer.kind == kind && i < times; ++i)
-        in_order.push_back(passes_of(layer, {job.machine.device, job.software.layers.linear.rates()}, true));
+        in_order.push_back(passes_of(layer, {job.machine.device, job.software.layers.linear.rates}, true));
     }
   };
   add(LayerKind::embedding, layers.embedding);

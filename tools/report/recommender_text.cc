@@ -43,7 +43,7 @@ void write_tables(std::ostream& out, const scenarios::Scenario& scenario, const 
   if (!model.any()) return;
   const workloads::Network network = workloads::network_of(job);
   const workloads::LayerPasses passes =
-      workloads::passes_of(network.layer(0), {job.machine.device, job.software.layers.linear.rates()}, false);
+      workloads::passes_of(network.layer(0), {job.machine.device, job.software.layers.linear.rates}, false);
   TextTable table({{"", Align::left}, {"bytes"}, {"time"}, {"limit"}, {"of limit"}, {"", Align::left}});
   const auto add = [&](const char* name, const Part& part, const char* of, double rate) {
     const double limit = rate > 0 ? part.bytes / rate : 0;

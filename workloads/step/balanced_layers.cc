@@ -50,7 +50,7 @@ std::vector<std::int64_t> balanced_layers(const Job& job) {
   std::vector<PipelineTimes> kinds;
   for (std::size_t kind = 0; kind < job.machine.mixture.kinds(); ++kind) {
     kinds.push_back(pass_times(split, one.parallelism.chunk_map(),
-                               {job.machine.device_of_kind(kind), job.software.layers.linear.rates()},
+                               {job.machine.device_of_kind(kind), job.software.layers.linear.rates},
                                tensor <= job.machine.gpus_per_node ? tensor : 1, 0));
   }
   const auto& of_stage = job.machine.mixture.kind_of_stage;

@@ -147,7 +147,7 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
                        {},       message_style_of(job),       {}, 0};
   inputs.passes = {software.host,
                    software.overlap,
-                   software.layers.linear.rates(),
+                   software.layers.linear.rates,
                    job.overlap.tensor,
                    schedule.splits_backward(),
                    false,

@@ -54,7 +54,7 @@ Job at_steady_clock(Job job) {
     calibration::PowerModel capped = job.power.at_temperature(own);
     capped.limit = job.power.limit_of(own);
     if (!own.known() || (!own.governs && capped.limit == own.limit)) return device;
-    const calibration::Duty duty = duty_of(network_of(job), {device, job.software.layers.linear.rates()},
+    const calibration::Duty duty = duty_of(network_of(job), {device, job.software.layers.linear.rates},
                                            tensor <= job.machine.gpus_per_node ? tensor : 1);
     // Factors that were measured under a limit of the device's own hold what that one leaves.
     const double held = own.governs ? 1 : calibration::clock_within_limit(own, duty);

@@ -95,7 +95,7 @@ StageOrders step_passes(const Job& job, const LayerSplit& split) {
   const double message =
       message_seconds(message_style_of(job).whole_bytes, site_of(job), job.machine.device, job.software);
   const auto times_on = [&](const calibration::DeviceProfile& device) {
-    return pass_times(split, job.parallelism.chunk_map(), {device, job.software.layers.linear.rates()},
+    return pass_times(split, job.parallelism.chunk_map(), {device, job.software.layers.linear.rates},
                       tensor <= job.machine.gpus_per_node ? tensor : 1, message);
   };
   PipelineTimes times = times_on(job.machine.device);
