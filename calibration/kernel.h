@@ -132,5 +132,7 @@ enum class Streaming : std::uint8_t {
 };
 inline constexpr std::size_t kStreamingKernels = 18;
 std::string_view name_of(Streaming kernel);
+/// Share of memory bandwidth that is taken of a device whose profile does not give this kernel's; 0 where it must.
+double assumed_efficiency(Streaming kernel);
 
 }  // namespace orrery::calibration

@@ -1,5 +1,7 @@
 // The keys of a device profile, documented. The readers are in profile.cc and profile_sections.cc; a test checks that a
 // document with exactly these keys loads and that any other key is refused.
+#include <fmt/format.h>
+
 #include "calibration/keys.h"
 #include "calibration/profile.h"
 
@@ -467,16 +469,17 @@ void streaming(Docs& out) {
   errors(out, "streaming");
   out.push_back({"streaming.floor", "quantity", "s", "", {}, "Device time of the smallest kernel.", kFixed});
   out.push_back({"streaming.efficiency", "mapping", "", "", {}, "Share of memory bandwidth, by kernel."});
-  for (std::size_t i = 0; i < kStreamingKernels; ++i)
-    out.push_back({"streaming.efficiency." + std::string(name_of(static_cast<Streaming>(i))),
+  for (std::size_t i = 0; i < kStreamingKernels; ++i) {
+    const auto which = static_cast<Streaming>(i);
+    const double assumed = assumed_efficiency(which);
+    out.push_back({"streaming.efficiency." + std::string(name_of(which)),
                    "number",
                    "",
-                   static_cast<Streaming>(i) == Streaming::scatter_add ? "0.105"
-                   : static_cast<Streaming>(i) == Streaming::page_copy ? "0.465"
-                                                                       : "",
+                   assumed > 0 ? fmt::format("{}", assumed) : "",
                    {},
                    "Share of memory bandwidth that this kernel reaches.",
                    kShare});
+  }
 }
 
 void collectives(Docs& out) {

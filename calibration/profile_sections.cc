@@ -260,20 +260,11 @@ StreamingModel load_streaming(const Settings& s) {
   StreamingModel out;
   out.floor = duration_at(s, "floor");
   const Settings& efficiency = s.at("efficiency");
-  // 16.8 million bf16 elements added to rows of 4096 take PyTorch 0.20 ms on an H200, by 6 bytes each 0.5 TB/s of 4.8
-  // (tile-ai/TileOPs, pull request 608, its comparison with PyTorch); other devices: the same share, not measured.
-  constexpr double kScatterAdd = 0.105;
-  // 131072 rows of 7168 and of 2048 elements in fp8 take the kernel of Megatron-Core's paged stash 468 and 156 us on a
-  // GB300 (NVIDIA/Megatron-LM, pull request 6414), 4.0 and 3.4 TB/s of 8, read and written; other devices: the same
-  // share, not measured.
-  constexpr double kPageCopy = 0.465;
   for (std::size_t i = 0; i < kStreamingKernels; ++i) {
     const auto kernel = static_cast<Streaming>(i);
     const Settings* share = efficiency.find(name_of(kernel));
-    const double assumed = kernel == Streaming::scatter_add ? kScatterAdd
-                           : kernel == Streaming::page_copy ? kPageCopy
-                                                            : 0;
-    out.efficiency[i] = share == nullptr && assumed > 0 ? assumed : efficiency.at(name_of(kernel)).as_number();
+    const double assumed = share == nullptr ? assumed_efficiency(kernel) : 0;
+    out.efficiency[i] = assumed > 0 ? assumed : efficiency.at(name_of(kernel)).as_number();
   }
   return out;
 }

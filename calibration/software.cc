@@ -420,8 +420,6 @@ std::vector<Row> fetch_rows() {
 std::vector<Row> attention_rows() {
   using S = Software;
   return {
-      boolean("fp8_activation_input", kLinear, &LinearStyle::fp8_activation_input,
-              "What the activation of an MLP or an expert reads is kept in fp8 for the backward pass."),
       boolean(
           "copies_output", &S::attention_style, &AttentionStyle::copies_output,
           "The output of attention is copied into another layout for the projection, where a micro-batch has more than "
@@ -562,6 +560,8 @@ std::vector<Row> memory_rows() {
               "A stage's output stays allocated until its backward pass, though only the message needs it."),
       boolean("receives_apart", &S::memory, &MemoryHabits::receives_apart,
               "A stage has a buffer for each micro-batch's activation and gradient that it receives, all step long."),
+      boolean("fp8_activation_input", kLinear, &LinearStyle::fp8_activation_input,
+              "What the activation of an MLP or an expert reads is kept in fp8 for the backward pass."),
       number("allocator_overhead", &S::memory, &MemoryHabits::allocator_overhead, {"0", "1"},
              "What the caching allocator holds beyond what is allocated (fragmentation), over what is allocated, on a "
              "stage of several: blocks of one micro-batch come and go among those of others, where a lone stage frees "

@@ -47,6 +47,7 @@ class AttentionHalf {
   void rotate();
   /// Whether keys and values are copied out to the heads of queries ahead of attention.
   bool repeats_keys() const;
+  /// Whether attention's output is copied into another layout for the projection.
   bool copies_output() const;
   void repeat_keys();
   void attention(std::int64_t window);
