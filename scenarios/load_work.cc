@@ -9,6 +9,7 @@
 #include "scenarios/load.h"
 #include "scenarios/load_experts.h"
 #include "scenarios/load_recommender.h"
+#include "scenarios/scenario.h"
 #include "scenarios/schema.h"
 #include "workloads/schedules/catalogue.h"
 
@@ -241,6 +242,15 @@ void load_groups_inside(const Settings* section, Job& job) {
   job.parallelism.inside.secondary = integer(section, "secondary_group", 0);
 }
 
+/// `name` is only what a model is called; who gives it that of one that ships has likely meant to take that over.
+void refuse_bare_name(const Settings& section, const Resolved& resolved) {
+  const Settings* name = given(&section, "name");
+  if (name == nullptr || !resolved.name.empty() || given(&section, "layers") != nullptr) return;
+  const std::vector<std::string> models = shipped("models");
+  if (std::find(models.begin(), models.end(), name->text()) == models.end()) return;
+  name->fail(fmt::format("got {0}, a model that ships, and no layers beside it; expected inherits: {0}", name->text()));
+}
+
 }  // namespace
 
 void load_model(const Settings& document, Job& job) {
@@ -254,6 +264,7 @@ void load_model(const Settings& document, Job& job) {
   const std::string label = text(&section, "label", "");
   model.name = text(&section, "name", resolved.name.empty() ? label : resolved.name);
   if (model.name.empty()) model.name = "inline";
+  refuse_bare_name(section, resolved);
   model.layers = required(section, "layers").as_int();
   model.hidden = required(section, "hidden").as_int();
   model.attention.heads = required(section, "heads").as_int();

@@ -69,6 +69,8 @@ TEST_CASE("what must be there") {
              {4, "  gpus: unknown", "4:3: cluster.gpus", "no default"},
              {5, "", "2:1: cluster.fabric", "64 GPUs in nodes of 8 need one"},
              {7, "", "6:1: model.layers", "is missing"},
+             {7, "  name: gpt3-6.7b", "7:3: model.name", "and no layers beside it; expected inherits: gpt3-6.7b"},
+             {7, "  name: mine", "6:1: model.layers", "is missing"},
              {17, "", "16:1: batch.global", "is missing"}});
 }
 
