@@ -306,7 +306,7 @@ void ExpertHalf::stash() {
 /// expert's outputs, all experts' outputs joined and, with weights in fp32, cast back.
 void ExpertHalf::scaled_bias() {
   if (!w_.has_biases() || style_.fused_mlp) return;
-  const double outputs = of_hidden(real(x_.routed)), sum = style_.router_fp32 ? 4 : e_;
+  const double outputs = of_hidden(real(x_.routed)), sum = weights_in_fp32(style_) ? 4 : e_;
   const bool casts = sum > e_;
   w_.backward("join output gradients", Streaming::copy, outputs, 2 * e_);
   w_.backward("scale bias, gradient of weights", Streaming::accumulate, outputs, 3 * sum);
