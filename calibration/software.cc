@@ -152,10 +152,12 @@ std::vector<Row> host_rows() {
       duration("expert_layer_host", &S::host, &HostCosts::expert_layer_host, kHost,
                "Host time around a layer of experts in each direction, beyond its launches: routing, permutation and "
                "dispatch in Python."),
-      duration("expert_dispatch_host", &S::host, &HostCosts::expert_dispatch_host, kHost,
-               "Beyond that, behind the counts of tokens that the host waits for, ahead of the experts' first kernel: "
-               "exchange, sorting and products set up in Python while the device idles, which graphs of "
-               "routing leave."),
+      duration(
+          "expert_dispatch_host", &S::host, &HostCosts::expert_dispatch_host, kHost,
+          "Beyond that, behind the counts of tokens that the host waits for, ahead of the experts' first kernel, "
+          "where routing decides how many rows come: memory found and kernels chosen for sizes that were not there "
+          "before, exchange and products set up while the device idles. Graphs of routing leave it, experts "
+          "filled to a capacity have none of it."),
       duration(
           "expert_host", &S::host, &HostCosts::expert_host, kHost,
           "Host time for each expert of the rank in each direction, beyond its launches: its quantisers and views."),

@@ -44,8 +44,9 @@ struct HostCosts {
     sim::Duration each{}, per_rank{}, per_far_rank{};
     bool operator==(const TensorCall&) const = default;
   } tensor_call;
-  /// Around a layer of experts, beyond its launches, in each direction: ahead of the counts of tokens, and between
-  /// these and the experts; again for each expert of the rank; and where its exchanges hide behind another micro-batch.
+  /// Around a layer of experts, beyond its launches, in each direction: ahead of the counts of tokens; between these
+  /// and the experts, where sizes are new; again for each expert of the rank; and where its exchanges hide behind
+  /// another micro-batch.
   sim::Duration expert_layer_host{}, expert_dispatch_host{}, expert_host{}, expert_overlap_host{};
   sim::Duration step_begin_host{};  // ahead of a step's first pass, the device idle: batch, logging, trainer's loop
   sim::Duration step_host{};        // per step, outside kernels: data loader, logging, Python

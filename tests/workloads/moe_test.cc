@@ -511,6 +511,47 @@ TEST_CASE("drawn loads: every rank its own, the same folded or not, and in the m
         mixture_seconds({"parallelism.pipeline=1", "batch.global=256", "model.expert_ffn_hidden=4096"}));
 }
 
+TEST_CASE("the host loses time behind the counts where sizes are new, and none where experts are filled") {
+  const std::string slow = "software.expert_dispatch_host=20 ms";
+  const std::vector<std::string> filled = {"experts.capacity_factor=1", "experts.pad_to_capacity=true"};
+  // Four layers on two stages, and as many micro-batches as a rank has: forward each of them waits for it once.
+  const double layers = 2, microbatches = 4;
+  CHECK(mixture_seconds({slow}) - mixture_seconds({}) > 0.9 * layers * microbatches * 0.020);
+  CHECK(mixture_seconds({filled[0], filled[1], slow}) == mixture_seconds(filled));
+  // What each expert takes of the host it takes there too.
+  CHECK(mixture_seconds({filled[0], filled[1], "software.expert_host=5 ms"}) > 1.1 * mixture_seconds(filled));
+}
+
+TEST_CASE("weights of tokens are in fp32 where DeepEP or HybridEP send them, whatever the router works in") {
+  ExpertStyle style;
+  CHECK(weights_in_fp32(style));
+  style.router_fp32 = false;
+  CHECK_FALSE(weights_in_fp32(style));
+  style.dispatcher = Dispatcher::allgather;
+  CHECK_FALSE(weights_in_fp32(style));
+  for (const Dispatcher sends : {Dispatcher::deepep, Dispatcher::hybridep}) {
+    style.dispatcher = sends;
+    CHECK(weights_in_fp32(style));
+  }
+  // An expert's scaled bias: what is added up is twice as wide, and is cast back.
+  Model biased = mixture();
+  biased.biases = Biases::all;
+  const auto scaled = [&](Dispatcher sends) {
+    Computation computation;
+    computation.experts.dispatcher = sends;
+    computation.experts.router_fp32 = false;
+    const Network network = moe(biased, Split{}, computation);
+    double sum = 0;
+    for (const LayerOp& op : network.layer(1).ops) {
+      const auto* stream = std::get_if<StreamingOp>(&op);
+      if (stream != nullptr && std::string(stream->name).find("scale") == 0)
+        sum += stream->elements * stream->bytes_each;
+    }
+    return sum;
+  };
+  CHECK(scaled(Dispatcher::deepep) == 2 * scaled(Dispatcher::alltoall));
+}
+
 TEST_CASE("a clamp, scaled biases and a factor beside the rotation cost the passes that their code makes") {
   Model plain = mixture();
   const auto bytes = [](const Model& model, const ExpertStyle& style, Direction direction) {

@@ -329,7 +329,8 @@ void ExpertHalf::experts() {
     w_.add(std::move(op));
   };
   const bool one_module = style_.fused_mlp && w_.quantised();
-  w_.add(HostOp{real(x_.copies)});  // its quantisers and views follow the counts
+  // Its quantisers and views follow the counts.
+  w_.add(HostOp{real(x_.copies), !style_.pads_to_capacity && !style_.paged_stash});
   pad("pad expert inputs", "unpad expert input gradients");
   w_.cast_apart(of_hidden(real(x_.routed)), "cast expert input", Direction::forward);
   linear(of_experts("expert up", x_.ffn * gates(), m_.hidden));

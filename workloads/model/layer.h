@@ -134,7 +134,8 @@ struct RunEnd {
 
 /// What the host does around a layer of experts beyond its launches: Python that deals tokens out, and for each expert.
 struct HostOp {
-  double experts = 0;  // on this rank
+  double experts = 0;      // on this rank
+  bool new_sizes = false;  // how many rows there are hangs on what routing has just decided
 };
 
 /// Between two of them stand operations that run again ahead of their backward passes, since what they make is not

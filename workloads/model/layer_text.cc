@@ -43,7 +43,8 @@ std::string line(const CommOp& op) {
 }
 
 std::string line(const HostOp& op) {
-  return op.experts > 0 ? fmt::format("H the host, {:g} experts\n", op.experts) : "H the host, a layer of experts\n";
+  if (op.experts == 0) return "H the host, a layer of experts\n";
+  return fmt::format("H the host, {:g} experts{}\n", op.experts, op.new_sizes ? ", new sizes" : "");
 }
 std::string line(const RunEnd& op) { return op.host_waits ? "F the host waits\n" : ""; }
 

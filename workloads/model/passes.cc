@@ -96,8 +96,8 @@ class LayerCompiler {
   void forward(const RunEnd& op) { writer_.end_run(op.host_waits); }
   void backward(const RunEnd&) { writer_.end_run(false); }
   // Without experts it is what a layer of them takes, else what each of these does.
-  void forward(const HostOp& op) { writer_.host_works(op.experts); }
-  void backward(const HostOp& op) { writer_.host_works(op.experts); }
+  void forward(const HostOp& op) { writer_.host_works(op); }
+  void backward(const HostOp& op) { writer_.host_works(op); }
   void forward(const Recomputed&) {}
   void backward(const Recomputed&) {}
 

@@ -37,12 +37,13 @@ void PieceWriter::add(Kernel kernel) {
   out_->back().kernels.push_back(std::move(kernel));
 }
 
-void PieceWriter::host_works(double experts) {
-  if (experts > 0)
-    host_ += times_.expert_dispatch_host +
-             sim::Duration(std::llround(experts * static_cast<double>(times_.expert_host.value())));
-  else
+void PieceWriter::host_works(const HostOp& op) {
+  if (op.experts == 0) {
     host_ += times_.expert_layer_host;
+    return;
+  }
+  if (op.new_sizes) host_ += times_.expert_dispatch_host;
+  host_ += sim::Duration(std::llround(op.experts * static_cast<double>(times_.expert_host.value())));
 }
 
 void PieceWriter::stream(const StreamingOp& op) {

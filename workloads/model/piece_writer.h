@@ -39,8 +39,8 @@ class PieceWriter {
     weights_ = weights;
     cut();
   }
-  /// The host works on a layer of so many experts before it launches the next kernel.
-  void host_works(double experts);
+  /// The host works on a layer of experts before it launches the next kernel.
+  void host_works(const HostOp& op);
   /// Writes into `other`, if there is one, what `emit` adds.
   template <class Emit>
   void into(Pieces* other, Emit emit) {
