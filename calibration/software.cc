@@ -571,6 +571,8 @@ std::vector<Row> memory_rows() {
       number("launches_ahead", kLaunches, &HostLaunches::ahead, {"0", "1e6"},
              "Launches that the host may be ahead of its device. Blocks that it frees meanwhile, and that a "
              "reduce-scatter on another stream was given, stay reserved until the device is there; 0: none do."),
+      boolean("ahead_past_messages", kLaunches, &HostLaunches::past_messages,
+              "For launches_ahead: messages between stages do not hold the host back, whatever time they take it."),
       number(
           "forward_block_launches", kLaunches, &HostLaunches::forward_block, {"0", "1e4"},
           "Launches of a block's forward pass, for launches_ahead; 0: those that are priced, some of which stand for "

@@ -223,9 +223,11 @@ struct OptimizerStyle {
   bool operator==(const OptimizerStyle&) const = default;
 };
 
-/// How far a host is ahead of its device, for what is reserved meanwhile.
+/// How far a host is ahead of its device, for what is reserved meanwhile. In launches, as which events that are
+/// recorded or waited for count too.
 struct HostLaunches {
-  double ahead = 0;  // at most; 0: what waits for other streams is not counted
+  double ahead = 0;            // at most; 0: what waits for other streams is not counted
+  bool past_messages = false;  // messages between stages do not hold the host back
   // Of a block's pass as the framework launches them, where one kernel stands for several in what is priced; 0: as
   // there.
   double forward_block = 0, backward_block = 0;

@@ -50,6 +50,17 @@ void add_open(const Settings& record, const Settings& entry, std::vector<Beyond>
   }
 }
 
+std::string said_by(const Settings& value) {
+  if (value.is_scalar()) return value.text();
+  std::string text;
+  if (!value.is_mapping()) {
+    for (const Settings& item : value.items()) text += (text.empty() ? "" : ", ") + said_by(item);
+    return "[" + text + "]";
+  }
+  for (const auto& [key, member] : value.members()) text += (text.empty() ? "" : ", ") + key + " " + said_by(member);
+  return text;
+}
+
 /// What the entry's `correct` contradicts: nothing where the section is not there, the value is right, or it was set
 /// from elsewhere (--set, a study, a fit). Of a document that is changed in places, the name that it inherits.
 void add_contradicted(const Settings& record, const Settings& entry, std::vector<Beyond>& out) {
@@ -66,10 +77,17 @@ void add_contradicted(const Settings& record, const Settings& entry, std::vector
       said = said->find("inherits");
     }
     const bool own = said == nullptr || said->place().file == record.place().file;
-    if (!own || (said != nullptr && said->is_scalar() && said->text() == value.text())) continue;
-    const std::string was = said != nullptr && said->is_scalar() ? said->text() : "not given";
+    const std::string was = said != nullptr ? said_by(*said) : "not given";
+    if (!own || was == said_by(value)) continue;
     out.push_back({std::move(path), was, value, entry.at("source").text(), true});
   }
+}
+
+/// `values`: one, or a list.
+bool is_one_of(std::string_view text, const Settings& values) {
+  if (values.is_scalar()) return text == values.text();
+  return std::any_of(values.items().begin(), values.items().end(),
+                     [&](const Settings& value) { return text == value.text(); });
 }
 
 /// Whether the record cites the table that the entry is about, and is of those rows.
@@ -85,15 +103,8 @@ bool quotes(const Settings& record, const Settings& entry) {
   if (rows == nullptr) return true;
   return std::all_of(rows->members().begin(), rows->members().end(), [&](const auto& condition) {
     const Settings* said = record.find_path(condition.first);
-    return said != nullptr && said->is_scalar() && said->text() == condition.second.text();
+    return said != nullptr && said->is_scalar() && is_one_of(said->text(), condition.second);
   });
-}
-
-std::string said_by(const Settings& value) {
-  if (!value.is_mapping()) return value.text();
-  std::string text;
-  for (const auto& [key, member] : value.members()) text += (text.empty() ? "" : ", ") + key + " " + said_by(member);
-  return text;
 }
 
 }  // namespace

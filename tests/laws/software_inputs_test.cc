@@ -150,7 +150,10 @@ std::vector<Case> launches_ahead() {
   using enum Effect;
   const Sets ahead{"parallelism.pipeline=1", "parallelism.data=8", "parallelism.sequence_parallel=true",
                    "software.launches_ahead=300"};
+  const Sets held{"parallelism.sequence_parallel=true", "overlap.pipeline=false", "software.launches_ahead=300",
+                  "software.host_waits_for_pipeline=true"};
   return {
+      {"software.ahead_past_messages", differs, "true", held, "false"},
       {"software.launches_ahead", differs, "1024", ahead, "0"},
       {"software.forward_block_launches", differs, "200", ahead, "0"},
       {"software.backward_block_launches", differs, "400", ahead, "0"},

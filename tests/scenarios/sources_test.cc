@@ -91,6 +91,22 @@ TEST_CASE("what its source contradicts in a record is corrected aloud") {
   CHECK(beyond_record(wrong.record).empty());
 }
 
+TEST_CASE("an entry on some rows of a table names values of theirs, one or a list, and may correct a list") {
+  const auto shares = [](const std::string& gpus) {
+    const std::string row =
+        "source: HF nanotron Ultra-Scale Playbook\n"
+        "model: {layers: 16}\nparallelism: {tensor: 1, pipeline: 2, stage_layers: [11, 5]}\ncluster: {gpus: " +
+        gpus + "}\n";
+    for (const Beyond& beyond : beyond_record(parse_yaml(row, "t.yaml"))) {
+      if (beyond.path == "parallelism.stage_layers") return beyond.was + " " + beyond.said();
+    }
+    return std::string("as given");
+  };
+  CHECK(shares("8") == "[11, 5] [10, 6]");
+  CHECK(shares("256") == "[11, 5] [10, 6]");
+  CHECK(shares("512") == "as given");
+}
+
 TEST_CASE("BigScience's rows are in fp16 up to line 899 of its chronicles, where the bf16 optimizer came") {
   for (const auto& [line, precision] : {std::pair{"725", "fp16"}, {"892", "fp16"}, {"906", "bf16"}, {"957", "bf16"}}) {
     INFO(line);

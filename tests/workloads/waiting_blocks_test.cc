@@ -85,6 +85,31 @@ TEST_CASE("nothing waits where tensors are summed where they lie, nor where the 
   CHECK(fullest_of_first(with(stages, {"software.host_waits_for_pipeline=false"})).waiting > 0);
 }
 
+TEST_CASE(
+    "a host that messages do not hold back is as far ahead as one that waits for none, and one that sleeps is not") {
+  const Sets stages{"software.launches_ahead=1e6", "parallelism.sequence_parallel=true", "overlap.pipeline=false"};
+  const double free = fullest_of_first(with(stages, {"software.host_waits_for_pipeline=false"})).waiting;
+  const Sets past = with(stages, {"software.host_waits_for_pipeline=true", "software.ahead_past_messages=true"});
+  CHECK(fullest_of_first(past).waiting == Approx(free));
+  CHECK(fullest_of_first(with(past, {"software.activation_shapes_host='100 ms'"})).waiting == 0);
+}
+
+TEST_CASE("nothing waits on a stage that is slowest and whose host is slower than its device") {
+  const Sets stages{"software.launches_ahead=1e6", "parallelism.sequence_parallel=true",
+                    "software.ahead_past_messages=true"};
+  const auto waiting = [&](const std::string& shares, const std::string& issue) {
+    const Job job = small_job(with(stages, {"parallelism.stage_layers=" + shares, "software.kernel_issue=" + issue}));
+    const StepReport report = simulate_step(job);
+    const StageMemory& first = report.memory.stages.front();
+    CHECK(report.memory.reserved_bytes >= first.reserved());
+    return first.waiting;
+  };
+  CHECK(waiting("[6,2]", "1 us") > 0);
+  CHECK(waiting("[6,2]", "1 ms") == 0);
+  // Stages that are alike wait for each other, and hosts go on meanwhile.
+  CHECK(waiting("[4,4]", "1 ms") > 0);
+}
+
 TEST_CASE("what waits fills the room that is left and ends no run") {
   const auto stage_of = [](double gigabytes) {
     return fullest_of_first(with(kWithoutStages, {"software.launches_ahead=1e6", "batch.global=64", "batch.micro=8",

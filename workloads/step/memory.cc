@@ -423,6 +423,17 @@ std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit
   return stages;
 }
 
+namespace {
+/// `waits`: hosts do, for every message.
+HostLead host_lead(const calibration::HostLaunches& launches, const calibration::MessagePolicy& messages, bool waits,
+                   std::int64_t stages) {
+  HostLead lead{launches, stages > 1 && waits && !launches.past_messages};
+  // Hosts that sleep until a shape has been exchanged are behind.
+  if (stages > 1 && messages.activation_shapes_host.value() > 0) lead.launches.ahead = 0;
+  return lead;
+}
+}  // namespace
+
 std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const Parallelism& layout = job.parallelism;
   const auto [style, of_experts] = state_styles(job);
@@ -437,7 +448,8 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const bool adds_up = calibration::bytes_of(style.precision.accumulation) > 2 && !style.reaches(Sharding::parameters);
   const bool drops =
       adds_up && job.software.memory.holds_training_gradients && !job.software.gradients.keeps_training_gradients;
-  const HostLead lead{job.software.memory.launches, layout.pipeline > 1 && message_style_of(job).host_waits};
+  const HostLead lead =
+      host_lead(job.software.memory.launches, job.software.messages, message_style_of(job).host_waits, layout.pipeline);
   std::vector<StageMemory> stages;
   for (std::int64_t stage = 0; stage < layout.pipeline; ++stage) {
     const StageLayout here{split, layout.chunk_map(), stage};

@@ -182,7 +182,15 @@ struct Account {
   std::size_t stage = 0;
   sim::Duration busy{};
   std::array<double, kCategories> parts{};
+  double launching = 0;  // the share of the step in which its host launches
 };
+
+/// What it takes a rank's host to launch, one operation after the other.
+sim::Duration launch_time(const RankRecord& rank) {
+  sim::Duration sum{};
+  for (std::uint32_t op = 0; op < rank.program->size(); ++op) sum += sim::Duration(rank.program->issue[op]);
+  return sum;
+}
 
 /// By record; nothing where a record is too coarse: launches stretch passes that were simulated as one operation, and
 /// their time cannot be told from waiting for collectives inside.
@@ -194,26 +202,31 @@ std::optional<std::vector<Account>> accounts_of(bool apart, const StepPlan& step
     const RankRecord rank = run.rank_of(run.result.records[i], step);
     const std::size_t stage = run.stage_of(*rank.record);
     if (is_launch_bound(rank, waits[stage])) return {};
-    accounts.push_back({stage, busy_time(rank, waits[stage]), breakdown_of(apart, rank, iteration, waits[stage])});
+    accounts.push_back({stage, busy_time(rank, waits[stage]), breakdown_of(apart, rank, iteration, waits[stage]),
+                        sim::to_seconds(launch_time(rank)) / sim::to_seconds(iteration)});
   }
   return accounts;
 }
 
-/// Of equally busy ranks the first one tells where the step's time went.
-void tell_busiest(const std::vector<Account>& accounts, StepReport& report) {
+/// Of equally busy ranks the first one tells where the step's time went. `launching`, by stage: the
+/// share of the step in which a host launches.
+void tell_busiest(const std::vector<Account>& accounts, StepReport& report, std::vector<double>& launching) {
   const auto busiest = std::max_element(accounts.begin(), accounts.end(),
                                         [](const Account& a, const Account& b) { return a.busy < b.busy; });
   report.breakdown_s = busiest->parts;
   report.busiest_stage = static_cast<std::int64_t>(busiest->stage);
+  launching.assign(report.rates.stages.size(), 0);
   for (const Account& account : accounts) {
     double& most = report.rates.stages[account.stage].computing_s;
     most = std::max(most, sim::to_seconds(account.busy));
+    launching[account.stage] = std::max(launching[account.stage], account.launching);
   }
 }
 
-bool account_for(bool apart, const StepPlan& step, const Simulated& run, StepReport& report) {
+bool account_for(bool apart, const StepPlan& step, const Simulated& run, StepReport& report,
+                 std::vector<double>& launching) {
   const auto accounts = accounts_of(apart, step, run, report.iteration);
-  if (accounts) tell_busiest(*accounts, report);
+  if (accounts) tell_busiest(*accounts, report, launching);
   return accounts.has_value();
 }
 
@@ -332,12 +345,37 @@ void count_memory(const std::vector<std::vector<PassBytes>>& chunks, const StepP
   }
 }
 
+double most_reserved(const std::vector<StageMemory>& stages) {
+  double most = 0;
+  for (const StageMemory& stage : stages) most = std::max(most, stage.reserved());
+  return most;
+}
+
+/// Nothing waits for other streams on a stage whose host is behind: one that holds more blocks than every other, so
+/// that its device waits for none of them, and whose host launches for most of the step. The hosts of other stages get
+/// ahead while their devices wait for the slowest. `launching`, by stage: the share of the step in which a host
+/// launches.
+void drop_waiting_behind_host(const LayerSplit& split, const ChunkMap& map, std::span<const double> launching,
+                              StepReport& report) {
+  constexpr double kBehind = 0.7;
+  std::vector<std::int64_t> blocks;
+  for (std::int64_t stage = 0; stage < map.stages(); ++stage) {
+    const StageLayout here{split, map, stage};
+    blocks.push_back(0);
+    for (std::int64_t chunk = 0; chunk < here.chunks(); ++chunk) blocks.back() += here.blocks(here.range(chunk));
+  }
+  const auto most = std::max_element(blocks.begin(), blocks.end());
+  const auto stage = static_cast<std::size_t>(most - blocks.begin());
+  if (blocks.size() == 1 || std::count(blocks.begin(), blocks.end(), *most) > 1 || launching[stage] < kBehind) return;
+  report.memory.stages[stage].waiting = 0;
+  report.memory.reserved_bytes = most_reserved(report.memory.stages);
+}
+
 void add_memory(std::vector<StageMemory> stages, const Machine& machine, StepReport& report) {
   report.memory.stages = std::move(stages);
-  for (const StageMemory& stage : report.memory.stages) {
+  for (const StageMemory& stage : report.memory.stages)
     report.memory.allocated_bytes = std::max(report.memory.allocated_bytes, stage.allocated);
-    report.memory.reserved_bytes = std::max(report.memory.reserved_bytes, stage.reserved());
-  }
+  report.memory.reserved_bytes = most_reserved(report.memory.stages);
   const MemoryNeed need = memory_need(report.memory.stages, machine);
   report.memory.peak_bytes = need.peak;
   report.memory.capacity_bytes = need.capacity;
@@ -385,6 +423,9 @@ void repeat_last(std::vector<Account>& accounts, const std::vector<Account>& few
   }
 }
 
+/// To find a step that repeats.
+constexpr int kAttempts = 2;
+
 /// One job on its cluster, simulated as the options ask, with what comes of it in a report.
 class StepSimulation {
  public:
@@ -422,6 +463,7 @@ class StepSimulation {
     const bool drawn = options_.timelines || options_.stage_timelines;
     const bool compact = (!options_.full || options_.whole_passes) && !drawn;
     if (!compact || options_.full || options_.stage_bars || !account_for_repeated()) simulate_whole(compact);
+    drop_waiting_behind_host(split, job_.parallelism.chunk_map(), launching_, report_);
     add_energy(split);
     report_.traffic = merge_traffic(closed_form_traffic(job_), report_.traffic);
     count_tiers(RankMap(job_.parallelism.dims(), job_.placement, job_.machine.gpus_per_node), cluster_, *groups_,
@@ -434,8 +476,7 @@ class StepSimulation {
     }
   }
 
-  /// Every micro-batch. `compact`: undisturbed passes as one operation each, where the breakdown can be told all the
-  /// same.
+  /// Every micro-batch. `compact`: undisturbed passes as one operation each, where the breakdown can still be told.
   void simulate_whole(bool compact) {
     StepPlan step = !compact        ? make_plan(job_, cluster_, groups_)
                     : options_.full ? short_plan(job_.microbatches())
@@ -446,7 +487,7 @@ class StepSimulation {
       if (options_.full && compact) check_in_step(groups_->folded, run.result);
       count_effort(run, report_);
       report_.iteration = iteration_of(apart_, run);
-      if (account_for(apart_, step, run, report_)) {
+      if (account_for(apart_, step, run, report_, launching_)) {
         if (options_.count_memory) count_memory(chunks_, step, run, report_);
         draw(job_.parallelism, job_.software.host, chunks_, cluster_, step, run, options_, report_);
         break;
@@ -494,8 +535,6 @@ class StepSimulation {
     shorter.batch.global = microbatches * job_.parallelism.data * job_.batch.micro;
     return make_plan(shorter, cluster_, groups_, {Workload::training_step, true, timed, job_.microbatches()});
   }
-
-  static constexpr int kAttempts = 2;
 
   /// Which shorter step may show a repetition.
   std::optional<Jump> jump_of(int attempt) const {
@@ -569,7 +608,7 @@ class StepSimulation {
     const auto fewer = accounts_of(apart_, less, before, shorter);
     if (!fewer) return false;
     repeat_last(*accounts, *fewer, repeated->periods);
-    tell_busiest(*accounts, report_);
+    tell_busiest(*accounts, report_, launching_);
     report_.iteration += repeated->left_out;
     report_.effort.events = run.result.events + before.result.events;
     report_.traffic = count_repeated_traffic(repeated->step, less, repeated->periods);
@@ -585,6 +624,7 @@ class StepSimulation {
   StepReport& report_;
   bool apart_;                                  // stages step their optimizers apart
   std::vector<std::vector<PassBytes>> chunks_;  // by stage and chunk
+  std::vector<double> launching_;               // by stage, the share of the step in which a host launches
 };
 
 }  // namespace
