@@ -25,7 +25,7 @@ AttentionModel load_other_kernel(const sim::Settings& rates, const AttentionMode
   model.setup_moves_tiles = true;
   if (const sim::Settings* dropout = rates.find("dropout")) {
     constexpr double kNanosecond = 1e-9;
-    model.dropout_rate = dropout->as_number() / kNanosecond;
+    model.scores.drawn = dropout->as_number() / kNanosecond;
   }
   return model;
 }

@@ -80,7 +80,9 @@ double AttentionModel::structure(const Shape& s) const {
   } else {
     time = launch + smooth_max(forward(s, own_setup), memory);
   }
-  if (s.dropout && dropout_rate > 0) time += s.batch * s.heads * s.queries * visited_keys(s) / dropout_rate;
+  const double all = s.batch * s.heads * s.queries * visited_keys(s);
+  if (s.dropout && scores.drawn > 0) time += all / scores.drawn;
+  if (scores.operations > 0) time += all * s.score_operations / scores.operations;
   if (s.cache_write) {
     const double copied = 2 * 2 * s.batch * (s.heads * s.queries + 2 * s.kv_heads * s.keys) * s.head_dim;
     time += cache.launch + copied / (cache.efficiency * memory_bandwidth);

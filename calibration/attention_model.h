@@ -8,7 +8,8 @@
 // rate_d is given at head dimensions 64 and 128 and interpolated in ln d. FLOPs are 4 b h s^2 d, half of that when
 // causal (Dao, FlashAttention-2, arXiv 2307.08691, section 4.1). The backward pass has five matrix products for
 // two, 2.5 times the FLOPs (same place), at a share of the forward pass's rate, and a first kernel that sums dO * O.
-// Dropout adds the scores of all blocks over the rate at which their random numbers are made, in both passes.
+// Dropout adds the scores of all blocks over the rate at which their random numbers are made, in both passes; a kernel
+// that takes more operations for a score than the one that was timed adds these likewise, at the rate of fp32.
 // Left out: random numbers made beside matrix products; atomics of the backward pass; split-keys variants for decoding.
 #pragma once
 
@@ -41,13 +42,18 @@ struct AttentionModel {
     double launch = 0;        // seconds
     double efficiency = 0.5;  // of memory bandwidth
   } cache;
-  double dropout_rate = 0;  // scores/s that random numbers are made for and compared; 0: at no cost
-  Surface surface;          // m: queries, n: batch * heads, k: head_dim
+  /// What is done to each score between the products; 0: at no cost.
+  struct Scores {
+    double drawn = 0;       // scores/s that random numbers are made for and compared
+    double operations = 0;  // operations/s in fp32 outside of matrix units
+  } scores;
+  Surface surface;  // m: queries, n: batch * heads, k: head_dim
 
   struct Shape {
     double batch = 1, queries = 1, keys = 1, heads = 1, kv_heads = 1, head_dim = 64;
     double window = 0;  // 0: all keys
     bool causal = true, backward = false, cache_write = false, dropout = false;
+    double score_operations = 0;  // beside the products, one after the other with them
   };
   double structure(const Shape& s) const;
   /// Seconds that peak and memory bandwidth allow at best.

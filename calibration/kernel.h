@@ -106,6 +106,8 @@ struct Attention {
   /// published tables are timed like this. A training step does not run that kernel.
   bool cache_write = false;
   bool dropout = false;  // of the probabilities, by random numbers made in the kernel; timed for flash_1 alone
+  /// Operations in fp32 that the kernel needs for each score beyond those of the kernel that was timed.
+  double score_operations = 0;
   AttentionKernel kernel = AttentionKernel::fused;
 };
 

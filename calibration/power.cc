@@ -14,6 +14,7 @@ Duty& Duty::operator+=(const Duty& other) {
   waiting += other.waiting;
   for (std::size_t t = 0; t < kDataTypes; ++t) flops[t] += other.flops[t];
   bytes += other.bytes;
+  sent += other.sent;
   return *this;
 }
 
@@ -23,10 +24,15 @@ Duty operator*(Duty duty, double times) {
   duty.waiting *= times;
   for (double& f : duty.flops) f *= times;
   duty.bytes *= times;
+  duty.sent *= times;
   return duty;
 }
 
 double seconds_at(const Duty& duty, double clock) { return duty.clocked / clock + duty.streaming + duty.waiting; }
+
+double exchange_joules(const PowerModel& power, const Duty& duty) {
+  return (power.per_link_byte + 2 * power.per_byte) * duty.sent;
+}
 
 double joules_at(const PowerModel& power, const Duty& duty, double clock) {
   SIM_CHECK(clock > 0 && clock <= 1, "a clock of {}", clock);
@@ -35,7 +41,7 @@ double joules_at(const PowerModel& power, const Duty& duty, double clock) {
   // Watts of activity fall with the clock's cube, energy of an operation with its square.
   const double busy = duty.clocked / clock + duty.streaming;
   return power.standing * seconds_at(duty, clock) + power.active * std::pow(clock, 3) * busy +
-         products * clock * clock + power.per_byte * duty.bytes;
+         products * clock * clock + power.per_byte * duty.bytes + exchange_joules(power, duty);
 }
 
 double clock_within_limit(const PowerModel& power, const Duty& duty) {

@@ -3,7 +3,8 @@
 // A limiter holds the mean power over some tens of milliseconds, which is longer than a layer takes: so one clock goes
 // with the mix of kernels that a job runs over and over, not one with every kernel. Power is
 //
-//   standing + clock^3 x (active while kernels run + energy per FLOP x FLOP/s) + energy per byte x bytes/s,
+//   standing + clock^3 x (active while kernels run + energy per FLOP x FLOP/s) + energy per byte x bytes/s
+//     + (energy per byte of a link + twice that of memory) x bytes/s sent to other devices of the node,
 //
 // where the voltage follows the clock, so that the energy of an operation goes with the clock's square (Rabaey, Digital
 // Integrated Circuits, 2nd edition, chapter 5.5), and memory, links and leakage stand apart. Kernels of matrix units
@@ -47,13 +48,17 @@ struct Duty {
   double streaming = 0;                    // seconds of kernels bound by memory
   double waiting = 0;                      // seconds without a kernel
   std::array<double, kDataTypes> flops{};  // by type of operands
-  double bytes = 0;                        // of device memory
+  double bytes = 0;                        // of device memory, by kernels
+  double sent = 0;                         // bytes to other devices of the node, read from memory and written to theirs
   Duty& operator+=(const Duty& other);
   friend Duty operator*(Duty duty, double times);
 };
 
 /// Seconds that the stretch takes at a clock.
 double seconds_at(const Duty& duty, double clock);
+/// Joules that its exchanges with other devices of the node take, at any clock: a device reads as many bytes as it
+/// writes.
+double exchange_joules(const PowerModel& power, const Duty& duty);
 /// Joules that the stretch takes at a clock.
 double joules_at(const PowerModel& power, const Duty& duty, double clock);
 /// The highest clock, of at most 1, at which the stretch draws no more than the limit on average; not below

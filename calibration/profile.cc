@@ -168,7 +168,7 @@ Duration DeviceProfile::attention(const Attention& a) const {
             a.keys, a.heads, a.kv_heads, a.head_dim, a.window);
   const AttentionModel::Shape shape{real(a.batch),    real(a.queries),  real(a.keys),   real(a.heads),
                                     real(a.kv_heads), real(a.head_dim), real(a.window), a.causal,
-                                    a.backward,       a.cache_write,    a.dropout};
+                                    a.backward,       a.cache_write,    a.dropout,      a.score_operations};
   if (const AttentionModel* other = model_->other(a.kernel)) {
     const double full = other->seconds(shape);
     return within_longest(other->launch + std::max(0.0, full - other->launch) / clock_);

@@ -24,6 +24,7 @@ constexpr Bounds kMemory{"0 B", "1 TB"};
 
 // Where in a generation the keys of a part of a part are set; those of a part take a pointer to it.
 constexpr auto kLinear = [](auto&& s) -> auto& { return s.layers.linear; };
+constexpr auto kHostReads = [](auto&& s) -> auto& { return s.attention_style.host_reads; };
 constexpr auto kRates = [](auto&& s) -> auto& { return s.layers.linear.rates; };
 constexpr auto kExperts = [](auto&& s) -> auto& { return s.layers.experts; };
 constexpr auto kTensorCall = [](auto&& s) -> auto& { return s.host.tensor_call; };
@@ -439,10 +440,13 @@ std::vector<Row> attention_rows() {
           "(FlashAttention 1, CUDA or Triton), flash_2 (FlashAttention 2, the library), fused_fp8 (the vendor's in "
           "fp8, where linear layers are in fp8 or nvfp4 and the profile knows its kernels; else fused) or fused_2026 "
           "(the vendor's of 2026, where the profile knows them; else fused)."),
+      number("attention_score_operations", &S::attention_style, &AttentionStyle::score_operations, {"0", "1000"},
+             "Operations in fp32 that fused attention takes for each score, in both passes, beyond those of the kernel "
+             "that attention_kernel names; at the device's rate outside of its matrix units."),
       boolean("attention_unpads", &S::attention_style, &AttentionStyle::attention_unpads,
               "Queries, keys and values are picked by token index before fused attention, its output is put back after "
               "it (padding removed, whether there is any or not)."),
-      number("host_reads_per_attention", &S::attention_style, &AttentionStyle::host_reads_per_attention, {"0", "100"},
+      number("host_reads_per_attention", kHostReads, &AttentionStyle::HostReads::per_attention, {"0", "100"},
              "Times that the host reads a number from the device in a forward pass of attention, as for sequence "
              "lengths; the device runs dry meanwhile."),
       boolean(
@@ -450,7 +454,7 @@ std::vector<Row> attention_rows() {
           "With context_method: all_gather, attention takes one kernel for each rank's keys and values, whose outputs "
           "are put together in fp32; backward, gradients of keys and values go round the group in fp32, and nothing "
           "hides them."),
-      duration("host_read", &S::attention_style, &AttentionStyle::host_read, kIssue,
+      duration("host_read", kHostReads, &AttentionStyle::HostReads::each, kIssue,
                "Time that the device idles for one such read: transfer, wake-up of the host, launch of what follows."),
   };
 }

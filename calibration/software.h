@@ -152,9 +152,14 @@ struct AttentionStyle {
   double fused_softmax_matrices = 1;     // unfused attention: score matrices that the softmax kernel takes at a time
   bool fused_softmax_by_heads = false;   // whether that kernel may run is judged by the heads of a rank, by mistake
   AttentionKernel attention_kernel = AttentionKernel::fused;
-  bool attention_unpads = false;        // tokens are picked by index before fused attention and put back after it
-  double host_reads_per_attention = 0;  // times that the host reads from the device in a forward pass of attention
-  sim::Duration host_read{};            // the device idles for each: transfer, wake-up, launch of what follows
+  double score_operations = 0;    // in fp32, of each score beyond those of that kernel
+  bool attention_unpads = false;  // tokens are picked by index before fused attention and put back after it
+  /// The host reads from the device, which idles for each: transfer, wake-up, launch of what follows.
+  struct HostReads {
+    double per_attention = 0;  // times, in a forward pass of attention
+    sim::Duration each{};
+    bool operator==(const HostReads&) const = default;
+  } host_reads;
   bool operator==(const AttentionStyle&) const = default;
 };
 

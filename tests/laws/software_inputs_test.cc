@@ -108,6 +108,7 @@ std::vector<Case> casts_and_blocks() {
        "true",
        {"parallelism.context=2", "parallelism.data=2", "parallelism.context_method=all_gather"},
        "false"},
+      {"software.attention_score_operations", slower, "30", {"attention=flash"}, "0"},
       {"software.column_cast_traffic",
        slower,
        "3",

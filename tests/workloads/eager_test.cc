@@ -287,6 +287,21 @@ TEST_CASE("what a tensor group exchanges along sequences that lie behind one ano
   CHECK(streamed(job("true", "true")) == streamed(job("false", "true")));
 }
 
+TEST_CASE("operands that are gathered cast are written once by each rank and copied by columns when they are whole") {
+  const auto job = [](const char* cast, const char* current) {
+    return small_job({"parallelism.sequence_parallel=true", "cluster.device=h100-sxm-80gb", "precision=fp8",
+                      "software.fused_cast=false", "software.keeps_gathered_inputs=true",
+                      std::string("software.gathers_quantised=") + cast,
+                      std::string("software.current_scales=") + current});
+  };
+  // Two inputs and two output gradients of a block. A rank of two casts half of each: reads 2 bytes and writes one in
+  // place of two, and of the whole one more is read and written. With a scale that is looked for, 2 bytes ahead of that
+  // in both ways, and one read of 2 in place of the two that writing twice takes.
+  const double shard = 1024.0 * 2048 / 2;
+  CHECK(streamed(job("true", "false")) - streamed(job("false", "false")) == Approx(4 * shard * (3 + 2 * 2 - 4)));
+  CHECK(streamed(job("true", "true")) - streamed(job("false", "true")) == Approx(4 * shard * (5 + 2 * 2 - 8)));
+}
+
 TEST_CASE("exchanges that are fused with products leave sums of gradients and casts of rows to wait for theirs") {
   const auto job = [](const char* fused, const char* precision) {
     return small_job({"parallelism.sequence_parallel=true", "overlap.tensor=true", "model.gated_mlp=true",
@@ -459,6 +474,12 @@ TEST_CASE("a job's clock follows the power of its passes, its limit and nothing 
   CHECK(usual > 0.7);
   CHECK(clock({"cluster.device.power.limit='500 W'"}) < usual);
   CHECK(clock({"cluster.device.power.limit='2 kW'"}) == 1);
+  // What the tensor group moves inside the node is drawn too, whether it is waited for or not.
+  for (const char* overlap : {"overlap.tensor=false", "overlap.tensor=true"}) {
+    CHECK(clock({overlap, "cluster.device.power.per_link_byte='1 nJ'"}) < clock({overlap}));
+    const std::vector<std::string> alone{overlap, "parallelism.tensor=1", "parallelism.data=8"};
+    CHECK(clock(with(alone, {"cluster.device.power.per_link_byte='1 nJ'"})) == clock(alone));
+  }
   // Nothing of the pipeline's shape or of the network between nodes moves it.
   CHECK(clock({"parallelism.pipeline=4", "parallelism.data=2"}) == usual);
   CHECK(clock({"batch.global=64"}) == usual);

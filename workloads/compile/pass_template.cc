@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
+#include "workloads/model/layer_writer.h"
 #include "workloads/schedules/schedule.h"
 
 namespace orrery::workloads {
@@ -125,12 +127,20 @@ bool is_quantised(const LayerOp& op) {
            return calibration::is_quantised(product.type);
          });
 }
+/// Whether it is a cast of weights that every pass makes.
+bool casts_weights(const LayerOp& op) {
+  const auto* stream = std::get_if<StreamingOp>(&op);
+  if (stream == nullptr) return false;
+  const std::string_view name = stream->name;
+  return name == kRowsOfWeights || name == kColumnsOfWeights;
+}
 }  // namespace
 
 std::optional<PassItem> weight_cast(const Layer& layer, const Precision& precision,
                                     const calibration::DeviceProfile& device, TemplateLibrary& library) {
   if (std::none_of(layer.ops.begin(), layer.ops.end(), is_quantised)) return std::nullopt;
   if (layer.weights.front().frozen) return std::nullopt;  // held as the products read them
+  if (std::any_of(layer.ops.begin(), layer.ops.end(), casts_weights)) return std::nullopt;
   const DataType type = precision.matmul;
   const bool fp8_already = precision.parameters == DataType::fp8;
   const double operand = calibration::operand_bytes(type);  // by rows and by columns, or transposed

@@ -155,7 +155,7 @@ std::optional<PassItem> microbatch_fetch(const PassCosts& costs, const calibrati
 
 /// What comes before a layer's first forward pass of a step in fp8: its weights are cast and transposed, and the copies
 /// kept for the other micro-batches (Transformer Engine's is_first_microbatch). Weights that were gathered in fp8 are
-/// only transposed. Nothing for layers without products in fp8.
+/// only transposed. Nothing for layers without products in fp8, and for those whose passes cast them anew.
 std::optional<PassItem> weight_cast(const Layer& layer, const Precision& precision,
                                     const calibration::DeviceProfile& device, TemplateLibrary& library);
 

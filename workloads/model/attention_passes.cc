@@ -116,6 +116,7 @@ class AttentionWriter {
     shape.window = op_.window;
     shape.backward = backward;
     shape.kernel = style_.attention_kernel;
+    shape.score_operations = style_.score_operations;
     shape.dropout = op_.dropout;
     return shape;
   }
@@ -222,9 +223,9 @@ class AttentionWriter {
   void input_layout() {
     if (style_.qkv_copies > 0) stream(Streaming::copy, style_.qkv_copies * layout_copy(qkv_width()), "copy q, k, v");
     if (style_.attention_unpads) {
-      const auto reads = static_cast<std::int64_t>(std::lround(style_.host_reads_per_attention));
-      if (reads > 0 && style_.host_read.value() > 0)
-        writer_.add({"host reads lengths", style_.host_read * reads, false, 0, 0, {}});
+      const auto reads = static_cast<std::int64_t>(std::lround(style_.host_reads.per_attention));
+      if (reads > 0 && style_.host_reads.each.value() > 0)
+        writer_.add({"host reads lengths", style_.host_reads.each * reads, false, 0, 0, {}});
       stream(Streaming::embedding, layout_copy(qkv_width()), "gather tokens");
       stream(Streaming::embedding, kScatter * layout_copy(query_width()), "scatter attention output");
     } else if (style_.attention_layout_copies) {

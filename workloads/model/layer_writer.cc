@@ -61,10 +61,34 @@ void LayerWriter::cast(double elements, const char* name, Direction direction) {
 void LayerWriter::cast_apart(double elements, const char* name, Direction direction) {
   if (!quantised()) return;
   if (scales_rows()) return cast_by_rows(elements, name, direction);
-  // Compiled, a kernel that writes a tensor and its transpose reads it twice (pytorch/pytorch#133242).
-  const bool apart = style().current_scales && !style().fused_amax;
-  const double read = apart && scales_twice() ? 3 * element_ : scales_twice() ? 2 * element_ : element_;
+  if (casts_compiled()) return cast_compiled(elements, name, name, direction);
+  const double read = scales_twice() ? 2 * element_ : element_;
   add(StreamingOp{name, Streaming::cast_transpose, elements, read + 2 * operand_, direction, routed_});
+}
+
+/// After a pass that looks for the largest magnitude. Compiled, a kernel that writes a tensor and its transpose reads
+/// it twice (pytorch/pytorch#133242); but of what a forward pass casts it writes rows alone: columns are read by the
+/// products of the backward pass, which casts them from what it kept or made again (pytorch/ao of December 2024,
+/// torchao/float8/float8_ops.py, preprocess_addmm; a compiler makes nothing in a pass that nobody reads there).
+void LayerWriter::cast_compiled(double elements, const char* name, const char* by_columns, Direction direction) {
+  const auto stream = [&](const char* what, double bytes, Direction at) {
+    add(StreamingOp{what, Streaming::cast_transpose, elements, bytes, at, routed_});
+  };
+  stream(by_columns, element_ + operand_, Direction::backward);
+  stream(name, 2 * element_ + operand_, direction);
+}
+
+/// The weights of these products, anew in each pass (torchao/float8/float8_linear.py). Left out: by operation, that of
+/// products which do not run again only the largest magnitude is looked for again.
+void LayerWriter::cast_weights(const std::vector<MatMul>& products) {
+  if (!casts_compiled()) return;
+  double weights = 0;
+  for (const MatMul& p : products)
+    weights += calibration::is_quantised(p.type) && !p.frozen ? real(p.out) * real(p.in) : 0;
+  if (weights == 0) return;
+  if (computation_.precision.parameters == DataType::fp8)  // gathered so
+    return backward(kColumnsOfWeights, Streaming::cast_transpose, weights, 2 * operand_);
+  cast_compiled(weights, kRowsOfWeights, kColumnsOfWeights, Direction::forward);
 }
 
 /// A scale of each row of both operands: for the gradients of weights, where tokens are summed over, inputs and output
@@ -83,7 +107,18 @@ void LayerWriter::cast_by_rows(double elements, const char* name, Direction dire
 /// Of a product that the tensor group gathers. Scales of rows are looked for when it is whole, and it travels in 16 bit
 /// (pytorch/torchtitan of June 2025, torchtitan/models/llama3/parallelize_llama.py).
 void LayerWriter::cast_input() {
+  if (gathers_cast()) return cast_ahead("cast input", "transpose gathered input", Direction::forward);
   cast(scales_rows() ? sizes_.hidden : sizes_.outside, "cast input", Direction::forward);
+}
+
+/// Each rank casts its shard as the products that read it by rows want it. Those that make gradients of weights read it
+/// by columns: what was gathered is copied once more, whole (pytorch/ao of December 2024 and June 2025,
+/// torchao/float8/float8_ops.py, preprocess_addmm).
+void LayerWriter::cast_ahead(const char* name, const char* by_columns, Direction direction) {
+  backward(by_columns, Streaming::cast_transpose, sizes_.hidden, 2 * operand_);
+  const double looked_at = scales_twice() ? element_ : 0;
+  add(StreamingOp{name, Streaming::cast_transpose, sizes_.outside, looked_at + element_ + operand_, direction,
+                  routed_});
 }
 
 void LayerWriter::views(double share, Direction direction) {
@@ -140,7 +175,10 @@ void LayerWriter::dropout(double elements, const char* name, Direction direction
 
 void LayerWriter::bias_dropout_residual() {
   const double outside = sizes_.outside, e = element_;
-  cast_gradient(scales_rows() ? sizes_.hidden : outside);
+  if (gathers_cast())
+    cast_ahead("cast gradient", "transpose gathered gradient", Direction::backward);
+  else
+    cast_gradient(scales_rows() ? sizes_.hidden : outside);
   if (model_.post_norm) norm("post layer norm", "post layer norm backward", false);
   if (has_biases()) backward("bias gradient", Streaming::accumulate, outside, e);
   dropout(outside, "dropout backward", Direction::backward);
@@ -223,6 +261,7 @@ double LayerWriter::gathered() const {
   const bool cast = quantised() && style().linear.gathers_quantised && !scales_rows();
   return cast ? operand_ : element_;
 }
+bool LayerWriter::gathers_cast() const { return sizes_.sequence_parallel && !fuses_cast() && gathered() < element_; }
 bool LayerWriter::gathers_beside_products() const {
   return computation_.overlaps_tensor && !(fuses_exchanges() && scales_rows());
 }
@@ -262,6 +301,7 @@ void LayerWriter::column(std::vector<MatMul> products, std::optional<InputExchan
   op.part = part;
   double out = 0;
   for (const MatMul& p : op.products) out += sizes_.of_token(p.out);
+  cast_weights(op.products);
   add(std::move(op));
   if (sizes_.tensor_in == 1) return;
   const char* what = part == LinearOp::Part::attention_in ? "queries, keys and values, forward"
@@ -283,6 +323,7 @@ void LayerWriter::row(const char* name, std::int64_t in, LinearOp::Part part) {
         Exchange::copy, sizes_.of_token(in), element_, CommOverlap::none, style().linear.async_tensor_backward, "", "",
         what,           CommGroup::tensor_in};
   }
+  cast_weights(op.products);
   add(std::move(op));
 }
 

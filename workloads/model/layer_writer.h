@@ -12,6 +12,9 @@
 
 namespace orrery::workloads {
 
+/// Weights that are cast in every pass, by the names of the kernels.
+inline constexpr const char *kRowsOfWeights = "weights to fp8", *kColumnsOfWeights = "weights to fp8 by columns";
+
 /// Sizes on one rank. Tokens are those of the micro-batch; outside the tensor-parallel regions sequence parallelism
 /// leaves a rank `outside` elements of a hidden state.
 struct Sizes {
@@ -64,6 +67,8 @@ class LayerWriter {
   /// Of the input of column-parallel layers, before or after it is gathered.
   void cast_input();
   void cast_gradient(double elements) { cast(elements, "cast gradient", Direction::backward); }
+  /// Of a rank's shard of a hidden state that the tensor group gathers behind it.
+  void cast_ahead(const char* name, const char* by_columns, Direction direction);
   /// The small kernels that the model does not name: views made contiguous, masks; `share` of a layer's. Each is taken
   /// as the floor of a copy, because that is what such a kernel costs.
   void views(double share, Direction direction);
@@ -124,11 +129,19 @@ class LayerWriter {
   /// A scale of each row, of what is cast in high precision for each product.
   bool scales_rows() const { return computation_.precision.matmul == DataType::fp8_rowwise; }
   bool fuses_cast() const { return quantised() && style().fused_cast && !scales_twice(); }
+  /// A scale of the whole tensor, which a pass of its own looks for ahead of the cast, as a compiler writes both.
+  bool casts_compiled() const {
+    return computation_.precision.matmul == DataType::fp8 && style().current_scales && !style().fused_amax;
+  }
+  void cast_compiled(double elements, const char* name, const char* by_columns, Direction direction);
+  void cast_weights(const std::vector<MatMul>& products);
   CommOverlap with(CommOverlap overlap) const { return computation_.overlaps_tensor ? overlap : CommOverlap::none; }
   /// Labels as in InputExchange.
   std::optional<InputExchange> enter(const char* what, const char* saved, const char* what_backward) const;
   /// Bytes of an element of an operand that the tensor group gathers.
   double gathered() const;
+  /// Whether that is cast ahead of the gather, by a kernel of its own.
+  bool gathers_cast() const;
   /// Whether a product runs beside the gather of its operand: not where that is cast behind it.
   bool gathers_beside_products() const;
   /// Whether an exchange runs beside a product of which it is the only one, and beside no other kernel.

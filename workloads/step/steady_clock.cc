@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "workloads/collectives/collective.h"
+
 namespace orrery::workloads {
 
 namespace {
@@ -11,11 +13,11 @@ void add_pieces(calibration::Duty& duty, const Pieces& pieces, const calibration
                 std::int64_t tensor_in_node) {
   for (const Piece& piece : pieces) {
     for (const Kernel& kernel : piece.kernels) add(duty, kernel);
-    const bool waits = piece.is_comm() && piece.overlap == CommOverlap::none;
-    if (waits && piece.group == CommGroup::tensor && tensor_in_node > 1) {
-      const sim::Bytes bytes(static_cast<std::int64_t>(piece.bytes));
-      duty.waiting += sim::to_seconds(device.node_collective(piece.op, tensor_in_node, bytes).total());
-    }
+    if (!piece.is_comm() || !(piece.group == CommGroup::tensor) || tensor_in_node <= 1) continue;
+    duty.sent += wire_bytes(piece.op, tensor_in_node, piece.bytes);
+    if (piece.overlap != CommOverlap::none) continue;
+    const sim::Bytes bytes(static_cast<std::int64_t>(piece.bytes));
+    duty.waiting += sim::to_seconds(device.node_collective(piece.op, tensor_in_node, bytes).total());
   }
 }
 

@@ -8,7 +8,8 @@
 namespace orrery::workloads {
 
 /// What one rank does for one micro-batch, forward and backward, were all layers on it; tensor collectives that nothing
-/// hides are waited for. `tensor_in_node`: ranks of a tensor group that lies in a node, else 1.
+/// hides are waited for, and all of them move bytes. `tensor_in_node`: ranks of a tensor group that lies in a node,
+/// else 1.
 calibration::Duty duty_of(const Network& network, const KernelTimes& times, std::int64_t tensor_in_node);
 
 void add(calibration::Duty& duty, const Kernel& kernel);

@@ -97,7 +97,8 @@ Activity activity_of(const calibration::PowerModel& power, const calibration::Du
   for (std::size_t t = 0; t < calibration::kDataTypes; ++t)
     activity.products += power.per_flop[t] * duty.flops[t] * clock * clock;
   activity.memory = power.per_byte * duty.bytes;
-  const double room = std::max(0.0, limit - power.standing) * window_seconds(duty), wanted = activity.sum();
+  const double room = std::max(0.0, (limit - power.standing) * window_seconds(duty) - exchange_joules(power, duty));
+  const double wanted = activity.sum();
   if (wanted <= room) return activity;
   const double share = room / wanted;
   return {activity.active * share, activity.products * share, activity.memory * share};
@@ -193,7 +194,8 @@ Energy step_energy(const EnergyInputs& inputs, const LayerSplit& split, double s
     parts[at(EnergyPart::products)] += (passes.products + optimizer.products) * ranks;
     parts[at(EnergyPart::memory)] += (passes.memory + optimizer.memory) * ranks;
     const double window = window_seconds(work.passes);
-    if (window > 0) energy.busiest_gpu_w = std::max(energy.busiest_gpu_w, own.standing + passes.sum() / window);
+    const double busy = passes.sum() + calibration::exchange_joules(own, work.passes);
+    if (window > 0) energy.busiest_gpu_w = std::max(energy.busiest_gpu_w, own.standing + busy / window);
   }
   for (const TrafficRow& row : traffic) {
     const double near = row.closed_form_bytes * share_in_nodes(row, shapes), far = row.closed_form_bytes - near;
