@@ -68,36 +68,17 @@ Features features_of(const workloads::Job& job, const workloads::StepReport& rep
 
 namespace {
 
-/// Whether the job took so much longer than its devices need that its hosts were behind them, so that nothing waited
-/// for other streams.
-bool hosts_were_behind(const scenarios::Measured& measured, const workloads::StepReport& report) {
-  constexpr double kBehind = 1.6;
-  const Metric step = compare(measured, report);
-  return step.name == "iteration_s" && step.measured > kBehind * step.predicted;
-}
-
-/// What PyTorch would have reserved.
-double reserved_bytes(const scenarios::Measured& measured, const workloads::StepReport& report,
-                      const workloads::StageMemory& stage) {
-  return stage.reserved() - (hosts_were_behind(measured, report) ? stage.waiting : 0);
-}
-
 /// The predicted figure that the source's way of reading memory answers to, in GB.
 double memory_gb(const scenarios::Measured& measured, const workloads::StepReport& report) {
   if (measured.memory.rank != "fullest" && !report.memory.stages.empty()) {
     const bool first = measured.memory.rank == "first";
     const workloads::StageMemory& stage = first ? report.memory.stages.front() : report.memory.stages.back();
     if (measured.memory.kind == "allocated") return stage.allocated / 1e9;
-    if (measured.memory.kind == "reserved") return reserved_bytes(measured, report, stage) / 1e9;
+    if (measured.memory.kind == "reserved") return stage.reserved() / 1e9;
     return stage.total / 1e9;
   }
   if (measured.memory.kind == "allocated") return report.memory.allocated_bytes / 1e9;
-  if (measured.memory.kind == "reserved") {
-    double most = 0;
-    for (const workloads::StageMemory& stage : report.memory.stages)
-      most = std::max(most, reserved_bytes(measured, report, stage));
-    return most / 1e9;
-  }
+  if (measured.memory.kind == "reserved") return report.memory.reserved_bytes / 1e9;
   return report.memory.peak_bytes / 1e9;
 }
 

@@ -63,23 +63,6 @@ TEST_CASE("memory is compared with what the source read: allocated, reserved or 
   CHECK(predicted("device") > predicted("reserved") + 0.4);
 }
 
-TEST_CASE("a job that took far longer than its devices need had hosts behind them: nothing waited for other streams") {
-  const auto predicted = [](const std::string& iteration_s, const std::string& ahead) {
-    const std::string text = tests::small_scenario("software: nemo-23.09",
-                                                   "software: {inherits: nemo-23.09, launches_ahead: " + ahead + "}") +
-                             "measured: {iteration_s: " + iteration_s + ", memory_gb: 10, memory_kind: reserved}\n";
-    const auto row = tools::validate_record({"list", scenarios::parse_yaml(text, "record.yaml")}, {});
-    INFO(row.message);
-    REQUIRE(row.memory.predicted_gb.has_value());
-    return std::pair(*row.memory.predicted_gb, row.predicted.value());
-  };
-  const auto [none, step] = predicted("1", "0");
-  const auto [some, same_step] = predicted(std::to_string(1.5 * step), "1000");
-  CHECK(some > none);
-  CHECK(same_step == step);
-  CHECK(predicted(std::to_string(1.7 * step), "1000").first == Approx(none));
-}
-
 TEST_CASE("summaries of a list worked out by hand") {
   // Errors -1, +2, +3, -10: absolute 1, 2, 3, 10; mean 4; median (2 + 3) / 2; bias (-1 + 2 + 3 - 10) / 4.
   const tools::ErrorSummary s = tools::summarize({-1, 2, 3, -10});
