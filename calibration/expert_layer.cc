@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
-#include "calibration/routing.h"
 #include "sim/error.h"
 #include "sim/real.h"
 
@@ -13,9 +11,18 @@ namespace orrery::calibration {
 namespace {
 
 constexpr double kSixteenBits = 2;
-constexpr std::uint64_t kDraws = 4;  // measurements average five; more change no time by as much as these scatter
+/// A measurement is the mean of five draws that nobody can know; so few of its own would scatter as much again.
+constexpr std::uint64_t kDraws = 32;
 
 using sim::real;
+
+/// The last power of two of the tokens, as far as the tuner goes: MoERunner.tuning_config.
+std::int64_t timed_tokens(std::int64_t tokens) {
+  constexpr std::int64_t kMost = 8192;
+  std::int64_t out = 1;
+  while (2 * out <= std::min(tokens, kMost)) out *= 2;
+  return out;
+}
 
 }  // namespace
 
@@ -30,18 +37,24 @@ ExpertWork::ExpertWork(const ExpertLayer& l)
   SIM_CHECK(l.ffn >= l.tensor && l.tensor >= 1, "experts {} wide in {} parts", l.ffn, l.tensor);
   double busy = 0;
   const std::uint64_t draws = l.alpha > 0 ? kDraws : 1;
+  const double each = 1 / real(static_cast<std::int64_t>(draws));
+  const Routing routing{l.tokens, l.top_k, l.experts, l.expert_ranks, l.alpha, l.beyond};
   for (std::uint64_t draw = 0; draw < draws; ++draw) {
-    std::map<std::int64_t, double> experts_with;
-    for (const std::int64_t tokens : tokens_of_experts({l.tokens, l.top_k, l.experts, l.expert_ranks, l.alpha}, draw))
-      if (tokens > 0) experts_with[tokens] += 1;
-    std::vector<Load>& loads = draws_.emplace_back();
-    for (const auto& [tokens, count] : experts_with) {
-      loads.push_back({real(tokens), count});
-      assigned_ += real(tokens) * count / real(static_cast<std::int64_t>(draws));
-      busy += count / real(static_cast<std::int64_t>(draws));
+    std::vector<double> rows;
+    for (const std::int64_t tokens : tokens_of_experts(routing, draw)) {
+      rows.push_back(real(tokens));
+      assigned_ += real(tokens) * each;
+      if (tokens > 0) busy += each;
     }
+    group_.add_draw(rows, 1);
   }
   if (busy > 0) rows_ = assigned_ / busy;
+  if (l.dtype == DataType::fp8_blockwise) {
+    timed_ = group_;
+    return;
+  }
+  const std::vector<double> chance = tokens_by_chance(timed_tokens(l.tokens), top_k_ / experts_);
+  timed_.add_draw(chance, local_ / real(static_cast<std::int64_t>(chance.size())));
 }
 
 double ExpertWork::around(const GroupedModel& products, const ServedExperts& s) const {
@@ -56,17 +69,8 @@ double ExpertWork::around(const GroupedModel& products, const ServedExperts& s) 
 
 ExpertWork::Parts ExpertWork::parts(const GroupedModel& products, const ServedExperts& s) const {
   Parts out;
-  const auto share = 1.0 / real(static_cast<std::int64_t>(draws_.size()));
-  std::vector<GroupMember> group;
-  const auto product = [&](const std::vector<Load>& loads, double columns, double depth) {
-    group.clear();
-    for (const Load& l : loads) group.push_back({l.tokens, columns, depth, l.experts});
-    return products.structure(group) - products.launch;
-  };
-  for (const std::vector<Load>& loads : draws_) {
-    out.first += share * product(loads, first_out_, hidden_);
-    out.second += share * product(loads, hidden_, ffn_);
-  }
+  out.first = products.served(group_, timed_, first_out_, hidden_) - products.launch;
+  out.second = products.served(group_, timed_, hidden_, ffn_) - products.launch;
   out.around = around(products, s) + 2 * products.launch;
   out.total = out.first + out.second + out.around;
   return out;

@@ -1,18 +1,22 @@
 // Time of the experts of one rank, forward, as serving libraries run and published tables time them: choice of experts,
 // sorting of the choices, gathering of rows, the first product (gate and up together), activation, the second product,
 // weighted sum of rows back into tokens; without a host's launches (CUDA graphs).
-//   time = products (grouped_model.h) + fixed + choice * tokens * top_k + score * tokens * experts + expert * experts
-//          of the rank + gathered bytes / (gather * bandwidth) + activated bytes / (activate * bandwidth)
+//   time = products (grouped_model.h, served) + fixed + choice * tokens * top_k + score * tokens * experts
+//          + expert * experts of the rank + gathered bytes / (gather * bandwidth)
+//          + activated bytes / (activate * bandwidth)
 //          + returned bytes / (scatter * bandwidth)
 //          + sort, unless one block of threads sorts the choices (sorts_at_once)
 //          + unfused + unfused_token * tokens, where the library has no kernel that chooses (chooses_fused)
-// gathered: rows read in 16 bits and written in the products' type; activated: the first product's result read in 16
-// bits, the second's operand written; returned: rows read, tokens written, in 16 bits. Kernels that a library fuses
+// The products' tiles are those that the library's tuner found the fastest for the last power of two of the tokens (up
+// to 8192), each of which went to experts by chance; kernels for fp8 by blocks have no tuner and fit their tile to what
+// came. gathered: rows read in 16 bits and written in the products' type; activated: the first product's result read in
+// 16 bits, the second's operand written; returned: rows read, tokens written, in 16 bits. Kernels that a library fuses
 // into a product move less, so that a share of bandwidth may exceed 1.
 // Source of the sequence: NVIDIA TensorRT-LLM, cpp/tensorrt_llm/kernels/cutlass_kernels/moe_gemm/moe_kernels.cu and
-// tensorrt_llm/_torch/modules/fused_moe/routing.py. A training step's routing and permutation are kernels of their own
-// and are not timed by this.
-// Left out: what products take whose tuning a table lost (measure/samples.h), up to five times as long.
+// tensorrt_llm/_torch/modules/fused_moe/routing.py; the tuner: prepareFakeRouterBuffers and GemmProfilerBackend in
+// moe_kernels.cu, and MoERunner in tensorrt_llm/_torch/custom_ops/torch_custom_ops.py. A training step's routing and
+// permutation are kernels of their own and are not timed by this. Left out: what products take whose tuning a table
+// lost (measure/samples.h), up to five times as long.
 #pragma once
 
 #include <array>
@@ -21,6 +25,7 @@
 
 #include "calibration/grouped_model.h"
 #include "calibration/kernel.h"
+#include "calibration/routing.h"
 
 namespace orrery::calibration {
 
@@ -31,7 +36,8 @@ struct ExpertLayer {
   std::int64_t hidden = 1, ffn = 1;
   std::int64_t top_k = 1, experts = 1;
   std::int64_t tensor = 1, expert_ranks = 1;
-  double alpha = 0;   // of routing.h
+  double alpha = 0;  // of routing.h
+  Beyond beyond = Beyond::all_ranks;
   bool gated = true;  // whether the first product is of twice the width
 };
 
@@ -76,10 +82,7 @@ class ExpertWork {
  private:
   double around(const GroupedModel& products, const ServedExperts& s) const;
 
-  struct Load {
-    double tokens = 0, experts = 0;  // so many experts have so many tokens
-  };
-  std::vector<std::vector<Load>> draws_;
+  GroupRows group_, timed_;  // the experts' rows, and those that the tuner timed
   double tokens_, top_k_, experts_, local_, hidden_, ffn_, first_out_;
   double assigned_ = 0, rows_ = 1;
 };

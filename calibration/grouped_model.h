@@ -9,11 +9,15 @@
 //   time = structure * exp((1 - launch / structure) * surface(ln m, ln n, ln k)), structure = launch + the two joined
 // with m the mean rows of the products that have any. Never below the roofline of best_rate * peak and the data sheet's
 // bandwidth.
+// Serving libraries' kernels (`served`) take experts one after another, so that those of many rows, which compute, hide
+// little of what those of few wait for from memory: experts of similar rows are joined, and these times added up, the
+// waves' idle ends in proportion. Their tile is the one that took least when the library's tuner timed another group.
 // Sources: CUTLASS grouped GEMM (examples/24_gemm_grouped, 57_hopper_grouped_gemm), Gale et al., MegaBlocks (arXiv
 // 2211.15841). Left out: padding of tokens to tiles by some libraries (a caller counts it), and the scheduler's reading
 // of the list of products, which is part of the launch.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -26,6 +30,28 @@ namespace orrery::calibration {
 struct GroupMember {
   double m = 1, n = 1, k = 1;
   double count = 1;
+};
+
+/// Rows of experts of equal columns and depth, in the mean over draws of them, by what the time of their products
+/// depends on.
+class GroupRows {
+ public:
+  /// Rows of some experts that have any, and the rows of tiles that they make.
+  struct Share {
+    double rows = 0, experts = 0;
+    std::array<float, 16> tiles{};  // by tiles' sides: so many steps
+    void add(double rows_of_one, double count);
+    /// Rows of tiles of a side: those that were counted, lines between them.
+    double tiles_of(double side) const;
+  };
+  /// One more draw: so many experts of each of these rows. Experts of none do nothing.
+  void add_draw(std::span<const double> rows, double count);
+  std::span<const Share> draws() const { return draws_; }
+  /// Of all draws: experts of similar rows, within a factor of two.
+  std::span<const Share> sizes() const { return sizes_; }
+
+ private:
+  std::vector<Share> draws_, sizes_;
 };
 
 struct GroupedModel {
@@ -45,6 +71,9 @@ struct GroupedModel {
 
   /// Seconds without the surface. Members with m, n or k of 0 do nothing; a group of none takes the launch.
   double structure(std::span<const GroupMember> group, double result_bytes = 2) const;
+  /// Seconds without the surface of a serving library's kernel, of products of `columns` and `depth`, by the tile that
+  /// takes `timed` least. A tuner's own timings scatter, so that tiles which are all but as fast are as likely.
+  double served(const GroupRows& group, const GroupRows& timed, double columns, double depth) const;
   /// Seconds that best_rate of the peak and memory bandwidth allow at best.
   double roofline(std::span<const GroupMember> group, double result_bytes = 2) const;
   /// Seconds. `rows`, `columns`, `depth`: where the surface is asked, the sizes of a member of the forward form.
@@ -53,6 +82,9 @@ struct GroupedModel {
 
  private:
   double compute(const Tile& tile, std::span<const GroupMember> group) const;
+  double served_by(const Tile& tile, const GroupRows& group, double columns, double depth) const;
+  /// Seconds of a product's computing beside its memory traffic.
+  double joined(double compute, double bytes) const;
   double traffic(std::span<const GroupMember> group, double result_bytes) const;
 };
 

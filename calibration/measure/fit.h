@@ -70,8 +70,13 @@ struct ExpertModel {
   GroupedModel products;
   ServedExperts around;
 };
-/// Fits both, and a correction, to the rows that were tuned (samples.h). `device` gives the device's facts and the
-/// launch. Errors: SIM_CHECK that there are such rows.
+/// Tiles of the library's grouped products, rows of tokens by columns of the weight, that its tuner tries on a device
+/// that computes what the data sheet says: NVIDIA TensorRT-LLM, cpp/tensorrt_llm/kernels/cutlass_kernels/
+/// cutlass_heuristic.cpp (get_candidate_tiles of Ampere; get_candidate_tiles_sm90 of Hopper, either side for tokens).
+/// Blackwell's are many, and products by blocks have kernels of their own: sides from 16 and 64 to 256.
+std::vector<Tile> served_tiles(const DeviceProfile::Model::Sheet& sheet, DataType type);
+/// Fits both, and a correction, to the rows that were tuned (samples.h). `device` gives the device's facts, the launch
+/// and the shapes of tiles. Errors: SIM_CHECK that there are such rows.
 ExpertModel fit_experts(const GroupedModel& device, std::span<const ExpertSample> samples);
 /// Fits on one half of the rows that were tuned and predicts the other, and the other way round.
 FitQuality judge_experts(const GroupedModel& device, std::span<const ExpertSample> samples);

@@ -14,15 +14,6 @@ namespace {
 constexpr std::size_t kSearchSamples = 1500;
 constexpr int kHalves = 2;
 
-/// Tiles of grouped kernels: token sides down to 16, as experts have few tokens.
-std::vector<Tile> grouped_tiles() {
-  std::vector<Tile> out;
-  for (double m : {16., 32., 64., 128., 256.})
-    for (double n : {64., 128., 256.})
-      if (m * n <= 128 * 256) out.push_back({m, n, 0.9, 1e-6});
-  return out;
-}
-
 std::vector<double> first_grouped() {
   std::vector<double> p;
   for (double x : {0.9, 0.7, 0.8, 10., 10., 5e-7, 3e-11, 2e-5, 1e-11, 1e-12, 1e-8, 0.7, 0.7, 0.7, 3e-6, 2e-5, 5e-9})
@@ -115,7 +106,7 @@ ExpertModel fitted_experts(const GroupedModel& device, const std::vector<Measure
   start.products = device;
   start.products.best_rate = kFastest;
   start.products.surface = {};
-  start.products.tiles = grouped_tiles();
+  for (Tile& t : start.products.tiles) t = {t.m, t.n, 0.9, 1e-6};
   ExpertModel model = fit_grouped(start, all);
   // What no row met was not fitted.
   if (std::all_of(all.begin(), all.end(), [](const Measured& m) { return m.work.chooses_fused(); }))
@@ -132,6 +123,22 @@ ExpertModel fitted_experts(const GroupedModel& device, const std::vector<Measure
 }
 
 }  // namespace
+
+std::vector<Tile> served_tiles(const DeviceProfile::Model::Sheet& sheet, DataType type) {
+  const auto has = [&](DataType t) { return sheet.has[static_cast<std::size_t>(t)]; };
+  if (!has(DataType::fp8)) return {{32, 128}, {64, 128}, {128, 128}};
+  std::vector<Tile> out;
+  if (!has(DataType::nvfp4) && type != DataType::fp8_blockwise) {
+    for (double m : {16., 32., 64., 128., 256.}) out.push_back({m, 128});
+    out.push_back({128, 64});
+    out.push_back({128, 256});
+    return out;
+  }
+  for (double m : {16., 32., 64., 128., 256.})
+    for (double n : {64., 128., 256.})
+      if (m * n <= 128 * 256) out.push_back({m, n});
+  return out;
+}
 
 ExpertModel fit_experts(const GroupedModel& device, std::span<const ExpertSample> samples) {
   SIM_CHECK(!samples.empty(), "no samples");

@@ -47,7 +47,8 @@ FittedSection fit_experts_section(const std::vector<ExpertSample>& all, const De
       if (s.shape.dtype == type) samples.push_back(s);
     const auto untuned = std::count_if(samples.begin(), samples.end(), [](const auto& s) { return !s.tuned; });
     if (untuned == std::ssize(samples)) continue;
-    const GroupedModel start = grouped_from(device.gemm[t]);
+    GroupedModel start = grouped_from(device.gemm[t]);
+    start.tiles = served_tiles(device.sheet, type);
     const ExpertModel model = fit_experts(start, samples);
     const FitQuality quality = judge_experts(start, samples);
     out.yaml += fmt::format("  {}:  # but for {} rows of {}, whose kernels may not have been tuned\n    {}\n",

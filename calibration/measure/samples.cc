@@ -208,6 +208,13 @@ void mark_tuned(Samples& out) {
   }
 }
 
+/// The collector's lists of tokens ended at 65536 before it capped what a power law deals, and end at 16384 since.
+void mark_collector(Samples& out) {
+  constexpr std::int64_t kLongest = 16384;
+  if (std::ranges::any_of(out.experts, [](const ExpertSample& s) { return s.shape.tokens > kLongest; }))
+    for (ExpertSample& s : out.experts) s.shape.beyond = Beyond::own_rank;
+}
+
 /// Where a table holds a layer twice, the slower stays: in NVFP4 and up to 256 experts the collector times two kernels,
 /// and throughput's (CUTLASS) takes longer than the one for few tokens, whose row sums no tokens up.
 void drop_faster_twins(Samples& out) {
@@ -497,6 +504,7 @@ Samples read_samples(const std::string& file) {
                       "the last line is cut off, expected a line break at its end; delete the line");
     table.read(Line(file, number, columns, text), out);
   }
+  mark_collector(out);
   mark_tuned(out);
   drop_faster_twins(out);
   return out;

@@ -80,6 +80,44 @@ TEST_CASE("a power law's draws keep every choice, load one rank most, and give n
   CHECK(tokens_of_experts({4096, 8, 128, 1, 1.2}, 0) != tokens_of_experts({4096, 8, 128, 1, 1.2}, 1));
 }
 
+TEST_CASE("what a power law deals beyond one of each token goes to all ranks, in older tables to the fullest one") {
+  bool more = false, fewer = false;
+  for (std::uint64_t draw = 0; draw < 32; ++draw) {
+    const auto tokens = [&](std::int64_t ranks, Beyond beyond) {
+      return tokens_of_experts({1000, 2, 8, ranks, 1.2, beyond}, draw);
+    };
+    // On one rank nothing is lost either way; the experts of the fewest tokens get more where they are looked for.
+    const auto all = tokens(1, Beyond::all_ranks), own = tokens(1, Beyond::own_rank);
+    CHECK(sum(all) == 2000);
+    CHECK(sum(own) == 2000);
+    const std::int64_t least = *std::min_element(all.begin(), all.end());
+    CHECK(least + 1 >= *std::min_element(own.begin(), own.end()));  // rounding falls otherwise
+    CHECK(*std::max_element(all.begin(), all.end()) <= 1000);
+    more = more || least > *std::min_element(own.begin(), own.end()) + 10;
+    // The fullest of four ranks keeps a quarter of it in place of all, but for the rounding of eight loads.
+    const std::int64_t shared = sum(tokens(4, Beyond::all_ranks)), kept = sum(tokens(4, Beyond::own_rank));
+    CHECK(shared <= kept + 8);
+    CHECK(shared >= 500);
+    fewer = fewer || shared + 50 < kept;
+  }
+  CHECK(more);
+  CHECK(fewer);
+}
+
+TEST_CASE("tokens by chance are those of the binomial law") {
+  // One token of one in four: six of eight experts have none. Two tokens, each of every second: a quarter, half,
+  // quarter.
+  CHECK(tokens_by_chance(1, 0.25) == std::vector<double>{0, 0, 0, 0, 0, 0, 1, 1});
+  CHECK(tokens_by_chance(2, 0.5) == std::vector<double>{0, 0, 1, 1, 1, 1, 2, 2});
+  CHECK(tokens_by_chance(300, 1) == std::vector<double>(8, 300));
+  // Of many tokens the normal law: of eight parts the middle ones lie 1.534 and 0.157 spreads off the mean.
+  const std::vector<double> many = tokens_by_chance(8192, 0.25);
+  const double spread = std::sqrt(8192 * 0.25 * 0.75);
+  CHECK(many.front() == Approx(2048 - 1.534 * spread).margin(1));
+  CHECK(many[4] == Approx(2048 + 0.157 * spread).margin(1));
+  CHECK(many.back() == Approx(2048 + 1.534 * spread).margin(1));
+}
+
 TEST_CASE("loads of ranks are those of their experts, one in the mean") {
   CHECK(loads_of_ranks({4096, 8, 128, 4}, 0) == std::vector<double>(4, 1.0));
   CHECK(busiest_rank({4096, 8, 128, 4}) == 1);
@@ -155,6 +193,38 @@ TEST_CASE("the time of a layer of experts is that of its two products and of wha
   CHECK(ExpertWork(l).flops() == Approx(2.0 * 512 * 1024 * (512 + 512)));
 }
 
+TEST_CASE("a layer runs the tiles that were timed for the last power of two of its tokens") {
+  GroupedModel products;
+  products.peak = 100e12;
+  products.processors = 100;
+  products.memory_bandwidth = 1e18;
+  products.launch = 0;
+  products.quantisation = 1;
+  products.tiles = {{64, 128, 0.5, 0}, {128, 128, 2 / 3.0, 0}};
+  ExpertLayer l;
+  l.hidden = l.ffn = 384;
+  l.gated = false;
+  const double small = 2 * 64 * 128 * 384 / 0.5e12, large = 1.5 * small;
+  const auto first = [&](std::int64_t tokens, DataType type) {
+    l.tokens = tokens;
+    l.dtype = type;
+    return ExpertWork(l).parts(products, {}).first;
+  };
+  // One expert, three columns of tiles: 2048 tokens are 96 small ones or 48 large, 4095 are two waves or one, and so
+  // are 4096, for which the tuner looked. Kernels by blocks have none.
+  CHECK(first(2048, DataType::bf16) == Approx(small));
+  CHECK(first(4095, DataType::bf16) == Approx(2 * small));
+  CHECK(first(4096, DataType::bf16) == Approx(large));
+  CHECK(first(4095, DataType::fp8_blockwise) == Approx(large));
+  // It looks no further than 8192. Of one column these are two waves of small tiles or one of large ones, 16384 three
+  // or two, and three small ones would be faster.
+  l.ffn = 128;
+  products.tiles[1].rate = 0.625;
+  CHECK(first(8192, DataType::bf16) == Approx(1.6 * small));
+  CHECK(first(16384, DataType::bf16) == Approx(2 * 1.6 * small));
+  CHECK(first(16384, DataType::fp8_blockwise) == Approx(3 * small).epsilon(0.01));  // large ones are nearly as likely
+}
+
 TEST_CASE("tables of experts are read") {
   const Samples s = read(
       "bfloat16,256,4096,1536,8,128,1,4,power_law_1.2,0.5\n"
@@ -164,6 +234,12 @@ TEST_CASE("tables of experts are read") {
   REQUIRE(s.experts.size() == 3);
   CHECK(s.faster_twins == 1);
   CHECK(s.experts[0].shape.alpha == Approx(1.2));
+  // A table of more than 16384 tokens is older, and deals otherwise.
+  CHECK(s.experts[0].shape.beyond == Beyond::all_ranks);
+  const Samples older = read(
+      "bfloat16,256,4096,1536,8,128,1,4,power_law_1.2,0.5\n"
+      "bfloat16,20480,4096,1536,8,128,1,4,power_law_1.2,0.5\n");
+  for (const ExpertSample& e : older.experts) CHECK(e.shape.beyond == Beyond::own_rank);
   CHECK(s.experts[0].shape.expert_ranks == 4);
   CHECK(s.experts[0].shape.gated);
   CHECK(s.experts[0].seconds == Approx(0.5e-3));

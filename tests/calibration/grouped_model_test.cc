@@ -67,6 +67,72 @@ TEST_CASE("the longest product of a group ends it") {
   CHECK(structure(g, {{128, 128, 96, 99}, {128, 128, 10240, 1}}) == Approx(deep));
 }
 
+TEST_CASE("a serving library's kernel keeps the tile that its tuner found") {
+  GroupedModel g = simple_model();
+  g.tiles = {{64, 128, 0.5, 0}, {128, 128, 0.75, 0}};
+  const double k = 1024, slow = 2 * 64 * 128 * k / 0.5e12, fast = 2 * 128 * 128 * k / 0.75e12;
+  const auto rows = [](double of_one, double count) {
+    GroupRows out;
+    out.add_draw(std::vector<double>{of_one}, count);
+    return out;
+  };
+  // Ten experts of 64 rows: ten tiles of ten columns either way, of which the smaller ends first.
+  const GroupRows timed = rows(64, 10);
+  REQUIRE(slow < fast);
+  CHECK(g.served(timed, timed, 1280, k) == Approx(slow));
+  // Ten of 128 rows are two waves of smaller tiles and one of larger ones, which the tuner did not see.
+  REQUIRE(2 * slow > fast);
+  CHECK(g.served(rows(128, 10), timed, 1280, k) == Approx(2 * slow));
+  CHECK(g.served(rows(128, 10), rows(128, 10), 1280, k) == Approx(fast));
+  // Tiles that took as long are as likely.
+  g.tiles = {{64, 128, 0.5, 0}, {128, 128, 1.0, 0}};
+  CHECK(g.served(rows(128, 10), timed, 1280, k) == Approx((2 * slow + slow) / 2));
+  // A group without a token takes the launch.
+  g.launch = 3e-6;
+  CHECK(g.served({}, timed, 1280, k) == Approx(3e-6));
+}
+
+TEST_CASE("experts of few rows wait for memory after those of many have computed") {
+  GroupedModel g = simple_model();
+  g.quantisation = 0;
+  g.memory_bandwidth = 1e12;
+  g.tiles = {{16, 128, 1.0, 0}};
+  const double k = 1024, n = 1280;
+  GroupRows group;
+  // One expert of eighty waves, and 64 of one row each: 64 rows of ten tiles, and as many weights.
+  std::vector<double> rows(64, 1);
+  rows.push_back(16 * 800);
+  group.add_draw(rows, 1);
+  const double wave = 2 * 16 * 128 * k / 1e12;
+  const double many = 80 * wave, few = 64 * (2 * (k + k * n) + 2 * n) / 1e12;
+  REQUIRE(few > 3 * 6.4 * wave);  // neither counts beside the other
+  REQUIRE(many > 3 * (2 * (12800 * k + k * n) + 2 * 12800 * n) / 1e12);
+  CHECK(g.served(group, group, n, k) == Approx(many + few).epsilon(0.03));
+  const std::vector<GroupMember> same{{12800, n, k, 1}, {1, n, k, 64}};
+  CHECK(g.structure(same) < 0.9 * (many + few));
+}
+
+TEST_CASE("a group's waves are the mean of its draws'") {
+  const GroupedModel g = simple_model();
+  const double k = 1024, wave = 2 * 128 * 128 * k / 1e12;
+  GroupRows group;
+  group.add_draw(std::vector<double>{640}, 4);  // 5 rows of tiles each, of 5 columns: 100 tiles
+  group.add_draw(std::vector<double>{640}, 5);  // 125
+  CHECK(g.served(group, group, 640, k) == Approx((1 + 2) / 2.0 * wave));
+}
+
+TEST_CASE("rows of tiles of any side lie between those that cover all rows and those of whole experts") {
+  GroupRows::Share share;
+  share.add(100, 2);
+  share.add(7, 3);
+  CHECK(share.tiles_of(16) == Approx(2 * 7 + 3));
+  CHECK(share.tiles_of(32) == Approx(2 * 4 + 3));
+  CHECK(share.tiles_of(24) == Approx((17 + 11) / 2.0));
+  CHECK(share.tiles_of(256) == Approx(5));
+  CHECK(share.tiles_of(512) == Approx(5));
+  CHECK(share.tiles_of(1) == Approx(221));
+}
+
 TEST_CASE("a weight is read once for each expert that has a token") {
   GroupedModel g = simple_model();
   g.memory_bandwidth = 1e10;  // nothing else counts
