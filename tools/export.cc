@@ -51,6 +51,8 @@ struct LaunchArguments {
 
 void model_arguments(const workloads::Model& model, const std::string& id, LaunchArguments& out) {
   if (model.parallel_block) no_flag(id, "model.parallel_block", "true", "false");
+  if (model.attention.chunked && model.attention.window < model.seq)
+    no_flag(id, "model.attention_window_kind", "chunked", "sliding, or model.seq up to attention_window");
   if (model.post_norm) no_flag(id, "model.post_norm", "true", "false");
   if (model.mlp.activation == workloads::Activation::relu)
     no_flag(id, "model.activation", "relu", "gelu, swiglu or squared_relu");
@@ -78,8 +80,9 @@ void model_arguments(const workloads::Model& model, const std::string& id, Launc
   out.add("normalization", model.norm == workloads::Norm::rms_norm ? "RMSNorm" : "LayerNorm");
   out.add_if(model.biases != workloads::Biases::all, "disable-bias-linear");
   out.add_if(model.biases == workloads::Biases::qkv, "add-qkv-bias");
-  if (model.attention.window > 0) out.add("window-size", fmt::format("{},0", model.attention.window - 1));
-  if (model.attention.window_every > 0) out.add("window-attn-skip-freq", model.attention.window_every);
+  const bool chunked = model.attention.chunked;  // Megatron-Core knows none: all of a sequence no longer than a chunk
+  if (model.attention.window > 0 && !chunked) out.add("window-size", fmt::format("{},0", model.attention.window - 1));
+  if (model.attention.window_every > 0 && !chunked) out.add("window-attn-skip-freq", model.attention.window_every);
 }
 
 void mixture_arguments(const workloads::Model& model, const workloads::Parallelism& p,

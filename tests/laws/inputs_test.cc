@@ -109,6 +109,7 @@ std::vector<Case> language() {
       {"model.activation", slower, "swiglu", {}, "squared_relu"},  // two up projections for one
       {"model.qk_norm", slower, "true", {}, ""},
       {"model.rotary_factor", slower, "1.2", {"model.positions=rotary"}, "1"},
+      {"model.attention_window_kind", faster, "chunked", {"model.attention_window=128"}, "sliding"},
       {"model.attention_window_every", slower, "2", {"model.attention_window=128"}, "4"},
       {"model.parallel_block", faster, "true", {}, ""},
       {"model.post_norm", slower, "true", {}, ""},
