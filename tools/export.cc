@@ -259,6 +259,16 @@ void module_arguments(const workloads::RecomputedParts& parts, const std::string
   out.add("recompute-modules", fmt::format("{}", fmt::join(modules, " ")));
 }
 
+/// The precision-aware optimizer's code path carries them (megatron/training/arguments.py).
+void host_arguments(const workloads::HostStates& states, const std::string& id, LaunchArguments& out) {
+  if (!states.any()) return;
+  if (states.parameters) no_flag(id, "offload.parameters", "true", "false");
+  out.add("optimizer-cpu-offload");
+  out.add("use-precision-aware-optimizer");
+  out.add("optimizer-offload-fraction", fmt::format("{:g}", states.optimizer));
+  out.add_if(states.overlaps, "overlap-cpu-optimizer-d2h-h2d");
+}
+
 void kernel_arguments(const workloads::Method& method, const std::string& id, LaunchArguments& out) {
   workloads::RecomputedParts nothing;
   nothing.core_attention = false;
@@ -277,6 +287,7 @@ void kernel_arguments(const workloads::Method& method, const std::string& id, La
   if (method.adapters.any()) no_flag(id, "finetune.kind", "lora", "none: pretrain_gpt.py trains all weights");
   if (method.offloaded_layers > 0)
     no_flag(id, "offload.activation_layers", fmt::to_string(method.offloaded_layers), "0");
+  host_arguments(method.host_states, id, out);
 }
 
 /// `global`: sequences of a step, of `seq` tokens.
