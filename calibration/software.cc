@@ -522,6 +522,15 @@ std::vector<Row> trainer_rows() {
           "in fp32."),
       boolean("moments_16bit", &S::optimizer, &OptimizerStyle::moments_16bit,
               "The optimizer's moments lie in 16 bits; weights that it updates and their gradients do not."),
+      boolean("gradients_to_host_in_backward", &S::optimizer, &OptimizerStyle::gradients_to_host_in_backward,
+              "With offload.optimizer, gradients are copied to the host as the backward pass reduces them, and not "
+              "behind the last one."),
+      boolean("host_adds_up_gradients", &S::optimizer, &OptimizerStyle::host_adds_up_gradients,
+              "With gradients_to_host_in_backward, the host adds up the gradients of several micro-batches, and clips "
+              "them; else they come back to the device, which adds."),
+      number("host_update_share", &S::optimizer, &OptimizerStyle::host_update_share, {"0.001", "1"},
+             "With offload.optimizer, share of the bandwidth of the host's memory that its update of the states "
+             "reaches; the default is assumed, not fitted."),
       boolean("fused_optimizer", &S::optimizer, &OptimizerStyle::fused_optimizer,
               "The optimizer updates its states in one pass; else one operation of the update at a time, after another "
               "that scales the gradients."),

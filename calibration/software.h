@@ -225,6 +225,10 @@ struct OptimizerStyle {
   bool states_follow_weights = false;     // moments have the type of the weights, which are updated as they are
   bool moments_16bit = false;             // moments alone lie in 16 bits
   bool separate_gradient_passes = false;  // gradients to fp32, unscaled, weights to 16 bit, each by itself
+  // With states in the host's memory (offload.optimizer): gradients leave with the backward pass, and the host adds up
+  // those of several; the share of its memory's bandwidth that its update reaches.
+  bool gradients_to_host_in_backward = false, host_adds_up_gradients = false;
+  double host_update_share = 0.45;  // assumed: no step with it was measured
   bool operator==(const OptimizerStyle&) const = default;
 };
 

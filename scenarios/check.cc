@@ -86,9 +86,11 @@ void check_context(const Settings& document, const workloads::Model& model, cons
     return;
   }
   if (model.attention.window > 0 && model.attention.window < model.seq) {
-    fail_at(document, "parallelism.context",
-            fmt::format("got {} with model.attention_window {}, expected 1: it is modelled for full causal attention",
-                        layout.context, model.attention.window));
+    fail_at(
+        document, "parallelism.context",
+        fmt::format("got {} with model.attention_window {}, expected 1 or context_method: all_to_all: blocks of keys "
+                    "go round for full causal attention alone",
+                    layout.context, model.attention.window));
   }
 }
 

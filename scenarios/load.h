@@ -44,7 +44,8 @@ calibration::DeviceProfile device_of(const sim::Settings& reference, const sim::
 void load_software(const sim::Settings& document, workloads::Job& job);
 void load_cluster(const sim::Settings& document, workloads::Job& job);
 void load_model(const sim::Settings& document, workloads::Job& job);
-void load_layout(const sim::Settings& document, workloads::Job& job);  // parallelism and batch
+void load_layout(const sim::Settings& document, workloads::Job& job);   // parallelism and batch
+void load_offload(const sim::Settings& document, workloads::Job& job);  // of load_options
 void load_options(const sim::Settings& document,
                   workloads::Job& job);  // precision, recompute, attention, overlap, optimizer
 void load_placement(const sim::Settings& document, workloads::Job& job);

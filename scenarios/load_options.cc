@@ -180,32 +180,6 @@ void say_early_stop(Job& job) {
                   job.software.name));
 }
 
-/// Activations that wait with the host.
-void load_offload(const Settings& document, Job& job) {
-  job.method.offloaded_layers = 0;
-  const Settings* section = given(&document, "offload");
-  if (section == nullptr) return;
-  if (!section->is_mapping()) section->expected("a mapping, as in {activation_layers: 20}");
-  if (const Settings* states = given(section, "optimizer"); states != nullptr && states->as_bool())
-    states->fail("got true, expected false: an optimizer in the host's memory is not modelled");
-  const Settings* layers = given(section, "activation_layers");
-  const Settings* also = given(section, "activations_layers");
-  if (layers != nullptr && also != nullptr) also->fail("stands beside activation_layers, expected one of them");
-  if (layers == nullptr) layers = also;
-  if (layers == nullptr) return;
-  const std::int64_t count = layers->as_int();
-  if (count > job.model.layers)
-    layers->fail(fmt::format("got {}, expected at most the {} layers of the model", count, job.model.layers));
-  // Megatron-Core refuses it too (megatron/core/transformer/transformer_config.py, cpu_offloading).
-  if (count > 0 && job.parallelism.pipeline > 1)
-    layers->fail(
-        fmt::format("got {} layers with a pipeline of {} stages, expected one stage", count, job.parallelism.pipeline));
-  job.method.offloaded_layers = count;
-  if (count > 0)
-    job.assumptions.push_back(
-        fmt::format("offload: activations of {} layers wait in the host's memory; their transfers hide.", count));
-}
-
 /// Fine-tuning by low-rank adapters beside frozen weights.
 void load_finetune(const Settings& document, Job& job) {
   const Settings* section = given(&document, "finetune");
@@ -247,7 +221,6 @@ void load_options(const Settings& document, Job& job) {
   load_expert_style(document, job);
   load_finetune(document, job);
   say_early_stop(job);  // adapters run to the end
-  load_offload(document, job);
   job.method.optimizer = workloads::OptimizerKind::adam;
   if (const Settings* optimizer = given(&document, "optimizer"); optimizer != nullptr) {
     const std::string word = optimizer->as_choice(optimizers);
@@ -256,6 +229,7 @@ void load_options(const Settings& document, Job& job) {
   } else {
     assume(job, "optimizer", "adam", "the usual one");
   }
+  load_offload(document, job);
 }
 
 void load_evaluation(const Settings& document, Job& job) {

@@ -71,7 +71,11 @@ void load_features(const Settings& section, Job& job) {
   model.attention.qk_norm = boolean(&section, "qk_norm", false);
   model.attention.rotary_factor = number(&section, "rotary_factor", 1);
   model.attention.window = integer(&section, "attention_window", 0);
-  if (model.attention.window > model.seq)
+  const Settings* kind = given(&section, "attention_window_kind");
+  model.attention.chunked = kind != nullptr && kind->as_choice({"sliding", "chunked"}) == "chunked";
+  if (model.attention.chunked && model.attention.window == 0)
+    kind->fail("got chunked without attention_window, expected the tokens of a chunk there, or sliding");
+  if (model.attention.window > model.seq && !model.attention.chunked)
     section.at("attention_window").expected(fmt::format("at most model.seq, which is {}", model.seq));
   model.attention.window_every = integer(&section, "attention_window_every", 0);
   if (model.attention.window_every > model.layers)

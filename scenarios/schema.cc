@@ -8,6 +8,7 @@
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
 #include "scenarios/schema_mixture.h"
+#include "scenarios/schema_offload.h"
 #include "scenarios/schema_power.h"
 #include "scenarios/schema_recommender.h"
 #include "topology/cluster.h"
@@ -206,15 +207,24 @@ Rows model_feature_keys() {
        "tokens",
        "none: full causal attention",
        {},
-       "Each query sees the last so many keys (sliding window).",
+       "Each query sees the last so many keys (sliding window), or those of its chunk (attention_window_kind).",
        {"0", "100000000"}},
       {"model.attention_window_every",
        "integer",
        "layers",
        "-",
        {},
-       "Of so many layers in turn the last sees all keys, the others the window: 2 in Gemma 2, 6 in Gemma 3.",
+       "Of so many layers in turn the last sees all keys, the others the window: 2 in Gemma 2, 6 in Gemma 3, 4 in "
+       "Llama 4.",
        {"1", "10000"}},
+      {"model.attention_window_kind",
+       "choice",
+       "",
+       "sliding",
+       {"sliding", "chunked"},
+       "What the window is: the last so many keys of each query, or its chunk, where positions are cut at multiples of "
+       "attention_window and each chunk attends by itself (Llama 4: 8192, of four layers three). A chunk may be longer "
+       "than the sequence."},
       {"model.qk_norm",
        "boolean",
        "",
@@ -399,33 +409,6 @@ Rows batch_keys() {
        {},
        "Sequences per micro-batch and data-parallel rank.",
        {"1", "1000000"}},
-      {"offload",
-       "mapping",
-       "",
-       "-",
-       {},
-       "What waits in the host's memory, on a model of one pipeline stage; its way there and back is taken to hide."},
-      {"offload.activation_layers",
-       "integer",
-       "",
-       "0",
-       {},
-       "Layers whose activations are sent to the host behind their forward pass and fetched ahead of their backward "
-       "pass.",
-       {"0", "1e6"}},
-      {"offload.activations_layers",
-       "integer",
-       "",
-       "activation_layers",
-       {},
-       "Another spelling of activation_layers.",
-       {"0", "1e6"}},
-      {"offload.optimizer",
-       "boolean",
-       "",
-       "false",
-       {},
-       "Whether optimizer states wait with the host; not modelled, so that true is refused."},
   };
 }
 
@@ -761,6 +744,7 @@ std::vector<Key> all_keys() {
   add(layout_keys());
   add(sharing_keys());
   add(batch_keys());
+  add(offload_keys());
   add(option_keys());
   add(expert_keys());
   add(table_keys());

@@ -51,6 +51,8 @@ struct LaunchArguments {
 
 void model_arguments(const workloads::Model& model, const std::string& id, LaunchArguments& out) {
   if (model.parallel_block) no_flag(id, "model.parallel_block", "true", "false");
+  if (model.attention.chunked && model.attention.window < model.seq)
+    no_flag(id, "model.attention_window_kind", "chunked", "sliding, or model.seq up to attention_window");
   if (model.post_norm) no_flag(id, "model.post_norm", "true", "false");
   if (model.mlp.activation == workloads::Activation::relu)
     no_flag(id, "model.activation", "relu", "gelu, swiglu or squared_relu");
@@ -78,8 +80,9 @@ void model_arguments(const workloads::Model& model, const std::string& id, Launc
   out.add("normalization", model.norm == workloads::Norm::rms_norm ? "RMSNorm" : "LayerNorm");
   out.add_if(model.biases != workloads::Biases::all, "disable-bias-linear");
   out.add_if(model.biases == workloads::Biases::qkv, "add-qkv-bias");
-  if (model.attention.window > 0) out.add("window-size", fmt::format("{},0", model.attention.window - 1));
-  if (model.attention.window_every > 0) out.add("window-attn-skip-freq", model.attention.window_every);
+  const bool chunked = model.attention.chunked;  // Megatron-Core knows none: all of a sequence no longer than a chunk
+  if (model.attention.window > 0 && !chunked) out.add("window-size", fmt::format("{},0", model.attention.window - 1));
+  if (model.attention.window_every > 0 && !chunked) out.add("window-attn-skip-freq", model.attention.window_every);
 }
 
 void mixture_arguments(const workloads::Model& model, const workloads::Parallelism& p,
@@ -256,6 +259,16 @@ void module_arguments(const workloads::RecomputedParts& parts, const std::string
   out.add("recompute-modules", fmt::format("{}", fmt::join(modules, " ")));
 }
 
+/// The precision-aware optimizer's code path carries them (megatron/training/arguments.py).
+void host_arguments(const workloads::HostStates& states, const std::string& id, LaunchArguments& out) {
+  if (!states.any()) return;
+  if (states.parameters) no_flag(id, "offload.parameters", "true", "false");
+  out.add("optimizer-cpu-offload");
+  out.add("use-precision-aware-optimizer");
+  out.add("optimizer-offload-fraction", fmt::format("{:g}", states.optimizer));
+  out.add_if(states.overlaps, "overlap-cpu-optimizer-d2h-h2d");
+}
+
 void kernel_arguments(const workloads::Method& method, const std::string& id, LaunchArguments& out) {
   workloads::RecomputedParts nothing;
   nothing.core_attention = false;
@@ -274,6 +287,7 @@ void kernel_arguments(const workloads::Method& method, const std::string& id, La
   if (method.adapters.any()) no_flag(id, "finetune.kind", "lora", "none: pretrain_gpt.py trains all weights");
   if (method.offloaded_layers > 0)
     no_flag(id, "offload.activation_layers", fmt::to_string(method.offloaded_layers), "0");
+  host_arguments(method.host_states, id, out);
 }
 
 /// `global`: sequences of a step, of `seq` tokens.

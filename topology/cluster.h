@@ -78,6 +78,14 @@ struct NodeSpec {
   Bandwidth pcie{32e9};            // GPU to NIC, per direction; a payload rate, `efficiency` does not apply
   std::int64_t pcie_switches = 4;  // each serves gpus / pcie_switches GPUs and their NICs
   std::string provenance;          // where the facts come from, for reports
+  /// The hosts' side: memory of all processors and the bytes/s that it moves, and `links` links to it that the GPUs
+  /// share evenly, of `link` bytes/s each and per direction. A memory, or a rate, of 0: not known.
+  struct Host {
+    sim::Bytes memory{};
+    Bandwidth memory_rate{}, link{32e9};
+    std::int64_t links = 4;
+    bool operator==(const Host&) const = default;
+  } host;
   bool operator==(const NodeSpec&) const = default;
 };
 

@@ -80,10 +80,8 @@ void check_connected(const Settings& node, const NodeSpec& spec) {
   }
 }
 
-}  // namespace
-
-const sim::KeyTable& node_keys() {
-  static const sim::KeyTable kKeys({
+std::vector<sim::Key> wiring_keys() {
+  return {
       {"kind", "choice", "", "", generator_names(),
        "How the GPUs of a node reach each other: through switch chips, by direct links, or over PCIe alone."},
       {"gpus",
@@ -155,7 +153,50 @@ const sim::KeyTable& node_keys() {
        "PCIe switches of a node; each serves an equal share of the GPUs and their NICs.",
        {"1", "1024"}},
       {"provenance", "text", "", "-", {}, "Where the facts come from."},
-  });
+  };
+}
+
+std::vector<sim::Key> host_keys() {
+  return {
+      {"host_memory",
+       "quantity",
+       "bytes",
+       "not known: nothing is checked",
+       {},
+       "Memory of the hosts of a node, all processors together, that optimizer states may lie in.",
+       {"1 GB", "10000 TB"}},
+      {"host_memory_rate",
+       "quantity",
+       "bytes/s",
+       "200 GB/s",
+       {},
+       "Bandwidth of that memory, all channels of all processors together.",
+       {"1 GB/s", "10000 TB/s"}},
+      {"host_link",
+       "quantity",
+       "bytes/s",
+       "pcie",
+       {},
+       "Payload rate of a link between GPUs and the host's memory, per direction: PCIe, or NVLink-C2C.",
+       kRate},
+      {"host_links",
+       "integer",
+       "links",
+       "pcie_switches",
+       {},
+       "Such links of a node, which its GPUs share evenly.",
+       {"1", "1024"}},
+  };
+}
+
+}  // namespace
+
+const sim::KeyTable& node_keys() {
+  static const sim::KeyTable kKeys([] {
+    std::vector<sim::Key> keys = wiring_keys();
+    for (sim::Key& key : host_keys()) keys.push_back(std::move(key));
+    return keys;
+  }());
   return kKeys;
 }
 
@@ -163,6 +204,9 @@ void join_by_nvlink(NodeSpec& node, FabricSpec& fabric, std::int64_t nodes) {
   SIM_CHECK(node.kind == NodeSpec::Kind::nvswitch && nodes >= 1, "a domain of {} nodes", nodes);
   node.gpus *= nodes;
   node.pcie_switches *= nodes;
+  node.host.links *= nodes;
+  node.host.memory = sim::Bytes(node.host.memory.value() * nodes);
+  node.host.memory_rate = Bandwidth(node.host.memory_rate.value() * static_cast<double>(nodes));
   fabric.nics *= nodes;
 }
 
@@ -184,6 +228,13 @@ NodeSpec load_node_spec(const Settings& node) {
   spec.pcie = node.get_bandwidth("pcie", Bandwidth(32e9));
   spec.pcie_switches = node.get_int("pcie_switches", 4);
   spec.provenance = node.get_text("provenance", "");
+  const auto read_host = [&] {
+    if (const Settings* memory = node.find("host_memory")) spec.host.memory = memory->as_bytes();
+    if (const Settings* rate = node.find("host_memory_rate")) spec.host.memory_rate = rate->as_bandwidth();
+    spec.host.link = node.get_bandwidth("host_link", spec.pcie);
+    spec.host.links = node.get_int("host_links", spec.pcie_switches, 1, 1024);
+  };
+  read_host();
   if (spec.kind == NodeSpec::Kind::nvswitch) {
     refuse_other_kind(node, kind, {"mesh", "mesh_rate", "host_bridges", "host_rate"});
     spec.gpus = node.get_int("gpus", 8);

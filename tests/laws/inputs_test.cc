@@ -109,10 +109,8 @@ std::vector<Case> language() {
       {"model.activation", slower, "swiglu", {}, "squared_relu"},  // two up projections for one
       {"model.qk_norm", slower, "true", {}, ""},
       {"model.rotary_factor", slower, "1.2", {"model.positions=rotary"}, "1"},
-      {"model.attention_window_every", slower, "2", {"model.attention_window=128"}, "4"},
       {"model.parallel_block", faster, "true", {}, ""},
       {"model.post_norm", slower, "true", {}, ""},
-      {"model.attention_window", faster, "128", {}, ""},
       {"model.tied_embeddings", faster, "false", {}, ""},  // nothing to add up between first and last stage
       {"parallelism.tensor", differs, "4", {"parallelism.data=null"}, ""},
       {"parallelism.pipeline", differs, "4", {"parallelism.data=null"}, ""},
@@ -153,6 +151,21 @@ std::vector<Case> language() {
       {"recompute", slower, "full", {}, ""},
       {"recompute.layers", slower, "2", {"recompute={kind: full}"}, "1"},
       {"attention", slower, "unfused", {}, ""},
+  };
+}
+
+std::vector<Case> windows() {
+  using enum Effect;
+  return {
+      {"model.attention_window", faster, "128", {}, ""},
+      {"model.attention_window_kind", faster, "chunked", {"model.attention_window=128"}, "sliding"},
+      {"model.attention_window_every", slower, "2", {"model.attention_window=128"}, "4"},
+  };
+}
+
+std::vector<Case> with_the_host() {
+  using enum Effect;
+  return {
       {"offload.activation_layers",
        more_memory,
        "offload={activation_layers: 0}",
@@ -163,7 +176,22 @@ std::vector<Case> language() {
        "offload={activations_layers: 0}",
        {"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16"},
        "offload={activations_layers: 4}"},
-      {"offload.optimizer", refused, "offload={optimizer: true}", {}, "offload={optimizer: false}"},
+      {"offload.optimizer", slower, "offload={optimizer: true}", {}, "offload={optimizer: false}"},
+      {"offload.optimizer_fraction",
+       slower,
+       "offload={optimizer: true}",
+       {},
+       "offload={optimizer: true, optimizer_fraction: 0.5}"},
+      {"offload.optimizer_overlap",
+       faster,
+       "offload={optimizer: true, optimizer_overlap: true}",
+       {},
+       "offload={optimizer: true}"},
+      {"offload.parameters",
+       differs,
+       "offload={optimizer: true, parameters: true}",
+       {"parallelism.sharding=parameters"},
+       "offload={optimizer: true}"},
   };
 }
 
@@ -418,7 +446,9 @@ void orrery::tests::check(const Case& c) {
 
 TEST_CASE("every key of the language moves the answer as it must, or is refused") {
   for (const Case& c : language()) check(c);
+  for (const Case& c : windows()) check(c);
   for (const Case& c : options()) check(c);
+  for (const Case& c : with_the_host()) check(c);
   for (const Case& c : adapters()) check(c);
   for (const Case& c : power()) check(c);
 }
@@ -429,8 +459,8 @@ TEST_CASE("every key of a fabric and the data sheet of a device move the answer 
 
 TEST_CASE("no key of the schema is missing from the walk") {
   std::set<std::string> walked;
-  for (const auto& cases :
-       {language(), options(), adapters(), power(), mixture_cases(), recommender_cases(), software_cases(), fabric()}) {
+  for (const auto& cases : {language(), windows(), options(), with_the_host(), adapters(), power(), mixture_cases(),
+                            recommender_cases(), software_cases(), fabric()}) {
     for (const Case& c : cases) walked.insert(c.key);
   }
   // Checked elsewhere: the tables of the kernel-time model (below), wiring that only other kinds of fabric and node

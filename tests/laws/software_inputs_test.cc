@@ -269,10 +269,25 @@ std::vector<Case> kernels_and_messages() {
 
 }  // namespace
 
+namespace {
+std::vector<Case> states_with_the_host() {
+  using enum Effect;
+  return {
+      {"software.gradients_to_host_in_backward", differs, "true", {"offload={optimizer: true}"}, "false"},
+      {"software.host_adds_up_gradients",
+       slower,
+       "true",
+       {"offload={optimizer: true}", "software.gradients_to_host_in_backward=true"},
+       "false"},
+      {"software.host_update_share", slower, "0.1", {"offload={optimizer: true}"}, "0.5"},
+  };
+}
+}  // namespace
+
 std::vector<Case> software_cases() {
   std::vector<Case> all = hosts_and_defaults();
-  for (const std::vector<Case>& more :
-       {sharded_parameters(), launches_ahead(), buckets(), kernels_and_messages(), casts_and_blocks()})
+  for (const std::vector<Case>& more : {sharded_parameters(), launches_ahead(), buckets(), kernels_and_messages(),
+                                        casts_and_blocks(), states_with_the_host()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

@@ -252,7 +252,7 @@ TEST_CASE("a batch that a derived data-parallel degree does not divide is rounde
         }).starts_with("--set: batch.global: expected a multiple of data 8 x micro 2"));
 }
 
-TEST_CASE("what waits with the host: activations by either spelling, no optimizer") {
+TEST_CASE("what waits with the host: activations by either spelling, and the optimizer's states") {
   const auto offloaded = [](const std::string& offload) {
     Settings document = parse_yaml(small_scenario() + "offload: " + offload + "\n", "t.yaml");
     for (const char* set : {"parallelism.pipeline=1", "parallelism.data=16"}) apply_set(document, set);
@@ -260,7 +260,10 @@ TEST_CASE("what waits with the host: activations by either spelling, no optimize
   };
   CHECK(offloaded("{activation_layers: 2}") == 2);
   CHECK(offloaded("{activations_layers: 2, optimizer: false}") == 2);
-  CHECK(user_error([&] { offloaded("{optimizer: true}"); }).starts_with("t.yaml:21:11: offload.optimizer: got true"));
+  CHECK(user_error([&] {
+          offloaded("{optimizer_fraction: 0.5}");
+        }).starts_with("t.yaml:21:11: offload.optimizer_fraction: got 0.5 without optimizer: true"));
+  CHECK(offloaded("{optimizer: true}") == 0);
   CHECK(user_error([&] { offloaded("{activations_layers: 2, activation_layers: 2}"); }).find("expected one of them") !=
         std::string::npos);
 }

@@ -72,12 +72,12 @@ TEST_CASE("run --json has every key of the contract, and the parts sum to the wh
   CHECK(result["gpus"] == 16);
   double sum = 0;
   for (const char* part : {"compute", "tensor_comm", "pipeline_comm", "data_comm", "context_comm", "expert_comm",
-                           "table_comm", "bubble", "optimizer", "host", "other"}) {
+                           "table_comm", "bubble", "optimizer", "host", "other", "host_copy"}) {
     const double seconds = result["breakdown_s"].at(part);
     CHECK(seconds >= 0);
     sum += seconds;
   }
-  CHECK(result["breakdown_s"].size() == 13);
+  CHECK(result["breakdown_s"].size() == 14);
   CHECK(std::abs(sum - step) <= 1e-9 * step);
   // 16 sequences of 2048 tokens per step.
   CHECK(result["tokens_per_s"].get<double>() == Approx(16 * 2048 / step));

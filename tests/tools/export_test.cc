@@ -189,6 +189,22 @@ TEST_CASE("what Megatron-LM has no flag for is refused, with what was expected")
   CHECK(schedule.err.find("zb_h1") != std::string::npos);
 }
 
+TEST_CASE("states of the optimizer in the host's memory go to Megatron-LM's flags and come back") {
+  const auto states_of = [](const std::string& offload) {
+    const scenarios::Scenario scenario =
+        scenarios::load_scenario(scenarios::read_scenario("gpt3-6.7b-h100", {"offload=" + offload}));
+    const std::string arguments = tools::megatron_arguments(scenario);
+    const bool precise = arguments.find("--use-precision-aware-optimizer") != std::string::npos;
+    CHECK(precise == scenario.job.method.host_states.any());
+    CHECK(read_back(arguments).method.host_states == scenario.job.method.host_states);
+    return scenario.job.method.host_states;
+  };
+  CHECK(states_of("{optimizer: true}") == workloads::HostStates{1, false, false});
+  CHECK(states_of("{optimizer: true, optimizer_fraction: 0.5, optimizer_overlap: true}") ==
+        workloads::HostStates{0.5, false, true});
+  CHECK(states_of("{optimizer: false}") == workloads::HostStates{});
+}
+
 TEST_CASE("latent attention whose queries are not compressed comes back as it was") {
   const scenarios::Scenario scenario = scenarios::load_scenario(scenarios::read_scenario(
       "qwen3-30b-a3b-h100", {"model=deepseek-v2-lite", "parallelism.virtual_pipeline=1", "parallelism.schedule=1f1b"}));

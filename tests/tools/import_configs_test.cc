@@ -98,6 +98,34 @@ TEST_CASE("a configuration of TorchTitan: degrees, FSDP, batches, precision") {
   }
 }
 
+TEST_CASE("what TorchTitan and DeepSpeed keep in the host's memory is imported, and disks are refused") {
+  const Folder folder;
+  const std::string titan = replaced(kTitan, "[training]\n", "[training]\nenable_cpu_offload = true\n");
+  CHECK(job_of(tools::import_torchtitan(folder.write("run.toml", titan), 64)).method.host_states ==
+        workloads::HostStates{1, true, false});
+  const auto zero = [&](const std::string& parts, std::int64_t gpus = 16) {
+    const std::string text = R"({"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 1,
+        "bf16": {"enabled": true}, "zero_optimization": {"stage": 3, )" +
+                             parts + "}}";
+    tools::Draft draft = tools::import_deepspeed(folder.write("ds.json", text), gpus, {"model=llama2-7b"});
+    draft.apply("model=llama2-7b");
+    return job_of(draft).method.host_states;
+  };
+  const std::string states = R"("offload_optimizer": {"device": "cpu", "ratio": 0.25})";
+  const std::string all = R"("offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"})";
+  CHECK(zero(states) == workloads::HostStates{0.25, false, false});
+  CHECK(zero(all) == workloads::HostStates{1, true, false});
+  CHECK(zero(R"("offload_param": {"device": "cpu"})") == workloads::HostStates{});
+  try {
+    zero(R"("offload_optimizer": {"device": "nvme"})");
+    FAIL("takes NVMe");
+  } catch (const sim::UserError& error) {
+    const std::string what = error.what();
+    CHECK(what.find("ds.json:") != std::string::npos);
+    CHECK(what.find("offload_optimizer.device: got nvme, expected cpu or none") != std::string::npos);
+  }
+}
+
 TEST_CASE("what is no configuration of TorchTitan is refused where it stands") {
   const Folder folder;
   const auto message = [&](const std::string& text, std::int64_t gpus = 64) {
@@ -129,6 +157,7 @@ TEST_CASE("a configuration of DeepSpeed: stages of ZeRO, buckets, the batch from
   CHECK(job.parallelism.sharding == workloads::Sharding::gradients);
   CHECK(job.batch.micro == 4);
   CHECK(job.batch.global == 4 * 8 * 16);
+  CHECK(job.method.host_states == workloads::HostStates{1, false, false});
   CHECK(job.software.buckets.gradient_bucket.value() == 1'000'000'000);  // elements of 2 bytes
   CHECK(std::any_of(draft.ignored().begin(), draft.ignored().end(),
                     [](const std::string& remark) { return remark.find("steps_per_print") != std::string::npos; }));

@@ -354,7 +354,16 @@ num_processes: 8
 )";
   CHECK(recipe_job(read(zero)).parallelism.sharding == workloads::Sharding::gradients);
   CHECK(recipe_job(read(zero)).batch.global == 4 * 8);
-  CHECK(remarks_on(read(zero).ignored(), "offload_optimizer_device"));
+  CHECK(recipe_job(read(zero)).method.host_states == workloads::HostStates{1, false, false});
+  const std::string both = with_changed(with_changed(zero, "zero_stage: 2", "zero_stage: 3"), "device: cpu}",
+                                        "device: cpu, offload_param_device: cpu}");
+  CHECK(recipe_job(read(both)).method.host_states == workloads::HostStates{1, true, false});
+  try {
+    read(with_changed(zero, "device: cpu}", "device: nvme}"));
+    FAIL("takes NVMe");
+  } catch (const sim::UserError& error) {
+    CHECK(std::string(error.what()).find("got nvme, expected cpu or none") != std::string::npos);
+  }
   // Accelerate recomputes nothing of FSDP's units unasked; of DeepSpeed's the training script decides.
   const tools::Draft unasked = read(with_changed(kAccelerate, "  fsdp_activation_checkpointing: true\n", ""));
   CHECK(recipe_job(unasked).method.recompute == workloads::Recompute::none);

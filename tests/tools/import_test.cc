@@ -190,15 +190,38 @@ model: {micro_batch_size: 1, global_batch_size: 8, encoder_seq_length: 2048, num
   CHECK(layers("activations_checkpoint_method: block") == 0);
 }
 
-TEST_CASE("chunks of attention that a sequence outgrows are remarked on, with the length that they hold for") {
+TEST_CASE("layers with chunks of attention, as the lists and numbers of Llama 4 say them") {
   const Folder folder;
-  const std::string config =
-      llama_json("llama4_text", 48, 5120, 40, 8, 8192, 202048, 1048576,
-                 R"(, "num_local_experts": 16, "num_experts_per_tok": 1, "attention_chunk_size": 8192)");
-  const tools::Draft draft = tools::import_hf(folder.write("config.json", config));
-  CHECK(std::any_of(draft.ignored().begin(), draft.ignored().end(), [](const std::string& line) {
-    return line.starts_with("attention_chunk_size: ") && line.find("--set model.seq=8192") != std::string::npos;
-  }));
+  const auto attention = [&](const std::string& more) {
+    const std::string experts =
+        R"(, "num_local_experts": 16, "num_experts_per_tok": 1, "attention_chunk_size": 4096)" + more;
+    const std::string config = llama_json("llama4_text", 8, 5120, 40, 8, 8192, 202048, 1048576, experts.c_str());
+    return scenarios::load_scenario(tools::import_hf(folder.write("config.json", config)).document())
+        .job.model.attention;
+  };
+  const auto check = [&](const std::string& more, std::int64_t every) {
+    INFO(more);
+    const workloads::Model::Attention read = attention(more);
+    CHECK(read.window == 4096);
+    CHECK(read.window_every == every);
+    CHECK(read.chunked);
+  };
+  check("", 4);  // of the class
+  check(R"(, "no_rope_layers": [])", 4);
+  check(R"(, "no_rope_layers": [], "no_rope_layer_interval": 2)", 2);
+  check(R"(, "no_rope_layers": [1, 1, 0, 1, 1, 0, 1, 1], "no_rope_layer_interval": 4)", 3);
+  check(R"(, "no_rope_layers": [1, 1, 1, 1, 1, 1, 1, 1])", 0);
+  const std::string chunk = R"("chunked_attention")", full = R"("full_attention")";
+  check(R"(, "layer_types": [)" + fmt::format("{0}, {1}, {0}, {1}, {0}, {1}, {0}, {1}", chunk, full) + "]", 2);
+  CHECK(attention(R"(, "no_rope_layers": [0, 0, 0, 0, 0, 0, 0, 0])").window == 0);
+  try {
+    attention(R"(, "no_rope_layers": [1, 1, 0, 1, 0, 1, 1, 1])");
+    FAIL("takes layers that are in no turn");
+  } catch (const sim::UserError& error) {
+    const std::string what = error.what();
+    CHECK(what.find("config.json:") != std::string::npos);
+    CHECK(what.find("got a list of layers that leaves chunks out of turn, expected of every 3") != std::string::npos);
+  }
 }
 
 TEST_CASE("layers with experts, by the lists that Megatron-LM takes") {

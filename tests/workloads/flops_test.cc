@@ -60,6 +60,31 @@ TEST_CASE("of a window a causal kernel does what its queries see") {
   CHECK(model_flops(m, 2) - causal_model_flops(m, 2) == Approx(3 * 2 * 10 * 4.0 * 1024 * (counted - seen)));
 }
 
+TEST_CASE("of chunks the squares count, and a causal kernel does half of each") {
+  Model m = gpt(10, 1024, 16, 32000, 4096);
+  const double base = model_flops(m, 2), causal = causal_model_flops(m, 2);
+  m.attention.chunked = true;
+  const auto pairs = [&](std::int64_t chunk, double counted) {
+    m.attention.window = chunk;
+    // Scores and values, 2 h FLOPs a pair each; forward and backward are three passes; two sequences, ten layers.
+    const double flops = 3 * 2 * 10 * 4.0 * 1024;
+    CHECK(base - model_flops(m, 2) == Approx(flops * (4096.0 * 4096 - counted)));
+    CHECK(causal - causal_model_flops(m, 2) == Approx(flops * (4096.0 * 4096 - counted) / 2));
+  };
+  pairs(1024, 4 * 1024.0 * 1024);
+  pairs(1000, 4 * 1000.0 * 1000 + 96.0 * 96);  // what is left over is a chunk too
+  // As long as the sequence, or longer: whole, to the bit.
+  for (const std::int64_t chunk : {4096, 8192}) {
+    m.attention.window = chunk;
+    CHECK(model_flops(m, 2) == base);
+    CHECK(causal_model_flops(m, 2) == causal);
+  }
+  // Of four layers in turn the last sees all: of ten two.
+  m.attention.window = 1024;
+  m.attention.window_every = 4;
+  CHECK(base - model_flops(m, 2) == Approx(3 * 2 * 8 * 4.0 * 1024 * (4096.0 * 4096 - 4 * 1024.0 * 1024)));
+}
+
 TEST_CASE("a window, grouped queries and a gated MLP change the FLOPs by what they cut or add") {
   Model m = gpt(10, 1024, 16, 32000, 4096);
   const double base = model_flops(m, 1);

@@ -114,6 +114,15 @@ TEST_CASE("layers of a window and of all keys in turn: of every so many the last
   CHECK(gpt(m, {}, {}).kinds.size() == 3);
 }
 
+TEST_CASE("a chunk is no window: layers say which of the two they have") {
+  Model m = small();
+  m.attention.window = 128;
+  m.attention.chunked = true;
+  CHECK(skeleton(gpt(m, {}, {}).layer(1)).find(", chunks of 128") != std::string::npos);
+  m.attention.chunked = false;
+  CHECK(skeleton(gpt(m, {}, {}).layer(1)).find(", window 128") != std::string::npos);
+}
+
 TEST_CASE("norms of queries and keys: a kernel for each and direction, their inputs kept, weights of a head") {
   Model m = small();
   Computation c;

@@ -47,6 +47,41 @@ TEST_CASE("parameters of a Llama layer are its matrices and two norms") {
         l * (2 * h * h + 2 * h * kv));
 }
 
+TEST_CASE("chunks take the time of as many sequences of their length, and of none where the sequence is no longer") {
+  const auto seconds = [](std::vector<std::string> sets) {
+    sets.insert(sets.end(), {"attention=flash", "batch.global=32"});
+    return simulate_step(llama(sets)).iteration;
+  };
+  const sim::Duration whole = seconds({"model.seq=4096", "batch.micro=1"});
+  const auto chunks = [&](const std::string& length) {
+    return seconds(
+        {"model.seq=4096", "batch.micro=1", "model.attention_window=" + length, "model.attention_window_kind=chunked"});
+  };
+  // Four sequences of 1024 in a micro-batch have the same tokens, and a kernel cannot tell whose they are.
+  CHECK(chunks("1024") == simulate_step(llama({"model.seq=1024", "batch.micro=4", "batch.global=128"})).iteration);
+  CHECK(chunks("4096") == whole);
+  CHECK(chunks("8192") == whole);  // as a model's own chunk may be, of a shorter sequence
+  // Half of the pairs that a window of that length leaves, and two kernels a layer for a rest.
+  CHECK(chunks("1024") < seconds({"model.seq=4096", "batch.micro=1", "model.attention_window=1024"}));
+  CHECK(chunks("3000") < whole);
+  CHECK(chunks("3000") > chunks("1024"));
+}
+
+TEST_CASE("context ranks that exchange heads attend to chunks, and rings are refused") {
+  const std::vector<std::string> sets{"model.seq=4096", "model.attention_window=1024",
+                                      "model.attention_window_kind=chunked", "parallelism.context=2"};
+  std::vector<std::string> heads = sets;
+  heads.emplace_back("parallelism.context_method=all_to_all");
+  std::vector<std::string> all{"model.seq=4096", "parallelism.context=2", "parallelism.context_method=all_to_all"};
+  CHECK(simulate_step(llama(heads)).iteration < simulate_step(llama(all)).iteration);
+  try {
+    llama(sets);
+    FAIL("takes a ring");
+  } catch (const sim::UserError& error) {
+    CHECK(std::string(error.what()).find("expected 1 or context_method: all_to_all") != std::string::npos);
+  }
+}
+
 TEST_CASE("what the ranks hold adds up to the model, whatever its features") {
   for (const char* biases : {"all", "qkv", "none"}) {
     for (const char* norm : {"layer_norm", "rms_norm"}) {

@@ -64,8 +64,10 @@ void take_fsdp_strategy(Sections& config, Draft& draft, std::int64_t gpus) {
     draft.assumed("recompute",
                   "none, as without fsdp_activation_checkpointing; where the training script says otherwise: "
                   "--set recompute=full");
-  if (said_yes(config.find(key("offload_params")), false))
-    draft.ignored("fsdp_offload_params", "offloading of parameters is not modelled");
+  if (said_yes(config.find(key("offload_params")), false)) {  // states go where the parameters are
+    draft.set("offload.optimizer", true);
+    if (whole && gpus > 1) draft.set("offload.parameters", true);
+  }
   draft.set("software", std::string(version >= 2 ? "accelerate-2026" : "llm-foundry"));
   draft.assumed("software", version >= 2 ? "accelerate-2026; --set software=NAME for another"
                                          : "llm-foundry, which runs FSDP1 too; --set software=NAME for another");
@@ -82,10 +84,21 @@ void take_zero_stage(Sections& config, Draft& draft) {
   draft.set("software", std::string(stage == 3 ? "deepspeed-zero3-2024" : "megatron-deepspeed-2023"));
   draft.assumed("software", "the nearest that ships; --set software=NAME for another");
   draft.assumed("recompute", kScriptSays);
-  for (const char* part : {"offload_optimizer_device", "offload_param_device"}) {
+  const auto lies_with_host = [&](const char* part) {
     const std::string device = lower_case(config.word({key(part)}, "none"));
-    if (device != "none") draft.ignored(key(part), fmt::format("{}: offloading is not modelled", device));
-  }
+    if (device != "none" && device != "cpu") {
+      config.find(key(part))->fail(
+          fmt::format("got {}, expected cpu or none: a step's traffic with NVMe disks is not modelled", device));
+    }
+    return device == "cpu";
+  };
+  const bool states = lies_with_host("offload_optimizer_device"), weights = lies_with_host("offload_param_device");
+  if (states) draft.set("offload.optimizer", true);
+  const bool gathers = stage == 3 && draft.document().at("cluster").get_int("gpus", 1) > 1;
+  if (weights && states && gathers) draft.set("offload.parameters", true);
+  if (weights && !(states && gathers))
+    draft.ignored(key("offload_param_device"),
+                  "modelled of stage 3 over several GPUs, with offload_optimizer_device: cpu");
 }
 
 /// How many GPUs one replica takes beside data parallelism.

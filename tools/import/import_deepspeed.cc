@@ -48,6 +48,38 @@ void take_batch(Sections& config, Draft& draft, std::int64_t replicas) {
   draft.set("batch.global", global, total != nullptr ? total->place() : sim::Place{});
 }
 
+/// The device of a part that DeepSpeed can move: in the host's memory, or not at all.
+bool lies_with_host(Sections& config, const std::string& part) {
+  const std::string key = fmt::format("zero_optimization.{}.device", part), device = config.word({key}, "none");
+  if (device != "none" && device != "cpu") {
+    config.find(key)->fail(
+        fmt::format("got {}, expected cpu or none: a step's traffic with NVMe disks is not modelled", device));
+  }
+  return device == "cpu";
+}
+
+/// deepspeed/runtime/zero/offload_config.py: parameters in stage 3 alone, a ratio of the states likewise.
+void take_offload(Sections& config, std::int64_t stage, Draft& draft) {
+  const bool states = lies_with_host(config, "offload_optimizer"), weights = lies_with_host(config, "offload_param");
+  if (states) {
+    draft.set("offload.optimizer", true);
+    const char* const key = "zero_optimization.offload_optimizer.ratio";
+    if (const Settings* ratio = said(config.find(key)); ratio != nullptr) {
+      const double share = ratio->as_number(0, 1);
+      if (stage == 3 && share < 1) draft.set("offload.optimizer_fraction", fmt::format("{:g}", share), ratio->place());
+    }
+  }
+  if (!weights) return;
+  const Settings& device = *config.find("zero_optimization.offload_param.device");
+  if (stage != 3) device.fail(fmt::format("got cpu with stage {}, expected none, or stage 3", stage));
+  const bool alone = draft.document().at("cluster").get_int("gpus", 1) == 1;
+  if (!states || alone) {
+    return draft.ignored("zero_optimization.offload_param",
+                         "modelled with offload_optimizer on cpu, over several GPUs");
+  }
+  draft.set("offload.parameters", true);
+}
+
 void take_sharding(Sections& config, Draft& draft) {
   const Settings* given = config.find("zero_optimization.stage");
   const std::int64_t stage = given == nullptr ? 0 : given->as_int(0, 3);
@@ -67,11 +99,7 @@ void take_sharding(Sections& config, Draft& draft) {
   };
   bucket("reduce_bucket_size", "gradient_bucket");
   bucket("allgather_bucket_size", "parameter_bucket");
-  for (const char* part : {"offload_optimizer", "offload_param"}) {
-    const std::string device = config.word({fmt::format("zero_optimization.{}.device", part)}, "none");
-    if (device == "none") continue;
-    draft.ignored(fmt::format("zero_optimization.{}", part), fmt::format("on {}: offloading is not modelled", device));
-  }
+  take_offload(config, stage, draft);
 }
 
 void take_precision(Sections& config, Draft& draft) {

@@ -436,6 +436,47 @@ void gpt_oss(Config& config, Draft& draft) {
   }
 }
 
+/// Of so many layers in turn the last attends over all positions, the others over chunks: 0 where none attends over
+/// all, 1 where all do. Said by layer_types, by no_rope_layers (1: rotary positions, and chunks), or by
+/// no_rope_layer_interval, as the class resolves them (huggingface/transformers, models/llama4,
+/// configuration_llama4.py).
+std::int64_t chunked_layers(Config& config) {
+  const Settings *types = config.find("layer_types"), *rotary = config.find("no_rope_layers");
+  const Settings* interval = config.find("no_rope_layer_interval");
+  std::vector<bool> all;
+  const Settings* list = types != nullptr ? types : rotary;
+  if (list != nullptr && list->is_sequence()) {
+    for (const Settings& layer : list->items())
+      all.push_back(types != nullptr ? layer.as_choice({"chunked_attention", "full_attention"}) == "full_attention"
+                                     : layer.as_int(0, 1) == 0);
+  }
+  if (all.empty()) return interval == nullptr ? 4 : config.count(*interval);
+  const auto first = std::find(all.begin(), all.end(), true);
+  const std::int64_t every = first == all.end() ? 0 : first - all.begin() + 1;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] != (every > 0 && (i + 1) % static_cast<std::size_t>(every) == 0))
+      list->items()[i].fail(
+          fmt::format("got a list of layers that {} out of turn, expected of every {} the last "
+                      "without chunks: no other order is modelled",
+                      all[i] ? "leaves chunks" : "takes chunks", every));
+  }
+  return every;
+}
+
+/// Chunks of attention; where a file says nothing of them, as the class has it.
+void take_chunks(Config& config, Draft& draft) {
+  const Settings* chunk = config.find("attention_chunk_size");
+  const std::int64_t every = chunked_layers(config);
+  if (every == 1) return;
+  constexpr std::int64_t kOfTheClass = 8192;
+  if (chunk != nullptr)
+    draft.set("model.attention_window", config.count(*chunk), chunk->place());
+  else
+    draft.set("model.attention_window", kOfTheClass);
+  if (every > 0) draft.set("model.attention_window_every", every);
+  draft.set("model.attention_window_kind", std::string("chunked"));
+}
+
 /// Experts of `intermediate_size` in every so many layers, one of that size shared, dense MLPs of another between.
 void llama4(Config& config, Draft& draft) {
   llama(config, draft, "none");
@@ -445,11 +486,7 @@ void llama4(Config& config, Draft& draft) {
     draft.set("model.moe_every", config.count(*step), step->place());
   if (const Settings* dense = config.find("intermediate_size_mlp"); dense != nullptr)
     draft.set("model.ffn_hidden", config.count(*dense), dense->place());
-  if (const Settings* chunk = config.find("attention_chunk_size"); chunk != nullptr)
-    draft.ignored("attention_chunk_size",
-                  fmt::format("chunks are whole up to {0} tokens; of longer sequences all layers attend over all here, "
-                              "which is too much: --set model.seq={0}",
-                              config.count(*chunk)));
+  take_chunks(config, draft);
 }
 
 struct Family {

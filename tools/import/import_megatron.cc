@@ -462,6 +462,18 @@ void take_precision(Launch& launch, Draft& draft) {
   draft.set("precision.parameters", launch.flag("fp8-param-gather") ? std::string("fp8") : wide);
 }
 
+/// The optimizer's states with the host (megatron/training/arguments.py: all of them, unless a share is said).
+void take_offload(Launch& launch, Draft& draft) {
+  const std::optional<Settings> share = launch.value("optimizer-offload-fraction");
+  const bool overlaps = launch.flag("overlap-cpu-optimizer-d2h-h2d");
+  if (!launch.flag("optimizer-cpu-offload")) return;
+  const double fraction = share ? share->as_number(0, 1) : 1;
+  if (fraction == 0) return;
+  draft.set("offload.optimizer", true);
+  if (fraction < 1) draft.set("offload.optimizer_fraction", fmt::format("{:g}", fraction), share->place());
+  if (overlaps) draft.set("offload.optimizer_overlap", true);
+}
+
 void take_work(Launch& launch, Draft& draft) {
   const std::optional<Settings> granularity = launch.value("recompute-granularity");
   const bool activations = launch.flag("recompute-activations"), old = launch.flag("checkpoint-activations");
@@ -494,6 +506,8 @@ void take_work(Launch& launch, Draft& draft) {
   }
   const std::optional<Settings> optimizer = launch.value("optimizer");
   draft.set("optimizer", optimizer ? optimizer->as_choice({"adam", "sgd"}) : "adam");
+
+  take_offload(launch, draft);
 
   const Settings& batch = draft.document().at("batch");
   const std::int64_t global = batch.get_int("global", 1), seq = draft.document().at("model").get_int("seq", 1);

@@ -346,6 +346,22 @@ void take_recomputation(Sections& config, Draft& draft, const Recipe& recipe) {
   if (offloads && offloaded > 0) draft.set("offload.activation_layers", offloaded);
 }
 
+/// Megatron-Core's OptimizerConfig (core/optimizer/optimizer_config.py), where a share that is not said is none.
+void take_recipe_offload(Sections& config, Draft& draft) {
+  const auto either = [](const std::string& key) {
+    return std::vector<std::string>{"optimizer." + key, "optim.config." + key};
+  };
+  const Settings* share = config.any(either("optimizer_offload_fraction"));
+  const bool overlaps = config.flag(either("overlap_cpu_optimizer_d2h_h2d"), false);
+  if (!config.flag(either("optimizer_cpu_offload"), false)) return;
+  const double fraction = share == nullptr ? 0 : share->as_number(0, 1);
+  if (fraction == 0)
+    return draft.ignored("optimizer_cpu_offload", "optimizer_offload_fraction is 0: no states lie with the host");
+  draft.set("offload.optimizer", true);
+  if (fraction < 1) draft.set("offload.optimizer_fraction", fmt::format("{:g}", fraction), share->place());
+  if (overlaps) draft.set("offload.optimizer_overlap", true);
+}
+
 void take_recipe_training(Sections& config, Draft& draft, const Recipe& recipe) {
   const std::int64_t global = draft.document().at("batch").get_int("global", 1),
                      seq = draft.document().at("model").get_int("seq", 1);
@@ -377,6 +393,7 @@ void take_recipe_training(Sections& config, Draft& draft, const Recipe& recipe) 
   const std::string optimizer = config.word({"optimizer.optimizer", "optim.config.optimizer"}, "adam");
   draft.set("optimizer", std::string(optimizer == "sgd" ? "sgd" : "adam"));
   if (optimizer != "sgd" && optimizer != "adam") draft.ignored("optimizer " + optimizer, "simulated as adam");
+  take_recipe_offload(config, draft);
   if (const std::string graphs = config.word({recipe.sizes() + ".cuda_graph_impl"}, "none"); graphs != "none")
     draft.ignored("cuda_graph_impl " + graphs, "--set software.features=[cuda-graphs] says as much");
 }

@@ -118,6 +118,10 @@ void take_layout(Sections& config, Draft& draft, std::int64_t gpus) {
   draft.set("parallelism.sharding", std::string(shards == 1 ? "none" : keeps ? "gradients" : "parameters"));
   if (copies > 1 && shards > 1 && !keeps) draft.set("parallelism.shard_group", shards);
 
+  if (config.flag({"training.enable_cpu_offload"}, false)) {  // CPUOffloadPolicy: parameters, gradients and states
+    draft.set("offload.optimizer", true);
+    if (shards > 1 && !keeps) draft.set("offload.parameters", true);
+  }
   const std::int64_t local = config.count({"training.local_batch_size", "training.batch_size"}, 8);
   const std::int64_t global = config.count({"training.global_batch_size"}, -1, -1);
   const sim::Settings* said =

@@ -12,6 +12,7 @@ namespace orrery::tools {
 using nlohmann::ordered_json;
 
 double sent_share(const std::string& operation, std::int64_t group) {
+  if (operation == "send_receive") return 1;
   if (group <= 1) return 0;
   const double n = static_cast<double>(group);
   if (operation == "all_reduce") return 2 * (n - 1) / n;
@@ -58,6 +59,7 @@ ordered_json stage_json(const workloads::StageMemory& stage) {
                        {"optimizer_step", stage.parts.step},
                        {"fragmentation", stage.parts.fragmentation},
                        {"context", stage.parts.context}};
+  if (stage.host > 0) row["host"] = stage.host;
   row["peak"] = {{"during", workloads::name_of(stage.peak.during)}};
   if (stage.peak.during != workloads::StageMemory::During::optimizer) {
     row["peak"]["chunk"] = stage.peak.chunk;
@@ -77,6 +79,11 @@ ordered_json memory_json(const workloads::StepReport& report) {
   json["allocated_bytes"] = report.memory.allocated_bytes;
   json["reserved_bytes"] = report.memory.reserved_bytes;
   json["capacity_bytes"] = report.memory.capacity_bytes;
+  if (report.memory.host.peak_bytes > 0) {
+    json["host_bytes"] = report.memory.host.peak_bytes;
+    const double capacity = report.memory.host.capacity_bytes;
+    json["host_capacity_bytes"] = capacity > 0 ? ordered_json(capacity) : ordered_json(nullptr);
+  }
   json["would_fit"] = ordered_json::array();
   for (const workloads::Remedy& remedy : report.memory.would_fit) {
     json["would_fit"].push_back({{"set", remedy.changes}, {"peak_bytes", remedy.peak_bytes}});

@@ -195,11 +195,22 @@ void write_memory(std::ostream& out, bool in_chunks, const StepReport& report) {
                      bytes_text(report.memory.capacity_bytes), report.memory.fits ? "fits" : "OUT OF MEMORY");
   table.write(out);
   out << wrapped(fullest_text(report), "  ", "  ");
+  if (report.memory.host.peak_bytes > 0) {
+    const StepReport::Memory::Host& host = report.memory.host;
+    const std::string of = host.capacity_bytes > 0 ? fmt::format("of {}, {}", bytes_text(host.capacity_bytes),
+                                                                 host.fits ? "which fits" : "OUT OF MEMORY")
+                                                   : "of how much its document does not say";
+    out << wrapped(fmt::format("The hosts of a node hold {} of its GPUs' states, {}.", bytes_text(host.peak_bytes), of),
+                   "  ", "  ");
+  }
 }
 
 }  // namespace
 
 std::string shortage_text(const StepReport& report) {
+  if (!report.memory.host.fits && report.memory.peak_bytes <= report.memory.capacity_bytes)
+    return fmt::format("the hosts of a node take {} of {}", bytes_text(report.memory.host.peak_bytes),
+                       bytes_text(report.memory.host.capacity_bytes));
   return fmt::format("stage {} takes {} of {} per GPU", report.memory.tightest, bytes_text(report.memory.peak_bytes),
                      bytes_text(report.memory.capacity_bytes));
 }

@@ -33,8 +33,12 @@ PointResult memory_of(const scenarios::Scenario& scenario) {
   result.peak_memory_gb = need.peak / 1e9;
   result.status = need.fits() ? PointStatus::ok : PointStatus::oom;
   if (need.fits()) return result;
-  result.reason = fmt::format("out of memory: needs {} of {} per GPU", bytes_text(result.peak_memory_gb * 1e9),
-                              bytes_text(need.capacity));
+  if (need.peak <= need.capacity)
+    result.reason = fmt::format("out of memory: needs {} of {} of a node's hosts", bytes_text(need.host.peak),
+                                bytes_text(need.host.capacity));
+  else
+    result.reason = fmt::format("out of memory: needs {} of {} per GPU", bytes_text(result.peak_memory_gb * 1e9),
+                                bytes_text(need.capacity));
   return result;
 }
 }  // namespace

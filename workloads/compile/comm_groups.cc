@@ -86,6 +86,17 @@ void add_groups_inside_shards(const GroupLayout& layout, const SubGroup& shards,
   if (layout.secondary_ranks > 0) add(CommGroup::secondary_weights, 1, layout.secondary_ranks);
 }
 
+/// Every rank by itself: what it moves loads no link of the cluster.
+void add_host(std::vector<JobGroup>& groups) {
+  const SubGroup alone{{Dim::tensor}, false, 1, 1};
+  const auto add = [&](const CommGroup& group, const Stream& stream, Category category) {
+    groups.push_back({group, alone, Carries::signals, stream, stream, category});
+  };
+  add(CommGroup::to_host, Stream::to_host, Category::host_copy);
+  add(CommGroup::from_host, Stream::from_host, Category::host_copy);
+  add(CommGroup::host, Stream::host_update, Category::optimizer);
+}
+
 }  // namespace
 
 std::vector<JobGroup> comm_groups(const GroupLayout& layout) {
@@ -129,6 +140,7 @@ std::vector<JobGroup> comm_groups(const GroupLayout& layout) {
   SubGroup normed{{Dim::tensor, Dim::pipeline}};
   if (layout.shards) normed.over = {Dim::tensor, Dim::context, Dim::data, Dim::pipeline};
   if (dims.block_size(normed) > 1) add(CommGroup::norm, normed, Carries::signals, Stream::data, Category::other, true);
+  if (layout.offloads) add_host(groups);
   return groups;
 }
 

@@ -44,6 +44,7 @@ struct GroupLayout {
   /// shard_ranks where all of them do. secondary_ranks: of the second copy; 0: there is none.
   std::int64_t weight_ranks = 1, gradient_ranks = 1, secondary_ranks = 0;
   calibration::CollectiveAlgorithms own_routes;  // GroupCalls::own
+  bool offloads = false;                         // some states lie in the host's memory
   bool operator==(const GroupLayout&) const = default;
 };
 

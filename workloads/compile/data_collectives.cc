@@ -44,7 +44,9 @@ double DataCollectives::bucket_parameters(sim::Bytes bucket, double bytes_each, 
 /// model every layer closes one.
 std::vector<DataCollectives::Bucket> DataCollectives::buckets(const LayerRange& range, const PassTemplate& passes,
                                                               PassKind kind) const {
-  if (data_.replicas == 1 || !data_.overlaps_gradients || data_.by_unit) return {};
+  if (data_.by_unit) return {};
+  if (data_.replicas == 1) return transfers_.leaves() ? buckets_by_layer(range, passes, kind) : std::vector<Bucket>{};
+  if (!data_.overlaps_gradients) return {};
   if (data_.buckets.gradient_buckets_by_weight) return buckets_by_weight(range, passes, kind);
   const LayerSplit& split = stage_.split;
   const double target = bucket_parameters(data_.buckets.gradient_bucket, data_.bytes.gradient, writer_.pass().chunk);
@@ -61,6 +63,18 @@ std::vector<DataCollectives::Bucket> DataCollectives::buckets(const LayerRange& 
     }
   }
   if (filled > 0) buckets.push_back({passes.of(kind).size(), filled});
+  return buckets;
+}
+
+/// What leaves for the host of a layer's gradients, which nobody else has.
+std::vector<DataCollectives::Bucket> DataCollectives::buckets_by_layer(const LayerRange& range,
+                                                                       const PassTemplate& passes,
+                                                                       PassKind kind) const {
+  std::vector<Bucket> buckets;
+  for (std::int64_t layer = range.end; layer-- > range.begin;) {
+    const double held = stage_.split.parameters_of(layer, data_.held);
+    if (held > 0) buckets.push_back({passes.layer_done(kind)[static_cast<std::size_t>(layer - range.begin)], held});
+  }
   return buckets;
 }
 
@@ -109,11 +123,14 @@ std::vector<DataCollectives::Bucket> DataCollectives::buckets_by_weight(const La
 void DataCollectives::write_reduction(double parameters) {
   if (data_.buckets.one_launch_queue) transfers_.await_reductions();
   transfers_.reduce(parameters * data_.bytes.reduced);
+  transfers_.leave(parameters);
 }
 
 /// In step, a reduction on stage s is put off by the s backward passes that stage 0 lags behind.
 void DataCollectives::reduce(double parameters) {
-  if (in_step())
+  if (data_.replicas == 1)
+    transfers_.leave(parameters);
+  else if (in_step())
     put_off_.push_back({writer_.pass(), backward_passes_ + stage_.stage, parameters});
   else
     write_reduction(parameters);
@@ -139,7 +156,10 @@ void DataCollectives::reduce_rest() {
   for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk) {
     writer_.begin({PassKind::forward, *chunk, -1});
     const double parameters = stage_.split.parameters(stage_.range(*chunk), data_.held);
-    if (parameters > 0 || data_.held != HeldPart::experts) transfers_.reduce(parameters * data_.bytes.reduced);
+    if (parameters > 0 || data_.held != HeldPart::experts) {
+      transfers_.reduce(parameters * data_.bytes.reduced);
+      transfers_.leave(parameters);
+    }
   }
   writer_.end_passes();
 }
@@ -194,7 +214,7 @@ void DataCollectives::await_parameters(const LayerRange& range, std::int32_t lay
 
 void DataCollectives::gather_rest() {
   if (data_.replicas == 1 || !data_.shards() || data_.by_unit || data_.overlaps_parameters) return;
-  for (const std::int32_t chunk : stage_.chunks_by_block()) gather_chunk(chunk, writer_.after_compute());
+  for (const std::int32_t chunk : stage_.chunks_by_block()) gather_chunk(chunk, writer_.ready_to_compute());
 }
 
 }  // namespace orrery::workloads

@@ -27,12 +27,14 @@ class DataCollectives {
     std::size_t after_items;
     double parameters;  // elements
   };
-  /// The reductions beside a backward pass that completes gradients; none where they do not overlap.
+  /// The reductions beside a backward pass that completes gradients; none where they do not overlap. Where there are no
+  /// replicas, what leaves for the host, in every pass.
   std::vector<Bucket> buckets(const LayerRange& range, const PassTemplate& passes, PassKind kind) const;
   /// Reduces a bucket, or puts it off.
   void reduce(double parameters);
   /// Before the first pass: gathers that run beside the forward pass.
   void gather_ahead();
+  bool leaves_every_pass() const { return data_.replicas == 1 && transfers_.leaves(); }
   bool gathered_ahead(std::int32_t chunk) const { return !gathers_[static_cast<std::size_t>(chunk)].empty(); }
   /// Before a layer's first use the next compute operation waits for the buckets that hold its parameters. `awaited`:
   /// buckets waited for already in this pass.
@@ -53,6 +55,7 @@ class DataCollectives {
   };
   bool in_step() const { return data_.buckets.data_collectives_in_step && stage_.chunks() > 1; }
   double bucket_parameters(sim::Bytes bucket, double bytes_each, std::int32_t chunk) const;
+  std::vector<Bucket> buckets_by_layer(const LayerRange& range, const PassTemplate& passes, PassKind kind) const;
   std::vector<Bucket> buckets_by_weight(const LayerRange& range, const PassTemplate& passes, PassKind kind) const;
   void write_reduction(double parameters);
   void reduce_put_off();

@@ -13,9 +13,9 @@ namespace orrery::workloads {
 /// Its parts refer to each other and to the arguments, which must stay valid.
 struct DataStream {
   DataStream(const DataParallelism& parallelism, const StageLayout& stage, const CollectivePrices& prices,
-             TemplateLibrary& library, ProgramWriter& writer, bool gathers)
+             TemplateLibrary& library, ProgramWriter& writer, const HostCopies& host, bool gathers)
       : data(parallelism),
-        transfers(data, prices, library, writer),
+        transfers(data, prices, library, writer, host),
         chunks(data, stage, transfers, writer, gathers),
         units(data, stage, prices, transfers, writer),
         weights(data, stage, prices, library, transfers, writer) {}

@@ -53,12 +53,31 @@ void DataTransfers::stream(const char* name, double bytes) {
   writer_.compute(library_.compute({kernel}, -1), Category::compute);
 }
 
+/// Of weights that lie with the host this rank's share comes ahead of the gather.
+std::vector<std::uint32_t> DataTransfers::with_host(double parameters, const CommGroup& group,
+                                                    std::span<const std::uint32_t> waits) {
+  std::vector<std::uint32_t> all(waits.begin(), waits.end());
+  if (!host_.copies().states.parameters) return all;
+  const auto ranks = static_cast<double>(std::max<std::int64_t>(1, prices_.shapes[group].ranks));
+  return {host_.weights(parameters / ranks, all)};
+}
+
+void DataTransfers::leave(double parameters) {
+  if (!leaves()) return;
+  // Of one reduction a step there is nothing to add to.
+  const bool every = data_.replicas == 1 || (data_.by_unit && !data_.fetches.reduces_last_pass);
+  const std::uint32_t reduced = last_reduction_;
+  const auto waits = reduced == kNoReduction ? writer_.after_compute() : std::span<const std::uint32_t>(&reduced, 1);
+  last_copy_ = host_.gradients(parameters / data_.shares(), !every || turn_.first, !every || turn_.last, waits);
+}
+
 std::uint32_t DataTransfers::gather(double bytes, std::span<const std::uint32_t> waits) {
   const bool backward = writer_.is_backward();
   const CommGroup& group = backward ? data_.among.backward : data_.among.forward;
   if (is_alone(group)) return kNoTransfer;
+  const std::vector<std::uint32_t> after = with_host(bytes / data_.bytes.fetched, group, waits);
   const char* what = backward ? "parameters, backward" : "parameters, forward";
-  return writer_.transfer(transfer(CollectiveOp::all_gather, bytes, what, group), waits);
+  return writer_.transfer(transfer(CollectiveOp::all_gather, bytes, what, group), after);
 }
 
 /// One pass over the buffer: from the flat one into the parts of the list, or the other way.
@@ -69,10 +88,11 @@ sim::Duration DataTransfers::list_copy(double bytes) const {
 
 std::uint32_t DataTransfers::gather_weight(double bytes, const char* what, sim::Duration host,
                                            std::span<const std::uint32_t> waits) {
+  const std::vector<std::uint32_t> after = with_host(bytes / data_.bytes.parameter, data_.among.owners, waits);
   ProgramWriter::Transfer t = transfer(CollectiveOp::all_gather, bytes, what, data_.among.owners);
   t.cost.latency += list_copy(bytes);
   t.issue = host;
-  return writer_.transfer(t, waits);
+  return writer_.transfer(t, after);
 }
 
 void DataTransfers::reduce_tensors(double parameters, std::int64_t tensors, bool complete) {
@@ -85,6 +105,7 @@ void DataTransfers::reduce_tensors(double parameters, std::int64_t tensors, bool
   t.issue = data_.by_weight.call * tensors;
   last_reduction_ = writer_.transfer(t, writer_.after_compute());
   if (complete || !data_.fetches.reduces_groups_once) reduce_across_repeats(bytes);
+  leave(parameters);
 }
 
 void DataTransfers::reduce(double bytes) {
@@ -124,19 +145,21 @@ void DataTransfers::gather_new(double parameters) {
   if (data_.among.ranks.weights >= data_.owners) return;
   const double part = parameters * data_.bytes.parameter / static_cast<double>(data_.among.ranks.weights);
   writer_.transfer(transfer(CollectiveOp::all_gather, part, "new parameters, after the step", CommGroup::new_weights),
-                   writer_.after_compute());
+                   writer_.ready_to_compute());
 }
 
 void DataTransfers::reduce_unit(double parameters, const Layer* layer, bool complete) {
   if (!data_.to_owners) {
     reduce_pass(parameters);
-    return reduce_between_parts(parameters, complete);
+    reduce_between_parts(parameters, complete);
+    return leave(parameters);
   }
   const double bytes = parameters * data_.bytes.gradient;
   ProgramWriter::Transfer t = transfer(data_.reduction(), bytes, "gradients, backward", data_.among.owners);
   t.cost = owner_reductions(parameters, layer, data_.bytes.gradient, prices_);
   last_reduction_ = writer_.transfer(t, writer_.after_compute());
   if (complete) reduce_across_repeats(bytes);
+  leave(parameters);
 }
 
 void DataTransfers::reduce_across_repeats(double bytes) {

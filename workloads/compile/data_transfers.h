@@ -6,6 +6,7 @@
 #include <span>
 
 #include "workloads/compile/data_parallelism.h"
+#include "workloads/compile/host_copies.h"
 #include "workloads/compile/program_writer.h"
 
 namespace orrery::workloads {
@@ -20,8 +21,17 @@ class DataTransfers {
  public:
   /// Writes to `writer`; all arguments must stay valid.
   DataTransfers(const DataParallelism& data, const CollectivePrices& prices, TemplateLibrary& library,
-                ProgramWriter& writer)
-      : data_(data), prices_(prices), library_(library), writer_(writer) {}
+                ProgramWriter& writer, const HostCopies& host)
+      : data_(data), prices_(prices), library_(library), writer_(writer), host_(host, library, writer) {}
+
+  /// What follows belongs to a pass; first and last of those that make gradients of its chunk.
+  void begin_pass(bool first, bool last) { turn_ = {first, last}; }
+  /// Where gradients leave for the host with the backward pass, those of `parameters` do that were just reduced, or, on
+  /// a rank that reduces none, made.
+  void leave(double parameters);
+  bool leaves() const { return host_.copies().any() && host_.copies().in_backward; }
+  /// The last such copy; kNoTransfer before the first.
+  std::uint32_t last_copy() const { return last_copy_; }
 
   /// Gathers parameters that fill `bytes`; returns the operation, kNoTransfer where the rank has all of them.
   std::uint32_t gather(double bytes, std::span<const std::uint32_t> waits);
@@ -58,6 +68,7 @@ class DataTransfers {
   void reduce_pass(double parameters);
   void reduce_between_parts(double parameters, bool complete);
   void reduce_across_repeats(double bytes);
+  std::vector<std::uint32_t> with_host(double parameters, const CommGroup& group, std::span<const std::uint32_t> waits);
 
   const DataParallelism& data_;
   const CollectivePrices& prices_;
@@ -65,6 +76,11 @@ class DataTransfers {
   ProgramWriter& writer_;
   std::uint32_t last_reduction_ = kNoReduction;
   double beside_ = 0;  // seconds of collectives that computation has yet to pass by
+  HostLane host_;
+  struct Turn {
+    bool first = true, last = true;
+  } turn_;
+  std::uint32_t last_copy_ = kNoTransfer;
 };
 
 }  // namespace orrery::workloads

@@ -22,6 +22,12 @@ std::vector<PassInStep> in_step(const std::vector<Pass>& passes, std::int64_t ch
     out[i].first_use = !seen[index(passes[i].chunk)];
     seen[index(passes[i].chunk)] = true;
   }
+  std::vector<bool> begun(static_cast<std::size_t>(chunks), false);
+  for (PassInStep& pass : out) {
+    if (!ends_microbatch(pass.pass.kind)) continue;
+    pass.first_gradients = !begun[index(pass.pass.chunk)];
+    begun[index(pass.pass.chunk)] = true;
+  }
   for (std::size_t i = passes.size(); i-- > 0;) {
     if (!ends_microbatch(passes[i].kind)) continue;
     out[i].last_gradients = !ended[index(passes[i].chunk)];
@@ -150,8 +156,10 @@ void PassCompiler::compile(const PassInStep& pass) {
 /// In the order in which they fall due.
 std::vector<PassCompiler::Due> PassCompiler::buckets_of(const PassInStep& pass, const PassTemplate& passes) {
   std::vector<Due> buckets;
-  if (!pass.last_gradients) return buckets;
   for (DataStream& data : data_) {
+    data.transfers.begin_pass(pass.first_gradients, pass.last_gradients);
+    const bool each = data.chunks.leaves_every_pass() && ends_microbatch(pass.pass.kind);
+    if (!pass.last_gradients && !each) continue;
     for (const auto& bucket : data.chunks.buckets(stage_.range(pass.pass.chunk), passes, pass.pass.kind))
       buckets.push_back({bucket, &data.chunks});
   }

@@ -21,8 +21,9 @@ struct Pace {
 /// A pass as it stands in its step.
 struct PassInStep {
   Pass pass;
-  bool first_use = false;       // the first forward pass through its chunk
-  bool last_gradients = false;  // the last pass that makes gradients of its chunk's weights
+  bool first_use = false;        // the first forward pass through its chunk
+  bool first_gradients = false;  // the first pass that makes gradients of its chunk's weights
+  bool last_gradients = false;   // the last one
 };
 /// The passes of a stage of so many chunks.
 std::vector<PassInStep> in_step(const std::vector<Pass>& passes, std::int64_t chunks);

@@ -127,6 +127,7 @@ class ProgramText {
     const TrafficKey& key = stages_.traffic[note.traffic];
     if (key.op == CollectiveOp::send_receive && key.group.name == CommGroup::activations.name)
       return fmt::format("{} {}", note.counts ? "send" : "receive", key.what);
+    if (key.group.name == CommGroup::host.name) return key.what;
     const std::string share = note.share < 1 ? fmt::format(", {:.3g} of it", note.share) : "";
     return fmt::format("{} of {}, {} ranks{}", calibration::name_of(key.op), key.what, key.ranks, share);
   }

@@ -45,9 +45,10 @@ class StageCompiler {
         messages_(inputs.messages, stage_, prices, library, writer),
         passes_(std::move(parts), stage_, library, writer, data_),
         end_(inputs.update, stage_, prices, library, writer) {
-    data_.emplace_back(inputs.data, stage_, prices, library, writer, inputs.workload.new_weights);
+    data_.emplace_back(inputs.data, stage_, prices, library, writer, inputs.update.host, inputs.workload.new_weights);
     if (inputs.expert_data)
-      data_.emplace_back(*inputs.expert_data, stage_, prices, library, writer, inputs.workload.new_weights);
+      data_.emplace_back(*inputs.expert_data, stage_, prices, library, writer, inputs.update.host,
+                         inputs.workload.new_weights);
   }
 
   /// `listed`: operations of the stages before.

@@ -1,6 +1,9 @@
 // The end of a step. See step_end.h.
 #include "workloads/compile/step_end.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace orrery::workloads {
 
 void StepEnd::write(DataStreams& data) {
@@ -16,17 +19,36 @@ void StepEnd::write(DataStreams& data) {
   }
   const DataParallelism& whole = data.front().data;
   reduce_tied_embedding(whole);
-  norm_kernel(updated * whole.bytes.gradient);
+  if (!style_.host.adds_up) norm_kernel(updated * whole.bytes.gradient);
   reduce_norm();
-  writer_.compute(library_.compute(optimizer_kernels(style_.optimizer, style_.precision, style_.kernels, prices_.device,
-                                                     parameters, updated),
-                                   -1),
-                  Category::optimizer);
+  update(data, parameters, updated);
   for (DataStream& stream : data) {
     stream.chunks.gather_rest();
     if (stream.data.by_weight.on) stream.weights.gather_rest();
     stream.transfers.gather_new(stage_.parameters(stream.data.held));
   }
+}
+
+/// What the device updates, and beside it the host: piece by piece a layer is one.
+void StepEnd::update(DataStreams& data, double parameters, double updated) {
+  const HostCopies& host = style_.host;
+  HostLane lane(host, library_, writer_);
+  const std::int64_t pieces = host.states.overlaps ? std::max<std::int64_t>(1, stage_.blocks()) : 1;
+  std::vector<std::uint32_t> left;
+  for (const DataStream& stream : data) {
+    if (stream.transfers.last_copy() != DataTransfers::kNoTransfer) left.push_back(stream.transfers.last_copy());
+  }
+  if (host.any() && host.in_backward) {
+    const std::span<const std::uint32_t> ready = writer_.ready_to_compute();  // the norm, by which the host clips
+    left.insert(left.end(), ready.begin(), ready.end());
+  }
+  if (host.any() && !host.in_backward) lane.send_gradients(updated, pieces);
+  const double cleared = host.any() && host.in_backward ? 0 : parameters;
+  writer_.compute(library_.compute(device_update(style_.optimizer, style_.precision, style_.kernels, host,
+                                                 prices_.device, cleared, updated),
+                                   -1),
+                  Category::optimizer);
+  if (host.any()) writer_.next_waits_for(lane.update(updated, pieces, left));
 }
 
 void StepEnd::norm_kernel(double gradient_bytes) {

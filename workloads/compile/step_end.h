@@ -3,6 +3,7 @@
 #pragma once
 
 #include "workloads/compile/data_stream.h"
+#include "workloads/compile/host_copies.h"
 #include "workloads/model/optimizer_step.h"
 
 namespace orrery::workloads {
@@ -16,6 +17,7 @@ struct UpdateStyle {
   /// partial norms travel along the pipeline's messages, and nobody waits (Parallelism::optimizer_post_validation).
   bool waits_for_norm = true;
   bool ties_ends = false;  // first and last stage hold the same word embedding
+  HostCopies host;         // of what lies in the host's memory
 };
 
 /// Writes the end of a step behind the passes of its stage. Refers to its arguments.
@@ -31,6 +33,7 @@ class StepEnd {
   void reduce_tied_embedding(const DataParallelism& data);
   void reduce_norm();
   void norm_kernel(double gradient_bytes);
+  void update(DataStreams& data, double parameters, double updated);
 
   const UpdateStyle& style_;
   const StageLayout& stage_;

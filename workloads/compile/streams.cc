@@ -8,7 +8,7 @@ namespace orrery::workloads {
 std::string_view name_of(Category category) {
   static constexpr std::array<std::string_view, kCategories> names{
       "compute", "tensor_comm",  "pipeline_comm", "data_comm", "context_comm", "expert_comm", "table_comm",
-      "bubble",  "partner_wait", "optimizer",     "slow_gpu",  "host",         "other"};
+      "bubble",  "partner_wait", "optimizer",     "slow_gpu",  "host",         "other",       "host_copy"};
   return names[static_cast<std::size_t>(category)];
 }
 
@@ -27,7 +27,10 @@ std::span<const Stream> all_streams() {
                                   Stream::context,
                                   Stream::expert,
                                   Stream::expert_data,
-                                  Stream::tables};
+                                  Stream::tables,
+                                  Stream::to_host,
+                                  Stream::from_host,
+                                  Stream::host_update};
   static_assert([] {
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i].order != i) return false;

@@ -22,9 +22,10 @@ enum class Category : std::uint8_t {
   optimizer,
   slow_gpu,  // what a slow GPU's kernels take beyond those of a healthy one
   host,      // waiting for the host: launches, counts of tokens, what it does ahead of a step or a micro-batch
-  other      // what is left: the exchange of the gradients' norm
+  other,     // what is left: the exchange of the gradients' norm
+  host_copy  // copies of gradients and parameters to the host's memory and from it
 };
-inline constexpr std::size_t kCategories = 13;
+inline constexpr std::size_t kCategories = 14;
 std::string_view name_of(Category category);
 
 /// A stream of a GPU. The list is open: a new one is a name here and in all_streams(). Activations travel forward and
@@ -42,6 +43,7 @@ struct Stream {
   static const Stream context, expert;
   static const Stream expert_data;  // as `data`, of routed experts
   static const Stream tables;
+  static const Stream to_host, from_host, host_update;  // copies to the host's memory and from it, and its update
 };
 
 inline constexpr Stream Stream::compute{0, "compute"};
@@ -59,6 +61,9 @@ inline constexpr Stream Stream::context{11, "context collective"};
 inline constexpr Stream Stream::expert{12, "expert collective"};
 inline constexpr Stream Stream::expert_data{13, "expert data collective"};
 inline constexpr Stream Stream::tables{14, "table exchange"};
+inline constexpr Stream Stream::to_host{15, "copy to host"};
+inline constexpr Stream Stream::from_host{16, "copy from host"};
+inline constexpr Stream Stream::host_update{17, "update by host"};
 
 /// In order: the stream of number i is all_streams()[i].
 std::span<const Stream> all_streams();

@@ -177,7 +177,7 @@ void WeightCollectives::gather_rest() {
   if (tensors == 0) return;
   const sim::Duration apart = data_.fetches.fetch_call_per_rank * (data_.owners * tensors);
   transfers_.gather_weight(elements * data_.bytes.parameter, "parameters, after the step", data_.by_weight.call + apart,
-                           writer_.after_compute());
+                           writer_.ready_to_compute());
 }
 
 }  // namespace orrery::workloads

@@ -113,7 +113,7 @@ class AttentionWriter {
     shape.heads = op_.heads / heads;
     shape.kv_heads = op_.kv_heads / heads;
     shape.head_dim = op_.head_dim;
-    shape.window = op_.window;
+    shape.window = op_.window.keys;
     shape.backward = backward;
     shape.kernel = style_.attention_kernel;
     shape.score_operations = style_.score_operations;
@@ -144,7 +144,7 @@ class AttentionWriter {
   void flash(bool backward) {
     if (in_fp8(op_, writer_)) cast_operands(op_, writer_, backward);
     Attention shape = fused(backward);
-    if (op_.context == 1) return add(shape);
+    if (op_.context == 1) return attend(shape);
     const double keys_and_values = real(tokens()) * real(2 * op_.kv_heads * op_.head_dim);
     if (op_.ring) return ring(shape, keys_and_values);
     if (op_.by_heads) return heads(shape);
@@ -160,6 +160,7 @@ class AttentionWriter {
     if (backward) comm(CollectiveOp::reduce_scatter, whole, "key and value gradients, backward", CommOverlap::none);
   }
 
+  void attend(const Attention& shape);
   void blocks(Attention shape, double keys_and_values);
   void heads(const Attention& shape);
   void exchange_heads(std::int64_t width, const char* what, int tensors = 1);
@@ -263,6 +264,23 @@ void AttentionWriter::softmax_backward() {
   stream(Streaming::copy, scores() * (4 + element_), "score gradient to 16 bit");
 }
 
+/// Chunks attend by themselves, as that many more sequences of a micro-batch, the last and shorter one of a sequence
+/// apart (NVIDIA/NeMo, nemo/collections/llm/gpt/model/llama4_utils.py, chunkify). Left out: that NeMo fills it up.
+void AttentionWriter::attend(const Attention& shape) {
+  const auto [length, chunked] = op_.window;
+  if (!chunked) return add(shape);
+  const auto chunks = [&](std::int64_t count, std::int64_t positions) {
+    if (count == 0 || positions == 0) return;
+    Attention each = shape;
+    each.window = 0;
+    each.batch *= count;
+    each.queries = each.keys = positions;
+    add(each);
+  };
+  chunks(shape.keys / length, length);
+  chunks(1, shape.keys % length);
+}
+
 /// Keys and values are put side by side and gathered, a kernel takes those of one rank at a time, and partial outputs
 /// are put together in fp32: the sum read and written, the block's output read. Backward, gradients of queries are
 /// added up likewise; those of keys and values come round from rank to rank in fp32, to which each adds its own, and
@@ -316,7 +334,7 @@ void AttentionWriter::heads(const Attention& shape) {
     exchange_heads(query_width(), "queries, forward");
     exchange_heads(keys, "keys and values, forward", 2);
   }
-  add(shape);
+  attend(shape);
   if (!backward) return exchange_heads(query_width(), "attention output, forward");
   exchange_heads(query_width(), "query gradients, backward");
   exchange_heads(keys, "key and value gradients, backward", 2);

@@ -1,6 +1,6 @@
 // What the mask leaves out, taken off the count of the whole square: a query at position i sees min(i, window) keys, so
-// s queries see w (s - w / 2) pairs for a window of w, s^2 / 2 without one. Left out: the diagonal, half of which this
-// counts, as the kernels' own benchmarks do.
+// s queries see w (s - w / 2) pairs for a window of w, s^2 / 2 without one; of chunks half of each. Left out: the
+// diagonal, half of which this counts, as the kernels' own benchmarks do.
 #include "workloads/model/causal_flops.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ double masked_flops(const Layer& layer) {
     const auto* attention = std::get_if<AttentionOp>(&op);
     if (attention == nullptr) continue;
     const auto seq = static_cast<double>(attention->seq);
-    const double span = attention->window > 0 ? std::min(static_cast<double>(attention->window), seq) : seq;
-    const double counted = seq * span, seen = span * (seq - span / 2);
+    const double span = keys_reached(*attention);
+    const double counted = seq * span, seen = attention->window.chunked ? counted / 2 : span * (seq - span / 2);
     const double width = static_cast<double>(attention->heads) * static_cast<double>(attention->head_dim);
     flops += 4 * static_cast<double>(attention->batch) * width * (counted - seen);
   }

@@ -39,6 +39,8 @@ struct CommGroup {
   /// groups that hold the same part, which hand out new weights after a step; likewise of gradients, which are added up
   /// between groups at the end; and those of a second copy of the weights (ZeRO++ hpZ, arXiv 2306.10209).
   static const CommGroup weights, new_weights, partial_gradients, gradient_parts, secondary_weights;
+  /// A rank by itself: its copies to the host's memory and from it, and the host's own work there.
+  static const CommGroup to_host, from_host, host;
 };
 
 inline constexpr CommGroup CommGroup::tensor{0, "tensor"};
@@ -65,5 +67,8 @@ inline constexpr CommGroup CommGroup::new_weights{20, "data"};
 inline constexpr CommGroup CommGroup::partial_gradients{21, "data"};
 inline constexpr CommGroup CommGroup::gradient_parts{22, "data"};
 inline constexpr CommGroup CommGroup::secondary_weights{23, "data"};
+inline constexpr CommGroup CommGroup::to_host{24, "host"};
+inline constexpr CommGroup CommGroup::from_host{25, "host"};
+inline constexpr CommGroup CommGroup::host{26, "host"};
 
 }  // namespace orrery::workloads

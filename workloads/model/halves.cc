@@ -128,7 +128,7 @@ AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int
   a.heads = heads;
   a.kv_heads = kv_heads;
   a.head_dim = head_dim;
-  a.window = window;
+  a.window = {window, window > 0 && writer.model().attention.chunked};
   a.fused = computation.attention == AttentionKind::flash;
   a.ring = split.context_method == ContextMethod::ring;
   a.by_heads = split.context > 1 && split.context_method == ContextMethod::all_to_all;

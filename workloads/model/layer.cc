@@ -70,14 +70,22 @@ double trained_parameters(const Layer& layer) {
   return sum;
 }
 
+double keys_reached(const AttentionOp& op) {
+  const auto [keys, chunked] = op.window;
+  if (keys == 0 || keys >= op.seq) return real(op.seq);
+  if (!chunked) return real(keys);
+  const double whole = real(op.seq / keys) * real(keys), rest = real(op.seq % keys);
+  return (whole * real(keys) + rest * rest) / real(op.seq);
+}
+
 ForwardFlops forward_flops(const Layer& layer) {
   ForwardFlops flops;
   for (const LayerOp& op : layer.ops) {
     if (const auto* linear = std::get_if<LinearOp>(&op)) {
       for (const MatMul& p : linear->products) flops.linear += 2 * real(p.tokens) * real(p.in) * real(p.out);
     } else if (const auto* a = std::get_if<AttentionOp>(&op)) {
-      const std::int64_t span = a->window > 0 ? std::min(a->window, a->seq) : a->seq;
-      flops.attention += 4 * real(a->batch) * real(a->seq / a->context) * real(span) * real(a->heads * a->head_dim);
+      flops.attention +=
+          4 * real(a->batch) * real(a->seq / a->context) * keys_reached(*a) * real(a->heads * a->head_dim);
     }
   }
   return flops;

@@ -98,10 +98,18 @@ struct LinearOp {
   std::vector<StreamingOp> sums = {};  // backward: gradients of the input added up
 };
 
+/// The keys that a query sees: of `keys` positions the last, or where it is `chunked` those of its chunk, at multiples
+/// of `keys`, that are no later; 0: all.
+struct Window {
+  std::int64_t keys = 0;
+  bool chunked = false;
+};
+
 /// Attention between the layer that makes queries, keys and values and the one that takes its output.
 struct AttentionOp {
-  std::int64_t batch, seq, context;  // sequences of a micro-batch, positions of one, ranks that it is cut over
-  std::int64_t heads, kv_heads, head_dim, window;  // of this rank; window 0: none
+  std::int64_t batch, seq, context;        // sequences of a micro-batch, positions of one, ranks that it is cut over
+  std::int64_t heads, kv_heads, head_dim;  // of this rank
+  Window window;
   /// ring: blocks of keys and values go round the context group; by_heads: it exchanges positions for heads.
   bool fused, ring, by_heads;
   bool position_bias, dropout;
@@ -215,6 +223,9 @@ double parameters(const Layer& layer);
 /// Of these, those of routed experts, and those that are trained.
 double expert_parameters(const Layer& layer);
 double trained_parameters(const Layer& layer);
+/// Keys that a query reaches in the mean, in positions, where whole squares are counted, causal or not: all of the
+/// sequence, those of the window, or of chunks c_i of s positions sum c_i^2 / s.
+double keys_reached(const AttentionOp& op);
 /// FLOPs of the products of its forward pass for one micro-batch on one rank: of linear layers, and of attention, which
 /// counts the whole square of queries and keys within the window, causal or not.
 struct ForwardFlops {

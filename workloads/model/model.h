@@ -38,6 +38,9 @@ struct Model {
     /// Of so many layers in turn the last sees everything, the others the window (Gemma 2, arXiv 2408.00118: 2; Gemma
     /// 3, arXiv 2503.19786: 6); 0: every layer has the window.
     std::int64_t window_every = 0;
+    /// The window is no span behind each token but its chunk: positions are cut at multiples of it, and nothing looks
+    /// into the chunk before (Llama 4, huggingface/transformers, models/llama4, attention_chunk_size).
+    bool chunked = false;
     /// Factor on queries and keys beside their rotation (YaRN, arXiv 2309.00071, section 3.4: 0.1 ln s + 1); 1: none.
     double rotary_factor = 1;
     LatentAttention latent;  // in place of the usual queries, keys and values

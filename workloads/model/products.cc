@@ -33,7 +33,12 @@ std::optional<calibration::Attention> fused_attention(const Layer& layer) {
     attention.heads = a->heads;
     attention.kv_heads = a->kv_heads;
     attention.head_dim = a->head_dim;
-    attention.window = a->window;
+    const auto [keys, chunked] = a->window;
+    attention.window = chunked ? 0 : keys;
+    if (chunked) {
+      attention.queries = attention.keys = keys;
+      attention.batch *= a->seq / keys;
+    }
     return attention;
   }
   return {};

@@ -150,6 +150,7 @@ struct Method {
   Adapters adapters;
   /// Layers whose activations wait in the host's memory for their backward pass.
   std::int64_t offloaded_layers = 0;
+  HostStates host_states;  // what of the optimizer lies there
   OptimizerKind optimizer = OptimizerKind::adam;
 };
 

@@ -68,6 +68,22 @@ DataParallelism data_parallelism_of(const Job& job) {
   return data;
 }
 
+HostCopies host_copies_of(const Method& method, const calibration::OptimizerStyle& style, const Machine& machine) {
+  HostCopies host;
+  host.states = method.host_states;
+  if (!host.any()) return host;
+  host.in_backward = style.gradients_to_host_in_backward;
+  host.adds_up = host.in_backward && style.host_adds_up_gradients;
+  host.bytes = host_widths(method.optimizer, method.precision, style, host.states.parameters);
+  const topology::NodeSpec& node = machine.node;
+  const std::int64_t ranks = std::min(machine.gpus, machine.gpus_per_node);
+  const std::int64_t on_link = std::min(ranks, (node.gpus + node.host.links - 1) / node.host.links);
+  host.rates.link = node.host.link.value() / static_cast<double>(on_link);
+  const double memory = node.host.memory_rate.value() > 0 ? node.host.memory_rate.value() : kHostMemoryRate;
+  host.rates.memory = style.host_update_share * memory / static_cast<double>(ranks);
+  return host;
+}
+
 std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const Experts& experts,
                                                      std::int64_t replicas, std::int64_t owners) {
   if (!experts.any() || data.held == HeldPart::trained) return {};
@@ -159,8 +175,9 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   // schedules would lock up.
   inputs.passes.waits_for_batch =
       software.host.host_waits_for_batch && job.parallelism.virtual_pipeline == 1 && !schedule.runtimes.post_ahead;
-  inputs.update = {job.method.optimizer, job.method.precision, software.optimizer,
-                   !job.parallelism.optimizer_post_validation, job.ties_embeddings()};
+  inputs.update = {job.method.optimizer,  job.method.precision,
+                   software.optimizer,    !job.parallelism.optimizer_post_validation,
+                   job.ties_embeddings(), host_copies_of(job.method, software.optimizer, job.machine)};
   inputs.expert_data =
       expert_parallelism_of(inputs.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks());
   inputs.slowest = slowest_of(pace_spread_of(job.machine, job.power), job.parallelism, job.microbatches());
@@ -195,6 +212,7 @@ GroupLayout group_layout_of(const Job& job) {
     layout.experts.expert = plan.ranks;
     layout.experts.tensor = plan.node_ranks;
   }
+  layout.offloads = job.method.host_states.any();
   layout.own_routes = with_own_routes(job.software.library.collective_algorithms);
   return layout;
 }

@@ -11,6 +11,11 @@ namespace orrery::workloads {
 /// The layers of a job: its schedule says where blocks lie, parallelism.stage_layers how many layers each holds.
 LayerSplit split_layers(const Job& job);
 DataParallelism data_parallelism_of(const Job& job);
+/// Bytes/s of a node's memory where its document says none: two processors of eight channels of DDR4-2666 would have
+/// 341 GB/s, one of six 128; the default of node.host_memory_rate.
+inline constexpr double kHostMemoryRate = 200e9;
+/// What of its states lies with the host and how it gets there: nothing where the job says nothing.
+HostCopies host_copies_of(const Method& method, const calibration::OptimizerStyle& style, const Machine& machine);
 /// `data` as it is of routed experts, which so many ranks hold alike, of which `owners` share out a state; nothing
 /// where the model has none.
 std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const Experts& experts,

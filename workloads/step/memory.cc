@@ -14,6 +14,7 @@
 #include "workloads/step/memory.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "sim/real.h"
 #include "workloads/compile/pipeline_messages.h"
@@ -39,6 +40,7 @@ struct StateStyle {
   bool frees_end_unit = false;
   bool states_follow_weights = false;
   bool moments_16bit = false;
+  HostCopies host = {};
 
   bool reaches(Sharding level) const { return data.sharding >= level; }
   /// Ranks that share what is sharded, once `level` is reached.
@@ -59,6 +61,13 @@ struct StateStyle {
     return 2 + (keeps_training_gradients && accumulator > 2 ? accumulator : accumulator - 2);
   }
   double weights_shared_by() const { return reaches(Sharding::parameters) ? real(data.among.ranks.weights) : 1.0; }
+  /// What stays with the device of the optimizer's states; and of gradients, which may leave with each backward pass.
+  double device_share() const { return 1 - host.states.optimizer; }
+  double gradients_stay() const {
+    const bool leave =
+        host.any() && host.in_backward && (data.replicas == 1 || (data.by_unit && !data.fetches.reduces_last_pass));
+    return leave ? device_share() : 1;
+  }
   /// Parameters come and gradients go unit by unit, a block each and embedding and head together.
   bool has_units() const { return reaches(Sharding::parameters) && !data.by_weight.on; }
 };
@@ -72,16 +81,19 @@ StageMemory model_states(const StateStyle& style, double parameters) {
   m.parameters = parameters * element / style.weights_shared_by();
   if (style.data.among.ranks.secondary > 0)
     m.parameters += parameters * element / real(style.data.among.ranks.secondary);
-  m.gradients = parameters * 2 / style.gradients_shared_by();
+  m.gradients = parameters * 2 / style.gradients_shared_by() * style.gradients_stay();
+  if (style.host.states.parameters) m.parameters = 0;
   // Weights that are trained in fp32, or updated as they are, are their own master copy.
   const bool own = style.precision.activations == DataType::fp32 || style.states_follow_weights;
   const double master = own ? 0 : 4;
-  m.optimizer = parameters * (master + moments) / style.shared_by(Sharding::optimizer);
+  const double updated = parameters / style.shared_by(Sharding::optimizer);
+  m.optimizer = parameters * (master + moments) / style.shared_by(Sharding::optimizer) * style.device_share();
+  m.host = updated * style.host.states.optimizer * style.host.bytes.held;
   // FSDP's shards are fp32 from the start, gradients and all; where these are added up whole, they are in the type of
   // the reduction.
   const bool shards = style.reaches(Sharding::parameters) && !style.data.fetches.reduces_last_pass;
   const double beyond = shards ? 0 : style.gradient_bytes() - 2;
-  m.parts.accumulators = parameters * beyond / style.gradients_shared_by();
+  m.parts.accumulators = parameters * beyond / style.gradients_shared_by() * style.gradients_stay();
   return m;
 }
 
@@ -124,6 +136,7 @@ StageMemory sum_of(StageMemory a, const StageMemory& b) {
   a.parameters += b.parameters;
   a.gradients += b.gradients;
   a.optimizer += b.optimizer;
+  a.host += b.host;
   a.parts.accumulators += b.parts.accumulators;
   return a;
 }
@@ -231,7 +244,7 @@ double message_bytes(const Parallelism& p, double element, bool overlaps, const 
 
 /// What the optimizer step needs when all passes are over.
 double step_bytes(const StateStyle& style, double parameters) {
-  const double updated = parameters / style.shared_by(Sharding::optimizer);
+  const double updated = style.device_share() * parameters / style.shared_by(Sharding::optimizer);
   double bytes = 0;
   if (!style.states_follow_weights && style.precision.accumulation != DataType::fp32)
     bytes += 4 * updated;                                            // gradients in fp32 for the update
@@ -347,7 +360,8 @@ StateStyles state_styles(const Job& job) {
                          habits.allocates_gradients_late,
                          habits.frees_end_unit,
                          job.software.optimizer.states_follow_weights,
-                         job.software.optimizer.moments_16bit};
+                         job.software.optimizer.moments_16bit,
+                         host_copies_of(job.method, job.software.optimizer, job.machine)};
   StateStyle experts = style;
   experts.data = expert_parallelism_of(style.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks())
                      .value_or(style.data);
@@ -493,13 +507,37 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   return stages;
 }
 
+namespace {
+/// Ranks of a node, those of the fullest stages first, as many of a stage as it has.
+double host_need(const std::vector<StageMemory>& stages, const Machine& machine) {
+  std::vector<double> of_rank;
+  for (const StageMemory& stage : stages) of_rank.push_back(stage.host);
+  std::sort(of_rank.begin(), of_rank.end(), std::greater<>());
+  const std::int64_t of_stage =
+      std::max<std::int64_t>(1, machine.gpus / static_cast<std::int64_t>(std::max<std::size_t>(1, stages.size())));
+  std::int64_t left = std::min(machine.gpus, machine.gpus_per_node);
+  double need = 0;
+  for (const double bytes : of_rank) {
+    const std::int64_t ranks = std::min(left, of_stage);
+    need += real(ranks) * bytes;
+    left -= ranks;
+  }
+  return need;
+}
+}  // namespace
+
 MemoryNeed memory_need(const std::vector<StageMemory>& stages, const Machine& machine) {
   MemoryNeed need;
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     const auto capacity = static_cast<double>(machine.device_of(static_cast<std::int64_t>(stage)).memory().value());
     const double total = stages[stage].total;
-    if (stage == 0 || total - capacity > need.peak - need.capacity) need = {total, capacity, stage};
+    if (stage == 0 || total - capacity > need.peak - need.capacity) {
+      need.peak = total;
+      need.capacity = capacity;
+      need.stage = stage;
+    }
   }
+  need.host = {host_need(stages, machine), static_cast<double>(machine.node.host.memory.value())};
   return need;
 }
 

@@ -25,7 +25,13 @@ double peak_memory(std::span<const StageMemory> stages);
 struct MemoryNeed {
   double peak = 0, capacity = 0;
   std::size_t stage = 0;
-  bool fits() const { return peak <= capacity; }
+  /// Of the hosts of a node, what its ranks have there, at most; capacity 0: not known, which nothing is checked
+  /// against.
+  struct Host {
+    double peak = 0, capacity = 0;
+    bool fits() const { return capacity == 0 || peak <= capacity; }
+  } host = {};
+  bool fits() const { return peak <= capacity && host.fits(); }
 };
 MemoryNeed memory_need(const std::vector<StageMemory>& stages, const Machine& machine);
 

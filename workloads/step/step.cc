@@ -380,6 +380,7 @@ void add_memory(std::vector<StageMemory> stages, const Machine& machine, StepRep
   report.memory.peak_bytes = need.peak;
   report.memory.capacity_bytes = need.capacity;
   report.memory.tightest = need.stage;
+  report.memory.host = {need.host.peak, need.host.capacity, need.host.fits()};
   report.memory.fits = need.fits();
 }
 

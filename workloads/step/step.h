@@ -51,6 +51,7 @@ struct StageMemory {
     double sum() const { return accumulators + weight_copies + gathered + messages + step + fragmentation + context; }
   } parts;
   double passing_gradients = 0;  // of `gathered`: whole gradients of chunks whose backward passes are under way
+  double host = 0;               // of the rank in the host's memory (offload.optimizer), no part of total
   double waiting = 0;    // freed, but another stream may read it yet: reserved where there is room, no part of total
   double allocated = 0;  // what PyTorch calls the peak allocated memory: total less fragmentation and context
   enum class During : std::uint8_t { forward, backward, optimizer };
@@ -219,6 +220,10 @@ struct StepReport {
     double peak_bytes = 0, capacity_bytes = 0;  // of the fullest rank for its GPU
     double allocated_bytes = 0;                 // of the fullest rank
     double reserved_bytes = 0;                  // likewise, what the allocator holds, with what waits
+    struct Host {
+      double peak_bytes = 0, capacity_bytes = 0;  // of the fullest node's hosts, at most; capacity 0: not known
+      bool fits = true;
+    } host;
     std::vector<StageMemory> stages;
     std::size_t tightest = 0;       // stage that has least left or lacks most, whose numbers the first two are
     std::vector<Remedy> would_fit;  // where it does not fit: filled by who knows the scenario (scenarios::would_fit)

@@ -76,11 +76,12 @@ double optimizer_time(const ProgramInputs& inputs, const calibration::DeviceProf
     updated += experts / inputs.expert_data->shares();
   }
   const UpdateStyle& style = inputs.update;
+  const double cleared = style.host.in_backward ? 0 : parameters;
   double ps = 0;
   for (const Kernel& kernel :
-       optimizer_kernels(style.optimizer, style.precision, style.kernels, device, parameters, updated))
+       device_update(style.optimizer, style.precision, style.kernels, style.host, device, cleared, updated))
     ps += real(kernel.time.value());
-  return ps;
+  return std::max(ps, style.host.least_seconds(updated) * sim::kPicosecondsPerSecond);
 }
 
 /// Picoseconds of the data stream of a stage.

@@ -53,8 +53,8 @@ std::vector<Work> work_of(const EnergyInputs& given, const LayerSplit& split) {
   const auto update = [&](const DataParallelism& data, const calibration::DeviceProfile& device, double parameters,
                           calibration::Duty& duty) {
     for (const Kernel& kernel :
-         optimizer_kernels(inputs.update.optimizer, inputs.update.precision, inputs.update.kernels, device, parameters,
-                           parameters / data.shares()))
+         device_update(inputs.update.optimizer, inputs.update.precision, inputs.update.kernels, inputs.update.host,
+                       device, inputs.update.host.in_backward ? 0 : parameters, parameters / data.shares()))
       add(duty, kernel);
   };
   std::vector<Work> stages;

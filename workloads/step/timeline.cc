@@ -52,7 +52,8 @@ Timeline::Span span_of(const StepPlan& step, const sim::Program& program, const 
     span.name = pass + span.kernels.front().name;
   } else {
     const TrafficKey& key = step.stages.traffic[note.traffic];
-    span.name = fmt::format("{}{} ({})", pass, calibration::name_of(key.op), key.what);
+    const bool with_host = key.group.name == CommGroup::host.name;
+    span.name = with_host ? pass + key.what : fmt::format("{}{} ({})", pass, calibration::name_of(key.op), key.what);
     span.bytes = key.bytes * note.share;
     span.call = {key.op, key.group.name, key.ranks};
   }

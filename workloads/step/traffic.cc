@@ -22,6 +22,7 @@
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step/closed_form_parameters.h"
 #include "workloads/step/grid_traffic.h"
+#include "workloads/step/host_traffic.h"
 #include "workloads/step/job_values.h"
 #include "workloads/step/mixture_traffic.h"
 #include "workloads/step/recommender_traffic.h"
@@ -254,9 +255,9 @@ class ClosedForm {
       add_context_rows(job_.model, job_.software.attention_style, p_, job_.method,
                        real(job_.batch.micro * job_.rank_seq()), real(job_.microbatches()), again_.all(), rows_);
     if (p_.pipeline > 1) pipeline();
-    if (job_.replicas() > 1) data();
+    data();
     if (job_.model.experts.any()) {
-      if (job_.expert_replicas() > 1 && !adapters_.any()) expert_data();
+      if (!adapters_.any()) expert_data();
       mixture_.exchange_rows(rows_);
     }
     scales();
@@ -379,15 +380,18 @@ class ClosedForm {
                                : layers + shard.embedding + shard.head;
     GatheredElements gathered = WeightTraffic{job_.model, p_, job_.method, job_.software}.of(trained);
     for (double* elements : {&gathered.forward, &gathered.backward, &gathered.after_step}) *elements *= real(p_.tensor);
-    states().add_all(CommGroup::data, CommGroup::replicate, job_.shard_ranks(), job_.replicas(),
-                     real(p_.tensor) * trained, gathered);
+    const double whole = real(p_.tensor) * trained;
+    states().add_all(CommGroup::data, CommGroup::replicate, job_.shard_ranks(), job_.replicas(), whole, gathered);
+    add_host_rows({p_, job_.method, job_.software}, whole, gathered,
+                  {job_.shard_ranks(), job_.replicas(), microbatches_of_a_replica()}, rows_);
   }
 
   void expert_data() {
-    const double held = mixture_parameters(job_.model, split_of(job_)).experts;
-    const double all = real(p_.expert * p_.expert_tensor) * held;
+    const double all = real(p_.expert * p_.expert_tensor) * mixture_parameters(job_.model, split_of(job_)).experts;
     states().add_all(CommGroup::expert_data, CommGroup::expert_replicate, job_.expert_shard_ranks(),
                      job_.expert_replicas(), all, {all, all, 0});
+    add_host_rows({p_, job_.method, job_.software}, all, {all, all, 0},
+                  {job_.expert_shard_ranks(), job_.expert_replicas(), microbatches_of_a_replica()}, rows_);
   }
 
   StateRows states() { return {p_, job_.software, job_.method.precision, microbatches_of_a_replica(), rows_}; }
@@ -414,8 +418,7 @@ class ClosedForm {
 
   void norm() {
     const std::int64_t ranks = p_.tensor * p_.pipeline * p_.data * p_.context;
-    const bool whole = p_.sharding != Sharding::none;
-    const std::int64_t group = whole ? ranks : p_.tensor * p_.pipeline;
+    const std::int64_t group = p_.sharding != Sharding::none ? ranks : p_.tensor * p_.pipeline;
     add(CommGroup::norm, CollectiveOp::all_reduce, "gradient norm", group, 4, real(ranks / group), 0);
   }
 
@@ -471,6 +474,7 @@ struct Counted {
     const auto count = [&](const OpNote& note) {
       if (note.traffic == kNoTraffic) return;
       const TrafficKey& key = step.stages.traffic[note.traffic];
+      if (key.group == CommGroup::host) return;  // what a host does in its memory moves nowhere
       const std::size_t r = row_of[note.traffic];
       const bool receiver = key.op == CollectiveOp::send_receive && !note.counts;
       if (receiver) return;
@@ -509,6 +513,7 @@ Counted counted(const StepPlan& step) {
   std::vector<std::size_t> row_of(step.stages.traffic.size());
   for (std::size_t k = 0; k < step.stages.traffic.size(); ++k) {
     const TrafficKey& key = step.stages.traffic[k];
+    if (key.group == CommGroup::host) continue;
     TrafficRow row;
     row.among = key.group;
     row.dimension = key.group.name;

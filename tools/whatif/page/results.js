@@ -14,6 +14,7 @@ const kParts = [
   ['optimizer', 'optimizer'],
   ['host', 'host'],
   ['other', 'other'],
+  ['host_copy', 'copies to the host'],
   ['partner_wait', 'waiting for a partner'],
   ['slow_gpu', 'a slow GPU'],
 ];
