@@ -242,7 +242,8 @@ AttentionModel load_attention(const Settings& s, const DeviceProfile::Model& dev
   a.peak = device.sheet.peak[static_cast<std::size_t>(DataType::bf16)];
   a.processors = static_cast<double>(device.sheet.processors);
   a.memory_bandwidth = device.sheet.memory_bandwidth;
-  a.scores.operations = device.sheet.peak[static_cast<std::size_t>(DataType::fp32)] / 2;  // a multiply-add counts as two
+  // A multiply-add counts as two.
+  a.scores.operations = device.sheet.peak[static_cast<std::size_t>(DataType::fp32)] / 2;
   a.launch = duration_at(s, "launch");
   const Settings& rate = s.at("rate");
   a.rate_64 = rate.at("head_dim_64").as_number();
