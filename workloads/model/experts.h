@@ -98,8 +98,6 @@ struct ExpertStyle {
 
 /// Of the weights that come to experts with their tokens: DeepEP and HybridEP take them in fp32 alone, whatever the
 /// router works in (Megatron-LM core_v0.16.0, megatron/core/transformer/moe/token_dispatcher.py, dispatch).
-constexpr bool weights_in_fp32(const ExpertStyle& style) {
-  return style.router_fp32 || sends_once(style.dispatcher);
-}
+constexpr bool weights_in_fp32(const ExpertStyle& style) { return style.router_fp32 || sends_once(style.dispatcher); }
 
 }  // namespace orrery::workloads
