@@ -43,7 +43,6 @@ struct HostCopies {
     double gradient = 4, sum = 2, parameter = 2, states = 12, update = 0, held = 0;
   } bytes;
   bool any() const { return states.any(); }
-  bool operator==(const HostCopies&) const = default;
 
   /// Seconds that copies and the host's update behind the passes take at least, of a rank that updates so many
   /// parameters.
