@@ -49,6 +49,17 @@ std::string refusal(const std::string& rows) {
   return "";
 }
 
+/// Kernels that start at once and reach all of a memory of so many bytes/s, on a device of 100 TFLOP/s.
+GroupedModel on_100_processors(double bandwidth) {
+  GroupedModel products;
+  products.peak = 100e12;
+  products.processors = 100;
+  products.memory_bandwidth = bandwidth;
+  products.memory_efficiency = 1;
+  products.launch = 0;
+  return products;
+}
+
 }  // namespace
 
 TEST_CASE("balanced routing gives every expert its share") {
@@ -137,12 +148,7 @@ TEST_CASE("loads of ranks are those of their experts, one in the mean") {
 }
 
 TEST_CASE("the time of a layer of experts is that of its two products and of what moves around them") {
-  GroupedModel products;
-  products.peak = 100e12;
-  products.processors = 100;
-  products.memory_bandwidth = 1e12;
-  products.memory_efficiency = 1;
-  products.launch = 0;
+  GroupedModel products = on_100_processors(1e12);
   products.tiles = {{128, 128, 1.0, 0}};
   ServedExperts around;
   around.fixed = 20e-6;
@@ -194,11 +200,7 @@ TEST_CASE("the time of a layer of experts is that of its two products and of wha
 }
 
 TEST_CASE("a layer runs the tiles that were timed for the last power of two of its tokens") {
-  GroupedModel products;
-  products.peak = 100e12;
-  products.processors = 100;
-  products.memory_bandwidth = 1e18;
-  products.launch = 0;
+  GroupedModel products = on_100_processors(1e18);
   products.quantisation = 1;
   products.tiles = {{64, 128, 0.5, 0}, {128, 128, 2 / 3.0, 0}};
   ExpertLayer l;
