@@ -48,12 +48,13 @@ void say_states(Job& job) {
   const workloads::HostCopies host = workloads::host_copies_of(job.method, job.software.optimizer, job.machine);
   job.assumptions.push_back(
       fmt::format("offload: {} of the optimizer's states{} in the host's memory; gradients leave {}, the host updates "
-                  "at {:.3g} GB/s "
-                  "for each GPU, copies move {:.3g} GB/s for each GPU, both ways{}.",
+                  "at {:.3g} GB/s for each GPU, {:g} of its memory's rate (software.host_update_share, which no "
+                  "measured step tells), copies move {:.3g} GB/s for each GPU, both ways{}.",
                   states.optimizer == 1 ? "all" : fmt::format("{:g}", states.optimizer),
                   states.parameters ? " and the weights' shards lie" : " lie",
                   host.in_backward ? "with the backward pass" : "behind the last pass", host.rates.memory / 1e9,
-                  host.rates.link / 1e9, states.overlaps ? ", layer by layer beside the update" : ""));
+                  job.software.optimizer.host_update_share, host.rates.link / 1e9,
+                  states.overlaps ? ", layer by layer beside the update" : ""));
   if (node.memory_rate.value() == 0)
     job.assumptions.push_back(
         fmt::format("offload: {} does not say how fast its hosts' memory is (node.host_memory_rate): {:g} GB/s.",
