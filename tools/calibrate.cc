@@ -257,6 +257,9 @@ Action declare_calibrate(CommandOptions app) {
   MeasureOptions& measure = options->measure;
   app.add_option("--device", measure.device, "GPU to measure");
   app.add_flag("--quick", measure.quick, "measure fewer shapes: under 2 minutes, else under 20");
+  app.add_option("--minutes", measure.minutes,
+                 "begin no case that would end later, and fit what there is (default: all)")
+      .check(MoreThanZero{});
   app.add_option("--out", measure.out, "profile to write; its samples go beside it, as .csv").type_name("PROFILE.yaml");
   app.add_flag("--resume", measure.resume, "continue the samples file of an earlier run");
   app.add_flag("--verify", options->verify, "check the result of every kernel once, time nothing");

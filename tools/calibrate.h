@@ -9,6 +9,7 @@ struct MeasureOptions {
   std::string out;     // profile to write; the samples go beside it, as .csv
   std::string module;  // GPU module to load; empty: those beside the program
   int device = 0;
+  double minutes = 0;  // after which no further case is begun; 0: no limit
   bool quick = false, resume = false;
 };
 

@@ -183,6 +183,7 @@ struct Tally {
     std::map<std::string, std::size_t> problems;  // by reason
   };
   std::map<calibration::CaseClass, OfClass> classes;
+  std::size_t left = 0;  // for which the time did not last
   bool lost = false, interrupted = false;
   std::string lost_message;
 
@@ -209,8 +210,11 @@ std::string reason_of(GpuStatus status, const std::string& message) {
   }
 }
 
-Tally measure_all(GpuModule& module, const std::vector<PlannedCase>& plan, calibration::Journal& journal) {
+Tally measure_all(GpuModule& module, const std::vector<PlannedCase>& plan, calibration::Journal& journal,
+                  double minutes) {
   const InterruptGuard guard;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto spent = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   Tally tally;
   PlanProgress progress(plan);
   for (const PlannedCase& p : plan) {
@@ -223,6 +227,11 @@ Tally measure_all(GpuModule& module, const std::vector<PlannedCase>& plan, calib
     if (InterruptGuard::interrupted()) {
       tally.interrupted = true;
       break;
+    }
+    if (minutes > 0 && spent() + p.estimate > 60 * minutes) {
+      ++tally.left;
+      progress.skipped(p);
+      continue;
     }
     progress.begins(p);
     Measurement measured;
@@ -269,6 +278,7 @@ calibration::DeviceFacts device_facts(const GpuFacts& f, const calibration::Devi
   facts.processors = f.processors;
   facts.memory_bytes = f.memory.bytes;
   facts.boost_hz = f.clock_hz;
+  facts.power_limit = f.power_limit_w;
   facts.nvlink_bandwidth = f.nvlink_bandwidth;
   facts.notes = notes_of(f);
   for (const std::string& problem : tally.problems()) facts.notes.push_back(problem);
@@ -325,11 +335,12 @@ int measure_device(const MeasureOptions& options) {
   calibration::Journal journal(samples, identity_of(facts), notes_of(facts), options.resume);
   describe_device(facts, options.device);
   const std::vector<PlannedCase> plan = calibration::measurement_plan(facts, shipped_models(), options.quick);
-  const Tally tally = measure_all(*module, plan, journal);
+  const Tally tally = measure_all(*module, plan, journal, options.minutes);
   write_tally(std::cout, tally);
   const std::string kept = fmt::format("{} measurements are kept in {}, --resume continues", journal.rows(), samples);
   if (tally.lost)
     throw sim::UserError(fmt::format("orrery: calibrate: the GPU no longer answers: {}; {}", tally.lost_message, kept));
+  if (tally.left > 0) fmt::print("{} cases left for another {:.3g} minutes: {}\n", tally.left, options.minutes, kept);
   if (tally.interrupted) {
     std::cerr << "stopped; " << kept << '\n';
     return kInterrupted;

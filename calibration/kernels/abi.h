@@ -9,7 +9,7 @@
 namespace orrery::calibration {
 
 /// Both sides must name the same number; it changes with anything below.
-inline constexpr std::int32_t kGpuAbi = 2;
+inline constexpr std::int32_t kGpuAbi = 3;
 
 enum class CaseClass : std::int32_t {
   gemm,
@@ -20,9 +20,10 @@ enum class CaseClass : std::int32_t {
   sustained,
   interference,
   collective,
-  grouped_gemm
+  grouped_gemm,
+  power
 };
-inline constexpr int kCaseClasses = 9;
+inline constexpr int kCaseClasses = 10;
 enum class CaseType : std::int32_t { none, bfloat16, float16, float32, fp8_e4m3, fp8_e5m2 };
 inline constexpr int kCaseTypes = 6;
 /// Operands of C[m,n] = A[m,k] B[k,n] in memory, as a library with column-major matrices names them for a row-major C:
@@ -43,6 +44,9 @@ inline constexpr int kCaseForms = 4;
 ///   sustained           steady_over_cold: rate in a long run over the rate of a short one; heads > 0: attention, else
 ///                       a product of m, n, k in dtype
 ///   interference        gemm_beside_copy, gemm_beside_reduction: time beside it over time alone, of m, n, k in dtype
+///   power               <kernel>_<percent>, gemm_75: what the board draws while the kernel runs for that share of the
+///                       time, in periods shorter than a power limiter's; kernel: gemm (m, n, k in dtype), attention,
+///                       copy (m rows of n), or idle, alone and without a share
 ///   collective          name of the operation; dtype, bytes (the whole buffer), gpus
 struct Case {
   CaseClass kind = CaseClass::gemm;
@@ -92,7 +96,7 @@ struct GpuTiming {
   std::int32_t repeats = 0;
   double seconds[kMostRepeats] = {};  // one kernel each; the ratio for sustained and interference
   double error = -1;                  // ||out - reference|| / ||reference||, reference in float64; below 0: not checked
-  double sm_mhz = 0, power_w = 0;     // while the kernel ran; 0 unknown
+  double sm_mhz = 0, power_w = 0;     // while the kernel ran, for class power the mean with its pauses; 0 unknown
 };
 
 }  // namespace orrery::calibration

@@ -58,6 +58,8 @@ GpuTiming measure(Device& device, const Case& what, double budget, bool timed) {
       return measure_host(device, what, timed ? budget : 0);
     case CaseClass::sustained:
       return measure_sustained(device, what, timed ? budget : 0.1);
+    case CaseClass::power:
+      return measure_power(device, what, timed ? budget : 0.1);
     case CaseClass::interference:
       return measure_interference(device, what, timed ? budget : 0);
     case CaseClass::collective:

@@ -20,6 +20,8 @@ class Monitor {
   double sm_mhz() const;
   double power_w() const;
   double power_limit_w() const;
+  /// Joules drawn since some moment in the past, by a counter that moves some tens of times a second.
+  double energy_j() const;
   /// Sum over the active NVLinks, bytes/s and direction; 0 where there is none.
   double nvlink_bandwidth() const;
 

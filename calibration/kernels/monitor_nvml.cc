@@ -18,6 +18,7 @@ struct Nvml {
   int (*clock)(void*, unsigned, unsigned*) = nullptr;
   int (*power)(void*, unsigned*) = nullptr;
   int (*power_limit)(void*, unsigned*) = nullptr;
+  int (*energy)(void*, unsigned long long*) = nullptr;
   int (*version)(char*, unsigned) = nullptr;
   int (*link_state)(void*, unsigned, unsigned*) = nullptr;
   int (*link_version)(void*, unsigned, unsigned*) = nullptr;
@@ -27,6 +28,7 @@ struct Nvml {
     ready = library.get(init, "nvmlInit_v2") && library.get(by_bus, "nvmlDeviceGetHandleByPciBusId_v2") &&
             library.get(clock, "nvmlDeviceGetClockInfo") && library.get(power, "nvmlDeviceGetPowerUsage") &&
             library.get(power_limit, "nvmlDeviceGetEnforcedPowerLimit") &&
+            library.get(energy, "nvmlDeviceGetTotalEnergyConsumption") &&
             library.get(version, "nvmlSystemGetNVMLVersion") && library.get(link_state, "nvmlDeviceGetNvLinkState") &&
             library.get(link_version, "nvmlDeviceGetNvLinkVersion") && init() == 0;
   }
@@ -75,6 +77,11 @@ double Monitor::power_w() const {
 double Monitor::power_limit_w() const {
   unsigned milliwatts = 0;
   return works_ && nvml().power_limit(device_, &milliwatts) == 0 ? milliwatts * 1e-3 : 0;
+}
+
+double Monitor::energy_j() const {
+  unsigned long long millijoules = 0;
+  return works_ && nvml().energy(device_, &millijoules) == 0 ? static_cast<double>(millijoules) * 1e-3 : 0;
 }
 
 double Monitor::nvlink_bandwidth() const {

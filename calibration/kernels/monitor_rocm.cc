@@ -16,12 +16,14 @@ struct Smi {
   int (*bus)(std::uint32_t, std::uint64_t*) = nullptr;
   int (*power)(std::uint32_t, std::uint32_t, std::uint64_t*) = nullptr;
   int (*power_limit)(std::uint32_t, std::uint32_t, std::uint64_t*) = nullptr;
+  int (*energy)(std::uint32_t, std::uint64_t*, float*, std::uint64_t*) = nullptr;  // ROCm 4.5 and later
   bool ready = false;
 
   Smi() {
     ready = library.get(init, "rsmi_init") && library.get(count, "rsmi_num_monitor_devices") &&
             library.get(bus, "rsmi_dev_pci_id_get") && library.get(power, "rsmi_dev_power_ave_get") &&
             library.get(power_limit, "rsmi_dev_power_cap_get") && init(0) == 0;
+    static_cast<void>(library.get(energy, "rsmi_dev_energy_count_get"));
   }
 };
 
@@ -65,6 +67,13 @@ double Monitor::power_w() const {
 double Monitor::power_limit_w() const {
   std::uint64_t microwatts = 0;
   return works_ && smi().power_limit(number_, 0, &microwatts) == 0 ? static_cast<double>(microwatts) * 1e-6 : 0;
+}
+
+double Monitor::energy_j() const {
+  std::uint64_t count = 0, nanoseconds = 0;
+  float microjoules = 0;  // of one count
+  if (!works_ || smi().energy == nullptr || smi().energy(number_, &count, &microjoules, &nanoseconds) != 0) return 0;
+  return static_cast<double>(count) * static_cast<double>(microjoules) * 1e-6;
 }
 
 double Monitor::nvlink_bandwidth() const { return 0; }

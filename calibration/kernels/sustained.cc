@@ -1,11 +1,16 @@
-// Two ratios that a short benchmark of one kernel hides. Sustained: the rate of a kernel that has run until clocks and
-// power settled, over its rate on a board that has rested. Interference: the time of a product beside a kernel that
-// streams through memory from a few multiprocessors, as a collective does, over its time alone.
+// What a board does in the long run. Two ratios that a short benchmark of one kernel hides. Sustained: the rate of a
+// kernel that has run until clocks and power settled, over its rate on a board that has rested. Interference: the time
+// of a product beside a kernel that streams through memory from a few multiprocessors, as a collective does, over its
+// time alone. And power: what the board draws, and at what clock, while a kernel runs for a share of the time; pauses
+// come so often that a limiter, which holds the mean over some tens of milliseconds, sees the share and not them.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "calibration/kernels/timing.h"
@@ -20,6 +25,10 @@ std::unique_ptr<Workload> workload_of(Device& device, Case what) {
   if (what.attention.heads > 0) {
     std::strcpy(what.name, "forward");
     return make_attention(device, what);
+  }
+  if (std::strncmp(what.name, "copy", 4) == 0) {
+    std::strcpy(what.name, "copy");
+    return make_streaming(device, what);
   }
   what.name[0] = 0;
   what.form = CaseForm::tn;
@@ -107,6 +116,70 @@ GpuTiming measure_sustained(Device& device, const Case& what, double budget) {
   for (const double s : steady) {
     if (timing.repeats < kMostRepeats) timing.seconds[timing.repeats++] = median(cold) / s;
   }
+  return timing;
+}
+
+namespace {
+
+/// Joules and when the counter last moved, so that its steps do not count. `turn` is what is done in between.
+template <class Turn>
+std::pair<double, Clock::time_point> energy_now(const Monitor& monitor, const Turn& turn) {
+  const double before = monitor.energy_j();
+  const auto begin = Clock::now();
+  double now = before;
+  while (now == before && seconds_since(begin) < 0.3) {
+    turn();
+    now = monitor.energy_j();
+  }
+  return {now, Clock::now()};
+}
+
+}  // namespace
+
+GpuTiming measure_power(Device& device, const Case& what, double budget) {
+  constexpr double kPeriod = 20e-3;
+  const std::string name = what.name;
+  const std::size_t mark = name.rfind('_');
+  const bool idle = mark == std::string::npos;
+  const double share = idle ? 1 : std::clamp(std::atof(name.c_str() + mark + 1) / 100, 0.01, 1.0);
+  const std::unique_ptr<Workload> workload = idle ? nullptr : workload_of(device, what);
+  const int launches = idle ? 0 : launches_for(share * kPeriod, batch(device, *workload, 2));
+  GpuTiming timing;
+  double clocks = 0, watts = 0;
+  int asked = 0;
+  bool counts = false;
+  const auto period = [&] {
+    const auto begin = Clock::now();
+    double busy = kPeriod;
+    if (!idle) {
+      Mark first, last;
+      first.record(device.stream());
+      for (int i = 0; i < launches; ++i) workload->launch(i % workload->sets(), device.stream());
+      last.record(device.stream());
+      if (counts) clocks += device.monitor().sm_mhz();
+      last.wait();
+      busy = last.since(first);
+      if (counts && timing.repeats < kMostRepeats) timing.seconds[timing.repeats++] = busy / launches;
+    }
+    if (counts) {
+      watts += device.monitor().power_w();
+      ++asked;
+    }
+    // Not by sleeping alone, which wakes late.
+    const double length = idle ? kPeriod : busy / share;
+    while (seconds_since(begin) < length)
+      if (length - seconds_since(begin) > 1e-3) std::this_thread::sleep_for(std::chrono::microseconds(300));
+  };
+  const auto begin = Clock::now();
+  while (seconds_since(begin) < budget / 3) period();
+  counts = true;
+  const auto from = energy_now(device.monitor(), period);
+  while (seconds_since(begin) < budget) period();
+  const auto to = energy_now(device.monitor(), period);
+  const double seconds = std::chrono::duration<double>(to.second - from.second).count();
+  timing.power_w = to.first > from.first ? (to.first - from.first) / seconds : watts / asked;
+  timing.sm_mhz = clocks / asked;
+  if (idle) timing.seconds[timing.repeats++] = seconds;
   return timing;
 }
 

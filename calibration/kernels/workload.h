@@ -29,9 +29,10 @@ std::unique_ptr<Workload> make_streaming(Device& device, const Case& what);
 /// Poisons, launches set 0 and throws Failure where an output was not written.
 void run_once(Device& device, Workload& workload, const Buffers& buffers);
 
-/// Host costs, sustained rates, interference and collectives time themselves.
+/// Host costs, sustained rates, power, interference and collectives time themselves.
 GpuTiming measure_host(Device& device, const Case& what, double budget);
 GpuTiming measure_sustained(Device& device, const Case& what, double budget);
+GpuTiming measure_power(Device& device, const Case& what, double budget);
 GpuTiming measure_interference(Device& device, const Case& what, double budget);
 GpuTiming measure_collective(Device& device, const Case& what, double budget, bool timed);
 

@@ -4,6 +4,7 @@
 // into folds by a hash of their place in the table.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "calibration/gemm_model.h"
 #include "calibration/measure/samples.h"
 #include "calibration/optimise.h"
+#include "calibration/power.h"
 #include "calibration/profile_model.h"
 #include "calibration/uncertainty.h"
 
@@ -116,5 +118,12 @@ Sizes sizes_of(const Gemm& g);
 Sizes sizes_of(const Attention& a);
 double flops_of(const Gemm& g);
 double flops_of(const Attention& a);
+
+struct PowerFit {
+  PowerModel power;          // standing, active, per_flop of the types that samples have, per_byte
+  double largest_error = 0;  // W, of any sample
+};
+/// Clocks are told as shares of `boost_mhz`. None without a board at rest, a copy and a product among the samples.
+std::optional<PowerFit> fit_power(const std::vector<PowerSample>& samples, double boost_mhz);
 
 }  // namespace orrery::calibration

@@ -76,6 +76,22 @@ std::string data_sheet(const DeviceFacts& f, const DeviceProfile::Model& m) {
                    m.sheet.memory / 1e6, m.sheet.memory_bandwidth / 1e9);
 }
 
+/// Where the limit is known to leave a clock, no further factor holds what a long step loses.
+std::string power(const DeviceFacts& f, const PowerFit& fit) {
+  const PowerModel& p = fit.power;
+  std::string types;
+  for (std::size_t t = 0; t < kDataTypes; ++t)
+    if (p.per_flop[t] > 0)
+      types += fmt::format("{}{}: {:.3f} pJ", types.empty() ? "" : ", ", name_of(static_cast<DataType>(t)),
+                           p.per_flop[t] * 1e12);
+  return fmt::format(
+      "\nsustained: {{matmul: 1.0, fp8: 1.0, attention: 1.0, provenance: 'what a long step loses follows from "
+      "power'}}\n"
+      "\npower:  # see calibration/power.h\n  limit: {:.0f} W\n  standing: {:.0f} W\n  active: {:.0f} W\n"
+      "  per_flop: {{{}}}\n  per_byte: {:.1f} pJ\n  provenance: 'measured here, {:.0f} W off at most; limit: driver'\n",
+      f.power_limit, p.standing, p.active, types, p.per_byte * 1e12, fit.largest_error);
+}
+
 std::string sustained(const Samples& samples, const DeviceProfile* base) {
   std::vector<double> matmul, fp8, attention;
   for (const SteadySample& s : samples.steady)
@@ -216,9 +232,11 @@ std::string facts_text(const Samples& samples) {
 
 std::string fit_profile(const DeviceFacts& facts, const Samples& samples, const DeviceProfile* base) {
   const DeviceProfile::Model device = device_of(facts);
-  return data_sheet(facts, device) + sustained(samples, base) + node(facts) + streaming(samples, device, base) +
-         gemm(samples, device, base) + attention(samples, device, base) + collectives(facts, samples, base) +
-         facts_text(samples);
+  const std::optional<PowerFit> watts =
+      facts.power_limit > 0 ? fit_power(samples.power, facts.boost_hz * 1e-6) : std::nullopt;
+  return data_sheet(facts, device) + (watts ? power(facts, *watts) : sustained(samples, base)) + node(facts) +
+         streaming(samples, device, base) + gemm(samples, device, base) + attention(samples, device, base) +
+         collectives(facts, samples, base) + facts_text(samples);
 }
 
 }  // namespace orrery::calibration

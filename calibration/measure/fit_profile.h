@@ -20,6 +20,7 @@ struct DeviceFacts {
   std::int64_t processors = 0;    // SMs or CUs
   double memory_bytes = 0, memory_bandwidth = 0;
   double boost_hz = 0;
+  double power_limit = 0;                 // W
   std::map<DataType, double> peak_flops;  // dense
   double nvlink_bandwidth = 0;            // bytes/s and direction, all links of a GPU
   std::vector<std::string> notes;         // written as comments

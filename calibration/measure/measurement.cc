@@ -19,9 +19,9 @@ std::string known(double value) { return value > 0 ? fmt::format("{:.6g}", value
 }  // namespace
 
 std::string_view name_of(CaseClass c) {
-  static constexpr std::array<std::string_view, kCaseClasses> kNames{"gemm",         "batched_gemm", "attention",
-                                                                     "streaming",    "host",         "sustained",
-                                                                     "interference", "collective",   "grouped_gemm"};
+  static constexpr std::array<std::string_view, kCaseClasses> kNames{
+      "gemm",      "batched_gemm", "attention",  "streaming",    "host",
+      "sustained", "interference", "collective", "grouped_gemm", "power"};
   return kNames.at(static_cast<std::size_t>(c));
 }
 std::string_view name_of(CaseType t) {

@@ -3,6 +3,8 @@
 // et al., arXiv 1909.08053), for one sequence.
 #include "calibration/measure/measurement_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -33,8 +35,7 @@ class Plan {
   Plan(const GpuFacts& device, double budget) : device_(device), budget_(budget) {}
 
   void add(const Case& what, double budget = 0) {
-    const bool matrix =
-        what.kind != CaseClass::streaming && what.kind != CaseClass::host && what.kind != CaseClass::collective;
+    const bool matrix = what.k > 0 || what.attention.heads > 0;
     if (matrix && device_.peak[static_cast<int>(what.dtype)] <= 0) return;
     // Before Blackwell, fp8 products want both operands contiguous in k.
     if (is_fp8(what.dtype) && what.form != CaseForm::none && what.form != CaseForm::tn) return;
@@ -45,6 +46,7 @@ class Plan {
     planned.estimate = estimate(planned);
     cases_.push_back(planned);
   }
+  std::size_t size() const { return cases_.size(); }
   std::vector<PlannedCase> take() { return std::move(cases_); }
 
   void gemm(CaseType type, CaseForm form, std::int64_t m, std::int64_t n, std::int64_t k, bool accumulate = false,
@@ -131,6 +133,31 @@ class Plan {
     }
     add(c, seconds);
   }
+  /// Products, or a copy of 1 GiB, for a share of the time.
+  void power(std::string_view kernel, CaseType type, int percent, double seconds, std::int64_t size = 8192) {
+    Case c;
+    c.kind = CaseClass::power;
+    set_name(c, fmt::format("{}_{}", kernel, percent));
+    c.dtype = type;
+    if (kernel == "copy") {
+      c.m = size;
+      c.n = (std::int64_t{1} << 29) / size;
+      c.elements = c.m * c.n;
+      c.bytes = static_cast<std::int64_t>(streaming_bytes(kernel) * real(c.elements));
+    } else if (kernel == "attention") {
+      c.batch = 4;
+      c.attention = {size, 16, 16, 128, 0};
+    } else {
+      c.m = c.n = c.k = size;
+    }
+    add(c, seconds);
+  }
+  void idle(double seconds) {
+    Case c;
+    c.kind = CaseClass::power;
+    set_name(c, "idle");
+    add(c, seconds);
+  }
   void interference(std::string_view name, CaseType type, std::int64_t m, std::int64_t n, std::int64_t k) {
     Case c;
     c.kind = CaseClass::interference;
@@ -164,6 +191,7 @@ class Plan {
     if (c.kind == CaseClass::attention)
       reference += 2 * real(c.attention.seq * c.attention.head_dim) * 2e-8 +
                    (c.name[0] == 'b' ? 0.6 : 32 * real(c.attention.seq * c.attention.head_dim) * 2e-9);
+    if (c.kind == CaseClass::power) return set_up + p.budget + 0.3;
     if (c.kind == CaseClass::sustained) return set_up + p.budget + 2.2;
     if (c.kind == CaseClass::collective) return set_up + repeats + 0.5 * real(c.gpus);
     return set_up + reference + repeats;
@@ -210,6 +238,23 @@ void streaming_of(Plan& plan, std::string_view name, std::int64_t elements, std:
   plan.streaming(name, rows, columns);
 }
 
+/// What a board draws at rest, moving bytes and multiplying.
+void power_at_most(Plan& plan, CaseType main, double seconds) {
+  plan.idle(seconds);
+  plan.power("copy", main, 100, seconds);
+  plan.power("gemm", main, 100, seconds);
+}
+
+/// By type of operands, and how clock and power follow the share of the time that a kernel runs.
+void power_by_share(Plan& plan, CaseType main, double seconds) {
+  plan.power("gemm", CaseType::fp8_e4m3, 100, seconds);
+  for (const int percent : {75, 50, 25}) plan.power("gemm", main, percent, seconds);
+  plan.power("gemm", CaseType::fp8_e4m3, 50, seconds);
+  plan.power("copy", main, 50, seconds);
+  plan.power("gemm", main, 100, seconds, 2048);
+  plan.power("attention", main, 100, seconds);
+}
+
 void coarse(Plan& plan, const GpuFacts& device, bool quick) {
   const CaseType main = device.peak[static_cast<int>(CaseType::bfloat16)] > 0 ? CaseType::bfloat16 : CaseType::float16;
   const SizeList wide{512, 2048, 8192}, few{1024, 4096, 16384};
@@ -224,7 +269,8 @@ void coarse(Plan& plan, const GpuFacts& device, bool quick) {
   plan.grid(CaseType::fp8_e4m3, CaseForm::tn, few, few, few);
   plan.grid(main, CaseForm::nn, few, {2048, 8192}, {2048, 8192});
   plan.grid(main, CaseForm::nt, {2048, 8192}, {2048, 8192}, few, true);
-  plan.sustained(main, quick ? 6 : 25);
+  plan.sustained(main, quick ? 6 : 10);
+  power_at_most(plan, main, quick ? 1.5 : 3);
   for (const char* name : {"gemm_beside_copy", "gemm_beside_reduction"})
     plan.interference(name, main, 4096, 4096, 4096);
   for (const std::int64_t tokens : {128, 512, 2048}) plan.grouped_gemm(main, CaseForm::tn, tokens, 4096, 2048, 16);
@@ -306,7 +352,9 @@ double memory_bytes(const Case& c) {
     case CaseClass::batched_gemm:
     case CaseClass::grouped_gemm:
     case CaseClass::sustained:
+    case CaseClass::power:
     case CaseClass::interference:
+      if (c.kind == CaseClass::power && c.k == 0 && c.attention.heads == 0) return 1.2 * real(c.bytes);
       if (c.attention.heads > 0) break;
       return std::max(real(c.batch), 1.0) * (width * (real(c.m) * real(c.k) + real(c.k) * real(c.n)) +
                                              (c.name[0] == 'a' || width == 4 ? 4 : 2) * real(c.m) * real(c.n));
@@ -349,15 +397,40 @@ double kernel_seconds(const Case& c, const GpuFacts& device) {
   return 3e-6 + std::max(compute, rate > 0 ? bytes / rate : 0);
 }
 
+namespace {
+
+constexpr std::int64_t kWide = 12288;  // GPT-3 175B's hidden size
+
+/// How early a case is measured, among those after the coarse ones: by chance, so that what a run gets to in the time
+/// that it has is a sample of everything, but sooner what shapes of models of today are far apart in.
+std::vector<PlannedCase> by_chance(std::vector<PlannedCase> plan, std::size_t first) {
+  const auto turn = [](const PlannedCase& p) {
+    std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+    for (const char c : key_of(p.what)) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    const bool products = p.what.kind == CaseClass::gemm;
+    const bool sooner = (products && std::min(p.what.n, p.what.k) >= kWide) || p.what.kind == CaseClass::attention;
+    const double at = static_cast<double>(hash >> 11) * 0x1p-53;
+    if (p.what.kind == CaseClass::sustained) return 1.0;
+    return sooner ? at / 3 : at;
+  };
+  std::stable_sort(plan.begin() + static_cast<std::ptrdiff_t>(first), plan.end(),
+                   [&](const PlannedCase& a, const PlannedCase& b) { return turn(a) < turn(b); });
+  return plan;
+}
+
+}  // namespace
+
 std::vector<PlannedCase> measurement_plan(const GpuFacts& device, const std::vector<ModelKernels>& models, bool quick) {
   const CaseType main = device.peak[static_cast<int>(CaseType::bfloat16)] > 0 ? CaseType::bfloat16 : CaseType::float16;
   Plan plan(device, quick ? 0.03 : 0.1);
   coarse(plan, device, quick);
   if (quick) return plan.take();
+  power_by_share(plan, main, 3);
+  const std::size_t first = plan.size();
   of_models(plan, models, main, false);
   of_models(plan, models, main, true);
   fine(plan, device);
-  return plan.take();
+  return by_chance(plan.take(), first);
 }
 
 std::vector<PlannedCase> verification_plan(const GpuFacts& device) {

@@ -353,7 +353,7 @@ GroupedSample measured_grouped(const Line& line) {
   return {g, line.number("seconds")};
 }
 
-AttentionSample measured_attention(const Line& line) {
+Attention attention_of(const Line& line) {
   Attention a;
   a.dtype = data_type(line);
   a.batch = line.optional_count("batch", 1);
@@ -363,6 +363,11 @@ AttentionSample measured_attention(const Line& line) {
   a.head_dim = line.count("head_dim");
   a.window = line.optional_count("window");
   if (a.heads % a.kv_heads != 0) line.fail("kv_heads", "does not divide heads");
+  return a;
+}
+
+AttentionSample measured_attention(const Line& line) {
+  Attention a = attention_of(line);
   const std::string_view name = line.text("name");
   if (name != "forward" && name != "backward")
     line.fail("name", "got '" + std::string(name) + "', expected forward or backward");
@@ -381,6 +386,39 @@ void measured_streaming(const Line& line, Samples& out) {
     out.facts.push_back({"streaming", std::string(name), bytes, seconds});
 }
 
+PowerSample measured_power(const Line& line) {
+  PowerSample s;
+  const std::string_view name = line.text("name");
+  const std::size_t mark = name.rfind('_');
+  s.kernel = name.substr(0, mark);
+  double percent = 0;
+  const std::string_view digits = mark == std::string_view::npos ? std::string_view{} : name.substr(mark + 1);
+  std::from_chars(digits.data(), digits.data() + digits.size(), percent);
+  const bool idle = name == "idle", copy = s.kernel == "copy", product = s.kernel == "gemm";
+  if (!idle && (!(copy || product || s.kernel == "attention") || !(percent >= 1 && percent <= 100)))
+    line.fail("name", "got '" + std::string(name) +
+                          "', expected idle, or gemm, attention or copy with a share of the time, as in gemm_75");
+  s.watts = line.number("power_w");
+  if (idle) return s;
+  s.share = percent / 100;
+  s.seconds = line.number("seconds");
+  s.sm_mhz = line.text("sm_mhz").empty() ? 0 : line.number("sm_mhz");
+  s.dtype = data_type(line);
+  if (copy) {
+    s.bytes = line.number("bytes");
+  } else if (product) {
+    const double m = line.number("m"), n = line.number("n"), k = line.number("k");
+    s.flops = 2 * m * n * k;
+    s.bytes = bytes_of(s.dtype) * (m * k + k * n) + 2 * m * n;
+  } else {
+    const Attention a = attention_of(line);  // forward, causal
+    const auto rows = static_cast<double>(a.batch * a.queries), width = static_cast<double>(a.head_dim);
+    s.flops = 2 * rows * static_cast<double>(a.queries * a.heads) * width;
+    s.bytes = 2 * rows * width * static_cast<double>(2 * a.heads + 2 * a.kv_heads);
+  }
+  return s;
+}
+
 /// A row of what `orrery calibrate` wrote.
 void read_measured(const Line& line, Samples& out) {
   const std::string_view kind = line.text("class");
@@ -394,6 +432,8 @@ void read_measured(const Line& line, Samples& out) {
     measured_streaming(line, out);
   else if (kind == "sustained")
     out.steady.push_back({data_type(line), line.optional_count("heads") > 0, line.number("seconds")});
+  else if (kind == "power")
+    out.power.push_back(measured_power(line));
   else if (kind == "host" || kind == "interference")
     out.facts.push_back({std::string(kind), std::string(line.text("name")),
                          static_cast<double>(line.optional_count("bytes")), line.number("seconds")});
@@ -402,7 +442,7 @@ void read_measured(const Line& line, Samples& out) {
   else
     line.fail("class", "got '" + std::string(kind) +
                            "', expected gemm, batched_gemm, grouped_gemm, attention, streaming, host, sustained, "
-                           "interference or collective");
+                           "power, interference or collective");
 }
 
 struct Table {

@@ -78,6 +78,16 @@ struct SteadySample {  // rate in a long run over the rate of a short one
   double ratio = 1;
 };
 
+/// What the board drew on average, its pauses included, while a kernel ran for a share of the time.
+struct PowerSample {
+  std::string kernel;  // gemm | attention | copy | idle
+  double share = 0;    // of the time, 0 to 1
+  DataType dtype = DataType::bf16;
+  double flops = 0, bytes = 0;  // of one run; bytes of device memory, each operand and result once
+  double seconds = 0;           // of one run
+  double sm_mhz = 0, watts = 0;
+};
+
 struct Samples {
   std::vector<GemmSample> gemm;
   std::vector<AttentionSample> attention;
@@ -90,14 +100,16 @@ struct Samples {
   std::vector<KernelSample> kernel;
   std::vector<StreamingSample> streaming;
   std::vector<SteadySample> steady;
+  std::vector<PowerSample> power;
   std::vector<FactSample> facts;
 };
 
 /// The header of the table that `orrery calibrate` writes. class: gemm | batched_gemm | grouped_gemm | attention |
-/// streaming | host | sustained | interference | collective; name: empty or `accumulate` for gemm, forward | backward
-/// for attention, else the kernel, cost or operation; form: tn (forward), nn (data gradient), nt (weight gradient);
-/// seconds: the median over repeats, for sustained and interference the ratio; spread_pct: half the interquartile range
-/// over the median; error: relative, against float64. Fields that a class lacks are empty.
+/// streaming | host | sustained | power | interference | collective; name: empty or `accumulate` for gemm, forward |
+/// backward for attention, <kernel>_<percent of the time> or idle for power, else the kernel, cost or operation; form:
+/// tn (forward), nn (data gradient), nt (weight gradient); seconds: the median over repeats, for sustained and
+/// interference the ratio; spread_pct: half the interquartile range over the median; error: relative, against float64.
+/// Fields that a class lacks are empty.
 inline constexpr const char* kMeasuredColumns =
     "class,name,dtype,form,m,n,k,batch,seq,heads,kv_heads,head_dim,window,elements,bytes,gpus,seconds,spread_pct,"
     "repeats,error,sm_mhz,power_w";

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "calibration/measure/fit.h"
 #include "calibration/profile_model.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"
@@ -284,4 +285,33 @@ TEST_CASE("PyTorch's FlashAttention 2 takes three operations a score longer than
     a.score_operations = 3;
     CHECK(to_seconds(device.attention(a)) - half == Approx(whole / 2).epsilon(0.05));
   }
+}
+
+TEST_CASE("a board's constants come back from what it drew under kernels of several kinds, clocks and shares") {
+  PowerModel truth = device(700);
+  truth.per_flop[index(DataType::fp8)] = 0.6e-12;
+  std::vector<PowerSample> samples{{"idle", 0, DataType::bf16, 0, 0, 0, 0, truth.standing}};
+  const auto add = [&](const char* kernel, DataType type, double share, double flops, double bytes, double clock) {
+    PowerSample s{kernel, share, type, flops, bytes, 1e-3, clock * 1980, 0};
+    // By hand: activity goes with the cube of the clock, products with its square, bytes with nothing.
+    s.watts = 100 + share * (50 * clock * clock * clock + truth.per_flop[index(type)] * clock * clock * flops / 1e-3 +
+                             100e-12 * bytes / 1e-3);
+    samples.push_back(s);
+  };
+  add("copy", DataType::bf16, 1, 0, 4e9, 1);
+  add("copy", DataType::bf16, 0.5, 0, 4e9, 1);
+  add("gemm", DataType::bf16, 1, 600e9, 0.4e9, 0.8);
+  add("gemm", DataType::bf16, 0.5, 700e9, 0.4e9, 1);
+  add("gemm", DataType::fp8, 1, 1100e9, 0.4e9, 0.7);
+  add("attention", DataType::bf16, 1, 450e9, 0.1e9, 0.95);
+  const std::optional<PowerFit> fit = fit_power(samples, 1980);
+  REQUIRE(fit);
+  CHECK(fit->largest_error < 0.5);
+  CHECK(fit->power.standing == Approx(100).epsilon(0.01));
+  CHECK(fit->power.active == Approx(50).epsilon(0.05));
+  CHECK(fit->power.per_byte == Approx(100e-12).epsilon(0.02));
+  CHECK(fit->power.per_flop[index(DataType::bf16)] == Approx(1e-12).epsilon(0.01));
+  CHECK(fit->power.per_flop[index(DataType::fp8)] == Approx(0.6e-12).epsilon(0.01));
+  samples.erase(samples.begin());
+  CHECK_FALSE(fit_power(samples, 1980));  // nothing tells what stands
 }

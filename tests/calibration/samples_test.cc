@@ -189,6 +189,9 @@ TEST_CASE("what a calibration writes is read back") {
                       << "host,copy_h2d,,,,,,,,,,,,,1000000,,5e-5,,,,,\n"
                       << "sustained,steady_over_cold,bfloat16,tn,8192,8192,8192,,,,,,,,,,0.93,,,,,\n"
                       << "interference,gemm_beside_copy,bfloat16,tn,8192,8192,8192,,,,,,,,,,1.2,,,,,\n"
+                      << "power,idle,,,,,,,,,,,,,,,3,,1,,,101\n"
+                      << "power,gemm_75,bfloat16,,4096,4096,4096,,,,,,,,,,2e-4,,64,,1950,512\n"
+                      << "power,attention_100,bfloat16,,,,,4,8192,16,16,128,,,,,9e-3,,64,,1900,600\n"
                       << "collective,all_gather,bfloat16,,,,,,,,,,,,1048576,8,6e-5,,,,,\n";
   const Samples s = read_samples(file.string());
   std::filesystem::remove(file);
@@ -210,6 +213,14 @@ TEST_CASE("what a calibration writes is read back") {
   CHECK(s.facts[1].bytes == 1e6);
   REQUIRE(s.steady.size() == 1);
   CHECK(s.steady[0].ratio == 0.93);
+  REQUIRE(s.power.size() == 3);
+  CHECK(s.power[0].share == 0);
+  CHECK(s.power[0].watts == 101);
+  CHECK(s.power[1].share == 0.75);
+  CHECK(s.power[1].flops == 2.0 * 4096 * 4096 * 4096);
+  CHECK(s.power[1].bytes == 3.0 * 2 * 4096 * 4096);
+  CHECK(s.power[2].flops == 4.0 * 4 * 16 * 8192 * (8192 / 2.0) * 128);  // two products over half of a square
+  CHECK(s.power[2].sm_mhz == 1900);
   REQUIRE(s.collective.size() == 1);
   CHECK(s.collective[0].gpus == 8);
 }
@@ -227,6 +238,8 @@ TEST_CASE("broken rows of a calibration are refused at their place") {
   CHECK(row("gemm,,bfloat16,tn,512,512,512,,,,,,,,,,-1,,,,,\n").find(": seconds:") != std::string::npos);
   CHECK(row("attention,forwards,bfloat16,,,,,1,512,8,8,128,,,,,1e-5,,,,,\n").find("forward or backward") !=
         std::string::npos);
+  CHECK(row("power,gemm,bfloat16,,512,512,512,,,,,,,,,,1e-5,,,,,300\n").find(":2:2: name:") != std::string::npos);
+  CHECK(row("power,gemm_50,bfloat16,,512,512,512,,,,,,,,,,1e-5,,,,,\n").find(": power_w:") != std::string::npos);
   CHECK(row("collective,all_reduc,bfloat16,,,,,,,,,,,,1024,8,1e-5,,,,,\n").find(": name:") != std::string::npos);
   // Cut off in the last line: refused even where what is left still reads as a row.
   CHECK(row("gemm,,bfloat16,tn,512,512,512,,,,,,,,,,1e-5,,,,,").find("cut off") != std::string::npos);

@@ -17,6 +17,7 @@ std::string Monitor::version() const { return {}; }
 double Monitor::sm_mhz() const { return 0; }
 double Monitor::power_w() const { return 0; }
 double Monitor::power_limit_w() const { return 0; }
+double Monitor::energy_j() const { return 0; }
 double Monitor::nvlink_bandwidth() const { return 0; }
 
 void Device::describe() {
@@ -127,6 +128,7 @@ void list_attention_library(Inventory&) {}
 void list_collective_library(Inventory&) {}
 GpuTiming measure_host(Device&, const Case&, double) { no_time(); }
 GpuTiming measure_sustained(Device&, const Case&, double) { no_time(); }
+GpuTiming measure_power(Device&, const Case&, double) { no_time(); }
 GpuTiming measure_interference(Device&, const Case&, double) { no_time(); }
 GpuTiming measure_collective(Device&, const Case&, double, bool) { no_time(); }
 

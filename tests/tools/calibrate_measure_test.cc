@@ -117,6 +117,32 @@ TEST_CASE("a device that vanishes ends the run cleanly; resuming measures the re
   check_refused(calibrate(folder, {"--resume", "--device", "1"}), "p.csv:2:1");
 }
 
+TEST_CASE("the power that a board draws under kernels becomes its profile's, and no factor on clocks beside it") {
+  const Folder folder;
+  REQUIRE(calibrate(folder).status == 0);
+  const std::string profile = tests::read_file(folder.file("p.yaml"));
+  INFO(profile);
+  // The fake device: 100 W at rest, limited to 700.
+  CHECK(profile.find("limit: 700 W") != std::string::npos);
+  CHECK(profile.find("standing: 100 W") != std::string::npos);
+  CHECK(profile.find("sustained: {matmul: 1.0,") != std::string::npos);
+}
+
+TEST_CASE("--minutes begins nothing that would end later, fits what there is, and the rest can follow") {
+  const Folder folder;
+  const Environment slow("ORRERY_FAKE_SLOW_MS", "2");
+  const Outcome first = calibrate(folder, {"--minutes", "0.05"});  // 3 s by the plan's estimates
+  INFO(first.err);
+  REQUIRE(first.status == 0);
+  CHECK(first.out.find("cases left") != std::string::npos);
+  CHECK(std::filesystem::exists(folder.file("p.yaml")));
+  const std::size_t some = rows_of(folder.file("p.csv")).size();
+  const Outcome rest = calibrate(folder, {"--resume"});
+  CHECK(rest.status == 0);
+  CHECK(rows_of(folder.file("p.csv")).size() > some);
+  check_refused(calibrate(folder, {"--minutes", "0"}), {"--minutes"});
+}
+
 TEST_CASE("Ctrl-C keeps what is finished") {
   const Folder folder;
   const Environment slow("ORRERY_FAKE_SLOW_MS", "20");
