@@ -119,11 +119,13 @@ class LtProduct : public Product {
     set(CUBLASLT_MATMUL_DESC_TRANSB, second);
     if (fp8) {
       // Scales of one, on the device, as a framework passes them; and its choice of summing (fast forward, exact back).
-      scales_ = Memory(2 * sizeof(float));
-      const std::array<float, 2> ones{1, 1};
+      // cuBLASLt 13.1 has no kernel for a scale that does not begin at 16 bytes.
+      std::array<float, 8> ones{};
+      ones.fill(1);
+      scales_ = Memory(sizeof ones);
       check(gpuMemcpy(scales_.data(), ones.data(), sizeof ones, gpuMemcpyHostToDevice), "writing scales");
       const void* const scale_a = scales_.data();
-      const void* const scale_b = static_cast<const float*>(scales_.data()) + 1;
+      const void* const scale_b = static_cast<const float*>(scales_.data()) + 4;
       set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scale_a);
       set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scale_b);
       const std::int8_t fast = what.dtype == CaseType::fp8_e4m3 && !accumulates(what) ? 1 : 0;

@@ -426,6 +426,8 @@ std::vector<PlannedCase> measurement_plan(const GpuFacts& device, const std::vec
   coarse(plan, device, quick);
   if (quick) return plan.take();
   power_by_share(plan, main, 3);
+  for (const std::int64_t seq : {4096, 8192})
+    plan.attention(main, 1, seq, 64, 8, 64, 128);  // gpt-oss, every other layer
   const std::size_t first = plan.size();
   of_models(plan, models, main, false);
   of_models(plan, models, main, true);
