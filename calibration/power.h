@@ -3,13 +3,15 @@
 // A limiter holds the mean power over some tens of milliseconds, which is longer than a layer takes: so one clock goes
 // with the mix of kernels that a job runs over and over, not one with every kernel. Power is
 //
-//   standing + clock^3 x (active while kernels run + energy per FLOP x FLOP/s) + energy per byte x bytes/s
-//     + (energy per byte of a link + twice that of memory) x bytes/s sent to other devices of the node,
+//   standing + speed^n x (active while kernels run + energy per FLOP x FLOP/s at full speed) + energy per byte x
+//   bytes/s
+//     + (energy per byte of a link + twice that of memory) x bytes/s sent to other devices of the node.
 //
-// where the voltage follows the clock, so that the energy of an operation goes with the clock's square (Rabaey, Digital
-// Integrated Circuits, 2nd edition, chapter 5.5), and memory, links and leakage stand apart. Kernels of matrix units
-// take longer as the clock falls, those bound by memory do not. Clocks are relative to those of a short benchmark on a
-// cool board, which is what kernels were timed at.
+// speed: of attention the clock over the highest one. Of products clock / product_clock, at most 1: a load of matrix
+// units makes a device stretch its clock, so that the short benchmark that timed them saw no more than that share of
+// it. Kernels bound by memory take as long at any clock. n is 3 where the voltage follows the clock, so that the energy
+// of an operation goes with its square (Rabaey, Digital Integrated Circuits, 2nd edition, chapter 5.5), and less where
+// the voltage cannot fall as far. Memory, links and leakage stand apart. Clocks are shares of the highest.
 //
 // Beside the device stand what its bytes take on links and NICs, and the rest of the node: processors, memory, switches
 // inside, fans, idle NICs and drives as a constant, and what power supplies lose.
@@ -18,6 +20,7 @@
 // without work (a pipeline's idle time, a checkpoint) would allow afterwards.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "calibration/kernel.h"
@@ -29,8 +32,11 @@ struct PowerModel {
   double limit = 0;                           // W, of the board or package; 0: unknown, nothing follows
   double standing = 0;                        // W with no kernel running
   double active = 0;                          // W more while any kernel runs, at full clock
-  std::array<double, kDataTypes> per_flop{};  // J, of products of the type, at full clock
-  double per_byte = 0;                        // J, of device memory
+  std::array<double, kDataTypes> per_flop{};  // J, of products of the type, at full speed
+  double attention = 1;      // energy of an operation of fused attention over a product's: it takes exponentials too
+  double product_clock = 1;  // share of the highest clock beyond which products gain nothing
+  double exponent = 3;       // power of activity and operations goes with their speed to this
+  double per_byte = 0;       // J, of device memory
   /// Whether a step's clock follows from the limit; where not, factors that were measured under it (DeviceProfile's
   /// sustained clocks) stand for what it leaves.
   bool governs = true;
@@ -40,25 +46,36 @@ struct PowerModel {
   double host = 0;           // W, of the rest of the node, for each of its devices
   double conversion = 1;     // W behind the node's power supplies for each in front of them
   bool known() const { return limit > 0; }
+  double product_speed(double clock) const { return std::min(1.0, clock / product_clock); }
 };
 
 /// What a device does over some stretch of time at full clock.
 struct Duty {
-  double clocked = 0;                      // seconds of kernels whose time goes with the clock
+  double products = 0;                     // seconds of matrix products
+  double attention = 0;                    // seconds of fused attention
   double streaming = 0;                    // seconds of kernels bound by memory
   double waiting = 0;                      // seconds without a kernel
-  std::array<double, kDataTypes> flops{};  // by type of operands
-  double bytes = 0;                        // of device memory, by kernels
-  double sent = 0;                         // bytes to other devices of the node, read from memory and written to theirs
+  std::array<double, kDataTypes> flops{};  // of products, by type of operands
+  std::array<double, kDataTypes> attention_flops{};
+  double bytes = 0;  // of device memory, by kernels
+  double sent = 0;   // bytes to other devices of the node, read from memory and written to theirs
   Duty& operator+=(const Duty& other);
   friend Duty operator*(Duty duty, double times);
 };
 
+/// The same at a clock: seconds of its kernels there.
+Duty at_clock(Duty duty, const PowerModel& power, double clock);
 /// Seconds that the stretch takes at a clock.
-double seconds_at(const Duty& duty, double clock);
+double seconds_at(const PowerModel& power, const Duty& duty, double clock);
 /// Joules that its exchanges with other devices of the node take, at any clock: a device reads as many bytes as it
 /// writes.
 double exchange_joules(const PowerModel& power, const Duty& duty);
+/// Joules beyond what stands, of kernels whose seconds are those at the clock.
+struct Activity {
+  double active = 0, products = 0, memory = 0;  // products: of attention too
+  double sum() const { return active + products + memory; }
+};
+Activity activity_of(const PowerModel& power, const Duty& there, double clock);
 /// Joules that the stretch takes at a clock.
 double joules_at(const PowerModel& power, const Duty& duty, double clock);
 /// The highest clock, of at most 1, at which the stretch draws no more than the limit on average; not below

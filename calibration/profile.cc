@@ -61,6 +61,9 @@ void load_power(const Settings& document, PowerModel& power) {
   power.standing = s->at("standing").as_watts();
   power.active = s->at("active").as_watts();
   power.per_byte = s->at("per_byte").as_joules();
+  power.attention = s->get_number("attention", power.attention);
+  power.product_clock = s->get_number("product_clock", power.product_clock);
+  power.exponent = s->get_number("exponent", power.exponent);
   power.governs = s->get_bool("governs", true);
   // Ten picojoules a bit between packages of a board (Arunkumar et al., MCM-GPU, ISCA 2017, table 2); to a NIC and out
   // of it, twice that.
@@ -142,6 +145,10 @@ DeviceProfile DeviceProfile::isolated() const {
 
 const PowerModel& DeviceProfile::power() const { return model_->power; }
 
+double DeviceProfile::product_speed(DataType type) const {
+  return model_->power.product_speed(clock_) * (is_quantised(type) ? model_->sustained.fp8 : model_->sustained.matmul);
+}
+
 DeviceProfile DeviceProfile::at_clock(double clock) const {
   SIM_CHECK(clock > 0 && clock <= 1, "a clock of {}", clock);
   DeviceProfile out = *this;
@@ -154,7 +161,7 @@ Duration DeviceProfile::gemm(const Gemm& g) const {
   const GemmModel& model = model_->gemm[index(g.dtype)];
   const double isolated = model.seconds({real(g.m), real(g.n), real(g.k), real(g.batch), g.accumulate, g.cast_input,
                                          g.form, static_cast<double>(bytes_of(g.sum))});
-  const double factor = clock_ * (is_quantised(g.dtype) ? model_->sustained.fp8 : model_->sustained.matmul);
+  const double factor = product_speed(g.dtype);
   const double time = model.launch + std::max(0.0, isolated - model.launch) / factor;
   if (g.aligned || !(model_->sheet.unaligned > 0) || bytes_of(g.dtype) != 2) return within_longest(time);
   return within_longest(

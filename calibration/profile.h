@@ -85,7 +85,8 @@ class DeviceProfile {
 
   /// What the device draws; nothing known where its document does not say.
   const PowerModel& power() const;
-  /// The same device at this share of its full clock, 0 < clock <= 1: products and fused attention take longer.
+  /// The same device at this share of its highest clock, 0 < clock <= 1: fused attention takes longer, and products do
+  /// below the share that they make use of.
   DeviceProfile at_clock(double clock) const;
   double clock() const { return clock_; }
 
@@ -95,6 +96,9 @@ class DeviceProfile {
   bool operator==(const DeviceProfile&) const = default;
 
  private:
+  /// Of products in operands of the type, over that in sample tables.
+  double product_speed(DataType type) const;
+
   std::shared_ptr<const Model> model_;
   double clock_ = 1;
 };

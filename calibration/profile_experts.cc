@@ -88,7 +88,7 @@ Group group_of(const GroupedGemm& g) {
 Duration DeviceProfile::grouped_gemm(const GroupedGemm& g) const {
   SIM_CHECK(g.out >= 1 && g.in >= 1, "experts of {} x {}", g.out, g.in);
   const auto type = static_cast<std::size_t>(g.dtype);
-  const double factor = clock_ * (is_quantised(g.dtype) ? model_->sustained.fp8 : model_->sustained.matmul);
+  const double factor = product_speed(g.dtype);
   const auto one_by_one = [&] {
     Duration sum{};
     for (const std::int64_t tokens : g.tokens)
@@ -123,7 +123,7 @@ Duration DeviceProfile::served_experts(const ExpertLayer& layer) const {
   const GroupedModel& products = model_->experts.products[type];
   const ExpertWork work(layer);
   const double isolated = work.seconds(products, model_->experts.around[type]);
-  const double factor = clock_ * (is_quantised(layer.dtype) ? model_->sustained.fp8 : model_->sustained.matmul);
+  const double factor = product_speed(layer.dtype);
   return sustained(products.launch, isolated, factor);
 }
 

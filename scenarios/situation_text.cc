@@ -75,8 +75,10 @@ void say_situation(workloads::Job& job) {
     const calibration::DeviceProfile& device = job.machine.device_of_kind(kind);
     if (device.clock() >= 1) continue;
     job.assumptions.push_back(
-        fmt::format("Products run at {:.0f} % of the clock of a short benchmark{}: what a limit of {:g} W leaves them.",
-                    100 * device.clock(), kind > 0 ? " on " + device.name() : "", job.power.limit_of(device.power())));
+        fmt::format("A limit of {:g} W leaves products {:.0f} % and fused attention {:.0f} % of their pace in a short "
+                    "benchmark{}.",
+                    job.power.limit_of(device.power()), 100 * device.power().product_speed(device.clock()),
+                    100 * device.clock(), kind > 0 ? " on " + device.name() : ""));
   }
   say_kinds(job);
   const Perturbation& perturbed = job.perturbation;

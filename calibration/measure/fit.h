@@ -120,7 +120,7 @@ double flops_of(const Gemm& g);
 double flops_of(const Attention& a);
 
 struct PowerFit {
-  PowerModel power;          // standing, active, per_flop of the types that samples have, per_byte
+  PowerModel power;  // what stands, activity, energies of the types that samples have, how both follow the clock
   double largest_error = 0;  // W, of any sample
 };
 /// Clocks are told as shares of `boost_mhz`. None without a board at rest, a copy and a product among the samples.

@@ -88,8 +88,10 @@ std::string power(const DeviceFacts& f, const PowerFit& fit) {
       "\nsustained: {{matmul: 1.0, fp8: 1.0, attention: 1.0, provenance: 'what a long step loses follows from "
       "power'}}\n"
       "\npower:  # see calibration/power.h\n  limit: {:.0f} W\n  standing: {:.0f} W\n  active: {:.0f} W\n"
-      "  per_flop: {{{}}}\n  per_byte: {:.1f} pJ\n  provenance: 'measured here, {:.0f} W off at most; limit: driver'\n",
-      f.power_limit, p.standing, p.active, types, p.per_byte * 1e12, fit.largest_error);
+      "  per_flop: {{{}}}\n  attention: {:.2f}\n  product_clock: {:.3f}\n  exponent: {:.2f}\n  per_byte: {:.0f} pJ\n"
+      "  provenance: 'measured here, {:.0f} W off at most; limit: driver; per_byte: assumed'\n",
+      f.power_limit, p.standing, p.active, types, p.attention, p.product_clock, p.exponent, p.per_byte * 1e12,
+      fit.largest_error);
 }
 
 std::string sustained(const Samples& samples, const DeviceProfile* base) {

@@ -30,7 +30,7 @@ PowerModel device(double limit) {
 /// A second of products at 500 TFLOP/s.
 Duty products() {
   Duty duty;
-  duty.clocked = 1;
+  duty.products = 1;
   duty.flops[index(DataType::bf16)] = 500e12;
   return duty;
 }
@@ -81,7 +81,7 @@ TEST_CASE("products alone on an H100 of 500 W run at the rates that were measure
     g.k = p.k;
     const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
     Duty duty;
-    duty.clocked = to_seconds(full.gemm(g));
+    duty.products = to_seconds(full.gemm(g));
     duty.flops[index(DataType::bf16)] = flops;
     const double clock = clock_within_limit(full.power(), duty);
     INFO(p.m << " x " << p.n << " x " << p.k << " at " << clock);

@@ -129,6 +129,7 @@ class AttentionWriter {
     const double pairs = shape.causal ? reach * (real(shape.queries) - reach / 2) : real(shape.queries) * reach;
     const double per_head = real(shape.batch) * real(shape.head_dim);
     Kernel kernel{shape.backward ? "attention backward" : "attention forward", writer_.device().attention(shape)};
+    kernel.attention = true;
     kernel.flops = per_head * real(shape.heads) * pairs * (shape.backward ? 10 : 4);
     kernel.bytes = per_head * element_ * (shape.backward ? 2 : 1) *
                    (2 * real(shape.heads) * real(shape.queries) + 2 * real(shape.kv_heads) * real(shape.keys));

@@ -33,6 +33,7 @@ struct Kernel {
   double routed = 0;          // of its time, what a rank that is given twice the mean of routed tokens takes more
   double spared = 0;          // share of its time that makes up for SMs that it leaves free
   KernelShape shape{};
+  bool attention = false;  // fused
 };
 
 /// The weights of the linear layer that kernels belong to, where each has pieces of its own.

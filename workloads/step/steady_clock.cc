@@ -24,8 +24,10 @@ void add_pieces(calibration::Duty& duty, const Pieces& pieces, const calibration
 }  // namespace
 
 void add(calibration::Duty& duty, const Kernel& kernel) {
-  (kernel.flops > 0 ? duty.clocked : duty.streaming) += sim::to_seconds(kernel.time);
-  duty.flops[static_cast<std::size_t>(kernel.type)] += kernel.flops;
+  (kernel.attention   ? duty.attention
+   : kernel.flops > 0 ? duty.products
+                      : duty.streaming) += sim::to_seconds(kernel.time);
+  (kernel.attention ? duty.attention_flops : duty.flops)[static_cast<std::size_t>(kernel.type)] += kernel.flops;
   duty.bytes += kernel.bytes;
 }
 
@@ -65,7 +67,7 @@ Job at_steady_clock(Job job) {
       const auto seconds = [&](double kelvin) {
         calibration::PowerModel board = job.power.at_temperature(own, kelvin);
         board.limit = capped.limit;
-        return calibration::seconds_at(duty, calibration::clock_within_limit(board, duty));
+        return calibration::seconds_at(board, duty, calibration::clock_within_limit(board, duty));
       };
       job.power.pace_spread = std::max(job.power.pace_spread, (seconds(sigma) - seconds(-sigma)) / 2 / seconds(0));
     }

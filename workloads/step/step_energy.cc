@@ -1,8 +1,7 @@
 // Energy adds up whatever the order of things: so it is counted over the passes of every stage and the closed forms of
 // traffic, and of the simulation takes the step's time alone, during which everything stands.
 //
-//   joules = GPUs x standing x time + sum over stages of (active x clock^3 x kernels' time
-//            + clock^2 x energy per FLOP x FLOPs + energy per byte x bytes)
+//   joules = GPUs x standing x time + sum over stages of what their kernels take beyond it
 //            + bytes on links and through NICs, each read and written once at its ends + rest of the nodes x time,
 //
 // all over what leaves the power supplies for each watt that enters them (calibration/power.h has the device's part and
@@ -80,23 +79,14 @@ std::vector<Work> work_of(const EnergyInputs& given, const LayerSplit& split) {
   return stages;
 }
 
-/// Joules beyond what stands, by part.
-struct Activity {
-  double active = 0, products = 0, memory = 0;
-  double sum() const { return active + products + memory; }
-};
-
-double busy_seconds(const calibration::Duty& duty) { return duty.clocked + duty.streaming; }
+double busy_seconds(const calibration::Duty& duty) { return duty.products + duty.attention + duty.streaming; }
 /// What a limiter takes the mean over: kernels, and what they wait for inside a pass.
 double window_seconds(const calibration::Duty& duty) { return busy_seconds(duty) + duty.waiting; }
 
 /// `duty` in seconds at `clock`, within `limit`.
-Activity activity_of(const calibration::PowerModel& power, const calibration::Duty& duty, double clock, double limit) {
-  Activity activity;
-  activity.active = power.active * std::pow(clock, 3) * busy_seconds(duty);
-  for (std::size_t t = 0; t < calibration::kDataTypes; ++t)
-    activity.products += power.per_flop[t] * duty.flops[t] * clock * clock;
-  activity.memory = power.per_byte * duty.bytes;
+calibration::Activity within(const calibration::PowerModel& power, const calibration::Duty& duty, double clock,
+                             double limit) {
+  const calibration::Activity activity = activity_of(power, duty, clock);
   const double room = std::max(0.0, (limit - power.standing) * window_seconds(duty) - exchange_joules(power, duty));
   const double wanted = activity.sum();
   if (wanted <= room) return activity;
@@ -188,8 +178,8 @@ Energy step_energy(const EnergyInputs& inputs, const LayerSplit& split, double s
     const calibration::DeviceProfile& device = inputs.machine.device_of(static_cast<std::int64_t>(stage));
     const calibration::PowerModel own = inputs.terms.at_temperature(device.power());
     const double limit = inputs.terms.limit_of(own), clock = device.clock();
-    const Activity passes = activity_of(own, work.passes, clock, limit);
-    const Activity optimizer = activity_of(own, work.optimizer, clock, limit);
+    const calibration::Activity passes = within(own, work.passes, clock, limit);
+    const calibration::Activity optimizer = within(own, work.optimizer, clock, limit);
     parts[at(EnergyPart::active)] += (passes.active + optimizer.active) * ranks;
     parts[at(EnergyPart::products)] += (passes.products + optimizer.products) * ranks;
     parts[at(EnergyPart::memory)] += (passes.memory + optimizer.memory) * ranks;
