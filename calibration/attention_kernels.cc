@@ -3,7 +3,9 @@
 // the second (fewer other operations, work split over warps: Dao, arXiv 2307.08691, section 3) nor uses what came with
 // Hopper (asynchronous copies and warp-group products: arXiv 2407.08608), nor does the second use the latter. What a
 // task does beside its loop is to move tiles. Operands in fp8 make the products faster and the softmax between them no
-// faster. Left out: head dimensions above 128, splits over keys.
+// faster. The library that trains may have
+// other kernels than the one that serves, whose times the tables hold. Left out: head dimensions above 128, splits over
+// keys.
 #include "calibration/profile_model.h"
 #include "sim/error.h"
 
@@ -37,8 +39,11 @@ void load_attention_kernels(const sim::Settings& section, DeviceProfile::Model& 
     device.flash_1 = load_other_kernel(*rates, device.attention);
   if (const sim::Settings* rates = section.find("flash_2"))
     device.flash_2 = load_other_kernel(*rates, device.attention);
-  if (const sim::Settings* rates = section.find("fused_fp8"))
+  if (const sim::Settings* rates = section.find("fused")) device.fused = load_other_kernel(*rates, device.attention);
+  if (const sim::Settings* rates = section.find("fused_fp8")) {
     device.fused_fp8 = load_other_kernel(*rates, device.attention);
+    device.fused_fp8->bound = 2;
+  }
   if (const sim::Settings* rates = section.find("fused_2026"))
     device.fused_2026 = load_other_kernel(*rates, device.attention);
 }
@@ -55,6 +60,8 @@ const AttentionModel* DeviceProfile::Model::other(AttentionKernel kernel) const 
     case AttentionKernel::fused_2026:
       return known(fused_2026);
     case AttentionKernel::fused:
+      return known(fused);
+    case AttentionKernel::served:
       break;
   }
   return nullptr;

@@ -92,7 +92,7 @@ double AttentionModel::structure(const Shape& s) const {
 
 double AttentionModel::roofline(const Shape& s) const {
   const double flops = 4 * s.batch * s.heads * s.head_dim * pairs(s) * (s.backward ? 2.5 : 1.0);
-  return std::max(flops / peak, traffic(s) / memory_bandwidth);
+  return std::max(flops / (bound * peak), traffic(s) / memory_bandwidth);
 }
 
 double AttentionModel::seconds(const Shape& s) const {

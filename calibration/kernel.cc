@@ -40,8 +40,8 @@ std::vector<std::int64_t> even_tokens(std::int64_t assignments, std::int64_t exp
 }
 
 std::string_view name_of(AttentionKernel kernel) {
-  static constexpr std::array<std::string_view, kAttentionKernels> kNames{"fused", "flash_1", "flash_2", "fused_fp8",
-                                                                          "fused_2026"};
+  static constexpr std::array<std::string_view, kAttentionKernels> kNames{"fused",     "flash_1",    "flash_2",
+                                                                          "fused_fp8", "fused_2026", "served"};
   const auto i = static_cast<std::size_t>(kernel);
   SIM_CHECK(i < kNames.size(), "attention kernel {}", i);
   return kNames[i];

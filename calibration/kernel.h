@@ -85,13 +85,13 @@ struct GroupedGemm {
 /// `assignments` of tokens to experts (tokens x top_k) dealt out as evenly as whole numbers can be.
 std::vector<std::int64_t> even_tokens(std::int64_t assignments, std::int64_t experts);
 
-/// Generations of fused attention kernels: what the profile's tables measured (the best that the vendor ships), or
-/// FlashAttention's first version, which keeps its tensor cores a third as busy, or its second, which does as well as
-/// any on the device that it was written for and knows nothing of later ones, or the vendor's on operands in fp8, or
-/// the vendor's of 2026, which on Blackwell are half as fast again as those of the tables. A profile without numbers of
-/// its own for a generation answers with its tables.
-enum class AttentionKernel : std::uint8_t { fused, flash_1, flash_2, fused_fp8, fused_2026 };
-inline constexpr std::size_t kAttentionKernels = 5;
+/// Generations of fused attention kernels: the vendor's for training; FlashAttention's first version, which keeps its
+/// tensor cores a third as busy, or its second, which does as well as any on the device that it was written for and
+/// knows nothing of later ones; the vendor's on operands in fp8, or those of 2026, which on Blackwell are half as fast
+/// again; the kernels that the profile's tables timed, which may be those that serve models. A profile without numbers
+/// of its own for a generation answers with its tables.
+enum class AttentionKernel : std::uint8_t { fused, flash_1, flash_2, fused_fp8, fused_2026, served };
+inline constexpr std::size_t kAttentionKernels = 6;
 std::string_view name_of(AttentionKernel kernel);
 
 /// Fused (flash) attention of `heads` query heads over `kv_heads` key/value heads.
@@ -108,7 +108,7 @@ struct Attention {
   bool dropout = false;  // of the probabilities, by random numbers made in the kernel; timed for flash_1 alone
   /// Operations in fp32 that the kernel needs for each score beyond those of the kernel that was timed.
   double score_operations = 0;
-  AttentionKernel kernel = AttentionKernel::fused;
+  AttentionKernel kernel = AttentionKernel::served;
 };
 
 /// Kernels bound by memory traffic; the caller says how many bytes they move.

@@ -186,7 +186,7 @@ Duration DeviceProfile::attention(const Attention& a) const {
 }
 
 bool DeviceProfile::has(AttentionKernel kernel) const {
-  return kernel == AttentionKernel::fused || model_->other(kernel) != nullptr;
+  return kernel == AttentionKernel::fused || kernel == AttentionKernel::served || model_->other(kernel) != nullptr;
 }
 
 Duration DeviceProfile::streaming(Streaming kernel, double bytes) const {

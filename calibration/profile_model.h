@@ -48,7 +48,7 @@ struct DeviceProfile::Model {
     std::array<ServedExperts, kDataTypes> around;
   } experts;
   AttentionModel attention;
-  std::optional<AttentionModel> flash_1, flash_2, fused_fp8, fused_2026;
+  std::optional<AttentionModel> flash_1, flash_2, fused, fused_fp8, fused_2026;
   const AttentionModel* other(AttentionKernel kernel) const;  // null: answered by `attention`
   StreamingModel streaming;
   std::array<CollectiveModel, kCollectiveOps> collective;

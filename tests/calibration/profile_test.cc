@@ -285,10 +285,10 @@ TEST_CASE(
 
 TEST_CASE("shares of peak of other attention kernels are refused where they cannot be") {
   Settings document = profile_document("a100-sxm-80gb");
-  document.set_path("attention_kernels.flash_1.forward", text("1.5"));
+  document.set_path("attention_kernels.flash_1.forward", text("2.5"));
   CHECK(complaint(document).find("forward") != std::string::npos);
   document.set_path("attention_kernels.flash_1.forward", text("0"));
-  CHECK(complaint(document).find("0.01 to 1") != std::string::npos);
+  CHECK(complaint(document).find("0.01 to 2") != std::string::npos);
 }
 
 TEST_CASE("attention never gets faster with more work") {
