@@ -201,7 +201,7 @@ TEST_CASE("tables take four bytes a weight, and as many again for AdaGrad") {
 
 TEST_CASE("look-ups wait for the memory, exchanges for the links") {
   // Many look-ups of wide rows: half the memory's bandwidth takes nearly twice as long, half the links' hardly longer.
-  const std::vector<std::string> wide{"model.table_lookups=[400, 200, 1, 1]", "tables.distinct=1"};
+  const std::vector<std::string> wide{"model.table_lookups=[800, 400, 1, 1]", "tables.distinct=1"};
   const double base = step_seconds(wide);
   CHECK(step_seconds(with(wide, {"cluster.device.memory_bandwidth=1.675 TB/s"})) > 1.6 * base);
   // Across a network of a hundredth of its rate the exchange is what is waited for.
