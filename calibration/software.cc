@@ -246,7 +246,7 @@ std::vector<Row> expert_rows() {
       number("expert_spare_processors", kExperts, &ExpertHabits::spare_processors, {"0", "64"},
              "SMs that products of `experts.fused_mlp` leave free all along, weight gradients excepted, where "
              "`overlap.experts` has exchanges run beside them."),
-      boolean("unfused_permutation", &S::layers, &LayerStyle::unfused_permutation,
+      boolean("unfused_permutation", kExperts, &ExpertHabits::unfused_permutation,
               "Tokens are picked for experts row by row and their results added up element by element, in kernels of "
               "PyTorch's; else one kernel does either."),
   };
@@ -541,6 +541,32 @@ std::vector<Row> trainer_rows() {
   };
 }
 
+/// What a compiler makes of a block, and what PyTorch's own operations around it do.
+std::vector<Row> compiler_rows() {
+  using S = Software;
+  return {
+      boolean("compiled_blocks", &S::layers, &LayerStyle::compiled_blocks,
+              "Blocks are compiled, each by itself: the backward kernel of a norm adds up the gradients that meet "
+              "there, that "
+              "of an activation makes its output again where that was not kept, and no output of a product stays that "
+              "only the residual sum reads. The final norm lies outside, and runs one operation at a time."),
+      boolean("copies_units", kLinear, &LinearStyle::copies_units,
+              "With sharding: parameters, weights are copied out of the buffer that their unit was gathered in, in "
+              "both passes, and their gradients, cast, into that of the unit's reduction."),
+      boolean("log_softmax_loss", kHead, &HeadStyle::log_softmax_loss,
+              "With cross_entropy_kernel, the loss is a log-softmax, which reads the fp32 logits twice, and what picks "
+              "from it; backward, each makes a gradient of all logits."),
+      number("loss_gap", kHead, &HeadStyle::loss_gap, {"0", "16"},
+             "What the allocator holds at the fullest moment of the loss between tensors, too small for any of them, "
+             "in 16-bit copies of the logits."),
+      boolean("keeps_last_unit", &S::memory, &MemoryHabits::keeps_last_unit,
+              "With sharding: parameters, the last block stays gathered from its forward to its backward pass."),
+      boolean("clears_gradients", &S::optimizer, &OptimizerStyle::clears_gradients,
+              "A step begins with a pass that sets the buffers of all gradients to zero; else backward passes make "
+              "new ones."),
+  };
+}
+
 std::vector<Row> memory_rows() {
   using S = Software;
   return {
@@ -635,8 +661,9 @@ std::vector<Row> collective_rows() {
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> out;
-    for (const auto& part : {form_rows(), host_rows(), default_rows(), expert_rows(), kernel_rows(), bucket_rows(),
-                             fetch_rows(), attention_rows(), trainer_rows(), memory_rows(), collective_rows()})
+    for (const auto& part :
+         {form_rows(), host_rows(), default_rows(), expert_rows(), kernel_rows(), bucket_rows(), fetch_rows(),
+          attention_rows(), trainer_rows(), compiler_rows(), memory_rows(), collective_rows()})
       out.insert(out.end(), part.begin(), part.end());
     return out;
   }();

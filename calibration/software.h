@@ -93,6 +93,7 @@ struct LinearStyle {
   bool sequence_behind_batch = false;  // what a tensor group exchanges is copied into, or out of, the order of ranks
   bool recomputes_needed_only = false;  // of recomputed parts, no product whose result no gradient needs
   bool exchanges_fused = false;         // one that overlaps does so with a product of its own, and nothing else
+  bool copies_units = false;  // units of sharded parameters are copied out of their gather and into their reduction
   bool operator==(const LinearStyle&) const = default;
 };
 
@@ -106,7 +107,9 @@ struct HeadStyle {
   bool z_loss = false;                  // the logits' log-sum-exp, squared, is part of the loss
   bool gathers_logits = false;          // of all shards of the vocabulary, ahead of a loss that every rank computes
   bool whole_embedding = false;         // every tensor rank holds all of the embedding
+  bool log_softmax_loss = false;        // of that kernel: a log-softmax and what picks from it, a gradient of each
   double loss_copies = 1;  // 16-bit logits' worth that is alive at the loss's fullest beside what is kept for it
+  double loss_gap = 0;     // likewise, of what lies free between tensors then and fits none of them
   bool operator==(const HeadStyle&) const = default;
 };
 
@@ -115,6 +118,7 @@ struct ExpertHabits {
   bool weighs_activations = false;  // what an expert's activation makes is scaled by each token's routing weight
   bool pads_rows = false;           // in types with scales, rows of each expert are copied out to whole blocks of these
   double spare_processors = 0;      // SMs that fused products leave free where exchanges run beside another micro-batch
+  bool unfused_permutation = false;  // tokens come into the order of experts by index operations, one kernel each
   bool operator==(const ExpertHabits&) const = default;
 };
 
@@ -127,10 +131,10 @@ struct LayerStyle {
   bool fused_layer_norm = true;        // one kernel, else about three passes over the data
   bool persistent_layer_norm = false;  // backward, gradients of inputs and of weights from one reading
   bool fused_cast = false;             // fp8 casts inside the preceding norm or activation kernel
-  bool current_scales = false;       // fp8 by tensors: the largest magnitude is looked for in a pass ahead of the cast
-  bool fused_amax = false;           // with current_scales: that is found by the kernel that makes the tensor
-  bool dropout = true;               // of hidden states and attention probabilities
-  bool unfused_permutation = false;  // tokens come into the order of experts by index operations, one kernel each
+  bool current_scales = false;   // fp8 by tensors: the largest magnitude is looked for in a pass ahead of the cast
+  bool fused_amax = false;       // with current_scales: that is found by the kernel that makes the tensor
+  bool dropout = true;           // of hidden states and attention probabilities
+  bool compiled_blocks = false;  // a compiler fuses what lies between the products of a block, and nothing outside
   double extra_kernels_per_layer = 0;  // small kernels per layer and direction beyond those modelled (views, copies)
   LinearStyle linear;
   HeadStyle head;
@@ -225,6 +229,7 @@ struct OptimizerStyle {
   bool states_follow_weights = false;     // moments have the type of the weights, which are updated as they are
   bool moments_16bit = false;             // moments alone lie in 16 bits
   bool separate_gradient_passes = false;  // gradients to fp32, unscaled, weights to 16 bit, each by itself
+  bool clears_gradients = true;           // their buffers are set to zero; else backward passes make new ones
   // With states in the host's memory (offload.optimizer): gradients leave with the backward pass, and the host adds up
   // those of several; the share of its memory's bandwidth that its update reaches.
   bool gradients_to_host_in_backward = false, host_adds_up_gradients = false;
@@ -254,6 +259,7 @@ struct MemoryHabits {
   bool allocates_gradients_late = false;  // a chunk's whole gradients live from its first backward pass to its last
   bool frees_end_unit = false;            // FSDP's root unit, embedding and head, is gathered again behind the loss
   bool gathers_in_own_pool = false;       // units of sharded parameters are gathered in memory of another stream's pool
+  bool keeps_last_unit = false;           // the last block's stays gathered from its forward to its backward pass
   bool holds_last_inputs = false;  // a chunk holds what it received last, and its gradient, until it receives again
   HostLaunches launches;
   bool gathers_into_gradients = false;  // mxfp8 weights alone are kept; what is gathered lies in the gradients' buffer

@@ -162,6 +162,7 @@ void run_eagerly(const Settings& fact, Settings& document) {
   };
   set("activation_in_steps", "true");
   set("fused_layer_norm", "false");
+  set("compiled_blocks", "false");
 }
 
 void finetune(const char* key, const Settings& fact, Settings& document) {

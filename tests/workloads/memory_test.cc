@@ -281,15 +281,15 @@ TEST_CASE("messages hold what is on its way: a buffer for each neighbour, the ga
   CHECK(messages(alone) == 0);
   // Sequence parallelism over two ranks: halves are sent, wholes are gathered, forward and backward.
   CHECK(messages({"parallelism.sequence_parallel=true"}) == Approx(2 * hidden / 2 + 2 * 2 * hidden));
-  // Keys and values of a rank: 2 x half of the tokens x half of the heads.
+  // Keys and values of a rank: 2 x half of the tokens x half of the heads. With few words a block is the fullest.
   const double keys_and_values = 2 * hidden / 2 / 2;
-  const Sets context{"parallelism.context=2", "parallelism.pipeline=1", "parallelism.data=4"};
+  const Sets context{"parallelism.context=2", "parallelism.pipeline=1", "parallelism.data=4", "model.vocab=1024"};
   CHECK(messages(context) == Approx(2 * 2 * keys_and_values));  // the block at work and the one that is sent
   Sets by_heads = context;                                      // queries, keys and values in the order of ranks
   by_heads.emplace_back("parallelism.context_method=all_to_all");
   CHECK(messages(by_heads) == Approx(2 * 1.5 * keys_and_values));
   Sets gathered{"parallelism.context=4", "parallelism.context_method=all_gather", "parallelism.pipeline=1",
-                "parallelism.data=2"};
+                "parallelism.data=2", "model.vocab=1024"};
   CHECK(messages(gathered) == Approx(4 * 2 * keys_and_values / 2));  // those of all four ranks
   // In blocks, their gradients in fp32: as they come in, with this rank's part, and on their way out.
   gathered.push_back("software.gathered_in_blocks=true");
@@ -300,6 +300,9 @@ TEST_CASE("messages hold what is on its way: a buffer for each neighbour, the ga
   Sets one = alone;
   one.insert(one.end(), {"parallelism.context_method=all_gather", "software.gathered_in_blocks=true"});
   CHECK(messages(one) == 0);
+  Sets many_words = context;  // a loss exchanges none
+  many_words.emplace_back("model.vocab=1000000");
+  CHECK(messages(many_words) == 0);
 }
 
 TEST_CASE("what a stage has sent stays with what its pass keeps, where it is kept at all; the last one sends nothing") {

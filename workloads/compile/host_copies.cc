@@ -47,7 +47,8 @@ std::vector<Kernel> device_update(OptimizerKind optimizer, const Precision& prec
   const double share = 1 - host.states.optimizer;
   std::vector<Kernel> kernels =
       optimizer_kernels(optimizer, precision, style, device, parameters, host.any() ? share * updated : updated);
-  if (host.any() && share <= 0) kernels.resize(1);  // gradients are cleared, where they were added up
+  if (host.any() && share <= 0)
+    kernels.resize(style.clears_gradients ? 1 : 0);  // gradients are cleared, where they were added up
   return kernels;
 }
 

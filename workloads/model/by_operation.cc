@@ -52,7 +52,8 @@ void recompute_by_operation(const LayerWriter& writer, Layer& layer) {
     kept.push_back(k);
   }
   if (sums_stay) kept.push_back({"output of the projection", sizes.outside, e, 0});
-  if (gated) kept.push_back({"output of the way down", sizes.outside, e, 1});
+  // A compiler keeps nothing that its backward graph does not read.
+  if (gated && !writer.style().compiled_blocks) kept.push_back({"output of the way down", sizes.outside, e, 1});
   layer.kept = std::move(kept);
 }
 

@@ -44,11 +44,12 @@ class LossWriter {
       return;
     }
     if (style_.head.compiled_cross_entropy) return compiled();
+    const bool whole = style_.head.cross_entropy_kernel && w_.sizes().tensor == 1;
     w_.backward("logit gradient to 16 bit", Streaming::cross_entropy, logits_, 4 + e_);
+    if (whole && style_.head.log_softmax_loss) return log_softmax();
     w_.backward("scale softmax gradient", Streaming::cross_entropy, logits_, 8);
     kernel("logits to fp32", Streaming::cross_entropy, e_ + 4);
-    if (style_.head.cross_entropy_kernel && w_.sizes().tensor == 1)
-      return kernel("softmax with cross entropy", Streaming::cross_entropy, 8);
+    if (whole) return kernel("softmax with cross entropy", Streaming::cross_entropy, 8);
     // One operation at a time on fp32 copies, as megatron/core/tensor_parallel/cross_entropy.py does.
     kernel("logit maximum", Streaming::cross_entropy, 4);
     reduce();
@@ -58,6 +59,16 @@ class LossWriter {
     kernel("sum of exponentials", Streaming::cross_entropy, 4);
     reduce();
     kernel("divide by sum", Streaming::cross_entropy, 8);
+  }
+
+  /// PyTorch's on the device (aten/src/ATen/native/cuda/SoftMax.cu, NLLLoss.cu): rows that no processor can hold are
+  /// read for their sum, and again for what is written; the gradient of what is picked is zero but for one element a
+  /// row.
+  void log_softmax() {
+    w_.backward("log-softmax backward", Streaming::cross_entropy, logits_, 12);
+    w_.backward("clear gradient of log-softmax", Streaming::cross_entropy, logits_, 4);
+    kernel("logits to fp32", Streaming::cross_entropy, e_ + 4);
+    kernel("log-softmax", Streaming::cross_entropy, 12);
   }
 
   /// What megatron/core/fusions/fused_cross_entropy.py leaves to the compiler: one kernel between two reductions. The
@@ -140,6 +151,7 @@ Layer embedding_layer(LayerWriter& writer) {
   layer.weights = {{"word embedding", words}};
   if (model.positions == Positions::learned)
     layer.weights.push_back({"positions", real(model.seq) * real(sizes.width)});
+  writer.copied_unit(layer, false);
   return layer;
 }
 
@@ -149,7 +161,7 @@ Layer head_layer(LayerWriter& writer) {
   const Sizes& sizes = writer.sizes();
   const Computation& computation = writer.computation();
   const double e = writer.element();
-  writer.norm("final layer norm", "final layer norm backward");
+  writer.final_norm();
   MatMul p{"lm head", sizes.vocab, sizes.width, sizes.tokens, computation.precision.activations};
   p.sum = computation.fuses_wgrad_accumulation() ? computation.precision.gradients : DataType::fp32;
   writer.column({p}, writer.enter_head());
@@ -163,7 +175,9 @@ Layer head_layer(LayerWriter& writer) {
   layer.ops = writer.take();
   const double outside = sizes.outside, logits = LossWriter::logits_of(writer);
   const double linear_input = writer.style().linear.keeps_gathered_inputs ? sizes.hidden : outside;
-  layer.kept = {{"norm and linear input", outside + linear_input, e, kProducts},
+  // In steps a norm keeps its input in fp32, and what it made of it ahead of its weights.
+  const double norm_input = writer.final_norm_in_steps() ? (4 + e) / e * outside : outside;
+  layer.kept = {{"norm and linear input", norm_input + linear_input, e, kProducts},
                 {"logits", logits, writer.style().head.fused_cross_entropy ? e : 4, kLoss}};
   if (writer.style().head.z_loss) layer.kept.push_back({"softmax of the z-loss", logits, 4, kLoss});
   // One copy: forward the 16-bit logits that are cast, backward their gradient in 16 bit, never both. In steps over
@@ -181,6 +195,8 @@ Layer head_layer(LayerWriter& writer) {
   // Tied weights: where one stage has both ends the head is the embedding; else the last stage holds a copy.
   if (!model.tied_embeddings || !computation.ends_on_one_stage)
     layer.weights.push_back({"lm head", real(sizes.vocab) * real(sizes.width)});
+  layer.gap = writer.style().head.loss_gap * e * logits;
+  writer.copied_unit(layer, false);
   return layer;
 }
 

@@ -15,11 +15,11 @@ using sim::real;
 
 /// Attention and MLP read one norm; the second row-parallel product adds onto the first one's result (beta = 1).
 void write_side_by_side(LayerWriter& writer, AttentionHalf& attention, FeedForwardHalf& mlp, std::int64_t window) {
-  writer.norm("layer norm", "layer norm backward");
-  writer.cast_input();
   std::vector<MatMul> products = attention.products();
   if (attention.adds_bias()) products.front().after.push_back(attention.bias());
   products.push_back(mlp.up());
+  writer.norm("layer norm", "layer norm backward", true, products.size());
+  writer.cast_input();
   writer.column(std::move(products), writer.enter());
   attention.bias_gradient();
   writer.views(1.0, Direction::forward);
@@ -61,6 +61,7 @@ Layer dense_block(LayerWriter& writer, std::int64_t window) {
   attention.weigh(layer);
   mlp.weigh(layer);
   if (writer.computation().again(&RecomputedParts::every_second_product)) recompute_by_operation(writer, layer);
+  writer.copied_unit(layer, layer.recomputed || layer.recomputed_by_operation);
   return layer;
 }
 

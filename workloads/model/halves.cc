@@ -173,7 +173,7 @@ void AttentionHalf::cast_output() {
 }
 
 void AttentionHalf::write(std::int64_t window) {
-  w_.norm("layer norm", "layer norm backward");
+  w_.norm("layer norm", "layer norm backward", true, products().size());
   w_.cast_input();
   w_.again(&RecomputedParts::qkv,
            [&] { w_.column(products(), w_.enter(), LinearOp::Part::attention_in, style_.linear.separate_qkv); });
@@ -280,7 +280,8 @@ void FeedForwardHalf::activation() {
     w_.backward("bias gradient", Streaming::accumulate, elements, e_);
   const auto [name, name_backward] = activation_names(m_);
   if (in_steps()) return activation_in_steps(name, name_backward);
-  w_.backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * w_.fused_cast());
+  const double made = w_.backward_makes_activation() ? e_ : 0;
+  w_.backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * w_.fused_cast() + made);
   if (!style_.fused_bias_gelu) w_.add_bias(elements * gates);
   w_.forward(name, Streaming::gelu, elements, (gates + 1) * e_ + w_.fused_cast());
 }
@@ -309,7 +310,7 @@ void FeedForwardHalf::activation_in_steps(const char* name, const char* name_bac
 void FeedForwardHalf::cast_activation() { w_.cast(z_.shared(m_.mlp.hidden), "cast activation", Direction::forward); }
 
 void FeedForwardHalf::write() {
-  w_.norm("layer norm", "layer norm backward");
+  w_.norm("layer norm", "layer norm backward", true, up_products().size());
   w_.cast_input();
   const bool whole = w_.computation().again(&RecomputedParts::mlp);
   w_.again(&RecomputedParts::mlp, [&] {
@@ -317,6 +318,7 @@ void FeedForwardHalf::write() {
     w_.views(0.5, Direction::backward);
     cast_gradients();
     const auto activate = [&] {
+      if (w_.backward_makes_activation()) ahead_of_down_ = w_.size();
       activation();
       cast_activation();
     };
@@ -326,7 +328,7 @@ void FeedForwardHalf::write() {
       w_.again(&RecomputedParts::activation, activate);
   });
   w_.views(0.5, Direction::forward);
-  ahead_of_down_ = w_.size();
+  if (!w_.backward_makes_activation()) ahead_of_down_ = w_.size();
   if (makes_last_product_again(m_, style_.linear))
     w_.again(&RecomputedParts::mlp_down, [&] { down(); });
   else

@@ -216,6 +216,7 @@ struct Layer {
   std::vector<Working> working;
   std::vector<Between> between;
   std::vector<Weights> weights;
+  double gap = 0;  // bytes that lie free between its tensors when it needs most, and fit none of them
 };
 
 /// Parameters of a layer on one rank, in elements.

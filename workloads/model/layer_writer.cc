@@ -126,19 +126,28 @@ void LayerWriter::views(double share, Direction direction) {
   for (int i = 0; i < n; ++i) add(StreamingOp{"view", Streaming::copy, 1, 2 * element_, direction});
 }
 
-void LayerWriter::norm(const char* name, const char* name_backward, bool residual) {
+void LayerWriter::norm(const char* name, const char* name_backward, bool residual, std::size_t readers) {
   const double outside = sizes_.outside, e = element_;
-  if (residual) backward("add residual gradient", Streaming::accumulate, outside, 3 * e);
+  if (residual && !compiles_norms()) backward("add residual gradient", Streaming::accumulate, outside, 3 * e);
   if (!style().fused_layer_norm && model_.norm == Norm::rms_norm) return norm_in_steps(name, name_backward);
   if (!style().persistent_layer_norm)
     backward("layer norm weight gradient", Streaming::layer_norm_backward, outside, 2 * e);
-  backward(name_backward, Streaming::layer_norm_backward, outside, 3 * e);
+  // Its input and what it makes, the gradient of its output, and what is added up with these.
+  const double others = norm_adds_gradients() ? static_cast<double>(readers) - 1 : 0;
+  const double added = compiles_norms() ? others + (residual ? 1 : 0) : 0;
+  backward(name_backward, Streaming::layer_norm_backward, outside, (3 + added) * e);
   // One kernel, or mean and variance, normalise, scale and shift: each reads and writes.
   const bool again = computation_.again(&RecomputedParts::norms);
   if (again) add(Recomputed{true});
   for (int pass = 0; pass < (style().fused_layer_norm ? 1 : 3); ++pass)
     forward(name, Streaming::layer_norm, outside, 2 * e + fused_cast());
   if (again) add(Recomputed{false});
+}
+
+void LayerWriter::final_norm() {
+  if (final_norm_in_steps() && style().compiled_blocks)
+    return norm_in_steps("final layer norm", "final layer norm backward");
+  norm("final layer norm", "final layer norm backward");
 }
 
 /// x.float(); square; mean; times the reciprocal root; type_as; times the weights (pytorch/torchtitan of December 2024,
@@ -189,6 +198,25 @@ void LayerWriter::bias_dropout_residual() {
     dropout(outside, "dropout", Direction::forward);
     forward("add residual", Streaming::accumulate, outside, 3 * e);
   }
+}
+
+/// pytorch/pytorch, torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py: foreach_all_gather_copy_out splits what
+/// was gathered into the weights (read and written, as it was gathered), chunk_cat puts gradients into the input of
+/// their reduction and casts them to its type. `again`: the layer's forward pass runs again from its begin.
+void LayerWriter::copied_unit(Layer& layer, bool again) const {
+  if (!style().linear.copies_units) return;
+  const double weights = trained_parameters(layer),
+               out = 2.0 * calibration::bytes_of(computation_.precision.parameters);
+  const double reduced = element_ + calibration::bytes_of(computation_.precision.gradients);
+  const auto copy = [&](const char* name, double bytes, Direction direction) {
+    return StreamingOp{name, Streaming::copy, weights, bytes, direction};
+  };
+  constexpr const char* kOut = "weights out of their gather";
+  std::vector<LayerOp> ops{copy("gradients into their reduction", reduced, Direction::backward),
+                           copy(kOut, out, Direction::forward)};
+  if (layer.needed_again) *layer.needed_again += ops.size();
+  layer.ops.insert(layer.ops.begin(), ops.begin(), ops.end());
+  if (layer.kind == LayerKind::block && !again) layer.ops.push_back(copy(kOut, out, Direction::backward));
 }
 
 // ---- exchanges of the tensor group ----
@@ -283,14 +311,17 @@ MatMul LayerWriter::product(const char* name, std::int64_t out, std::int64_t in)
     p.after_gradient.push_back({"add weight gradient", Streaming::accumulate, weights, 3.0 * gradient});
     return p;
   }
-  p.after_gradient.push_back({"add weight gradient", Streaming::accumulate, weights, element_ + 2 * gradient});
+  // A unit's gradients go into the buffer of its reduction all at once (copied_unit).
+  if (!style().linear.copies_units)
+    p.after_gradient.push_back({"add weight gradient", Streaming::accumulate, weights, element_ + 2 * gradient});
   return p;
 }
 
 void LayerWriter::column(std::vector<MatMul> products, std::optional<InputExchange> input, LinearOp::Part part,
                          bool apart) {
   LinearOp op;
-  op.sums.assign(products.size() - 1, {"add input gradients", Streaming::accumulate, sizes_.hidden, 3 * element_});
+  if (!norm_adds_gradients())
+    op.sums.assign(products.size() - 1, {"add input gradients", Streaming::accumulate, sizes_.hidden, 3 * element_});
   op.products = std::move(products);
   // A sum of gradients is no product that an exchange could be fused with; its last addition puts it in order.
   const bool sums = op.products.size() > 1;

@@ -72,16 +72,38 @@ class LayerWriter {
   /// The small kernels that the model does not name: views made contiguous, masks; `share` of a layer's. Each is taken
   /// as the floor of a copy, because that is what such a kernel costs.
   void views(double share, Direction direction);
-  /// `residual`: its input goes on beside it, so that two gradients meet there.
-  void norm(const char* name, const char* name_backward, bool residual = true);
+  /// `residual`: its input goes on beside it, so that two gradients meet there. `readers`: products that read it, whose
+  /// gradients a compiler adds up in its backward kernel.
+  void norm(const char* name, const char* name_backward, bool residual = true, std::size_t readers = 1);
+  /// That of the head, which lies outside of what is compiled.
+  void final_norm();
   /// An RMS norm that no kernel fuses, as eager PyTorch runs it.
   void norm_in_steps(const char* name, const char* name_backward);
+  /// Whether a compiler fuses norms with what lies beside them, and whether they add up the gradients of all that reads
+  /// them: not where the tensor group reduces these.
+  bool compiles_norms() const {
+    return style().compiled_blocks && style().fused_layer_norm && style().persistent_layer_norm;
+  }
+  bool norm_adds_gradients() const { return compiles_norms() && sizes_.tensor == 1; }
+  /// Whether an RMS norm of the head is one operation after the other.
+  bool final_norm_in_steps() const {
+    return model_.norm == Norm::rms_norm && (style().compiled_blocks || !style().fused_layer_norm);
+  }
+  /// Whether an activation that was not kept is made by its own backward kernel.
+  bool backward_makes_activation() const {
+    const bool again =
+        computation_.recompute == Recompute::full || computation_.again(&RecomputedParts::every_second_product);
+    return style().compiled_blocks && style().linear.recomputes_needed_only && again;
+  }
   /// A bias that no kernel before or behind adds.
   void add_bias(double elements);
   /// Reads and writes, with a mask of one byte.
   void dropout(double elements, const char* name, Direction direction);
   /// How a half of a block ends: back onto the residual stream.
   void bias_dropout_residual();
+
+  /// The copies of a layer that is, or is part of, a unit of sharded parameters.
+  void copied_unit(Layer& layer, bool again) const;
 
   // ---- exchanges of the tensor group ----
   /// Ranks that share out the outputs of column-parallel layers: the tensor group, or those of it in one dimension.

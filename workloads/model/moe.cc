@@ -60,6 +60,7 @@ Layer mixture_block(LayerWriter& writer, const BlockKind& kind) {
     half.weigh(layer);
   }
   layer.ops = writer.take();
+  writer.copied_unit(layer, layer.recomputed);
   return layer;
 }
 

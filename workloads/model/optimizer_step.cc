@@ -65,7 +65,7 @@ std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& 
   const auto add = [&](const char* name, Streaming kernel, double bytes) {
     kernels.push_back({name, device.streaming(kernel, bytes), false, 0, bytes, {}});
   };
-  add("clear gradients", Streaming::copy, parameters * gradient);
+  if (style.clears_gradients) add("clear gradients", Streaming::copy, parameters * gradient);
   if (!style.fused_optimizer) {
     for (Kernel& kernel : unfused_optimizer(optimizer, precision, device, updated))
       kernels.push_back(std::move(kernel));

@@ -28,7 +28,7 @@ class LayerCompiler {
     if (layer.recomputed || layer.recomputed_by_operation) {
       writer_.recomputing = true;
       spares_ = !layer.recomputed;
-      forward(layer, layer.recomputed ? layer.needed_again : std::nullopt);
+      forward(layer, layer.needed_again);
       spares_ = false;
       writer_.recomputing = false;
     }

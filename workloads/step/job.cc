@@ -62,7 +62,9 @@ Computation computation_of(const Job& job) {
   computation.keeps_training_gradients = job.software.gradients.keeps_training_gradients;
   computation.style = job.software.layers;
   // Gradients of sharded parameters go into buffers that are made anew.
-  if (job.parallelism.sharding == Sharding::parameters) computation.style.linear.fused_wgrad_16bit = false;
+  const bool shards = job.parallelism.sharding == Sharding::parameters;
+  if (shards) computation.style.linear.fused_wgrad_16bit = false;
+  if (!shards) computation.style.linear.copies_units = false;
   computation.attention_style = job.software.attention_style;
   computation.recomputed = job.method.recomputed;
   computation.recomputed_layers = job.method.recomputed_layers;

@@ -38,6 +38,7 @@ struct StateStyle {
   bool casts_every_pass = false;
   bool allocates_gradients_late = false;
   bool frees_end_unit = false;
+  bool keeps_last_unit = false;
   bool states_follow_weights = false;
   bool moments_16bit = false;
   HostCopies host = {};
@@ -195,7 +196,18 @@ double gathered_bytes(const StateStyle& style, const StageParameters& held, bool
     const double gradient = data.bytes.gradient > element ? element + data.bytes.gradient : element;
     return parameter * weights + lists * gradient * std::max(held.largest_weight, held.ends);
   }
-  return style.frees_end_unit && has_head ? 0 : parameter * held.ends;
+  // The last block's unit goes with its backward pass; it is counted beside all of them.
+  const double last = style.keeps_last_unit && has_head ? held.largest_block : 0;
+  return parameter * (last + (style.frees_end_unit && has_head ? 0 : held.ends));
+}
+
+/// Free between tensors while the loss is at its fullest, which only the allocator holds.
+double loss_gap(const StageLayout& stage, const Pass& fullest) {
+  if (fullest.kind == PassKind::forward) return 0;
+  double bytes = 0;
+  const LayerRange& range = stage.range(fullest.chunk);
+  for (std::int64_t i = range.begin; i < range.end; ++i) bytes += stage.split.network.layer(i).gap;
+  return bytes;
 }
 
 /// What units are gathered in before they are copied into their weights, where that is another stream's pool: reserved
@@ -218,9 +230,24 @@ UnitBytes unit_bytes(const StateStyle& style, const StageLayout& stage) {
   return units;
 }
 
+/// What a context group's exchanges take beside passes over blocks, but not beside a loss. Keys and values: of the
+/// block at work and of the one on its way round the ring, or of the whole sequence; or what is exchanged for heads,
+/// put in the order of ranks.
+double exchanged_bytes(const Parallelism& p, const Precision& precision, const calibration::AttentionStyle& style,
+                       const Network& network) {
+  if (p.context == 1) return 0;
+  const double element = calibration::bytes_of(precision.activations);
+  if (p.context_method == ContextMethod::all_to_all) return element * (network.query_elements + network.kv_elements);
+  const double blocks = p.context_method == ContextMethod::ring ? 2 : real(p.context);
+  // In blocks: gradients in fp32 as they come in, with this rank's part, and on their way out.
+  const double in_fp32 =
+      style.gathered_in_blocks && p.context_method == ContextMethod::all_gather ? 3 * 4 * network.kv_elements : 0;
+  return blocks * element * network.kv_elements + in_fp32;
+}
+
 /// `element`: bytes of an activation.
 double message_bytes(const Parallelism& p, double element, bool overlaps, const calibration::LayerStyle& layers,
-                     bool in_blocks, const Network& network, std::int64_t stage) {
+                     const Network& network, std::int64_t stage) {
   double bytes = 0;
   if (p.pipeline > 1) {
     const bool wraps = p.virtual_pipeline > 1;
@@ -231,14 +258,6 @@ double message_bytes(const Parallelism& p, double element, bool overlaps, const 
   // its own, one gradient.
   const double gathered = layers.linear.keeps_gathered_inputs ? 1 : 2;
   if (p.sequence_parallel && p.tensor > 1) bytes += gathered * element * network.hidden_elements;
-  // Keys and values: of the block at work and of the one on its way round the ring, or of the whole sequence; or what
-  // is exchanged for heads, put in the order of ranks.
-  if (p.context > 1 && p.context_method == ContextMethod::all_to_all)
-    return bytes + element * (network.query_elements + network.kv_elements);
-  const double blocks = p.context == 1 ? 0 : p.context_method == ContextMethod::ring ? 2 : real(p.context);
-  bytes += blocks * element * network.kv_elements;
-  // In blocks: gradients in fp32 as they come in, with this rank's part, and on their way out.
-  if (in_blocks && p.context > 1 && p.context_method == ContextMethod::all_gather) bytes += 3 * 4 * network.kv_elements;
   return bytes;
 }
 
@@ -267,8 +286,11 @@ double context_bytes(const Parallelism& p, const DataParallelism& data, bool tie
 }
 
 /// Adds up a stage at its fullest moment: a pass, or the step. `dropped`: gradients that a pass leaves behind and that
-/// are gone by the step.
-void settle(StageMemory& m, const HighWater& top, double step, double dropped) {
+/// are gone by the step. `exchanged`: what a context group's exchanges take beside blocks, part of what units do.
+void settle(StageMemory& m, const HighWater& top, double step, double dropped, double exchanged) {
+  const bool forward = top.pass.kind == PassKind::forward;
+  const double units = top.units > 0 ? top.units - exchanged : 0;
+  if (forward) m.parts.messages += exchanged;
   const double in_pass = top.bytes() + m.parts.gathered + m.parts.messages;
   if (step > in_pass + dropped) {
     m.peak.during = StageMemory::During::optimizer;
@@ -278,8 +300,8 @@ void settle(StageMemory& m, const HighWater& top, double step, double dropped) {
   } else {
     m.activations = top.held + top.working - top.units;
     m.passing_gradients = top.gradients;
-    m.parts.gathered += top.gradients + top.units;
-    const bool forward = top.pass.kind == PassKind::forward;
+    m.parts.gathered += top.gradients + units;
+    m.parts.messages += top.units - units;
     m.peak = {forward ? StageMemory::During::forward : StageMemory::During::backward, top.pass.chunk,
               top.pass.microbatch};
   }
@@ -359,6 +381,7 @@ StateStyles state_styles(const Job& job) {
                          job.software.layers.current_scales && !job.software.layers.fused_amax,
                          habits.allocates_gradients_late,
                          habits.frees_end_unit,
+                         habits.keeps_last_unit,
                          job.software.optimizer.states_follow_weights,
                          job.software.optimizer.moments_16bit,
                          host_copies_of(job.method, job.software.optimizer, job.machine)};
@@ -413,11 +436,14 @@ std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit
   const calibration::MemoryHabits& habits = job.software.memory;
   const bool apart = styles.dense.data.held != HeldPart::trained && !job.model.recommender.any();
   const double output = habits.keeps_pipeline_outputs ? calibration::bytes_of(job.method.precision.activations) : 0;
+  const double exchanged =
+      exchanged_bytes(job.parallelism, job.method.precision, job.software.attention_style, split.network);
   std::vector<std::vector<PassBytes>> stages;
   for (std::int64_t stage = 0; stage < map.stages(); ++stage) {
     const StageLayout here{split, map, stage};
     UnitBytes units = unit_bytes(styles.dense, here);
     if (apart && styles.experts.data.held == HeldPart::experts) units.blocks += unit_bytes(styles.experts, here).blocks;
+    units.blocks += exchanged;
     stages.push_back(chunk_bytes(here, output, units));
   }
   // Blocks of a model on one stage that lie with the host.
@@ -464,6 +490,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
       adds_up && job.software.memory.holds_training_gradients && !job.software.gradients.keeps_training_gradients;
   const HostLead lead =
       host_lead(job.software.memory.launches, job.software.messages, message_style_of(job).host_waits, layout.pipeline);
+  const double exchanged = exchanged_bytes(layout, job.method.precision, job.software.attention_style, split.network);
   std::vector<StageMemory> stages;
   for (std::int64_t stage = 0; stage < layout.pipeline; ++stage) {
     const StageLayout here{split, layout.chunk_map(), stage};
@@ -482,15 +509,14 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     const bool head = has_head(here);
     m.parts.gathered =
         gathered_bytes(style, held, head) + (experts.all > 0 ? gathered_bytes(of_experts, experts, head) : 0);
-    m.parts.messages = message_bytes(layout, element, job.overlap.pipeline, job.software.layers,
-                                     job.software.attention_style.gathered_in_blocks, split.network, stage) +
+    m.parts.messages = message_bytes(layout, element, job.overlap.pipeline, job.software.layers, split.network, stage) +
                        messages_received(here) * real(job.microbatches()) *
                            received(job.software.memory, job.method.precision, split.network);
     const auto at = static_cast<std::size_t>(stage);
     const HighWater top = high_water(orders[at], chunks[at]);
     const double step = step_bytes(style, held.all) + step_bytes(of_experts, experts.all) +
                         inputs_left(here, job.software.memory, job.method.precision);
-    settle(m, top, step, drops ? m.gradients : 0);
+    settle(m, top, step, drops ? m.gradients : 0, exchanged);
     m.allocated = m.parameters + m.gradients + m.optimizer + m.activations + m.parts.accumulators +
                   m.parts.weight_copies + m.parts.gathered + m.parts.messages + m.parts.step;
     m.parts.fragmentation = layout.pipeline > 1 ? job.software.memory.allocator_overhead * m.allocated : 0;
@@ -501,7 +527,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     const double room = static_cast<double>(device.memory().value()) - m.total;
     const double waiting = waiting_bytes(here, orders[at], top.pass, {device}, lead);
     const double pool = job.software.memory.gathers_in_own_pool ? gather_pool_bytes(style, held) : 0;
-    m.waiting = std::clamp(waiting + pool, 0.0, std::max(room, 0.0));
+    m.waiting = std::clamp(waiting + pool + loss_gap(here, top.pass), 0.0, std::max(room, 0.0));
     stages.push_back(m);
   }
   return stages;
