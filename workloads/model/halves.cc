@@ -74,6 +74,15 @@ void AttentionHalf::bias_gradient() {
   if (adds_bias()) w_.backward("qkv bias gradient", Streaming::accumulate, qkv_elements(), e_);
 }
 
+/// Parts of every group's channels, which have gaps between them. Keys without a norm go to the rotation as they lie.
+void AttentionHalf::part_queries() {
+  const bool parts = w_.computation().attention_style.parts_grouped_queries && !style_.linear.separate_qkv;
+  if (!parts || z_.kv_heads >= z_.heads) return;
+  const double copied = z_.of_token(z_.q + (m_.attention.qk_norm ? 2 : 1) * z_.kv);
+  w_.backward("join gradients of queries, keys and values", Streaming::copy, qkv_elements(), 2 * e_);
+  w_.forward("part queries from keys and values", Streaming::strided, copied, 2 * e_);
+}
+
 /// One kernel that reads and writes queries and keys, as Megatron-Core's fused rotary embedding does; in steps, as
 /// complex numbers of fp32 (TorchTitan's apply_rotary_emb: the compiler leaves complex products to a kernel of their
 /// own). With a factor beside the rotation the fused kernel is not there (Megatron-LM core_v0.14.0,
@@ -184,6 +193,7 @@ void AttentionHalf::write(std::int64_t window) {
   w_.views(0.5, Direction::forward);
   w_.views(0.5, Direction::backward);
   cast_gradients();
+  part_queries();
   norm_queries_and_keys();
   rotate();
   attention(window);
