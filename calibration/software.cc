@@ -429,9 +429,6 @@ std::vector<Row> attention_rows() {
           "one sequence, and both stay for the backward pass."),
       boolean("copies_output_again", &S::attention_style, &AttentionStyle::copies_output_again,
               "With copies_output, the copy goes with the projection's product, and the backward pass makes another."),
-      boolean("parts_grouped_queries", &S::attention_style, &AttentionStyle::parts_grouped_queries,
-              "Where several queries share a key, queries, values and keys that have a norm are copied out of the one "
-              "tensor that a linear layer makes of the three; backward, their gradients are joined."),
       boolean("keeps_first_keys", &S::attention_style, &AttentionStyle::keeps_first_keys,
               "Keys and values are copied out of a tensor that queries share with them, which queries keep whole for "
               "the backward pass; where several queries share a key, they have tensors of their own."),
@@ -470,6 +467,9 @@ std::vector<Row> trainer_rows() {
               "reads it once; else in a pass of its own, beside a cast that reads it twice."),
       boolean("dropout", &S::layers, &LayerStyle::dropout, "Dropout of hidden states and attention probabilities."),
       boolean("bias_in_gemm", kLinear, &LinearStyle::bias_in_gemm, "A linear layer's GEMM adds its bias (epilogue)."),
+      boolean("parts_queries", kLinear, &LinearStyle::parts_queries,
+              "Where several queries share a key, queries, values and keys that have a norm are copied out of the one "
+              "tensor that a linear layer makes of the three; backward, their gradients are joined."),
       boolean("separate_qkv", kLinear, &LinearStyle::separate_qkv,
               "Queries, keys and values are three linear layers: three products with their biases, and gradients of "
               "their input that are added up and, over a tensor group, reduced apart. A parallel block keeps one."),

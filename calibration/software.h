@@ -83,6 +83,7 @@ struct LinearStyle {
   bool fused_wgrad_16bit = false;        // and into a 16-bit one, where gradients are kept so
   bool bias_in_gemm = false;             // the GEMM adds the bias
   bool separate_qkv = false;   // queries, keys and values are three linear layers, each with its own reduction
+  bool parts_queries = false;  // where queries share keys, they are copied out of the tensor of all three
   bool separate_gate = false;  // a gated MLP's two up projections are two products
   GemmRates rates;
   double column_cast_traffic = 1;      // bytes of an operand's cast with scales of columns, over one with those of rows
@@ -147,7 +148,6 @@ struct AttentionStyle {
   bool repeats_keys = false;             // keys and values are copied out to as many heads as queries have
   bool copies_output = false;            // the output into the layout of the projection, which keeps the copy
   bool copies_output_again = false;      // it does not, and the backward pass makes another
-  bool parts_grouped_queries = false;    // where queries share keys, they are copied out of the tensor of all three
   bool keeps_first_keys = false;         // keys and values are copied, and stay where queries lie beside them too
   bool gathered_in_blocks = false;       // gathered keys are attended to block by block, gradients sent on in fp32
   double fused_softmax_matrices = 1;     // unfused attention: score matrices that the softmax kernel takes at a time

@@ -195,7 +195,29 @@ TEST_CASE("attention of 2026 on GB200 and GB300 takes the times of a later cuDNN
     a.backward = true;
     CHECK(to_seconds(device.attention(a)) * 1e3 == Approx(p.backward).epsilon(0.08));
   }
-  CHECK(!profile("h100-sxm-80gb").has(AttentionKernel::fused_2026));
+  CHECK(!profile("a100-sxm-80gb").has(AttentionKernel::fused_2026));
+}
+
+TEST_CASE("attention of 2026 on an H200 takes the times that cuDNN 9.19 was measured to take there") {
+  struct Point {
+    bool backward;
+    std::int64_t batch, positions, heads, kv_heads, dim;
+    double seconds;
+  };
+  const DeviceProfile device = profile("h200-sxm-141gb").isolated();
+  for (const Point& p : {Point{false, 1, 8192, 64, 8, 128, 1797e-6}, Point{true, 1, 8192, 128, 8, 128, 11110e-6},
+                         Point{false, 1, 16384, 32, 4, 64, 2355e-6}, Point{true, 8, 2048, 32, 32, 64, 1059e-6}}) {
+    Attention a;
+    a.batch = p.batch;
+    a.queries = a.keys = p.positions;
+    a.heads = p.heads;
+    a.kv_heads = p.kv_heads;
+    a.head_dim = p.dim;
+    a.backward = p.backward;
+    a.kernel = AttentionKernel::fused_2026;
+    CAPTURE(p.positions, p.dim, p.backward);
+    CHECK(to_seconds(device.attention(a)) == Approx(p.seconds).epsilon(0.12));
+  }
 }
 
 TEST_CASE("a block of queries sees the window ahead of each of its queries") {

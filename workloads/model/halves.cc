@@ -76,8 +76,7 @@ void AttentionHalf::bias_gradient() {
 
 /// Parts of every group's channels, which have gaps between them. Keys without a norm go to the rotation as they lie.
 void AttentionHalf::part_queries() {
-  const bool parts = w_.computation().attention_style.parts_grouped_queries && !style_.linear.separate_qkv;
-  if (!parts || z_.kv_heads >= z_.heads) return;
+  if (!style_.linear.parts_queries || style_.linear.separate_qkv || z_.kv_heads >= z_.heads) return;
   const double copied = z_.of_token(z_.q + (m_.attention.qk_norm ? 2 : 1) * z_.kv);
   w_.backward("join gradients of queries, keys and values", Streaming::copy, qkv_elements(), 2 * e_);
   w_.forward("part queries from keys and values", Streaming::strided, copied, 2 * e_);
