@@ -111,8 +111,8 @@ struct Attention {
   AttentionKernel kernel = AttentionKernel::fused;
 };
 
-/// Kernels bound by memory traffic; the caller says how many bytes they move. The last but one go by elements instead
-/// where these take longer (elements_per_processor).
+/// Kernels bound by memory traffic; the caller says how many bytes they move. From scatter_add to top_k they go by
+/// elements instead, where these take longer (elements_per_processor).
 enum class Streaming : std::uint8_t {
   layer_norm,
   layer_norm_backward,
