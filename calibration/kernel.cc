@@ -51,21 +51,43 @@ std::string_view name_of(Streaming kernel) {
   static constexpr std::array<std::string_view, kStreamingKernels> kNames{
       "layer_norm", "layer_norm_backward", "gelu",          "gelu_backward", "bias_dropout_residual", "dropout",
       "softmax",    "softmax_backward",    "cross_entropy", "embedding",     "embedding_backward",    "cast_transpose",
-      "copy",       "accumulate",          "optimizer",     "gradient_norm", "scatter_add",           "page_copy"};
+      "copy",       "accumulate",          "optimizer",     "gradient_norm", "scatter_add",           "index_add",
+      "strided",    "strided_cast",        "top_k",         "page_copy"};
   const auto i = static_cast<std::size_t>(kernel);
   SIM_CHECK(i < kNames.size(), "streaming kernel {}", i);
   return kNames[i];
 }
 
 double assumed_efficiency(Streaming kernel) {
-  // 16.8 million bf16 elements added to rows of 4096 take PyTorch 0.20 ms on an H200, by 6 bytes each 0.5 TB/s of 4.8
-  // (tile-ai/TileOPs, pull request 608, its comparison with PyTorch); other devices: the same share, not measured.
-  if (kernel == Streaming::scatter_add) return 0.105;
+  // What goes by elements is bound by bytes as copies are, if ever.
+  if (elements_per_processor(kernel) > 0) return 0.8;
   // 131072 rows of 7168 and of 2048 elements in fp8 take the kernel of Megatron-Core's paged stash 468 and 156 us on a
   // GB300 (NVIDIA/Megatron-LM, pull request 6414), 4.0 and 3.4 TB/s of 8, read and written; other devices: the same
   // share, not measured.
   if (kernel == Streaming::page_copy) return 0.465;
   return 0;
+}
+
+double elements_per_processor(Streaming kernel) {
+  // Measured on an H200 with PyTorch 2.11 and its 132 processors at 1.98 GHz, rows of 4096 elements, 65,536 and 98,304
+  // of them; each thread waits for its element before it asks for the next, so that memory's rate is not what counts.
+  // Other devices: as much a processor, not measured.
+  switch (kernel) {
+    case Streaming::scatter_add:
+      return 2.0e9;  // bf16 1018 and 1523 us; fp32, into zeros as wide, 900 and 1410
+    case Streaming::index_add:
+      return 0.92e9;  // bf16 2210 and 3336 us; fp32 1823 and 2742
+    case Streaming::strided_cast:
+      return 1.88e9;  // rows in bf16 times a fp32 number of each: 1081 and 1620 us
+    case Streaming::strided:
+      // A PReLU of 1024 x 10240 fp16 elements with a weight of each column, on an H200: 1.18 TB/s of 4 bytes an element
+      // (tile-ai/TileOPs, pull request 500, its comparison with PyTorch).
+      return 2.24e9;
+    case Streaming::top_k:
+      return 0.14e9;  // 8 of 128 and 256 in fp32, 8192 rows: 60 and 108 us
+    default:
+      return 0;
+  }
 }
 
 std::string_view name_of(CollectiveOp op) {

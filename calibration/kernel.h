@@ -111,7 +111,8 @@ struct Attention {
   AttentionKernel kernel = AttentionKernel::served;
 };
 
-/// Kernels bound by memory traffic; the caller says how many bytes they move.
+/// Kernels bound by memory traffic; the caller says how many bytes they move. From scatter_add to top_k they go by
+/// elements instead, where these take longer (elements_per_processor).
 enum class Streaming : std::uint8_t {
   layer_norm,
   layer_norm_backward,
@@ -129,12 +130,18 @@ enum class Streaming : std::uint8_t {
   accumulate,
   optimizer,
   gradient_norm,
-  scatter_add,  // 16-bit rows added into others, element by element (atomics)
-  page_copy     // 8-bit rows into pages of a buffer or out of them, block of 1024 after block
+  scatter_add,   // PyTorch's scatter_add_ of rows: added into others element by element (atomics)
+  index_add,     // PyTorch's index_add_ of rows, of which gradients of picked rows are made
+  strided,       // PyTorch's kernel for one element after another, where an operand has gaps or is repeated
+  strided_cast,  // the same where operands are of two types
+  top_k,         // PyTorch's choice of a few of each row's elements
+  page_copy      // 8-bit rows into pages of a buffer or out of them, block of 1024 after block
 };
-inline constexpr std::size_t kStreamingKernels = 18;
+inline constexpr std::size_t kStreamingKernels = 22;
 std::string_view name_of(Streaming kernel);
 /// Share of memory bandwidth that is taken of a device whose profile does not give this kernel's; 0 where it must.
 double assumed_efficiency(Streaming kernel);
+/// Elements a second that a processor of the device does of a kernel that goes by elements; 0: it goes by bytes alone.
+double elements_per_processor(Streaming kernel);
 
 }  // namespace orrery::calibration

@@ -189,11 +189,14 @@ bool DeviceProfile::has(AttentionKernel kernel) const {
   return kernel == AttentionKernel::fused || kernel == AttentionKernel::served || model_->other(kernel) != nullptr;
 }
 
-Duration DeviceProfile::streaming(Streaming kernel, double bytes) const {
+Duration DeviceProfile::streaming(Streaming kernel, double bytes, double elements) const {
   SIM_CHECK(std::isfinite(bytes) && bytes >= 0, "a streaming kernel of {} bytes", bytes);
+  SIM_CHECK(std::isfinite(elements) && elements >= 0, "a streaming kernel of {} elements", elements);
   const StreamingModel& s = model_->streaming;
-  return within_longest(s.floor +
-                        bytes / (s.efficiency[static_cast<std::size_t>(kernel)] * model_->sheet.memory_bandwidth));
+  const auto i = static_cast<std::size_t>(kernel);
+  const double by_bytes = bytes / (s.efficiency[i] * model_->sheet.memory_bandwidth);
+  const double by_elements = s.elements[i] > 0 ? elements / (s.elements[i] * real(model_->sheet.processors)) : 0;
+  return within_longest(s.floor + std::max(by_bytes, by_elements));
 }
 
 double DeviceProfile::uncertainty(const Gemm& g) const {

@@ -62,7 +62,8 @@ class DeviceProfile {
   /// Whether the profile has numbers of its own for kernels of that generation.
   bool has(AttentionKernel kernel) const;
   /// `bytes`: read + written.
-  Duration streaming(Streaming kernel, double bytes) const;
+  /// `elements`: that a kernel does which goes by these (elements_per_processor).
+  Duration streaming(Streaming kernel, double bytes, double elements = 0) const;
 
   /// `size` as in nccl-tests: the whole buffer (all-gather: output, reduce-scatter: input). gpus >= 1; one GPU takes 0.
   CollectiveTiming node_collective(CollectiveOp op, std::int64_t gpus, Bytes size) const;

@@ -14,7 +14,8 @@ using Docs = std::vector<sim::Key>;
 // Rates of one device reach from a laptop's to those of an ideal one whose work takes no time (studies of the rest). A
 // share of a peak below a thousandth would be a broken device, and steps too long to count in picoseconds.
 constexpr Bounds kFlops{"10 GFLOP/s", "100 EFLOP/s"}, kBandwidth{"1 GB/s", "100 EB/s"}, kShare{"0.001", "1"};
-constexpr Bounds kFixed{"0 s", "1 ms"};  // of one kernel
+constexpr Bounds kFixed{"0 s", "1 ms"};     // of one kernel
+constexpr Bounds kElements{"1e6", "1e12"};  // a second and processor
 constexpr Bounds kWatts{"1 W", "100 kW"};
 constexpr Bounds kCount{"0", "1e9"}, kPercent{"0", "1e5"}, kSizes{"1", "1e18"};
 
@@ -502,6 +503,19 @@ void streaming(Docs& out) {
                    {},
                    "Share of memory bandwidth that this kernel reaches.",
                    kShare});
+  }
+  out.push_back({"streaming.elements", "mapping", "", "", {}, "Elements a second and processor, by kernel."});
+  for (std::size_t i = 0; i < kStreamingKernels; ++i) {
+    const auto which = static_cast<Streaming>(i);
+    const double assumed = elements_per_processor(which);
+    if (assumed <= 0) continue;
+    out.push_back({"streaming.elements." + std::string(name_of(which)),
+                   "number",
+                   "",
+                   fmt::format("{}", assumed),
+                   {},
+                   "Elements a second that a processor does of this kernel, which goes by elements, not by bytes.",
+                   kElements});
   }
 }
 

@@ -24,6 +24,7 @@ inline constexpr double kLongestKernel = 8e6;  // seconds; what a Duration holds
 struct StreamingModel {
   double floor = 3e-6;  // seconds
   std::array<double, kStreamingKernels> efficiency{};
+  std::array<double, kStreamingKernels> elements{};  // a second and processor; 0: bytes alone count
 };
 
 struct DeviceProfile::Model {

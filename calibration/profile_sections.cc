@@ -262,11 +262,14 @@ StreamingModel load_streaming(const Settings& s) {
   StreamingModel out;
   out.floor = duration_at(s, "floor");
   const Settings& efficiency = s.at("efficiency");
+  const Settings* elements = s.find("elements");
   for (std::size_t i = 0; i < kStreamingKernels; ++i) {
     const auto kernel = static_cast<Streaming>(i);
     const Settings* share = efficiency.find(name_of(kernel));
     const double assumed = share == nullptr ? assumed_efficiency(kernel) : 0;
     out.efficiency[i] = assumed > 0 ? assumed : efficiency.at(name_of(kernel)).as_number();
+    const Settings* rate = elements == nullptr ? nullptr : elements->find(name_of(kernel));
+    out.elements[i] = rate != nullptr ? rate->as_number() : elements_per_processor(kernel);
   }
   return out;
 }

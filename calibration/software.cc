@@ -467,6 +467,9 @@ std::vector<Row> trainer_rows() {
               "reads it once; else in a pass of its own, beside a cast that reads it twice."),
       boolean("dropout", &S::layers, &LayerStyle::dropout, "Dropout of hidden states and attention probabilities."),
       boolean("bias_in_gemm", kLinear, &LinearStyle::bias_in_gemm, "A linear layer's GEMM adds its bias (epilogue)."),
+      boolean("parts_queries", kLinear, &LinearStyle::parts_queries,
+              "Where several queries share a key, queries, values and keys that have a norm are copied out of the one "
+              "tensor that a linear layer makes of the three; backward, their gradients are joined."),
       boolean("separate_qkv", kLinear, &LinearStyle::separate_qkv,
               "Queries, keys and values are three linear layers: three products with their biases, and gradients of "
               "their input that are added up and, over a tensor group, reduced apart. A parallel block keeps one."),

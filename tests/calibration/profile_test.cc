@@ -329,6 +329,37 @@ TEST_CASE("streaming kernels: a floor, then a rate below the data sheet's") {
   }
 }
 
+TEST_CASE("kernels of PyTorch's that go by elements take as long as on an H200, and as long a processor elsewhere") {
+  struct Measured {
+    Streaming kernel;
+    double elements, bytes_each, seconds;
+  };
+  // PyTorch 2.11: rows of 4096, bf16 but where 12 bytes are moved; 8 of 128 and of 256 scores of 8192 tokens.
+  constexpr double kFew = 65536.0 * 4096, kMany = 98304.0 * 4096;
+  const DeviceProfile h200 = profile("h200-sxm-141gb"), h20 = profile("h20-sxm-96gb");
+  for (const Measured& m :
+       {Measured{Streaming::scatter_add, kFew, 6, 1018e-6}, Measured{Streaming::scatter_add, kMany, 6, 1533e-6},
+        Measured{Streaming::scatter_add, kFew, 12, 930e-6}, Measured{Streaming::scatter_add, kMany, 12, 1469e-6},
+        Measured{Streaming::index_add, kFew, 6, 2232e-6}, Measured{Streaming::index_add, kMany, 6, 3376e-6},
+        Measured{Streaming::strided_cast, kFew, 6, 1081e-6}, Measured{Streaming::strided_cast, kMany, 6, 1620e-6},
+        Measured{Streaming::top_k, 8192.0 * 128, 4, 60e-6}, Measured{Streaming::top_k, 8192.0 * 256, 4, 108e-6},
+        Measured{Streaming::copy, kFew, 4, 287e-6}, Measured{Streaming::copy, kMany, 4, 427e-6}}) {
+    CAPTURE(name_of(m.kernel), m.elements);
+    const double bytes = m.elements * m.bytes_each, time = seconds(h200.streaming(m.kernel, bytes, m.elements));
+    CHECK(time == Approx(m.seconds).epsilon(0.1));
+    // By bytes, where these take longer.
+    CHECK(h200.streaming(m.kernel, 1e3 * bytes, m.elements) == h200.streaming(Streaming::copy, 1e3 * bytes));
+    if (m.kernel == Streaming::copy) continue;
+    const double floor = seconds(h200.streaming(m.kernel, 0, 0));
+    CHECK(seconds(h20.streaming(m.kernel, bytes, m.elements)) ==
+          Approx(floor + (time - floor) * 132 / 78).epsilon(1e-3));
+  }
+  Settings document = profile_document("h200-sxm-141gb");
+  document.set_path("streaming.elements.scatter_add", text("4e9"));
+  CHECK(seconds(DeviceProfile::load(document).streaming(Streaming::scatter_add, 0, kMany)) ==
+        Approx(seconds(h200.streaming(Streaming::scatter_add, 0, kMany)) / 2).epsilon(0.01));
+}
+
 TEST_CASE("the sustained factor slows matrix products, not the launch") {
   Settings document = profile_document("a100-sxm-80gb");
   document.set_path("sustained.matmul", text("0.5"));

@@ -119,6 +119,22 @@ TEST_CASE("with a factor beside the rotation five kernels move 24 bytes for each
     CHECK(streamed(scaled, direction) - streamed(fused, direction) == Approx((24 - 4) * elements));
 }
 
+TEST_CASE(
+    "queries that share keys are copied out of the tensor of all three with the values, and their gradients joined") {
+  const auto moved = [](const Sets& sets, Direction direction) {
+    const Sets parts = plus(sets, {"software.parts_queries=true"}),
+               whole = plus(sets, {"software.parts_queries=false"});
+    return streamed(network_of(small_job(parts)).layer(1), direction) -
+           streamed(network_of(small_job(whole)).layer(1), direction);
+  };
+  const Sets grouped = plus(kOneStage, {"model.kv_heads=4"});
+  const double tokens = 1024, query = 2048, key = query / 4;
+  CHECK(moved(grouped, Direction::forward) == Approx(4 * tokens * (query + key)));
+  CHECK(moved(plus(grouped, {"model.qk_norm=true"}), Direction::forward) == Approx(4 * tokens * (query + 2 * key)));
+  CHECK(moved(grouped, Direction::backward) == Approx(4 * tokens * (query + 2 * key)));
+  CHECK(moved(kOneStage, Direction::forward) == 0);  // of as many heads they are views
+}
+
 TEST_CASE("queries, keys and values apart are the parts of one matrix, each cut over the tensor group") {
   const Sets grouped{"model.kv_heads=4"};
   const std::vector<double> one = matrices(small_job(grouped)),

@@ -477,13 +477,68 @@ TEST_CASE("an unfused permutation picks rows one way and adds them up the other,
   ExpertStyle fused, unfused, hybrid;
   unfused.fused_permutation = hybrid.fused_permutation = false;
   hybrid.dispatcher = Dispatcher::hybridep;  // permutes itself
-  for (const Direction direction : {Direction::forward, Direction::backward}) {
+  for (const auto& [direction, adds] :
+       {std::pair{Direction::forward, Streaming::scatter_add}, std::pair{Direction::backward, Streaming::index_add}}) {
     CHECK(traffic(fused, Streaming::copy, direction) == 2 * once * 2);
-    CHECK(traffic(fused, Streaming::scatter_add, direction) == 0);
+    CHECK(traffic(fused, adds, direction) == 0);
     CHECK(traffic(unfused, Streaming::copy, direction) == rows * 4);
-    CHECK(traffic(unfused, Streaming::scatter_add, direction) == rows * 6);
-    CHECK(traffic(hybrid, Streaming::scatter_add, direction) == 0);
+    CHECK(traffic(unfused, adds, direction) == rows * 6);
+    CHECK(traffic(hybrid, adds, direction) == 0);
   }
+}
+
+TEST_CASE("ranks and experts change places by a copy with gaps where every expert is filled, fused or not") {
+  const auto sorted = [](const ExpertStyle& style, calibration::Streaming kernel) {
+    Computation computation;
+    computation.experts = style;
+    Split split;
+    split.expert = 2;
+    const Network network = moe(mixture(), split, computation);
+    double sum = 0;
+    for (const LayerOp& op : network.layer(1).ops) {
+      const auto* stream = std::get_if<StreamingOp>(&op);
+      if (stream != nullptr && stream->kernel == kernel && std::string_view(stream->name).find("sort by") == 0)
+        sum += stream->elements * stream->bytes_each;
+    }
+    return sum;
+  };
+  using calibration::Streaming;
+  const double rows = 512 * 2 * 1024;  // read and written, there and back, forward and backward
+  ExpertStyle drops, filled;
+  filled.capacity_factor = drops.capacity_factor = 1;
+  filled.pads_to_capacity = true;
+  CHECK(sorted(drops, Streaming::copy) == 4 * rows * 4);
+  CHECK(sorted(drops, Streaming::strided) == 0);
+  for (const bool fused : {true, false}) {
+    filled.fused_permutation = fused;
+    CHECK(sorted(filled, Streaming::strided) == 4 * rows * 4);
+    CHECK(sorted(filled, Streaming::copy) == 0);
+  }
+}
+
+TEST_CASE("outputs of experts are cast to the type of the weights ahead of their sum over ranks, and back") {
+  const auto cast = [](bool fp32, Dispatcher dispatcher, std::int64_t expert, std::int64_t parts) {
+    Computation computation;
+    computation.experts.router_fp32 = fp32;
+    computation.experts.dispatcher = dispatcher;
+    Split split;
+    split.expert = expert;
+    split.expert_tensor = parts;
+    const Network network = moe(mixture(), split, computation);
+    double sum = 0;
+    for (const LayerOp& op : network.layer(1).ops) {
+      const auto* stream = std::get_if<StreamingOp>(&op);
+      if (stream == nullptr) continue;
+      const std::string_view name = stream->name;
+      if (name.find("cast") == 0 && name.find("sum") != name.npos) sum += stream->elements * stream->bytes_each;
+    }
+    return sum;
+  };
+  const double tokens = 512 * 1024;
+  CHECK(cast(true, Dispatcher::allgather, 4, 1) == (4 + 1) * tokens * 6 + 1 * tokens * 6);
+  CHECK(cast(false, Dispatcher::allgather, 4, 1) == 0);
+  CHECK(cast(true, Dispatcher::alltoall, 4, 1) == 0);
+  CHECK(cast(true, Dispatcher::alltoall, 1, 2) > 0);
 }
 
 TEST_CASE("drawn loads: every rank its own, the same folded or not, and in the mean what is expected of the busiest") {
@@ -575,6 +630,20 @@ TEST_CASE("a clamp, scaled biases and a factor beside the rotation cost the pass
   // Forward each of two halves is read and written twice; backward compared, chosen and joined.
   CHECK(more(clamped, Direction::forward) == 2 * inside * (4 + 4));
   CHECK(more(clamped, Direction::backward) == 2 * inside * (11 + 4));
+  // Halves of a row have gaps: two cut; three comparisons and two choices.
+  const auto with_gaps = [&](const Model& model, Direction direction) {
+    const Network network = moe(model, Split{}, {});
+    double sum = 0;
+    for (const LayerOp& op : network.layer(1).ops) {
+      const auto* stream = std::get_if<StreamingOp>(&op);
+      const bool gaps = stream != nullptr && stream->kernel == calibration::Streaming::strided;
+      if (gaps && stream->direction == direction) sum += stream->elements;
+    }
+    return sum;
+  };
+  CHECK(with_gaps(plain, Direction::forward) == 0);
+  CHECK(with_gaps(clamped, Direction::forward) == 2 * inside);
+  CHECK(with_gaps(clamped, Direction::backward) == 5 * inside);
   ExpertStyle fused;
   fused.fused_mlp = true;
   CHECK(bytes(clamped, fused, Direction::forward) == bytes(plain, fused, Direction::forward));

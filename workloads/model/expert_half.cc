@@ -82,12 +82,13 @@ void ExpertHalf::route() {
   } else {
     w_.backward("scores backward", Streaming::softmax, scores, 3 * s);
     w_.forward("scores", Streaming::softmax, scores, 2 * s);
-    w_.forward("top-k", Streaming::copy, scores, s);
+    w_.forward("top-k", Streaming::top_k, scores, s);
     w_.backward("weights by expert backward", Streaming::copy, scores, s);
     w_.forward("weights by expert", Streaming::copy, scores, 2 * s);
     w_.forward("routing map", Streaming::copy, scores, 2);
     w_.backward("auxiliary loss backward", Streaming::softmax, scores, 4 * s);
     w_.forward("auxiliary loss", Streaming::softmax, scores, 3 * s);
+    w_.forward("top-k of auxiliary loss", Streaming::top_k, scores, s);
   }
   w_.forward("tokens of every expert", Streaming::copy, scores, 1);
 }
@@ -97,9 +98,16 @@ void ExpertHalf::route() {
 /// Between a tensor of `few` tokens and one of `many` copies of them. Fused, one kernel reads each token once
 /// (transformer_engine/common/permutation); PyTorch's index operations go by copies: one way rows are picked, the other
 /// way they are added into zeros, element by element (Megatron-LM core_v0.16.0, megatron/core/transformer/moe/
-/// moe_utils.py: index_select, whose gradient is index_add, and scatter_add_, whose gradient is a gather). HybridEP
+/// moe_utils.py: index_select, whose gradient is index_add, and scatter_add_, whose gradient is a gather). Where every
+/// expert has room for as many tokens, ranks and experts change places instead of being sorted, by PyTorch's copy of a
+/// tensor with gaps, whatever permutes otherwise (core_v0.14.0, token_dispatcher.py, dispatch_postprocess). HybridEP
 /// permutes itself (megatron/core/transformer/moe/fused_a2a.py, hybrid_ep_dispatch: dispatch_with_permute).
 void ExpertHalf::permute(const char* name, const char* name_backward, Permutation how, double few, double many) {
+  if (how == Permutation::sort && style_.pads_to_capacity) {
+    w_.backward(name_backward, Streaming::strided, of_hidden(many), 2 * e_);
+    w_.forward(name, Streaming::strided, of_hidden(many), 2 * e_);
+    return;
+  }
   if (style_.fused_permutation || style_.dispatcher == Dispatcher::hybridep || how == Permutation::sort) {
     w_.backward(name_backward, Streaming::copy, of_hidden(few + many), e_);
     w_.forward(name, Streaming::copy, of_hidden(few + many), e_);
@@ -107,7 +115,7 @@ void ExpertHalf::permute(const char* name, const char* name_backward, Permutatio
   }
   const double rows = of_hidden(many);
   if (how == Permutation::pick) {
-    w_.backward(name_backward, Streaming::scatter_add, rows, 3 * e_);
+    w_.backward(name_backward, Streaming::index_add, rows, 3 * e_);
     w_.forward(name, Streaming::copy, rows, 2 * e_);
   } else {
     w_.backward(name_backward, Streaming::copy, rows, 2 * e_);
@@ -184,10 +192,26 @@ void ExpertHalf::dispatch() {
     permute("sort by expert", "sort by expert backward", Permutation::sort, real(x_.routed), real(x_.routed));
 }
 
+/// Over ranks outputs are added up in the type of the weights, to which they are cast and from which their sums are
+/// cast back (Megatron-LM core_v0.16.0, megatron/core/transformer/moe/token_dispatcher.py, token_combine and
+/// combine_preprocess).
+void ExpertHalf::reduce_outputs(CommGroup group, double tokens, double share, const char* name,
+                                const char* name_backward) {
+  const double sum = style_.router_fp32 ? 4 : e_, outputs = of_hidden(tokens);
+  const auto cast = [&](const char* to, const char* back, double elements) {
+    if (sum <= e_) return;
+    w_.backward(back, Streaming::copy, elements, e_ + sum);
+    w_.forward(to, Streaming::copy, elements, e_ + sum);
+  };
+  cast("cast expert outputs to sum", "cast gradients of expert outputs", outputs);
+  w_.add(
+      CommOp{group, Exchange::reduce_scatter, outputs, sum, name, name_backward, CommOverlap::none, CommOverlap::none});
+  cast("cast sums of expert outputs", "cast gradients of sums", outputs / share);
+}
+
 void ExpertHalf::combine() {
   const Split& split = w_.split();
   const double all = real(x_.tokens * split.expert * split.expert_tensor);
-  const double sum = style_.router_fp32 ? 4 : e_;  // added up in the type of the weights
   if (gathers())
     permute("unpermute", "unpermute backward", Permutation::add,
             split.expert * split.expert_tensor > 1 ? all : real(x_.tokens), real(x_.routed));
@@ -195,16 +219,13 @@ void ExpertHalf::combine() {
     permute("unpermute", "unpermute backward", Permutation::add, x_.arriving, real(x_.routed));
   else if (x_.copies > 1 && split.expert * split.expert_tensor > 1)
     permute("sort by rank", "sort by rank backward", Permutation::sort, real(x_.routed), real(x_.routed));
+  const double parts = real(split.expert_tensor), ranks = real(split.expert * split.expert_tensor);
   if (split.expert_tensor > 1 && !gathers()) {
-    w_.add(CommOp{CommGroup::expert_tensor, Exchange::reduce_scatter, of_hidden(real(x_.sent * split.expert_tensor)),
-                  sum, "expert outputs, forward", "expert output gradients, backward", CommOverlap::none,
-                  CommOverlap::none});
+    reduce_outputs(CommGroup::expert_tensor, real(x_.sent) * parts, parts, "expert outputs, forward",
+                   "expert output gradients, backward");
   }
   if (gathers()) {
-    if (split.expert * split.expert_tensor > 1) {
-      w_.add(CommOp{CommGroup::expert, Exchange::reduce_scatter, of_hidden(all), sum, "outputs, forward",
-                    "output gradients, backward", CommOverlap::none, CommOverlap::none});
-    }
+    if (ranks > 1) reduce_outputs(CommGroup::expert, all, ranks, "outputs, forward", "output gradients, backward");
   } else if (split.expert > 1) {
     exchange("combine, forward", "combine gradients, backward", e_, &ExpertHalf::shared_down);
   }
@@ -229,8 +250,9 @@ MatMul ExpertHalf::of_experts(const char* name, std::int64_t out, std::int64_t i
 
 /// The products of experts add their bias themselves where linear layers do. A clamp ahead of the activation is not
 /// part of its kernel (Megatron-LM core_v0.15.0, megatron/core/fusions/fused_bias_geglu.py): PyTorch cuts each half,
-/// joins them, and on the way back compares (one half on both sides), chooses, and joins the gradients. `fused`: the
-/// kernel casts what it makes for the product behind it.
+/// joins them, and on the way back compares (one half on both sides), chooses, and joins the gradients. Halves of rows
+/// and of their gradients have gaps, so that its kernels go by elements (pytorch/pytorch, aten: gpu_kernel_impl_nocast,
+/// clamp_backward). `fused`: the kernel casts what it makes for the product behind it.
 void ExpertHalf::activation(double elements, bool fused) {
   const auto [name, name_backward] = activation_names(m_);
   const double gates = real(this->gates()), inputs = gates * elements, cast = fused ? w_.fused_cast() : 0;
@@ -239,7 +261,9 @@ void ExpertHalf::activation(double elements, bool fused) {
   if (own_bias) w_.backward("bias gradient", Streaming::accumulate, elements, e_);
   if (clamps) {
     w_.backward("join gate gradients", Streaming::copy, inputs, 2 * e_);
-    w_.backward("clamp backward", Streaming::copy, inputs, 3.5 * e_ + 4);
+    w_.backward("choose clamped gradients", Streaming::strided, inputs, 2 * e_ + 1);
+    w_.backward("both limits of the clamp", Streaming::copy, elements, 3);
+    w_.backward("compare with limits of the clamp", Streaming::strided, 3 * elements, e_ + 1);
   }
   w_.backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * cast);
   // Routed experts alone: a kernel that casts for the product behind it is that of a shared one.
@@ -249,7 +273,7 @@ void ExpertHalf::activation(double elements, bool fused) {
   if (clamps) {
     // The offset of the linear half comes from the host by a copy that it waits for (torch.tensor(linear_offset)).
     w_.add(RunEnd{true});
-    w_.forward("clamp", Streaming::copy, inputs, 2 * e_);
+    w_.forward("clamp", Streaming::strided, inputs, 2 * e_);
     w_.forward("join gates", Streaming::copy, inputs, 2 * e_);
   }
   w_.forward(name, Streaming::gelu, elements, (gates + 1) * e_ + cast);
@@ -303,19 +327,23 @@ void ExpertHalf::stash() {
 
 /// An expert's second bias counts by the weight of each token, which its product cannot do (Megatron-LM core_v0.15.0,
 /// megatron/core/transformer/moe/experts.py, _apply_bias): the bias of every token by its weight, added to that
-/// expert's outputs, all experts' outputs joined and, with weights in fp32, cast back.
+/// expert's outputs, all experts' outputs joined and, with weights in fp32, cast back. Each product repeats one of its
+/// operands, by rows or by columns; of the gradients' products one is of a fp32 gradient and the bias in 16 bit.
 void ExpertHalf::scaled_bias() {
   if (!w_.has_biases() || style_.fused_mlp) return;
   const double outputs = of_hidden(real(x_.routed)), sum = weights_in_fp32(style_) ? 4 : e_;
   const bool casts = sum > e_;
   w_.backward("join output gradients", Streaming::copy, outputs, 2 * e_);
-  w_.backward("scale bias, gradient of weights", Streaming::accumulate, outputs, 3 * sum);
-  w_.backward("scale bias, gradient of bias", Streaming::accumulate, outputs, 3 * sum);
+  const Streaming with_bias = casts ? Streaming::strided_cast : Streaming::strided;
+  w_.backward("scale bias, sum of weights' gradient", Streaming::accumulate, outputs, sum);
+  w_.backward("scale bias, gradient of weights", with_bias, outputs, 2 * sum);
+  w_.backward("scale bias, sum of bias' gradient", Streaming::accumulate, outputs, sum);
+  w_.backward("scale bias, gradient of bias", Streaming::strided, outputs, 2 * sum);
   if (casts) {
     w_.backward("cast gradients of expert outputs", Streaming::copy, outputs, sum + e_);
     w_.backward("cast output gradients", Streaming::copy, outputs, e_ + sum);
   }
-  w_.forward("scale bias", Streaming::copy, outputs, sum);
+  w_.forward("scale bias", with_bias, outputs, sum);
   w_.forward("add scaled bias", Streaming::accumulate, outputs, e_ + 2 * sum);
   w_.forward("join expert outputs", Streaming::copy, outputs, 2 * sum);
   if (casts) w_.forward("cast expert outputs", Streaming::copy, outputs, sum + e_);

@@ -45,6 +45,7 @@ class ExpertHalf {
   void scaled_bias();
   void experts();
   void combine();
+  void reduce_outputs(CommGroup group, double tokens, double share, const char* name, const char* name_backward);
   void put_back_tokens();
   void exchange(const char* what, const char* what_backward, double bytes_each, void (ExpertHalf::*beside)());
   /// Rows picked for experts, put into another order, or added up into tokens.

@@ -74,11 +74,19 @@ void AttentionHalf::bias_gradient() {
   if (adds_bias()) w_.backward("qkv bias gradient", Streaming::accumulate, qkv_elements(), e_);
 }
 
+/// Parts of every group's channels, which have gaps between them. Keys without a norm go to the rotation as they lie.
+void AttentionHalf::part_queries() {
+  if (!style_.linear.parts_queries || style_.linear.separate_qkv || z_.kv_heads >= z_.heads) return;
+  const double copied = z_.of_token(z_.q + (m_.attention.qk_norm ? 2 : 1) * z_.kv);
+  w_.backward("join gradients of queries, keys and values", Streaming::copy, qkv_elements(), 2 * e_);
+  w_.forward("part queries from keys and values", Streaming::strided, copied, 2 * e_);
+}
+
 /// One kernel that reads and writes queries and keys, as Megatron-Core's fused rotary embedding does; in steps, as
 /// complex numbers of fp32 (TorchTitan's apply_rotary_emb: the compiler leaves complex products to a kernel of their
 /// own). With a factor beside the rotation the fused kernel is not there (Megatron-LM core_v0.14.0,
 /// megatron/core/models/common/embeddings/rope_utils.py: mscale): a product with cosines, halves negated and swapped, a
-/// product with sines, their sum, and a copy.
+/// product with sines, their sum, and a copy; cosines and sines are repeated for every head.
 void AttentionHalf::rotate() {
   if (m_.positions != Positions::rotary) return;
   const double elements = z_.of_token(z_.q + z_.kv);
@@ -93,13 +101,15 @@ void AttentionHalf::rotate() {
   }
   if (m_.attention.rotary_factor != 1) {
     w_.backward("copy rotated gradients", Streaming::copy, elements, 2 * e_);
-    w_.backward("rotate gradients by cosines", Streaming::copy, elements, 2 * e_);
-    w_.backward("rotate gradients by sines", Streaming::copy, elements, 2 * e_);
-    w_.backward("swap halves of gradients", Streaming::copy, elements, 3 * e_);
+    w_.backward("rotate gradients by cosines", Streaming::strided, elements, 2 * e_);
+    w_.backward("rotate gradients by sines", Streaming::strided, elements, 2 * e_);
+    w_.backward("swap halves of gradients", Streaming::copy, elements, 2 * e_);
+    w_.backward("negate halves of gradients", Streaming::strided, elements / 2, 2 * e_);
     w_.backward("add rotated gradients", Streaming::accumulate, elements, 3 * e_);
-    w_.forward("rotate by cosines", Streaming::copy, elements, 2 * e_);
-    w_.forward("swap halves", Streaming::copy, elements, 3 * e_);
-    w_.forward("rotate by sines", Streaming::copy, elements, 2 * e_);
+    w_.forward("rotate by cosines", Streaming::strided, elements, 2 * e_);
+    w_.forward("negate halves", Streaming::strided, elements / 2, 2 * e_);
+    w_.forward("swap halves", Streaming::copy, elements, 2 * e_);
+    w_.forward("rotate by sines", Streaming::strided, elements, 2 * e_);
     w_.forward("add rotated halves", Streaming::accumulate, elements, 3 * e_);
     w_.forward("copy rotated", Streaming::copy, elements, 2 * e_);
     return;
@@ -182,6 +192,7 @@ void AttentionHalf::write(std::int64_t window) {
   w_.views(0.5, Direction::forward);
   w_.views(0.5, Direction::backward);
   cast_gradients();
+  part_queries();
   norm_queries_and_keys();
   rotate();
   attention(window);

@@ -41,6 +41,8 @@ class AttentionHalf {
   StreamingOp bias() const;
   void bias_gradient();
   void cast_gradients() { w_.cast_gradient(qkv_elements()); }
+  /// Copies them out of the tensor of all three.
+  void part_queries();
   /// A norm over every head's queries and keys, a kernel for each of the two (Megatron-Core's q_layernorm,
   /// k_layernorm), where the model has it.
   void norm_queries_and_keys();

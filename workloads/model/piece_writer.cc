@@ -48,9 +48,10 @@ void PieceWriter::host_works(const HostOp& op) {
 
 void PieceWriter::stream(const StreamingOp& op) {
   const double bytes = op.elements * op.bytes_each;
-  stream(op.kernel, bytes, op.name);
+  add({op.name, device().streaming(op.kernel, bytes, op.elements), false, 0, bytes, {}});
   if (!op.routed || times_.busiest_load <= 1) return;
-  grows(out_->back().kernels.back(), device().streaming(op.kernel, bytes * times_.busiest_load));
+  const double load = times_.busiest_load;
+  grows(out_->back().kernels.back(), device().streaming(op.kernel, bytes * load, op.elements * load));
 }
 
 void PieceWriter::grows(Kernel& kernel, sim::Duration of_busiest) const {
