@@ -235,7 +235,6 @@ std::vector<Row> default_rows() {
 }
 
 std::vector<Row> expert_rows() {
-  using S = Software;
   return {
       boolean("weighs_activations", kExperts, &ExpertHabits::weighs_activations,
               "What an expert's activation makes is scaled by each token's routing weight, whose gradient a kernel of "
