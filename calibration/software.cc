@@ -612,6 +612,10 @@ std::vector<Row> memory_rows() {
       number("launches_ahead", kLaunches, &HostLaunches::ahead, {"0", "1e6"},
              "Launches that the host may be ahead of its device. Blocks that it frees meanwhile, and that a "
              "reduce-scatter on another stream was given, stay reserved until the device is there; 0: none do."),
+      boolean("walks_allocator", &S::memory, &MemoryHabits::walks_allocator,
+              "Reserved memory is walked through PyTorch's caching allocator, tensor by tensor as eager code makes and "
+              "lets go of them, where layers are dense, gated and not recomputed and a stage holds one chunk; else it "
+              "is what is allocated with allocator_overhead and what waits."),
       boolean("ahead_past_messages", kLaunches, &HostLaunches::past_messages,
               "For launches_ahead: messages between stages do not hold the host back, whatever time they take it."),
       number(

@@ -263,6 +263,7 @@ struct MemoryHabits {
   bool keeps_last_unit = false;           // the last block's stays gathered from its forward to its backward pass
   bool holds_last_inputs = false;  // a chunk holds what it received last, and its gradient, until it receives again
   HostLaunches launches;
+  bool walks_allocator = false;         // reserved memory is walked tensor by tensor through the caching allocator
   bool gathers_into_gradients = false;  // mxfp8 weights alone are kept; what is gathered lies in the gradients' buffer
   bool operator==(const MemoryHabits&) const = default;
 };

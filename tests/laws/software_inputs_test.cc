@@ -176,6 +176,7 @@ std::vector<Case> launches_ahead() {
       {"software.launches_ahead", differs, "1024", ahead, "0"},
       {"software.forward_block_launches", differs, "200", ahead, "0"},
       {"software.backward_block_launches", differs, "400", ahead, "0"},
+      {"software.walks_allocator", differs, "true", plus(ahead, {"model.gated_mlp=true"}), "false"},
   };
 }
 

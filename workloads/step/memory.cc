@@ -10,7 +10,9 @@
 // pipeline, the gather buffer of sequence parallelism, key/value blocks of context parallelism); temporaries of the
 // optimizer step; what the caching allocator holds beyond what is allocated; and the CUDA context with the buffers of
 // the communicators. The fullest moment is a pass, or the optimizer step, when no activations are left. Left out:
-// cuBLAS workspaces by shape, tensors alive for one kernel, the data loader.
+// cuBLAS workspaces by shape, tensors alive for one kernel, the data loader. What is reserved, where software has it
+// walked, is counted in allocator_walk.h: what has to fit stays with the formulas, since an allocation that fails gives
+// back what is cached.
 #include "workloads/step/memory.h"
 
 #include <algorithm>
@@ -463,8 +465,6 @@ std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit
   return stages;
 }
 
-namespace {
-/// `waits`: hosts do, for every message.
 HostLead host_lead(const calibration::HostLaunches& launches, const calibration::MessagePolicy& messages, bool waits,
                    std::int64_t stages) {
   HostLead lead{launches, stages > 1 && waits && !launches.past_messages};
@@ -472,7 +472,6 @@ HostLead host_lead(const calibration::HostLaunches& launches, const calibration:
   if (stages > 1 && messages.activation_shapes_host.value() > 0) lead.launches.ahead = 0;
   return lead;
 }
-}  // namespace
 
 std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const Parallelism& layout = job.parallelism;

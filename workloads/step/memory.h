@@ -10,6 +10,7 @@
 #include "workloads/step/high_water.h"
 #include "workloads/step/job_values.h"
 #include "workloads/step/step.h"
+#include "workloads/step/waiting_blocks.h"
 
 namespace orrery::workloads {
 
@@ -34,6 +35,10 @@ struct MemoryNeed {
   bool fits() const { return peak <= capacity && host.fits(); }
 };
 MemoryNeed memory_need(const std::vector<StageMemory>& stages, const Machine& machine);
+
+/// How far ahead of their devices the hosts of a pipeline of so many stages are. `waits`: for every message.
+HostLead host_lead(const calibration::HostLaunches& launches, const calibration::MessagePolicy& messages, bool waits,
+                   std::int64_t stages);
 
 /// What passes over the chunks of a stage keep and need. `output_bytes`: of each element of a stage's output that the
 /// software keeps, or 0. `units`: what units of sharded parameters take beside them.

@@ -13,6 +13,7 @@
 #include "sim/fold.h"
 #include "workloads/step/account.h"
 #include "workloads/step/memory.h"
+#include "workloads/step/stage_reserve.h"
 #include "workloads/step/steady_state.h"
 #include "workloads/step/step_cache.h"
 #include "workloads/step/step_energy.h"
@@ -351,12 +352,11 @@ double most_reserved(const std::vector<StageMemory>& stages) {
   return most;
 }
 
-/// Nothing waits for other streams on a stage whose host is behind: one that holds more blocks than every other, so
-/// that its device waits for none of them, and whose host launches for most of the step. The hosts of other stages get
-/// ahead while their devices wait for the slowest. `launching`, by stage: the share of the step in which a host
-/// launches.
-void drop_waiting_behind_host(const LayerSplit& split, const ChunkMap& map, std::span<const double> launching,
-                              StepReport& report) {
+/// The stage whose host is behind, if there is one: it holds more blocks than every other, so that its device waits for
+/// none of them, and its host launches for most of the step. The hosts of other stages get ahead while their devices
+/// wait for the slowest. `launching`, by stage: the share of the step in which a host launches.
+std::optional<std::size_t> stage_behind(const LayerSplit& split, const ChunkMap& map,
+                                        std::span<const double> launching) {
   constexpr double kBehind = 0.7;
   std::vector<std::int64_t> blocks;
   for (std::int64_t stage = 0; stage < map.stages(); ++stage) {
@@ -366,9 +366,20 @@ void drop_waiting_behind_host(const LayerSplit& split, const ChunkMap& map, std:
   }
   const auto most = std::max_element(blocks.begin(), blocks.end());
   const auto stage = static_cast<std::size_t>(most - blocks.begin());
-  if (blocks.size() == 1 || std::count(blocks.begin(), blocks.end(), *most) > 1 || launching[stage] < kBehind) return;
-  report.memory.stages[stage].waiting = 0;
-  report.memory.reserved_bytes = most_reserved(report.memory.stages);
+  if (blocks.size() == 1 || std::count(blocks.begin(), blocks.end(), *most) > 1 || launching[stage] < kBehind)
+    return {};
+  return stage;
+}
+
+/// Nothing waits for other streams on a stage whose host is behind.
+void settle_reserved(const ReserveInputs& inputs, const LayerSplit& split, const Grounds& grounds,
+                     std::span<const double> launching, StepReport& report) {
+  std::vector<StageMemory>& stages = report.memory.stages;
+  const auto behind = stage_behind(split, inputs.programs.map, launching);
+  if (behind) stages[*behind].waiting = 0;
+  const std::vector<double> walked = walked_reserves(inputs, split, grounds, stages, behind);
+  for (std::size_t stage = 0; stage < walked.size(); ++stage) stages[stage].walked = walked[stage];
+  report.memory.reserved_bytes = most_reserved(stages);
 }
 
 void add_memory(std::vector<StageMemory> stages, const Machine& machine, StepReport& report) {
@@ -464,8 +475,10 @@ class StepSimulation {
     const bool drawn = options_.timelines || options_.stage_timelines;
     const bool compact = (!options_.full || options_.whole_passes) && !drawn;
     if (!compact || options_.full || options_.stage_bars || !account_for_repeated()) simulate_whole(compact);
-    drop_waiting_behind_host(split, job_.parallelism.chunk_map(), launching_, report_);
-    add_energy(split);
+    const ProgramInputs inputs = program_inputs_of(job_, Workload::training_step);
+    settle_reserved({job_.machine, job_.software, job_.parallelism, job_.pipeline_shape(), inputs}, split,
+                    {cluster_, groups_->shapes}, launching_, report_);
+    add_energy(split, inputs);
     report_.traffic = merge_traffic(closed_form_traffic(job_), report_.traffic);
     count_tiers(RankMap(job_.parallelism.dims(), job_.placement, job_.machine.gpus_per_node), cluster_, *groups_,
                 report_);
@@ -500,10 +513,9 @@ class StepSimulation {
   }
 
   /// Of the step, whose time is known.
-  void add_energy(const LayerSplit& split) {
+  void add_energy(const LayerSplit& split, const ProgramInputs& inputs) {
     if (!job_.machine.knows_power()) return;
-    report_.energy = step_energy(energy_inputs(job_.machine, job_.power, job_.parallelism, job_.microbatches(),
-                                               program_inputs_of(job_, Workload::training_step)),
+    report_.energy = step_energy(energy_inputs(job_.machine, job_.power, job_.parallelism, job_.microbatches(), inputs),
                                  split, sim::to_seconds(report_.iteration), closed_form_traffic(job_), groups_->shapes);
   }
 
@@ -647,7 +659,7 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
   StepSimulation simulation(job, *cluster, groups, options, report);
   if (options.brief && !options.full && !options.timelines) {
     simulation.time_step();
-    if (options.energy) simulation.add_energy(split_layers(job));
+    if (options.energy) simulation.add_energy(split_layers(job), program_inputs_of(job, Workload::training_step));
   } else {
     simulation.simulate_in_detail();
   }

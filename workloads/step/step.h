@@ -53,6 +53,7 @@ struct StageMemory {
   double passing_gradients = 0;  // of `gathered`: whole gradients of chunks whose backward passes are under way
   double host = 0;               // of the rank in the host's memory (offload.optimizer), no part of total
   double waiting = 0;    // freed, but another stream may read it yet: reserved where there is room, no part of total
+  double walked = 0;     // reserved, where the software has it walked through the allocator (allocator_walk.h), else 0
   double allocated = 0;  // what PyTorch calls the peak allocated memory: total less fragmentation and context
   enum class During : std::uint8_t { forward, backward, optimizer };
   struct Moment {
@@ -60,7 +61,8 @@ struct StageMemory {
     std::int32_t chunk = 0, microbatch = 0;  // of the pass
     double at_s = 0;                         // seconds into the step, where it was counted
   } peak;
-  double reserved() const { return total - parts.context + waiting; }  // as PyTorch counts reserved memory
+  /// As PyTorch counts reserved memory.
+  double reserved() const { return walked > 0 ? walked : total - parts.context + waiting; }
   double counted_activations = 0;  // activations counted from simulated lifetimes (StepOptions::count_memory)
 };
 std::string_view name_of(StageMemory::During during);
