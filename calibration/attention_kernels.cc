@@ -35,36 +35,14 @@ AttentionModel load_other_kernel(const sim::Settings& rates, const AttentionMode
 }  // namespace
 
 void load_attention_kernels(const sim::Settings& section, DeviceProfile::Model& device) {
-  if (const sim::Settings* rates = section.find("flash_1"))
-    device.flash_1 = load_other_kernel(*rates, device.attention);
-  if (const sim::Settings* rates = section.find("flash_2"))
-    device.flash_2 = load_other_kernel(*rates, device.attention);
-  if (const sim::Settings* rates = section.find("fused")) device.fused = load_other_kernel(*rates, device.attention);
-  if (const sim::Settings* rates = section.find("fused_fp8")) {
-    device.fused_fp8 = load_other_kernel(*rates, device.attention);
-    device.fused_fp8->bound = 2;
-  }
-  if (const sim::Settings* rates = section.find("fused_2026"))
-    device.fused_2026 = load_other_kernel(*rates, device.attention);
+  for (std::size_t k = 0; k < kAttentionKernels; ++k)
+    if (const sim::Settings* rates = section.find(std::string(name_of(static_cast<AttentionKernel>(k)))))
+      device.kernels[k] = load_other_kernel(*rates, device.attention);
 }
 
 const AttentionModel* DeviceProfile::Model::other(AttentionKernel kernel) const {
-  const auto known = [](const std::optional<AttentionModel>& own) { return own ? &*own : nullptr; };
-  switch (kernel) {
-    case AttentionKernel::flash_1:
-      return known(flash_1);
-    case AttentionKernel::flash_2:
-      return known(flash_2);
-    case AttentionKernel::fused_fp8:
-      return known(fused_fp8);
-    case AttentionKernel::fused_2026:
-      return known(fused_2026);
-    case AttentionKernel::fused:
-      return known(fused);
-    case AttentionKernel::served:
-      break;
-  }
-  return nullptr;
+  const std::optional<AttentionModel>& own = kernels[static_cast<std::size_t>(kernel)];
+  return own ? &*own : nullptr;
 }
 
 }  // namespace orrery::calibration

@@ -92,7 +92,8 @@ double AttentionModel::structure(const Shape& s) const {
 
 double AttentionModel::roofline(const Shape& s) const {
   const double flops = 4 * s.batch * s.heads * s.head_dim * pairs(s) * (s.backward ? 2.5 : 1.0);
-  return std::max(flops / (bound * peak), traffic(s) / memory_bandwidth);
+  const double bits_8 = rate_128 > 1 ? 2 : 1;  // what runs beyond the peak of 16-bit operands has such ones
+  return std::max(flops / (bits_8 * peak), traffic(s) / memory_bandwidth);
 }
 
 double AttentionModel::seconds(const Shape& s) const {

@@ -18,8 +18,7 @@
 namespace orrery::calibration {
 
 struct AttentionModel {
-  double peak = 0;   // FLOP/s, 16 bit
-  double bound = 1;  // of it, that nothing exceeds: 2 for operands of 8 bits
+  double peak = 0;  // FLOP/s, 16 bit
   double processors = 1;
   double memory_bandwidth = 0;           // bytes/s, data sheet
   double launch = 5e-6;                  // seconds

@@ -96,6 +96,35 @@ void data_sheet(Docs& out) {
       });
 }
 
+/// How power and speed follow the clock.
+void power_and_clock(Docs& out) {
+  out.insert(
+      out.end(),
+      {
+          {"power.attention",
+           "number",
+           "",
+           "1",
+           {},
+           "Energy of an operation of fused attention over that of a product of the same type.",
+           {"0.5", "5"}},
+          {"power.product_clock",
+           "number",
+           "",
+           "1",
+           {},
+           "Share of the highest clock beyond which products are no faster: their load makes the device stretch it.",
+           {"0.2", "1"}},
+          {"power.exponent",
+           "number",
+           "",
+           "3",
+           {},
+           "Power of activity and operations goes with their speed to this; 3 where the voltage follows the clock.",
+           {"1", "4"}},
+      });
+}
+
 void power(Docs& out) {
   out.insert(
       out.end(),
@@ -123,27 +152,6 @@ void power(Docs& out) {
            {},
            "Energy of an operation of a matrix product at full clock, by type of operands; types that are missing take "
            "fp8's, or bf16's."},
-          {"power.attention",
-           "number",
-           "",
-           "1",
-           {},
-           "Energy of an operation of fused attention over that of a product of the same type.",
-           {"0.5", "5"}},
-          {"power.product_clock",
-           "number",
-           "",
-           "1",
-           {},
-           "Share of the highest clock beyond which products are no faster: their load makes the device stretch it.",
-           {"0.2", "1"}},
-          {"power.exponent",
-           "number",
-           "",
-           "3",
-           {},
-           "Power of activity and operations goes with their speed to this; 3 where the voltage follows the clock.",
-           {"1", "4"}},
           {"power.per_byte",
            "quantity",
            "J",
@@ -578,6 +586,7 @@ const sim::KeyTable& profile_keys() {
     Docs out;
     data_sheet(out);
     power(out);
+    power_and_clock(out);
     out.push_back({"gemm",
                    "mapping",
                    "",

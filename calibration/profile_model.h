@@ -49,8 +49,8 @@ struct DeviceProfile::Model {
     std::array<ServedExperts, kDataTypes> around;
   } experts;
   AttentionModel attention;
-  std::optional<AttentionModel> flash_1, flash_2, fused, fused_fp8, fused_2026;
-  const AttentionModel* other(AttentionKernel kernel) const;  // null: answered by `attention`
+  std::array<std::optional<AttentionModel>, kAttentionKernels> kernels;  // of their own, for training
+  const AttentionModel* other(AttentionKernel kernel) const;             // null: answered by `attention`
   StreamingModel streaming;
   std::array<CollectiveModel, kCollectiveOps> collective;
   /// How far off the answers may be, from the `error` of each section.

@@ -24,6 +24,7 @@ constexpr Bounds kMemory{"0 B", "1 TB"};
 
 // Where in a generation the keys of a part of a part are set; those of a part take a pointer to it.
 constexpr auto kLinear = [](auto&& s) -> auto& { return s.layers.linear; };
+constexpr auto kQueries = [](auto&& s) -> auto& { return s.layers.linear.queries; };
 constexpr auto kHostReads = [](auto&& s) -> auto& { return s.attention_style.host_reads; };
 constexpr auto kRates = [](auto&& s) -> auto& { return s.layers.linear.rates; };
 constexpr auto kExperts = [](auto&& s) -> auto& { return s.layers.experts; };
@@ -466,10 +467,10 @@ std::vector<Row> trainer_rows() {
               "reads it once; else in a pass of its own, beside a cast that reads it twice."),
       boolean("dropout", &S::layers, &LayerStyle::dropout, "Dropout of hidden states and attention probabilities."),
       boolean("bias_in_gemm", kLinear, &LinearStyle::bias_in_gemm, "A linear layer's GEMM adds its bias (epilogue)."),
-      boolean("parts_queries", kLinear, &LinearStyle::parts_queries,
+      boolean("parts_queries", kQueries, &LinearStyle::Queries::parted,
               "Where several queries share a key, queries, values and keys that have a norm are copied out of the one "
               "tensor that a linear layer makes of the three; backward, their gradients are joined."),
-      boolean("separate_qkv", kLinear, &LinearStyle::separate_qkv,
+      boolean("separate_qkv", kQueries, &LinearStyle::Queries::separate,
               "Queries, keys and values are three linear layers: three products with their biases, and gradients of "
               "their input that are added up and, over a tensor group, reduced apart. A parallel block keeps one."),
       boolean("separate_gate", kLinear, &LinearStyle::separate_gate,

@@ -82,8 +82,11 @@ struct LinearStyle {
   bool fused_wgrad_accumulation = true;  // weight gradient GEMM adds into the fp32 gradient
   bool fused_wgrad_16bit = false;        // and into a 16-bit one, where gradients are kept so
   bool bias_in_gemm = false;             // the GEMM adds the bias
-  bool separate_qkv = false;   // queries, keys and values are three linear layers, each with its own reduction
-  bool parts_queries = false;  // where queries share keys, they are copied out of the tensor of all three
+  struct Queries {
+    bool separate = false;  // they, keys and values are three linear layers, each with its own reduction
+    bool parted = false;    // where they share keys, they are copied out of the tensor of all three
+    bool operator==(const Queries&) const = default;
+  } queries;
   bool separate_gate = false;  // a gated MLP's two up projections are two products
   GemmRates rates;
   double column_cast_traffic = 1;      // bytes of an operand's cast with scales of columns, over one with those of rows

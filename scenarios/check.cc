@@ -271,9 +271,9 @@ void check_job(const Settings& document, Job& job) {
   check_shard_group(document, layout, job.replicas());
   check_groups_inside(document, layout, job.shard_ranks(), job.model.experts.any());
   check_fetches(document, layout, job.software);
-  check_tensor_grid(document, job.model, layout, !job.method.adapters.any() && !job.software.layers.linear.separate_qkv,
-                    job.method.recompute == workloads::Recompute::selective || job.method.recomputed_layers > 0,
-                    job.overlap.tensor);
+  check_tensor_grid(
+      document, job.model, layout, !job.method.adapters.any() && !job.software.layers.linear.queries.separate,
+      job.method.recompute == workloads::Recompute::selective || job.method.recomputed_layers > 0, job.overlap.tensor);
   const auto [parameters, flops] = size_of_model(job.model);
   check_sizes(document, job.model, layout, job.pipeline_shape(), parameters,
               ideal_seconds(job.model, flops, job.batch.global, job.machine.device, job.machine.gpus));

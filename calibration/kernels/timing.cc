@@ -1,7 +1,7 @@
 // A batch is a graph where the work can be recorded, else plain launches. The board rests after each for as long as it
 // took: at half of the time no kernel of an H200 reached its power limit, in runs without pauses most products did, and
-// took up to a fifth longer. What a limit takes is told by power, and not by each kernel. Left out: the gap between two kernels of a
-// graph, about a microsecond, which a training step has as well.
+// took up to a fifth longer. What a limit takes is told by power, and not by each kernel. Left out: the gap between two
+// kernels of a graph, about a microsecond, which a training step has as well.
 #include "calibration/kernels/timing.h"
 
 #include <algorithm>

@@ -27,10 +27,14 @@ std::vector<std::int64_t> kernel_times(const calibration::DeviceProfile& device)
         times.push_back(device.gemm(shape).value());
         shape.accumulate = true;
         times.push_back(device.gemm(shape).value());
+        for (const auto form : {Gemm::Form::data_gradient, Gemm::Form::weight_gradient}) {
+          shape.form = form;
+          times.push_back(device.gemm(shape).value());
+        }
       }
     }
   }
-  for (const std::int64_t head_dim : {64, 128}) {
+  for (const std::int64_t head_dim : {64, 128, 160}) {
     for (const std::int64_t s : {128, 2048, 16384}) {
       for (const std::int64_t heads : {1, 32}) {
         times.push_back(device.attention({DataType::bf16, 1, s, s, heads, heads, head_dim}).value());
@@ -45,6 +49,8 @@ std::vector<std::int64_t> kernel_times(const calibration::DeviceProfile& device)
           first.kernel = AttentionKernel::fused_fp8;
           times.push_back(device.attention(first).value());
           first.kernel = AttentionKernel::fused_2026;
+          times.push_back(device.attention(first).value());
+          first.kernel = AttentionKernel::fused;
           times.push_back(device.attention(first).value());
         }
       }

@@ -61,7 +61,7 @@ double kept_activation_input(const LayerWriter& writer) {
 // ---- attention ----
 
 std::vector<MatMul> AttentionHalf::products() const {
-  if (m_.parallel_block || !style_.linear.separate_qkv) return {w_.product("qkv", z_.q + 2 * z_.kv, z_.width)};
+  if (m_.parallel_block || !style_.linear.queries.separate) return {w_.product("qkv", z_.q + 2 * z_.kv, z_.width)};
   return {w_.product("query", z_.q, z_.width), w_.product("key", z_.kv, z_.width),
           w_.product("value", z_.kv, z_.width)};
 }
@@ -76,7 +76,7 @@ void AttentionHalf::bias_gradient() {
 
 /// Parts of every group's channels, which have gaps between them. Keys without a norm go to the rotation as they lie.
 void AttentionHalf::part_queries() {
-  if (!style_.linear.parts_queries || style_.linear.separate_qkv || z_.kv_heads >= z_.heads) return;
+  if (!style_.linear.queries.parted || style_.linear.queries.separate || z_.kv_heads >= z_.heads) return;
   const double copied = z_.of_token(z_.q + (m_.attention.qk_norm ? 2 : 1) * z_.kv);
   w_.backward("join gradients of queries, keys and values", Streaming::copy, qkv_elements(), 2 * e_);
   w_.forward("part queries from keys and values", Streaming::strided, copied, 2 * e_);
@@ -186,7 +186,7 @@ void AttentionHalf::write(std::int64_t window) {
   w_.norm("layer norm", "layer norm backward", true, products().size());
   w_.cast_input();
   w_.again(&RecomputedParts::qkv,
-           [&] { w_.column(products(), w_.enter(), LinearOp::Part::attention_in, style_.linear.separate_qkv); });
+           [&] { w_.column(products(), w_.enter(), LinearOp::Part::attention_in, style_.linear.queries.separate); });
   bias_gradient();
   if (adds_bias()) w_.add(bias());
   w_.views(0.5, Direction::forward);
@@ -247,7 +247,7 @@ void AttentionHalf::keep(Layer& layer) const {
 
 void AttentionHalf::weigh(Layer& layer) const {
   const double t = z_.parts(), h = real(z_.width), q = real(m_.attention_width()), kv = real(m_.kv_width());
-  if (style_.linear.separate_qkv) {
+  if (style_.linear.queries.separate) {
     layer.weights.push_back({"query", q * h / t, true});
     layer.weights.push_back({"key", kv * h / t, true});
     layer.weights.push_back({"value", kv * h / t, true});

@@ -302,7 +302,7 @@ class ClosedForm {
       add(CommGroup::tensor, CollectiveOp::all_gather, "activations, forward (recomputed)", p_.tensor, gathered,
           again * layers * runs, again);
     // Queries, keys and values that are layers of their own reduce the gradient of their input three times.
-    const double apart = job_.software.layers.linear.separate_qkv && !job_.model.parallel_block && !sp ? 2 : 0;
+    const double apart = job_.software.layers.linear.queries.separate && !job_.model.parallel_block && !sp ? 2 : 0;
     boundary("activation gradients, backward", layers * runs, per_pass + apart, per_pass + apart);
     if (sp && !adapters_.any() && !job_.software.layers.linear.keeps_gathered_inputs)
       add(CommGroup::tensor, CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, gathered,
