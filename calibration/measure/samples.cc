@@ -368,6 +368,7 @@ Attention attention_of(const Line& line) {
 
 AttentionSample measured_attention(const Line& line) {
   Attention a = attention_of(line);
+  a.kernel = AttentionKernel::fused;  // of the library that trains
   const std::string_view name = line.text("name");
   if (name != "forward" && name != "backward")
     line.fail("name", "got '" + std::string(name) + "', expected forward or backward");

@@ -206,6 +206,7 @@ TEST_CASE("what a calibration writes is read back") {
   CHECK(s.attention[0].shape.backward);
   CHECK(s.attention[0].shape.window == 1024);
   CHECK_FALSE(s.attention[0].shape.cache_write);
+  CHECK(s.attention[0].shape.kernel == AttentionKernel::fused);
   REQUIRE(s.streaming.size() == 1);
   CHECK(s.streaming[0].kernel == Streaming::layer_norm_backward);
   CHECK(s.streaming[0].bytes == 4000);
