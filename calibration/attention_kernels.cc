@@ -3,9 +3,8 @@
 // the second (fewer other operations, work split over warps: Dao, arXiv 2307.08691, section 3) nor uses what came with
 // Hopper (asynchronous copies and warp-group products: arXiv 2407.08608), nor does the second use the latter. What a
 // task does beside its loop is to move tiles. Operands in fp8 make the products faster and the softmax between them no
-// faster. The library that trains may have
-// other kernels than the one that serves, whose times the tables hold. Left out: head dimensions above 128, splits over
-// keys.
+// faster. The library that trains may have other kernels than the one that serves, whose times the tables hold. Left
+// out: forward rates of their own for head dimensions above 128, splits over keys.
 #include "calibration/profile_model.h"
 #include "sim/error.h"
 

@@ -92,8 +92,9 @@ double AttentionModel::structure(const Shape& s) const {
 
 double AttentionModel::roofline(const Shape& s) const {
   const double flops = 4 * s.batch * s.heads * s.head_dim * pairs(s) * (s.backward ? 2.5 : 1.0);
-  const double bits_8 = rate_128 > 1 ? 2 : 1;  // what runs beyond the peak of 16-bit operands has such ones
-  return std::max(flops / (bits_8 * peak), traffic(s) / memory_bandwidth);
+  // What runs beyond the peak of 16-bit operands has operands of 8 bits, whose peak is twice that.
+  const double bound = rate_128 > 1 ? 2 * peak : peak;
+  return std::max(flops / bound, traffic(s) / memory_bandwidth);
 }
 
 double AttentionModel::seconds(const Shape& s) const {

@@ -3,8 +3,8 @@
 // A limiter holds the mean power over some tens of milliseconds, which is longer than a layer takes: so one clock goes
 // with the mix of kernels that a job runs over and over, not one with every kernel. Power is
 //
-//   standing + speed^n x (active while kernels run + energy per FLOP x FLOP/s at full speed) + energy per byte x
-//   bytes/s
+//   standing + speed^n x (active while kernels run + energy per FLOP x FLOP/s at full speed)
+//     + energy per byte x bytes/s
 //     + (energy per byte of a link + twice that of memory) x bytes/s sent to other devices of the node.
 //
 // speed: of attention the clock over the highest one. Of products clock / product_clock, at most 1: a load of matrix

@@ -550,9 +550,8 @@ std::vector<Row> compiler_rows() {
   return {
       boolean("compiled_blocks", &S::layers, &LayerStyle::compiled_blocks,
               "Blocks are compiled, each by itself: the backward kernel of a norm adds up the gradients that meet "
-              "there, that "
-              "of an activation makes its output again where that was not kept, and no output of a product stays that "
-              "only the residual sum reads. The final norm lies outside, and runs one operation at a time."),
+              "there, that of an activation makes its output again where that was not kept, and no output of a product "
+              "stays that only the residual sum reads. The final norm lies outside, and runs one operation at a time."),
       boolean("copies_units", kLinear, &LinearStyle::copies_units,
               "With sharding: parameters, weights are copied out of the buffer that their unit was gathered in, in "
               "both passes, and their gradients, cast, into that of the unit's reduction."),

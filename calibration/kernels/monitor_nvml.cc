@@ -28,9 +28,9 @@ struct Nvml {
     ready = library.get(init, "nvmlInit_v2") && library.get(by_bus, "nvmlDeviceGetHandleByPciBusId_v2") &&
             library.get(clock, "nvmlDeviceGetClockInfo") && library.get(power, "nvmlDeviceGetPowerUsage") &&
             library.get(power_limit, "nvmlDeviceGetEnforcedPowerLimit") &&
-            library.get(energy, "nvmlDeviceGetTotalEnergyConsumption") &&
             library.get(version, "nvmlSystemGetNVMLVersion") && library.get(link_state, "nvmlDeviceGetNvLinkState") &&
             library.get(link_version, "nvmlDeviceGetNvLinkVersion") && init() == 0;
+    static_cast<void>(library.get(energy, "nvmlDeviceGetTotalEnergyConsumption"));  // Volta and later
   }
 };
 
@@ -81,7 +81,9 @@ double Monitor::power_limit_w() const {
 
 double Monitor::energy_j() const {
   unsigned long long millijoules = 0;
-  return works_ && nvml().energy(device_, &millijoules) == 0 ? static_cast<double>(millijoules) * 1e-3 : 0;
+  return works_ && nvml().energy != nullptr && nvml().energy(device_, &millijoules) == 0
+             ? static_cast<double>(millijoules) * 1e-3
+             : 0;
 }
 
 double Monitor::nvlink_bandwidth() const {

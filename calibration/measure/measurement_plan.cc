@@ -354,7 +354,7 @@ double memory_bytes(const Case& c) {
     case CaseClass::sustained:
     case CaseClass::power:
     case CaseClass::interference:
-      if (c.kind == CaseClass::power && c.k == 0 && c.attention.heads == 0) return 1.2 * real(c.bytes);
+      if (c.k == 0 && c.attention.heads == 0) return 1.2 * real(c.bytes);  // a copy's power, or a board at rest
       if (c.attention.heads > 0) break;
       return std::max(real(c.batch), 1.0) * (width * (real(c.m) * real(c.k) + real(c.k) * real(c.n)) +
                                              (c.name[0] == 'a' || width == 4 ? 4 : 2) * real(c.m) * real(c.n));
