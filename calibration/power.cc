@@ -21,6 +21,7 @@ double energy_of(const PowerModel& power, const std::array<double, kDataTypes>& 
 Duty& Duty::operator+=(const Duty& other) {
   products += other.products;
   attention += other.attention;
+  elements += other.elements;
   streaming += other.streaming;
   waiting += other.waiting;
   for (std::size_t t = 0; t < kDataTypes; ++t) {
@@ -33,7 +34,8 @@ Duty& Duty::operator+=(const Duty& other) {
 }
 
 Duty operator*(Duty duty, double times) {
-  for (double* part : {&duty.products, &duty.attention, &duty.streaming, &duty.waiting, &duty.bytes, &duty.sent})
+  for (double* part :
+       {&duty.products, &duty.attention, &duty.elements, &duty.streaming, &duty.waiting, &duty.bytes, &duty.sent})
     *part *= times;
   for (double& f : duty.flops) f *= times;
   for (double& f : duty.attention_flops) f *= times;
@@ -44,12 +46,13 @@ Duty at_clock(Duty duty, const PowerModel& power, double clock) {
   SIM_CHECK(clock > 0 && clock <= 1, "a clock of {}", clock);
   duty.products /= power.product_speed(clock);
   duty.attention /= clock;
+  duty.elements /= clock;
   return duty;
 }
 
 double seconds_at(const PowerModel& power, const Duty& duty, double clock) {
   const Duty there = at_clock(duty, power, clock);
-  return there.products + there.attention + there.streaming + there.waiting;
+  return there.products + there.attention + there.elements + there.streaming + there.waiting;
 }
 
 double exchange_joules(const PowerModel& power, const Duty& duty) {
@@ -61,7 +64,7 @@ Activity activity_of(const PowerModel& power, const Duty& there, double clock) {
   const double n = power.exponent, of_products = power.product_speed(clock);
   Activity activity;
   activity.active = power.active * (std::pow(of_products, n) * there.products +
-                                    std::pow(clock, n) * (there.attention + there.streaming));
+                                    std::pow(clock, n) * (there.attention + there.elements + there.streaming));
   activity.products = energy_of(power, there.flops) * std::pow(of_products, n - 1) +
                       power.attention * energy_of(power, there.attention_flops) * std::pow(clock, n - 1);
   activity.memory = power.per_byte * there.bytes;

@@ -9,7 +9,8 @@
 //
 // speed: of attention the clock over the highest one. Of products clock / product_clock, at most 1: a load of matrix
 // units makes a device stretch its clock, so that the short benchmark that timed them saw no more than that share of
-// it. Kernels bound by memory take as long at any clock. n is 3 where the voltage follows the clock, so that the energy
+// it. Kernels that go by elements, which wait for instructions and the cache, have the clock's speed as attention has;
+// those bound by memory take as long at any clock. n is 3 where the voltage follows the clock, so that the energy
 // of an operation goes with its square (Rabaey, Digital Integrated Circuits, 2nd edition, chapter 5.5), and less where
 // the voltage cannot fall as far. Memory, links and leakage stand apart. Clocks are shares of the highest.
 //
@@ -53,6 +54,7 @@ struct PowerModel {
 struct Duty {
   double products = 0;                     // seconds of matrix products
   double attention = 0;                    // seconds of fused attention
+  double elements = 0;                     // seconds of kernels that go by elements (Streaming)
   double streaming = 0;                    // seconds of kernels bound by memory
   double waiting = 0;                      // seconds without a kernel
   std::array<double, kDataTypes> flops{};  // of products, by type of operands

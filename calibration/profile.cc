@@ -195,8 +195,18 @@ Duration DeviceProfile::streaming(Streaming kernel, double bytes, double element
   const StreamingModel& s = model_->streaming;
   const auto i = static_cast<std::size_t>(kernel);
   const double by_bytes = bytes / (s.efficiency[i] * model_->sheet.memory_bandwidth);
-  const double by_elements = s.elements[i] > 0 ? elements / (s.elements[i] * real(model_->sheet.processors)) : 0;
-  return within_longest(s.floor + std::max(by_bytes, by_elements));
+  return within_longest(s.floor + std::max(by_bytes, seconds_of_elements(kernel, elements) / clock_));
+}
+
+double DeviceProfile::seconds_of_elements(Streaming kernel, double elements) const {
+  const double rate = model_->streaming.elements[static_cast<std::size_t>(kernel)] * real(model_->sheet.processors);
+  return rate > 0 ? elements / rate : 0;
+}
+
+bool DeviceProfile::goes_by_elements(Streaming kernel, double bytes, double elements) const {
+  const double by_bytes =
+      bytes / (model_->streaming.efficiency[static_cast<std::size_t>(kernel)] * model_->sheet.memory_bandwidth);
+  return seconds_of_elements(kernel, elements) > by_bytes;
 }
 
 double DeviceProfile::uncertainty(const Gemm& g) const {

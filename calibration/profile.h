@@ -64,6 +64,8 @@ class DeviceProfile {
   /// `bytes`: read + written.
   /// `elements`: that a kernel does which goes by these (elements_per_processor).
   Duration streaming(Streaming kernel, double bytes, double elements = 0) const;
+  /// Whether elements take it longer than bytes at full clock: its time goes with the clock.
+  bool goes_by_elements(Streaming kernel, double bytes, double elements) const;
 
   /// `size` as in nccl-tests: the whole buffer (all-gather: output, reduce-scatter: input). gpus >= 1; one GPU takes 0.
   CollectiveTiming node_collective(CollectiveOp op, std::int64_t gpus, Bytes size) const;
@@ -99,6 +101,8 @@ class DeviceProfile {
  private:
   /// Of products in operands of the type, over that in sample tables.
   double product_speed(DataType type) const;
+  /// At full clock; 0 of a kernel that goes by bytes alone.
+  double seconds_of_elements(Streaming kernel, double elements) const;
 
   std::shared_ptr<const Model> model_;
   double clock_ = 1;

@@ -50,6 +50,17 @@ TEST_CASE("energy is the sum of what stands, runs, multiplies and moves") {
   CHECK(seconds_at(device(1000), duty, 0.5) == Approx(5));
 }
 
+TEST_CASE("kernels that go by elements take power as those of memory do and time as attention does") {
+  Duty elements, streaming;
+  elements.elements = streaming.streaming = 1;
+  elements.bytes = streaming.bytes = 1e12;
+  CHECK(joules_at(device(1000), elements, 1) == Approx(joules_at(device(1000), streaming, 1)));
+  CHECK(seconds_at(device(1000), elements, 0.5) == Approx(2));
+  CHECK(seconds_at(device(1000), streaming, 0.5) == Approx(1));
+  // Two seconds of 100 W and of 50/8 W, 100 J of memory.
+  CHECK(joules_at(device(1000), elements, 0.5) == Approx(200 + 2 * 50 / 8.0 + 100));
+}
+
 TEST_CASE("what is sent to other devices is read, moved and written at the same price at any clock") {
   PowerModel power = device(1000);
   power.per_link_byte = 80e-12;
@@ -178,7 +189,7 @@ TEST_CASE("an H200 at its limit runs products and attention as fast as it was me
   CHECK(slower(with_silu, false) == Approx(1.120).epsilon(0.06));
 }
 
-TEST_CASE("at a lower clock products and attention take as much longer, kernels bound by memory do not") {
+TEST_CASE("at a lower clock products, attention and kernels that go by elements take as much longer, those of memory do not") {
   const DeviceProfile full = profile("h100-sxm-80gb"), slow = full.at_clock(0.8);
   Gemm g;
   g.m = g.n = g.k = 8192;
@@ -195,6 +206,13 @@ TEST_CASE("at a lower clock products and attention take as much longer, kernels 
     CHECK(to_seconds(slow.attention(a)) / to_seconds(full.attention(a)) == Approx(1.25).epsilon(0.01));
   }
   CHECK(slow.streaming(Streaming::gelu, 1e9) == full.streaming(Streaming::gelu, 1e9));
+  // Sums into rows of 16 bit: 6 bytes an element, which memory would move in a third of the time.
+  const double floor = full.model().streaming.floor;
+  CHECK(full.goes_by_elements(Streaming::scatter_add, 6e9, 1e9));
+  CHECK(to_seconds(slow.streaming(Streaming::scatter_add, 6e9, 1e9)) - floor ==
+        Approx((to_seconds(full.streaming(Streaming::scatter_add, 6e9, 1e9)) - floor) / 0.8).epsilon(1e-6));
+  CHECK_FALSE(full.goes_by_elements(Streaming::scatter_add, 60e9, 1e9));
+  CHECK_FALSE(full.goes_by_elements(Streaming::gelu, 0, 1e9));
 }
 
 TEST_CASE("attention in fp8 on a B200 runs at cuDNN's published rates") {

@@ -49,6 +49,7 @@ void PieceWriter::host_works(const HostOp& op) {
 void PieceWriter::stream(const StreamingOp& op) {
   const double bytes = op.elements * op.bytes_each;
   add({op.name, device().streaming(op.kernel, bytes, op.elements), false, 0, bytes, {}});
+  out_->back().kernels.back().by_elements = device().goes_by_elements(op.kernel, bytes, op.elements);
   if (!op.routed || times_.busiest_load <= 1) return;
   const double load = times_.busiest_load;
   grows(out_->back().kernels.back(), device().streaming(op.kernel, bytes * load, op.elements * load));

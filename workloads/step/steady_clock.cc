@@ -24,9 +24,10 @@ void add_pieces(calibration::Duty& duty, const Pieces& pieces, const calibration
 }  // namespace
 
 void add(calibration::Duty& duty, const Kernel& kernel) {
-  (kernel.attention   ? duty.attention
-   : kernel.flops > 0 ? duty.products
-                      : duty.streaming) += sim::to_seconds(kernel.time);
+  (kernel.attention     ? duty.attention
+   : kernel.flops > 0   ? duty.products
+   : kernel.by_elements ? duty.elements
+                        : duty.streaming) += sim::to_seconds(kernel.time);
   (kernel.attention ? duty.attention_flops : duty.flops)[static_cast<std::size_t>(kernel.type)] += kernel.flops;
   duty.bytes += kernel.bytes;
 }

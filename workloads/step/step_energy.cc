@@ -79,7 +79,9 @@ std::vector<Work> work_of(const EnergyInputs& given, const LayerSplit& split) {
   return stages;
 }
 
-double busy_seconds(const calibration::Duty& duty) { return duty.products + duty.attention + duty.streaming; }
+double busy_seconds(const calibration::Duty& duty) {
+  return duty.products + duty.attention + duty.elements + duty.streaming;
+}
 /// What a limiter takes the mean over: kernels, and what they wait for inside a pass.
 double window_seconds(const calibration::Duty& duty) { return busy_seconds(duty) + duty.waiting; }
 
