@@ -71,6 +71,13 @@ double GroupedModel::traffic(std::span<const GroupMember> group, double result_b
   return bytes;
 }
 
+double GroupedModel::exposed(std::span<const GroupMember> group, double bytes) const {
+  double results = 0;
+  for (const GroupMember& e : group)
+    if (!idle(e)) results += e.count * e.m * e.n;
+  return accumulate_exposed * std::max(0.0, bytes - result_bytes(false, 0)) * results / memory_bandwidth;
+}
+
 double GroupedModel::joined(double compute, double bytes) const {
   const double memory = bytes / (memory_efficiency * memory_bandwidth);
   const double high = std::max(compute, memory);
@@ -82,7 +89,7 @@ double GroupedModel::joined(double compute, double bytes) const {
 double GroupedModel::structure(std::span<const GroupMember> group, double result_bytes) const {
   double best = std::numeric_limits<double>::infinity();
   for (const Tile& t : tiles) best = std::min(best, compute(t, group));
-  return joined(best, traffic(group, result_bytes));
+  return joined(best + exposed(group, result_bytes), traffic(group, result_bytes));
 }
 
 double GroupedModel::served_by(const Tile& tile, const GroupRows& group, double columns, double depth) const {
@@ -143,6 +150,7 @@ GroupedModel grouped_from(const GemmModel& dense) {
   out.launch = dense.launch;
   out.quantisation = dense.quantisation;
   out.memory_efficiency = dense.memory_efficiency;
+  out.accumulate_exposed = dense.accumulate_exposed;
   out.tiles = dense.tiles;
   return out;
 }

@@ -62,7 +62,8 @@ struct GroupedModel {
   double launch = 4e-6;         // seconds
   double quantisation = 0.5;    // q
   double memory_efficiency = 0.8;
-  double best_rate = 1;  // share of peak that no correction exceeds: what dense products reach at their best
+  double best_rate = 1;           // share of peak that no correction exceeds: what dense products reach at their best
+  double accumulate_exposed = 0;  // as of the dense products (gemm_model.h): of what sums move beyond other results
   std::vector<Tile> tiles;
   Surface surface;  // m: rows of a product, n, k as in the forward form
 
@@ -86,6 +87,8 @@ struct GroupedModel {
   /// Seconds of a product's computing beside its memory traffic.
   double joined(double compute, double bytes) const;
   double traffic(std::span<const GroupMember> group, double result_bytes) const;
+  /// Seconds for which nothing is multiplied while results are added to what lies in memory.
+  double exposed(std::span<const GroupMember> group, double result_bytes) const;
 };
 
 /// The tiles of a dense product at work on a group: what a library's products on several streams come to.

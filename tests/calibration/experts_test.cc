@@ -147,6 +147,38 @@ TEST_CASE("loads of ranks are those of their experts, one in the mean") {
   CHECK(busiest_rank({4096, 8, 128, 16, 1.2}) > busiest_rank({4096, 8, 128, 4, 1.2}));
 }
 
+TEST_CASE("results that are added to memory's expose what they move beyond others, and no more") {
+  GroupedModel model = on_100_processors(1e15);  // memory that never binds
+  model.tiles = {{128, 128, 1.0, 0}};
+  const std::vector<GroupMember> group{{256, 512, 4096, 6}, {128, 512, 4096, 2}};
+  const double results = 6 * 256 * 512.0 + 2 * 128 * 512.0, plain = model.structure(group);
+  CHECK(model.structure(group, 8) == Approx(plain).epsilon(1e-6));
+  model.accumulate_exposed = 0.5;
+  CHECK(model.structure(group) == plain);
+  CHECK(model.structure(group, 8) - plain == Approx(0.5 * 6 * results / 1e15).epsilon(1e-3));
+  CHECK(grouped_from(GemmModel{}).accumulate_exposed == GemmModel{}.accumulate_exposed);
+}
+
+TEST_CASE("weight gradients of one expert on streams take about as long as that product by itself") {
+  const DeviceProfile device = profile("b200-sxm-180gb");
+  for (const std::int64_t tokens : {2048, 8192, 32768}) {
+    GroupedGemm grouped;
+    grouped.out = 4096;
+    grouped.in = 7168;
+    grouped.tokens = {tokens};
+    grouped.form = Gemm::Form::weight_gradient;
+    grouped.accumulate = true;
+    grouped.kernel = GroupedKernel::streams;
+    Gemm one;
+    one.m = 4096;
+    one.n = 7168;
+    one.k = tokens;
+    one.form = grouped.form;
+    one.accumulate = true;
+    CHECK(to_seconds(device.grouped_gemm(grouped)) == Approx(to_seconds(device.gemm(one))).epsilon(0.2));
+  }
+}
+
 TEST_CASE("the time of a layer of experts is that of its two products and of what moves around them") {
   GroupedModel products = on_100_processors(1e12);
   products.tiles = {{128, 128, 1.0, 0}};

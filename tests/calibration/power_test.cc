@@ -189,7 +189,7 @@ TEST_CASE("an H200 at its limit runs products and attention as fast as it was me
   CHECK(slower(with_silu, false) == Approx(1.120).epsilon(0.06));
 }
 
-TEST_CASE("at a lower clock products, attention and kernels that go by elements take as much longer, those of memory do not") {
+TEST_CASE("at a lower clock products, attention and kernels that go by elements take longer, those of memory do not") {
   const DeviceProfile full = profile("h100-sxm-80gb"), slow = full.at_clock(0.8);
   Gemm g;
   g.m = g.n = g.k = 8192;

@@ -20,6 +20,7 @@
 #include <iterator>
 
 #include "sim/error.h"
+#include "sim/hash.h"
 #include "tests/fuzz/mutation.h"
 #include "tests/fuzz/target.h"
 
@@ -134,11 +135,9 @@ std::string end_of(int status) {
   return fmt::format("signal {}", ::strsignal(signal));
 }
 
-/// FNV-1a, so that an input that is found again has the same name.
+/// An input that is found again has the same name.
 std::string name_of(const std::string& bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return fmt::format("{:016x}", hash);
+  return fmt::format("{:016x}", orrery::sim::Fnv1a().add_text(bytes).value());
 }
 
 /// The files of a further corpus.

@@ -158,6 +158,13 @@ TEST_CASE("places of a group share a row of loads in each operation, and every r
   for (const int times : drawn) CHECK(std::abs(times - 200) < 76);
 }
 
+TEST_CASE("FNV-1a gives the values of its authors' test vectors") {
+  // isthe.com/chongo/src/fnv/test_fnv.c, 64 bit.
+  CHECK(Fnv1a().value() == 0xcbf29ce484222325u);
+  CHECK(Fnv1a().add_text("a").value() == 0xaf63dc4c8601ec8cu);
+  CHECK(Fnv1a().add_text("foobar").value() == 0x85944171f73967e8u);
+}
+
 TEST_CASE("slowing a compute operation moves its device part only") {
   // 100 ps of kernels, the last of which the host launches 30 ps before the bound of 150.
   const ScaledCompute slow = scale_compute(100, 150, 40, 1.5);

@@ -1,4 +1,4 @@
-// FNV-1a (Fowler, Noll, Vo; 64 bit): a check against mistakes, not against an adversary.
+// See fingerprint.h.
 #include "tools/study/fingerprint.h"
 
 #include <fmt/format.h>
@@ -8,17 +8,17 @@
 #include <string_view>
 
 #include "scenarios/scenario.h"
+#include "sim/hash.h"
 #include "sim/text_file.h"
 
 namespace orrery::tools {
 
 namespace {
 
-class Fnv {
+class Fingerprint {
  public:
   void add(std::string_view text) {
-    for (const char c : text) step(static_cast<unsigned char>(c));
-    step(0);  // so that two texts are not the same as their sum
+    hash_.add_text(text).add(0);  // so that two texts are not the same as their sum
   }
   void add(const sim::Settings& node) {
     add(node.is_scalar() ? node.text() : fmt::format("{}", static_cast<int>(node.kind())));
@@ -28,17 +28,16 @@ class Fnv {
     }
     for (const sim::Settings& item : node.items()) add(item);
   }
-  std::uint64_t value() const { return value_; }
+  std::uint64_t value() const { return hash_.value(); }
 
  private:
-  void step(unsigned char byte) { value_ = (value_ ^ byte) * 1099511628211ULL; }
-  std::uint64_t value_ = 14695981039346656037ULL;
+  sim::Fnv1a hash_;
 };
 
 }  // namespace
 
 std::string fingerprint_of(const sim::Settings& scenario, const std::vector<std::string>& asked) {
-  Fnv hash;
+  Fingerprint hash;
   hash.add("orrery " ORRERY_VERSION);
   hash.add(scenario);
   for (const std::string& text : asked) hash.add(text);

@@ -28,6 +28,7 @@
 #include <initializer_list>
 #include <limits>
 
+#include "sim/hash.h"
 #include "sim/real.h"
 #include "workloads/model/moe.h"
 #include "workloads/step/step_plan.h"
@@ -237,17 +238,17 @@ StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, const Pla
 }
 
 namespace {
-/// FNV-1a (Fowler, Noll, Vo) over whole numbers.
+/// Of whole numbers.
 class Number {
  public:
   Number& with(std::int64_t value) {
-    number_ = (number_ ^ static_cast<std::uint64_t>(value)) * 1099511628211U;
+    hash_.add(static_cast<std::uint64_t>(value));
     return *this;
   }
-  std::size_t value() const { return number_; }
+  std::size_t value() const { return hash_.value(); }
 
  private:
-  std::uint64_t number_ = 14695981039346656037U;
+  sim::Fnv1a hash_;
 };
 
 /// The value of a key, made where it is not known yet. `number`: of the key's, what tells most keys apart.
