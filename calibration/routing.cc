@@ -203,8 +203,10 @@ void spread(Loads& loads, const Routing& r, std::int64_t more) {
   for (std::int64_t before = -1; more > 0 && more != before;) {
     before = more;
     std::vector<std::int64_t> open;
-    for (std::int64_t i = 0; i < r.ranks; ++i)
-      if (std::ranges::any_of(rank(i), [&](std::int64_t t) { return t < r.tokens; })) open.push_back(i);
+    for (std::int64_t i = 0; i < r.ranks; ++i) {
+      const auto its = rank(i);
+      if (std::any_of(its.begin(), its.end(), [&](std::int64_t t) { return t < r.tokens; })) open.push_back(i);
+    }
     if (open.empty()) return;
     const auto count = static_cast<std::int64_t>(open.size());
     std::int64_t left = 0;
@@ -219,7 +221,7 @@ void take(Loads& loads, const Routing& r, std::int64_t less) {
   const std::size_t each = loads.size() / at(r.ranks);
   for (std::int64_t i = 0; less > 0; i = (i + 1) % r.ranks) {
     const auto rank = std::span(loads).subspan(at(i) * each, each);
-    const auto most = std::ranges::max_element(rank);
+    const auto most = std::max_element(rank.begin(), rank.end());
     if (*most == 0) continue;
     --*most;
     --less;

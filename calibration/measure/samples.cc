@@ -211,7 +211,8 @@ void mark_tuned(Samples& out) {
 /// The collector's lists of tokens ended at 65536 before it capped what a power law deals, and end at 16384 since.
 void mark_collector(Samples& out) {
   constexpr std::int64_t kLongest = 16384;
-  if (std::ranges::any_of(out.experts, [](const ExpertSample& s) { return s.shape.tokens > kLongest; }))
+  if (std::any_of(out.experts.begin(), out.experts.end(),
+                  [](const ExpertSample& s) { return s.shape.tokens > kLongest; }))
     for (ExpertSample& s : out.experts) s.shape.beyond = Beyond::own_rank;
 }
 
