@@ -45,9 +45,10 @@ struct HostCosts {
     bool operator==(const TensorCall&) const = default;
   } tensor_call;
   /// Around a layer of experts, beyond its launches, in each direction: ahead of the counts of tokens; between these
-  /// and the experts, where sizes are new; again for each expert of the rank; and where its exchanges hide behind
-  /// another micro-batch.
-  sim::Duration expert_layer_host{}, expert_dispatch_host{}, expert_host{}, expert_overlap_host{};
+  /// and the experts, where sizes are new; again for each expert of the rank, and for each whose operands are put into
+  /// 8 bits or fewer; and where its exchanges hide behind another micro-batch.
+  sim::Duration expert_layer_host{}, expert_dispatch_host{}, expert_host{}, expert_quantisers_host{},
+      expert_overlap_host{};
   sim::Duration step_begin_host{};  // ahead of a step's first pass, the device idle: batch, logging, trainer's loop
   sim::Duration step_host{};        // per step, outside kernels: data loader, logging, Python
   sim::Duration evaluation_host{};  // per evaluation, beyond its passes: iterators, losses gathered, a slow step after

@@ -54,7 +54,7 @@ attention: flash
 overlap: {tensor: false, pipeline: false, gradients: true, parameters: true}
 # Layers this small would wait for the host alone, and say nothing of what is computed and exchanged.
 software: {inherits: megatron-core-0.16, expert_layer_host: 0 us, expert_dispatch_host: 0 us, expert_host: 0 us,
-           expert_overlap_host: 0 us}
+           expert_quantisers_host: 0 us, expert_overlap_host: 0 us}
 )";
   sim::Settings document = scenarios::parse_yaml(text, "mixture.yaml");
   for (const std::string& set : sets) scenarios::apply_set(document, set);

@@ -171,6 +171,8 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
                    job.method.experts.library.processors,
                    job.method.experts.busiest / job.method.experts.imbalance};
   if (job.overlap.experts) inputs.passes.host.expert_layer_host += software.host.expert_overlap_host;
+  if (calibration::is_quantised(job.method.precision.matmul))
+    inputs.passes.host.expert_host += software.host.expert_quantisers_host;
   // Not where stages hold several chunks or the schedule posts its messages ahead: with sends that block, such
   // schedules would lock up.
   inputs.passes.waits_for_batch =
