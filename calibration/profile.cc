@@ -192,10 +192,12 @@ bool DeviceProfile::has(AttentionKernel kernel) const {
 Duration DeviceProfile::streaming(Streaming kernel, double bytes, double elements) const {
   SIM_CHECK(std::isfinite(bytes) && bytes >= 0, "a streaming kernel of {} bytes", bytes);
   SIM_CHECK(std::isfinite(elements) && elements >= 0, "a streaming kernel of {} elements", elements);
-  const StreamingModel& s = model_->streaming;
-  const auto i = static_cast<std::size_t>(kernel);
-  const double by_bytes = bytes / (s.efficiency[i] * model_->sheet.memory_bandwidth);
-  return within_longest(s.floor + std::max(by_bytes, seconds_of_elements(kernel, elements) / clock_));
+  return within_longest(model_->streaming.floor +
+                        std::max(seconds_of_bytes(kernel, bytes), seconds_of_elements(kernel, elements) / clock_));
+}
+
+double DeviceProfile::seconds_of_bytes(Streaming kernel, double bytes) const {
+  return bytes / (model_->streaming.efficiency[static_cast<std::size_t>(kernel)] * model_->sheet.memory_bandwidth);
 }
 
 double DeviceProfile::seconds_of_elements(Streaming kernel, double elements) const {
@@ -204,9 +206,7 @@ double DeviceProfile::seconds_of_elements(Streaming kernel, double elements) con
 }
 
 bool DeviceProfile::goes_by_elements(Streaming kernel, double bytes, double elements) const {
-  const double by_bytes =
-      bytes / (model_->streaming.efficiency[static_cast<std::size_t>(kernel)] * model_->sheet.memory_bandwidth);
-  return seconds_of_elements(kernel, elements) > by_bytes;
+  return seconds_of_elements(kernel, elements) > seconds_of_bytes(kernel, bytes);
 }
 
 double DeviceProfile::uncertainty(const Gemm& g) const {

@@ -101,6 +101,8 @@ class DeviceProfile {
  private:
   /// Of products in operands of the type, over that in sample tables.
   double product_speed(DataType type) const;
+  /// Of a simple kernel beyond its floor, at any clock.
+  double seconds_of_bytes(Streaming kernel, double bytes) const;
   /// At full clock; 0 of a kernel that goes by bytes alone.
   double seconds_of_elements(Streaming kernel, double elements) const;
 
