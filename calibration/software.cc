@@ -156,16 +156,16 @@ std::vector<Row> host_rows() {
                "dispatch in Python."),
       duration(
           "expert_dispatch_host", &S::host, &HostCosts::expert_dispatch_host, kHost,
-          "Beyond that, behind the counts of tokens that the host waits for, ahead of the experts' first kernel, "
-          "where routing decides how many rows come: memory found and kernels chosen for sizes that were not there "
-          "before, exchange and products set up while the device idles. Graphs of routing leave it, experts "
+          "Beyond expert_layer_host, behind the counts of tokens that the host waits for, ahead of the experts' first "
+          "kernel, where routing decides how many rows come: memory found and kernels chosen for sizes that were not "
+          "there before, exchange and products set up while the device idles. Graphs of routing leave it, experts "
           "filled to a capacity have none of it."),
       duration("expert_host", &S::host, &HostCosts::expert_host, kHost,
                "Host time for each expert of the rank in each direction, beyond its launches: its weights and views."),
       duration(
           "expert_quantisers_host", &S::host, &HostCosts::expert_quantisers_host, kHost,
-          "Beyond that, for each expert whose operands are put into 8 bits or fewer: quantisers of its inputs, weights "
-          "and gradients, set up one by one in Python, and its copy of the weights looked up."),
+          "Beyond expert_host, for each expert whose operands are put into 8 bits or fewer: quantisers of its inputs, "
+          "weights and gradients, set up one by one in Python, and its copy of the weights looked up."),
       duration("expert_overlap_host", &S::host, &HostCosts::expert_overlap_host, kHost,
                "Host time of a layer of experts in each direction where its exchanges hide behind another micro-batch: "
                "pieces of layers scheduled one by one, with events between streams."),
