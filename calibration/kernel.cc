@@ -48,11 +48,30 @@ std::string_view name_of(AttentionKernel kernel) {
 }
 
 std::string_view name_of(Streaming kernel) {
-  static constexpr std::array<std::string_view, kStreamingKernels> kNames{
-      "layer_norm", "layer_norm_backward", "gelu",          "gelu_backward", "bias_dropout_residual", "dropout",
-      "softmax",    "softmax_backward",    "cross_entropy", "embedding",     "embedding_backward",    "cast_transpose",
-      "copy",       "accumulate",          "optimizer",     "gradient_norm", "scatter_add",           "index_add",
-      "strided",    "strided_cast",        "top_k",         "page_copy"};
+  static constexpr std::array<std::string_view, kStreamingKernels> kNames{"layer_norm",
+                                                                          "layer_norm_backward",
+                                                                          "gelu",
+                                                                          "gelu_backward",
+                                                                          "bias_dropout_residual",
+                                                                          "dropout",
+                                                                          "softmax",
+                                                                          "softmax_backward",
+                                                                          "cross_entropy",
+                                                                          "embedding",
+                                                                          "embedding_backward",
+                                                                          "cast_transpose",
+                                                                          "copy",
+                                                                          "accumulate",
+                                                                          "optimizer",
+                                                                          "gradient_norm",
+                                                                          "scatter_add",
+                                                                          "index_add",
+                                                                          "strided",
+                                                                          "strided_cast",
+                                                                          "rank_order",
+                                                                          "ordered_sum",
+                                                                          "top_k",
+                                                                          "page_copy"};
   const auto i = static_cast<std::size_t>(kernel);
   SIM_CHECK(i < kNames.size(), "streaming kernel {}", i);
   return kNames[i];
@@ -83,6 +102,12 @@ double elements_per_processor(Streaming kernel) {
       // A PReLU of 1024 x 10240 fp16 elements with a weight of each column, on an H200: 1.18 TB/s of 4 bytes an element
       // (tile-ai/TileOPs, pull request 500, its comparison with PyTorch).
       return 2.24e9;
+    case Streaming::rank_order:
+      // TorchTitan's 70B of two and four layers as one of eight tensor ranks on that card: 1.2 TB/s of the two bytes
+      // that an element of fp8 is read and written in.
+      return 4.5e9;
+    case Streaming::ordered_sum:
+      return 2.7e9;  // in the same steps: 2.0 to 2.3 TB/s of the six bytes of two gradients in bf16
     case Streaming::top_k:
       return 0.14e9;  // 8 of 128 and 256 in fp32, 8192 rows: 60 and 108 us
     default:

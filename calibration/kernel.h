@@ -134,10 +134,12 @@ enum class Streaming : std::uint8_t {
   index_add,     // PyTorch's index_add_ of rows, of which gradients of picked rows are made
   strided,       // PyTorch's kernel for one element after another, where an operand has gaps or is repeated
   strided_cast,  // the same where operands are of two types
+  rank_order,    // PyTorch's chunk and cat along an inner dimension: what ranks sent, or are sent, put in order
+  ordered_sum,   // a sum that a compiler writes in that order
   top_k,         // PyTorch's choice of a few of each row's elements
   page_copy      // 8-bit rows into pages of a buffer or out of them, block of 1024 after block
 };
-inline constexpr std::size_t kStreamingKernels = 22;
+inline constexpr std::size_t kStreamingKernels = 24;
 std::string_view name_of(Streaming kernel);
 /// Share of memory bandwidth that is taken of a device whose profile does not give this kernel's; 0 where it must.
 double assumed_efficiency(Streaming kernel);

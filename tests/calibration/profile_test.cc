@@ -343,7 +343,9 @@ TEST_CASE("kernels of PyTorch's that go by elements take as long as on an H200, 
         Measured{Streaming::index_add, kFew, 6, 2232e-6}, Measured{Streaming::index_add, kMany, 6, 3376e-6},
         Measured{Streaming::strided_cast, kFew, 6, 1081e-6}, Measured{Streaming::strided_cast, kMany, 6, 1620e-6},
         Measured{Streaming::top_k, 8192.0 * 128, 4, 60e-6}, Measured{Streaming::top_k, 8192.0 * 256, 4, 108e-6},
-        Measured{Streaming::copy, kFew, 4, 287e-6}, Measured{Streaming::copy, kMany, 4, 427e-6}}) {
+        Measured{Streaming::rank_order, kFew, 2, kFew * 2 / 1.2e12},
+        Measured{Streaming::ordered_sum, kFew, 6, kFew * 6 / 2.15e12}, Measured{Streaming::copy, kFew, 4, 287e-6},
+        Measured{Streaming::copy, kMany, 4, 427e-6}}) {
     CAPTURE(name_of(m.kernel), m.elements);
     const double bytes = m.elements * m.bytes_each, time = seconds(h200.streaming(m.kernel, bytes, m.elements));
     CHECK(time == Approx(m.seconds).epsilon(0.1));
@@ -354,6 +356,8 @@ TEST_CASE("kernels of PyTorch's that go by elements take as long as on an H200, 
     CHECK(seconds(h20.streaming(m.kernel, bytes, m.elements)) ==
           Approx(floor + (time - floor) * 132 / 78).epsilon(1e-3));
   }
+  CHECK(h200.streaming(Streaming::rank_order, 2 * kMany, kMany) ==
+        h200.streaming(Streaming::rank_order, 4 * kMany, kMany));
   Settings document = profile_document("h200-sxm-141gb");
   document.set_path("streaming.elements.scatter_add", text("4e9"));
   CHECK(seconds(DeviceProfile::load(document).streaming(Streaming::scatter_add, 0, kMany)) ==

@@ -163,14 +163,14 @@ void LayerWriter::norm_in_steps(const char* name, const char* name_backward) {
   back(f);                                  // of the root: sum
   back(3 * f);                              // of the root: product
   back(2 * f);                              // of the normalised input
-  back(e + f);                              // to fp32
-  back(e);                                  // of the weights: sum
-  back(3 * e);                              // of the weights: product
+  backward(name_backward, Streaming::strided, outside, e + f);  // to fp32
+  back(e);                                                      // of the weights: sum
+  back(3 * e);                                                  // of the weights: product
   back(2 * e);
   const bool again = computation_.again(&RecomputedParts::norms);
   if (again) add(Recomputed{true});
-  for (const double bytes : {e + f, 2 * f, f, 2 * f, f + e, 2 * e})
-    forward(name, Streaming::layer_norm, outside, bytes);
+  forward(name, Streaming::strided, outside, e + f);
+  for (const double bytes : {2 * f, f, 2 * f, f + e, 2 * e}) forward(name, Streaming::layer_norm, outside, bytes);
   if (again) add(Recomputed{false});
 }
 
@@ -208,15 +208,15 @@ void LayerWriter::copied_unit(Layer& layer, bool again) const {
   const double weights = trained_parameters(layer),
                out = 2.0 * calibration::bytes_of(computation_.precision.parameters);
   const double reduced = element_ + calibration::bytes_of(computation_.precision.gradients);
-  const auto copy = [&](const char* name, double bytes, Direction direction) {
-    return StreamingOp{name, Streaming::copy, weights, bytes, direction};
+  const auto copy = [&](Direction direction) {
+    return StreamingOp{"weights out of their gather", Streaming::copy, weights, out, direction};
   };
-  constexpr const char* kOut = "weights out of their gather";
-  std::vector<LayerOp> ops{copy("gradients into their reduction", reduced, Direction::backward),
-                           copy(kOut, out, Direction::forward)};
+  std::vector<LayerOp> ops{
+      StreamingOp{"gradients into their reduction", Streaming::strided, weights, reduced, Direction::backward},
+      copy(Direction::forward)};
   if (layer.needed_again) *layer.needed_again += ops.size();
   layer.ops.insert(layer.ops.begin(), ops.begin(), ops.end());
-  if (layer.kind == LayerKind::block && !again) layer.ops.push_back(copy(kOut, out, Direction::backward));
+  if (layer.kind == LayerKind::block && !again) layer.ops.push_back(copy(Direction::backward));
 }
 
 // ---- exchanges of the tensor group ----
@@ -326,6 +326,7 @@ void LayerWriter::column(std::vector<MatMul> products, std::optional<InputExchan
   // A sum of gradients is no product that an exchange could be fused with; its last addition puts it in order.
   const bool sums = op.products.size() > 1;
   if (input && sums && fuses_exchanges()) input->async = style().linear.async_tensor_backward;
+  if (!op.sums.empty() && input && ordering(element_) > 0) op.sums.back().kernel = Streaming::ordered_sum;
   if (input && !sums && !computation_.overlaps_tensor) input->ordering_backward = ordering(element_);
   op.input = input;
   op.reduces_apart = apart && !sizes_.sequence_parallel;

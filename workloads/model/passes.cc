@@ -10,6 +10,8 @@ namespace orrery::workloads {
 
 namespace {
 
+bool scatters(calibration::CollectiveOp op) { return op == calibration::CollectiveOp::reduce_scatter; }
+
 class LayerCompiler {
  public:
   LayerCompiler(const KernelTimes& times, Pieces& out, Pieces* weights)
@@ -73,24 +75,26 @@ class LayerCompiler {
     const auto collective = collective_of(op.exchange);
     const bool spared = spares_ && op.exchange != Exchange::all_gather;
     if (collective && op.in != CommOp::In::backward && !spared)
-      in_order(*collective, op.overlap, op.elements * op.ordering,
+      in_order(*collective, op.overlap, op.elements, op.ordering,
                [&] { writer_.comm(op.group, *collective, op.elements * op.bytes_each, op.what, op.overlap); });
   }
   void backward(const CommOp& op) {
     const double each = op.bytes_each_backward > 0 ? op.bytes_each_backward : op.bytes_each;
     const auto collective = collective_of(adjoint(op.exchange));
     if (collective && op.in != CommOp::In::forward)
-      in_order(*collective, op.overlap_backward, op.elements * op.ordering_backward,
+      in_order(*collective, op.overlap_backward, op.elements, op.ordering_backward,
                [&] { writer_.comm(op.group, *collective, op.elements * each, op.what_backward, op.overlap_backward); });
   }
   /// What is scattered is put in order ahead of its exchange; what is gathered, and parts of a sum that come while a
-  /// product is still at work, behind it.
+  /// product is still at work, behind it. `moved`: bytes that this moves for each of the elements; 0: nothing does.
   template <class Exchange>
-  void in_order(calibration::CollectiveOp op, CommOverlap overlap, double bytes, const Exchange& exchange) {
-    const bool ahead = op == calibration::CollectiveOp::reduce_scatter && overlap != CommOverlap::with_previous;
-    if (bytes > 0 && ahead) writer_.stream(calibration::Streaming::copy, bytes, "put in order to scatter");
+  void in_order(calibration::CollectiveOp op, CommOverlap overlap, double elements, double moved,
+                const Exchange& exchange) {
+    const bool sums = overlap == CommOverlap::with_previous, ahead = scatters(op) && !sums;
+    const auto kernel = sums ? calibration::Streaming::copy : calibration::Streaming::rank_order;
+    if (moved > 0 && ahead) writer_.stream({"put in order to scatter", kernel, elements, moved});
     exchange();
-    if (bytes > 0 && !ahead) writer_.stream(calibration::Streaming::copy, bytes, "put in order along the sequence");
+    if (moved > 0 && !ahead) writer_.stream({"put in order along the sequence", kernel, elements, moved});
   }
 
   void forward(const RunEnd& op) { writer_.end_run(op.host_waits); }
@@ -159,9 +163,8 @@ class LayerCompiler {
     }
   }
 
-  void gather(const InputExchange& input, calibration::CollectiveOp op) {
-    in_order(op, input.overlap, input.elements * input.ordering,
-             [&] { exchange(input, op, input.what, input.overlap); });
+  void gather(const InputExchange& in, calibration::CollectiveOp op) {
+    in_order(op, in.overlap, in.elements, in.ordering, [&] { exchange(in, op, in.what, in.overlap); });
   }
   void exchange(const InputExchange& input, calibration::CollectiveOp op, const char* what, CommOverlap overlap) {
     const bool cast = op == calibration::CollectiveOp::all_gather && input.gathered_each > 0;
@@ -187,7 +190,7 @@ class LayerCompiler {
     for (const StreamingOp& sum : op.sums) writer_.stream(sum);
     if (reduction) {
       const CommOverlap overlap = input->async && weights_ == nullptr ? CommOverlap::behind : CommOverlap::none;
-      in_order(*reduction, overlap, input->elements * input->ordering_backward,
+      in_order(*reduction, overlap, input->elements, input->ordering_backward,
                [&] { exchange(*input, *reduction, input->what_backward, overlap); });
     }
     writer_.into(weights_, [&] {
