@@ -157,18 +157,21 @@ void check_schedule(const Settings& document, const workloads::Parallelism& layo
   }
 }
 
-/// `layers`: of the model.
-void check_pipeline(const Settings& document, const workloads::Parallelism& layout, std::int64_t layers) {
-  const std::int64_t chunks = layout.chunk_map().blocks();
-  const std::int64_t cells = layers + 2;  // the embedding and the LM head count as layers
-  if (chunks > cells) {
-    const char* key = layout.virtual_pipeline > 1 ? "parallelism.virtual_pipeline" : "parallelism.pipeline";
-    fail_at(document, key,
-            fmt::format("more chunks than layers: got {} stages x {} chunks = {}, but the model has {} layers (with "
-                        "embedding and LM "
-                        "head {}), expected at most {} chunks",
-                        layout.pipeline, chunks / layout.pipeline, chunks, layers, cells, cells));
-  }
+/// The embedding and the LM head count as layers; to nanotron, which weighs its blocks, the last norm and the cast of
+/// the logits to fp32 are blocks of their own (src/nanotron/models/llama.py, LlamaModel). `layers`: of the model.
+void check_pipeline(const Settings& document, const workloads::Parallelism& layout, std::int64_t layers,
+                    calibration::LayerSharing sharing) {
+  const bool weighs = sharing == calibration::LayerSharing::weigh;
+  const std::int64_t chunks = layout.chunk_map().blocks(), cells = layers + (weighs ? 4 : 2);
+  if (chunks <= cells) return;
+  const char* key = layout.virtual_pipeline > 1 ? "parallelism.virtual_pipeline" : "parallelism.pipeline";
+  fail_at(
+      document, key,
+      fmt::format("more chunks than layers: got {} stages x {} chunks = {}, but the model has {} layers (with {} {}), "
+                  "expected at most {} chunks",
+                  layout.pipeline, chunks / layout.pipeline, chunks, layers,
+                  weighs ? "embedding, last norm, LM head and the cast of its logits" : "embedding and LM head", cells,
+                  cells));
 }
 
 struct ModelSize {
@@ -266,7 +269,7 @@ void check_job(const Settings& document, Job& job) {
   check_tensor(document, job.model, layout);
   check_experts(document, job.model.experts, layout);
   check_context(document, job.model, layout, job.method.attention);
-  check_pipeline(document, layout, job.model.layers);
+  check_pipeline(document, layout, job.model.layers, job.software.defaults.layer_split);
   check_schedule(document, layout, job.batch, job.pipeline_shape());
   check_shard_group(document, layout, job.replicas());
   check_groups_inside(document, layout, job.shard_ranks(), job.model.experts.any());
