@@ -61,6 +61,18 @@ TEST_CASE("nothing waits where the host is not ahead; the farther it is, the mor
   CHECK(before > none + 20 * 2.0 * 16 * 4096 * 2048 / 1e9);
 }
 
+TEST_CASE("a host that launches for as long as the step takes gets ahead micro-batch by micro-batch") {
+  // Whole tensors that wait, of one sequence: the 8 ranks' calls keep host and device alike, the head the device alone.
+  const auto waiting = [](std::int64_t batches) {
+    const Sets sets = llama_1b(8, 2, 1, batches, false);
+    return (reserved_gb(sets) - reserved_gb(with(sets, {"software.launches_ahead=0"}))) / (2.0 * 4096 * 2048 / 1e9);
+  };
+  const double few = waiting(2), many = waiting(64);
+  CHECK(few < 10);
+  CHECK(many > few + 15);
+  CHECK(many < 75);  // 1,024 launches of blocks that make 100 and free at most six
+}
+
 TEST_CASE("no more is reserved than the device has, and never less than lasts") {
   for (const std::int64_t micro : {1, 4, 16, 64}) {
     const StepReport report = simulate_step(small_job(llama_1b(8, 4, micro, 2, true)));

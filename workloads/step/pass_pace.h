@@ -21,7 +21,7 @@ struct LayerPace {
   Pace forward, backward;
 };
 
-/// By row of Network::kinds. Collectives at their time on an idle network.
+/// By row of Network::kinds. Collectives at their time on an idle network. No pass keeps a device shorter than a host.
 std::vector<LayerPace> layer_paces(const Network& network, const CollectivePrices& prices, const PassCosts& costs);
 
 /// When each pass of each stage has what its neighbours send it, in seconds into the step, where stages hold one chunk

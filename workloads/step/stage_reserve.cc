@@ -1,4 +1,4 @@
-// Takes a job's values apart for allocator_walk.h. More micro-batches than a stage has in flight, and some more in
+// Takes a job's values apart for allocator_walk.h. More micro-batches than a stage has in flight, and some tens more in
 // which hosts get as far ahead as they do, only repeat what these hold.
 #include "workloads/step/stage_reserve.h"
 
@@ -51,7 +51,7 @@ std::vector<double> walked_reserves(const ReserveInputs& inputs, const LayerSpli
   if (!software.memory.walks_allocator || !walks(inputs)) return {};
   const std::optional<TensorSizes> sizes = tensor_sizes(split.network);
   if (!sizes) return {};
-  constexpr std::int32_t kMoreMicrobatches = 12;
+  constexpr std::int32_t kMoreMicrobatches = 40;
   PipelineShape shape = inputs.shape;
   shape.microbatches = std::min(shape.microbatches, shape.stages + kMoreMicrobatches);
   const StageOrders orders = paper_orders(*inputs.layout.schedule, shape);
