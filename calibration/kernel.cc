@@ -48,30 +48,32 @@ std::string_view name_of(AttentionKernel kernel) {
 }
 
 std::string_view name_of(Streaming kernel) {
-  static constexpr std::array<std::string_view, kStreamingKernels> kNames{"layer_norm",
-                                                                          "layer_norm_backward",
-                                                                          "gelu",
-                                                                          "gelu_backward",
-                                                                          "bias_dropout_residual",
-                                                                          "dropout",
-                                                                          "softmax",
-                                                                          "softmax_backward",
-                                                                          "cross_entropy",
-                                                                          "embedding",
-                                                                          "embedding_backward",
-                                                                          "cast_transpose",
-                                                                          "copy",
-                                                                          "accumulate",
-                                                                          "optimizer",
-                                                                          "gradient_norm",
-                                                                          "scatter_add",
-                                                                          "index_add",
-                                                                          "strided",
-                                                                          "strided_cast",
-                                                                          "rank_order",
-                                                                          "ordered_sum",
-                                                                          "top_k",
-                                                                          "page_copy"};
+  static constexpr std::array<std::string_view, kStreamingKernels> kNames{
+      "layer_norm",
+      "layer_norm_backward",
+      "gelu",
+      "gelu_backward",
+      "bias_dropout_residual",
+      "dropout",
+      "softmax",
+      "softmax_backward",
+      "cross_entropy",
+      "embedding",
+      "embedding_backward",
+      "cast_transpose",
+      "copy",
+      "accumulate",
+      "optimizer",
+      "gradient_norm",
+      "scatter_add",
+      "index_add",
+      "strided",
+      "strided_cast",
+      "rank_order",
+      "ordered_sum",
+      "top_k",
+      "page_copy",
+  };
   const auto i = static_cast<std::size_t>(kernel);
   SIM_CHECK(i < kNames.size(), "streaming kernel {}", i);
   return kNames[i];
@@ -100,7 +102,8 @@ double elements_per_processor(Streaming kernel) {
       return 1.88e9;  // rows in bf16 times a fp32 number of each: 1081 and 1620 us
     case Streaming::strided:
       // A PReLU of 1024 x 10240 fp16 elements with a weight of each column, on an H200: 1.18 TB/s of 4 bytes an element
-      // (tile-ai/TileOPs, pull request 500, its comparison with PyTorch).
+      // (tile-ai/TileOPs, pull request 500, its comparison with PyTorch). Eager casts to fp32 and FSDP2's copies into a
+      // reduction go alike: 300 billion elements a second in steps of TorchTitan's 8B on such a card.
       return 2.24e9;
     case Streaming::rank_order:
       // TorchTitan's 70B of two and four layers as one of eight tensor ranks on that card: 1.2 TB/s of the two bytes

@@ -132,7 +132,7 @@ enum class Streaming : std::uint8_t {
   gradient_norm,
   scatter_add,   // PyTorch's scatter_add_ of rows: added into others element by element (atomics)
   index_add,     // PyTorch's index_add_ of rows, of which gradients of picked rows are made
-  strided,       // PyTorch's kernel for one element after another, where an operand has gaps or is repeated
+  strided,       // PyTorch's kernel for one element after another, where an operand has gaps, is repeated or cast
   strided_cast,  // the same where operands are of two types
   rank_order,    // PyTorch's chunk and cat along an inner dimension: what ranks sent, or are sent, put in order
   ordered_sum,   // a sum that a compiler writes in that order
