@@ -28,7 +28,7 @@ constexpr auto kQueries = [](auto&& s) -> auto& { return s.layers.linear.queries
 constexpr auto kHostReads = [](auto&& s) -> auto& { return s.attention_style.host_reads; };
 constexpr auto kRates = [](auto&& s) -> auto& { return s.layers.linear.rates; };
 constexpr auto kExperts = [](auto&& s) -> auto& { return s.layers.experts; };
-constexpr auto kTensorCall = [](auto&& s) -> auto& { return s.host.tensor_call; };
+constexpr auto kCheckedCall = [](auto&& s) -> auto& { return s.host.checked_call; };
 constexpr auto kLaunches = [](auto&& s) -> auto& { return s.memory.launches; };
 constexpr auto kHead = [](auto&& s) -> auto& { return s.layers.head; };
 
@@ -145,12 +145,16 @@ std::vector<Row> host_rows() {
       duration("transfer_issue", &S::host, &HostCosts::transfer_issue, kIssue,
                "Host time to launch one collective or send/receive."),
       duration(
-          "tensor_call", kTensorCall, &HostCosts::TensorCall::each, kIssue,
+          "tensor_call", &S::host, &HostCosts::tensor_call, kIssue,
           "Host time around a collective of a tensor group beyond its launch: products cut for it, views, events."),
-      duration("tensor_call_per_rank", kTensorCall, &HostCosts::TensorCall::per_rank, kIssue,
-               "Host time on top for each rank of the group, where messages of the pipeline pass between nodes."),
-      duration("tensor_call_per_far_rank", kTensorCall, &HostCosts::TensorCall::per_far_rank, kIssue,
-               "Beyond that, for each rank of a group that lies over nodes itself."),
+      duration("checked_call_per_rank", kCheckedCall, &HostCosts::CheckedCall::per_rank, kIssue,
+               "Host time ahead of a collective whose ranks compare it first, for each rank of its group."),
+      duration("checked_call_per_node", kCheckedCall, &HostCosts::CheckedCall::per_node, kIssue,
+               "Beyond that, for each node of a group that lies over several."),
+      choice("checked_calls", kCheckedCall, &HostCosts::CheckedCall::jobs,
+             {ChecksCalls::between_nodes, ChecksCalls::always, ChecksCalls::never},
+             "Jobs whose ranks compare every collective ahead of it: between_nodes, those whose pipeline's messages "
+             "pass between nodes; always or never, as a job is told to."),
       duration("expert_layer_host", &S::host, &HostCosts::expert_layer_host, kHost,
                "Host time around a layer of experts in each direction, beyond its launches: routing, permutation and "
                "dispatch in Python."),
@@ -710,6 +714,11 @@ std::string_view name_of(Recompute recompute) {
 }
 
 std::string_view name_of(AttentionKind attention) { return attention == AttentionKind::flash ? "flash" : "unfused"; }
+
+std::string_view name_of(ChecksCalls jobs) {
+  static constexpr std::array<std::string_view, 3> kNames{"between_nodes", "always", "never"};
+  return kNames[static_cast<std::size_t>(jobs)];
+}
 
 std::string_view name_of(LayerSharing sharing) {
   static constexpr std::array<std::string_view, 3> kNames{"even", "fill", "weigh"};

@@ -26,10 +26,13 @@ enum class AttentionKind : std::uint8_t { flash, unfused };
 /// How layers are shared out: where stages do not divide them evenly, or stage by stage up to the most that any has to
 /// hold; or always by the sizes of their products, the head's among them.
 enum class LayerSharing : std::uint8_t { even, fill, weigh };
+/// Jobs whose ranks compare every call ahead of it: those whose stages lie on several nodes, all or none.
+enum class ChecksCalls : std::uint8_t { between_nodes, always, never };
 std::string_view name_of(Sharding sharding);
 std::string_view name_of(Recompute recompute);
 std::string_view name_of(AttentionKind attention);
 std::string_view name_of(LayerSharing sharing);
+std::string_view name_of(ChecksCalls jobs);
 
 /// What the host spends, in time, and where it waits for the device.
 struct HostCosts {
@@ -38,12 +41,14 @@ struct HostCosts {
   sim::Duration microbatch_host{};    // per forward pass: a batch fetched and sent, masks and positions made
   bool host_waits_for_batch = false;  // the host synchronises with the device when it has fetched a micro-batch
   sim::Duration transfer_issue{};     // host time to launch one collective or send/receive
-  /// Beyond that, around a collective of a tensor group; again for each of its ranks where stages lie on several nodes;
-  /// and once more for each where the group does too.
-  struct TensorCall {
-    sim::Duration each{}, per_rank{}, per_far_rank{};
-    bool operator==(const TensorCall&) const = default;
-  } tensor_call;
+  sim::Duration tensor_call{};        // beyond that, around a collective of a tensor group
+  /// Ahead of a collective whose ranks compare it first, for each rank of its group, and for each node of a group that
+  /// lies over several.
+  struct CheckedCall {
+    ChecksCalls jobs = ChecksCalls::between_nodes;
+    sim::Duration per_rank{}, per_node{};
+    bool operator==(const CheckedCall&) const = default;
+  } checked_call;
   /// Around a layer of experts, beyond its launches, in each direction: ahead of the counts of tokens; between these
   /// and the experts, where sizes are new; again for each expert of the rank, and for each whose operands are put into
   /// 8 bits or fewer; and where its exchanges hide behind another micro-batch.

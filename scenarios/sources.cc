@@ -107,6 +107,20 @@ bool quotes(const Settings& record, const Settings& entry) {
   });
 }
 
+/// The entries of sources.yaml on the rows of which the record is one.
+std::vector<Settings> entries_on(const Settings& record) {
+  const std::string file =
+      (std::filesystem::path(data_directory()) / "scenarios" / "published" / "sources.yaml").string();
+  std::vector<Settings> out;
+  if (given(&record, "source") == nullptr || !std::filesystem::exists(file)) return out;
+  const Settings known = read_once(file);
+  for (const Settings& entry : known.items()) {
+    entry.refuse_unknown({"tables", "where", "source", "set", "correct", "either"});
+    if (quotes(record, entry)) out.push_back(entry);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string Beyond::said() const { return said_by(value); }
@@ -117,14 +131,8 @@ bool matches(std::string_view text, std::string_view pattern) {
 }
 
 std::vector<Beyond> beyond_record(const Settings& record) {
-  const std::string file =
-      (std::filesystem::path(data_directory()) / "scenarios" / "published" / "sources.yaml").string();
   std::vector<Beyond> out;
-  if (given(&record, "source") == nullptr || !std::filesystem::exists(file)) return out;
-  const Settings known = read_once(file);
-  for (const Settings& entry : known.items()) {
-    entry.refuse_unknown({"tables", "where", "source", "set", "correct"});
-    if (!quotes(record, entry)) continue;
+  for (const Settings& entry : entries_on(record)) {
     std::vector<Beyond> more;
     add_open(record, entry, more);
     add_contradicted(record, entry, more);
@@ -146,6 +154,23 @@ Settings as_published(const Settings& record, std::vector<std::string>& notes) {
                                                      beyond.said(), beyond.source));
   }
   return whole;
+}
+
+std::vector<OtherWay> other_ways(const Settings& record) {
+  std::vector<OtherWay> ways;
+  for (const Settings& entry : entries_on(record)) {
+    const Settings* either = entry.find("either");
+    if (either == nullptr) continue;
+    for (const Settings& keys : either->items()) {
+      OtherWay& way = ways.emplace_back(OtherWay{record, ""});
+      for (const auto& [path, value] : keys.members()) {
+        apply(way.record, {path, value});
+        way.sentence += fmt::format("{}{} {}", way.sentence.empty() ? "" : ", ", path, said_by(value));
+      }
+      way.sentence += fmt::format(": {}.", entry.at("source").text());
+    }
+  }
+  return ways;
 }
 
 }  // namespace orrery::scenarios

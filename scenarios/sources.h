@@ -32,4 +32,13 @@ inline constexpr std::string_view kCorrected = "Corrected: ";
 /// `record` with all that its source says beyond it; says which in `notes`, one sentence each.
 sim::Settings as_published(const sim::Settings& record, std::vector<std::string>& notes);
 
+/// Another way in which a job may have run, where no record says which it was.
+struct OtherWay {
+  sim::Settings record;  // as it ran then
+  std::string sentence;  // what that changes, and whence it is known that some jobs ran so
+};
+/// The other ways that sources.yaml knows for `record`, which is as_published(). Throws UserError for a broken
+/// sources.yaml.
+std::vector<OtherWay> other_ways(const sim::Settings& record);
+
 }  // namespace orrery::scenarios

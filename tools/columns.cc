@@ -221,6 +221,11 @@ constexpr ColumnDoc kColumns[] = {
      "",
      "Whether the row's source contradicts the record, which was put right (scenarios/published/sources.yaml).",
      {"validate"}},
+    {"told_by_step",
+     "",
+     "Whether of several ways in which the job may have run, which nobody records, its step told the one that is "
+     "predicted (scenarios/published/sources.yaml); such a row counts as fitted.",
+     {"validate"}},
     {"source_says",
      "",
      "What the row's source says beyond the record, which was taken: one sentence each.",

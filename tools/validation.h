@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "scenarios/scenario.h"
+#include "scenarios/sources.h"
 #include "workloads/step/step.h"
 
 namespace orrery::tools {
@@ -32,6 +33,7 @@ struct ListedRecord {
   std::string list;  // the file, without folder and suffix
   sim::Settings settings;
   std::vector<std::string> source_says = {};  // what its source says beyond it, which stands in `settings`: sentences
+  std::vector<scenarios::OtherWay> other_ways = {};  // in which it may have run, where nobody says which
 };
 /// The records of `paths`, each as the published table that it cites has it (scenarios/sources.h): files as given; of a
 /// folder, its *.yaml and *.yml in the order of their names. Throws sim::UserError.
@@ -77,12 +79,15 @@ struct ValidationRow {
     std::string citation;
     std::vector<std::string> says = {};  // beyond the record
     bool contradicts = false;            // the record, which was corrected
+    bool told_by_step = false;           // how it ran, of several ways that its source leaves open; `fitted` then
   } source;
   Features features;  // of a record that could be simulated
 };
 
 /// One record, whatever happens to it: a record that cannot be loaded or simulated becomes a row with status error.
 /// Status oom: the prediction does not fit the memory, and the record does not say that the measurement ran out too.
+/// Of several ways in which it may have run the record's own stands, unless its step is off by more than a quarter and
+/// another's is within: then the nearest of these, and the row's step is not counted as one that nobody had seen.
 /// `options`: brief ones leave memory and breakdown at 0.
 /// `fitted`: as fitted_records; a record that cites no source is nobody's.
 ValidationRow validate_record(const ListedRecord& listed, const std::vector<std::string>& fitted,

@@ -107,6 +107,29 @@ TEST_CASE("an entry on some rows of a table names values of theirs, one or a lis
   CHECK(shares("512") == "as given");
 }
 
+TEST_CASE("other ways in which a table's jobs ran change the keys that they name, and no others") {
+  const auto ways = [](const std::string& pipeline, const std::string& gpus) {
+    std::vector<std::string> notes;
+    const std::string row =
+        "source: HF nanotron Ultra-Scale Playbook\n"
+        "model: {layers: 16}\nsoftware: nanotron-2025\n"
+        "parallelism: {tensor: 4, pipeline: " +
+        pipeline + ", stage_layers: [11, 5]}\ncluster: {gpus: " + gpus + "}\n";
+    return other_ways(as_published(parse_yaml(row, "t.yaml"), notes));
+  };
+  CHECK(ways("1", "8").empty());
+  CHECK(ways("1", "64").size() == 1);
+  const std::vector<OtherWay> two = ways("2", "64");
+  REQUIRE(two.size() == 3);
+  CHECK(two[0].record.find("software")->text() == "nanotron-2024-12");
+  CHECK(two[0].record.find_path("parallelism.stage_layers")->items()[0].text() == "11");  // as written in the list
+  CHECK(two[1].record.find_path("parallelism.stage_layers")->items()[0].text() == "10");
+  CHECK(two[2].record.find_path("software.checked_calls")->text() == "never");
+  CHECK(two[2].record.find_path("parallelism.tensor")->text() == "4");
+  CHECK(two[0].sentence.find("software nanotron-2024-12, parallelism.stage_layers [11, 5]: ") == 0);
+  CHECK(other_ways(parse_yaml("source: a table of my own\n", "t.yaml")).empty());
+}
+
 TEST_CASE("BigScience's rows are in fp16 up to line 899 of its chronicles, where the bf16 optimizer came") {
   for (const auto& [line, precision] : {std::pair{"725", "fp16"}, {"892", "fp16"}, {"906", "bf16"}, {"957", "bf16"}}) {
     INFO(line);

@@ -418,7 +418,7 @@ TEST_CASE("sharded gradients that are reduced last go whole, in their own type, 
   CHECK(reduced > 0);
 }
 
-TEST_CASE("host time around tensor collectives is paid for each, and for each rank where stages lie on several nodes") {
+TEST_CASE("host time around tensor collectives is paid for each, and ahead of calls that ranks compare for each rank") {
   // One micro-batch through launches so slow that the device never matters.
   const auto seconds = [](std::vector<std::string> sets) {
     sets.insert(sets.begin(), {"software.kernel_issue='0 us'", "software.transfer_issue='0 us'",
@@ -432,20 +432,43 @@ TEST_CASE("host time around tensor collectives is paid for each, and for each ra
   // 8 layers: two reductions forward, two backward; the embedding's, and of the head the loss's three and its input's.
   const double calls = 8 * 4 + 1 + 3 + 1;
   CHECK(two - one == Approx(0.1 * calls).epsilon(0.01));
-  CHECK(seconds(with(node, {"software.tensor_call_per_rank='200 ms'"})) ==
-        seconds(with(node, {"software.tensor_call_per_rank='0 us'"})));
-  // Two stages of two ranks on nodes of two: each call takes the host twice as much per rank as in one of one.
+  const auto checked = [](const std::string& time, const std::string& jobs) {
+    return std::vector<std::string>{"software.checked_call_per_rank='" + time + "'", "software.checked_calls=" + jobs};
+  };
+  CHECK(seconds(with(node, checked("200 ms", "between_nodes"))) == seconds(with(node, checked("0 us", "always"))));
+  // Two ranks for each of these calls, and for the sum of the norm.
+  const double more = seconds(with(node, checked("200 ms", "always"))) - seconds(with(node, checked("100 ms", "always")));
+  CHECK(more == Approx(0.2 * (calls + 1)).epsilon(0.01));
+
+  // Two stages of two ranks on nodes of two: their messages pass between nodes.
   const std::vector<std::string> far{"cluster.gpus=4", "cluster.gpus_per_node=2", "parallelism.pipeline=2",
                                      "parallelism.data=1", "batch.global=1"};
-  const double by_call = seconds(with(far, {"software.tensor_call='200 ms'"}));
-  const double by_rank = seconds(with(far, {"software.tensor_call_per_rank='100 ms'"}));
-  CHECK(by_call == Approx(by_rank));
-  // And as much again for each rank of a group that lies over nodes itself.
+  const double apart = seconds(with(far, checked("100 ms", "between_nodes")));
+  CHECK(apart == seconds(with(far, checked("100 ms", "always"))));
+  CHECK(apart > seconds(far) + 0.2 * 4 * 4);
+  CHECK(seconds(with(far, checked("100 ms", "never"))) == seconds(far));
+  // And again for each node of a group that lies over several, here one a rank.
   const std::vector<std::string> over{"cluster.gpus=4", "cluster.gpus_per_node=1", "parallelism.pipeline=2",
                                       "parallelism.data=1", "batch.global=1"};
-  CHECK(seconds(with(over, {"software.tensor_call_per_far_rank='100 ms'"})) ==
-        seconds(with(over, {"software.tensor_call_per_rank='100 ms'"})));
-  CHECK(seconds(with(far, {"software.tensor_call_per_far_rank='100 ms'"})) == seconds(far));
+  CHECK(seconds(with(over, {"software.checked_call_per_node='100 ms'"})) ==
+        seconds(with(over, {"software.checked_call_per_rank='100 ms'"})));
+}
+
+TEST_CASE("reductions of gradients are compared too, bucket by bucket") {
+  const auto seconds = [](std::vector<std::string> sets) {
+    const std::vector<std::string> replicas{"cluster.gpus=4",         "cluster.gpus_per_node=2",
+                                            "parallelism.tensor=1",   "parallelism.pipeline=1",
+                                            "parallelism.data=4",     "batch.global=4",
+                                            "software.checked_calls=always"};
+    return sim::to_seconds(simulate_step(small_job(with(replicas, std::move(sets)))).iteration);
+  };
+  // One for all gradients, of four ranks on two nodes.
+  const double one = seconds({}), slow = seconds({"software.checked_call_per_rank='1 s'"});
+  CHECK(slow - one == Approx(4.0).epsilon(0.05));
+  CHECK(seconds({"software.checked_call_per_node='1 s'"}) - one == Approx(2.0).epsilon(0.05));
+  const std::string buckets = "software.gradient_bucket='1 MB'";  // each of eight layers fills one, the last takes the rest
+  const double bucketed = seconds({"overlap.gradients=true", buckets, "software.checked_call_per_rank='1 s'"});
+  CHECK(bucketed - one == Approx(4.0 * 8).epsilon(0.05));
 }
 
 TEST_CASE("stages that weigh blocks take them until they have passed their share, as nanotron does") {

@@ -29,7 +29,7 @@ constexpr Row kRows[] = {
     {"microbatch_host", "us", 0, 50'000, 2'000, "host time of a micro-batch"},
     {"transfer_issue", "us", 0, 1'000, 15, "host time of a call"},
     {"tensor_call", "us", 0, 2'000, 100, "host time around a call of a tensor group"},
-    {"tensor_call_per_rank", "us", 0, 1'000, 50, "likewise, for each of its ranks"},
+    {"checked_call_per_rank", "us", 0, 1'000, 50, "host time of a call that ranks compare, for each of them"},
     {"extra_kernels_per_layer", "", 0, 100, 6, "small kernels beyond those modelled"},
     {"qkv_copies", "", 0, 20, 3, "copies of q, k and v forward, and what else runs as long"},
     {"qkv_gradient_copies", "", 0, 20, 3, "the same backward"},

@@ -1,4 +1,4 @@
-// Left out, because a trace of one layout cannot tell it: tensor_call_per_rank (one size of group), pipeline_slowdown
+// Left out, because a trace of one layout cannot tell it: checked_call_per_rank (one size of group), pipeline_slowdown
 // (the slowest of many GPUs), bucket_elements_per_rank, step_host (outside of the step), memory. Bounds leave room for
 // hosts ten times slower than any generation that ships. Kernels per layer are shared out over its two halves, so that
 // they count in twos.

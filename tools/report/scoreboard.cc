@@ -99,6 +99,7 @@ ordered_json row_json(const ValidationRow& row) {
   json["error_pct"] = optional_json(row.error_pct);
   json["fitted"] = row.fitted;
   json["corrected"] = row.source.contradicts;
+  json["told_by_step"] = row.source.told_by_step;
   if (!row.source.says.empty()) json["source_says"] = row.source.says;
   json["status"] = name_of(row.status);
   json["list"] = row.list;
@@ -143,7 +144,9 @@ void write_rows(std::ostream& out, const std::vector<ValidationRow>& rows) {
       table.add_row({shortened(row.id, kIdWidth), row.metric, row.measured ? number_text(*row.measured) : "-",
                      row.predicted ? number_text(*row.predicted) : "-",
                      row.error_pct ? error_text(*row.error_pct) : "-",
-                     std::string(name_of(row.status)) + (row.fitted ? ", fitted" : "") +
+                     std::string(name_of(row.status)) + (row.source.told_by_step ? ", told by its step"
+                      : row.fitted            ? ", fitted"
+                                              : "") +
                          (row.source.contradicts ? ", corrected" : "")});
       if (!row.message.empty()) {
         std::string message = wrapped(row.message, "      ", "      ");

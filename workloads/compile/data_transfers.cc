@@ -36,6 +36,7 @@ ProgramWriter::Transfer DataTransfers::transfer(CollectiveOp op, double bytes, c
   ProgramWriter::Transfer t{group};
   const std::int64_t ranks = prices_.shapes[group].ranks;
   t.cost = prices_.of(op, bytes, group);
+  t.issue = library_.call_of(group);
   t.traffic = library_.traffic({group, op, what, ranks, bytes, wire_bytes(op, ranks, bytes)});
   beside_ += prices_.seconds_alone(t.cost, group);
   return t;
@@ -168,6 +169,7 @@ void DataTransfers::reduce_across_repeats(double bytes) {
   const std::int64_t groups = data_.repeats();
   ProgramWriter::Transfer t{data_.among.repeats};
   t.cost = prices_.of(CollectiveOp::all_reduce, part, data_.among.repeats);
+  t.issue = library_.call_of(data_.among.repeats);
   t.traffic = library_.traffic({data_.among.repeats, CollectiveOp::all_reduce, "gradients, between shard groups",
                                 groups, part, wire_bytes(CollectiveOp::all_reduce, groups, part)});
   const std::uint32_t shared_out = last_reduction_;

@@ -162,17 +162,20 @@ double compute_seconds(std::span<const PassItem> items) {
   return sim::to_seconds(sum);
 }
 
-/// Host time to launch a collective of a group.
 sim::Duration TemplateLibrary::call_of(const CommGroup& group) const {
   const calibration::HostCosts& host = costs_.host;
-  if (!(group == CommGroup::tensor)) return host.transfer_issue;
+  const calibration::HostCosts::CheckedCall& check = host.checked_call;
   const std::vector<bool>& near = prices_.shapes.pipeline_same_node;
-  const bool far = std::find(near.begin(), near.end(), false) != near.end();
+  bool checked = check.jobs == calibration::ChecksCalls::always;
+  if (check.jobs == calibration::ChecksCalls::between_nodes)
+    checked = std::find(near.begin(), near.end(), false) != near.end();
+  sim::Duration call = host.transfer_issue;
+  if (group == CommGroup::tensor) call += host.tensor_call;
+  if (!checked) return call;
   const GroupShape& shape = prices_.shapes[group];
-  sim::Duration each{};
-  if (far) each += host.tensor_call.per_rank;
-  if (far && shape.nodes > 1) each += host.tensor_call.per_far_rank;
-  return host.transfer_issue + host.tensor_call.each + each * shape.ranks;
+  call += check.per_rank * shape.ranks;
+  if (shape.nodes > 1) call += check.per_node * shape.nodes;
+  return call;
 }
 
 PassItem TemplateLibrary::transfer(const Piece& piece, double share, bool counts, std::int32_t passes_by) {

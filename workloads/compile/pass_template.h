@@ -123,10 +123,11 @@ class TemplateLibrary {
   double seconds_of(const PassItem& exchange) const { return prices_.seconds_alone(exchange.cost, exchange.group); }
   double beside_exchange() const;
   std::uint32_t traffic(const TrafficKey& key);
+  /// Host time to launch a collective of a group.
+  sim::Duration call_of(const CommGroup& group) const;
 
  private:
   std::vector<PassItem> items(const Pieces& pieces);
-  sim::Duration call_of(const CommGroup& group) const;
   PassItem transfer(const Piece& piece, double share, bool counts, std::int32_t passes_by);
   void lend_processors(std::vector<Kernel>& kernels, const Piece& collective) const;
   std::uint32_t run_of(std::vector<Kernel> kernels);

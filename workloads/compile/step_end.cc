@@ -64,6 +64,7 @@ void StepEnd::reduce_tied_embedding(const DataParallelism& data) {
   const double shares = data.shards_parameters() ? static_cast<double>(data.owners) : 1.0;
   const double bytes = stage_.split.network.tied_elements * data.bytes.gradient / shares;
   ProgramWriter::Transfer t{CommGroup::embedding};
+  t.issue = library_.call_of(CommGroup::embedding);
   t.cost = prices_.of(CollectiveOp::all_reduce, bytes, CommGroup::embedding);
   t.traffic = library_.traffic({CommGroup::embedding, CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes,
                                 wire_bytes(CollectiveOp::all_reduce, 2, bytes)});
@@ -75,6 +76,7 @@ void StepEnd::reduce_norm() {
   const std::int64_t ranks = prices_.shapes[CommGroup::norm].ranks;
   if (ranks == 1) return;
   ProgramWriter::Transfer t{CommGroup::norm};
+  t.issue = library_.call_of(CommGroup::norm);
   t.host_waits = style_.waits_for_norm;
   if (!style_.waits_for_norm) t.stream = Stream::pipeline_send;
   t.cost = prices_.of_signal(CollectiveOp::all_reduce, 4, CommGroup::norm);
