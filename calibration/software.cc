@@ -28,7 +28,7 @@ constexpr auto kQueries = [](auto&& s) -> auto& { return s.layers.linear.queries
 constexpr auto kHostReads = [](auto&& s) -> auto& { return s.attention_style.host_reads; };
 constexpr auto kRates = [](auto&& s) -> auto& { return s.layers.linear.rates; };
 constexpr auto kExperts = [](auto&& s) -> auto& { return s.layers.experts; };
-constexpr auto kCheckedCall = [](auto&& s) -> auto& { return s.host.checked_call; };
+constexpr auto kCalls = [](auto&& s) -> auto& { return s.host.calls; };
 constexpr auto kLaunches = [](auto&& s) -> auto& { return s.memory.launches; };
 constexpr auto kHead = [](auto&& s) -> auto& { return s.layers.head; };
 
@@ -145,13 +145,13 @@ std::vector<Row> host_rows() {
       duration("transfer_issue", &S::host, &HostCosts::transfer_issue, kIssue,
                "Host time to launch one collective or send/receive."),
       duration(
-          "tensor_call", &S::host, &HostCosts::tensor_call, kIssue,
+          "tensor_call", kCalls, &HostCosts::GroupCalls::tensor, kIssue,
           "Host time around a collective of a tensor group beyond its launch: products cut for it, views, events."),
-      duration("checked_call_per_rank", kCheckedCall, &HostCosts::CheckedCall::per_rank, kIssue,
+      duration("checked_call_per_rank", kCalls, &HostCosts::GroupCalls::per_rank, kIssue,
                "Host time ahead of a collective whose ranks compare it first, for each rank of its group."),
-      duration("checked_call_per_node", kCheckedCall, &HostCosts::CheckedCall::per_node, kIssue,
+      duration("checked_call_per_node", kCalls, &HostCosts::GroupCalls::per_node, kIssue,
                "Beyond that, for each node of a group that lies over several."),
-      choice("checked_calls", kCheckedCall, &HostCosts::CheckedCall::jobs,
+      choice("checked_calls", kCalls, &HostCosts::GroupCalls::checked,
              {ChecksCalls::between_nodes, ChecksCalls::always, ChecksCalls::never},
              "Jobs whose ranks compare every collective ahead of it: between_nodes, those whose pipeline's messages "
              "pass between nodes; always or never, as a job is told to."),

@@ -41,14 +41,14 @@ struct HostCosts {
   sim::Duration microbatch_host{};    // per forward pass: a batch fetched and sent, masks and positions made
   bool host_waits_for_batch = false;  // the host synchronises with the device when it has fetched a micro-batch
   sim::Duration transfer_issue{};     // host time to launch one collective or send/receive
-  sim::Duration tensor_call{};        // beyond that, around a collective of a tensor group
-  /// Ahead of a collective whose ranks compare it first, for each rank of its group, and for each node of a group that
-  /// lies over several.
-  struct CheckedCall {
-    ChecksCalls jobs = ChecksCalls::between_nodes;
+  /// Beyond that, around a collective of a tensor group; and ahead of one whose ranks compare it first, for each rank
+  /// of its group, and for each node of a group that lies over several.
+  struct GroupCalls {
+    sim::Duration tensor{};
+    ChecksCalls checked = ChecksCalls::between_nodes;
     sim::Duration per_rank{}, per_node{};
-    bool operator==(const CheckedCall&) const = default;
-  } checked_call;
+    bool operator==(const GroupCalls&) const = default;
+  } calls;
   /// Around a layer of experts, beyond its launches, in each direction: ahead of the counts of tokens; between these
   /// and the experts, where sizes are new; again for each expert of the rank, and for each whose operands are put into
   /// 8 bits or fewer; and where its exchanges hide behind another micro-batch.

@@ -51,6 +51,7 @@ void add_open(const Settings& record, const Settings& entry, std::vector<Beyond>
 }
 
 std::string said_by(const Settings& value) {
+  if (value.is_null()) return "left open";
   if (value.is_scalar()) return value.text();
   std::string text;
   if (!value.is_mapping()) {

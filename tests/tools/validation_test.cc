@@ -85,14 +85,17 @@ TEST_CASE("how a job ran is told by its step where its source leaves it open, an
   const auto listed = [&](double measured, const std::string& source) {
     return read(
         "- id: a\n"
-        "  source: " + source + "\n"
+        "  source: " +
+        source +
+        "\n"
         "  cluster: {device: h100-sxm-80gb, gpus: 64, fabric: aws-p5-efa}\n"
         "  model: {layers: 32, hidden: 4096, heads: 32, vocab: 131072, seq: 4096}\n"
         "  parallelism: {tensor: 8, pipeline: 1, data: 8, sequence_parallel: true}\n"
         "  batch: {global: 64, micro: 1}\n"
         "  precision: bf16\n"
         "  software: nanotron-2025\n"
-        "  measured: {iteration_s: " + fmt::format("{}", measured) + "}\n");
+        "  measured: {iteration_s: " +
+        fmt::format("{}", measured) + "}\n");
   };
   const std::string sweep = "HF nanotron Ultra-Scale Playbook";
   const auto predicted = [&](double measured, const std::string& source) {

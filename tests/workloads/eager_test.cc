@@ -437,7 +437,8 @@ TEST_CASE("host time around tensor collectives is paid for each, and ahead of ca
   };
   CHECK(seconds(with(node, checked("200 ms", "between_nodes"))) == seconds(with(node, checked("0 us", "always"))));
   // Two ranks for each of these calls, and for the sum of the norm.
-  const double more = seconds(with(node, checked("200 ms", "always"))) - seconds(with(node, checked("100 ms", "always")));
+  const double slow = seconds(with(node, checked("200 ms", "always")));
+  const double more = slow - seconds(with(node, checked("100 ms", "always")));
   CHECK(more == Approx(0.2 * (calls + 1)).epsilon(0.01));
 
   // Two stages of two ranks on nodes of two: their messages pass between nodes.
@@ -456,17 +457,17 @@ TEST_CASE("host time around tensor collectives is paid for each, and ahead of ca
 
 TEST_CASE("reductions of gradients are compared too, bucket by bucket") {
   const auto seconds = [](std::vector<std::string> sets) {
-    const std::vector<std::string> replicas{"cluster.gpus=4",         "cluster.gpus_per_node=2",
-                                            "parallelism.tensor=1",   "parallelism.pipeline=1",
-                                            "parallelism.data=4",     "batch.global=4",
-                                            "software.checked_calls=always"};
+    const std::vector<std::string> replicas{
+        "cluster.gpus=4",     "cluster.gpus_per_node=2", "parallelism.tensor=1",         "parallelism.pipeline=1",
+        "parallelism.data=4", "batch.global=4",          "software.checked_calls=always"};
     return sim::to_seconds(simulate_step(small_job(with(replicas, std::move(sets)))).iteration);
   };
   // One for all gradients, of four ranks on two nodes.
   const double one = seconds({}), slow = seconds({"software.checked_call_per_rank='1 s'"});
   CHECK(slow - one == Approx(4.0).epsilon(0.05));
   CHECK(seconds({"software.checked_call_per_node='1 s'"}) - one == Approx(2.0).epsilon(0.05));
-  const std::string buckets = "software.gradient_bucket='1 MB'";  // each of eight layers fills one, the last takes the rest
+  // Each of eight layers fills a bucket, and the last takes the rest.
+  const std::string buckets = "software.gradient_bucket='1 MB'";
   const double bucketed = seconds({"overlap.gradients=true", buckets, "software.checked_call_per_rank='1 s'"});
   CHECK(bucketed - one == Approx(4.0 * 8).epsilon(0.05));
 }

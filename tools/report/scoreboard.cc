@@ -144,9 +144,10 @@ void write_rows(std::ostream& out, const std::vector<ValidationRow>& rows) {
       table.add_row({shortened(row.id, kIdWidth), row.metric, row.measured ? number_text(*row.measured) : "-",
                      row.predicted ? number_text(*row.predicted) : "-",
                      row.error_pct ? error_text(*row.error_pct) : "-",
-                     std::string(name_of(row.status)) + (row.source.told_by_step ? ", told by its step"
-                      : row.fitted            ? ", fitted"
-                                              : "") +
+                     std::string(name_of(row.status)) +
+                         (row.source.told_by_step ? ", told by its step"
+                          : row.fitted            ? ", fitted"
+                                                  : "") +
                          (row.source.contradicts ? ", corrected" : "")});
       if (!row.message.empty()) {
         std::string message = wrapped(row.message, "      ", "      ");

@@ -164,17 +164,17 @@ double compute_seconds(std::span<const PassItem> items) {
 
 sim::Duration TemplateLibrary::call_of(const CommGroup& group) const {
   const calibration::HostCosts& host = costs_.host;
-  const calibration::HostCosts::CheckedCall& check = host.checked_call;
+  const calibration::HostCosts::GroupCalls& calls = host.calls;
   const std::vector<bool>& near = prices_.shapes.pipeline_same_node;
-  bool checked = check.jobs == calibration::ChecksCalls::always;
-  if (check.jobs == calibration::ChecksCalls::between_nodes)
+  bool checked = calls.checked == calibration::ChecksCalls::always;
+  if (calls.checked == calibration::ChecksCalls::between_nodes)
     checked = std::find(near.begin(), near.end(), false) != near.end();
   sim::Duration call = host.transfer_issue;
-  if (group == CommGroup::tensor) call += host.tensor_call;
+  if (group == CommGroup::tensor) call += calls.tensor;
   if (!checked) return call;
   const GroupShape& shape = prices_.shapes[group];
-  call += check.per_rank * shape.ranks;
-  if (shape.nodes > 1) call += check.per_node * shape.nodes;
+  call += calls.per_rank * shape.ranks;
+  if (shape.nodes > 1) call += calls.per_node * shape.nodes;
   return call;
 }
 
