@@ -85,6 +85,14 @@ void check_context(const Settings& document, const workloads::Model& model, cons
                           layout.context, model.attention.heads, keys, layout.tensor));
     return;
   }
+  const std::int64_t packed = model.attention.document;
+  if (packed > 0 && packed < model.seq && (model.seq % packed != 0 || packed % (2 * layout.context) != 0)) {
+    fail_at(
+        document, "batch.document_tokens",
+        fmt::format("got {} with parallelism.context {}, expected a multiple of {} that divides model.seq, which is "
+                    "{}, or context_method: all_to_all: every rank holds two blocks of each document",
+                    packed, layout.context, 2 * layout.context, model.seq));
+  }
   if (model.attention.window > 0 && model.attention.window < model.seq) {
     fail_at(
         document, "parallelism.context",

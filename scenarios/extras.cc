@@ -177,6 +177,10 @@ bool moved(const std::string& name, const Settings& fact, Settings& document) {
     if (document.find_path(known.key) == nullptr) document.set_path(known.key, fact);
     return true;
   }
+  if (name == "packed_sequences" && fact.is_scalar() && std::isdigit(static_cast<unsigned char>(fact.text()[0])) != 0) {
+    if (document.find_path("batch.document_tokens") == nullptr) document.set_path("batch.document_tokens", fact);
+    return true;
+  }
   if (name == "token_drop") {
     drop_tokens(fact, document);
     return true;

@@ -219,6 +219,12 @@ void load_batch(const Settings& document, Job& job, bool data_given) {
   if (given(&section, "micro") == nullptr) assume(job, "batch.micro", "1", "the smallest micro-batch");
   const Settings& global = required(section, "global");
   job.batch.global = global.as_int();
+  std::int64_t& packed = job.model.attention.document;
+  packed = integer(&section, "document_tokens", 0);
+  if (packed > 0 && job.model.recommender.any())
+    section.at("document_tokens").fail("got documents with a recommender, which has no sequences, expected none");
+  if (packed > job.model.seq)
+    section.at("document_tokens").expected(fmt::format("at most model.seq, which is {}", job.model.seq));
   const std::int64_t step = job.parallelism.data * job.batch.micro;
   const std::int64_t rest = job.batch.global % step;
   if (rest == 0) return;

@@ -409,6 +409,14 @@ Rows batch_keys() {
        {},
        "Sequences per micro-batch and data-parallel rank.",
        {"1", "1000000"}},
+      {"batch.document_tokens",
+       "integer",
+       "tokens",
+       "model.seq: one document",
+       {},
+       "Length of the documents that sequences are packed with, each of which attends to itself alone; of documents of "
+       "many lengths the mean weighted by tokens, which attention's cost goes by (sum of squares over sum).",
+       {"1", "100000000"}},
   };
 }
 

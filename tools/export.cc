@@ -53,6 +53,8 @@ void model_arguments(const workloads::Model& model, const std::string& id, Launc
   if (model.parallel_block) no_flag(id, "model.parallel_block", "true", "false");
   if (model.attention.chunked && model.attention.window < model.seq)
     no_flag(id, "model.attention_window_kind", "chunked", "sliding, or model.seq up to attention_window");
+  if (model.attention.document > 0 && model.attention.document < model.seq)
+    no_flag(id, "batch.document_tokens", std::to_string(model.attention.document), "none: one document a sequence");
   if (model.post_norm) no_flag(id, "model.post_norm", "true", "false");
   if (model.mlp.activation == workloads::Activation::relu)
     no_flag(id, "model.activation", "relu", "gelu, swiglu or squared_relu");

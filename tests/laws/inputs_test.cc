@@ -139,6 +139,7 @@ std::vector<Case> language() {
       {"parallelism.schedule", more_memory, "gpipe", {}, ""},
       {"batch.global", slower, "64", {}, ""},
       {"batch.micro", faster, "2", {}, ""},
+      {"batch.document_tokens", faster, "128", {}, ""},
       {"precision", faster, "fp8", {"cluster.device=h100-sxm-80gb", "model.hidden=8192", "model.ffn_hidden=32768"}, ""},
       {"precision.matmul",
        faster,

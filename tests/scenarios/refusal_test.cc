@@ -177,7 +177,10 @@ TEST_CASE("sequences that cannot be cut over a context group") {
 
 TEST_CASE("batches that do not fit the layout") {
   check_all({{17, "  global: 250", "17:3: batch.global", "a multiple of data 8 x micro 2 = 16, got 250"},
-             {18, "  micro: 3", "17:3: batch.global", "a multiple of data 8 x micro 3 = 24, got 256"}});
+             {18, "  micro: 3", "17:3: batch.global", "a multiple of data 8 x micro 3 = 24, got 256"},
+             {18, "  document_tokens: 2048", "18:3: batch.document_tokens",
+              "got \"2048\", expected at most model.seq, which is 1024"},
+             {18, "  document_tokens: 0", "18:3: batch.document_tokens", "expected 1 to 100000000"}});
   // 15 micro-batches are no multiple of 2 stages.
   Settings document = parse_yaml(small_scenario(), "t.yaml");
   apply_set(document, "batch.global=240");

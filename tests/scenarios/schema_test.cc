@@ -117,7 +117,7 @@ TEST_CASE("every row is well formed and no path is listed twice") {
 }
 
 TEST_CASE("known keys are the members one level below") {
-  CHECK(known_keys("batch") == std::vector<std::string>{"global", "micro"});
+  CHECK(known_keys("batch") == std::vector<std::string>{"global", "micro", "document_tokens"});
   CHECK(known_keys("perturb.slow_nics[]") == std::vector<std::string>{"node", "nic", "rate"});
   CHECK(known_keys("perturb") == std::vector<std::string>{"slow_gpus", "gpu_spread", "slow_nics", "slow_links",
                                                           "lost_links", "lost_switches", "background", "jitter",

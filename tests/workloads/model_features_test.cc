@@ -3,6 +3,7 @@
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "tests/workloads/layers.h"
+#include "workloads/model/causal_flops.h"
 #include "workloads/step/closed_form_parameters.h"
 #include "workloads/step/step.h"
 
@@ -80,6 +81,47 @@ TEST_CASE("context ranks that exchange heads attend to chunks, and rings are ref
   } catch (const sim::UserError& error) {
     CHECK(std::string(error.what()).find("expected 1 or context_method: all_to_all") != std::string::npos);
   }
+}
+
+TEST_CASE("documents that a sequence is packed with attend to themselves alone, under any split of the sequence") {
+  const std::vector<std::string> packed{"model.seq=4096", "batch.micro=1", "batch.global=32", "attention=flash"};
+  const std::vector<std::string> apart{"model.seq=1024", "batch.micro=4", "batch.global=128", "attention=flash"};
+  const auto with = [](std::vector<std::string> sets, std::initializer_list<const char*> more) {
+    sets.insert(sets.end(), more.begin(), more.end());
+    return simulate_step(llama(sets));
+  };
+  // The same kernels and messages as of four sequences of 1024 in a micro-batch.
+  for (const char* method : {"ring", "all_gather", "all_to_all"}) {
+    INFO(method);
+    const std::string by = std::string("parallelism.context_method=") + method;
+    const auto split = [&](std::vector<std::string> sets, std::initializer_list<const char*> more) {
+      sets.insert(sets.end(), {"parallelism.context=2", by});
+      return with(sets, more);
+    };
+    const StepReport documents = split(packed, {"batch.document_tokens=1024"});
+    const StepReport sequences = split(apart, {});
+    CHECK(documents.iteration == sequences.iteration);
+    CHECK(documents.rates.model_tflops_per_gpu == Approx(sequences.rates.model_tflops_per_gpu));
+    CHECK(documents.iteration < split(packed, {}).iteration);
+  }
+  const StepReport documents = with(packed, {"batch.document_tokens=1024"});
+  CHECK(documents.iteration == with(apart, {}).iteration);
+  Model four = llama(packed).model;
+  four.attention.document = 1024;
+  CHECK(causal_model_flops(four, 32) == Approx(causal_model_flops(llama(apart).model, 128)));
+  // One document is a sequence; a model's chunks and windows stay where they are shorter.
+  CHECK(with(packed, {"batch.document_tokens=4096"}).iteration == with(packed, {}).iteration);
+  const auto chunked = [&](const char* length, const char* document) {
+    return with(packed, {"model.attention_window_kind=chunked", length, document}).iteration;
+  };
+  CHECK(chunked("model.attention_window=512", "batch.document_tokens=2048") ==
+        with(packed, {"batch.document_tokens=512"}).iteration);
+  CHECK(chunked("model.attention_window=2048", "batch.document_tokens=512") ==
+        with(packed, {"batch.document_tokens=512"}).iteration);
+  CHECK(with(packed, {"model.attention_window=128", "batch.document_tokens=512"}).iteration ==
+        with(packed, {"model.attention_window=128"}).iteration);
+  CHECK(with(packed, {"model.attention_window=1024", "batch.document_tokens=512"}).iteration ==
+        with(packed, {"batch.document_tokens=512"}).iteration);
 }
 
 TEST_CASE("what the ranks hold adds up to the model, whatever its features") {

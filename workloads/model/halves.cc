@@ -127,6 +127,20 @@ void AttentionHalf::norm_queries_and_keys() {
   }
 }
 
+/// How far queries see, `window` beyond which layers of the model see nothing (0: all): no farther than their document.
+/// Left out: that a sliding window is shorter at the begin of each.
+void set_reach(AttentionOp& a, std::int64_t window, const Model::Attention& attention) {
+  const std::int64_t document = attention.document;
+  a.window = {window, window > 0 && attention.chunked};
+  if (document == 0 || document >= a.seq) return;
+  if (a.context > 1 && !a.by_heads) {  // each document's blocks are shared out and go round by themselves
+    a.batch *= a.seq / document;
+    a.seq = document;
+  } else if (window == 0 || window >= document || attention.chunked) {
+    a.window = {window == 0 ? document : std::min(window, document), true};
+  }
+}
+
 AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim,
                          std::int64_t window) {
   const Split& split = writer.split();
@@ -138,10 +152,10 @@ AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int
   a.heads = heads;
   a.kv_heads = kv_heads;
   a.head_dim = head_dim;
-  a.window = {window, window > 0 && writer.model().attention.chunked};
   a.fused = computation.attention == AttentionKind::flash;
   a.ring = split.context_method == ContextMethod::ring;
   a.by_heads = split.context > 1 && split.context_method == ContextMethod::all_to_all;
+  set_reach(a, window, writer.model().attention);
   a.position_bias = writer.model().positions == Positions::alibi;
   a.dropout = writer.style().dropout;
   a.recomputed = computation.again(&RecomputedParts::core_attention);

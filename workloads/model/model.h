@@ -41,6 +41,8 @@ struct Model {
     /// The window is no span behind each token but its chunk: positions are cut at multiples of it, and nothing looks
     /// into the chunk before (Llama 4, huggingface/transformers, models/llama4, attention_chunk_size).
     bool chunked = false;
+    /// Tokens of each document that a sequence is packed with, which attends to itself alone; 0: a sequence is one.
+    std::int64_t document = 0;
     /// Factor on queries and keys beside their rotation (YaRN, arXiv 2309.00071, section 3.4: 0.1 ln s + 1); 1: none.
     double rotary_factor = 1;
     LatentAttention latent;  // in place of the usual queries, keys and values
