@@ -477,6 +477,9 @@ std::vector<Row> trainer_rows() {
       boolean("parts_queries", kQueries, &LinearStyle::Queries::parted,
               "Where several queries share a key, queries, values and keys that have a norm are copied out of the one "
               "tensor that a linear layer makes of the three; backward, their gradients are joined."),
+      boolean("shares_key_heads", kQueries, &LinearStyle::Queries::shares_heads,
+              "A tensor group may have more ranks than the model has heads of keys: each makes its part of the "
+              "queries, keys and values, which are gathered, and several take the same head of keys."),
       boolean("separate_qkv", kQueries, &LinearStyle::Queries::separate,
               "Queries, keys and values are three linear layers: three products with their biases, and gradients of "
               "their input that are added up and, over a tensor group, reduced apart. A parallel block keeps one."),

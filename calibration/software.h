@@ -89,8 +89,9 @@ struct LinearStyle {
   bool fused_wgrad_16bit = false;        // and into a 16-bit one, where gradients are kept so
   bool bias_in_gemm = false;             // the GEMM adds the bias
   struct Queries {
-    bool separate = false;  // they, keys and values are three linear layers, each with its own reduction
-    bool parted = false;    // where they share keys, they are copied out of the tensor of all three
+    bool separate = false;      // they, keys and values are three linear layers, each with its own reduction
+    bool parted = false;        // where they share keys, they are copied out of the tensor of all three
+    bool shares_heads = false;  // tensor ranks that are more than the heads of keys share these, of a gathered tensor
     bool operator==(const Queries&) const = default;
   } queries;
   bool separate_gate = false;  // a gated MLP's two up projections are two products

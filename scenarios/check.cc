@@ -27,16 +27,33 @@ constexpr double kMostParameters = 1e15;
 // Of a step: a bucket of this software's gathers is a collective; real ones hold megabytes.
 constexpr double kMostBuckets = 200'000;
 
-void check_tensor(const Settings& document, const workloads::Model& model, const workloads::Parallelism& layout) {
+/// Whether tensor ranks may be more than heads of keys: of blocks with one product for queries, keys and values.
+bool shares_key_heads(const workloads::Job& job) {
+  const workloads::Model& model = job.model;
+  const calibration::LinearStyle::Queries& style = job.software.layers.linear.queries;
+  const bool plain = !style.separate && !model.parallel_block && !model.attention.latent.any() &&
+                     !job.method.adapters.any() && !job.method.recomputed.every_second_product &&
+                     job.parallelism.inside.tensor_in == 1;
+  return style.shares_heads && plain && model.kv_width() % job.parallelism.tensor == 0;
+}
+
+void check_tensor(const Settings& document, const workloads::Job& job) {
+  const workloads::Model& model = job.model;
+  const workloads::Parallelism& layout = job.parallelism;
   const bool grid = layout.tensor % layout.inside.tensor_in == 0;  // else check_tensor_grid says so
   const std::int64_t tensor = grid ? layout.tensor / layout.inside.tensor_in : layout.tensor;
-  const auto divides = [&](std::int64_t size, const char* key) {
+  const auto divides = [&](std::int64_t size, const char* key, const char* more = "") {
     if (size % tensor == 0) return;
     fail_at(document, "parallelism.tensor",
-            fmt::format("expected a divisor of model.{}, which is {}, got {}", key, size, tensor));
+            fmt::format("expected a divisor of model.{}, which is {}, got {}{}", key, size, tensor, more));
   };
   divides(model.attention.heads, "heads");
-  divides(model.attention.kv_heads, "kv_heads");
+  const bool multiple = tensor % model.attention.kv_heads == 0;
+  if (!multiple || !shares_key_heads(job))
+    divides(model.attention.kv_heads, "kv_heads",
+            multiple && !job.software.layers.linear.queries.shares_heads
+                ? "; more ranks share heads of keys in software that shares_key_heads, as megatron-core-0.16"
+                : "");
   divides(model.mlp.hidden, "ffn_hidden");
   if (layout.sequence_parallel && model.seq % tensor != 0) {
     fail_at(document, "parallelism.sequence_parallel",
@@ -274,7 +291,7 @@ void check_wiring(const Settings& document, const workloads::Site& site,
 
 void check_job(const Settings& document, Job& job) {
   const workloads::Parallelism& layout = job.parallelism;
-  check_tensor(document, job.model, layout);
+  check_tensor(document, job);
   check_experts(document, job.model.experts, layout);
   check_context(document, job.model, layout, job.method.attention);
   check_pipeline(document, layout, job.model.layers, job.software.defaults.layer_split);

@@ -223,6 +223,7 @@ std::vector<Case> kernels_and_messages() {
       {"software.activation_in_steps", slower, "true", {"model.gated_mlp=true"}, "false"},
       {"software.rotation_in_steps", slower, "true", {"model.positions=rotary"}, "false"},
       {"software.repeats_keys", slower, "true", {"model.kv_heads=4"}, "false"},
+      {"software.shares_key_heads", refused, "false", {"model.kv_heads=1", "software.shares_key_heads=true"}, "true"},
       {"software.parts_queries", slower, "true", {"model.kv_heads=4"}, "false"},
       {"software.copies_output", slower, "true", {"batch.micro=2"}, "false"},
       {"software.copies_output_again", slower, "true", {"batch.micro=2", "software.copies_output=true"}, "false"},

@@ -124,6 +124,60 @@ TEST_CASE("documents that a sequence is packed with attend to themselves alone, 
         with(packed, {"batch.document_tokens=512"}).iteration);
 }
 
+TEST_CASE("tensor ranks that are more than the heads of keys gather what their products make, and share heads") {
+  const std::vector<std::string> sets{"model.kv_heads=2", "software=megatron-core-0.16", "parallelism.tensor=4",
+                                      "parallelism.data=null", "batch.global=32"};
+  const auto job = [&](std::initializer_list<const char*> more) {
+    std::vector<std::string> all = sets;
+    all.insert(all.end(), more.begin(), more.end());
+    return llama(all);
+  };
+  // Weights are shared out as ever; the product makes half a head of keys, attention has a whole one.
+  const Job shared = job({});
+  const Network network = gpt(shared.model, split_of(shared), {});
+  const Layer& block = network.layer(1);
+  std::int64_t out = 0, heads = 0, keys = 0;
+  for (const LayerOp& op : block.ops) {
+    if (const auto* linear = std::get_if<LinearOp>(&op); linear != nullptr && out == 0)
+      out = linear->products.front().out;
+    if (const auto* attention = std::get_if<AttentionOp>(&op)) {
+      heads = attention->heads;
+      keys = attention->kv_heads;
+    }
+  }
+  CHECK(out == (shared.model.attention_width() + 2 * shared.model.kv_width()) / 4);
+  CHECK(heads == shared.model.attention.heads / 4);
+  CHECK(keys == 1);
+  for (const auto& more :
+       std::vector<std::initializer_list<const char*>>{{},
+                                                       {"recompute=full"},
+                                                       {"recompute={kind: selective, modules: [qkv]}"},
+                                                       {"parallelism.sequence_parallel=false"},
+                                                       {"model.seq=4096", "parallelism.context=2"}}) {
+    std::size_t gathers = 0;
+    for (const TrafficRow& row : simulate_step(job(more)).traffic) {
+      CHECK(row.closed_form_bytes == Approx(row.simulated_bytes));
+      gathers += std::string(row.what).find("queries, keys and values") == 0 ? 1 : 0;
+    }
+    CHECK(gathers >= 1);
+  }
+  // As many ranks as heads gather nothing.
+  for (const TrafficRow& row : simulate_step(job({"parallelism.tensor=2"})).traffic)
+    CHECK(std::string(row.what).find("queries, keys") == std::string::npos);
+  for (const char* refused : {"software=megatron-core-0.14", "software=nanotron-2025", "model.parallel_block=true",
+                              "finetune={kind: lora, rank: 8}", "model.kv_heads=1"}) {
+    INFO(refused);
+    const bool one = std::string(refused) == "model.kv_heads=1";  // all four share it
+    try {
+      job({refused});
+      CHECK(one);
+    } catch (const sim::UserError& error) {
+      CHECK_FALSE(one);
+      CHECK(std::string(error.what()).find("a divisor of model.kv_heads, which is 2, got 4") != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("what the ranks hold adds up to the model, whatever its features") {
   for (const char* biases : {"all", "qkv", "none"}) {
     for (const char* norm : {"layer_norm", "rms_norm"}) {

@@ -61,7 +61,7 @@ double kept_activation_input(const LayerWriter& writer) {
 // ---- attention ----
 
 std::vector<MatMul> AttentionHalf::products() const {
-  if (m_.parallel_block || !style_.linear.queries.separate) return {w_.product("qkv", z_.q + 2 * z_.kv, z_.width)};
+  if (m_.parallel_block || !style_.linear.queries.separate) return {w_.product("qkv", z_.q + 2 * z_.kv_made, z_.width)};
   return {w_.product("query", z_.q, z_.width), w_.product("key", z_.kv, z_.width),
           w_.product("value", z_.kv, z_.width)};
 }
@@ -166,6 +166,18 @@ AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int
   return a;
 }
 
+/// More ranks than heads of keys: what their products make is gathered whole, of which each takes its queries and the
+/// head of keys that these share (NVIDIA/Megatron-LM, megatron/core/transformer/attention.py,
+/// get_query_key_value_tensors). Shards are put side by side behind the gather, gradients apart ahead of their scatter.
+void AttentionHalf::gather_heads() {
+  if (z_.kv_made == z_.kv) return;
+  const double elements = z_.of_token(m_.attention_width() + 2 * m_.kv_width());
+  w_.add(CommOp{CommGroup::tensor, Exchange::all_gather, elements, e_, "queries, keys and values, forward",
+                "query, key and value gradients, backward", CommOverlap::none, CommOverlap::none});
+  w_.backward("put gradients in order of ranks", Streaming::copy, elements, 2 * e_);
+  w_.forward("put heads side by side", Streaming::copy, elements, 2 * e_);
+}
+
 bool AttentionHalf::repeats_keys() const {
   return w_.computation().attention_style.repeats_keys && z_.kv_heads < z_.heads;
 }
@@ -203,6 +215,7 @@ void AttentionHalf::write(std::int64_t window) {
            [&] { w_.column(products(), w_.enter(), LinearOp::Part::attention_in, style_.linear.queries.separate); });
   bias_gradient();
   if (adds_bias()) w_.add(bias());
+  w_.again(&RecomputedParts::qkv, [&] { gather_heads(); });
   w_.views(0.5, Direction::forward);
   w_.views(0.5, Direction::backward);
   cast_gradients();
@@ -218,7 +231,7 @@ void AttentionHalf::write(std::int64_t window) {
 
 void AttentionHalf::keep(Layer& layer) const {
   const double t = z_.parts();
-  const double q = z_.of_token(m_.attention_width()) / t, kv = z_.of_token(m_.kv_width()) / t;
+  const double q = z_.of_token(m_.attention_width()) / t, kv = z_.of_token(std::max(m_.kv_width() / z_.tensor, z_.kv));
   const double rows = real(m_.attention.heads) / t * real(z_.tokens), outside = z_.outside;
   const bool fused = w_.computation().attention == AttentionKind::flash;
   keep_ends(w_, kAttention, KeptAs::input, layer);

@@ -52,6 +52,7 @@ class AttentionHalf {
   /// Whether attention's output is copied into another layout for the projection.
   bool copies_output() const;
   void repeat_keys();
+  void gather_heads();
   void attention(std::int64_t window);
   void cast_output();
   void project() { w_.row("attention projection", z_.q, LinearOp::Part::attention_out); }
@@ -60,7 +61,7 @@ class AttentionHalf {
   void weigh(Layer& layer) const;
 
  private:
-  double qkv_elements() const { return z_.of_token(z_.q + 2 * z_.kv); }
+  double qkv_elements() const { return z_.of_token(z_.q + 2 * z_.kv_made); }
 
   LayerWriter& w_;
   const Model& m_;

@@ -23,6 +23,7 @@ struct Sizes {
   std::int64_t width;              // of the hidden state that a rank has
   std::int64_t tokens, heads, kv_heads;
   std::int64_t q, kv, ffn, vocab;  // widths: queries and attention output, keys, inside of the MLP, logits
+  std::int64_t kv_made;  // of what the rank's product makes of the keys: less than a head where ranks share heads
   bool sequence_parallel;
   double hidden, outside;  // elements
   /// Elements of all tokens, of this width; and of a width that the tensor group shares.

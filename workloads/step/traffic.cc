@@ -148,11 +148,13 @@ void add_adapter_rows(const Adapters& adapters, const Parallelism& layout, doubl
   if (sp) row(CollectiveOp::all_gather, "adapter gradients, backward", layers);
 }
 
-/// Elements of keys and values of a token, over all tensor ranks, that a context group exchanges.
-double exchanged_width(const Model& model, bool repeats_keys) {
+/// Elements of keys and values of a token, over all tensor ranks, that a context group exchanges: ranks that share a
+/// head of keys have each a copy.
+double exchanged_width(const Model& model, bool repeats_keys, std::int64_t tensor) {
   const LatentAttention& latent = model.attention.latent;
   if (latent.any()) return real(model.attention.heads * ((latent.qk_dim() + latent.v_dim) / 2 * 2));
-  return 2 * real((repeats_keys ? model.attention.heads : model.attention.kv_heads) * model.head_dim());
+  const std::int64_t keys = std::max(model.attention.kv_heads, tensor);
+  return 2 * real((repeats_keys ? model.attention.heads : keys) * model.head_dim());
 }
 
 /// Of queries, or of attention's output.
@@ -165,7 +167,7 @@ double query_width(const Model& model) {
 void add_context_rows(const Model& model, const calibration::AttentionStyle& style, const Parallelism& layout,
                       const Method& method, double tokens, double microbatches, double again, TrafficRows& rows) {
   const double layers = real(model.layers + model.experts.mtp_layers);
-  const double width = exchanged_width(model, style.repeats_keys) / real(layout.tensor);
+  const double width = exchanged_width(model, style.repeats_keys, layout.tensor) / real(layout.tensor);
   const double element = calibration::bytes_of(method.precision.activations), own = tokens * width * element;
   const double runs = microbatches * real(layout.data * layout.tensor);  // of a layer, over groups
   const double c = real(layout.context);
@@ -285,6 +287,7 @@ class ClosedForm {
     const bool sp = p_.sequence_parallel;
     const double gathered = activation() * gathered_;
     if (p_.inside.tensor_in > 1) return grid(runs);
+    if (p_.tensor > job_.model.attention.kv_heads && !job_.model.attention.latent.any()) shared_heads(runs);
     const auto boundary = [&](const char* what, double times, double gathers, double sums) {
       if (sp) add(CommGroup::tensor, CollectiveOp::all_gather, what, p_.tensor, gathered, gathers * times, gathers);
       const auto sum = sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
@@ -315,6 +318,20 @@ class ClosedForm {
       add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
           (job_.software.messages.scatter_gather_gradients ? 2 : 1) * runs * boundaries(), 0);
     }
+  }
+
+  /// Queries, keys and values of all ranks, where there are more of these than heads of keys.
+  void shared_heads(double runs) {
+    const double all = real(job_.model.layers + job_.model.experts.mtp_layers);
+    const double width = real(job_.model.attention_width() + 2 * job_.model.kv_width());
+    const double bytes = activation() / real(job_.model.hidden) * width;
+    const bool parts = job_.method.recompute == Recompute::selective && job_.method.recomputed.qkv;
+    const auto exchange = [&](CollectiveOp op, const char* what, double layers) {
+      if (layers > 0) add(CommGroup::tensor, op, what, p_.tensor, bytes, layers * runs, 1);
+    };
+    exchange(CollectiveOp::all_gather, "queries, keys and values, forward", all);
+    exchange(CollectiveOp::all_gather, "queries, keys and values, forward (recomputed)", parts ? all : again_.all());
+    exchange(CollectiveOp::reduce_scatter, "query, key and value gradients, backward", all);
   }
 
   void grid(double runs) {
